@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/op/field_error.h"
+
+#include "absl/strings/cord.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr char kFieldUrl[] = "rnnserve/field";
+constexpr char kReasonUrl[] = "rnnserve/reason";
+
+std::optional<std::string> Payload(const absl::Status& status, const char* url) {
+  const auto payload = status.GetPayload(url);
+  if (!payload) return std::nullopt;
+  return std::string(*payload);
+}
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+absl::Status FieldError(std::string_view field, std::string_view message) {
+  absl::Status status = absl::InvalidArgumentError(View(message));
+  status.SetPayload(kFieldUrl, absl::Cord(View(field)));
+  return status;
+}
+
+std::optional<std::string> FieldOf(const absl::Status& status) { return Payload(status, kFieldUrl); }
+
+absl::Status WithReason(absl::Status status, std::string_view reason) {
+  status.SetPayload(kReasonUrl, absl::Cord(View(reason)));
+  return status;
+}
+
+std::optional<std::string> ReasonOf(const absl::Status& status) { return Payload(status, kReasonUrl); }
+
+}  // namespace rnnserve

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors that name the field of the request they are about. The path uses the names of rnnserve.v1, e.g.
+// `inputs[X].shape`, `operator.attributes[clip]`, `outputs[2]`; a front-end puts it into google.rpc.BadRequest.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace rnnserve {
+
+// INVALID_ARGUMENT with a field path. `message` says what was expected, what came and how to mend it.
+absl::Status FieldError(std::string_view field, std::string_view message);
+
+// The path of an error made by FieldError.
+std::optional<std::string> FieldOf(const absl::Status& status);
+
+// A machine-readable reason (google.rpc.ErrorInfo) attached to any error, e.g. "MODEL_UNKNOWN".
+absl::Status WithReason(absl::Status status, std::string_view reason);
+std::optional<std::string> ReasonOf(const absl::Status& status);
+
+}  // namespace rnnserve

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one entry of every dialect: takes a core request, finds the model, makes sequences, hands them to the scheduler,
+// completes. Knows neither gRPC nor protobuf. docs/architecture.md tells the life of a request.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/engine.h"
+#include "server/batching/scheduler.h"
+#include "server/models/model_store.h"
+#include "server/models/program_cache.h"
+
+namespace rnnserve {
+
+struct ModelName {
+  std::string name;
+  std::optional<int64_t> version;
+};
+struct ModelFingerprint {
+  std::string hex;
+};
+
+// One Infer call. Tensor views point into the caller's message, which lives until the completion has run.
+struct InferCall {
+  std::variant<OperatorDef, ModelName, ModelFingerprint> target;
+  std::vector<NamedTensor> inputs;
+  std::vector<std::string> outputs;  // empty: default
+  OptionalOptions options;
+  std::string engine;                // "" or "auto": the server chooses
+  int32_t priority = 0;
+  absl::Time deadline = absl::InfiniteFuture();
+  std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
+};
+
+struct OutputTensor {
+  std::string name;
+  DataType type = DataType::kFloat;
+  Shape shape;
+  std::string bytes;  // row-major, little-endian
+};
+
+struct InferReply {
+  std::vector<OutputTensor> outputs;
+  std::string engine;       // empty if nothing had to be computed
+  std::string fingerprint;
+  absl::Duration queue_time;
+  absl::Duration compute_time;
+  int64_t largest_batch = 0;
+  std::vector<std::string> warnings;
+};
+
+class Core {
+ public:
+  struct Options {
+    int64_t max_reply_bytes = 64 << 20;         // refused before compute, naming what to drop
+    int64_t max_elements = int64_t{1} << 31;    // of any tensor
+  };
+  // `engines` in order of preference of "auto": the first that supports the cell runs. All pointers outlive the core.
+  Core(Options options, std::vector<const Engine*> engines, ModelStore* models, ProgramCache* programs,
+       Scheduler* scheduler);
+
+  // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
+  void Infer(InferCall call, absl::AnyInvocable<void(absl::StatusOr<InferReply>)> done);
+
+  ModelStore& models() { return *models_; }
+  const std::vector<const Engine*>& engines() const { return engines_; }
+
+ private:
+  Options options_;
+  std::vector<const Engine*> engines_;
+  ModelStore* models_;
+  ProgramCache* programs_;
+  Scheduler* scheduler_;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The models of this process: loaded by name, or recognised by content.
+//
+// Named models live until unloaded. Inline ones are kept in a cache bounded in bytes, least recently used first.
+// Whoever holds a ModelPtr keeps it, whatever happens here. Thread-safe; no call blocks on files but LoadFromRepository.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/models/model.h"
+
+namespace rnnserve {
+
+// A model under a name.
+struct LoadedModel {
+  std::string name;
+  int64_t version = 1;
+  ModelPtr model;
+  OptionalOptions options;
+  std::string engine;  // default engine, "" = auto
+  std::string source;  // "upload" or a path below the repository folder
+};
+
+struct RepositoryFailure {
+  std::string path;
+  std::string reason;
+};
+
+class ModelStore {
+ public:
+  struct Options {
+    std::string repository;                    // folder, "" = none
+    int64_t inline_cache_bytes = 1 << 30;      // of canonical weights of models that only a fingerprint names
+    int64_t named_bytes = int64_t{16} << 30;   // of canonical weights of named models; above: RESOURCE_EXHAUSTED
+  };
+  explicit ModelStore(Options options);
+  ~ModelStore();
+
+  // Loads NAME/VERSION/model.onnx of the whole repository; broken files are remembered as failures, never fatal.
+  void ScanRepository();
+  std::vector<RepositoryFailure> Failures() const;
+
+  // Models.Load. Equal content under the same name and version: OK; other content: ALREADY_EXISTS.
+  absl::StatusOr<LoadedModel> LoadInline(std::string name, int64_t version, const OperatorDef& op,
+                                         std::span<const NamedTensor> weights, OptionalOptions options,
+                                         std::string engine);
+  absl::StatusOr<LoadedModel> LoadFromRepository(std::string name, int64_t version, OptionalOptions options,
+                                                 std::string engine);
+  absl::Status Unload(std::string_view name, std::optional<int64_t> version);
+
+  // Without version: the highest. NOT_FOUND (reason MODEL_UNKNOWN) names what is loaded.
+  absl::StatusOr<LoadedModel> Get(std::string_view name, std::optional<int64_t> version) const;
+  // NOT_FOUND with reason FINGERPRINT_EVICTED.
+  absl::StatusOr<ModelPtr> GetByFingerprint(std::string_view fingerprint);
+  std::vector<LoadedModel> List() const;
+
+  // An inline operator: the model with equal content if there is one, else a new one, cached.
+  // `inputs` may hold data tensors too.
+  absl::StatusOr<ModelPtr> FindOrCreate(const OperatorDef& op, std::span<const NamedTensor> inputs);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed weights, shared between equal cells, bounded in bytes, least recently used first. A program that somebody
+// runs is held by its ProgramPtr and is never taken away under them. Thread-safe; two threads that ask for the same
+// program at once compile it once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+
+namespace rnnserve {
+
+class ProgramCache {
+ public:
+  explicit ProgramCache(int64_t max_bytes);
+  ~ProgramCache();
+
+  // The engine's program for the cell, compiled if it is not here.
+  absl::StatusOr<ProgramPtr> Get(const Engine& engine, const CellPtr& cell, const EngineOptions& options);
+
+  // Packed bytes held now, all programs together, and of one cell.
+  int64_t bytes() const;
+  int64_t bytes_of(const Cell& cell) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rnnserve
