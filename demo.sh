@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Builds the server, starts it, and turns English words into phonemes through it (client/examples/g2p): a trained GRU
+# encoder and decoder, every phoneme and every hidden state compared with the package's own formulas.
+#   ./demo.sh [WORD ...]
+set -euo pipefail
+cd "$(dirname "$0")"
+./setup.sh
+echo "building (a few minutes the first time)"
+cmake --preset release -DRNNSERVE_BUILD_TESTS=OFF >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
+rm -f build-configure.log
+cmake --build --preset release --target rnnserve rnnctl
+
+folder=$(mktemp -d)
+build/release/server/rnnserve --listen=127.0.0.1:0 --port_file="$folder/port" >"$folder/log" 2>&1 &
+server=$!
+trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
+for _ in $(seq 100); do
+  [ -s "$folder/port" ] && break
+  kill -0 "$server" 2>/dev/null || { cat "$folder/log" >&2; exit 1; }
+  sleep 0.1
+done
+[ -s "$folder/port" ] || { echo "the server did not start within 10 s:" >&2; cat "$folder/log" >&2; exit 1; }
+.venv/bin/python client/examples/g2p/g2p.py --address "127.0.0.1:$(cat "$folder/port")" "$@"

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Installs what a build needs on Debian 12 or 13 (as root or with sudo), and the Python environment .venv.
+#   ./setup.sh            build, client and examples
+#   ./setup.sh --tests    the same and what the tests need
+# Safe to run again: what is there is left alone.
+set -euo pipefail
+cd "$(dirname "$0")"
+tests=
+[ "${1:-}" = --tests ] && tests=1
+
+packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
+  libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev libre2-dev
+  libdnnl-dev opencl-headers ocl-icd-opencl-dev libeigen3-dev libhwy-dev libonnx-dev libspdlog-dev nlohmann-json3-dev)
+[ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev procps)
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "installing ${#missing[@]} Debian packages"
+  as_root=()
+  [ "$(id -u)" = 0 ] || as_root=(sudo)
+  log=$(mktemp)
+  ("${as_root[@]}" apt-get update -qq &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}") \
+    >"$log" 2>&1 || { tail -20 "$log" >&2; exit 1; }
+  rm -f "$log"
+fi
+
+# Debian's own python3, so that .venv does not depend on what else is on the PATH.
+python=/usr/bin/python3
+[ -x .venv/bin/python ] || "$python" -m venv .venv
+.venv/bin/python -m pip install -q --disable-pip-version-check ./client/python -r client/examples/requirements.txt
+[ -z "$tests" ] || .venv/bin/python -m pip install -q --disable-pip-version-check -r tests/requirements.txt

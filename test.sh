@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Builds and runs the tests.
+#   ./test.sh             all of the below, in turn
+#   ./test.sh release     unit and integration tests
+#   ./test.sh asan-ubsan  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   ./test.sh tsan        batching, models and core under ThreadSanitizer
+# Ends with ctest's closing line of the last one; the status is non-zero if any test failed.
+set -euo pipefail
+cd "$(dirname "$0")"
+./setup.sh --tests
+
+run() { # PRESET, then arguments of ctest
+  local preset=$1
+  shift
+  echo "== $preset"
+  cmake --preset "$preset" -DRNNSERVE_BUILD_TESTS=ON >/dev/null
+  case $preset in
+    tsan) cmake --build --preset "$preset" --target tsan_tests ;;
+    asan-ubsan) cmake --build --preset "$preset" --target unit_tests ;;
+    *) cmake --build --preset "$preset" ;;
+  esac
+  ctest --preset "$preset" "$@"
+}
+
+for preset in ${1:-tsan asan-ubsan release}; do
+  case $preset in
+    release) run release ;;
+    asan-ubsan) run asan-ubsan -L '^unit$' ;;
+    tsan) run tsan -L '^tsan$' ;;
+    *) sed -n '3,8p' "$0" >&2; exit 2 ;;
+  esac
+done
