@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the tree to its layers (docs/architecture.md): reads the includes of every source and fails on an arrow that
+points up, on gRPC or protobuf below the front-end, and on a source that no CMakeLists.txt lists.
+
+    python3 layering_test.py ROOT
+"""
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+# Room -> rooms it may include. Longest prefix wins; a room may always include itself.
+ARROWS = {
+    "engine": [],  # the vocabulary: cell.h, sequence.h, engine.h, ...
+    "engine/op": ["engine"],
+    "engine/reference": ["engine"],
+    "engine/cpu": ["engine"],
+    "engine/onednn": ["engine"],
+    "engine/plugin": ["engine"],
+    "engine/cuda": ["engine/plugin"],
+    "server/telemetry": [],
+    "server/batching": ["engine", "server/telemetry"],
+    "server/sessions": ["engine", "server/telemetry"],
+    "server/models": ["engine", "engine/op", "server/telemetry"],
+    "server/core": ["engine", "engine/op", "server/batching", "server/sessions", "server/models", "server/telemetry"],
+    "server/frontend": ["engine", "engine/op", "server/core", "server/models", "server/telemetry"],
+    "client/cpp": ["engine", "engine/op"],
+    "client/rnnctl": ["client/cpp", "engine", "engine/op"],
+}
+# main.cc names every concrete class.
+FREE = {"server/main.cc"}
+# gRPC and protobuf belong to the front-end and the clients; the ONNX loader reads ONNX's own protobuf.
+WIRE = re.compile(r"^(grpc|grpcpp|grpc\+\+|google/)|\.pb\.h$|^onnx/")
+WIRE_ROOMS = ("server/frontend", "server/main.cc", "client/")
+WIRE_FILES = re.compile(r"^server/models/onnx_\w+\.(cc|h)$")
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
+SOURCES = (".cc", ".c", ".cu", ".h", ".cuh")
+
+
+def room_of(path):
+    """The room of a file path such as engine/op/op_spec.h, or None outside all rooms."""
+    matches = [room for room in ARROWS if path.startswith(room + "/")]
+    return max(matches, key=len) if matches else None
+
+
+def problems(root):
+    """All violations below `root`, as lines of text."""
+    root = pathlib.Path(root)
+    found = []
+    for top in ("engine", "server", "client", "tests"):
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix not in SOURCES or not file.is_file():
+                continue
+            path = file.relative_to(root).as_posix()
+            if file.suffix in (".cc", ".c", ".cu") and not is_listed(root, file):
+                found.append(f"{path}: no CMakeLists.txt lists it")
+            if top != "tests" and path not in FREE:
+                found += include_problems(path, file.read_text(encoding="utf-8"))
+    return found
+
+
+def include_problems(path, text):
+    room = room_of(path)
+    if room is None:
+        return [f"{path}: lies in no room of ARROWS in layering_test.py"]
+    found = []
+    for included in INCLUDE.findall(text):
+        target = room_of(included)
+        if target not in (None, room, *ARROWS[room]):
+            found.append(f"{path}: {room} must not include {included}")
+        if WIRE.search(included) and not path.startswith(WIRE_ROOMS) and not WIRE_FILES.match(path):
+            found.append(f"{path}: {included} does not belong below the front-end")
+    return found
+
+
+def is_listed(root, file):
+    """Whether a CMakeLists.txt of the file's folder or one above it names the file relative to itself."""
+    folder = file.parent
+    while True:
+        lists = folder / "CMakeLists.txt"
+        if lists.is_file():
+            name = re.escape(file.relative_to(folder).as_posix())
+            if re.search(rf"(?<![\w./-]){name}(?![\w.-])", lists.read_text(encoding="utf-8")):
+                return True
+        if folder == root:
+            return False
+        folder = folder.parent
+
+
+class LayeringTest(unittest.TestCase):
+    root = "."
+
+    def test_tree(self):
+        self.assertEqual(problems(self.root), [])
+
+    def planted(self, path, text, lists=None):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / path
+            file.parent.mkdir(parents=True)
+            file.write_text(text)
+            (file.parent / "CMakeLists.txt").write_text(file.name if lists is None else lists)
+            return problems(folder)
+
+    def test_finds_an_arrow_that_points_up(self):
+        self.assertTrue(self.planted("engine/op/a.cc", '#include "server/core/core.h"\n'))
+        self.assertTrue(self.planted("server/batching/a.cc", '#include "engine/op/op_spec.h"\n'))
+        self.assertFalse(self.planted("server/core/a.cc", '#include "engine/op/op_spec.h"\n'))
+
+    def test_finds_wire_types_below_the_front_end(self):
+        self.assertTrue(self.planted("server/core/a.cc", "#include <grpcpp/grpcpp.h>\n"))
+        self.assertTrue(self.planted("server/models/model.cc", '#include "rnnserve/v1/tensor.pb.h"\n'))
+        self.assertFalse(self.planted("server/frontend/a.cc", "#include <grpcpp/grpcpp.h>\n"))
+        self.assertFalse(self.planted("server/models/onnx_loader.cc", "#include <onnx/onnx_pb.h>\n"))
+
+    def test_finds_an_unlisted_source(self):
+        self.assertTrue(self.planted("engine/op/a.cc", "", lists="ba.cc a.cc.in"))
+
+
+if __name__ == "__main__":
+    LayeringTest.root = sys.argv.pop(1)
+    unittest.main()
