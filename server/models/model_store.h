@@ -2,7 +2,8 @@
 // The models of this process: loaded by name, or recognised by content.
 //
 // Named models live until unloaded. Inline ones are kept in a cache bounded in bytes, least recently used first.
-// Whoever holds a ModelPtr keeps it, whatever happens here. Thread-safe; no call blocks on files but LoadFromRepository.
+// Whoever holds a ModelPtr keeps it, whatever happens here. Thread-safe; no call blocks on files but
+// LoadFromRepository.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +38,15 @@ struct RepositoryFailure {
 class ModelStore {
  public:
   struct Options {
-    std::string repository;                    // folder, "" = none
-    int64_t inline_cache_bytes = 1 << 30;      // of canonical weights of models that only a fingerprint names
-    int64_t named_bytes = int64_t{16} << 30;   // of canonical weights of named models; above: RESOURCE_EXHAUSTED
+    std::string repository;  // folder, "" = none
+    // Of canonical weights of models that only a fingerprint names. A model that is larger alone is not kept.
+    int64_t inline_cache_bytes = 1 << 30;
+    // Of canonical weights of named models (equal ones count once); above: RESOURCE_EXHAUSTED.
+    int64_t named_bytes = int64_t{16} << 30;
   };
+  // Both bounds count this much for each model besides its weights, so that a flood of tiny ones is bounded too.
+  static constexpr int64_t kBytesPerModel = 4096;
+
   explicit ModelStore(Options options);
   ~ModelStore();
 
@@ -48,17 +54,20 @@ class ModelStore {
   void ScanRepository();
   std::vector<RepositoryFailure> Failures() const;
 
-  // Models.Load. Equal content under the same name and version: OK; other content: ALREADY_EXISTS.
+  // Models.Load. Equal content (operator, weights, options, engine) under the same name and version: OK; other content:
+  // ALREADY_EXISTS. Field errors have the paths of LoadRequest: `name`, `inline.operator...`, `inline.weights[W]...`.
   absl::StatusOr<LoadedModel> LoadInline(std::string name, int64_t version, const OperatorDef& op,
                                          std::span<const NamedTensor> weights, OptionalOptions options,
                                          std::string engine);
+  // NAME/VERSION/model.onnx of the repository. No such file: NOT_FOUND; no repository or a broken file:
+  // FAILED_PRECONDITION with the path and what is wrong.
   absl::StatusOr<LoadedModel> LoadFromRepository(std::string name, int64_t version, OptionalOptions options,
                                                  std::string engine);
   absl::Status Unload(std::string_view name, std::optional<int64_t> version);
 
   // Without version: the highest. NOT_FOUND (reason MODEL_UNKNOWN) names what is loaded.
   absl::StatusOr<LoadedModel> Get(std::string_view name, std::optional<int64_t> version) const;
-  // NOT_FOUND with reason FINGERPRINT_EVICTED.
+  // NOT_FOUND with reason FINGERPRINT_EVICTED; INVALID_ARGUMENT if it is not 64 hexadecimal digits.
   absl::StatusOr<ModelPtr> GetByFingerprint(std::string_view fingerprint);
   std::vector<LoadedModel> List() const;
 

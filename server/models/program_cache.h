@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed weights, shared between equal cells, bounded in bytes, least recently used first. A program that somebody
-// runs is held by its ProgramPtr and is never taken away under them. Thread-safe; two threads that ask for the same
-// program at once compile it once.
+// runs is held by its ProgramPtr and is never taken away under them; programs nobody runs go first. Thread-safe; two
+// threads that ask for the same program at once compile it once. A failure is not remembered.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,16 @@ namespace rnnserve {
 
 class ProgramCache {
  public:
+  // A program counts against the bound with its packed bytes, the bytes of its cell (which it may keep alive) and this.
+  static constexpr int64_t kBytesPerProgram = 4096;
+
   explicit ProgramCache(int64_t max_bytes);
   ~ProgramCache();
 
   // The engine's program for the cell, compiled if it is not here.
   absl::StatusOr<ProgramPtr> Get(const Engine& engine, const CellPtr& cell, const EngineOptions& options);
 
-  // Packed bytes held now, all programs together, and of one cell.
+  // Packed bytes alive now, all programs together, and of one cell. Programs that were dropped but still run count.
   int64_t bytes() const;
   int64_t bytes_of(const Cell& cell) const;
 

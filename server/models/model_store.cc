@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/model_store.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
+#include "server/models/model_names.h"
+#include "server/models/model_store_impl.h"
+
+namespace rnnserve {
+namespace {
+
+// ResolveOperator speaks of an Infer request; here the same things lie in LoadRequest.inline.
+absl::Status InLoadRequest(const absl::Status& status) {
+  const std::optional<std::string> field = FieldOf(status);
+  if (!field) return status;
+  const absl::string_view path = *field;
+  if (absl::StartsWith(path, "inputs")) {
+    return FieldError(absl::StrCat("inline.weights", path.substr(6)), std::string(status.message()));
+  }
+  return FieldError(absl::StrCat("inline.", path), std::string(status.message()));
+}
+
+absl::Status CheckWeightsOnly(std::span<const NamedTensor> weights) {
+  for (const NamedTensor& tensor : weights) {
+    if (IsWeightName(tensor.name)) continue;
+    return FieldError(
+        absl::StrCat("inline.weights[", tensor.name, "]"),
+        absl::StrCat("a model is loaded with its weights only (W and R, and B and P where it has them), but ",
+                     Quoted(tensor.name), " came; send it with Infer instead"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckNameAndVersion(std::string_view name, int64_t version) {
+  if (!IsModelName(name)) {
+    return FieldError("name", absl::StrCat("a model's name is ", std::string(kModelNameRule), ", but ", Quoted(name),
+                                           " came (", name.size(), " bytes)"));
+  }
+  if (version < 1) {
+    return FieldError("version", absl::StrCat("a version is at least 1, but ", version, " came"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelPtr> ModelStore::Impl::Shared(const OperatorDef& op, std::span<const NamedTensor> inputs) {
+  absl::StatusOr<OpSpec> spec = ResolveOperator(op, inputs);
+  if (!spec.ok()) return spec.status();
+  const std::string fingerprint = Fingerprint(*spec, inputs);
+  if (ModelPtr model = models.Find(fingerprint)) return model;
+  absl::StatusOr<ModelPtr> model = Model::Create(op, *std::move(spec), inputs, fingerprint, &cells);
+  if (!model.ok()) return model;
+  return models.Share(fingerprint, *std::move(model));
+}
+
+absl::StatusOr<LoadedModel> ModelStore::Impl::AddNamed(LoadedModel loaded) {
+  const std::lock_guard lock(mutex);
+  return named.Add(std::move(loaded));
+}
+
+ModelStore::ModelStore(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+ModelStore::~ModelStore() = default;
+
+absl::StatusOr<LoadedModel> ModelStore::LoadInline(std::string name, int64_t version, const OperatorDef& op,
+                                                   std::span<const NamedTensor> weights, OptionalOptions options,
+                                                   std::string engine) {
+  if (absl::Status checked = CheckNameAndVersion(name, version); !checked.ok()) return checked;
+  if (absl::Status checked = CheckWeightsOnly(weights); !checked.ok()) return checked;
+  absl::StatusOr<ModelPtr> model = impl_->Shared(op, weights);
+  if (!model.ok()) return InLoadRequest(model.status());
+  return impl_->AddNamed({.name = std::move(name),
+                          .version = version,
+                          .model = *std::move(model),
+                          .options = options,
+                          .engine = std::move(engine),
+                          .source = "upload"});
+}
+
+absl::Status ModelStore::Unload(std::string_view name, std::optional<int64_t> version) {
+  absl::StatusOr<std::vector<LoadedModel>> removed;  // destroyed after the lock is gone
+  const std::lock_guard lock(impl_->mutex);
+  removed = impl_->named.Remove(name, version);
+  return removed.status();
+}
+
+absl::StatusOr<LoadedModel> ModelStore::Get(std::string_view name, std::optional<int64_t> version) const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->named.Get(name, version);
+}
+
+std::vector<LoadedModel> ModelStore::List() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->named.List();
+}
+
+absl::StatusOr<ModelPtr> ModelStore::GetByFingerprint(std::string_view fingerprint) {
+  const std::string hex = absl::AsciiStrToLower({fingerprint.data(), fingerprint.size()});
+  if (hex.size() != 64 || hex.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return FieldError("fingerprint", absl::StrCat("a fingerprint is 64 hexadecimal digits, as a reply gave it, but ",
+                                                  Quoted(fingerprint), " came (", fingerprint.size(), " bytes)"));
+  }
+  const std::lock_guard lock(impl_->mutex);
+  if (ModelPtr model = impl_->cache.Find(hex)) return model;
+  if (ModelPtr model = impl_->named.FindByFingerprint(hex)) return model;
+  return WithReason(absl::NotFoundError(absl::StrCat("no model with fingerprint ", hex,
+                                                     " is held here (it may have been evicted); send the operator "
+                                                     "with its weights again, or load it under a name")),
+                    "FINGERPRINT_EVICTED");
+}
+
+absl::StatusOr<ModelPtr> ModelStore::FindOrCreate(const OperatorDef& op, std::span<const NamedTensor> inputs) {
+  absl::StatusOr<ModelPtr> model = impl_->Shared(op, inputs);
+  if (!model.ok()) return model;
+  std::vector<ModelPtr> evicted;  // destroyed after the lock is gone
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->named.FindByFingerprint((*model)->fingerprint()) == nullptr) evicted = impl_->cache.Put(*model);
+  return model;
+}
+
+}  // namespace rnnserve

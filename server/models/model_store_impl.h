@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of ModelStore share.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/models/inline_cache.h"
+#include "server/models/model_store.h"
+#include "server/models/named_models.h"
+
+namespace rnnserve {
+
+// Of LoadRequest.
+absl::Status CheckNameAndVersion(std::string_view name, int64_t version);
+
+struct ModelStore::Impl {
+  explicit Impl(Options given)
+      : options(std::move(given)),
+        cache(options.inline_cache_bytes, kBytesPerModel),
+        named(options.named_bytes, kBytesPerModel) {}
+
+  // The model of this content, held by whoever asked; hashes and builds without the mutex.
+  absl::StatusOr<ModelPtr> Shared(const OperatorDef& op, std::span<const NamedTensor> inputs);
+  absl::StatusOr<LoadedModel> AddNamed(LoadedModel loaded);
+
+  const Options options;
+  CellTable cells;
+  WeakTable<const Model> models;  // by fingerprint: all that anybody holds, evicted or not
+
+  mutable std::mutex mutex;  // guards what follows
+  InlineCache cache;
+  NamedModels named;
+  std::vector<RepositoryFailure> failures;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/program_cache.h"
+
+#include <algorithm>
+#include <compare>
+#include <condition_variable>
+#include <exception>
+#include <iterator>
+#include <list>
+#include <map>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace rnnserve {
+namespace {
+
+// The cell key comes first: all programs of a cell are neighbours.
+struct Key {
+  std::string cell;
+  std::string engine;
+  bool allow_reduced_precision;
+  bool deterministic;
+  auto operator<=>(const Key&) const = default;
+};
+
+// A compilation under way; those who ask for the same program wait for it.
+struct Flight {
+  std::condition_variable landed;
+  std::optional<absl::StatusOr<ProgramPtr>> result;
+};
+
+struct Entry {
+  ProgramPtr program;                 // null once dropped
+  std::weak_ptr<const Program> weak;  // finds a dropped program that is still in use
+  int64_t packed = 0;
+  int64_t charged = 0;
+  std::list<const Key*>::iterator place;  // in the order of use, if not dropped
+
+  bool alive() const { return program != nullptr || !weak.expired(); }
+};
+
+// Engines do not throw by contract, but what they stand on does; a throw must not leave others waiting.
+absl::StatusOr<ProgramPtr> Compile(const Engine& engine, const CellPtr& cell, const EngineOptions& options) {
+  try {
+    absl::StatusOr<ProgramPtr> program = engine.Compile(cell, options);
+    if (program.ok() && *program == nullptr) {
+      return absl::InternalError(absl::StrCat("engine ", std::string(engine.name()), " compiled no program"));
+    }
+    return program;
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory left to pack the weights; try again later");
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("engine ", std::string(engine.name()), ": ", error.what()));
+  }
+}
+
+}  // namespace
+
+struct ProgramCache::Impl {
+  explicit Impl(int64_t bytes) : max_bytes(bytes) {}
+
+  const int64_t max_bytes;
+  mutable std::mutex mutex;
+  std::map<Key, Entry> entries;
+  std::list<const Key*> by_use;  // least recent first; not the dropped ones
+  std::map<Key, std::shared_ptr<Flight>> flights;
+  int64_t charged = 0;     // of what is not dropped
+  size_t next_sweep = 64;  // entries at which the dead ones are looked for
+
+  // All below: with the mutex held.
+
+  ProgramPtr Find(const Key& key) {
+    const auto found = entries.find(key);
+    if (found == entries.end()) return nullptr;
+    Entry& entry = found->second;
+    if (entry.program != nullptr) {
+      by_use.splice(by_use.end(), by_use, entry.place);
+      return entry.program;
+    }
+    ProgramPtr program = entry.weak.lock();
+    if (program != nullptr) Keep(found, program);
+    return program;
+  }
+
+  void Keep(std::map<Key, Entry>::iterator at, ProgramPtr program) {
+    at->second.program = std::move(program);
+    at->second.place = by_use.insert(by_use.end(), &at->first);
+    charged += at->second.charged;
+  }
+
+  ProgramPtr Drop(Entry& entry) {
+    by_use.erase(entry.place);
+    charged -= entry.charged;
+    return std::exchange(entry.program, nullptr);
+  }
+
+  // Programs to be destroyed by the caller, without the mutex.
+  std::vector<ProgramPtr> Evict() {
+    std::vector<ProgramPtr> dropped;
+    // Those that run would stay in memory anyway, so idle ones go first.
+    for (const bool idle_only : {true, false}) {
+      for (auto at = by_use.begin(); at != by_use.end() && charged > max_bytes;) {
+        Entry& entry = entries.find(**at++)->second;
+        if (!idle_only || entry.program.use_count() == 1) dropped.push_back(Drop(entry));
+      }
+    }
+    return dropped;
+  }
+
+  // Each sweep pays for itself: the number of entries has doubled since the last one.
+  void ForgetDead() {
+    if (entries.size() < next_sweep) return;
+    std::erase_if(entries, [](const auto& entry) { return !entry.second.alive(); });
+    next_sweep = std::max<size_t>(64, 2 * entries.size());
+  }
+};
+
+ProgramCache::ProgramCache(int64_t max_bytes) : impl_(std::make_unique<Impl>(max_bytes)) {}
+ProgramCache::~ProgramCache() = default;
+
+absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr& cell, const EngineOptions& options) {
+  const Key key{cell->key(), std::string(engine.name()), options.allow_reduced_precision, options.deterministic};
+  const auto flight = std::make_shared<Flight>();
+  std::vector<ProgramPtr> dropped;  // destroyed after the lock is gone
+  {
+    std::unique_lock lock(impl_->mutex);
+    if (ProgramPtr program = impl_->Find(key)) {
+      dropped = impl_->Evict();
+      return program;
+    }
+    const auto [other, first] = impl_->flights.emplace(key, flight);
+    if (!first) {
+      const std::shared_ptr<Flight> awaited = other->second;
+      awaited->landed.wait(lock, [&] { return awaited->result.has_value(); });
+      return *awaited->result;
+    }
+  }
+
+  absl::StatusOr<ProgramPtr> program = Compile(engine, cell, options);
+  const int64_t packed = program.ok() ? (*program)->packed_bytes() : 0;
+  const std::lock_guard lock(impl_->mutex);
+  if (program.ok()) {
+    impl_->ForgetDead();
+    const Entry entry{.program = nullptr,
+                      .weak = *program,
+                      .packed = packed,
+                      .charged = packed + cell->weight_bytes() + kBytesPerProgram,
+                      .place = {}};
+    impl_->Keep(impl_->entries.insert_or_assign(key, entry).first, *program);
+    dropped = impl_->Evict();
+  }
+  impl_->flights.erase(key);
+  flight->result = program;
+  flight->landed.notify_all();
+  return program;
+}
+
+int64_t ProgramCache::bytes() const {
+  const std::lock_guard lock(impl_->mutex);
+  int64_t bytes = 0;
+  for (const auto& [key, entry] : impl_->entries) bytes += entry.alive() ? entry.packed : 0;
+  return bytes;
+}
+
+int64_t ProgramCache::bytes_of(const Cell& cell) const {
+  const std::lock_guard lock(impl_->mutex);
+  int64_t bytes = 0;
+  for (auto at = impl_->entries.lower_bound({cell.key(), "", false, false});
+       at != impl_->entries.end() && at->first.cell == cell.key(); ++at) {
+    bytes += at->second.alive() ? at->second.packed : 0;
+  }
+  return bytes;
+}
+
+}  // namespace rnnserve
