@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/batching/worker_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <latch>
+#include <numeric>
+#include <optional>
+
+#include "absl/time/clock.h"
+#include "tests/server/batching/fake_program.h"
+
+namespace rnnserve {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// One sequence of ones, with room for its y and its final state.
+struct Line {
+  explicit Line(int64_t steps) : x(static_cast<size_t>(steps), 1.0f), y(static_cast<size_t>(steps), -1.0f) {}
+
+  SequenceTask Task(ProgramPtr program) {
+    SequenceSlice slice;
+    slice.x = reinterpret_cast<const std::byte*>(x.data());
+    slice.x_stride = sizeof(float);
+    slice.y = reinterpret_cast<std::byte*>(y.data());
+    slice.y_stride = sizeof(float);
+    slice.steps = static_cast<int64_t>(x.size());
+    slice.after = &after;
+    return {std::move(program), slice};
+  }
+
+  std::vector<float> x, y;
+  FakeState after;
+};
+
+Submission Of(ProgramPtr program, std::span<Line> lines, std::future<ScheduleOutcome>& outcome) {
+  Submission submission;
+  std::promise<ScheduleOutcome> promise;
+  outcome = promise.get_future();
+  for (Line& line : lines) submission.tasks.push_back(line.Task(program));
+  submission.done = [promise = std::move(promise)](ScheduleOutcome result) mutable {
+    promise.set_value(std::move(result));
+  };
+  return submission;
+}
+
+// A program whose first slice waits until the test lets it go.
+struct Gate {
+  std::promise<void> entered, open;
+  std::shared_future<void> is_open = open.get_future().share();
+  std::atomic<bool> used = false;
+  ProgramPtr program = std::make_shared<FakeProgram>(FakeProgram::Hooks{.before_slice = [this] {
+    if (used.exchange(true)) return absl::OkStatus();
+    entered.set_value();
+    is_open.wait();
+    return absl::OkStatus();
+  }});
+};
+
+// Keeps the only worker of a pool busy until the gate opens.
+struct BusyWorker {
+  explicit BusyWorker(WorkerPool& pool) {
+    EXPECT_TRUE(pool.Schedule(Of(gate.program, {&line, 1}, outcome)).ok());
+    gate.entered.get_future().wait();
+  }
+  Gate gate;
+  Line line{1};
+  std::future<ScheduleOutcome> outcome;
+};
+
+std::vector<float> CountingUp(size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 1.0f);
+  return values;
+}
+
+TEST(WorkerPool, RunsSequencesOfDifferentLengthsToTheirEnds) {
+  WorkerPool pool({.workers = 1, .max_slice_work = 16});
+  const auto program = std::make_shared<FakeProgram>();
+  std::vector<Line> lines = {Line(1), Line(100), Line(17), Line(16)};
+  std::future<ScheduleOutcome> outcome;
+  ASSERT_TRUE(pool.Schedule(Of(program, lines, outcome)).ok());
+
+  const ScheduleOutcome result = outcome.get();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.largest_batch, 4);
+  EXPECT_GE(result.queue_time, absl::ZeroDuration());
+  for (const Line& line : lines) {
+    EXPECT_EQ(line.y, CountingUp(line.y.size()));
+    EXPECT_EQ(line.after.h, static_cast<float>(line.x.size()));
+  }
+  // Slices of 16 steps; a sequence leaves at its end.
+  EXPECT_THAT(program->slice_rows(), ElementsAre(4, 2, 1, 1, 1, 1, 1));
+}
+
+TEST(WorkerPool, StartsFromTheGivenStateAndLeavesItAlone) {
+  WorkerPool pool({.workers = 1, .max_slice_work = 16});
+  Line line(40);
+  FakeState before;
+  before.h = 7;
+  std::future<ScheduleOutcome> outcome;
+  Submission submission = Of(std::make_shared<FakeProgram>(), {&line, 1}, outcome);
+  submission.tasks[0].slice.before = &before;
+  ASSERT_TRUE(pool.Schedule(std::move(submission)).ok());
+  EXPECT_TRUE(outcome.get().status.ok());
+  EXPECT_EQ(line.after.h, 47);
+  EXPECT_EQ(before.h, 7);
+}
+
+TEST(WorkerPool, GroupsByProgramAndBoundsTheSequencesOfASlice) {
+  WorkerPool pool({.workers = 1, .max_slice_sequences = 3});
+  const auto first = std::make_shared<FakeProgram>();
+  const auto second = std::make_shared<FakeProgram>();
+  std::vector<Line> lines(9, Line(2));
+  std::future<ScheduleOutcome> outcome;
+  Submission submission = Of(first, lines, outcome);
+  for (size_t k = 1; k < lines.size(); k += 2) submission.tasks[k].program = second;
+  ASSERT_TRUE(pool.Schedule(std::move(submission)).ok());
+  EXPECT_TRUE(outcome.get().status.ok());
+  EXPECT_THAT(first->slice_rows(), ElementsAre(3, 2));
+  EXPECT_THAT(second->slice_rows(), ElementsAre(3, 1));
+  for (const Line& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2));
+}
+
+TEST(WorkerPool, RefusesWhatDoesNotFitInTheQueue) {
+  WorkerPool pool({.workers = 1, .max_queued_sequences = 2});
+  BusyWorker busy(pool);
+  const auto program = std::make_shared<FakeProgram>();
+  std::vector<Line> waiting(2, Line(1));
+  std::future<ScheduleOutcome> waited;
+  ASSERT_TRUE(pool.Schedule(Of(program, waiting, waited)).ok());
+  EXPECT_EQ(pool.queued_sequences(), 2);
+
+  Line refused(1);
+  std::future<ScheduleOutcome> never;
+  const absl::Status status = pool.Schedule(Of(program, {&refused, 1}, never));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("2 of 2 sequences"));
+
+  busy.gate.open.set_value();
+  EXPECT_TRUE(waited.get().status.ok());
+  EXPECT_EQ(pool.queued_sequences(), 0);
+  EXPECT_EQ(refused.y[0], -1);
+}
+
+TEST(WorkerPool, RunsASubmissionLargerThanTheQueueWhenNothingWaits) {
+  WorkerPool pool({.workers = 1, .max_queued_sequences = 2});
+  std::vector<Line> lines(5, Line(1));
+  std::future<ScheduleOutcome> outcome;
+  ASSERT_TRUE(pool.Schedule(Of(std::make_shared<FakeProgram>(), lines, outcome)).ok());
+  EXPECT_TRUE(outcome.get().status.ok());
+}
+
+TEST(WorkerPool, RunsTheHighestPriorityFirstAndTheOldestWithinOne) {
+  WorkerPool pool({.workers = 1});
+  BusyWorker busy(pool);
+  std::vector<int> order;  // touched by the only worker
+  std::latch all(4);
+  std::vector<Line> lines(4, Line(1));
+  const std::vector<int32_t> priorities = {0, -5, 100, 0};
+  for (size_t k = 0; k < lines.size(); ++k) {
+    Submission submission;
+    submission.tasks = {lines[k].Task(std::make_shared<FakeProgram>())};
+    submission.priority = priorities[k];
+    submission.done = [&, k](ScheduleOutcome) {
+      order.push_back(static_cast<int>(k));
+      all.count_down();
+    };
+    ASSERT_TRUE(pool.Schedule(std::move(submission)).ok());
+  }
+  busy.gate.open.set_value();
+  all.wait();
+  EXPECT_THAT(order, ElementsAre(2, 0, 3, 1));
+}
+
+TEST(WorkerPool, AnswersCancelledAndExpiredWorkWithoutTheEngine) {
+  WorkerPool pool({.workers = 1});
+  BusyWorker busy(pool);
+  const auto program = std::make_shared<FakeProgram>();
+  Line cancelled_line(1), expired_line(1);
+  std::future<ScheduleOutcome> cancelled, expired;
+
+  const auto flag = std::make_shared<std::atomic<bool>>(false);
+  Submission submission = Of(program, {&cancelled_line, 1}, cancelled);
+  submission.cancelled = flag;
+  ASSERT_TRUE(pool.Schedule(std::move(submission)).ok());
+  submission = Of(program, {&expired_line, 1}, expired);
+  submission.deadline = absl::Now() - absl::Seconds(1);
+  ASSERT_TRUE(pool.Schedule(std::move(submission)).ok());
+
+  flag->store(true);
+  busy.gate.open.set_value();
+  EXPECT_EQ(cancelled.get().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(expired.get().status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(program->slice_rows().empty());
+}
+
+TEST(WorkerPool, StopsRunningWorkBetweenSlices) {
+  WorkerPool pool({.workers = 1, .max_slice_work = 16});
+  const auto flag = std::make_shared<std::atomic<bool>>(false);
+  const auto program = std::make_shared<FakeProgram>(FakeProgram::Hooks{.before_slice = [flag] {
+    flag->store(true);
+    return absl::OkStatus();
+  }});
+  Line line(1000);
+  std::future<ScheduleOutcome> outcome;
+  Submission submission = Of(program, {&line, 1}, outcome);
+  submission.cancelled = flag;
+  ASSERT_TRUE(pool.Schedule(std::move(submission)).ok());
+  EXPECT_EQ(outcome.get().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(program->slice_rows(), ElementsAre(1));
+}
+
+TEST(WorkerPool, PassesOnTheEnginesError) {
+  WorkerPool pool({.workers = 1});
+  const auto program = std::make_shared<FakeProgram>(
+      FakeProgram::Hooks{.before_slice = [] { return absl::InternalError("the device is gone"); }});
+  Line line(1);
+  std::future<ScheduleOutcome> outcome;
+  ASSERT_TRUE(pool.Schedule(Of(program, {&line, 1}, outcome)).ok());
+  EXPECT_EQ(outcome.get().status, absl::InternalError("the device is gone"));
+}
+
+TEST(WorkerPool, FinishesQueuedWorkBeforeItGoes) {
+  std::vector<Line> lines(50, Line(20));
+  std::vector<std::future<ScheduleOutcome>> outcomes(lines.size());
+  {
+    WorkerPool pool({.workers = 2});
+    const auto program = std::make_shared<FakeProgram>();
+    for (size_t k = 0; k < lines.size(); ++k) {
+      ASSERT_TRUE(pool.Schedule(Of(program, {&lines[k], 1}, outcomes[k])).ok());
+    }
+  }
+  for (auto& outcome : outcomes) EXPECT_TRUE(outcome.get().status.ok());
+  for (const Line& line : lines) EXPECT_EQ(line.y, CountingUp(20));
+}
+
+TEST(WorkerPool, AbortFailsQueuedAndLaterWork) {
+  WorkerPool pool({.workers = 1});
+  BusyWorker busy(pool);
+  Line line(1), late(1);
+  std::future<ScheduleOutcome> outcome, never;
+  const auto program = std::make_shared<FakeProgram>();
+  ASSERT_TRUE(pool.Schedule(Of(program, {&line, 1}, outcome)).ok());
+  pool.Abort();
+  EXPECT_EQ(pool.Schedule(Of(program, {&late, 1}, never)).code(), absl::StatusCode::kUnavailable);
+  busy.gate.open.set_value();
+  EXPECT_EQ(outcome.get().status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(program->slice_rows().empty());
+}
+
+TEST(WorkerPool, MayBeCalledFromManyThreadsAndFromCompletions) {
+  constexpr int kThreads = 4, kCalls = 50;
+  const auto program = std::make_shared<FakeProgram>();
+  std::vector<Line> lines(2 * kThreads * kCalls, Line(3));
+  std::latch all(2 * kThreads * kCalls);
+  WorkerPool pool({.workers = 3});
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int call = 0; call < kCalls; ++call) {
+        Line* pair = &lines[static_cast<size_t>(2 * (thread * kCalls + call))];
+        Submission first;
+        first.tasks = {pair[0].Task(program)};
+        first.done = [&, pair](ScheduleOutcome) {
+          Submission second;
+          second.tasks = {pair[1].Task(program)};
+          second.done = [&](ScheduleOutcome) { all.count_down(); };
+          EXPECT_TRUE(pool.Schedule(std::move(second)).ok());
+          all.count_down();
+        };
+        EXPECT_TRUE(pool.Schedule(std::move(first)).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  all.wait();
+  for (const Line& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2, 3));
+}
+
+}  // namespace
+}  // namespace rnnserve
