@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every engine must hold (recurrent-operators.md, section 16), over engine, data type and tolerance. An engine
+// inherits it all by one line in its own test program:
+//
+//   INSTANTIATE_TEST_SUITE_P(Cpu, EngineSuite, testing::ValuesIn(EngineCases("cpu", &MakeCpuEngine)), EngineCaseName);
+//
+// Include this header, and differential_suite.h next to it, in one source of a program. An engine that answers
+// UNIMPLEMENTED for a cell is not asked further about it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+#include "tests/engine/support/compare.h"
+#include "tests/engine/support/naive_operator.h"
+#include "tests/engine/support/random_operator.h"
+#include "tests/engine/support/run_operator.h"
+
+namespace rnnserve {
+
+struct EngineCase {
+  std::string name;
+  std::unique_ptr<Engine> (*make)() = nullptr;
+  DataType type = DataType::kFloat;
+  double tolerance = 1e-5;  // against exact arithmetic, relative above 1 and absolute below
+  bool bit_exact =
+      false;  // the same bits whatever shares the batch and however sequences are cut, without asking for it
+};
+
+// The tolerances of recurrent-operators.md, section 11.
+inline std::vector<EngineCase> EngineCases(const std::string& name, std::unique_ptr<Engine> (*make)(),
+                                           bool bit_exact = false) {
+  return {{name, make, DataType::kFloat, 1e-5, bit_exact},
+          {name, make, DataType::kDouble, 1e-12, bit_exact},
+          {name, make, DataType::kFloat16, 2e-3, bit_exact},
+          {name, make, DataType::kBFloat16, 1e-2, bit_exact}};
+}
+
+inline std::string EngineCaseName(const testing::TestParamInfo<EngineCase>& info) {
+  return info.param.name + "_" + std::string(DataTypeName(info.param.type));
+}
+
+inline void PrintTo(const EngineCase& engine_case, std::ostream* out) {
+  *out << engine_case.name << " " << DataTypeName(engine_case.type);
+}
+
+class EngineSuite : public testing::TestWithParam<EngineCase> {
+ protected:
+  // Expects OK or UNIMPLEMENTED; an empty map for the latter.
+  OutputMap Run(const OperatorDef& op, const std::vector<OwnedTensor>& inputs, const RunSettings& settings = {},
+                const std::vector<std::string>& wanted = {}) {
+    absl::StatusOr<OutputMap> outputs = RunOperator(*engine_, op, inputs, wanted, settings);
+    if (outputs.ok()) {
+      ++operators_;
+      return *std::move(outputs);
+    }
+    EXPECT_EQ(outputs.status().code(), absl::StatusCode::kUnimplemented) << outputs.status();
+    return {};
+  }
+  OutputMap Run(const RandomOperator& op, const RunSettings& settings = {}) { return Run(op.op, op.inputs, settings); }
+
+  void ExpectNear(const OwnedTensor& got, const OwnedTensor& want) {
+    EXPECT_TRUE(TensorsNear(got, want, GetParam().tolerance, &tally_));
+  }
+  // For results that differ only by rounding inside; by nothing in a bit-exact engine.
+  void ExpectSame(const OwnedTensor& got, const OwnedTensor& want) {
+    if (GetParam().bit_exact) {
+      tally_.values += static_cast<int64_t>(got.bytes.size() / ByteSize(got.type));
+      EXPECT_TRUE(TensorsIdentical(got, want));
+    } else {
+      ExpectNear(got, want);
+    }
+  }
+  void ExpectSame(const OutputMap& got, const OutputMap& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (const auto& [name, tensor] : want) ExpectSame(got.at(name), tensor);
+  }
+
+  // Where the engine supports the operator, compares every output with the naive oracle.
+  void ExpectMatchesOracle(const RandomOperator& op, const RunSettings& settings = {}) {
+    SCOPED_TRACE(op.Describe());
+    const OutputMap outputs = Run(op, settings);
+    if (outputs.empty()) return;
+    const auto want = RunNaively(op, settings.options);
+    ASSERT_EQ(outputs.size(), want.size());
+    for (const auto& [name, values] : want) {
+      EXPECT_TRUE(ValuesNear(outputs.at(name).Values(), values, GetParam().tolerance, &tally_)) << "in " << name;
+    }
+  }
+
+  DataType type() const { return GetParam().type; }
+
+  void TearDown() override {
+    std::printf("           %lld operators, %lld values compared, worst error %.2g\n",
+                static_cast<long long>(operators_), static_cast<long long>(tally_.values), tally_.worst);
+  }
+
+  std::unique_ptr<Engine> engine_ = GetParam().make();
+  std::mt19937_64 random_{20240707};
+  Tally tally_;
+  int64_t operators_ = 0;
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EngineSuite);
+
+namespace engine_suite {
+
+// One row of a tensor whose `axis` counts rows.
+inline OwnedTensor SelectRow(const OwnedTensor& tensor, size_t axis, int64_t row) {
+  std::vector<size_t> order(tensor.shape.size());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+  std::swap(order[0], order[axis]);  // its own inverse
+  OwnedTensor first = Transposed(tensor, order);
+  const size_t bytes = first.bytes.size() / static_cast<size_t>(first.shape[0]);
+  const auto begin = first.bytes.begin() + static_cast<std::ptrdiff_t>(bytes * static_cast<size_t>(row));
+  first.bytes = std::vector<std::byte>(begin, begin + static_cast<std::ptrdiff_t>(bytes));
+  first.shape[0] = 1;
+  return Transposed(first, order);
+}
+
+// Index of the rows' axis, by the tensor's ONNX name, in layout 0.
+inline size_t RowAxis(const std::string& name) { return name == "Y" ? 2 : name == "sequence_lens" ? 0 : 1; }
+
+// Which steps are read: X of layout 0 with everything past each row's length set to `value`.
+inline void FillPadding(RandomOperator& op, double value) {
+  OwnedTensor* x = FindTensor(op.inputs, "X");
+  std::vector<double> values = x->Values();
+  for (int64_t t = 0; t < op.steps; ++t) {
+    for (int64_t n = 0; n < op.rows; ++n) {
+      for (int64_t i = 0; t >= op.lengths[static_cast<size_t>(n)] && i < op.input_size; ++i) {
+        values[static_cast<size_t>((t * op.rows + n) * op.input_size + i)] = value;
+      }
+    }
+  }
+  *x = MakeTensor("X", x->type, x->shape, values);
+}
+
+// Steps of each row turned around within its length; tensor [T, ..., N at `row_axis`, ...] of layout 0.
+inline OwnedTensor ReversedWithinLength(const OwnedTensor& tensor, size_t row_axis,
+                                        const std::vector<int64_t>& lengths) {
+  std::vector<double> values = tensor.Values(), result = values;
+  int64_t outer = 1, inner = 1;  // axes between time and rows, axes after rows
+  for (size_t a = 1; a < row_axis; ++a) outer *= tensor.shape[a];
+  for (size_t a = row_axis + 1; a < tensor.shape.size(); ++a) inner *= tensor.shape[a];
+  const int64_t rows = tensor.shape[row_axis];
+  const auto at = [&](int64_t t, int64_t o, int64_t n, int64_t i) {
+    return static_cast<size_t>(((t * outer + o) * rows + n) * inner + i);
+  };
+  for (int64_t n = 0; n < rows; ++n) {
+    const int64_t length = lengths[static_cast<size_t>(n)];
+    for (int64_t t = 0; t < length; ++t) {
+      for (int64_t o = 0; o < outer; ++o) {
+        for (int64_t i = 0; i < inner; ++i) result[at(t, o, n, i)] = values[at(length - 1 - t, o, n, i)];
+      }
+    }
+  }
+  return MakeTensor(tensor.name, tensor.type, tensor.shape, result);
+}
+
+// Direction d of a tensor whose `axis` counts directions.
+inline OwnedTensor SelectDirection(const OwnedTensor& tensor, size_t axis, int64_t d) {
+  return SelectRow(tensor, axis, d);
+}
+
+inline Pinned OnnxLayout0() {
+  Pinned pinned;
+  pinned.openvino = false;
+  pinned.layout = 0;
+  return pinned;
+}
+
+}  // namespace engine_suite
+
+TEST_P(EngineSuite, MatchesTheNaiveOracle) {
+  for (int k = 0; k < 150; ++k) ExpectMatchesOracle(MakeTameOperator(random_, type()));
+}
+
+TEST_P(EngineSuite, MatchesTheNaiveOracleWithDefaultFunctions) {
+  for (int k = 0; k < 60; ++k) ExpectMatchesOracle(MakeTameOperator(random_, type(), {.default_functions = true}));
+}
+
+TEST_P(EngineSuite, OptionsMatchTheNaiveOracle) {
+  for (int k = 0; k < 60; ++k) {
+    RunSettings settings;
+    settings.options.clip_cell_input = k % 2 == 0;
+    settings.options.empty_row_state = k % 3 == 0 ? EmptyRowState::kZeros : EmptyRowState::kInitial;
+    ExpectMatchesOracle(MakeTameOperator(random_, type(), {.kind = CellKind::kLstm, .lengths = true}), settings);
+  }
+}
+
+TEST_P(EngineSuite, Layout1IsLayout0Transposed) {
+  for (int k = 0; k < 25; ++k) {
+    Pinned pinned;
+    pinned.openvino = false;
+    pinned.layout = 1;
+    RandomOperator op = MakeTameOperator(random_, type(), pinned);
+    SCOPED_TRACE(op.Describe());
+    const OutputMap layout1 = Run(op);
+    if (layout1.empty()) continue;
+    op.op.attributes["layout"] = int64_t{0};
+    for (OwnedTensor& input : op.inputs) {
+      if (input.name == "X" || input.name.starts_with("initial")) input = Transposed(input, {1, 0, 2});
+    }
+    OutputMap layout0 = Run(op);
+    layout0["Y"] = Transposed(layout0.at("Y"), {2, 0, 1, 3});
+    for (const char* name : {"Y_h", "Y_c"}) {
+      if (layout0.contains(name)) layout0[name] = Transposed(layout0[name], {1, 0, 2});
+    }
+    ExpectSame(layout1, layout0);
+  }
+}
+
+TEST_P(EngineSuite, BidirectionalIsForwardAndReverse) {
+  for (int k = 0; k < 25; ++k) {
+    Pinned pinned = engine_suite::OnnxLayout0();
+    pinned.direction = Direction::kBidirectional;
+    pinned.default_functions = true;
+    const RandomOperator both = MakeTameOperator(random_, type(), pinned);
+    SCOPED_TRACE(both.Describe());
+    const OutputMap outputs = Run(both);
+    if (outputs.empty()) continue;
+    for (int64_t d = 0; d < 2; ++d) {
+      RandomOperator one = both;
+      one.op.attributes["direction"] = std::string(d == 0 ? "forward" : "reverse");
+      for (OwnedTensor& input : one.inputs) {
+        if (input.name != "X" && input.name != "sequence_lens") input = engine_suite::SelectDirection(input, 0, d);
+      }
+      OutputMap want;
+      for (const auto& [name, tensor] : outputs) {
+        want[name] = engine_suite::SelectDirection(tensor, name == "Y" ? 1 : 0, d);
+      }
+      ExpectSame(Run(one), want);
+    }
+  }
+}
+
+TEST_P(EngineSuite, ReverseIsForwardOnRowsTurnedAround) {
+  for (int k = 0; k < 25; ++k) {
+    Pinned pinned = engine_suite::OnnxLayout0();
+    pinned.direction = Direction::kReverse;
+    pinned.lengths = true;
+    const RandomOperator reverse = MakeTameOperator(random_, type(), pinned);
+    SCOPED_TRACE(reverse.Describe());
+    const OutputMap outputs = Run(reverse);
+    if (outputs.empty()) continue;
+    RandomOperator forward = reverse;
+    forward.op.attributes["direction"] = std::string("forward");
+    OwnedTensor* x = FindTensor(forward.inputs, "X");
+    *x = engine_suite::ReversedWithinLength(*x, 1, reverse.lengths);
+    OutputMap want = Run(forward);
+    want["Y"] = engine_suite::ReversedWithinLength(want.at("Y"), 2, reverse.lengths);
+    ExpectSame(outputs, want);
+  }
+}
+
+TEST_P(EngineSuite, CutSequencesEqualWholeOnes) {
+  for (int k = 0; k < 40; ++k) {
+    const RandomOperator op = MakeTameOperator(random_, type());
+    SCOPED_TRACE(op.Describe());
+    const OutputMap whole = Run(op);
+    if (whole.empty()) continue;
+    RunSettings settings;
+    settings.steps_per_slice = 1 + k % 5;
+    settings.carry_exported = k % 2 == 0;
+    ExpectSame(Run(op, settings), whole);
+  }
+}
+
+TEST_P(EngineSuite, DeterministicRunsGiveTheSameBits) {
+  for (int k = 0; k < 40; ++k) {
+    const RandomOperator op = MakeTameOperator(random_, type());
+    SCOPED_TRACE(op.Describe());
+    RunSettings settings;
+    settings.engine_options.deterministic = true;
+    const OutputMap whole = Run(op, settings);
+    settings.steps_per_slice = 1 + k % 5;
+    settings.carry_exported = true;
+    settings.one_sequence_a_call = k % 2 == 0;
+    const OutputMap cut = Run(op, settings);
+    for (const auto& [name, tensor] : whole) {
+      tally_.values += static_cast<int64_t>(tensor.bytes.size() / ByteSize(tensor.type));
+      EXPECT_TRUE(TensorsIdentical(cut.at(name), tensor));
+    }
+  }
+}
+
+TEST_P(EngineSuite, RowsDoNotDependOnEachOther) {
+  for (int k = 0; k < 20; ++k) {
+    Pinned pinned = engine_suite::OnnxLayout0();
+    pinned.rows = 7;
+    const RandomOperator op = MakeTameOperator(random_, type(), pinned);
+    SCOPED_TRACE(op.Describe());
+    const OutputMap outputs = Run(op);
+    for (int64_t row = 0; row < op.rows && !outputs.empty(); row += 2) {
+      RandomOperator alone = op;
+      for (OwnedTensor& input : alone.inputs) {
+        if (IsWeightName(input.name)) continue;
+        input = engine_suite::SelectRow(input, engine_suite::RowAxis(input.name), row);
+      }
+      OutputMap want;
+      for (const auto& [name, tensor] : outputs) {
+        want[name] = engine_suite::SelectRow(tensor, engine_suite::RowAxis(name), row);
+      }
+      ExpectSame(Run(alone), want);
+    }
+  }
+}
+
+TEST_P(EngineSuite, PaddingDoesNotMatter) {
+  for (double padding : {std::nan(""), HUGE_VAL, 0.0}) {
+    for (int k = 0; k < 12; ++k) {
+      Pinned pinned = engine_suite::OnnxLayout0();
+      pinned.lengths = true;
+      RandomOperator op = MakeTameOperator(random_, type(), pinned);
+      SCOPED_TRACE(op.Describe());
+      const OutputMap want = Run(op);
+      engine_suite::FillPadding(op, padding);
+      ExpectSame(Run(op), want);
+    }
+  }
+}
+
+TEST_P(EngineSuite, NanAndInfinityStayInTheirRow) {
+  for (double poison : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    for (int k = 0; k < 12; ++k) {
+      Pinned pinned = engine_suite::OnnxLayout0();
+      pinned.rows = 7;
+      pinned.steps = 7;
+      pinned.input_size = 7;
+      RandomOperator op = MakeTameOperator(random_, type(), pinned);
+      SCOPED_TRACE(op.Describe());
+      const OutputMap clean = Run(op);
+      if (clean.empty()) continue;
+      OwnedTensor* x = FindTensor(op.inputs, "X");
+      std::vector<double> values = x->Values();
+      values[static_cast<size_t>(3 * op.input_size)] = poison;  // t = 0, row 3
+      *x = MakeTensor("X", x->type, x->shape, values);
+      const OutputMap poisoned = Run(op);
+      for (int64_t row = 0; row < op.rows; ++row) {
+        if (row == 3) continue;
+        for (const auto& [name, tensor] : clean) {
+          const size_t axis = engine_suite::RowAxis(name);
+          ExpectSame(engine_suite::SelectRow(poisoned.at(name), axis, row), engine_suite::SelectRow(tensor, axis, row));
+        }
+      }
+      if (std::isnan(poison) && op.direction == Direction::kForward && op.lengths[3] > 0) {
+        const double first = engine_suite::SelectRow(poisoned.at("Y"), 2, 3).Values()[0];
+        EXPECT_TRUE(std::isnan(first)) << "NaN was lost: " << first;
+      }
+    }
+  }
+}
+
+// W = R = B = 0: gates are 1/2, candidates 0.
+TEST_P(EngineSuite, ZeroWeightsGiveKnownConstants) {
+  const Shape x = {3, 1, 2}, state = {1, 1, 1};
+  for (const auto& [name, gates] : {std::pair("LSTM", 4), std::pair("GRU", 3), std::pair("RNN", 1)}) {
+    SCOPED_TRACE(name);
+    OperatorDef op{"", name, 22, {}, {}};
+    std::vector<OwnedTensor> inputs = {FilledTensor("X", type(), x, 1), FilledTensor("W", type(), {1, gates, 2}, 0),
+                                       FilledTensor("R", type(), {1, gates, 1}, 0),
+                                       FilledTensor("initial_h", type(), state, 1)};
+    if (gates == 4) inputs.push_back(FilledTensor("initial_c", type(), state, 1));
+    const OutputMap outputs = Run(op, inputs);
+    if (outputs.empty()) continue;
+    std::vector<double> want = {0, 0, 0};
+    if (gates == 3) want = {0.5, 0.25, 0.125};
+    if (gates == 4) want = {0.5 * std::tanh(0.5), 0.5 * std::tanh(0.25), 0.5 * std::tanh(0.125)};
+    EXPECT_TRUE(ValuesNear(outputs.at("Y").Values(), want, GetParam().tolerance, &tally_));
+    if (gates == 4) {
+      EXPECT_TRUE(ValuesNear(outputs.at("Y_c").Values(), std::vector<double>{0.125}, GetParam().tolerance));
+    }
+  }
+}
+
+TEST_P(EngineSuite, AbsentInputsEqualTheirDefaults) {
+  for (int k = 0; k < 30; ++k) {
+    Pinned pinned = engine_suite::OnnxLayout0();
+    pinned.lengths = false;
+    RandomOperator op = MakeTameOperator(random_, type(), pinned);
+    std::erase_if(op.inputs, [](const OwnedTensor& input) {
+      return input.name == "B" || input.name == "P" || input.name.starts_with("initial");
+    });
+    SCOPED_TRACE(op.Describe());
+    const OutputMap absent = Run(op);
+    if (absent.empty()) continue;
+    const int64_t d = op.directions, n = op.rows, h = op.hidden_size;
+    op.inputs.push_back(FilledTensor("B", type(), {d, 2 * GateCount(op.kind) * h}, 0));
+    op.inputs.push_back(FilledTensor("sequence_lens", DataType::kInt32, {n}, static_cast<double>(op.steps)));
+    op.inputs.push_back(FilledTensor("initial_h", type(), {d, n, h}, 0));
+    if (op.kind == CellKind::kLstm) {
+      op.inputs.push_back(FilledTensor("initial_c", type(), {d, n, h}, 0));
+      op.inputs.push_back(FilledTensor("P", type(), {d, 3 * h}, 0));
+    }
+    ExpectSame(Run(op), absent);
+  }
+}
+
+TEST_P(EngineSuite, FinalStateIsYAtTheLastValidStep) {
+  for (int k = 0; k < 30; ++k) {
+    const RandomOperator op = MakeTameOperator(random_, type(), engine_suite::OnnxLayout0());
+    SCOPED_TRACE(op.Describe());
+    const OutputMap outputs = Run(op);
+    if (outputs.empty()) continue;
+    const std::vector<double> y = outputs.at("Y").Values(), y_h = outputs.at("Y_h").Values();
+    for (int64_t d = 0; d < op.directions; ++d) {
+      const bool backward = op.direction == Direction::kReverse || d == 1;
+      for (int64_t n = 0; n < op.rows; ++n) {
+        const int64_t length = op.lengths[static_cast<size_t>(n)];
+        if (length == 0) continue;
+        const int64_t t = backward ? 0 : length - 1;
+        for (int64_t u = 0; u < op.hidden_size; ++u) {
+          const size_t at = static_cast<size_t>(((t * op.directions + d) * op.rows + n) * op.hidden_size + u);
+          ++tally_.values;
+          EXPECT_EQ(y[at], y_h[static_cast<size_t>((d * op.rows + n) * op.hidden_size + u)]);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(EngineSuite, EveryChoiceOfOutputsGivesTheSameValues) {
+  for (int k = 0; k < 6; ++k) {
+    const RandomOperator op = MakeTameOperator(random_, type(), engine_suite::OnnxLayout0());
+    SCOPED_TRACE(op.Describe());
+    const OutputMap all = Run(op);
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : all) names.push_back(name);
+    for (unsigned bits = 1; bits < (1u << names.size()); ++bits) {
+      std::vector<std::string> wanted;
+      for (size_t b = 0; b < names.size(); ++b) {
+        if (bits & (1u << b)) wanted.push_back(names[b]);
+      }
+      const OutputMap some = Run(op.op, op.inputs, {}, wanted);
+      ASSERT_EQ(some.size(), wanted.size());
+      for (const std::string& name : wanted) ExpectSame(some.at(name), all.at(name));
+    }
+  }
+}
+
+}  // namespace rnnserve
