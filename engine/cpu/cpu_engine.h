@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general path: runs every cell in every type on the calling thread.
+//
+// Weights are packed once per program; all inputs of a stretch of steps go through one product, each step's active rows
+// through another; functions run on the machine's vector units. 16-bit data is widened and computed in float32, rounded
+// once on its way out. Results have the same bits whatever shares the batch and however the sequence is cut, so
+// EngineOptions::deterministic asks nothing more of it. It spawns no threads and uses no OpenMP.
+#pragma once
+
+#include <memory>
+
+#include "engine/engine.h"
+
+namespace rnnserve {
+
+std::unique_ptr<Engine> MakeCpuEngine();
+
+}  // namespace rnnserve

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of the cpu engine: a packed W, the cell's recurrent step, and the walk over slices. T is the compute type.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/cpu/aligned_buffer.h"
+#include "engine/cpu/slice_plan.h"
+#include "engine/engine.h"
+
+namespace rnnserve::cpu {
+
+template <typename T>
+struct CpuState : public State {
+  std::vector<T> h;
+  std::vector<T> c;  // empty unless the cell is an LSTM
+};
+
+template <typename T>
+struct CpuWorkspace : public Workspace {
+  SlicePlan plan;
+  Stretch stretch;
+  AlignedBuffer<T> h;      // a row per slice
+  AlignedBuffer<T> c;      // the same
+  AlignedBuffer<T> x;      // a row per active row and step of a stretch
+  AlignedBuffer<T> gates;  // the same
+
+  size_t bytes() const { return (h.size() + c.size() + x.size() + gates.size()) * sizeof(T); }
+};
+
+// Keeps nothing of the cell but its packed weights.
+template <typename T>
+ProgramPtr MakeCpuProgram(const Cell& cell);
+
+}  // namespace rnnserve::cpu

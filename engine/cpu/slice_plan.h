@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which order the steps of a batch run: rows longest first, so that those still active at a step are always the
+// first ones; rows in groups, time in stretches, so that scratch memory has a bound whatever the batch.
+//
+//   plan.Sort(slices);
+//   for (const RowGroup& group : plan.Groups())
+//     for (int64_t step = 0; plan.Plan(group, step, limit, stretch); step += stretch.active.size()) ...
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/sequence.h"
+
+namespace rnnserve::cpu {
+
+// More rows than this gain nothing by sharing one pass over the weights.
+constexpr size_t kGroupRows = 128;
+
+// Sorted rows `first` .. `first + count`.
+struct RowGroup {
+  size_t first = 0;
+  size_t count = 0;
+};
+
+// Consecutive steps of a group: at step `first_step + k` its first `active[k]` rows run.
+struct Stretch {
+  int64_t first_step = 0;
+  std::vector<size_t> active;
+  size_t total = 0;  // sum of `active`
+};
+
+class SlicePlan {
+ public:
+  // Keeps pointers into `slices`.
+  void Sort(std::span<const SequenceSlice> slices);
+
+  std::span<const SequenceSlice* const> rows() const { return rows_; }
+
+  // The rows in groups of nearly equal size, at most kGroupRows each.
+  std::vector<RowGroup> Groups() const;
+
+  // Sets `stretch` to the steps from `first_step` on whose active rows sum up to at most `limit`, at least one step.
+  // False where no row of the group is that long.
+  bool Plan(const RowGroup& group, int64_t first_step, size_t limit, Stretch& stretch) const;
+
+ private:
+  std::vector<const SequenceSlice*> rows_;
+};
+
+}  // namespace rnnserve::cpu
