@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client: one channel to one server."""
+
+import dataclasses
+import threading
+import time
+import weakref
+
+import grpc
+import numpy as np
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from rnnserve import tensors
+from rnnserve.errors import RnnServeError, from_rpc_error
+from rnnserve.operators import Operator, operator_from_wire, options_from_wire, options_to_wire
+from rnnserve.v1 import models_pb2, models_pb2_grpc, recurrent_pb2, recurrent_pb2_grpc, tensor_pb2
+
+
+@dataclasses.dataclass
+class Result:
+    """What an infer call gives.
+
+    outputs        arrays by name, of the operator's element type
+    engine         the engine that ran; "" where nothing had to be computed
+    fingerprint    SHA-256 over operator and weights, 64 hexadecimal digits
+    queue_time     seconds from acceptance to the first slice
+    compute_time   seconds in the engine
+    largest_batch  the largest number of sequences that shared a slice with this call's
+    warnings       remarks on a request that is valid but is read differently elsewhere
+    request_id     as given
+    """
+
+    outputs: dict[str, np.ndarray]
+    engine: str
+    fingerprint: str
+    queue_time: float
+    compute_time: float
+    largest_batch: int
+    warnings: list[str]
+    request_id: str
+
+
+@dataclasses.dataclass
+class TensorSpec:
+    """An input or output of a model; a dimension is a number or a name ("T" steps, "N" rows)."""
+
+    name: str
+    data_type: str
+    shape: list[str]
+    optional: bool
+
+
+@dataclasses.dataclass
+class ModelInfo:
+    """A model that the server holds; source is "upload" or the file's path below the repository folder."""
+
+    name: str
+    version: int
+    fingerprint: str
+    operator: Operator
+    inputs: list[TensorSpec]
+    outputs: list[TensorSpec]
+    state: list[TensorSpec]
+    options: dict
+    engine: str
+    source: str
+    weight_bytes: int
+    packed_bytes: int
+
+
+class Client:
+    """A connection to an rnnserve server, to be shared by any number of threads.
+
+    address            "host:port"
+    max_message_bytes  bound of one request and one reply (gRPC's own default would be 4 MiB for replies);
+                       raise it together with the server's
+    credentials        grpc.ChannelCredentials for TLS; None: plain text
+    timeout            seconds that a call may take where it names none; None: no limit
+
+    Every call raises RnnServeError with the server's code, text and field. Close it, or use it in a `with`.
+    """
+
+    def __init__(self, address, *, max_message_bytes=64 * 1024 * 1024, credentials=None, timeout=None):
+        options = [("grpc.max_receive_message_length", max_message_bytes),
+                   ("grpc.max_send_message_length", max_message_bytes)]
+        if credentials is None:
+            self._channel = grpc.insecure_channel(address, options=options)
+        else:
+            self._channel = grpc.secure_channel(address, credentials, options=options)
+        self._recurrent = recurrent_pb2_grpc.RecurrentStub(self._channel)
+        self._models = models_pb2_grpc.ModelsStub(self._channel)
+        self._health = health_pb2_grpc.HealthStub(self._channel)
+        self._timeout = timeout
+        self._mutex = threading.Lock()
+        # Guarded by the mutex: fingerprints of operators whose weights the server has seen.
+        self._fingerprints = weakref.WeakKeyDictionary()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Closes the connection; calls under way end with CANCELLED."""
+        self._channel.close()
+
+    def infer(self, op=None, inputs=None, *, model=None, version=None, fingerprint=None, outputs=(), engine="",
+              priority=0, request_id="", timeout=None, **options):
+        """Runs one operator over whole sequences and returns a Result.
+
+        Exactly one of op (an Operator), model (a name; version absent: the highest) and fingerprint says what to run.
+        inputs: arrays by name. Weights that are bound to op go along by themselves: in full with the first call of
+        this client, as a fingerprint after it, and in full again if the server has dropped them meanwhile.
+        outputs: names wanted; none: the operator's default. engine: by name, "" lets the server choose.
+        priority: -100 to 100, larger first. timeout: seconds.
+        options: clip_cell_input, empty_row_state ("zeros" or "initial"), deterministic, allow_reduced_precision.
+        """
+        if sum(target is not None for target in (op, model, fingerprint)) != 1:
+            raise ValueError("give exactly one of op, model and fingerprint")
+        if version is not None and model is None:
+            raise ValueError("version belongs to model, which is absent")
+        inputs = dict(inputs or {})
+        if op is not None:
+            options = {**op.options, **options}
+            twice = sorted(set(inputs) & set(op.weights))
+            if twice:
+                raise ValueError(f"{', '.join(twice)} is bound to the operator and given among the inputs too")
+        request = recurrent_pb2.InferRequest(
+            request_id=request_id, outputs=outputs, options=options_to_wire(options), engine=engine, priority=priority,
+            inputs=[tensors.encode(name, value) for name, value in inputs.items() if value is not None])
+        if model is not None:
+            request.model.CopyFrom(_model_ref(model, version))
+        elif fingerprint is not None:
+            request.fingerprint = fingerprint
+        else:
+            return self._infer_operator(op, request, self._deadline(timeout))
+        return _result(self._call(self._recurrent.Infer, request, self._deadline(timeout)))
+
+    def load(self, name, op, weights=None, *, version=1, engine="", timeout=None, **options):
+        """Uploads an operator with its weights (bound to it, or given here by name) under a name.
+
+        It lives as long as the server's process. Equal content under an existing name and version is fine; other
+        content raises ALREADY_EXISTS. engine and options are the defaults of calls to this model. Returns ModelInfo.
+        """
+        inline = models_pb2.InlineModel(operator=op.to_wire(), weights=op.weights_to_wire())
+        inline.weights.extend(tensors.encode(key, value) for key, value in (weights or {}).items() if value is not None)
+        request = models_pb2.LoadRequest(name=name, version=version, inline=inline, engine=engine,
+                                         options=options_to_wire({**op.options, **options}))
+        return _model_info(self._call(self._models.Load, request, self._deadline(timeout)).model)
+
+    def load_repository(self, name, version=1, *, engine="", timeout=None, **options):
+        """Loads NAME/VERSION/model.onnx of the server's repository folder. Returns ModelInfo."""
+        request = models_pb2.LoadRequest(name=name, version=version, repository=True, engine=engine,
+                                         options=options_to_wire(options))
+        return _model_info(self._call(self._models.Load, request, self._deadline(timeout)).model)
+
+    def unload(self, name, version=None, *, timeout=None):
+        """Ends new use of a model (version absent: the highest); running calls and open sessions keep it."""
+        request = models_pb2.UnloadRequest(model=_model_ref(name, version))
+        self._call(self._models.Unload, request, self._deadline(timeout))
+
+    def get(self, name=None, version=None, *, fingerprint=None, timeout=None):
+        """The ModelInfo of a name (and version) or of a fingerprint."""
+        if (name is None) == (fingerprint is None):
+            raise ValueError("give exactly one of name and fingerprint")
+        request = models_pb2.GetModelRequest()
+        if name is not None:
+            request.model.CopyFrom(_model_ref(name, version))
+        else:
+            request.fingerprint = fingerprint
+        return _model_info(self._call(self._models.Get, request, self._deadline(timeout)).model)
+
+    def models(self, *, timeout=None):
+        """The ModelInfo of every model, by name and version."""
+        reply = self._call(self._models.List, models_pb2.ListModelsRequest(), self._deadline(timeout))
+        return [_model_info(model) for model in reply.models]
+
+    def repository_failures(self, *, timeout=None):
+        """(path, reason) of every file of the repository folder that could not be loaded."""
+        reply = self._call(self._models.List, models_pb2.ListModelsRequest(), self._deadline(timeout))
+        return [(failure.path, failure.reason) for failure in reply.failures]
+
+    def health(self, service="", *, timeout=None):
+        """ "SERVING" or "NOT_SERVING", of the server as a whole or of one service; an unknown one is NOT_FOUND."""
+        request = health_pb2.HealthCheckRequest(service=service)
+        reply = self._call(self._health.Check, request, self._deadline(timeout))
+        return health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
+
+    def _infer_operator(self, op, request, deadline):
+        with self._mutex:
+            known = self._fingerprints.get(op)
+        if known is not None:
+            request.fingerprint = known
+            try:
+                return _result(self._call(self._recurrent.Infer, request, deadline))
+            except RnnServeError as error:
+                if error.code != grpc.StatusCode.NOT_FOUND or error.reason != "FINGERPRINT_EVICTED":
+                    raise
+            # The server dropped the weights: send them again, below.
+        request.operator.CopyFrom(op.to_wire())
+        request.inputs.extend(op.weights_to_wire())
+        result = _result(self._call(self._recurrent.Infer, request, deadline))
+        if op.weights and result.fingerprint:
+            with self._mutex:
+                self._fingerprints[op] = result.fingerprint
+        return result
+
+    def _deadline(self, timeout):
+        timeout = self._timeout if timeout is None else timeout
+        return None if timeout is None else time.monotonic() + timeout
+
+    @staticmethod
+    def _call(method, request, deadline):
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            return method(request, timeout=timeout)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from None
+
+
+def _model_ref(name, version):
+    return tensor_pb2.ModelRef(name=name, version=version)
+
+
+def _result(reply):
+    return Result(outputs={tensor.name: tensors.decode(tensor) for tensor in reply.outputs}, engine=reply.engine,
+                  fingerprint=reply.fingerprint, queue_time=reply.queue_time.ToNanoseconds() * 1e-9,
+                  compute_time=reply.compute_time.ToNanoseconds() * 1e-9, largest_batch=reply.largest_batch,
+                  warnings=list(reply.warnings), request_id=reply.request_id)
+
+
+def _model_info(model):
+    def specs(messages):
+        return [TensorSpec(spec.name, tensor_pb2.DataType.Name(spec.data_type), list(spec.shape), spec.optional)
+                for spec in messages]
+
+    return ModelInfo(name=model.name, version=model.version, fingerprint=model.fingerprint,
+                     operator=operator_from_wire(model.operator), inputs=specs(model.inputs),
+                     outputs=specs(model.outputs), state=specs(model.state), options=options_from_wire(model.options),
+                     engine=model.engine, source=model.source, weight_bytes=model.weight_bytes,
+                     packed_bytes=model.packed_bytes)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.nn.LSTM, GRU and RNN.
+
+torch keeps weight_ih [G*H, I], weight_hh [G*H, H], bias_ih and bias_hh [G*H] per layer and direction, with rows
+LSTM i, f, g, o and GRU r, z, n; ONNX wants i, o, f, c and z, r, h. torch's GRU lets r act on the product (and on
+bias_hh), which is linear_before_reset = 1.
+"""
+
+import re
+
+import numpy as np
+
+from rnnserve.convert.blocks import check_shape, reorder_blocks
+from rnnserve.operators import Operator
+
+
+def torch_lstm(state_dict, *, prefix="", batch_first=False, version=14):
+    """The operators of a torch.nn.LSTM, one a layer.
+
+    state_dict: arrays (or CPU tensors) by torch's names, of which those that start with `prefix` count; backward
+    directions are found by their names (..._reverse), biases may be missing. batch_first: layout 1. A layer's Y
+    becomes the next one's X through torch_output. Raises ValueError for weight_hr (proj_size), which no ONNX operator
+    expresses, and for shapes that do not fit.
+    """
+    return _layers("LSTM", state_dict, prefix, (0, 3, 1, 2), {}, batch_first, version)
+
+
+def torch_gru(state_dict, *, prefix="", batch_first=False, version=14):
+    """The operators of a torch.nn.GRU, one a layer; as torch_lstm."""
+    return _layers("GRU", state_dict, prefix, (1, 0, 2), {"linear_before_reset": 1}, batch_first, version)
+
+
+def torch_rnn(state_dict, *, nonlinearity="tanh", prefix="", batch_first=False, version=14):
+    """The operators of a torch.nn.RNN, one a layer; as torch_lstm. nonlinearity: "tanh" or "relu"."""
+    names = {"tanh": "Tanh", "relu": "Relu"}
+    if nonlinearity not in names:
+        raise ValueError(f'nonlinearity is {nonlinearity!r}; torch knows "tanh" and "relu"')
+    return _layers("RNN", state_dict, prefix, (0,), {"activations": [names[nonlinearity]]}, batch_first, version)
+
+
+def torch_output(Y, *, batch_first=False):
+    """torch's output of an operator's Y: [T, D, N, H] to [T, N, D*H], with batch_first [N, T, D, H] to [N, T, D*H]."""
+    Y = np.asarray(Y)
+    if not batch_first:
+        Y = np.moveaxis(Y, 1, 2)
+    return Y.reshape(Y.shape[0], Y.shape[1], -1)
+
+
+def _layers(op_type, state_dict, prefix, order, attributes, batch_first, version):
+    arrays = {name[len(prefix):]: np.asarray(value) for name, value in state_dict.items() if name.startswith(prefix)}
+    if any(re.fullmatch(r"weight_hr_l\d+(_reverse)?", name) for name in arrays):
+        raise ValueError("weight_hr (proj_size) is a projection after the cell, which no ONNX operator expresses; "
+                         "train without proj_size")
+    count = 0
+    while f"weight_ih_l{count}" in arrays:
+        count += 1
+    if count == 0:
+        raise ValueError(f"no {prefix}weight_ih_l0 among {', '.join(sorted(map(str, state_dict))) or 'no names'}")
+    return [_layer(op_type, arrays, layer, order, attributes, batch_first, version) for layer in range(count)]
+
+
+def _layer(op_type, arrays, layer, order, attributes, batch_first, version):
+    suffixes = [f"_l{layer}"]
+    if f"weight_ih_l{layer}_reverse" in arrays:
+        suffixes.append(f"_l{layer}_reverse")
+    W, R, B = [], [], []
+    for suffix in suffixes:
+        w, r = _take(arrays, "weight_ih" + suffix), _take(arrays, "weight_hh" + suffix)
+        rows, hidden = w.shape[0], w.shape[0] // len(order)
+        check_shape("weight_hh" + suffix, r, (rows, hidden), f"weight_ih{suffix} {list(w.shape)} of {op_type}")
+        W.append(reorder_blocks(w, order))
+        R.append(reorder_blocks(r, order))
+        if "bias_ih" + suffix in arrays:
+            halves = [check_shape(name, _take(arrays, name), (rows,), f"weight_ih{suffix} {list(w.shape)}")
+                      for name in ("bias_ih" + suffix, "bias_hh" + suffix)]
+            B.append(np.concatenate([reorder_blocks(half, order) for half in halves]))
+    attributes = dict(attributes, direction="bidirectional" if len(suffixes) == 2 else "forward", hidden_size=hidden)
+    if "activations" in attributes:
+        attributes["activations"] = attributes["activations"] * len(suffixes)
+    if batch_first:
+        attributes["layout"] = 1
+    return Operator(op_type, version=version, attributes=attributes,
+                    weights={"W": np.stack(W), "R": np.stack(R), "B": np.stack(B) if B else None})
+
+
+def _take(arrays, name):
+    if name not in arrays:
+        raise ValueError(f"{name} is missing among {', '.join(sorted(arrays))}")
+    return arrays[name]

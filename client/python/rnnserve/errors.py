@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call that failed tells."""
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
+
+_DETAILS = "grpc-status-details-bin"
+
+
+class RnnServeError(Exception):
+    """A call that the server, or the way to it, refused.
+
+    code         grpc.StatusCode, e.g. grpc.StatusCode.INVALID_ARGUMENT
+    message      what is wrong and how to mend it
+    field        path of the first field at fault, e.g. "inputs[1].shape"; "" where none is named
+    fields       (path, description) of every field at fault
+    reason       machine-readable, e.g. "MODEL_UNKNOWN" or "FINGERPRINT_EVICTED"; "" where none is given
+    metadata     what comes with the reason, e.g. limit and value of "LIMIT_EXCEEDED"
+    retry_after  seconds after which the same call may succeed; None where the server asks for no retry
+    """
+
+    def __init__(self, code, message, fields=(), reason="", metadata=None, retry_after=None):
+        self.code = code
+        self.message = message
+        self.fields = list(fields)
+        self.field = self.fields[0][0] if self.fields else ""
+        self.reason = reason
+        self.metadata = dict(metadata or {})
+        self.retry_after = retry_after
+        place = f" [{self.field}]" if self.field else ""
+        why = f" ({self.reason})" if self.reason else ""
+        super().__init__(f"{code.name}{place}{why}: {message}")
+
+
+def from_rpc_error(error):
+    """The RnnServeError of a grpc.RpcError, with the google.rpc details of its trailer."""
+    trailers = error.trailing_metadata() or ()
+    packed = next((value for key, value in trailers if key == _DETAILS), b"")
+    return _from_status(error.code(), error.details() or "", packed)
+
+
+def _from_status(code, message, packed):
+    fields, reason, metadata, retry_after = [], "", {}, None
+    status = status_pb2.Status()
+    try:
+        status.ParseFromString(packed)
+    except DecodeError:
+        # The code and the text still stand; somebody between spoiled the details.
+        return RnnServeError(code, message)
+    for detail in status.details:
+        bad_request, info = error_details_pb2.BadRequest(), error_details_pb2.ErrorInfo()
+        retry = error_details_pb2.RetryInfo()
+        try:
+            if detail.Unpack(bad_request):
+                fields += [(violation.field, violation.description) for violation in bad_request.field_violations]
+            elif detail.Unpack(info):
+                reason, metadata = info.reason, dict(info.metadata)
+            elif detail.Unpack(retry):
+                retry_after = retry.retry_delay.seconds + retry.retry_delay.nanos * 1e-9
+        except DecodeError:
+            continue
+    return RnnServeError(code, message, fields, reason, metadata, retry_after)

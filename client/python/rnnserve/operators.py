@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators: what to run, with or without its weights."""
+
+import ml_dtypes
+import numpy as np
+
+from rnnserve import tensors
+from rnnserve.v1 import tensor_pb2
+
+_OPTIONS = ("clip_cell_input", "empty_row_state", "deterministic", "allow_reduced_precision")
+_EMPTY_ROW_STATES = {"zeros": tensor_pb2.ZEROS, "initial": tensor_pb2.INITIAL}
+
+
+class Operator:
+    """A recurrent operator as its specification names it, bound to weights or not.
+
+    op_type     "LSTM", "GRU", "RNN" (ONNX), "LSTMSequence", "GRUSequence", "RNNSequence" (domain "openvino")
+    version     the operator's own since-version, e.g. 14 for LSTM-14; or
+    opset       an opset: the newest version not above it. Exactly one of the two is given.
+    attributes  by name: int, float, str, or a list of one of them, as the operator's text spells them
+    weights     arrays by name (W, R, B, P), copied. With them, a Client sends them once and their fingerprint after
+                that. Without, they are sent among the inputs of every call.
+    options     defaults of the calls with this operator: clip_cell_input, empty_row_state ("zeros" or "initial"),
+                deterministic, allow_reduced_precision
+
+    An Operator does not change after it is made, so it may be shared between threads and clients.
+    """
+
+    def __init__(self, op_type, *, version=None, opset=None, domain="", attributes=None, weights=None, options=None):
+        if (version is None) == (opset is None):
+            raise ValueError(f"{op_type}: give exactly one of version (the operator's own, e.g. 14) and opset")
+        self.op_type = op_type
+        self.version = version
+        self.opset = opset
+        self.domain = domain
+        self.attributes = dict(attributes or {})
+        self.options = dict(options or {})
+        options_to_wire(self.options)  # refuses here what is unknown, not at the first call
+        self.weights = {}
+        for name, value in (weights or {}).items():
+            if value is not None:
+                self.weights[name] = np.array(value)
+                self.weights[name].setflags(write=False)
+
+    def __repr__(self):
+        version = f"version={self.version}" if self.version is not None else f"opset={self.opset}"
+        shapes = {name: list(value.shape) for name, value in self.weights.items()}
+        return f"Operator({self.op_type!r}, {version}, attributes={self.attributes}, weights={shapes})"
+
+    def to_wire(self):
+        """The rnnserve.v1.Operator, without weights."""
+        message = tensor_pb2.Operator(domain=self.domain, op_type=self.op_type)
+        if self.version is not None:
+            message.version = self.version
+        if self.opset is not None:
+            message.opset = self.opset
+        for name, value in self.attributes.items():
+            message.attributes[name].CopyFrom(_attribute(name, value))
+        return message
+
+    def weights_to_wire(self):
+        """The weights as a list of rnnserve.v1.Tensor."""
+        return [tensors.encode(name, value) for name, value in self.weights.items()]
+
+
+def lstm(W, R, B=None, P=None, *, version=None, opset=None, options=None, **attributes):
+    """An ONNX LSTM bound to its weights; blocks in the order i, o, f, c (P: i, o, f).
+
+    W [D, 4H, I], R [D, 4H, H], B [D, 8H] (Wb then Rb), P [D, 3H]; D is 2 for direction="bidirectional", else 1.
+    Attributes by name: direction, activations, activation_alpha, activation_beta, clip, input_forget, layout,
+    hidden_size. Without version and opset: 14, and 22 for bfloat16. Inputs of a call: X [T, N, I], and optionally
+    sequence_lens [N], initial_h and initial_c [D, N, H]. Outputs: Y [T, D, N, H], Y_h and Y_c [D, N, H].
+    layout=1 puts N first in X, Y and the states.
+    """
+    return _onnx("LSTM", {"W": W, "R": R, "B": B, "P": P}, version, opset, options, attributes)
+
+
+def gru(W, R, B=None, *, version=None, opset=None, options=None, **attributes):
+    """An ONNX GRU bound to its weights; blocks in the order z, r, h.
+
+    W [D, 3H, I], R [D, 3H, H], B [D, 6H] (Wb then Rb). Attributes as lstm (no input_forget), and linear_before_reset
+    (1 for weights of torch and of Keras's reset_after=True). Inputs and outputs as lstm, without initial_c and Y_c.
+    """
+    return _onnx("GRU", {"W": W, "R": R, "B": B}, version, opset, options, attributes)
+
+
+def rnn(W, R, B=None, *, version=None, opset=None, options=None, **attributes):
+    """An ONNX RNN bound to its weights: W [D, H, I], R [D, H, H], B [D, 2H] (Wb then Rb).
+
+    Attributes, inputs and outputs as gru, without linear_before_reset.
+    """
+    return _onnx("RNN", {"W": W, "R": R, "B": B}, version, opset, options, attributes)
+
+
+def openvino(op_type, W, R, B, *, version=None, options=None, **attributes):
+    """An OpenVINO LSTMSequence (blocks f, i, c, o), GRUSequence (z, r, h) or RNNSequence bound to its weights.
+
+    W [D, G*H, I], R [D, G*H, H], B [D, G*H] ([D, 4H] for a GRU with linear_before_reset). Attributes hidden_size and
+    direction are required. version: 5 unless told. Inputs of a call, all required: X [N, T, I],
+    initial_hidden_state [N, D, H], initial_cell_state (LSTM), sequence_lengths [N]. Outputs: Y [N, D, T, H], Ho, Co.
+    """
+    attributes = {name: int(value) if isinstance(value, bool) else value for name, value in attributes.items()}
+    return Operator(op_type, version=5 if version is None else version, domain="openvino", attributes=attributes,
+                    weights={"W": W, "R": R, "B": B}, options=options)
+
+
+def options_to_wire(options):
+    """The rnnserve.v1.Options of a mapping; None stands for absent. Raises ValueError for what is unknown."""
+    message = tensor_pb2.Options()
+    for name, value in options.items():
+        if name not in _OPTIONS:
+            raise ValueError(f"option {name!r} is unknown; the options are {', '.join(_OPTIONS)}")
+        if value is None:
+            continue
+        if name == "empty_row_state":
+            if value not in _EMPTY_ROW_STATES:
+                raise ValueError(f'empty_row_state is {value!r}; give "zeros" or "initial"')
+            value = _EMPTY_ROW_STATES[value]
+        setattr(message, name, value)
+    return message
+
+
+def options_from_wire(message):
+    """The inverse of options_to_wire: what is present, by name."""
+    options = {field.name: value for field, value in message.ListFields()}
+    if "empty_row_state" in options:
+        names = {number: name for name, number in _EMPTY_ROW_STATES.items()}
+        options["empty_row_state"] = names.get(options["empty_row_state"], "")
+    return options
+
+
+def operator_from_wire(message):
+    """The Operator of an rnnserve.v1.Operator, without weights."""
+    attributes = {}
+    for name, attribute in message.attributes.items():
+        kind = attribute.WhichOneof("value")
+        value = getattr(attribute, kind) if kind else None
+        attributes[name] = list(value.values) if kind in ("floats", "ints", "strings") else value
+    version = message.version if message.HasField("version") else None
+    opset = message.opset if message.HasField("opset") else None
+    return Operator(message.op_type, version=version, opset=opset, domain=message.domain, attributes=attributes)
+
+
+def _onnx(op_type, weights, version, opset, options, attributes):
+    if version is None and opset is None:
+        version = 22 if np.asarray(weights["W"]).dtype == ml_dtypes.bfloat16 else 14
+    return Operator(op_type, version=version, opset=opset, attributes=attributes, weights=weights, options=options)
+
+
+def _attribute(name, value):
+    if isinstance(value, (bool, int, np.integer, np.bool_)):
+        return tensor_pb2.Attribute(i=int(value))
+    if isinstance(value, (float, np.floating)):
+        return tensor_pb2.Attribute(f=float(value))
+    if isinstance(value, str):
+        return tensor_pb2.Attribute(s=value)
+    values = list(value)
+    if all(isinstance(item, str) for item in values) and values:
+        return tensor_pb2.Attribute(strings=tensor_pb2.Attribute.Strings(values=values))
+    # The lists of recurrent operators are of text or of floats; ints may stand in a list of floats.
+    if all(isinstance(item, (int, float, np.integer, np.floating)) for item in values):
+        return tensor_pb2.Attribute(floats=tensor_pb2.Attribute.Floats(values=[float(item) for item in values]))
+    raise TypeError(f"attribute {name} is {value!r}; give an int, a float, a str, or a list of floats or of str")
