@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "absl/time/time.h"
 #include "engine/engine.h"
 #include "server/batching/scheduler.h"
+#include "server/core/byte_budget.h"
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
 
@@ -35,7 +37,7 @@ struct InferCall {
   std::vector<NamedTensor> inputs;
   std::vector<std::string> outputs;  // empty: default
   OptionalOptions options;
-  std::string engine;                // "" or "auto": the server chooses
+  std::string engine;  // "" or "auto": the server chooses
   int32_t priority = 0;
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
@@ -50,7 +52,7 @@ struct OutputTensor {
 
 struct InferReply {
   std::vector<OutputTensor> outputs;
-  std::string engine;       // empty if nothing had to be computed
+  std::string engine;  // empty if nothing had to be computed
   std::string fingerprint;
   absl::Duration queue_time;
   absl::Duration compute_time;
@@ -58,11 +60,17 @@ struct InferReply {
   std::vector<std::string> warnings;
 };
 
+class InferRun;
+
 class Core {
  public:
   struct Options {
-    int64_t max_reply_bytes = 64 << 20;         // refused before compute, naming what to drop
-    int64_t max_elements = int64_t{1} << 31;    // of any tensor
+    // Bytes of a reply's tensors; larger ones are refused before anything is computed, naming what to drop.
+    int64_t max_reply_bytes = 64 << 20;
+    // Rows times directions of a request: each costs a few hundred bytes besides its data.
+    int64_t max_sequences = 1 << 20;
+    // Bytes of outputs and states of all requests that wait or run; RESOURCE_EXHAUSTED above.
+    int64_t max_bytes_in_flight = int64_t{1} << 30;
   };
   // `engines` in order of preference of "auto": the first that supports the cell runs. All pointers outlive the core.
   Core(Options options, std::vector<const Engine*> engines, ModelStore* models, ProgramCache* programs,
@@ -71,15 +79,27 @@ class Core {
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
   void Infer(InferCall call, absl::AnyInvocable<void(absl::StatusOr<InferReply>)> done);
 
+  // OK for "", "auto" and the engines of this server, else INVALID_ARGUMENT (field `engine`) with their names.
+  absl::Status CheckEngineName(std::string_view name) const;
+
   ModelStore& models() { return *models_; }
+  const ProgramCache& programs() const { return *programs_; }
   const std::vector<const Engine*>& engines() const { return engines_; }
 
  private:
+  // A call that passed every check; no tasks: nothing to compute.
+  struct Accepted {
+    std::unique_ptr<InferRun> run;
+    std::vector<SequenceTask> tasks;
+  };
+  absl::StatusOr<Accepted> Accept(const InferCall& call);
+
   Options options_;
   std::vector<const Engine*> engines_;
   ModelStore* models_;
   ProgramCache* programs_;
   Scheduler* scheduler_;
+  ByteBudget budget_;
 };
 
 }  // namespace rnnserve

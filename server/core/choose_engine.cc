@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/choose_engine.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/op/field_error.h"
+
+namespace rnnserve {
+namespace {
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+bool IsAuto(std::string_view name) { return name.empty() || name == "auto"; }
+
+absl::Status SupportsAll(const Engine& engine, std::span<const CellPtr> cells, const EngineOptions& options) {
+  for (const CellPtr& cell : cells) {
+    if (absl::Status status = engine.Supports(cell->spec(), options); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+std::string Reason(const Engine& engine, const absl::Status& status) {
+  return absl::StrCat("engine \"", View(engine.name()), "\": ", status.message());
+}
+
+}  // namespace
+
+absl::Status CheckEngineName(std::span<const Engine* const> engines, std::string_view name) {
+  if (IsAuto(name)) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const Engine* engine : engines) {
+    if (engine->name() == name) return absl::OkStatus();
+    names.emplace_back(engine->name());
+  }
+  return FieldError("engine", absl::StrCat("there is no engine \"", absl::Utf8SafeCHexEscape(View(name.substr(0, 64))),
+                                           "\" here; name one of ", absl::StrJoin(names, ", "),
+                                           ", or \"auto\" to let the server choose"));
+}
+
+absl::StatusOr<const Engine*> ChooseEngine(std::span<const Engine* const> engines, std::string_view name,
+                                           std::span<const CellPtr> cells, const EngineOptions& options) {
+  if (absl::Status known = CheckEngineName(engines, name); !known.ok()) return known;
+  std::vector<std::string> reasons;
+  for (const Engine* engine : engines) {
+    if (!IsAuto(name) && engine->name() != name) continue;
+    const absl::Status supports = SupportsAll(*engine, cells, options);
+    if (supports.ok()) return engine;
+    reasons.push_back(Reason(*engine, supports));
+  }
+  return absl::UnimplementedError(absl::StrJoin(reasons, "; "));
+}
+
+}  // namespace rnnserve

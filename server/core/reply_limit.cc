@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/reply_limit.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/core/limit_error.h"
+
+namespace rnnserve {
+namespace {
+
+// What to change so that the reply fits.
+std::string Remedy(const RunPlan& plan, int64_t reply_bytes, int64_t max_bytes) {
+  const auto largest = std::max_element(plan.outputs.begin(), plan.outputs.end(),
+                                        [](const OutputPlan& a, const OutputPlan& b) { return a.bytes < b.bytes; });
+  if (plan.outputs.size() > 1 && reply_bytes - largest->bytes <= max_bytes) {
+    return absl::StrCat("leave ", largest->name, " out of `outputs`, or send fewer rows or steps at a time");
+  }
+  return "send fewer rows or steps at a time";
+}
+
+}  // namespace
+
+int64_t ReplyBytes(const RunPlan& plan) {
+  int64_t sum = 0;
+  for (const OutputPlan& output : plan.outputs) {
+    if (__builtin_add_overflow(sum, output.bytes, &sum)) return std::numeric_limits<int64_t>::max();
+  }
+  return sum;
+}
+
+absl::Status CheckReplyBytes(const RunPlan& plan, int64_t max_bytes) {
+  const int64_t bytes = ReplyBytes(plan);
+  if (bytes <= max_bytes) return absl::OkStatus();
+  const auto size = [](std::string* out, const OutputPlan& output) {
+    absl::StrAppend(out, output.name, " ", ShapeString(output.shape), " ", output.bytes);
+  };
+  return LimitError(
+      "outputs",
+      absl::StrCat("the reply would have ", bytes, " bytes of tensors (", absl::StrJoin(plan.outputs, ", ", size),
+                   "), but this server sends at most ", max_bytes, "; ", Remedy(plan, bytes, max_bytes)),
+      {.limit = max_bytes, .value = bytes});
+}
+
+absl::Status CheckSequences(const OpSpec& spec, const RunPlan& plan, int64_t max_sequences) {
+  if (plan.rows <= max_sequences / spec.directions()) return absl::OkStatus();
+  const int64_t max_rows = max_sequences / spec.directions();
+  return LimitError("inputs[X].shape",
+                    absl::StrCat("X has ", plan.rows, " rows, but this server takes at most ", max_rows,
+                                 " at a time of this operator; send fewer rows at a time"),
+                    {.limit = max_rows, .value = plan.rows});
+}
+
+}  // namespace rnnserve

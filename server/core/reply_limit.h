@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refuses requests whose reply or bookkeeping would be too large, from shapes alone.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "engine/op/op_spec.h"
+
+namespace rnnserve {
+
+// Bytes of all outputs together; INT64_MAX if they are more.
+int64_t ReplyBytes(const RunPlan& plan);
+
+// LIMIT_EXCEEDED on `outputs`, saying what each output takes and which one to leave out or how to split.
+absl::Status CheckReplyBytes(const RunPlan& plan, int64_t max_bytes);
+
+// LIMIT_EXCEEDED on `inputs[X].shape`.
+absl::Status CheckSequences(const OpSpec& spec, const RunPlan& plan, int64_t max_sequences);
+
+}  // namespace rnnserve

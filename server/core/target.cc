@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/target.h"
+
+#include <utility>
+
+namespace rnnserve {
+namespace {
+
+struct Found {
+  ModelPtr model;
+  OptionalOptions options;
+  std::string engine;
+};
+
+absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
+  if (const auto* op = std::get_if<OperatorDef>(&call.target)) {
+    absl::StatusOr<ModelPtr> model = models.FindOrCreate(*op, call.inputs);
+    if (!model.ok()) return model.status();
+    return Found{*std::move(model), {}, {}};
+  }
+  if (const auto* name = std::get_if<ModelName>(&call.target)) {
+    absl::StatusOr<LoadedModel> loaded = models.Get(name->name, name->version);
+    if (!loaded.ok()) return loaded.status();
+    return Found{std::move(loaded->model), loaded->options, std::move(loaded->engine)};
+  }
+  absl::StatusOr<ModelPtr> model = models.GetByFingerprint(std::get<ModelFingerprint>(call.target).hex);
+  if (!model.ok()) return model.status();
+  return Found{*std::move(model), {}, {}};
+}
+
+}  // namespace
+
+absl::StatusOr<Target> ResolveTarget(const InferCall& call, ModelStore& models) {
+  absl::StatusOr<Found> found = Find(call, models);
+  if (!found.ok()) return found.status();
+  if (!std::holds_alternative<OperatorDef>(call.target)) {
+    absl::Status names = CheckDataNames(found->model->spec(), call.inputs);
+    if (!names.ok()) return names;
+  }
+  const OptionalOptions options = Merge(call.options, found->options);
+  Target target;
+  target.model = std::move(found->model);
+  const RunOptions run_defaults;
+  target.run_options = {options.clip_cell_input.value_or(run_defaults.clip_cell_input),
+                        options.empty_row_state.value_or(run_defaults.empty_row_state)};
+  target.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
+  const bool call_chooses = !call.engine.empty() && call.engine != "auto";
+  target.engine = call_chooses ? call.engine : std::move(found->engine);
+  return target;
+}
+
+}  // namespace rnnserve
