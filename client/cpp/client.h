@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection to one rnnserve server.
+//
+//   auto client = Client::Create("127.0.0.1:50051");
+//   OperatorDef rnn;
+//   rnn.op_type = "RNN";
+//   rnn.opset = 14;
+//   auto result = (*client)->Infer(rnn, {x, w, r}, {.outputs = {"Y_h"}});
+//   if (!result.ok()) std::cerr << result.status() << FieldOf(result.status()).value_or("");
+//   else for (double v : ValuesOf(result->outputs[0])) std::cout << v << ' ';
+//
+// Errors carry the server's code and text; FieldOf and ReasonOf (engine/op/field_error.h) give the field path and the
+// machine-readable reason, RetryDelayOf (client/cpp/status.h) the server's advice when to try again. A server that
+// cannot be reached is UNAVAILABLE with reason kCannotConnect.
+//
+// Safe from any thread. Calls block; connecting happens on the first one. To run one operator many times without
+// sending its weights each time, see bound_operator.h.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cpp/types.h"
+
+namespace rnnserve::client {
+
+inline constexpr std::string_view kCannotConnect = "CANNOT_CONNECT";
+
+struct ClientOptions {
+  // Largest reply taken, in bytes. gRPC's own default of 4 MiB is too small for the outputs of long sequences.
+  int max_receive_bytes = 64 << 20;
+  // Time for a call, connecting included. 0: no limit.
+  std::chrono::milliseconds timeout = std::chrono::seconds(60);
+};
+
+class Client {
+ public:
+  // `address` as gRPC names targets: HOST:PORT, unix:PATH, dns:///HOST:PORT.
+  static absl::StatusOr<std::unique_ptr<Client>> Create(std::string address, ClientOptions options = {});
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Runs an operator over whole sequences.
+  absl::StatusOr<InferResult> Infer(const Target& target, const std::vector<Tensor>& inputs,
+                                    const InferOptions& options = {});
+  // The same, from the JSON mapping of rnnserve.v1.InferRequest, sent as it is.
+  absl::StatusOr<InferResult> InferJson(std::string_view request);
+
+  absl::StatusOr<ModelInfo> Load(const LoadRequest& request);
+  absl::Status Unload(const ModelRef& model);
+  absl::StatusOr<ModelInfo> Get(const ModelRef& model);
+  absl::StatusOr<ModelInfo> Get(const Fingerprint& fingerprint);
+  absl::StatusOr<ModelList> List();
+
+  // grpc.health.v1: of the server as a whole (""), or of one service or model. One that the server does not know is
+  // NOT_FOUND.
+  absl::StatusOr<HealthStatus> Health(std::string_view service = "");
+
+ private:
+  struct Connection;  // keeps gRPC out of this header
+  explicit Client(std::unique_ptr<Connection> connection);
+
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace rnnserve::client

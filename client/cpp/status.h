@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a call's grpc::Status with its google.rpc details to an absl::Status that FieldOf and ReasonOf understand.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "absl/status/status.h"
+
+namespace grpc {
+class Status;
+}
+
+namespace rnnserve::client {
+
+// Code and text as they are. Of the details: the field path of the first BadRequest violation, the reason of ErrorInfo,
+// the delay of RetryInfo. Details that do not parse are passed over: they come from outside.
+absl::Status FromGrpc(const grpc::Status& status);
+
+// The server's advice how long to wait before the same call may succeed.
+std::optional<std::chrono::milliseconds> RetryDelayOf(const absl::Status& status);
+
+}  // namespace rnnserve::client

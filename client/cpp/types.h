@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller says to a server and hears from it, in plain types. Meanings are those of proto/rnnserve/v1.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "client/cpp/tensor.h"
+#include "engine/op/operator.h"
+
+namespace rnnserve::client {
+
+// Members of the request types have initialisers so that {.name = ...} compiles without warnings.
+
+enum class EmptyRowState { kZeros, kInitial };
+enum class HealthStatus { kUnknown, kServing, kNotServing };
+
+struct ModelRef {
+  std::string name = {};
+  std::optional<int64_t> version = {};  // absent: the highest one that is loaded
+};
+
+// An operator with its weights as an earlier reply or ModelInfo named them: 64 hexadecimal digits.
+struct Fingerprint {
+  std::string hex;
+};
+
+// Choices outside the operator. Absent: what the model says, else the server's default.
+struct Options {
+  std::optional<bool> clip_cell_input = {};
+  std::optional<EmptyRowState> empty_row_state = {};
+  std::optional<bool> deterministic = {};
+  std::optional<bool> allow_reduced_precision = {};
+};
+
+// What to run. With an OperatorDef the inputs hold the weights too; otherwise data tensors only.
+using Target = std::variant<OperatorDef, ModelRef, Fingerprint>;
+
+struct InferOptions {
+  std::vector<std::string> outputs = {};  // empty: the operator's default
+  Options options = {};
+  std::string engine = {};  // empty: the server chooses
+  int32_t priority = 0;
+  std::string request_id = {};
+  std::optional<std::chrono::milliseconds> timeout = {};  // absent: ClientOptions::timeout
+};
+
+struct InferResult {
+  std::string request_id;
+  std::vector<Tensor> outputs;
+  std::string engine;  // empty if nothing had to be computed
+  std::string fingerprint;
+  std::chrono::nanoseconds queue_time{0};
+  std::chrono::nanoseconds compute_time{0};
+  int64_t largest_batch = 0;
+  std::vector<std::string> warnings;
+};
+
+struct InlineModel {
+  OperatorDef op;
+  std::vector<Tensor> weights;
+};
+// NAME/VERSION/model.onnx of the server's repository folder.
+struct FromRepository {};
+
+struct LoadRequest {
+  std::string name = {};
+  std::optional<int64_t> version = {};  // absent: 1
+  std::variant<FromRepository, InlineModel> source = {};
+  Options options = {};
+  std::string engine = {};
+};
+
+struct TensorSpec {
+  std::string name;
+  DataType type = DataType::kFloat;
+  std::vector<std::string> shape;  // numbers, or the names of dimensions the caller chooses
+  bool optional = false;
+};
+
+struct ModelInfo {
+  std::string name;
+  int64_t version = 0;
+  std::string fingerprint;
+  OperatorDef op;
+  std::vector<TensorSpec> inputs, outputs, state;
+  Options options;
+  std::string engine;
+  std::string source;  // "upload", or the file below the repository folder
+  int64_t weight_bytes = 0;
+  int64_t packed_bytes = 0;
+};
+
+struct ModelList {
+  struct Failure {
+    std::string path;
+    std::string reason;
+  };
+  std::vector<ModelInfo> models;
+  std::vector<Failure> failures;
+};
+
+}  // namespace rnnserve::client
