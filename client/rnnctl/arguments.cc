@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/rnnctl/arguments.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
+
+namespace rnnserve::rnnctl {
+namespace {
+
+constexpr std::string_view kUsage = "rnnctl/USAGE";
+constexpr Flag kHelp = {.name = "help", .value = "", .help = "this text"};
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+// Levenshtein: insertions, deletions and replacements from one word to the other.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+const Flag* Find(std::span<const Flag> flags, std::string_view name) {
+  if (name == kHelp.name) return &kHelp;
+  const auto found = std::find_if(flags.begin(), flags.end(), [&](const Flag& flag) { return flag.name == name; });
+  return found == flags.end() ? nullptr : &*found;
+}
+
+absl::Status UnknownFlag(std::string_view word, std::string_view name, std::span<const Flag> flags) {
+  std::vector<std::string_view> names;
+  for (const Flag& flag : flags) names.push_back(flag.name);
+  const std::string_view nearest = Nearest(name, names);
+  return UsageError(absl::StrCat("unknown flag ", View(word),
+                                 nearest.empty() ? "" : absl::StrCat("; did you mean --", View(nearest), "?")));
+}
+
+bool IsFlagWord(std::string_view word) { return word.size() > 1 && word[0] == '-'; }
+
+}  // namespace
+
+absl::Status UsageError(std::string_view message) {
+  return WithReason(absl::InvalidArgumentError(View(message)), kUsage);
+}
+
+bool IsUsageError(const absl::Status& status) { return ReasonOf(status) == kUsage; }
+
+std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string_view best;
+  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  for (std::string_view candidate : candidates) {
+    const size_t distance = EditDistance(word, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+absl::StatusOr<Arguments> Arguments::Parse(std::span<const std::string> words, std::span<const Flag> flags) {
+  Arguments arguments;
+  for (size_t k = 0; k < words.size(); ++k) {
+    const std::string& word = words[k];
+    if (word == "--") {
+      arguments.positional_.insert(arguments.positional_.end(), words.begin() + static_cast<std::ptrdiff_t>(k) + 1,
+                                   words.end());
+      break;
+    }
+    if (!IsFlagWord(word)) {
+      arguments.positional_.push_back(word);
+      continue;
+    }
+    const size_t equals = word.find('=');
+    std::string name = word.substr(0, equals);
+    name = name == "-h" ? "help" : name.substr(std::min(name.find_first_not_of('-'), name.size()));
+    const Flag* flag = Find(flags, name);
+    if (flag == nullptr) return UnknownFlag(word.substr(0, equals), name, flags);
+    if (word != "-h" && !word.starts_with("--")) {
+      return UsageError(absl::StrCat("unknown flag ", word, "; long flags take two dashes: --", name));
+    }
+    if (arguments.Has(name) && !flag->repeated) {
+      return UsageError(absl::StrCat("--", name, " is given twice; it takes one value"));
+    }
+    std::string value;
+    if (flag->value.empty()) {
+      if (equals != std::string::npos) return UsageError(absl::StrCat("--", name, " takes no value"));
+    } else if (equals != std::string::npos) {
+      value = word.substr(equals + 1);
+    } else if (k + 1 < words.size() && !words[k + 1].starts_with("--")) {
+      value = words[++k];
+    } else {
+      return UsageError(absl::StrCat("--", name, " needs a value: --", name, "=", View(flag->value)));
+    }
+    arguments.values_[name].push_back(std::move(value));
+  }
+  return arguments;
+}
+
+std::optional<std::string> Arguments::Get(std::string_view name) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return std::nullopt;
+  return found->second.back();
+}
+
+std::vector<std::string> Arguments::All(std::string_view name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::vector<std::string>() : found->second;
+}
+
+}  // namespace rnnserve::rnnctl

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/rnnctl/call.h"
+
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "client/rnnctl/attributes.h"
+
+namespace rnnserve::rnnctl {
+namespace {
+
+constexpr int64_t kMaxVersion = std::numeric_limits<int64_t>::max();
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+std::string ServerAddress(const Arguments& arguments) {
+  if (const auto server = arguments.Get("server")) return *server;
+  const char* environment = std::getenv("RNNCTL_SERVER");
+  return environment != nullptr && *environment != '\0' ? environment : "127.0.0.1:50051";
+}
+
+absl::StatusOr<std::chrono::milliseconds> TimeoutFrom(const Arguments& arguments) {
+  const std::optional<std::string> text = arguments.Get("timeout");
+  if (!text) return client::ClientOptions().timeout;
+  absl::Duration timeout;
+  if (!absl::ParseDuration(*text, &timeout) || timeout < absl::ZeroDuration() || timeout > absl::Hours(24 * 365)) {
+    return UsageError(absl::StrCat("--timeout=", *text, ": expected a time with its unit, such as 500ms, 10s or 2m"));
+  }
+  if (timeout > absl::ZeroDuration() && timeout < absl::Milliseconds(1)) timeout = absl::Milliseconds(1);
+  return absl::ToChronoMilliseconds(timeout);
+}
+
+absl::StatusOr<std::optional<bool>> BoolFlag(const Arguments& arguments, std::string_view name) {
+  const std::optional<std::string> text = arguments.Get(name);
+  if (!text) return std::optional<bool>();
+  if (*text == "true") return std::optional<bool>(true);
+  if (*text == "false") return std::optional<bool>(false);
+  return UsageError(absl::StrCat("--", View(name), "=", *text, ": expected true or false"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<int64_t>> IntFlag(const Arguments& arguments, std::string_view name, int64_t min,
+                                               int64_t max) {
+  const std::optional<std::string> text = arguments.Get(name);
+  if (!text) return std::optional<int64_t>();
+  int64_t value = 0;
+  if (!absl::SimpleAtoi(*text, &value) || value < min || value > max) {
+    const std::string bound =
+        max == kMaxVersion ? absl::StrCat("of at least ", min) : absl::StrCat("from ", min, " to ", max);
+    return UsageError(absl::StrCat("--", View(name), "=", *text, ": expected a whole number ", bound));
+  }
+  return std::optional<int64_t>(value);
+}
+
+absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& arguments) {
+  client::ClientOptions options;
+  const absl::StatusOr<std::chrono::milliseconds> timeout = TimeoutFrom(arguments);
+  if (!timeout.ok()) return timeout.status();
+  options.timeout = *timeout;
+  const absl::StatusOr<std::optional<int64_t>> mib = IntFlag(arguments, "max-reply-mib", 1, 2047);
+  if (!mib.ok()) return mib.status();
+  if (*mib) options.max_receive_bytes = static_cast<int>(**mib << 20);
+  const std::string address = ServerAddress(arguments);
+  if (address.empty()) return UsageError("--server is empty; expected HOST:PORT, for example 127.0.0.1:50051");
+  return client::Client::Create(address, options);
+}
+
+absl::StatusOr<OperatorDef> OperatorFrom(const Arguments& arguments) {
+  OperatorDef op;
+  op.op_type = arguments.Get("op").value_or("");
+  op.domain = arguments.Get("domain").value_or("");
+  if (op.op_type.empty())
+    return UsageError("--op is missing: --op=LSTM, GRU, RNN, LSTMSequence, GRUSequence or RNNSequence");
+  const absl::StatusOr<std::optional<int64_t>> opset = IntFlag(arguments, "opset", 1, kMaxVersion);
+  if (!opset.ok()) return opset.status();
+  const absl::StatusOr<std::optional<int64_t>> version = IntFlag(arguments, "op-version", 1, kMaxVersion);
+  if (!version.ok()) return version.status();
+  if (opset->has_value() == version->has_value()) {
+    return UsageError(absl::StrCat("--op=", op.op_type, " needs ", *opset ? "only one of" : "one of",
+                                   " --opset=N (the model's opset) and --op-version=N (the operator's own version)"));
+  }
+  op.opset = *opset;
+  op.version = *version;
+  absl::StatusOr<std::map<std::string, AttributeValue>> attributes = ParseAttributes(arguments.All("attr"));
+  if (!attributes.ok()) return attributes.status();
+  op.attributes = *std::move(attributes);
+  return op;
+}
+
+absl::StatusOr<client::Options> OptionsFrom(const Arguments& arguments) {
+  client::Options options;
+  const absl::StatusOr<std::optional<bool>> clip = BoolFlag(arguments, "clip-cell-input");
+  if (!clip.ok()) return clip.status();
+  options.clip_cell_input = *clip;
+  if (const auto kind = arguments.Get("empty-row-state")) {
+    if (*kind != "zeros" && *kind != "initial") {
+      return UsageError(absl::StrCat("--empty-row-state=", *kind, ": expected zeros or initial"));
+    }
+    options.empty_row_state = *kind == "initial" ? client::EmptyRowState::kInitial : client::EmptyRowState::kZeros;
+  }
+  if (arguments.Has("deterministic")) options.deterministic = true;
+  if (arguments.Has("allow-reduced-precision")) options.allow_reduced_precision = true;
+  return options;
+}
+
+absl::StatusOr<client::ModelRef> ParseModelRef(std::string_view text, std::string_view what) {
+  client::ModelRef model;
+  const size_t colon = text.find(':');
+  model.name = std::string(text.substr(0, colon));
+  int64_t version = 0;
+  const bool versioned = colon != std::string_view::npos;
+  if (model.name.empty() || (versioned && (!absl::SimpleAtoi(View(text.substr(colon + 1)), &version) || version < 1))) {
+    return UsageError(
+        absl::StrCat(View(what), " ", View(text), ": expected NAME or NAME:VERSION, such as vad or vad:3"));
+  }
+  if (versioned) model.version = version;
+  return model;
+}
+
+}  // namespace rnnserve::rnnctl

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnctl infer: a request from a JSON file, or from flags and .npy files.
+#include <array>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/cpp/json.h"
+#include "client/rnnctl/call.h"
+#include "client/rnnctl/command.h"
+#include "client/rnnctl/show.h"
+#include "client/rnnctl/tensor_files.h"
+
+namespace rnnserve::rnnctl {
+namespace {
+
+constexpr Flag kModelFlag = {.name = "model", .value = "NAME[:VERSION]", .help = "a model that the server holds"};
+constexpr Flag kFingerprintFlag = {
+    .name = "fingerprint", .value = "HEX", .help = "an operator with its weights, as an earlier reply named it"};
+constexpr Flag kOutputsFlag = {
+    .name = "outputs", .value = "NAMES", .help = "outputs wanted, by comma: Y,Y_h; default: the operator's own"};
+constexpr Flag kPriorityFlag = {.name = "priority", .value = "N", .help = "-100 to 100, larger first; default 0"};
+constexpr Flag kRequestIdFlag = {
+    .name = "request-id", .value = "TEXT", .help = "echoed in the reply and in the server's log"};
+constexpr Flag kOutFlag = {.name = "out", .value = "DIR", .help = "write each output to DIR/NAME.npy"};
+constexpr Flag kValuesFlag = {.name = "values", .value = "N", .help = "elements of each output to print; default 4"};
+
+// Flags that build the request, and so say twice what a JSON file says.
+constexpr std::array kRequestFlags = {
+    kOpFlag,          kOpsetFlag,    kOpVersionFlag, kDomainFlag,        kAttrFlag,   kModelFlag,
+    kFingerprintFlag, kTensorFlag,   kCastFlag,      kOutputsFlag,       kEngineFlag, kPriorityFlag,
+    kRequestIdFlag,   kClipCellFlag, kEmptyRowFlag,  kDeterministicFlag, kReducedFlag};
+constexpr std::array kFlags = {
+    kOpFlag,          kOpsetFlag,    kOpVersionFlag, kDomainFlag,        kAttrFlag,    kModelFlag,
+    kFingerprintFlag, kTensorFlag,   kCastFlag,      kOutputsFlag,       kEngineFlag,  kPriorityFlag,
+    kRequestIdFlag,   kClipCellFlag, kEmptyRowFlag,  kDeterministicFlag, kReducedFlag, kOutFlag,
+    kJsonFlag,        kValuesFlag,   kServerFlag,    kTimeoutFlag,       kMaxReplyFlag};
+
+constexpr std::string_view kText =
+    R"(Runs one operator over whole sequences. The request is a file with the JSON form of rnnserve.v1.InferRequest
+(- reads it from standard input), or is built from flags: what to run (--op, --model or --fingerprint) and a .npy
+file for each tensor. With --op the weights are tensors too. Prints a table of the outputs.
+
+sequence_lens saved as int64, numpy's own integer, is sent as the int32 that ONNX asks for.
+
+Examples:
+  rnnctl infer --server 127.0.0.1:50051 request.json
+  rnnctl infer --op LSTM --opset 14 --tensor X=x.npy --tensor W=w.npy --tensor R=r.npy \
+      --attr direction=bidirectional --attr clip=3.5
+  rnnctl infer --op RNN --op-version 7 --tensor X=x.npy --tensor W=w.npy --tensor R=r.npy --attr activations=Relu
+  rnnctl infer --model vad:2 --tensor X=x.npy --tensor sequence_lens=lens.npy --outputs Y,Y_h --out results
+  echo '{"operator": {"op_type": "RNN", "opset": 14}, "inputs": [
+      {"name": "X", "data_type": "FLOAT", "shape": [1, 1, 1], "float_data": [0.5]},
+      {"name": "W", "data_type": "FLOAT", "shape": [1, 1, 1], "float_data": [1]},
+      {"name": "R", "data_type": "FLOAT", "shape": [1, 1, 1], "float_data": [0]}]}' | rnnctl infer --json -)";
+
+absl::StatusOr<client::Target> TargetFrom(const Arguments& arguments) {
+  const int targets = arguments.Has("op") + arguments.Has("model") + arguments.Has("fingerprint");
+  if (targets != 1) {
+    return UsageError(targets == 0 ? "what to run is missing: a request file, --op, --model or --fingerprint"
+                                   : "--op, --model and --fingerprint exclude each other");
+  }
+  if (arguments.Has("op")) {
+    absl::StatusOr<OperatorDef> op = OperatorFrom(arguments);
+    if (!op.ok()) return op.status();
+    return client::Target(*std::move(op));
+  }
+  for (const Flag& flag : {kOpsetFlag, kOpVersionFlag, kDomainFlag, kAttrFlag}) {
+    if (arguments.Has(flag.name)) {
+      return UsageError(absl::StrCat("--", std::string(flag.name), " belongs to --op; a model has its own"));
+    }
+  }
+  if (const auto fingerprint = arguments.Get("fingerprint")) return client::Target(client::Fingerprint{*fingerprint});
+  absl::StatusOr<client::ModelRef> model = ParseModelRef(*arguments.Get("model"), "--model");
+  if (!model.ok()) return model.status();
+  return client::Target(*std::move(model));
+}
+
+absl::StatusOr<client::InferOptions> InferOptionsFrom(const Arguments& arguments) {
+  client::InferOptions options;
+  if (const auto outputs = arguments.Get("outputs")) options.outputs = absl::StrSplit(*outputs, ',', absl::SkipEmpty());
+  absl::StatusOr<client::Options> choices = OptionsFrom(arguments);
+  if (!choices.ok()) return choices.status();
+  options.options = *choices;
+  options.engine = arguments.Get("engine").value_or("");
+  const absl::StatusOr<std::optional<int64_t>> priority = IntFlag(arguments, "priority", -100, 100);
+  if (!priority.ok()) return priority.status();
+  options.priority = static_cast<int32_t>(priority->value_or(0));
+  options.request_id = arguments.Get("request-id").value_or("");
+  return options;
+}
+
+absl::StatusOr<client::InferResult> InferFromJson(const Arguments& arguments, client::Client& client,
+                                                  Streams& streams) {
+  for (const Flag& flag : kRequestFlags) {
+    if (arguments.Has(flag.name)) {
+      return UsageError(
+          absl::StrCat("--", std::string(flag.name), " cannot be combined with a request file; say it there"));
+    }
+  }
+  const std::string& path = arguments.positional()[0];
+  const absl::StatusOr<std::string> json = path == "-" ? ReadAll(streams.in, "standard input") : ReadFile(path);
+  if (!json.ok()) return json.status();
+  const absl::Status valid = client::CheckInferJson(*json);
+  if (!valid.ok()) return UsageError(absl::StrCat(path, ": ", valid.message()));
+  return client.InferJson(*json);
+}
+
+absl::StatusOr<client::InferResult> InferFromFlags(const Arguments& arguments, client::Client& client) {
+  const absl::StatusOr<client::Target> target = TargetFrom(arguments);
+  if (!target.ok()) return target.status();
+  const absl::StatusOr<client::InferOptions> options = InferOptionsFrom(arguments);
+  if (!options.ok()) return options.status();
+  const absl::StatusOr<std::vector<client::Tensor>> inputs =
+      ReadTensors(arguments.All("tensor"), arguments.Get("cast"));
+  if (!inputs.ok()) return inputs.status();
+  return client.Infer(*target, *inputs, *options);
+}
+
+absl::Status RunInfer(const Arguments& arguments, Streams& streams) {
+  if (arguments.positional().size() > 1) {
+    return UsageError(absl::StrCat("one request file is taken; what is ", arguments.positional()[1],
+                                   "? (tensors are given as --tensor NAME=FILE)"));
+  }
+  const absl::StatusOr<std::optional<int64_t>> values =
+      IntFlag(arguments, "values", 0, std::numeric_limits<int64_t>::max());
+  if (!values.ok()) return values.status();
+  const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
+  if (!client.ok()) return client.status();
+  const absl::StatusOr<client::InferResult> result = arguments.positional().empty()
+                                                         ? InferFromFlags(arguments, **client)
+                                                         : InferFromJson(arguments, **client, streams);
+  if (!result.ok()) return result.status();
+  std::vector<std::string> files;
+  if (const auto folder = arguments.Get("out")) {
+    absl::StatusOr<std::vector<std::string>> written = WriteTensors(result->outputs, *folder);
+    if (!written.ok()) return written.status();
+    files = *std::move(written);
+  }
+  streams.out << (arguments.Has("json") ? client::ToJson(*result)
+                                        : ShowResult(*result, files, static_cast<size_t>(values->value_or(4))));
+  return absl::OkStatus();
+}
+
+constexpr Command kCommands[] = {{.name = "infer",
+                                  .summary = "run an operator or a model over sequences",
+                                  .usage = "[REQUEST.json | -] [FLAGS]",
+                                  .text = kText,
+                                  .flags = kFlags,
+                                  .run = RunInfer}};
+
+}  // namespace
+
+std::span<const Command> InferCommands() { return kCommands; }
+
+}  // namespace rnnserve::rnnctl

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnctl models ls, show, load, unload; rnnctl health.
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/json.h"
+#include "client/rnnctl/call.h"
+#include "client/rnnctl/command.h"
+#include "client/rnnctl/show.h"
+#include "client/rnnctl/tensor_files.h"
+
+namespace rnnserve::rnnctl {
+namespace {
+
+constexpr Flag kRepositoryFlag = {
+    .name = "repository", .value = "", .help = "load NAME/VERSION/model.onnx of the server's repository folder"};
+
+absl::Status ExpectArguments(const Arguments& arguments, size_t count, const std::string& what) {
+  if (arguments.positional().size() == count) return absl::OkStatus();
+  if (arguments.positional().size() > count) {
+    return UsageError(absl::StrCat("unexpected argument ", arguments.positional()[count]));
+  }
+  return UsageError(absl::StrCat(what, " is missing"));
+}
+
+// The one argument of show, load and unload.
+absl::StatusOr<client::ModelRef> ModelFrom(const Arguments& arguments) {
+  const absl::Status counted = ExpectArguments(arguments, 1, "NAME[:VERSION]");
+  if (!counted.ok()) return counted;
+  return ParseModelRef(arguments.positional()[0], "model");
+}
+
+absl::Status RunList(const Arguments& arguments, Streams& streams) {
+  const absl::Status counted = ExpectArguments(arguments, 0, "");
+  if (!counted.ok()) return counted;
+  const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
+  if (!client.ok()) return client.status();
+  const absl::StatusOr<client::ModelList> list = (*client)->List();
+  if (!list.ok()) return list.status();
+  streams.out << (arguments.Has("json") ? client::ToJson(*list) : ShowModels(*list));
+  return absl::OkStatus();
+}
+
+void Print(const client::ModelInfo& model, const Arguments& arguments, Streams& streams) {
+  streams.out << (arguments.Has("json") ? client::ToJson(model) : ShowModel(model));
+}
+
+absl::Status RunShow(const Arguments& arguments, Streams& streams) {
+  const absl::StatusOr<client::ModelRef> ref = ModelFrom(arguments);
+  if (!ref.ok()) return ref.status();
+  const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
+  if (!client.ok()) return client.status();
+  const absl::StatusOr<client::ModelInfo> model = (*client)->Get(*ref);
+  if (!model.ok()) return model.status();
+  Print(*model, arguments, streams);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<client::LoadRequest> LoadRequestFrom(const Arguments& arguments) {
+  const absl::StatusOr<client::ModelRef> ref = ModelFrom(arguments);
+  if (!ref.ok()) return ref.status();
+  client::LoadRequest request{.name = ref->name, .version = ref->version};
+  if (arguments.Has("repository") == arguments.Has("op")) {
+    return UsageError("where the model comes from: either --repository, or --op with a --tensor for each weight");
+  }
+  if (arguments.Has("op")) {
+    absl::StatusOr<OperatorDef> op = OperatorFrom(arguments);
+    if (!op.ok()) return op.status();
+    absl::StatusOr<std::vector<client::Tensor>> weights = ReadTensors(arguments.All("tensor"), arguments.Get("cast"));
+    if (!weights.ok()) return weights.status();
+    request.source = client::InlineModel{*std::move(op), *std::move(weights)};
+  } else {
+    for (const Flag& flag : {kOpsetFlag, kOpVersionFlag, kDomainFlag, kAttrFlag, kTensorFlag, kCastFlag}) {
+      if (arguments.Has(flag.name)) {
+        return UsageError(absl::StrCat("--", std::string(flag.name), " belongs to --op; the file has its own"));
+      }
+    }
+  }
+  const absl::StatusOr<client::Options> options = OptionsFrom(arguments);
+  if (!options.ok()) return options.status();
+  request.options = *options;
+  request.engine = arguments.Get("engine").value_or("");
+  return request;
+}
+
+absl::Status RunLoad(const Arguments& arguments, Streams& streams) {
+  const absl::StatusOr<client::LoadRequest> request = LoadRequestFrom(arguments);
+  if (!request.ok()) return request.status();
+  const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
+  if (!client.ok()) return client.status();
+  const absl::StatusOr<client::ModelInfo> model = (*client)->Load(*request);
+  if (!model.ok()) return model.status();
+  Print(*model, arguments, streams);
+  return absl::OkStatus();
+}
+
+absl::Status RunUnload(const Arguments& arguments, Streams& streams) {
+  const absl::StatusOr<client::ModelRef> ref = ModelFrom(arguments);
+  if (!ref.ok()) return ref.status();
+  const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
+  if (!client.ok()) return client.status();
+  const absl::Status status = (*client)->Unload(*ref);
+  if (status.ok()) streams.out << "unloaded " << arguments.positional()[0] << "\n";
+  return status;
+}
+
+absl::Status RunHealth(const Arguments& arguments, Streams& streams) {
+  if (arguments.positional().size() > 1) return ExpectArguments(arguments, 1, "");
+  const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
+  if (!client.ok()) return client.status();
+  const std::string service = arguments.positional().empty() ? "" : arguments.positional()[0];
+  const absl::StatusOr<client::HealthStatus> health = (*client)->Health(service);
+  if (!health.ok()) return health.status();
+  if (*health == client::HealthStatus::kServing) {
+    streams.out << "serving\n";
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError("the server answers, but is not serving");
+}
+
+constexpr std::array kCallFlags = {kServerFlag, kTimeoutFlag};
+constexpr std::array kShowFlags = {kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
+constexpr std::array kLoadFlags = {
+    kRepositoryFlag, kOpFlag,   kOpsetFlag,  kOpVersionFlag, kDomainFlag,   kAttrFlag,
+    kTensorFlag,     kCastFlag, kEngineFlag, kClipCellFlag,  kEmptyRowFlag, kDeterministicFlag,
+    kReducedFlag,    kJsonFlag, kServerFlag, kTimeoutFlag,   kMaxReplyFlag};
+
+constexpr Command kCommands[] = {
+    {.name = "models ls",
+     .summary = "list the models, and the repository files that could not be loaded",
+     .usage = "[FLAGS]",
+     .text =
+         "Lists the models that the server holds, and the files of its repository folder that it could not load, with "
+         "the\nreason.\n\nExamples:\n  rnnctl models ls\n  rnnctl models ls --json --server gpu-7:50051",
+     .flags = kShowFlags,
+     .run = RunList},
+    {.name = "models show",
+     .summary = "show one model: operator, tensors, options",
+     .usage = "NAME[:VERSION] [FLAGS]",
+     .text = "Shows one model; without a version the highest one that is loaded.\n\nExamples:\n"
+             "  rnnctl models show vad\n  rnnctl models show vad:2 --json",
+     .flags = kShowFlags,
+     .run = RunShow},
+    {.name = "models load",
+     .summary = "load a model from .npy weights or from the server's repository",
+     .usage = "NAME[:VERSION] (--repository | --op TYPE --tensor NAME=FILE ...) [FLAGS]",
+     .text =
+         "Loads a model under a name; without a version, as version 1. An upload lives as long as the server's "
+         "process.\nLoading the same content twice is fine; other content under the same name and version is refused.\n"
+         "--engine and the options become the model's defaults.\n\nExamples:\n"
+         "  rnnctl models load vad:2 --op GRU --opset 14 --tensor W=w.npy --tensor R=r.npy --tensor B=b.npy \\\n"
+         "      --attr linear_before_reset=1\n"
+         "  rnnctl models load vad:3 --repository",
+     .flags = kLoadFlags,
+     .run = RunLoad},
+    {.name = "models unload",
+     .summary = "end new use of a model",
+     .usage = "NAME[:VERSION] [FLAGS]",
+     .text = "Ends new use of a model. Calls that are running keep what they hold.\n\nExamples:\n"
+             "  rnnctl models unload vad:2",
+     .flags = kCallFlags,
+     .run = RunUnload},
+    {.name = "health",
+     .summary = "ask whether the server, or one model of it, is serving",
+     .usage = "[SERVICE] [FLAGS]",
+     .text = "Asks grpc.health.v1. Prints \"serving\" and ends with 0, or ends with 1.\n\nExamples:\n"
+             "  rnnctl health\n  rnnctl health --server gpu-7:50051 --timeout 2s",
+     .flags = kCallFlags,
+     .run = RunHealth}};
+
+}  // namespace
+
+std::span<const Command> ModelCommands() { return kCommands; }
+
+}  // namespace rnnserve::rnnctl

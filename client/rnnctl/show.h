@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results as text for people: columns, tensors in one line each, models.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/cpp/types.h"
+
+namespace rnnserve::rnnctl {
+
+// Left-aligned columns, two spaces apart, no spaces at line ends.
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
+
+// Text from the server on its way to a terminal: control characters become '?', line breaks and tabs stay.
+std::string Printable(std::string_view text);
+
+// `files`: paths of the outputs, or empty. `values`: how many elements of each output to show.
+std::string ShowResult(const client::InferResult& result, const std::vector<std::string>& files, size_t values);
+
+std::string ShowModels(const client::ModelList& list);
+std::string ShowModel(const client::ModelInfo& model);
+
+}  // namespace rnnserve::rnnctl
