@@ -32,4 +32,6 @@ fi
 python=/usr/bin/python3
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install -q --disable-pip-version-check ./client/python -r client/examples/requirements.txt
+# The example's weights alone: what their package depends on is not needed.
+.venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r client/examples/g2p/requirements.txt
 [ -z "$tests" ] || .venv/bin/python -m pip install -q --disable-pip-version-check -r tests/requirements.txt

@@ -154,7 +154,7 @@ def _attribute(name, value):
         return tensor_pb2.Attribute(f=float(value))
     if isinstance(value, str):
         return tensor_pb2.Attribute(s=value)
-    values = list(value)
+    values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [None]
     if all(isinstance(item, str) for item in values) and values:
         return tensor_pb2.Attribute(strings=tensor_pb2.Attribute.Strings(values=values))
     # The lists of recurrent operators are of text or of floats; ints may stand in a list of floats.

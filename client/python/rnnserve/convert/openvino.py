@@ -25,8 +25,8 @@ def openvino_sequence(op_type, W, R, B, *, direction="forward", activations=(), 
                       activations_beta=(), clip=math.inf, linear_before_reset=False, version=14):
     """The ONNX operator, layout 1, of an OpenVINO sequence operator.
 
-    W [D, G*H, I], R [D, G*H, H], B [D, G*H] (GRUSequence with linear_before_reset: [D, 4H]); rows f, i, c, o or z, r, h.
-    Lists of functions and of their parameters are by position and serve both directions. clip 0 is none. Inputs of a
+    W [D, G*H, I], R [D, G*H, H], B [D, G*H] (GRUSequence with linear_before_reset: [D, 4H]); rows f, i, c, o or
+    z, r, h. Lists of functions and of their parameters are by position and serve both directions. clip 0 is none. Inputs of a
     call: X as it was, initial_h and initial_c for the initial states, sequence_lens for sequence_lengths. Outputs:
     openvino_output(Y), Y_h for Ho, Y_c for Co. Raises ValueError for what does not fit.
     """

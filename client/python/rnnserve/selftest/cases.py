@@ -107,7 +107,8 @@ def _tf1():
     rng = np.random.default_rng(300)
     weights = [_random(rng, WIDTH + HIDDEN, 4 * HIDDEN), _random(rng, 4 * HIDDEN)]
     for forget_bias in (1.0, 0.0):
-        yield _case(f"TF1 BasicLSTM forget_bias {forget_bias}", convert.tf1_basic_lstm(*weights, forget_bias=forget_bias),
+        yield _case(f"TF1 BasicLSTM forget_bias {forget_bias}",
+                    convert.tf1_basic_lstm(*weights, forget_bias=forget_bias),
                     [(published.tf1_basic_lstm(forget_bias), weights, False)], 30)
 
 

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server in this process that answers Infer by rnnserve.formulas, and forgets weights when told to."""
+
+import concurrent.futures
+import hashlib
+
+import grpc
+import numpy as np
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2
+
+from rnnserve import Operator, formulas, tensors
+from rnnserve.operators import operator_from_wire, options_from_wire
+from rnnserve.v1 import models_pb2, models_pb2_grpc, recurrent_pb2, recurrent_pb2_grpc
+
+
+class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsServicer):
+    """Keeps the requests it saw in `requests`; `evict()` drops all weights; listens on `address`."""
+
+    def __init__(self):
+        self.requests = []
+        self._held = {}
+        self._names = {}
+        self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
+        recurrent_pb2_grpc.add_RecurrentServicer_to_server(self, self._server)
+        models_pb2_grpc.add_ModelsServicer_to_server(self, self._server)
+        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._server.start()
+
+    def stop(self):
+        self._server.stop(None)
+
+    def evict(self):
+        self._held.clear()
+
+    def Infer(self, request, context):
+        self.requests.append(request)
+        inputs = {tensor.name: tensors.decode(tensor) for tensor in request.inputs}
+        kind = request.WhichOneof("target")
+        if kind == "operator":
+            weights = {name: inputs.pop(name) for name in ("W", "R", "B", "P") if name in inputs}
+            fingerprint = self._hold(request.operator, weights)
+        else:
+            fingerprint = request.fingerprint if kind == "fingerprint" else self._names.get(request.model.name, "")
+        if fingerprint not in self._held:
+            reason = "FINGERPRINT_EVICTED" if kind == "fingerprint" else "MODEL_UNKNOWN"
+            context.set_trailing_metadata([("grpc-status-details-bin", _not_found(reason).SerializeToString())])
+            context.abort(grpc.StatusCode.NOT_FOUND, "not held")
+        wire, weights = self._held[fingerprint]
+        op = operator_from_wire(wire)
+        op = Operator(op.op_type, version=op.version, opset=op.opset, attributes=op.attributes, weights=weights,
+                      options=options_from_wire(request.options))
+        outputs = formulas.run(op, inputs)
+        reply = recurrent_pb2.InferResponse(request_id=request.request_id, engine="formulas", fingerprint=fingerprint,
+                                            largest_batch=7, warnings=["a remark"])
+        reply.queue_time.FromNanoseconds(1_500_000_000)
+        reply.outputs.extend(tensors.encode(name, outputs[name].astype(np.float32))
+                             for name in request.outputs or outputs)
+        return reply
+
+    def Load(self, request, context):
+        self.requests.append(request)
+        weights = {tensor.name: tensors.decode(tensor) for tensor in request.inline.weights}
+        fingerprint = self._names[request.name] = self._hold(request.inline.operator, weights)
+        model = models_pb2.ModelInfo(name=request.name, version=request.version, fingerprint=fingerprint,
+                                     operator=request.inline.operator, options=request.options, source="upload")
+        model.inputs.add(name="X", data_type=1, shape=["T", "N", "3"])
+        return models_pb2.LoadResponse(model=model)
+
+    def _hold(self, wire, weights):
+        text = wire.SerializeToString(deterministic=True)
+        fingerprint = hashlib.sha256(text + b"".join(weights[key].tobytes() for key in sorted(weights))).hexdigest()
+        self._held[fingerprint] = (wire, weights)
+        return fingerprint
+
+
+def _not_found(reason):
+    detail = any_pb2.Any()
+    detail.Pack(error_details_pb2.ErrorInfo(reason=reason, domain="rnnserve"))
+    return status_pb2.Status(code=grpc.StatusCode.NOT_FOUND.value[0], message="not held", details=[detail])

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+import concurrent.futures
+
+import grpc
+import numpy as np
+import pytest
+
+import rnnserve
+from rnnserve import formulas
+
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((4, 2, 3)).astype(np.float32)
+
+
+def make_operator(seed=0, **attributes):
+    rng = np.random.default_rng(seed)
+    return rnnserve.lstm(rng.standard_normal((1, 20, 3)).astype(np.float32),
+                         rng.standard_normal((1, 20, 5)).astype(np.float32), **attributes)
+
+
+def test_result_of_an_infer(client):
+    op = make_operator()
+    result = client.infer(op, {"X": X, "sequence_lens": [4, 2]}, request_id="mine")
+    expected = formulas.run(op, {"X": X, "sequence_lens": [4, 2]})
+    assert set(result.outputs) == {"Y", "Y_h", "Y_c"}
+    for name, value in result.outputs.items():
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6)
+    assert (result.engine, result.largest_batch, result.warnings) == ("formulas", 7, ["a remark"])
+    assert (result.queue_time, result.compute_time, result.request_id) == (1.5, 0.0, "mine")
+
+
+def test_weights_are_sent_once_and_again_when_the_server_dropped_them(server, client):
+    op = make_operator()
+    first = client.infer(op, {"X": X}).outputs["Y"]
+    second = client.infer(op, {"X": X}).outputs["Y"]
+    server.evict()
+    third = client.infer(op, {"X": X}).outputs["Y"]
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first, third)
+    seen = [(request.WhichOneof("target"), [tensor.name for tensor in request.inputs]) for request in server.requests]
+    whole, short = ("operator", ["X", "W", "R"]), ("fingerprint", ["X"])
+    assert seen == [whole, short, short, whole]
+
+
+def test_weights_among_the_inputs_go_along_every_time(server, client):
+    op = make_operator()
+    bare = rnnserve.Operator("LSTM", version=14)
+    for _ in range(2):
+        result = client.infer(bare, {"X": X, **op.weights})
+    assert [request.WhichOneof("target") for request in server.requests] == ["operator", "operator"]
+    np.testing.assert_array_equal(result.outputs["Y"], client.infer(op, {"X": X}).outputs["Y"])
+
+
+def test_another_not_found_is_not_mended(server, client):
+    with pytest.raises(rnnserve.RnnServeError) as caught:
+        client.infer(fingerprint="0" * 64, inputs={"X": X})
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.NOT_FOUND, "FINGERPRINT_EVICTED")
+    with pytest.raises(rnnserve.RnnServeError) as caught:
+        client.infer(model="nobody", inputs={"X": X})
+    assert caught.value.reason == "MODEL_UNKNOWN" and len(server.requests) == 2
+
+
+def test_options_of_the_operator_and_of_the_call(server, client):
+    op = make_operator(clip=0.5)
+    parity = rnnserve.Operator("LSTM", version=14, attributes=op.attributes, weights=op.weights,
+                               options={"clip_cell_input": False, "deterministic": True})
+    client.infer(parity, {"X": X}, clip_cell_input=True, outputs=["Y_h"], engine="cpu", priority=-3)
+    request = server.requests[0]
+    assert request.options.clip_cell_input and request.options.deterministic
+    assert not request.options.HasField("empty_row_state")
+    assert (list(request.outputs), request.engine, request.priority) == (["Y_h"], "cpu", -3)
+
+
+def test_load_and_call_by_name(server, client):
+    op = make_operator()
+    model = client.load("tagger", op, version=3, empty_row_state="initial")
+    assert (model.name, model.version, model.source) == ("tagger", 3, "upload")
+    assert model.options == {"empty_row_state": "initial"} and model.operator.op_type == "LSTM"
+    assert model.inputs == [rnnserve.TensorSpec("X", "FLOAT", ["T", "N", "3"], False)]
+    by_name = client.infer(model="tagger", version=3, inputs={"X": X})
+    assert server.requests[-1].model.version == 3
+    np.testing.assert_array_equal(by_name.outputs["Y"], client.infer(op, {"X": X}).outputs["Y"])
+
+
+def test_calls_that_contradict_themselves_never_leave(server, client):
+    op = make_operator()
+    for arguments, text in [({}, "exactly one of op, model"), ({"op": op, "model": "m"}, "exactly one of op, model"),
+                            ({"op": op, "version": 1}, "version belongs to model"),
+                            ({"op": op, "inputs": {"W": X}}, "W is bound to the operator"),
+                            ({"op": op, "clip_cell": True}, "'clip_cell' is unknown")]:
+        with pytest.raises(ValueError, match=text):
+            client.infer(**arguments)
+    with pytest.raises(ValueError, match="exactly one of name and fingerprint"):
+        client.get()
+    assert server.requests == []
+
+
+def test_many_threads_share_a_client(server, client):
+    operators = [make_operator(seed) for seed in range(3)]
+    expected = [formulas.run(op, {"X": X})["Y"] for op in operators]
+
+    def call(k):
+        return k % 3, client.infer(operators[k % 3], {"X": X}).outputs["Y"]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for k, Y in pool.map(call, range(48)):
+            np.testing.assert_allclose(Y, expected[k], rtol=0, atol=1e-6)
+    assert sum(request.WhichOneof("target") == "fingerprint" for request in server.requests) > 0
+
+
+def test_a_server_that_is_not_there(server):
+    server.stop()
+    with rnnserve.Client(server.address) as client, pytest.raises(rnnserve.RnnServeError) as caught:
+        client.health(timeout=20)
+    assert caught.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
