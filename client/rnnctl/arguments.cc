@@ -57,7 +57,8 @@ bool IsUsageError(const absl::Status& status) { return ReasonOf(status) == kUsag
 
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates) {
   std::string_view best;
-  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  // Two edits, so that swapped letters count; one in short words, which are near everything.
+  size_t best_distance = (word.size() < 4 ? 1 : std::max<size_t>(2, word.size() / 3)) + 1;
   for (std::string_view candidate : candidates) {
     const size_t distance = EditDistance(word, candidate);
     if (distance < best_distance) {

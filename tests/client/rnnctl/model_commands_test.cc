@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/client/rnnctl/run_rnnctl.h"
+
+namespace rnnserve::rnnctl {
+namespace {
+
+using client::MakeTensor;
+using testing::HasSubstr;
+
+class ModelCommandsTest : public testing::Test {
+ protected:
+  ModelCommandsTest() {
+    info_.set_name("vad");
+    info_.set_version(2);
+    info_.mutable_operator_()->set_op_type("GRU");
+    info_.mutable_operator_()->set_version(14);
+    info_.set_source("upload");
+    server_.on_load = [this](const v1::LoadRequest& request, v1::LoadResponse& reply) {
+      loaded_ = request;
+      *reply.mutable_model() = info_;
+      return answer_;
+    };
+    server_.on_unload = [this](const v1::UnloadRequest& request) {
+      unloaded_ = request;
+      return answer_;
+    };
+    server_.on_get = [this](const v1::GetModelRequest& request, v1::GetModelResponse& reply) {
+      asked_ = request;
+      *reply.mutable_model() = info_;
+      return answer_;
+    };
+    server_.on_list = [this](v1::ListModelsResponse& reply) {
+      *reply.add_models() = info_;
+      return answer_;
+    };
+  }
+
+  Outcome Do(std::vector<std::string> words) {
+    words.push_back("--server=" + server_.address());
+    return RunRnnctl(words);
+  }
+  std::string Usage(const std::vector<std::string>& words) {
+    const Outcome outcome = Do(words);
+    EXPECT_EQ(outcome.code, kUsage);
+    return outcome.err;
+  }
+
+  FakeServer server_;
+  v1::ModelInfo info_;
+  FakeStatus answer_;
+  v1::LoadRequest loaded_;
+  v1::UnloadRequest unloaded_;
+  v1::GetModelRequest asked_;
+  const TemporaryFolder folder_;
+  const std::string w_ = folder_.WriteNpy("w.npy", MakeTensor("", {1, 3, 1}, std::vector<float>{1, 2, 3}));
+};
+
+TEST_F(ModelCommandsTest, ListsAndShows) {
+  EXPECT_THAT(Do({"models", "ls"}).out, HasSubstr("vad   2        GRU-14"));
+  EXPECT_THAT(Do({"models", "ls", "--json"}).out, HasSubstr("\"name\": \"vad\""));
+  EXPECT_THAT(Do({"models", "show", "vad:2"}).out, HasSubstr("operator     GRU-14"));
+  EXPECT_EQ(asked_.model().version(), 2);
+  EXPECT_THAT(Do({"models", "show", "vad", "--json"}).out, HasSubstr("\"source\": \"upload\""));
+  EXPECT_FALSE(asked_.model().has_version());
+}
+
+TEST_F(ModelCommandsTest, LoadsWeightsOrFromTheRepository) {
+  const Outcome outcome = Do({"models", "load", "vad:2", "--op=GRU", "--opset=14", "--tensor=W=" + w_, "--engine=cpu",
+                              "--attr=linear_before_reset=1", "--empty-row-state=initial"});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  EXPECT_EQ(loaded_.name(), "vad");
+  EXPECT_EQ(loaded_.version(), 2);
+  EXPECT_EQ(loaded_.inline_().operator_().attributes().at("linear_before_reset").i(), 1);
+  EXPECT_EQ(loaded_.inline_().weights(0).name(), "W");
+  EXPECT_EQ(loaded_.options().empty_row_state(), v1::INITIAL);
+  EXPECT_EQ(loaded_.engine(), "cpu");
+  EXPECT_THAT(outcome.out, HasSubstr("GRU-14"));
+
+  ASSERT_EQ(Do({"models", "load", "vad", "--repository"}).code, kOk);
+  EXPECT_TRUE(loaded_.repository());
+  EXPECT_FALSE(loaded_.has_version());
+}
+
+TEST_F(ModelCommandsTest, Unloads) {
+  EXPECT_EQ(Do({"models", "unload", "vad:2"}).out, "unloaded vad:2\n");
+  EXPECT_EQ(unloaded_.model().version(), 2);
+  answer_ = {5, "no model vad", {ReasonDetail("MODEL_UNKNOWN")}};
+  const Outcome outcome = Do({"models", "unload", "vad:2"});
+  EXPECT_EQ(outcome.code, kRefused);
+  EXPECT_THAT(outcome.err, HasSubstr("MODEL_UNKNOWN"));
+}
+
+TEST_F(ModelCommandsTest, EveryCommandShowsARefusal) {
+  answer_ = {9, "not now"};
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"models", "ls"},
+                                                {"models", "show", "vad"},
+                                                {"models", "load", "vad", "--repository"}}) {
+    const Outcome outcome = Do(words);
+    EXPECT_EQ(outcome.code, kRefused);
+    EXPECT_EQ(outcome.err, "error: FAILED_PRECONDITION: not now\n");
+  }
+}
+
+TEST_F(ModelCommandsTest, MistakesNameTheFix) {
+  EXPECT_THAT(Usage({"models", "show"}), HasSubstr("NAME[:VERSION] is missing"));
+  EXPECT_THAT(Usage({"models", "show", "vad:x"}), HasSubstr("vad:3"));
+  EXPECT_THAT(Usage({"models", "show", "vad", "2"}), HasSubstr("unexpected argument 2"));
+  EXPECT_THAT(Usage({"models", "ls", "vad"}), HasSubstr("unexpected argument vad"));
+  EXPECT_THAT(Usage({"models", "load", "vad"}), HasSubstr("either --repository, or --op"));
+  EXPECT_THAT(Usage({"models", "load", "vad", "--repository", "--op=GRU"}), HasSubstr("either --repository, or --op"));
+  EXPECT_THAT(Usage({"models", "load", "vad", "--repository", "--tensor=W=w.npy"}),
+              HasSubstr("--tensor belongs to --op"));
+  EXPECT_THAT(Usage({"models", "load", "vad", "--op=GRU"}), HasSubstr("--opset"));
+  EXPECT_THAT(Usage({"models", "unload", "vad", "--json"}), HasSubstr("unknown flag --json"));
+}
+
+TEST_F(ModelCommandsTest, Health) {
+  server_.SetServing(true);
+  EXPECT_EQ(Do({"health"}).out, "serving\n");
+  server_.SetServing(false);
+  const Outcome outcome = Do({"health"});
+  EXPECT_EQ(outcome.code, kRefused);
+  EXPECT_THAT(outcome.err, HasSubstr("not serving"));
+  EXPECT_EQ(Do({"health", "nobody"}).code, kRefused);
+}
+
+}  // namespace
+}  // namespace rnnserve::rnnctl
