@@ -31,10 +31,9 @@ std::optional<int64_t> NumElements(std::span<const int64_t> shape) {
 }
 
 std::optional<int64_t> NumBytes(DataType type, std::span<const int64_t> shape) {
-  const std::optional<int64_t> elements = NumElements(shape);
-  const auto size = static_cast<int64_t>(ByteSize(type));
-  if (!elements || (size > 0 && *elements > kMax / size)) return std::nullopt;
-  return *elements * size;
+  Shape with_bytes(shape.begin(), shape.end());
+  with_bytes.push_back(static_cast<int64_t>(ByteSize(type)));
+  return NumElements(with_bytes);
 }
 
 }  // namespace rnnserve

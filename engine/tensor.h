@@ -33,7 +33,7 @@ std::string ShapeString(std::span<const int64_t> shape);
 // (so that no partial product overflows either, whatever the order).
 std::optional<int64_t> NumElements(std::span<const int64_t> shape);
 
-// NumElements * ByteSize(type), with the same meaning of nullopt.
+// NumElements * ByteSize(type); nullopt as if the element size were one more dimension.
 std::optional<int64_t> NumBytes(DataType type, std::span<const int64_t> shape);
 
 }  // namespace rnnserve

@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<const Function*>> ReadNames(const OperatorVersion& op
 // One of the two parameter lists.
 struct ParameterList {
   std::string_view attribute;  // activation_alpha
-  std::string_view parameter;  // "alpha"
+  std::string_view parameter;  // "an alpha"
   std::optional<float> Function::*default_value;
   double Activation::*target;
 };
@@ -116,19 +116,19 @@ absl::Status Distribute(const OperatorVersion& op, const ParameterList& list, st
   if (onnx ? values.size() > m && values.size() != n : values.size() > n) {
     return FieldError(
         AttributeField(list.attribute),
-        absl::StrCat(
-            Abseil(list.attribute), " has ", values.size(), " values for ", n, n == 1 ? " function" : " functions",
-            onnx
-                ? absl::StrCat(", of which ", m, m == 1 ? " takes an " : " take an ", Abseil(list.parameter),
-                               ": give at most ", m, " (one for each that takes it) or ", n, " (one for each function)")
-                : absl::StrCat(": give at most ", n, " (one for each function)")));
+        absl::StrCat(Abseil(list.attribute), " has ", values.size(),
+                     values.size() == 1 ? " value for " : " values for ", n, n == 1 ? " function" : " functions",
+                     onnx ? absl::StrCat(", of which ", m, m == 1 ? " takes " : " take ", Abseil(list.parameter),
+                                         ": give at most ", m, " (one for each that takes it) or ", n,
+                                         " (one for each function)")
+                          : absl::StrCat(": give at most ", n, " (one for each function)")));
   }
   const bool by_position = !onnx || values.size() > m;
   if (onnx && by_position) {
-    warnings.push_back(absl::StrCat(Abseil(list.attribute), " has ", values.size(), " values for ", n,
-                                    n == 1 ? " function" : " functions", ", of which ", m,
-                                    m == 1 ? " takes an " : " take an ", Abseil(list.parameter),
-                                    ": read by position; onnxruntime reads them in the order of need"));
+    warnings.push_back(absl::StrCat(
+        Abseil(list.attribute), " has ", values.size(), values.size() == 1 ? " value for " : " values for ", n,
+        n == 1 ? " function" : " functions", ", of which ", m, m == 1 ? " takes " : " take ", Abseil(list.parameter),
+        ": read by position; onnxruntime reads them in the order of need"));
   }
   size_t next = 0;
   for (size_t k = 0; k < n; ++k) {
@@ -155,8 +155,8 @@ absl::StatusOr<ResolvedActivations> ResolveActivations(const OperatorVersion& op
   ResolvedActivations result;
   const bool onnx = op.dialect == Dialect::kOnnx;
   const ParameterList lists[] = {
-      {onnx ? "activation_alpha" : "activations_alpha", "alpha", &Function::alpha, &Activation::alpha},
-      {onnx ? "activation_beta" : "activations_beta", "beta", &Function::beta, &Activation::beta},
+      {onnx ? "activation_alpha" : "activations_alpha", "an alpha", &Function::alpha, &Activation::alpha},
+      {onnx ? "activation_beta" : "activations_beta", "a beta", &Function::beta, &Activation::beta},
   };
   for (const ParameterList& list : lists) {
     std::span<const float> values = list.target == &Activation::alpha ? attributes.alpha : attributes.beta;

@@ -69,6 +69,7 @@ void WriteEmptyRow(const OpSpec& spec, const RunPlan& plan, const Sequence& sequ
 }  // namespace
 
 std::vector<Sequence> MakeSequences(const OpSpec& spec, const RunPlan& plan, std::span<std::byte* const> buffers) {
+  if (plan.rows == 0) return {};  // then nothing bounds T, and the strides could overflow
   const Walks walks = WalksOf(spec, plan);
   const Targets targets = TargetsOf(spec, plan, buffers);
   const std::byte* initial_h = plan.initial_h ? plan.initial_h->data.data() : nullptr;

@@ -63,8 +63,10 @@ absl::Status CheckShape(const NamedTensor& input, std::span<const ExpectedAxis> 
     return FieldError(
         shape_field,
         absl::StrCat(input.name, " has shape ", ShortShape(tensor.shape),
-                     rank ? absl::StrCat(" (", tensor.shape.size(), " axes, not ", expected.size(), ")") : "", "; ",
-                     Abseil(owner), " expects ", Describe(expected), remark.empty() ? "" : ", ", Abseil(remark)));
+                     rank ? absl::StrCat(" (", tensor.shape.size(),
+                                         tensor.shape.size() == 1 ? " axis, not " : " axes, not ", expected.size(), ")")
+                          : "",
+                     "; ", Abseil(owner), " expects ", Describe(expected), remark.empty() ? "" : ", ", Abseil(remark)));
   }
   if (static_cast<uint64_t>(*bytes) != tensor.data.size()) {
     return FieldError(InputField(input.name), absl::StrCat(input.name, " holds ", tensor.data.size(),
