@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Advance on one thread, I = H, forward, float32, arguments T, N, H; next to oneDNN's own LSTM primitive.
+#include <benchmark/benchmark.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "engine/cpu/cpu_engine.h"
+#include "tests/bench/onednn_lstm.h"
+
+namespace rnnserve {
+namespace {
+
+std::vector<float> Random(std::mt19937& random, size_t count, float bound) {
+  std::uniform_real_distribution<float> uniform(-bound, bound);
+  std::vector<float> values(count);
+  for (float& value : values) value = uniform(random);
+  return values;
+}
+
+CellSpec DefaultSpec(CellKind kind, int64_t units) {
+  CellSpec spec;
+  spec.kind = kind;
+  spec.input_size = spec.hidden_size = units;
+  const Activation sigmoid{ActivationKind::kSigmoid, 0, 0}, tanh{ActivationKind::kTanh, 0, 0};
+  if (kind == CellKind::kLstm) spec.activations = {sigmoid, tanh, tanh};
+  if (kind == CellKind::kGru) spec.activations = {sigmoid, tanh, {}};
+  if (kind == CellKind::kRnn) spec.activations = {tanh, {}, {}};
+  return spec;
+}
+
+CellPtr RandomCell(const CellSpec& spec, std::mt19937& random) {
+  const auto units = static_cast<size_t>(spec.hidden_size);
+  const auto gates = static_cast<size_t>(GateCount(spec.kind)) * units;
+  const float bound = 1 / std::sqrt(static_cast<float>(units));
+  CellWeights<float> weights;
+  weights.w = Random(random, gates * units, bound);
+  weights.r = Random(random, gates * units, bound);
+  weights.wb = Random(random, gates, bound);
+  weights.rb = Random(random, gates, bound);
+  if (spec.has_peephole) weights.p = Random(random, 3 * units, bound);
+  return std::make_shared<Cell>(spec, std::move(weights));
+}
+
+void Advance(benchmark::State& run, CellSpec spec, bool ragged) {
+  const int64_t steps = run.range(0), units = run.range(2);
+  const auto rows = static_cast<size_t>(run.range(1));
+  std::mt19937 random(1);
+  spec.input_size = spec.hidden_size = units;
+  const ProgramPtr program = MakeCpuEngine()->Compile(RandomCell(spec, random), {}).value();
+  const size_t values = static_cast<size_t>(steps * units) * rows;
+  const std::vector<float> x = Random(random, values, 1);
+  std::vector<float> y(values);
+  std::vector<std::unique_ptr<State>> states;
+  std::vector<SequenceSlice> slices(rows);
+  const auto row_bytes = static_cast<std::ptrdiff_t>(sizeof(float)) * units;
+  for (size_t row = 0; row < rows; ++row) {
+    const auto first = static_cast<std::ptrdiff_t>(row) * row_bytes;
+    states.push_back(program->NewState());
+    slices[row] = {.x = reinterpret_cast<const std::byte*>(x.data()) + first,
+                   .x_stride = row_bytes * static_cast<std::ptrdiff_t>(rows),
+                   .y = reinterpret_cast<std::byte*>(y.data()) + first,
+                   .y_stride = row_bytes * static_cast<std::ptrdiff_t>(rows),
+                   .steps = ragged ? 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(steps)) : steps,
+                   .before = states.back().get(),
+                   .after = states.back().get()};
+  }
+  int64_t real_steps = 0;
+  for (const SequenceSlice& slice : slices) real_steps += slice.steps;
+  const auto workspace = program->NewWorkspace();
+  for (auto _ : run) {
+    if (!program->Advance(slices, *workspace).ok()) run.SkipWithError("Advance failed");
+  }
+  const auto operations = static_cast<double>(real_steps * 4 * GateCount(spec.kind) * units * units);
+  run.counters["GFLOP/s"] = benchmark::Counter(operations * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void OneDnn(benchmark::State& run) {
+  const int64_t steps = run.range(0), rows = run.range(1), units = run.range(2);
+  OneDnnLstm lstm(steps, rows, units);
+  for (auto _ : run) lstm.Run();
+  run.counters["GFLOP/s"] = benchmark::Counter(static_cast<double>(steps * rows * 16 * units * units) * 1e-9,
+                                               benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void Shapes(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"T", "N", "H"})->Unit(benchmark::kMicrosecond);
+  for (const int64_t units : {128, 256, 512, 1024}) bench->Args({1, 1, units});
+  bench->Args({1, 32, 512})->Args({1, 64, 1024})->Args({32, 1, 512})->Args({32, 16, 256});
+  bench->Args({64, 32, 512})->Args({100, 1, 256})->Args({16, 64, 1024});
+}
+
+CellSpec With(CellKind kind, void (*change)(CellSpec&)) {
+  CellSpec spec = DefaultSpec(kind, 1);
+  change(spec);
+  return spec;
+}
+
+BENCHMARK_CAPTURE(Advance, lstm, DefaultSpec(CellKind::kLstm, 1), false)->Apply(Shapes);
+BENCHMARK(OneDnn)->Apply(Shapes);
+BENCHMARK_CAPTURE(Advance, gru, DefaultSpec(CellKind::kGru, 1), false)->Apply(Shapes);
+BENCHMARK_CAPTURE(Advance, gru_linear_before_reset,
+                  With(CellKind::kGru, [](CellSpec& spec) { spec.linear_before_reset = true; }), false)
+    ->Apply(Shapes);
+BENCHMARK_CAPTURE(Advance, rnn, DefaultSpec(CellKind::kRnn, 1), false)->Apply(Shapes);
+BENCHMARK_CAPTURE(Advance, lstm_peephole_clip,
+                  With(CellKind::kLstm,
+                       [](CellSpec& spec) {
+                         spec.has_peephole = true;
+                         spec.clip = 3;
+                         spec.clip_cell_input = true;
+                       }),
+                  false)
+    ->Apply(Shapes);
+BENCHMARK_CAPTURE(Advance, lstm_ragged, DefaultSpec(CellKind::kLstm, 1), true)->Apply(Shapes);
+BENCHMARK_CAPTURE(Advance, lstm_float16,
+                  With(CellKind::kLstm, [](CellSpec& spec) { spec.data_type = DataType::kFloat16; }), false)
+    ->Apply(Shapes);
+
+}  // namespace
+}  // namespace rnnserve
+
+BENCHMARK_MAIN();
