@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of elements between the data type and the compute type, vectorised: the same results as ConvertElements
-// (engine/float16.h). The outer side needs no alignment, the inner one that of T.
+// Runs of elements between the data type and the compute type: the bits of ConvertElements (engine/float16.h), with
+// 16-bit types vectorised. The outer side needs no alignment, the inner one that of its type.
 #pragma once
 
 #include <cstddef>
