@@ -25,10 +25,10 @@ std::optional<int64_t> ParseVersion(std::string_view text) {
   return version;
 }
 
-std::string Quoted(std::string_view text) {
-  const std::string_view start = text.substr(0, 128);
-  return absl::StrCat("\"", absl::CHexEscape(absl::string_view(start.data(), start.size())),
-                      text.size() > start.size() ? "..." : "", "\"");
+std::string Printable(std::string_view text) {
+  const std::string_view start = text.substr(0, 300);
+  return absl::StrCat(absl::CHexEscape(absl::string_view(start.data(), start.size())),
+                      text.size() > start.size() ? "..." : "");
 }
 
 }  // namespace rnnserve

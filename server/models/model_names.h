@@ -16,7 +16,7 @@ bool IsModelName(std::string_view name);
 // A folder name as a version: a decimal number from 1 to 2^63 - 1 without leading zeros.
 std::optional<int64_t> ParseVersion(std::string_view text);
 
-// `text` in double quotes for a message: unprintable bytes escaped, cut after 128 bytes.
-std::string Quoted(std::string_view text);
+// `text` with unprintable bytes escaped, cut after 300 bytes.
+std::string Printable(std::string_view text);
 
 }  // namespace rnnserve

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
+#include "engine/op/wording.h"
 #include "server/models/model_names.h"
 #include "server/models/model_store_impl.h"
 
@@ -26,7 +27,7 @@ absl::Status CheckWeightsOnly(std::span<const NamedTensor> weights) {
   for (const NamedTensor& tensor : weights) {
     if (IsWeightName(tensor.name)) continue;
     return FieldError(
-        absl::StrCat("inline.weights[", tensor.name, "]"),
+        absl::StrCat("inline.weights[", Shortened(tensor.name), "]"),
         absl::StrCat("a model is loaded with its weights only (W and R, and B and P where it has them), but ",
                      Quoted(tensor.name), " came; send it with Infer instead"));
   }

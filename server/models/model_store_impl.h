@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/models/folder.h"
 #include "server/models/inline_cache.h"
 #include "server/models/model_store.h"
 #include "server/models/named_models.h"
@@ -26,6 +27,9 @@ struct ModelStore::Impl {
   // The model of this content, held by whoever asked; hashes and builds without the mutex.
   absl::StatusOr<ModelPtr> Shared(const OperatorDef& op, std::span<const NamedTensor> inputs);
   absl::StatusOr<LoadedModel> AddNamed(LoadedModel loaded);
+  // model.onnx of a version's folder. The text of an error does not name the path.
+  absl::StatusOr<LoadedModel> AddFromFolder(const Folder& folder, std::string name, int64_t version,
+                                            OptionalOptions given, std::string engine);
 
   const Options options;
   CellTable cells;

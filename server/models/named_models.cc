@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
-#include "server/models/model_names.h"
+#include "engine/op/wording.h"
 
 namespace rnnserve {
 namespace {

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/onnx_tensor.h"
+
+#include <bit>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/wording.h"
+
+namespace rnnserve {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "typed lists are used as they lie in memory");
+
+absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
+
+absl::StatusOr<DataType> FloatingType(int32_t number) {
+  const auto type = static_cast<DataType>(number);
+  if (ByteSize(type) > 0 && IsFloating(type)) return type;
+  const auto name = onnx::TensorProto_DataType_IsValid(number)
+                        ? onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(number))
+                        : "unknown";
+  return Bad(absl::StrCat("has data_type ", number, " (", name, "), but FLOAT, DOUBLE, FLOAT16 or BFLOAT16 is needed"));
+}
+
+// A number of external_data: absent, or digits.
+absl::StatusOr<std::optional<int64_t>> Number(const std::map<std::string, std::string>& entries, const char* key) {
+  const auto found = entries.find(key);
+  if (found == entries.end()) return std::nullopt;
+  const std::string& text = found->second;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    return Bad(
+        absl::StrCat("has the external_data ", key, " ", Quoted(text), ", but a number from 0 to 2^63 - 1 is needed"));
+  }
+  return value;
+}
+
+absl::StatusOr<std::string> ReadExternal(const onnx::TensorProto& tensor, const Folder& folder, int64_t bytes) {
+  std::map<std::string, std::string> entries;
+  for (const onnx::StringStringEntryProto& entry : tensor.external_data()) {
+    if (!entries.emplace(entry.key(), entry.value()).second) {
+      return Bad(absl::StrCat("names ", Quoted(entry.key()), " twice in external_data"));
+    }
+  }
+  const std::string& location = entries["location"];
+  const auto offset = Number(entries, "offset");
+  if (!offset.ok()) return offset.status();
+  const auto length = Number(entries, "length");
+  if (!length.ok()) return length.status();
+
+  const absl::StatusOr<File> file = folder.OpenOwnFile(location);
+  if (!file.ok()) {
+    return Bad(absl::StrCat("has its data in ", Quoted(location), ", which ", file.status().message()));
+  }
+  const int64_t start = offset->value_or(0);
+  // Without a length the data go to the end of the file.
+  const int64_t held = length->value_or(file->size() > start ? file->size() - start : 0);
+  if (held != bytes) {
+    return Bad(absl::StrCat("needs ", bytes, " bytes by its shape, but its external data in ", Quoted(location),
+                            " have ", held, " (file of ", file->size(), " bytes, offset ", start, ")"));
+  }
+  absl::StatusOr<std::string> data = file->Read(start, bytes);
+  if (!data.ok()) return Bad(absl::StrCat("has its data in ", Quoted(location), ": ", data.status().message()));
+  return data;
+}
+
+// The name of the one typed list that holds elements; "" if none does, an error if several do.
+absl::StatusOr<std::string> FilledList(const onnx::TensorProto& tensor) {
+  const std::pair<const char*, bool> lists[] = {
+      {"raw_data", !tensor.raw_data().empty()},       {"float_data", tensor.float_data_size() > 0},
+      {"double_data", tensor.double_data_size() > 0}, {"int32_data", tensor.int32_data_size() > 0},
+      {"int64_data", tensor.int64_data_size() > 0},   {"uint64_data", tensor.uint64_data_size() > 0},
+      {"string_data", tensor.string_data_size() > 0}};
+  std::string filled;
+  for (const auto& [name, has_elements] : lists) {
+    if (!has_elements) continue;
+    if (!filled.empty()) return Bad(absl::StrCat("has both ", filled, " and ", name, "; one of them is needed"));
+    filled = name;
+  }
+  return filled;
+}
+
+const char* ListOf(DataType type) {
+  return type == DataType::kFloat ? "float_data" : type == DataType::kDouble ? "double_data" : "int32_data";
+}
+
+template <typename List>
+absl::StatusOr<OnnxTensor> FromList(const List& list, TensorView view, int64_t elements) {
+  if (list.size() != elements) {
+    return Bad(absl::StrCat("has ", list.size(), " elements in ", ListOf(view.type), ", but its shape ",
+                            ShapeString(view.shape), " has ", elements));
+  }
+  view.data = std::as_bytes(std::span(list.data(), static_cast<size_t>(elements)));
+  return OnnxTensor{std::move(view), nullptr};
+}
+
+// float16 and bfloat16 lie as bits in int32_data.
+absl::StatusOr<OnnxTensor> From16Bits(const onnx::TensorProto& tensor, TensorView view, int64_t elements) {
+  absl::StatusOr<OnnxTensor> wide = FromList(tensor.int32_data(), std::move(view), elements);
+  if (!wide.ok()) return wide;
+  auto narrow = std::make_shared<std::vector<uint16_t>>();
+  narrow->reserve(static_cast<size_t>(elements));
+  for (const int32_t bits : tensor.int32_data()) {
+    if (bits < 0 || bits > 0xffff) return Bad(absl::StrCat("has ", bits, " in int32_data, which are no 16 bits"));
+    narrow->push_back(static_cast<uint16_t>(bits));
+  }
+  wide->view.data = std::as_bytes(std::span(*narrow));
+  wide->storage = std::move(narrow);
+  return wide;
+}
+
+}  // namespace
+
+absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder& folder, int64_t max_bytes) {
+  const absl::StatusOr<DataType> type = FloatingType(tensor.data_type());
+  if (!type.ok()) return type.status();
+  if (tensor.dims_size() > 8) return Bad(absl::StrCat("has ", tensor.dims_size(), " dimensions"));
+  TensorView view{.type = *type, .shape = Shape(tensor.dims().begin(), tensor.dims().end()), .data = {}};
+  const std::optional<int64_t> elements = NumElements(view.shape);
+  const std::optional<int64_t> bytes = NumBytes(*type, view.shape);
+  if (!bytes) return Bad(absl::StrCat("has the impossible shape ", ShapeString(view.shape)));
+  if (*bytes > max_bytes) {
+    return Bad(absl::StrCat("takes ", *bytes, " bytes by its shape ", ShapeString(view.shape), ", but at most ",
+                            max_bytes, " are left for this model"));
+  }
+  if (tensor.has_segment()) return Bad("is stored in segments, which are not supported; store it whole");
+
+  if (tensor.data_location() == onnx::TensorProto_DataLocation_EXTERNAL) {
+    absl::StatusOr<std::string> read = ReadExternal(tensor, folder, *bytes);
+    if (!read.ok()) return read.status();
+    auto storage = std::make_shared<const std::string>(*std::move(read));
+    view.data = std::as_bytes(std::span(*storage));
+    return OnnxTensor{std::move(view), std::move(storage)};
+  }
+  const absl::StatusOr<std::string> list = FilledList(tensor);
+  if (!list.ok()) return list.status();
+  if (*list == "raw_data" || (*list == "" && *elements == 0)) {
+    view.data = std::as_bytes(std::span(tensor.raw_data()));
+    if (static_cast<int64_t>(view.data.size()) == *bytes) return OnnxTensor{std::move(view), nullptr};
+    return Bad(absl::StrCat("has ", view.data.size(), " bytes in raw_data, but its shape ", ShapeString(view.shape),
+                            " and type ", std::string(DataTypeName(*type)), " need ", *bytes));
+  }
+  if (*list != ListOf(*type)) {
+    return Bad(absl::StrCat("has its elements in ", *list == "" ? "no list" : *list, ", but type ",
+                            std::string(DataTypeName(*type)), " needs ", ListOf(*type), " or raw_data"));
+  }
+  if (*type == DataType::kFloat) return FromList(tensor.float_data(), std::move(view), *elements);
+  if (*type == DataType::kDouble) return FromList(tensor.double_data(), std::move(view), *elements);
+  return From16Bits(tensor, std::move(view), *elements);
+}
+
+}  // namespace rnnserve

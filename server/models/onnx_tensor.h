@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The elements of an ONNX TensorProto, wherever it keeps them.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/tensor.h"
+#include "server/models/folder.h"
+
+namespace rnnserve {
+
+struct OnnxTensor {
+  TensorView view;
+  std::shared_ptr<const void> storage;  // null if the view points into the TensorProto
+};
+
+// A floating tensor of at most `max_bytes`. External data must lie inside `folder`. Nothing is allocated before the
+// data are known to be there.
+absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder& folder, int64_t max_bytes);
+
+}  // namespace rnnserve

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The repository folder of a ModelStore: NAME/VERSION/model.onnx.
+#include <new>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
+#include "server/models/folder.h"
+#include "server/models/model_names.h"
+#include "server/models/model_store_impl.h"
+#include "server/models/onnx_loader.h"
+
+namespace rnnserve {
+namespace {
+
+std::string FilePath(const std::string& name, const std::string& version) {
+  return absl::StrCat(name, "/", version, "/model.onnx");
+}
+
+// Loads every file of the repository and remembers what failed.
+class Scan {
+ public:
+  using Load = absl::FunctionRef<absl::Status(const Folder&, const std::string& name, int64_t version)>;
+  // `load` outlives the scan.
+  explicit Scan(Load load) : load_(load) {}
+
+  void Root(const std::string& path) {
+    const absl::StatusOr<Folder> root = Folder::Open(path);
+    if (!root.ok()) return Fail(path, root.status());
+    ForEach(path, *root, [&](const std::string& name) { Model(*root, name); });
+  }
+
+  std::vector<RepositoryFailure> failures() && { return std::move(failures_); }
+
+ private:
+  void Model(const Folder& root, const std::string& name) {
+    if (!IsModelName(name)) {
+      return Fail(name,
+                  absl::StrCat("is no model's name; rename it (", std::string(kModelNameRule), ") or move it out"));
+    }
+    const absl::StatusOr<Folder> folder = root.OpenFolder(name);
+    if (!folder.ok()) return Fail(name, folder.status());
+    int versions = 0;
+    ForEach(name, *folder, [&](const std::string& version) {
+      Version(*folder, name, version);
+      ++versions;
+    });
+    if (versions == 0) Fail(name, "holds no version folder; files lie at NAME/VERSION/model.onnx");
+  }
+
+  void Version(const Folder& model, const std::string& name, const std::string& text) {
+    const std::string path = absl::StrCat(name, "/", text);
+    const std::optional<int64_t> version = ParseVersion(text);
+    if (!version) return Fail(path, "is no version; versions are folders named 1, 2, 3 and so on");
+    const absl::StatusOr<Folder> folder = model.OpenFolder(text);
+    if (!folder.ok()) return Fail(path, folder.status());
+    if (absl::Status loaded = load_(*folder, name, *version); !loaded.ok()) Fail(FilePath(name, text), loaded);
+  }
+
+  void ForEach(const std::string& path, const Folder& folder, absl::FunctionRef<void(const std::string&)> use) {
+    const absl::StatusOr<std::vector<std::string>> names = folder.Names();
+    if (!names.ok()) return Fail(path, names.status());
+    for (const std::string& name : *names) use(name);
+  }
+
+  void Fail(const std::string& path, const absl::Status& status) { Fail(path, std::string(status.message())); }
+  void Fail(const std::string& path, std::string reason) { failures_.push_back({Printable(path), std::move(reason)}); }
+
+  const Load load_;
+  std::vector<RepositoryFailure> failures_;
+};
+
+}  // namespace
+
+absl::StatusOr<LoadedModel> ModelStore::Impl::AddFromFolder(const Folder& folder, std::string name, int64_t version,
+                                                            OptionalOptions given, std::string engine) {
+  try {
+    const absl::StatusOr<OnnxOperator> file = LoadOnnx(folder, {.tensor_bytes = options.named_bytes});
+    if (!file.ok()) return file.status();
+    absl::StatusOr<ModelPtr> model = Shared(file->op, file->weights);
+    if (!model.ok()) return absl::FailedPreconditionError(model.status().message());
+    std::string source = FilePath(name, absl::StrCat(version));
+    return AddNamed({.name = std::move(name),
+                     .version = version,
+                     .model = *std::move(model),
+                     .options = given,
+                     .engine = std::move(engine),
+                     .source = std::move(source)});
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory left to read it");
+  }
+}
+
+void ModelStore::ScanRepository() {
+  if (impl_->options.repository.empty()) return;
+  const auto load = [this](const Folder& folder, const std::string& name, int64_t version) {
+    return impl_->AddFromFolder(folder, name, version, {}, "").status();
+  };
+  Scan scan(load);
+  scan.Root(impl_->options.repository);
+  const std::lock_guard lock(impl_->mutex);
+  impl_->failures = std::move(scan).failures();
+}
+
+std::vector<RepositoryFailure> ModelStore::Failures() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->failures;
+}
+
+absl::StatusOr<LoadedModel> ModelStore::LoadFromRepository(std::string name, int64_t version, OptionalOptions options,
+                                                           std::string engine) {
+  if (absl::Status checked = CheckNameAndVersion(name, version); !checked.ok()) return checked;
+  if (impl_->options.repository.empty()) {
+    return absl::FailedPreconditionError(
+        "the server was started without a repository folder; start it with one, or send the operator inline");
+  }
+  const std::string path = FilePath(name, absl::StrCat(version));
+  const auto load = [&]() -> absl::StatusOr<LoadedModel> {
+    const absl::StatusOr<Folder> root = Folder::Open(impl_->options.repository);
+    if (!root.ok()) return root.status();
+    const absl::StatusOr<Folder> model = root->OpenFolder(name);
+    if (!model.ok()) return model.status();
+    const absl::StatusOr<Folder> folder = model->OpenFolder(absl::StrCat(version));
+    if (!folder.ok()) return folder.status();
+    return impl_->AddFromFolder(*folder, name, version, options, std::move(engine));
+  };
+  absl::StatusOr<LoadedModel> loaded = load();
+  if (!loaded.ok()) {
+    absl::Status status(loaded.status().code(), absl::StrCat(path, ": ", loaded.status().message()));
+    return absl::IsNotFound(status) ? WithReason(std::move(status), "MODEL_UNKNOWN") : status;
+  }
+  const std::lock_guard lock(impl_->mutex);
+  std::erase_if(impl_->failures, [&](const RepositoryFailure& failure) { return failure.path == path; });
+  return loaded;
+}
+
+}  // namespace rnnserve

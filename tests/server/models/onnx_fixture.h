@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Temporary folders, and small ONNX models to put there.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace rnnserve {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = testing::TempDir() + "rnnserve_XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = pattern;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::string path(const std::string& below = "") const { return below.empty() ? path_ : path_ + "/" + below; }
+  // Makes the folders on the way.
+  void Write(const std::string& below, const std::string& bytes) const {
+    const std::filesystem::path file = path(below);
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << bytes;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline onnx::TensorProto FloatTensor(const std::string& name, const std::vector<int64_t>& dims, float first = 0.5F) {
+  onnx::TensorProto tensor;
+  tensor.set_name(name);
+  tensor.set_data_type(onnx::TensorProto::FLOAT);
+  int64_t elements = 1;
+  for (const int64_t dim : dims) {
+    tensor.add_dims(dim);
+    elements *= dim;
+  }
+  for (int64_t k = 0; k < elements; ++k) tensor.add_float_data(first + 0.25F * static_cast<float>(k));
+  return tensor;
+}
+
+inline std::string RawBytes(const onnx::TensorProto& floats) {
+  return {reinterpret_cast<const char*>(floats.float_data().data()), sizeof(float) * floats.float_data().size()};
+}
+
+inline onnx::AttributeProto& AddAttribute(onnx::NodeProto& node, const std::string& name,
+                                          onnx::AttributeProto::AttributeType type) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(type);
+  return attribute;
+}
+
+// I = 2, H = 1, with B, sequence_lens and initial_h; inputs are named as exporters do. Its node is the only one.
+inline onnx::ModelProto SmallModel(const std::string& op_type, int64_t opset, int64_t directions = 1) {
+  const int64_t gates = op_type == "LSTM" ? 4 : op_type == "GRU" ? 3 : 1;
+  onnx::ModelProto model;
+  model.set_ir_version(7);
+  model.add_opset_import()->set_version(opset);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  for (const char* input : {"input.1", "lengths", "h0"}) graph.add_input()->set_name(input);
+  *graph.add_initializer() = FloatTensor("onnx::W_12", {directions, gates, 2});
+  *graph.add_initializer() = FloatTensor("onnx::R_13", {directions, gates, 1}, 1);
+  *graph.add_initializer() = FloatTensor("onnx::B_14", {directions, 2 * gates}, 2);
+  onnx::NodeProto& node = *graph.add_node();
+  node.set_op_type(op_type);
+  node.set_name("/rnn/" + op_type);
+  for (const char* input : {"input.1", "onnx::W_12", "onnx::R_13", "onnx::B_14", "lengths", "h0"}) {
+    node.add_input(input);
+  }
+  for (const char* output : {"out", "h_n"}) node.add_output(output);
+  AddAttribute(node, "hidden_size", onnx::AttributeProto::INT).set_i(1);
+  if (directions == 2) AddAttribute(node, "direction", onnx::AttributeProto::STRING).set_s("bidirectional");
+  return model;
+}
+
+}  // namespace rnnserve
