@@ -16,10 +16,10 @@ namespace rnnserve {
 
 // Options as a request or a model states them; what is absent is decided further down.
 struct OptionalOptions {
-  std::optional<bool> clip_cell_input;
-  std::optional<EmptyRowState> empty_row_state;
-  std::optional<bool> deterministic;
-  std::optional<bool> allow_reduced_precision;
+  std::optional<bool> clip_cell_input = {};
+  std::optional<EmptyRowState> empty_row_state = {};
+  std::optional<bool> deterministic = {};
+  std::optional<bool> allow_reduced_precision = {};
 };
 
 // `first` where it speaks, else `second`.

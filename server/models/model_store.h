@@ -38,7 +38,7 @@ struct RepositoryFailure {
 class ModelStore {
  public:
   struct Options {
-    std::string repository;  // folder, "" = none
+    std::string repository = {};  // folder, "" = none
     // Of canonical weights of models that only a fingerprint names. A model that is larger alone is not kept.
     int64_t inline_cache_bytes = 1 << 30;
     // Of canonical weights of named models (equal ones count once); above: RESOURCE_EXHAUSTED.

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "engine/op/field_error.h"
+#include "server/models/model_store.h"
+#include "tests/server/models/onnx_fixture.h"
+
+namespace rnnserve {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+std::map<std::string, std::string> Failures(const ModelStore& store) {
+  std::map<std::string, std::string> failures;
+  for (const RepositoryFailure& failure : store.Failures()) failures[failure.path] = failure.reason;
+  return failures;
+}
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(Repository, GoodFilesLoadAndBrokenOnesAreReported) {
+  const TemporaryFolder folder, outside;
+  const std::string good = SmallModel("LSTM", 17).SerializeAsString();
+  onnx::ModelProto unresolved = SmallModel("GRU", 14);
+  AddAttribute(*unresolved.mutable_graph()->mutable_node(0), "layuot", onnx::AttributeProto::INT).set_i(1);
+  onnx::ModelProto no_w = SmallModel("GRU", 14);
+  no_w.mutable_graph()->mutable_node(0)->set_input(1, "");
+  for (const char* path :
+       {"vad/1/model.onnx", "vad/12/model.onnx", ".git/1/model.onnx", "vad/.old/model.onnx", "bad name/1/model.onnx",
+        "vad/v2/model.onnx", "vad/0/model.onnx", "vad/007/model.onnx", "vad/-1/model.onnx"}) {
+    folder.Write(path, good);
+  }
+  folder.Write("cut/1/model.onnx", good.substr(0, good.size() / 2));
+  folder.Write("opset/1/model.onnx", SmallModel("LSTM", 0).SerializeAsString());
+  folder.Write("unresolved/1/model.onnx", unresolved.SerializeAsString());
+  folder.Write("no_w/1/model.onnx", no_w.SerializeAsString());
+  folder.Write("other/1/weights.bin", "");
+  folder.Write("README.md", "");
+  folder.Write("empty/.keep", "");
+  outside.Write("1/model.onnx", good);
+  std::filesystem::create_symlink(outside.path(), folder.path("link"));
+  std::filesystem::create_symlink(folder.path("vad"), folder.path("alias"));
+
+  ModelStore store({.repository = folder.path()});
+  store.ScanRepository();
+  std::vector<std::string> loaded;
+  for (const LoadedModel& model : store.List()) loaded.push_back(model.source);
+  EXPECT_THAT(loaded,
+              ElementsAre("alias/1/model.onnx", "alias/12/model.onnx", "vad/1/model.onnx", "vad/12/model.onnx"));
+  const auto failures = Failures(store);
+  const std::map<std::string, std::string> expected = {
+      {"README.md", "cannot be opened"},
+      {"alias/-1", "is no version"},
+      {"alias/0", "is no version"},
+      {"alias/007", "is no version"},
+      {"alias/v2", "is no version"},
+      {"bad name", "is no model's name"},
+      {"cut/1/model.onnx", "cut off"},
+      {"empty", "no version folder"},
+      {"link", "leads out"},
+      {"no_w/1/model.onnx", "input W is missing"},
+      {"opset/1/model.onnx", "opset"},
+      {"other/1/model.onnx", "does not exist"},
+      {"unresolved/1/model.onnx", "layuot"},
+      {"vad/-1", "is no version"},
+      {"vad/0", "is no version"},
+      {"vad/007", "is no version"},
+      {"vad/v2", "is no version"},
+  };
+  for (const auto& [path, reason] : expected) {
+    ASSERT_TRUE(failures.contains(path)) << path;
+    EXPECT_THAT(failures.at(path), HasSubstr(reason)) << path;
+  }
+  EXPECT_EQ(failures.size(), expected.size()) << testing::PrintToString(failures);
+}
+
+TEST(Repository, MayBeALink) {
+  const TemporaryFolder folder;
+  folder.Write("v5/vad/1/model.onnx", SmallModel("RNN", 7).SerializeAsString());
+  std::filesystem::create_symlink("v5", folder.path("current"));
+  ModelStore store({.repository = folder.path("current")});
+  store.ScanRepository();
+  EXPECT_TRUE(store.Get("vad", {}).ok());
+  EXPECT_TRUE(store.Failures().empty());
+}
+
+TEST(Repository, ThatDoesNotExist) {
+  const TemporaryFolder folder;
+  ModelStore store({.repository = folder.path("nowhere")});
+  store.ScanRepository();
+  EXPECT_THAT(Failures(store), ElementsAre(Pair(folder.path("nowhere"), "does not exist")));
+}
+
+TEST(Repository, ScansAgain) {
+  const TemporaryFolder folder;
+  folder.Write("a/1/model.onnx", SmallModel("RNN", 14).SerializeAsString());
+  folder.Write("b/1/model.onnx", "cut");
+  ModelStore store({.repository = folder.path()});
+  store.ScanRepository();
+  const ModelPtr first = store.Get("a", {})->model;
+  folder.Write("b/1/model.onnx", SmallModel("GRU", 14).SerializeAsString());
+  store.ScanRepository();
+  EXPECT_EQ(store.Get("a", {})->model, first);
+  EXPECT_TRUE(store.Get("b", {}).ok());
+  EXPECT_TRUE(store.Failures().empty());
+  folder.Write("a/1/model.onnx", SmallModel("GRU", 14).SerializeAsString());
+  store.ScanRepository();
+  EXPECT_THAT(Failures(store).at("a/1/model.onnx"), HasSubstr("unload it first"));
+  EXPECT_EQ(store.Get("a", {})->model, first);
+}
+
+TEST(Repository, LoadFromRepository) {
+  const TemporaryFolder folder;
+  ModelStore store({.repository = folder.path()});
+  const auto load = [&](const std::string& name, int64_t version, OptionalOptions options = {}) {
+    return store.LoadFromRepository(name, version, options, "cpu");
+  };
+  const absl::Status missing = load("a", 1).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReasonOf(missing), "MODEL_UNKNOWN");
+  EXPECT_EQ(Text(missing), "a/1/model.onnx: does not exist");
+
+  folder.Write("a/1/model.onnx", "cut");
+  store.ScanRepository();
+  EXPECT_EQ(store.Failures().size(), 1U);
+  const absl::Status broken = load("a", 1).status();
+  EXPECT_EQ(broken.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Text(broken), AllOf(HasSubstr("a/1/model.onnx: "), HasSubstr("no ONNX model")));
+
+  folder.Write("a/1/model.onnx", SmallModel("RNN", 14).SerializeAsString());
+  const auto loaded = load("a", 1, {.deterministic = true});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->source, "a/1/model.onnx");
+  EXPECT_EQ(loaded->engine, "cpu");
+  EXPECT_EQ(store.Get("a", 1)->options.deterministic, true);
+  EXPECT_TRUE(store.Failures().empty()) << "the file is mended";
+  EXPECT_TRUE(load("a", 1, {.deterministic = true}).ok());
+  EXPECT_EQ(load("a", 1).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(FieldOf(load("../a", 1).status()), "name");
+  EXPECT_EQ(FieldOf(load("a", 0).status()), "version");
+  EXPECT_EQ(ModelStore(ModelStore::Options{}).LoadFromRepository("a", 1, {}, "").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(Repository, WeightsAboveTheBound) {
+  const TemporaryFolder folder;
+  folder.Write("a/1/model.onnx", SmallModel("RNN", 14).SerializeAsString());
+  ModelStore store({.repository = folder.path(), .named_bytes = 19});
+  store.ScanRepository();
+  EXPECT_THAT(Failures(store).at("a/1/model.onnx"), HasSubstr("at most 7 are left"));
+}
+
+}  // namespace
+}  // namespace rnnserve
