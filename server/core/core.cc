@@ -71,7 +71,11 @@ absl::StatusOr<Core::Accepted> Core::Accept(const InferCall& call) {
 void Core::Infer(InferCall call, Done done) {
   absl::StatusOr<Accepted> accepted = Accept(call);
   if (!accepted.ok()) return done(accepted.status());
-  if (accepted->run->empty()) return done(accepted->run->Finish({}));
+  if (accepted->run->empty()) {
+    InferReply reply = accepted->run->Finish({});
+    accepted->run.reset();
+    return done(std::move(reply));
+  }
 
   // Both live until the scheduler is done with them, or has refused.
   struct Pending {
@@ -84,12 +88,18 @@ void Core::Infer(InferCall call, Done done) {
   submission.priority = call.priority;
   submission.deadline = call.deadline;
   submission.cancelled = call.cancelled;
+  // The run goes before `done` is called: it points into the caller's message and holds a share of the core's budget,
+  // and the caller may let both go.
   submission.done = [pending](ScheduleOutcome outcome) {
-    if (!outcome.status.ok()) return pending->done(std::move(outcome.status));
-    pending->done(pending->run->Finish(outcome));
+    absl::StatusOr<InferReply> reply =
+        outcome.status.ok() ? absl::StatusOr<InferReply>(pending->run->Finish(outcome)) : std::move(outcome.status);
+    pending->run.reset();
+    pending->done(std::move(reply));
   };
   absl::Status owned = scheduler_->Schedule(std::move(submission));
-  if (!owned.ok()) pending->done(std::move(owned));
+  if (owned.ok()) return;
+  pending->run.reset();
+  pending->done(std::move(owned));
 }
 
 }  // namespace rnnserve

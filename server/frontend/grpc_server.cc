@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/grpc_server.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/frontend/native/models_service.h"
+#include "server/frontend/native/recurrent_service.h"
+#include "server/frontend/rpc/poller.h"
+#include "server/frontend/rpc/preparation_pool.h"
+#include "server/telemetry/log.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr int kModelSlots = 4;
+// gRPC's own threads serve health, reflection and unknown methods only.
+constexpr int kMaxGrpcThreads = 16;
+constexpr int kMaxStreamsPerConnection = 1024;
+
+void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(options.max_message_bytes);
+  builder.SetMaxSendMessageSize(-1);  // replies are bounded by the core
+  // Without this a second server on the same port would silently take half of the connections.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 30'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  grpc::ResourceQuota quota("rnnserve");
+  quota.SetMaxThreads(kMaxGrpcThreads);
+  builder.SetResourceQuota(quota);
+}
+
+// Health and reflection are plugins of the whole process; both must be switched on before the first builder.
+void EnablePlugins() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    gpr_set_log_function([](gpr_log_func_args* args) { LogDebug(absl::StrCat("grpc: ", args->message)); });
+    // Says on standard error what callers sent wrong; the caller's own error says it better.
+    google::protobuf::SetLogHandler(nullptr);
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
+}
+
+}  // namespace
+
+struct GrpcServer::Parts {
+  Parts(const Options& options, Core* core, std::unique_ptr<grpc::ServerCompletionQueue> queue)
+      : door(options.door),
+        poller(std::move(queue)),
+        preparation(options.preparation_threads),
+        recurrent(core),
+        models(core, [this](const std::string& name, bool is_loaded) { SetServing(name, is_loaded); }) {}
+
+  void SetServing(const std::string& name, bool is_serving) {
+    server->GetHealthCheckService()->SetServingStatus(name, is_serving);
+  }
+
+  std::vector<int> ports;
+  Door door;
+  Poller poller;
+  PreparationPool preparation;
+  UnarySite site;
+  RecurrentService recurrent;
+  ModelsService models;
+  std::unique_ptr<grpc::Server> server;
+};
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, Core* core) {
+  EnablePlugins();
+  grpc::ServerBuilder builder;
+  ConfigureTransport(options, builder);
+  auto parts = std::make_unique<Parts>(options, core, builder.AddCompletionQueue());
+  parts->ports.resize(options.listen.size(), 0);
+  for (size_t k = 0; k < options.listen.size(); ++k) {
+    builder.AddListeningPort(options.listen[k], grpc::InsecureServerCredentials(), &parts->ports[k]);
+  }
+  builder.RegisterService(parts->recurrent.grpc());
+  builder.RegisterService(parts->models.grpc());
+  parts->server = builder.BuildAndStart();
+  if (parts->server == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", absl::StrJoin(options.listen, ", "),
+                                               ": is the address right, and the port free?"));
+  }
+  parts->SetServing("rnnserve.v1.Recurrent", true);
+  parts->SetServing("rnnserve.v1.Models", true);
+  for (const LoadedModel& loaded : core->models().List()) parts->SetServing(loaded.name, true);
+
+  parts->site = {&parts->poller, &parts->door, &parts->preparation, options.max_call_duration};
+  for (const UnaryMethod& method : parts->recurrent.methods()) {
+    for (int k = 0; k < options.infer_slots; ++k) ServeUnary(method, parts->site);
+  }
+  for (const UnaryMethod& method : parts->models.methods()) {
+    for (int k = 0; k < kModelSlots; ++k) ServeUnary(method, parts->site);
+  }
+  parts->poller.Start();
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts)));
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+GrpcServer::~GrpcServer() {
+  parts_->door.Close();
+  parts_->server->Shutdown(std::chrono::system_clock::now());
+  parts_->poller.Stop();
+}
+
+const std::vector<int>& GrpcServer::ports() const { return parts_->ports; }
+
+bool GrpcServer::Drain(absl::Time deadline) {
+  parts_->server->GetHealthCheckService()->Shutdown();
+  parts_->door.Close();
+  return parts_->door.WaitEmpty(deadline);
+}
+
+void GrpcServer::HurryUp() { parts_->door.Hurry(); }
+
+}  // namespace rnnserve

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gRPC server: listeners, services, health, reflection, limits, and leaving in good order.
+//
+//   auto server = GrpcServer::Start({.listen = {"0.0.0.0:50051"}}, &core).value();
+//   ...
+//   server->Drain(absl::Now() + absl::Seconds(30));   // health NOT_SERVING, nobody new, those inside finish
+//   server.reset();                                   // cancels what is left
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/core/core.h"
+#include "server/frontend/rpc/door.h"
+
+namespace rnnserve {
+
+class GrpcServer {
+ public:
+  struct Options {
+    // host:port, [::]:port or unix:path; port 0 picks a free one.
+    std::vector<std::string> listen = {"0.0.0.0:50051"};
+    // Bytes of a request message; gRPC answers larger ones with RESOURCE_EXHAUSTED.
+    int max_message_bytes = 64 << 20;
+    // Calls and request bytes inside at once.
+    Door::Options door = {};
+    // Posted slots for Infer: about as many calls as arrive while the poller handles others.
+    int infer_slots = 64;
+    // Threads for parsing and hashing large messages and for loading models.
+    int preparation_threads = 2;
+    // A call without a deadline, or with a later one, gets this one.
+    absl::Duration max_call_duration = absl::Minutes(10);
+  };
+
+  // Listening when it returns. UNAVAILABLE if an address cannot be bound. The core outlives the server.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(Options options, Core* core);
+  ~GrpcServer();
+
+  // As given in Options::listen; 0 for a unix socket.
+  const std::vector<int>& ports() const;
+
+  // Health for all services NOT_SERVING, new calls UNAVAILABLE; waits for those inside. False: some were still inside
+  // at `deadline`, or when HurryUp was called.
+  bool Drain(absl::Time deadline);
+  // Ends Drain at once. From any thread.
+  void HurryUp();
+
+ private:
+  struct Parts;
+  explicit GrpcServer(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace rnnserve

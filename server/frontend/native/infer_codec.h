@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnserve.v1.InferRequest -> InferCall, InferReply -> rnnserve.v1.InferResponse.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "rnnserve/v1/recurrent.pb.h"
+#include "server/core/core.h"
+
+namespace rnnserve {
+
+// Everything but deadline and cancellation. Tensor views point into `request`, which is on an arena (tensor_codec.h).
+absl::StatusOr<InferCall> DecodeInfer(const v1::InferRequest& request);
+
+void EncodeInfer(InferReply&& reply, const std::string& request_id, v1::InferResponse& response);
+
+// The parts of a request that name a model; `path` is the field's own.
+absl::StatusOr<ModelName> DecodeModelRef(const v1::ModelRef& message, std::string_view path);
+absl::StatusOr<ModelFingerprint> DecodeFingerprint(const std::string& text);
+
+}  // namespace rnnserve

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/native/model_codec.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
+#include "server/frontend/native/operator_codec.h"
+#include "server/frontend/native/tensor_codec.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;
+
+absl::Status CheckName(const std::string& name) {
+  const bool known_letters = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+  });
+  if (!name.empty() && name.size() <= kMaxNameBytes && known_letters && name[0] != '.') return absl::OkStatus();
+  return FieldError("name", absl::StrCat("a model's name is 1 to ", kMaxNameBytes,
+                                         " of letters, digits, '.', '_' and '-', not starting with '.'; ",
+                                         name.empty()     ? "none came"
+                                         : !known_letters ? "this one has other characters"
+                                         : name[0] == '.' ? "this one starts with '.'"
+                                                          : absl::StrCat("this one has ", name.size())));
+}
+
+absl::Status DecodeSource(const v1::LoadRequest& request, LoadCall& call) {
+  switch (request.source_case()) {
+    case v1::LoadRequest::kInline: {
+      absl::StatusOr<OperatorDef> op = DecodeOperator(request.inline_().operator_(), "inline.operator");
+      if (!op.ok()) return op.status();
+      absl::StatusOr<std::vector<NamedTensor>> weights = DecodeTensors(request.inline_().weights(), "inline.weights");
+      if (!weights.ok()) return weights.status();
+      call.op = *std::move(op);
+      call.weights = *std::move(weights);
+      return absl::OkStatus();
+    }
+    case v1::LoadRequest::kRepository:
+      if (request.repository()) return absl::OkStatus();
+      return FieldError("repository", "repository is false; set it to true, or send the model inline");
+    case v1::LoadRequest::SOURCE_NOT_SET:
+      break;
+  }
+  return FieldError("source", "the request brings no model; set inline or repository");
+}
+
+std::string DimensionText(int64_t dimension) {
+  return dimension == kDimT ? "T" : dimension == kDimN ? "N" : absl::StrCat(dimension);
+}
+
+void EncodeSignature(const TensorSignature& signature, v1::TensorSpec& spec) {
+  spec.set_name(signature.name);
+  spec.set_data_type(static_cast<v1::DataType>(signature.type));
+  for (const int64_t dimension : signature.shape) spec.add_shape(DimensionText(dimension));
+  spec.set_optional(signature.optional);
+}
+
+void EncodeState(const OpSpec& spec, v1::ModelInfo& info) {
+  const auto add = [&](const char* name) {
+    v1::TensorSpec& state = *info.add_state();
+    state.set_name(name);
+    state.set_data_type(static_cast<v1::DataType>(ComputeType(spec.data_type)));
+    state.add_shape(absl::StrCat(spec.hidden_size));
+  };
+  add("initial_h");
+  if (spec.kind == CellKind::kLstm) add("initial_c");
+}
+
+}  // namespace
+
+absl::StatusOr<LoadCall> DecodeLoad(const v1::LoadRequest& request) {
+  LoadCall call;
+  if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
+  call.name = request.name();
+  if (request.has_version()) call.version = request.version();
+  if (call.version < 1) {
+    return FieldError("version", absl::StrCat("version is ", call.version, "; versions start at 1"));
+  }
+  absl::StatusOr<OptionalOptions> options = DecodeOptions(request.options());
+  if (!options.ok()) return options.status();
+  call.options = *options;
+  call.engine = request.engine();
+  if (absl::Status status = DecodeSource(request, call); !status.ok()) return status;
+  return call;
+}
+
+absl::Status InLoadRequest(const absl::Status& status) {
+  const std::optional<std::string> field = FieldOf(status);
+  if (!field) return status;
+  std::string path;
+  if (absl::StartsWith(*field, "inputs")) {
+    path = absl::StrCat("inline.weights", field->substr(sizeof("inputs") - 1));
+  } else if (absl::StartsWith(*field, "operator")) {
+    path = absl::StrCat("inline.", *field);
+  } else {
+    return status;
+  }
+  absl::Status moved = FieldError(path, {status.message().data(), status.message().size()});
+  const std::optional<std::string> reason = ReasonOf(status);
+  return reason ? WithReason(std::move(moved), *reason) : moved;
+}
+
+void EncodeModelInfo(const LoadedModel& loaded, int64_t packed_bytes, v1::ModelInfo& info) {
+  const OpSpec& spec = loaded.model->spec();
+  info.set_name(loaded.name);
+  info.set_version(loaded.version);
+  info.set_fingerprint(loaded.model->fingerprint());
+  EncodeOperator(loaded.model->op(), *info.mutable_operator_());
+  for (const TensorSignature& input : DataInputs(spec)) EncodeSignature(input, *info.add_inputs());
+  for (const TensorSignature& output : Outputs(spec)) EncodeSignature(output, *info.add_outputs());
+  EncodeState(spec, info);
+  EncodeOptions(loaded.options, *info.mutable_options());
+  info.set_engine(loaded.engine);
+  info.set_source(loaded.source);
+  info.set_weight_bytes(loaded.model->weight_bytes());
+  info.set_packed_bytes(packed_bytes);
+}
+
+}  // namespace rnnserve

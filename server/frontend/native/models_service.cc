@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/native/models_service.h"
+
+#include <google/protobuf/arena.h>
+
+#include <set>
+#include <utility>
+
+#include "engine/op/field_error.h"
+#include "server/frontend/native/infer_codec.h"
+#include "server/frontend/native/model_codec.h"
+#include "server/frontend/rpc/message_bytes.h"
+
+namespace rnnserve {
+
+ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving_(std::move(serving)) {
+  const auto add = [this](auto request_function, auto answer_function) {
+    methods_.push_back(
+        {[this, request_function](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
+                                  grpc::ServerCompletionQueue* queue, void* tag) {
+           (service_.*request_function)(context, request, responder, queue, queue, tag);
+         },
+         [this, answer_function](UnaryCall& call) { return Serve(call, answer_function); },
+         /*max_poller_bytes=*/0});
+  };
+  add(&Raw::RequestLoad, &ModelsService::Load);
+  add(&Raw::RequestUnload, &ModelsService::Unload);
+  add(&Raw::RequestGet, &ModelsService::Get);
+  add(&Raw::RequestList, &ModelsService::List);
+}
+
+template <typename Request, typename Response>
+Task<Answer> ModelsService::Serve(UnaryCall& call, absl::Status (ModelsService::*answer)(const Request&, Response&)) {
+  google::protobuf::Arena arena;
+  auto& request = *google::protobuf::Arena::CreateMessage<Request>(&arena);
+  auto& response = *google::protobuf::Arena::CreateMessage<Response>(&arena);
+  absl::Status status = ParseBytes(call.request(), request);
+  call.request().Clear();
+  if (status.ok()) status = (this->*answer)(request, response);
+  if (!status.ok()) co_return Answer{std::move(status), {}};
+  co_return Answer{absl::OkStatus(), SerialiseBytes(response)};
+}
+
+absl::Status ModelsService::Load(const v1::LoadRequest& request, v1::LoadResponse& response) {
+  absl::StatusOr<LoadCall> call = DecodeLoad(request);
+  if (!call.ok()) return call.status();
+  if (absl::Status known = core_->CheckEngineName(call->engine); !known.ok()) return known;
+  absl::StatusOr<LoadedModel> loaded =
+      call->op
+          ? core_->models().LoadInline(call->name, call->version, *call->op, call->weights, call->options, call->engine)
+          : core_->models().LoadFromRepository(call->name, call->version, call->options, call->engine);
+  if (!loaded.ok()) return InLoadRequest(loaded.status());
+  serving_(loaded->name, true);
+  Encode(*loaded, *response.mutable_model());
+  return absl::OkStatus();
+}
+
+absl::Status ModelsService::Unload(const v1::UnloadRequest& request, v1::UnloadResponse&) {
+  const absl::StatusOr<ModelName> model = DecodeModelRef(request.model(), "model");
+  if (!model.ok()) return model.status();
+  if (absl::Status status = core_->models().Unload(model->name, model->version); !status.ok()) return status;
+  if (!core_->models().Get(model->name, {}).ok()) serving_(model->name, false);
+  return absl::OkStatus();
+}
+
+absl::Status ModelsService::Get(const v1::GetModelRequest& request, v1::GetModelResponse& response) {
+  const absl::StatusOr<LoadedModel> loaded = Find(request);
+  if (!loaded.ok()) return loaded.status();
+  Encode(*loaded, *response.mutable_model());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LoadedModel> ModelsService::Find(const v1::GetModelRequest& request) {
+  if (request.by_case() == v1::GetModelRequest::kModel) {
+    const absl::StatusOr<ModelName> model = DecodeModelRef(request.model(), "model");
+    if (!model.ok()) return model.status();
+    return core_->models().Get(model->name, model->version);
+  }
+  if (request.by_case() != v1::GetModelRequest::kFingerprint) {
+    return FieldError("by", "the request names no model; set model or fingerprint");
+  }
+  const absl::StatusOr<ModelFingerprint> fingerprint = DecodeFingerprint(request.fingerprint());
+  if (!fingerprint.ok()) return fingerprint.status();
+  for (LoadedModel& loaded : core_->models().List()) {
+    if (loaded.model->fingerprint() == fingerprint->hex) return std::move(loaded);
+  }
+  absl::StatusOr<ModelPtr> model = core_->models().GetByFingerprint(fingerprint->hex);
+  if (!model.ok()) return model.status();
+  LoadedModel unnamed;
+  unnamed.version = 0;
+  unnamed.model = *std::move(model);
+  return unnamed;
+}
+
+absl::Status ModelsService::List(const v1::ListModelsRequest&, v1::ListModelsResponse& response) {
+  for (const LoadedModel& loaded : core_->models().List()) Encode(loaded, *response.add_models());
+  for (RepositoryFailure& failure : core_->models().Failures()) {
+    v1::ListModelsResponse::Failure& message = *response.add_failures();
+    message.set_path(std::move(failure.path));
+    message.set_reason(std::move(failure.reason));
+  }
+  return absl::OkStatus();
+}
+
+void ModelsService::Encode(const LoadedModel& loaded, v1::ModelInfo& info) const {
+  int64_t packed_bytes = 0;
+  std::set<std::string> counted;  // both readings and both directions may share cells
+  for (const bool clip_cell_input : {true, false}) {
+    for (const CellPtr& cell : loaded.model->cells(clip_cell_input)) {
+      if (counted.insert(cell->key()).second) packed_bytes += core_->programs().bytes_of(*cell);
+    }
+  }
+  EncodeModelInfo(loaded, packed_bytes, info);
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnserve.v1.Models. All of it runs off the poller: loading hashes and packs, and listing may be long.
+#pragma once
+
+#include <functional>
+
+#include "rnnserve/v1/models.grpc.pb.h"
+#include "server/core/core.h"
+#include "server/frontend/rpc/unary_call.h"
+
+namespace rnnserve {
+
+class ModelsService {
+ public:
+  // `serving(name, is_loaded)` is told when a model comes or when its last version has gone. Called on any thread.
+  using Serving = std::function<void(const std::string& name, bool is_loaded)>;
+
+  ModelsService(Core* core, Serving serving);
+
+  grpc::Service* grpc() { return &service_; }
+  const std::vector<UnaryMethod>& methods() const { return methods_; }
+
+ private:
+  // One method: bytes in, message decoded, `answer` filled in, bytes out.
+  template <typename Request, typename Response>
+  Task<Answer> Serve(UnaryCall& call, absl::Status (ModelsService::*answer)(const Request&, Response&));
+
+  absl::Status Load(const v1::LoadRequest& request, v1::LoadResponse& response);
+  absl::Status Unload(const v1::UnloadRequest& request, v1::UnloadResponse& response);
+  absl::Status Get(const v1::GetModelRequest& request, v1::GetModelResponse& response);
+  absl::Status List(const v1::ListModelsRequest& request, v1::ListModelsResponse& response);
+
+  absl::StatusOr<LoadedModel> Find(const v1::GetModelRequest& request);
+  void Encode(const LoadedModel& loaded, v1::ModelInfo& info) const;
+
+  using Raw = v1::Models::WithRawMethod_Load<v1::Models::WithRawMethod_Unload<
+      v1::Models::WithRawMethod_Get<v1::Models::WithRawMethod_List<v1::Models::Service>>>>;
+
+  Core* const core_;
+  const Serving serving_;
+  Raw service_;
+  std::vector<UnaryMethod> methods_;
+};
+
+}  // namespace rnnserve

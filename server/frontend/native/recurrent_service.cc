@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/native/recurrent_service.h"
+
+#include <google/protobuf/arena.h>
+
+#include <utility>
+
+#include "server/frontend/native/infer_codec.h"
+#include "server/frontend/rpc/callback.h"
+#include "server/frontend/rpc/message_bytes.h"
+
+namespace rnnserve {
+
+RecurrentService::RecurrentService(Core* core) : core_(core) {
+  methods_.push_back({[this](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
+                             grpc::ServerCompletionQueue* queue,
+                             void* tag) { service_.RequestInfer(context, request, responder, queue, queue, tag); },
+                      [this](UnaryCall& call) { return Infer(call); }});
+}
+
+Task<Answer> RecurrentService::Infer(UnaryCall& call) {
+  google::protobuf::Arena arena;
+  auto& request = *google::protobuf::Arena::CreateMessage<v1::InferRequest>(&arena);
+  absl::Status status = ParseBytes(call.request(), request);
+  call.request().Clear();
+  if (!status.ok()) co_return Answer{std::move(status), {}};
+  absl::StatusOr<InferCall> infer = DecodeInfer(request);
+  if (!infer.ok()) co_return Answer{infer.status(), {}};
+  infer->deadline = call.deadline();
+  infer->cancelled = call.cancelled();
+
+  Callback<absl::StatusOr<InferReply>> inferring([&](auto done) { core_->Infer(*std::move(infer), std::move(done)); });
+  absl::StatusOr<InferReply> reply = co_await inferring;
+  if (!reply.ok()) co_return Answer{reply.status(), {}};
+
+  auto& response = *google::protobuf::Arena::CreateMessage<v1::InferResponse>(&arena);
+  EncodeInfer(*std::move(reply), request.request_id(), response);
+  co_return Answer{absl::OkStatus(), SerialiseBytes(response)};
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/rpc/door.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace rnnserve {
+
+absl::Status Door::Enter(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (closed_) return absl::UnavailableError("the server is shutting down; send the request to another one or later");
+  if (calls_ >= options_.max_calls) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the server is busy with ", calls_, " calls, as many as it takes at once; send this one later"));
+  }
+  if (calls_ > 0 && bytes > options_.max_bytes - bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("the server holds ", bytes_, " of ", options_.max_bytes,
+                                                     " bytes of request messages, and this one has ", bytes,
+                                                     "; send it later"));
+  }
+  ++calls_;
+  bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+void Door::Leave(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  --calls_;
+  bytes_ -= bytes;
+  // Under the lock: whoever waits may destroy the door as soon as it has the lock.
+  if (calls_ == 0) changed_.notify_all();
+}
+
+void Door::Close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+bool Door::WaitEmpty(absl::Time deadline) {
+  std::unique_lock lock(mutex_);
+  const auto enough = [this] { return calls_ == 0 || hurried_; };
+  if (deadline == absl::InfiniteFuture()) {
+    changed_.wait(lock, enough);
+  } else {
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline - absl::Now()), enough);
+  }
+  return calls_ == 0;
+}
+
+void Door::Hurry() {
+  std::lock_guard lock(mutex_);
+  hurried_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts the calls inside, bounds them in number and bytes, and closes for good when the server leaves.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace rnnserve {
+
+class Door {
+ public:
+  struct Options {
+    // Calls inside at once; further ones are RESOURCE_EXHAUSTED.
+    int64_t max_calls = 4096;
+    // Bytes of their request messages together. One message may always enter when nothing else is inside.
+    int64_t max_bytes = int64_t{1} << 30;
+  };
+
+  explicit Door(Options options) : options_(options) {}
+
+  // OK: inside, until Leave with the same number. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
+  absl::Status Enter(int64_t bytes);
+  void Leave(int64_t bytes);
+
+  // Nobody enters any more.
+  void Close();
+  // Waits until nobody is inside; false if that takes longer than until `deadline` or Hurry is called.
+  bool WaitEmpty(absl::Time deadline);
+  // Ends WaitEmpty now and in future.
+  void Hurry();
+
+ private:
+  const Options options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  int64_t calls_ = 0;
+  int64_t bytes_ = 0;
+  bool closed_ = false;
+  bool hurried_ = false;
+};
+
+}  // namespace rnnserve

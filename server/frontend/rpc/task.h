@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A coroutine with a result, awaited by exactly one other coroutine.
+//
+//   Task<Answer> Infer(UnaryCall& call) { ...; co_return answer; }
+//   Answer answer = co_await Infer(call);     // starts here, goes on here on whichever thread the task ends
+//
+// It starts when awaited and must be awaited before it goes.
+#pragma once
+
+#include <coroutine>
+#include <exception>
+#include <optional>
+#include <utility>
+
+namespace rnnserve {
+
+template <typename T>
+class [[nodiscard]] Task {
+ public:
+  struct promise_type;
+  using Handle = std::coroutine_handle<promise_type>;
+
+  struct ResumeWaiting {
+    bool await_ready() const noexcept { return false; }
+    std::coroutine_handle<> await_suspend(Handle ended) const noexcept { return ended.promise().waiting; }
+    void await_resume() const noexcept {}
+  };
+
+  struct promise_type {
+    Task get_return_object() noexcept { return Task(Handle::from_promise(*this)); }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    ResumeWaiting final_suspend() noexcept { return {}; }
+    void return_value(T result) { value.emplace(std::move(result)); }
+    void unhandled_exception() noexcept { std::terminate(); }
+
+    std::coroutine_handle<> waiting;
+    std::optional<T> value;
+  };
+
+  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Task& operator=(Task&&) = delete;
+  ~Task() {
+    if (handle_) handle_.destroy();
+  }
+
+  bool await_ready() const noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> waiting) noexcept {
+    handle_.promise().waiting = waiting;
+    return handle_;
+  }
+  T await_resume() { return *std::move(handle_.promise().value); }
+
+ private:
+  explicit Task(Handle handle) : handle_(handle) {}
+  Handle handle_;
+};
+
+}  // namespace rnnserve

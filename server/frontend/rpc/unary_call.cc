@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/rpc/unary_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "server/frontend/status_table.h"
+
+namespace rnnserve {
+
+void UnaryCall::End::Complete(bool) {
+  if (context_->IsCancelled()) cancelled->store(true, std::memory_order_relaxed);
+  ended_ = true;
+  if (waiting_) waiting_.resume();
+}
+
+void UnaryCall::Arrived() {
+  request_bytes_ = static_cast<int64_t>(request_.Length());
+  const auto latest = std::chrono::system_clock::time_point::max();
+  deadline_ = context_.deadline() == latest ? absl::InfiniteFuture() : absl::FromChrono(context_.deadline());
+  if (max_duration_ != absl::InfiniteDuration()) deadline_ = std::min(deadline_, absl::Now() + max_duration_);
+}
+
+void UnaryCall::Finish(Answer answer, void* tag) {
+  if (answer.status.ok()) {
+    responder_.Finish(answer.body, grpc::Status::OK, tag);
+    return;
+  }
+  const WireError error = ToWireError(answer.status);
+  if (error.retry_after_ms) {
+    context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(*error.retry_after_ms));
+  }
+  responder_.FinishWithError({error.code, error.message, error.details}, tag);
+}
+
+CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
+  const Poller::Guest guest(*site.poller);
+  UnaryCall call(site.max_duration);
+  const bool arrived = co_await Completion([&](void* tag) {
+    call.context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&call.end_));
+    method.post(&call.context_, &call.request_, &call.responder_, site.poller->queue(), tag);
+  });
+  if (!arrived) co_return;
+  ServeUnary(method, site);
+  call.Arrived();
+
+  Answer answer;
+  answer.status = site.door->Enter(call.request_bytes());
+  const bool inside = answer.status.ok();
+  if (inside) {
+    if (call.request_bytes() > method.max_poller_bytes || method.max_poller_bytes == 0) {
+      co_await site.preparation->Hop();
+    }
+    Task<Answer> answering = method.answer(call);
+    answer = co_await answering;
+    call.request_.Clear();
+  }
+  // Back on the poller, whichever thread we are on.
+  co_await Completion([&](void* tag) { call.Finish(std::move(answer), tag); });
+  co_await call.end_;
+  if (inside) site.door->Leave(call.request_bytes());
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// One unary call on the asynchronous server, as raw bytes, and how calls are taken in and answered.
+//
+//   UnaryMethod method = {"Infer", [&](auto... slot) { service.RequestInfer(slot...); },
+//                         [&](UnaryCall& call) { return Infer(call); }};
+//   ServeUnary(method, site);      // once for each posted slot
+//
+// ServeUnary is the one place that posts slots, lets calls in and answers them; a method only turns a request into an
+// Answer. It may go on on any thread; the call lives until the answer has left or the caller has gone.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/async_unary_call.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/frontend/rpc/completion.h"
+#include "server/frontend/rpc/door.h"
+#include "server/frontend/rpc/poller.h"
+#include "server/frontend/rpc/preparation_pool.h"
+#include "server/frontend/rpc/task.h"
+
+namespace rnnserve {
+
+using RawResponder = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
+
+// The reply's bytes, or an error.
+struct Answer {
+  absl::Status status;
+  grpc::ByteBuffer body;
+};
+
+class UnaryCall {
+ public:
+  explicit UnaryCall(absl::Duration max_duration) : max_duration_(max_duration) {}
+  UnaryCall(const UnaryCall&) = delete;
+  UnaryCall& operator=(const UnaryCall&) = delete;
+
+  grpc::ByteBuffer& request() { return request_; }
+  int64_t request_bytes() const { return request_bytes_; }
+  // The caller's, or the server's own bound if that is earlier.
+  absl::Time deadline() const { return deadline_; }
+  // Becomes true when the caller cancels, disconnects or its deadline passes.
+  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
+
+ private:
+  friend CallTask ServeUnary(const struct UnaryMethod& method, struct UnarySite& site);
+
+  // gRPC's news that the call is over: answered, or given up by its caller. Comes on the poller's thread.
+  class End final : public CompletionTag {
+   public:
+    explicit End(grpc::ServerContext* context) : context_(context) {}
+    void Complete(bool ok) override;
+    bool await_ready() const noexcept { return ended_; }
+    void await_suspend(std::coroutine_handle<> waiting) noexcept { waiting_ = waiting; }
+    void await_resume() const noexcept {}
+
+    std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
+
+   private:
+    grpc::ServerContext* context_;
+    bool ended_ = false;
+    std::coroutine_handle<> waiting_;
+  };
+
+  void Arrived();
+  void Finish(Answer answer, void* tag);
+
+  const absl::Duration max_duration_;
+  grpc::ServerContext context_;
+  RawResponder responder_{&context_};
+  grpc::ByteBuffer request_;
+  int64_t request_bytes_ = 0;
+  absl::Time deadline_;
+  End end_{&context_};
+};
+
+// One method of a service.
+struct UnaryMethod {
+  // Calls the generated Request... function with these arguments.
+  std::function<void(grpc::ServerContext*, grpc::ByteBuffer*, RawResponder*, grpc::ServerCompletionQueue*, void* tag)>
+      post;
+  std::function<Task<Answer>(UnaryCall&)> answer;
+  // Requests of more bytes are handled on the preparation pool; 0: all.
+  int64_t max_poller_bytes = 1 << 20;
+};
+
+// What all calls share.
+struct UnarySite {
+  Poller* poller;
+  Door* door;
+  PreparationPool* preparation;
+  absl::Duration max_duration;
+};
+
+// Posts one slot, serves the call that takes it, and posts the next slot as soon as this one is taken. Ends with the
+// server. `method` and `site` outlive it.
+CallTask ServeUnary(const UnaryMethod& method, UnarySite& site);
+
+}  // namespace rnnserve

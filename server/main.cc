@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnserve: flags, wiring, signals. The one place that names every concrete class.
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "engine/cpu/cpu_engine.h"
+#include "engine/reference/reference_engine.h"
+#include "server/batching/worker_pool.h"
+#include "server/core/core.h"
+#include "server/frontend/grpc_server.h"
+#include "server/telemetry/log.h"
+
+ABSL_FLAG(std::vector<std::string>, listen, {"0.0.0.0:50051"},
+          "addresses to listen on, separated by commas: host:port, [::]:port or unix:path; port 0 picks a free one");
+ABSL_FLAG(std::string, port_file, "", "file that gets the port of the first address once the server listens");
+ABSL_FLAG(std::string, models, "", "folder of models, NAME/VERSION/model.onnx; empty: none");
+ABSL_FLAG(int32_t, workers, 0, "threads that run engines; 0: one for each CPU");
+ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "bytes of a request message");
+ABSL_FLAG(int64_t, max_reply_bytes, 64 << 20, "bytes of a reply's tensors");
+ABSL_FLAG(int64_t, max_request_bytes_in_flight, int64_t{1} << 30, "bytes of the messages of all requests being served");
+ABSL_FLAG(int64_t, max_output_bytes_in_flight, int64_t{1} << 30,
+          "bytes of outputs and states of all requests being served");
+ABSL_FLAG(int32_t, max_calls, 4096, "calls being served at once; further ones are told to come again");
+ABSL_FLAG(int32_t, expected_calls, 64, "about as many Infer calls as arrive at the same moment");
+ABSL_FLAG(int64_t, queue_sequences, 1 << 16, "sequences waiting for a worker; further ones are told to come again");
+ABSL_FLAG(int64_t, packed_weight_bytes, int64_t{4} << 30, "bytes of packed weights kept, least recently used go first");
+ABSL_FLAG(int64_t, inline_weight_bytes, int64_t{1} << 30,
+          "bytes of weights kept for requests that name a fingerprint, least recently used go first");
+ABSL_FLAG(int64_t, model_weight_bytes, int64_t{16} << 30, "bytes of weights of all loaded models");
+ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10), "deadline of a call that has none or a later one");
+ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30), "how long SIGTERM waits for calls being served");
+ABSL_FLAG(std::string, log_level, "info", "debug, info, warning, error or off");
+
+namespace rnnserve {
+namespace {
+
+constexpr char kUsage[] =
+    "serves recurrent operators (LSTM, GRU, RNN) over gRPC.\n\n"
+    "  rnnserve --listen=0.0.0.0:50051 --models=/srv/models\n"
+    "  rnnserve --listen=unix:/run/rnnserve.sock,127.0.0.1:0 --port_file=port.txt\n\n"
+    "SIGTERM or SIGINT: health turns NOT_SERVING, calls being served finish, exit 0; a second one skips the wait.\n"
+    "Exit codes: 0 left in good order, 1 could not start.";
+
+// Flags that must be positive, with the reason a wrong one gives.
+bool CheckFlags() {
+  bool good = true;
+  const auto require = [&](const char* flag, int64_t value, int64_t least) {
+    if (value >= least) return;
+    LogError(absl::StrCat("--", flag, "=", value, ": expected at least ", least));
+    good = false;
+  };
+  require("workers", absl::GetFlag(FLAGS_workers), 0);
+  require("max_message_bytes", absl::GetFlag(FLAGS_max_message_bytes), 1);
+  require("max_reply_bytes", absl::GetFlag(FLAGS_max_reply_bytes), 1);
+  require("max_request_bytes_in_flight", absl::GetFlag(FLAGS_max_request_bytes_in_flight), 1);
+  require("max_output_bytes_in_flight", absl::GetFlag(FLAGS_max_output_bytes_in_flight), 1);
+  require("max_calls", absl::GetFlag(FLAGS_max_calls), 1);
+  require("expected_calls", absl::GetFlag(FLAGS_expected_calls), 1);
+  require("queue_sequences", absl::GetFlag(FLAGS_queue_sequences), 1);
+  require("packed_weight_bytes", absl::GetFlag(FLAGS_packed_weight_bytes), 0);
+  require("inline_weight_bytes", absl::GetFlag(FLAGS_inline_weight_bytes), 0);
+  require("model_weight_bytes", absl::GetFlag(FLAGS_model_weight_bytes), 0);
+  if (absl::GetFlag(FLAGS_listen).empty()) {
+    LogError("--listen is empty: name an address, e.g. --listen=0.0.0.0:50051");
+    good = false;
+  }
+  return good;
+}
+
+int Workers() {
+  const int asked = absl::GetFlag(FLAGS_workers);
+  return asked > 0 ? asked : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+}
+
+GrpcServer::Options ServerOptions() {
+  GrpcServer::Options options;
+  options.listen = absl::GetFlag(FLAGS_listen);
+  options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight)};
+  options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
+  options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
+  return options;
+}
+
+void LogModels(const ModelStore& models) {
+  for (const LoadedModel& loaded : models.List()) {
+    LogInfo(absl::StrCat("model ", loaded.name, " version ", loaded.version, " from ", loaded.source));
+  }
+  for (const RepositoryFailure& failure : models.Failures()) {
+    LogWarning(absl::StrCat("model file ", failure.path, " left out: ", failure.reason));
+  }
+}
+
+// Whole or not at all: whoever waits for the file must not read half a number.
+bool WritePortFile(const std::string& path, int port) {
+  const std::string unfinished = path + ".tmp";
+  std::ofstream file(unfinished);
+  file << port << "\n";
+  file.close();
+  return file.good() && std::rename(unfinished.c_str(), path.c_str()) == 0;
+}
+
+sigset_t LeaveSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// Finishes what is being served; a second signal ends the wait.
+void Drain(GrpcServer& server, const sigset_t& signals) {
+  std::atomic<bool> drained = false;
+  std::thread second_signal([&] {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (!drained.load()) server.HurryUp();
+  });
+  const bool finished = server.Drain(absl::Now() + absl::GetFlag(FLAGS_drain_timeout));
+  drained.store(true);
+  pthread_kill(second_signal.native_handle(), SIGTERM);  // wakes its sigwait if no second signal came
+  second_signal.join();
+  LogInfo(finished ? "all calls finished" : "calls are left; ending them");
+}
+
+int Run() {
+  if (!SetLogLevel(absl::GetFlag(FLAGS_log_level))) {
+    LogError(
+        absl::StrCat("--log_level=", absl::GetFlag(FLAGS_log_level), ": expected debug, info, warning, error or off"));
+    return 1;
+  }
+  if (!CheckFlags()) return 1;
+  // Before any thread exists, so that all inherit it and signals wait for sigwait.
+  const sigset_t signals = LeaveSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  const std::unique_ptr<Engine> cpu = MakeCpuEngine();
+  const std::unique_ptr<Engine> reference = MakeReferenceEngine();
+  ModelStore models(
+      {absl::GetFlag(FLAGS_models), absl::GetFlag(FLAGS_inline_weight_bytes), absl::GetFlag(FLAGS_model_weight_bytes)});
+  models.ScanRepository();
+  LogModels(models);
+  ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
+  WorkerPool workers({.workers = Workers(), .max_queued_sequences = absl::GetFlag(FLAGS_queue_sequences)});
+  Core::Options core_options;
+  core_options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
+  core_options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
+  Core core(core_options, {cpu.get(), reference.get()}, &models, &programs, &workers);
+
+  absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(ServerOptions(), &core);
+  if (!server.ok()) {
+    LogError(absl::StrCat(server.status().message()));
+    return 1;
+  }
+  const int port = (*server)->ports()[0];
+  const std::string port_file = absl::GetFlag(FLAGS_port_file);
+  if (!port_file.empty() && !WritePortFile(port_file, port)) {
+    LogError(absl::StrCat("--port_file=", port_file, ": cannot be written"));
+    return 1;
+  }
+  LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
+                       port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", Workers(), " workers"));
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  LogInfo(absl::StrCat("signal ", signal, ": finishing what is being served"));
+  Drain(**server, signals);
+  workers.Abort();
+  server->reset();
+  return 0;
+}
+
+}  // namespace
+}  // namespace rnnserve
+
+int main(int argc, char** argv) {
+  absl::FlagsUsageConfig usage;
+  usage.version_string = [] { return std::string("rnnserve " RNNSERVE_VERSION "\n"); };
+  usage.contains_help_flags = [](absl::string_view file) { return absl::EndsWith(file, "server/main.cc"); };
+  absl::SetFlagsUsageConfig(usage);
+  absl::SetProgramUsageMessage(rnnserve::kUsage);
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() > 1) {
+    rnnserve::LogError(absl::StrCat("unexpected argument ", rest[1], "; see rnnserve --help"));
+    return 1;
+  }
+  return rnnserve::Run();
+}
