@@ -115,7 +115,8 @@ absl::Status RunHealth(const Arguments& arguments, Streams& streams) {
     streams.out << "serving\n";
     return absl::OkStatus();
   }
-  return absl::UnavailableError("the server answers, but is not serving");
+  return absl::UnavailableError(
+      absl::StrCat("the server answers, but ", service.empty() ? "it" : service, " is not serving"));
 }
 
 constexpr std::array kCallFlags = {kServerFlag, kTimeoutFlag};
