@@ -83,7 +83,8 @@ def test_torch_layers_in_a_row(batch_first):
         sides = []
         for suffix in ("", "_reverse"):
             weights = [state[f"{key}_l{layer}{suffix}"] for key in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-            sides.append(published.unroll(published.torch_lstm, expected, [5, 2], zeros, zeros, weights, suffix != "")[0])
+            run = published.unroll(published.torch_lstm, expected, [5, 2], zeros, zeros, weights, suffix != "")
+            sides.append(run[0])
         expected = np.concatenate(sides, axis=-1)
     actual = np.swapaxes(X, 0, 1) if batch_first else X
     for op in convert.torch_lstm(state, batch_first=batch_first):

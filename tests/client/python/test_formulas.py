@@ -51,7 +51,8 @@ def test_clip_and_input_forget(clip_cell_input, seen):
 
 @pytest.mark.parametrize("form", [0, 1])
 def test_both_gru_forms(form):
-    op = rnnserve.gru(column(.1, .2, .3), column(.4, .5, .6), row(.01, .02, .03, .04, .05, .9), linear_before_reset=form)
+    op = rnnserve.gru(column(.1, .2, .3), column(.4, .5, .6), row(.01, .02, .03, .04, .05, .9),
+                      linear_before_reset=form)
     h = .25
     z, r = sigmoid(.1 * .5 + .4 * h + .01 + .04), sigmoid(.2 * .5 + .5 * h + .02 + .05)
     n = math.tanh(.3 * .5 + .03 + (r * (.6 * h + .9) if form else .6 * r * h + .9))
