@@ -3,10 +3,10 @@
 //
 //   target[r][j] = start[r][j] + sum over k of rows[r][k] * weights[k][j]
 //
-// Every element is one chain of fused multiply-adds over k = 0, 1, ..., begun from its start value, whatever the number
-// of rows: a row gives the same bits alone, in any batch and in any cut of its sequence. This is what `deterministic`
-// rests on, and why the general path has a product of its own: a library's choice of kernel varies with the number of
-// rows.
+// Every element is the start value plus one chain of fused multiply-adds after the other, each over the next 64 k and
+// begun from zero (which keeps rounding errors small), whatever the number of rows: a row gives the same bits alone, in
+// any batch and in any cut of its sequence. This is what `deterministic` rests on, and why the general path has a product
+// of its own: a library's choice of kernel varies with the number of rows.
 #pragma once
 
 #include <cstddef>
