@@ -13,7 +13,7 @@ class RnnServeError(Exception):
 
     code         grpc.StatusCode, e.g. grpc.StatusCode.INVALID_ARGUMENT
     message      what is wrong and how to mend it
-    field        path of the first field at fault, e.g. "inputs[1].shape"; "" where none is named
+    field        path of the first field at fault, e.g. "inputs[X].shape"; "" where none is named
     fields       (path, description) of every field at fault
     reason       machine-readable, e.g. "MODEL_UNKNOWN" or "FINGERPRINT_EVICTED"; "" where none is given
     metadata     what comes with the reason, e.g. limit and value of "LIMIT_EXCEEDED"

@@ -117,7 +117,7 @@ def test_models_and_health(address):
         assert caught.value.reason == "MODEL_UNKNOWN"
         with pytest.raises(rnnserve.RnnServeError) as caught:
             client.infer(op, {"X": X["X"][:, :, :2]})
-        assert caught.value.code.name == "INVALID_ARGUMENT" and caught.value.field == "inputs[0].shape"
+        assert caught.value.code.name == "INVALID_ARGUMENT" and caught.value.field == "inputs[X].shape"
 
 
 @pytest.mark.parametrize("op_type, blocks, bias_blocks, attributes", [
