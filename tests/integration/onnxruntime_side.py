@@ -16,8 +16,7 @@ def model(case: Case, weights_as_initializers=False):
     while inputs[-1] == "":
         inputs.pop()
     outputs = list(OUTPUTS[case.op])
-    attributes = {"hidden_size": case.hidden, **case.attributes}
-    node = helper.make_node(case.op, inputs, outputs, **attributes)
+    node = helper.make_node(case.op, inputs, outputs, **case.attributes)
     stored = [n for n in case.tensors if n in WEIGHTS] if weights_as_initializers else []
     graph = helper.make_graph(
         [node], "one_node",

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from server_process import BINARY, Server
+
+
+def pytest_sessionstart(session):
+    if not BINARY.exists():
+        pytest.exit(f"no server at {BINARY}: build it (cmake --build --preset release), or set RNNSERVE_BINARY", 2)
+
+
+@pytest.fixture(scope="module")
+def server():
+    """One server for the tests of a file; it has to live to the end and to leave with 0 on SIGTERM."""
+    running = Server()
+    yield running
+    assert running.alive(), f"the server died:\n{running.log()}"
+    assert running.stop() == 0, "the server did not leave with status 0 on SIGTERM"
