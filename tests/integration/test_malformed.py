@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import wire
-from malformed_requests import CASES, METHODS, REQUESTS, WEIGHTS, NO_MESSAGE, Refused, base_request, method
+from malformed_requests import CASES, NO_MESSAGE, REQUESTS, Refused, base_request, method
 
 MEMORY_ROUNDS = 6
 MEMORY_SLACK_KIB = 4096
-MESSAGE_LIMIT = 1 << 20
 
 
 def _bytes(base, change) -> bytes:
@@ -96,14 +95,3 @@ def test_memory_does_not_grow(server, good, capsys):
 def test_unknown_methods(server):
     for name in ("/rnnserve.v1.Recurrent/Nothing", "/rnnserve.v1.Nobody/Infer", "/rnnserve.v1.Recurrent/infer", "/x"):
         assert wire.refusal(_call(server, name), b"").code == grpc.StatusCode.UNIMPLEMENTED
-    assert METHODS and WEIGHTS
-
-
-def test_a_message_above_the_limit_is_refused_by_the_transport(server, good):
-    request, reply = good
-    limit = 600 << 20
-    channel = grpc.insecure_channel(server.address, options=[("grpc.max_send_message_length", -1)])
-    failure = wire.refusal(channel.unary_unary(method("LSTM"), request_serializer=lambda b: b), bytes(limit))
-    assert failure.code == grpc.StatusCode.RESOURCE_EXHAUSTED and failure.fields == []
-    channel.close()
-    assert [t.SerializeToString() for t in server.recurrent.Infer(request).outputs] == reply

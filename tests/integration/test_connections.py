@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that are no gRPC, half of one, or never say anything: the server goes on answering everybody else."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+
+import grpc
+import numpy as np
+import pytest
+
+import random_operators
+import wire
+from operators import Case
+from server_process import Server
+
+SECONDS = 60
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def _request():
+    rng = np.random.default_rng(1)
+    tensors = random_operators.tensors(rng, "GRU", 4, 2, 3, 5, 1, bias=True, peephole=False, lengths=False,
+                                       initial_h=False, initial_c=False)
+    return wire.request(Case("GRU", tensors, {}, version=14), engine="cpu")
+
+
+def frame(kind, flags, stream, payload) -> bytes:
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+SETTINGS = frame(4, 0, 0, b"")
+GARBAGE = {
+    "random bytes": np.random.default_rng(1).bytes(65536),
+    "zeros": bytes(65536),
+    "HTTP/1.1": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "TLS": bytes.fromhex("16030100c8010000c40303") + bytes(200),
+    "half a preface": PREFACE[:10],
+    "a preface alone": PREFACE,
+    "a preface and random bytes": PREFACE + np.random.default_rng(2).bytes(65536),
+    "a frame of 16 MiB announced": PREFACE + SETTINGS + b"\xff\xff\xff\x00\x00\x00\x00\x00\x01" + bytes(1000),
+    "headers that are no HPACK": PREFACE + SETTINGS + frame(1, 4, 1, b"\xff" * 100),
+    "headers without end": PREFACE + SETTINGS + frame(1, 0, 1, b"\x82") + frame(9, 0, 1, b"\x82" * 16000) * 50,
+    "data on a stream never opened": PREFACE + SETTINGS + frame(0, 1, 7, b"x" * 100),
+    "a settings frame of odd size": PREFACE + frame(4, 0, 0, b"x" * 7),
+    "ten thousand pings": PREFACE + SETTINGS + frame(6, 0, 0, b"12345678") * 10000,
+    "ten thousand resets": PREFACE + SETTINGS + b"".join(frame(3, 0, 2 * k + 1, b"\0\0\0\x08") for k in range(10000)),
+    "ten thousand settings": PREFACE + SETTINGS * 10000,
+    "a window of zero": PREFACE + frame(4, 0, 0, struct.pack(">HI", 4, 0)) + frame(8, 0, 0, b"\0\0\0\0"),
+}
+
+
+def _connect(server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
+
+
+def _fresh_infer(server, request):
+    """Over a connection of its own, so that the server has to accept one."""
+    channel = wire.channel(server.address)
+    with contextlib.closing(channel):
+        return wire.recurrent_grpc.RecurrentStub(channel).Infer(request, timeout=SECONDS)
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_garbage(server, what):
+    request = _request()
+    first = server.recurrent.Infer(request).outputs
+    held = []
+    for _ in range(5):
+        connection = _connect(server)
+        with contextlib.suppress(OSError):  # the server may hang up at any point of it
+            connection.sendall(GARBAGE[what])
+        held.append(connection)
+    assert _fresh_infer(server, request).outputs == first
+    assert server.recurrent.Infer(request, timeout=SECONDS).outputs == first
+    for connection in held:
+        connection.close()
+    assert server.recurrent.Infer(request, timeout=SECONDS).outputs == first
+
+
+def test_many_idle_connections(server):
+    request = _request()
+    first = server.recurrent.Infer(request).outputs
+    with contextlib.ExitStack() as stack:
+        for k in range(400):
+            connection = stack.enter_context(_connect(server))
+            if k % 2:
+                connection.sendall(PREFACE + SETTINGS)
+        assert _fresh_infer(server, request).outputs == first
+    assert _fresh_infer(server, request).outputs == first
+
+
+def test_connections_that_are_reset(server):
+    request = _request()
+    first = server.recurrent.Infer(request).outputs
+    for _ in range(200):
+        connection = _connect(server)
+        connection.sendall(PREFACE + SETTINGS)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()  # sends RST
+    assert _fresh_infer(server, request).outputs == first
+
+
+def test_many_health_watchers_leave_room_for_others(server):
+    """Health runs on gRPC's own few threads: watchers must not use them up."""
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    stub = health_pb2_grpc.HealthStub(server.channel)
+    watches = [stub.Watch(health_pb2.HealthCheckRequest(service=""), timeout=SECONDS) for _ in range(100)]
+    for watch in watches:
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+    assert stub.Check(health_pb2.HealthCheckRequest(service=""), timeout=SECONDS).status
+    assert server.recurrent.Infer(_request(), timeout=SECONDS).outputs
+    for watch in watches:
+        watch.cancel()
+
+
+def test_stopping_with_open_connections():
+    server = Server()
+    with contextlib.ExitStack() as stack:
+        for k in range(50):
+            connection = stack.enter_context(_connect(server))
+            connection.sendall((PREFACE + SETTINGS)[: 10 * (k % 5)])
+        assert server.recurrent.Infer(_request()).outputs
+        assert server.stop() == 0
+
+
+def test_a_message_above_the_transports_limit():
+    """gRPC answers by itself, and the connection goes on."""
+    server = Server("--max_message_bytes=100000")
+    try:
+        first = server.recurrent.Infer(_request()).outputs
+        big = _request()
+        big.inputs[0].raw += bytes(100000)
+        for _ in range(20):
+            failure = wire.refusal(server.recurrent.Infer, big, timeout=SECONDS)
+            assert failure.code == grpc.StatusCode.RESOURCE_EXHAUSTED and not failure.fields
+        assert server.recurrent.Infer(_request(), timeout=SECONDS).outputs == first
+    finally:
+        assert server.stop() == 0
