@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import wire
-from malformed_requests import CASES, NO_MESSAGE, REQUESTS, Refused, base_request, method
+from malformed_changes import CASES, base_request, method
+from malformed_requests import NO_MESSAGE, REQUESTS, Refused
 
 MEMORY_ROUNDS = 6
 MEMORY_SLACK_KIB = 4096
@@ -48,7 +49,8 @@ def test_refused(server, good, what, base, change, where):
     request, reply = good
     beside = server.recurrent.Infer.future(request)
     failure = wire.refusal(_call(server, method(base)), _bytes(base, change), timeout=60)
-    assert [t.SerializeToString() for t in beside.result(timeout=60).outputs] == reply, "another caller's numbers changed"
+    same = [t.SerializeToString() for t in beside.result(timeout=60).outputs]
+    assert same == reply, "another caller's numbers changed"
     assert failure.code == expected.code, f"{what}: {failure}"
     if expected.field is not None:
         assert failure.fields == [expected.field], f"{what}: {failure}"

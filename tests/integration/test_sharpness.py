@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Would the differential test notice? One thing is changed on purpose in the request, onnxruntime runs the original, and
-the comparison of test_onnxruntime.py has to report a difference: every time, on every engine."""
+"""Would the differential test notice?
+
+One thing is changed on purpose in the request, onnxruntime runs the original, and the comparison of test_onnxruntime.py
+has to report a difference: every time, on every engine.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every element type and both dialects against formulas.py, which computes in double from the same given values.
 
-Section 11: 16-bit operators keep float32 inside and round once at the end, so a result is off by half a unit in the last
-place and the float32 noise of float32 operators, and no more; float64 is double throughout.
+Section 11: 16-bit operators keep float32 inside and round once at the end, so a result is off by half a unit in the
+last place and the float32 noise of float32 operators, and no more; float64 is double throughout.
 """
 
 from __future__ import annotations
