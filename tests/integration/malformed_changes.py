@@ -49,8 +49,8 @@ def infer_bytes(base: str) -> bytes:
 
 
 def base_request(base: str):
-    """A good request, to be changed: Infer of an operator, or of the model "lstm" that the test has loaded, or a call of
-    Models."""
+    """A good request, to be changed: Infer of an operator, or of the model "lstm", which the test has loaded, or a call
+    of Models."""
     if base in CASES:
         return wire.recurrent_pb2.InferRequest.FromString(infer_bytes(base))
     if base == "model":

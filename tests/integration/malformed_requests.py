@@ -15,7 +15,8 @@ import numpy as np
 
 import wire
 from malformed_changes import (
-    CASES, H, I, N, T, again, attr, both, cut, drop, lengths, op, outputs, raw, sends, set_, shaped, tensor, value, zeros)
+    CASES, H, I, N, T, again, attr, both, cut, drop, lengths, op, outputs, raw, sends, set_, shaped, tensor, value, zeros,
+)
 
 NAN, INF = float("nan"), float("inf")
 BIG = {"2^31 - 1": 2**31 - 1, "2^31": 2**31, "2^32": 2**32, "2^62": 2**62, "2^63 - 1": 2**63 - 1}
@@ -134,13 +135,15 @@ REQUESTS = [
     ("a name with a newline", "LSTM", zeros("X\n", 1), "inputs[X\\n]"),
     ("a hundred tensors", "LSTM", both(*[zeros(f"X{k}", 1) for k in range(100)]), "inputs"),
     # The operator.
-    *[(f"domain {v!r}", "LSTM", op(domain=v), "operator.domain") for v in ("com.microsoft", "ONNX", "Openvino", "d" * 999)],
+    *[(f"domain {v!r}", "LSTM", op(domain=v), "operator.domain")
+      for v in ("com.microsoft", "ONNX", "Openvino", "d" * 999)],
     *[(f"op_type {v!r}", "LSTM", op(op_type=v), "operator.op_type")
       for v in ("", "lstm", "LSTMCell", "Conv", "LSTMSequence", "O" * 999)],
     ("an ONNX operator in openvino", "LSTMSequence", op(op_type="LSTM"), "operator.op_type"),
     ("neither version nor opset", "LSTM", op(version=None), "operator.version"),
     ("both version and opset", "LSTM", op(opset=14), "operator.version"),
-    *[(f"LSTM-{v}", "LSTM", op(version=v), "operator.version") for v in (0, -1, 2, 3, 13, 21, 23, 2**31, 2**63 - 1, -2**63)],
+    *[(f"LSTM-{v}", "LSTM", op(version=v), "operator.version")
+      for v in (0, -1, 2, 3, 13, 21, 23, 2**31, 2**63 - 1, -2**63)],
     *[(f"opset {v}", "LSTM", op(version=None, opset=v), "operator.opset") for v in (0, -1, -2**63)],
     ("LSTMSequence-2", "LSTMSequence", op(version=2), "operator.version"),
     ("GRUSequence-1", "GRUSequence", op(version=1), "operator.version"),
@@ -158,7 +161,8 @@ REQUESTS = [
     ("an attribute without a name", "LSTM", attr(**{"": 1}), "operator.attributes[]"),
     at("an attribute without a value", clip=...),
     *[at(f"layout {v}", layout=v) for v in (2, -1, 2**32, 1.0, "1")],
-    *[at(f"hidden_size {v!r}", hidden_size=v) for v in (0, -1, H + 1, 2**31, 2**32 + H, 2**62, 2**63 - 1, 4.0, "4", [4])],
+    *[at(f"hidden_size {v!r}", hidden_size=v)
+      for v in (0, -1, H + 1, 2**31, 2**32 + H, 2**62, 2**63 - 1, 4.0, "4", [4])],
     *[at(f"direction {v!r}", direction=v) for v in ("", "Forward", "foward", "both", "forward ", 0)],
     *[at(f"clip {v!r}", clip=v) for v in (NAN, 0.0, -0.0, -1.0, -INF, 0, -3, "1", [1.0])],
     at("input_forget as a float", input_forget=1.0),
@@ -173,7 +177,8 @@ REQUESTS = [
     ("three activations of RNN", "RNN", attr(activations=["Tanh"] * 3), "operator.attributes[activations]"),
     *[at(f"{n} alphas that nobody takes", activation_alpha=[0.5] * n) for n in (1, 2, 4, 1000)],
     at("betas that nobody takes", activation_beta=[0.5, 0.5]),
-    ("two alphas, one taker, three functions", "LSTM", attr(activations=["Elu", "Tanh", "Tanh"], activation_alpha=[.5, .5]),
+    ("two alphas, one taker, three functions", "LSTM",
+     attr(activations=["Elu", "Tanh", "Tanh"], activation_alpha=[0.5, 0.5]),
      "operator.attributes[activation_alpha]"),
     ("alpha NaN", "LSTM", attr(activations=["Elu", "Tanh", "Tanh"], activation_alpha=[NAN]),
      "operator.attributes[activation_alpha]"),
@@ -243,7 +248,8 @@ REQUESTS = [
       for v in ("", ".hidden", "a/b", "../a", "a b", "a\0b", "ä", "a" * 129)],
     *[(f"Load of version {v}", "Load", set_(version=v), "version") for v in (0, -1, -2**63)],
     ("Load of nothing", "Load", lambda r: r.ClearField("source"), "source"),
-    ("Load of an empty upload", "Load", lambda r: r.inline.Clear() or r.inline.SetInParent(), "inline.operator.op_type"),
+    ("Load of an empty upload", "Load", lambda r: r.inline.Clear() or r.inline.SetInParent(),
+     "inline.operator.op_type"),
     ("Load for an unknown engine", "Load", set_(engine="gpu"), "engine"),
     *[(f"Load without {n}", "Load", drop(n), f"inline.weights[{n}]") for n in ("W", "R")],
     ("Load with W twice", "Load", again("W"), "inline.weights[W]"),

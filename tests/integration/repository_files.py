@@ -151,7 +151,7 @@ def write_broken(root: pathlib.Path, outside: pathlib.Path) -> dict[str, str]:
         "external-up-inside": (external(one(), "../1/w.bin"), ".."),
         "external-absolute": (external(one(), str(outside / "w.bin")), ""),
         "external-missing": (external(one(), "nothing.bin"), "nothing.bin"),
-        "external-nameless": (external(one(), None), "location"),
+        "external-nameless": (external(one(), None), ""),
         "external-beyond-the-end": (external(one(), "short.bin", 4, w_bytes), "short.bin"),
         "external-huge-offset": (external(one(), "short.bin", 2**63 - 1, w_bytes), ""),
         "external-negative-offset": (external(one(), "short.bin", -4, w_bytes), ""),
