@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cuda/device.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "engine/cuda/error.h"
+#include "engine/cuda/lane.h"
+
+namespace rnnserve::cuda {
+namespace {
+
+// One of each for a copy in, a computation and a copy out to overlap.
+constexpr int kWorkersWanted = 3;
+constexpr size_t kSlabBytes = size_t{1} << 20;
+constexpr size_t kSlotAlignment = 256;
+
+std::string Version(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
+
+}  // namespace
+
+DeviceBuffer::DeviceBuffer(Device& device, size_t bytes) : device_(&device), bytes_(bytes) {
+  if (bytes == 0) return;
+  device.Reserve(bytes);
+  const cudaError_t error = cudaMalloc(&data_, bytes);
+  if (error != cudaSuccess) {
+    device.Release(bytes);
+    Check(error, ("allocating " + std::to_string(bytes) + " bytes of device memory").c_str());
+  }
+}
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ == nullptr) return;
+  cudaFree(data_);
+  device_->Release(bytes_);
+}
+
+PinnedBuffer::PinnedBuffer(size_t bytes) : bytes_(bytes) {
+  if (bytes > 0) Check(cudaMallocHost(&data_, bytes), "allocating page-locked memory");
+}
+PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+PinnedBuffer::~PinnedBuffer() {
+  if (data_ != nullptr) cudaFreeHost(data_);
+}
+
+void* SlotPool::Take() {
+  std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    const size_t step = (slot_bytes_ + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+    const size_t count = std::max<size_t>(1, kSlabBytes / step);
+    free_.reserve(free_.size() + count);
+    slabs_.reserve(slabs_.size() + 1);
+    slabs_.emplace_back(device_, step * count);
+    for (size_t k = count; k-- > 0;) free_.push_back(slabs_.back().data() + k * step);
+  }
+  void* slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void SlotPool::Return(void* slot) {
+  std::lock_guard lock(mutex_);
+  free_.push_back(slot);
+}
+
+Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device) {
+  int count = 0;
+  Check(cudaGetDeviceCount(&count), "looking for a CUDA device");
+  if (ordinal_ < 0 || ordinal_ >= count) {
+    throw Error(RNNSERVE_UNAVAILABLE, "CUDA device " + std::to_string(ordinal_) + " was asked for, but this machine has " +
+                                          std::to_string(count) + "; name one from 0 up");
+  }
+  Check(cudaSetDevice(ordinal_), "selecting the CUDA device");
+  cudaDeviceProp properties{};
+  Check(cudaGetDeviceProperties(&properties, ordinal_), "reading the CUDA device's properties");
+  size_t free_bytes = 0, total_bytes = 0;
+  Check(cudaMemGetInfo(&free_bytes, &total_bytes), "reading the CUDA device's memory");
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  name_ = properties.name;
+  total_ = static_cast<int64_t>(total_bytes);
+  limit_ = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : static_cast<int64_t>(free_bytes / 10 * 9);
+  const size_t cudnn = cudnnGetVersion();
+  versions_ = "compute capability " + std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+              ", CUDA driver " + Version(driver) + ", runtime " + Version(runtime) + ", cuDNN " +
+              std::to_string(cudnn / 10000) + "." + std::to_string(cudnn / 100 % 100) + "." + std::to_string(cudnn % 100);
+  if (const char* path = std::getenv("RNNSERVE_CUDA_PATH")) forced_path_ = path;
+}
+
+Device::~Device() = default;
+
+void Device::Enter() const {
+  if (!healthy_.load()) {
+    std::lock_guard lock(mutex_);
+    throw Error(RNNSERVE_UNAVAILABLE, "the CUDA device is out of service: " + failure_);
+  }
+  Check(cudaSetDevice(ordinal_), "selecting the CUDA device");
+}
+
+void Device::Reserve(size_t bytes) {
+  const auto wanted = static_cast<int64_t>(bytes);
+  int64_t held = in_use_.load();
+  do {
+    if (wanted > limit_ - held) {
+      throw Error(RNNSERVE_RESOURCE_EXHAUSTED,
+                  "needs " + std::to_string(wanted) + " more bytes of device memory, but " + std::to_string(held) +
+                      " of the engine's " + std::to_string(limit_) +
+                      " are taken; retry later, use fewer or smaller models, or raise the engine's memory limit");
+    }
+  } while (!in_use_.compare_exchange_weak(held, held + wanted));
+}
+
+void Device::Release(size_t bytes) { in_use_ -= static_cast<int64_t>(bytes); }
+
+SlotPool& Device::Slots(size_t slot_bytes) {
+  std::lock_guard lock(mutex_);
+  auto& pool = pools_[slot_bytes];
+  if (pool == nullptr) pool = std::make_unique<SlotPool>(*this, slot_bytes);
+  return *pool;
+}
+
+std::unique_ptr<Lane> Device::TakeLane() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!lanes_.empty()) {
+      std::unique_ptr<Lane> lane = std::move(lanes_.back());
+      lanes_.pop_back();
+      return lane;
+    }
+  }
+  return std::make_unique<Lane>(*this);
+}
+
+void Device::ReturnLane(std::unique_ptr<Lane> lane) {
+  std::lock_guard lock(mutex_);
+  lanes_.push_back(std::move(lane));
+}
+
+void Device::Fail(const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  if (healthy_.exchange(false)) failure_ = reason;
+}
+
+void Device::Describe(rnnserve_device_info& info) const {
+  std::lock_guard lock(mutex_);
+  info = {};
+  std::snprintf(info.name, sizeof info.name, "%s", name_.c_str());
+  std::snprintf(info.versions, sizeof info.versions, "%s", versions_.c_str());
+  std::snprintf(info.failure, sizeof info.failure, "%s", failure_.c_str());
+  info.memory_total_bytes = total_;
+  info.memory_limit_bytes = limit_;
+  info.memory_in_use_bytes = in_use_.load();
+  info.healthy = healthy_.load() ? 1 : 0;
+  info.workers_wanted = kWorkersWanted;
+}
+
+}  // namespace rnnserve::cuda

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device: its memory under one budget, its state slots, its lanes, and whether it still works.
+//
+// Everything here outlives programs, states and workspaces (the ABI asks the host to destroy those first).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/plugin/engine_abi.h"
+
+namespace rnnserve::cuda {
+
+class Device;
+
+// Device memory, counted against the budget.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(Device& device, size_t bytes);
+  DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+  ~DeviceBuffer();
+
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  size_t size() const { return bytes_; }
+
+ private:
+  Device* device_ = nullptr;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Page-locked host memory. Bounded by the lanes' own sizes, not by the device's budget.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  explicit PinnedBuffer(size_t bytes);
+  PinnedBuffer(PinnedBuffer&& other) noexcept { *this = std::move(other); }
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
+  ~PinnedBuffer();
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  size_t size() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Equal slots of device memory for states, cut from slabs: a session costs no cudaMalloc.
+class SlotPool {
+ public:
+  SlotPool(Device& device, size_t slot_bytes) : device_(device), slot_bytes_(slot_bytes) {}
+  void* Take();
+  void Return(void* slot);
+
+ private:
+  Device& device_;
+  const size_t slot_bytes_;
+  std::mutex mutex_;
+  std::vector<DeviceBuffer> slabs_;  // kept until the engine closes: sessions come back
+  std::vector<void*> free_;
+};
+
+class Lane;
+
+class Device {
+ public:
+  explicit Device(const rnnserve_engine_options& options);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Makes the device current for the calling thread and refuses work once it has failed.
+  void Enter() const;
+  // What RNNSERVE_CUDA_PATH asks for: "", "general" or "cudnn" (for measurements and tests).
+  const std::string& forced_path() const { return forced_path_; }
+
+  void Reserve(size_t bytes);  // throws RESOURCE_EXHAUSTED above the budget
+  void Release(size_t bytes);
+  int64_t memory_limit() const { return limit_; }
+  int64_t memory_in_use() const { return in_use_.load(); }
+
+  SlotPool& Slots(size_t slot_bytes);
+
+  // A stream with its handles and buffers, for one call at a time. The last one returned comes first: it is warm.
+  std::unique_ptr<Lane> TakeLane();
+  void ReturnLane(std::unique_ptr<Lane> lane);
+
+  // Takes the device out of service; the first reason is kept.
+  void Fail(const std::string& reason);
+  bool healthy() const { return healthy_.load(); }
+  void Describe(rnnserve_device_info& info) const;
+
+ private:
+  int ordinal_ = 0;
+  int64_t limit_ = 0;
+  int64_t total_ = 0;
+  std::string name_;
+  std::string versions_;
+  std::string forced_path_;
+  std::atomic<int64_t> in_use_{0};
+  std::atomic<bool> healthy_{true};
+  mutable std::mutex mutex_;  // guards what follows
+  std::string failure_;
+  std::map<size_t, std::unique_ptr<SlotPool>> pools_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+}  // namespace rnnserve::cuda

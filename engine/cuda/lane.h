@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lane: a stream, the libraries' handles on it, and buffers that grow. One call at a time.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include "engine/cuda/device.h"
+
+namespace rnnserve::cuda {
+
+class Lane {
+ public:
+  explicit Lane(Device& device);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+  cublasHandle_t blas() const { return blas_; }
+  cudnnHandle_t dnn() const { return dnn_; }
+  Device& device() const { return device_; }
+
+  // At least `bytes`; the content is lost when it grows. The lane must be idle.
+  std::byte* Staging(size_t bytes) { return Grow(staging_, bytes); }         // device side of the copies in
+  std::byte* Working(size_t bytes) { return Grow(working_, bytes); }         // packed x, y, states, gates
+  std::byte* Scratch(size_t bytes) { return Grow(scratch_, bytes); }         // cuDNN's workspace
+  std::byte* PinnedIn(size_t bytes) { return GrowPinned(pinned_in_, bytes); }
+  std::byte* PinnedOut(size_t bytes) { return GrowPinned(pinned_out_, bytes); }
+
+  // Timing of trials.
+  cudaEvent_t begin() const { return begin_; }
+  cudaEvent_t end() const { return end_; }
+
+  // Data descriptors of the current block; cheap host objects that are refilled.
+  cudnnRNNDataDescriptor_t x_desc() const { return x_desc_; }
+  cudnnRNNDataDescriptor_t y_desc() const { return y_desc_; }
+  cudnnTensorDescriptor_t state_desc() const { return state_desc_; }
+
+  void Synchronize() const;
+
+ private:
+  struct Closed {};
+  // Delegated to, so that the destructor cleans up after a constructor that throws half-way.
+  Lane(Device& device, Closed) : device_(device) {}
+
+  std::byte* Grow(DeviceBuffer& buffer, size_t bytes);
+  std::byte* GrowPinned(PinnedBuffer& buffer, size_t bytes);
+
+  Device& device_;
+  cudaStream_t stream_ = nullptr;
+  cublasHandle_t blas_ = nullptr;
+  cudnnHandle_t dnn_ = nullptr;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+  cudnnRNNDataDescriptor_t x_desc_ = nullptr;
+  cudnnRNNDataDescriptor_t y_desc_ = nullptr;
+  cudnnTensorDescriptor_t state_desc_ = nullptr;
+  DeviceBuffer blas_workspace_, staging_, working_, scratch_;
+  PinnedBuffer pinned_in_, pinned_out_;
+};
+
+}  // namespace rnnserve::cuda

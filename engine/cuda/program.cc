@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cuda/program.h"
+
+#include <algorithm>
+#include <bit>
+#include <climits>
+#include <cstring>
+#include <limits>
+
+#include "engine/cuda/element.h"
+#include "engine/cuda/error.h"
+
+namespace rnnserve::cuda {
+namespace {
+
+// Sizes up to which all indices of the libraries fit their 32 bits, with room for the gates.
+constexpr int64_t kLargestWidth = int64_t{1} << 24;
+
+bool AllZero(const void* values, int64_t count, size_t element_bytes) {
+  const auto* bytes = static_cast<const unsigned char*>(values);
+  return std::all_of(bytes, bytes + static_cast<size_t>(count) * element_bytes, [](unsigned char b) { return b == 0; });
+}
+
+// P = 0 is P absent, which more ways can run.
+rnnserve_cell Simplified(rnnserve_cell cell, const rnnserve_weights& weights) {
+  const size_t element = ElementBytes(ComputeType(cell.data_type));
+  if (cell.has_peephole && AllZero(weights.p, 3 * cell.hidden_size, element)) cell.has_peephole = 0;
+  return cell;
+}
+
+template <typename From, typename To>
+void ConvertRun(const void* from, void* to, size_t count) {
+  for (size_t k = 0; k < count; ++k) {
+    From source;
+    To target;
+    std::memcpy(&source, static_cast<const std::byte*>(from) + k * sizeof source, sizeof source);
+    if constexpr (std::is_same_v<From, float> || std::is_same_v<From, double>) {
+      Narrow(source, target);
+    } else {
+      target = Widen(source);
+    }
+    std::memcpy(static_cast<std::byte*>(to) + k * sizeof target, &target, sizeof target);
+  }
+}
+
+// Between a 16-bit type and float, either way, or a copy. Nothing here needs alignment.
+void ConvertElements(int from, const void* source, int to, void* target, size_t count) {
+  if (from == to) {
+    std::memcpy(target, source, count * ElementBytes(from));
+  } else if (from == RNNSERVE_FLOAT16) {
+    ConvertRun<Half, float>(source, target, count);
+  } else if (from == RNNSERVE_BFLOAT16) {
+    ConvertRun<BFloat16, float>(source, target, count);
+  } else if (to == RNNSERVE_FLOAT16) {
+    ConvertRun<float, Half>(source, target, count);
+  } else {
+    ConvertRun<float, BFloat16>(source, target, count);
+  }
+}
+
+int PowerOfTwo(int value) { return std::bit_width(static_cast<unsigned>(value - 1)); }
+
+}  // namespace
+
+void Program::CheckSupported(const rnnserve_cell& cell) {
+  const auto refuse = [](const std::string& why) { throw Error(RNNSERVE_UNIMPLEMENTED, why); };
+  if (cell.deterministic) {
+    refuse("the cuda engine's sums depend on how many rows share a batch, so it can't promise the same bits "
+           "(deterministic); the reference and cpu engines do");
+  }
+  if (cell.kind < RNNSERVE_LSTM || cell.kind > RNNSERVE_RNN) refuse("the cuda engine knows LSTM, GRU and RNN cells only");
+  switch (cell.data_type) {
+    case RNNSERVE_FLOAT:
+    case RNNSERVE_FLOAT16:
+    case RNNSERVE_DOUBLE:
+    case RNNSERVE_BFLOAT16:
+      break;
+    default:
+      refuse("the cuda engine runs float32, float16, bfloat16 and float64");
+  }
+  if (cell.hidden_size < 1 || cell.hidden_size > kLargestWidth || cell.input_size < 0 || cell.input_size > kLargestWidth) {
+    refuse("the cuda engine takes input_size 0.." + std::to_string(kLargestWidth) + " and hidden_size 1.." +
+           std::to_string(kLargestWidth));
+  }
+  for (const rnnserve_activation& activation : cell.activations) {
+    if (activation.kind < RNNSERVE_RELU || activation.kind > RNNSERVE_SOFTPLUS) {
+      refuse("the cuda engine doesn't know activation " + std::to_string(activation.kind));
+    }
+  }
+}
+
+Program::Program(Device& device, const rnnserve_cell& cell, const rnnserve_weights& weights)
+    : device_(device), cell_(Simplified(cell, weights)), run_type_(compute_type()) {
+  CheckSupported(cell);
+  const std::string refusal = CudnnPath::Refusal(cell_);
+  const std::string& forced = device.forced_path();
+  if (forced == "cudnn" && !refusal.empty()) throw Error(RNNSERVE_UNIMPLEMENTED, "RNNSERVE_CUDA_PATH=cudnn: " + refusal);
+  const bool cudnn = refusal.empty() && forced != "general";
+  if (cudnn && cell_.allow_reduced_precision) run_type_ = cell_.data_type;
+  if (cudnn) {
+    std::unique_ptr<Lane> lane = device.TakeLane();
+    cudnn_ = std::make_unique<CudnnPath>(device, *lane, cell_, weights, run_type_);
+    device.ReturnLane(std::move(lane));
+  }
+  // The general path computes in the compute type only; where both can run, trials decide.
+  if (!cudnn || (forced.empty() && run_type_ == compute_type())) {
+    general_ = std::make_unique<GeneralPath>(device, cell_, weights);
+  }
+}
+
+int64_t Program::bytes() const { return (general_ ? general_->bytes() : 0) + (cudnn_ ? cudnn_->bytes() : 0); }
+
+void Program::Import(StateHandle& state, int type, const void* h, const void* c) const {
+  const auto hidden = static_cast<size_t>(cell_.hidden_size);
+  const size_t half = hidden * ElementBytes(compute_type());
+  if (h == nullptr && (c == nullptr || !lstm())) {
+    state.where = StateHandle::Where::kZero;
+    return;
+  }
+  state.host.assign(state_bytes(), std::byte{0});
+  if (h != nullptr) ConvertElements(type, h, compute_type(), state.host.data(), hidden);
+  if (c != nullptr && lstm()) ConvertElements(type, c, compute_type(), state.host.data() + half, hidden);
+  state.where = StateHandle::Where::kHost;
+}
+
+void Program::Export(const StateHandle& state, int type, void* h, void* c) const {
+  const auto hidden = static_cast<size_t>(cell_.hidden_size);
+  const size_t half = hidden * ElementBytes(compute_type());
+  std::vector<std::byte> copy;
+  const std::byte* at = state.host.data();
+  if (state.where == StateHandle::Where::kZero) {
+    copy.assign(state_bytes(), std::byte{0});
+    at = copy.data();
+  } else if (state.where == StateHandle::Where::kDevice) {
+    copy.resize(state_bytes());
+    Check(cudaMemcpy(copy.data(), state.slot(), state_bytes(), cudaMemcpyDeviceToHost), "copying a state from the device");
+    at = copy.data();
+  }
+  if (h != nullptr) ConvertElements(compute_type(), at, type, h, hidden);
+  if (c != nullptr && lstm()) ConvertElements(compute_type(), at + half, type, c, hidden);
+}
+
+bool Program::MayRun(Way way, const Block& block) const {
+  switch (way) {
+    case Way::kGeneral:
+      return general_ != nullptr;
+    case Way::kStandard:
+      return cudnn_ != nullptr && cudnn_->MayRun(CudnnAlgorithm::kStandard, block);
+    default:
+      return cudnn_ != nullptr && cudnn_->MayRun(CudnnAlgorithm::kSmallH, block);
+  }
+}
+
+void Program::Run(Way way, const Work& work) const {
+  if (way == Way::kGeneral) return general_->Run(work);
+  cudnn_->Run(way == Way::kSmallH ? CudnnAlgorithm::kSmallH : CudnnAlgorithm::kStandard, work);
+}
+
+Program::Way Program::Choose(const Work& work, const ShapeKey& key) const {
+  constexpr Way kWays[] = {Way::kStandard, Way::kSmallH, Way::kGeneral};
+  std::vector<Way> usable;
+  for (const Way way : kWays) {
+    if (MayRun(way, work.block)) usable.push_back(way);
+  }
+  Way best = usable.front();
+  float best_ms = std::numeric_limits<float>::infinity();
+  const Lane& lane = work.lane;
+  for (const Way way : usable) {
+    if (usable.size() == 1) break;
+    try {
+      Run(way, work);  // loads kernels, and is refused here if at all
+      lane.Synchronize();
+      for (int round = 0; round < 3; ++round) {
+        Check(cudaEventRecord(lane.begin(), lane.stream()), "cudaEventRecord");
+        Run(way, work);
+        Check(cudaEventRecord(lane.end(), lane.stream()), "cudaEventRecord");
+        lane.Synchronize();
+        float ms = 0;
+        Check(cudaEventElapsedTime(&ms, lane.begin(), lane.end()), "cudaEventElapsedTime");
+        if (ms < best_ms) {
+          best_ms = ms;
+          best = way;
+        }
+      }
+    } catch (const Error& refused) {
+      if (refused.sticky() || refused.code() != RNNSERVE_INTERNAL) throw;
+    }
+  }
+  std::lock_guard lock(mutex_);
+  return ways_.emplace(key, best).first->second;
+}
+
+void Program::Compute(const Work& work) const {
+  const ShapeKey key{PowerOfTwo(work.block.active), PowerOfTwo(work.block.steps), work.block.uniform};
+  std::optional<Way> way;
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = ways_.find(key); found != ways_.end()) way = found->second;
+  }
+  if (!way) way = Choose(work, key);
+  if (*way != Way::kSmallH) return Run(*way, work);
+  try {
+    Run(*way, work);
+  } catch (const Error& refused) {  // the trial's shape was accepted, this one of the same bucket isn't
+    if (refused.sticky() || refused.code() != RNNSERVE_INTERNAL) throw;
+    {
+      std::lock_guard lock(mutex_);
+      ways_[key] = Way::kStandard;
+    }
+    Run(Way::kStandard, work);
+  }
+}
+
+}  // namespace rnnserve::cuda

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cell on the device: its weights, the ways to run it, and what trials have found for each shape.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "engine/cuda/cudnn_path.h"
+#include "engine/cuda/general_path.h"
+
+namespace rnnserve::cuda {
+
+// h and c of one sequence. Imports wait on the host and travel with the next Advance; what Advance wrote stays on the
+// device until it is exported.
+class StateHandle {
+ public:
+  StateHandle(Device& device, size_t slot_bytes) : pool_(device.Slots(slot_bytes)), slot_(pool_.Take()) {}
+  ~StateHandle() { pool_.Return(slot_); }
+  StateHandle(const StateHandle&) = delete;
+  StateHandle& operator=(const StateHandle&) = delete;
+
+  enum class Where { kZero, kHost, kDevice };
+  Where where = Where::kZero;
+  std::vector<std::byte> host;  // of the compute type: h, then c
+  void* slot() const { return slot_; }
+
+ private:
+  SlotPool& pool_;
+  void* slot_;
+};
+
+class Program {
+ public:
+  // Throws UNIMPLEMENTED where the device can't run the cell at all.
+  static void CheckSupported(const rnnserve_cell& cell);
+
+  Program(Device& device, const rnnserve_cell& cell, const rnnserve_weights& weights);
+
+  Device& device() const { return device_; }
+  int64_t bytes() const;
+  std::unique_ptr<StateHandle> NewState() const { return std::make_unique<StateHandle>(device_, state_bytes()); }
+  void Import(StateHandle& state, int type, const void* h, const void* c) const;
+  void Export(const StateHandle& state, int type, void* h, void* c) const;
+  void Advance(std::span<const rnnserve_slice> slices) const;
+
+ private:
+  enum class Way { kGeneral, kStandard, kSmallH };
+  using ShapeKey = std::tuple<int, int, bool>;  // powers of two of rows and steps; whether lengths are equal
+
+  struct Group;  // slices that run together, sorted by falling length
+  void AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps) const;
+  void Compute(const Work& work) const;
+  Way Choose(const Work& work, const ShapeKey& key) const;
+  bool MayRun(Way way, const Block& block) const;
+  void Run(Way way, const Work& work) const;
+  int64_t BytesPerRow() const;
+
+  int compute_type() const { return ComputeType(cell_.data_type); }
+  bool lstm() const { return cell_.kind == RNNSERVE_LSTM; }
+  size_t state_elements() const { return static_cast<size_t>(cell_.hidden_size) * (lstm() ? 2 : 1); }
+  size_t state_bytes() const { return state_elements() * ElementBytes(compute_type()); }
+
+  Device& device_;
+  rnnserve_cell cell_;
+  int run_type_;  // of packed x, y, h, c: the compute type, or the data type where h may be rounded to it
+  std::unique_ptr<GeneralPath> general_;
+  std::unique_ptr<CudnnPath> cudnn_;
+  mutable std::mutex mutex_;  // guards what follows
+  mutable std::map<ShapeKey, Way> ways_;
+};
+
+}  // namespace rnnserve::cuda
