@@ -144,7 +144,7 @@ struct Tally {
 std::string Describe(const rnnserve_cell& cell, const Batch& batch) {
   std::string text = "I " + std::to_string(cell.input_size) + " H " + std::to_string(cell.hidden_size) + " N " +
                      std::to_string(batch.rows) + " T " + std::to_string(batch.steps) + " acts";
-  for (const rnnserve_activation& a : cell.activations) text += " " + std::to_string(a.kind);
+  for (const rnnserve_activation& a : cell.activations) text.append(" ").append(std::to_string(a.kind));
   return text + (batch.reverse ? " reverse" : "") + (batch.chunked ? " chunked" : "") + (batch.initial ? " initial" : "") +
          (cell.clip < 1e300 ? " clip" : "") + (cell.has_peephole ? " peephole" : "") + (cell.input_forget ? " input_forget" : "") +
          (batch.batch_major ? " batch-major" : "");

@@ -71,7 +71,7 @@ void Mappings() {
       const std::string name = std::string("linLayerID mapping, ") + KindName(c) + (directions == 2 ? " bidirectional" : "");
       const RnnResult got = ExpectRight(name, c, 1e-5);
       std::string text;
-      for (const size_t at : got.layout) text += " " + std::to_string(at);
+      for (const size_t at : got.layout) text.append(" ").append(std::to_string(at));
       const bool ascending = std::is_sorted(got.layout.begin(), got.layout.end());
       Note(name, "all matrices, then all biases: %s; offsets (elements):%s; weight space %zu bytes; workspace %zu, reserve %zu",
            ascending ? "yes" : "no", text.c_str(), got.weight_bytes, got.workspace, got.reserve);
