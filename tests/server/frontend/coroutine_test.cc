@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layer under the services: completions, callbacks, tasks, the preparation pool, the door.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <latch>
+#include <memory>
+#include <thread>
+
+#include "server/frontend/rpc/callback.h"
+#include "server/frontend/rpc/completion.h"
+#include "server/frontend/rpc/door.h"
+#include "server/frontend/rpc/preparation_pool.h"
+#include "server/frontend/rpc/task.h"
+
+namespace rnnserve {
+namespace {
+
+CallTask AwaitCompletion(void*& tag, std::optional<bool>& result) {
+  result = co_await Completion([&](void* given) { tag = given; });
+}
+
+TEST(Completion, GoesOnWhenTheTagComesBack) {
+  for (const bool ok : {true, false}) {
+    void* tag = nullptr;
+    std::optional<bool> result;
+    AwaitCompletion(tag, result);
+    EXPECT_FALSE(result);
+    static_cast<CompletionTag*>(tag)->Complete(ok);
+    EXPECT_EQ(result, ok);
+  }
+}
+
+using Answers = absl::AnyInvocable<void(absl::AnyInvocable<void(std::unique_ptr<int>)>)>;
+
+CallTask AwaitCallback(Answers start, std::promise<int>& result) {
+  Callback<std::unique_ptr<int>> callback(std::move(start));
+  result.set_value(*co_await callback);
+}
+
+TEST(Callback, MayComeWithinTheCall) {
+  std::promise<int> result;
+  AwaitCallback([](auto done) { done(std::make_unique<int>(7)); }, result);
+  EXPECT_EQ(result.get_future().get(), 7);
+}
+
+TEST(Callback, MayComeLater) {
+  std::promise<int> result;
+  absl::AnyInvocable<void(std::unique_ptr<int>)> kept;
+  AwaitCallback([&](auto done) { kept = std::move(done); }, result);
+  kept(std::make_unique<int>(8));
+  EXPECT_EQ(result.get_future().get(), 8);
+}
+
+TEST(Callback, MayComeFromAnotherThreadAtAnyMoment) {
+  for (int round = 0; round < 200; ++round) {
+    std::promise<int> result;
+    std::thread thread;
+    AwaitCallback(
+        [&](auto done) {
+          thread = std::thread([done = std::move(done), round]() mutable { done(std::make_unique<int>(round)); });
+        },
+        result);
+    EXPECT_EQ(result.get_future().get(), round);
+    thread.join();
+  }
+}
+
+Task<int> Double(int value) { co_return 2 * value; }
+
+Task<int> Sum(PreparationPool* pool, int first, int second) {
+  Task<int> left = Double(first);
+  if (pool != nullptr) co_await pool->Hop();
+  Task<int> right = Double(second);
+  co_return co_await left + co_await right;
+}
+
+CallTask AwaitSum(PreparationPool* pool, std::promise<int>& result, std::promise<std::thread::id>& where) {
+  Task<int> sum = Sum(pool, 3, 4);
+  const int value = co_await sum;
+  where.set_value(std::this_thread::get_id());
+  result.set_value(value);
+}
+
+TEST(Task, RunsWhereItIsAwaited) {
+  std::promise<int> result;
+  std::promise<std::thread::id> where;
+  AwaitSum(nullptr, result, where);
+  EXPECT_EQ(result.get_future().get(), 14);
+  EXPECT_EQ(where.get_future().get(), std::this_thread::get_id());
+}
+
+TEST(PreparationPool, CarriesTheRestOfTheCoroutine) {
+  std::promise<int> result;
+  std::promise<std::thread::id> where;
+  {
+    PreparationPool pool(2);
+    AwaitSum(&pool, result, where);
+  }
+  EXPECT_EQ(result.get_future().get(), 14);
+  EXPECT_NE(where.get_future().get(), std::this_thread::get_id());
+}
+
+CallTask CountOnPool(PreparationPool& pool, std::latch& all) {
+  co_await pool.Hop();
+  all.count_down();
+}
+
+TEST(PreparationPool, RunsWhatIsQueuedBeforeItGoes) {
+  std::latch all(100);
+  {
+    PreparationPool pool(1);
+    for (int k = 0; k < 100; ++k) CountOnPool(pool, all);
+  }
+  EXPECT_TRUE(all.try_wait());
+}
+
+TEST(Door, BoundsCalls) {
+  Door door({.max_calls = 2});
+  EXPECT_TRUE(door.Enter(1).ok());
+  EXPECT_TRUE(door.Enter(1).ok());
+  EXPECT_EQ(door.Enter(1).code(), absl::StatusCode::kResourceExhausted);
+  door.Leave(1);
+  EXPECT_TRUE(door.Enter(1).ok());
+}
+
+TEST(Door, BoundsBytesButLetsOneLargeMessageIn) {
+  Door door({.max_bytes = 100});
+  EXPECT_TRUE(door.Enter(1000).ok());
+  EXPECT_EQ(door.Enter(1).code(), absl::StatusCode::kResourceExhausted);
+  door.Leave(1000);
+  EXPECT_TRUE(door.Enter(60).ok());
+  EXPECT_EQ(door.Enter(41).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(door.Enter(40).ok());
+}
+
+TEST(Door, ClosesAndWaitsForThoseInside) {
+  Door door({});
+  EXPECT_TRUE(door.WaitEmpty(absl::InfiniteFuture()));
+  ASSERT_TRUE(door.Enter(5).ok());
+  door.Close();
+  EXPECT_EQ(door.Enter(5).code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(door.WaitEmpty(absl::InfinitePast()));
+  std::thread leaves([&] { door.Leave(5); });
+  EXPECT_TRUE(door.WaitEmpty(absl::InfiniteFuture()));
+  leaves.join();
+}
+
+TEST(Door, HurryEndsTheWait) {
+  Door door({});
+  ASSERT_TRUE(door.Enter(5).ok());
+  std::thread hurries([&] { door.Hurry(); });
+  EXPECT_FALSE(door.WaitEmpty(absl::InfiniteFuture()));
+  hurries.join();
+}
+
+}  // namespace
+}  // namespace rnnserve
