@@ -13,7 +13,7 @@ run() { # PRESET, then arguments of ctest
   local preset=$1
   shift
   echo "== $preset"
-  cmake --preset "$preset" -DRNNSERVE_BUILD_TESTS=ON >/dev/null
+  cmake --preset "$preset" >/dev/null
   case $preset in
     tsan) cmake --build --preset "$preset" --target tsan_tests ;;
     asan-ubsan) cmake --build --preset "$preset" --target unit_tests ;;
