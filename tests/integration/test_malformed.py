@@ -11,8 +11,8 @@ import wire
 from malformed_changes import CASES, base_request, method
 from malformed_requests import NO_MESSAGE, REQUESTS, Refused
 
-MEMORY_ROUNDS = 6
-MEMORY_SLACK_KIB = 4096
+MEMORY_ROUNDS = 20
+MEMORY_SLACK_KIB = 6144  # under a kilobyte for each request
 
 
 def _bytes(base, change) -> bytes:
@@ -83,8 +83,8 @@ def test_memory_does_not_grow(server, good, capsys):
             wire.refusal(call, data, timeout=60)
             assert [t.SerializeToString() for t in beside.result(timeout=60).outputs] == reply
 
-    one_round()
-    one_round()
+    for _ in range(4):  # until the allocators have what they need
+        one_round()
     before = server.resident_kib()
     for _ in range(MEMORY_ROUNDS):
         one_round()
