@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/models/onnx_graph.h"
 
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
 #include "engine/op/wording.h"
 
@@ -14,6 +19,19 @@ bool IsDefaultDomain(const std::string& domain) { return domain.empty() || domai
 bool IsRecurrent(const onnx::NodeProto& node) {
   return IsDefaultDomain(node.domain()) &&
          (node.op_type() == "LSTM" || node.op_type() == "GRU" || node.op_type() == "RNN");
+}
+
+// Operators that only name values or their axes anew; applied to the node's outputs they change no number.
+constexpr std::array<std::string_view, 5> kArrange = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape"};
+// Operators that make the shapes of zero initial states, and what may lie between an input and the node.
+constexpr std::array<std::string_view, 7> kComputeShapes = {"Shape", "Gather",          "Slice", "Concat",
+                                                            "Cast",  "ConstantOfShape", "Expand"};
+constexpr int kLengths = 4;
+
+bool IsState(int index) { return index == 5 || index == 6; }  // initial_h, initial_c
+
+bool IsOneOf(std::span<const std::string_view> op_types, const onnx::NodeProto& node) {
+  return IsDefaultDomain(node.domain()) && std::ranges::find(op_types, node.op_type()) != op_types.end();
 }
 
 std::string Label(const onnx::NodeProto& node, int index) {
@@ -56,6 +74,8 @@ absl::Status OnnxGraph::AddNode(const onnx::NodeProto& node, int index) {
                               "; a model is one recurrent operator, so export each layer into a model of its own"));
     }
     node_ = &node;
+    given_.insert(node.output().begin(), node.output().end());
+    given_.erase("");  // an output left out
     return absl::OkStatus();
   }
   if (IsDefaultDomain(node.domain()) && node.op_type() == "Constant" && node.output_size() == 1) {
@@ -64,33 +84,61 @@ absl::Status OnnxGraph::AddNode(const onnx::NodeProto& node, int index) {
     }
     return Bad(absl::StrCat(label, " has no tensor as its attribute \"value\"; other constants are not supported"));
   }
-  if (IsDefaultDomain(node.domain()) && node.op_type() == "Identity" && node.input_size() == 1 &&
-      node.output_size() == 1) {
-    if (identities_.emplace(node.output(0), node.input(0)).second) return absl::OkStatus();
-    return Bad(absl::StrCat(label, " defines ", Quoted(node.output(0)), " again"));
+  return AddBystander(node, label);
+}
+
+absl::Status OnnxGraph::AddBystander(const onnx::NodeProto& node, const std::string& label) {
+  const bool after = std::ranges::any_of(node.input(), [&](const std::string& name) { return given_.contains(name); });
+  if (!IsOneOf(kArrange, node) && (after || !IsOneOf(kComputeShapes, node))) {
+    return Bad(absl::StrCat(label, " computes ", after ? "from the recurrent node's outputs" : "numbers",
+                            "; a model is one LSTM, GRU or RNN node, beside which a file may only hold constants, zero "
+                            "initial states and nodes that arrange outputs, so export that layer alone"));
   }
-  return Bad(absl::StrCat(label,
-                          " is neither the recurrent node nor a Constant or Identity beside it; a model is one "
-                          "LSTM, GRU or RNN node, so export that layer alone"));
+  for (const std::string& output : node.output()) {
+    if (output.empty()) continue;
+    if (!bystanders_.emplace(output, &node).second) {
+      return Bad(absl::StrCat(label, " defines ", Quoted(output), " again"));
+    }
+    if (after) given_.insert(output);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<OnnxGraph::Source> OnnxGraph::Input(int index) const {
   Source source;
   if (index >= node_->input_size() || node_->input(index).empty()) return source;
   source.name = node_->input(index);
-  // A chain longer than there are Identity nodes is a ring.
-  for (size_t hops = 0; hops <= identities_.size(); ++hops) {
+  // A chain longer than there are nodes is a ring.
+  for (size_t hops = 0; hops <= bystanders_.size(); ++hops) {
     if (const auto constant = constants_.find(source.name); constant != constants_.end()) {
       source.constant = constant->second;
       return source;
     }
     if (inputs_.contains(source.name)) return source;
-    const auto identity = identities_.find(source.name);
-    if (identity == identities_.end()) break;
-    source.name = identity->second;
+    const auto found = bystanders_.find(source.name);
+    if (found == bystanders_.end()) break;
+    const onnx::NodeProto& by = *found->second;
+    if (by.op_type() == "ConstantOfShape" && IsState(index)) {
+      source.zeros = by.attribute_size() == 0;
+      if (!source.zeros) source.constant = &by.attribute(0).t();
+      return source;
+    }
+    const bool passed_on = by.op_type() == "Identity" || (by.op_type() == "Expand" && IsState(index)) ||
+                           (by.op_type() == "Cast" && index == kLengths);
+    if (!passed_on || by.input_size() == 0) return Computed(index, by);
+    source.name = by.input(0);
   }
   return Bad(absl::StrCat("input ", index, " of the ", node_->op_type(), " node is ", Quoted(node_->input(index)),
                           ", which is neither a graph input nor an initializer"));
+}
+
+absl::Status OnnxGraph::Computed(int index, const onnx::NodeProto& by) const {
+  const std::string_view mend = index == 0          ? "make it a graph input, [T, N, I] (PyTorch: batch_first=False)"
+                                : index < kLengths  ? "store it as an initializer (PyTorch: do_constant_folding=True)"
+                                : index == kLengths ? "make it a graph input"
+                                                    : "make it a graph input, or zeros";
+  return Bad(absl::StrCat("input ", index, " of the ", node_->op_type(), " node, ", Quoted(node_->input(index)),
+                          ", is computed in the graph (", Quoted(by.op_type()), "); ", std::string(mend)));
 }
 
 }  // namespace rnnserve

@@ -116,7 +116,7 @@ absl::Status AddWeight(size_t index, const OnnxGraph::Source& source, const Fold
 
 // An input that each request brings.
 absl::Status CheckData(size_t index, const OnnxGraph::Source& source, const Folder& folder, int64_t max_bytes) {
-  if (source.constant == nullptr) return absl::OkStatus();
+  if (source.constant == nullptr) return absl::OkStatus();  // a graph input, or zeros
   const std::string label = InputLabel(index, source);
   if (!kInputs[index].starts_with("initial_")) {
     return Bad(absl::StrCat(label, " is fixed in the file; it comes with each request, so make it a graph input",
@@ -148,7 +148,7 @@ absl::Status AddInputs(const OnnxGraph& graph, const Folder& folder, int64_t byt
     const absl::Status taken = is_weight ? AddWeight(index, *source, folder, bytes_left, loaded)
                                          : CheckData(index, *source, folder, bytes_left);
     if (!taken.ok()) return taken;
-    if (source->constant != nullptr) continue;
+    if (source->constant != nullptr || source->zeros) continue;
     if (const auto [other, first] = fed.emplace(source->name, index); !first) {
       return Bad(absl::StrCat("graph input ", Quoted(source->name), " is both ", std::string(kInputs[other->second]),
                               " and ", std::string(name), "; requests send them apart"));

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nodes that exporters put around the recurrent one. Graphs are written as torch.onnx.export of PyTorch 1.13 does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/models/onnx_loader.h"
+#include "tests/server/models/onnx_fixture.h"
+
+namespace rnnserve {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+absl::StatusOr<OnnxOperator> Load(const onnx::ModelProto& model) {
+  const TemporaryFolder folder;
+  folder.Write("model.onnx", model.SerializeAsString());
+  return LoadOnnx(Folder::Open(folder.path()).value());
+}
+
+std::string Refusal(const onnx::ModelProto& model) { return std::string(Load(model).status().message()); }
+
+onnx::NodeProto& AddNode(onnx::ModelProto& model, const std::string& op_type, const std::vector<std::string>& inputs,
+                         const std::string& output) {
+  onnx::NodeProto& node = *model.mutable_graph()->add_node();
+  node.set_op_type(op_type);
+  node.set_name("/" + op_type);
+  for (const std::string& input : inputs) node.add_input(input);
+  node.add_output(output);
+  return node;
+}
+
+onnx::TensorProto Ints(const std::vector<int64_t>& values) {
+  onnx::TensorProto tensor;
+  tensor.set_data_type(onnx::TensorProto::INT64);
+  tensor.add_dims(static_cast<int64_t>(values.size()));
+  for (const int64_t value : values) tensor.add_int64_data(value);
+  return tensor;
+}
+
+void AddConstant(onnx::ModelProto& model, const onnx::TensorProto& value, const std::string& output) {
+  *AddAttribute(AddNode(model, "Constant", {}, output), "value", onnx::AttributeProto::TENSOR).mutable_t() = value;
+}
+
+// Shape, Gather, Unsqueeze, Concat: the value "shape", [1, N, 1].
+void AddStateShape(onnx::ModelProto& model) {
+  AddNode(model, "Shape", {"input.1"}, "sizes");
+  AddConstant(model, Ints({1}), "one");
+  AddNode(model, "Gather", {"sizes", "one"}, "n");
+  AddNode(model, "Unsqueeze", {"n", "one"}, "n.1");
+  AddNode(model, "Concat", {"one", "n.1", "one"}, "shape");
+}
+
+// The recurrent node without its place in the graph, so that it can go behind what it takes.
+struct Started {
+  onnx::ModelProto model;
+  onnx::NodeProto node;
+};
+
+Started Start(const std::string& op_type) {
+  Started started{SmallModel(op_type, 14), {}};
+  started.node = started.model.graph().node(0);
+  started.model.mutable_graph()->clear_node();
+  return started;
+}
+
+TEST(OnnxBystanders, AZeroInitialStateOfAnyShape) {
+  auto [model, node] = Start("LSTM");
+  AddStateShape(model);
+  AddNode(model, "ConstantOfShape", {"shape"}, "zeros");
+  AddConstant(model, FloatTensor("", {1, 1, 1}, 0), "zero");
+  AddNode(model, "Expand", {"zero", "shape"}, "zeros.1");
+  node.set_input(5, "zeros");
+  node.add_input("zeros.1");
+  *model.mutable_graph()->add_node() = node;
+  const auto loaded = Load(model);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->weights.size(), 3U);
+}
+
+TEST(OnnxBystanders, AnInitialStateOfOtherNumbersIsRefused) {
+  for (const std::string op_type : {"ConstantOfShape", "Expand"}) {
+    for (const float value : {0.0F, 1.0F}) {
+      auto [model, node] = Start("GRU");
+      AddStateShape(model);
+      if (op_type == "Expand") {
+        AddConstant(model, FloatTensor("", {1, 1, 1}, value), "value");
+        AddNode(model, "Expand", {"value", "shape"}, "state");
+      } else {
+        auto& made = AddNode(model, "ConstantOfShape", {"shape"}, "state");
+        *AddAttribute(made, "value", onnx::AttributeProto::TENSOR).mutable_t() = FloatTensor("", {1}, value);
+      }
+      node.set_input(5, "state");
+      *model.mutable_graph()->add_node() = node;
+      if (value == 0) {
+        EXPECT_TRUE(Load(model).ok()) << op_type << Load(model).status();
+      } else {
+        EXPECT_THAT(Refusal(model), AllOf(HasSubstr("initial_h (input 5"), HasSubstr("not zero"))) << op_type;
+      }
+    }
+  }
+}
+
+TEST(OnnxBystanders, LengthsThroughACast) {
+  auto [model, node] = Start("GRU");
+  AddNode(model, "Cast", {"lengths"}, "lengths.1");
+  node.set_input(4, "lengths.1");
+  *model.mutable_graph()->add_node() = node;
+  EXPECT_TRUE(Load(model).ok()) << Load(model).status();
+}
+
+TEST(OnnxBystanders, OutputsArranged) {
+  onnx::ModelProto model = SmallModel("GRU", 14);
+  AddConstant(model, Ints({1}), "axes");
+  AddNode(model, "Squeeze", {"out", "axes"}, "out.1");
+  EXPECT_TRUE(Load(model).ok()) << Load(model).status();
+
+  model = SmallModel("GRU", 14, 2);
+  AddNode(model, "Transpose", {"out"}, "out.1");
+  AddConstant(model, Ints({0, 0, -1}), "flat");
+  AddNode(model, "Reshape", {"out.1", "flat"}, "out.2");
+  EXPECT_TRUE(Load(model).ok()) << Load(model).status();
+}
+
+TEST(OnnxBystanders, WhatComputesFromTheOutputsIsRefused) {
+  for (const std::string op_type : {"Gather", "Slice", "Cast", "MatMul"}) {
+    onnx::ModelProto model = SmallModel("GRU", 14);
+    AddNode(model, "Squeeze", {"h_n"}, "last");
+    AddNode(model, op_type, {"last"}, "part");
+    EXPECT_THAT(Refusal(model), AllOf(HasSubstr("node 2"), HasSubstr(op_type), HasSubstr("outputs"))) << op_type;
+  }
+}
+
+TEST(OnnxBystanders, WhatIsComputedIsNamedWithTheWayOut) {
+  auto [model, node] = Start("LSTM");
+  AddNode(model, "Transpose", {"input.1"}, "x");
+  AddNode(model, "Unsqueeze", {"weight_ih_l0"}, "w");
+  AddNode(model, "Gather", {"input.1"}, "h");
+  const auto with = [&](int index, const std::string& input) {
+    onnx::ModelProto changed = model;
+    onnx::NodeProto& placed = *changed.mutable_graph()->add_node();
+    placed = node;
+    placed.set_input(index, input);
+    return Refusal(changed);
+  };
+  EXPECT_THAT(with(0, "x"), AllOf(HasSubstr("input 0"), HasSubstr("Transpose"), HasSubstr("batch_first=False")));
+  EXPECT_THAT(with(1, "w"), AllOf(HasSubstr("input 1"), HasSubstr("Unsqueeze"), HasSubstr("do_constant_folding=True")));
+  EXPECT_THAT(with(4, "h"), AllOf(HasSubstr("input 4"), HasSubstr("Gather"), HasSubstr("graph input")));
+  EXPECT_THAT(with(5, "h"), AllOf(HasSubstr("input 5"), HasSubstr("Gather"), HasSubstr("zeros")));
+}
+
+TEST(OnnxBystanders, ANameGivenTwice) {
+  onnx::ModelProto model = SmallModel("GRU", 14);
+  AddNode(model, "Shape", {"input.1"}, "sizes");
+  AddNode(model, "Shape", {"input.1"}, "sizes");
+  EXPECT_THAT(Refusal(model), HasSubstr("defines \"sizes\" again"));
+}
+
+}  // namespace
+}  // namespace rnnserve
