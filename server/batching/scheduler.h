@@ -17,15 +17,16 @@ namespace rnnserve {
 // One sequence to run to its end.
 struct SequenceTask {
   ProgramPtr program;
-  SequenceSlice slice;  // all of its steps; the scheduler may cut it
+  SequenceSlice slice;    // all of its steps; the scheduler may cut it
+  int64_t step_work = 1;  // multiplications of one step, roughly
 };
 
 // How the sequences of one request went.
 struct ScheduleOutcome {
-  absl::Status status;           // the engine's error, CANCELLED or DEADLINE_EXCEEDED
-  absl::Duration queue_time;     // from Schedule to the first slice
-  absl::Duration compute_time;   // in the engine
-  int64_t largest_batch = 0;     // sequences in the largest slice shared
+  absl::Status status;          // the engine's error, CANCELLED or DEADLINE_EXCEEDED
+  absl::Duration queue_time;    // from Schedule to the first slice
+  absl::Duration compute_time;  // in the engine
+  int64_t largest_batch = 0;    // sequences in the largest slice shared
 };
 
 // The sequences of one request. What the slices point to stays valid until `done` has been called.
@@ -41,7 +42,8 @@ struct Submission {
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
-  // Never blocks. OK means owned: `done` will be called. RESOURCE_EXHAUSTED when the queue is full; `done` is then not called.
+  // Never blocks. OK means owned: `done` will be called. RESOURCE_EXHAUSTED when the queue is full; `done` is then not
+  // called.
   virtual absl::Status Schedule(Submission submission) = 0;
 };
 

@@ -27,7 +27,8 @@ class WorkspaceCache {
 
 struct SliceLimits {
   int64_t max_sequences = 1024;
-  int64_t max_work = 8192;  // steps times sequences, roughly
+  int64_t max_steps = 8192;  // of all sequences together, roughly
+  int64_t max_work = int64_t{1} << 29;  // multiplications, roughly: what large cells are cut by
 };
 
 // OK, or why `submission` should not go on: CANCELLED, DEADLINE_EXCEEDED, or UNAVAILABLE if `aborted`.

@@ -58,7 +58,7 @@ int64_t WorkerPool::queued_sequences() const {
 }
 
 void WorkerPool::Work() {
-  const SliceLimits limits = {options_.max_slice_sequences, options_.max_slice_work};
+  const SliceLimits limits = {options_.max_slice_sequences, options_.max_slice_steps, options_.max_slice_work};
   WorkspaceCache workspaces(kWorkspacesPerWorker);
   for (;;) {
     Entry entry;

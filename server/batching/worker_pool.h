@@ -34,8 +34,10 @@ class WorkerPool final : public Scheduler {
     int64_t max_queued_sequences = 1 << 16;
     // Sequences that one slice holds at most: bounds the memory of a workspace.
     int64_t max_slice_sequences = 1024;
-    // Steps of all sequences of a slice together, roughly: bounds how long cancelled work goes on.
-    int64_t max_slice_work = 8192;
+    // Steps of all sequences of a slice together, and their multiplications, roughly: bound how long cancelled work
+    // goes on.
+    int64_t max_slice_steps = 8192;
+    int64_t max_slice_work = int64_t{1} << 29;
   };
 
   explicit WorkerPool(Options options);

@@ -22,6 +22,11 @@ int64_t ClampedSum(int64_t a, int64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
 }
 
+// H and I are sizes of weights that are in memory, so this does not overflow.
+int64_t StepWork(const OpSpec& spec) {
+  return GateCount(spec.kind) * spec.hidden_size * (spec.input_size + spec.hidden_size);
+}
+
 }  // namespace
 
 int64_t RunBytes(const OpSpec& spec, const RunPlan& plan) {
@@ -63,7 +68,7 @@ std::vector<SequenceTask> InferRun::Start(std::vector<ProgramPtr> programs, std:
     slice.steps = sequence.length;
     slice.before = has_initial ? &state : nullptr;
     slice.after = &state;
-    tasks.push_back({program, slice});
+    tasks.push_back({program, slice, StepWork(model_->spec())});
   }
   return tasks;
 }

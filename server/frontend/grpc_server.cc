@@ -8,7 +8,10 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
+#include <algorithm>
+#include <array>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +26,7 @@ namespace rnnserve {
 namespace {
 
 constexpr int kModelSlots = 4;
+constexpr std::array<std::string_view, 2> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models"};
 // gRPC's own threads serve health, reflection and unknown methods only.
 constexpr int kMaxGrpcThreads = 16;
 constexpr int kMaxStreamsPerConnection = 1024;
@@ -30,6 +34,10 @@ constexpr int kMaxStreamsPerConnection = 1024;
 void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   builder.SetMaxSendMessageSize(-1);  // replies are bounded by the core
+  // gRPC looks at a message's size after it has decompressed it: 64 MiB would become 64 GiB first.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // Without this a second server on the same port would silently take half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5'000);
@@ -66,7 +74,12 @@ struct GrpcServer::Parts {
         poller(std::move(queue)),
         preparation(options.preparation_threads),
         recurrent(core),
-        models(core, [this](const std::string& name, bool is_loaded) { SetServing(name, is_loaded); }) {}
+        models(core, [this](const std::string& name, bool is_loaded) {
+          if (!IsService(name)) SetServing(name, is_loaded);
+        }) {}
+
+  // A model may be called like a service; the service's health is not the model's.
+  static bool IsService(std::string_view name) { return std::ranges::find(kServices, name) != kServices.end(); }
 
   void SetServing(const std::string& name, bool is_serving) {
     server->GetHealthCheckService()->SetServingStatus(name, is_serving);
@@ -98,9 +111,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     return absl::UnavailableError(absl::StrCat("cannot listen on ", absl::StrJoin(options.listen, ", "),
                                                ": is the address right, and the port free?"));
   }
-  parts->SetServing("rnnserve.v1.Recurrent", true);
-  parts->SetServing("rnnserve.v1.Models", true);
-  for (const LoadedModel& loaded : core->models().List()) parts->SetServing(loaded.name, true);
+  for (const std::string_view service : kServices) parts->SetServing(std::string(service), true);
+  for (const LoadedModel& loaded : core->models().List()) {
+    if (!Parts::IsService(loaded.name)) parts->SetServing(loaded.name, true);
+  }
 
   parts->site = {&parts->poller, &parts->door, &parts->preparation, options.max_call_duration};
   for (const UnaryMethod& method : parts->recurrent.methods()) {

@@ -50,7 +50,7 @@ absl::Status ModelsService::Load(const v1::LoadRequest& request, v1::LoadRespons
           ? core_->models().LoadInline(call->name, call->version, *call->op, call->weights, call->options, call->engine)
           : core_->models().LoadFromRepository(call->name, call->version, call->options, call->engine);
   if (!loaded.ok()) return InLoadRequest(loaded.status());
-  serving_(loaded->name, true);
+  TellServing(loaded->name);
   Encode(*loaded, *response.mutable_model());
   return absl::OkStatus();
 }
@@ -59,7 +59,7 @@ absl::Status ModelsService::Unload(const v1::UnloadRequest& request, v1::UnloadR
   const absl::StatusOr<ModelName> model = DecodeModelRef(request.model(), "model");
   if (!model.ok()) return model.status();
   if (absl::Status status = core_->models().Unload(model->name, model->version); !status.ok()) return status;
-  if (!core_->models().Get(model->name, {}).ok()) serving_(model->name, false);
+  TellServing(model->name);
   return absl::OkStatus();
 }
 
@@ -100,6 +100,11 @@ absl::Status ModelsService::List(const v1::ListModelsRequest&, v1::ListModelsRes
     message.set_reason(std::move(failure.reason));
   }
   return absl::OkStatus();
+}
+
+void ModelsService::TellServing(const std::string& name) {
+  const std::lock_guard lock(serving_mutex_);
+  serving_(name, core_->models().Get(name, {}).ok());
 }
 
 void ModelsService::Encode(const LoadedModel& loaded, v1::ModelInfo& info) const {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
+#include <string>
 
 #include "rnnserve/v1/models.grpc.pb.h"
 #include "server/core/core.h"
@@ -31,12 +33,15 @@ class ModelsService {
   absl::Status List(const v1::ListModelsRequest& request, v1::ListModelsResponse& response);
 
   absl::StatusOr<LoadedModel> Find(const v1::GetModelRequest& request);
+  // Tells `serving_` what is so now. Loading and unloading at the same time end in the truth, in whatever order.
+  void TellServing(const std::string& name);
   void Encode(const LoadedModel& loaded, v1::ModelInfo& info) const;
 
   using Raw = v1::Models::WithRawMethod_Load<v1::Models::WithRawMethod_Unload<
       v1::Models::WithRawMethod_Get<v1::Models::WithRawMethod_List<v1::Models::Service>>>>;
 
   Core* const core_;
+  std::mutex serving_mutex_;  // held while `serving_` is called
   const Serving serving_;
   Raw service_;
   std::vector<UnaryMethod> methods_;

@@ -79,7 +79,7 @@ std::vector<float> CountingUp(size_t count) {
 }
 
 TEST(WorkerPool, RunsSequencesOfDifferentLengthsToTheirEnds) {
-  WorkerPool pool({.workers = 1, .max_slice_work = 16});
+  WorkerPool pool({.workers = 1, .max_slice_steps = 16});
   const auto program = std::make_shared<FakeProgram>();
   std::vector<Line> lines = {Line(1), Line(100), Line(17), Line(16)};
   std::future<ScheduleOutcome> outcome;
@@ -98,7 +98,7 @@ TEST(WorkerPool, RunsSequencesOfDifferentLengthsToTheirEnds) {
 }
 
 TEST(WorkerPool, StartsFromTheGivenStateAndLeavesItAlone) {
-  WorkerPool pool({.workers = 1, .max_slice_work = 16});
+  WorkerPool pool({.workers = 1, .max_slice_steps = 16});
   Line line(40);
   FakeState before;
   before.h = 7;
@@ -200,7 +200,7 @@ TEST(WorkerPool, AnswersCancelledAndExpiredWorkWithoutTheEngine) {
 }
 
 TEST(WorkerPool, StopsRunningWorkBetweenSlices) {
-  WorkerPool pool({.workers = 1, .max_slice_work = 16});
+  WorkerPool pool({.workers = 1, .max_slice_steps = 16});
   const auto flag = std::make_shared<std::atomic<bool>>(false);
   const auto program = std::make_shared<FakeProgram>(FakeProgram::Hooks{.before_slice = [flag] {
     flag->store(true);
