@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,6 +17,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
+#include "absl/flags/reflection.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
@@ -57,7 +60,26 @@ constexpr char kUsage[] =
     "  rnnserve --listen=0.0.0.0:50051 --models=/srv/models\n"
     "  rnnserve --listen=unix:/run/rnnserve.sock,127.0.0.1:0 --port_file=port.txt\n\n"
     "SIGTERM or SIGINT: health turns NOT_SERVING, calls being served finish, exit 0; a second one skips the wait.\n"
-    "Exit codes: 0 left in good order, 1 could not start.";
+    "Exit codes: 0 left in good order, 1 could not start, or a flag is wrong.";
+
+bool AsksForHelp(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc,
+                     [](const std::string_view word) { return word == "--help" || word == "-help" || word == "-h"; });
+}
+
+// Abseil's own help speaks of source files and ends with 1.
+void PrintHelp() {
+  std::map<std::string, const absl::CommandLineFlag*> flags;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (absl::EndsWith(flag->Filename(), "server/main.cc")) flags.emplace(std::string(name), flag);
+  }
+  std::cout << "rnnserve " << kUsage << "\n\nFlags:\n";
+  for (const auto& [name, flag] : flags) {
+    const std::string value = flag->DefaultValue();
+    std::cout << "  --" << name << (value.empty() ? "" : "=" + value) << "\n      " << flag->Help() << "\n";
+  }
+  std::cout << "  --help, --version\n";
+}
 
 // Flags that must be positive, with the reason a wrong one gives.
 bool CheckFlags() {
@@ -197,6 +219,10 @@ int main(int argc, char** argv) {
   usage.contains_help_flags = [](absl::string_view file) { return absl::EndsWith(file, "server/main.cc"); };
   absl::SetFlagsUsageConfig(usage);
   absl::SetProgramUsageMessage(rnnserve::kUsage);
+  if (rnnserve::AsksForHelp(argc, argv)) {
+    rnnserve::PrintHelp();
+    return 0;
+  }
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
     rnnserve::LogError(absl::StrCat("unexpected argument ", rest[1], "; see rnnserve --help"));

@@ -56,8 +56,23 @@ absl::Status Client::Connection::Explain(const grpc::Status& status) {
   return FromGrpc(status);
 }
 
+namespace {
+
+// The two slips that gRPC itself answers with riddles: it reads "http:" as a host, and port 0 or 443 into a lone host.
+absl::Status CheckAddress(const std::string& address) {
+  const char* wrong = address.empty()                                                     ? "is empty"
+                      : address.starts_with("http://") || address.starts_with("https://") ? "is a URL"
+                      : address.find(':') == std::string::npos                            ? "has no port"
+                                                                                          : nullptr;
+  if (wrong == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the server's address \"", address, "\" ", wrong,
+                                                 "; expected HOST:PORT, such as 127.0.0.1:50051, or ", "unix:PATH"));
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(std::string address, ClientOptions options) {
-  if (address.empty()) return absl::InvalidArgumentError("the server's address is empty; expected HOST:PORT");
+  if (absl::Status checked = CheckAddress(address); !checked.ok()) return checked;
   if (options.max_receive_bytes <= 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_receive_bytes is ", options.max_receive_bytes, "; expected more than 0"));

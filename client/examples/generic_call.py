@@ -10,7 +10,7 @@ REQUEST = json.loads("""{"operator": {"opType": "RNN", "version": 14}, "inputs":
   {"name": "W", "dataType": "FLOAT", "shape": [1, 1, 1], "floatData": [1]},
   {"name": "R", "dataType": "FLOAT", "shape": [1, 1, 1], "floatData": [0.5]}]}""")
 
-channel = grpc.insecure_channel(sys.argv[1])
+channel = grpc.insecure_channel(sys.argv[1] if len(sys.argv) == 2 else sys.exit(__doc__))
 pool = descriptor_pool.DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
 infer = pool.FindServiceByName("rnnserve.v1.Recurrent").FindMethodByName("Infer")
 request, reply = (message_factory.GetMessageClass(kind) for kind in (infer.input_type, infer.output_type))

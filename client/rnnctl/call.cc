@@ -65,9 +65,9 @@ absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& argumen
   const absl::StatusOr<std::optional<int64_t>> mib = IntFlag(arguments, "max-reply-mib", 1, 2047);
   if (!mib.ok()) return mib.status();
   if (*mib) options.max_receive_bytes = static_cast<int>(**mib << 20);
-  const std::string address = ServerAddress(arguments);
-  if (address.empty()) return UsageError("--server is empty; expected HOST:PORT, for example 127.0.0.1:50051");
-  return client::Client::Create(address, options);
+  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(ServerAddress(arguments), options);
+  if (!client.ok()) return UsageError(absl::StrCat("--server: ", client.status().message()));
+  return client;
 }
 
 absl::StatusOr<OperatorDef> OperatorFrom(const Arguments& arguments) {

@@ -21,7 +21,7 @@ constexpr Flag kOutputsFlag = {
     .name = "outputs", .value = "NAMES", .help = "outputs wanted, by comma: Y,Y_h; default: the operator's own"};
 constexpr Flag kPriorityFlag = {.name = "priority", .value = "N", .help = "-100 to 100, larger first; default 0"};
 constexpr Flag kRequestIdFlag = {
-    .name = "request-id", .value = "TEXT", .help = "echoed in the reply and in the server's log"};
+    .name = "request-id", .value = "TEXT", .help = "echoed in the reply; up to 128 bytes"};
 constexpr Flag kOutFlag = {.name = "out", .value = "DIR", .help = "write each output to DIR/NAME.npy"};
 constexpr Flag kValuesFlag = {.name = "values", .value = "N", .help = "elements of each output to print; default 4"};
 

@@ -202,5 +202,5 @@ def test_models_folder_that_is_not_there(tmp_path):
 
 def test_help_and_version():
     done = run_to_end("--help")
-    assert "--listen" in done.stdout and "Exit codes" in done.stdout
+    assert done.returncode == 0 and "--listen=0.0.0.0:50051" in done.stdout and "Exit codes" in done.stdout
     assert run_to_end("--version").returncode == 0

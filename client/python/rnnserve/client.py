@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client: one channel to one server."""
 
+import collections.abc
 import dataclasses
 import threading
 import time
@@ -71,7 +72,7 @@ class ModelInfo:
 class Client:
     """A connection to an rnnserve server, to be shared by any number of threads.
 
-    address            "host:port"
+    address            "host:port", or "unix:path"
     max_message_bytes  bound of one request and one reply (gRPC's own default would be 4 MiB for replies);
                        raise it together with the server's
     credentials        grpc.ChannelCredentials for TLS; None: plain text
@@ -81,6 +82,7 @@ class Client:
     """
 
     def __init__(self, address, *, max_message_bytes=64 * 1024 * 1024, credentials=None, timeout=None):
+        self._address = _check_address(address)
         options = [("grpc.max_receive_message_length", max_message_bytes),
                    ("grpc.max_send_message_length", max_message_bytes)]
         if credentials is None:
@@ -120,8 +122,10 @@ class Client:
             raise ValueError("give exactly one of op, model and fingerprint")
         if version is not None and model is None:
             raise ValueError("version belongs to model, which is absent")
-        inputs = dict(inputs or {})
+        inputs = _check_inputs(inputs)
+        outputs = [outputs] if isinstance(outputs, str) else outputs
         if op is not None:
+            _check_operator(op)
             options = {**op.options, **options}
             twice = sorted(set(inputs) & set(op.weights))
             if twice:
@@ -143,6 +147,7 @@ class Client:
         It lives as long as the server's process. Equal content under an existing name and version is fine; other
         content raises ALREADY_EXISTS. engine and options are the defaults of calls to this model. Returns ModelInfo.
         """
+        _check_operator(op)
         inline = models_pb2.InlineModel(operator=op.to_wire(), weights=op.weights_to_wire())
         inline.weights.extend(tensors.encode(key, value) for key, value in (weights or {}).items() if value is not None)
         request = models_pb2.LoadRequest(name=name, version=version, inline=inline, engine=engine,
@@ -210,13 +215,35 @@ class Client:
         timeout = self._timeout if timeout is None else timeout
         return None if timeout is None else time.monotonic() + timeout
 
-    @staticmethod
-    def _call(method, request, deadline):
+    def _call(self, method, request, deadline):
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
             return method(request, timeout=timeout)
         except grpc.RpcError as error:
-            raise from_rpc_error(error) from None
+            raise from_rpc_error(error, self._address) from None
+
+
+def _check_address(address):
+    """The address, or ValueError for two slips that gRPC itself answers with riddles."""
+    url = address.startswith(("http://", "https://"))
+    if url or ":" not in address:
+        raise ValueError(f"address {address!r} {'is a URL' if url else 'has no port'}; give HOST:PORT, such as "
+                         "127.0.0.1:50051, or unix:PATH")
+    return address
+
+
+def _check_inputs(inputs):
+    if inputs is None:
+        return {}
+    if not isinstance(inputs, collections.abc.Mapping):
+        raise TypeError(f'inputs is of type {type(inputs).__name__}; give arrays by name, such as {{"X": x}}')
+    return dict(inputs)
+
+
+def _check_operator(op):
+    if not isinstance(op, Operator):
+        more = "; torch's converters give one Operator a layer, so run them in turn" if isinstance(op, list) else ""
+        raise TypeError(f"op is of type {type(op).__name__}; give an Operator, such as rnnserve.lstm(W, R){more}")
 
 
 def _model_ref(name, version):

@@ -33,11 +33,15 @@ class RnnServeError(Exception):
         super().__init__(f"{code.name}{place}{why}: {message}")
 
 
-def from_rpc_error(error):
+def from_rpc_error(error, address=""):
     """The RnnServeError of a grpc.RpcError, with the google.rpc details of its trailer."""
     trailers = error.trailing_metadata() or ()
     packed = next((value for key, value in trailers if key == _DETAILS), b"")
-    return _from_status(error.code(), error.details() or "", packed)
+    message = error.details() or ""
+    if error.code() == grpc.StatusCode.UNAVAILABLE and not packed and address:
+        # Not the server's own word (it says when to come again): nobody answered.
+        message = f"no answer from {address}: {message}; is rnnserve running there?"
+    return _from_status(error.code(), message, packed)
 
 
 def _from_status(code, message, packed):

@@ -300,7 +300,8 @@ TEST(ClientTest, SendsJsonAsItIs) {
 }
 
 TEST(ClientTest, RefusesUnusableOptions) {
-  EXPECT_FALSE(Client::Create("").ok());
+  for (const char* address : {"", "host", "http://h:1"}) EXPECT_FALSE(Client::Create(address).ok()) << address;
+  for (const char* address : {"h:1", "[::1]:1", "unix:s", "dns:///h:1"}) EXPECT_TRUE(Client::Create(address).ok());
   ClientOptions no_replies;
   no_replies.max_receive_bytes = 0;
   EXPECT_FALSE(Client::Create("h:1", no_replies).ok());

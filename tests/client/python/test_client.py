@@ -113,3 +113,31 @@ def test_a_server_that_is_not_there(server):
     with rnnserve.Client(server.address) as client, pytest.raises(rnnserve.RnnServeError) as caught:
         client.health(timeout=20)
     assert caught.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+@pytest.mark.parametrize("address, why", [("host", "no port"), ("http://h:1", "URL"), ("", "no port")])
+def test_an_address_that_cannot_be_one(address, why):
+    with pytest.raises(ValueError, match=why):
+        rnnserve.Client(address)
+
+
+def test_a_server_that_is_not_there_is_named(server):
+    server.stop()
+    with rnnserve.Client(server.address, timeout=30) as client, pytest.raises(rnnserve.RnnServeError) as caught:
+        client.models()
+    assert caught.value.code == grpc.StatusCode.UNAVAILABLE
+    assert server.address in str(caught.value) and "is rnnserve running there?" in str(caught.value)
+
+
+def test_one_output_by_its_name(server, client):
+    client.infer(make_operator(), {"X": X}, outputs="Y_h")
+    assert list(server.requests[0].outputs) == ["Y_h"]
+
+
+def test_arguments_of_other_types_are_told(client):
+    with pytest.raises(TypeError, match="arrays by name"):
+        client.infer(make_operator(), X)
+    with pytest.raises(TypeError, match="one Operator a layer"):
+        client.infer([make_operator()], {"X": X})
+    with pytest.raises(TypeError, match="op is of type dict"):
+        client.load("name", {})

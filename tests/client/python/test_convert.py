@@ -127,3 +127,13 @@ def keras_weights(blocks, bias, width=2, hidden=4):
 def test_weights_that_do_not_fit_are_refused_by_name(call, text):
     with pytest.raises(ValueError, match=text):
         call()
+
+
+def test_a_prefix_that_is_missing_is_guessed_and_a_module_is_refused():
+    weights = {"enc.weight_ih_l0": np.zeros((4, 2)), "enc.weight_hh_l0": np.zeros((4, 4)), "fc.weight": np.zeros(2)}
+    for prefix in ("", "enc", "dec."):
+        with pytest.raises(ValueError, match=r"is the prefix 'enc\.'\?"):
+            convert.torch_rnn(weights, prefix=prefix)
+    assert len(convert.torch_rnn(weights, prefix="enc.")) == 1
+    with pytest.raises(TypeError, match=r"module.state_dict\(\)"):
+        convert.torch_rnn(object())

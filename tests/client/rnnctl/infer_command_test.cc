@@ -174,6 +174,14 @@ TEST(CommandTest, NoServerIsAnExitCodeOfItsOwn) {
   EXPECT_THAT(outcome.err, HasSubstr("--server"));
 }
 
+TEST(CommandTest, AnAddressThatCannotBeOne) {
+  for (const auto& [address, why] : {std::pair("host", "has no port"), {"http://h:1", "is a URL"}, {"", "is empty"}}) {
+    const Outcome outcome = RunRnnctl({"health", std::string("--server=") + address});
+    EXPECT_EQ(outcome.code, kUsage) << address;
+    EXPECT_THAT(outcome.err, testing::AllOf(HasSubstr("--server"), HasSubstr(why), HasSubstr("HOST:PORT")));
+  }
+}
+
 TEST(CommandTest, HelpAndUnknownCommands) {
   EXPECT_EQ(RunRnnctl({}).code, kUsage);
   EXPECT_THAT(RunRnnctl({"help"}).out, HasSubstr("models load"));

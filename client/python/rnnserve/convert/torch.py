@@ -6,6 +6,7 @@ LSTM i, f, g, o and GRU r, z, n; ONNX wants i, o, f, c and z, r, h. torch's GRU 
 bias_hh), which is linear_before_reset = 1.
 """
 
+import collections.abc
 import re
 
 import numpy as np
@@ -47,6 +48,9 @@ def torch_output(Y, *, batch_first=False):
 
 
 def _layers(op_type, state_dict, prefix, order, attributes, batch_first, version):
+    if not isinstance(state_dict, collections.abc.Mapping):
+        raise TypeError(f"state_dict is of type {type(state_dict).__name__}; give arrays by name, such as "
+                        "module.state_dict()")
     arrays = {name[len(prefix):]: np.asarray(value) for name, value in state_dict.items() if name.startswith(prefix)}
     if any(re.fullmatch(r"weight_hr_l\d+(_reverse)?", name) for name in arrays):
         raise ValueError("weight_hr (proj_size) is a projection after the cell, which no ONNX operator expresses; "
@@ -55,7 +59,9 @@ def _layers(op_type, state_dict, prefix, order, attributes, batch_first, version
     while f"weight_ih_l{count}" in arrays:
         count += 1
     if count == 0:
-        raise ValueError(f"no {prefix}weight_ih_l0 among {', '.join(sorted(map(str, state_dict))) or 'no names'}")
+        ends = [str(name) for name in state_dict if str(name).endswith("weight_ih_l0")]
+        hint = f"; is the prefix {ends[0].removesuffix('weight_ih_l0')!r}?" if ends else ""
+        raise ValueError(f"no {prefix}weight_ih_l0 among {', '.join(sorted(map(str, state_dict))) or 'no names'}{hint}")
     return [_layer(op_type, arrays, layer, order, attributes, batch_first, version) for layer in range(count)]
 
 
