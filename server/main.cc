@@ -21,6 +21,7 @@
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -48,8 +49,10 @@ ABSL_FLAG(int64_t, packed_weight_bytes, int64_t{4} << 30, "bytes of packed weigh
 ABSL_FLAG(int64_t, inline_weight_bytes, int64_t{1} << 30,
           "bytes of weights kept for requests that name a fingerprint, least recently used go first");
 ABSL_FLAG(int64_t, model_weight_bytes, int64_t{16} << 30, "bytes of weights of all loaded models");
-ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10), "deadline of a call that has none or a later one");
-ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30), "how long SIGTERM waits for calls being served");
+ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10),
+          "deadline of a call that has none or a later one, such as 30s or 10m");
+ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
+          "how long SIGTERM waits for calls being served, such as 500ms or 30s");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning, error or off");
 
 namespace rnnserve {
@@ -81,6 +84,14 @@ void PrintHelp() {
   std::cout << "  --help, --version\n";
 }
 
+// host:port with a port that exists, or unix:path. gRPC takes 99999 for 34463.
+bool IsAddress(absl::string_view address) {
+  if (absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:")) return true;
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  return colon != absl::string_view::npos && absl::SimpleAtoi(address.substr(colon + 1), &port) && port <= 65535;
+}
+
 // Flags that must be positive, with the reason a wrong one gives.
 bool CheckFlags() {
   bool good = true;
@@ -102,6 +113,19 @@ bool CheckFlags() {
   require("model_weight_bytes", absl::GetFlag(FLAGS_model_weight_bytes), 0);
   if (absl::GetFlag(FLAGS_listen).empty()) {
     LogError("--listen is empty: name an address, e.g. --listen=0.0.0.0:50051");
+    good = false;
+  }
+  for (const std::string& address : absl::GetFlag(FLAGS_listen)) {
+    if (IsAddress(address)) continue;
+    LogError(absl::StrCat("--listen=", address, ": expected host:port with a port from 0 to 65535, or unix:path"));
+    good = false;
+  }
+  if (absl::GetFlag(FLAGS_max_call_duration) <= absl::ZeroDuration()) {
+    LogError("--max_call_duration: expected more than 0, such as 10m; every call would be too late");
+    good = false;
+  }
+  if (absl::GetFlag(FLAGS_drain_timeout) < absl::ZeroDuration()) {
+    LogError("--drain_timeout: expected at least 0, such as 30s");
     good = false;
   }
   return good;
