@@ -26,6 +26,7 @@ struct EngineCase {
   double tolerance = 1e-5;  // against exact arithmetic, relative above 1 and absolute below
   bool bit_exact =
       false;  // the same bits whatever shares the batch and however sequences are cut, without asking for it
+  EngineOptions options = {};  // what every request asks for
 };
 
 // The tolerances of recurrent-operators.md, section 11.
@@ -48,8 +49,9 @@ inline void PrintTo(const EngineCase& engine_case, std::ostream* out) {
 class EngineSuite : public testing::TestWithParam<EngineCase> {
  protected:
   // Expects OK or UNIMPLEMENTED; an empty map for the latter.
-  OutputMap Run(const OperatorDef& op, const std::vector<OwnedTensor>& inputs, const RunSettings& settings = {},
+  OutputMap Run(const OperatorDef& op, const std::vector<OwnedTensor>& inputs, RunSettings settings = {},
                 const std::vector<std::string>& wanted = {}) {
+    if (settings.engine_options == EngineOptions()) settings.engine_options = GetParam().options;
     absl::StatusOr<OutputMap> outputs = RunOperator(*engine_, op, inputs, wanted, settings);
     if (outputs.ok()) {
       ++operators_;
@@ -59,6 +61,28 @@ class EngineSuite : public testing::TestWithParam<EngineCase> {
     return {};
   }
   OutputMap Run(const RandomOperator& op, const RunSettings& settings = {}) { return Run(op.op, op.inputs, settings); }
+
+  // An operator that the engine supports. Where thousands in a row are refused there is none to be had.
+  RandomOperator Draw(const Pinned& pinned = {}) {
+    int64_t refused = 0;
+    const auto accepts = [&](const RandomOperator& op) {
+      if (SupportsOperator(*engine_, op.op, op.inputs, GetParam().options).ok()) return true;
+      ++refused_;
+      return ++refused == 5000;
+    };
+    RandomOperator op = MakeTameOperator(random_, type(), pinned, accepts);
+    EXPECT_LT(refused, 5000) << "the engine supports none of these operators";
+    return op;
+  }
+
+  absl::Status SupportsDefaultCell(const EngineOptions& options) const {
+    CellSpec spec;
+    spec.data_type = type();
+    spec.input_size = spec.hidden_size = 4;
+    const Activation sigmoid = {ActivationKind::kSigmoid}, tanh = {ActivationKind::kTanh};
+    spec.activations = {sigmoid, tanh, tanh};
+    return engine_->Supports(spec, options);
+  }
 
   void ExpectNear(const OwnedTensor& got, const OwnedTensor& want) {
     EXPECT_TRUE(TensorsNear(got, want, GetParam().tolerance, &tally_));
@@ -92,14 +116,19 @@ class EngineSuite : public testing::TestWithParam<EngineCase> {
   DataType type() const { return GetParam().type; }
 
   void TearDown() override {
-    std::printf("           %lld operators, %lld values compared, worst error %.2g\n",
-                static_cast<long long>(operators_), static_cast<long long>(tally_.values), tally_.worst);
+    std::printf("           %lld operators (%lld refused), %lld values compared, worst error %.2g\n",
+                static_cast<long long>(operators_), static_cast<long long>(refused_),
+                static_cast<long long>(tally_.values), tally_.worst);
+    EXPECT_TRUE(IsSkipped() || operators_ >= kFewestOperators) << "the engine supports too few operators for this test";
   }
 
   std::unique_ptr<Engine> engine_ = GetParam().make();
   std::mt19937_64 random_{20240707};
   Tally tally_;
-  int64_t operators_ = 0;
+  int64_t operators_ = 0;  // that ran
+  int64_t refused_ = 0;    // drawn, and not supported
+
+  static constexpr int64_t kFewestOperators = 3;
 };
 
 }  // namespace rnnserve

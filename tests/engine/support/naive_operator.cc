@@ -197,10 +197,12 @@ std::map<std::string, std::vector<double>> RunNaively(const RandomOperator& op, 
   return Run(op, options).All();
 }
 
-RandomOperator MakeTameOperator(std::mt19937_64& random, DataType type, const Pinned& pinned) {
+RandomOperator MakeTameOperator(std::mt19937_64& random, DataType type, const Pinned& pinned,
+                                const std::function<bool(const RandomOperator&)>& accepts) {
   constexpr double kLargest = 100;
   for (;;) {
     RandomOperator op = MakeRandomOperator(random, type, pinned);
+    if (accepts != nullptr && !accepts(op)) continue;
     bool tame = true;
     for (const auto& [name, values] : RunNaively(op)) {
       for (double value : values) tame = tame && std::fabs(value) <= kLargest;

@@ -4,6 +4,7 @@
 // and 13.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,7 +17,8 @@ namespace rnnserve {
 std::map<std::string, std::vector<double>> RunNaively(const RandomOperator& op, const RunOptions& options = {});
 
 // Drawn again until no output exceeds 100: unbounded functions in gates can explode, and then say nothing about
-// engines.
-RandomOperator MakeTameOperator(std::mt19937_64& random, DataType type, const Pinned& pinned = {});
+// engines. Only operators that `accepts` are considered, if it is given.
+RandomOperator MakeTameOperator(std::mt19937_64& random, DataType type, const Pinned& pinned = {},
+                                const std::function<bool(const RandomOperator&)>& accepts = nullptr);
 
 }  // namespace rnnserve

@@ -95,4 +95,17 @@ absl::StatusOr<OutputMap> RunOperator(const Engine& engine, const OperatorDef& o
   return outputs;
 }
 
+absl::Status SupportsOperator(const Engine& engine, const OperatorDef& op, std::span<const OwnedTensor> inputs,
+                              const EngineOptions& options) {
+  const std::vector<NamedTensor> views = Views(inputs);
+  const absl::StatusOr<OpSpec> spec = ResolveOperator(op, views);
+  if (!spec.ok()) return spec.status();
+  const absl::StatusOr<std::vector<CellPtr>> cells = MakeCells(*spec, views, {});
+  if (!cells.ok()) return cells.status();
+  for (const CellPtr& cell : *cells) {
+    if (absl::Status can = engine.Supports(cell->spec(), options); !can.ok()) return can;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace rnnserve

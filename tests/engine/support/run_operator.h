@@ -29,4 +29,8 @@ using OutputMap = std::map<std::string, OwnedTensor>;
 absl::StatusOr<OutputMap> RunOperator(const Engine& engine, const OperatorDef& op, std::span<const OwnedTensor> inputs,
                                       std::span<const std::string> wanted = {}, const RunSettings& settings = {});
 
+// Whether the engine takes all cells of the operator; refusals of the operator itself are passed on.
+absl::Status SupportsOperator(const Engine& engine, const OperatorDef& op, std::span<const OwnedTensor> inputs,
+                              const EngineOptions& options);
+
 }  // namespace rnnserve
