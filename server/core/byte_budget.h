@@ -19,9 +19,20 @@ class ByteBudget {
   class Share {
    public:
     Share(Share&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)), bytes_(other.bytes_) {}
-    Share& operator=(Share&&) = delete;
+    Share& operator=(Share&& other) noexcept {
+      std::swap(budget_, other.budget_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
     ~Share() {
       if (budget_ != nullptr) budget_->used_.fetch_sub(bytes_, std::memory_order_relaxed);
+    }
+
+    // Gives back all but `bytes`.
+    void ShrinkTo(int64_t bytes) {
+      if (budget_ == nullptr || bytes >= bytes_) return;
+      budget_->used_.fetch_sub(bytes_ - bytes, std::memory_order_relaxed);
+      bytes_ = bytes;
     }
 
    private:

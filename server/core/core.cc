@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/core.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,8 @@
 namespace rnnserve {
 namespace {
 
-using Done = absl::AnyInvocable<void(absl::StatusOr<InferReply>)>;
+// Filling more than this takes too long for a thread that others wait for.
+constexpr int64_t kLongBytes = 1 << 20;
 
 absl::StatusOr<std::vector<ProgramPtr>> Programs(ProgramCache& cache, const Engine& engine,
                                                  std::span<const CellPtr> cells, const EngineOptions& options) {
@@ -38,7 +40,7 @@ Core::Core(Options options, std::vector<const Engine*> engines, ModelStore* mode
 
 absl::Status Core::CheckEngineName(std::string_view name) const { return rnnserve::CheckEngineName(engines_, name); }
 
-absl::StatusOr<Core::Accepted> Core::Accept(const InferCall& call) {
+absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
   absl::StatusOr<Target> target = ResolveTarget(call, *models_);
   if (!target.ok()) return target.status();
   const OpSpec& spec = target->model->spec();
@@ -59,37 +61,46 @@ absl::StatusOr<Core::Accepted> Core::Accept(const InferCall& call) {
                                                      budget_.bytes(), " bytes, and this one needs ", bytes,
                                                      "; send it again later"));
   }
-  Accepted accepted;
-  accepted.run = std::make_unique<InferRun>(target->model, *std::move(plan), *std::move(share));
-  if (accepted.run->empty()) return accepted;
-  absl::StatusOr<std::vector<ProgramPtr>> programs = Programs(*programs_, **engine, cells, target->engine_options);
-  if (!programs.ok()) return programs.status();
-  accepted.tasks = accepted.run->Start(*std::move(programs), (*engine)->name());
-  return accepted;
+  const auto is_packed = [&](const CellPtr& cell) { return programs_->Holds(**engine, *cell, target->engine_options); };
+  const bool takes_long = bytes > kLongBytes || !std::ranges::all_of(cells, is_packed);
+  return AcceptedCall{.model = target->model,
+                      .plan = *std::move(plan),
+                      .memory = *std::move(share),
+                      .engine = *engine,
+                      .cells = cells,
+                      .engine_options = target->engine_options,
+                      .priority = call.priority,
+                      .deadline = call.deadline,
+                      .cancelled = call.cancelled,
+                      .takes_long = takes_long};
 }
 
-void Core::Infer(InferCall call, Done done) {
-  absl::StatusOr<Accepted> accepted = Accept(call);
-  if (!accepted.ok()) return done(accepted.status());
-  if (accepted->run->empty()) {
-    InferReply reply = accepted->run->Finish({});
-    accepted->run.reset();
+void Core::Run(AcceptedCall call, Done done) {
+  auto run = std::make_unique<InferRun>(std::move(call.model), std::move(call.plan), std::move(call.memory));
+  if (run->empty()) {
+    InferReply reply = run->Finish({});
+    run.reset();
     return done(std::move(reply));
   }
+  absl::StatusOr<std::vector<ProgramPtr>> programs =
+      Programs(*programs_, *call.engine, call.cells, call.engine_options);
+  if (!programs.ok()) {
+    run.reset();
+    return done(programs.status());
+  }
+  Submission submission;
+  submission.tasks = run->Start(*std::move(programs), call.engine->name());
+  submission.priority = call.priority;
+  submission.deadline = call.deadline;
+  submission.cancelled = std::move(call.cancelled);
 
   // Both live until the scheduler is done with them, or has refused.
   struct Pending {
     std::unique_ptr<InferRun> run;
     Done done;
   };
-  auto pending = std::make_shared<Pending>(Pending{std::move(accepted->run), std::move(done)});
-  Submission submission;
-  submission.tasks = std::move(accepted->tasks);
-  submission.priority = call.priority;
-  submission.deadline = call.deadline;
-  submission.cancelled = call.cancelled;
-  // The run goes before `done` is called: it points into the caller's message and holds a share of the core's budget,
-  // and the caller may let both go.
+  auto pending = std::make_shared<Pending>(Pending{std::move(run), std::move(done)});
+  // The run goes before `done` is called: it points into the caller's message, which the caller may let go.
   submission.done = [pending](ScheduleOutcome outcome) {
     absl::StatusOr<InferReply> reply =
         outcome.status.ok() ? absl::StatusOr<InferReply>(pending->run->Finish(outcome)) : std::move(outcome.status);
@@ -100,6 +111,12 @@ void Core::Infer(InferCall call, Done done) {
   if (owned.ok()) return;
   pending->run.reset();
   pending->done(std::move(owned));
+}
+
+void Core::Infer(const InferCall& call, Done done) {
+  absl::StatusOr<AcceptedCall> accepted = Accept(call);
+  if (!accepted.ok()) return done(accepted.status());
+  Run(*std::move(accepted), std::move(done));
 }
 
 }  // namespace rnnserve

@@ -58,9 +58,24 @@ struct InferReply {
   absl::Duration compute_time;
   int64_t largest_batch = 0;
   std::vector<std::string> warnings;
+  // What the outputs take of the core's budget: kept until the reply has left the process.
+  std::optional<ByteBudget::Share> memory;
 };
 
-class InferRun;
+// A call that passed every check. Nothing has been allocated for it yet, but its memory is set aside.
+struct AcceptedCall {
+  ModelPtr model;
+  RunPlan plan;
+  ByteBudget::Share memory;
+  const Engine* engine;
+  std::vector<CellPtr> cells;
+  EngineOptions engine_options;
+  int32_t priority = 0;
+  absl::Time deadline = absl::InfiniteFuture();
+  std::shared_ptr<std::atomic<bool>> cancelled;
+  // Run will keep its thread for more than a moment: weights are to be packed, or much memory filled.
+  bool takes_long = false;
+};
 
 class Core {
  public:
@@ -76,8 +91,14 @@ class Core {
   Core(Options options, std::vector<const Engine*> engines, ModelStore* models, ProgramCache* programs,
        Scheduler* scheduler);
 
+  using Done = absl::AnyInvocable<void(absl::StatusOr<InferReply>)>;
+
+  // Finds the model, makes every check, chooses the engine.
+  absl::StatusOr<AcceptedCall> Accept(const InferCall& call);
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
-  void Infer(InferCall call, absl::AnyInvocable<void(absl::StatusOr<InferReply>)> done);
+  void Run(AcceptedCall call, Done done);
+  // Both.
+  void Infer(const InferCall& call, Done done);
 
   // OK for "", "auto" and the engines of this server, else INVALID_ARGUMENT (field `engine`) with their names.
   absl::Status CheckEngineName(std::string_view name) const;
@@ -87,13 +108,6 @@ class Core {
   const std::vector<const Engine*>& engines() const { return engines_; }
 
  private:
-  // A call that passed every check; no tasks: nothing to compute.
-  struct Accepted {
-    std::unique_ptr<InferRun> run;
-    std::vector<SequenceTask> tasks;
-  };
-  absl::StatusOr<Accepted> Accept(const InferCall& call);
-
   Options options_;
   std::vector<const Engine*> engines_;
   ModelStore* models_;

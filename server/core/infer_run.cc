@@ -88,6 +88,8 @@ InferReply InferRun::Finish(const ScheduleOutcome& outcome) {
   reply.compute_time = outcome.compute_time;
   reply.largest_batch = outcome.largest_batch;
   reply.warnings = model_->spec().warnings;
+  share_.ShrinkTo(ReplyBytes(plan_));
+  reply.memory.emplace(std::move(share_));
   return reply;
 }
 

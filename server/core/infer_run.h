@@ -29,7 +29,7 @@ class InferRun {
  private:
   ModelPtr model_;
   RunPlan plan_;
-  ByteBudget::Share share_;
+  ByteBudget::Share share_;  // goes on in the reply
   std::vector<OutputTensor> outputs_;
   std::vector<Sequence> sequences_;
   std::vector<ProgramPtr> programs_;

@@ -161,6 +161,13 @@ absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr
   return program;
 }
 
+bool ProgramCache::Holds(const Engine& engine, const Cell& cell, const EngineOptions& options) const {
+  const Key key{cell.key(), std::string(engine.name()), options.allow_reduced_precision, options.deterministic};
+  const std::lock_guard lock(impl_->mutex);
+  const auto found = impl_->entries.find(key);
+  return found != impl_->entries.end() && found->second.alive();
+}
+
 int64_t ProgramCache::bytes() const {
   const std::lock_guard lock(impl_->mutex);
   int64_t bytes = 0;

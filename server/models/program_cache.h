@@ -23,6 +23,9 @@ class ProgramCache {
   // The engine's program for the cell, compiled if it is not here.
   absl::StatusOr<ProgramPtr> Get(const Engine& engine, const CellPtr& cell, const EngineOptions& options);
 
+  // Whether Get would return at once.
+  bool Holds(const Engine& engine, const Cell& cell, const EngineOptions& options) const;
+
   // Packed bytes alive now, all programs together, and of one cell. Programs that were dropped but still run count.
   int64_t bytes() const;
   int64_t bytes_of(const Cell& cell) const;

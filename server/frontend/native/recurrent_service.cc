@@ -29,13 +29,18 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   infer->deadline = call.deadline();
   infer->cancelled = call.cancelled();
 
-  Callback<absl::StatusOr<InferReply>> inferring([&](auto done) { core_->Infer(*std::move(infer), std::move(done)); });
+  absl::StatusOr<AcceptedCall> accepted = core_->Accept(*infer);
+  if (!accepted.ok()) co_return Answer{accepted.status(), {}};
+  if (accepted->takes_long) co_await call.LeavePoller();
+
+  Callback<absl::StatusOr<InferReply>> inferring([&](auto done) { core_->Run(*std::move(accepted), std::move(done)); });
   absl::StatusOr<InferReply> reply = co_await inferring;
   if (!reply.ok()) co_return Answer{reply.status(), {}};
 
+  auto held = std::make_shared<std::optional<ByteBudget::Share>>(std::move(reply->memory));
   auto& response = *google::protobuf::Arena::CreateMessage<v1::InferResponse>(&arena);
   EncodeInfer(*std::move(reply), request.request_id(), response);
-  co_return Answer{absl::OkStatus(), SerialiseBytes(response)};
+  co_return Answer{absl::OkStatus(), SerialiseBytes(response), std::move(held)};
 }
 
 }  // namespace rnnserve

@@ -24,8 +24,9 @@ class PreparationPool {
 
   class Hopping {
    public:
+    // Null: stays where it is.
     explicit Hopping(PreparationPool* pool) : pool_(pool) {}
-    bool await_ready() const noexcept { return false; }
+    bool await_ready() const noexcept { return pool_ == nullptr; }
     void await_suspend(std::coroutine_handle<> waiting) { pool_->Enqueue(waiting); }
     void await_resume() const noexcept {}
 

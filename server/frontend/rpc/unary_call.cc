@@ -22,6 +22,14 @@ void UnaryCall::Arrived() {
   if (max_duration_ != absl::InfiniteDuration()) deadline_ = std::min(deadline_, absl::Now() + max_duration_);
 }
 
+absl::Status UnaryCall::StillWanted() const {
+  if (deadline_ != absl::InfiniteFuture() && absl::Now() >= deadline_) {
+    return absl::DeadlineExceededError("the deadline passed before the request was looked at");
+  }
+  if (end_.cancelled->load(std::memory_order_relaxed)) return absl::CancelledError("the caller cancelled the request");
+  return absl::OkStatus();
+}
+
 void UnaryCall::Finish(Answer answer, void* tag) {
   if (answer.status.ok()) {
     responder_.Finish(answer.body, grpc::Status::OK, tag);
@@ -36,7 +44,7 @@ void UnaryCall::Finish(Answer answer, void* tag) {
 
 CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   const Poller::Guest guest(*site.poller);
-  UnaryCall call(site.max_duration);
+  UnaryCall call(site.max_duration, site.preparation);
   const bool arrived = co_await Completion([&](void* tag) {
     call.context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&call.end_));
     method.post(&call.context_, &call.request_, &call.responder_, site.poller->queue(), tag);
@@ -50,12 +58,16 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   const bool inside = answer.status.ok();
   if (inside) {
     if (call.request_bytes() > method.max_poller_bytes || method.max_poller_bytes == 0) {
-      co_await site.preparation->Hop();
+      co_await call.LeavePoller();
+      answer.status = call.StillWanted();  // may have waited there
     }
-    Task<Answer> answering = method.answer(call);
-    answer = co_await answering;
+    if (answer.status.ok()) {
+      Task<Answer> answering = method.answer(call);
+      answer = co_await answering;
+    }
     call.request_.Clear();
   }
+  const std::shared_ptr<void> held = std::move(answer.held);
   // Back on the poller, whichever thread we are on.
   co_await Completion([&](void* tag) { call.Finish(std::move(answer), tag); });
   co_await call.end_;

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -32,12 +33,15 @@ using RawResponder = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
 // The reply's bytes, or an error.
 struct Answer {
   absl::Status status;
-  grpc::ByteBuffer body;
+  grpc::ByteBuffer body = {};
+  // Let go once the answer has left, or the caller has gone.
+  std::shared_ptr<void> held = {};
 };
 
 class UnaryCall {
  public:
-  explicit UnaryCall(absl::Duration max_duration) : max_duration_(max_duration) {}
+  UnaryCall(absl::Duration max_duration, PreparationPool* preparation)
+      : max_duration_(max_duration), preparation_(preparation) {}
   UnaryCall(const UnaryCall&) = delete;
   UnaryCall& operator=(const UnaryCall&) = delete;
 
@@ -47,6 +51,13 @@ class UnaryCall {
   absl::Time deadline() const { return deadline_; }
   // Becomes true when the caller cancels, disconnects or its deadline passes.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
+  // CANCELLED or DEADLINE_EXCEEDED if nobody waits for the answer any more.
+  absl::Status StillWanted() const;
+
+  // Awaited before anything long: the poller must not be kept.
+  PreparationPool::Hopping LeavePoller() {
+    return PreparationPool::Hopping(std::exchange(on_poller_, false) ? preparation_ : nullptr);
+  }
 
  private:
   friend CallTask ServeUnary(const struct UnaryMethod& method, struct UnarySite& site);
@@ -72,6 +83,8 @@ class UnaryCall {
   void Finish(Answer answer, void* tag);
 
   const absl::Duration max_duration_;
+  PreparationPool* const preparation_;
+  bool on_poller_ = true;
   grpc::ServerContext context_;
   RawResponder responder_{&context_};
   grpc::ByteBuffer request_;
