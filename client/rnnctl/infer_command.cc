@@ -20,8 +20,7 @@ constexpr Flag kFingerprintFlag = {
 constexpr Flag kOutputsFlag = {
     .name = "outputs", .value = "NAMES", .help = "outputs wanted, by comma: Y,Y_h; default: the operator's own"};
 constexpr Flag kPriorityFlag = {.name = "priority", .value = "N", .help = "-100 to 100, larger first; default 0"};
-constexpr Flag kRequestIdFlag = {
-    .name = "request-id", .value = "TEXT", .help = "echoed in the reply; up to 128 bytes"};
+constexpr Flag kRequestIdFlag = {.name = "request-id", .value = "TEXT", .help = "echoed in the reply; up to 128 bytes"};
 constexpr Flag kOutFlag = {.name = "out", .value = "DIR", .help = "write each output to DIR/NAME.npy"};
 constexpr Flag kValuesFlag = {.name = "values", .value = "N", .help = "elements of each output to print; default 4"};
 
@@ -101,6 +100,9 @@ absl::StatusOr<client::InferResult> InferFromJson(const Arguments& arguments, cl
   const std::string& path = arguments.positional()[0];
   const absl::StatusOr<std::string> json = path == "-" ? ReadAll(streams.in, "standard input") : ReadFile(path);
   if (!json.ok()) return json.status();
+  if (json->starts_with("\x93NUMPY")) {
+    return UsageError(absl::StrCat(path, " is a .npy file, not a request; give it as --tensor NAME=", path));
+  }
   const absl::Status valid = client::CheckInferJson(*json);
   if (!valid.ok()) return UsageError(absl::StrCat(path, ": ", valid.message()));
   return client.InferJson(*json);

@@ -174,6 +174,14 @@ TEST(CommandTest, NoServerIsAnExitCodeOfItsOwn) {
   EXPECT_THAT(outcome.err, HasSubstr("--server"));
 }
 
+TEST(CommandTest, AnArrayInPlaceOfARequest) {
+  const TemporaryFolder folder;
+  const std::string x = folder.WriteNpy("x.npy", client::MakeTensor("", {1}, std::vector<float>{1}));
+  const Outcome outcome = RunRnnctl({"infer", x, "--server=h:1"});
+  EXPECT_EQ(outcome.code, kUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("--tensor NAME=" + x));
+}
+
 TEST(CommandTest, AnAddressThatCannotBeOne) {
   for (const auto& [address, why] : {std::pair("host", "has no port"), {"http://h:1", "is a URL"}, {"", "is empty"}}) {
     const Outcome outcome = RunRnnctl({"health", std::string("--server=") + address});
