@@ -51,6 +51,8 @@ ABSL_FLAG(int64_t, inline_weight_bytes, int64_t{1} << 30,
 ABSL_FLAG(int64_t, model_weight_bytes, int64_t{16} << 30, "bytes of weights of all loaded models");
 ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10),
           "deadline of a call that has none or a later one, such as 30s or 10m");
+ABSL_FLAG(absl::Duration, max_send_duration, absl::Minutes(2),
+          "a caller that has not taken its reply by then loses it");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
           "how long SIGTERM waits for calls being served, such as 500ms or 30s");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning, error or off");
@@ -111,6 +113,12 @@ bool CheckFlags() {
   require("packed_weight_bytes", absl::GetFlag(FLAGS_packed_weight_bytes), 0);
   require("inline_weight_bytes", absl::GetFlag(FLAGS_inline_weight_bytes), 0);
   require("model_weight_bytes", absl::GetFlag(FLAGS_model_weight_bytes), 0);
+  for (const auto& [flag, value] : {std::pair("max_call_duration", absl::GetFlag(FLAGS_max_call_duration)),
+                                    std::pair("max_send_duration", absl::GetFlag(FLAGS_max_send_duration))}) {
+    if (value > absl::ZeroDuration()) continue;
+    LogError(absl::StrCat("--", flag, "=", absl::FormatDuration(value), ": expected a positive duration, e.g. 30s"));
+    good = false;
+  }
   if (absl::GetFlag(FLAGS_listen).empty()) {
     LogError("--listen is empty: name an address, e.g. --listen=0.0.0.0:50051");
     good = false;
@@ -143,6 +151,7 @@ GrpcServer::Options ServerOptions() {
   options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight)};
   options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
+  options.max_send_duration = absl::GetFlag(FLAGS_max_send_duration);
   return options;
 }
 

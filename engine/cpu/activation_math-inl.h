@@ -10,6 +10,8 @@
 #define RNNSERVE_ACTIVATION_MATH_INL_H_
 #endif
 
+#include <limits>
+
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -75,9 +77,13 @@ HWY_INLINE V Elu(D d, V x, V alpha) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(alpha, below), x);
 }
 
+// At infinity the quotient would be NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Softsign(D d, V x) {
-  return hn::Div(x, hn::Add(hn::Set(d, hn::TFromD<D>{1}), hn::Abs(x)));
+  const V one = hn::Set(d, hn::TFromD<D>{1});
+  const V size = hn::Abs(x);
+  const V infinity = hn::Set(d, std::numeric_limits<hn::TFromD<D>>::infinity());
+  return hn::IfThenElse(hn::Eq(size, infinity), hn::CopySign(one, x), hn::Div(x, hn::Add(one, size)));
 }
 
 template <class D, class V = hn::Vec<D>>

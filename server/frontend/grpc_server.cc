@@ -20,6 +20,7 @@
 #include "server/frontend/native/recurrent_service.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
+#include "server/frontend/rpc/send_watch.h"
 #include "server/telemetry/log.h"
 
 namespace rnnserve {
@@ -71,6 +72,7 @@ void EnablePlugins() {
 struct GrpcServer::Parts {
   Parts(const Options& options, Core* core, std::unique_ptr<grpc::ServerCompletionQueue> queue)
       : door(options.door),
+        send_watch(options.max_send_duration),
         poller(std::move(queue)),
         preparation(options.preparation_threads),
         recurrent(core),
@@ -87,6 +89,7 @@ struct GrpcServer::Parts {
 
   std::vector<int> ports;
   Door door;
+  SendWatch send_watch;
   Poller poller;
   PreparationPool preparation;
   UnarySite site;
@@ -116,7 +119,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     if (!Parts::IsService(loaded.name)) parts->SetServing(loaded.name, true);
   }
 
-  parts->site = {&parts->poller, &parts->door, &parts->preparation, options.max_call_duration};
+  parts->site = {&parts->poller, &parts->door, &parts->preparation, &parts->send_watch, options.max_call_duration};
   for (const UnaryMethod& method : parts->recurrent.methods()) {
     for (int k = 0; k < options.infer_slots; ++k) ServeUnary(method, parts->site);
   }

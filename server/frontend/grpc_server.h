@@ -33,6 +33,8 @@ class GrpcServer {
     int preparation_threads = 2;
     // A call without a deadline, or with a later one, gets this one.
     absl::Duration max_call_duration = absl::Minutes(10);
+    // A caller that has not taken its reply by then loses it.
+    absl::Duration max_send_duration = absl::Minutes(2);
   };
 
   // Listening when it returns. UNAVAILABLE if an address cannot be bound. The core outlives the server.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two bytes of a message can say "one more empty tensor" and cost a hundred bytes of memory once parsed, and one byte of
-// a packed list is an integer of eight. This counts both before anything is allocated for them.
+// Two bytes of a message can say "one more empty tensor" and cost a hundred bytes of memory once parsed, and one byte
+// of a packed list is an integer of eight. This counts both before anything is allocated for them.
 #pragma once
 
 #include <google/protobuf/descriptor.h>

@@ -68,8 +68,11 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
     call.request_.Clear();
   }
   const std::shared_ptr<void> held = std::move(answer.held);
-  // Back on the poller, whichever thread we are on.
-  co_await Completion([&](void* tag) { call.Finish(std::move(answer), tag); });
+  {
+    const SendWatch::Sending sending(*site.send_watch, &call.context_);
+    // Back on the poller, whichever thread we are on.
+    co_await Completion([&](void* tag) { call.Finish(std::move(answer), tag); });
+  }
   co_await call.end_;
   if (inside) site.door->Leave(call.request_bytes());
 }

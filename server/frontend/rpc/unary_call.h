@@ -24,6 +24,7 @@
 #include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
+#include "server/frontend/rpc/send_watch.h"
 #include "server/frontend/rpc/task.h"
 
 namespace rnnserve {
@@ -108,6 +109,7 @@ struct UnarySite {
   Poller* poller;
   Door* door;
   PreparationPool* preparation;
+  SendWatch* send_watch;
   absl::Duration max_duration;
 };
 

@@ -4,6 +4,10 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <utility>
+
+#include "absl/time/clock.h"
 #include "rnnserve/v1/recurrent.pb.h"
 #include "server/core/limit_error.h"
 #include "server/frontend/wire_guard.h"
@@ -63,6 +67,52 @@ TEST(Compression, IsRefusedBeforeItGrows) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
 }
 
+// Sends a request and never reads the reply.
+class DeafCaller {
+ public:
+  DeafCaller(const std::shared_ptr<grpc::Channel>& channel, const v1::InferRequest& request) : stub_(channel) {
+    const grpc::Slice slice(request.SerializeAsString());
+    call_ = stub_.PrepareCall(&context_, "/rnnserve.v1.Recurrent/Infer", &queue_);
+    call_->StartCall(this);
+    Await();
+    call_->WriteLast(grpc::ByteBuffer(&slice, 1), {}, this);
+    Await();
+  }
+  ~DeafCaller() {
+    grpc::Status status;
+    context_.TryCancel();
+    call_->Finish(&status, this);
+    Await();
+  }
+
+ private:
+  void Await() {
+    void* tag = nullptr;
+    bool ok = false;
+    queue_.Next(&tag, &ok);
+  }
+
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+};
+
+TEST(SlowReaders, LoseTheirReply) {
+  std::promise<void> computed;
+  RunningServer::Setup setup;
+  setup.before_slice = [&, done = false]() mutable {
+    if (!std::exchange(done, true)) computed.set_value();
+    return absl::OkStatus();
+  };
+  setup.server.max_send_duration = absl::Milliseconds(100);
+  setup.server.max_message_bytes = -1;
+  RunningServer server(std::move(setup));
+  const DeafCaller caller(server.channel, RnnRequest(std::vector<float>(8 << 20, 1), "fake"));
+  computed.get_future().wait();
+  EXPECT_TRUE(server.server->Drain(absl::Now() + absl::Seconds(60)));
+}
+
 TEST(Health, OfAServiceIsNotThatOfAModelOfItsName) {
   RunningServer server;
   const v1::InferRequest rnn = RnnRequest({1}, "");
@@ -78,8 +128,7 @@ TEST(Health, OfAServiceIsNotThatOfAModelOfItsName) {
   unload.mutable_model()->set_name("rnnserve.v1.Recurrent");
   v1::UnloadResponse unloaded;
   ASSERT_TRUE(server.models->Unload(&unload_context, unload, &unloaded).ok());
-  const RawReply health =
-      SendBytes(server.channel, "/grpc.health.v1.Health/Check", "\x0a\x15rnnserve.v1.Recurrent");
+  const RawReply health = SendBytes(server.channel, "/grpc.health.v1.Health/Check", "\x0a\x15rnnserve.v1.Recurrent");
   EXPECT_EQ(health.bytes, "\x08\x01");
 }
 

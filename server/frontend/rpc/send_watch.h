@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ends calls whose answer their caller does not take. gRPC waits for such callers for ever, and all the while the
+// answer holds memory and a place at the door.
+//
+//   SendWatch watch(absl::Minutes(2));
+//   {
+//     const SendWatch::Sending sending(watch, context);   // calls context->TryCancel() after two minutes or a bit more
+//     co_await ...                                        // the answer leaves
+//   }
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "absl/time/time.h"
+
+namespace rnnserve {
+
+class SendWatch {
+ public:
+  // `patience` is positive; infinite: nothing is ever ended.
+  explicit SendWatch(absl::Duration patience);
+  // No Sending is left.
+  ~SendWatch();
+  SendWatch(const SendWatch&) = delete;
+  SendWatch& operator=(const SendWatch&) = delete;
+
+ private:
+  struct Entry {
+    grpc::ServerContext* context;
+    absl::Time ends;
+    bool ended;
+  };
+
+ public:
+  class Sending {
+   public:
+    // `context` outlives it.
+    Sending(SendWatch& watch, grpc::ServerContext* context);
+    ~Sending();
+    Sending(const Sending&) = delete;
+    Sending& operator=(const Sending&) = delete;
+
+   private:
+    SendWatch& watch_;
+    std::list<Entry>::iterator place_;
+  };
+
+ private:
+  void Watch();
+  void EndOverdue(absl::Time now);
+
+  const absl::Duration patience_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  // Guarded by mutex_.
+  std::list<Entry> entries_;  // the oldest first
+  bool idle_ = false;         // the thread waits for a first entry
+  bool stopping_ = false;
+
+  std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace rnnserve
