@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/models/folder.h"
+#include "onnx_file/folder.h"
 #include "server/models/inline_cache.h"
 #include "server/models/model_store.h"
 #include "server/models/named_models.h"

@@ -6,10 +6,10 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
-#include "server/models/folder.h"
+#include "onnx_file/folder.h"
 #include "server/models/model_names.h"
 #include "server/models/model_store_impl.h"
-#include "server/models/onnx_loader.h"
+#include "onnx_file/loader.h"
 
 namespace rnnserve {
 namespace {

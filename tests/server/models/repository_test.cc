@@ -8,7 +8,7 @@
 
 #include "engine/op/field_error.h"
 #include "server/models/model_store.h"
-#include "tests/server/models/onnx_fixture.h"
+#include "tests/onnx_file/onnx_fixture.h"
 
 namespace rnnserve {
 namespace {

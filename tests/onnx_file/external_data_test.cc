@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/models/onnx_loader.h"
-#include "tests/server/models/onnx_fixture.h"
+#include "onnx_file/loader.h"
+#include "tests/onnx_file/onnx_fixture.h"
 
 namespace rnnserve {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/models/onnx_loader.h"
+#include "onnx_file/loader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/op/op_spec.h"
-#include "tests/server/models/onnx_fixture.h"
+#include "tests/onnx_file/onnx_fixture.h"
 
 namespace rnnserve {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/models/onnx_graph.h"
+#include "onnx_file/graph.h"
 
 #include <algorithm>
 #include <array>

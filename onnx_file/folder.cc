@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/models/folder.h"
+#include "onnx_file/folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "server/models/onnx_loader.h"
-#include "tests/server/models/onnx_fixture.h"
+#include "onnx_file/loader.h"
+#include "tests/onnx_file/onnx_fixture.h"
 
 namespace rnnserve {
 namespace {

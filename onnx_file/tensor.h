@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/tensor.h"
-#include "server/models/folder.h"
+#include "onnx_file/folder.h"
 
 namespace rnnserve {
 

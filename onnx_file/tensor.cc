@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/models/onnx_tensor.h"
+#include "onnx_file/tensor.h"
 
 #include <bit>
 #include <charconv>

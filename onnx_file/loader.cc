@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/models/onnx_loader.h"
+#include "onnx_file/loader.h"
 
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <onnx/onnx_pb.h>
@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/op/wording.h"
-#include "server/models/onnx_graph.h"
-#include "server/models/onnx_tensor.h"
+#include "onnx_file/graph.h"
+#include "onnx_file/tensor.h"
 
 namespace rnnserve {
 namespace {
