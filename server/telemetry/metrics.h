@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registry of what is counted: families of metrics by name and labels, read by the admin port.
+//
+//   Metrics metrics;
+//   CounterFamily& requests = metrics.Counters("rnnserve_requests_total", "Calls answered.", {"method", "code"});
+//   std::shared_ptr<Counter> ok = requests.With({"Infer", "OK"});     // once
+//   ok->Add();                                                         // as often as one likes
+//   metrics.GaugeFunction("rnnserve_queue_bytes", "...", [&] { return queue.bytes(); });
+//
+// Series are bounded: of each family at most kMaxSeries are kept. When that many are there, those that nobody holds any
+// more go; if all are held, further label values become "(other)". Label values come from tables and model names, never
+// from a request's free text.
+//
+// Thread-safe. The registry outlives whoever counts; what a function reads outlives the last Collect.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/telemetry/metric.h"
+
+namespace rnnserve {
+
+constexpr size_t kMaxSeries = 2000;
+
+enum class MetricKind { kCounter, kGauge, kHistogram };
+
+// One series as it is now.
+struct MetricSample {
+  std::vector<std::string> labels;   // values, in the order of the family's label names
+  double value = 0;                  // counter, gauge; of a histogram the sum
+  std::vector<int64_t> counts = {};  // of a histogram: each bucket alone
+};
+
+// One family as it is now.
+struct MetricReading {
+  std::string name;
+  std::string help;
+  MetricKind kind = MetricKind::kGauge;
+  std::vector<std::string> label_names = {};
+  std::vector<double> bounds = {};  // of a histogram, in its unit
+  std::vector<MetricSample> samples = {};
+};
+
+template <typename Metric>
+class MetricFamily {
+ public:
+  // `divisor`: from the metric's whole numbers to the unit of its name.
+  MetricFamily(MetricReading description, double divisor, std::function<std::shared_ptr<Metric>()> make)
+      : description_(std::move(description)), divisor_(divisor), make_(std::move(make)) {}
+
+  // The metric of these label values; the same one each time, while anybody holds it. Takes a lock: keep the pointer.
+  std::shared_ptr<Metric> With(std::vector<std::string> labels);
+
+  MetricReading Read() const;
+
+ private:
+  const MetricReading description_;  // without samples
+  const double divisor_;
+  const std::function<std::shared_ptr<Metric>()> make_;
+  mutable std::mutex mutex_;
+  std::map<std::vector<std::string>, std::shared_ptr<Metric>> series_;  // guarded by mutex_
+};
+
+using CounterFamily = MetricFamily<Counter>;
+using GaugeFamily = MetricFamily<Gauge>;
+using HistogramFamily = MetricFamily<Histogram>;
+
+extern template class MetricFamily<Counter>;
+extern template class MetricFamily<Gauge>;
+extern template class MetricFamily<Histogram>;
+
+class Metrics {
+ public:
+  // Each name once. References live as long as the registry.
+  CounterFamily& Counters(std::string name, std::string help, std::vector<std::string> label_names = {});
+  GaugeFamily& Gauges(std::string name, std::string help, std::vector<std::string> label_names = {});
+  // In seconds, observed as durations.
+  HistogramFamily& Durations(std::string name, std::string help, std::vector<std::string> label_names = {});
+  // In whole numbers.
+  HistogramFamily& Sizes(std::string name, std::string help, std::vector<std::string> label_names = {});
+
+  // Asked at each Collect, on its thread; must not take long.
+  using Reader = std::function<std::vector<MetricSample>()>;
+  void GaugeFunction(std::string name, std::string help, std::function<double()> read);
+  void GaugeFunction(std::string name, std::string help, std::vector<std::string> label_names, Reader read);
+  void CounterFunction(std::string name, std::string help, std::function<double()> read);
+
+  // All families by name. Those without a series are left out.
+  std::vector<MetricReading> Collect() const;
+
+ private:
+  template <typename Metric>
+  MetricFamily<Metric>& Add(MetricReading description, double divisor, std::function<std::shared_ptr<Metric>()> make);
+  void AddReader(MetricReading description, Reader read);
+
+  mutable std::mutex mutex_;
+  std::map<std::string, std::function<MetricReading()>> families_;  // guarded by mutex_
+  std::vector<std::shared_ptr<void>> owned_;                        // guarded by mutex_
+};
+
+}  // namespace rnnserve

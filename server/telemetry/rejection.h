@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why requests are refused: overload told apart from bad input.
+//
+//   return Overloaded(Rejection::kQueueFull, "the queue is full: 3 of 3 sequences are waiting; send it again later");
+//
+// The reason travels with the status; a front-end counts it once, where the answer leaves.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace rnnserve {
+
+enum class Rejection { kQueueFull, kDeadline, kQuota, kMemory, kDraining, kTooLarge, kInvalid };
+
+// As in rnnserve_rejected_total{reason}.
+inline constexpr std::array<std::string_view, 7> kRejectionNames = {"queue_full", "deadline",  "quota",  "memory",
+                                                                    "draining",   "too_large", "invalid"};
+
+// RESOURCE_EXHAUSTED for one of the first four reasons.
+absl::Status Overloaded(Rejection why, std::string_view message);
+// Any status, with its reason.
+absl::Status WithRejection(absl::Status status, Rejection why);
+
+// The reason that the status carries, else the one its code has; nothing for errors that refuse nothing: INTERNAL,
+// CANCELLED and the like.
+std::optional<Rejection> RejectionOf(const absl::Status& status);
+
+}  // namespace rnnserve

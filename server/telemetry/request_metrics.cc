@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/telemetry/request_metrics.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rnnserve {
+
+MethodMetrics::MethodMetrics(CounterFamily& requests, HistogramFamily& durations, std::string method)
+    : duration_(durations.With({method})) {
+  for (size_t code = 0; code < kCodes; ++code) {
+    by_code_[code] = requests.With({method, absl::StatusCodeToString(static_cast<absl::StatusCode>(code))});
+  }
+}
+
+void MethodMetrics::Answered(absl::StatusCode code, absl::Duration duration) const {
+  const auto index = static_cast<size_t>(code);
+  by_code_[index < kCodes ? index : static_cast<size_t>(absl::StatusCode::kUnknown)]->Add();
+  duration_->Observe(duration);
+}
+
+RequestMetrics::RequestMetrics(Metrics& metrics)
+    : requests_(
+          metrics.Counters("rnnserve_requests_total", "Calls answered, by method and gRPC code.", {"method", "code"})),
+      durations_(metrics.Durations("rnnserve_request_duration_seconds",
+                                   "From a call's arrival until its answer is handed to the transport.", {"method"})),
+      in_flight_(metrics.Gauges("rnnserve_requests_in_flight", "Calls being served.").With({})) {
+  CounterFamily& rejected =
+      metrics.Counters("rnnserve_rejected_total", "Calls and operations refused, by reason.", {"reason"});
+  for (const std::string_view name : kRejectionNames) rejected_.push_back(rejected.With({std::string(name)}));
+}
+
+std::unique_ptr<MethodMetrics> RequestMetrics::Method(std::string method) const {
+  return std::make_unique<MethodMetrics>(requests_, durations_, std::move(method));
+}
+
+}  // namespace rnnserve

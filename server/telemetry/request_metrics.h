@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a front-end counts of the calls it answers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/telemetry/metrics.h"
+#include "server/telemetry/rejection.h"
+
+namespace rnnserve {
+
+// Of one method: its calls by code, and how long they took.
+class MethodMetrics {
+ public:
+  MethodMetrics(CounterFamily& requests, HistogramFamily& durations, std::string method);
+
+  void Answered(absl::StatusCode code, absl::Duration duration) const;
+
+ private:
+  static constexpr size_t kCodes = 17;
+  std::array<std::shared_ptr<Counter>, kCodes> by_code_;
+  std::shared_ptr<Histogram> duration_;
+};
+
+class RequestMetrics {
+ public:
+  explicit RequestMetrics(Metrics& metrics);
+
+  std::unique_ptr<MethodMetrics> Method(std::string method) const;
+
+  // Calls, and operations of streams, that were refused.
+  void Refused(Rejection why) const { rejected_[static_cast<size_t>(why)]->Add(); }
+  Gauge& in_flight() const { return *in_flight_; }
+
+ private:
+  CounterFamily& requests_;
+  HistogramFamily& durations_;
+  std::shared_ptr<Gauge> in_flight_;
+  std::vector<std::shared_ptr<Counter>> rejected_;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/telemetry/metrics.h"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "server/telemetry/process_metrics.h"
+#include "server/telemetry/prometheus_text.h"
+#include "server/telemetry/rejection.h"
+#include "server/telemetry/request_metrics.h"
+#include "server/telemetry/work_metrics.h"
+
+namespace rnnserve {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Text(const Metrics& metrics) { return PrometheusText(metrics.Collect()); }
+
+TEST(Metrics, CountersGaugesAndHistogramsAsText) {
+  Metrics metrics;
+  metrics.Counters("a_total", "How many.", {"kind"}).With({"x \"y\"\n"})->Add(3);
+  metrics.Gauges("b", "Now.").With({})->Set(-2);
+  const std::shared_ptr<Histogram> waits = metrics.Durations("c_seconds", "How long.").With({});
+  waits->Observe(absl::Microseconds(50));  // at most 50 us
+  waits->Observe(absl::Microseconds(51));  // the next bucket
+  waits->Observe(absl::Seconds(20));       // above all
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("# TYPE a_total counter\na_total{kind=\"x \\\"y\\\"\\n\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("# HELP b Now.\n# TYPE b gauge\nb -2\n"));
+  EXPECT_THAT(text, HasSubstr("c_seconds_bucket{le=\"5e-05\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("} 2\nc_seconds_bucket{le=\"+Inf\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("c_seconds_count 3\n"));
+  EXPECT_THAT(text, HasSubstr("c_seconds_sum 20.0001"));
+}
+
+TEST(Metrics, LatencyBoundsGoFrom50UsTo10SByAbout1Point8) {
+  const std::span<const int64_t> bounds = LatencyBounds();
+  EXPECT_EQ(bounds.front(), 50'000);
+  EXPECT_EQ(bounds.back(), 10'000'000'000);
+  for (size_t k = 1; k < bounds.size(); ++k) {
+    const double factor = static_cast<double>(bounds[k]) / static_cast<double>(bounds[k - 1]);
+    EXPECT_GT(factor, 1.7) << k;
+    EXPECT_LT(factor, 1.9) << k;
+  }
+}
+
+TEST(Metrics, TheSameLabelsAreTheSameMetric) {
+  Metrics metrics;
+  CounterFamily& family = metrics.Counters("a_total", "How many.", {"k"});
+  EXPECT_EQ(family.With({"1"}), family.With({"1"}));
+  EXPECT_NE(family.With({"1"}), family.With({"2"}));
+}
+
+TEST(Metrics, AFunctionIsReadAtEachCollect) {
+  Metrics metrics;
+  double value = 1;
+  metrics.GaugeFunction("a", "Now.", [&] { return value; });
+  EXPECT_THAT(Text(metrics), HasSubstr("\na 1\n"));
+  value = 2;
+  EXPECT_THAT(Text(metrics), HasSubstr("\na 2\n"));
+}
+
+TEST(Metrics, AFamilyWithoutSeriesIsNotShown) {
+  Metrics metrics;
+  metrics.Counters("a_total", "How many.", {"k"});
+  EXPECT_EQ(Text(metrics), "");
+}
+
+TEST(Metrics, SeriesNobodyHoldsMakeRoom) {
+  Metrics metrics;
+  CounterFamily& family = metrics.Counters("a_total", "How many.", {"k"});
+  const std::shared_ptr<Counter> held = family.With({"held"});
+  held->Add(7);
+  for (size_t k = 0; k < 3 * kMaxSeries; ++k) family.With({std::to_string(k)})->Add();
+  EXPECT_LE(family.Read().samples.size(), kMaxSeries);
+  EXPECT_THAT(Text(metrics), HasSubstr("a_total{k=\"held\"} 7\n"));
+}
+
+TEST(Metrics, SeriesThatAreAllHeldShareOne) {
+  Metrics metrics;
+  CounterFamily& family = metrics.Counters("a_total", "How many.", {"k"});
+  std::vector<std::shared_ptr<Counter>> held;
+  for (size_t k = 0; k < kMaxSeries + 100; ++k) held.push_back(family.With({std::to_string(k)}));
+  for (const auto& counter : held) counter->Add();
+  EXPECT_EQ(family.Read().samples.size(), kMaxSeries + 1);
+  EXPECT_THAT(Text(metrics), HasSubstr("a_total{k=\"(other)\"} 100\n"));
+}
+
+TEST(Metrics, ManyThreadsLoseNothing) {
+  Metrics metrics;
+  CounterFamily& family = metrics.Counters("a_total", "How many.", {"k"});
+  HistogramFamily& sizes = metrics.Sizes("s", "How large.");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      const std::shared_ptr<Histogram> size = sizes.With({});
+      for (int k = 0; k < 1000; ++k) {
+        family.With({std::to_string(k % 3)})->Add();
+        size->Observe(k % 10);
+        if (k % 100 == 0) metrics.Collect();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  double sum = 0;
+  for (const MetricSample& sample : family.Read().samples) sum += sample.value;
+  EXPECT_EQ(sum, 4000);
+  EXPECT_EQ(sizes.Read().samples[0].value, 4 * 100 * 45);
+}
+
+TEST(WorkMetrics, OneForEachModelAndEngine) {
+  Metrics metrics;
+  WorkMetricsTable table(metrics);
+  const auto work = table.Of("vad", "cpu");
+  EXPECT_EQ(work, table.Of("vad", "cpu"));
+  const auto other = table.Of("vad", "onednn");
+  EXPECT_NE(work, other);
+  EXPECT_EQ(work->useful_steps, other->useful_steps) << "steps have no engine label";
+  work->slices->Add();
+  work->useful_steps->Add(12);
+  EXPECT_THAT(Text(metrics), HasSubstr("rnnserve_slices_total{model=\"vad\",engine=\"cpu\"} 1\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("rnnserve_sequence_steps_total{model=\"vad\",kind=\"useful\"} 12\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("rnnserve_sequence_steps_total{model=\"vad\",kind=\"padding\"} 0\n"));
+}
+
+TEST(WorkMetrics, ModelsThatComeAndGoAreBounded) {
+  Metrics metrics;
+  WorkMetricsTable table(metrics);
+  for (size_t k = 0; k < 2 * kMaxSeries; ++k) table.Of(std::to_string(k), "cpu")->slices->Add();
+  for (const MetricReading& family : metrics.Collect()) EXPECT_LE(family.samples.size(), kMaxSeries) << family.name;
+}
+
+TEST(RequestMetrics, KnownLabelsStartAtZero) {
+  Metrics metrics;
+  const RequestMetrics requests(metrics);
+  const auto infer = requests.Method("Infer");
+  infer->Answered(absl::StatusCode::kOk, absl::Milliseconds(1));
+  requests.Refused(Rejection::kDraining);
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("rnnserve_requests_total{method=\"Infer\",code=\"OK\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_requests_total{method=\"Infer\",code=\"DATA_LOSS\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_rejected_total{reason=\"draining\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_rejected_total{reason=\"queue_full\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_request_duration_seconds_count{method=\"Infer\"} 1\n"));
+}
+
+TEST(Rejection, TravelsWithTheStatus) {
+  EXPECT_EQ(RejectionOf(Overloaded(Rejection::kMemory, "no")), Rejection::kMemory);
+  EXPECT_EQ(Overloaded(Rejection::kMemory, "no").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(RejectionOf(WithRejection(absl::InvalidArgumentError("big"), Rejection::kTooLarge)), Rejection::kTooLarge);
+  EXPECT_EQ(RejectionOf(absl::InvalidArgumentError("bad")), Rejection::kInvalid);
+  EXPECT_EQ(RejectionOf(absl::UnavailableError("gone")), Rejection::kDraining);
+  EXPECT_EQ(RejectionOf(absl::InternalError("ours")), std::nullopt);
+  EXPECT_EQ(RejectionOf(absl::CancelledError("theirs")), std::nullopt);
+}
+
+TEST(ProcessMetrics, SayWhatTheSystemKnows) {
+  Metrics metrics;
+  AddProcessMetrics(metrics);
+  AddBuildInfo(metrics, "1.2.3");
+  for (const MetricReading& family : metrics.Collect()) EXPECT_GT(family.samples[0].value, 0) << family.name;
+  EXPECT_THAT(Text(metrics), HasSubstr("rnnserve_build_info{version=\"1.2.3\"} 1\n"));
+}
+
+}  // namespace
+}  // namespace rnnserve
