@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advance on one thread, I = H, forward, float32, arguments T, N, H; next to oneDNN's own LSTM primitive.
+// Advance of the cpu and the onednn engine on one thread, I = H, forward, float32, arguments T, N, H; next to oneDNN's
+// own LSTM primitive made for the very shape.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "engine/cpu/cpu_engine.h"
+#include "engine/float16.h"
+#include "engine/onednn/onednn_engine.h"
+#include "engine/onednn/recurrence.h"
 #include "tests/bench/onednn_lstm.h"
 
 namespace rnnserve {
@@ -44,24 +49,30 @@ CellPtr RandomCell(const CellSpec& spec, std::mt19937& random) {
   return std::make_shared<Cell>(spec, std::move(weights));
 }
 
-void Advance(benchmark::State& run, CellSpec spec, bool ragged) {
+// Only what a cell needs: reduced precision is for bfloat16 cells on oneDNN.
+constexpr EngineOptions kOptions = {.allow_reduced_precision = true};
+
+using MakeEngine = std::unique_ptr<Engine>();
+
+void Advance(benchmark::State& run, MakeEngine make, CellSpec spec, bool ragged) {
   const int64_t steps = run.range(0), units = run.range(2);
   const auto rows = static_cast<size_t>(run.range(1));
   std::mt19937 random(1);
   spec.input_size = spec.hidden_size = units;
-  const ProgramPtr program = MakeCpuEngine()->Compile(RandomCell(spec, random), {}).value();
+  const ProgramPtr program = make()->Compile(RandomCell(spec, random), kOptions).value();
   const size_t values = static_cast<size_t>(steps * units) * rows;
-  const std::vector<float> x = Random(random, values, 1);
-  std::vector<float> y(values);
+  const std::vector<float> exact = Random(random, values, 1);
+  std::vector<std::byte> x(values * ByteSize(spec.data_type)), y(x.size());
+  ConvertElements(DataType::kFloat, reinterpret_cast<const std::byte*>(exact.data()), spec.data_type, x.data(), values);
   std::vector<std::unique_ptr<State>> states;
   std::vector<SequenceSlice> slices(rows);
-  const auto row_bytes = static_cast<std::ptrdiff_t>(sizeof(float)) * units;
+  const auto row_bytes = static_cast<std::ptrdiff_t>(ByteSize(spec.data_type)) * units;
   for (size_t row = 0; row < rows; ++row) {
     const auto first = static_cast<std::ptrdiff_t>(row) * row_bytes;
     states.push_back(program->NewState());
-    slices[row] = {.x = reinterpret_cast<const std::byte*>(x.data()) + first,
+    slices[row] = {.x = x.data() + first,
                    .x_stride = row_bytes * static_cast<std::ptrdiff_t>(rows),
-                   .y = reinterpret_cast<std::byte*>(y.data()) + first,
+                   .y = y.data() + first,
                    .y_stride = row_bytes * static_cast<std::ptrdiff_t>(rows),
                    .steps = ragged ? 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(steps)) : steps,
                    .before = states.back().get(),
@@ -70,6 +81,8 @@ void Advance(benchmark::State& run, CellSpec spec, bool ragged) {
   int64_t real_steps = 0;
   for (const SequenceSlice& slice : slices) real_steps += slice.steps;
   const auto workspace = program->NewWorkspace();
+  // oneDNN makes its primitives in the first run.
+  if (!program->Advance(slices, *workspace).ok()) run.SkipWithError("Advance failed");
   for (auto _ : run) {
     if (!program->Advance(slices, *workspace).ok()) run.SkipWithError("Advance failed");
   }
@@ -98,28 +111,41 @@ CellSpec With(CellKind kind, void (*change)(CellSpec&)) {
   return spec;
 }
 
-BENCHMARK_CAPTURE(Advance, lstm, DefaultSpec(CellKind::kLstm, 1), false)->Apply(Shapes);
-BENCHMARK(OneDnn)->Apply(Shapes);
-BENCHMARK_CAPTURE(Advance, gru, DefaultSpec(CellKind::kGru, 1), false)->Apply(Shapes);
-BENCHMARK_CAPTURE(Advance, gru_linear_before_reset,
-                  With(CellKind::kGru, [](CellSpec& spec) { spec.linear_before_reset = true; }), false)
-    ->Apply(Shapes);
-BENCHMARK_CAPTURE(Advance, rnn, DefaultSpec(CellKind::kRnn, 1), false)->Apply(Shapes);
-BENCHMARK_CAPTURE(Advance, lstm_peephole_clip,
-                  With(CellKind::kLstm,
-                       [](CellSpec& spec) {
-                         spec.has_peephole = true;
-                         spec.clip = 3;
-                         spec.clip_cell_input = true;
-                       }),
-                  false)
-    ->Apply(Shapes);
-BENCHMARK_CAPTURE(Advance, lstm_ragged, DefaultSpec(CellKind::kLstm, 1), true)->Apply(Shapes);
-BENCHMARK_CAPTURE(Advance, lstm_float16,
-                  With(CellKind::kLstm, [](CellSpec& spec) { spec.data_type = DataType::kFloat16; }), false)
-    ->Apply(Shapes);
+void Register(const std::string& name, const CellSpec& spec, bool both_engines, bool ragged = false) {
+  const auto add = [&](const std::string& engine, MakeEngine make) {
+    benchmark::RegisterBenchmark((name + "/" + engine).c_str(), Advance, make, spec, ragged)->Apply(Shapes);
+  };
+  add("cpu", &MakeCpuEngine);
+  if (both_engines) add("onednn", &MakeOneDnnEngine);
+}
+
+void RegisterAll() {
+  Register("lstm", DefaultSpec(CellKind::kLstm, 1), true);
+  benchmark::RegisterBenchmark("lstm/primitive", OneDnn)->Apply(Shapes);
+  Register("gru", DefaultSpec(CellKind::kGru, 1), true);
+  Register("gru_linear_before_reset",
+           With(CellKind::kGru, [](CellSpec& spec) { spec.linear_before_reset = true; }), true);
+  Register("rnn", DefaultSpec(CellKind::kRnn, 1), true);
+  Register("lstm_ragged", DefaultSpec(CellKind::kLstm, 1), true, true);
+  Register("lstm_peephole_clip",
+           With(CellKind::kLstm,
+                [](CellSpec& spec) {
+                  spec.has_peephole = true;
+                  spec.clip = 3;
+                  spec.clip_cell_input = true;
+                }),
+           false);
+  Register("lstm_float16", With(CellKind::kLstm, [](CellSpec& spec) { spec.data_type = DataType::kFloat16; }), false);
+  Register("lstm_bfloat16", With(CellKind::kLstm, [](CellSpec& spec) { spec.data_type = DataType::kBFloat16; }),
+           onednn::CpuMultipliesBFloat16());
+}
 
 }  // namespace
 }  // namespace rnnserve
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  rnnserve::RegisterAll();
+  benchmark::RunSpecifiedBenchmarks();
+}
