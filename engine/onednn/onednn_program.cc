@@ -58,12 +58,12 @@ class OneDnnProgram : public Program {
   void ExportState(const State& state, DataType type, std::byte* h, std::byte* c) const override;
   std::unique_ptr<Workspace> NewWorkspace() const override { return std::make_unique<OneDnnWorkspace>(engine_); }
   absl::Status Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const override;
-  int64_t packed_bytes() const override { return weights_.bytes(); }
+  int64_t packed_bytes() const override { return weights_.most_bytes(); }
 
  private:
   struct Shared {
     Recurrence recurrence;
-    Memory w, r;
+    PackedWeights::Pair weights;
   };
 
   std::shared_ptr<const Shared> Find(size_t rows, int64_t steps) const;
@@ -124,9 +124,13 @@ std::shared_ptr<const OneDnnProgram::Shared> OneDnnProgram::Find(size_t rows, in
   }
   const OneThreadTeam team;
   auto made = std::make_shared<Shared>();
-  made->recurrence = MakeRecurrence(engine_, spec_, static_cast<int64_t>(rows), steps);
-  made->w = weights_.W(made->recurrence.w);
-  made->r = weights_.R(made->recurrence.r);
+  for (const WeightLayout layout : {WeightLayout::kFastest, WeightLayout::kPlain}) {
+    made->recurrence = MakeRecurrence(engine_, spec_, static_cast<int64_t>(rows), steps, layout);
+    if (const auto weights = weights_.Find(made->recurrence, layout); weights.has_value()) {
+      made->weights = *weights;
+      break;
+    }
+  }
   const std::lock_guard lock(mutex_);
   return shared_.emplace(key, std::move(made)).first->second;
 }
@@ -140,10 +144,14 @@ BoundCall& OneDnnProgram::Bound(size_t rows, int64_t steps, OneDnnWorkspace& scr
   BoundCall call;
   call.primitive = recurrence.primitive;
   call.scratchpad_bytes = recurrence.scratchpad.get_size();
-  call.arguments = {{DNNL_ARG_SRC_LAYER, empty(recurrence.x)}, {DNNL_ARG_DST_LAYER, empty(recurrence.y)},
-                    {DNNL_ARG_SRC_ITER, empty(recurrence.h)},  {DNNL_ARG_DST_ITER, empty(recurrence.h)},
-                    {DNNL_ARG_WEIGHTS_LAYER, shared->w},       {DNNL_ARG_WEIGHTS_ITER, shared->r},
-                    {DNNL_ARG_BIAS, weights_.bias()},          {DNNL_ARG_SCRATCHPAD, empty(recurrence.scratchpad)}};
+  call.arguments = {{DNNL_ARG_SRC_LAYER, empty(recurrence.x)},
+                    {DNNL_ARG_DST_LAYER, empty(recurrence.y)},
+                    {DNNL_ARG_SRC_ITER, empty(recurrence.h)},
+                    {DNNL_ARG_DST_ITER, empty(recurrence.h)},
+                    {DNNL_ARG_WEIGHTS_LAYER, shared->weights.w},
+                    {DNNL_ARG_WEIGHTS_ITER, shared->weights.r},
+                    {DNNL_ARG_BIAS, weights_.bias()},
+                    {DNNL_ARG_SCRATCHPAD, empty(recurrence.scratchpad)}};
   if (c_bytes_ > 0) {
     call.arguments.emplace(DNNL_ARG_SRC_ITER_C, empty(recurrence.c));
     call.arguments.emplace(DNNL_ARG_DST_ITER_C, empty(recurrence.c));
@@ -214,29 +222,26 @@ void OneDnnProgram::RunGroup(Group group, OneDnnWorkspace& scratch) const {
 
 void OneDnnProgram::RunSteps(const Group& group, size_t active, int64_t first_step, int64_t steps,
                              OneDnnWorkspace& scratch) const {
-  size_t first = 0;
-  for (const size_t call_rows : RowCalls(spec_.kind, active)) {
-    const auto rows = group.rows.subspan(first, std::min(call_rows, active - first));
-    BoundCall& call = Bound(call_rows, steps, scratch);
-    scratch.x.Grow(static_cast<size_t>(steps) * call_rows * x_bytes_);
-    scratch.y.Grow(static_cast<size_t>(steps) * call_rows * h_bytes_);
-    scratch.scratchpad.Grow(call.scratchpad_bytes);
-    const auto give = [&call](int argument, std::byte* data) { call.arguments.at(argument).set_data_handle(data); };
-    give(DNNL_ARG_SRC_LAYER, scratch.x.data());
-    give(DNNL_ARG_DST_LAYER, scratch.y.data());
-    give(DNNL_ARG_SCRATCHPAD, scratch.scratchpad.data());
-    give(DNNL_ARG_SRC_ITER, group.h + first * h_bytes_);
-    give(DNNL_ARG_DST_ITER, group.h_next + first * h_bytes_);
-    if (c_bytes_ > 0) {
-      give(DNNL_ARG_SRC_ITER_C, group.c + first * c_bytes_);
-      give(DNNL_ARG_DST_ITER_C, group.c_next + first * c_bytes_);
-    }
-    GatherInputs(rows, call_rows, first_step, steps, scratch.x.data());
-    call.primitive.execute(scratch.stream, call.arguments);
-    scratch.stream.wait();
-    ScatterOutputs(rows, call_rows, first_step, steps, scratch.y.data());
-    first += call_rows;
+  const auto rows = group.rows.first(active);
+  const size_t call_rows = RowsOfCall(active);
+  BoundCall& call = Bound(call_rows, steps, scratch);
+  scratch.x.Grow(static_cast<size_t>(steps) * call_rows * x_bytes_);
+  scratch.y.Grow(static_cast<size_t>(steps) * call_rows * h_bytes_);
+  scratch.scratchpad.Grow(call.scratchpad_bytes);
+  const auto give = [&call](int argument, std::byte* data) { call.arguments.at(argument).set_data_handle(data); };
+  give(DNNL_ARG_SRC_LAYER, scratch.x.data());
+  give(DNNL_ARG_DST_LAYER, scratch.y.data());
+  give(DNNL_ARG_SCRATCHPAD, scratch.scratchpad.data());
+  give(DNNL_ARG_SRC_ITER, group.h);
+  give(DNNL_ARG_DST_ITER, group.h_next);
+  if (c_bytes_ > 0) {
+    give(DNNL_ARG_SRC_ITER_C, group.c);
+    give(DNNL_ARG_DST_ITER_C, group.c_next);
   }
+  GatherInputs(rows, call_rows, first_step, steps, scratch.x.data());
+  call.primitive.execute(scratch.stream, call.arguments);
+  scratch.stream.wait();
+  ScatterOutputs(rows, call_rows, first_step, steps, scratch.y.data());
 }
 
 void OneDnnProgram::GatherInputs(std::span<const SequenceSlice* const> rows, size_t call_rows, int64_t first_step,

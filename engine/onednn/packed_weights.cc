@@ -17,6 +17,9 @@ std::span<const size_t> GateOrder(CellKind kind) {
   return std::span(kOther).first(static_cast<size_t>(GateCount(kind)));
 }
 
+// Pairs of layouts besides the plain ones.
+size_t MostPackings(CellKind kind) { return kind == CellKind::kGru ? 2 : 1; }
+
 float* Values(const Memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
 
 // Blocks of `size` values in another order.
@@ -61,13 +64,13 @@ PackedWeights::PackedWeights(const dnnl::engine& engine, CellPtr cell)
       bias_(MakeBias(engine_, *cell_)),
       peephole_(MakePeephole(engine_, *cell_)) {}
 
-Memory PackedWeights::Find(const Memory::desc& layout, bool recurrent) {
+std::optional<PackedWeights::Pair> PackedWeights::Find(const Recurrence& recurrence, WeightLayout layout) {
   const std::lock_guard lock(mutex_);
-  for (const Entry& entry : entries_) {
-    if (entry.recurrent == recurrent && entry.layout == layout) return entry.memory;
+  for (const Pair& pair : pairs_) {
+    if (pair.w.get_desc() == recurrence.w && pair.r.get_desc() == recurrence.r) return pair;
   }
-  entries_.push_back({recurrent, layout, Pack(layout, recurrent)});
-  return entries_.back().memory;
+  if (layout == WeightLayout::kFastest && pairs_.size() >= MostPackings(cell_->spec().kind)) return std::nullopt;
+  return pairs_.emplace_back(Pair{Pack(recurrence.w, false), Pack(recurrence.r, true)});
 }
 
 // Two steps: packed layouts are made from igo only, and of their own type.
@@ -86,11 +89,13 @@ Memory PackedWeights::Pack(const Memory::desc& layout, bool recurrent) const {
   return packed;
 }
 
-int64_t PackedWeights::bytes() const {
-  size_t bytes = bias_.get_desc().get_size() + (peephole_ ? peephole_.get_desc().get_size() : 0);
-  const std::lock_guard lock(mutex_);
-  for (const Entry& entry : entries_) bytes += entry.layout.get_size();
-  return static_cast<int64_t>(bytes);
+int64_t PackedWeights::most_bytes() const {
+  const CellSpec& spec = cell_->spec();
+  const int64_t pair = GateCount(spec.kind) * spec.hidden_size * (spec.input_size + spec.hidden_size) *
+                       static_cast<int64_t>(ByteSize(spec.data_type));
+  // A GRU's plain layout comes on top.
+  const auto pairs = static_cast<int64_t>(MostPackings(spec.kind)) + (spec.kind == CellKind::kGru ? 1 : 0);
+  return pairs * pair + static_cast<int64_t>(bias_.get_desc().get_size());
 }
 
 }  // namespace rnnserve::onednn

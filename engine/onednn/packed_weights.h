@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cell's weights in the layouts that oneDNN's primitives ask for, each made once. An LSTM or RNN needs one layout, a
-// GRU another one for each packing that oneDNN ties to a number of rows.
+// A cell's weights in the layouts that oneDNN's primitives ask for, each made once. All shapes of an LSTM or RNN ask
+// for the same; a GRU's packings may be tied to rows and steps, so that only the first ones are kept and later shapes
+// have to do with the plain layout.
 //
 //   ONNX W [G*H, I], R [G*H, H]: rows by gate, LSTM i, o, f, c     oneDNN [I or H, G, H] (igo), LSTM i, f, c, o
 //   ONNX P [3*H]: i, o, f                                          oneDNN [3, H]: i, f, o
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "engine/onednn/recurrence.h"
@@ -20,29 +22,27 @@ class PackedWeights {
  public:
   PackedWeights(const dnnl::engine& engine, CellPtr cell);
 
-  // The memories stay as they are from then on and may be read by all threads. Call these under a OneThreadTeam.
-  Memory W(const Memory::desc& layout) { return Find(layout, false); }
-  Memory R(const Memory::desc& layout) { return Find(layout, true); }
+  struct Pair {
+    Memory w, r;
+  };
+
+  // Weights as `recurrence` asks for them, or nothing if that would be one layout too many: never so for the plain one.
+  // The memories stay as they are from then on and may be read by all threads. Call it under a OneThreadTeam.
+  std::optional<Pair> Find(const Recurrence& recurrence, WeightLayout layout);
   const Memory& bias() const { return bias_; }
   const Memory& peephole() const { return peephole_; }
 
-  int64_t bytes() const;
+  // What all this may come to take.
+  int64_t most_bytes() const;
 
  private:
-  struct Entry {
-    bool recurrent;
-    Memory::desc layout;
-    Memory memory;
-  };
-
-  Memory Find(const Memory::desc& layout, bool recurrent);
   Memory Pack(const Memory::desc& layout, bool recurrent) const;
 
   const dnnl::engine engine_;
   const CellPtr cell_;
   Memory bias_, peephole_;
-  mutable std::mutex mutex_;
-  std::vector<Entry> entries_;  // guarded by mutex_
+  std::mutex mutex_;
+  std::vector<Pair> pairs_;  // guarded by mutex_
 };
 
 }  // namespace rnnserve::onednn

@@ -44,6 +44,13 @@ dnnl::vanilla_rnn_forward::primitive_desc DescribeRnn(const dnnl::engine& engine
 #endif
 }
 
+// [inputs, G, H] with rows a little apart: rows of a power of two would share cache sets.
+Memory::desc PlainWeights(int64_t inputs, int64_t gates, int64_t units, Memory::data_type type) {
+  constexpr int64_t kLine = 16;
+  const int64_t stride = ((gates * units + kLine - 1) / kLine | 1) * kLine;
+  return {{1, 1, inputs, gates, units}, type, {inputs * stride, inputs * stride, stride, units, 1}};
+}
+
 template <typename Primitive>
 void Finish(const typename Primitive::primitive_desc& description, Recurrence& out) {
   out.primitive = Primitive(description);
@@ -67,7 +74,8 @@ bool CpuMultipliesBFloat16() {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
 
-Recurrence MakeRecurrence(const dnnl::engine& engine, const CellSpec& cell, int64_t rows, int64_t steps) {
+Recurrence MakeRecurrence(const dnnl::engine& engine, const CellSpec& cell, int64_t rows, int64_t steps,
+                          WeightLayout layout) {
   const auto type = OneDnnType(cell.data_type);
   const auto single = Memory::data_type::f32;
   const int64_t inputs = cell.input_size, units = cell.hidden_size, gates = GateCount(cell.kind);
@@ -76,7 +84,11 @@ Recurrence MakeRecurrence(const dnnl::engine& engine, const CellSpec& cell, int6
   out.y = {{steps, rows, units}, type, Tag::tnc};
   out.h = {{1, 1, rows, units}, type, Tag::ldnc};
   out.bias = {{1, 1, BiasGates(cell), units}, single, Tag::ldgo};
-  const Memory::desc w({1, 1, inputs, gates, units}, type, Tag::any), r({1, 1, units, gates, units}, type, Tag::any);
+  const auto weights = [&](int64_t columns) {
+    if (layout == WeightLayout::kPlain) return PlainWeights(columns, gates, units, type);
+    return Memory::desc({1, 1, columns, gates, units}, type, Tag::any);
+  };
+  const Memory::desc w = weights(inputs), r = weights(units);
   switch (cell.kind) {
     case CellKind::kLstm:
       out.c = {{1, 1, rows, units}, single, Tag::ldnc};

@@ -17,14 +17,20 @@ using Memory = dnnl::memory;
 //   h, c      [1, 1, rows, H]           h of the data type, c float32; c empty unless the cell is an LSTM
 //   bias      [1, 1, gates, H]          float32; four rows for a GRU with linear_before_reset
 //   peephole  [1, 1, 3, H]              float32; empty unless the cell has one
-//   w, r      whatever oneDNN asks for: another shape may want another layout
+//   w, r      [1, 1, I or H, G, H]      of the data type, in the layout that was asked for
 struct Recurrence {
   dnnl::primitive primitive;
   Memory::desc x, y, h, c, w, r, bias, peephole, scratchpad;
 };
 
+enum class WeightLayout {
+  kFastest,  // what oneDNN chooses for this shape; another shape may get another one
+  kPlain,    // the same for all shapes
+};
+
 // Call it under a OneThreadTeam. Throws dnnl::error.
-Recurrence MakeRecurrence(const dnnl::engine& engine, const CellSpec& cell, int64_t rows, int64_t steps);
+Recurrence MakeRecurrence(const dnnl::engine& engine, const CellSpec& cell, int64_t rows, int64_t steps,
+                          WeightLayout layout);
 
 Memory::data_type OneDnnType(DataType type);
 
