@@ -196,7 +196,8 @@ void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps) co
     }
     if (first_block) {
       LaunchGatherStates(compute_type(), reinterpret_cast<const void* const*>(staged + in_slots), run_type_,
-                         memory + at_h[current], lstm() ? memory + at_c[current] : nullptr, block.active, hidden, stream);
+                         memory + at_h[current], lstm() ? memory + at_c[current] : nullptr, block.active, hidden,
+                         stream);
     }
     const int next = current ^ 1;
     Compute({lane, block, packed_x, memory + at_y, memory + at_h[current], memory + at_c[current], memory + at_h[next],
@@ -219,7 +220,8 @@ void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps) co
       }
       const size_t bytes = static_cast<size_t>(block.rows) * y_row;
       host_y = lane.PinnedOut(bytes);
-      Check(cudaMemcpyAsync(host_y, staged_y, bytes, cudaMemcpyDeviceToHost, stream), "copying outputs from the device");
+      Check(cudaMemcpyAsync(host_y, staged_y, bytes, cudaMemcpyDeviceToHost, stream),
+            "copying outputs from the device");
     }
     CheckLaunch("launching kernels");
     lane.Synchronize();

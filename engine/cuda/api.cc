@@ -102,8 +102,7 @@ int32_t StateExport(const rnnserve_program* program, const rnnserve_state* state
 
 // The lanes of the device do the work of workspaces: handles and buffers are shared by all programs.
 int32_t WorkspaceCreate(const rnnserve_program*, rnnserve_workspace** workspace, char* error, size_t error_size) {
-  return Guard(nullptr, error, error_size,
-               [&] { *workspace = reinterpret_cast<rnnserve_workspace*>(new char); });
+  return Guard(nullptr, error, error_size, [&] { *workspace = reinterpret_cast<rnnserve_workspace*>(new char); });
 }
 void WorkspaceDestroy(rnnserve_workspace* workspace) { delete reinterpret_cast<char*>(workspace); }
 
@@ -123,13 +122,14 @@ int32_t Advance(const rnnserve_program* program, const rnnserve_slice* slices, s
   });
 }
 
-constexpr rnnserve_api kApi = {RNNSERVE_HANDSHAKE, "cuda",         &Open,         &Close,           &DeviceInfo,
-                               &Supports,          &ProgramCreate, &ProgramDestroy, &ProgramBytes,  &StateCreate,
-                               &StateDestroy,      &StateImport,   &StateExport,  &WorkspaceCreate, &WorkspaceDestroy,
-                               &Advance};
+constexpr rnnserve_api kApi = {
+    RNNSERVE_HANDSHAKE, "cuda",        &Open,        &Close,        &DeviceInfo,  &Supports,    &ProgramCreate,
+    &ProgramDestroy,    &ProgramBytes, &StateCreate, &StateDestroy, &StateImport, &StateExport, &WorkspaceCreate,
+    &WorkspaceDestroy,  &Advance};
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const rnnserve_api* rnnserve_engine_api(const rnnserve_handshake* host) {
+extern "C" __attribute__((visibility("default"))) const rnnserve_api* rnnserve_engine_api(
+    const rnnserve_handshake* host) {
   return host != nullptr && host->abi_version == RNNSERVE_ENGINE_ABI_VERSION ? &kApi : nullptr;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element-wise part of the cells (recurrent-operators.md, sections 5 to 8), for one hidden unit: everything of a step
-// but the matrix products. Used by the device kernels and, in a host build, by the tests.
+// The element-wise part of the cells (recurrent-operators.md, sections 5 to 8), for one hidden unit: everything of a
+// step but the matrix products. Used by the device kernels and, in a host build, by the tests.
 #pragma once
 
 #include <cmath>
@@ -9,6 +9,14 @@
 #include "engine/plugin/engine_abi.h"
 
 namespace rnnserve::cuda {
+
+// The overloads by type: without them a host build would compute floats in double.
+using std::exp;
+using std::expm1;
+using std::fabs;
+using std::isinf;
+using std::log1p;
+using std::tanh;
 
 template <typename T>
 struct ActivationFn {
@@ -119,7 +127,7 @@ inline CellMath<T> MakeCellMath(const rnnserve_cell& cell) {
   const auto fn = [](const rnnserve_activation& a) {
     return ActivationFn<T>{a.kind, static_cast<T>(a.alpha), static_cast<T>(a.beta)};
   };
-  return {fn(cell.activations[0]),  fn(cell.activations[1]),     fn(cell.activations[2]),
+  return {fn(cell.activations[0]),   fn(cell.activations[1]),   fn(cell.activations[2]),
           static_cast<T>(cell.clip), cell.clip_cell_input != 0, cell.input_forget != 0};
 }
 

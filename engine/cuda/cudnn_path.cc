@@ -101,7 +101,8 @@ std::string CudnnPath::Refusal(const rnnserve_cell& cell) {
       }
       return "";
     default:
-      if (!Is(a[0], RNNSERVE_TANH) && !Is(a[0], RNNSERVE_RELU)) return "cuDNN's RNN has the activations Tanh and Relu only";
+      if (!Is(a[0], RNNSERVE_TANH) && !Is(a[0], RNNSERVE_RELU))
+        return "cuDNN's RNN has the activations Tanh and Relu only";
       return "";
   }
 }
@@ -133,8 +134,8 @@ std::unique_ptr<CudnnPath::Plan> CudnnPath::MakePlan(Device& device, Lane& lane,
   Check(cudnnCreateRNNDescriptor(&plan->desc), "cudnnCreateRNNDescriptor");
   Check(cudnnSetRNNDescriptor_v8(plan->desc, algo, Mode(cell_), CUDNN_RNN_DOUBLE_BIAS, CUDNN_UNIDIRECTIONAL,
                                  CUDNN_LINEAR_INPUT, CudnnType(run_type_),
-                                 run_type_ == RNNSERVE_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT, math, input, hidden,
-                                 hidden, 1, nullptr, flags),
+                                 run_type_ == RNNSERVE_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT, math, input,
+                                 hidden, hidden, 1, nullptr, flags),
         "cudnnSetRNNDescriptor_v8");
   size_t bytes = 0;
   Check(cudnnGetRNNWeightSpaceSize(lane.dnn(), plan->desc, &bytes), "cudnnGetRNNWeightSpaceSize");
@@ -156,7 +157,8 @@ std::unique_ptr<CudnnPath::Plan> CudnnPath::MakePlan(Device& device, Lane& lane,
       plan->layout.push_back(matrix_offset);
       plan->layout.push_back(bias_offset);
       const int64_t inner = recurrent ? cell_.hidden_size : cell_.input_size;
-      Fill(run_type_, recurrent ? weights.r : weights.w, k * hidden * inner, hidden * inner, image.data() + matrix_offset);
+      Fill(run_type_, recurrent ? weights.r : weights.w, k * hidden * inner, hidden * inner,
+           image.data() + matrix_offset);
       Fill(run_type_, recurrent ? weights.rb : weights.wb, k * hidden, hidden, image.data() + bias_offset);
     }
   }
@@ -207,9 +209,9 @@ void CudnnPath::Run(CudnnAlgorithm algorithm, const Work& work) const {
         "cudnnGetRNNTempSpaceSizes");
   const bool lstm = cell_.kind == RNNSERVE_LSTM;
   Check(cudnnRNNForward(lane.dnn(), plan.desc, CUDNN_FWD_MODE_INFERENCE, nullptr, lane.x_desc(), work.x, lane.y_desc(),
-                        work.y, lane.state_desc(), work.h_in, work.h_out, lane.state_desc(),
-                        lstm ? work.c_in : nullptr, lstm ? work.c_out : nullptr, plan.weights->size(),
-                        plan.weights->data(), scratch, work.lane.Scratch(scratch), 0, nullptr),
+                        work.y, lane.state_desc(), work.h_in, work.h_out, lane.state_desc(), lstm ? work.c_in : nullptr,
+                        lstm ? work.c_out : nullptr, plan.weights->size(), plan.weights->data(), scratch,
+                        work.lane.Scratch(scratch), 0, nullptr),
         "cudnnRNNForward");
 }
 

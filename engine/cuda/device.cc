@@ -80,8 +80,9 @@ Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device
   int count = 0;
   Check(cudaGetDeviceCount(&count), "looking for a CUDA device");
   if (ordinal_ < 0 || ordinal_ >= count) {
-    throw Error(RNNSERVE_UNAVAILABLE, "CUDA device " + std::to_string(ordinal_) + " was asked for, but this machine has " +
-                                          std::to_string(count) + "; name one from 0 up");
+    throw Error(RNNSERVE_UNAVAILABLE, "CUDA device " + std::to_string(ordinal_) +
+                                          " was asked for, but this machine has " + std::to_string(count) +
+                                          "; name one from 0 up");
   }
   Check(cudaSetDevice(ordinal_), "selecting the CUDA device");
   cudaDeviceProp properties{};
@@ -97,7 +98,8 @@ Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device
   const size_t cudnn = cudnnGetVersion();
   versions_ = "compute capability " + std::to_string(properties.major) + "." + std::to_string(properties.minor) +
               ", CUDA driver " + Version(driver) + ", runtime " + Version(runtime) + ", cuDNN " +
-              std::to_string(cudnn / 10000) + "." + std::to_string(cudnn / 100 % 100) + "." + std::to_string(cudnn % 100);
+              std::to_string(cudnn / 10000) + "." + std::to_string(cudnn / 100 % 100) + "." +
+              std::to_string(cudnn % 100);
   if (const char* path = std::getenv("RNNSERVE_CUDA_PATH")) forced_path_ = path;
 }
 

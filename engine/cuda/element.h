@@ -82,9 +82,8 @@ RNNSERVE_HOST_DEVICE void Narrow(float value, Half& out) {
 }
 RNNSERVE_HOST_DEVICE void Narrow(float value, BFloat16& out) {
   const uint32_t bits = element_internal::BitsOf(value);
-  out.bits = (bits & 0x7fffffffu) > 0x7f800000u
-                 ? static_cast<uint16_t>((bits >> 16) | 0x40u)
-                 : static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+  out.bits = (bits & 0x7fffffffu) > 0x7f800000u ? static_cast<uint16_t>((bits >> 16) | 0x40u)
+                                                : static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 RNNSERVE_HOST_DEVICE void Narrow(float value, float& out) { out = value; }
 RNNSERVE_HOST_DEVICE void Narrow(double value, double& out) { out = value; }

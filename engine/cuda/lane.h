@@ -23,9 +23,9 @@ class Lane {
   Device& device() const { return device_; }
 
   // At least `bytes`; the content is lost when it grows. The lane must be idle.
-  std::byte* Staging(size_t bytes) { return Grow(staging_, bytes); }         // device side of the copies in
-  std::byte* Working(size_t bytes) { return Grow(working_, bytes); }         // packed x, y, states, gates
-  std::byte* Scratch(size_t bytes) { return Grow(scratch_, bytes); }         // cuDNN's workspace
+  std::byte* Staging(size_t bytes) { return Grow(staging_, bytes); }  // device side of the copies in
+  std::byte* Working(size_t bytes) { return Grow(working_, bytes); }  // packed x, y, states, gates
+  std::byte* Scratch(size_t bytes) { return Grow(scratch_, bytes); }  // cuDNN's workspace
   std::byte* PinnedIn(size_t bytes) { return GrowPinned(pinned_in_, bytes); }
   std::byte* PinnedOut(size_t bytes) { return GrowPinned(pinned_out_, bytes); }
 

@@ -19,8 +19,8 @@
 
 namespace rnnserve::cuda {
 
-// Elements from the start of the staging area to a slice's step 0 of the block, and from step to step. base < 0: no such
-// walk (an output nobody wants).
+// Elements from the start of the staging area to a slice's step 0 of the block, and from step to step. base < 0: no
+// such walk (an output nobody wants).
 struct Walk {
   int64_t base;
   int64_t stride;
@@ -88,11 +88,11 @@ inline int ActiveAt(const Block& block, int t) {
   return static_cast<int>(end - block.offsets[static_cast<size_t>(t)]);
 }
 
-// How `length` steps starting at host address `at` (of their first step) lie when staged at byte `target` of the staging
-// area: adjacent steps keep their memory order, others are laid out one by one.
+// How `length` steps starting at host address `at` (of their first step) lie when staged at byte `target` of the
+// staging area: adjacent steps keep their memory order, others are laid out one by one.
 struct Staging {
-  Walk walk;                     // in elements
-  std::ptrdiff_t lowest;         // bytes from `at` to the lowest address, if contiguous
+  Walk walk;              // in elements
+  std::ptrdiff_t lowest;  // bytes from `at` to the lowest address, if contiguous
   bool contiguous;
 };
 

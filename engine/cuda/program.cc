@@ -65,10 +65,12 @@ int PowerOfTwo(int value) { return std::bit_width(static_cast<unsigned>(value - 
 void Program::CheckSupported(const rnnserve_cell& cell) {
   const auto refuse = [](const std::string& why) { throw Error(RNNSERVE_UNIMPLEMENTED, why); };
   if (cell.deterministic) {
-    refuse("the cuda engine's sums depend on how many rows share a batch, so it can't promise the same bits "
-           "(deterministic); the reference and cpu engines do");
+    refuse(
+        "the cuda engine's sums depend on how many rows share a batch, so it can't promise the same bits "
+        "(deterministic); the reference and cpu engines do");
   }
-  if (cell.kind < RNNSERVE_LSTM || cell.kind > RNNSERVE_RNN) refuse("the cuda engine knows LSTM, GRU and RNN cells only");
+  if (cell.kind < RNNSERVE_LSTM || cell.kind > RNNSERVE_RNN)
+    refuse("the cuda engine knows LSTM, GRU and RNN cells only");
   switch (cell.data_type) {
     case RNNSERVE_FLOAT:
     case RNNSERVE_FLOAT16:
@@ -78,7 +80,8 @@ void Program::CheckSupported(const rnnserve_cell& cell) {
     default:
       refuse("the cuda engine runs float32, float16, bfloat16 and float64");
   }
-  if (cell.hidden_size < 1 || cell.hidden_size > kLargestWidth || cell.input_size < 0 || cell.input_size > kLargestWidth) {
+  if (cell.hidden_size < 1 || cell.hidden_size > kLargestWidth || cell.input_size < 0 ||
+      cell.input_size > kLargestWidth) {
     refuse("the cuda engine takes input_size 0.." + std::to_string(kLargestWidth) + " and hidden_size 1.." +
            std::to_string(kLargestWidth));
   }
@@ -94,7 +97,8 @@ Program::Program(Device& device, const rnnserve_cell& cell, const rnnserve_weigh
   CheckSupported(cell);
   const std::string refusal = CudnnPath::Refusal(cell_);
   const std::string& forced = device.forced_path();
-  if (forced == "cudnn" && !refusal.empty()) throw Error(RNNSERVE_UNIMPLEMENTED, "RNNSERVE_CUDA_PATH=cudnn: " + refusal);
+  if (forced == "cudnn" && !refusal.empty())
+    throw Error(RNNSERVE_UNIMPLEMENTED, "RNNSERVE_CUDA_PATH=cudnn: " + refusal);
   const bool cudnn = refusal.empty() && forced != "general";
   if (cudnn && cell_.allow_reduced_precision) run_type_ = cell_.data_type;
   if (cudnn) {
@@ -133,7 +137,8 @@ void Program::Export(const StateHandle& state, int type, void* h, void* c) const
     at = copy.data();
   } else if (state.where == StateHandle::Where::kDevice) {
     copy.resize(state_bytes());
-    Check(cudaMemcpy(copy.data(), state.slot(), state_bytes(), cudaMemcpyDeviceToHost), "copying a state from the device");
+    Check(cudaMemcpy(copy.data(), state.slot(), state_bytes(), cudaMemcpyDeviceToHost),
+          "copying a state from the device");
     at = copy.data();
   }
   if (h != nullptr) ConvertElements(compute_type(), at, type, h, hidden);

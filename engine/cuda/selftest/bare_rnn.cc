@@ -45,7 +45,8 @@ struct Place {
     } else if (c.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED) {
       row = static_cast<size_t>(t) * static_cast<size_t>(c.rows) + static_cast<size_t>(n);
     } else {
-      for (int s = 0; s < t; ++s) row += static_cast<size_t>(std::count_if(lengths.begin(), lengths.end(), [&](int l) { return l > s; }));
+      for (int s = 0; s < t; ++s)
+        row += static_cast<size_t>(std::count_if(lengths.begin(), lengths.end(), [&](int l) { return l > s; }));
       row += static_cast<size_t>(n);
     }
     return row * static_cast<size_t>(width);
@@ -55,7 +56,8 @@ struct Place {
 }  // namespace
 
 std::string RnnResult::Why() const {
-  return ok() ? "ok" : stage + " -> " + cudnnGetErrorString(status) + " (" + std::to_string(static_cast<int>(status)) + ")";
+  return ok() ? "ok"
+              : stage + " -> " + cudnnGetErrorString(status) + " (" + std::to_string(static_cast<int>(status)) + ")";
 }
 
 RnnData MakeData(const RnnCase& c, unsigned seed) {
@@ -132,20 +134,22 @@ bool PreparedRnn::Prepare(const RnnData& data) {
   for (cudnnTensorDescriptor_t* desc : {&h_desc_, &c_desc_, &m_desc_, &b_desc_}) cudnnCreateTensorDescriptor(desc);
   if (!c.null_dropout) {
     cudnnCreateDropoutDescriptor(&dropout_);
-    if (!Step(cudnnSetDropoutDescriptor(dropout_, handle_, 0.0f, nullptr, 0, 0), "cudnnSetDropoutDescriptor")) return false;
+    if (!Step(cudnnSetDropoutDescriptor(dropout_, handle_, 0.0f, nullptr, 0, 0), "cudnnSetDropoutDescriptor"))
+      return false;
   }
   const cudnnRNNMode_t mode = c.kind == RNNSERVE_LSTM  ? CUDNN_LSTM
                               : c.kind == RNNSERVE_GRU ? CUDNN_GRU
                               : c.relu                 ? CUDNN_RNN_RELU
                                                        : CUDNN_RNN_TANH;
-  if (!Step(cudnnSetRNNDescriptor_v8(desc_, c.algo, mode, c.bias,
-                                     c.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT,
-                                     type, c.type == RNNSERVE_DOUBLE ? CUDNN_DATA_DOUBLE : c.math_precision, c.math,
-                                     c.inputs, c.hidden, c.projection > 0 ? c.projection : c.hidden, 1, dropout_, c.flags),
+  if (!Step(cudnnSetRNNDescriptor_v8(
+                desc_, c.algo, mode, c.bias, c.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
+                CUDNN_LINEAR_INPUT, type, c.type == RNNSERVE_DOUBLE ? CUDNN_DATA_DOUBLE : c.math_precision, c.math,
+                c.inputs, c.hidden, c.projection > 0 ? c.projection : c.hidden, 1, dropout_, c.flags),
             "cudnnSetRNNDescriptor_v8")) {
     return false;
   }
-  if (c.clip > 0 && !Step(cudnnRNNSetClip_v9(desc_, CUDNN_RNN_CLIP_MINMAX, -c.clip, c.clip), "cudnnRNNSetClip_v9")) return false;
+  if (c.clip > 0 && !Step(cudnnRNNSetClip_v9(desc_, CUDNN_RNN_CLIP_MINMAX, -c.clip, c.clip), "cudnnRNNSetClip_v9"))
+    return false;
   double zero = 0;
   void* fill = c.fill ? &zero : nullptr;
   if (!Step(cudnnSetRNNDataDescriptor(x_desc_, type, c.layout, c.steps, c.rows, c.inputs, lengths.data(), fill),
@@ -163,7 +167,8 @@ bool PreparedRnn::Prepare(const RnnData& data) {
       !Step(cudnnSetTensorNdDescriptor(c_desc_, type, 3, c_sizes, c_strides), "cudnnSetTensorNdDescriptor")) {
     return false;
   }
-  if (!Step(cudnnGetRNNWeightSpaceSize(handle_, desc_, &result_.weight_bytes), "cudnnGetRNNWeightSpaceSize")) return false;
+  if (!Step(cudnnGetRNNWeightSpaceSize(handle_, desc_, &result_.weight_bytes), "cudnnGetRNNWeightSpaceSize"))
+    return false;
   weights_ = Allocate(result_.weight_bytes);
   if (weights_ == nullptr) return false;
   std::vector<unsigned char> image(result_.weight_bytes);
@@ -172,8 +177,9 @@ bool PreparedRnn::Prepare(const RnnData& data) {
   for (int d = 0; d < c.directions; ++d) {
     for (int id = 0; id < 2 * gates; ++id) {
       void *m = nullptr, *b = nullptr;
-      if (!Step(cudnnGetRNNWeightParams(handle_, desc_, d, result_.weight_bytes, weights_, id, m_desc_, &m, b_desc_, &b),
-                "cudnnGetRNNWeightParams")) {
+      if (!Step(
+              cudnnGetRNNWeightParams(handle_, desc_, d, result_.weight_bytes, weights_, id, m_desc_, &m, b_desc_, &b),
+              "cudnnGetRNNWeightParams")) {
         return false;
       }
       const bool recurrent = id >= gates;
@@ -199,7 +205,8 @@ bool PreparedRnn::Prepare(const RnnData& data) {
   result_.layout.insert(result_.layout.end(), bias_layout.begin(), bias_layout.end());
   cudaMemcpy(weights_, image.data(), image.size(), cudaMemcpyHostToDevice);
 
-  if (!Step(cudnnGetRNNTempSpaceSizes(handle_, desc_, CUDNN_FWD_MODE_INFERENCE, x_desc_, &result_.workspace, &result_.reserve),
+  if (!Step(cudnnGetRNNTempSpaceSizes(handle_, desc_, CUDNN_FWD_MODE_INFERENCE, x_desc_, &result_.workspace,
+                                      &result_.reserve),
             "cudnnGetRNNTempSpaceSizes")) {
     return false;
   }
@@ -210,7 +217,8 @@ bool PreparedRnn::Prepare(const RnnData& data) {
   for (int t = 0; t < c.steps; ++t) {
     for (int n = 0; n < c.rows; ++n) {
       if (c.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED && t >= lengths[static_cast<size_t>(n)]) continue;
-      const auto source = (static_cast<size_t>(t) * static_cast<size_t>(c.rows) + static_cast<size_t>(n)) * static_cast<size_t>(c.inputs);
+      const auto source = (static_cast<size_t>(t) * static_cast<size_t>(c.rows) + static_cast<size_t>(n)) *
+                          static_cast<size_t>(c.inputs);
       std::copy_n(data.x.begin() + static_cast<std::ptrdiff_t>(source), c.inputs,
                   x.begin() + static_cast<std::ptrdiff_t>(place(t, n, c.inputs)));
     }
@@ -238,8 +246,8 @@ bool PreparedRnn::Prepare(const RnnData& data) {
 
 cudnnStatus_t PreparedRnn::Run() {
   const bool lstm = c_.kind == RNNSERVE_LSTM;
-  return cudnnRNNForward(handle_, desc_, CUDNN_FWD_MODE_INFERENCE, device_lengths_, x_desc_, x_, y_desc_, y_, h_desc_, hx_,
-                         hy_, c_desc_, lstm ? cx_ : nullptr, lstm ? cy_ : nullptr, result_.weight_bytes, weights_,
+  return cudnnRNNForward(handle_, desc_, CUDNN_FWD_MODE_INFERENCE, device_lengths_, x_desc_, x_, y_desc_, y_, h_desc_,
+                         hx_, hy_, c_desc_, lstm ? cx_ : nullptr, lstm ? cy_ : nullptr, result_.weight_bytes, weights_,
                          result_.workspace, workspace_, 0, nullptr);
 }
 
@@ -285,7 +293,8 @@ RnnResult RunCudnn(const RnnCase& c, const RnnData& data) {
       const Place place{c};
       for (int t = 0; t < c.steps; ++t) {
         for (int n = 0; n < c.rows; ++n) {
-          if (c.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED && t >= place.lengths[static_cast<size_t>(n)]) continue;
+          if (c.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED && t >= place.lengths[static_cast<size_t>(n)])
+            continue;
           std::copy_n(raw.begin() + static_cast<std::ptrdiff_t>(place(t, n, width)), width,
                       result.y.begin() + (static_cast<std::ptrdiff_t>(t) * c.rows + n) * width);
         }
@@ -334,8 +343,9 @@ RnnResult RunExpected(const RnnCase& c, const RnnData& data) {
       }
       const std::vector<double> y = RunReference(data.cell, data.weights[d], x, static_cast<int64_t>(length), state);
       for (size_t k = 0; k < length; ++k) {
-        std::copy_n(y.begin() + static_cast<std::ptrdiff_t>(k * hidden), hidden,
-                    result.y.begin() + static_cast<std::ptrdiff_t>(((step_of(k) * rows + n) * directions + d) * hidden));
+        std::copy_n(
+            y.begin() + static_cast<std::ptrdiff_t>(k * hidden), hidden,
+            result.y.begin() + static_cast<std::ptrdiff_t>(((step_of(k) * rows + n) * directions + d) * hidden));
       }
       std::copy_n(state.h.begin(), hidden, result.h.begin() + static_cast<std::ptrdiff_t>(at));
       std::copy_n(state.c.begin(), hidden, result.c.begin() + static_cast<std::ptrdiff_t>(at));

@@ -26,21 +26,21 @@ struct RnnCase {
   cudnnRNNDataLayout_t layout = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED;
   cudnnRNNBiasMode_t bias = CUDNN_RNN_DOUBLE_BIAS;
   uint32_t flags = CUDNN_RNN_PADDED_IO_ENABLED;
-  bool fill = true;            // padding fill of zero; false: NULL
-  bool null_dropout = true;    // false: a descriptor made with NULL states
-  bool device_lengths = false; // pass garbage lengths on the device
+  bool fill = true;             // padding fill of zero; false: NULL
+  bool null_dropout = true;     // false: a descriptor made with NULL states
+  bool device_lengths = false;  // pass garbage lengths on the device
   bool build_dynamic = false;
   bool initial = true, final = true;
-  bool alias_states = false;   // hy = hx, cy = cx
-  double clip = 0;             // > 0: cudnnRNNSetClip_v9
-  bool capture = false;        // run through a captured graph, twice
+  bool alias_states = false;  // hy = hx, cy = cx
+  double clip = 0;            // > 0: cudnnRNNSetClip_v9
+  bool capture = false;       // run through a captured graph, twice
 };
 
 struct RnnData {
   rnnserve_cell cell;
-  std::vector<Weights> weights;      // one a direction
-  std::vector<double> x;             // [T, N, I]
-  std::vector<double> h0, c0;        // [D, N, H]
+  std::vector<Weights> weights;  // one a direction
+  std::vector<double> x;         // [T, N, I]
+  std::vector<double> h0, c0;    // [D, N, H]
 };
 RnnData MakeData(const RnnCase& c, unsigned seed);
 
@@ -48,11 +48,11 @@ inline constexpr double kSentinel = 77.0;  // fills y, hy, cy before the call
 
 struct RnnResult {
   cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-  std::string stage;                    // where it failed
-  std::vector<double> y;                // [T, N, D*H], whatever the layout; padded positions as found
-  std::vector<double> h, c;             // [D, N, H]
+  std::string stage;         // where it failed
+  std::vector<double> y;     // [T, N, D*H], whatever the layout; padded positions as found
+  std::vector<double> h, c;  // [D, N, H]
   size_t workspace = 0, reserve = 0;
-  std::vector<size_t> layout;           // offsets of matrices by id and direction, then of biases
+  std::vector<size_t> layout;  // offsets of matrices by id and direction, then of biases
   size_t weight_bytes = 0;
   bool ok() const { return status == CUDNN_STATUS_SUCCESS && stage.empty(); }
   std::string Why() const;

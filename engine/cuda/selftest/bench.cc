@@ -7,8 +7,8 @@
 #include <functional>
 #include <limits>
 
-#include "engine/cuda/selftest/plugin.h"
 #include "engine/cuda/selftest/bare_rnn.h"
+#include "engine/cuda/selftest/plugin.h"
 
 namespace rnnserve::selftest {
 namespace {
@@ -94,7 +94,8 @@ class Run {
         x_(Elements(shape, cell.input_size), 0.25f),
         y_(Elements(shape, cell.hidden_size)) {
     const auto inputs = static_cast<size_t>(cell.input_size), hidden = static_cast<size_t>(cell.hidden_size);
-    for (size_t k = 0; k < x_.size(); ++k) x_[k] = static_cast<float>(static_cast<int>(k * 2654435761u % 2001) - 1000) * 1e-3f;
+    for (size_t k = 0; k < x_.size(); ++k)
+      x_[k] = static_cast<float>(static_cast<int>(k * 2654435761u % 2001) - 1000) * 1e-3f;
     if (program_.code() != RNNSERVE_OK) return;
     const auto rows = static_cast<size_t>(shape.rows);
     for (size_t n = 0; n < rows; ++n) {
@@ -119,18 +120,20 @@ class Run {
   std::vector<rnnserve_slice> slices_;
 };
 
-constexpr Shape kShapes[] = {{1, 1, 128},   {1, 1, 256},   {1, 1, 512},   {1, 1, 1024},  {1, 32, 512},  {1, 64, 1024},
-                             {32, 1, 512},  {32, 16, 256}, {64, 32, 512}, {100, 1, 256}, {16, 64, 1024}};
+constexpr Shape kShapes[] = {{1, 1, 128},  {1, 1, 256},   {1, 1, 512},   {1, 1, 1024},  {1, 32, 512},  {1, 64, 1024},
+                             {32, 1, 512}, {32, 16, 256}, {64, 32, 512}, {100, 1, 256}, {16, 64, 1024}};
 
 }  // namespace
 
 void RunBench(const rnnserve_api& api) {
   const Engine automatic(api, ""), general(api, "general"), cudnn(api, "cudnn");
   std::mt19937 random(3);
-  std::printf("\nBENCH calls, float32, I = H, microseconds a call (median). abi: host to host through the C ABI, by path.\n"
-              "peer: bare cuDNN with x, y on the device / with pinned copies in and out; launch: host time of cudnnRNNForward.\n");
-  std::printf("%-9s %4s %4s %5s | %9s %9s %9s | %9s %9s %8s %-8s | %s\n", "op", "T", "N", "H", "abi auto", "abi cudnn", "abi gen", "peer dev",
-              "peer copy", "launch", "algo", "peer copy/auto  gen/cudnn");
+  std::printf(
+      "\nBENCH calls, float32, I = H, microseconds a call (median). abi: host to host through the C ABI, by path.\n"
+      "peer: bare cuDNN with x, y on the device / with pinned copies in and out; launch: host time of "
+      "cudnnRNNForward.\n");
+  std::printf("%-9s %4s %4s %5s | %9s %9s %9s | %9s %9s %8s %-8s | %s\n", "op", "T", "N", "H", "abi auto", "abi cudnn",
+              "abi gen", "peer dev", "peer copy", "launch", "algo", "peer copy/auto  gen/cudnn");
   for (const int kind : {RNNSERVE_LSTM, RNNSERVE_GRU, RNNSERVE_RNN}) {
     for (const Shape& shape : kShapes) {
       const rnnserve_cell cell = MakeCell(kind, shape.hidden, shape.hidden, RNNSERVE_FLOAT);
@@ -140,12 +143,17 @@ void RunBench(const rnnserve_api& api) {
       const double g = Run(general, cell, weights, shape, false).Microseconds();
       const Peer peer = TimePeer(kind, shape);
       std::printf("%-9s %4d %4d %5d | %9.1f %9.1f %9.1f | %9.1f %9.1f %8.1f %-8s | %6.2f %6.2f\n",
-                  kind == RNNSERVE_LSTM ? "LSTM" : kind == RNNSERVE_GRU ? "GRU" : "RNN", shape.steps, shape.rows, shape.hidden, a, c, g,
-                  peer.device, peer.copies, peer.launch, peer.algo, peer.copies / a, g / c);
+                  kind == RNNSERVE_LSTM  ? "LSTM"
+                  : kind == RNNSERVE_GRU ? "GRU"
+                                         : "RNN",
+                  shape.steps, shape.rows, shape.hidden, a, c, g, peer.device, peer.copies, peer.launch, peer.algo,
+                  peer.copies / a, g / c);
       std::fflush(stdout);
     }
   }
-  std::printf("\nBENCH general path only, the same shapes: GRU linear_before_reset = 0, and LSTM with peepholes and clip, against the default cell (abi gen)\n");
+  std::printf(
+      "\nBENCH general path only, the same shapes: GRU linear_before_reset = 0, and LSTM with peepholes and clip, "
+      "against the default cell (abi gen)\n");
   for (const Shape& shape : {Shape{1, 32, 512}, Shape{32, 16, 256}, Shape{64, 32, 512}, Shape{16, 64, 1024}}) {
     rnnserve_cell gru = MakeCell(RNNSERVE_GRU, shape.hidden, shape.hidden, RNNSERVE_FLOAT);
     const Weights gru_weights = RandomWeights(gru, random);
@@ -157,10 +165,12 @@ void RunBench(const rnnserve_api& api) {
     lstm.has_peephole = 1;
     lstm.clip = 3;
     const double rich = Run(general, lstm, RandomWeights(lstm, random), shape, false).Microseconds();
-    std::printf("T %d N %d H %d: GRU lbr=1 %.1f, lbr=0 %.1f us; LSTM %.1f, peephole+clip %.1f us\n", shape.steps, shape.rows, shape.hidden, lbr, reset, plain, rich);
+    std::printf("T %d N %d H %d: GRU lbr=1 %.1f, lbr=0 %.1f us; LSTM %.1f, peephole+clip %.1f us\n", shape.steps,
+                shape.rows, shape.hidden, lbr, reset, plain, rich);
   }
   std::printf("\nBENCH streaming, T = 1, states kept on the device, float32 (us a call; abi host to host)\n");
-  std::printf("%-9s %5s %5s | %9s %9s %9s | %9s %9s | %s\n", "op", "N", "H", "abi auto", "abi cudnn", "abi gen", "peer dev", "peer copy", "peer copy/auto");
+  std::printf("%-9s %5s %5s | %9s %9s %9s | %9s %9s | %s\n", "op", "N", "H", "abi auto", "abi cudnn", "abi gen",
+              "peer dev", "peer copy", "peer copy/auto");
   for (const int kind : {RNNSERVE_LSTM, RNNSERVE_GRU}) {
     for (const int hidden : {128, 512}) {
       for (const int rows : {64, 256, 1024, 4096}) {
@@ -171,14 +181,16 @@ void RunBench(const rnnserve_api& api) {
         const double c = Run(cudnn, cell, weights, shape, true).Microseconds();
         const double g = Run(general, cell, weights, shape, true).Microseconds();
         const Peer peer = TimePeer(kind, shape);
-        std::printf("%-9s %5d %5d | %9.1f %9.1f %9.1f | %9.1f %9.1f | %6.2f\n", kind == RNNSERVE_LSTM ? "LSTM" : "GRU", rows, hidden, a, c, g,
-                    peer.device, peer.copies, peer.copies / a);
+        std::printf("%-9s %5d %5d | %9.1f %9.1f %9.1f | %9.1f %9.1f | %6.2f\n", kind == RNNSERVE_LSTM ? "LSTM" : "GRU",
+                    rows, hidden, a, c, g, peer.device, peer.copies, peer.copies / a);
         std::fflush(stdout);
       }
     }
   }
   // Where a streaming call's time goes besides computing.
-  std::printf("\nBENCH parts: host gather of N rows of 512 floats into pinned memory, pinned copy in, empty launch + synchronize (us)\n");
+  std::printf(
+      "\nBENCH parts: host gather of N rows of 512 floats into pinned memory, pinned copy in, empty launch + "
+      "synchronize (us)\n");
   for (const size_t rows : {64, 1024, 4096}) {
     const size_t bytes = rows * 2048;
     std::vector<char> source(bytes);
@@ -188,10 +200,12 @@ void RunBench(const rnnserve_api& api) {
     cudaStream_t stream = nullptr;
     cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     const double gather = Time([&] {
-      for (size_t k = 0; k < rows; ++k) std::memcpy(static_cast<char*>(pinned) + k * 2048, source.data() + k * 2048, 2048);
+      for (size_t k = 0; k < rows; ++k)
+        std::memcpy(static_cast<char*>(pinned) + k * 2048, source.data() + k * 2048, 2048);
     });
     const double back = Time([&] {
-      for (size_t k = 0; k < rows; ++k) std::memcpy(source.data() + k * 2048, static_cast<char*>(pinned) + k * 2048, 2048);
+      for (size_t k = 0; k < rows; ++k)
+        std::memcpy(source.data() + k * 2048, static_cast<char*>(pinned) + k * 2048, 2048);
     });
     const double copy = Time([&] {
       cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, stream);

@@ -34,7 +34,11 @@ struct Outcome {
 class Arena {
  public:
   Arena(int type, int64_t rows, int64_t steps, int64_t width, bool batch_major)
-      : type_(type), rows_(rows), steps_(steps), width_(width), batch_major_(batch_major),
+      : type_(type),
+        rows_(rows),
+        steps_(steps),
+        width_(width),
+        batch_major_(batch_major),
         bytes_(static_cast<size_t>(rows * steps * width) * ElementBytes(type) + 1) {}
   // One byte off, so that nothing is aligned by luck.
   unsigned char* At(int64_t t, int64_t n) {
@@ -125,7 +129,8 @@ Outcome RunBatch(Program& program, const Weights& weights, const Batch& batch, s
     for (int64_t k = 0; k < length; ++k) {
       std::vector<double> got(hidden);
       Decode(type, y.At(batch.reverse ? length - 1 - k : k, n), hidden, got.data());
-      for (size_t j = 0; j < hidden; ++j) outcome.y = std::max(outcome.y, Distance(got[j], want[static_cast<size_t>(k) * hidden + j]));
+      for (size_t j = 0; j < hidden; ++j)
+        outcome.y = std::max(outcome.y, Distance(got[j], want[static_cast<size_t>(k) * hidden + j]));
     }
     const HostState got = after[row]->Export();
     outcome.state = std::max(outcome.state, WorstDistance(got.h, state.h));
@@ -145,8 +150,9 @@ std::string Describe(const rnnserve_cell& cell, const Batch& batch) {
   std::string text = "I " + std::to_string(cell.input_size) + " H " + std::to_string(cell.hidden_size) + " N " +
                      std::to_string(batch.rows) + " T " + std::to_string(batch.steps) + " acts";
   for (const rnnserve_activation& a : cell.activations) text.append(" ").append(std::to_string(a.kind));
-  return text + (batch.reverse ? " reverse" : "") + (batch.chunked ? " chunked" : "") + (batch.initial ? " initial" : "") +
-         (cell.clip < 1e300 ? " clip" : "") + (cell.has_peephole ? " peephole" : "") + (cell.input_forget ? " input_forget" : "") +
+  return text + (batch.reverse ? " reverse" : "") + (batch.chunked ? " chunked" : "") +
+         (batch.initial ? " initial" : "") + (cell.clip < 1e300 ? " clip" : "") +
+         (cell.has_peephole ? " peephole" : "") + (cell.input_forget ? " input_forget" : "") +
          (batch.batch_major ? " batch-major" : "");
 }
 
@@ -181,7 +187,8 @@ Batch RandomBatch(std::mt19937& random) {
   batch.chunked = random() % 3 == 0;
   const bool ragged = random() % 2;
   for (int64_t n = 0; n < batch.rows; ++n) {
-    batch.lengths.push_back(ragged ? 1 + static_cast<int64_t>(random() % static_cast<unsigned>(batch.steps)) : batch.steps);
+    batch.lengths.push_back(ragged ? 1 + static_cast<int64_t>(random() % static_cast<unsigned>(batch.steps))
+                                   : batch.steps);
   }
   return batch;
 }
@@ -236,7 +243,8 @@ void DefaultCells(const Engine& engine, const std::string& path) {
           if (outcome.code != RNNSERVE_OK) Count(tally, outcome, 0, "program_create");
         }
       }
-      Report(tally.failed == 0, "cells, path " + (path.empty() ? "auto" : path) + ", " + OpName(op) + " " + TypeName(type),
+      Report(tally.failed == 0,
+             "cells, path " + (path.empty() ? "auto" : path) + ", " + OpName(op) + " " + TypeName(type),
              "%d batches, worst y %.2e, worst state %.2e%s%s", tally.runs, tally.y, tally.state,
              tally.failed ? "; FAILED FIRST AT " : "", tally.first_failure.c_str());
     }
@@ -250,7 +258,8 @@ void FreeCells(const Engine& engine) {
       std::mt19937 random(static_cast<unsigned>(1000 * type + kind));
       Tally tally;
       for (int k = 0; k < 120; ++k) {
-        rnnserve_cell cell = MakeCell(kind, kSizes[random() % 5] - (random() % 9 == 0 ? 0 : 0), kSizes[random() % 5], type);
+        rnnserve_cell cell =
+            MakeCell(kind, kSizes[random() % 5] - (random() % 9 == 0 ? 0 : 0), kSizes[random() % 5], type);
         if (random() % 12 == 0) cell.input_size = 0;
         for (rnnserve_activation& activation : cell.activations) {
           if (random() % 2) activation = RandomActivation(random);
@@ -272,9 +281,14 @@ void FreeCells(const Engine& engine) {
         const Batch batch = RandomBatch(random);
         Count(tally, RunBatch(program, weights, batch, random), Tolerance(type), Describe(cell, batch));
       }
-      Report(tally.failed == 0, std::string("free cells, ") + (kind == RNNSERVE_LSTM ? "LSTM " : kind == RNNSERVE_GRU ? "GRU " : "RNN ") + TypeName(type),
-             "%d batches (%d near a jump left out), worst y %.2e, worst state %.2e%s%s", tally.runs, tally.skipped, tally.y,
-             tally.state, tally.failed ? "; FAILED FIRST AT " : "", tally.first_failure.c_str());
+      Report(tally.failed == 0,
+             std::string("free cells, ") +
+                 (kind == RNNSERVE_LSTM  ? "LSTM "
+                  : kind == RNNSERVE_GRU ? "GRU "
+                                         : "RNN ") +
+                 TypeName(type),
+             "%d batches (%d near a jump left out), worst y %.2e, worst state %.2e%s%s", tally.runs, tally.skipped,
+             tally.y, tally.state, tally.failed ? "; FAILED FIRST AT " : "", tally.first_failure.c_str());
     }
   }
 }
@@ -290,12 +304,15 @@ void ReducedPrecision(const Engine& engine) {
         const Weights weights = RandomWeights(cell, random);
         Program program(engine, cell, weights);
         const Batch batch = RandomBatch(random);
-        Count(tally, program.code() == RNNSERVE_OK ? RunBatch(program, weights, batch, random) : Outcome{program.code(), program.error()},
+        Count(tally,
+              program.code() == RNNSERVE_OK ? RunBatch(program, weights, batch, random)
+                                            : Outcome{program.code(), program.error()},
               type == RNNSERVE_FLOAT ? 4e-3 : Tolerance(type), Describe(cell, batch));
       }
     }
-    Report(tally.failed == 0, std::string("reduced precision allowed, ") + TypeName(type), "%d batches, worst y %.2e, worst state %.2e%s%s",
-           tally.runs, tally.y, tally.state, tally.failed ? "; FAILED FIRST AT " : "", tally.first_failure.c_str());
+    Report(tally.failed == 0, std::string("reduced precision allowed, ") + TypeName(type),
+           "%d batches, worst y %.2e, worst state %.2e%s%s", tally.runs, tally.y, tally.state,
+           tally.failed ? "; FAILED FIRST AT " : "", tally.first_failure.c_str());
   }
 }
 
@@ -313,18 +330,21 @@ void Blocks(const rnnserve_api& api) {
         batch.rows = rows;
         batch.steps = steps;
         batch.initial = true;
-        for (int64_t n = 0; n < rows; ++n) batch.lengths.push_back(ragged ? 1 + static_cast<int64_t>(random() % static_cast<unsigned>(steps)) : steps);
+        for (int64_t n = 0; n < rows; ++n)
+          batch.lengths.push_back(ragged ? 1 + static_cast<int64_t>(random() % static_cast<unsigned>(steps)) : steps);
         const Outcome outcome = RunBatch(program, weights, batch, random);
         Report(outcome.code == RNNSERVE_OK && outcome.y <= 1e-5 && outcome.state <= 1e-5,
-               std::string("blocks, path ") + path + (ragged ? ", ragged" : "") + ", N " + std::to_string(rows) + " T " + std::to_string(steps),
+               std::string("blocks, path ") + path + (ragged ? ", ragged" : "") + ", N " + std::to_string(rows) +
+                   " T " + std::to_string(steps),
                "y %.2e state %.2e %s", outcome.y, outcome.state, outcome.error.c_str());
       }
     }
     rnnserve_device_info info{};
     char error[256] = {};
     api.device_info(engine.get(), &info, error, sizeof error);
-    Report(info.memory_in_use_bytes <= info.memory_limit_bytes, std::string("the budget held, path ") + path, "%.1f of %.1f MB",
-           static_cast<double>(info.memory_in_use_bytes) / 1e6, static_cast<double>(info.memory_limit_bytes) / 1e6);
+    Report(info.memory_in_use_bytes <= info.memory_limit_bytes, std::string("the budget held, path ") + path,
+           "%.1f of %.1f MB", static_cast<double>(info.memory_in_use_bytes) / 1e6,
+           static_cast<double>(info.memory_limit_bytes) / 1e6);
   }
 }
 
@@ -333,13 +353,16 @@ void Budget(const rnnserve_api& api) {
   std::mt19937 random(6);
   const rnnserve_cell cell = OpCell(0, 2048, 2048, RNNSERVE_FLOAT);
   Program program(engine, cell, RandomWeights(cell, random));
-  Report(program.code() == RNNSERVE_RESOURCE_EXHAUSTED, "a program above the budget", "code %d: %s", program.code(), program.error());
+  Report(program.code() == RNNSERVE_RESOURCE_EXHAUSTED, "a program above the budget", "code %d: %s", program.code(),
+         program.error());
   const rnnserve_cell small = OpCell(0, 16, 16, RNNSERVE_FLOAT);
   const Weights weights = RandomWeights(small, random);
   Program fits(engine, small, weights);
   const Batch batch{2, 2, false, false, false, false, {2, 1}};
-  const Outcome outcome = fits.code() == RNNSERVE_OK ? RunBatch(fits, weights, batch, random) : Outcome{fits.code(), fits.error()};
-  Report(outcome.code == RNNSERVE_OK && outcome.y <= 1e-5, "a small one still runs afterwards", "y %.2e %s", outcome.y, outcome.error.c_str());
+  const Outcome outcome =
+      fits.code() == RNNSERVE_OK ? RunBatch(fits, weights, batch, random) : Outcome{fits.code(), fits.error()};
+  Report(outcome.code == RNNSERVE_OK && outcome.y <= 1e-5, "a small one still runs afterwards", "y %.2e %s", outcome.y,
+         outcome.error.c_str());
 }
 
 void Threads(const Engine& engine) {
@@ -366,9 +389,11 @@ void Threads(const Engine& engine) {
         std::vector<rnnserve_slice> slices;
         for (size_t n = 0; n < rows; ++n) {
           states.push_back(std::make_unique<State>(program));
-          slices.push_back({x.data() + n * steps * inputs, inputs * 4, y.data() + n * steps * hidden, hidden * 4, steps, nullptr, states.back()->get()});
+          slices.push_back({x.data() + n * steps * inputs, inputs * 4, y.data() + n * steps * hidden, hidden * 4, steps,
+                            nullptr, states.back()->get()});
         }
-        const int code = program.api().advance(program.get(), slices.data(), slices.size(), workspace, error, sizeof error);
+        const int code =
+            program.api().advance(program.get(), slices.data(), slices.size(), workspace, error, sizeof error);
         if (code != RNNSERVE_OK) outcomes[k] = {code, error};
         HostState state{std::vector<double>(hidden, 0.0), std::vector<double>(hidden, 0.0)};
         const size_t last = rows - 1;
@@ -383,8 +408,9 @@ void Threads(const Engine& engine) {
   }
   for (std::thread& thread : threads) thread.join();
   for (size_t k = 0; k < outcomes.size(); ++k) {
-    Report(outcomes[k].code == RNNSERVE_OK && outcomes[k].y <= 1e-5, "thread " + std::to_string(k) + " of 4 on one program",
-           "50 calls, worst y %.2e %s", outcomes[k].y, outcomes[k].error.c_str());
+    Report(outcomes[k].code == RNNSERVE_OK && outcomes[k].y <= 1e-5,
+           "thread " + std::to_string(k) + " of 4 on one program", "50 calls, worst y %.2e %s", outcomes[k].y,
+           outcomes[k].error.c_str());
   }
 }
 
@@ -402,8 +428,8 @@ void States(const Engine& engine) {
     }
     state.Import(values);
     const HostState back = state.Export();
-    Report(back.h == values.h && back.c == values.c, std::string("import, export is exact, ") + TypeName(type), "distance %.1e %.1e",
-           WorstDistance(back.h, values.h), WorstDistance(back.c, values.c));
+    Report(back.h == values.h && back.c == values.c, std::string("import, export is exact, ") + TypeName(type),
+           "distance %.1e %.1e", WorstDistance(back.h, values.h), WorstDistance(back.c, values.c));
   }
   rnnserve_cell cell = OpCell(0, 5, 33, RNNSERVE_FLOAT);
   cell.deterministic = 1;
@@ -420,8 +446,8 @@ void RunCases(const rnnserve_api& api) {
     rnnserve_device_info info{};
     char error[256] = {};
     api.device_info(automatic.get(), &info, error, sizeof error);
-    Note("device", "%s; %s; %.1f GB, budget %.1f GB", info.name, info.versions, static_cast<double>(info.memory_total_bytes) / 1e9,
-         static_cast<double>(info.memory_limit_bytes) / 1e9);
+    Note("device", "%s; %s; %.1f GB, budget %.1f GB", info.name, info.versions,
+         static_cast<double>(info.memory_total_bytes) / 1e9, static_cast<double>(info.memory_limit_bytes) / 1e9);
     DefaultCells(automatic, "");
     DefaultCells(general, "general");
     DefaultCells(cudnn, "cudnn");

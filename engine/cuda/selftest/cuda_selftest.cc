@@ -34,7 +34,8 @@ int main(int argc, char** argv) {
   int devices = 0;
   const cudaError_t found = cudaGetDeviceCount(&devices);
   if (found != cudaSuccess || devices == 0) {
-    std::printf("SKIPPED: no CUDA device can be used here (%s)\n", found != cudaSuccess ? cudaGetErrorString(found) : "none found");
+    std::printf("SKIPPED: no CUDA device can be used here (%s)\n",
+                found != cudaSuccess ? cudaGetErrorString(found) : "none found");
     return kSkipped;
   }
   if (wants("risky")) {
@@ -64,6 +65,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     risky_failed = std::system((std::string("'") + argv[0] + "' risky").c_str()) != 0;
   }
-  std::printf("\n%d passed, %d failed%s\n", Passes(), Failures(), risky_failed ? ", and some of the facts in a process of their own" : "");
+  std::printf("\n%d passed, %d failed%s\n", Passes(), Failures(),
+              risky_failed ? ", and some of the facts in a process of their own" : "");
   return Failures() == 0 && !risky_failed ? 0 : 1;
 }

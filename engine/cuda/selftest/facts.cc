@@ -68,12 +68,15 @@ void Mappings() {
   for (RnnCase c : AllCells()) {
     for (const int directions : {1, 2}) {
       c.directions = directions;
-      const std::string name = std::string("linLayerID mapping, ") + KindName(c) + (directions == 2 ? " bidirectional" : "");
+      const std::string name =
+          std::string("linLayerID mapping, ") + KindName(c) + (directions == 2 ? " bidirectional" : "");
       const RnnResult got = ExpectRight(name, c, 1e-5);
       std::string text;
       for (const size_t at : got.layout) text.append(" ").append(std::to_string(at));
       const bool ascending = std::is_sorted(got.layout.begin(), got.layout.end());
-      Note(name, "all matrices, then all biases: %s; offsets (elements):%s; weight space %zu bytes; workspace %zu, reserve %zu",
+      Note(name,
+           "all matrices, then all biases: %s; offsets (elements):%s; weight space %zu bytes; workspace %zu, reserve "
+           "%zu",
            ascending ? "yes" : "no", text.c_str(), got.weight_bytes, got.workspace, got.reserve);
       Report(got.reserve == 0, name + ", reserve", "reserve is %zu for inference and NULL was passed", got.reserve);
     }
@@ -111,9 +114,9 @@ void Types() {
   };
   double fma_error = 0, worst_other = 0;
   for (RnnCase c : AllCells()) {
-    for (const Math math : {Math{CUDNN_FMA_MATH, "FMA"}, Math{CUDNN_DEFAULT_MATH, "DEFAULT"},
-                            Math{CUDNN_TENSOR_OP_MATH, "TENSOR_OP"},
-                            Math{CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, "TENSOR_OP_ALLOW_CONVERSION"}}) {
+    for (const Math math :
+         {Math{CUDNN_FMA_MATH, "FMA"}, Math{CUDNN_DEFAULT_MATH, "DEFAULT"}, Math{CUDNN_TENSOR_OP_MATH, "TENSOR_OP"},
+          Math{CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, "TENSOR_OP_ALLOW_CONVERSION"}}) {
       c.inputs = c.hidden = 256;
       c.rows = 32;
       c.steps = 20;
@@ -190,7 +193,8 @@ void Layouts() {
             }
           }
         }
-        Report(kept == padded, "without a fill padded y keeps its content, " + kind, "%zu of %zu values kept", kept, padded);
+        Report(kept == padded, "without a fill padded y keeps its content, " + kind, "%zu of %zu values kept", kept,
+               padded);
       }
       RnnCase packed = c;
       packed.layout = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
@@ -222,8 +226,9 @@ void Algorithms() {
     cudnnRNNAlgo_t algo;
     const char* name;
   };
-  for (const Algo algo : {Algo{CUDNN_RNN_ALGO_PERSIST_STATIC, "PERSIST_STATIC"}, Algo{CUDNN_RNN_ALGO_PERSIST_DYNAMIC, "PERSIST_DYNAMIC"},
-                          Algo{CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "SMALL_H"}}) {
+  for (const Algo algo :
+       {Algo{CUDNN_RNN_ALGO_PERSIST_STATIC, "PERSIST_STATIC"}, Algo{CUDNN_RNN_ALGO_PERSIST_DYNAMIC, "PERSIST_DYNAMIC"},
+        Algo{CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "SMALL_H"}}) {
     RnnCase c;
     c.algo = algo.algo;
     c.build_dynamic = algo.algo == CUDNN_RNN_ALGO_PERSIST_DYNAMIC;
@@ -267,12 +272,13 @@ void Algorithms() {
             }
             const std::string shape = std::to_string(hidden) + "x" + std::to_string(rows);
             accepted += " " + shape;
-            if (hidden <= 256 && rows <= 32 && Error(one, got, RunExpected(one, data)) > Tolerance(type)) wrong += " " + shape;
+            if (hidden <= 256 && rows <= 32 && Error(one, got, RunExpected(one, data)) > Tolerance(type))
+              wrong += " " + shape;
           }
         }
         const std::string name = std::string(algo.name) + " shapes (H x N), " + KindName(cell) + " " + TypeName(type);
-        Note(name, "accepted:%s%s; last refusal: %s", accepted.empty() ? " none" : accepted.c_str(),
-             "", last.empty() ? "none" : last.c_str());
+        Note(name, "accepted:%s%s; last refusal: %s", accepted.empty() ? " none" : accepted.c_str(), "",
+             last.empty() ? "none" : last.c_str());
         Report(wrong.empty(), name + ", values", "wrong at:%s", wrong.empty() ? " none" : wrong.c_str());
       }
     }
@@ -298,8 +304,10 @@ void Clip() {
     want.c = data.c0;
     const auto clamp = [&](double v) { return std::min(std::max(v, -c.clip), c.clip); };
     for (size_t n = 0; n < static_cast<size_t>(c.rows); ++n) {
-      HostState state{{data.h0.begin() + static_cast<std::ptrdiff_t>(n * hidden), data.h0.begin() + static_cast<std::ptrdiff_t>((n + 1) * hidden)},
-                      {data.c0.begin() + static_cast<std::ptrdiff_t>(n * hidden), data.c0.begin() + static_cast<std::ptrdiff_t>((n + 1) * hidden)}};
+      HostState state{{data.h0.begin() + static_cast<std::ptrdiff_t>(n * hidden),
+                       data.h0.begin() + static_cast<std::ptrdiff_t>((n + 1) * hidden)},
+                      {data.c0.begin() + static_cast<std::ptrdiff_t>(n * hidden),
+                       data.c0.begin() + static_cast<std::ptrdiff_t>((n + 1) * hidden)}};
       rnnserve_cell cell = data.cell;
       if (gates) cell.clip = c.clip;
       if (read || store) {
@@ -327,7 +335,8 @@ void Clip() {
           }
         }
         state = next;
-        std::copy(y.begin(), y.end(), want.y.begin() + static_cast<std::ptrdiff_t>((t * static_cast<size_t>(c.rows) + n) * hidden));
+        std::copy(y.begin(), y.end(),
+                  want.y.begin() + static_cast<std::ptrdiff_t>((t * static_cast<size_t>(c.rows) + n) * hidden));
       }
       std::copy(state.h.begin(), state.h.end(), want.h.begin() + static_cast<std::ptrdiff_t>(n * hidden));
       std::copy(state.c.begin(), state.c.end(), want.c.begin() + static_cast<std::ptrdiff_t>(n * hidden));
@@ -338,8 +347,8 @@ void Clip() {
   const double store = Error(c, got, run(false, true, false));
   const double both = Error(c, got, run(true, true, false));
   const double gates = Error(c, got, run(false, false, true));
-  Report(read <= 1e-5, "clip clamps the cell where it is read, cy unclipped", "%s; errors: read %.1e, stored %.1e, both %.1e, ONNX gates %.1e",
-         got.Why().c_str(), read, store, both, gates);
+  Report(read <= 1e-5, "clip clamps the cell where it is read, cy unclipped",
+         "%s; errors: read %.1e, stored %.1e, both %.1e, ONNX gates %.1e", got.Why().c_str(), read, store, both, gates);
   Report(gates > 1e-3, "clip is not ONNX's clip", "distance from clipping the gates %.1e", gates);
   for (const int kind : {RNNSERVE_GRU, RNNSERVE_RNN}) {
     RnnCase other = Case(kind);
@@ -372,7 +381,8 @@ void NotANumber() {
       spread += !std::isnan(want.y[k]) && std::isnan(got.y[k]);
     }
     Report(got.ok() && spread == 0, std::string("NaN stays in its row, ") + KindName(c), "%zu values spoilt", spread);
-    Report(got.ok() && swallowed == 0, std::string("NaN is not swallowed, ") + KindName(c), "%zu values lost their NaN", swallowed);
+    Report(got.ok() && swallowed == 0, std::string("NaN is not swallowed, ") + KindName(c), "%zu values lost their NaN",
+           swallowed);
   }
 }
 
@@ -382,7 +392,8 @@ void Repeatability() {
     c.rows = 33;
     const RnnData data = MakeData(c, 9);
     const RnnResult a = RunCudnn(c, data), b = RunCudnn(c, data);
-    Report(a.ok() && a.y == b.y, std::string("same call, same bits, ") + KindName(c), "worst distance %.1e", WorstDistance(a.y, b.y));
+    Report(a.ok() && a.y == b.y, std::string("same call, same bits, ") + KindName(c), "worst distance %.1e",
+           WorstDistance(a.y, b.y));
     RnnCase one = c;
     one.rows = 1;
     RnnData first = data;
@@ -395,8 +406,10 @@ void Repeatability() {
     first.c0.resize(static_cast<size_t>(c.hidden));
     const RnnResult alone = RunCudnn(one, first);
     double worst = 0;
-    for (int k = 0; alone.ok() && a.ok() && k < c.hidden; ++k) worst = std::max(worst, Distance(alone.y[static_cast<size_t>(k)], a.y[static_cast<size_t>(k)]));
-    Note(std::string("row 0 alone against row 0 of 33, ") + KindName(c), "distance %.1e%s", worst, worst == 0 ? " (same bits)" : "");
+    for (int k = 0; alone.ok() && a.ok() && k < c.hidden; ++k)
+      worst = std::max(worst, Distance(alone.y[static_cast<size_t>(k)], a.y[static_cast<size_t>(k)]));
+    Note(std::string("row 0 alone against row 0 of 33, ") + KindName(c), "distance %.1e%s", worst,
+         worst == 0 ? " (same bits)" : "");
   }
 }
 
@@ -422,9 +435,14 @@ void ZeroSizes() {
     RnnResult want = RunExpected(mixed, data);
     const double error = Error(mixed, got, want);
     double h_of_empty = 0;
-    for (int k = 0; got.ok() && k < c.hidden; ++k) h_of_empty = std::max(h_of_empty, std::fabs(got.h[static_cast<size_t>(c.hidden + k)] - data.h0[static_cast<size_t>(c.hidden + k)]));
-    Note(std::string("length 0 among others, ") + KindName(c), "%s, error %.2e, final h of the empty row is %s", got.Why().c_str(), error,
-         !got.ok() ? "-" : h_of_empty == 0 ? "its initial h" : "something else");
+    for (int k = 0; got.ok() && k < c.hidden; ++k)
+      h_of_empty = std::max(
+          h_of_empty, std::fabs(got.h[static_cast<size_t>(c.hidden + k)] - data.h0[static_cast<size_t>(c.hidden + k)]));
+    Note(std::string("length 0 among others, ") + KindName(c), "%s, error %.2e, final h of the empty row is %s",
+         got.Why().c_str(), error,
+         !got.ok()         ? "-"
+         : h_of_empty == 0 ? "its initial h"
+                           : "something else");
     RnnCase packed = mixed;
     packed.lengths = {5, 2, 0, 0};
     packed.layout = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
@@ -460,8 +478,8 @@ void Costs() {
   begin = now();
   for (int k = 0; k < 100; ++k) {
     cudnnSetRNNDescriptor_v8(desc, CUDNN_RNN_ALGO_STANDARD, CUDNN_LSTM, CUDNN_RNN_DOUBLE_BIAS, CUDNN_UNIDIRECTIONAL,
-                             CUDNN_LINEAR_INPUT, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_FMA_MATH, 128, 128, 128, 1, nullptr,
-                             CUDNN_RNN_PADDED_IO_ENABLED);
+                             CUDNN_LINEAR_INPUT, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_FMA_MATH, 128, 128, 128, 1,
+                             nullptr, CUDNN_RNN_PADDED_IO_ENABLED);
   }
   const double set = us(begin, now()) / 100;
   cudnnRNNDataDescriptor_t data = nullptr;
@@ -469,15 +487,19 @@ void Costs() {
   const std::vector<int> lengths(64, 100);
   begin = now();
   for (int k = 0; k < 100; ++k) {
-    cudnnSetRNNDataDescriptor(data, CUDNN_DATA_FLOAT, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED, 100, 64, 128, lengths.data(), nullptr);
+    cudnnSetRNNDataDescriptor(data, CUDNN_DATA_FLOAT, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED, 100, 64, 128,
+                              lengths.data(), nullptr);
   }
   const double set_data = us(begin, now()) / 100;
   size_t workspace = 0, reserve = 0;
   begin = now();
-  for (int k = 0; k < 100; ++k) cudnnGetRNNTempSpaceSizes(handle, desc, CUDNN_FWD_MODE_INFERENCE, data, &workspace, &reserve);
+  for (int k = 0; k < 100; ++k)
+    cudnnGetRNNTempSpaceSizes(handle, desc, CUDNN_FWD_MODE_INFERENCE, data, &workspace, &reserve);
   const double sizes = us(begin, now()) / 100;
-  Note("host costs", "cudnnCreate %.0f us; cudnnSetRNNDescriptor_v8 %.2f us; cudnnSetRNNDataDescriptor %.2f us (T = 100, N = 64); "
-       "cudnnGetRNNTempSpaceSizes %.2f us", create, set, set_data, sizes);
+  Note("host costs",
+       "cudnnCreate %.0f us; cudnnSetRNNDescriptor_v8 %.2f us; cudnnSetRNNDataDescriptor %.2f us (T = 100, N = 64); "
+       "cudnnGetRNNTempSpaceSizes %.2f us",
+       create, set, set_data, sizes);
   cudnnDestroyRNNDataDescriptor(data);
   cudnnDestroyRNNDescriptor(desc);
   cudnnDestroy(handle);

@@ -98,7 +98,8 @@ class State {
     std::vector<unsigned char> h(hidden * ElementBytes(type)), c(hidden * ElementBytes(type));
     char error[256];
     HostState values{std::vector<double>(hidden, -99.0), std::vector<double>(hidden, 0.0)};
-    if (program_.api().state_export(program_.get(), state_, type, h.data(), c.data(), error, sizeof error) == RNNSERVE_OK) {
+    if (program_.api().state_export(program_.get(), state_, type, h.data(), c.data(), error, sizeof error) ==
+        RNNSERVE_OK) {
       Decode(type, h.data(), hidden, values.h.data());
       if (program_.cell().kind == RNNSERVE_LSTM) Decode(type, c.data(), hidden, values.c.data());
     }

@@ -119,10 +119,12 @@ std::vector<double> RunReference(const rnnserve_cell& cell, const Weights& weigh
     const double* input = x.data() + t * inputs;
     // Products and biases of block b, unit j, apart.
     const auto wx = [&](int64_t b, int64_t j) {
-      return Dot(weights.w.data() + (b * hidden + j) * inputs, input, inputs) + weights.wb[static_cast<size_t>(b * hidden + j)];
+      return Dot(weights.w.data() + (b * hidden + j) * inputs, input, inputs) +
+             weights.wb[static_cast<size_t>(b * hidden + j)];
     };
     const auto rh = [&](int64_t b, int64_t j, const double* v) {
-      return Dot(weights.r.data() + (b * hidden + j) * hidden, v, hidden) + weights.rb[static_cast<size_t>(b * hidden + j)];
+      return Dot(weights.r.data() + (b * hidden + j) * hidden, v, hidden) +
+             weights.rb[static_cast<size_t>(b * hidden + j)];
     };
     const double* old = state.h.data();
     std::vector<double> reset(static_cast<size_t>(hidden));
@@ -138,7 +140,8 @@ std::vector<double> RunReference(const rnnserve_cell& cell, const Weights& weigh
         h[at] = Apply(*f, Clip(cell, wx(0, j) + rh(0, j, old)));
       } else if (cell.kind == RNNSERVE_GRU) {
         const double z = Apply(*f, Clip(cell, wx(0, j) + rh(0, j, old)));
-        const double inner = cell.linear_before_reset ? wx(2, j) + reset[at] * rh(2, j, old) : wx(2, j) + rh(2, j, reset.data());
+        const double inner =
+            cell.linear_before_reset ? wx(2, j) + reset[at] * rh(2, j, old) : wx(2, j) + rh(2, j, reset.data());
         h[at] = (1 - z) * Apply(*g, Clip(cell, inner)) + z * old[j];
       } else {
         const auto peep = [&](int64_t b, double c) {
@@ -168,7 +171,10 @@ double TakeJumpMargin() {
 size_t ElementBytes(int type) { return type == RNNSERVE_DOUBLE ? 8 : type == RNNSERVE_FLOAT ? 4 : 2; }
 
 const char* TypeName(int type) {
-  return type == RNNSERVE_DOUBLE ? "float64" : type == RNNSERVE_FLOAT ? "float32" : type == RNNSERVE_FLOAT16 ? "float16" : "bfloat16";
+  return type == RNNSERVE_DOUBLE    ? "float64"
+         : type == RNNSERVE_FLOAT   ? "float32"
+         : type == RNNSERVE_FLOAT16 ? "float16"
+                                    : "bfloat16";
 }
 
 double Tolerance(int type) {

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moving and converting rows: what a thread of the pack, unpack, gather and scatter kernels does with elements first,
+// first + step, ... of one row. In a host build the tests do the same.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/cuda/element.h"
+#include "engine/cuda/packing.h"
+
+namespace rnnserve::cuda {
+
+template <typename From, typename To>
+RNNSERVE_HOST_DEVICE void Convert(const From& from, To& to) {
+  Narrow(Widen(from), to);
+}
+
+// Which elements of a row one thread takes.
+struct Share {
+  int64_t first;
+  int64_t step;
+};
+
+template <typename From, typename To>
+RNNSERVE_HOST_DEVICE void PackRow(const From* staged, To* packed, const Walk* walks, const int64_t* offsets, int steps,
+                                  int64_t row, int64_t width, Share share) {
+  const From* source = staged + StagedOffset(walks, offsets, steps, row);
+  for (int64_t k = share.first; k < width; k += share.step) Convert(source[k], packed[row * width + k]);
+}
+
+template <typename From, typename To>
+RNNSERVE_HOST_DEVICE void UnpackRow(const From* packed, To* staged, const Walk* walks, const int64_t* offsets,
+                                    int steps, int64_t row, int64_t width, Share share) {
+  const int64_t at = StagedOffset(walks, offsets, steps, row);
+  if (at < 0) return;
+  for (int64_t k = share.first; k < width; k += share.step) Convert(packed[row * width + k], staged[at + k]);
+}
+
+// `slot` holds h, then c; null: zeros. c may be null.
+template <typename Slot, typename Packed>
+RNNSERVE_HOST_DEVICE void GatherRow(const Slot* slot, Packed* h, Packed* c, int64_t row, int64_t hidden, Share share) {
+  for (int64_t k = share.first; k < hidden; k += share.step) {
+    const int64_t at = row * hidden + k;
+    Narrow(slot == nullptr ? Slot(0) : slot[k], h[at]);
+    if (c != nullptr) Narrow(slot == nullptr ? Slot(0) : slot[hidden + k], c[at]);
+  }
+}
+
+template <typename Packed, typename Slot>
+RNNSERVE_HOST_DEVICE void ScatterRow(const Packed* h, const Packed* c, Slot* slot, int64_t row, int64_t hidden,
+                                     Share share) {
+  for (int64_t k = share.first; k < hidden; k += share.step) {
+    const int64_t at = row * hidden + k;
+    slot[k] = Widen(h[at]);
+    if (c != nullptr) slot[hidden + k] = Widen(c[at]);
+  }
+}
+
+}  // namespace rnnserve::cuda
