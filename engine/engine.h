@@ -44,9 +44,10 @@ class Program {
   // A state of zeros.
   virtual std::unique_ptr<State> NewState() const = 0;
   // Sets `state` from H elements of `type` (the data type or the compute type) each; null pointers mean zeros.
-  // `c` is ignored unless the cell is an LSTM. No alignment needed.
+  // `c` is ignored unless the cell is an LSTM. No alignment needed. state.failure() says if it could not be done.
   virtual void ImportState(DataType type, const std::byte* h, const std::byte* c, State& state) const = 0;
-  // The inverse; null pointers mean not wanted. Exporting in the compute type is exact.
+  // The inverse; null pointers mean not wanted. Exporting in the compute type is exact. Look at state.failure() after
+  // it.
   virtual void ExportState(const State& state, DataType type, std::byte* h, std::byte* c) const = 0;
 
   virtual std::unique_ptr<Workspace> NewWorkspace() const = 0;
@@ -66,7 +67,8 @@ class Engine {
   virtual ~Engine() = default;
   // What requests, replies and metrics call it: "reference", "cpu", "onednn", "cuda".
   virtual std::string_view name() const = 0;
-  // OK, or UNIMPLEMENTED with the reason in the words of the operator's attributes.
+  // OK, or UNIMPLEMENTED with the reason in the words of the operator's attributes, or UNAVAILABLE if the engine is out
+  // of service.
   virtual absl::Status Supports(const CellSpec& cell, const EngineOptions& options) const = 0;
   // Packs the weights. The program keeps the cell alive as far as it needs it.
   virtual absl::StatusOr<ProgramPtr> Compile(CellPtr cell, const EngineOptions& options) const = 0;

@@ -6,12 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/status/status.h"
+
 namespace rnnserve {
 
 // h (and c) of one sequence. Each program makes, imports and exports its own kind; nobody else looks inside.
 class State {
  public:
   virtual ~State() = default;
+  // Why this state cannot be gone on from, or why its last export wrote nothing of use: making, importing or exporting
+  // it failed. OK on engines whose states are plain memory.
+  virtual absl::Status failure() const { return absl::OkStatus(); }
 };
 
 // `steps` steps of one sequence through one program's cell.

@@ -2,13 +2,13 @@
  * The C ABI between rnnserve and an engine in a shared library (a "plugin"), in plain C.
  *
  * A plugin exports one symbol, rnnserve_engine_api, of type rnnserve_engine_api_fn. The host calls it with its own
- * handshake; the plugin answers with its table of functions, or NULL where it can't serve that host. Both sides then hold
- * what they need to refuse each other in words: the version and the sizes of all structs.
+ * handshake; the plugin answers with its table of functions, or NULL where it can't serve that host. Both sides then
+ * hold what they need to refuse each other in words: the version and the sizes of all structs.
  *
  * Conventions
- * - Functions that can fail return a code (below; the numbers are gRPC's) and, if it isn't RNNSERVE_OK, write a text into
- *   the caller's buffer `error` of `error_size` bytes: always terminated, cut where it doesn't fit. The text names what
- *   was wrong and how to mend it.
+ * - Functions that can fail return a code (below; the numbers are gRPC's) and, if it isn't RNNSERVE_OK, write a text
+ * into the caller's buffer `error` of `error_size` bytes: always terminated, cut where it doesn't fit. The text names
+ * what was wrong and how to mend it.
  * - No C++ type, exception or allocation crosses: what a plugin makes, the same plugin destroys.
  * - All functions may be called from many threads at once. A workspace and a state belong to one call at a time.
  * - Weights are in ONNX block order (LSTM i, o, f, c; GRU z, r, h; P i, o, f), in the compute type: double for float64
@@ -78,10 +78,10 @@ typedef struct rnnserve_activation {
 
 /* One direction's equations. */
 typedef struct rnnserve_cell {
-  int64_t input_size;                /* I, may be 0 */
-  int64_t hidden_size;               /* H, at least 1 */
+  int64_t input_size;                 /* I, may be 0 */
+  int64_t hidden_size;                /* H, at least 1 */
   rnnserve_activation activations[3]; /* f, g, h; LSTM uses three, GRU two, RNN one */
-  double clip;                       /* > 0; infinity: none */
+  double clip;                        /* > 0; infinity: none */
   int32_t kind;
   int32_t data_type; /* of x and y */
   int32_t clip_cell_input;
@@ -169,10 +169,11 @@ typedef struct rnnserve_api {
                      rnnserve_workspace* workspace, char* error, size_t error_size);
 } rnnserve_api;
 
-#define RNNSERVE_HANDSHAKE                                                                                      \
-  {RNNSERVE_ENGINE_ABI_VERSION,      sizeof(rnnserve_api),   sizeof(rnnserve_engine_options),                   \
-   sizeof(rnnserve_cell),            sizeof(rnnserve_weights), sizeof(rnnserve_slice),                          \
-   sizeof(rnnserve_device_info),     0}
+#define RNNSERVE_HANDSHAKE                                                                                     \
+  {                                                                                                            \
+    RNNSERVE_ENGINE_ABI_VERSION, sizeof(rnnserve_api), sizeof(rnnserve_engine_options), sizeof(rnnserve_cell), \
+        sizeof(rnnserve_weights), sizeof(rnnserve_slice), sizeof(rnnserve_device_info), 0                      \
+  }
 
 /* The one exported symbol. The table lives as long as the library is loaded. */
 typedef const rnnserve_api* (*rnnserve_engine_api_fn)(const rnnserve_handshake* host);

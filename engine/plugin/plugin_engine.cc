@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plugin/plugin_engine.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/plugin/library.h"
+#include "engine/plugin/open_engine.h"
+#include "engine/plugin/plugin_program.h"
+
+namespace rnnserve::plugin {
+namespace {
+
+std::string Describe(const rnnserve_device_info& info) {
+  constexpr int64_t kMiB = 1 << 20;
+  return absl::StrCat(Printable(info.name, sizeof info.name), ", ", Printable(info.versions, sizeof info.versions),
+                      ", may use ", info.memory_limit_bytes / kMiB, " of ", info.memory_total_bytes / kMiB, " MiB");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PluginEngine>> PluginEngine::Load(const std::string& path, PluginOptions options) {
+  absl::StatusOr<const rnnserve_api*> api = OpenLibrary(path);
+  if (!api.ok()) return api.status();
+  const rnnserve_engine_options raw{options.memory_limit_bytes, options.device, 0};
+  absl::StatusOr<std::shared_ptr<const OpenEngine>> engine =
+      OpenEngine::Open(**api, raw, std::move(options.on_failure));
+  absl::StatusOr<rnnserve_device_info> info = engine.ok() ? (*engine)->Info() : engine.status();
+  if (!info.ok()) {
+    return absl::Status(info.status().code(), absl::StrCat("plugin \"", path, "\": ", info.status().message()));
+  }
+  return std::unique_ptr<PluginEngine>(new PluginEngine(*std::move(engine), Describe(*info)));
+}
+
+PluginEngine::PluginEngine(std::shared_ptr<const OpenEngine> engine, std::string description)
+    : engine_(std::move(engine)), description_(std::move(description)) {}
+PluginEngine::~PluginEngine() = default;
+
+std::string_view PluginEngine::name() const { return engine_->name(); }
+
+absl::Status PluginEngine::Supports(const CellSpec& cell, const EngineOptions& options) const {
+  if (absl::Status in_service = engine_->InService(); !in_service.ok()) return in_service;
+  const rnnserve_cell raw = ToAbi(cell, options);
+  ErrorText error;
+  const int32_t code = engine_->api().supports(engine_->get(), &raw, error.data(), error.size());
+  // The reason alone: who asks says which engine it asked.
+  if (code == RNNSERVE_UNIMPLEMENTED) return absl::UnimplementedError(error.text());
+  return engine_->Check(code, "asked for support", error);
+}
+
+absl::StatusOr<ProgramPtr> PluginEngine::Compile(CellPtr cell, const EngineOptions& options) const {
+  if (absl::Status in_service = engine_->InService(); !in_service.ok()) return in_service;
+  return MakePluginProgram(engine_, *cell, options);
+}
+
+}  // namespace rnnserve::plugin
