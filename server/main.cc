@@ -10,7 +10,9 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,6 +28,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "engine/cpu/cpu_engine.h"
+#include "engine/plugin/plugin_engine.h"
 #include "engine/reference/reference_engine.h"
 #include "server/batching/worker_pool.h"
 #include "server/core/core.h"
@@ -36,6 +39,9 @@ ABSL_FLAG(std::vector<std::string>, listen, {"0.0.0.0:50051"},
           "addresses to listen on, separated by commas: host:port, [::]:port or unix:path; port 0 picks a free one");
 ABSL_FLAG(std::string, port_file, "", "file that gets the port of the first address once the server listens");
 ABSL_FLAG(std::string, models, "", "folder of models, NAME/VERSION/model.onnx; empty: none");
+ABSL_FLAG(std::vector<std::string>, plugin, {},
+          "shared libraries with further engines, separated by commas, e.g. librnnserve_cuda.so; one that cannot serve "
+          "here is logged and left out");
 ABSL_FLAG(int32_t, workers, 0, "threads that run engines; 0: one for each CPU");
 ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "bytes of a request message");
 ABSL_FLAG(int64_t, max_reply_bytes, 64 << 20, "bytes of a reply's tensors");
@@ -164,6 +170,35 @@ void LogModels(const ModelStore& models) {
   }
 }
 
+// The engines of all plugins that can serve here; a line in the log for each, whether it does or why not.
+std::vector<std::unique_ptr<plugin::PluginEngine>> LoadPlugins(std::span<const Engine* const> own) {
+  std::vector<std::string_view> taken = {"auto", "verify"};
+  for (const Engine* engine : own) taken.push_back(engine->name());
+  std::vector<std::unique_ptr<plugin::PluginEngine>> engines;
+  for (const std::string& path : absl::GetFlag(FLAGS_plugin)) {
+    plugin::PluginOptions options;
+    options.on_failure = [path](const std::string& reason) {
+      LogError(absl::StrCat("plugin \"", path, "\" is out of service until the server is started again: ", reason));
+    };
+    absl::StatusOr<std::unique_ptr<plugin::PluginEngine>> engine = plugin::PluginEngine::Load(path, options);
+    if (!engine.ok()) {
+      LogWarning(absl::StrCat(engine.status().message(), "; serving without it"));
+      continue;
+    }
+    const std::string name((*engine)->name());
+    if (std::find(taken.begin(), taken.end(), name) != taken.end()) {
+      LogWarning(absl::StrCat("plugin \"", path, "\": an engine called \"", name,
+                              "\" is here already; serving without this one"));
+      continue;
+    }
+    LogInfo(absl::StrCat("plugin \"", path, "\" serves requests that name engine \"", name,
+                         "\": ", (*engine)->description()));
+    engines.push_back(*std::move(engine));
+    taken.push_back(engines.back()->name());
+  }
+  return engines;
+}
+
 // Whole or not at all: whoever waits for the file must not read half a number.
 bool WritePortFile(const std::string& path, int port) {
   const std::string unfinished = path + ".tmp";
@@ -209,6 +244,9 @@ int Run() {
 
   const std::unique_ptr<Engine> cpu = MakeCpuEngine();
   const std::unique_ptr<Engine> reference = MakeReferenceEngine();
+  std::vector<const Engine*> engines = {cpu.get(), reference.get()};
+  const auto plugins = LoadPlugins(engines);
+  for (const auto& engine : plugins) engines.push_back(engine.get());
   ModelStore models(
       {absl::GetFlag(FLAGS_models), absl::GetFlag(FLAGS_inline_weight_bytes), absl::GetFlag(FLAGS_model_weight_bytes)});
   models.ScanRepository();
@@ -218,7 +256,7 @@ int Run() {
   Core::Options core_options;
   core_options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
   core_options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
-  Core core(core_options, {cpu.get(), reference.get()}, &models, &programs, &workers);
+  Core core(core_options, std::move(engines), &models, &programs, &workers);
 
   absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(ServerOptions(), &core);
   if (!server.ok()) {

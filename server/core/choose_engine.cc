@@ -50,6 +50,7 @@ absl::StatusOr<const Engine*> ChooseEngine(std::span<const Engine* const> engine
     const absl::Status supports = SupportsAll(*engine, cells, options);
     if (supports.ok()) return engine;
     reasons.push_back(Reason(*engine, supports));
+    if (!IsAuto(name)) return absl::Status(supports.code(), reasons.back());
   }
   return absl::UnimplementedError(absl::StrJoin(reasons, "; "));
 }

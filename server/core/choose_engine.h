@@ -13,8 +13,8 @@ namespace rnnserve {
 // OK for "", "auto" and the names of `engines`; else INVALID_ARGUMENT, field `engine`, with their names.
 absl::Status CheckEngineName(std::span<const Engine* const> engines, std::string_view name);
 
-// The engine called `name`, or its own reason not to run these cells (UNIMPLEMENTED). For "" and "auto" the first that
-// supports every cell, or all reasons.
+// The engine called `name`, or its own reason not to run these cells, with its code (UNIMPLEMENTED; UNAVAILABLE if it
+// is out of service). For "" and "auto" the first that supports every cell, or all reasons.
 absl::StatusOr<const Engine*> ChooseEngine(std::span<const Engine* const> engines, std::string_view name,
                                            std::span<const CellPtr> cells, const EngineOptions& options);
 

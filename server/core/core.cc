@@ -78,7 +78,7 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
 void Core::Run(AcceptedCall call, Done done) {
   auto run = std::make_unique<InferRun>(std::move(call.model), std::move(call.plan), std::move(call.memory));
   if (run->empty()) {
-    InferReply reply = run->Finish({});
+    absl::StatusOr<InferReply> reply = run->Finish({});
     run.reset();
     return done(std::move(reply));
   }
@@ -103,7 +103,7 @@ void Core::Run(AcceptedCall call, Done done) {
   // The run goes before `done` is called: it points into the caller's message, which the caller may let go.
   submission.done = [pending](ScheduleOutcome outcome) {
     absl::StatusOr<InferReply> reply =
-        outcome.status.ok() ? absl::StatusOr<InferReply>(pending->run->Finish(outcome)) : std::move(outcome.status);
+        outcome.status.ok() ? pending->run->Finish(outcome) : absl::StatusOr<InferReply>(std::move(outcome.status));
     pending->run.reset();
     pending->done(std::move(reply));
   };

@@ -73,12 +73,13 @@ std::vector<SequenceTask> InferRun::Start(std::vector<ProgramPtr> programs, std:
   return tasks;
 }
 
-InferReply InferRun::Finish(const ScheduleOutcome& outcome) {
+absl::StatusOr<InferReply> InferRun::Finish(const ScheduleOutcome& outcome) {
   for (size_t k = 0; k < sequences_.size(); ++k) {
     const Sequence& sequence = sequences_[k];
     if (sequence.final_h == nullptr && sequence.final_c == nullptr) continue;
     programs_[static_cast<size_t>(sequence.direction)]->ExportState(*states_[k], model_->spec().data_type,
                                                                     sequence.final_h, sequence.final_c);
+    if (absl::Status failed = states_[k]->failure(); !failed.ok()) return failed;
   }
   InferReply reply;
   reply.outputs = std::move(outputs_);

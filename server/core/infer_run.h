@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "server/core/byte_budget.h"
 #include "server/core/core.h"
@@ -24,7 +25,7 @@ class InferRun {
   std::vector<SequenceTask> Start(std::vector<ProgramPtr> programs, std::string_view engine);
 
   // The reply, once all tasks have run; `outcome` is OK.
-  InferReply Finish(const ScheduleOutcome& outcome);
+  absl::StatusOr<InferReply> Finish(const ScheduleOutcome& outcome);
 
  private:
   ModelPtr model_;
