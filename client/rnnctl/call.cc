@@ -17,12 +17,6 @@ constexpr int64_t kMaxVersion = std::numeric_limits<int64_t>::max();
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-std::string ServerAddress(const Arguments& arguments) {
-  if (const auto server = arguments.Get("server")) return *server;
-  const char* environment = std::getenv("RNNCTL_SERVER");
-  return environment != nullptr && *environment != '\0' ? environment : "127.0.0.1:50051";
-}
-
 absl::StatusOr<std::chrono::milliseconds> TimeoutFrom(const Arguments& arguments) {
   const std::optional<std::string> text = arguments.Get("timeout");
   if (!text) return client::ClientOptions().timeout;
@@ -44,6 +38,12 @@ absl::StatusOr<std::optional<bool>> BoolFlag(const Arguments& arguments, std::st
 
 }  // namespace
 
+std::string ServerAddress(const Arguments& arguments) {
+  if (const auto server = arguments.Get("server")) return *server;
+  const char* environment = std::getenv("RNNCTL_SERVER");
+  return environment != nullptr && *environment != '\0' ? environment : "127.0.0.1:50051";
+}
+
 absl::StatusOr<std::optional<int64_t>> IntFlag(const Arguments& arguments, std::string_view name, int64_t min,
                                                int64_t max) {
   const std::optional<std::string> text = arguments.Get(name);
@@ -57,7 +57,7 @@ absl::StatusOr<std::optional<int64_t>> IntFlag(const Arguments& arguments, std::
   return std::optional<int64_t>(value);
 }
 
-absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& arguments) {
+absl::StatusOr<client::ClientOptions> ClientOptionsFrom(const Arguments& arguments) {
   client::ClientOptions options;
   const absl::StatusOr<std::chrono::milliseconds> timeout = TimeoutFrom(arguments);
   if (!timeout.ok()) return timeout.status();
@@ -65,7 +65,13 @@ absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& argumen
   const absl::StatusOr<std::optional<int64_t>> mib = IntFlag(arguments, "max-reply-mib", 1, 2047);
   if (!mib.ok()) return mib.status();
   if (*mib) options.max_receive_bytes = static_cast<int>(**mib << 20);
-  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(ServerAddress(arguments), options);
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& arguments) {
+  const absl::StatusOr<client::ClientOptions> options = ClientOptionsFrom(arguments);
+  if (!options.ok()) return options.status();
+  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(ServerAddress(arguments), *options);
   if (!client.ok()) return UsageError(absl::StrCat("--server: ", client.status().message()));
   return client;
 }

@@ -49,7 +49,11 @@ inline constexpr Flag kDeterministicFlag = {
 inline constexpr Flag kReducedFlag = {
     .name = "allow-reduced-precision", .value = "", .help = "let engines round to 16 bits inside"};
 
-// By --server, --timeout, --max-reply-mib.
+// By --server.
+std::string ServerAddress(const Arguments& arguments);
+// By --timeout, --max-reply-mib.
+absl::StatusOr<client::ClientOptions> ClientOptionsFrom(const Arguments& arguments);
+// By all three.
 absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& arguments);
 
 // By --op, --opset, --op-version, --domain, --attr.

@@ -29,7 +29,7 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 
 std::vector<Command> Commands() {
   std::vector<Command> commands;
-  for (std::span<const Command> group : {InferCommands(), ModelCommands()}) {
+  for (std::span<const Command> group : {InferCommands(), ModelCommands(), BenchCommands()}) {
     commands.insert(commands.end(), group.begin(), group.end());
   }
   return commands;
@@ -43,7 +43,8 @@ std::string Overview() {
   rows.push_back({"  version", "print rnnctl's version"});
   rows.push_back({"  help [COMMAND]", "print this, or how to use one command"});
   return absl::StrCat(
-      "rnnctl runs recurrent operators on an rnnserve server and manages its models.\n\nUsage: rnnctl COMMAND "
+      "rnnctl runs recurrent operators on an rnnserve server, manages its models and measures it.\n\nUsage: rnnctl "
+      "COMMAND "
       "[FLAGS]\n\n",
       "Commands:\n", FormatTable(rows),
       "\nExamples:\n  rnnctl infer request.json\n  rnnctl infer --model vad --tensor X=x.npy --outputs Y_h\n"

@@ -40,6 +40,7 @@ struct Command {
 };
 
 // The commands of each file.
+std::span<const Command> BenchCommands();
 std::span<const Command> InferCommands();
 std::span<const Command> ModelCommands();
 

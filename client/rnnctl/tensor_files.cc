@@ -23,13 +23,6 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 
 absl::Status OutputError(const std::string& message) { return WithReason(absl::UnknownError(message), kOutput); }
 
-absl::StatusOr<DataType> CastType(const std::string& name) {
-  for (DataType type : {DataType::kFloat16, DataType::kBFloat16, DataType::kFloat, DataType::kDouble}) {
-    if (DataTypeName(type) == name) return type;
-  }
-  return UsageError(absl::StrCat("--cast ", name, ": expected float16, bfloat16, float32 or float64"));
-}
-
 client::Tensor NarrowLengths(client::Tensor tensor) {
   if (tensor.name != "sequence_lens" || tensor.type != DataType::kInt64) return tensor;
   std::vector<int32_t> narrow;
@@ -47,6 +40,13 @@ bool IsPlainFileName(const std::string& name) {
 }
 
 }  // namespace
+
+absl::StatusOr<DataType> CastType(const std::string& name) {
+  for (DataType type : {DataType::kFloat16, DataType::kBFloat16, DataType::kFloat, DataType::kDouble}) {
+    if (DataTypeName(type) == name) return type;
+  }
+  return UsageError(absl::StrCat("--cast ", name, ": expected float16, bfloat16, float32 or float64"));
+}
 
 absl::StatusOr<std::string> ReadAll(std::istream& in, std::string_view what) {
   std::string bytes;

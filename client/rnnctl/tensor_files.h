@@ -19,6 +19,9 @@ namespace rnnserve::rnnctl {
 absl::StatusOr<std::string> ReadAll(std::istream& in, std::string_view what);
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
+// The value of --cast: float16, bfloat16, float32 or float64.
+absl::StatusOr<DataType> CastType(const std::string& name);
+
 // "X=x.npy" each; `cast` empty or one of float16, bfloat16, float32, float64: what floating tensors become.
 // sequence_lens of int64, numpy's own integer, becomes the int32 that ONNX asks for if all values fit.
 absl::StatusOr<std::vector<client::Tensor>> ReadTensors(std::span<const std::string> flags,

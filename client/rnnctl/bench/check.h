@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Holds every answer against the first one to the same request.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/cpp/tensor.h"
+#include "client/rnnctl/bench/caller.h"
+
+namespace rnnserve::rnnctl::bench {
+
+class AnswerCheck {
+ public:
+  // Values may differ by `tolerance` times the larger of 1 and the first value; 0: bit for bit.
+  AnswerCheck(size_t requests, double tolerance) : tolerance_(tolerance), first_(requests) {}
+
+  // `reply`: a serialised InferResponse. The first one is kSame. kWrong also for what cannot be read.
+  Verdict Check(size_t request, const std::string& reply);
+
+ private:
+  const double tolerance_;
+  std::vector<std::optional<std::vector<client::Tensor>>> first_;  // by request
+};
+
+}  // namespace rnnserve::rnnctl::bench

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls over gRPC: one thread, one asynchronous completion queue, requests serialised beforehand, replies left as
+// bytes. The one place of the load test that knows gRPC.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cpp/client.h"
+#include "client/rnnctl/bench/caller.h"
+
+namespace rnnserve::rnnctl::bench {
+
+struct CallerOptions {
+  std::string address;
+  client::ClientOptions client;
+  size_t slots = 1;
+  // Whether replies are InferResponses.
+  bool read_times = true;
+  std::optional<double> check;
+};
+
+// Connects first; that it cannot is kCannotConnect. `bodies` are serialised InferRequests.
+absl::StatusOr<std::unique_ptr<Caller>> MakeGrpcCaller(const CallerOptions& options,
+                                                       const std::vector<std::string>& bodies);
+
+}  // namespace rnnserve::rnnctl::bench

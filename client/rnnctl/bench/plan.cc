@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/rnnctl/bench/plan.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "client/rnnctl/attributes.h"
+#include "client/rnnctl/call.h"
+#include "client/rnnctl/tensor_files.h"
+
+namespace rnnserve::rnnctl::bench {
+namespace {
+
+constexpr size_t kMaxLevels = 1000;
+constexpr int64_t kMaxInFlight = 1 << 16;
+constexpr double kMaxRate = 1e7;
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+absl::Status WrongLevels(std::string_view text, std::string_view what) {
+  return UsageError(
+      absl::StrCat(View(what), "=", View(text),
+                   ": expected numbers above 0, such as 64, 1,8,64, 1:64 (doubling) or 4:16:4 (in steps)"));
+}
+
+// Reads values of flags; the first error stays.
+class FlagReader {
+ public:
+  explicit FlagReader(const Arguments& arguments) : arguments_(arguments) {}
+
+  template <typename T>
+  void Whole(std::string_view name, int64_t min, int64_t max, T& into) {
+    const absl::StatusOr<std::optional<int64_t>> value = IntFlag(arguments_, name, min, max);
+    if (!value.ok()) return Fail(value.status());
+    if (*value) into = static_cast<T>(**value);
+  }
+
+  template <typename T>
+  void Duration(std::string_view name, absl::Duration min, T& into) {
+    const std::optional<std::string> text = arguments_.Get(name);
+    if (!text) return;
+    absl::Duration value;
+    if (!absl::ParseDuration(*text, &value) || value < min || value > absl::Hours(24)) {
+      return Fail(UsageError(absl::StrCat("--", View(name), "=", *text, ": expected a time from ",
+                                          absl::FormatDuration(min), " to 24h with its unit, such as 500ms or 10s")));
+    }
+    into = absl::ToChronoNanoseconds(value);
+  }
+
+  // "10%" or "0.1".
+  void Share(std::string_view name, double& into) {
+    const std::optional<std::string> text = arguments_.Get(name);
+    if (!text) return;
+    const bool percent = text->ends_with('%');
+    double value = 0;
+    if (!absl::SimpleAtod(percent ? text->substr(0, text->size() - 1) : *text, &value) || !(value > 0) ||
+        !(value / (percent ? 100 : 1) <= 1)) {
+      return Fail(UsageError(absl::StrCat("--", View(name), "=", *text, ": expected a share such as 10% or 0.1")));
+    }
+    into = value / (percent ? 100 : 1);
+  }
+
+  void Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Arguments& arguments_;
+  absl::Status status_;
+};
+
+absl::Status Excluded(std::string_view flag, std::string_view by) {
+  return UsageError(absl::StrCat("--", View(flag), " and --", View(by), " exclude each other"));
+}
+
+absl::Status ReadSteps(const std::string& text, MixEntry& entry) {
+  const size_t colon = text.find(':');
+  const std::string last = colon == std::string::npos ? text : text.substr(colon + 1);
+  if (!absl::SimpleAtoi(text.substr(0, colon), &entry.min_steps) || !absl::SimpleAtoi(last, &entry.max_steps) ||
+      entry.min_steps < 1 || entry.max_steps < entry.min_steps || entry.max_steps > kMaxSteps) {
+    return UsageError(
+        absl::StrCat("--steps=", text, ": expected a number of steps or SHORTEST:LONGEST, such as 1:400"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MixEntry> EntryFrom(const Arguments& arguments) {
+  MixEntry entry;
+  if (const auto name = arguments.Get("model")) {
+    for (std::string_view flag : {"op", "opset", "attr", "hidden", "input", "cast", "inline"}) {
+      if (arguments.Has(flag)) return Excluded(flag, "model");
+    }
+    absl::StatusOr<client::ModelRef> model = ParseModelRef(*name, "--model");
+    if (!model.ok()) return model.status();
+    entry.model = *std::move(model);
+  }
+  FlagReader reader(arguments);
+  entry.op = arguments.Get("op").value_or(entry.op);
+  reader.Whole("opset", 1, kMaxSize, entry.opset);
+  reader.Whole("hidden", 1, kMaxSize, entry.hidden);
+  entry.input = entry.hidden;
+  reader.Whole("input", 1, kMaxSize, entry.input);
+  reader.Whole("rows", 1, kMaxSize, entry.rows);
+  if (const auto steps = arguments.Get("steps")) reader.Fail(ReadSteps(*steps, entry));
+  absl::StatusOr<std::map<std::string, AttributeValue>> attributes = ParseAttributes(arguments.All("attr"));
+  reader.Fail(attributes.status());
+  if (attributes.ok()) entry.attributes = *std::move(attributes);
+  if (!entry.model) reader.Fail(CheckOperator(entry, absl::StrCat("--op=", entry.op)));
+  if (!reader.status().ok()) return reader.status();
+  return entry;
+}
+
+absl::StatusOr<std::vector<MixEntry>> MixFrom(const Arguments& arguments) {
+  const std::optional<std::string> path = arguments.Get("mix");
+  if (!path) {
+    absl::StatusOr<MixEntry> entry = EntryFrom(arguments);
+    if (!entry.ok()) return entry.status();
+    return std::vector<MixEntry>{*std::move(entry)};
+  }
+  for (std::string_view flag : {"op", "opset", "attr", "hidden", "input", "rows", "steps", "model"}) {
+    if (arguments.Has(flag)) return Excluded(flag, "mix");
+  }
+  const absl::StatusOr<std::string> json = ReadFile(*path);
+  if (!json.ok()) return json.status();
+  return ParseMix(*json, *path);
+}
+
+absl::StatusOr<std::vector<Load>> LoadsFrom(const Arguments& arguments, uint64_t seed) {
+  if (arguments.Has("concurrency") && arguments.Has("rate")) return Excluded("concurrency", "rate");
+  if (arguments.Has("max-in-flight") && !arguments.Has("rate")) {
+    return UsageError("--max-in-flight belongs to --rate; --concurrency bounds a closed loop itself");
+  }
+  const bool open = arguments.Has("rate");
+  const std::string_view name = open ? "rate" : "concurrency";
+  const absl::StatusOr<std::vector<double>> values =
+      ParseLevels(arguments.Get(name).value_or("1"), absl::StrCat("--", View(name)));
+  if (!values.ok()) return values.status();
+  Load load;
+  load.seed = seed;
+  FlagReader reader(arguments);
+  reader.Whole("max-in-flight", 1, kMaxInFlight, load.max_in_flight);
+  if (!reader.status().ok()) return reader.status();
+  std::vector<Load> loads;
+  for (double value : *values) {
+    if (open ? value > kMaxRate : value > static_cast<double>(kMaxInFlight) || value != std::floor(value)) {
+      return UsageError(absl::StrCat("--", View(name), ": ", value, " is not ",
+                                     open ? "a rate up to 1e7 a second" : "a whole number of callers up to 65536"));
+    }
+    (open ? load.rate : value) = value;
+    if (!open) load.concurrency = static_cast<int64_t>(value);
+    loads.push_back(load);
+  }
+  return loads;
+}
+
+absl::StatusOr<Stopping> StoppingFrom(const Arguments& arguments) {
+  Stopping stopping;
+  FlagReader reader(arguments);
+  reader.Duration("warm-up", absl::ZeroDuration(), stopping.warm_up);
+  reader.Duration("window", absl::Milliseconds(10), stopping.window);
+  reader.Duration("duration", absl::Milliseconds(10), stopping.duration);
+  if (arguments.Has("requests")) stopping.requests = 1;
+  reader.Whole("requests", 1, std::numeric_limits<int64_t>::max(), stopping.requests);
+  reader.Whole("max-windows", static_cast<int64_t>(kStableWindows), 100000, stopping.max_windows);
+  reader.Share("stability", stopping.stability);
+  for (std::string_view flag : {"duration", "requests"}) {
+    if (!arguments.Has(flag)) continue;
+    if (arguments.Has("stability")) reader.Fail(Excluded("stability", flag));
+    if (arguments.Has("max-windows")) reader.Fail(Excluded("max-windows", flag));
+  }
+  if (!reader.status().ok()) return reader.status();
+  return stopping;
+}
+
+absl::Status ReadChecks(const Arguments& arguments, Plan& plan) {
+  if (const auto text = arguments.Get("check")) {
+    double tolerance = 0;
+    if (*text != "exact" && (!absl::SimpleAtod(*text, &tolerance) || !(tolerance >= 0) || !std::isfinite(tolerance))) {
+      return UsageError(absl::StrCat("--check=", *text, ": expected exact, or a tolerance such as 1e-5"));
+    }
+    plan.check = tolerance;
+  }
+  if (plan.echo && plan.check) return Excluded("check", "echo");
+  if (plan.echo && plan.always_inline) return Excluded("inline", "echo");
+  for (const MixEntry& entry : plan.mix) {
+    if (plan.echo && entry.model) return UsageError("--echo asks no server for models; say the sizes with --op");
+  }
+  if (arguments.Has("json") && arguments.Has("csv")) return Excluded("json", "csv");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<double>> ParseLevels(std::string_view text, std::string_view what) {
+  std::vector<double> levels;
+  for (absl::string_view part : absl::StrSplit(View(text), ',')) {
+    const std::vector<absl::string_view> bounds = absl::StrSplit(part, ':');
+    std::vector<double> numbers;
+    for (absl::string_view bound : bounds) {
+      double number = 0;
+      if (!absl::SimpleAtod(bound, &number) || !(number > 0) || !std::isfinite(number)) return WrongLevels(text, what);
+      numbers.push_back(number);
+    }
+    if (numbers.size() > 3 || (numbers.size() > 1 && numbers[1] < numbers[0])) return WrongLevels(text, what);
+    const double last = numbers.size() > 1 ? numbers[1] : numbers[0];
+    for (double level = numbers[0]; level <= last; level = numbers.size() == 3 ? level + numbers[2] : level * 2) {
+      levels.push_back(level);
+      if (levels.size() > kMaxLevels) {
+        return UsageError(absl::StrCat(View(what), "=", View(text), ": more than ", kMaxLevels, " levels"));
+      }
+    }
+  }
+  return levels;
+}
+
+absl::StatusOr<Plan> PlanFrom(const Arguments& arguments) {
+  if (!arguments.positional().empty()) {
+    return UsageError(absl::StrCat("what is ", arguments.positional()[0], "? bench takes flags only"));
+  }
+  Plan plan;
+  FlagReader reader(arguments);
+  reader.Whole("seed", 0, std::numeric_limits<int64_t>::max(), plan.seed);
+  if (!reader.status().ok()) return reader.status();
+  absl::StatusOr<std::vector<MixEntry>> mix = MixFrom(arguments);
+  if (!mix.ok()) return mix.status();
+  plan.mix = *std::move(mix);
+  absl::StatusOr<std::vector<Load>> loads = LoadsFrom(arguments, plan.seed);
+  if (!loads.ok()) return loads.status();
+  plan.loads = *std::move(loads);
+  absl::StatusOr<Stopping> stopping = StoppingFrom(arguments);
+  if (!stopping.ok()) return stopping.status();
+  plan.stopping = *stopping;
+  absl::StatusOr<client::Options> options = OptionsFrom(arguments);
+  if (!options.ok()) return options.status();
+  plan.options.options = *std::move(options);
+  if (const auto outputs = arguments.Get("outputs")) {
+    plan.options.outputs = absl::StrSplit(*outputs, ',', absl::SkipEmpty());
+  }
+  plan.options.engine = arguments.Get("engine").value_or("");
+  plan.cast = arguments.Get("cast");
+  plan.always_inline = arguments.Has("inline");
+  plan.echo = arguments.Has("echo");
+  plan.histogram = arguments.Has("histogram");
+  plan.format = arguments.Has("json") ? Format::kJson : arguments.Has("csv") ? Format::kCsv : Format::kTable;
+  const absl::Status checked = ReadChecks(arguments, plan);
+  if (!checked.ok()) return checked;
+  return plan;
+}
+
+}  // namespace rnnserve::rnnctl::bench

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures one level of load: so many callers, or such a rate.
+//
+// Closed loop: each of `concurrency` callers sends its next request when its answer came. Open loop: requests are due
+// at the moments of a Poisson process, whether or not earlier ones are answered; a call's latency counts from the
+// moment it was due, so a server that stalls is charged for all who had to wait meanwhile.
+//
+// Time runs in windows. Answers that come during warm-up are dropped.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/tally.h"
+
+namespace rnnserve::rnnctl::bench {
+
+struct Load {
+  // Callers of a closed loop.
+  int64_t concurrency = 1;
+  // Requests a second of an open loop; 0: closed.
+  double rate = 0;
+  // Of an open loop; what is due beyond it waits in the client.
+  int64_t max_in_flight = 1024;
+  uint64_t seed = 1;
+
+  size_t slots() const { return static_cast<size_t>(rate > 0 ? max_in_flight : concurrency); }
+};
+
+struct Stopping {
+  Time warm_up = std::chrono::milliseconds(500);
+  // Goes on, up to ten times as long, until it holds ten answers.
+  Time window = std::chrono::seconds(1);
+  // With none of these: until three windows agree within `stability`, or `max_windows` are over.
+  std::optional<Time> duration;
+  std::optional<int64_t> requests;
+  double stability = 0.1;
+  int64_t max_windows = 30;
+};
+
+enum class Ended {
+  kStable,       // three windows agreed
+  kUnstable,     // max_windows were over
+  kDuration,     // as asked
+  kRequests,     // as asked
+  kFailing,      // a window in which no call ended well
+  kInterrupted,  // by the person
+};
+
+struct Level {
+  Load load;
+  Ended ended = Ended::kInterrupted;
+  // Of the three windows that agreed; otherwise of all.
+  Tally tally;
+  int64_t windows = 0;
+  // Open loop: requests that were due before the end but not sent, because max_in_flight were under way.
+  int64_t unsent = 0;
+};
+
+struct Hooks {
+  std::function<bool()> interrupted;
+  std::function<void(int64_t windows, const Tally& last_window)> progress;
+  std::function<size_t()> next_request;
+};
+
+// No call is in flight at the start, nor at the end unless interrupted.
+Level RunLevel(Caller& caller, const Load& load, const Stopping& stopping, const Hooks& hooks);
+
+}  // namespace rnnserve::rnnctl::bench

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/rnnctl/bench/tally.h"
+
+#include <algorithm>
+
+namespace rnnserve::rnnctl::bench {
+
+void Tally::Record(const Answer& answer, std::chrono::nanoseconds latency_of_call,
+                   std::chrono::nanoseconds lag_of_call) {
+  if (answer.code != 0) {
+    Errors& of_code = errors[answer.code];
+    if (of_code.count++ == 0) of_code.first_message = answer.message;
+    return;
+  }
+  latency.Add(latency_of_call);
+  lag.Add(lag_of_call);
+  if (answer.told_times) {
+    queue.Add(answer.queue);
+    compute.Add(answer.compute);
+  }
+  largest_batch = std::max(largest_batch, answer.largest_batch);
+  sent_bytes += answer.sent_bytes;
+  received_bytes += answer.received_bytes;
+  same += answer.verdict == Verdict::kSame;
+  close += answer.verdict == Verdict::kClose;
+  wrong += answer.verdict == Verdict::kWrong;
+}
+
+void Tally::Merge(const Tally& other) {
+  latency.Merge(other.latency);
+  lag.Merge(other.lag);
+  queue.Merge(other.queue);
+  compute.Merge(other.compute);
+  late += other.late;
+  largest_batch = std::max(largest_batch, other.largest_batch);
+  for (const auto& [code, theirs] : other.errors) {
+    Errors& ours = errors[code];
+    if (ours.count == 0) ours.first_message = theirs.first_message;
+    ours.count += theirs.count;
+  }
+  same += other.same;
+  close += other.close;
+  wrong += other.wrong;
+  sent_bytes += other.sent_bytes;
+  received_bytes += other.received_bytes;
+  span += other.span;
+  cpu += other.cpu;
+}
+
+int64_t Tally::failed() const {
+  int64_t count = 0;
+  for (const auto& [code, of_code] : errors) count += of_code.count;
+  return count;
+}
+
+double Tally::CallsPerSecond() const {
+  const double seconds = std::chrono::duration<double>(span).count();
+  return seconds > 0 ? static_cast<double>(good() - late) / seconds : 0;
+}
+
+WindowFigures Tally::Figures() const {
+  return {CallsPerSecond(), std::chrono::duration<double>(latency.Mean()).count()};
+}
+
+}  // namespace rnnserve::rnnctl::bench
