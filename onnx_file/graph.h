@@ -8,11 +8,15 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <memory>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "absl/status/statusor.h"
+#include "onnx_file/constants.h"
+#include "onnx_file/scope.h"
+#include "onnx_file/tensor.h"
 
 namespace rnnserve {
 
@@ -25,25 +29,22 @@ class OnnxGraph {
   const onnx::NodeProto& node() const { return *node_; }
 
   struct Source {
-    std::string name;                             // after looking through nodes that pass it on
-    const onnx::TensorProto* constant = nullptr;  // the file fixes it (of an initial state: every element of it)
-    bool zeros = false;                           // an initial state that the graph makes of zeros
-  };                                              // neither: it is a graph input
-  // Where the node's input `index` comes from; an empty name if it is absent.
-  absl::StatusOr<Source> Input(int index) const;
+    std::string name;                 // after looking through nodes that pass it on
+    std::optional<OnnxTensor> value;  // the file fixes it (of an initial state: every element of it)
+    bool zeros = false;               // an initial state that the graph makes of zeros
+  };                                  // neither: it is a graph input
+  // Where the node's input `index` comes from; an empty name if it is absent. Weights always have a value.
+  absl::StatusOr<Source> Input(int index, Constants& constants) const;
 
  private:
   OnnxGraph() = default;
-  absl::Status AddConstant(const std::string& name, const onnx::TensorProto& tensor);
   absl::Status AddNode(const onnx::NodeProto& node, int index);
   absl::Status AddBystander(const onnx::NodeProto& node, const std::string& label);
   absl::Status Computed(int index, const onnx::NodeProto& by) const;
 
   const onnx::NodeProto* node_ = nullptr;
-  std::unordered_map<std::string, const onnx::TensorProto*> constants_;
-  std::unordered_map<std::string, const onnx::NodeProto*> bystanders_;  // by what they give
-  std::unordered_set<std::string> given_;                               // the node's outputs, arranged or not
-  std::unordered_set<std::string> inputs_;
+  std::unique_ptr<const Scope> scope_;
+  std::unordered_set<std::string> given_;  // the node's outputs, arranged or not
 };
 
 }  // namespace rnnserve

@@ -19,13 +19,11 @@ static_assert(std::endian::native == std::endian::little, "typed lists are used 
 
 absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
 
-absl::StatusOr<DataType> FloatingType(int32_t number) {
-  const auto type = static_cast<DataType>(number);
-  if (ByteSize(type) > 0 && IsFloating(type)) return type;
+absl::Status WrongType(int32_t number, std::string_view needed) {
   const auto name = onnx::TensorProto_DataType_IsValid(number)
                         ? onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(number))
                         : "unknown";
-  return Bad(absl::StrCat("has data_type ", number, " (", name, "), but FLOAT, DOUBLE, FLOAT16 or BFLOAT16 is needed"));
+  return Bad(absl::StrCat("has data_type ", number, " (", name, "), but ", Abseil(needed), " is needed"));
 }
 
 // A number of external_data: absent, or digits.
@@ -88,7 +86,16 @@ absl::StatusOr<std::string> FilledList(const onnx::TensorProto& tensor) {
 }
 
 const char* ListOf(DataType type) {
-  return type == DataType::kFloat ? "float_data" : type == DataType::kDouble ? "double_data" : "int32_data";
+  switch (type) {
+    case DataType::kFloat:
+      return "float_data";
+    case DataType::kDouble:
+      return "double_data";
+    case DataType::kInt64:
+      return "int64_data";
+    default:  // also 16-bit floats, as bits
+      return "int32_data";
+  }
 }
 
 template <typename List>
@@ -119,12 +126,12 @@ absl::StatusOr<OnnxTensor> From16Bits(const onnx::TensorProto& tensor, TensorVie
 }  // namespace
 
 absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder& folder, int64_t max_bytes) {
-  const absl::StatusOr<DataType> type = FloatingType(tensor.data_type());
-  if (!type.ok()) return type.status();
+  const auto type = static_cast<DataType>(tensor.data_type());
+  if (ByteSize(type) == 0) return WrongType(tensor.data_type(), "FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT32 or INT64");
   if (tensor.dims_size() > 8) return Bad(absl::StrCat("has ", tensor.dims_size(), " dimensions"));
-  TensorView view{.type = *type, .shape = Shape(tensor.dims().begin(), tensor.dims().end()), .data = {}};
+  TensorView view{.type = type, .shape = Shape(tensor.dims().begin(), tensor.dims().end()), .data = {}};
   const std::optional<int64_t> elements = NumElements(view.shape);
-  const std::optional<int64_t> bytes = NumBytes(*type, view.shape);
+  const std::optional<int64_t> bytes = NumBytes(type, view.shape);
   if (!bytes) return Bad(absl::StrCat("has the impossible shape ", ShapeString(view.shape)));
   if (*bytes > max_bytes) {
     return Bad(absl::StrCat("takes ", *bytes, " bytes by its shape ", ShapeString(view.shape), ", but at most ",
@@ -145,15 +152,29 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
     view.data = std::as_bytes(std::span(tensor.raw_data()));
     if (static_cast<int64_t>(view.data.size()) == *bytes) return OnnxTensor{std::move(view), nullptr};
     return Bad(absl::StrCat("has ", view.data.size(), " bytes in raw_data, but its shape ", ShapeString(view.shape),
-                            " and type ", std::string(DataTypeName(*type)), " need ", *bytes));
+                            " and type ", std::string(DataTypeName(type)), " need ", *bytes));
   }
-  if (*list != ListOf(*type)) {
+  if (*list != ListOf(type)) {
     return Bad(absl::StrCat("has its elements in ", *list == "" ? "no list" : *list, ", but type ",
-                            std::string(DataTypeName(*type)), " needs ", ListOf(*type), " or raw_data"));
+                            std::string(DataTypeName(type)), " needs ", ListOf(type), " or raw_data"));
   }
-  if (*type == DataType::kFloat) return FromList(tensor.float_data(), std::move(view), *elements);
-  if (*type == DataType::kDouble) return FromList(tensor.double_data(), std::move(view), *elements);
-  return From16Bits(tensor, std::move(view), *elements);
+  switch (type) {
+    case DataType::kFloat:
+      return FromList(tensor.float_data(), std::move(view), *elements);
+    case DataType::kDouble:
+      return FromList(tensor.double_data(), std::move(view), *elements);
+    case DataType::kInt64:
+      return FromList(tensor.int64_data(), std::move(view), *elements);
+    case DataType::kInt32:
+      return FromList(tensor.int32_data(), std::move(view), *elements);
+    default:
+      return From16Bits(tensor, std::move(view), *elements);
+  }
+}
+
+absl::Status CheckFloating(DataType type) {
+  if (IsFloating(type)) return absl::OkStatus();
+  return WrongType(static_cast<int32_t>(type), "FLOAT, DOUBLE, FLOAT16 or BFLOAT16");
 }
 
 }  // namespace rnnserve

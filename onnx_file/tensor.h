@@ -17,8 +17,11 @@ struct OnnxTensor {
   std::shared_ptr<const void> storage;  // null if the view points into the TensorProto
 };
 
-// A floating tensor of at most `max_bytes`. External data must lie inside `folder`. Nothing is allocated before the
-// data are known to be there.
+// A tensor of floats, or of the integers that tell other nodes axes and shapes, of at most `max_bytes`. External data
+// must lie inside `folder`. Nothing is allocated before the data are known to be there.
 absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder& folder, int64_t max_bytes);
+
+// OK for what weights can be: FLOAT, DOUBLE, FLOAT16, BFLOAT16.
+absl::Status CheckFloating(DataType type);
 
 }  // namespace rnnserve
