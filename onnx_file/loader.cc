@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx_file/loader.h"
 
-#include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,41 +15,13 @@
 #include "onnx_file/constants.h"
 #include "onnx_file/graph.h"
 #include "onnx_file/node.h"
+#include "onnx_file/parse.h"
 #include "onnx_file/tensor.h"
 
 namespace rnnserve {
 namespace {
 
 absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
-
-absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> Parse(const Folder& folder, int64_t max_bytes) {
-  const absl::StatusOr<File> file = folder.OpenFile("model.onnx");
-  if (!file.ok()) return file.status();
-  if (file->size() > max_bytes) {
-    return Bad(absl::StrCat("has ", file->size(), " bytes, above the limit of ", max_bytes,
-                            "; keep the weights in external data"));
-  }
-  auto model = std::make_shared<onnx::ModelProto>();
-  google::protobuf::io::FileInputStream stream(file->fd());
-  if (!model->ParseFromZeroCopyStream(&stream)) {
-    return Bad(absl::StrCat("is no ONNX model, or was cut off (", file->size(), " bytes)"));
-  }
-  if (!model->has_graph()) return Bad(absl::StrCat("holds no graph (", file->size(), " bytes)"));
-  return model;
-}
-
-absl::StatusOr<int64_t> Opset(const onnx::ModelProto& model) {
-  std::optional<int64_t> opset;
-  for (const onnx::OperatorSetIdProto& import : model.opset_import()) {
-    if (!import.domain().empty() && import.domain() != "ai.onnx") continue;
-    if (opset && *opset != import.version()) {
-      return Bad(absl::StrCat("imports both opset ", *opset, " and ", import.version(), " of the default domain"));
-    }
-    opset = import.version();
-  }
-  if (!opset) return Bad("has no opset_import of the default domain, so the operator's version is unknown");
-  return *opset;
-}
 
 bool AllZero(std::span<const std::byte> data) {
   return std::ranges::all_of(data, [](std::byte byte) { return byte == std::byte{0}; });
@@ -115,11 +85,11 @@ absl::Status AddInputs(const OnnxGraph& graph, Constants& constants, OnnxOperato
 }  // namespace
 
 absl::StatusOr<OnnxOperator> LoadOnnx(const Folder& folder, const OnnxLimits& limits) {
-  const auto model = Parse(folder, limits.file_bytes);
+  const auto model = ParseOnnx(folder, "model.onnx", limits.file_bytes);
   if (!model.ok()) return model.status();
   const absl::StatusOr<OnnxGraph> graph = OnnxGraph::Create((*model)->graph());
   if (!graph.ok()) return graph.status();
-  const absl::StatusOr<int64_t> opset = Opset(**model);
+  const absl::StatusOr<int64_t> opset = OpsetOf(**model);
   if (!opset.ok()) return opset.status();
   absl::StatusOr<OperatorDef> op = OperatorOf(graph->node(), *opset);
   if (!op.ok()) return op.status();
