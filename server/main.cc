@@ -30,7 +30,7 @@
 #include "engine/cpu/cpu_engine.h"
 #include "engine/plugin/plugin_engine.h"
 #include "engine/reference/reference_engine.h"
-#include "server/batching/worker_pool.h"
+#include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "server/frontend/grpc_server.h"
 #include "server/telemetry/log.h"
@@ -50,7 +50,14 @@ ABSL_FLAG(int64_t, max_output_bytes_in_flight, int64_t{1} << 30,
           "bytes of outputs and states of all requests being served");
 ABSL_FLAG(int32_t, max_calls, 4096, "calls being served at once; further ones are told to come again");
 ABSL_FLAG(int32_t, expected_calls, 64, "about as many Infer calls as arrive at the same moment");
-ABSL_FLAG(int64_t, queue_sequences, 1 << 16, "sequences waiting for a worker; further ones are told to come again");
+ABSL_FLAG(int64_t, queue_sequences, 1 << 16, "sequences waiting or running; further ones are told to come again");
+ABSL_FLAG(
+    absl::Duration, target_slice, absl::Milliseconds(1),
+    "how long sequences run together before others may join; shorter: sooner answers, longer: a little less work");
+ABSL_FLAG(absl::Duration, max_batch_delay, absl::ZeroDuration(),
+          "how long a request waits for others to share its batch; 0: not at all, a busy server batches by itself");
+ABSL_FLAG(absl::Duration, max_priority_wait, absl::Seconds(1),
+          "after waiting so long a request is served whatever its priority, in at least every fourth slice");
 ABSL_FLAG(int64_t, packed_weight_bytes, int64_t{4} << 30, "bytes of packed weights kept, least recently used go first");
 ABSL_FLAG(int64_t, inline_weight_bytes, int64_t{1} << 30,
           "bytes of weights kept for requests that name a fingerprint, least recently used go first");
@@ -116,6 +123,15 @@ bool CheckFlags() {
   require("max_calls", absl::GetFlag(FLAGS_max_calls), 1);
   require("expected_calls", absl::GetFlag(FLAGS_expected_calls), 1);
   require("queue_sequences", absl::GetFlag(FLAGS_queue_sequences), 1);
+  const auto require_duration = [&](const char* flag, absl::Duration value, absl::Duration least) {
+    if (value >= least) return;
+    LogError(absl::StrCat("--", flag, "=", absl::FormatDuration(value), ": expected at least ",
+                          absl::FormatDuration(least)));
+    good = false;
+  };
+  require_duration("target_slice", absl::GetFlag(FLAGS_target_slice), absl::Microseconds(1));
+  require_duration("max_batch_delay", absl::GetFlag(FLAGS_max_batch_delay), absl::ZeroDuration());
+  require_duration("max_priority_wait", absl::GetFlag(FLAGS_max_priority_wait), absl::ZeroDuration());
   require("packed_weight_bytes", absl::GetFlag(FLAGS_packed_weight_bytes), 0);
   require("inline_weight_bytes", absl::GetFlag(FLAGS_inline_weight_bytes), 0);
   require("model_weight_bytes", absl::GetFlag(FLAGS_model_weight_bytes), 0);
@@ -158,6 +174,18 @@ GrpcServer::Options ServerOptions() {
   options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
   options.max_send_duration = absl::GetFlag(FLAGS_max_send_duration);
+  return options;
+}
+
+BatchQueue::Options QueueOptions() {
+  BatchQueue::Options options;
+  options.workers = Workers();
+  options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
+  // Nothing gets here that the door and the core's budget have not let in.
+  options.max_bytes = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
+  options.target_slice = absl::GetFlag(FLAGS_target_slice);
+  options.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay);
+  options.max_wait = absl::GetFlag(FLAGS_max_priority_wait);
   return options;
 }
 
@@ -252,11 +280,11 @@ int Run() {
   models.ScanRepository();
   LogModels(models);
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
-  WorkerPool workers({.workers = Workers(), .max_queued_sequences = absl::GetFlag(FLAGS_queue_sequences)});
+  CellularScheduler scheduler(QueueOptions());
   Core::Options core_options;
   core_options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
   core_options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
-  Core core(core_options, std::move(engines), &models, &programs, &workers);
+  Core core(core_options, std::move(engines), &models, &programs, &scheduler);
 
   absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(ServerOptions(), &core);
   if (!server.ok()) {
@@ -276,7 +304,7 @@ int Run() {
   sigwait(&signals, &signal);
   LogInfo(absl::StrCat("signal ", signal, ": finishing what is being served"));
   Drain(**server, signals);
-  workers.Abort();
+  scheduler.Abort();
   server->reset();
   return 0;
 }

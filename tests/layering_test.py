@@ -25,7 +25,7 @@ ARROWS = {
     "server/sessions": ["engine", "server/telemetry"],
     "server/models": ["engine", "engine/op", "onnx_file", "server/telemetry"],
     "server/core": ["engine", "engine/op", "server/batching", "server/sessions", "server/models", "server/telemetry"],
-    "server/frontend": ["engine", "engine/op", "server/core", "server/models", "server/telemetry"],
+    "server/frontend": ["engine", "engine/op", "server/batching", "server/core", "server/models", "server/telemetry"],
     "client/cpp": ["engine", "engine/op"],
     "client/rnnctl": ["client/cpp", "engine", "engine/op", "onnx_file"],
 }

@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who runs next and with whom. Knows programs, cost and deadlines; no tensors, no gRPC.
+//
+// A unary call is one Submission with a task for each row and direction. A chunk of a session is one too, with a task
+// for each row:
+//
+//   task.program       the session's; it shares batches with whoever else runs the same program
+//   task.slice.before  the row's committed state, never written
+//   task.slice.after   a fresh state of the same program, which becomes the committed one once `done` says OK
+//
+// The first slice of a sequence reads `before`, later ones go on in `after`, so a chunk that fails, expires or is
+// cancelled leaves the committed state as it was. Tasks run in any order and side by side: schedule the next chunk of a
+// row from, or after, the `done` of the one before. `done` may call Schedule.
 #pragma once
 
 #include <atomic>
@@ -18,21 +29,23 @@ namespace rnnserve {
 struct SequenceTask {
   ProgramPtr program;
   SequenceSlice slice;    // all of its steps; the scheduler may cut it
-  int64_t step_work = 1;  // multiplications of one step, roughly
+  int64_t step_work = 1;  // multiplications of one step, roughly: what a first slice is measured out by
 };
 
 // How the sequences of one request went.
 struct ScheduleOutcome {
-  absl::Status status;          // the engine's error, CANCELLED or DEADLINE_EXCEEDED
+  absl::Status status;          // the engine's error, CANCELLED, DEADLINE_EXCEEDED or UNAVAILABLE
   absl::Duration queue_time;    // from Schedule to the first slice
-  absl::Duration compute_time;  // in the engine
+  absl::Duration compute_time;  // of all slices that held one of its sequences
   int64_t largest_batch = 0;    // sequences in the largest slice shared
 };
 
 // The sequences of one request. What the slices point to stays valid until `done` has been called.
 struct Submission {
   std::vector<SequenceTask> tasks;  // at least one
-  int32_t priority = 0;
+  int32_t priority = 0;             // -100 to 100; higher goes first
+  uint64_t tenant = 0;              // whoever shares compute fairly with others: a tenant or a connection
+  int64_t bytes = 0;                // memory that the request holds until `done`, for the bound on bytes
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<const std::atomic<bool>> cancelled;  // may be null
   // Called exactly once if Schedule returned OK, on a thread of the scheduler, holding no lock.
@@ -42,8 +55,9 @@ struct Submission {
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
-  // Never blocks. OK means owned: `done` will be called. RESOURCE_EXHAUSTED when the queue is full; `done` is then not
-  // called.
+  // Never blocks. OK means owned: `done` will be called. Otherwise it is not: RESOURCE_EXHAUSTED (with a retry delay,
+  // see retry_delay.h) when the queue is full, DEADLINE_EXCEEDED when the deadline cannot be met, UNAVAILABLE when
+  // shutting down.
   virtual absl::Status Schedule(Submission submission) = 0;
 };
 

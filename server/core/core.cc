@@ -70,6 +70,8 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
                       .cells = cells,
                       .engine_options = target->engine_options,
                       .priority = call.priority,
+                      .tenant = call.tenant,
+                      .bytes = bytes,
                       .deadline = call.deadline,
                       .cancelled = call.cancelled,
                       .takes_long = takes_long};
@@ -91,6 +93,8 @@ void Core::Run(AcceptedCall call, Done done) {
   Submission submission;
   submission.tasks = run->Start(*std::move(programs), call.engine->name());
   submission.priority = call.priority;
+  submission.tenant = call.tenant;
+  submission.bytes = call.bytes;
   submission.deadline = call.deadline;
   submission.cancelled = std::move(call.cancelled);
 

@@ -39,6 +39,7 @@ struct InferCall {
   OptionalOptions options;
   std::string engine;  // "" or "auto": the server chooses
   int32_t priority = 0;
+  uint64_t tenant = 0;  // shares compute fairly with others: a tenant or a connection
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
 };
@@ -71,6 +72,8 @@ struct AcceptedCall {
   std::vector<CellPtr> cells;
   EngineOptions engine_options;
   int32_t priority = 0;
+  uint64_t tenant = 0;
+  int64_t bytes = 0;  // of `memory`
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;
   // Run will keep its thread for more than a moment: weights are to be packed, or much memory filled.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/frontend/status_table.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "engine/op/field_error.h"
 #include "google/rpc/error_details.pb.h"
+#include "server/batching/retry_delay.h"
 #include "server/core/limit_error.h"
 #include "server/frontend/wire_text.h"
 
@@ -71,6 +73,13 @@ void AddErrorInfo(const absl::Status& status, google::rpc::Status& details) {
   details.add_details()->PackFrom(info);
 }
 
+// The core's own estimate, if it made one.
+int32_t RetryAfterMs(const absl::Status& status, const Row& row) {
+  const std::optional<absl::Duration> delay = RetryDelayOf(status);
+  if (row.retry_after_ms == 0 || !delay) return row.retry_after_ms;
+  return static_cast<int32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(*delay), 1, 600'000));
+}
+
 void AddRetryInfo(int32_t retry_after_ms, google::rpc::Status& details) {
   google::rpc::RetryInfo retry;
   retry.mutable_retry_delay()->set_seconds(retry_after_ms / 1000);
@@ -88,9 +97,9 @@ WireError ToWireError(const absl::Status& status) {
   google::rpc::Status details;
   AddBadRequest(status, error.message, details);
   AddErrorInfo(status, details);
-  if (row.retry_after_ms > 0) {
-    error.retry_after_ms = row.retry_after_ms;
-    AddRetryInfo(row.retry_after_ms, details);
+  if (const int32_t retry_after_ms = RetryAfterMs(status, row); retry_after_ms > 0) {
+    error.retry_after_ms = retry_after_ms;
+    AddRetryInfo(retry_after_ms, details);
   }
   if (details.details().empty()) return error;
   details.set_code(row.to);

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/frontend/rpc/completion.h"
@@ -50,6 +51,8 @@ class UnaryCall {
   int64_t request_bytes() const { return request_bytes_; }
   // The caller's, or the server's own bound if that is earlier.
   absl::Time deadline() const { return deadline_; }
+  // The same for all calls of one connection.
+  uint64_t connection() const { return absl::HashOf(std::string_view(context_.peer())); }
   // Becomes true when the caller cancels, disconnects or its deadline passes.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
   // CANCELLED or DEADLINE_EXCEEDED if nobody waits for the answer any more.

@@ -6,7 +6,7 @@
 #include <array>
 #include <future>
 
-#include "server/batching/worker_pool.h"
+#include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "tests/server/core/fake_engine.h"
 
@@ -44,7 +44,7 @@ class AcceptTest : public testing::Test {
   FakeEngine fake_{"fake"};
   ModelStore store_{{}};
   ProgramCache programs_{1 << 20};
-  WorkerPool workers_{{.workers = 1}};
+  CellularScheduler workers_{{.workers = 1}};
   Core core_{{.max_bytes_in_flight = 5 << 20}, {&fake_}, &store_, &programs_, &workers_};
 };
 

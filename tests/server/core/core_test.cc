@@ -11,7 +11,7 @@
 
 #include "engine/op/field_error.h"
 #include "engine/reference/reference_engine.h"
-#include "server/batching/worker_pool.h"
+#include "server/batching/cellular_scheduler.h"
 #include "server/core/byte_budget.h"
 #include "server/core/limit_error.h"
 #include "tests/server/core/fake_engine.h"
@@ -100,7 +100,7 @@ class CoreTest : public testing::Test {
   std::unique_ptr<Engine> reference_ = MakeReferenceEngine();
   ModelStore store_{{}};
   ProgramCache programs_{1 << 20};
-  WorkerPool workers_{{.workers = 2}};
+  CellularScheduler workers_{{.workers = 2}};
   Core core_{{}, {&picky_, &fake_, reference_.get()}, &store_, &programs_, &workers_};
 };
 

@@ -14,7 +14,7 @@
 #include "engine/reference/reference_engine.h"
 #include "rnnserve/v1/models.grpc.pb.h"
 #include "rnnserve/v1/recurrent.grpc.pb.h"
-#include "server/batching/worker_pool.h"
+#include "server/batching/cellular_scheduler.h"
 #include "server/frontend/grpc_server.h"
 #include "tests/server/core/fake_engine.h"
 
@@ -47,7 +47,7 @@ struct RunningServer {
   std::unique_ptr<Engine> reference = MakeReferenceEngine();
   ModelStore store{{}};
   ProgramCache programs{1 << 20};
-  WorkerPool workers;
+  CellularScheduler workers;
   CancellationSpy cancellation{&workers};
   Core core;
   std::unique_ptr<GrpcServer> server;

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// How submissions come in and jobs end; slices are formed in batch_queue_form.cc.
+#include "server/batching/batch_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/batching/retry_delay.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr absl::Duration kShortestRetry = absl::Milliseconds(5);
+constexpr absl::Duration kLongestRetry = absl::Seconds(30);
+// Estimates of waiting err on this side, so that what is let in ends in time.
+constexpr double kWaitMargin = 1.25;
+constexpr double kMostSlowdown = 10;
+constexpr double kSlowdownRate = 0.02;
+// Programs whose cost is remembered while nothing runs through them.
+constexpr size_t kIdleCells = 1024;
+
+}  // namespace
+
+absl::Status BatchQueue::CheckBounds(const Submission& submission) const {
+  if (jobs_.empty()) return absl::OkStatus();
+  const int64_t rows = static_cast<int64_t>(submission.tasks.size());
+  std::string reason;
+  if (rows > options_.max_sequences - sequences_) {
+    reason = absl::StrCat(sequences_, " of ", options_.max_sequences, " sequences are waiting or running, and ", rows,
+                          " more came");
+  } else if (submission.bytes > options_.max_bytes - bytes_) {
+    reason = absl::StrCat("requests that wait or run hold ", bytes_, " of ", options_.max_bytes, " bytes, and ",
+                          submission.bytes, " more came");
+  } else {
+    return absl::OkStatus();
+  }
+  // Once half of the work is done there is room for many, not only for the first who comes back.
+  const absl::Duration drained = absl::Seconds(order_.BacklogSeconds() * slowdown_ / options_.workers / 2);
+  return WithRetryDelay(
+      absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", reason, "; send the request again later")),
+      std::clamp(drained, kShortestRetry, kLongestRetry));
+}
+
+BatchCell& BatchQueue::CellOf(const SequenceTask& task) {
+  const ProgramPtr& program = task.program;
+  std::unique_ptr<BatchCell>& cell = cells_[program.get()];
+  if (cell != nullptr && cell->identity.lock() == program) return *cell;
+  // New here, or at the address of one that has gone.
+  cell = std::make_unique<BatchCell>(program, task.step_work);
+  return *cell;
+}
+
+// One lane for each program, longest sequences last: they are taken first, so that a job's rows end together.
+void BatchQueue::MakeLanes(const Submission& submission, Job& job) {
+  const Program* last_program = nullptr;
+  Lane* lane = nullptr;
+  for (const SequenceTask& task : submission.tasks) {
+    if (task.program.get() != last_program) {
+      last_program = task.program.get();
+      BatchCell& cell = CellOf(task);
+      const auto found =
+          std::find_if(job.lanes.begin(), job.lanes.end(), [&](const Lane& other) { return other.cell == &cell; });
+      lane = found != job.lanes.end() ? &*found : &job.lanes.emplace_back();
+      lane->cell = &cell;
+    }
+    lane->waiting.push_back(task.slice);
+    lane->longest = std::max(lane->longest, task.slice.steps);
+    lane->row_steps += task.slice.steps;
+  }
+  for (Lane& made : job.lanes) {
+    made.job = &job;
+    made.rows = static_cast<int64_t>(made.waiting.size());
+    std::stable_sort(made.waiting.begin(), made.waiting.end(),
+                     [](const SequenceSlice& a, const SequenceSlice& b) { return a.steps < b.steps; });
+    const CostModel& cost = made.cell->cost;
+    // In company the cost of a step, whoever shares it, is split among the rows of full slices.
+    const double steps = made.cell->rows == 0
+                             ? static_cast<double>(made.longest)
+                             : static_cast<double>(made.row_steps) / static_cast<double>(RowLimit(*made.cell));
+    made.seconds_per_row_step = cost.Seconds(steps, static_cast<double>(made.row_steps)) /
+                                static_cast<double>(std::max<int64_t>(made.row_steps, 1));
+  }
+}
+
+// Refuses what would surely come too late, before anything is computed; the estimate is only trusted once the cost of
+// every program in it has been measured.
+absl::Status BatchQueue::CheckDeadline(const Submission& submission, Job& job) const {
+  if (submission.deadline == absl::InfiniteFuture()) return absl::OkStatus();
+  if (submission.deadline <= now_) return absl::DeadlineExceededError("the deadline had passed when the request came");
+  double own = 0, alone = 0;
+  for (const Lane& lane : job.lanes) {
+    const CostModel& cost = lane.cell->cost;
+    if (!cost.is_known()) return absl::OkStatus();
+    own += lane.seconds_per_row_step * static_cast<double>(lane.row_steps);
+    alone = std::max(alone, cost.Seconds(static_cast<double>(lane.longest), static_cast<double>(lane.longest)));
+  }
+  const double ahead = order_.SecondsAhead(submission.priority, submission.tenant, own);
+  const double wait = (ahead + std::max(own - alone, 0.0)) / options_.workers;
+  if (wait > 2 * alone) job.wait_seconds = wait;
+  const absl::Duration expected = absl::Seconds(alone + wait * slowdown_ * kWaitMargin);
+  if (now_ + expected <= submission.deadline) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrCat("the deadline cannot be met: the request would take about ",
+                   absl::FormatDuration(absl::Trunc(expected, absl::Microseconds(1))), ", and ",
+                   absl::FormatDuration(absl::Trunc(submission.deadline - now_, absl::Microseconds(1))), " are left"));
+}
+
+absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
+  Clock(now);
+  absl::Status status = CheckBounds(submission);
+  if (!status.ok()) return status;
+  auto made = std::make_unique<Job>();
+  Job& job = *made;
+  MakeLanes(submission, job);
+  status = CheckDeadline(submission, job);
+  if (!status.ok()) return status;
+
+  job.sequences = static_cast<int64_t>(submission.tasks.size());
+  job.arrived = now_;
+  sequences_ += job.sequences;
+  bytes_ += submission.bytes;
+  for (Lane& lane : job.lanes) {
+    if (lane.cell->lanes++ > 0) continue;
+    const auto uses = [&](const SequenceTask& task) { return task.program.get() == lane.cell->identity.lock().get(); };
+    lane.cell->program = std::find_if(submission.tasks.begin(), submission.tasks.end(), uses)->program;
+  }
+  submission.tasks.clear();
+  job.submission = std::move(submission);
+  job.place = jobs_.insert(jobs_.end(), std::move(made));
+  if (job.submission.deadline != absl::InfiniteFuture()) {
+    job.by_deadline = by_deadline_.emplace(job.submission.deadline, &job);
+    job.has_deadline = true;
+  }
+  for (Lane& lane : job.lanes) {
+    lane.id = next_id_++;
+    lane.cell->rows += lane.rows;
+    order_.Join(lane);
+    order_.AddBacklog(lane, lane.seconds_per_row_step * static_cast<double>(lane.row_steps));
+    if (options_.max_batch_delay > absl::ZeroDuration()) {
+      lane.is_held = true;
+      lane.age = held_.insert(held_.end(), &lane);
+      lane.cell->held_rows += lane.rows;
+      if (lane.cell->held_rows + lane.cell->waiting_rows >= RowLimit(*lane.cell)) ReleaseCell(*lane.cell);
+    } else {
+      order_.Enter(lane, now_);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void BatchQueue::Complete(Slice slice, const absl::Status& ran, double seconds, absl::Time now, Finished& finished) {
+  Clock(now);
+  BatchCell& cell = *slice.parts.front().lane->cell;
+  if (ran.ok()) cell.cost.Learn(slice.steps, slice.row_steps, seconds);
+  Charge(slice, seconds);
+  size_t row = 0;
+  for (const Slice::Part& part : slice.parts) {
+    Return(part, row, slice);
+    row += part.rows;
+    Job& job = *part.lane->job;
+    if (std::exchange(job.timed_slice, slice.id) != slice.id) job.outcome.compute_time += absl::Seconds(seconds);
+    job.running -= static_cast<int64_t>(part.rows);
+    const bool is_dead = !job.outcome.status.ok();
+    const bool is_done =
+        std::all_of(job.lanes.begin(), job.lanes.end(), [](const Lane& lane) { return lane.rows == 0; });
+    if (!ran.ok() && !is_dead) {
+      Kill(job, ran, finished);
+    } else if (is_done && job.running == 0) {
+      Retire(job, finished);
+    }
+  }
+}
+
+// Puts the sequences of `part` back, or lets them go.
+void BatchQueue::Return(const Slice::Part& part, size_t first_row, Slice& slice) {
+  Lane& lane = *part.lane;
+  int64_t served = 0;
+  for (size_t row = first_row; row < first_row + part.rows; ++row) served += slice.rows[row].steps;
+  order_.Served(*lane.queue, served);
+  if (!lane.job->outcome.status.ok()) return;
+  order_.AddBacklog(lane, -lane.seconds_per_row_step * static_cast<double>(served));
+  lane.row_steps -= served;
+  int64_t back = 0;
+  for (size_t row = first_row + part.rows; row-- > first_row;) {
+    SequenceSlice& rest = slice.rows[row];
+    const int64_t done = rest.steps;
+    rest.steps = slice.steps_after[row];
+    if (rest.steps == 0) continue;
+    rest.x += rest.x_stride * done;
+    if (rest.y != nullptr) rest.y += rest.y_stride * done;
+    rest.before = rest.after;
+    lane.waiting.push_back(rest);
+    ++back;
+  }
+  const int64_t gone = static_cast<int64_t>(part.rows) - back;
+  lane.rows -= gone;
+  lane.cell->rows -= gone;
+  if (back == 0) return;
+  if (lane.queue->waiting.count(&lane) > 0) {
+    order_.Took(lane, -back);
+  } else {
+    order_.Enter(lane, now_);
+  }
+}
+
+// What the slice took, to those who were in it, by their share of the work.
+void BatchQueue::Charge(Slice& slice, double seconds) {
+  size_t row = 0;
+  for (Slice::Part& part : slice.parts) {
+    int64_t steps = 0;
+    for (const size_t end = row + part.rows; row < end; ++row) steps += slice.rows[row].steps;
+    const double charge = seconds * static_cast<double>(steps) / static_cast<double>(slice.row_steps);
+    order_.Charge(*part.lane->queue, charge - part.charged_seconds);
+    part.charged_seconds = charge;
+  }
+}
+
+// Takes everything of `job` that waits out of the queue.
+void BatchQueue::Kill(Job& job, absl::Status status, Finished& finished) {
+  job.outcome.status = std::move(status);
+  for (Lane& lane : job.lanes) {
+    order_.AddBacklog(lane, -lane.seconds_per_row_step * static_cast<double>(lane.row_steps));
+    if (lane.is_held) {
+      held_.erase(lane.age);
+      lane.is_held = false;
+      lane.cell->held_rows -= lane.rows;
+    } else {
+      order_.Leave(lane);
+    }
+    lane.cell->rows -= lane.rows;
+    lane.row_steps = lane.rows = 0;
+    lane.waiting.clear();
+  }
+  if (job.has_deadline) by_deadline_.erase(job.by_deadline);
+  job.has_deadline = false;
+  if (job.running == 0) Retire(job, finished);
+}
+
+void BatchQueue::Retire(Job& job, Finished& finished) {
+  if (job.has_deadline) by_deadline_.erase(job.by_deadline);
+  for (Lane& lane : job.lanes) {
+    order_.Part(lane);
+    if (--lane.cell->lanes == 0) lane.cell->program.reset();
+  }
+  sequences_ -= job.sequences;
+  bytes_ -= job.submission.bytes;
+  if (job.outcome.status.ok() && job.wait_seconds > 0) {
+    const double ratio = absl::ToDoubleSeconds(now_ - job.arrived) / job.wait_seconds;
+    slowdown_ = std::clamp(slowdown_ + kSlowdownRate * (ratio - slowdown_), 1.0, kMostSlowdown);
+  }
+  if (cursor_ == job.place) ++cursor_;
+  finished.push_back(std::move(*job.place));
+  jobs_.erase(job.place);
+  if (cells_.size() < next_cell_sweep_) return;
+  std::erase_if(cells_, [](const auto& entry) { return entry.second->lanes == 0; });
+  next_cell_sweep_ = 2 * cells_.size() + kIdleCells;
+}
+
+void BatchQueue::Fail(const absl::Status& status, Finished& finished) {
+  for (auto job = jobs_.begin(); job != jobs_.end();) {
+    Job& next = **job++;  // Kill may take it off the list
+    if (next.outcome.status.ok()) Kill(next, status, finished);
+  }
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who runs next and with whom: cellular batching (Gao et al., "Low Latency RNN Inference with Cellular Batching",
+// EuroSys 2018) as a pure, single-threaded policy. CellularScheduler runs it with threads, the simulator without.
+//
+//   BatchQueue queue({.workers = 2});
+//   BatchQueue::Finished finished;
+//   absl::Status owned = queue.Add(submission, now);                  // takes it, or says why not
+//   while (auto slice = queue.Form(now, idle_workers, finished)) {
+//     absl::Status ran = slice->program->Advance(slice->rows, workspace);
+//     queue.Complete(*std::move(slice), ran, seconds, now, finished);
+//   }
+//   for (auto& job : finished) job->submission.done(std::move(job->outcome));
+//
+// Sequences wait under their program. A slice takes waiting sequences of one program, whoever sent them, for at most so
+// many steps that it is expected to end within `target_slice`. Sequences that are done leave and waiting ones join at
+// the ends of slices; nothing is padded and nobody waits for a batch to fill, unless `max_batch_delay` asks for it.
+// LaneOrder says whose turn it is. Expired and cancelled sequences are in no slice.
+//
+// Time never goes back: an earlier `now` counts as the latest one seen.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/batching/job.h"
+#include "server/batching/lane_order.h"
+
+namespace rnnserve {
+
+class BatchQueue {
+ public:
+  struct Options {
+    // Threads that run slices, for estimates of waiting time.
+    int workers = 1;
+    // Sequences owned, waiting or running, and the bytes their submissions hold. What does not fit is refused, unless
+    // nothing is owned: so a submission of any size runs when it comes alone.
+    int64_t max_sequences = 1 << 16;
+    int64_t max_bytes = int64_t{1} << 30;
+    // Sequences of a slice: bounds the memory of a workspace.
+    int64_t max_slice_rows = 1024;
+    // What a slice should take: how long those who come wait for those who run. Below a millisecond forming slices and
+    // moving states begins to show.
+    absl::Duration target_slice = absl::Milliseconds(1);
+    // A sequence that has waited so long since its last slice is overdue: the oldest of them leads at least every
+    // fourth slice, whatever the priorities.
+    absl::Duration max_wait = absl::Seconds(1);
+    // How long new sequences wait for others of their program. 0: not at all.
+    absl::Duration max_batch_delay = absl::ZeroDuration();
+  };
+  using Finished = std::vector<std::unique_ptr<Job>>;
+
+  explicit BatchQueue(Options options) : options_(options) {}
+
+  // OK: `submission` is taken, and its job comes out of a later call as finished. Otherwise `submission` stays as it
+  // is; the codes are those of Scheduler::Schedule.
+  absl::Status Add(Submission& submission, absl::Time now);
+
+  // The next slice for one of `idle_workers` workers (the caller among them); none if nothing can run now. A lone
+  // program is spread over all of them where that pays.
+  std::optional<Slice> Form(absl::Time now, int idle_workers, Finished& finished);
+
+  // `slice` came from Form and ran for `seconds`.
+  void Complete(Slice slice, const absl::Status& ran, double seconds, absl::Time now, Finished& finished);
+
+  // Ends every job with `status`; those in slices when these complete.
+  void Fail(const absl::Status& status, Finished& finished);
+
+  // Whether Form might make a slice.
+  bool has_waiting() const { return !order_.empty(); }
+  // When a sequence held back by max_batch_delay is let go; infinite future if none is.
+  absl::Time next_release() const;
+  bool empty() const { return jobs_.empty(); }
+  int64_t sequences() const { return sequences_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  absl::Time Clock(absl::Time now) { return now_ = std::max(now_, now); }
+
+  // Admission.
+  absl::Status CheckBounds(const Submission& submission) const;
+  absl::Status CheckDeadline(const Submission& submission, Job& job) const;
+  BatchCell& CellOf(const SequenceTask& task);
+  void MakeLanes(const Submission& submission, Job& job);
+
+  // Forming.
+  void DropDead(Finished& finished);
+  bool DropIfDead(Job& job, Finished& finished);
+  void Release(Lane& lane);
+  void ReleaseCell(BatchCell& cell);
+  int64_t RowLimit(const BatchCell& cell) const;
+  int64_t RowLimit(const BatchCell& cell, int idle_workers) const;
+  Lane* Overdue();
+  void Fill(BatchCell& cell, int64_t limit, Slice& slice, Finished& finished);
+  void FillFrom(const std::vector<LaneQueue*>& queues, int64_t limit, Slice& slice, Finished& finished);
+  void Take(Lane& lane, int64_t rows, Slice& slice);
+  int64_t StepLimit(const BatchCell& cell, const Slice& slice) const;
+  void Begin(BatchCell& cell, Slice& slice);
+
+  // Ending.
+  void Charge(Slice& slice, double seconds);
+  void Return(const Slice::Part& part, size_t first_row, Slice& slice);
+  void Kill(Job& job, absl::Status status, Finished& finished);
+  void Retire(Job& job, Finished& finished);
+
+  const Options options_;
+  absl::Time now_ = absl::InfinitePast();
+  LaneOrder order_;
+  std::map<const Program*, std::unique_ptr<BatchCell>> cells_;
+  std::list<std::unique_ptr<Job>> jobs_;
+  std::list<std::unique_ptr<Job>>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
+  std::multimap<absl::Time, Job*> by_deadline_;
+  std::list<Lane*> held_;  // in the order of arrival
+  int64_t sequences_ = 0;
+  int64_t bytes_ = 0;
+  uint64_t next_id_ = 0;
+  uint64_t next_slice_ = 0;
+  int slices_since_overdue_ = 0;
+  size_t next_cell_sweep_ = 1024;
+  double slowdown_ = 1;  // waiting as it turned out, to waiting as estimated
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// How slices are formed; see batch_queue.cc for what happens before and after.
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <utility>
+
+#include "server/batching/batch_queue.h"
+
+namespace rnnserve {
+namespace {
+
+// Jobs looked at for cancellation at each slice, besides those that are about to run.
+constexpr int kSweptJobs = 16;
+// One slice in so many is led by the oldest overdue lane, if there is one.
+constexpr int kOverdueEvery = 4;
+// Where one step of many rows takes longer than a slice should, rows are still taken until the cost of the step that
+// does not depend on them is a ninth of it.
+constexpr double kRowsForStepCost = 8;
+constexpr int64_t kFewRows = 16;
+// A slice may be longer than its target by this factor where that ends all its sequences.
+constexpr double kStretch = 1.5;
+// Steps that should fit into a slice, so that moving states does not show.
+constexpr double kGoodSteps = 8;
+
+}  // namespace
+
+absl::Time BatchQueue::next_release() const {
+  return held_.empty() ? absl::InfiniteFuture() : held_.front()->job->arrived + options_.max_batch_delay;
+}
+
+std::optional<Slice> BatchQueue::Form(absl::Time now, int idle_workers, Finished& finished) {
+  Clock(now);
+  DropDead(finished);
+  while (!held_.empty() && next_release() <= now_) Release(*held_.front());
+  while (!order_.empty()) {
+    Slice slice;
+    BatchCell* cell = nullptr;
+    Lane* const overdue = Overdue();
+    if (overdue != nullptr && DropIfDead(*overdue->job, finished)) continue;
+    cell = overdue != nullptr ? overdue->cell : order_.Next().cell;
+    ReleaseCell(*cell);
+    const int64_t limit = RowLimit(*cell, idle_workers);
+    if (overdue != nullptr) Take(*overdue, limit, slice);
+    Fill(*cell, limit, slice, finished);
+    if (slice.rows.empty()) continue;  // all were dead
+    slices_since_overdue_ = overdue != nullptr ? 0 : slices_since_overdue_ + 1;
+    Begin(*cell, slice);
+    return slice;
+  }
+  return std::nullopt;
+}
+
+// The oldest overdue lane, if it is its turn.
+Lane* BatchQueue::Overdue() {
+  Lane* const oldest = order_.Oldest();
+  if (now_ - oldest->waiting_since <= options_.max_wait) {
+    slices_since_overdue_ = 0;
+    return nullptr;
+  }
+  return slices_since_overdue_ >= kOverdueEvery - 1 ? oldest : nullptr;
+}
+
+void BatchQueue::DropDead(Finished& finished) {
+  while (!by_deadline_.empty() && by_deadline_.begin()->first <= now_) {
+    Kill(*by_deadline_.begin()->second,
+         absl::DeadlineExceededError("the deadline passed before the computation was done"), finished);
+  }
+  for (int k = 0; k < kSweptJobs && !jobs_.empty(); ++k) {
+    if (cursor_ == jobs_.end()) cursor_ = jobs_.begin();
+    Job& job = **cursor_++;
+    DropIfDead(job, finished);
+  }
+}
+
+// Whether `job` must not run, or not any more. Its lanes are gone then, and perhaps their queues.
+bool BatchQueue::DropIfDead(Job& job, Finished& finished) {
+  if (!job.outcome.status.ok()) return true;
+  const Submission& submission = job.submission;
+  if (submission.cancelled != nullptr && submission.cancelled->load(std::memory_order_relaxed)) {
+    Kill(job, absl::CancelledError("the caller cancelled the request"), finished);
+    return true;
+  }
+  if (job.started || !job.has_deadline) return false;
+  for (const Lane& lane : job.lanes) {
+    const CostModel& cost = lane.cell->cost;
+    const double alone = cost.Seconds(static_cast<double>(lane.longest), static_cast<double>(lane.longest));
+    if (!cost.is_known() || now_ + absl::Seconds(alone) <= submission.deadline) continue;
+    Kill(job, absl::DeadlineExceededError("the deadline cannot be met any more after waiting for others"), finished);
+    return true;
+  }
+  return false;
+}
+
+void BatchQueue::Release(Lane& lane) {
+  held_.erase(lane.age);
+  lane.is_held = false;
+  lane.cell->held_rows -= lane.rows;
+  order_.Enter(lane, now_);
+}
+
+void BatchQueue::ReleaseCell(BatchCell& cell) {
+  for (auto held = held_.begin(); cell.held_rows > 0;) {
+    Lane& lane = **held++;
+    if (lane.cell == &cell) Release(lane);
+  }
+}
+
+// Sequences that a slice of `cell` should have at most.
+int64_t BatchQueue::RowLimit(const BatchCell& cell) const {
+  const double step = cell.cost.step_seconds(), row = cell.cost.row_seconds();
+  const double in_time = (absl::ToDoubleSeconds(options_.target_slice) / kGoodSteps - step) / row;
+  const double rows = std::max(in_time, kRowsForStepCost * step / row);
+  const double most = static_cast<double>(options_.max_slice_rows);
+  return std::max(static_cast<int64_t>(std::min(rows, most)), std::min(kFewRows, options_.max_slice_rows));
+}
+
+// A program that is alone is spread over idle workers, as long as each gets so many rows that these cost as much as the
+// step itself.
+int64_t BatchQueue::RowLimit(const BatchCell& cell, int idle_workers) const {
+  const int64_t limit = RowLimit(cell);
+  if (idle_workers <= 1 || order_.waiting_rows() > cell.waiting_rows) return limit;
+  const int64_t share = (cell.waiting_rows + idle_workers - 1) / idle_workers;
+  const double worthwhile = std::min(std::ceil(cell.cost.step_seconds() / cell.cost.row_seconds()), 1e9);
+  return std::min(limit, std::max({share, static_cast<int64_t>(worthwhile), int64_t{1}}));
+}
+
+void BatchQueue::Fill(BatchCell& cell, int64_t limit, Slice& slice, Finished& finished) {
+  while (static_cast<int64_t>(slice.rows.size()) < limit && !cell.waiting.empty()) {
+    const int32_t priority = cell.waiting.begin()->first;
+    FillFrom(std::vector<LaneQueue*>(cell.waiting.begin()->second), limit, slice, finished);
+    // Left over: the slice is full.
+    if (!cell.waiting.empty() && cell.waiting.begin()->first == priority) return;
+  }
+}
+
+// Takes from the tenants of one priority, from whoever has used least. Ends with the slice full or the queues empty.
+void BatchQueue::FillFrom(const std::vector<LaneQueue*>& queues, int64_t limit, Slice& slice, Finished& finished) {
+  const auto room = [&] { return limit - static_cast<int64_t>(slice.rows.size()); };
+  const auto used_more = [](const LaneQueue* a, const LaneQueue* b) {
+    const Share &x = a->tenant->share, &y = b->tenant->share;
+    return x.used != y.used ? x.used > y.used : x.id > y.id;
+  };
+  std::priority_queue<LaneQueue*, std::vector<LaneQueue*>, decltype(used_more)> order(used_more, queues);
+  const int64_t share = std::max<int64_t>(1, room() / static_cast<int64_t>(queues.size()));
+  while (room() > 0 && !order.empty()) {
+    LaneQueue* const queue = order.top();
+    order.pop();
+    Lane& lane = **queue->waiting.begin();
+    const bool is_last = queue->waiting.size() == 1;
+    bool is_empty = is_last;  // then the queue may be gone
+    if (!DropIfDead(*lane.job, finished)) {
+      const int64_t rows = std::min({share, room(), static_cast<int64_t>(lane.waiting.size())});
+      is_empty = is_last && rows == static_cast<int64_t>(lane.waiting.size());
+      const double expected = absl::ToDoubleSeconds(options_.target_slice) / static_cast<double>(limit);
+      Take(lane, rows, slice);
+      slice.parts.back().charged_seconds += expected * static_cast<double>(rows);
+      order_.Charge(*queue, expected * static_cast<double>(rows));
+    }
+    if (!is_empty) order.push(queue);
+  }
+}
+
+void BatchQueue::Take(Lane& lane, int64_t rows, Slice& slice) {
+  rows = std::min(rows, static_cast<int64_t>(lane.waiting.size()));
+  slice.rows.insert(slice.rows.end(), lane.waiting.rbegin(), lane.waiting.rbegin() + rows);
+  lane.waiting.resize(lane.waiting.size() - static_cast<size_t>(rows));
+  if (slice.parts.empty() || slice.parts.back().lane != &lane) slice.parts.push_back({&lane, 0, 0});
+  slice.parts.back().rows += static_cast<size_t>(rows);
+  order_.Took(lane, rows);
+  if (lane.waiting.empty()) {
+    order_.Leave(lane);
+  } else {
+    order_.Refresh(lane, now_);
+  }
+}
+
+// Steps after which the slice should end.
+int64_t BatchQueue::StepLimit(const BatchCell& cell, const Slice& slice) const {
+  int64_t longest = 0;
+  for (const SequenceSlice& row : slice.rows) longest = std::max(longest, row.steps);
+  const auto seconds = [&](int64_t steps) {
+    double row_steps = 0;
+    for (const SequenceSlice& row : slice.rows) row_steps += static_cast<double>(std::min(row.steps, steps));
+    return cell.cost.Seconds(static_cast<double>(steps), row_steps);
+  };
+  const double target = absl::ToDoubleSeconds(options_.target_slice);
+  if (seconds(longest) <= kStretch * target) return longest;
+  int64_t fits = 1, too_many = longest;
+  while (too_many - fits > 1) {
+    const int64_t middle = fits + (too_many - fits) / 2;
+    (seconds(middle) <= target ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
+void BatchQueue::Begin(BatchCell& cell, Slice& slice) {
+  slice.id = ++next_slice_;
+  slice.program = cell.program;
+  slice.steps = StepLimit(cell, slice);
+  slice.steps_after.reserve(slice.rows.size());
+  for (SequenceSlice& row : slice.rows) {
+    const int64_t steps = std::min(row.steps, slice.steps);
+    slice.steps_after.push_back(row.steps - steps);
+    slice.row_steps += steps;
+    row.steps = steps;
+  }
+  Charge(slice, cell.cost.Seconds(static_cast<double>(slice.steps), static_cast<double>(slice.row_steps)));
+  for (const Slice::Part& part : slice.parts) {
+    Job& job = *part.lane->job;
+    if (!job.started) job.outcome.queue_time = now_ - job.arrived;
+    job.started = true;
+    job.running += static_cast<int64_t>(part.rows);
+    job.outcome.largest_batch = std::max(job.outcome.largest_batch, static_cast<int64_t>(slice.rows.size()));
+  }
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers that run the slices of one BatchQueue.
+//
+//   auto scheduler = std::make_unique<CellularScheduler>(CellularScheduler::Options{.queue = {.workers = 2}});
+//   absl::Status queued = scheduler->Schedule(std::move(submission));   // never blocks
+//
+// An idle worker takes what has arrived at once; while it runs, the next slice gathers. What is done, and who goes
+// first, is BatchQueue's; this class adds threads, a clock and one mutex.
+//
+// Thread-safe. No lock is held while an engine runs or `done` is called. The destructor runs what is queued; call
+// Abort first to fail it instead.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "server/batching/batch_queue.h"
+#include "server/batching/scheduler.h"
+
+namespace rnnserve {
+
+class CellularScheduler final : public Scheduler {
+ public:
+  // `workers` of the queue's options is the number of threads; at least 1.
+  explicit CellularScheduler(BatchQueue::Options options);
+  ~CellularScheduler() override;
+  CellularScheduler(const CellularScheduler&) = delete;
+  CellularScheduler& operator=(const CellularScheduler&) = delete;
+
+  absl::Status Schedule(Submission submission) override;
+
+  // Answers queued work, and running work after its current slice, with UNAVAILABLE; so is all that comes later.
+  void Abort();
+
+  // Sequences waiting or running now.
+  int64_t sequences() const;
+
+ private:
+  void Work();
+  // Waits until there may be a slice; false: never again.
+  bool Wait(std::unique_lock<std::mutex>& lock);
+  void WakeAnother();
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  // Guarded by mutex_.
+  BatchQueue queue_;
+  int idle_ = 0;     // workers that wait
+  int signals_ = 0;  // of them, how many have been woken and not come yet
+  bool stopping_ = false;
+  bool aborted_ = false;
+
+  std::vector<std::thread> threads_;  // last: they use everything above
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/batching/cost_model.h"
+
+#include <algorithm>
+
+namespace rnnserve {
+namespace {
+
+// A core that reads weights from its outer caches, and multiplies by them once they are there; a slow one, since a
+// first slice that turns out short costs less than one that goes on. Only the first slices of a program depend on
+// these.
+constexpr double kWeightBytesPerSecond = 30e9;
+constexpr double kMultiplicationsPerSecond = 10e9;
+constexpr double kLeastStepSeconds = 1e-6;
+constexpr double kLeastRowSeconds = 2e-7;
+constexpr double kGuessWeight = 2;  // slices
+constexpr double kDecay = 0.98;
+constexpr double kShortestSlice = 1e-7;  // seconds
+
+}  // namespace
+
+CostModel::CostModel(int64_t packed_bytes, int64_t step_work)
+    : step_seconds_(kLeastStepSeconds + static_cast<double>(packed_bytes) / kWeightBytesPerSecond),
+      row_seconds_(kLeastRowSeconds + static_cast<double>(step_work) / kMultiplicationsPerSecond) {
+  // As if two slices had been seen: one of few rows, one of many.
+  for (const double rows : {1.0, 64.0}) {
+    const double seconds = Seconds(1, rows);
+    const double u = 1 / seconds, v = rows / seconds, weight = kGuessWeight / 2;
+    uu_ += weight * u * u;
+    uv_ += weight * u * v;
+    vv_ += weight * v * v;
+    u_ += weight * u;
+    v_ += weight * v;
+  }
+}
+
+void CostModel::Learn(int64_t steps, int64_t row_steps, double seconds) {
+  if (steps < 1 || row_steps < steps) return;
+  seconds = std::max(seconds, kShortestSlice);
+  const double u = static_cast<double>(steps) / seconds, v = static_cast<double>(row_steps) / seconds;
+  uu_ = kDecay * uu_ + u * u;
+  uv_ = kDecay * uv_ + u * v;
+  vv_ = kDecay * vv_ + v * v;
+  u_ = kDecay * u_ + u;
+  v_ = kDecay * v_ + v;
+  ++learned_;
+  Solve();
+}
+
+void CostModel::Solve() {
+  const double determinant = uu_ * vv_ - uv_ * uv_;
+  // Slices all of one shape leave the split between the two parts open; then it stays as it was and both scale.
+  if (determinant > 1e-4 * uu_ * vv_) {
+    const double step = (u_ * vv_ - v_ * uv_) / determinant;
+    const double row = (v_ * uu_ - u_ * uv_) / determinant;
+    if (step > 0 && row > 0) {
+      step_seconds_ = step;
+      row_seconds_ = row;
+      return;
+    }
+  }
+  const double a = step_seconds_, b = row_seconds_;
+  const double fitted = a * u_ + b * v_;
+  const double squares = a * a * uu_ + 2 * a * b * uv_ + b * b * vv_;
+  step_seconds_ = a * fitted / squares;
+  row_seconds_ = b * fitted / squares;
+}
+
+}  // namespace rnnserve

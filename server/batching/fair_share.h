@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Start-time fair queueing: who of several that have work has used least.
+//
+//   FairShare<Tenant> tenants;            // Tenant has a member `Share share`
+//   tenants.Enter(tenant);                // it has work now
+//   tenants.Least().share...              // whose turn it is
+//   tenants.Charge(tenant, seconds);      // what it has been given; may be corrected later
+//   tenants.Leave(tenant);                // nothing waits any more
+//
+// Whoever comes back after idling starts level with those who stayed, and whoever left in debt still owes. Not
+// thread-safe; items leave before they die.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+namespace rnnserve {
+
+struct Share {
+  double used = 0;  // virtual time: cost used, and never less than that of those who were served when it came
+  uint64_t id = 0;  // decides between equals
+  bool waits = false;
+};
+
+template <typename Item>
+class FairShare {
+ public:
+  void Enter(Item& item) {
+    if (item.share.waits) return;
+    item.share.used = std::max(item.share.used, floor_);
+    item.share.waits = true;
+    waiting_.insert(&item);
+  }
+
+  void Leave(Item& item) {
+    if (!item.share.waits) return;
+    waiting_.erase(&item);
+    item.share.waits = false;
+  }
+
+  void Charge(Item& item, double cost) {
+    const bool waits = item.share.waits;
+    if (waits) waiting_.erase(&item);
+    item.share.used = std::max(item.share.used + cost, 0.0);
+    if (waits) waiting_.insert(&item);
+  }
+
+  bool empty() const { return waiting_.empty(); }
+
+  Item& Least() {
+    Item& least = **waiting_.begin();
+    floor_ = std::max(floor_, least.share.used);
+    return least;
+  }
+
+  // Whether forgetting `item` changes nothing.
+  bool MayForget(const Item& item) const { return !item.share.waits && item.share.used <= floor_; }
+
+ private:
+  struct LessUsed {
+    bool operator()(const Item* a, const Item* b) const {
+      return a->share.used != b->share.used ? a->share.used < b->share.used : a->share.id < b->share.id;
+    }
+  };
+  std::set<Item*, LessUsed> waiting_;
+  double floor_ = 0;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the batch queue keeps: jobs (submissions), their lanes (the sequences of a job that run through one cell), cells
+// (programs with their cost), and slices. Plain data; BatchQueue and LaneOrder hold the rules.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "server/batching/cost_model.h"
+#include "server/batching/scheduler.h"
+
+namespace rnnserve {
+
+struct Job;
+struct LaneQueue;
+
+// A program that sequences run through. It stays when nothing runs through it, for what it knows of its cost.
+struct BatchCell {
+  BatchCell(const ProgramPtr& identity_of, int64_t step_work)
+      : identity(identity_of), cost(identity_of->packed_bytes(), step_work) {}
+
+  std::weak_ptr<const Program> identity;  // another program at the same address is another cell
+  ProgramPtr program;                     // null while lanes == 0, so that evicted weights go
+  CostModel cost;
+  int64_t lanes = 0;                                                   // of jobs not finished
+  int64_t rows = 0;                                                    // sequences not finished
+  int64_t waiting_rows = 0;                                            // of them, in no slice and not held back
+  int64_t held_rows = 0;                                               // of them, held back by max_batch_delay
+  std::map<int32_t, std::vector<LaneQueue*>, std::greater<>> waiting;  // by priority: queues in which lanes wait
+};
+
+// The sequences of one job that run through one cell.
+struct Lane {
+  Job* job = nullptr;
+  BatchCell* cell = nullptr;
+  LaneQueue* queue = nullptr;
+  uint64_t id = 0;
+  std::vector<SequenceSlice> waiting;  // what is left of each sequence that is in no slice; taken from the back
+  int64_t longest = 0;                 // steps of the longest sequence, at the start
+  int64_t rows = 0;                    // sequences not finished
+  int64_t row_steps = 0;               // not computed yet, of waiting sequences and of those in slices
+  double seconds_per_row_step = 0;     // expected, for the backlog
+  double finish_tag = 0;               // where it would end if all lanes of its queue shared evenly
+  bool is_held = false;
+  absl::Time waiting_since;
+  std::list<Lane*>::iterator age;  // its place among those who wait or, if held, among the held
+};
+
+struct Job {
+  Submission submission;
+  ScheduleOutcome outcome;
+  absl::Time arrived;
+  double wait_seconds = 0;  // expected at arrival, if that says something about later estimates
+  int64_t sequences = 0;    // at the start
+  int64_t running = 0;      // sequences in slices
+  bool started = false;
+  uint64_t timed_slice = 0;  // whose time is in the outcome already
+  std::list<Lane> lanes;
+  std::list<std::unique_ptr<Job>>::iterator place;
+  std::multimap<absl::Time, Job*>::iterator by_deadline;
+  bool has_deadline = false;
+};
+
+// Sequences that run together for some steps.
+struct Slice {
+  // Consecutive rows of one lane.
+  struct Part {
+    Lane* lane;
+    size_t rows;
+    double charged_seconds;
+  };
+
+  uint64_t id = 0;  // from 1
+  ProgramPtr program;
+  std::vector<SequenceSlice> rows;  // what Program::Advance gets
+  int64_t steps = 0;                // of the longest row
+  int64_t row_steps = 0;            // of all rows together
+
+  std::vector<Part> parts;
+  std::vector<int64_t> steps_after;  // of each row, once this slice is done
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/batching/lane_order.h"
+
+#include <algorithm>
+
+namespace rnnserve {
+namespace {
+
+// Idle entries stay for their debts, but not more of them than busy ones and a few.
+template <typename Map>
+void Sweep(Map& map, size_t& next_sweep) {
+  if (map.size() < next_sweep) return;
+  for (auto entry = map.begin(); entry != map.end();) {
+    entry = entry->second->lanes == 0 ? map.erase(entry) : std::next(entry);
+  }
+  next_sweep = 2 * map.size() + 64;
+}
+
+}  // namespace
+
+void LaneOrder::Join(Lane& lane) {
+  const Submission& submission = lane.job->submission;
+  PriorityClass& priority_class = classes_[submission.priority];
+  priority_class.priority = submission.priority;
+  std::unique_ptr<TenantQueue>& tenant = priority_class.tenants[submission.tenant];
+  if (tenant == nullptr) {
+    tenant = std::make_unique<TenantQueue>();
+    tenant->priority_class = &priority_class;
+    tenant->share.id = submission.tenant;
+  }
+  std::unique_ptr<LaneQueue>& queue = tenant->queues[lane.cell];
+  if (queue == nullptr) {
+    queue = std::make_unique<LaneQueue>();
+    queue->tenant = tenant.get();
+    queue->cell = lane.cell;
+    queue->share.id = lane.id;
+  }
+  lane.queue = queue.get();
+  lane.finish_tag = queue->virtual_steps + static_cast<double>(lane.row_steps);
+  ++queue->lanes;
+  ++priority_class.lanes;
+  if (++tenant->lanes == 1) ++priority_class.busy_tenants;
+}
+
+void LaneOrder::Part(Lane& lane) {
+  LaneQueue& queue = *lane.queue;
+  TenantQueue& tenant = *queue.tenant;
+  PriorityClass& priority_class = *tenant.priority_class;
+  lane.queue = nullptr;
+  --queue.lanes;
+  --tenant.lanes;
+  if (--priority_class.lanes == 0) {
+    classes_.erase(priority_class.priority);
+    return;
+  }
+  if (queue.lanes == 0) Forget(queue);
+  if (tenant.lanes == 0) Forget(tenant);
+}
+
+void LaneOrder::Forget(LaneQueue& queue) {
+  TenantQueue& tenant = *queue.tenant;
+  queue.virtual_steps = 0;
+  if (tenant.order.MayForget(queue)) {
+    tenant.queues.erase(queue.cell);
+  } else {
+    Sweep(tenant.queues, tenant.next_sweep);
+  }
+}
+
+void LaneOrder::Forget(TenantQueue& tenant) {
+  PriorityClass& priority_class = *tenant.priority_class;
+  --priority_class.busy_tenants;
+  tenant.backlog_seconds = 0;  // what rounding has left
+  if (priority_class.order.MayForget(tenant)) {
+    priority_class.tenants.erase(tenant.share.id);
+  } else {
+    Sweep(priority_class.tenants, priority_class.next_sweep);
+  }
+}
+
+void LaneOrder::Enter(Lane& lane, absl::Time now) {
+  LaneQueue& queue = *lane.queue;
+  if (!queue.waiting.insert(&lane).second) return;
+  lane.waiting_since = now;
+  lane.age = by_age_.insert(by_age_.end(), &lane);
+  Took(lane, -static_cast<int64_t>(lane.waiting.size()));
+  if (queue.waiting.size() > 1) return;
+  TenantQueue& tenant = *queue.tenant;
+  queue.cell->waiting[tenant.priority_class->priority].push_back(&queue);
+  tenant.order.Enter(queue);
+  tenant.priority_class->order.Enter(tenant);
+  waiting_classes_.insert(tenant.priority_class->priority);
+}
+
+void LaneOrder::Leave(Lane& lane) {
+  LaneQueue& queue = *lane.queue;
+  if (queue.waiting.erase(&lane) == 0) return;
+  by_age_.erase(lane.age);
+  Took(lane, static_cast<int64_t>(lane.waiting.size()));
+  if (!queue.waiting.empty()) return;
+  TenantQueue& tenant = *queue.tenant;
+  PriorityClass& priority_class = *tenant.priority_class;
+  const auto level = queue.cell->waiting.find(priority_class.priority);
+  std::erase(level->second, &queue);
+  if (level->second.empty()) queue.cell->waiting.erase(level);
+  tenant.order.Leave(queue);
+  if (!tenant.order.empty()) return;
+  priority_class.order.Leave(tenant);
+  if (priority_class.order.empty()) waiting_classes_.erase(priority_class.priority);
+}
+
+void LaneOrder::Took(Lane& lane, int64_t rows) {
+  lane.queue->waiting_rows -= rows;
+  lane.cell->waiting_rows -= rows;
+  waiting_rows_ -= rows;
+}
+
+void LaneOrder::Refresh(Lane& lane, absl::Time now) {
+  lane.waiting_since = now;
+  by_age_.splice(by_age_.end(), by_age_, lane.age);
+}
+
+LaneQueue& LaneOrder::Next() {
+  PriorityClass& priority_class = classes_.at(*waiting_classes_.begin());
+  return priority_class.order.Least().order.Least();
+}
+
+void LaneOrder::Charge(LaneQueue& queue, double seconds) {
+  queue.tenant->order.Charge(queue, seconds);
+  queue.tenant->priority_class->order.Charge(*queue.tenant, seconds);
+}
+
+void LaneOrder::Served(LaneQueue& queue, int64_t row_steps) {
+  queue.virtual_steps += static_cast<double>(row_steps) / static_cast<double>(std::max<int64_t>(queue.lanes, 1));
+}
+
+void LaneOrder::AddBacklog(Lane& lane, double seconds) {
+  TenantQueue& tenant = *lane.queue->tenant;
+  for (double* backlog : {&tenant.backlog_seconds, &tenant.priority_class->backlog_seconds}) {
+    *backlog = std::max(*backlog + seconds, 0.0);
+  }
+}
+
+double LaneOrder::SecondsAhead(int32_t priority, uint64_t tenant, double own_seconds) const {
+  double ahead = 0;
+  for (const auto& [level, priority_class] : classes_) {
+    if (level < priority) break;
+    if (level > priority) {
+      ahead += priority_class.backlog_seconds;
+      continue;
+    }
+    const auto found = priority_class.tenants.find(tenant);
+    const bool is_new = found == priority_class.tenants.end() || found->second->lanes == 0;
+    const double lanes = is_new ? 0 : static_cast<double>(found->second->lanes);
+    const double backlog = is_new ? 0 : std::max(found->second->backlog_seconds, 0.0);
+    const double tenants = static_cast<double>(priority_class.busy_tenants + (is_new ? 1 : 0));
+    const double of_tenant = std::min(backlog, lanes * own_seconds);
+    // The other tenants get as much as this one until its own work is done.
+    ahead += std::min(priority_class.backlog_seconds, of_tenant + (tenants - 1) * (of_tenant + own_seconds));
+  }
+  return ahead;
+}
+
+double LaneOrder::BacklogSeconds() const {
+  double seconds = 0;
+  for (const auto& [level, priority_class] : classes_) seconds += priority_class.backlog_seconds;
+  return seconds;
+}
+
+}  // namespace rnnserve

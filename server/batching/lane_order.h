@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which lanes run: priority first, then tenants, then cells, then lanes.
+//
+// Tenants of a priority share compute time evenly, and so do the cells of a tenant: a thousand small cells of one
+// tenant buy no more than one large cell of another. Within a tenant's cell lanes run in the order in which they would
+// end if all of them shared evenly (the fair sojourn protocol: Friedman and Henderson, SIGMETRICS 2003): a short lane
+// passes a long one at once, equal ones run first come first served, and none ends later than under even sharing.
+//
+// Pure and single-threaded. Time enters as an argument.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "server/batching/fair_share.h"
+#include "server/batching/job.h"
+
+namespace rnnserve {
+
+struct TenantQueue;
+
+// The lanes of one priority, tenant and cell.
+struct LaneQueue {
+  struct EndsEarlier {
+    bool operator()(const Lane* a, const Lane* b) const {
+      return a->finish_tag != b->finish_tag ? a->finish_tag < b->finish_tag : a->id < b->id;
+    }
+  };
+
+  TenantQueue* tenant = nullptr;
+  BatchCell* cell = nullptr;
+  Share share;
+  std::set<Lane*, EndsEarlier> waiting;
+  int64_t lanes = 0;         // of jobs not finished
+  int64_t waiting_rows = 0;  // in `waiting`
+  double virtual_steps = 0;  // row-steps that each lane would have got under even sharing
+};
+
+struct PriorityClass;
+
+struct TenantQueue {
+  PriorityClass* priority_class = nullptr;
+  Share share;
+  FairShare<LaneQueue> order;
+  std::map<BatchCell*, std::unique_ptr<LaneQueue>> queues;
+  size_t next_sweep = 64;  // queues to look through for idle ones
+  int64_t lanes = 0;
+  double backlog_seconds = 0;
+};
+
+struct PriorityClass {
+  int32_t priority = 0;
+  FairShare<TenantQueue> order;
+  std::map<uint64_t, std::unique_ptr<TenantQueue>> tenants;
+  size_t next_sweep = 64;
+  int64_t lanes = 0;
+  int64_t busy_tenants = 0;  // with lanes
+  double backlog_seconds = 0;
+};
+
+class LaneOrder {
+ public:
+  // Finds the lane's queue and its place in it. `lane` has its job, cell, id and row_steps.
+  void Join(Lane& lane);
+  // The lane's job is over; nothing of it waits or runs.
+  void Part(Lane& lane);
+
+  // Sequences of `lane` wait from now on. Lanes that wait already stay where they are.
+  void Enter(Lane& lane, absl::Time now);
+  // None waits any more.
+  void Leave(Lane& lane);
+  // `rows` of the waiting sequences have been taken away or, if negative, added.
+  void Took(Lane& lane, int64_t rows);
+  // Some of it has just been served and the rest goes on waiting.
+  void Refresh(Lane& lane, absl::Time now);
+
+  bool empty() const { return by_age_.empty(); }
+  int64_t waiting_rows() const { return waiting_rows_; }
+  // The lane that has waited longest since it was served.
+  Lane* Oldest() const { return by_age_.empty() ? nullptr : by_age_.front(); }
+  // Whose turn it is; not empty().
+  LaneQueue& Next();
+
+  // The queue, its tenant and its lanes have been given a slice's worth, or a correction of it.
+  void Charge(LaneQueue& queue, double seconds);
+  void Served(LaneQueue& queue, int64_t row_steps);
+  void AddBacklog(Lane& lane, double seconds);
+
+  // Compute time that would pass before a lane of this cost ends, on one worker, by even sharing or first come first
+  // served, whichever is sooner; work of higher priority first.
+  double SecondsAhead(int32_t priority, uint64_t tenant, double own_seconds) const;
+  // Of everything that waits or runs.
+  double BacklogSeconds() const;
+
+ private:
+  void Forget(LaneQueue& queue);
+  void Forget(TenantQueue& tenant);
+
+  std::map<int32_t, PriorityClass, std::greater<>> classes_;
+  std::set<int32_t, std::greater<>> waiting_classes_;
+  std::list<Lane*> by_age_;
+  int64_t waiting_rows_ = 0;
+};
+
+}  // namespace rnnserve
