@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a session stands.
+#pragma once
+
+#include <cstdint>
+
+namespace rnnserve {
+
+struct Numbers {
+  // Of the last operation that changed the session; 0: none yet.
+  uint64_t last_applied = 0;
+  // Steps the session has run through; Rewind and Reset move it, numbers never go back.
+  uint64_t position = 0;
+
+  // What a caller goes on at: numbers in flight may be sent again and are joined.
+  uint64_t next_expected() const { return last_applied + 1; }
+  bool operator==(const Numbers&) const = default;
+};
+
+}  // namespace rnnserve

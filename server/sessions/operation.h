@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What callers want of a session and what they are told.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/sessions/digest.h"
+#include "server/sessions/numbers.h"
+#include "server/sessions/session_state.h"
+
+namespace rnnserve {
+
+class Lease;
+
+// How an operation went.
+struct Outcome {
+  absl::Status status;  // errors carry the numbers, too
+  // OK: as the operation left them. Else: as they are.
+  Numbers numbers;
+  // The operation's own; also the one that an unnumbered operation took.
+  uint64_t number = 0;
+  KeptReplyPtr reply;     // if OK
+  bool repeated = false;  // from the window
+};
+using OutcomeDone = absl::AnyInvocable<void(Outcome)>;
+
+// Who asks: each stream attaches to each of its sessions once, each numbered call attaches anew. A larger one is newer.
+using Attachment = uint64_t;
+inline constexpr Attachment kNoAttachment = 0;  // an unnumbered call: owns nothing, disturbs nobody
+
+// An operation that wants to change a session.
+struct Claim {
+  std::optional<uint64_t> number;
+  Digest digest;
+  Attachment attachment = kNoAttachment;
+  // What its reply will take of the window.
+  int64_t reply_bytes = 0;
+  // The operation's own time limit, by the sessions' clock.
+  absl::Duration deadline = absl::InfiniteDuration();
+  // Close: allowed while the server drains.
+  bool closes = false;
+  // What is wrong with the operation itself; told once its number is known to be a new one.
+  absl::Status fault;
+  // Called once if it is this operation's turn to be computed, with exclusive use of the session.
+  absl::AnyInvocable<void(Lease)> granted;
+  // Called exactly once. Neither is called with a lock held; both may be called during Acquire.
+  OutcomeDone done;
+};
+
+// A session as it was after a number.
+struct Snapshot {
+  Numbers numbers;
+  SessionStatePtr state;
+  SessionSubjectPtr subject;
+};
+using SnapshotDone = absl::AnyInvocable<void(absl::StatusOr<Snapshot>)>;
+
+// GetState, Fork and Checkpoint: see a session without changing it.
+struct Glance {
+  // Waits for this number if it is in flight. Absent: what is applied when the call takes effect.
+  std::optional<uint64_t> after_number;
+  // Without after_number: after all that is in flight now, for callers whose operations keep an order.
+  bool in_order = false;
+  // Not empty: names the state, to Rewind to.
+  std::string checkpoint;
+  // The state leaves the server, e.g. by GetState.
+  bool carries_over = false;
+  SnapshotDone done;  // called exactly once
+};
+
+}  // namespace rnnserve

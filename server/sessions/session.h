@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// One session: its numbers, its window, what is in flight, who owns it. The contract of sessions.md section 2 is here.
+//
+// Operations that change it queue in the order of their numbers; the first of them has the lease, and the others wait.
+// Thread-safe. Callbacks run with no lock held, one at a time and in order, so replies of a session keep their order.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "server/sessions/aging.h"
+#include "server/sessions/budget.h"
+#include "server/sessions/expiry_wheel.h"
+#include "server/sessions/lease.h"
+#include "server/sessions/operation.h"
+#include "server/sessions/session_error.h"
+#include "server/sessions/session_key.h"
+#include "server/sessions/window.h"
+
+namespace rnnserve {
+
+// What all sessions of a server share.
+struct SessionSite {
+  const MonotonicClock* clock;
+  AgingClock* aging;
+  std::atomic<bool> draining = false;
+  // Called once for each session that has ended, with no lock held.
+  absl::AnyInvocable<void(const std::shared_ptr<Session>&) const> ended;
+};
+
+class Session final : public std::enable_shared_from_this<Session> {
+ public:
+  // Charged for each session, and for each operation it may have in flight, besides state and window.
+  static constexpr int64_t kBytesPerSession = 512;
+  static constexpr int64_t kBytesPerOperation = 256;
+  static constexpr int64_t kBytesPerCheckpoint = 256;
+  static constexpr size_t kMaxCheckpoints = 64;
+
+  struct Terms {
+    absl::Duration idle_timeout = absl::Minutes(10);
+    int32_t max_in_flight = 8;
+    Window::Limits window;
+  };
+  struct Start {
+    SessionKeys::Key key;
+    uint64_t order = 0;  // of creation
+    std::string name;
+    SessionSubjectPtr subject;
+    SessionStatePtr state;
+    Numbers numbers;
+  };
+
+  // What a session of these terms and this state is charged with.
+  static int64_t Charge(const Terms& terms, const SessionState& state);
+
+  // `budget` has been charged with one session and Charge(...).
+  Session(Start start, Terms terms, TenantBudget* budget, SessionSite* site);
+  ~Session();
+
+  void Acquire(Claim claim);
+  void Look(Glance glance);
+  // Ends it if it has been idle for too long. Returns when to look again, by the aging clock; nothing if it is over.
+  std::optional<absl::Duration> EndIfIdle();
+  // The kept replies go. For sessions that have ended.
+  void Forget();
+
+  const SessionKeys::Key& key() const { return key_; }
+  uint64_t order() const { return order_; }
+  const std::string& name() const { return name_; }
+  const Terms& terms() const { return terms_; }
+  const SessionSubjectPtr& subject() const { return subject_; }
+  TenantBudget& budget() const { return *budget_; }
+
+  struct View {
+    bool live = false;
+    EndCause cause = EndCause::kUnknown;
+    Numbers numbers;
+    absl::Duration idle;
+    int64_t rows = 0;
+    int64_t state_bytes = 0;
+    bool carried_over = false;
+    bool in_flight = false;
+  };
+  View view() const;
+
+  // For the sweep; guarded by whoever keeps the wheel.
+  WheelPlace wheel_place;
+
+ private:
+  friend class Lease;
+  using Call = absl::AnyInvocable<void()>;
+
+  // A change waits here from acceptance to its commit, a glance until its number is applied.
+  struct Entry {
+    // The change's own, or the one a glance waits for.
+    uint64_t number = 0;
+    bool is_change = false;
+    bool is_numbered = false;
+    bool is_granted = false;
+    Claim claim;                       // of a change; `done` is moved into `waiting`
+    std::vector<OutcomeDone> waiting;  // the operation's caller and its repetitions
+    Glance glance;                     // else
+  };
+
+  // All below with mutex_ held.
+  bool Attach(Attachment attachment);
+  absl::Status Judge(Claim& claim);
+  absl::Status JudgeKnown(Claim& claim, uint64_t number);
+  absl::Status Accept(Claim& claim);
+  uint64_t last_accepted() const;
+  Entry* FindInFlight(uint64_t number);
+  void Refuse(OutcomeDone done, absl::Status status);
+  void AbortQueued(const absl::Status& status);
+  void FailEntry(Entry& entry, const absl::Status& status);
+  void FailGranted(absl::Status status);
+  void AnswerGlance(Glance& glance);
+  absl::Status PlaceCheckpoint(const std::string& name);
+  absl::Status Recharge(int64_t bytes);
+  void End(EndCause cause);
+  bool StartNext();
+  // Runs what has been collected, and grants leases, until there is nothing to do. Lets go of the lock meanwhile.
+  void Drive(std::unique_lock<std::mutex>& lock);
+
+  // Lease.
+  void Commit(uint64_t fence, Change change);
+  void Fail(uint64_t fence, absl::Status status);
+  absl::StatusOr<Snapshot> FindCheckpoint(const std::string& name) const;
+
+  struct Checkpoint {
+    SessionStatePtr state;
+    Numbers numbers;
+  };
+  using Checkpoints = std::map<std::string, Checkpoint>;
+
+  const SessionKeys::Key key_;
+  const uint64_t order_;
+  const std::string name_;
+  const Terms terms_;
+  const SessionSubjectPtr subject_;
+  TenantBudget* const budget_;
+  SessionSite* const site_;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_. State and numbers change in Commit only, so a lease may read them.
+  SessionStatePtr state_;
+  Numbers numbers_;
+  Window window_;
+  std::list<Entry> in_flight_;  // by number; the first may be granted
+  std::vector<Call> calls_;     // to be made once the lock is free
+  std::unique_ptr<Checkpoints> checkpoints_;
+  Attachment owner_ = kNoAttachment;
+  uint64_t fence_ = 0;
+  int64_t charged_ = 0;       // for the state and checkpoints
+  absl::Duration last_used_;  // by the aging clock
+  int32_t answers_due_ = 0;   // callers waiting in in_flight_
+  EndCause cause_ = EndCause::kUnknown;
+  bool live_ = true;
+  bool driving_ = false;
+  bool carried_over_ = false;
+  bool forgotten_ = false;
+};
+
+}  // namespace rnnserve

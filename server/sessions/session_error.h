@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors of sessions: a code from the table of the API, a machine-readable reason, and the session's numbers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/sessions/numbers.h"
+
+namespace rnnserve {
+
+// `reason` as in google.rpc.ErrorInfo, e.g. "NUMBER_REUSED".
+absl::Status SessionError(absl::StatusCode code, std::string_view reason, std::string_view message);
+
+// The same error with the numbers of its session, for callers that go on from there.
+absl::Status WithNumbers(absl::Status status, const Numbers& numbers);
+std::optional<Numbers> NumbersOf(const absl::Status& status);
+
+// A limit of one tenant, not of the server: google.rpc.QuotaFailure with this subject.
+absl::Status QuotaError(std::string_view subject, std::string_view message);
+std::optional<std::string> QuotaSubjectOf(const absl::Status& status);
+
+// The same code, message and reason for a key that never was, one of another tenant, and one that is no key at all.
+absl::Status UnknownSession();
+
+// Why a session is no more.
+enum class EndCause { kUnknown, kClosed, kExpired };
+// The key was valid, but the session is not live any more.
+absl::Status EndedSession(EndCause cause);
+// "closed", "expired" or "unknown".
+std::optional<std::string> EndCauseOf(const absl::Status& status);
+
+}  // namespace rnnserve

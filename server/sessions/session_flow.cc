@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// From acceptance to commit: turns, leases, failures, the end.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/sessions/session.h"
+
+namespace rnnserve {
+
+void Session::Refuse(OutcomeDone done, absl::Status status) {
+  Outcome outcome;
+  outcome.status = WithNumbers(std::move(status), numbers_);
+  outcome.numbers = numbers_;
+  calls_.push_back([done = std::move(done), outcome = std::move(outcome)]() mutable { done(std::move(outcome)); });
+}
+
+void Session::FailEntry(Entry& entry, const absl::Status& status) {
+  if (entry.is_change) {
+    answers_due_ -= static_cast<int32_t>(entry.waiting.size());
+    for (OutcomeDone& done : entry.waiting) Refuse(std::move(done), status);
+    return;
+  }
+  --answers_due_;
+  calls_.push_back([done = std::move(entry.glance.done), failed = WithNumbers(status, numbers_)]() mutable {
+    done(std::move(failed));
+  });
+}
+
+// Accepted work that has no lease yet. Glances that only wanted their turn still get it.
+void Session::AbortQueued(const absl::Status& status) {
+  for (auto entry = in_flight_.begin(); entry != in_flight_.end();) {
+    const bool stays =
+        entry->is_granted || (!entry->is_change && !entry->glance.after_number) ||
+        (!entry->is_change && entry->number <= numbers_.last_applied + (in_flight_.front().is_granted ? 1 : 0));
+    if (stays) {
+      ++entry;
+      continue;
+    }
+    FailEntry(*entry, status);
+    entry = in_flight_.erase(entry);
+  }
+  // What waited for an aborted number goes after what is left.
+  const uint64_t last = last_accepted();
+  for (Entry& entry : in_flight_) entry.number = std::min(entry.number, last);
+}
+
+bool Session::StartNext() {
+  if (in_flight_.empty()) return false;
+  Entry& first = in_flight_.front();
+  if (!first.is_change) {
+    Glance glance = std::move(first.glance);
+    in_flight_.pop_front();
+    --answers_due_;
+    AnswerGlance(glance);
+    return true;
+  }
+  if (first.is_granted) return false;
+  first.is_granted = true;
+  ++fence_;
+  if (site_->clock->Now() >= first.claim.deadline) {
+    FailGranted(absl::DeadlineExceededError("the operation's timeout passed while it waited for its turn"));
+    return true;
+  }
+  calls_.push_back([granted = std::move(first.claim.granted), lease = Lease(shared_from_this(), fence_)]() mutable {
+    granted(std::move(lease));
+  });
+  return true;
+}
+
+void Session::Drive(std::unique_lock<std::mutex>& lock) {
+  if (driving_) return;
+  driving_ = true;
+  do {
+    while (!calls_.empty()) {
+      std::vector<Call> calls = std::exchange(calls_, {});
+      lock.unlock();
+      for (Call& call : calls) call();
+      calls.clear();
+      lock.lock();
+    }
+  } while (StartNext() || !calls_.empty());
+  driving_ = false;
+}
+
+void Session::Commit(uint64_t fence, Change change) {
+  SessionStatePtr before;  // zeroed, perhaps, once the lock is free
+  std::unique_lock lock(mutex_);
+  if (fence != fence_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
+  Entry& first = in_flight_.front();
+  if (site_->clock->Now() >= first.claim.deadline) {
+    FailGranted(absl::DeadlineExceededError("the operation's timeout passed before it was applied"));
+    return Drive(lock);
+  }
+  const int64_t growth = change.closes ? 0 : change.state->bytes - state_->bytes;
+  if (absl::Status charged = Recharge(growth); !charged.ok()) {
+    FailGranted(std::move(charged));
+    return Drive(lock);
+  }
+  before = change.closes ? nullptr : std::exchange(state_, std::move(change.state));
+  numbers_ = {first.number, change.position};
+  if (first.is_numbered) window_.Keep({first.number, first.claim.digest, numbers_, change.reply});
+  answers_due_ -= static_cast<int32_t>(first.waiting.size());
+  for (OutcomeDone& done : first.waiting) {
+    calls_.push_back([done = std::move(done), outcome = Outcome{absl::OkStatus(), numbers_, first.number, change.reply,
+                                                                false}]() mutable { done(std::move(outcome)); });
+  }
+  in_flight_.pop_front();
+  last_used_ = site_->aging->Now();
+  carried_over_ = false;
+  if (change.closes) End(EndCause::kClosed);
+  Drive(lock);
+}
+
+void Session::Fail(uint64_t fence, absl::Status status) {
+  std::unique_lock lock(mutex_);
+  if (fence != fence_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
+  FailGranted(std::move(status));
+  Drive(lock);
+}
+
+// The number stays unused, so nothing above it can be applied.
+void Session::FailGranted(absl::Status status) {
+  const uint64_t number = in_flight_.front().number;
+  FailEntry(in_flight_.front(), status);
+  in_flight_.pop_front();
+  last_used_ = site_->aging->Now();
+  AbortQueued(SessionError(absl::StatusCode::kAborted, "PREDECESSOR_FAILED",
+                           absl::StrCat("operation ", number, " before this one failed (", status.message(),
+                                        "), so this one was not computed; go on at next_expected")));
+}
+
+void Session::AnswerGlance(Glance& glance) {
+  absl::StatusOr<Snapshot> snapshot = Snapshot{numbers_, state_, subject_};
+  if (!glance.checkpoint.empty()) {
+    if (absl::Status placed = PlaceCheckpoint(glance.checkpoint); !placed.ok()) {
+      snapshot = WithNumbers(std::move(placed), numbers_);
+    }
+  }
+  if (glance.carries_over) carried_over_ = true;
+  calls_.push_back(
+      [done = std::move(glance.done), snapshot = std::move(snapshot)]() mutable { done(std::move(snapshot)); });
+}
+
+absl::Status Session::PlaceCheckpoint(const std::string& name) {
+  if (checkpoints_ == nullptr) checkpoints_ = std::make_unique<Checkpoints>();
+  const auto found = checkpoints_->find(name);
+  if (found == checkpoints_->end() && checkpoints_->size() >= kMaxCheckpoints) {
+    return SessionError(absl::StatusCode::kInvalidArgument, "LIMIT_EXCEEDED",
+                        absl::StrCat("the session has ", kMaxCheckpoints,
+                                     " checkpoints, as many as one may have; use one "
+                                     "of their names again"));
+  }
+  const int64_t growth =
+      found == checkpoints_->end() ? kBytesPerCheckpoint + state_->bytes : state_->bytes - found->second.state->bytes;
+  if (absl::Status charged = Recharge(growth); !charged.ok()) return charged;
+  (*checkpoints_)[name] = {state_, numbers_};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Snapshot> Session::FindCheckpoint(const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  if (checkpoints_ != nullptr) {
+    const auto found = checkpoints_->find(name);
+    if (found != checkpoints_->end()) return Snapshot{found->second.numbers, found->second.state, subject_};
+  }
+  const auto key = [](std::string* out, const auto& entry) { out->append(entry.first); };
+  return SessionError(
+      absl::StatusCode::kNotFound, "CHECKPOINT_UNKNOWN",
+      checkpoints_ == nullptr || checkpoints_->empty()
+          ? "the session has no checkpoints; Checkpoint makes one"
+          : absl::StrCat("the session has no such checkpoint; it has ", absl::StrJoin(*checkpoints_, ", ", key)));
+}
+
+absl::Status Session::Recharge(int64_t bytes) {
+  if (bytes > 0) {
+    if (absl::Status taken = budget_->TakeBytes(bytes); !taken.ok()) return taken;
+  } else {
+    budget_->GiveBackBytes(-bytes);
+  }
+  charged_ += bytes;
+  return absl::OkStatus();
+}
+
+// The state goes at once. What is in flight goes with it; a session that expires has nothing in flight.
+void Session::End(EndCause cause) {
+  live_ = false;
+  cause_ = cause;
+  state_.reset();
+  checkpoints_.reset();
+  budget_->GiveBackBytes(std::exchange(charged_, 0));
+  budget_->GiveBackSession();
+  while (!in_flight_.empty()) {
+    FailEntry(in_flight_.front(), EndedSession(cause));
+    in_flight_.pop_front();
+  }
+  calls_.push_back([this] { site_->ended(shared_from_this()); });
+}
+
+std::optional<absl::Duration> Session::EndIfIdle() {
+  const absl::Duration now = site_->aging->Now();
+  std::unique_lock lock(mutex_);
+  if (!live_) return std::nullopt;
+  if (!in_flight_.empty()) return now + terms_.idle_timeout;
+  if (now - last_used_ < terms_.idle_timeout) return last_used_ + terms_.idle_timeout;
+  End(EndCause::kExpired);
+  Drive(lock);
+  return std::nullopt;
+}
+
+void Session::Forget() {
+  std::lock_guard lock(mutex_);
+  if (forgotten_ || live_) return;
+  forgotten_ = true;
+  window_.Clear();
+  budget_->GiveBackBytes(Charge(terms_, SessionState{}));
+}
+
+Lease::~Lease() {
+  if (session_ != nullptr) session_->Fail(fence_, absl::InternalError("the operation was let go before its end"));
+}
+
+const SessionStatePtr& Lease::state() const { return session_->state_; }
+const Numbers& Lease::numbers() const { return session_->numbers_; }
+const SessionSubjectPtr& Lease::subject() const { return session_->subject_; }
+uint64_t Lease::number() const { return session_->numbers_.last_applied + 1; }
+absl::StatusOr<Snapshot> Lease::FindCheckpoint(const std::string& name) const { return session_->FindCheckpoint(name); }
+
+void Lease::Commit(Change change) && {
+  const std::shared_ptr<Session> session = std::exchange(session_, nullptr);
+  session->Commit(fence_, std::move(change));
+}
+
+void Lease::Fail(absl::Status status) && {
+  const std::shared_ptr<Session> session = std::exchange(session_, nullptr);
+  session->Fail(fence_, std::move(status));
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session keys: 128 random bits, the boot identity of the server, and a MAC over both and the tenant. A key that was
+// once valid is told from one that never was without remembering it.
+//
+//   SessionKeys keys({});
+//   SessionKeys::Key key = keys.Make("tenant");
+//   keys.Judge(text, "tenant").kind           // kOurs, kOtherBoot or kUnknown
+//
+// The MAC is HMAC-SHA-256 of OpenSSL, cut to 128 bits; it is compared in constant time. Thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace rnnserve {
+
+// The random part: what tables know a session by.
+struct SessionId {
+  std::array<uint8_t, 16> bytes = {};
+  bool operator==(const SessionId&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H state, const SessionId& id) {
+    return H::combine(std::move(state), id.bytes);
+  }
+};
+
+using SessionMac = std::array<uint8_t, 16>;
+
+class SessionKeys {
+ public:
+  struct Options {
+    // 32 bytes. Servers that share it can tell a key of another boot from one that never was. Empty: drawn at random.
+    std::string secret = {};
+    // Names this run of the server. 0: drawn at random.
+    uint64_t boot = 0;
+  };
+  struct Key {
+    SessionId id;
+    SessionMac mac;
+  };
+  enum class Kind {
+    kUnknown,    // no key of ours, or of another tenant
+    kOtherBoot,  // perhaps once valid, of a server that is no more
+    kOurs,       // well formed and of this boot; the MAC is for Matches or Verify
+  };
+  struct Judgement {
+    Kind kind = Kind::kUnknown;
+    Key key = {};
+  };
+
+  explicit SessionKeys(Options options);
+
+  Key Make(std::string_view tenant) const;
+  // 56 letters of URL-safe base64.
+  std::string Text(const Key& key) const;
+
+  Judgement Judge(std::string_view text, std::string_view tenant) const;
+  // For keys whose session is in no table any more: whether this boot made the key, for this tenant.
+  bool Verify(const Key& key, std::string_view tenant) const;
+  static bool Matches(const SessionMac& a, const SessionMac& b);
+
+ private:
+  SessionMac Mac(uint64_t boot, const SessionId& id, std::string_view tenant) const;
+
+  const bool shared_secret_;
+  std::string secret_;
+  uint64_t boot_;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a session is between two operations, and what it hands out. All of it is immutable once made and shared by
+// reference: forks, checkpoints, GetState and retries copy nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/sequence.h"
+
+namespace rnnserve {
+
+// The state of all rows in all layers. Handles belong to programs; nobody here looks inside.
+struct SessionState {
+  int64_t rows = 1;
+  // [layer][row]: rows handles for each layer, or empty for zeros everywhere. A null handle is a state of zeros.
+  std::vector<std::shared_ptr<const State>> handles;
+  // What it is charged with: as if every handle were there and nobody shared it.
+  int64_t bytes = 0;
+};
+using SessionStatePtr = std::shared_ptr<const SessionState>;
+
+// What a session runs: model, programs, options. The core derives its own and gets it back with each lease. Shared by
+// forks; lives as long as a session needs it.
+class SessionSubject {
+ public:
+  virtual ~SessionSubject() = default;
+};
+using SessionSubjectPtr = std::shared_ptr<const SessionSubject>;
+
+// The answer to an operation, kept for repetitions.
+class KeptReply {
+ public:
+  virtual ~KeptReply() = default;
+  // What it takes of the window.
+  virtual int64_t bytes() const = 0;
+};
+using KeptReplyPtr = std::shared_ptr<const KeptReply>;
+
+}  // namespace rnnserve

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/sessions/window.h"
+
+#include <utility>
+
+namespace rnnserve {
+
+void Window::Keep(Kept kept) {
+  if (limits_.operations == 0) return;
+  bytes_ += kept.reply->bytes();
+  kept_.push_back(std::move(kept));
+  while (static_cast<int64_t>(kept_.size()) > limits_.operations || bytes_ > limits_.bytes) {
+    bytes_ -= kept_.front().reply->bytes();
+    kept_.pop_front();
+    if (kept_.empty()) break;
+  }
+}
+
+const Window::Kept* Window::Find(uint64_t number) const {
+  // Repetitions are of the last ones, mostly.
+  for (auto kept = kept_.rbegin(); kept != kept_.rend() && kept->number >= number; ++kept) {
+    if (kept->number == number) return &*kept;
+  }
+  return nullptr;
+}
+
+void Window::Clear() {
+  kept_.clear();
+  bytes_ = 0;
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The replies a session keeps for repetitions: the newest ones, bounded in operations and bytes. Not thread-safe; its
+// session locks.
+#pragma once
+
+#include <cstdint>
+#include <list>
+
+#include "server/sessions/digest.h"
+#include "server/sessions/numbers.h"
+#include "server/sessions/session_state.h"
+
+namespace rnnserve {
+
+class Window {
+ public:
+  // What each kept reply costs besides its own bytes.
+  static constexpr int64_t kBytesPerReply = 128;
+
+  struct Limits {
+    int32_t operations = 16;
+    int64_t bytes = 1 << 20;
+  };
+  struct Kept {
+    uint64_t number;
+    Digest digest;
+    Numbers numbers;  // as the reply said
+    KeptReplyPtr reply;
+  };
+
+  explicit Window(Limits limits) : limits_(limits) {}
+
+  const Limits& limits() const { return limits_; }
+  int64_t bytes() const { return bytes_; }
+  // Whether a reply of so many bytes can be kept at all.
+  bool Fits(int64_t reply_bytes) const { return limits_.operations == 0 || reply_bytes <= limits_.bytes; }
+
+  // The newest; older ones go as far as the limits ask.
+  void Keep(Kept kept);
+  // Null: not here.
+  const Kept* Find(uint64_t number) const;
+  void Clear();
+
+ private:
+  Limits limits_;
+  int64_t bytes_ = 0;     // of replies
+  std::list<Kept> kept_;  // by number
+};
+
+}  // namespace rnnserve
