@@ -13,7 +13,7 @@
 #include "engine/float16.h"
 #include "engine/onednn/onednn_engine.h"
 #include "engine/onednn/recurrence.h"
-#include "tests/bench/onednn_lstm.h"
+#include "tests/bench/engines/timed_cell.h"
 
 namespace rnnserve {
 namespace {
@@ -92,8 +92,8 @@ void Advance(benchmark::State& run, MakeEngine make, CellSpec spec, bool ragged)
 
 void OneDnn(benchmark::State& run) {
   const int64_t steps = run.range(0), rows = run.range(1), units = run.range(2);
-  OneDnnLstm lstm(steps, rows, units);
-  for (auto _ : run) lstm.Run();
+  const auto lstm = bench::MakeOneDnnPrimitive({CellKind::kLstm, steps, rows, units}, 1).value();
+  for (auto _ : run) lstm->Run();
   run.counters["GFLOP/s"] = benchmark::Counter(static_cast<double>(steps * rows * 16 * units * units) * 1e-9,
                                                benchmark::Counter::kIsIterationInvariantRate);
 }
@@ -123,8 +123,8 @@ void RegisterAll() {
   Register("lstm", DefaultSpec(CellKind::kLstm, 1), true);
   benchmark::RegisterBenchmark("lstm/primitive", OneDnn)->Apply(Shapes);
   Register("gru", DefaultSpec(CellKind::kGru, 1), true);
-  Register("gru_linear_before_reset",
-           With(CellKind::kGru, [](CellSpec& spec) { spec.linear_before_reset = true; }), true);
+  Register("gru_linear_before_reset", With(CellKind::kGru, [](CellSpec& spec) { spec.linear_before_reset = true; }),
+           true);
   Register("rnn", DefaultSpec(CellKind::kRnn, 1), true);
   Register("lstm_ragged", DefaultSpec(CellKind::kLstm, 1), true, true);
   Register("lstm_peephole_clip",

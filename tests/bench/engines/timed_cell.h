@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// One recurrent layer ready to be timed: random weights and inputs, I = H, forward, float32, default activations, state
+// given and asked for. Each contestant of the engine table has its own way to make one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/cell.h"
+
+namespace rnnserve::bench {
+
+struct Shape {
+  CellKind kind = CellKind::kLstm;  // GRU: linear_before_reset = 1
+  int64_t steps = 1;
+  int64_t rows = 1;
+  int64_t units = 128;
+};
+
+class TimedCell {
+ public:
+  virtual ~TimedCell() = default;
+  virtual void Run() = 0;
+};
+
+// Program::Advance of the engine of this name. With two threads the rows run in two halves side by side, as two of the
+// server's workers run them; a single row is UNIMPLEMENTED then, for one Advance never leaves its thread.
+absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, const Shape& shape, int threads);
+
+// oneDNN's own primitive with a team of so many threads.
+absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnPrimitive(const Shape& shape, int threads);
+
+}  // namespace rnnserve::bench
