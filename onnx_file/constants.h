@@ -21,7 +21,7 @@
 
 namespace rnnserve {
 
-// Of one file. Values stay valid as long as the parsed model and each value's `storage` do.
+// Of one file, whose scopes outlive this. Values stay valid as long as the parsed model and each value's `storage` do.
 class Constants {
  public:
   // `folder` (for external data) outlives this. `max_bytes`: of all values together.

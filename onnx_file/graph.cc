@@ -21,9 +21,6 @@ constexpr std::array<std::string_view, 5> kArrange = {"Identity", "Squeeze", "Un
 constexpr std::array<std::string_view, 7> kComputeShapes = {"Shape", "Gather",          "Slice", "Concat",
                                                             "Cast",  "ConstantOfShape", "Expand"};
 constexpr int kLengths = 4;
-constexpr char kFixWeights[] =
-    "; weights must be in the file, as initializers or external data, or computed from those alone (PyTorch: "
-    "do_constant_folding=True)";
 
 }  // namespace
 

@@ -84,8 +84,8 @@ absl::Status AddInputs(const OnnxGraph& graph, Constants& constants, OnnxOperato
 
 }  // namespace
 
-absl::StatusOr<OnnxOperator> LoadOnnx(const Folder& folder, const OnnxLimits& limits) {
-  const auto model = ParseOnnx(folder, "model.onnx", limits.file_bytes);
+absl::StatusOr<OnnxOperator> LoadOnnx(const Folder& folder, const OnnxLimits& limits, const std::string& name) {
+  const auto model = ParseOnnx(folder, name, limits.file_bytes);
   if (!model.ok()) return model.status();
   const absl::StatusOr<OnnxGraph> graph = OnnxGraph::Create((*model)->graph());
   if (!graph.ok()) return graph.status();

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,8 +30,9 @@ struct OnnxOperator {
   std::vector<std::shared_ptr<const void>> storage;  // what the weights point into
 };
 
-// Reads model.onnx of `folder`. NOT_FOUND if it is missing; every other error is FAILED_PRECONDITION and says what is
+// Reads file `name` of `folder`. NOT_FOUND if it is missing; every other error is FAILED_PRECONDITION and says what is
 // wrong with the file.
-absl::StatusOr<OnnxOperator> LoadOnnx(const Folder& folder, const OnnxLimits& limits = {});
+absl::StatusOr<OnnxOperator> LoadOnnx(const Folder& folder, const OnnxLimits& limits = {},
+                                      const std::string& name = "model.onnx");
 
 }  // namespace rnnserve

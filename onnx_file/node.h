@@ -26,6 +26,11 @@ std::string InputLabel(size_t index, std::string_view name);
 inline bool IsWeightInput(size_t index) { return (index >= 1 && index <= 3) || index == 7; }  // W, R, B; P
 inline bool IsStateInput(size_t index) { return index == 5 || index == 6; }                   // initial_h, initial_c
 
+// What to do about a weight that the file does not fix.
+inline constexpr char kFixWeights[] =
+    "; weights must be in the file, as initializers or external data, or computed from those alone (PyTorch: "
+    "do_constant_folding=True)";
+
 // node 3 (op_type "Slice", name "/vad/Slice"), for errors.
 std::string NodeLabel(const onnx::NodeProto& node, int index);
 

@@ -37,6 +37,12 @@ const Flag* Find(std::span<const Flag> flags, std::string_view name) {
   return found == flags.end() ? nullptr : &*found;
 }
 
+const Flag* FindShort(std::span<const Flag> flags, std::string_view name) {
+  const auto found = std::find_if(flags.begin(), flags.end(),
+                                  [&](const Flag& flag) { return name.size() == 1 && flag.short_name == name[0]; });
+  return found == flags.end() ? nullptr : &*found;
+}
+
 absl::Status UnknownFlag(std::string_view word, std::string_view name, std::span<const Flag> flags) {
   std::vector<std::string_view> names;
   for (const Flag& flag : flags) names.push_back(flag.name);
@@ -85,9 +91,12 @@ absl::StatusOr<Arguments> Arguments::Parse(std::span<const std::string> words, s
     const size_t equals = word.find('=');
     std::string name = word.substr(0, equals);
     name = name == "-h" ? "help" : name.substr(std::min(name.find_first_not_of('-'), name.size()));
-    const Flag* flag = Find(flags, name);
+    const Flag* flag = word.starts_with("--") ? Find(flags, name) : FindShort(flags, name);
+    if (flag == nullptr && !word.starts_with("--")) flag = Find(flags, name);  // to be told about the dashes
     if (flag == nullptr) return UnknownFlag(word.substr(0, equals), name, flags);
-    if (word != "-h" && !word.starts_with("--")) {
+    const bool is_short = name.size() == 1 && name[0] == flag->short_name;
+    if (is_short) name = flag->name;
+    if (word != "-h" && !is_short && !word.starts_with("--")) {
       return UsageError(absl::StrCat("unknown flag ", word, "; long flags take two dashes: --", name));
     }
     if (arguments.Has(name) && !flag->repeated) {

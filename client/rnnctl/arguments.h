@@ -24,6 +24,7 @@ struct Flag {
   std::string_view value;  // what the value is called in the help; empty: a switch without one
   std::string_view help;
   bool repeated = false;
+  char short_name = 0;  // -o for --out; 0: none
 };
 
 // The caller's mistake (exit code 2), as opposed to a refusal by the server.

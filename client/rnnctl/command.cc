@@ -29,7 +29,7 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 
 std::vector<Command> Commands() {
   std::vector<Command> commands;
-  for (std::span<const Command> group : {InferCommands(), ModelCommands(), BenchCommands()}) {
+  for (std::span<const Command> group : {InferCommands(), ModelCommands(), InspectCommands(), BenchCommands()}) {
     commands.insert(commands.end(), group.begin(), group.end());
   }
   return commands;
@@ -55,7 +55,9 @@ std::string Overview() {
 std::string Help(const Command& command) {
   std::vector<std::vector<std::string>> rows;
   for (const Flag& flag : command.flags) {
-    rows.push_back({absl::StrCat("  --", View(flag.name), flag.value.empty() ? "" : "=", View(flag.value)),
+    rows.push_back({absl::StrCat("  --", View(flag.name),
+                                 flag.short_name == 0 ? "" : absl::StrCat(", -", std::string(1, flag.short_name)),
+                                 flag.value.empty() ? "" : "=", View(flag.value)),
                     absl::StrCat(View(flag.help), flag.repeated ? " (repeatable)" : "")});
   }
   rows.push_back({"  --help", "this text"});

@@ -42,6 +42,7 @@ struct Command {
 // The commands of each file.
 std::span<const Command> BenchCommands();
 std::span<const Command> InferCommands();
+std::span<const Command> InspectCommands();
 std::span<const Command> ModelCommands();
 
 // A whole run of the program; `words` without the program's name.

@@ -21,8 +21,6 @@ constexpr std::string_view kOutput = "rnnctl/OUTPUT";
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-absl::Status OutputError(const std::string& message) { return WithReason(absl::UnknownError(message), kOutput); }
-
 client::Tensor NarrowLengths(client::Tensor tensor) {
   if (tensor.name != "sequence_lens" || tensor.type != DataType::kInt64) return tensor;
   std::vector<int32_t> narrow;
@@ -117,6 +115,8 @@ absl::StatusOr<std::vector<std::string>> WriteTensors(const std::vector<client::
   }
   return paths;
 }
+
+absl::Status OutputError(const std::string& message) { return WithReason(absl::UnknownError(message), kOutput); }
 
 bool IsOutputError(const absl::Status& status) { return ReasonOf(status) == kOutput; }
 

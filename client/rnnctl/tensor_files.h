@@ -33,6 +33,7 @@ absl::StatusOr<std::vector<std::string>> WriteTensors(const std::vector<client::
                                                       const std::string& folder);
 
 // Results that could not be written (exit code 5).
+absl::Status OutputError(const std::string& message);
 bool IsOutputError(const absl::Status& status);
 
 }  // namespace rnnserve::rnnctl

@@ -86,14 +86,7 @@ CellPtr MakeCell(const OpSpec& spec, const CellSpec& cell, std::span<const Named
 
 }  // namespace
 
-absl::StatusOr<std::vector<CellPtr>> MakeCells(const OpSpec& spec, std::span<const NamedTensor> weights,
-                                               const RunOptions& options) {
-  for (const auto& [name, needed] :
-       {std::pair("W", true), std::pair("R", true), std::pair("B", spec.has_bias), std::pair("P", spec.has_peephole)}) {
-    if (needed && FindInput(weights, name) == nullptr) {
-      return absl::InternalError(std::string("MakeCells: weights without ") + name);
-    }
-  }
+std::vector<CellSpec> CellSpecs(const OpSpec& spec, const RunOptions& options) {
   CellSpec cell;
   cell.kind = spec.kind;
   cell.data_type = spec.data_type;
@@ -105,12 +98,26 @@ absl::StatusOr<std::vector<CellPtr>> MakeCells(const OpSpec& spec, std::span<con
   cell.input_forget = spec.input_forget;
   cell.linear_before_reset = spec.linear_before_reset;
   cell.has_peephole = spec.has_peephole;
+  std::vector<CellSpec> cells(static_cast<size_t>(spec.directions()), cell);
+  for (size_t d = 0; d < cells.size(); ++d) cells[d].activations = spec.activations[d];
+  return cells;
+}
 
+absl::StatusOr<std::vector<CellPtr>> MakeCells(const OpSpec& spec, std::span<const NamedTensor> weights,
+                                               const RunOptions& options) {
+  for (const auto& [name, needed] :
+       {std::pair("W", true), std::pair("R", true), std::pair("B", spec.has_bias), std::pair("P", spec.has_peephole)}) {
+    if (needed && FindInput(weights, name) == nullptr) {
+      return absl::InternalError(std::string("MakeCells: weights without ") + name);
+    }
+  }
+  const std::vector<CellSpec> specs = CellSpecs(spec, options);
   std::vector<CellPtr> cells;
-  for (int64_t d = 0; d < spec.directions(); ++d) {
-    cell.activations = spec.activations[static_cast<size_t>(d)];
-    cells.push_back(ComputeType(spec.data_type) == DataType::kDouble ? MakeCell<double>(spec, cell, weights, d)
-                                                                     : MakeCell<float>(spec, cell, weights, d));
+  for (size_t d = 0; d < specs.size(); ++d) {
+    const auto direction = static_cast<int64_t>(d);
+    cells.push_back(ComputeType(spec.data_type) == DataType::kDouble
+                        ? MakeCell<double>(spec, specs[d], weights, direction)
+                        : MakeCell<float>(spec, specs[d], weights, direction));
   }
   return cells;
 }

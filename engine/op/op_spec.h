@@ -84,6 +84,9 @@ absl::StatusOr<OpSpec> ResolveOperator(const OperatorDef& op, std::span<const Na
 // Names that `inputs` may hold next to a model (no weights): unknown and repeated ones are refused.
 absl::Status CheckDataNames(const OpSpec& spec, std::span<const NamedTensor> inputs);
 
+// What each direction computes, without weights: enough for an engine to say whether it runs it.
+std::vector<CellSpec> CellSpecs(const OpSpec& spec, const RunOptions& options);
+
 // One cell for each direction. `weights` passed ResolveOperator with this spec.
 absl::StatusOr<std::vector<CellPtr>> MakeCells(const OpSpec& spec, std::span<const NamedTensor> weights,
                                                const RunOptions& options);

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnctl inspect, rnnctl extract.
+#include "client/rnnctl/command.h"
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/rnnctl/call.h"
+#include "client/rnnctl/inspect/report.h"
+#include "client/rnnctl/tensor_files.h"
+
+namespace rnnserve::rnnctl {
+namespace {
+
+using inspect::Load;
+
+constexpr int64_t kMaxSteps = 4096, kMaxRows = 1024;
+
+absl::Status OnlyFile(const Arguments& arguments) {
+  if (arguments.positional().empty()) return UsageError("the ONNX file is missing");
+  if (arguments.positional().size() == 1) return absl::OkStatus();
+  return UsageError(absl::StrCat("unexpected argument ", arguments.positional()[1]));
+}
+
+// Follows links: external data lie beside the file itself.
+absl::StatusOr<OnnxInspection> Inspect(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (error) return UsageError(absl::StrCat(path, ": ", error.message()));
+  const absl::StatusOr<Folder> folder = Folder::Open(real.parent_path().string());
+  absl::Status status = folder.status();
+  if (folder.ok()) {
+    absl::StatusOr<OnnxInspection> found = InspectOnnx(*folder, real.filename().string());
+    if (found.ok()) return found;
+    status = found.status();
+  }
+  return UsageError(absl::StrCat(path, ": ", status.message()));
+}
+
+// "32x16": 32 steps of 16 rows.
+absl::StatusOr<Load> ParseLoad(const std::string& text) {
+  const size_t times = text.find('x');
+  Load load;
+  if (times != std::string::npos && absl::SimpleAtoi(text.substr(0, times), &load.steps) &&
+      absl::SimpleAtoi(text.substr(times + 1), &load.rows) && load.steps >= 1 && load.steps <= kMaxSteps &&
+      load.rows >= 1 && load.rows <= kMaxRows) {
+    return load;
+  }
+  return UsageError(absl::StrCat("--load ", text, ": expected STEPSxROWS such as 32x16, at most ", kMaxSteps,
+                                 " steps and ", kMaxRows, " rows"));
+}
+
+absl::StatusOr<std::vector<Load>> LoadsFrom(const Arguments& arguments) {
+  std::vector<Load> loads;
+  for (const std::string& text : arguments.All("load")) {
+    const absl::StatusOr<Load> load = ParseLoad(text);
+    if (!load.ok()) return load.status();
+    loads.push_back(*load);
+  }
+  if (loads.empty() && arguments.Has("measure")) loads = {{1, 1}, {32, 1}, {32, 16}};
+  return loads;
+}
+
+absl::Status RunInspect(const Arguments& arguments, Streams& streams) {
+  if (absl::Status only = OnlyFile(arguments); !only.ok()) return only;
+  absl::StatusOr<std::vector<Load>> loads = LoadsFrom(arguments);
+  if (!loads.ok()) return loads.status();
+  const std::string& path = arguments.positional()[0];
+  absl::StatusOr<OnnxInspection> file = Inspect(path);
+  if (!file.ok()) return file.status();
+  inspect::Report report{.path = path, .file = *std::move(file), .engines = {}, .loads = *std::move(loads)};
+  const inspect::Engines engines;
+  for (const InspectedNode& node : report.file.nodes) {
+    std::vector<inspect::EngineAnswer>& answers = report.engines.emplace_back();
+    if (!node.spec) continue;
+    if (report.loads.empty()) {
+      answers = engines.Ask(*node.spec);
+      continue;
+    }
+    auto measured = engines.Measure(*node.spec, node.weights, report.loads);
+    if (!measured.ok()) return measured.status();
+    answers = *std::move(measured);
+  }
+  streams.out << (arguments.Has("json") ? ReportJson(report) : ShowReport(report));
+  return absl::OkStatus();
+}
+
+// By name, or by number where names are missing or repeated.
+absl::StatusOr<const InspectedNode*> FindNode(const OnnxInspection& file, const std::string& wanted) {
+  std::vector<const InspectedNode*> found;
+  for (const InspectedNode& node : file.nodes) {
+    if (node.name == wanted) found.push_back(&node);
+  }
+  if (found.size() == 1) return found[0];
+  if (found.size() > 1) {
+    std::string numbers;
+    for (const InspectedNode* node : found) absl::StrAppend(&numbers, numbers.empty() ? "" : ", ", node->number);
+    return UsageError(
+        absl::StrCat(found.size(), " nodes are called ", wanted, "; give --node one of the numbers ", numbers));
+  }
+  size_t number = 0;
+  if (absl::SimpleAtoi(wanted, &number) && number >= 1 && number <= file.nodes.size()) return &file.nodes[number - 1];
+  std::string known;
+  for (const InspectedNode& node : file.nodes) {
+    if (node.number <= 16) absl::StrAppend(&known, "\n  ", node.number, "  ", node.op.op_type, "  ", node.name);
+  }
+  return UsageError(absl::StrCat("no recurrent node is called ", wanted,
+                                 known.empty() ? "; the file has none" : absl::StrCat("; there are:", known)));
+}
+
+absl::Status Write(const std::filesystem::path& path, const std::string& bytes) {
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  if (error) return OutputError(absl::StrCat("cannot make the folder of ", path.string(), ": ", error.message()));
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << bytes;
+  file.close();
+  if (!file) return OutputError(absl::StrCat("cannot write ", path.string()));
+  return absl::OkStatus();
+}
+
+absl::Status RunExtract(const Arguments& arguments, Streams& streams) {
+  if (absl::Status only = OnlyFile(arguments); !only.ok()) return only;
+  const std::optional<std::string> target = arguments.Get("out");
+  if (!target || target->empty()) return UsageError("where to write is missing: -o NAME/1/model.onnx");
+  const std::string& path = arguments.positional()[0];
+  const absl::StatusOr<OnnxInspection> file = Inspect(path);
+  if (!file.ok()) return file.status();
+  const std::optional<std::string> wanted = arguments.Get("node");
+  if (!wanted && file->nodes.size() != 1) {
+    return UsageError(absl::StrCat("--node is missing: ", path, " has ", file->nodes.size(),
+                                   " recurrent nodes (see rnnctl "
+                                   "inspect)"));
+  }
+  const absl::StatusOr<const InspectedNode*> node =
+      wanted ? FindNode(*file, *wanted) : absl::StatusOr<const InspectedNode*>(&file->nodes[0]);
+  if (!node.ok()) return node.status();
+  const absl::StatusOr<std::string> bytes = ExtractOnnx(*file, **node);
+  if (!bytes.ok()) {
+    return UsageError(absl::StrCat(path, ": ", (*node)->op.op_type, " ", inspect::NodeKey(*file, **node), ": ",
+                                   bytes.status().message()));
+  }
+  std::error_code error;
+  if (std::filesystem::equivalent(path, *target, error)) return UsageError("-o names the file that is read");
+  if (absl::Status written = Write(*target, *bytes); !written.ok()) return written;
+  streams.out << "wrote " << *target << " (" << bytes->size() << " bytes)\n";
+  for (const InspectedInput& input : (*node)->inputs) {
+    if (!input.remark.empty()) streams.out << "mind: " << input.remark << "\n";
+  }
+  return absl::OkStatus();
+}
+
+constexpr std::array kInspectFlags = {
+    Flag{.name = "measure", .value = "", .help = "time every engine that runs a node: 1x1, 32x1 and 32x16"},
+    Flag{.name = "load",
+         .value = "STEPSxROWS",
+         .help = "time this instead: so many steps at a time, so many rows side by side",
+         .repeated = true},
+    Flag{.name = "json", .value = "", .help = "print JSON"}};
+constexpr std::array kExtractFlags = {
+    Flag{.name = "node", .value = "NAME", .help = "which recurrent node: its name, or its number in rnnctl inspect"},
+    Flag{.name = "out", .value = "FILE", .help = "where to write; folders are made", .short_name = 'o'}};
+
+constexpr Command kCommands[] = {
+    {.name = "inspect",
+     .summary = "show the recurrent nodes of an ONNX file, and what keeps each from being a model",
+     .usage = "FILE [FLAGS]",
+     .text =
+         "Lists every LSTM, GRU and RNN node of an ONNX file, also those in the branches of If nodes: sizes, bytes of "
+         "weights and of\none row's state, attributes other than the defaults, where the inputs come from, what each "
+         "engine says to it, and whether\nthe server loads it: \"yes\" as the file is, \"extract\" after rnnctl "
+         "extract, "
+         "or \"no\", with the reason and what to do.\nWeights that the graph computes from constants are computed. "
+         "Needs no server; times are those of this machine, one thread.\n\nExamples:\n"
+         "  rnnctl inspect model.onnx\n  rnnctl inspect model.onnx --measure\n"
+         "  rnnctl inspect model.onnx --load 1x1 --load 100x32 --json",
+     .flags = kInspectFlags,
+     .run = RunInspect},
+    {.name = "extract",
+     .summary = "write one recurrent node of an ONNX file as a model of its own",
+     .usage = "FILE --node NAME -o NAME/1/model.onnx",
+     .text = "Writes an ONNX file with this node alone, which the server loads from its repository: its weights are "
+             "stored, "
+             "every other\ninput is a graph input called as the operator calls it (X, sequence_lens, initial_h, "
+             "initial_c).\n\nExamples:\n"
+             "  rnnctl extract silero_vad.onnx --node 1 -o models/vad/1/model.onnx\n"
+             "  rnnctl extract model.onnx --node /rnn/LSTM -o models/vad/1/model.onnx && rnnctl models load vad "
+             "--repository",
+     .flags = kExtractFlags,
+     .run = RunExtract}};
+
+}  // namespace
+
+std::span<const Command> InspectCommands() { return kCommands; }
+
+}  // namespace rnnserve::rnnctl

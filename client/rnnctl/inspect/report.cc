@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/rnnctl/inspect/report.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/rnnctl/attributes.h"
+#include "client/rnnctl/show.h"
+
+namespace rnnserve::rnnctl::inspect {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr std::string_view kDirections[] = {"forward", "reverse", "bidirectional"};
+
+std::string DirectionName(const OpSpec& spec) { return std::string(kDirections[static_cast<size_t>(spec.direction)]); }
+
+std::string VersionName(const InspectedNode& node) {
+  return node.spec ? absl::StrCat(node.op.op_type, "-", node.spec->version) : node.op.op_type;
+}
+
+// What ONNX fills in, in the words of the attribute.
+AttributeValue Default(const InspectedNode& node, const std::string& name) {
+  if (name == "direction") return std::string("forward");
+  if (name == "activations") {
+    std::vector<std::string> functions = {"Tanh"};
+    if (node.op.op_type == "GRU") functions = {"Sigmoid", "Tanh"};
+    if (node.op.op_type == "LSTM") functions = {"Sigmoid", "Tanh", "Tanh"};
+    const std::vector<std::string> one = functions;
+    for (int64_t d = 1; node.spec && d < node.spec->directions(); ++d) {
+      functions.insert(functions.end(), one.begin(), one.end());
+    }
+    return functions;
+  }
+  if (name == "activation_alpha" || name == "activation_beta") return std::vector<float>();
+  return int64_t{0};  // input_forget, layout, linear_before_reset, output_sequence; clip has none
+}
+
+std::string InShell(const std::string& word) {
+  const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("/._-+:@,").find(c) != std::string_view::npos;
+  });
+  if (is_plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) absl::StrAppend(&quoted, c == '\'' ? "'\\''" : std::string(1, c));
+  return quoted + "'";
+}
+
+// The server loads the file, and this node is what it then runs.
+bool IsServedAsItIs(const OnnxInspection& file) { return file.loads.ok(); }
+
+std::string Verdict(const OnnxInspection& file, const InspectedNode& node) {
+  if (!node.status.ok()) return "no";
+  return IsServedAsItIs(file) ? "yes" : "extract";
+}
+
+std::string LoadName(const Load& load) { return absl::StrCat("T=", load.steps, " N=", load.rows); }
+
+std::string Us(double us) { return absl::StrFormat(us < 10 ? "%.2f us" : us < 1000 ? "%.1f us" : "%.0f us", us); }
+
+// Of one node, in order: a line for each engine, then what `auto` does.
+void AddEngines(const Report& report, const std::vector<EngineAnswer>& answers, Rows& rows) {
+  for (const EngineAnswer& answer : answers) {
+    std::string text = answer.refusal.empty() ? "runs it" : absl::StrCat("no: ", answer.refusal);
+    std::vector<std::string> times;
+    for (size_t k = 0; k < answer.us_per_step.size(); ++k) {
+      times.push_back(absl::StrCat(LoadName(report.loads[k]), ": ", Us(answer.us_per_step[k])));
+    }
+    if (!times.empty()) absl::StrAppend(&text, ", a step takes ", absl::StrJoin(times, ", "));
+    if (times.empty() && answer.refusal.empty() && !report.loads.empty()) text += "; the oracle, not timed";
+    rows.push_back({"", absl::StrCat("engine ", answer.engine), text});
+  }
+  const std::vector<std::string> candidates = Candidates(answers);
+  std::string choice = absl::StrJoin(candidates, " or ");
+  if (candidates.size() == 1) {
+    choice += ", the only one for it";
+  } else if (report.loads.empty()) {
+    choice += ", whichever is measured faster for the cell and the rows at hand (--measure)";
+  } else {
+    std::vector<std::string> fastest;
+    for (size_t k = 0; k < report.loads.size(); ++k) {
+      fastest.push_back(absl::StrCat(LoadName(report.loads[k]), ": ", Fastest(answers, k)));
+    }
+    choice = absl::StrCat("by these times ", absl::StrJoin(fastest, ", "));
+  }
+  rows.push_back({"", "engine auto", choice});
+}
+
+void AddDetails(const Report& report, const InspectedNode& node, const std::vector<EngineAnswer>& answers, Rows& rows) {
+  const auto add = [&rows](std::string what, std::string text) {
+    rows.push_back({"", std::move(what), std::move(text)});
+  };
+  if (!node.path.empty()) add("lies in", absl::StrJoin(node.path, " > "));
+  if (const auto unusual = UnusualAttributes(node); !unusual.empty()) add("attributes", absl::StrJoin(unusual, " "));
+  if (!node.computed_weights.empty()) {
+    add("weights", absl::StrCat(absl::StrJoin(node.computed_weights, ", "), " computed here from constants"));
+  }
+  for (const InspectedInput& input : node.inputs) add(input.name, input.source);
+  if (!node.status.ok()) {
+    add("cannot load", std::string(node.status.message()));
+    return;
+  }
+  for (const std::string& warning : node.spec->warnings) add("mind", warning);
+  for (const InspectedInput& input : node.inputs) {
+    if (!input.remark.empty()) add("mind", input.remark);
+  }
+  AddEngines(report, answers, rows);
+  if (!IsServedAsItIs(report.file)) {
+    add("to load it", absl::StrCat("rnnctl extract ", InShell(report.path), " --node ",
+                                   InShell(NodeKey(report.file, node)), " -o NAME/1/model.onnx"));
+  }
+}
+
+// A JSON string. Bytes above 127 pass: names in ONNX files are UTF-8, and what is none is replaced.
+std::string Json(std::string_view text) {
+  std::string json = "\"";
+  for (size_t k = 0; k < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[k]);
+    if (byte < 0x80) {
+      if (byte == '"' || byte == '\\') json += '\\';
+      if (byte < 0x20 || byte == 0x7f) {
+        absl::StrAppendFormat(&json, "\\u%04x", byte);
+      } else {
+        json += text[k];
+      }
+      ++k;
+      continue;
+    }
+    const size_t length = byte >= 0xf0 && byte <= 0xf4 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 0;
+    bool is_whole = length > 0 && byte <= 0xf4 && k + length <= text.size();
+    for (size_t next = 1; is_whole && next < length; ++next) {
+      is_whole = (static_cast<unsigned char>(text[k + next]) & 0xc0) == 0x80;
+    }
+    if (is_whole) {
+      json += text.substr(k, length);
+      k += length;
+    } else {
+      json += "\\ufffd";
+      ++k;
+    }
+  }
+  return json + "\"";
+}
+
+std::string JsonList(const std::vector<std::string>& items, std::string_view indent) {
+  if (items.empty()) return "[]";
+  const std::string inner = absl::StrCat("\n", std::string(indent), "  ");
+  return absl::StrCat("[", inner, absl::StrJoin(items, "," + inner), "\n", std::string(indent), "]");
+}
+
+std::string JsonStrings(const std::vector<std::string>& texts) {
+  return absl::StrCat("[", absl::StrJoin(texts, ", ", [](std::string* out, const std::string& t) { *out += Json(t); }),
+                      "]");
+}
+
+class JsonObject {
+ public:
+  JsonObject& Text(std::string_view name, std::string_view value) { return Raw(name, Json(value)); }
+  JsonObject& Number(std::string_view name, int64_t value) { return Raw(name, absl::StrCat(value)); }
+  JsonObject& Raw(std::string_view name, std::string value) {
+    members_.push_back(absl::StrCat(Json(name), ": ", value));
+    return *this;
+  }
+  std::string Done(std::string_view indent) const {
+    const std::string inner = absl::StrCat("\n", std::string(indent), "  ");
+    return absl::StrCat("{", inner, absl::StrJoin(members_, "," + inner), "\n", std::string(indent), "}");
+  }
+  std::string Line() const { return absl::StrCat("{", absl::StrJoin(members_, ", "), "}"); }
+
+ private:
+  std::vector<std::string> members_;
+};
+
+std::string EnginesJson(const Report& report, const std::vector<EngineAnswer>& answers) {
+  std::vector<std::string> engines;
+  for (const EngineAnswer& answer : answers) {
+    JsonObject engine;
+    engine.Text("engine", answer.engine).Raw("runs_it", answer.refusal.empty() ? "true" : "false");
+    if (!answer.refusal.empty()) engine.Text("reason", answer.refusal);
+    std::vector<std::string> times;
+    for (size_t k = 0; k < answer.us_per_step.size(); ++k) {
+      times.push_back(JsonObject()
+                          .Number("steps", report.loads[k].steps)
+                          .Number("rows", report.loads[k].rows)
+                          .Raw("us_per_step", absl::StrFormat("%.6g", answer.us_per_step[k]))
+                          .Line());
+    }
+    if (!times.empty()) engine.Raw("measured", absl::StrCat("[", absl::StrJoin(times, ", "), "]"));
+    engines.push_back(engine.Line());
+  }
+  return JsonList(engines, "      ");
+}
+
+std::string NodeJson(const Report& report, const InspectedNode& node, const std::vector<EngineAnswer>& answers) {
+  JsonObject json;
+  json.Number("number", node.number).Text("name", node.name).Text("op_type", node.op.op_type);
+  json.Raw("path", JsonStrings(node.path)).Text("loads", Verdict(report.file, node));
+  if (!node.status.ok()) json.Text("reason", std::string(node.status.message()));
+  std::vector<std::string> inputs;
+  for (const InspectedInput& input : node.inputs) {
+    inputs.push_back(JsonObject().Text("name", input.name).Text("source", input.source).Line());
+  }
+  json.Raw("inputs", JsonList(inputs, "      "));
+  json.Raw("attributes", JsonStrings(UnusualAttributes(node)));
+  if (!node.spec) return json.Done("    ");
+  json.Number("version", node.spec->version)
+      .Number("input_size", node.spec->input_size)
+      .Number("hidden_size", node.spec->hidden_size)
+      .Text("direction", DirectionName(*node.spec))
+      .Text("type", DataTypeName(node.spec->data_type))
+      .Number("weight_bytes", WeightBytes(node))
+      .Number("state_bytes", StateBytes(*node.spec))
+      .Raw("computed_weights", JsonStrings(node.computed_weights))
+      .Raw("engines", EnginesJson(report, answers));
+  if (report.loads.empty()) {
+    json.Raw("auto", JsonStrings(Candidates(answers)));
+  } else {
+    std::vector<std::string> fastest;
+    for (size_t k = 0; k < report.loads.size(); ++k) fastest.push_back(Fastest(answers, k));
+    json.Raw("auto", JsonStrings(fastest));
+  }
+  return json.Done("    ");
+}
+
+}  // namespace
+
+std::string NodeKey(const OnnxInspection& file, const InspectedNode& node) {
+  const auto same = std::ranges::count(file.nodes, node.name, &InspectedNode::name);
+  const bool looks_like_number = node.name.find_first_not_of("0123456789") == std::string::npos;
+  return same > 1 || looks_like_number ? absl::StrCat(node.number) : node.name;
+}
+
+int64_t WeightBytes(const InspectedNode& node) {
+  int64_t bytes = 0;
+  for (const NamedTensor& weight : node.weights) bytes += static_cast<int64_t>(weight.tensor.data.size());
+  return bytes;
+}
+
+int64_t StateBytes(const OpSpec& spec) {
+  const auto element = static_cast<int64_t>(ByteSize(ComputeType(spec.data_type)));
+  return spec.directions() * spec.hidden_size * element * (spec.kind == CellKind::kLstm ? 2 : 1);
+}
+
+std::vector<std::string> UnusualAttributes(const InspectedNode& node) {
+  std::vector<std::string> unusual;
+  for (const auto& [name, value] : node.op.attributes) {
+    if (name == "hidden_size" || value == Default(node, name)) continue;
+    unusual.push_back(absl::StrCat(name, "=", AttributeText(value)));
+  }
+  return unusual;
+}
+
+std::string ShowReport(const Report& report) {
+  const OnnxInspection& file = report.file;
+  std::string text =
+      absl::StrCat(report.path, ": ", file.file_bytes, " bytes, opset ", file.opset, ", ", file.node_count, " nodes, ",
+                   file.nodes.size(), " of them recurrent",
+                   file.producer.empty() ? "" : absl::StrCat(", written by ", file.producer), "\n",
+                   "as it is: ", file.loads.ok() ? "a model" : absl::StrCat("no model; ", file.loads.message()), "\n");
+  if (file.nodes.empty()) return Printable(text);
+  Rows table = {{"#", "OPERATOR", "I", "H", "DIRECTION", "TYPE", "WEIGHTS", "STATE", "LOADS", "NODE"}};
+  for (const InspectedNode& node : file.nodes) {
+    std::vector<std::string> row = {absl::StrCat(node.number), VersionName(node)};
+    if (node.spec) {
+      row.insert(row.end(), {absl::StrCat(node.spec->input_size), absl::StrCat(node.spec->hidden_size),
+                             DirectionName(*node.spec), std::string(DataTypeName(node.spec->data_type)),
+                             absl::StrCat(WeightBytes(node)), absl::StrCat(StateBytes(*node.spec))});
+    } else {
+      row.insert(row.end(), 6, "-");
+    }
+    row.insert(row.end(), {Verdict(file, node), node.name});
+    table.push_back(std::move(row));
+  }
+  absl::StrAppend(&text, "\n", FormatTable(table));
+  Rows details;
+  for (size_t k = 0; k < file.nodes.size(); ++k) {
+    details.push_back({});
+    details.push_back({absl::StrCat(file.nodes[k].number), VersionName(file.nodes[k]), file.nodes[k].name});
+    AddDetails(report, file.nodes[k], report.engines[k], details);
+  }
+  return Printable(absl::StrCat(text, FormatTable(details)));
+}
+
+std::string ReportJson(const Report& report) {
+  const OnnxInspection& file = report.file;
+  JsonObject json;
+  json.Text("path", report.path).Number("file_bytes", file.file_bytes).Number("opset", file.opset);
+  json.Text("producer", file.producer).Number("node_count", file.node_count);
+  json.Raw("loads", file.loads.ok() ? "true" : "false");
+  if (!file.loads.ok()) json.Text("reason", std::string(file.loads.message()));
+  std::vector<std::string> nodes;
+  for (size_t k = 0; k < file.nodes.size(); ++k) {
+    nodes.push_back(NodeJson(report, file.nodes[k], report.engines[k]));
+  }
+  return json.Raw("nodes", JsonList(nodes, "  ")).Done("") + "\n";
+}
+
+}  // namespace rnnserve::rnnctl::inspect

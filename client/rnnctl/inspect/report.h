@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `rnnctl inspect` found in a file, for people and for scripts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/rnnctl/inspect/engines.h"
+#include "onnx_file/inspect.h"
+
+namespace rnnserve::rnnctl::inspect {
+
+struct Report {
+  std::string path;  // of the file, as given
+  OnnxInspection file;
+  std::vector<std::vector<EngineAnswer>> engines;  // of each node; empty for those that cannot be loaded
+  std::vector<Load> loads;                         // measured; empty: none
+};
+
+std::string ShowReport(const Report& report);
+std::string ReportJson(const Report& report);
+
+// How a person names a node on the command line: its name if no other has it, else its number.
+std::string NodeKey(const OnnxInspection& file, const InspectedNode& node);
+// Bytes of W, R, B, P, and of one row's state in the type it is kept in.
+int64_t WeightBytes(const InspectedNode& node);
+int64_t StateBytes(const OpSpec& spec);
+// Attributes other than hidden_size that differ from the operator's defaults, "clip=3".
+std::vector<std::string> UnusualAttributes(const InspectedNode& node);
+
+}  // namespace rnnserve::rnnctl::inspect
