@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engines' Advance next to onnxruntime, OpenVINO (float32) and oneDNN's own primitive: prints a Markdown table.
 
-    tests/bench/engine_table.py [--quick] [--json FILE] [--kinds LSTM,GRU,RNN] [--threads 1,2] [--shapes 1,1,512 ...]
+    tests/bench/engine_table.py [--quick] [--write] [--json FILE] [--kinds LSTM,GRU,RNN] [--threads 1,2] [--shapes 1,1,512 ...]
 
 Forward, float32, I = H, constant weights. Every contestant is a process of its own that waits on a pipe until it is
 asked; all take turns at each cell of the table, so that noise meets all of them. A turn's figure is the median of
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-import peers_environment
+import environment
 
 SHAPES = ["1,1,128", "1,1,256", "1,1,512", "1,1,1024", "1,32,512", "1,64,1024", "32,1,512", "32,16,256", "64,32,512",
           "100,1,256", "16,64,1024"]
@@ -32,9 +32,9 @@ PEERS = {"onednn-primitive": "oneDNN", "onnxruntime": "onnxruntime", "openvino":
 
 class Contestant:
     def __init__(self, name):
-        timer = peers_environment.program("tests/bench/cell_timer")
-        script = peers_environment.HERE / "engines" / "peer_timer.py"
-        command = [peers_environment.python(), script] if name in ("onnxruntime", "openvino") else [timer]
+        timer = environment.program("tests/bench/cell_timer")
+        script = environment.HERE / "engines" / "peer_timer.py"
+        command = [environment.python(), script] if name in ("onnxruntime", "openvino") else [timer]
         self.name = name
         self.process = subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -114,6 +114,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="3 rounds of short turns: about a minute, only a hint")
     parser.add_argument("--json", metavar="FILE", help="write all rounds' figures as well")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md as well")
     parser.add_argument("--kinds", default="LSTM,GRU,RNN")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="T,N,H")
@@ -127,9 +128,10 @@ def main():
     floors = {one.name: one.seconds(50) for one in contestants
               if one.name in ("onnxruntime", "openvino") and one.make("none", "1,1,128", 1)}
 
-    print(f"{started:%Y-%m-%d %H:%M} UTC, {peers_environment.machine()}; `{' '.join(sys.argv)}`, medians of {rounds} "
-          f"rounds.\nA call from Python of a graph that only copies 128 values: " +
-          ", ".join(f"{PEERS[name]} {shown(value)} us" for name, value in floors.items()) + ".")
+    report = environment.Report("engine_table", arguments.write)
+    report.add(f"{started:%Y-%m-%d %H:%M} UTC, {environment.machine()}; `{' '.join(sys.argv)}`, medians of {rounds} "
+               f"rounds. A call from Python of a graph that only copies 128 values takes " +
+               ", ".join(f"{PEERS[name]} {shown(value)} us" for name, value in floors.items()) + ".")
     everything = []
     for kind in arguments.kinds.split(","):
         cells = {}
@@ -142,14 +144,14 @@ def main():
         for count in counts:
             results = {shape: judge(by_threads, count) for shape, by_threads in cells.items()}
             everything.append({"kind": kind, "threads": count, "cells": results, "rounds": cells})
-            print(table(results, kind, count), flush=True)
+            report.add(table(results, kind, count))
     ratios = [cell["ratio"] for part in everything for cell in part["cells"].values()]
-    print(f"\nAll {len(ratios)} cells: worst {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}, "
+    report.add(f"\nAll {len(ratios)} cells: worst {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}, "
           f"below 1.0: {sum(ratio < 1 for ratio in ratios)}.")
+    report.finish()
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"started": started.isoformat(), "machine": peers_environment.machine(), "parts": everything}, file,
-                      indent=1)
+            json.dump({"started": started.isoformat(), "machine": environment.machine(), "parts": everything}, file, indent=1)
 
 
 if __name__ == "__main__":

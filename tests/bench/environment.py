@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python environment of the benchmarks' peers: build/bench-venv, made on first use from requirements.txt."""
+"""What the tables share: the peers' Python environment (build/bench-venv, made on first use from requirements.txt), the
+programs of the release build, the machine in words, and where results go."""
 
 import pathlib
 import subprocess
@@ -43,3 +44,23 @@ def machine():
     matter = [flag for flag in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile") if flag in flags]
     caches = ", ".join(f"{level} {facts[level + ' cache']}" for level in ("L1d", "L2", "L3") if level + " cache" in facts)
     return f"{facts.get('CPU(s)')} CPUs, {facts.get('Model name')} ({' '.join(matter)}; {caches})"
+
+
+class Report:
+    """Prints as it goes; with `write`, the text also replaces a part of docs/benchmarks.md in the end."""
+
+    def __init__(self, part, write):
+        self.part, self.write, self.text = part, write, []
+
+    def add(self, text):
+        print(text, flush=True)
+        self.text.append(text)
+
+    def finish(self):
+        if not self.write:
+            return
+        page = ROOT / "docs" / "benchmarks.md"
+        begin, end = f"<!-- {self.part}: begin -->", f"<!-- {self.part}: end -->"
+        before, rest = page.read_text(encoding="utf-8").split(begin)
+        after = rest.split(end)[1]
+        page.write_text("".join([before, begin, "\n", "\n".join(self.text), "\n", end, after]), encoding="utf-8")

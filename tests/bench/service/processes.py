@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers that service_table.py measures, and one run of the load generator."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import time
+
+
+class Server:
+    """A child process that tells its port on standard output or in a file; ends with the `with` block."""
+
+    def __init__(self, name, command, port_file=None):
+        self.name = name
+        self.process = subprocess.Popen(command, stdout=None if port_file else subprocess.PIPE, text=True)
+        port = self._told(port_file) if port_file else self._printed()
+        self.address = f"127.0.0.1:{port}"
+
+    def _printed(self):
+        found = re.search(r"port (\d+)", self.process.stdout.readline())
+        if not found:
+            raise RuntimeError(f"{self.name} did not start")
+        return found[1]
+
+    def _told(self, port_file):
+        while not port_file.exists() or not port_file.read_text().strip():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"{self.name} exited with {self.process.returncode}")
+            time.sleep(0.02)
+        return port_file.read_text().strip().rsplit(":", 1)[-1]
+
+    def cpu_seconds(self):
+        """User and system, all threads."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(timeout=60)
+
+
+def rnnserve(binary, flags):
+    with tempfile.TemporaryDirectory() as folder:
+        port_file = pathlib.Path(folder) / "port"
+        return Server("rnnserve", [binary, "--listen=127.0.0.1:0", f"--port_file={port_file}", "--log_level=error", *flags],
+                      port_file)
+
+
+class Failed(Exception):
+    """The load generator refused the answers, or there were none."""
+
+
+def load(rnnctl, server, flags, seconds):
+    """What one level of `rnnctl bench` measured, and the server's CPU microseconds a call."""
+    command = [rnnctl, "bench", f"--server={server.address}", "--json", "--warm-up=200ms", f"--duration={seconds}s", *flags]
+    cpu = server.cpu_seconds()
+    done = subprocess.run(command, capture_output=True, text=True)
+    cpu = server.cpu_seconds() - cpu
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(command)}: {done.stderr.strip()}")
+    level = json.loads(done.stdout)["levels"][0]
+    if level["failed"] or level["wrong"]:
+        raise Failed(f"{' '.join(command)}: {level['failed']} calls failed ({level['codes']}), {level['wrong']} wrong")
+    # Warm-up's calls cost CPU too, at the same rate.
+    level["server_cpu_us_per_call"] = cpu * 1e6 / (level["calls_per_second"] * (level["seconds"] + 0.2))
+    return level
