@@ -110,6 +110,7 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
   Clock(now);
   absl::Status status = CheckBounds(submission);
   if (!status.ok()) return status;
+  ForgetIdleCells();
   auto made = std::make_unique<Job>();
   Job& job = *made;
   MakeLanes(submission, job);
@@ -252,6 +253,9 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
   if (cursor_ == job.place) ++cursor_;
   finished.push_back(std::move(*job.place));
   jobs_.erase(job.place);
+}
+
+void BatchQueue::ForgetIdleCells() {
   if (cells_.size() < next_cell_sweep_) return;
   std::erase_if(cells_, [](const auto& entry) { return entry.second->lanes == 0; });
   next_cell_sweep_ = 2 * cells_.size() + kIdleCells;

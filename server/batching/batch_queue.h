@@ -87,6 +87,7 @@ class BatchQueue {
   absl::Status CheckBounds(const Submission& submission) const;
   absl::Status CheckDeadline(const Submission& submission, Job& job) const;
   BatchCell& CellOf(const SequenceTask& task);
+  void ForgetIdleCells();
   void MakeLanes(const Submission& submission, Job& job);
 
   // Forming.

@@ -35,10 +35,11 @@ std::optional<Slice> BatchQueue::Form(absl::Time now, int idle_workers, Finished
   while (!held_.empty() && next_release() <= now_) Release(*held_.front());
   while (!order_.empty()) {
     Slice slice;
-    BatchCell* cell = nullptr;
     Lane* const overdue = Overdue();
-    if (overdue != nullptr && DropIfDead(*overdue->job, finished)) continue;
-    cell = overdue != nullptr ? overdue->cell : order_.Next().cell;
+    // Whoever leads must be alive: the rest of a dead one's program may be of lower priority.
+    Lane& leader = overdue != nullptr ? *overdue : **order_.Next().waiting.begin();
+    if (DropIfDead(*leader.job, finished)) continue;
+    BatchCell* const cell = leader.cell;
     ReleaseCell(*cell);
     const int64_t limit = RowLimit(*cell, idle_workers);
     if (overdue != nullptr) Take(*overdue, limit, slice);

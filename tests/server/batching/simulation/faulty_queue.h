@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// BatchQueue with a fault in front of it, or none.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "server/batching/batch_queue.h"
+#include "tests/server/batching/simulation/fault.h"
+
+namespace rnnserve::simulation {
+
+// A program that nobody advances: the simulation does it.
+class SimulatedProgram final : public Program {
+ public:
+  SimulatedProgram(int index, int64_t packed_bytes) : index_(index), packed_bytes_(packed_bytes) {}
+  int index() const { return index_; }
+
+  std::unique_ptr<State> NewState() const override { return std::make_unique<State>(); }
+  void ImportState(DataType, const std::byte*, const std::byte*, State&) const override {}
+  void ExportState(const State&, DataType, std::byte*, std::byte*) const override {}
+  std::unique_ptr<Workspace> NewWorkspace() const override { return std::make_unique<Workspace>(); }
+  absl::Status Advance(std::span<const SequenceSlice>, Workspace&) const override { return absl::OkStatus(); }
+  int64_t packed_bytes() const override { return packed_bytes_; }
+
+ private:
+  const int index_;
+  const int64_t packed_bytes_;
+};
+
+class FaultyQueue {
+ public:
+  FaultyQueue(const BatchQueue::Options& options, Fault fault) : fault_(fault), queue_(Changed(options, fault)) {}
+
+  absl::Status Add(Submission& submission, absl::Time now);
+  std::optional<Slice> Form(absl::Time now, int idle_workers, BatchQueue::Finished& finished);
+  void Complete(Slice slice, double seconds, absl::Time now, BatchQueue::Finished& finished);
+  // Which of `finished` the simulation hears of: indices into it.
+  std::vector<size_t> Told(const BatchQueue::Finished& finished);
+
+  const BatchQueue& queue() const { return queue_; }
+
+ private:
+  static BatchQueue::Options Changed(BatchQueue::Options options, Fault fault);
+
+  const Fault fault_;
+  int calls_ = 0;
+  BatchQueue queue_;
+};
+
+}  // namespace rnnserve::simulation

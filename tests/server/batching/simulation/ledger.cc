@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes in and what comes out; slices are looked at in ledger_slices.cc.
+#include "tests/server/batching/simulation/ledger.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/batching/retry_delay.h"
+
+namespace rnnserve::simulation {
+namespace {
+
+// Where the simulation cannot know what the scheduler has learned so far, it allows this factor.
+constexpr double kBenefitOfDoubt = 10;
+
+std::string Name(const JobAccount& job) { return absl::StrCat("submission ", job.index); }
+
+}  // namespace
+
+Ledger::Ledger(const Scenario& scenario)
+    : scenario_(scenario),
+      slices_of_(scenario.programs.size()),
+      shares_(static_cast<size_t>(scenario.tenants)),
+      open_jobs_(static_cast<size_t>(scenario.tenants)) {
+  for (const Arrival& arrival : scenario.arrivals) ++open_jobs_[static_cast<size_t>(arrival.tenant)];
+}
+
+JobAccount& Ledger::Open(size_t index, absl::Time start) {
+  JobAccount& job = *jobs_.emplace_back(std::make_unique<JobAccount>());
+  job.index = index;
+  job.arrival = &scenario_.arrivals[index];
+  job.arrived = start + job.arrival->at;
+  job.deadline = start + job.arrival->deadline;
+  for (const Arrival::Sequence& sequence : job.arrival->sequences) {
+    LaneAccount& lane = job.lanes[sequence.program];
+    lane.job = &job;
+    lane.program = sequence.program;
+    ++lane.waiting;
+    lane.waiting_since = job.arrived;
+    SequenceAccount& account = *job.sequences.emplace_back(std::make_unique<SequenceAccount>());
+    account.lane = &lane;
+    account.steps = sequence.steps;
+    account.has_before = sequence.has_state;
+  }
+  return job;
+}
+
+Submission Ledger::SubmissionOf(JobAccount& job, const std::vector<ProgramPtr>& programs) {
+  static const std::array<std::byte, 1024> x = {};
+  Submission submission;
+  submission.priority = job.arrival->priority;
+  submission.tenant = static_cast<uint64_t>(job.arrival->tenant) + 1;
+  submission.bytes = job.arrival->bytes;
+  submission.deadline = job.deadline;
+  submission.cancelled = job.cancelled;
+  for (const auto& sequence : job.sequences) {
+    SequenceSlice slice;
+    slice.x = x.data();
+    slice.x_stride = 1;
+    slice.steps = sequence->steps;
+    slice.before = sequence->has_before ? &sequence->before : nullptr;
+    slice.after = sequence.get();
+    submission.tasks.push_back({programs[static_cast<size_t>(sequence->lane->program)], slice, 1});
+  }
+  return submission;
+}
+
+double Ledger::AloneSeconds(const JobAccount& job) const {
+  double seconds = 0;
+  for (const auto& sequence : job.sequences) {
+    const ProgramCost& cost = CostOf(sequence->lane->program);
+    const double steps = static_cast<double>(sequence->steps);
+    seconds = std::max(seconds, steps * (cost.step_seconds + cost.row_seconds));
+  }
+  return seconds;
+}
+
+void Ledger::Answered(JobAccount& job, const absl::Status& status, absl::Time now) {
+  const int64_t rows = static_cast<int64_t>(job.sequences.size());
+  const bool fits = alive_.empty() || (rows <= scenario_.options.max_sequences - sequences_ &&
+                                       job.arrival->bytes <= scenario_.options.max_bytes - bytes_);
+  if (!status.ok()) return CheckRefusal(job, status, fits, now);
+  if (!fits) Complain(absl::StrCat(Name(job), " was taken into a full queue"));
+  if (job.deadline <= now) Complain(absl::StrCat(Name(job), " was taken after its deadline"));
+  job.is_owned = true;
+  alive_.push_back(&job);
+  sequences_ += rows;
+  bytes_ += job.arrival->bytes;
+}
+
+void Ledger::CheckRefusal(const JobAccount& job, const absl::Status& status, bool fits, absl::Time now) {
+  if (status.code() == absl::StatusCode::kResourceExhausted) {
+    if (fits) Complain(absl::StrCat(Name(job), " was refused although it fits: ", std::string(status.message())));
+    const std::optional<absl::Duration> delay = RetryDelayOf(status);
+    if (!delay || *delay < absl::Milliseconds(5) || *delay > absl::Seconds(30)) {
+      Complain(absl::StrCat(Name(job), " was refused without a sensible retry delay"));
+    }
+    return;
+  }
+  if (status.code() != absl::StatusCode::kDeadlineExceeded) {
+    return Complain(absl::StrCat(Name(job), " was refused with ", status.ToString()));
+  }
+  // As if all that is there ran one sequence after the other.
+  double seconds = AloneSeconds(job);
+  for (const JobAccount* other : alive_) {
+    for (const auto& sequence : other->sequences) {
+      const ProgramCost& cost = CostOf(sequence->lane->program);
+      seconds += static_cast<double>(sequence->steps - sequence->done) * (cost.step_seconds + cost.row_seconds);
+    }
+  }
+  if (job.deadline - now > kBenefitOfDoubt * absl::Seconds(seconds)) {
+    Complain(absl::StrCat(Name(job), " was refused although there is time enough: ", std::string(status.message())));
+  }
+}
+
+void Ledger::Ended(JobAccount& job, const ScheduleOutcome& outcome, absl::Time now) {
+  if (job.has_ended) return Complain(absl::StrCat(Name(job), " ended twice"));
+  if (!job.is_owned) return Complain(absl::StrCat(Name(job), " ended though it was refused"));
+  job.has_ended = true;
+  std::erase(alive_, &job);
+  sequences_ -= static_cast<int64_t>(job.sequences.size());
+  bytes_ -= job.arrival->bytes;
+  --open_jobs_[static_cast<size_t>(job.arrival->tenant)];
+  for (const auto& sequence : job.sequences) {
+    if (sequence->is_running) Complain(absl::StrCat(Name(job), " ended while a sequence of it ran"));
+    if (outcome.status.ok() && sequence->done != sequence->steps) {
+      Complain(absl::StrCat(Name(job), " ended after ", sequence->done, " of ", sequence->steps, " steps"));
+    }
+  }
+  if (outcome.status.ok()) {
+    if (outcome.largest_batch < 1) Complain(absl::StrCat(Name(job), " ended well without a batch"));
+  } else if (outcome.status.code() == absl::StatusCode::kCancelled) {
+    if (!job.cancelled->load()) Complain(absl::StrCat(Name(job), " was given up though nobody cancelled it"));
+  } else if (outcome.status.code() == absl::StatusCode::kDeadlineExceeded) {
+    const bool is_hopeless = !job.has_run && job.deadline - now < kBenefitOfDoubt * absl::Seconds(AloneSeconds(job));
+    if (job.deadline > now && !is_hopeless) Complain(absl::StrCat(Name(job), " was given up before its deadline"));
+  } else {
+    Complain(absl::StrCat(Name(job), " ended with ", outcome.status.ToString()));
+  }
+}
+
+void Ledger::Closed() {
+  for (const JobAccount* job : alive_) Complain(absl::StrCat(Name(*job), " never ended"));
+  CheckShares();
+}
+
+// Slices are not cut finer than they are, so short measurements say nothing.
+void Ledger::CheckShares() {
+  if (!scenario_.is_share_test) return;
+  double total = 0;
+  for (const double share : shares_) total += share;
+  const double fair = total / scenario_.tenants;
+  if (fair < 30 * absl::ToDoubleSeconds(scenario_.options.target_slice)) return;
+  for (size_t tenant = 0; tenant < shares_.size(); ++tenant) {
+    if (shares_[tenant] > 0.75 * fair) continue;
+    Complain(absl::StrCat("tenant ", tenant, " got ", shares_[tenant] / fair, " of its fair share"));
+  }
+}
+
+}  // namespace rnnserve::simulation

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulation's own account of what it handed to the scheduler, from which it says what went wrong. It shares no
+// code with the scheduler.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/batching/batch_queue.h"
+#include "tests/server/batching/simulation/scenario.h"
+
+namespace rnnserve::simulation {
+
+struct JobAccount;
+struct LaneAccount;
+
+struct SequenceAccount final : State {  // is its own state after, so that a slice's rows lead back here
+  LaneAccount* lane = nullptr;
+  int64_t steps = 0;
+  int64_t done = 0;
+  bool is_running = false;
+  bool has_before = false;
+  State before;
+};
+
+// The sequences of a job that run through one program.
+struct LaneAccount {
+  JobAccount* job = nullptr;
+  int program = 0;
+  int64_t waiting = 0;  // sequences
+  bool has_run = false;
+  absl::Time waiting_since;
+};
+
+struct JobAccount {
+  size_t index = 0;
+  const Arrival* arrival = nullptr;
+  absl::Time arrived;
+  absl::Time deadline;
+  std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
+  std::vector<std::unique_ptr<SequenceAccount>> sequences;
+  std::map<int, LaneAccount> lanes;
+  bool is_owned = false;
+  bool has_ended = false;
+  bool has_run = false;
+};
+
+class Ledger {
+ public:
+  explicit Ledger(const Scenario& scenario);
+
+  // The first thing found wrong; empty: nothing.
+  const std::string& fault() const { return fault_; }
+  void Complain(std::string what) {
+    if (fault_.empty()) fault_ = std::move(what);
+  }
+
+  JobAccount& Open(size_t index, absl::Time start);
+  static Submission SubmissionOf(JobAccount& job, const std::vector<ProgramPtr>& programs);
+  // What Schedule said about it.
+  void Answered(JobAccount& job, const absl::Status& status, absl::Time now);
+  void Formed(const Slice& slice, int idle_workers, absl::Time now);
+  void Completed(const std::vector<SequenceSlice>& rows, double seconds, absl::Time now);
+  void Ended(JobAccount& job, const ScheduleOutcome& outcome, absl::Time now);
+  // A worker found nothing to do.
+  void Idle(absl::Time now);
+  // Nothing will happen any more.
+  void Closed();
+
+  // What `slice` takes without disturbances.
+  double TrueSeconds(const std::vector<SequenceSlice>& rows) const;
+
+ private:
+  // Alive, with waiting sequences that max_batch_delay does not hold back.
+  template <typename Use>
+  void ForWaiting(absl::Time now, Use use) const;
+  void CheckRefusal(const JobAccount& job, const absl::Status& status, bool fits, absl::Time now);
+  void CheckRow(const SequenceSlice& row, int program, absl::Time now);
+  void CheckShape(const Slice& slice, int program, int idle_workers);
+  void CheckPriority(const Slice& slice, int program, bool overdue_leads, absl::Time now);
+  void CheckOverdue(const Slice& slice, int program, absl::Time now);
+  void CheckShares();
+  void CountShares(const std::vector<SequenceSlice>& rows, double seconds);
+  double AloneSeconds(const JobAccount& job) const;
+  const ProgramCost& CostOf(int program) const { return scenario_.programs[static_cast<size_t>(program)]; }
+
+  const Scenario& scenario_;
+  std::string fault_;
+  std::vector<std::unique_ptr<JobAccount>> jobs_;
+  std::vector<JobAccount*> alive_;
+  std::vector<int> slices_of_;  // completed, by program
+  int64_t sequences_ = 0, bytes_ = 0, owned_jobs_ = 0;
+  int slices_past_overdue_ = 0;
+  std::vector<double> shares_;      // seconds that each tenant got while all had work
+  std::vector<int64_t> open_jobs_;  // of each tenant
+};
+
+}  // namespace rnnserve::simulation

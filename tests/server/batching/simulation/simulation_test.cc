@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scheduler's promises over many seeds, and that the simulation would notice if one were broken.
+//   RNNSERVE_SEEDS=100000 simulation_test      more of them
+//   RNNSERVE_SEED=17 simulation_test           that one only
+#include "tests/server/batching/simulation/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace rnnserve::simulation {
+namespace {
+
+constexpr int kEnoughFailures = 5;
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+TEST(Simulation, KeepsEveryPromise) {
+  const uint64_t only = FromEnvironment("RNNSERVE_SEED", 0);
+  const uint64_t first = only != 0 ? only : 1;
+  const uint64_t last = only != 0 ? only : FromEnvironment("RNNSERVE_SEEDS", 10'000);
+  int failures = 0;
+  for (uint64_t seed = first; seed <= last && failures < kEnoughFailures; ++seed) {
+    const std::string fault = Simulate(seed, Fault::kNone);
+    failures += fault.empty() ? 0 : 1;
+    EXPECT_EQ(fault, "") << "replay: RNNSERVE_SEED=" << seed << " " << testing::internal::GetArgvs()[0]
+                         << " --gtest_filter=Simulation.KeepsEveryPromise";
+  }
+}
+
+class PlantedFault : public testing::TestWithParam<NamedFault> {};
+
+TEST_P(PlantedFault, IsNoticedWithinAThousandSeeds) {
+  uint64_t seed = 1;
+  std::string found;
+  for (; seed <= 1'000 && found.empty(); ++seed) found = Simulate(seed, GetParam().fault);
+  EXPECT_NE(found, "");
+  RecordProperty("seed", static_cast<int>(seed - 1));
+  RecordProperty("found", found);
+  if (std::getenv("RNNSERVE_SHOW_FAULTS") != nullptr) {
+    std::printf("%.*s: seed %d: %s\n", static_cast<int>(GetParam().name.size()), GetParam().name.data(),
+                static_cast<int>(seed - 1), found.c_str());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scheduler, PlantedFault, testing::ValuesIn(kFaults),
+                         [](const auto& named) { return std::string(named.param.name); });
+
+}  // namespace
+}  // namespace rnnserve::simulation
