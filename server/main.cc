@@ -30,14 +30,22 @@
 #include "engine/cpu/cpu_engine.h"
 #include "engine/plugin/plugin_engine.h"
 #include "engine/reference/reference_engine.h"
+#include "server/admin/admin_server.h"
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "server/frontend/grpc_server.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/metrics.h"
+#include "server/telemetry/process_metrics.h"
+#include "server/telemetry/work_metrics.h"
 
 ABSL_FLAG(std::vector<std::string>, listen, {"0.0.0.0:50051"},
           "addresses to listen on, separated by commas: host:port, [::]:port or unix:path; port 0 picks a free one");
 ABSL_FLAG(std::string, port_file, "", "file that gets the port of the first address once the server listens");
+constexpr char kDefaultAdminListen[] = "127.0.0.1:9464";
+ABSL_FLAG(std::string, admin_listen, kDefaultAdminListen,
+          "host:port of the admin port (HTTP): /metrics, /healthz, /readyz and a status page at /; empty: none");
+ABSL_FLAG(std::string, admin_port_file, "", "file that gets the admin port's number once it listens");
 ABSL_FLAG(std::string, models, "", "folder of models, NAME/VERSION/model.onnx; empty: none");
 ABSL_FLAG(std::vector<std::string>, plugin, {},
           "shared libraries with further engines, separated by commas, e.g. librnnserve_cuda.so; one that cannot serve "
@@ -150,6 +158,11 @@ bool CheckFlags() {
     LogError(absl::StrCat("--listen=", address, ": expected host:port with a port from 0 to 65535, or unix:path"));
     good = false;
   }
+  const std::string admin = absl::GetFlag(FLAGS_admin_listen);
+  if (!admin.empty() && !IsAddress(admin)) {
+    LogError(absl::StrCat("--admin_listen=", admin, ": expected host:port with a port from 0 to 65535, or nothing"));
+    good = false;
+  }
   if (absl::GetFlag(FLAGS_max_call_duration) <= absl::ZeroDuration()) {
     LogError("--max_call_duration: expected more than 0, such as 10m; every call would be too late");
     good = false;
@@ -166,8 +179,9 @@ int Workers() {
   return asked > 0 ? asked : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
 }
 
-GrpcServer::Options ServerOptions() {
+GrpcServer::Options ServerOptions(Metrics& metrics) {
   GrpcServer::Options options;
+  options.metrics = &metrics;
   options.listen = absl::GetFlag(FLAGS_listen);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight)};
@@ -227,13 +241,55 @@ std::vector<std::unique_ptr<plugin::PluginEngine>> LoadPlugins(std::span<const E
   return engines;
 }
 
-// Whole or not at all: whoever waits for the file must not read half a number.
-bool WritePortFile(const std::string& path, int port) {
+void AddMetrics(const ModelStore& models, const ProgramCache& programs, const CellularScheduler& scheduler,
+                Metrics& metrics) {
+  AddProcessMetrics(metrics);
+  AddBuildInfo(metrics, RNNSERVE_VERSION);
+  metrics.GaugeFunction("rnnserve_queue_sequences", "Sequences waiting or running.",
+                        [&] { return static_cast<double>(scheduler.sequences()); });
+  metrics.GaugeFunction("rnnserve_queue_bytes", "Outputs and states of requests waiting or running.",
+                        [&] { return static_cast<double>(scheduler.bytes()); });
+  metrics.GaugeFunction("rnnserve_model_loaded", "1 for each model that has a name.", {"model", "version"}, [&] {
+    std::vector<MetricSample> samples;
+    for (const LoadedModel& loaded : models.List()) {
+      samples.push_back({{loaded.name, absl::StrCat(loaded.version)}, 1});
+    }
+    return samples;
+  });
+  metrics.GaugeFunction("rnnserve_packed_weight_bytes", "Bytes of weights packed for an engine.", {"engine"}, [&] {
+    std::vector<MetricSample> samples;
+    for (const auto& [engine, bytes] : programs.bytes_by_engine()) {
+      samples.push_back({{engine}, static_cast<double>(bytes)});
+    }
+    return samples;
+  });
+}
+
+// Null if there is to be none, or if another process has the default port: two servers on one machine are no error.
+absl::StatusOr<std::unique_ptr<HttpServer>> StartAdmin(const GrpcServer& server, const Metrics& metrics) {
+  const std::string listen = absl::GetFlag(FLAGS_admin_listen);
+  if (listen.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<HttpServer>> admin = StartAdminServer({.listen = listen,
+                                                                        .metrics = &metrics,
+                                                                        .is_ready = [&] { return server.is_ready(); },
+                                                                        .is_alive = [&] { return server.is_alive(); }});
+  if (!admin.ok() && listen == kDefaultAdminListen) {
+    LogWarning(absl::StrCat("no admin port: ", admin.status().message(), " (--admin_listen names another)"));
+    return nullptr;
+  }
+  return admin;
+}
+
+// Whole or not at all: whoever waits for the file must not read half a number. False, and told, if that fails.
+bool WritePortFile(const char* flag, const std::string& path, int port) {
+  if (path.empty()) return true;
   const std::string unfinished = path + ".tmp";
   std::ofstream file(unfinished);
   file << port << "\n";
   file.close();
-  return file.good() && std::rename(unfinished.c_str(), path.c_str()) == 0;
+  if (file.good() && std::rename(unfinished.c_str(), path.c_str()) == 0) return true;
+  LogError(absl::StrCat("--", flag, "=", path, ": cannot be written"));
+  return false;
 }
 
 sigset_t LeaveSignals() {
@@ -281,22 +337,30 @@ int Run() {
   LogModels(models);
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
   CellularScheduler scheduler(QueueOptions());
+  Metrics metrics;
+  WorkMetricsTable work_metrics(metrics);
+  AddMetrics(models, programs, scheduler, metrics);
   Core::Options core_options;
   core_options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
   core_options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
+  core_options.metrics = &work_metrics;
   Core core(core_options, std::move(engines), &models, &programs, &scheduler);
 
-  absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(ServerOptions(), &core);
+  absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(ServerOptions(metrics), &core);
   if (!server.ok()) {
     LogError(absl::StrCat(server.status().message()));
     return 1;
   }
-  const int port = (*server)->ports()[0];
-  const std::string port_file = absl::GetFlag(FLAGS_port_file);
-  if (!port_file.empty() && !WritePortFile(port_file, port)) {
-    LogError(absl::StrCat("--port_file=", port_file, ": cannot be written"));
+  absl::StatusOr<std::unique_ptr<HttpServer>> admin = StartAdmin(**server, metrics);
+  if (!admin.ok()) {
+    LogError(absl::StrCat("--admin_listen: ", admin.status().message()));
     return 1;
   }
+  const int port = (*server)->ports()[0];
+  const int admin_port = *admin == nullptr ? 0 : (*admin)->port();
+  if (!WritePortFile("port_file", absl::GetFlag(FLAGS_port_file), port)) return 1;
+  if (!WritePortFile("admin_port_file", absl::GetFlag(FLAGS_admin_port_file), admin_port)) return 1;
+  if (admin_port > 0) LogInfo(absl::StrCat("admin port ", admin_port));
   LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
                        port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", Workers(), " workers"));
 
@@ -305,6 +369,7 @@ int Run() {
   LogInfo(absl::StrCat("signal ", signal, ": finishing what is being served"));
   Drain(**server, signals);
   scheduler.Abort();
+  admin->reset();
   server->reset();
   return 0;
 }

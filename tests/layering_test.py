@@ -26,6 +26,7 @@ ARROWS = {
     "server/models": ["engine", "engine/op", "onnx_file", "server/telemetry"],
     "server/core": ["engine", "engine/op", "server/batching", "server/sessions", "server/models", "server/telemetry"],
     "server/frontend": ["engine", "engine/op", "server/batching", "server/core", "server/models", "server/telemetry"],
+    "server/admin": ["server/telemetry"],
     "client/cpp": ["engine", "engine/op"],
     # rnnctl inspect asks the engines themselves and times them.
     "client/rnnctl": ["client/cpp", "engine", "engine/op", "engine/cpu", "engine/onednn", "engine/reference", "onnx_file"],

@@ -20,6 +20,21 @@ constexpr double kSlowdownRate = 0.02;
 // Programs whose cost is remembered while nothing runs through them.
 constexpr size_t kIdleCells = 1024;
 
+// A slice counts for the model of its first sequence, steps for each sequence's own.
+void Count(const Slice& slice) {
+  if (const auto& metrics = slice.parts.front().lane->job->submission.metrics) {
+    metrics->slices->Add();
+    metrics->slice_sequences->Observe(static_cast<int64_t>(slice.rows.size()));
+    metrics->slice_steps->Observe(slice.steps);
+  }
+  size_t row = 0;
+  for (const Slice::Part& part : slice.parts) {
+    int64_t steps = 0;
+    for (const size_t end = row + part.rows; row < end; ++row) steps += slice.rows[row].steps;
+    if (const auto& metrics = part.lane->job->submission.metrics) metrics->useful_steps->Add(steps);
+  }
+}
+
 }  // namespace
 
 absl::Status BatchQueue::CheckBounds(const Submission& submission) const {
@@ -153,7 +168,10 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
 void BatchQueue::Complete(Slice slice, const absl::Status& ran, double seconds, absl::Time now, Finished& finished) {
   Clock(now);
   BatchCell& cell = *slice.parts.front().lane->cell;
-  if (ran.ok()) cell.cost.Learn(slice.steps, slice.row_steps, seconds);
+  if (ran.ok()) {
+    cell.cost.Learn(slice.steps, slice.row_steps, seconds);
+    Count(slice);
+  }
   Charge(slice, seconds);
   size_t row = 0;
   for (const Slice::Part& part : slice.parts) {

@@ -72,6 +72,11 @@ int64_t CellularScheduler::sequences() const {
   return queue_.sequences();
 }
 
+int64_t CellularScheduler::bytes() const {
+  std::lock_guard lock(mutex_);
+  return queue_.bytes();
+}
+
 // With the lock held. At most one signal for each worker that waits.
 void CellularScheduler::WakeAnother() {
   const bool has_work = queue_.has_waiting() || queue_.next_release() != absl::InfiniteFuture();

@@ -37,6 +37,8 @@ class CellularScheduler final : public Scheduler {
 
   // Sequences waiting or running now.
   int64_t sequences() const;
+  // What their submissions hold.
+  int64_t bytes() const;
 
  private:
   void Work();

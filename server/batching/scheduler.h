@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/engine.h"
+#include "server/telemetry/work_metrics.h"
 
 namespace rnnserve {
 
@@ -48,6 +49,7 @@ struct Submission {
   int64_t bytes = 0;                // memory that the request holds until `done`, for the bound on bytes
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<const std::atomic<bool>> cancelled;  // may be null
+  std::shared_ptr<const WorkMetrics> metrics;          // where slices are counted; may be null
   // Called exactly once if Schedule returned OK, on a thread of the scheduler, holding no lock.
   absl::AnyInvocable<void(ScheduleOutcome)> done;
 };

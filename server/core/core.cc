@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "server/core/choose_engine.h"
 #include "server/core/infer_run.h"
+#include "server/core/nonfinite.h"
 #include "server/core/reply_limit.h"
 #include "server/core/target.h"
+#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 namespace {
@@ -25,6 +27,13 @@ absl::StatusOr<std::vector<ProgramPtr>> Programs(ProgramCache& cache, const Engi
     programs.push_back(*std::move(program));
   }
   return programs;
+}
+
+void Count(const InferReply& reply, const WorkMetrics& metrics) {
+  metrics.queue_duration->Observe(reply.queue_time);
+  metrics.compute_duration->Observe(reply.compute_time);
+  const auto is_nonfinite = [](const OutputTensor& output) { return HasNonfinite(output.type, output.bytes); };
+  if (std::ranges::any_of(reply.outputs, is_nonfinite)) metrics.nonfinite_outputs->Add();
 }
 
 }  // namespace
@@ -57,9 +66,9 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
   const int64_t bytes = RunBytes(spec, *plan);
   std::optional<ByteBudget::Share> share = budget_.Take(bytes);
   if (!share) {
-    return absl::ResourceExhaustedError(absl::StrCat("requests in flight hold ", budget_.used(), " of ",
-                                                     budget_.bytes(), " bytes, and this one needs ", bytes,
-                                                     "; send it again later"));
+    return Overloaded(Rejection::kMemory,
+                      absl::StrCat("requests in flight hold ", budget_.used(), " of ", budget_.bytes(),
+                                   " bytes, and this one needs ", bytes, "; send it again later"));
   }
   const auto is_packed = [&](const CellPtr& cell) { return programs_->Holds(**engine, *cell, target->engine_options); };
   const bool takes_long = bytes > kLongBytes || !std::ranges::all_of(cells, is_packed);
@@ -74,6 +83,7 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
                       .bytes = bytes,
                       .deadline = call.deadline,
                       .cancelled = call.cancelled,
+                      .metrics = options_.metrics ? options_.metrics->Of(target->label, (*engine)->name()) : nullptr,
                       .takes_long = takes_long};
 }
 
@@ -97,18 +107,21 @@ void Core::Run(AcceptedCall call, Done done) {
   submission.bytes = call.bytes;
   submission.deadline = call.deadline;
   submission.cancelled = std::move(call.cancelled);
+  submission.metrics = call.metrics;
 
   // Both live until the scheduler is done with them, or has refused.
   struct Pending {
     std::unique_ptr<InferRun> run;
     Done done;
+    std::shared_ptr<const WorkMetrics> metrics;
   };
-  auto pending = std::make_shared<Pending>(Pending{std::move(run), std::move(done)});
+  auto pending = std::make_shared<Pending>(Pending{std::move(run), std::move(done), std::move(call.metrics)});
   // The run goes before `done` is called: it points into the caller's message, which the caller may let go.
   submission.done = [pending](ScheduleOutcome outcome) {
     absl::StatusOr<InferReply> reply =
         outcome.status.ok() ? pending->run->Finish(outcome) : absl::StatusOr<InferReply>(std::move(outcome.status));
     pending->run.reset();
+    if (reply.ok() && pending->metrics != nullptr) Count(*reply, *pending->metrics);
     pending->done(std::move(reply));
   };
   absl::Status owned = scheduler_->Schedule(std::move(submission));

@@ -20,6 +20,7 @@
 #include "server/core/byte_budget.h"
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
+#include "server/telemetry/work_metrics.h"
 
 namespace rnnserve {
 
@@ -76,6 +77,7 @@ struct AcceptedCall {
   int64_t bytes = 0;  // of `memory`
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;
+  std::shared_ptr<const WorkMetrics> metrics;  // null: nothing is counted
   // Run will keep its thread for more than a moment: weights are to be packed, or much memory filled.
   bool takes_long = false;
 };
@@ -89,6 +91,8 @@ class Core {
     int64_t max_sequences = 1 << 20;
     // Bytes of outputs and states of all requests that wait or run; RESOURCE_EXHAUSTED above.
     int64_t max_bytes_in_flight = int64_t{1} << 30;
+    // Where work is counted; outlives the core. Null: nowhere.
+    WorkMetricsTable* metrics = nullptr;
   };
   // `engines` in order of preference of "auto": the first that supports the cell runs. All pointers outlive the core.
   Core(Options options, std::vector<const Engine*> engines, ModelStore* models, ProgramCache* programs,

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/op/field_error.h"
+#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 namespace {
@@ -20,6 +21,7 @@ constexpr char kLimitUrl[] = "rnnserve/limit";  // "limit,value"
 
 absl::Status LimitError(std::string_view field, std::string_view message, LimitExcess excess) {
   absl::Status status = WithReason(FieldError(field, message), "LIMIT_EXCEEDED");
+  status = WithRejection(std::move(status), Rejection::kTooLarge);
   status.SetPayload(kLimitUrl, absl::Cord(absl::StrCat(excess.limit, ",", excess.value)));
   return status;
 }

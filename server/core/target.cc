@@ -10,6 +10,7 @@ struct Found {
   ModelPtr model;
   OptionalOptions options;
   std::string engine;
+  std::string label = std::string(kInlineModel);
 };
 
 absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
@@ -21,7 +22,7 @@ absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
   if (const auto* name = std::get_if<ModelName>(&call.target)) {
     absl::StatusOr<LoadedModel> loaded = models.Get(name->name, name->version);
     if (!loaded.ok()) return loaded.status();
-    return Found{std::move(loaded->model), loaded->options, std::move(loaded->engine)};
+    return Found{std::move(loaded->model), loaded->options, std::move(loaded->engine), std::move(loaded->name)};
   }
   absl::StatusOr<ModelPtr> model = models.GetByFingerprint(std::get<ModelFingerprint>(call.target).hex);
   if (!model.ok()) return model.status();
@@ -44,6 +45,7 @@ absl::StatusOr<Target> ResolveTarget(const InferCall& call, ModelStore& models) 
   target.run_options = {options.clip_cell_input.value_or(run_defaults.clip_cell_input),
                         options.empty_row_state.value_or(run_defaults.empty_row_state)};
   target.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
+  target.label = std::move(found->label);
   const bool call_chooses = !call.engine.empty() && call.engine != "auto";
   target.engine = call_chooses ? call.engine : std::move(found->engine);
   return target;

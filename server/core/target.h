@@ -14,6 +14,7 @@ struct Target {
   RunOptions run_options;
   EngineOptions engine_options;
   std::string engine;  // "" or "auto": the server chooses
+  std::string label;   // what its work is counted under: the model's name
 };
 
 // Finds or makes the model, merges options (call, else model, else the specification's defaults), and refuses weights

@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, 2> kServices = {"rnnserve.v1.Recurrent", 
 // gRPC's own threads serve health, reflection and unknown methods only.
 constexpr int kMaxGrpcThreads = 16;
 constexpr int kMaxStreamsPerConnection = 1024;
+constexpr absl::Duration kPollerPatience = absl::Seconds(10);
 
 void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
@@ -71,7 +72,8 @@ void EnablePlugins() {
 
 struct GrpcServer::Parts {
   Parts(const Options& options, Core* core, std::unique_ptr<grpc::ServerCompletionQueue> queue)
-      : door(options.door),
+      : requests(options.metrics != nullptr ? *options.metrics : unseen),
+        door(options.door),
         send_watch(options.max_send_duration),
         poller(std::move(queue)),
         preparation(options.preparation_threads),
@@ -87,7 +89,16 @@ struct GrpcServer::Parts {
     server->GetHealthCheckService()->SetServingStatus(name, is_serving);
   }
 
+  void Serve(std::vector<UnaryMethod>& methods, int slots) {
+    for (UnaryMethod& method : methods) {
+      method.metrics = requests.Method(method.name);
+      for (int k = 0; k < slots; ++k) ServeUnary(method, site);
+    }
+  }
+
   std::vector<int> ports;
+  Metrics unseen;
+  const RequestMetrics requests;
   Door door;
   SendWatch send_watch;
   Poller poller;
@@ -119,13 +130,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     if (!Parts::IsService(loaded.name)) parts->SetServing(loaded.name, true);
   }
 
-  parts->site = {&parts->poller, &parts->door, &parts->preparation, &parts->send_watch, options.max_call_duration};
-  for (const UnaryMethod& method : parts->recurrent.methods()) {
-    for (int k = 0; k < options.infer_slots; ++k) ServeUnary(method, parts->site);
-  }
-  for (const UnaryMethod& method : parts->models.methods()) {
-    for (int k = 0; k < kModelSlots; ++k) ServeUnary(method, parts->site);
-  }
+  parts->site = {&parts->poller,     &parts->door,     &parts->preparation,
+                 &parts->send_watch, &parts->requests, options.max_call_duration};
+  parts->Serve(parts->recurrent.methods(), options.infer_slots);
+  parts->Serve(parts->models.methods(), kModelSlots);
   parts->poller.Start();
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts)));
 }
@@ -137,6 +145,10 @@ GrpcServer::~GrpcServer() {
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->poller.Stop();
 }
+
+bool GrpcServer::is_ready() const { return !parts_->door.is_closed(); }
+
+bool GrpcServer::is_alive() const { return parts_->poller.IsTurning(kPollerPatience); }
 
 const std::vector<int>& GrpcServer::ports() const { return parts_->ports; }
 

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "server/core/core.h"
 #include "server/frontend/rpc/door.h"
+#include "server/telemetry/metrics.h"
 
 namespace rnnserve {
 
@@ -35,11 +36,18 @@ class GrpcServer {
     absl::Duration max_call_duration = absl::Minutes(10);
     // A caller that has not taken its reply by then loses it.
     absl::Duration max_send_duration = absl::Minutes(2);
+    // Where calls are counted; outlives the server. Null: nowhere to be seen.
+    Metrics* metrics = nullptr;
   };
 
   // Listening when it returns. UNAVAILABLE if an address cannot be bound. The core outlives the server.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(Options options, Core* core);
   ~GrpcServer();
+
+  // Whether calls are let in.
+  bool is_ready() const;
+  // Whether calls move: false if the thread that moves them has been stuck for several seconds.
+  bool is_alive() const;
 
   // As given in Options::listen; 0 for a unix socket.
   const std::vector<int>& ports() const;

@@ -185,4 +185,11 @@ int64_t ProgramCache::bytes_of(const Cell& cell) const {
   return bytes;
 }
 
+std::map<std::string, int64_t> ProgramCache::bytes_by_engine() const {
+  const std::lock_guard lock(impl_->mutex);
+  std::map<std::string, int64_t> bytes;
+  for (const auto& [key, entry] : impl_->entries) bytes[key.engine] += entry.alive() ? entry.packed : 0;
+  return bytes;
+}
+
 }  // namespace rnnserve

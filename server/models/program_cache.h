@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
@@ -26,9 +28,11 @@ class ProgramCache {
   // Whether Get would return at once.
   bool Holds(const Engine& engine, const Cell& cell, const EngineOptions& options) const;
 
-  // Packed bytes alive now, all programs together, and of one cell. Programs that were dropped but still run count.
+  // Packed bytes alive now, all programs together, of one cell, and of each engine. Programs that were dropped but
+  // still run count.
   int64_t bytes() const;
   int64_t bytes_of(const Cell& cell) const;
+  std::map<std::string, int64_t> bytes_by_engine() const;
 
  private:
   struct Impl;

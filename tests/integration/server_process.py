@@ -19,14 +19,18 @@ STOP_SECONDS = 60
 class Server:
     """A running server on a free port; `stop` ends it and checks how it went."""
 
-    def __init__(self, *flags: str, listen="127.0.0.1:0"):
+    def __init__(self, *flags: str, listen="127.0.0.1:0", admin_listen="127.0.0.1:0"):
         self._folder = tempfile.TemporaryDirectory(prefix="rnnserve-test-")
         port_file = pathlib.Path(self._folder.name) / "port"
+        admin_port_file = pathlib.Path(self._folder.name) / "admin-port"
         self.log_path = pathlib.Path(self._folder.name) / "log"
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen([BINARY, f"--listen={listen}", f"--port_file={port_file}", *flags],
+            self.process = subprocess.Popen([BINARY, f"--listen={listen}", f"--port_file={port_file}",
+                                             f"--admin_listen={admin_listen}", f"--admin_port_file={admin_port_file}",
+                                             *flags],
                                             stdout=log, stderr=subprocess.STDOUT)
         self.port = self._await_port(port_file)
+        self.admin_port = self._await_port(admin_port_file)
         self.address = f"127.0.0.1:{self.port}"
         self.channel = wire.channel(self.address)
         self.recurrent = wire.recurrent_grpc.RecurrentStub(self.channel)

@@ -14,19 +14,20 @@
 namespace rnnserve {
 
 ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving_(std::move(serving)) {
-  const auto add = [this](auto request_function, auto answer_function) {
+  const auto add = [this](std::string name, auto request_function, auto answer_function) {
     methods_.push_back(
-        {[this, request_function](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
+        {std::move(name),
+         [this, request_function](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
                                   grpc::ServerCompletionQueue* queue, void* tag) {
            (service_.*request_function)(context, request, responder, queue, queue, tag);
          },
          [this, answer_function](UnaryCall& call) { return Serve(call, answer_function); },
          /*max_poller_bytes=*/0});
   };
-  add(&Raw::RequestLoad, &ModelsService::Load);
-  add(&Raw::RequestUnload, &ModelsService::Unload);
-  add(&Raw::RequestGet, &ModelsService::Get);
-  add(&Raw::RequestList, &ModelsService::List);
+  add("Models.Load", &Raw::RequestLoad, &ModelsService::Load);
+  add("Models.Unload", &Raw::RequestUnload, &ModelsService::Unload);
+  add("Models.Get", &Raw::RequestGet, &ModelsService::Get);
+  add("Models.List", &Raw::RequestList, &ModelsService::List);
 }
 
 template <typename Request, typename Response>

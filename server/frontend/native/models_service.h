@@ -20,7 +20,7 @@ class ModelsService {
   ModelsService(Core* core, Serving serving);
 
   grpc::Service* grpc() { return &service_; }
-  const std::vector<UnaryMethod>& methods() const { return methods_; }
+  std::vector<UnaryMethod>& methods() { return methods_; }
 
  private:
   // One method: bytes in, message decoded, `answer` filled in, bytes out.

@@ -12,7 +12,8 @@
 namespace rnnserve {
 
 RecurrentService::RecurrentService(Core* core) : core_(core) {
-  methods_.push_back({[this](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
+  methods_.push_back({"Recurrent.Infer",
+                      [this](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
                              grpc::ServerCompletionQueue* queue,
                              void* tag) { service_.RequestInfer(context, request, responder, queue, queue, tag); },
                       [this](UnaryCall& call) { return Infer(call); }});

@@ -13,7 +13,7 @@ class RecurrentService {
   explicit RecurrentService(Core* core);
 
   grpc::Service* grpc() { return &service_; }
-  const std::vector<UnaryMethod>& methods() const { return methods_; }
+  std::vector<UnaryMethod>& methods() { return methods_; }
 
  private:
   Task<Answer> Infer(UnaryCall& call);

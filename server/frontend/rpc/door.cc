@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 
@@ -10,13 +11,13 @@ absl::Status Door::Enter(int64_t bytes) {
   std::lock_guard lock(mutex_);
   if (closed_) return absl::UnavailableError("the server is shutting down; send the request to another one or later");
   if (calls_ >= options_.max_calls) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the server is busy with ", calls_, " calls, as many as it takes at once; send this one later"));
+    return Overloaded(Rejection::kQueueFull, absl::StrCat("the server is busy with ", calls_,
+                                                          " calls, as many as it takes at once; send this one later"));
   }
   if (calls_ > 0 && bytes > options_.max_bytes - bytes_) {
-    return absl::ResourceExhaustedError(absl::StrCat("the server holds ", bytes_, " of ", options_.max_bytes,
-                                                     " bytes of request messages, and this one has ", bytes,
-                                                     "; send it later"));
+    return Overloaded(Rejection::kMemory,
+                      absl::StrCat("the server holds ", bytes_, " of ", options_.max_bytes,
+                                   " bytes of request messages, and this one has ", bytes, "; send it later"));
   }
   ++calls_;
   bytes_ += bytes;
@@ -34,6 +35,11 @@ void Door::Leave(int64_t bytes) {
 void Door::Close() {
   std::lock_guard lock(mutex_);
   closed_ = true;
+}
+
+bool Door::is_closed() const {
+  std::lock_guard lock(mutex_);
+  return closed_;
 }
 
 bool Door::WaitEmpty(absl::Time deadline) {

@@ -26,6 +26,8 @@ class Door {
   absl::Status Enter(int64_t bytes);
   void Leave(int64_t bytes);
 
+  bool is_closed() const;
+
   // Nobody enters any more.
   void Close();
   // Waits until nobody is inside; false if that takes longer than until `deadline` or Hurry is called.
@@ -35,7 +37,7 @@ class Door {
 
  private:
   const Options options_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
   int64_t calls_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/frontend/rpc/poller.h"
 
+#include "absl/time/clock.h"
 #include "server/frontend/rpc/completion.h"
 
 namespace rnnserve {
@@ -29,7 +30,16 @@ void Poller::Stop() {
 void Poller::Poll() {
   void* tag = nullptr;
   bool ok = false;
-  while (queue_->Next(&tag, &ok)) static_cast<CompletionTag*>(tag)->Complete(ok);
+  while (queue_->Next(&tag, &ok)) {
+    busy_since_ns_.store(absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
+    static_cast<CompletionTag*>(tag)->Complete(ok);
+    busy_since_ns_.store(0, std::memory_order_relaxed);
+  }
+}
+
+bool Poller::IsTurning(absl::Duration patience) const {
+  const int64_t since = busy_since_ns_.load(std::memory_order_relaxed);
+  return since == 0 || absl::GetCurrentTimeNanos() - since < absl::ToInt64Nanoseconds(patience);
 }
 
 Poller::Guest::Guest(Poller& poller) : poller_(poller) {

@@ -10,11 +10,14 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
+
+#include "absl/time/time.h"
 
 namespace rnnserve {
 
@@ -27,6 +30,9 @@ class Poller {
 
   void Start();
   void Stop();
+
+  // Whether the thread waits for events, or began with its present one less than `patience` ago.
+  bool IsTurning(absl::Duration patience) const;
 
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
@@ -48,7 +54,9 @@ class Poller {
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::mutex mutex_;
   std::condition_variable nobody_;
-  int64_t guests_ = 0;  // guarded by mutex_
+  int64_t guests_ = 0;                      // guarded by mutex_
+  std::atomic<int64_t> busy_since_ns_ = 0;  // 0: waits
+
   std::thread thread_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "server/frontend/status_table.h"
+#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 
@@ -19,7 +20,8 @@ void UnaryCall::Arrived() {
   request_bytes_ = static_cast<int64_t>(request_.Length());
   const auto latest = std::chrono::system_clock::time_point::max();
   deadline_ = context_.deadline() == latest ? absl::InfiniteFuture() : absl::FromChrono(context_.deadline());
-  if (max_duration_ != absl::InfiniteDuration()) deadline_ = std::min(deadline_, absl::Now() + max_duration_);
+  arrived_ = absl::Now();
+  if (max_duration_ != absl::InfiniteDuration()) deadline_ = std::min(deadline_, arrived_ + max_duration_);
 }
 
 absl::Status UnaryCall::StillWanted() const {
@@ -52,6 +54,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   if (!arrived) co_return;
   ServeUnary(method, site);
   call.Arrived();
+  site.metrics->in_flight().Add(1);
 
   Answer answer;
   answer.status = site.door->Enter(call.request_bytes());
@@ -67,6 +70,8 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
     }
     call.request_.Clear();
   }
+  method.metrics->Answered(answer.status.code(), absl::Now() - call.arrived_);
+  if (const std::optional<Rejection> why = RejectionOf(answer.status)) site.metrics->Refused(*why);
   const std::shared_ptr<void> held = std::move(answer.held);
   {
     const SendWatch::Sending sending(*site.send_watch, &call.context_);
@@ -74,6 +79,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
     co_await Completion([&](void* tag) { call.Finish(std::move(answer), tag); });
   }
   co_await call.end_;
+  site.metrics->in_flight().Add(-1);
   if (inside) site.door->Leave(call.request_bytes());
 }
 

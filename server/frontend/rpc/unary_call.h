@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One unary call on the asynchronous server, as raw bytes, and how calls are taken in and answered.
 //
-//   UnaryMethod method = {"Infer", [&](auto... slot) { service.RequestInfer(slot...); },
+//   UnaryMethod method = {"Recurrent.Infer", [&](auto... slot) { service.RequestInfer(slot...); },
 //                         [&](UnaryCall& call) { return Infer(call); }};
 //   ServeUnary(method, site);      // once for each posted slot
 //
@@ -15,6 +15,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +28,7 @@
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/send_watch.h"
 #include "server/frontend/rpc/task.h"
+#include "server/telemetry/request_metrics.h"
 
 namespace rnnserve {
 
@@ -93,18 +95,21 @@ class UnaryCall {
   RawResponder responder_{&context_};
   grpc::ByteBuffer request_;
   int64_t request_bytes_ = 0;
+  absl::Time arrived_;
   absl::Time deadline_;
   End end_{&context_};
 };
 
 // One method of a service.
 struct UnaryMethod {
+  std::string name;  // Service.Method, as metrics and logs say it
   // Calls the generated Request... function with these arguments.
   std::function<void(grpc::ServerContext*, grpc::ByteBuffer*, RawResponder*, grpc::ServerCompletionQueue*, void* tag)>
       post;
   std::function<Task<Answer>(UnaryCall&)> answer;
   // Requests of more bytes are handled on the preparation pool; 0: all.
   int64_t max_poller_bytes = 1 << 20;
+  std::shared_ptr<const MethodMetrics> metrics = nullptr;  // set before the method is served
 };
 
 // What all calls share.
@@ -113,6 +118,7 @@ struct UnarySite {
   Door* door;
   PreparationPool* preparation;
   SendWatch* send_watch;
+  const RequestMetrics* metrics;
   absl::Duration max_duration;
 };
 

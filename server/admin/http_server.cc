@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/admin/http_server.h"
+
+#include <civetweb.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr char kThreads[] = "4";
+constexpr char kRequestTimeoutMs[] = "5000";
+constexpr std::chrono::milliseconds kKnockInterval(20);
+
+std::string_view Reason(int code) {
+  switch (code) {
+    case 200:
+      return "OK";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Error";
+  }
+}
+
+void Send(mg_connection* connection, const HttpPage& page, bool with_body) {
+  std::string text = absl::StrCat("HTTP/1.1 ", page.code, " ", std::string(Reason(page.code)),
+                                  "\r\nContent-Type: ", page.content_type, "\r\nContent-Length: ", page.body.size(),
+                                  "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+                                  "Content-Security-Policy: default-src 'self' 'unsafe-inline'\r\n"
+                                  "Connection: close\r\n\r\n");
+  if (with_body) text += page.body;
+  mg_write(connection, text.data(), text.size());
+}
+
+// civetweb's own counters of users of the library are not safe against each other.
+void InitLibrary() {
+  static std::once_flag once;
+  std::call_once(once, [] { mg_init_library(MG_FEATURES_DEFAULT); });
+}
+
+// civetweb takes "8080" for all addresses and "host:8080" for one.
+std::string ListeningPort(std::string_view listen) {
+  constexpr std::string_view kAll = "0.0.0.0:";
+  return std::string(listen.starts_with(kAll) ? listen.substr(kAll.size()) : listen);
+}
+
+// Connects to a server of this process and hangs up.
+void Knock(const std::string& listen, int port) {
+  const std::string host = listen.substr(0, listen.rfind(':'));
+  const std::string bare = host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(bare.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return;
+  const int fd = socket(found->ai_family, found->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd >= 0) {
+    if (connect(fd, found->ai_addr, found->ai_addrlen) != 0 && errno == EINPROGRESS) {
+      pollfd ready = {fd, POLLOUT, 0};
+      poll(&ready, 1, kKnockInterval.count());
+    }
+    close(fd);
+  }
+  freeaddrinfo(found);
+}
+
+}  // namespace
+
+struct HttpServer::Impl {
+  static int Handle(mg_connection* connection) {
+    const mg_request_info* request = mg_get_request_info(connection);
+    const auto* impl = static_cast<const Impl*>(request->user_data);
+    const std::string_view method = request->request_method;
+    const std::string_view path = request->local_uri != nullptr ? request->local_uri : "";
+    const auto page = impl->options.pages.find(path);
+    if (page == impl->options.pages.end()) {
+      Send(connection, {404, "text/plain", "no such page\n"}, method != "HEAD");
+    } else if (method != "GET" && method != "HEAD") {
+      Send(connection, {405, "text/plain", "GET and HEAD only\n"}, true);
+    } else {
+      Send(connection, page->second(), method == "GET");
+    }
+    return 1;  // answered, whatever it was: civetweb serves no files
+  }
+
+  static int Silent(const mg_connection*, const char*) { return 1; }
+
+  Options options;
+  mg_context* context = nullptr;
+  int port = 0;
+};
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
+  InitLibrary();
+  auto impl = std::make_unique<Impl>();
+  impl->options = std::move(options);
+  mg_callbacks callbacks = {};
+  callbacks.begin_request = Impl::Handle;
+  callbacks.log_message = Impl::Silent;
+  const std::string port = ListeningPort(impl->options.listen);
+  const char* settings[] = {"listening_ports", port.c_str(),        "num_threads", kThreads, "request_timeout_ms",
+                            kRequestTimeoutMs, "enable_keep_alive", "no",          nullptr};
+  impl->context = mg_start(&callbacks, impl.get(), settings);
+  if (impl->context == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", impl->options.listen, " for HTTP: is the address right, and the port free?"));
+  }
+  mg_server_port bound = {};
+  if (mg_get_server_ports(impl->context, 1, &bound) > 0) impl->port = bound.port;
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+HttpServer::~HttpServer() {
+  // civetweb's listener looks at the wish to stop every two seconds, or when somebody connects.
+  std::future<void> stopped = std::async(std::launch::async, [this] { mg_stop(impl_->context); });
+  do {
+    Knock(impl_->options.listen, impl_->port);
+  } while (stopped.wait_for(kKnockInterval) != std::future_status::ready);
+}
+
+int HttpServer::port() const { return impl_->port; }
+
+}  // namespace rnnserve

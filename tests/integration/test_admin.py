@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The admin port: metrics and the page that documents them, health for probes, the status page."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+
+import grpc
+import pytest
+
+import wire
+from server_process import Server, run_to_end
+from test_service import SECONDS, _case, _load
+
+DOCS = wire.REPOSITORY / "docs/operations.md"
+PROMTOOL = "promtool"
+
+
+def _get(server, path, method="GET"):
+    connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=SECONDS)
+    connection.request(method, path)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, text
+
+
+def _metrics(server) -> dict[str, float]:
+    """Samples by name with labels."""
+    status, text = _get(server, "/metrics")
+    assert status == 200
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+@pytest.fixture(scope="module")
+def used(server):
+    """The server once it has done a bit of everything."""
+    _load(server, "measured")
+    request = wire.request(_case())
+    server.recurrent.Infer(request, timeout=SECONDS)
+    request.ClearField("operator")
+    del request.inputs[:]
+    request.model.name = "measured"
+    request.inputs.extend(wire.tensor(k, v) for k, v in _case().tensors.items() if k == "X")
+    server.recurrent.Infer(request, timeout=SECONDS)
+    return server
+
+
+def test_every_metric_is_documented_and_every_documented_one_is_there(used):
+    _, text = _get(used, "/metrics")
+    served = {(name, kind) for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)}
+    documented = set(re.findall(r"^\| `((?:rnnserve|process)_\w+)` \| (\w+) \|", DOCS.read_text(), re.MULTILINE))
+    assert served == documented
+
+
+def test_labels_are_as_documented(used):
+    rows = re.findall(r"^\| `(\w+)` \| \w+ \|([^|]*)\|", DOCS.read_text(), re.MULTILINE)
+    documented = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+    served = {}
+    for sample in _metrics(used):
+        name, labels = re.fullmatch(r"(\w+)(?:\{(.*)\})?", sample).groups()
+        family = name if name in documented else re.sub(r"_(bucket|sum|count)$", "", name)
+        served[family] = set(re.findall(r'(\w+)="', labels or "")) - {"le"} | served.get(family, set())
+    assert {name: documented[name] for name in served} == served
+
+
+def test_promtool_has_nothing_to_say(used):
+    _, text = _get(used, "/metrics")
+    done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, check=False,
+                          timeout=SECONDS)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_calls_are_counted(server):
+    before = _metrics(server)
+    request = wire.request(_case())
+    for _ in range(3):
+        server.recurrent.Infer(request, timeout=SECONDS)
+    request.inputs[0].shape[0] += 1
+    assert wire.refusal(server.recurrent.Infer, request).code == grpc.StatusCode.INVALID_ARGUMENT
+    after = _metrics(server)
+
+    def grown(name):
+        return after[name] - before.get(name, 0)
+
+    assert grown('rnnserve_requests_total{method="Recurrent.Infer",code="OK"}') == 3
+    assert grown('rnnserve_requests_total{method="Recurrent.Infer",code="INVALID_ARGUMENT"}') == 1
+    assert grown('rnnserve_rejected_total{reason="invalid"}') == 1
+    assert grown('rnnserve_request_duration_seconds_count{method="Recurrent.Infer"}') == 4
+    assert grown('rnnserve_compute_duration_seconds_count{model="(inline)",engine="cpu"}') == 3
+    assert grown('rnnserve_slices_total{model="(inline)",engine="cpu"}') >= 3
+    assert grown('rnnserve_slice_sequences_sum{model="(inline)",engine="cpu"}') >= 3 * 2
+    assert grown('rnnserve_sequence_steps_total{model="(inline)",kind="useful"}') == 3 * 4 * 2, "steps times rows"
+    assert grown('rnnserve_sequence_steps_total{model="(inline)",kind="padding"}') == 0
+
+
+def test_callers_cannot_make_labels(server):
+    """Whatever callers name, the series stay the same."""
+    before = set(_metrics(server))
+    for k in range(100):
+        request = wire.request(_case(), engine=f"engine-{k}")
+        request.request_id = f"id-{k}"
+        wire.refusal(server.recurrent.Infer, request)
+        request.ClearField("operator")
+        request.model.name = f"model-{k}"
+        wire.refusal(server.recurrent.Infer, request)
+        unknown = server.channel.unary_unary(f"/rnnserve.v1.Recurrent/Method{k}")
+        wire.refusal(unknown, b"", timeout=SECONDS)
+    assert set(_metrics(server)) - before == set()
+
+
+def test_known_labels_start_at_zero():
+    fresh = Server()
+    try:
+        samples = _metrics(fresh)
+        assert samples['rnnserve_requests_total{method="Recurrent.Infer",code="INTERNAL"}'] == 0
+        for reason in ["queue_full", "deadline", "quota", "memory", "draining", "too_large", "invalid"]:
+            assert samples[f'rnnserve_rejected_total{{reason="{reason}"}}'] == 0
+    finally:
+        assert fresh.stop() == 0
+
+
+def test_status(used):
+    status, text = _get(used, "/status.json")
+    assert status == 200
+    state = json.loads(text)
+    assert state["ready"] is True and {"model": "measured", "version": "1"} in state["loaded"]
+    infer = next(m for m in state["methods"] if m["method"] == "Recurrent.Infer")
+    assert infer["requests"] >= 2 and 0 < infer["p50_ms"] <= infer["p99_ms"]
+    status, page = _get(used, "/")
+    assert status == 200 and "status.json" in page
+
+
+def test_pages_that_are_not(server):
+    assert _get(server, "/nothing")[0] == 404
+    assert _get(server, "/../../etc/passwd")[0] in (400, 404)
+    assert _get(server, "/metrics", "POST")[0] == 405
+    assert _get(server, "/healthz", "HEAD") == (200, "")
+
+
+def test_probes():
+    fresh = Server()
+    assert _get(fresh, "/healthz") == (200, "ok\n")
+    assert _get(fresh, "/readyz") == (200, "ready\n")
+    long = fresh.recurrent.Infer.future(wire.request(_case(steps=1500, rows=16, hidden=64), engine="reference"))
+    fresh.recurrent.Infer(wire.request(_case()))
+    fresh.process.send_signal(signal.SIGTERM)
+    codes = []
+    while fresh.alive():
+        try:
+            codes.append((_get(fresh, "/readyz")[0], _get(fresh, "/healthz")[0]))
+        except OSError:
+            break
+    assert (503, 200) in codes, "draining: alive, not ready"
+    long.cancel()
+    assert fresh.stop() == 0
+
+
+def test_silent_callers_do_not_stop_it(server):
+    """Half a request on more connections than the port has threads."""
+    held = [socket.create_connection(("127.0.0.1", server.admin_port)) for _ in range(40)]
+    for connection in held:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost")
+    answers = []
+    reader = threading.Thread(target=lambda: answers.append(_get(server, "/healthz")))
+    reader.start()
+    for connection in held:
+        connection.close()
+    reader.join(SECONDS)
+    assert answers == [(200, "ok\n")]
+
+
+def test_a_port_in_use_is_told_if_it_was_asked_for():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run_to_end("--listen=127.0.0.1:0", f"--admin_listen=127.0.0.1:{port}")
+    assert done.returncode == 1 and f"127.0.0.1:{port}" in done.stderr
+
+
+def test_no_admin_port():
+    fresh = Server(admin_listen="")
+    try:
+        assert fresh.admin_port == 0
+    finally:
+        assert fresh.stop() == 0
