@@ -94,9 +94,10 @@ CudnnPath::CudnnPath(Device& device, Lane& lane, const rnnserve_cell& cell, cons
 std::unique_ptr<CudnnPath::Plan> CudnnPath::MakePlan(Device& device, Lane& lane, const rnnserve_weights& weights,
                                                      cudnnRNNAlgo_t algo, uint32_t flags) {
   const bool half = run_type_ == RNNSERVE_FLOAT16 || run_type_ == RNNSERVE_BFLOAT16;
+  // TF32 is what cuDNN's default may use; down-conversion to float16, which overflows, nobody has allowed.
   const cudnnMathType_t math = half                            ? CUDNN_TENSOR_OP_MATH
                                : run_type_ == RNNSERVE_DOUBLE  ? CUDNN_DEFAULT_MATH
-                               : cell_.allow_reduced_precision ? CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION
+                               : cell_.allow_reduced_precision ? CUDNN_DEFAULT_MATH
                                                                : CUDNN_FMA_MATH;
   const auto input = static_cast<int32_t>(cell_.input_size);
   const auto hidden = static_cast<int32_t>(cell_.hidden_size);

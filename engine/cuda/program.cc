@@ -75,9 +75,8 @@ Program::Program(Device& device, const rnnserve_cell& cell, const rnnserve_weigh
   const bool cudnn = refusal.empty() && forced != "general";
   if (cudnn && cell_.allow_reduced_precision) run_type_ = cell_.data_type;
   if (cudnn) {
-    std::unique_ptr<Lane> lane = device.TakeLane();
-    cudnn_ = std::make_unique<CudnnPath>(device, *lane, cell_, weights, run_type_);
-    device.ReturnLane(std::move(lane));
+    const LaneLease lease(device);
+    cudnn_ = std::make_unique<CudnnPath>(device, lease.lane(), cell_, weights, run_type_);
   }
   // The general path computes in the compute type only; where both can run, trials decide.
   if (!cudnn || (forced.empty() && run_type_ == compute_type())) {
