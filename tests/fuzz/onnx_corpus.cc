@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/onnx_corpus.h"
+
+#include <onnx/onnx_pb.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/onnx_file/hostile_files.h"
+#include "tests/onnx_file/onnx_fixture.h"
+
+namespace rnnserve {
+namespace {
+
+onnx::NodeProto& AddNode(onnx::GraphProto& graph, const std::string& op_type, const std::vector<std::string>& inputs,
+                         const std::string& output) {
+  onnx::NodeProto& node = *graph.add_node();
+  node.set_op_type(op_type);
+  for (const std::string& input : inputs) node.add_input(input);
+  node.add_output(output);
+  return node;
+}
+
+void AddInts(onnx::GraphProto& graph, const std::string& output, const std::vector<int64_t>& values) {
+  onnx::NodeProto& node = AddNode(graph, "Constant", {}, output);
+  AddAttribute(node, "value_ints", onnx::AttributeProto::INTS).mutable_ints()->Add(values.begin(), values.end());
+}
+
+// Weights computed by every foldable operator, in both branches of an If.
+onnx::ModelProto Folded() {
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(16);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  for (const char* input : {"x", "h", "lengths"}) graph.add_input()->set_name(input);
+  *graph.add_initializer() = FloatTensor("weight_ih", {6, 2});
+  *graph.add_initializer() = FloatTensor("weight_hh", {2, 6}, 1);
+  onnx::TensorProto& half = *graph.add_initializer();
+  half.set_name("bias");
+  half.set_data_type(onnx::TensorProto::FLOAT16);
+  half.add_dims(12);
+  for (int k = 0; k < 12; ++k) half.add_int32_data(0x3c00 + k);
+  AddInts(graph, "first", {0});
+  AddInts(graph, "two", {2});
+  AddInts(graph, "end", {6});
+  AddInts(graph, "order", {4, 5, 0, 1, 2, 3});
+  AddNode(graph, "Slice", {"weight_ih", "first", "two", "first"}, "w.a");
+  AddNode(graph, "Slice", {"weight_ih", "two", "end", "first"}, "w.b");
+  AddAttribute(AddNode(graph, "Concat", {"w.b", "w.a"}, "w.2d"), "axis", onnx::AttributeProto::INT).set_i(0);
+  AddNode(graph, "Unsqueeze", {"w.2d", "first"}, "w");
+  AddNode(graph, "Transpose", {"weight_hh"}, "r.2d");
+  AddNode(graph, "Gather", {"r.2d", "order"}, "r.ordered");
+  AddInts(graph, "r.shape", {1, 6, -1});
+  AddNode(graph, "Reshape", {"r.ordered", "r.shape"}, "r");
+  AddAttribute(AddNode(graph, "Cast", {"bias"}, "b.1d"), "to", onnx::AttributeProto::INT).set_i(1);
+  AddNode(graph, "Unsqueeze", {"b.1d", "first"}, "b.2d");
+  AddNode(graph, "Identity", {"b.2d"}, "b");
+  onnx::NodeProto& branches = AddNode(graph, "If", {"condition"}, "y");
+  for (const char* name : {"then_branch", "else_branch"}) {
+    onnx::GraphProto& branch = *AddAttribute(branches, name, onnx::AttributeProto::GRAPH).mutable_g();
+    onnx::NodeProto& gru = AddNode(branch, "GRU", {"x", "w", "r", "b", "lengths", "h"}, "y");
+    AddAttribute(gru, "hidden_size", onnx::AttributeProto::INT).set_i(2);
+  }
+  return model;
+}
+
+onnx::ModelProto WithExternalData() {
+  onnx::ModelProto model = SmallModel("RNN", 14);
+  onnx::TensorProto& tensor = *model.mutable_graph()->mutable_initializer(0);
+  tensor.clear_float_data();
+  tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+  for (const auto& [key, value] : {std::pair("location", "w.bin"), {"offset", "8"}, {"length", "8"}}) {
+    onnx::StringStringEntryProto& entry = *tensor.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+  return model;
+}
+
+}  // namespace
+
+std::vector<CorpusFile> OnnxCorpus() {
+  std::vector<CorpusFile> corpus;
+  for (const char* op_type : {"LSTM", "GRU", "RNN"}) {
+    for (const int64_t opset : {7, 14, 22}) {
+      for (const int64_t directions : {1, 2}) {
+        corpus.push_back({absl::StrCat(op_type, "-", opset, "-", directions),
+                          SmallModel(op_type, opset, directions).SerializeAsString()});
+      }
+    }
+  }
+  corpus.push_back({"folded", Folded().SerializeAsString()});
+  corpus.push_back({"external", WithExternalData().SerializeAsString()});
+  for (HostileFile& file : HostileFiles()) corpus.push_back({std::move(file.name), std::move(file.bytes)});
+  return corpus;
+}
+
+}  // namespace rnnserve

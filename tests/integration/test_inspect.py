@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rnnctl inspect and extract: real files whose weights the graph computes, random ones, and hostile ones, against
+onnxruntime and in the real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import onnx_graphs
+import wire
+from server_process import Server
+
+RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or wire.REPOSITORY / "build/release/client/rnnctl/rnnctl")
+CORPUS = pathlib.Path(os.environ.get("RNNSERVE_CORPUS_TEST") or
+                      wire.REPOSITORY / "build/release/tests/fuzz/onnx_corpus_test")
+SILERO = "silero-vad==6.2.3"
+TOLERANCE = 1e-5
+HOSTILE_MEMORY = 512 << 20  # address space of rnnctl while it reads a hostile file; the largest has 3 MB
+HOSTILE_SECONDS = 10        # of CPU time
+
+
+def rnnctl(*words, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([RNNCTL, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def inspect(path, *flags) -> dict:
+    done = rnnctl("inspect", path, "--json", *flags)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def extract(path, node, target) -> onnx.ModelProto:
+    done = rnnctl("extract", path, "--node", node, "-o", target)
+    assert done.returncode == 0, done.stderr
+    model = onnx.load(target)
+    onnx.checker.check_model(model)
+    return model
+
+
+def session(model) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def infer(server, model: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    request = wire.recurrent_pb2.InferRequest()
+    request.model.name = model
+    request.inputs.extend(wire.tensor(name, value) for name, value in inputs.items())
+    return wire.results(server.recurrent.Infer(request))
+
+
+def same(mine, theirs, what):
+    np.testing.assert_allclose(mine, theirs, rtol=0, atol=TOLERANCE, err_msg=what)
+
+
+# --- silero-vad: four LSTM nodes in the branches of If nodes, weights sliced and concatenated in the graph
+
+
+@pytest.fixture(scope="module")
+def silero(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("silero")
+    done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
+                           "-d", folder, SILERO], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"pip cannot get {SILERO}: {done.stderr.strip().splitlines()[-1:]}")
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return pathlib.Path(archive.extract("silero_vad/data/silero_vad.onnx", folder))
+
+
+@pytest.fixture(scope="module")
+def served_silero(silero, tmp_path_factory):
+    """The nodes as inspect lists them, and a server that holds each, extracted, as model nodeNUMBER."""
+    root = tmp_path_factory.mktemp("models")
+    nodes = inspect(silero)["nodes"]
+    for node in nodes:
+        extract(silero, node["name"], root / f"node{node['number']}" / "1" / "model.onnx")
+    running = Server(f"--models={root}")
+    yield running, root, nodes
+    assert running.alive(), running.log()
+    assert running.stop() == 0
+
+
+def test_silero_is_inspected(silero):
+    found = inspect(silero, "--load=4x2")
+    assert not found["loads"] and "Equal" in found["reason"]
+    assert [(n["op_type"], n["input_size"], n["hidden_size"], n["loads"]) for n in found["nodes"]] == [
+        ("LSTM", 128, 128, "extract")] * 4
+    for node in found["nodes"]:
+        assert node["weight_bytes"] == 4 * (2 * 512 * 128 + 1024)
+        assert node["state_bytes"] == 2 * 128 * 4
+        assert node["computed_weights"] == ["W", "R", "B"]
+        assert len(node["path"]) == 2
+        answers = {e["engine"]: e for e in node["engines"]}
+        assert answers["cpu"]["runs_it"] and answers["reference"]["runs_it"]
+        assert answers["cpu"]["measured"][0]["us_per_step"] > 0
+        assert node["auto"][0] in answers
+    assert {n["path"][0] for n in found["nodes"]} == {"If_0.then_branch", "If_0.else_branch"}
+    assert {n["path"][1].rsplit(".", 1)[1] for n in found["nodes"]} == {"then_branch", "else_branch"}
+
+
+def test_silero_in_the_server_as_extracted(served_silero):
+    server, root, nodes = served_silero
+    rng = np.random.default_rng(1)
+    for node in nodes:
+        inputs = {"X": rng.normal(size=(9, 3, 128)).astype(np.float32),
+                  "initial_h": rng.normal(size=(1, 3, 128)).astype(np.float32),
+                  "initial_c": rng.normal(size=(1, 3, 128)).astype(np.float32)}
+        name = f"node{node['number']}"
+        theirs = session(root / name / "1" / "model.onnx").run(["Y", "Y_h", "Y_c"], inputs)
+        mine = infer(server, name, inputs)
+        for output, value in zip(["Y", "Y_h", "Y_c"], theirs):
+            same(mine[output], value, f"{name} {output}")
+
+
+def test_silero_in_the_server_as_inside_the_original(silero, served_silero):
+    """The original file runs on noise, its LSTM nodes' inputs and outputs are brought out of their branches."""
+    server, _, nodes = served_silero
+    rng = np.random.default_rng(2)
+    ran = set()
+    for node in nodes:
+        model = onnx.load(silero)
+        for value in (*model.graph.input, *model.graph.output):
+            value.type.tensor_type.ClearField("shape")  # the state may be empty: the other branch
+        graph, _ = onnx_graphs.find(model.graph, node["name"])
+        lstm = onnx_graphs.node_of(graph, node["name"])
+        values = [lstm.input[0], lstm.input[5], lstm.input[6], *lstm.output]
+        probes = onnx_graphs.expose(model, node["name"], values)
+        original = session(model)
+        for rate, samples in ((16000, 576), (8000, 288)):
+            for layers in (2, 0):
+                feeds = {"input": rng.normal(size=(2, samples)).astype(np.float32) * 0.3,
+                         "state": rng.normal(size=(layers, 2, 128)).astype(np.float32) * 0.5,
+                         "sr": np.array(rate, np.int64)}
+                x, h, c, y, y_h, y_c = original.run(probes, feeds)
+                if x.shape != (1, 2, 128):
+                    continue  # another branch ran
+                ran.add(node["number"])
+                mine = infer(server, f"node{node['number']}", {"X": x, "initial_h": h, "initial_c": c})
+                assert np.abs(y).max() > 0.01
+                for output, value in (("Y", y), ("Y_h", y_h), ("Y_c", y_c)):
+                    same(mine[output], value.reshape(mine[output].shape), f"{node['name']} {output}")
+    assert ran == {1, 2, 3, 4}
+
+
+# --- weights computed by random trees of nodes
+
+
+def folded_model(seed: int):
+    """A GRU in a branch of an If, its weights computed in the main graph and in the branch; the weights' values."""
+    rng = np.random.default_rng(seed)
+    opset = int(rng.choice([9, 11, 14, 18]))
+    directions, inputs, hidden = (int(n) for n in rng.integers(1, [3, 5, 4]))
+    weights = {"W": rng.normal(size=(directions, 3 * hidden, inputs)).astype(np.float32),
+               "R": rng.normal(size=(directions, 3 * hidden, hidden)).astype(np.float32),
+               "B": rng.normal(size=(directions, 6 * hidden)).astype(np.float32)}
+    outside, inside = onnx_graphs.FoldedConstant(rng, opset), onnx_graphs.FoldedConstant(rng, opset)
+    inside._count = 1000  # names of their own
+    for name, value in weights.items():
+        (outside if rng.random() < 0.5 else inside).add(value, 4, name)
+    gru = helper.make_node("GRU", ["x", "W", "R", "B"], ["Y", "Y_h"], name="the gru", hidden_size=hidden,
+                           direction="bidirectional" if directions == 2 else "forward")
+    y = helper.make_tensor_value_info("Y", TensorProto.FLOAT, None)
+    branch = helper.make_graph([*inside.nodes, gru], "branch", [], [y], inside.initializers)
+    zero = helper.make_node("Constant", [], ["Y"], value=numpy_helper.from_array(
+        np.zeros((1, directions, 1, hidden), np.float32)))
+    other = helper.make_graph([zero], "other", [], [y])
+    graph = helper.make_graph(
+        [*outside.nodes, helper.make_node("If", ["condition"], ["out"], then_branch=branch, else_branch=other)], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, None, inputs]),
+         helper.make_tensor_value_info("condition", TensorProto.BOOL, [])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)], outside.initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return model, weights, inputs, outside.ops | inside.ops
+
+
+def test_random_trees_of_nodes_fold_as_onnxruntime_computes_them(tmp_path):
+    ops = set()
+    for seed in range(40):
+        model, weights, inputs, used = folded_model(seed)
+        ops |= used
+        source = tmp_path / f"{seed}.onnx"
+        onnx.save(model, source)
+        alone = extract(source, "the gru", tmp_path / f"{seed}.alone.onnx")
+        stored = {t.name: numpy_helper.to_array(t) for t in alone.graph.initializer}
+        for name, value in weights.items():
+            np.testing.assert_array_equal(stored[name], value, err_msg=f"seed {seed}, {name}")
+        x = np.random.default_rng(seed).normal(size=(5, 2, inputs)).astype(np.float32)
+        (theirs,) = session(model).run(None, {"x": x, "condition": np.array(True)})
+        (mine, _) = session(alone).run(None, {"X": x})
+        np.testing.assert_array_equal(mine, theirs, err_msg=f"seed {seed}")
+    assert ops == {"Cast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+
+
+# --- files made to hurt
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    subprocess.run([CORPUS, "--gtest_filter=OnnxCorpus.AsItIs"], check=True, capture_output=True,
+                   env={**os.environ, "RNNSERVE_FUZZ_CORPUS": str(folder)})
+    return sorted(folder.iterdir())
+
+
+def test_hostile_files_take_little_time_and_memory(hostile):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (HOSTILE_MEMORY, HOSTILE_MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (HOSTILE_SECONDS, HOSTILE_SECONDS))
+
+    assert len(hostile) > 40
+    for path in hostile:
+        done = rnnctl("inspect", path, preexec_fn=limit)
+        assert done.returncode in (0, 2), f"{path}: {done.returncode} {done.stderr[:500]}"
+        if done.returncode == 2:
+            assert str(path) in done.stderr
+
+
+def test_a_repository_of_hostile_files(hostile, tmp_path):
+    """The server starts, says of each file why not, and holds on to none of their memory."""
+    for path in hostile:
+        folder = tmp_path / f"m{path.name}" / "1"
+        folder.mkdir(parents=True)
+        (folder / "model.onnx").write_bytes(path.read_bytes())
+    running = Server(f"--models={tmp_path}")
+    listed = running.models.List(wire.models_pb2.ListModelsRequest())
+    assert len(listed.models) + len(listed.failures) == len(hostile)
+    assert len(listed.models) == 18  # three operators, three opsets, one or two directions
+    assert all(f.path.endswith("model.onnx") and f.reason for f in listed.failures)
+    assert running.resident_kib() < 512 << 10
+    assert running.stop() == 0
