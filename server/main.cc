@@ -28,11 +28,15 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "engine/cpu/cpu_engine.h"
+#ifdef RNNSERVE_HAS_ONEDNN
+#include "engine/onednn/onednn_engine.h"
+#endif
 #include "engine/plugin/plugin_engine.h"
 #include "engine/reference/reference_engine.h"
 #include "server/admin/admin_server.h"
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
+#include "server/core/routing_thread.h"
 #include "server/frontend/grpc_server.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/metrics.h"
@@ -50,6 +54,9 @@ ABSL_FLAG(std::string, models, "", "folder of models, NAME/VERSION/model.onnx; e
 ABSL_FLAG(std::vector<std::string>, plugin, {},
           "shared libraries with further engines, separated by commas, e.g. librnnserve_cuda.so; one that cannot serve "
           "here is logged and left out");
+ABSL_FLAG(std::string, engine, "auto",
+          "engine of requests that name none and whose model names none, where it can run them; auto: whichever was "
+          "measured to be the fastest here");
 ABSL_FLAG(int32_t, workers, 0, "threads that run engines; 0: one for each CPU");
 ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "bytes of a request message");
 ABSL_FLAG(int64_t, max_reply_bytes, 64 << 20, "bytes of a reply's tensors");
@@ -212,6 +219,16 @@ void LogModels(const ModelStore& models) {
   }
 }
 
+std::vector<std::unique_ptr<Engine>> OwnEngines() {
+  std::vector<std::unique_ptr<Engine>> engines;
+  engines.push_back(MakeCpuEngine());
+#ifdef RNNSERVE_HAS_ONEDNN
+  engines.push_back(MakeOneDnnEngine());
+#endif
+  engines.push_back(MakeReferenceEngine());
+  return engines;
+}
+
 // The engines of all plugins that can serve here; a line in the log for each, whether it does or why not.
 std::vector<std::unique_ptr<plugin::PluginEngine>> LoadPlugins(std::span<const Engine* const> own) {
   std::vector<std::string_view> taken = {"auto", "verify"};
@@ -326,9 +343,9 @@ int Run() {
   const sigset_t signals = LeaveSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  const std::unique_ptr<Engine> cpu = MakeCpuEngine();
-  const std::unique_ptr<Engine> reference = MakeReferenceEngine();
-  std::vector<const Engine*> engines = {cpu.get(), reference.get()};
+  const std::vector<std::unique_ptr<Engine>> own_engines = OwnEngines();
+  std::vector<const Engine*> engines;
+  for (const auto& engine : own_engines) engines.push_back(engine.get());
   const auto plugins = LoadPlugins(engines);
   for (const auto& engine : plugins) engines.push_back(engine.get());
   ModelStore models(
@@ -344,7 +361,13 @@ int Run() {
   core_options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
   core_options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
   core_options.metrics = &work_metrics;
+  core_options.routing.engine = absl::GetFlag(FLAGS_engine);
   Core core(core_options, std::move(engines), &models, &programs, &scheduler);
+  if (absl::Status known = core.CheckEngineName(core_options.routing.engine); !known.ok()) {
+    LogError(absl::StrCat("--engine: ", known.message()));
+    return 1;
+  }
+  const RoutingThread routing(&core.router());
 
   absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(ServerOptions(metrics), &core);
   if (!server.ok()) {

@@ -14,8 +14,6 @@ namespace {
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-bool IsAuto(std::string_view name) { return name.empty() || name == "auto"; }
-
 absl::Status SupportsAll(const Engine& engine, std::span<const CellPtr> cells, const EngineOptions& options) {
   for (const CellPtr& cell : cells) {
     if (absl::Status status = engine.Supports(cell->spec(), options); !status.ok()) return status;
@@ -30,7 +28,7 @@ std::string Reason(const Engine& engine, const absl::Status& status) {
 }  // namespace
 
 absl::Status CheckEngineName(std::span<const Engine* const> engines, std::string_view name) {
-  if (IsAuto(name)) return absl::OkStatus();
+  if (IsAutoEngine(name)) return absl::OkStatus();
   std::vector<std::string> names;
   for (const Engine* engine : engines) {
     if (engine->name() == name) return absl::OkStatus();
@@ -46,11 +44,11 @@ absl::StatusOr<const Engine*> ChooseEngine(std::span<const Engine* const> engine
   if (absl::Status known = CheckEngineName(engines, name); !known.ok()) return known;
   std::vector<std::string> reasons;
   for (const Engine* engine : engines) {
-    if (!IsAuto(name) && engine->name() != name) continue;
+    if (!IsAutoEngine(name) && engine->name() != name) continue;
     const absl::Status supports = SupportsAll(*engine, cells, options);
     if (supports.ok()) return engine;
     reasons.push_back(Reason(*engine, supports));
-    if (!IsAuto(name)) return absl::Status(supports.code(), reasons.back());
+    if (!IsAutoEngine(name)) return absl::Status(supports.code(), reasons.back());
   }
   return absl::UnimplementedError(absl::StrJoin(reasons, "; "));
 }

@@ -10,6 +10,9 @@
 
 namespace rnnserve {
 
+// Whether `name` leaves the choice to the server.
+inline bool IsAutoEngine(std::string_view name) { return name.empty() || name == "auto"; }
+
 // OK for "", "auto" and the names of `engines`; else INVALID_ARGUMENT, field `engine`, with their names.
 absl::Status CheckEngineName(std::span<const Engine* const> engines, std::string_view name);
 

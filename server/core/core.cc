@@ -36,6 +36,8 @@ void Count(const InferReply& reply, const WorkMetrics& metrics) {
   if (std::ranges::any_of(reply.outputs, is_nonfinite)) metrics.nonfinite_outputs->Add();
 }
 
+int64_t LongestRow(const RunPlan& plan) { return plan.lengths.empty() ? 0 : std::ranges::max(plan.lengths); }
+
 }  // namespace
 
 Core::Core(Options options, std::vector<const Engine*> engines, ModelStore* models, ProgramCache* programs,
@@ -45,7 +47,8 @@ Core::Core(Options options, std::vector<const Engine*> engines, ModelStore* mode
       models_(models),
       programs_(programs),
       scheduler_(scheduler),
-      budget_(options.max_bytes_in_flight) {}
+      budget_(options.max_bytes_in_flight),
+      router_(options.routing, engines_, programs) {}
 
 absl::Status Core::CheckEngineName(std::string_view name) const { return rnnserve::CheckEngineName(engines_, name); }
 
@@ -60,8 +63,9 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
   if (!fits.ok()) return fits;
 
   const std::vector<CellPtr>& cells = target->model->cells(target->run_options.clip_cell_input);
-  absl::StatusOr<const Engine*> engine = ChooseEngine(engines_, target->engine, cells, target->engine_options);
-  if (!engine.ok()) return engine.status();
+  const RouteLoad load = {.rows = plan->rows, .steps = LongestRow(*plan)};
+  absl::StatusOr<Route> route = router_.Choose(target->engine, cells, target->engine_options, load);
+  if (!route.ok()) return route.status();
 
   const int64_t bytes = RunBytes(spec, *plan);
   std::optional<ByteBudget::Share> share = budget_.Take(bytes);
@@ -70,12 +74,15 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
                       absl::StrCat("requests in flight hold ", budget_.used(), " of ", budget_.bytes(),
                                    " bytes, and this one needs ", bytes, "; send it again later"));
   }
-  const auto is_packed = [&](const CellPtr& cell) { return programs_->Holds(**engine, *cell, target->engine_options); };
-  const bool takes_long = bytes > kLongBytes || !std::ranges::all_of(cells, is_packed);
+  const auto is_packed = [&](const CellPtr& cell) {
+    return programs_->Holds(*route->engine, *cell, target->engine_options);
+  };
+  const bool takes_long = bytes > kLongBytes || route->is_provisional || !std::ranges::all_of(cells, is_packed);
   return AcceptedCall{.model = target->model,
                       .plan = *std::move(plan),
                       .memory = *std::move(share),
-                      .engine = *engine,
+                      .route = *std::move(route),
+                      .load = load,
                       .cells = cells,
                       .engine_options = target->engine_options,
                       .priority = call.priority,
@@ -83,7 +90,7 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
                       .bytes = bytes,
                       .deadline = call.deadline,
                       .cancelled = call.cancelled,
-                      .metrics = options_.metrics ? options_.metrics->Of(target->label, (*engine)->name()) : nullptr,
+                      .label = target->label,
                       .takes_long = takes_long};
 }
 
@@ -94,20 +101,20 @@ void Core::Run(AcceptedCall call, Done done) {
     run.reset();
     return done(std::move(reply));
   }
-  absl::StatusOr<std::vector<ProgramPtr>> programs =
-      Programs(*programs_, *call.engine, call.cells, call.engine_options);
+  const Engine* engine = router_.Settle(call.route, call.cells, call.engine_options);
+  absl::StatusOr<std::vector<ProgramPtr>> programs = Programs(*programs_, *engine, call.cells, call.engine_options);
   if (!programs.ok()) {
     run.reset();
     return done(programs.status());
   }
   Submission submission;
-  submission.tasks = run->Start(*std::move(programs), call.engine->name());
+  submission.tasks = run->Start(*std::move(programs), engine->name());
   submission.priority = call.priority;
   submission.tenant = call.tenant;
   submission.bytes = call.bytes;
   submission.deadline = call.deadline;
   submission.cancelled = std::move(call.cancelled);
-  submission.metrics = call.metrics;
+  if (options_.metrics != nullptr) submission.metrics = options_.metrics->Of(call.label, engine->name());
 
   // Both live until the scheduler is done with them, or has refused.
   struct Pending {
@@ -115,9 +122,11 @@ void Core::Run(AcceptedCall call, Done done) {
     Done done;
     std::shared_ptr<const WorkMetrics> metrics;
   };
-  auto pending = std::make_shared<Pending>(Pending{std::move(run), std::move(done), std::move(call.metrics)});
+  auto pending = std::make_shared<Pending>(Pending{std::move(run), std::move(done), submission.metrics});
   // The run goes before `done` is called: it points into the caller's message, which the caller may let go.
-  submission.done = [pending](ScheduleOutcome outcome) {
+  submission.done = [this, pending, cells = std::move(call.cells), options = call.engine_options,
+                     load = call.load](ScheduleOutcome outcome) {
+    if (outcome.status.ok()) router_.Ran(cells, options, load, outcome.largest_batch);
     absl::StatusOr<InferReply> reply =
         outcome.status.ok() ? pending->run->Finish(outcome) : absl::StatusOr<InferReply>(std::move(outcome.status));
     pending->run.reset();

@@ -18,6 +18,7 @@
 #include "engine/engine.h"
 #include "server/batching/scheduler.h"
 #include "server/core/byte_budget.h"
+#include "server/core/router.h"
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
 #include "server/telemetry/work_metrics.h"
@@ -69,7 +70,8 @@ struct AcceptedCall {
   ModelPtr model;
   RunPlan plan;
   ByteBudget::Share memory;
-  const Engine* engine;
+  Route route;
+  RouteLoad load;
   std::vector<CellPtr> cells;
   EngineOptions engine_options;
   int32_t priority = 0;
@@ -77,8 +79,9 @@ struct AcceptedCall {
   int64_t bytes = 0;  // of `memory`
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;
-  std::shared_ptr<const WorkMetrics> metrics;  // null: nothing is counted
-  // Run will keep its thread for more than a moment: weights are to be packed, or much memory filled.
+  std::string label;  // of its model in metrics
+  // Run will keep its thread for more than a moment: weights are to be packed, engines to be measured, or much memory
+  // filled.
   bool takes_long = false;
 };
 
@@ -93,8 +96,9 @@ class Core {
     int64_t max_bytes_in_flight = int64_t{1} << 30;
     // Where work is counted; outlives the core. Null: nowhere.
     WorkMetricsTable* metrics = nullptr;
+    RoutingOptions routing = {};
   };
-  // `engines` in order of preference of "auto": the first that supports the cell runs. All pointers outlive the core.
+  // `engines`: their order decides where nothing is measured. All pointers outlive the core.
   Core(Options options, std::vector<const Engine*> engines, ModelStore* models, ProgramCache* programs,
        Scheduler* scheduler);
 
@@ -113,6 +117,7 @@ class Core {
   ModelStore& models() { return *models_; }
   const ProgramCache& programs() const { return *programs_; }
   const std::vector<const Engine*>& engines() const { return engines_; }
+  Router& router() { return router_; }
 
  private:
   Options options_;
@@ -121,6 +126,7 @@ class Core {
   ProgramCache* programs_;
   Scheduler* scheduler_;
   ByteBudget budget_;
+  Router router_;
 };
 
 }  // namespace rnnserve

@@ -168,6 +168,16 @@ bool ProgramCache::Holds(const Engine& engine, const Cell& cell, const EngineOpt
   return found != impl_->entries.end() && found->second.alive();
 }
 
+void ProgramCache::Forget(const Engine& engine, const Cell& cell, const EngineOptions& options) {
+  const Key key{cell.key(), std::string(engine.name()), options.allow_reduced_precision, options.deterministic};
+  ProgramPtr dropped;  // destroyed after the lock is gone
+  const std::lock_guard lock(impl_->mutex);
+  const auto found = impl_->entries.find(key);
+  if (found == impl_->entries.end() || found->second.program.use_count() != 1) return;
+  dropped = impl_->Drop(found->second);
+  impl_->entries.erase(found);
+}
+
 int64_t ProgramCache::bytes() const {
   const std::lock_guard lock(impl_->mutex);
   int64_t bytes = 0;

@@ -28,6 +28,9 @@ class ProgramCache {
   // Whether Get would return at once.
   bool Holds(const Engine& engine, const Cell& cell, const EngineOptions& options) const;
 
+  // Lets a program go that nobody runs.
+  void Forget(const Engine& engine, const Cell& cell, const EngineOptions& options);
+
   // Packed bytes alive now, all programs together, of one cell, and of each engine. Programs that were dropped but
   // still run count.
   int64_t bytes() const;

@@ -80,7 +80,7 @@ def test_promtool_has_nothing_to_say(used):
 
 def test_calls_are_counted(server):
     before = _metrics(server)
-    request = wire.request(_case())
+    request = wire.request(_case(), engine="cpu")
     for _ in range(3):
         server.recurrent.Infer(request, timeout=SECONDS)
     request.inputs[0].shape[0] += 1

@@ -239,7 +239,7 @@ TEST_F(CoreTest, BoundsTheMemoryOfAllRequestsTogether) {
                    }});
   Core small({.max_bytes_in_flight = 1024}, {&gated, &fake_}, &store_, &programs_, &workers_);
   CallBuilder first, second;
-  first.Add("X", {1, 1, 1}, {1});
+  first.Add("X", {1, 1, 1}, {1}).call().engine = "gated";
   second.Add("X", {200, 1, 1}, std::vector<float>(200)).call().engine = "fake";
   std::promise<absl::StatusOr<InferReply>> waiting;
   small.Infer(first.call(), [&](absl::StatusOr<InferReply> reply) { waiting.set_value(std::move(reply)); });

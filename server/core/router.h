@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which engine runs a call. A name decides; "auto" takes what was measured to be fastest on this machine for the cell,
+// the number of rows and of steps.
+//
+//   absl::StatusOr<Route> route = router.Choose(name, cells, options, {.rows = 16, .steps = 100});   // cheap
+//   if (route->is_provisional) engine = router.Settle(*route, cells, options);                        // not on a
+//   poller
+//   ...
+//   router.Ran(cells, options, {.rows = 16, .steps = 100}, outcome.largest_batch);
+//
+// The first call of a cell, whose weights are to be packed anyway, waits for a trial at its own shape
+// (routing_trial.h). Other shapes of the cell take the figures of the nearest one until RunTrial, on a thread of its
+// own (routing_thread.h), has measured them too; and what is used often is measured again now and then. Trials have a
+// bounded share of the time. A number of rows includes those of others that calls of the cell have lately shared their
+// slices with.
+//
+// Engines with the last resort's name run only what no other can: it is slow by design. Where `deterministic` is asked
+// for, the first engine that can runs, since two engines differ in the last bits.
+//
+// Thread-safe; no lock is held while an engine compiles or runs.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/engine.h"
+#include "server/core/routing_table.h"
+#include "server/core/routing_trial.h"
+#include "server/models/program_cache.h"
+
+namespace rnnserve {
+
+struct RoutingOptions {
+  // Takes what neither call nor model names an engine for, where it can; "auto": none does.
+  std::string engine = "auto";
+  std::string last_resort = "reference";
+  TrialLimits trial = {};
+  // Trials that calls wait for, together: at most this much at once, and this share of the time in the long run.
+  // Calls beyond that run on the first engine that can.
+  absl::Duration most_waiting = absl::Seconds(2);
+  double waiting_share = 0.1;
+  // Of the time, for trials that nobody waits for.
+  double background_share = 0.05;
+  RouteClock clock = &SteadyTime;
+};
+
+struct Route {
+  const Engine* engine = nullptr;
+  // Nothing is known of the cell yet: Settle finds out. Until then it is the first engine that can.
+  bool is_provisional = false;
+  std::vector<const Engine*> candidates = {};  // if provisional
+  RouteLoad load = {};
+};
+
+class Router {
+ public:
+  // All outlive the router.
+  Router(RoutingOptions options, std::vector<const Engine*> engines, ProgramCache* programs);
+
+  // The engine called `name`, or its own reason not to run these cells. For "" and "auto" the fastest that supports
+  // every cell, or all reasons.
+  absl::StatusOr<Route> Choose(std::string_view name, std::span<const CellPtr> cells, const EngineOptions& options,
+                               RouteLoad load);
+  // The engine for a provisional route: measures, or waits for another call's measurement.
+  const Engine* Settle(const Route& route, std::span<const CellPtr> cells, const EngineOptions& options);
+  // A call has run; its largest slice held `largest_batch` sequences.
+  void Ran(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load, int64_t largest_batch);
+
+  // Waits until there is a trial to run. False: never again, since Stop was called.
+  bool AwaitTrial();
+  // Runs the oldest waiting trial, if any; returns how long to rest after it.
+  absl::Duration RunTrial();
+  void Stop();
+  // Waiting trials.
+  size_t trials() const;
+
+ private:
+  struct Trial {
+    CellPtr cell;
+    EngineOptions options;
+    RouteShape shape;
+    std::vector<const Engine*> engines;
+  };
+
+  std::vector<const Engine*> Candidates(std::span<const CellPtr> cells, const EngineOptions& options) const;
+  // All below with mutex_ held.
+  RouteLoad WithOthers(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load) const;
+  // Null if a cell is unknown on one of `engines`; with `ask`, trials are asked for where the
+  // figures are old or of another shape.
+  const Engine* Known(std::span<const Engine* const> engines, std::span<const CellPtr> cells,
+                      const EngineOptions& options, const RouteShape& shape, bool ask);
+  void Ask(Trial trial);
+  void Refill();
+  void Keep(const Trial& trial, std::vector<EngineCost> costs);
+
+  // Without the mutex.
+  std::vector<EngineCost> Measure(const Trial& trial);
+
+  const RoutingOptions options_;
+  const std::vector<const Engine*> engines_;
+  ProgramCache* const programs_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  RoutingTable table_;
+  std::deque<Trial> waiting_;
+  bool is_settling_ = false;  // a call measures
+  absl::Duration allowance_;  // for such calls
+  absl::Duration refilled_at_;
+  bool stopped_ = false;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that measures engines while nobody waits for it: runs a router's trials one at a time and rests after
+// each, so that they take a small share of the time. Stops the router when it goes.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "server/core/router.h"
+
+namespace rnnserve {
+
+class RoutingThread {
+ public:
+  // `router` outlives the thread.
+  explicit RoutingThread(Router* router);
+  ~RoutingThread();
+  RoutingThread(const RoutingThread&) = delete;
+  RoutingThread& operator=(const RoutingThread&) = delete;
+
+ private:
+  void Work();
+
+  Router* const router_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;  // guarded by mutex_
+  std::thread thread_;     // last: it uses everything above
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines whose runs take as long as a test says, on a clock that only they move.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "engine/engine.h"
+
+namespace rnnserve {
+
+struct FakeClock {
+  absl::Duration now = absl::ZeroDuration();
+};
+
+class TimedEngine final : public Engine {
+ public:
+  // Of a run of so many steps of so many rows.
+  using Cost = std::function<absl::Duration(const CellSpec& cell, int64_t rows, int64_t steps)>;
+
+  TimedEngine(std::string name, FakeClock* clock, Cost costs)
+      : cost(std::move(costs)), name_(std::move(name)), clock_(clock) {}
+
+  std::string_view name() const override { return name_; }
+  absl::Status Supports(const CellSpec& cell, const EngineOptions&) const override { return supports(cell); }
+  absl::StatusOr<ProgramPtr> Compile(CellPtr cell, const EngineOptions&) const override {
+    ++compiled;
+    return std::make_shared<TimedProgram>(this, cell->spec());
+  }
+
+  Cost cost;
+  std::function<absl::Status(const CellSpec&)> supports = [](const CellSpec&) { return absl::OkStatus(); };
+  absl::Status runs = absl::OkStatus();
+  mutable int compiled = 0;
+  mutable int ran = 0;
+
+ private:
+  class TimedProgram final : public Program {
+   public:
+    TimedProgram(const TimedEngine* engine, const CellSpec& cell) : engine_(engine), cell_(cell) {}
+    std::unique_ptr<State> NewState() const override { return std::make_unique<State>(); }
+    void ImportState(DataType, const std::byte*, const std::byte*, State&) const override {}
+    void ExportState(const State&, DataType, std::byte*, std::byte*) const override {}
+    std::unique_ptr<Workspace> NewWorkspace() const override { return std::make_unique<Workspace>(); }
+    absl::Status Advance(std::span<const SequenceSlice> slices, Workspace&) const override {
+      engine_->clock_->now += engine_->cost(cell_, static_cast<int64_t>(slices.size()), slices[0].steps);
+      ++engine_->ran;
+      return engine_->runs;
+    }
+    int64_t packed_bytes() const override { return 4; }
+
+   private:
+    const TimedEngine* const engine_;
+    const CellSpec cell_;
+  };
+
+  const std::string name_;
+  FakeClock* const clock_;
+};
+
+}  // namespace rnnserve
