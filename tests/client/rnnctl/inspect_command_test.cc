@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "tests/client/rnnctl/run_rnnctl.h"
+#include "tests/onnx_file/onnx_fixture.h"
+
+namespace rnnserve::rnnctl {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string ReadBytes(const std::string& path) {
+  std::ostringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
+class InspectCommandTest : public testing::Test {
+ protected:
+  std::string Write(const onnx::ModelProto& model, const std::string& name = "model.onnx") const {
+    return folder_.Write(name, model.SerializeAsString());
+  }
+  // Two nodes, so that no server takes the file as it is: "rnn" and one that lacks its W.
+  std::string WriteTwo(const std::string& first = "rnn", const std::string& second = "broken") const {
+    onnx::ModelProto model = SmallModel("GRU", 14, 2);
+    onnx::NodeProto& node = *model.mutable_graph()->mutable_node(0);
+    node.set_name(first);
+    AddAttribute(node, "linear_before_reset", onnx::AttributeProto::INT).set_i(1);
+    AddAttribute(node, "layout", onnx::AttributeProto::INT).set_i(0);
+    onnx::NodeProto& other = *model.mutable_graph()->add_node();
+    other = node;
+    other.set_name(second);
+    other.set_input(1, "input.1");
+    other.set_output(0, "out.2");
+    other.set_output(1, "h_n.2");
+    return Write(model);
+  }
+  std::string Usage(const std::vector<std::string>& words) const {
+    const Outcome outcome = RunRnnctl(words);
+    EXPECT_EQ(outcome.code, kUsage) << outcome.out << outcome.err;
+    return outcome.err;
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(InspectCommandTest, Table) {
+  const std::string path = WriteTwo();
+  const Outcome outcome = RunRnnctl({"inspect", path});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("opset 14, 2 nodes, 2 of them recurrent"));
+  EXPECT_THAT(outcome.out, HasSubstr("as it is: no model; "));
+  // W [2, 3, 2], R [2, 3, 1], B [2, 6] in floats; H of two directions.
+  EXPECT_THAT(outcome.out, HasSubstr("1  GRU-14    2  1  bidirectional  float32  120      8      extract  rnn\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("2  GRU       -  -  -              -        -        -      no       broken\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("direction=bidirectional linear_before_reset=1\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("initial_h         graph input \"h0\"\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("engine cpu        runs it\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("engine reference  runs it\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("engine auto "));
+  EXPECT_THAT(outcome.out, HasSubstr("rnnctl extract " + path + " --node rnn -o NAME/1/model.onnx\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("cannot load       W (input 1, \"input.1\") is a graph input"));
+}
+
+TEST_F(InspectCommandTest, AModelNeedsNoExtraction) {
+  const Outcome outcome = RunRnnctl({"inspect", Write(SmallModel("LSTM", 14))});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("as it is: a model\n"), HasSubstr("  yes    "), Not(HasSubstr("extract"))));
+}
+
+TEST_F(InspectCommandTest, AFileWithoutRecurrentNodes) {
+  onnx::ModelProto model = SmallModel("LSTM", 14);
+  model.mutable_graph()->mutable_node(0)->set_op_type("Relu");
+  const Outcome outcome = RunRnnctl({"inspect", Write(model)});
+  EXPECT_EQ(outcome.code, kOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("1 nodes, 0 of them recurrent"));
+}
+
+TEST_F(InspectCommandTest, Measured) {
+  const Outcome outcome = RunRnnctl({"inspect", WriteTwo(), "--load", "2x3"});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("engine cpu        runs it, a step takes T=2 N=3: "));
+  EXPECT_THAT(outcome.out, HasSubstr("engine reference  runs it; the oracle, not timed\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("by these times T=2 N=3: "));
+}
+
+TEST_F(InspectCommandTest, Json) {
+  const Outcome outcome = RunRnnctl({"inspect", WriteTwo("a \"name\"\n\xc3\xa9\xff"), "--json", "--load=1x1"});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\"name\": \"a \\\"name\\\"\\u000a\xc3\xa9\\ufffd\""));
+  EXPECT_THAT(outcome.out, HasSubstr("\"loads\": \"extract\""));
+  EXPECT_THAT(outcome.out, HasSubstr("\"weight_bytes\": 120"));
+  EXPECT_THAT(outcome.out, HasSubstr("\"measured\": [{\"steps\": 1, \"rows\": 1, \"us_per_step\": "));
+  EXPECT_THAT(outcome.out, HasSubstr("\"loads\": \"no\""));
+}
+
+TEST_F(InspectCommandTest, Extract) {
+  const std::string path = WriteTwo();
+  const std::string target = folder_.Path("models/x/1/model.onnx");
+  const Outcome outcome = RunRnnctl({"extract", path, "--node", "rnn", "-o", target});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("wrote " + target));
+  EXPECT_THAT(RunRnnctl({"inspect", target}).out, HasSubstr("as it is: a model\n"));
+  // By number, and in place of an older file.
+  const std::string first = ReadBytes(target);
+  EXPECT_EQ(RunRnnctl({"extract", path, "--node=1", "--out=" + target}).code, kOk);
+  EXPECT_EQ(ReadBytes(target), first);
+}
+
+TEST_F(InspectCommandTest, NodesThatShareAName) {
+  const std::string path = WriteTwo("same", "same");
+  EXPECT_THAT(RunRnnctl({"inspect", path}).out, HasSubstr("--node 1 -o"));
+  EXPECT_THAT(Usage({"extract", path, "--node=same", "-o", folder_.Path("x")}),
+              HasSubstr("2 nodes are called same; give --node one of the numbers 1, 2"));
+}
+
+TEST_F(InspectCommandTest, WhatCannotBeExtracted) {
+  const std::string path = WriteTwo();
+  const std::string target = folder_.Path("x/model.onnx");
+  EXPECT_THAT(Usage({"extract", path, "--node=broken", "-o", target}),
+              AllOf(HasSubstr(path), HasSubstr("GRU broken: W (input 1, \"input.1\") is a graph input")));
+  EXPECT_THAT(Usage({"extract", path, "--node=none", "-o", target}),
+              AllOf(HasSubstr("no recurrent node is called none"), HasSubstr("\n  1  GRU  rnn\n  2  GRU  broken\n")));
+  EXPECT_THAT(Usage({"extract", path, "--node=3", "-o", target}), HasSubstr("no recurrent node is called 3"));
+  EXPECT_THAT(Usage({"extract", path, "-o", target}), HasSubstr("--node is missing"));
+  EXPECT_THAT(Usage({"extract", path, "--node=rnn"}), HasSubstr("-o NAME/1/model.onnx"));
+  EXPECT_THAT(Usage({"extract", path, "--node=rnn", "-o", path}), HasSubstr("names the file that is read"));
+  EXPECT_FALSE(std::filesystem::exists(target));
+  const std::string occupied = folder_.Write("file", "");
+  EXPECT_EQ(RunRnnctl({"extract", path, "--node=rnn", "-o", occupied + "/model.onnx"}).code, kCannotWrite);
+  EXPECT_EQ(RunRnnctl({"extract", path, "--node=rnn", "-o", "/proc/none/model.onnx"}).code, kCannotWrite);
+}
+
+TEST_F(InspectCommandTest, WrongFilesAndFlags) {
+  EXPECT_THAT(Usage({"inspect"}), HasSubstr("the ONNX file is missing"));
+  EXPECT_THAT(Usage({"inspect", "a", "b"}), HasSubstr("unexpected argument b"));
+  EXPECT_THAT(Usage({"inspect", "/nowhere/x.onnx"}), HasSubstr("/nowhere/x.onnx: No such file"));
+  EXPECT_THAT(Usage({"inspect", folder_.Path("")}), HasSubstr("not a regular file"));
+  EXPECT_THAT(Usage({"inspect", folder_.Write("text", "no model")}), HasSubstr("text: is no ONNX model"));
+  const std::string path = WriteTwo();
+  for (const std::string load : {"", "x", "1", "0x1", "1x0", "-1x1", "1x1x1", "4097x1", "1x1025", "1.5x2"}) {
+    EXPECT_THAT(Usage({"inspect", path, "--load=" + load}), HasSubstr("expected STEPSxROWS")) << load;
+  }
+}
+
+TEST_F(InspectCommandTest, ALinkToAModelIsFollowed) {
+  const std::string path = WriteTwo();
+  std::filesystem::create_directory(folder_.Path("elsewhere"));
+  std::filesystem::create_symlink(path, folder_.Path("elsewhere/link.onnx"));
+  EXPECT_EQ(RunRnnctl({"inspect", folder_.Path("elsewhere/link.onnx")}).code, kOk);
+}
+
+}  // namespace
+}  // namespace rnnserve::rnnctl
