@@ -69,6 +69,9 @@ ABSL_FLAG(int64_t, queue_sequences, 1 << 16, "sequences waiting or running; furt
 ABSL_FLAG(
     absl::Duration, target_slice, absl::Milliseconds(1),
     "how long sequences run together before others may join; shorter: sooner answers, longer: a little less work");
+ABSL_FLAG(absl::Duration, short_slice, absl::Microseconds(200),
+          "slices expected to take no longer run on the thread that takes calls in, without the way to a worker and "
+          "back; 0: none");
 ABSL_FLAG(absl::Duration, max_batch_delay, absl::ZeroDuration(),
           "how long a request waits for others to share its batch; 0: not at all, a busy server batches by itself");
 ABSL_FLAG(absl::Duration, max_priority_wait, absl::Seconds(1),
@@ -145,6 +148,7 @@ bool CheckFlags() {
     good = false;
   };
   require_duration("target_slice", absl::GetFlag(FLAGS_target_slice), absl::Microseconds(1));
+  require_duration("short_slice", absl::GetFlag(FLAGS_short_slice), absl::ZeroDuration());
   require_duration("max_batch_delay", absl::GetFlag(FLAGS_max_batch_delay), absl::ZeroDuration());
   require_duration("max_priority_wait", absl::GetFlag(FLAGS_max_priority_wait), absl::ZeroDuration());
   require("packed_weight_bytes", absl::GetFlag(FLAGS_packed_weight_bytes), 0);
@@ -186,7 +190,7 @@ int Workers() {
   return asked > 0 ? asked : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
 }
 
-GrpcServer::Options ServerOptions(Metrics& metrics) {
+GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler) {
   GrpcServer::Options options;
   options.metrics = &metrics;
   options.listen = absl::GetFlag(FLAGS_listen);
@@ -195,6 +199,8 @@ GrpcServer::Options ServerOptions(Metrics& metrics) {
   options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
   options.max_send_duration = absl::GetFlag(FLAGS_max_send_duration);
+  options.work_waiting = [&scheduler] { return scheduler.collected(); };
+  options.run_work = [&scheduler] { scheduler.RunCollected(); };
   return options;
 }
 
@@ -353,7 +359,7 @@ int Run() {
   models.ScanRepository();
   LogModels(models);
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
-  CellularScheduler scheduler(QueueOptions());
+  CellularScheduler scheduler(QueueOptions(), absl::GetFlag(FLAGS_short_slice));
   Metrics metrics;
   WorkMetricsTable work_metrics(metrics);
   AddMetrics(models, programs, scheduler, metrics);
@@ -369,7 +375,7 @@ int Run() {
   }
   const RoutingThread routing(&core.router());
 
-  absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(ServerOptions(metrics), &core);
+  absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(ServerOptions(metrics, scheduler), &core);
   if (!server.ok()) {
     LogError(absl::StrCat(server.status().message()));
     return 1;

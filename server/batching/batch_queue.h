@@ -66,6 +66,10 @@ class BatchQueue {
   // program is spread over all of them where that pays.
   std::optional<Slice> Form(absl::Time now, int idle_workers, Finished& finished);
 
+  // What the next slice of a single worker is expected to take. Zero if nothing waits, infinite if its cost is not
+  // known yet or too many sequences wait to look through.
+  absl::Duration NextTakes() const;
+
   // `slice` came from Form and ran for `seconds`.
   void Complete(Slice slice, const absl::Status& ran, double seconds, absl::Time now, Finished& finished);
 

@@ -18,6 +18,7 @@ constexpr int kOverdueEvery = 4;
 // does not depend on them is a ninth of it.
 constexpr double kRowsForStepCost = 8;
 constexpr int64_t kFewRows = 16;
+constexpr int64_t kMostRowsLookedAt = 1024;
 // A slice may be longer than its target by this factor where that ends all its sequences.
 constexpr double kStretch = 1.5;
 // Steps that should fit into a slice, so that moving states does not show.
@@ -50,6 +51,27 @@ std::optional<Slice> BatchQueue::Form(absl::Time now, int idle_workers, Finished
     return slice;
   }
   return std::nullopt;
+}
+
+absl::Duration BatchQueue::NextTakes() const {
+  if (order_.empty()) return absl::ZeroDuration();
+  const BatchCell& cell = *order_.Next().cell;
+  const int64_t limit = RowLimit(cell);
+  if (!cell.cost.is_known() || std::min(limit, cell.waiting_rows) > kMostRowsLookedAt) return absl::InfiniteDuration();
+  int64_t rows = 0, longest = 0, row_steps = 0;
+  for (const auto& [priority, queues] : cell.waiting) {
+    for (const LaneQueue* queue : queues) {
+      for (const Lane* lane : queue->waiting) {
+        for (const SequenceSlice& row : lane->waiting) {
+          longest = std::max(longest, row.steps);
+          row_steps += row.steps;
+          if (++rows >= limit) break;
+        }
+        if (rows >= limit) break;
+      }
+    }
+  }
+  return absl::Seconds(cell.cost.Seconds(static_cast<double>(longest), static_cast<double>(row_steps)));
 }
 
 // The oldest overdue lane, if it is its turn.

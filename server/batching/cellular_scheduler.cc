@@ -2,17 +2,19 @@
 #include "server/batching/cellular_scheduler.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "server/batching/workspace_cache.h"
 
 namespace rnnserve {
 namespace {
 
 constexpr size_t kWorkspacesPerWorker = 8;
+// As many may follow each other on a thread that collects before it has to look for news.
+constexpr int kShortSlicesInARow = 4;
 
 BatchQueue::Options WithWorkers(BatchQueue::Options options) {
   options.workers = std::max(options.workers, 1);
@@ -21,6 +23,20 @@ BatchQueue::Options WithWorkers(BatchQueue::Options options) {
 
 absl::Status ShuttingDown() {
   return absl::UnavailableError("the server is shutting down; send the request to another one or later");
+}
+
+// What a thread that calls RunCollected keeps.
+struct Collector {
+  uint64_t scheduler_id = 0;  // whom it collects for; 0: nobody
+  int64_t collected = 0;
+  WorkspaceCache workspaces{kWorkspacesPerWorker};
+};
+thread_local Collector collector;
+
+// Another scheduler may come to the same address.
+uint64_t NextId() {
+  static std::atomic<uint64_t> next = 1;
+  return next.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Tell(BatchQueue::Finished& finished) {
@@ -33,7 +49,8 @@ void Tell(BatchQueue::Finished& finished) {
 
 }  // namespace
 
-CellularScheduler::CellularScheduler(BatchQueue::Options options) : queue_(WithWorkers(options)) {
+CellularScheduler::CellularScheduler(BatchQueue::Options options, absl::Duration short_slice)
+    : short_slice_(short_slice), id_(NextId()), queue_(WithWorkers(options)) {
   const int workers = std::max(options.workers, 1);
   threads_.reserve(static_cast<size_t>(workers));
   for (int k = 0; k < workers; ++k) threads_.emplace_back([this] { Work(); });
@@ -53,8 +70,33 @@ absl::Status CellularScheduler::Schedule(Submission submission) {
   std::lock_guard lock(mutex_);
   if (stopping_ || aborted_) return ShuttingDown();
   absl::Status status = queue_.Add(submission, now);
-  if (status.ok()) WakeAnother();
+  if (!status.ok()) return status;
+  if (collector.scheduler_id == id_) {
+    ++collector.collected;
+  } else {
+    WakeAnother();
+  }
   return status;
+}
+
+int64_t CellularScheduler::collected() const { return collector.scheduler_id == id_ ? collector.collected : 0; }
+
+void CellularScheduler::RunCollected() {
+  collector.scheduler_id = id_;
+  collector.collected = 0;
+  BatchQueue::Finished finished;
+  std::unique_lock lock(mutex_);
+  const absl::Time begin = absl::Now();
+  absl::Time now = begin;
+  // Others wait for this thread.
+  while (queue_.has_waiting() && now - begin < kShortSlicesInARow * short_slice_) {
+    if (queue_.NextTakes() > short_slice_) break;
+    std::optional<Slice> slice = queue_.Form(now, 1, finished);
+    if (slice) RunSlice(lock, *std::move(slice), collector.workspaces, finished);
+    TellUnlocked(lock, finished);
+    now = absl::Now();
+  }
+  WakeAnother();
 }
 
 void CellularScheduler::Abort() {
@@ -113,23 +155,31 @@ void CellularScheduler::Work() {
       continue;
     }
     WakeAnother();
-    lock.unlock();
-    Tell(finished);
-    if (!slice) {
-      lock.lock();
-      continue;
+    if (slice) {
+      RunSlice(lock, *std::move(slice), workspaces, finished);
+      WakeAnother();
     }
-    const auto start = std::chrono::steady_clock::now();
-    const absl::Status ran = slice->program->Advance(slice->rows, workspaces.For(slice->program));
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    lock.lock();
-    queue_.Complete(*std::move(slice), ran, took.count(), absl::Now(), finished);
-    if (finished.empty()) continue;
-    WakeAnother();
-    lock.unlock();
-    Tell(finished);
-    lock.lock();
+    TellUnlocked(lock, finished);
   }
+}
+
+// Called and left with the lock held; lets it go meanwhile.
+void CellularScheduler::RunSlice(std::unique_lock<std::mutex>& lock, Slice slice, WorkspaceCache& workspaces,
+                                 BatchQueue::Finished& finished) {
+  lock.unlock();
+  Tell(finished);
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status ran = slice.program->Advance(slice.rows, workspaces.For(slice.program));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  lock.lock();
+  queue_.Complete(std::move(slice), ran, took.count(), absl::Now(), finished);
+}
+
+void CellularScheduler::TellUnlocked(std::unique_lock<std::mutex>& lock, BatchQueue::Finished& finished) {
+  if (finished.empty()) return;
+  lock.unlock();
+  Tell(finished);
+  lock.lock();
 }
 
 }  // namespace rnnserve

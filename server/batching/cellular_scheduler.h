@@ -7,6 +7,13 @@
 // An idle worker takes what has arrived at once; while it runs, the next slice gathers. What is done, and who goes
 // first, is BatchQueue's; this class adds threads, a clock and one mutex.
 //
+// A thread that collects requests may run short slices itself, which saves the way to a worker and back:
+//
+//   while (...) {
+//     ...                                       // takes in what has arrived; its Schedule calls wake nobody
+//     if (scheduler->collected() > 0) scheduler->RunCollected();
+//   }
+//
 // Thread-safe. No lock is held while an engine runs or `done` is called. The destructor runs what is queued; call
 // Abort first to fail it instead.
 #pragma once
@@ -19,18 +26,25 @@
 
 #include "server/batching/batch_queue.h"
 #include "server/batching/scheduler.h"
+#include "server/batching/workspace_cache.h"
 
 namespace rnnserve {
 
 class CellularScheduler final : public Scheduler {
  public:
-  // `workers` of the queue's options is the number of threads; at least 1.
-  explicit CellularScheduler(BatchQueue::Options options);
+  // `workers` of the queue's options is the number of threads; at least 1. `short_slice`: see RunCollected.
+  explicit CellularScheduler(BatchQueue::Options options, absl::Duration short_slice = absl::ZeroDuration());
   ~CellularScheduler() override;
   CellularScheduler(const CellularScheduler&) = delete;
   CellularScheduler& operator=(const CellularScheduler&) = delete;
 
   absl::Status Schedule(Submission submission) override;
+
+  // Runs what waits, on this thread, as long as slices are expected to be shorter than `short_slice`, and leaves the
+  // rest to the workers. From the first call on this thread must call it soon after each Schedule.
+  void RunCollected();
+  // How often Schedule has been called on this thread since its last RunCollected.
+  int64_t collected() const;
 
   // Answers queued work, and running work after its current slice, with UNAVAILABLE; so is all that comes later.
   void Abort();
@@ -42,9 +56,15 @@ class CellularScheduler final : public Scheduler {
 
  private:
   void Work();
+  void RunSlice(std::unique_lock<std::mutex>& lock, Slice slice, WorkspaceCache& workspaces,
+                BatchQueue::Finished& finished);
+  static void TellUnlocked(std::unique_lock<std::mutex>& lock, BatchQueue::Finished& finished);
   // Waits until there may be a slice; false: never again.
   bool Wait(std::unique_lock<std::mutex>& lock);
   void WakeAnother();
+
+  const absl::Duration short_slice_;
+  const uint64_t id_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

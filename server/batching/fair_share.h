@@ -48,6 +48,9 @@ class FairShare {
 
   bool empty() const { return waiting_.empty(); }
 
+  // Least(), for a look only.
+  const Item& first() const { return **waiting_.begin(); }
+
   Item& Least() {
     Item& least = **waiting_.begin();
     floor_ = std::max(floor_, least.share.used);

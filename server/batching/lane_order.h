@@ -83,6 +83,7 @@ class LaneOrder {
   Lane* Oldest() const { return by_age_.empty() ? nullptr : by_age_.front(); }
   // Whose turn it is; not empty().
   LaneQueue& Next();
+  const LaneQueue& Next() const { return classes_.at(*waiting_classes_.begin()).order.first().order.first(); }
 
   // The queue, its tenant and its lanes have been given a slice's worth, or a correction of it.
   void Charge(LaneQueue& queue, double seconds);

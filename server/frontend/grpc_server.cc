@@ -75,7 +75,9 @@ struct GrpcServer::Parts {
       : requests(options.metrics != nullptr ? *options.metrics : unseen),
         door(options.door),
         send_watch(options.max_send_duration),
-        poller(std::move(queue)),
+        poller(std::move(queue),
+               {[waiting = options.work_waiting] { return waiting() > 0; },
+                [this, waiting = options.work_waiting] { return waiting() >= door.calls(); }, options.run_work}),
         preparation(options.preparation_threads),
         recurrent(core),
         models(core, [this](const std::string& name, bool is_loaded) {

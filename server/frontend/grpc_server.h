@@ -7,6 +7,7 @@
 //   server.reset();                                   // cancels what is left
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ class GrpcServer {
     Door::Options door = {};
     // Posted slots for Infer: about as many calls as arrive while the poller handles others.
     int infer_slots = 64;
+    // What the thread that takes calls in works off in between, short slices of the scheduler: how many calls have
+    // added to it, and doing it.
+    std::function<int64_t()> work_waiting = [] { return 0; };
+    std::function<void()> run_work = [] {};
     // Threads for parsing and hashing large messages and for loading models.
     int preparation_threads = 2;
     // A call without a deadline, or with a later one, gets this one.

@@ -32,6 +32,11 @@ void Door::Leave(int64_t bytes) {
   if (calls_ == 0) changed_.notify_all();
 }
 
+int64_t Door::calls() const {
+  std::lock_guard lock(mutex_);
+  return calls_;
+}
+
 void Door::Close() {
   std::lock_guard lock(mutex_);
   closed_ = true;

@@ -27,6 +27,8 @@ class Door {
   void Leave(int64_t bytes);
 
   bool is_closed() const;
+  // Calls inside.
+  int64_t calls() const;
 
   // Nobody enters any more.
   void Close();

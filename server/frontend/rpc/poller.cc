@@ -5,6 +5,12 @@
 #include "server/frontend/rpc/completion.h"
 
 namespace rnnserve {
+namespace {
+
+// Work does not wait for more of them.
+constexpr int kMostEvents = 256;
+
+}  // namespace
 
 Poller::~Poller() { Stop(); }
 
@@ -30,10 +36,20 @@ void Poller::Stop() {
 void Poller::Poll() {
   void* tag = nullptr;
   bool ok = false;
-  while (queue_->Next(&tag, &ok)) {
-    busy_since_ns_.store(absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
-    static_cast<CompletionTag*>(tag)->Complete(ok);
+  int events = 0;  // since work was run
+  work_.run();
+  for (;;) {
     busy_since_ns_.store(0, std::memory_order_relaxed);
+    const gpr_timespec until = work_.waits() ? gpr_inf_past(GPR_CLOCK_MONOTONIC) : gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    const auto next = queue_->AsyncNext(&tag, &ok, until);
+    if (next == grpc::CompletionQueue::SHUTDOWN) return;
+    busy_since_ns_.store(absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
+    if (next == grpc::CompletionQueue::GOT_EVENT) {
+      static_cast<CompletionTag*>(tag)->Complete(ok);
+      if (!work_.waits() || (++events < kMostEvents && !work_.is_complete())) continue;
+    }
+    work_.run();
+    events = 0;
   }
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that polls one completion queue and continues the coroutines that wait there. It must never block.
+// What they have gathered meanwhile is worked off when the queue is dry, or nobody is left who could add to it, and
+// after a bounded number of events.
 //
 //   Poller poller(builder.AddCompletionQueue());     // before the server is built
 //   poller.Start();                                  // after
@@ -13,9 +15,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -23,7 +27,16 @@ namespace rnnserve {
 
 class Poller {
  public:
-  explicit Poller(std::unique_ptr<grpc::ServerCompletionQueue> queue) : queue_(std::move(queue)) {}
+  // Called on the poller's thread; `run` takes a moment at most.
+  struct Work {
+    std::function<bool()> waits;
+    // Whether everybody who is being served has added to it: looking for more would cost a lone caller 40 us.
+    std::function<bool()> is_complete;
+    std::function<void()> run;
+  };
+
+  Poller(std::unique_ptr<grpc::ServerCompletionQueue> queue, Work work)
+      : queue_(std::move(queue)), work_(std::move(work)) {}
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
@@ -52,6 +65,7 @@ class Poller {
   void Poll();
 
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  const Work work_;
   std::mutex mutex_;
   std::condition_variable nobody_;
   int64_t guests_ = 0;                      // guarded by mutex_

@@ -294,6 +294,102 @@ TEST(CellularScheduler, AbortFailsQueuedAndLaterWork) {
   EXPECT_TRUE(program->slice_rows().empty());
 }
 
+// A program whose cost is known: it has run alone a few times.
+std::shared_ptr<FakeProgram> KnownProgram(CellularScheduler& scheduler) {
+  auto program = std::make_shared<FakeProgram>();
+  for (int k = 0; k < 10; ++k) {
+    Line line(1);
+    std::future<ScheduleOutcome> outcome;
+    EXPECT_TRUE(scheduler.Schedule(Of(program, {&line, 1}, outcome)).ok());
+    EXPECT_TRUE(outcome.get().status.ok());
+  }
+  return program;
+}
+
+TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThread) {
+  CellularScheduler scheduler({.workers = 1}, absl::Seconds(1));
+  const auto program = KnownProgram(scheduler);
+  const size_t slices = program->slice_rows().size();
+  scheduler.RunCollected();
+  EXPECT_EQ(scheduler.collected(), 0);
+
+  std::vector<Line> lines(3, Line(2));
+  std::vector<std::thread::id> done_on;
+  for (Line& line : lines) {
+    Submission submission;
+    submission.tasks = {line.Task(program)};
+    submission.done = [&](ScheduleOutcome outcome) {
+      EXPECT_EQ(outcome.largest_batch, 3);
+      done_on.push_back(std::this_thread::get_id());
+    };
+    ASSERT_TRUE(scheduler.Schedule(std::move(submission)).ok());
+  }
+  EXPECT_EQ(scheduler.collected(), 3);
+  EXPECT_EQ(program->slice_rows().size(), slices);  // nobody has been woken
+  scheduler.RunCollected();
+  EXPECT_THAT(done_on, testing::Each(std::this_thread::get_id()));
+  EXPECT_EQ(done_on.size(), 3u);
+  EXPECT_EQ(scheduler.collected(), 0);
+  for (const Line& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2));
+}
+
+TEST(CellularScheduler, LeavesCollectedLongSlicesToTheWorkers) {
+  for (const absl::Duration short_slice : {absl::ZeroDuration(), absl::Nanoseconds(1)}) {
+    CellularScheduler scheduler({.workers = 1}, short_slice);
+    const auto program = KnownProgram(scheduler);
+    scheduler.RunCollected();
+    Line line(2);
+    std::promise<std::thread::id> done_on;
+    Submission submission;
+    submission.tasks = {line.Task(program)};
+    submission.done = [&](ScheduleOutcome) { done_on.set_value(std::this_thread::get_id()); };
+    ASSERT_TRUE(scheduler.Schedule(std::move(submission)).ok());
+    scheduler.RunCollected();
+    EXPECT_NE(done_on.get_future().get(), std::this_thread::get_id());
+  }
+}
+
+TEST(CellularScheduler, LeavesCollectedWorkOfUnknownCostToTheWorkers) {
+  CellularScheduler scheduler({.workers = 1}, absl::Seconds(1));
+  scheduler.RunCollected();
+  Line line(1);
+  std::promise<std::thread::id> done_on;
+  Submission submission;
+  submission.tasks = {line.Task(std::make_shared<FakeProgram>())};
+  submission.done = [&](ScheduleOutcome) { done_on.set_value(std::this_thread::get_id()); };
+  ASSERT_TRUE(scheduler.Schedule(std::move(submission)).ok());
+  scheduler.RunCollected();
+  EXPECT_NE(done_on.get_future().get(), std::this_thread::get_id());
+}
+
+TEST(CellularScheduler, CollectingThreadAndWorkersShareTheWork) {
+  constexpr int kRounds = 200, kTogether = 8;
+  CellularScheduler scheduler({.workers = 2}, absl::Milliseconds(1));
+  const auto program = KnownProgram(scheduler);
+  std::vector<Line> lines(kRounds * kTogether, Line(3));
+  std::latch all(kRounds * kTogether);
+  const auto send = [&](Line& line) {
+    Submission submission;
+    submission.tasks = {line.Task(program)};
+    submission.done = [&](ScheduleOutcome outcome) {
+      EXPECT_TRUE(outcome.status.ok());
+      all.count_down();
+    };
+    EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
+  };
+  std::thread other([&] {
+    for (size_t k = 0; k < lines.size(); k += 2) send(lines[k]);
+  });
+  scheduler.RunCollected();
+  for (size_t k = 1; k < lines.size(); k += 2) {
+    send(lines[k]);
+    if (k % kTogether == 7) scheduler.RunCollected();
+  }
+  other.join();
+  all.wait();
+  for (const Line& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2, 3));
+}
+
 TEST(CellularScheduler, MayBeCalledFromManyThreadsAndFromCompletions) {
   constexpr int kThreads = 4, kCalls = 50;
   const auto program = std::make_shared<FakeProgram>();
