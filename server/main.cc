@@ -59,6 +59,8 @@ ABSL_FLAG(std::string, engine, "auto",
           "measured to be the fastest here");
 ABSL_FLAG(int32_t, workers, 0, "threads that run engines; 0: one for each CPU");
 ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "bytes of a request message");
+ABSL_FLAG(int64_t, max_transport_bytes, int64_t{1} << 30,
+          "bytes of messages on their way in, all connections together");
 ABSL_FLAG(int64_t, max_reply_bytes, 64 << 20, "bytes of a reply's tensors");
 ABSL_FLAG(int64_t, max_request_bytes_in_flight, int64_t{1} << 30, "bytes of the messages of all requests being served");
 ABSL_FLAG(int64_t, max_output_bytes_in_flight, int64_t{1} << 30,
@@ -135,6 +137,7 @@ bool CheckFlags() {
   };
   require("workers", absl::GetFlag(FLAGS_workers), 0);
   require("max_message_bytes", absl::GetFlag(FLAGS_max_message_bytes), 1);
+  require("max_transport_bytes", absl::GetFlag(FLAGS_max_transport_bytes), 1);
   require("max_reply_bytes", absl::GetFlag(FLAGS_max_reply_bytes), 1);
   require("max_request_bytes_in_flight", absl::GetFlag(FLAGS_max_request_bytes_in_flight), 1);
   require("max_output_bytes_in_flight", absl::GetFlag(FLAGS_max_output_bytes_in_flight), 1);
@@ -194,6 +197,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   GrpcServer::Options options;
   options.metrics = &metrics;
   options.listen = absl::GetFlag(FLAGS_listen);
+  options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight)};
   options.infer_slots = absl::GetFlag(FLAGS_expected_calls);

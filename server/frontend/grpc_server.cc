@@ -53,6 +53,7 @@ void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder&
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
   grpc::ResourceQuota quota("rnnserve");
   quota.SetMaxThreads(kMaxGrpcThreads);
+  quota.Resize(static_cast<size_t>(options.max_transport_bytes));
   builder.SetResourceQuota(quota);
 }
 

@@ -27,6 +27,9 @@ class GrpcServer {
     std::vector<std::string> listen = {"0.0.0.0:50051"};
     // Bytes of a request message; gRPC answers larger ones with RESOURCE_EXHAUSTED.
     int max_message_bytes = 64 << 20;
+    // Bytes of messages that gRPC may hold before they are whole, all connections together. Above: gRPC reads no more
+    // from callers, and gives up connections if that does not help.
+    int64_t max_transport_bytes = int64_t{1} << 30;
     // Calls and request bytes inside at once.
     Door::Options door = {};
     // Posted slots for Infer: about as many calls as arrive while the poller handles others.

@@ -11,13 +11,14 @@ import grpc
 import numpy as np
 import pytest
 
+import half_messages
 import random_operators
 import wire
+from half_messages import PREFACE, frame
 from operators import Case
 from server_process import Server
 
 SECONDS = 60
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 def _request():
@@ -25,10 +26,6 @@ def _request():
     tensors = random_operators.tensors(rng, "GRU", 4, 2, 3, 5, 1, bias=True, peephole=False, lengths=False,
                                        initial_h=False, initial_c=False)
     return wire.request(Case("GRU", tensors, {}, version=14), engine="cpu")
-
-
-def frame(kind, flags, stream, payload) -> bytes:
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
 SETTINGS = frame(4, 0, 0, b"")
@@ -137,5 +134,25 @@ def test_a_message_above_the_transports_limit():
             failure = wire.refusal(server.recurrent.Infer, big, timeout=SECONDS)
             assert failure.code == grpc.StatusCode.RESOURCE_EXHAUSTED and not failure.fields
         assert server.recurrent.Infer(_request(), timeout=SECONDS).outputs == first
+    finally:
+        assert server.stop() == 0
+
+
+def test_messages_that_never_end():
+    """What callers send of messages that they do not finish is bounded, all connections together."""
+    quota = 32 << 20
+    server = Server(f"--max_transport_bytes={quota}")
+    attackers = []
+    try:
+        first = server.recurrent.Infer(_request()).outputs
+        before = server.resident_kib()
+        for _ in range(4):
+            attackers.append(half_messages.HalfMessages(server.port, "/rnnserve.v1.Recurrent/Infer", 10, 16 << 20))
+        half_messages.pump_until_done(attackers, SECONDS)
+        assert (server.resident_kib() - before) * 1024 < 4 * quota, "640 MiB were sent"
+        assert any(attacker.given_up for attacker in attackers)
+        for attacker in attackers:
+            attacker.close()
+        assert _fresh_infer(server, _request()).outputs == first
     finally:
         assert server.stop() == 0
