@@ -2,12 +2,14 @@
 // rnnserve: flags, wiring, signals. The one place that names every concrete class.
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -66,6 +68,14 @@ ABSL_FLAG(int64_t, max_request_bytes_in_flight, int64_t{1} << 30, "bytes of the 
 ABSL_FLAG(int64_t, max_output_bytes_in_flight, int64_t{1} << 30,
           "bytes of outputs and states of all requests being served");
 ABSL_FLAG(int32_t, max_calls, 4096, "calls being served at once; further ones are told to come again");
+ABSL_FLAG(int32_t, max_connections, 0,
+          "connections at once; 0: 10000, or what the limit of file descriptors allows if that is less");
+ABSL_FLAG(absl::Duration, max_connection_idle, absl::Minutes(30),
+          "a connection without calls for so long is told to go, such as 30m or inf");
+ABSL_FLAG(absl::Duration, max_connection_age, absl::InfiniteDuration(),
+          "a connection of this age is told to go, such as 1h or inf; it may finish its calls");
+ABSL_FLAG(absl::Duration, max_connection_age_grace, absl::Minutes(15),
+          "how long a connection that was told to go may finish its calls; longer than --max_call_duration");
 ABSL_FLAG(int32_t, expected_calls, 64, "about as many Infer calls as arrive at the same moment");
 ABSL_FLAG(int64_t, queue_sequences, 1 << 16, "sequences waiting or running; further ones are told to come again");
 ABSL_FLAG(
@@ -127,6 +137,30 @@ bool IsAddress(absl::string_view address) {
   return colon != absl::string_view::npos && absl::SimpleAtoi(address.substr(colon + 1), &port) && port <= 65535;
 }
 
+// Descriptors for all but connections: models, listeners, the admin port, gRPC's own.
+constexpr int64_t kOtherDescriptors = 64;
+constexpr int64_t kDefaultMostConnections = 10'000;
+
+// The soft limit of file descriptors is for programs that use select().
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int64_t MostConnections() {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const auto descriptors = static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int32_t>::max()));
+  return std::max<int64_t>(descriptors - kOtherDescriptors, 1);
+}
+
+int MaxConnections() {
+  const int asked = absl::GetFlag(FLAGS_max_connections);
+  return asked > 0 ? asked : static_cast<int>(std::min(MostConnections(), kDefaultMostConnections));
+}
+
 // Flags that must be positive, with the reason a wrong one gives.
 bool CheckFlags() {
   bool good = true;
@@ -142,6 +176,13 @@ bool CheckFlags() {
   require("max_request_bytes_in_flight", absl::GetFlag(FLAGS_max_request_bytes_in_flight), 1);
   require("max_output_bytes_in_flight", absl::GetFlag(FLAGS_max_output_bytes_in_flight), 1);
   require("max_calls", absl::GetFlag(FLAGS_max_calls), 1);
+  require("max_connections", absl::GetFlag(FLAGS_max_connections), 0);
+  if (absl::GetFlag(FLAGS_max_connections) > MostConnections()) {
+    LogError(absl::StrCat("--max_connections=", absl::GetFlag(FLAGS_max_connections), ": expected at most ",
+                          MostConnections(), ", ", kOtherDescriptors,
+                          " below the limit of file descriptors (ulimit -n)"));
+    good = false;
+  }
   require("expected_calls", absl::GetFlag(FLAGS_expected_calls), 1);
   require("queue_sequences", absl::GetFlag(FLAGS_queue_sequences), 1);
   const auto require_duration = [&](const char* flag, absl::Duration value, absl::Duration least) {
@@ -150,6 +191,9 @@ bool CheckFlags() {
                           absl::FormatDuration(least)));
     good = false;
   };
+  require_duration("max_connection_idle", absl::GetFlag(FLAGS_max_connection_idle), absl::Seconds(1));
+  require_duration("max_connection_age", absl::GetFlag(FLAGS_max_connection_age), absl::Seconds(1));
+  require_duration("max_connection_age_grace", absl::GetFlag(FLAGS_max_connection_age_grace), absl::Seconds(1));
   require_duration("target_slice", absl::GetFlag(FLAGS_target_slice), absl::Microseconds(1));
   require_duration("short_slice", absl::GetFlag(FLAGS_short_slice), absl::ZeroDuration());
   require_duration("max_batch_delay", absl::GetFlag(FLAGS_max_batch_delay), absl::ZeroDuration());
@@ -199,6 +243,10 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.listen = absl::GetFlag(FLAGS_listen);
   options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  options.max_connections = MaxConnections();
+  options.max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle);
+  options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
+  options.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace);
   options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight)};
   options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
@@ -348,6 +396,7 @@ int Run() {
         absl::StrCat("--log_level=", absl::GetFlag(FLAGS_log_level), ": expected debug, info, warning, error or off"));
     return 1;
   }
+  RaiseDescriptorLimit();
   if (!CheckFlags()) return 1;
   // Before any thread exists, so that all inherit it and signals wait for sigwait.
   const sigset_t signals = LeaveSignals();

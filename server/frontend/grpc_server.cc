@@ -10,14 +10,16 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <limits>
 #include <mutex>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "server/frontend/native/models_service.h"
 #include "server/frontend/native/recurrent_service.h"
+#include "server/frontend/net/acceptor.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/send_watch.h"
@@ -33,6 +35,11 @@ constexpr int kMaxGrpcThreads = 16;
 constexpr int kMaxStreamsPerConnection = 1024;
 constexpr absl::Duration kPollerPatience = absl::Seconds(10);
 
+int Milliseconds(absl::Duration duration) {
+  const int64_t ms = absl::ToInt64Milliseconds(duration);
+  return static_cast<int>(std::min<int64_t>(ms, std::numeric_limits<int>::max()));  // INT_MAX is gRPC's infinity
+}
+
 void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   builder.SetMaxSendMessageSize(-1);  // replies are bounded by the core
@@ -40,13 +47,14 @@ void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder&
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  // Without this a second server on the same port would silently take half of the connections.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 30'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(options.max_connection_idle));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(options.max_connection_age));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, Milliseconds(options.max_connection_age_grace));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
@@ -74,6 +82,8 @@ void EnablePlugins() {
 struct GrpcServer::Parts {
   Parts(const Options& options, Core* core, std::unique_ptr<grpc::ServerCompletionQueue> queue)
       : requests(options.metrics != nullptr ? *options.metrics : unseen),
+        connections_total((options.metrics != nullptr ? *options.metrics : unseen)
+                              .Counters("rnnserve_connections_total", "Connections that came.", {"result"})),
         door(options.door),
         send_watch(options.max_send_duration),
         poller(std::move(queue),
@@ -99,9 +109,22 @@ struct GrpcServer::Parts {
     }
   }
 
+  void Accept(const Options& options, std::vector<ListenSocket> sockets) {
+    Acceptor::Options accepting;
+    accepting.connections.max_connections = static_cast<size_t>(options.max_connections);
+    accepting.accepted = connections_total.With({"accepted"});
+    accepting.refused = connections_total.With({"refused"});
+    acceptor = std::make_unique<Acceptor>(std::move(accepting), std::move(sockets), [this](int fd) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.fd = fd;
+      connections->HandleNewConnection(&connection);
+    });
+  }
+
   std::vector<int> ports;
   Metrics unseen;
   const RequestMetrics requests;
+  CounterFamily& connections_total;
   Door door;
   SendWatch send_watch;
   Poller poller;
@@ -109,7 +132,9 @@ struct GrpcServer::Parts {
   UnarySite site;
   RecurrentService recurrent;
   ModelsService models;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<Acceptor> acceptor;
 };
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, Core* core) {
@@ -117,16 +142,20 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   grpc::ServerBuilder builder;
   ConfigureTransport(options, builder);
   auto parts = std::make_unique<Parts>(options, core, builder.AddCompletionQueue());
-  parts->ports.resize(options.listen.size(), 0);
-  for (size_t k = 0; k < options.listen.size(); ++k) {
-    builder.AddListeningPort(options.listen[k], grpc::InsecureServerCredentials(), &parts->ports[k]);
+  std::vector<ListenSocket> sockets;
+  for (const std::string& address : options.listen) {
+    absl::StatusOr<std::vector<ListenSocket>> listening = Listen(address);
+    if (!listening.ok()) return listening.status();
+    parts->ports.push_back(listening->front().port());
+    std::ranges::move(*listening, std::back_inserter(sockets));
   }
+  parts->connections = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   builder.RegisterService(parts->recurrent.grpc());
   builder.RegisterService(parts->models.grpc());
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", absl::StrJoin(options.listen, ", "),
-                                               ": is the address right, and the port free?"));
+    return absl::InternalError("gRPC does not start; --log_level=debug may say why");
   }
   for (const std::string_view service : kServices) parts->SetServing(std::string(service), true);
   for (const LoadedModel& loaded : core->models().List()) {
@@ -138,6 +167,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   parts->Serve(parts->recurrent.methods(), options.infer_slots);
   parts->Serve(parts->models.methods(), kModelSlots);
   parts->poller.Start();
+  parts->Accept(options, std::move(sockets));
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts)));
 }
 
@@ -145,6 +175,7 @@ GrpcServer::GrpcServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) 
 
 GrpcServer::~GrpcServer() {
   parts_->door.Close();
+  parts_->acceptor.reset();
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->poller.Stop();
 }

@@ -30,6 +30,14 @@ class GrpcServer {
     // Bytes of messages that gRPC may hold before they are whole, all connections together. Above: gRPC reads no more
     // from callers, and gives up connections if that does not help.
     int64_t max_transport_bytes = int64_t{1} << 30;
+    // Connections at once; when there are as many, those that have never called make room, or new ones are refused.
+    // Must stay below the limit of file descriptors.
+    int max_connections = 1000;
+    // A connection without calls is told to go after this, any connection after this age: so that load spreads again
+    // over servers that came later. It has the grace to finish its calls; infinite: never.
+    absl::Duration max_connection_idle = absl::InfiniteDuration();
+    absl::Duration max_connection_age = absl::InfiniteDuration();
+    absl::Duration max_connection_age_grace = absl::InfiniteDuration();
     // Calls and request bytes inside at once.
     Door::Options door = {};
     // Posted slots for Infer: about as many calls as arrive while the poller handles others.

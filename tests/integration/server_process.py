@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import tempfile
@@ -16,10 +17,14 @@ START_SECONDS = 60
 STOP_SECONDS = 60
 
 
+def _limit_descriptors(number):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
+
+
 class Server:
     """A running server on a free port; `stop` ends it and checks how it went."""
 
-    def __init__(self, *flags: str, listen="127.0.0.1:0", admin_listen="127.0.0.1:0"):
+    def __init__(self, *flags: str, listen="127.0.0.1:0", admin_listen="127.0.0.1:0", descriptors=0):
         self._folder = tempfile.TemporaryDirectory(prefix="rnnserve-test-")
         port_file = pathlib.Path(self._folder.name) / "port"
         admin_port_file = pathlib.Path(self._folder.name) / "admin-port"
@@ -28,7 +33,8 @@ class Server:
             self.process = subprocess.Popen([BINARY, f"--listen={listen}", f"--port_file={port_file}",
                                              f"--admin_listen={admin_listen}", f"--admin_port_file={admin_port_file}",
                                              *flags],
-                                            stdout=log, stderr=subprocess.STDOUT)
+                                            stdout=log, stderr=subprocess.STDOUT,
+                                            preexec_fn=_limit_descriptors(descriptors) if descriptors else None)
         self.port = self._await_port(port_file)
         self.admin_port = self._await_port(admin_port_file)
         self.address = f"127.0.0.1:{self.port}"

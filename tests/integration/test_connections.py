@@ -16,7 +16,7 @@ import random_operators
 import wire
 from half_messages import PREFACE, frame
 from operators import Case
-from server_process import Server
+from server_process import Server, run_to_end
 
 SECONDS = 60
 
@@ -156,3 +156,47 @@ def test_messages_that_never_end():
         assert _fresh_infer(server, _request()).outputs == first
     finally:
         assert server.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["silent", "greeting", "slow headers", "never reading"])
+def test_ten_times_as_many_connections_as_descriptors(kind):
+    """Whoever only holds connections loses them to those who call."""
+    descriptors = 256
+    server = Server(descriptors=descriptors)
+    greetings = {"silent": b"", "greeting": PREFACE + SETTINGS, "slow headers": PREFACE + SETTINGS + frame(1, 0, 1, b"\x82"),
+                 "never reading": PREFACE + SETTINGS + frame(6, 0, 0, b"12345678") * 2}
+    request = _request()
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        first = server.recurrent.Infer(request, timeout=SECONDS).outputs
+        for _ in range(10 * descriptors):
+            connection = stack.enter_context(_connect(server))
+            with contextlib.suppress(OSError):  # refused ones
+                connection.sendall(greetings[kind])
+        assert server.recurrent.Infer(request, timeout=SECONDS).outputs == first, "whoever calls keeps its connection"
+        channel = stack.enter_context(wire.channel(server.address))
+        stub = wire.recurrent_grpc.RecurrentStub(channel)
+        assert stub.Infer(request, timeout=SECONDS, wait_for_ready=True).outputs == first, "they are all still there"
+    assert server.process.returncode == 0
+
+
+def test_the_limit_of_connections():
+    server = Server("--max_connections=3")
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        first = server.recurrent.Infer(_request(), timeout=SECONDS).outputs
+        stubs = []
+        for _ in range(2):
+            channel = stack.enter_context(wire.channel(server.address))
+            stubs.append(wire.recurrent_grpc.RecurrentStub(channel))
+            assert stubs[-1].Infer(_request(), timeout=SECONDS).outputs == first
+        channel = stack.enter_context(wire.channel(server.address))
+        assert wire.refusal(wire.recurrent_grpc.RecurrentStub(channel).Infer, _request(),
+                            timeout=SECONDS).code == grpc.StatusCode.UNAVAILABLE
+        for stub in [server.recurrent, *stubs]:
+            assert stub.Infer(_request(), timeout=SECONDS).outputs == first
+
+
+def test_more_connections_than_descriptors_are_refused_at_start():
+    done = run_to_end("--listen=127.0.0.1:0", "--max_connections=2000000000")
+    assert done.returncode == 1 and "--max_connections=2000000000" in done.stderr
