@@ -55,11 +55,11 @@ absl::StatusOr<OnnxTensor> FoldCast(const FoldCall& call) {
   const TensorView& from = (*input)->view;
   const int64_t number = call.Int("to", 0);
   const auto to = static_cast<DataType>(number);
-  if (to == from.type) return **input;
   if (number != static_cast<int32_t>(number) || ByteSize(to) == 0 || (IsFloating(from.type) && !IsFloating(to))) {
     return FoldError(absl::StrCat("casts ", Abseil(DataTypeName(from.type)), " to data_type ", number,
                                   ", which is not done when a file is loaded"));
   }
+  if (to == from.type) return **input;
   absl::StatusOr<Room> room = MakeRoom(to, from.shape, call.bytes_left);
   if (!room.ok()) return room.status();
   const int64_t elements = static_cast<int64_t>(from.data.size() / ByteSize(from.type));

@@ -147,7 +147,8 @@ TEST(OnnxBystanders, WhatIsComputedIsNamedWithTheWayOut) {
     return Refusal(changed);
   };
   EXPECT_THAT(with(0, "x"), AllOf(HasSubstr("input 0"), HasSubstr("Transpose"), HasSubstr("batch_first=False")));
-  EXPECT_THAT(with(1, "w"), AllOf(HasSubstr("W (input 1"), HasSubstr("Unsqueeze"), HasSubstr("do_constant_folding=True")));
+  EXPECT_THAT(with(1, "w"),
+              AllOf(HasSubstr("W (input 1"), HasSubstr("Unsqueeze"), HasSubstr("do_constant_folding=True")));
   EXPECT_THAT(with(4, "h"), AllOf(HasSubstr("input 4"), HasSubstr("Gather"), HasSubstr("graph input")));
   EXPECT_THAT(with(5, "h"), AllOf(HasSubstr("input 5"), HasSubstr("Gather"), HasSubstr("zeros")));
 }
