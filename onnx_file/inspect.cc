@@ -48,7 +48,7 @@ class Inspector {
     for (int k = 0; k < nodes.size(); ++k) {
       ++found_.node_count;
       const onnx::NodeProto& node = nodes[k];
-      if (IsRecurrent(node)) {
+      if (IsRecurrent(node) || IsForeignRecurrent(node)) {
         if (found_.nodes.size() == kMaxNodes) {
           return Bad(absl::StrCat("holds more than ", kMaxNodes, " recurrent nodes"));
         }
@@ -108,6 +108,11 @@ class Inspector {
   }
 
   absl::Status Fill(const onnx::NodeProto& node, const Scope* scope, InspectedNode& report) {
+    if (!IsRecurrent(node)) {
+      return Bad(absl::StrCat("is an operator of domain ", Quoted(node.domain()),
+                              ", not ONNX's own; export the layer as ",
+                              "ONNX's LSTM, GRU or RNN (of a quantized model: before it is quantized)"));
+    }
     absl::StatusOr<OperatorDef> op = OperatorOf(node, found_.opset);
     if (!op.ok()) return op.status();
     report.op = *std::move(op);

@@ -54,6 +54,12 @@ bool IsOnnxOp(const onnx::NodeProto& node, std::span<const std::string_view> op_
 
 bool IsRecurrent(const onnx::NodeProto& node) { return IsOnnxOp(node, kRecurrent); }
 
+bool IsForeignRecurrent(const onnx::NodeProto& node) {
+  return !IsDefaultDomain(node.domain()) && std::ranges::any_of(kRecurrent, [&](std::string_view op_type) {
+    return std::string_view(node.op_type()).ends_with(op_type);
+  });
+}
+
 std::span<const std::string_view> RecurrentInputs(std::string_view op_type) {
   return std::span(kInputs).first(op_type == "LSTM" ? 8 : 6);
 }

@@ -19,6 +19,9 @@ bool IsOnnxOp(const onnx::NodeProto& node, std::span<const std::string_view> op_
 // LSTM, GRU, RNN.
 bool IsRecurrent(const onnx::NodeProto& node);
 
+// LSTMs, GRUs and RNNs of other domains, such as com.microsoft's DynamicQuantizeLSTM: by their names.
+bool IsForeignRecurrent(const onnx::NodeProto& node);
+
 // What a recurrent node's inputs are by position: X, W, R, B, sequence_lens, initial_h and for LSTM initial_c, P.
 std::span<const std::string_view> RecurrentInputs(std::string_view op_type);
 // W (input 1, "onnx::LSTM_12").

@@ -188,6 +188,33 @@ def folded_model(seed: int):
     return model, weights, inputs, outside.ops | inside.ops
 
 
+def test_the_server_folds_when_it_loads(tmp_path):
+    """The same trees without an If: models as they are."""
+    cases = {}
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        opset = int(rng.choice([9, 11, 14, 18]))
+        weights = {"W": rng.normal(size=(1, 20, 3)), "R": rng.normal(size=(1, 20, 5)), "B": rng.normal(size=(1, 40))}
+        tree = onnx_graphs.FoldedConstant(rng, opset)
+        for name, value in weights.items():
+            tree.add(value.astype(np.float32), 5, name)
+        lstm = helper.make_node("LSTM", ["x", *weights], ["Y", "Y_h", "Y_c"], hidden_size=5)
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "Y", "Y_h", "Y_c")]
+        graph = helper.make_graph([*tree.nodes, lstm], "g", values[:1], values[1:], tree.initializers)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        path = tmp_path / f"folded{seed}" / "1" / "model.onnx"
+        path.parent.mkdir(parents=True)
+        onnx.save(model, path)
+        x = rng.normal(size=(7, 2, 3)).astype(np.float32)
+        cases[f"folded{seed}"] = (x, session(model).run(None, {"x": x}))
+    running = Server(f"--models={tmp_path}")
+    for name, (x, theirs) in cases.items():
+        mine = infer(running, name, {"X": x})
+        for output, value in zip(("Y", "Y_h", "Y_c"), theirs):
+            same(mine[output], value, f"{name} {output}")
+    assert running.stop() == 0
+
+
 def test_random_trees_of_nodes_fold_as_onnxruntime_computes_them(tmp_path):
     ops = set()
     for seed in range(40):

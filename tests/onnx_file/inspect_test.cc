@@ -227,6 +227,22 @@ TEST(OnnxInspect, WhatCannotBeLoadedSaysWhy) {
   EXPECT_THAT(std::string(found->nodes[6].status.message()), HasSubstr("attribute \"colour\" has type TENSOR"));
 }
 
+TEST(OnnxInspect, OperatorsOfOtherDomainsAreShown) {
+  onnx::ModelProto model = Empty();
+  AddWeights(*model.mutable_graph());
+  for (const char* op_type : {"DynamicQuantizeLSTM", "MatMul"}) {
+    onnx::NodeProto& node = AddRnn(*model.mutable_graph(), op_type);
+    node.set_op_type(op_type);
+    node.set_domain("com.microsoft");
+  }
+  const auto found = Inspect(model);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->nodes.size(), 1U);
+  EXPECT_EQ(found->nodes[0].op.op_type, "DynamicQuantizeLSTM");
+  EXPECT_THAT(std::string(found->nodes[0].status.message()),
+              AllOf(HasSubstr("domain \"com.microsoft\""), HasSubstr("before it is quantized")));
+}
+
 TEST(OnnxInspect, LoopsAndFunctions) {
   onnx::ModelProto model = Empty();
   AddWeights(*model.mutable_graph());

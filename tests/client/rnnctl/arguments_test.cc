@@ -12,7 +12,8 @@ using testing::HasSubstr;
 
 constexpr Flag kFlags[] = {{.name = "server", .value = "HOST:PORT", .help = ""},
                            {.name = "tensor", .value = "NAME=FILE", .help = "", .repeated = true},
-                           {.name = "json", .value = "", .help = ""}};
+                           {.name = "json", .value = "", .help = ""},
+                           {.name = "out", .value = "FILE", .help = "", .short_name = 'o'}};
 
 absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words) { return Arguments::Parse(words, kFlags); }
 
@@ -38,6 +39,15 @@ TEST(ArgumentsTest, NegativeAndEmptyValues) {
   EXPECT_EQ(Parse({"--server", "-5"})->Get("server"), "-5");
   EXPECT_EQ(Parse({"--server="})->Get("server"), "");
   EXPECT_EQ(Parse({"--server=--json"})->Get("server"), "--json");
+}
+
+TEST(ArgumentsTest, ShortNames) {
+  EXPECT_EQ(Parse({"-o", "x", "y"})->Get("out"), "x");
+  EXPECT_EQ(Parse({"-o=x"})->Get("out"), "x");
+  EXPECT_THAT(Why({"-o"}), HasSubstr("--out needs a value"));
+  EXPECT_THAT(Why({"-o", "x", "--out=y"}), HasSubstr("--out is given twice"));
+  EXPECT_EQ(Why({"--o=x"}), "unknown flag --o");
+  EXPECT_EQ(Why({"-q"}), "unknown flag -q");
 }
 
 TEST(ArgumentsTest, TwoDashesEndFlags) {
