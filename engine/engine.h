@@ -67,6 +67,8 @@ class Engine {
   virtual ~Engine() = default;
   // What requests, replies and metrics call it: "reference", "cpu", "onednn", "cuda".
   virtual std::string_view name() const = 0;
+  // OK, or UNAVAILABLE with the reason if the engine will run nothing any more: its device has failed. Cheap.
+  virtual absl::Status InService() const { return absl::OkStatus(); }
   // OK, or UNIMPLEMENTED with the reason in the words of the operator's attributes, or UNAVAILABLE if the engine is out
   // of service.
   virtual absl::Status Supports(const CellSpec& cell, const EngineOptions& options) const = 0;

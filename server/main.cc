@@ -12,7 +12,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -33,13 +32,13 @@
 #ifdef RNNSERVE_HAS_ONEDNN
 #include "engine/onednn/onednn_engine.h"
 #endif
-#include "engine/plugin/plugin_engine.h"
 #include "engine/reference/reference_engine.h"
 #include "server/admin/admin_server.h"
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "server/core/routing_thread.h"
 #include "server/frontend/grpc_server.h"
+#include "server/plugins/loaded_plugins.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/process_metrics.h"
@@ -56,6 +55,9 @@ ABSL_FLAG(std::string, models, "", "folder of models, NAME/VERSION/model.onnx; e
 ABSL_FLAG(std::vector<std::string>, plugin, {},
           "shared libraries with further engines, separated by commas, e.g. librnnserve_cuda.so; one that cannot serve "
           "here is logged and left out");
+ABSL_FLAG(int64_t, plugin_memory_bytes, 0,
+          "bytes that a plugin's engine may hold of its device; 0: nine tenths of what is free at the start");
+ABSL_FLAG(int32_t, plugin_device, 0, "ordinal of the device that a plugin's engine runs on");
 ABSL_FLAG(std::string, engine, "auto",
           "engine of requests that name none and whose model names none, where it can run them; auto: whichever was "
           "measured to be the fastest here");
@@ -169,6 +171,8 @@ bool CheckFlags() {
     LogError(absl::StrCat("--", flag, "=", value, ": expected at least ", least));
     good = false;
   };
+  require("plugin_memory_bytes", absl::GetFlag(FLAGS_plugin_memory_bytes), 0);
+  require("plugin_device", absl::GetFlag(FLAGS_plugin_device), 0);
   require("workers", absl::GetFlag(FLAGS_workers), 0);
   require("max_message_bytes", absl::GetFlag(FLAGS_max_message_bytes), 1);
   require("max_transport_bytes", absl::GetFlag(FLAGS_max_transport_bytes), 1);
@@ -287,33 +291,10 @@ std::vector<std::unique_ptr<Engine>> OwnEngines() {
   return engines;
 }
 
-// The engines of all plugins that can serve here; a line in the log for each, whether it does or why not.
-std::vector<std::unique_ptr<plugin::PluginEngine>> LoadPlugins(std::span<const Engine* const> own) {
-  std::vector<std::string_view> taken = {"auto", "verify"};
-  for (const Engine* engine : own) taken.push_back(engine->name());
-  std::vector<std::unique_ptr<plugin::PluginEngine>> engines;
-  for (const std::string& path : absl::GetFlag(FLAGS_plugin)) {
-    plugin::PluginOptions options;
-    options.on_failure = [path](const std::string& reason) {
-      LogError(absl::StrCat("plugin \"", path, "\" is out of service until the server is started again: ", reason));
-    };
-    absl::StatusOr<std::unique_ptr<plugin::PluginEngine>> engine = plugin::PluginEngine::Load(path, options);
-    if (!engine.ok()) {
-      LogWarning(absl::StrCat(engine.status().message(), "; serving without it"));
-      continue;
-    }
-    const std::string name((*engine)->name());
-    if (std::find(taken.begin(), taken.end(), name) != taken.end()) {
-      LogWarning(absl::StrCat("plugin \"", path, "\": an engine called \"", name,
-                              "\" is here already; serving without this one"));
-      continue;
-    }
-    LogInfo(absl::StrCat("plugin \"", path, "\" serves requests that name engine \"", name,
-                         "\": ", (*engine)->description()));
-    engines.push_back(*std::move(engine));
-    taken.push_back(engines.back()->name());
-  }
-  return engines;
+LoadedPlugins::Options PluginOptions() {
+  return {.paths = absl::GetFlag(FLAGS_plugin),
+          .memory_limit_bytes = absl::GetFlag(FLAGS_plugin_memory_bytes),
+          .device = absl::GetFlag(FLAGS_plugin_device)};
 }
 
 void AddMetrics(const ModelStore& models, const ProgramCache& programs, const CellularScheduler& scheduler,
@@ -405,8 +386,8 @@ int Run() {
   const std::vector<std::unique_ptr<Engine>> own_engines = OwnEngines();
   std::vector<const Engine*> engines;
   for (const auto& engine : own_engines) engines.push_back(engine.get());
-  const auto plugins = LoadPlugins(engines);
-  for (const auto& engine : plugins) engines.push_back(engine.get());
+  LoadedPlugins plugins(PluginOptions(), engines);
+  for (const Engine* engine : plugins.engines()) engines.push_back(engine);
   ModelStore models(
       {absl::GetFlag(FLAGS_models), absl::GetFlag(FLAGS_inline_weight_bytes), absl::GetFlag(FLAGS_model_weight_bytes)});
   models.ScanRepository();
@@ -416,6 +397,8 @@ int Run() {
   Metrics metrics;
   WorkMetricsTable work_metrics(metrics);
   AddMetrics(models, programs, scheduler, metrics);
+  AddEngineMetrics(engines, metrics);
+  plugins.AddMetrics(metrics);
   Core::Options core_options;
   core_options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
   core_options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
@@ -446,11 +429,14 @@ int Run() {
   LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
                        port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", Workers(), " workers"));
 
+  plugins.OnFailure([&](std::string_view engine) { (*server)->SetEngineServing(engine, false); });
+
   int signal = 0;
   sigwait(&signals, &signal);
   LogInfo(absl::StrCat("signal ", signal, ": finishing what is being served"));
   Drain(**server, signals);
   scheduler.Abort();
+  plugins.OnFailure({});
   admin->reset();
   server->reset();
   return 0;

@@ -27,6 +27,7 @@ ARROWS = {
     "server/core": ["engine", "engine/op", "server/batching", "server/sessions", "server/models", "server/telemetry"],
     "server/frontend": ["engine", "engine/op", "server/batching", "server/core", "server/models", "server/telemetry"],
     "server/admin": ["server/telemetry"],
+    "server/plugins": ["engine", "engine/plugin", "server/telemetry"],
     "client/cpp": ["engine", "engine/op"],
     # rnnctl inspect asks the engines themselves and times them.
     "client/rnnctl": ["client/cpp", "engine", "engine/op", "engine/cpu", "engine/onednn", "engine/reference", "onnx_file"],

@@ -38,6 +38,14 @@ PluginEngine::~PluginEngine() = default;
 
 std::string_view PluginEngine::name() const { return engine_->name(); }
 
+absl::Status PluginEngine::InService() const { return engine_->InService(); }
+
+absl::StatusOr<PluginEngine::DeviceMemory> PluginEngine::Memory() const {
+  const absl::StatusOr<rnnserve_device_info> info = engine_->Info();
+  if (!info.ok()) return info.status();
+  return DeviceMemory{info->memory_in_use_bytes, info->memory_limit_bytes};
+}
+
 absl::Status PluginEngine::Supports(const CellSpec& cell, const EngineOptions& options) const {
   if (absl::Status in_service = engine_->InService(); !in_service.ok()) return in_service;
   const rnnserve_cell raw = ToAbi(cell, options);

@@ -32,9 +32,16 @@ class PluginEngine final : public Engine {
   ~PluginEngine() override;
 
   std::string_view name() const override;
+  absl::Status InService() const override;
   // UNAVAILABLE once the device has failed for good.
   absl::Status Supports(const CellSpec& cell, const EngineOptions& options) const override;
   absl::StatusOr<ProgramPtr> Compile(CellPtr cell, const EngineOptions& options) const override;
+
+  struct DeviceMemory {
+    int64_t in_use_bytes;
+    int64_t limit_bytes;
+  };
+  absl::StatusOr<DeviceMemory> Memory() const;
 
   // The device, its libraries' versions and its memory, for the log.
   const std::string& description() const { return description_; }

@@ -102,6 +102,11 @@ struct GrpcServer::Parts {
     server->GetHealthCheckService()->SetServingStatus(name, is_serving);
   }
 
+  // No model is called so: their names have no slash.
+  void SetEngineServing(std::string_view engine, bool is_serving) {
+    SetServing("engine/" + std::string(engine), is_serving);
+  }
+
   void Serve(std::vector<UnaryMethod>& methods, int slots) {
     for (UnaryMethod& method : methods) {
       method.metrics = requests.Method(method.name);
@@ -158,6 +163,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     return absl::InternalError("gRPC does not start; --log_level=debug may say why");
   }
   for (const std::string_view service : kServices) parts->SetServing(std::string(service), true);
+  for (const Engine* engine : core->engines()) parts->SetEngineServing(engine->name(), engine->InService().ok());
   for (const LoadedModel& loaded : core->models().List()) {
     if (!Parts::IsService(loaded.name)) parts->SetServing(loaded.name, true);
   }
@@ -178,6 +184,10 @@ GrpcServer::~GrpcServer() {
   parts_->acceptor.reset();
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->poller.Stop();
+}
+
+void GrpcServer::SetEngineServing(std::string_view engine, bool is_serving) {
+  parts_->SetEngineServing(engine, is_serving);
 }
 
 bool GrpcServer::is_ready() const { return !parts_->door.is_closed(); }

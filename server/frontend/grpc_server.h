@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -64,6 +65,9 @@ class GrpcServer {
   bool is_ready() const;
   // Whether calls move: false if the thread that moves them has been stuck for several seconds.
   bool is_alive() const;
+
+  // Health of the service engine/NAME; at first what Engine::InService says. From any thread.
+  void SetEngineServing(std::string_view engine, bool is_serving);
 
   // As given in Options::listen; 0 for a unix socket.
   const std::vector<int>& ports() const;

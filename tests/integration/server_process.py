@@ -24,7 +24,8 @@ def _limit_descriptors(number):
 class Server:
     """A running server on a free port; `stop` ends it and checks how it went."""
 
-    def __init__(self, *flags: str, listen="127.0.0.1:0", admin_listen="127.0.0.1:0", descriptors=0):
+    def __init__(self, *flags: str, listen="127.0.0.1:0", admin_listen="127.0.0.1:0", descriptors=0,
+                 environment=None):
         self._folder = tempfile.TemporaryDirectory(prefix="rnnserve-test-")
         port_file = pathlib.Path(self._folder.name) / "port"
         admin_port_file = pathlib.Path(self._folder.name) / "admin-port"
@@ -34,7 +35,8 @@ class Server:
                                              f"--admin_listen={admin_listen}", f"--admin_port_file={admin_port_file}",
                                              *flags],
                                             stdout=log, stderr=subprocess.STDOUT,
-                                            preexec_fn=_limit_descriptors(descriptors) if descriptors else None)
+                                            preexec_fn=_limit_descriptors(descriptors) if descriptors else None,
+                                            env={**os.environ, **(environment or {})})
         self.port = self._await_port(port_file)
         self.admin_port = self._await_port(admin_port_file)
         self.address = f"127.0.0.1:{self.port}"
