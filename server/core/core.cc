@@ -38,6 +38,13 @@ void Count(const InferReply& reply, const WorkMetrics& metrics) {
 
 int64_t LongestRow(const RunPlan& plan) { return plan.lengths.empty() ? 0 : std::ranges::max(plan.lengths); }
 
+// A call brings all it needs: what a failed device took with it can be computed again.
+absl::StatusOr<InferReply> WithoutLoss(absl::StatusOr<InferReply> reply) {
+  if (!absl::IsDataLoss(reply.status())) return reply;
+  return absl::UnavailableError(
+      absl::StrCat(reply.status().message(), "; nothing of this call is lost, send it again"));
+}
+
 }  // namespace
 
 Core::Core(Options options, std::vector<const Engine*> engines, ModelStore* models, ProgramCache* programs,
@@ -129,6 +136,7 @@ void Core::Run(AcceptedCall call, Done done) {
     if (outcome.status.ok()) router_.Ran(cells, options, load, outcome.largest_batch);
     absl::StatusOr<InferReply> reply =
         outcome.status.ok() ? pending->run->Finish(outcome) : absl::StatusOr<InferReply>(std::move(outcome.status));
+    reply = WithoutLoss(std::move(reply));
     pending->run.reset();
     if (reply.ok() && pending->metrics != nullptr) Count(*reply, *pending->metrics);
     pending->done(std::move(reply));

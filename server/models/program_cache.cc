@@ -12,6 +12,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -113,6 +114,17 @@ struct ProgramCache::Impl {
     return dropped;
   }
 
+  // Programs of one engine that nobody runs, to be destroyed by the caller, without the mutex.
+  std::vector<ProgramPtr> DropIdle(std::string_view engine) {
+    std::vector<ProgramPtr> dropped;
+    for (auto at = by_use.begin(); at != by_use.end();) {
+      const auto found = entries.find(**at++);
+      if (found->first.engine == engine && found->second.program.use_count() == 1)
+        dropped.push_back(Drop(found->second));
+    }
+    return dropped;
+  }
+
   // Each sweep pays for itself: the number of entries has doubled since the last one.
   void ForgetDead() {
     if (entries.size() < next_sweep) return;
@@ -123,6 +135,15 @@ struct ProgramCache::Impl {
 
 ProgramCache::ProgramCache(int64_t max_bytes) : impl_(std::make_unique<Impl>(max_bytes)) {}
 ProgramCache::~ProgramCache() = default;
+
+bool ProgramCache::MakeRoom(const Engine& engine) {
+  std::vector<ProgramPtr> dropped;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    dropped = impl_->DropIdle(engine.name());
+  }
+  return !dropped.empty();
+}
 
 absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr& cell, const EngineOptions& options) {
   const Key key{cell->key(), std::string(engine.name()), options.allow_reduced_precision, options.deterministic};
@@ -143,6 +164,7 @@ absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr
   }
 
   absl::StatusOr<ProgramPtr> program = Compile(engine, cell, options);
+  if (absl::IsResourceExhausted(program.status()) && MakeRoom(engine)) program = Compile(engine, cell, options);
   const int64_t packed = program.ok() ? (*program)->packed_bytes() : 0;
   const std::lock_guard lock(impl_->mutex);
   if (program.ok()) {

@@ -22,7 +22,8 @@ class ProgramCache {
   explicit ProgramCache(int64_t max_bytes);
   ~ProgramCache();
 
-  // The engine's program for the cell, compiled if it is not here.
+  // The engine's program for the cell, compiled if it is not here. Where the engine has no memory left for it
+  // (RESOURCE_EXHAUSTED), its programs that nobody runs make room, once.
   absl::StatusOr<ProgramPtr> Get(const Engine& engine, const CellPtr& cell, const EngineOptions& options);
 
   // Whether Get would return at once.
@@ -39,6 +40,8 @@ class ProgramCache {
 
  private:
   struct Impl;
+  bool MakeRoom(const Engine& engine);
+
   std::unique_ptr<Impl> impl_;
 };
 

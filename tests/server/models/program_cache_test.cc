@@ -285,5 +285,27 @@ TEST(ProgramCache, ManyThreadsUnderEviction) {
   EXPECT_EQ(cache.bytes(), engine.alive * kPacked);
 }
 
+// An engine with room for two programs.
+TEST(ProgramCacheTest, AFullEngineGetsTheRoomOfItsIdlePrograms) {
+  FakeEngine full("full"), other("other");
+  full.before = [&](const Cell&) {
+    return full.alive < 2 ? absl::OkStatus() : absl::ResourceExhaustedError("the device is full");
+  };
+  ProgramCache cache(int64_t{1} << 40);
+  ASSERT_TRUE(cache.Get(other, MakeCell(0), {}).ok());
+  const CellPtr idle = MakeCell(1);
+  ASSERT_TRUE(cache.Get(full, idle, {}).ok());
+  const ProgramPtr running = cache.Get(full, MakeCell(2), {}).value();
+  const absl::StatusOr<ProgramPtr> third = cache.Get(full, MakeCell(3), {});
+  ASSERT_TRUE(third.ok()) << third.status();
+  EXPECT_FALSE(cache.Holds(full, *idle, {}));
+  EXPECT_EQ(full.alive, 2);
+  EXPECT_EQ(other.alive, 1);
+
+  const int compiled = full.compiled;
+  EXPECT_EQ(cache.Get(full, MakeCell(4), {}).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(full.compiled, compiled + 1) << "nothing could be let go, so it was not tried again";
+}
+
 }  // namespace
 }  // namespace rnnserve

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plugin whose device fails for good: the call that noticed can be sent again, the CPU takes over what leaves the
+// choice to the server, and who insists on the engine is told.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+#include <vector>
+
+#include "engine/cpu/cpu_engine.h"
+#include "server/batching/cellular_scheduler.h"
+#include "server/core/core.h"
+#include "tests/engine/plugin/fake_plugin.h"
+
+namespace rnnserve {
+namespace {
+
+using testing::HasSubstr;
+
+class DeviceFailureTest : public testing::Test {
+ protected:
+  // RNN-14 with I = H = 1 over two steps.
+  absl::StatusOr<InferReply> Infer(const std::string& engine) {
+    InferCall call;
+    OperatorDef op;
+    op.op_type = "RNN";
+    op.version = 14;
+    op.attributes["hidden_size"] = int64_t{1};
+    call.target = op;
+    const auto tensor = [](const char* name, Shape shape, const std::vector<float>& values) {
+      return NamedTensor{name, {DataType::kFloat, std::move(shape), std::as_bytes(std::span(values))}};
+    };
+    const std::vector<float> weight = {0.5}, x = {1, -2};
+    call.inputs = {tensor("W", {1, 1, 1}, weight), tensor("R", {1, 1, 1}, weight), tensor("X", {2, 1, 1}, x)};
+    call.engine = engine;
+    std::promise<absl::StatusOr<InferReply>> promise;
+    std::future<absl::StatusOr<InferReply>> reply = promise.get_future();
+    core_.Infer(call, [&](absl::StatusOr<InferReply> result) { promise.set_value(std::move(result)); });
+    return reply.get();
+  }
+
+  const std::unique_ptr<plugin::PluginEngine> failing_ = plugin::LoadFake("device_lost").value();
+  const std::unique_ptr<Engine> cpu_ = MakeCpuEngine();
+  ModelStore store_{{}};
+  ProgramCache programs_{1 << 20};
+  CellularScheduler scheduler_{{.workers = 2}};
+  Core core_{{}, {failing_.get(), cpu_.get()}, &store_, &programs_, &scheduler_};
+};
+
+TEST_F(DeviceFailureTest, TheCpuTakesOver) {
+  const absl::Status lost = Infer("fake").status();
+  EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable) << lost;
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("a device that has failed"));
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("nothing of this call is lost, send it again"));
+  EXPECT_EQ(failing_->InService().code(), absl::StatusCode::kUnavailable);
+
+  for (const char* engine : {"", "auto", "auto"}) {
+    const absl::StatusOr<InferReply> reply = Infer(engine);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->engine, "cpu");
+  }
+  const absl::Status insisting = Infer("fake").status();
+  EXPECT_EQ(insisting.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(insisting.message()), HasSubstr("out of service: the fake device fell off the bus"));
+}
+
+}  // namespace
+}  // namespace rnnserve
