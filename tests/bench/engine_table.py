@@ -31,11 +31,11 @@ PEERS = {"onednn-primitive": "oneDNN", "onnxruntime": "onnxruntime", "openvino":
 
 
 class Contestant:
-    def __init__(self, name):
+    def __init__(self, name, verb):
         timer = environment.program("tests/bench/cell_timer")
         script = environment.HERE / "engines" / "peer_timer.py"
         command = [environment.python(), script] if name in ("onnxruntime", "openvino") else [timer]
-        self.name = name
+        self.name, self.verb = name, verb
         self.process = subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, line):
@@ -50,7 +50,7 @@ class Contestant:
         return self.ask(f"make {kind} {shape.replace(',', ' ')} {threads}") == "ok"
 
     def seconds(self, span_ms):
-        return float(self.ask(f"time {span_ms}"))
+        return float(self.ask(f"{self.verb} {span_ms}"))
 
 
 def measure(contestants, kind, shape, threads, rounds, span_ms):
@@ -119,11 +119,13 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="T,N,H")
     parser.add_argument("--rounds", type=int, help="default 7")
+    parser.add_argument("--cpu-time", action="store_true",
+                        help="CPU time instead of elapsed time, for machines that do other work as well; one thread only")
     arguments = parser.parse_args()
     rounds = arguments.rounds or (3 if arguments.quick else 7)
     span_ms = 8 if arguments.quick else 50
-    counts = [int(count) for count in arguments.threads.split(",")]
-    contestants = [Contestant(name) for name in [*OURS, *PEERS]]
+    counts = [1] if arguments.cpu_time else [int(count) for count in arguments.threads.split(",")]
+    contestants = [Contestant(name, "cpu-time" if arguments.cpu_time else "time") for name in [*OURS, *PEERS]]
     started = datetime.datetime.now(datetime.timezone.utc)
     floors = {one.name: one.seconds(50) for one in contestants
               if one.name in ("onnxruntime", "openvino") and one.make("none", "1,1,128", 1)}
