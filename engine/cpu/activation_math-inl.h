@@ -11,6 +11,7 @@
 #endif
 
 #include <limits>
+#include <type_traits>
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
@@ -37,11 +38,61 @@ HWY_INLINE V Relu(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
 }
 
+// exp(-y) for y >= 0 as scale + scale * rest, where rest is exact near y = 0; both 0 where that is below normal
+// numbers. Shorter than Highway's exp and expm1, which are for all arguments.
+template <class V>
+struct Decay {
+  V scale;
+  V rest;
+};
+
+// 2^f - 1 for |f| <= 1/2 as f times a polynomial with a relative error below 2.2e-8.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE Decay<V> DecayOf(D d, V y) {
+  const hn::RebindToSigned<D> bits;
+  // Beyond 88 the exponent bits would be used up; NaN gives anything.
+  const V bounded = hn::Min(hn::Set(d, 88.0f), y);
+  const V minus_log2e = hn::Set(d, -1.44269502f), below_it = hn::Set(d, -1.92596303e-8f);
+  const V n = hn::Round(hn::Mul(bounded, minus_log2e));
+  const V f = hn::MulAdd(bounded, below_it, hn::MulSub(bounded, minus_log2e, n));
+  V p = hn::Set(d, 0.000154035108f);
+  p = hn::MulAdd(p, f, hn::Set(d, 0.00133907353f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.00961823761f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.0555035733f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.240226492f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.693147182f));
+  const auto exponent = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(bits, n), hn::Set(bits, 127)));
+  return {hn::BitCast(d, exponent), hn::Mul(p, f)};
+}
+
+template <class D>
+inline constexpr bool kIsFloat = std::is_same_v<hn::TFromD<D>, float>;
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpOfMinus(D d, V y) {
+  if constexpr (kIsFloat<D>) {
+    const Decay<V> decay = DecayOf(d, y);
+    return hn::MulAdd(decay.scale, decay.rest, decay.scale);
+  } else {
+    return hn::Exp(d, hn::Neg(y));
+  }
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Expm1OfMinus(D d, V y) {
+  if constexpr (kIsFloat<D>) {
+    const Decay<V> decay = DecayOf(d, y);
+    return hn::MulAdd(decay.scale, decay.rest, hn::Sub(decay.scale, hn::Set(d, 1.0f)));
+  } else {
+    return hn::Expm1(d, hn::Neg(y));
+  }
+}
+
 // By the sign of x: e = exp(-|x|) never overflows.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, hn::TFromD<D>{1});
-  const V e = hn::Exp(d, hn::Neg(hn::Abs(x)));
+  const V e = ExpOfMinus(d, hn::Abs(x));
   const V numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one);
   return KeepNaN(d, x, hn::Div(numerator, hn::Add(one, e)));
 }
@@ -50,7 +101,7 @@ HWY_INLINE V Sigmoid(D d, V x) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V SymmetricTanh(D d, V x) {
   const V two = hn::Set(d, hn::TFromD<D>{2});
-  const V m = hn::Expm1(d, hn::Mul(hn::Neg(two), hn::Abs(x)));
+  const V m = Expm1OfMinus(d, hn::Mul(two, hn::Abs(x)));
   return KeepNaN(d, x, hn::CopySign(hn::Div(m, hn::Add(two, m)), x));
 }
 

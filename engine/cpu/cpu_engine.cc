@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cpu/cpu_engine.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "engine/cpu/aligned_buffer.h"
 #include "engine/cpu/cpu_program.h"
@@ -27,6 +29,8 @@ absl::Status CheckPadding(const CellSpec& cell) {
 
 class CpuEngine : public Engine {
  public:
+  explicit CpuEngine(std::shared_ptr<cpu::Helper> helper) : helper_(std::move(helper)) {}
+
   std::string_view name() const override { return "cpu"; }
 
   absl::Status Supports(const CellSpec& cell, const EngineOptions&) const override {
@@ -34,13 +38,20 @@ class CpuEngine : public Engine {
   }
 
   absl::StatusOr<ProgramPtr> Compile(CellPtr cell, const EngineOptions&) const override {
-    if (ComputeType(cell->spec().data_type) == DataType::kDouble) return cpu::MakeCpuProgram<double>(*cell);
-    return cpu::MakeCpuProgram<float>(*cell);
+    if (ComputeType(cell->spec().data_type) == DataType::kDouble) return cpu::MakeCpuProgram<double>(*cell, helper_);
+    return cpu::MakeCpuProgram<float>(*cell, helper_);
   }
+
+ private:
+  const std::shared_ptr<cpu::Helper> helper_;
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> MakeCpuEngine() { return std::make_unique<CpuEngine>(); }
+std::unique_ptr<Engine> MakeCpuEngine() { return std::make_unique<CpuEngine>(nullptr); }
+
+std::unique_ptr<Engine> MakeCpuEngineWithHelper() {
+  return std::make_unique<CpuEngine>(std::make_shared<cpu::Helper>());
+}
 
 }  // namespace rnnserve

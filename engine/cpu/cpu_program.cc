@@ -35,8 +35,9 @@ std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell) {
 template <typename T>
 class CpuProgram : public Program {
  public:
-  explicit CpuProgram(const Cell& cell)
-      : type_(cell.spec().data_type),
+  CpuProgram(const Cell& cell, std::shared_ptr<Helper> helper)
+      : helper_(std::move(helper)),
+        type_(cell.spec().data_type),
         has_cell_state_(cell.spec().kind == CellKind::kLstm),
         inputs_(static_cast<size_t>(cell.spec().input_size)),
         units_(static_cast<size_t>(cell.spec().hidden_size)),
@@ -59,10 +60,12 @@ class CpuProgram : public Program {
 
   void LoadStates(Scratch& scratch) const;
   void StoreStates(Scratch& scratch) const;
-  void RunStretch(const RowGroup& group, Scratch& scratch) const;
+  int64_t Work(std::span<const SequenceSlice> slices) const;
+  void RunStretch(const RowGroup& group, Scratch& scratch, Team& team) const;
   void GatherInputs(const RowGroup& group, Scratch& scratch) const;
   void ScatterOutputs(std::span<const SequenceSlice* const> rows, int64_t step, const T* h) const;
 
+  std::shared_ptr<Helper> helper_;
   DataType type_;
   bool has_cell_state_;
   size_t inputs_;
@@ -105,17 +108,25 @@ void CpuProgram<T>::ExportState(const State& state, DataType type, std::byte* h,
 template <typename T>
 absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const {
   auto& scratch = static_cast<Scratch&>(workspace);
+  Team team(helper_.get(), Work(slices));
   scratch.plan.Sort(slices);
   LoadStates(scratch);
   for (const RowGroup& group : scratch.plan.Groups()) {
     int64_t step = 0;
     while (scratch.plan.Plan(group, step, stretch_rows_, scratch.stretch)) {
-      RunStretch(group, scratch);
+      RunStretch(group, scratch, team);
       step += static_cast<int64_t>(scratch.stretch.active.size());
     }
   }
   StoreStates(scratch);
   return absl::OkStatus();
+}
+
+template <typename T>
+int64_t CpuProgram<T>::Work(std::span<const SequenceSlice> slices) const {
+  int64_t steps = 0;
+  for (const SequenceSlice& slice : slices) steps += slice.steps;
+  return steps * static_cast<int64_t>(w_.columns() * (inputs_ + units_));
 }
 
 // Padding is zeroed too: it takes part in the element-wise work.
@@ -150,19 +161,19 @@ void CpuProgram<T>::StoreStates(Scratch& scratch) const {
 }
 
 template <typename T>
-void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch) const {
+void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& team) const {
   const Stretch& stretch = scratch.stretch;
   const auto rows = scratch.plan.rows().subspan(group.first, group.count);
   GatherInputs(group, scratch);
   scratch.gates.Grow(stretch.total * gates_stride_);
-  Multiply(stretch.total, {scratch.x.data(), x_stride_}, w_, step_->input_bias(),
-           {scratch.gates.data(), gates_stride_});
+  Multiply<T>(stretch.total, {scratch.x.data(), x_stride_}, w_, step_->input_bias(),
+              {scratch.gates.data(), gates_stride_}, team);
   T* gates = scratch.gates.data();
   T* h = scratch.h.data() + group.first * state_stride_;
   T* c = has_cell_state_ ? scratch.c.data() + group.first * state_stride_ : nullptr;
   for (size_t k = 0; k < stretch.active.size(); ++k) {
     const size_t active = stretch.active[k];
-    step_->Run({active, {gates, gates_stride_}, {h, state_stride_}, {c, state_stride_}});
+    step_->Run({active, {gates, gates_stride_}, {h, state_stride_}, {c, state_stride_}}, team);
     ScatterOutputs(rows.first(active), stretch.first_step + static_cast<int64_t>(k), h);
     gates += active * gates_stride_;
   }
@@ -195,11 +206,11 @@ void CpuProgram<T>::ScatterOutputs(std::span<const SequenceSlice* const> rows, i
 }  // namespace
 
 template <typename T>
-ProgramPtr MakeCpuProgram(const Cell& cell) {
-  return std::make_shared<CpuProgram<T>>(cell);
+ProgramPtr MakeCpuProgram(const Cell& cell, std::shared_ptr<Helper> helper) {
+  return std::make_shared<CpuProgram<T>>(cell, std::move(helper));
 }
 
-template ProgramPtr MakeCpuProgram<float>(const Cell&);
-template ProgramPtr MakeCpuProgram<double>(const Cell&);
+template ProgramPtr MakeCpuProgram<float>(const Cell&, std::shared_ptr<Helper>);
+template ProgramPtr MakeCpuProgram<double>(const Cell&, std::shared_ptr<Helper>);
 
 }  // namespace rnnserve::cpu

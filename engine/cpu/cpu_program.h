@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "engine/cpu/aligned_buffer.h"
+#include "engine/cpu/helper.h"
 #include "engine/cpu/slice_plan.h"
 #include "engine/engine.h"
 
@@ -29,8 +31,8 @@ struct CpuWorkspace : public Workspace {
   size_t bytes() const { return (h.size() + c.size() + x.size() + gates.size()) * sizeof(T); }
 };
 
-// Keeps nothing of the cell but its packed weights.
+// Keeps nothing of the cell but its packed weights. `helper` may be null.
 template <typename T>
-ProgramPtr MakeCpuProgram(const Cell& cell);
+ProgramPtr MakeCpuProgram(const Cell& cell, std::shared_ptr<Helper> helper);
 
 }  // namespace rnnserve::cpu

@@ -111,14 +111,15 @@ class GruStep : public RecurrentStep<T> {
     return r_zr_.bytes() + r_h_.bytes() + (bias_.size() + inner_bias_.size()) * sizeof(T);
   }
 
-  void Run(const StepRows<T>& rows) const override {
-    Multiply(rows.count, Read(rows.h), r_zr_, nullptr, rows.gates);
-    if (linear_before_reset_) Multiply(rows.count, Read(rows.h), r_h_, inner_bias_.data(), Block(rows.gates, 3));
-    for (size_t row = 0; row < rows.count; ++row) ApplyReset(At(rows.gates, row), At(rows.h, row));
+  void Run(const StepRows<T>& rows, Team& team) const override {
+    const Rows<T>& gates = rows.gates;
+    Multiply<T>(rows.count, Read(rows.h), r_zr_, nullptr, gates, team);
+    if (linear_before_reset_) Multiply<T>(rows.count, Read(rows.h), r_h_, inner_bias_.data(), Block(gates, 3), team);
+    ForRows(rows.count, 2 * width_, team, [&](size_t row) { ApplyReset(At(gates, row), At(rows.h, row)); });
     if (!linear_before_reset_) {
-      Multiply(rows.count, Read(Block(rows.gates, 1)), r_h_, nullptr, Block(rows.gates, 2));
+      Multiply<T>(rows.count, Read(Block(gates, 1)), r_h_, nullptr, Block(gates, 2), team);
     }
-    for (size_t row = 0; row < rows.count; ++row) UpdateState(At(rows.gates, row), At(rows.h, row));
+    ForRows(rows.count, width_, team, [&](size_t row) { UpdateState(At(gates, row), At(rows.h, row)); });
   }
 
  private:

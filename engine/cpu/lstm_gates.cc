@@ -128,14 +128,14 @@ class LstmStep : public RecurrentStep<T> {
   const T* input_bias() const override { return bias_.data(); }
   size_t packed_bytes() const override { return r_.bytes() + (bias_.size() + peephole_.size()) * sizeof(T); }
 
-  void Run(const StepRows<T>& rows) const override {
-    Multiply(rows.count, {rows.h.data, rows.h.stride}, r_, nullptr, rows.gates);
-    for (size_t row = 0; row < rows.count; ++row) {
+  void Run(const StepRows<T>& rows, Team& team) const override {
+    Multiply<T>(rows.count, {rows.h.data, rows.h.stride}, r_, nullptr, rows.gates, team);
+    ForRows(rows.count, 5 * width_, team, [&](size_t row) {
       T* gates = rows.gates.data + row * rows.gates.stride;
       T* c = rows.c.data + row * rows.c.stride;
       T* h = rows.h.data + row * rows.h.stride;
       has_peephole_ ? RunPeepholeRow(gates, c, h) : RunRow(gates, c, h);
-    }
+    });
   }
 
  private:

@@ -39,6 +39,11 @@ class PackedMatrix {
   AlignedBuffer<T> data_;
 };
 
+template <typename T>
+size_t PanelCount(const PackedMatrix<T>& matrix) {
+  return (matrix.columns() + kPanel<T> - 1) / kPanel<T>;
+}
+
 // A vector of `blocks` times `units` values, each block padded with zeros to whole lines: biases and peepholes.
 template <typename T>
 AlignedBuffer<T> PadBlocks(const T* source, size_t blocks, size_t units);

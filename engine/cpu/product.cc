@@ -122,8 +122,9 @@ void MultiplyPanel(size_t count, Tile<T> tile) {
 }
 
 template <typename T>
-void MultiplyAll(size_t count, Rows<const T> rows, const PackedMatrix<T>& weights, const T* bias, Rows<T> target) {
-  for (size_t column = 0; column < weights.columns(); column += kPanel<T>) {
+void MultiplyPanels(size_t count, Rows<const T> rows, const PackedMatrix<T>& weights, const T* bias, Rows<T> target,
+                    size_t first, size_t end) {
+  for (size_t column = first; column < std::min(end, weights.columns()); column += kPanel<T>) {
     const T* start = bias != nullptr ? bias : target.data;
     MultiplyPanel(count, Tile<T>{.rows = rows.data,
                                  .row_stride = rows.stride,
@@ -138,13 +139,13 @@ void MultiplyAll(size_t count, Rows<const T> rows, const PackedMatrix<T>& weight
 }
 
 void MultiplyFloat(size_t count, Rows<const float> rows, const PackedMatrix<float>& weights, const float* bias,
-                   Rows<float> target) {
-  MultiplyAll(count, rows, weights, bias, target);
+                   Rows<float> target, size_t first, size_t end) {
+  MultiplyPanels(count, rows, weights, bias, target, first, end);
 }
 
 void MultiplyDouble(size_t count, Rows<const double> rows, const PackedMatrix<double>& weights, const double* bias,
-                    Rows<double> target) {
-  MultiplyAll(count, rows, weights, bias, target);
+                    Rows<double> target, size_t first, size_t end) {
+  MultiplyPanels(count, rows, weights, bias, target, first, end);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -158,13 +159,13 @@ HWY_EXPORT(MultiplyFloat);
 HWY_EXPORT(MultiplyDouble);
 
 void Multiply(size_t count, Rows<const float> rows, const PackedMatrix<float>& weights, const float* bias,
-              Rows<float> target) {
-  HWY_DYNAMIC_DISPATCH(MultiplyFloat)(count, rows, weights, bias, target);
+              Rows<float> target, size_t first, size_t end) {
+  HWY_DYNAMIC_DISPATCH(MultiplyFloat)(count, rows, weights, bias, target, first, end);
 }
 
 void Multiply(size_t count, Rows<const double> rows, const PackedMatrix<double>& weights, const double* bias,
-              Rows<double> target) {
-  HWY_DYNAMIC_DISPATCH(MultiplyDouble)(count, rows, weights, bias, target);
+              Rows<double> target, size_t first, size_t end) {
+  HWY_DYNAMIC_DISPATCH(MultiplyDouble)(count, rows, weights, bias, target, first, end);
 }
 
 }  // namespace rnnserve::cpu

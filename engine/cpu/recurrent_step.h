@@ -10,7 +10,7 @@
 
 #include "engine/cell.h"
 #include "engine/cpu/aligned_buffer.h"
-#include "engine/cpu/product.h"
+#include "engine/cpu/shared_product.h"
 
 namespace rnnserve::cpu {
 
@@ -31,7 +31,7 @@ class RecurrentStep {
   virtual size_t gate_columns() const = 0;
   // What W x is added to: the biases that can be summed beforehand, block by block.
   virtual const T* input_bias() const = 0;
-  virtual void Run(const StepRows<T>& rows) const = 0;
+  virtual void Run(const StepRows<T>& rows, Team& team) const = 0;
   virtual size_t packed_bytes() const = 0;
 };
 

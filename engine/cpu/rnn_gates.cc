@@ -21,13 +21,13 @@ class RnnStep : public RecurrentStep<T> {
   const T* input_bias() const override { return bias_.data(); }
   size_t packed_bytes() const override { return r_.bytes() + bias_.size() * sizeof(T); }
 
-  void Run(const StepRows<T>& rows) const override {
-    Multiply(rows.count, {rows.h.data, rows.h.stride}, r_, nullptr, rows.gates);
-    for (size_t row = 0; row < rows.count; ++row) {
+  void Run(const StepRows<T>& rows, Team& team) const override {
+    Multiply<T>(rows.count, {rows.h.data, rows.h.stride}, r_, nullptr, rows.gates, team);
+    ForRows(rows.count, r_.columns(), team, [&](size_t row) {
       T* state = rows.gates.data + row * rows.gates.stride;
       f_.Apply(state, r_.columns());
       std::copy_n(state, r_.columns(), rows.h.data + row * rows.h.stride);
-    }
+    });
   }
 
  private:

@@ -132,14 +132,18 @@ class OwnCell final : public TimedCell {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, const Shape& shape, int threads) {
-  if (threads > 1 && shape.rows < 2) return absl::UnimplementedError("one row runs on one thread");
-  const std::unique_ptr<Engine> maker = engine == "onednn" ? MakeOneDnnEngine() : MakeCpuEngine();
+  if (engine == "onednn" && threads > 1 && shape.rows < 2)
+    return absl::UnimplementedError("one row runs on one thread");
+  const bool helped = engine == "cpu" && threads > 1;
+  const std::unique_ptr<Engine> maker = engine == "onednn" ? MakeOneDnnEngine()
+                                        : helped           ? MakeCpuEngineWithHelper()
+                                                           : MakeCpuEngine();
   const CellSpec spec = DefaultSpec(shape);
   if (absl::Status can = maker->Supports(spec, {}); !can.ok()) return can;
   std::mt19937 random(1);
   absl::StatusOr<ProgramPtr> program = maker->Compile(RandomCell(spec, random), {});
   if (!program.ok()) return program.status();
-  return std::make_unique<OwnCell>(*std::move(program), shape, threads);
+  return std::make_unique<OwnCell>(*std::move(program), shape, helped ? 1 : threads);
 }
 
 }  // namespace rnnserve::bench

@@ -24,8 +24,8 @@ class TimedCell {
   virtual void Run() = 0;
 };
 
-// Program::Advance of the engine of this name. With two threads the rows run in two halves side by side, as two of the
-// server's workers run them; a single row is UNIMPLEMENTED then, for one Advance never leaves its thread.
+// Program::Advance of the engine of this name. With two threads "cpu" has its helper; rows of "onednn" run in two
+// halves side by side, as two of the server's workers run them, and a single row is UNIMPLEMENTED.
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, const Shape& shape, int threads);
 
 // oneDNN's own primitive with a team of so many threads.

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cpu/helper.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "engine/cpu/cpu_engine.h"
+#include "tests/engine/cpu/random_sequences.h"
+
+namespace rnnserve::cpu {
+namespace {
+
+constexpr int64_t kLarge = int64_t{1} << 40;
+
+// Each part counts itself, on whichever thread.
+void ExpectEachPartOnce(Team& team, size_t parts) {
+  std::vector<int> runs(parts);
+  team.Run(parts, [&runs](size_t part) { ++runs[part]; });
+  EXPECT_EQ(runs, std::vector<int>(parts, 1));
+}
+
+TEST(TeamTest, AloneItRunsEveryPart) {
+  Team team;
+  EXPECT_FALSE(team.IsShared());
+  for (const size_t parts : {0, 1, 2, 17}) ExpectEachPartOnce(team, parts);
+}
+
+TEST(TeamTest, EachPartRunsOnceOnEitherThread) {
+  Helper helper;
+  for (int round = 0; round < 200; ++round) {
+    Team team(&helper, kLarge);
+    for (const size_t parts : {2, 3, 16, 100}) ExpectEachPartOnce(team, parts);
+  }
+}
+
+// Woken, it comes sooner or later; until then the caller does all.
+TEST(TeamTest, TheHelperTakesParts) {
+  Helper helper;
+  while (helper.parts_taken() == 0) {
+    Team team(&helper, kLarge);
+    ExpectEachPartOnce(team, 64);
+  }
+}
+
+TEST(TeamTest, ASecondOneIsAloneAndMakesTheFirstAlone) {
+  Helper helper;
+  Team first(&helper, kLarge);
+  EXPECT_TRUE(first.IsShared());
+  {
+    Team second(&helper, kLarge);
+    EXPECT_FALSE(second.IsShared());
+    EXPECT_FALSE(first.IsShared());
+    ExpectEachPartOnce(second, 5);
+    ExpectEachPartOnce(first, 5);
+  }
+  EXPECT_TRUE(first.IsShared());
+  ExpectEachPartOnce(first, 5);
+}
+
+struct Case {
+  CellSpec spec;
+  size_t rows;
+};
+
+// Large enough to be shared; units that do not fill their lines.
+std::vector<Case> Cases() {
+  CellSpec linear = DefaultSpec(CellKind::kGru, DataType::kFloat, 150, 140);
+  linear.linear_before_reset = true;
+  CellSpec peephole = DefaultSpec(CellKind::kLstm, DataType::kFloat, 100, 130);
+  peephole.has_peephole = true;
+  return {{DefaultSpec(CellKind::kLstm, DataType::kFloat, 200, 300), 1},
+          {DefaultSpec(CellKind::kLstm, DataType::kDouble, 120, 170), 7},
+          {DefaultSpec(CellKind::kGru, DataType::kBFloat16, 150, 140), 3},
+          {linear, 17},
+          {peephole, 40},
+          {DefaultSpec(CellKind::kRnn, DataType::kFloat, 300, 257), 9}};
+}
+
+Sequences MakeSequences(const Program& program, const Case& test, uint32_t seed) {
+  Sequences sequences(program, test.spec);
+  for (size_t k = 0; k < test.rows; ++k) {
+    sequences.Add(static_cast<int64_t>(1 + (k * 5 + seed) % 9), seed + static_cast<uint32_t>(k));
+  }
+  return sequences;
+}
+
+void Advance(const Program& program, const std::vector<SequenceSlice>& slices) {
+  const auto workspace = program.NewWorkspace();
+  ASSERT_TRUE(program.Advance(slices, *workspace).ok());
+}
+
+TEST(HelpedEngineTest, HasTheSameBits) {
+  const auto alone = MakeCpuEngine(), helped = MakeCpuEngineWithHelper();
+  for (const Case& test : Cases()) {
+    const CellPtr cell = RandomCell(test.spec, 3);
+    const ProgramPtr one = alone->Compile(cell, {}).value(), two = helped->Compile(cell, {}).value();
+    Sequences expected = MakeSequences(*one, test, 1);
+    Advance(*one, expected.All());
+    for (int round = 0; round < 10; ++round) {
+      Sequences results = MakeSequences(*two, test, 1);
+      Advance(*two, results.All());
+      for (size_t k = 0; k < test.rows; ++k) ASSERT_EQ(results.Results(k), expected.Results(k)) << "row " << k;
+    }
+  }
+}
+
+TEST(HelpedEngineTest, ManyThreadsShareIt) {
+  const auto engine = MakeCpuEngineWithHelper();
+  const Case test = {DefaultSpec(CellKind::kLstm, DataType::kFloat, 200, 300), 3};
+  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {}).value();
+  std::vector<Sequences> expected;
+  for (uint32_t seed = 0; seed < 3; ++seed) {
+    expected.push_back(MakeSequences(*program, test, seed));
+    Advance(*program, expected.back().All());
+  }
+  std::vector<std::thread> threads;
+  for (uint32_t seed = 0; seed < 3; ++seed) {
+    threads.emplace_back([&, seed] {
+      for (int round = 0; round < 20; ++round) {
+        Sequences results = MakeSequences(*program, test, seed);
+        Advance(*program, results.All());
+        for (size_t k = 0; k < test.rows; ++k) ASSERT_EQ(results.Results(k), expected[seed].Results(k));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Programs outlive their engine, and so does the helper.
+TEST(HelpedEngineTest, ProgramsOutliveTheEngine) {
+  auto engine = MakeCpuEngineWithHelper();
+  const Case test = Cases()[0];
+  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {}).value();
+  engine.reset();
+  Sequences results = MakeSequences(*program, test, 1);
+  Advance(*program, results.All());
+}
+
+}  // namespace
+}  // namespace rnnserve::cpu
