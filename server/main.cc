@@ -62,6 +62,9 @@ ABSL_FLAG(std::string, engine, "auto",
           "engine of requests that name none and whose model names none, where it can run them; auto: whichever was "
           "measured to be the fastest here");
 ABSL_FLAG(int32_t, workers, 0, "threads that run engines; 0: one for each CPU");
+ABSL_FLAG(bool, cpu_helper, true,
+          "a second thread shares the work of a slice that runs alone on the cpu engine; it sleeps under load and where "
+          "there is one CPU");
 ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "bytes of a request message");
 ABSL_FLAG(int64_t, max_transport_bytes, int64_t{1} << 30,
           "bytes of messages on their way in, all connections together");
@@ -283,7 +286,8 @@ void LogModels(const ModelStore& models) {
 
 std::vector<std::unique_ptr<Engine>> OwnEngines() {
   std::vector<std::unique_ptr<Engine>> engines;
-  engines.push_back(MakeCpuEngine());
+  const bool helps = absl::GetFlag(FLAGS_cpu_helper) && std::thread::hardware_concurrency() > 1;
+  engines.push_back(helps ? MakeCpuEngineWithHelper() : MakeCpuEngine());
 #ifdef RNNSERVE_HAS_ONEDNN
   engines.push_back(MakeOneDnnEngine());
 #endif

@@ -48,8 +48,8 @@ class Server:
 def rnnserve(binary, flags):
     with tempfile.TemporaryDirectory() as folder:
         port_file = pathlib.Path(folder) / "port"
-        return Server("rnnserve", [binary, "--listen=127.0.0.1:0", f"--port_file={port_file}", "--log_level=error", *flags],
-                      port_file)
+        command = [binary, "--listen=127.0.0.1:0", f"--port_file={port_file}", "--admin_listen=", "--log_level=error"]
+        return Server("rnnserve", [*command, *flags], port_file)
 
 
 class Failed(Exception):
