@@ -8,9 +8,9 @@ Forward, float32, I = H, constant weights. Every contestant is a process of its 
 asked; all take turns at each cell of the table, so that noise meets all of them. A turn's figure is the median of
 samples of half a millisecond, a cell's the median over the rounds.
 
-Ours is the fastest engine, as engine "auto" chooses. One Advance runs on one thread: with two threads, two halves of
-the rows run side by side as two workers run them, or one thread runs all where that is faster or there is one row.
-A peer with two threads is likewise the better of its one-thread and two-thread run.
+Ours is the fastest engine, as engine "auto" chooses. With two threads the cpu engine has its helper, as in the server;
+two halves of the rows run side by side on the onednn engine, as two workers run them; or one thread runs all where that is
+faster. A peer with two threads is likewise the better of its one-thread and two-thread run.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def judge(by_threads, threads):
                 best[name] = min(best.get(name, (math.inf, 0)), (statistics.median(rounds), count))
     ours = min(OURS, key=lambda name: best.get(name, (math.inf, 0)))
     peer = min(PEERS, key=lambda name: best.get(name, (math.inf, 0)))
-    return {"ours": best[ours][0], "engine": ours, "halves": best[ours][1] > 1, "peer": best[peer][0], "who": peer,
+    return {"ours": best[ours][0], "engine": ours, "threads": best[ours][1], "peer": best[peer][0], "who": peer,
             "ratio": best[peer][0] / best[ours][0], "all": {name: value for name, (value, _) in best.items()},
             "spread": spread(by_threads, best)}
 
@@ -99,7 +99,7 @@ def table(results, kind, threads):
              "| T, N, H | ours | engine | " + " | ".join(PEERS.values()) + " | best peer / ours | spread |",
              "|---|---|---|" + "---|" * (len(PEERS) + 2)]
     for shape, cell in results.items():
-        engine = cell["engine"] + (", 2 halves" if cell["halves"] else "")
+        engine = cell["engine"] + ("" if cell["threads"] == 1 else ", helper" if cell["engine"] == "cpu" else ", 2 halves")
         peers = [shown(cell["all"][name]) if name in cell["all"] else "-" for name in PEERS]
         lines.append(f"| {shape.replace(',', ', ')} | {shown(cell['ours'])} | {engine} | " + " | ".join(peers) +
                      f" | {cell['ratio']:.2f} | {cell['spread']:.0%} |")
