@@ -60,7 +60,7 @@ def measure(contestants, kind, shape, threads, rounds, span_ms):
     for turn in range(rounds):
         # Who follows whom changes, in case somebody leaves threads spinning.
         for one in taking_part[turn % len(taking_part):] + taking_part[:turn % len(taking_part)]:
-            time.sleep(0.003)
+            time.sleep(0.01)  # teams of OpenMP go on spinning for milliseconds
             times[one.name].append(one.seconds(span_ms))
     return times
 

@@ -1,4 +1,4 @@
-#SPDX - License - Identifier : Apache - 2.0
+# SPDX-License-Identifier: Apache-2.0
 """cell_timer's protocol (see cell_timer.cc) for onnxruntime and OpenVINO: peer_timer.py onnxruntime|openvino
 
 Inputs and outputs are bound beforehand, so that a call is one call into the library. The call from Python is counted
@@ -106,13 +106,15 @@ def serve(make):
         if verb == "make":
             call = None
             try:
-                call
-        = make(words[0], *map(int, words [1:])) call() print("ok", flush = True) except Exception as error
-            : #the peer cannot run it
-            : its cell stays empty print("no", str(error).replace("\n", " ") [:200], flush = True) else
-            : clock = time.process_time if verb ==
-                      "cpu-time" else time.perf_counter print(median_seconds(call, float(words[0]) * 1e-3, clock),
-                                                              flush = True)
+                call = make(words[0], *map(int, words[1:]))
+                call()
+                print("ok", flush=True)
+            except Exception as error:  # the peer cannot run it: its cell stays empty
+                print("no", str(error).replace("\n", " ")[:200], flush=True)
+        else:
+            clock = time.process_time if verb == "cpu-time" else time.perf_counter
+            print(median_seconds(call, float(words[0]) * 1e-3, clock), flush=True)
 
-                          if __name__ ==
-                      "__main__" : serve({"onnxruntime" : onnxruntime_call, "openvino" : openvino_call}[sys.argv[1]])
+
+if __name__ == "__main__":
+    serve({"onnxruntime": onnxruntime_call, "openvino": openvino_call}[sys.argv[1]])
