@@ -34,6 +34,7 @@
 #endif
 #include "engine/reference/reference_engine.h"
 #include "server/admin/admin_server.h"
+#include "server/admin/health_probe.h"
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "server/core/routing_thread.h"
@@ -101,8 +102,12 @@ ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10),
           "deadline of a call that has none or a later one, such as 30s or 10m");
 ABSL_FLAG(absl::Duration, max_send_duration, absl::Minutes(2),
           "a caller that has not taken its reply by then loses it");
+ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),
+          "after SIGTERM calls are still let in for so long, while health says NOT_SERVING and balancers look away");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
-          "how long SIGTERM waits for calls being served, such as 500ms or 30s");
+          "the server leaves at the latest so long after SIGTERM, --drain_delay included, such as 500ms or 30s");
+ABSL_FLAG(std::string, probe, "alive",
+          "what `rnnserve healthcheck` asks for: alive (it turns), or ready (it takes work)");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning, error or off");
 
 namespace rnnserve {
@@ -112,8 +117,9 @@ constexpr char kUsage[] =
     "serves recurrent operators (LSTM, GRU, RNN) over gRPC.\n\n"
     "  rnnserve --listen=0.0.0.0:50051 --models=/srv/models\n"
     "  rnnserve --listen=unix:/run/rnnserve.sock,127.0.0.1:0 --port_file=port.txt\n\n"
-    "SIGTERM or SIGINT: health turns NOT_SERVING, calls being served finish, exit 0; a second one skips the wait.\n"
-    "Exit codes: 0 left in good order, 1 could not start, or a flag is wrong.";
+    "  rnnserve healthcheck [--admin_listen=...] [--probe=ready]\n\n"
+    "SIGTERM or SIGINT: health turns NOT_SERVING, calls being served finish, exit 0; a second one skips the waits.\n"
+    "Exit codes: 0 left in good order, or healthy; 1 could not start, a flag is wrong, or not healthy.";
 
 bool AsksForHelp(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc,
@@ -232,10 +238,8 @@ bool CheckFlags() {
     LogError("--max_call_duration: expected more than 0, such as 10m; every call would be too late");
     good = false;
   }
-  if (absl::GetFlag(FLAGS_drain_timeout) < absl::ZeroDuration()) {
-    LogError("--drain_timeout: expected at least 0, such as 30s");
-    good = false;
-  }
+  require_duration("drain_delay", absl::GetFlag(FLAGS_drain_delay), absl::ZeroDuration());
+  require_duration("drain_timeout", absl::GetFlag(FLAGS_drain_timeout), absl::ZeroDuration());
   return good;
 }
 
@@ -360,15 +364,30 @@ sigset_t LeaveSignals() {
   return signals;
 }
 
-// Finishes what is being served; a second signal ends the wait.
+// Waits for one of `signals`; false if none came in that time.
+bool AwaitSignal(const sigset_t& signals, absl::Duration longest) {
+  const absl::Time deadline = absl::Now() + longest;
+  for (absl::Duration left = longest; left > absl::ZeroDuration(); left = deadline - absl::Now()) {
+    const timespec wait = absl::ToTimespec(left);
+    if (sigtimedwait(&signals, nullptr, &wait) > 0) return true;
+  }
+  return false;
+}
+
+// Tells that the server leaves, waits until balancers have heard it, and finishes what is being served; a second signal
+// ends the waits.
 void Drain(GrpcServer& server, const sigset_t& signals) {
+  const absl::Time deadline = absl::Now() + absl::GetFlag(FLAGS_drain_timeout);
+  server.AnnounceLeaving();
+  const absl::Duration delay = std::min(absl::GetFlag(FLAGS_drain_delay), absl::GetFlag(FLAGS_drain_timeout));
+  if (AwaitSignal(signals, delay)) server.HurryUp();
   std::atomic<bool> drained = false;
   std::thread second_signal([&] {
     int signal = 0;
     sigwait(&signals, &signal);
     if (!drained.load()) server.HurryUp();
   });
-  const bool finished = server.Drain(absl::Now() + absl::GetFlag(FLAGS_drain_timeout));
+  const bool finished = server.Drain(deadline);
   drained.store(true);
   pthread_kill(second_signal.native_handle(), SIGTERM);  // wakes its sigwait if no second signal came
   second_signal.join();
@@ -446,6 +465,19 @@ int Run() {
   return 0;
 }
 
+// Asks the server that runs with these flags how it is.
+int HealthCheck() {
+  const std::string probe = absl::GetFlag(FLAGS_probe);
+  if (probe != "alive" && probe != "ready") {
+    LogError(absl::StrCat("--probe=", probe, ": expected alive or ready"));
+    return 1;
+  }
+  const absl::Status health =
+      ProbeHealth(absl::GetFlag(FLAGS_admin_listen), probe == "alive" ? "/healthz" : "/readyz", absl::Seconds(5));
+  std::cout << (health.ok() ? "ok" : std::string(health.message())) << "\n";
+  return health.ok() ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace rnnserve
 
@@ -460,6 +492,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() == 2 && std::string_view(rest[1]) == "healthcheck") return rnnserve::HealthCheck();
   if (rest.size() > 1) {
     rnnserve::LogError(absl::StrCat("unexpected argument ", rest[1], "; see rnnserve --help"));
     return 1;

@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <chrono>
 #include <future>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/admin/http_library.h"
 
 namespace rnnserve {
 namespace {
@@ -46,12 +46,6 @@ void Send(mg_connection* connection, const HttpPage& page, bool with_body) {
                                   "Connection: close\r\n\r\n");
   if (with_body) text += page.body;
   mg_write(connection, text.data(), text.size());
-}
-
-// civetweb's own counters of users of the library are not safe against each other.
-void InitLibrary() {
-  static std::once_flag once;
-  std::call_once(once, [] { mg_init_library(MG_FEATURES_DEFAULT); });
 }
 
 // civetweb takes "8080" for all addresses and "host:8080" for one.
@@ -106,7 +100,7 @@ struct HttpServer::Impl {
 };
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
-  InitLibrary();
+  InitHttpLibrary();
   auto impl = std::make_unique<Impl>();
   impl->options = std::move(options);
   mg_callbacks callbacks = {};

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <iterator>
 #include <limits>
 #include <mutex>
@@ -127,6 +128,7 @@ struct GrpcServer::Parts {
   }
 
   std::vector<int> ports;
+  std::atomic<bool> leaving = false;
   Metrics unseen;
   const RequestMetrics requests;
   CounterFamily& connections_total;
@@ -190,14 +192,18 @@ void GrpcServer::SetEngineServing(std::string_view engine, bool is_serving) {
   parts_->SetEngineServing(engine, is_serving);
 }
 
-bool GrpcServer::is_ready() const { return !parts_->door.is_closed(); }
+bool GrpcServer::is_ready() const { return !parts_->leaving.load(); }
 
 bool GrpcServer::is_alive() const { return parts_->poller.IsTurning(kPollerPatience); }
 
 const std::vector<int>& GrpcServer::ports() const { return parts_->ports; }
 
+void GrpcServer::AnnounceLeaving() {
+  if (!parts_->leaving.exchange(true)) parts_->server->GetHealthCheckService()->Shutdown();
+}
+
 bool GrpcServer::Drain(absl::Time deadline) {
-  parts_->server->GetHealthCheckService()->Shutdown();
+  AnnounceLeaving();
   parts_->door.Close();
   return parts_->door.WaitEmpty(deadline);
 }

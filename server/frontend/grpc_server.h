@@ -3,6 +3,7 @@
 //
 //   auto server = GrpcServer::Start({.listen = {"0.0.0.0:50051"}}, &core).value();
 //   ...
+//   server->AnnounceLeaving();                        // so that balancers send no more
 //   server->Drain(absl::Now() + absl::Seconds(30));   // health NOT_SERVING, nobody new, those inside finish
 //   server.reset();                                   // cancels what is left
 #pragma once
@@ -61,7 +62,7 @@ class GrpcServer {
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(Options options, Core* core);
   ~GrpcServer();
 
-  // Whether calls are let in.
+  // Whether calls are let in, and will be.
   bool is_ready() const;
   // Whether calls move: false if the thread that moves them has been stuck for several seconds.
   bool is_alive() const;
@@ -72,7 +73,9 @@ class GrpcServer {
   // As given in Options::listen; 0 for a unix socket.
   const std::vector<int>& ports() const;
 
-  // Health for all services NOT_SERVING, new calls UNAVAILABLE; waits for those inside. False: some were still inside
+  // Health for all services NOT_SERVING, watchers told, not ready; calls are served as before.
+  void AnnounceLeaving();
+  // The same, and new calls UNAVAILABLE; waits for those inside. False: some were still inside
   // at `deadline`, or when HurryUp was called.
   bool Drain(absl::Time deadline);
   // Ends Drain at once. From any thread.

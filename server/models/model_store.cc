@@ -50,18 +50,9 @@ absl::Status CheckNameAndVersion(std::string_view name, int64_t version) {
 absl::StatusOr<ModelPtr> ModelStore::Impl::Shared(const OperatorDef& op, std::span<const NamedTensor> inputs) {
   absl::StatusOr<OpSpec> spec = ResolveOperator(op, inputs);
   if (!spec.ok()) return spec.status();
-  const std::optional<std::string> tag = tags.Of(*spec, inputs);
-  if (ModelPtr model = tag ? tagged.Find(*tag) : nullptr) return model;
-  absl::StatusOr<ModelPtr> model = ByFingerprint(op, *std::move(spec), inputs);
-  if (!model.ok() || !tag) return model;
-  return tagged.Share(*tag, *std::move(model));
-}
-
-absl::StatusOr<ModelPtr> ModelStore::Impl::ByFingerprint(const OperatorDef& op, OpSpec spec,
-                                                         std::span<const NamedTensor> inputs) {
-  const std::string fingerprint = Fingerprint(spec, inputs);
+  const std::string fingerprint = Fingerprint(*spec, inputs);
   if (ModelPtr model = models.Find(fingerprint)) return model;
-  absl::StatusOr<ModelPtr> model = Model::Create(op, std::move(spec), inputs, fingerprint, &cells);
+  absl::StatusOr<ModelPtr> model = Model::Create(op, *std::move(spec), inputs, fingerprint, &cells);
   if (!model.ok()) return model;
   return models.Share(fingerprint, *std::move(model));
 }

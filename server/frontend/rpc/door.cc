@@ -42,11 +42,6 @@ void Door::Close() {
   closed_ = true;
 }
 
-bool Door::is_closed() const {
-  std::lock_guard lock(mutex_);
-  return closed_;
-}
-
 bool Door::WaitEmpty(absl::Time deadline) {
   std::unique_lock lock(mutex_);
   const auto enough = [this] { return calls_ == 0 || hurried_; };

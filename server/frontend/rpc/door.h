@@ -26,7 +26,6 @@ class Door {
   absl::Status Enter(int64_t bytes);
   void Leave(int64_t bytes);
 
-  bool is_closed() const;
   // Calls inside.
   int64_t calls() const;
 

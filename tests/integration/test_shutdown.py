@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leaving in good order: who is told, who is still served, how long it takes, and the exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import signal
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2
+
+import wire
+from server_process import Server, run_to_end
+from test_service import NOT_SERVING, SECONDS, SERVING, _case, _health, _load
+
+FOREVER = "--drain_timeout=1h"
+
+
+def _watch(server, name=""):
+    watch = _health(server).Watch(health_pb2.HealthCheckRequest(service=name), timeout=SECONDS)
+    assert next(watch).status == SERVING
+    return watch
+
+
+def _long_call(server):
+    """A call that runs until it is cancelled, for all this test cares; it is inside when this returns."""
+    request = wire.request(_case(steps=20000, rows=64, hidden=128), engine="reference")
+    request.outputs.append("Y_h")
+    long = server.recurrent.Infer.future(request)
+    while _in_flight(server) < 1:
+        assert not long.done(), long.exception()
+    return long
+
+
+def _in_flight(server) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("rnnserve_requests_in_flight "))
+
+
+def test_calls_are_served_during_the_delay_and_watchers_know():
+    server = Server("--drain_delay=1h", FOREVER)
+    _load(server, "watched")
+    watches = [_watch(server, name) for name in ["", "rnnserve.v1.Recurrent", "rnnserve.v1.Models", "watched"]]
+    server.process.send_signal(signal.SIGTERM)
+    for watch in watches:
+        assert next(watch).status == NOT_SERVING
+        watch.cancel()
+    assert server.recurrent.Infer(wire.request(_case()), timeout=SECONDS).outputs
+    _load(server, "late")
+    check = _health(server).Check(health_pb2.HealthCheckRequest(service="watched"), timeout=SECONDS)
+    assert check.status == NOT_SERVING
+    server.process.send_signal(signal.SIGTERM)  # skips the wait
+    assert server.process.wait(timeout=SECONDS) == 0
+    server.stop()
+
+
+def test_new_calls_are_told_to_go_elsewhere_and_old_ones_finish():
+    server = Server(FOREVER)
+    long = _long_call(server)
+    watch = _watch(server)
+    server.process.send_signal(signal.SIGTERM)
+    assert next(watch).status == NOT_SERVING
+    watch.cancel()
+    failure = None
+    while failure is None:  # between the news and the closed door calls are still served
+        try:
+            server.recurrent.Infer(wire.request(_case()), timeout=SECONDS)
+        except grpc.RpcError as error:
+            failure = error
+    assert failure.code() == grpc.StatusCode.UNAVAILABLE
+    trailers = dict(failure.trailing_metadata())
+    assert int(trailers["grpc-retry-pushback-ms"]) > 0
+    assert error_details_pb2.RetryInfo.DESCRIPTOR.full_name.encode() in trailers["grpc-status-details-bin"]
+    assert not long.done(), "it goes on"
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=SECONDS) == 0
+    assert long.exception().code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+    server.stop()
+
+
+def test_the_timeout_ends_what_is_left():
+    server = Server("--drain_timeout=100ms")
+    long = _long_call(server)
+    assert server.stop() == 0
+    assert long.exception().code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+
+
+def test_the_delay_is_part_of_the_timeout():
+    assert Server("--drain_delay=1h", "--drain_timeout=100ms").stop() == 0
+
+
+def test_healthcheck():
+    server = Server("--drain_delay=1h", FOREVER)
+    admin = f"--admin_listen=127.0.0.1:{server.admin_port}"
+    assert run_to_end("healthcheck", admin).returncode == 0
+    assert run_to_end("healthcheck", admin, "--probe=ready").returncode == 0
+    watch = _watch(server)
+    server.process.send_signal(signal.SIGTERM)
+    assert next(watch).status == NOT_SERVING
+    watch.cancel()
+    assert run_to_end("healthcheck", admin).returncode == 0
+    done = run_to_end("healthcheck", admin, "--probe=ready")
+    assert done.returncode == 1 and "503" in done.stdout
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=SECONDS) == 0
+    assert run_to_end("healthcheck", admin).returncode == 1
+    server.stop()
+
+
+@pytest.mark.parametrize("arguments", [["healthcheck", "--admin_listen="], ["healthcheck", "--probe=well"],
+                                       ["healthcheck", "twice"]])
+def test_a_wrong_healthcheck_is_told(arguments):
+    assert run_to_end(*arguments).returncode == 1
