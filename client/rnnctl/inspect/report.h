@@ -20,6 +20,9 @@ struct Report {
 std::string ShowReport(const Report& report);
 std::string ReportJson(const Report& report);
 
+// "yes": the server loads the file as it is; "extract": the node, once it is extracted; "no".
+std::string Verdict(const OnnxInspection& file, const InspectedNode& node);
+std::string DirectionName(const OpSpec& spec);
 // How a person names a node on the command line: its name if no other has it, else its number.
 std::string NodeKey(const OnnxInspection& file, const InspectedNode& node);
 // Bytes of W, R, B, P, and of one row's state in the type it is kept in.
