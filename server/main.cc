@@ -38,6 +38,7 @@
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "server/core/routing_thread.h"
+#include "server/core/verifier.h"
 #include "server/frontend/grpc_server.h"
 #include "server/plugins/loaded_plugins.h"
 #include "server/telemetry/log.h"
@@ -62,6 +63,9 @@ ABSL_FLAG(int32_t, plugin_device, 0, "ordinal of the device that a plugin's engi
 ABSL_FLAG(std::string, engine, "auto",
           "engine of requests that name none and whose model names none, where it can run them; auto: whichever was "
           "measured to be the fastest here");
+ABSL_FLAG(double, verify_share, 0,
+          "share of the calls, 0 to 1, that run on a second engine as well; the largest difference is logged and counted. "
+          "Such a call is answered once both have run");
 ABSL_FLAG(int32_t, workers, 0, "threads that run engines; 0: one for each CPU");
 ABSL_FLAG(bool, cpu_helper, true,
           "a second thread shares the work of a slice that runs alone on the cpu engine; it sleeps under load and where "
@@ -218,6 +222,11 @@ bool CheckFlags() {
                                     std::pair("max_send_duration", absl::GetFlag(FLAGS_max_send_duration))}) {
     if (value > absl::ZeroDuration()) continue;
     LogError(absl::StrCat("--", flag, "=", absl::FormatDuration(value), ": expected a positive duration, e.g. 30s"));
+    good = false;
+  }
+  const double verify_share = absl::GetFlag(FLAGS_verify_share);
+  if (!(verify_share >= 0 && verify_share <= 1)) {
+    LogError(absl::StrCat("--verify_share=", verify_share, ": expected 0 to 1, e.g. 0.01 for every hundredth call"));
     good = false;
   }
   if (absl::GetFlag(FLAGS_listen).empty()) {
@@ -426,6 +435,8 @@ int Run() {
   core_options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
   core_options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
   core_options.metrics = &work_metrics;
+  Verifier verifier(absl::GetFlag(FLAGS_verify_share), &metrics);
+  core_options.verifier = &verifier;
   core_options.routing.engine = absl::GetFlag(FLAGS_engine);
   Core core(core_options, std::move(engines), &models, &programs, &scheduler);
   if (absl::Status known = core.CheckEngineName(core_options.routing.engine); !known.ok()) {

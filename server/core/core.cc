@@ -10,6 +10,8 @@
 #include "server/core/nonfinite.h"
 #include "server/core/reply_limit.h"
 #include "server/core/target.h"
+#include "server/core/verified_reply.h"
+#include "server/core/verifier.h"
 #include "server/telemetry/rejection.h"
 
 namespace rnnserve {
@@ -84,7 +86,9 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
   const auto is_packed = [&](const CellPtr& cell) {
     return programs_->Holds(*route->engine, *cell, target->engine_options);
   };
-  const bool takes_long = bytes > kLongBytes || route->is_provisional || !std::ranges::all_of(cells, is_packed);
+  const bool verify = options_.verifier != nullptr && options_.verifier->Sample();
+  const bool takes_long =
+      bytes > kLongBytes || verify || route->is_provisional || !std::ranges::all_of(cells, is_packed);
   return AcceptedCall{.model = target->model,
                       .plan = *std::move(plan),
                       .memory = *std::move(share),
@@ -98,17 +102,50 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
                       .deadline = call.deadline,
                       .cancelled = call.cancelled,
                       .label = target->label,
-                      .takes_long = takes_long};
+                      .takes_long = takes_long,
+                      .verify = verify};
 }
 
 void Core::Run(AcceptedCall call, Done done) {
+  call.route = {.engine = router_.Settle(call.route, call.cells, call.engine_options)};
+  std::optional<AcceptedCall> again = call.verify ? OnAnotherEngine(call) : std::nullopt;
+  if (!again) return Start(std::move(call), std::move(done));
+  auto both = std::make_shared<VerifiedReply>(options_.verifier, call.label, std::move(done));
+  again->label = "(verify)";
+  Start(std::move(call), [both](absl::StatusOr<InferReply> reply) { both->First(std::move(reply)); });
+  Start(*std::move(again), [both](absl::StatusOr<InferReply> reply) { both->Second(std::move(reply)); });
+}
+
+std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
+  const Engine* engine = router_.Another(call.route.engine, call.cells, call.engine_options);
+  if (engine == nullptr) return std::nullopt;
+  std::optional<ByteBudget::Share> memory = budget_.Take(call.bytes);
+  if (!memory) return std::nullopt;
+  Route route;
+  route.engine = engine;
+  return AcceptedCall{.model = call.model,
+                      .plan = call.plan,
+                      .memory = *std::move(memory),
+                      .route = std::move(route),
+                      .load = call.load,
+                      .cells = call.cells,
+                      .engine_options = call.engine_options,
+                      .priority = call.priority,
+                      .tenant = call.tenant,
+                      .bytes = call.bytes,
+                      .deadline = call.deadline,
+                      .cancelled = call.cancelled,
+                      .label = call.label};
+}
+
+void Core::Start(AcceptedCall call, Done done) {
   auto run = std::make_unique<InferRun>(std::move(call.model), std::move(call.plan), std::move(call.memory));
   if (run->empty()) {
     absl::StatusOr<InferReply> reply = run->Finish({});
     run.reset();
     return done(std::move(reply));
   }
-  const Engine* engine = router_.Settle(call.route, call.cells, call.engine_options);
+  const Engine* engine = call.route.engine;
   absl::StatusOr<std::vector<ProgramPtr>> programs = Programs(*programs_, *engine, call.cells, call.engine_options);
   if (!programs.ok()) {
     run.reset();

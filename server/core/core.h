@@ -25,6 +25,8 @@
 
 namespace rnnserve {
 
+class Verifier;
+
 struct ModelName {
   std::string name;
   std::optional<int64_t> version;
@@ -83,6 +85,7 @@ struct AcceptedCall {
   // Run will keep its thread for more than a moment: weights are to be packed, engines to be measured, or much memory
   // filled.
   bool takes_long = false;
+  bool verify = false;  // run on a second engine as well
 };
 
 class Core {
@@ -97,6 +100,8 @@ class Core {
     // Where work is counted; outlives the core. Null: nowhere.
     WorkMetricsTable* metrics = nullptr;
     RoutingOptions routing = {};
+    // Runs some calls twice (verifier.h); outlives the core. Null: none.
+    Verifier* verifier = nullptr;
   };
   // `engines`: their order decides where nothing is measured. All pointers outlive the core.
   Core(Options options, std::vector<const Engine*> engines, ModelStore* models, ProgramCache* programs,
@@ -120,6 +125,10 @@ class Core {
   Router& router() { return router_; }
 
  private:
+  void Start(AcceptedCall call, Done done);
+  // The same call for another engine; nothing if none can run it or its memory does not fit.
+  std::optional<AcceptedCall> OnAnotherEngine(const AcceptedCall& call);
+
   Options options_;
   std::vector<const Engine*> engines_;
   ModelStore* models_;

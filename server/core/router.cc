@@ -56,7 +56,8 @@ absl::StatusOr<Route> Router::Choose(std::string_view name, std::span<const Cell
   }
   if (candidates.size() > 1)
     std::erase_if(candidates, [&](const Engine* e) { return e->name() == options_.last_resort; });
-  if (candidates.size() == 1 || options.deterministic) return Route{.engine = candidates.front()};
+  const bool is_empty = load.rows < 1 || load.steps < 1;
+  if (candidates.size() == 1 || options.deterministic || is_empty) return Route{.engine = candidates.front()};
 
   const std::lock_guard lock(mutex_);
   load = WithOthers(cells, options, load);
@@ -83,7 +84,7 @@ const Engine* Router::Settle(const Route& route, std::span<const CellPtr> cells,
     is_settling_ = true;
     lock.unlock();
     const absl::Duration start = options_.clock();
-    std::vector<EngineCost> costs = Measure(trial);
+    std::vector<EngineCost> costs = Measure(trial, options_.trial);
     const absl::Duration took = options_.clock() - start;
     lock.lock();
     is_settling_ = false;
@@ -93,6 +94,14 @@ const Engine* Router::Settle(const Route& route, std::span<const CellPtr> cells,
   changed_.notify_all();
   const Engine* known = Known(route.candidates, cells, options, shape, false);
   return known != nullptr ? known : route.engine;
+}
+
+const Engine* Router::Another(const Engine* engine, std::span<const CellPtr> cells,
+                              const EngineOptions& options) const {
+  for (const Engine* other : Candidates(cells, options)) {
+    if (other != engine) return other;
+  }
+  return nullptr;
 }
 
 void Router::Ran(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load, int64_t largest_batch) {
@@ -114,7 +123,7 @@ absl::Duration Router::RunTrial() {
   waiting_.pop_front();
   lock.unlock();
   const absl::Duration start = options_.clock();
-  std::vector<EngineCost> costs = Measure(trial);
+  std::vector<EngineCost> costs = Measure(trial, options_.background_trial);
   const absl::Duration took = options_.clock() - start;
   lock.lock();
   Keep(trial, std::move(costs));
@@ -183,7 +192,7 @@ void Router::Keep(const Trial& trial, std::vector<EngineCost> costs) {
 }
 
 // Programs that are only there for the trial go again, but for the fastest one's.
-std::vector<EngineCost> Router::Measure(const Trial& trial) {
+std::vector<EngineCost> Router::Measure(const Trial& trial, const TrialLimits& limits) {
   std::vector<EngineCost> costs;
   std::vector<ProgramPtr> programs;
   std::vector<const Engine*> compiled, fresh;
@@ -198,7 +207,7 @@ std::vector<EngineCost> Router::Measure(const Trial& trial) {
   }
   std::vector<double> seconds;
   try {
-    seconds = TimePrograms(programs, trial.cell->spec(), trial.shape, options_.trial, options_.clock);
+    seconds = TimePrograms(programs, trial.cell->spec(), trial.shape, limits, options_.clock);
   } catch (const std::bad_alloc&) {
     LogWarning("routing: no memory left to measure engines");
   }

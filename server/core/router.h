@@ -42,7 +42,8 @@ struct RoutingOptions {
   // Takes what neither call nor model names an engine for, where it can; "auto": none does.
   std::string engine = "auto";
   std::string last_resort = "reference";
-  TrialLimits trial = {};
+  TrialLimits trial = {};  // that a call waits for
+  TrialLimits background_trial = PatientLimits();
   // Trials that calls wait for, together: at most this much at once, and this share of the time in the long run.
   // Calls beyond that run on the first engine that can.
   absl::Duration most_waiting = absl::Seconds(2);
@@ -71,6 +72,8 @@ class Router {
                                RouteLoad load);
   // The engine for a provisional route: measures, or waits for another call's measurement.
   const Engine* Settle(const Route& route, std::span<const CellPtr> cells, const EngineOptions& options);
+  // The first engine but `engine` that can run the cells, or null.
+  const Engine* Another(const Engine* engine, std::span<const CellPtr> cells, const EngineOptions& options) const;
   // A call has run; its largest slice held `largest_batch` sequences.
   void Ran(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load, int64_t largest_batch);
 
@@ -102,7 +105,7 @@ class Router {
   void Keep(const Trial& trial, std::vector<EngineCost> costs);
 
   // Without the mutex.
-  std::vector<EngineCost> Measure(const Trial& trial);
+  std::vector<EngineCost> Measure(const Trial& trial, const TrialLimits& limits);
 
   const RoutingOptions options_;
   const std::vector<const Engine*> engines_;

@@ -16,8 +16,6 @@ namespace {
 constexpr double kFailed = std::numeric_limits<double>::infinity();
 // Inputs, and outputs, of a trial; where rows and steps do not fit they lie on top of each other.
 constexpr int64_t kBufferBytes = int64_t{4} << 20;
-// In a row, so that a program's weights are where its last run left them and not where the other's did.
-constexpr int kRunsOfATurn = 2;
 
 // Elements of all rows and steps, as far as they fit.
 class TrialBuffer {
@@ -88,7 +86,14 @@ int64_t AffordableSteps(std::deque<Runner>& runners, int64_t steps, const TrialL
   }
   const double limit = absl::ToDoubleSeconds(limits.run);
   if (static_cast<double>(steps) * slowest <= limit) return steps;
-  return std::clamp<int64_t>(static_cast<int64_t>(limit / slowest), std::min<int64_t>(steps, 2), steps);
+  return std::clamp<int64_t>(static_cast<int64_t>(limit / slowest), std::min(steps, limits.least_steps), steps);
+}
+
+// A quarter of the values are below: runs that something else interrupted do not count, nor does a lucky one.
+double LowerQuartile(std::vector<double>& values) {
+  const auto quarter = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 4);
+  std::ranges::nth_element(values, quarter);
+  return *quarter;
 }
 
 }  // namespace
@@ -102,18 +107,20 @@ std::vector<double> TimePrograms(std::span<const ProgramPtr> programs, const Cel
   std::deque<Runner> runners;
   for (const ProgramPtr& program : programs) runners.emplace_back(program, x, y, shape.rows, clock);
   const int64_t steps = AffordableSteps(runners, shape.steps, limits);
-  std::vector<double> best(runners.size(), kFailed);
   for (Runner& runner : runners) {
     if (steps > 1) runner.Seconds(steps);
   }
-  for (int round = 0; round < limits.most_rounds && (round == 0 || clock() < end); ++round) {
+  std::vector<std::vector<double>> turns(runners.size());
+  for (int round = 0; round < limits.most_rounds && (round < limits.least_rounds || clock() < end); ++round) {
     for (size_t k = 0; k < runners.size(); ++k) {
-      for (int run = 0; run < kRunsOfATurn; ++run) {
-        best[k] = std::min(best[k], runners[k].Seconds(steps) / static_cast<double>(steps));
-      }
+      // The first run of a turn brings the program's weights back to where they are when it runs alone.
+      runners[k].Seconds(steps);
+      turns[k].push_back(runners[k].Seconds(steps) / static_cast<double>(steps));
     }
   }
-  return best;
+  std::vector<double> quartiles;
+  for (std::vector<double>& of : turns) quartiles.push_back(LowerQuartile(of));
+  return quartiles;
 }
 
 }  // namespace rnnserve

@@ -18,14 +18,25 @@ using RouteClock = std::function<absl::Duration()>;
 absl::Duration SteadyTime();
 
 struct TrialLimits {
-  // Rounds end after this; but each program is timed once at least, after having run once or twice to warm up.
+  // Rounds end after this, but there are at least so many of them, after a few runs to warm up.
   absl::Duration total = absl::Milliseconds(10);
-  // Runs that would take longer have fewer steps than their shape says.
+  int least_rounds = 1;
+  // Runs that would take longer have fewer steps than their shape says, but this many.
   absl::Duration run = absl::Milliseconds(1);
-  int most_rounds = 12;
+  int64_t least_steps = 2;
+  int most_rounds = 15;
 };
 
-// Seconds of one step of all rows, for each program: the best of its runs. Infinity for one that failed.
+// For trials that nobody waits for.
+inline constexpr TrialLimits PatientLimits() {
+  return {.total = absl::Milliseconds(100),
+          .least_rounds = 7,
+          .run = absl::Milliseconds(10),
+          .least_steps = 4,
+          .most_rounds = 101};
+}
+
+// Seconds of one step of all rows, for each program: the lower quartile of its turns. Infinity for one that failed.
 std::vector<double> TimePrograms(std::span<const ProgramPtr> programs, const CellSpec& cell, const RouteShape& shape,
                                  const TrialLimits& limits, const RouteClock& clock);
 

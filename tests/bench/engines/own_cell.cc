@@ -131,6 +131,11 @@ class OwnCell final : public TimedCell {
 
 }  // namespace
 
+CellPtr MakeCell(const Shape& shape) {
+  std::mt19937 random(1);
+  return RandomCell(DefaultSpec(shape), random);
+}
+
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, const Shape& shape, int threads) {
   if (engine == "onednn" && threads > 1 && shape.rows < 2)
     return absl::UnimplementedError("one row runs on one thread");
@@ -138,10 +143,7 @@ absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, 
   const std::unique_ptr<Engine> maker = engine == "onednn" ? MakeOneDnnEngine()
                                         : helped           ? MakeCpuEngineWithHelper()
                                                            : MakeCpuEngine();
-  const CellSpec spec = DefaultSpec(shape);
-  if (absl::Status can = maker->Supports(spec, {}); !can.ok()) return can;
-  std::mt19937 random(1);
-  absl::StatusOr<ProgramPtr> program = maker->Compile(RandomCell(spec, random), {});
+  absl::StatusOr<ProgramPtr> program = maker->Compile(MakeCell(shape), {});
   if (!program.ok()) return program.status();
   return std::make_unique<OwnCell>(*std::move(program), shape, helped ? 1 : threads);
 }

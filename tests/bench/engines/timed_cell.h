@@ -18,6 +18,9 @@ struct Shape {
   int64_t units = 128;
 };
 
+// What our engines are given for it.
+CellPtr MakeCell(const Shape& shape);
+
 class TimedCell {
  public:
   virtual ~TimedCell() = default;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/verifier.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <future>
+#include <limits>
+
+#include "engine/reference/reference_engine.h"
+#include "server/batching/cellular_scheduler.h"
+#include "tests/server/core/fake_engine.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+InferReply Reply(const std::vector<float>& values) {
+  OutputTensor y;
+  y.name = "Y";
+  y.shape = {static_cast<int64_t>(values.size())};
+  y.bytes.resize(values.size() * sizeof(float));
+  if (!values.empty()) std::memcpy(y.bytes.data(), values.data(), y.bytes.size());
+  InferReply reply;
+  reply.engine = "first";
+  reply.outputs.push_back(std::move(y));
+  return reply;
+}
+
+double Between(const std::vector<float>& a, const std::vector<float>& b) {
+  return LargestDifference(Reply(a), Reply(b));
+}
+
+TEST(LargestDifference, IsRelativeAboveOneAndAbsoluteBelow) {
+  EXPECT_EQ(Between({}, {}), 0);
+  EXPECT_EQ(Between({1, 2, 3}, {1, 2, 3}), 0);
+  EXPECT_EQ(Between({0.25f, 4}, {0.5f, 8}), 0.5);
+  EXPECT_EQ(Between({0.25f, -4}, {0.75f, 4}), 2);
+  std::vector<float> many(2000, 1.0f), others = many;
+  others[1999] = 1.5f;
+  EXPECT_DOUBLE_EQ(Between(many, others), 0.5 / 1.5);
+}
+
+TEST(LargestDifference, TreatsWhatIsNoNumberAsItIs) {
+  EXPECT_EQ(Between({kNan, kInfinity, -kInfinity}, {kNan, kInfinity, -kInfinity}), 0);
+  EXPECT_EQ(Between({kNan}, {1}), kInfinity);
+  EXPECT_EQ(Between({1}, {kInfinity}), kInfinity);
+  EXPECT_EQ(Between({-kInfinity}, {kInfinity}), kInfinity);
+  EXPECT_EQ(Between({1, 2}, {1}), kInfinity);
+}
+
+TEST(Verifier, SamplesItsShareEvenly) {
+  const auto sampled = [](double share) {
+    Verifier verifier(share);
+    std::string picks;
+    for (int call = 0; call < 8; ++call) picks += verifier.Sample() ? '1' : '0';
+    return picks;
+  };
+  EXPECT_EQ(sampled(0), "00000000");
+  EXPECT_EQ(sampled(0.25), "00010001");
+  EXPECT_EQ(sampled(1), "11111111");
+}
+
+double Value(const Metrics& metrics, const std::string& name, const std::vector<std::string>& labels = {}) {
+  for (const MetricReading& family : metrics.Collect()) {
+    for (const MetricSample& sample : family.samples) {
+      if (family.name == name && sample.labels == labels) return sample.value;
+    }
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return -1;
+}
+
+TEST(Verifier, CountsAndKeepsTheLargest) {
+  Metrics metrics;
+  Verifier verifier(1, &metrics);
+  verifier.Compare("m", Reply({1}), Reply({1}));
+  verifier.Compare("m", Reply({1}), Reply({1.5f}));
+  verifier.Compare("m", Reply({1}), Reply({1.00001f}));
+  verifier.Compare("m", Reply({1}), absl::InternalError("broken"));
+  EXPECT_EQ(Value(metrics, "rnnserve_verified_total", {"agreed"}), 2);
+  EXPECT_EQ(Value(metrics, "rnnserve_verified_total", {"differed"}), 1);
+  EXPECT_EQ(Value(metrics, "rnnserve_verified_total", {"failed"}), 1);
+  EXPECT_NEAR(Value(metrics, "rnnserve_verify_largest_difference"), 0.5 / 1.5, 1e-12);
+}
+
+// RNN with I = H = 1 and W = R = 0.5; the fake engine sums instead.
+class VerifyTest : public testing::Test {
+ protected:
+  absl::StatusOr<InferReply> Infer(const std::string& engine) {
+    OperatorDef op;
+    op.op_type = "RNN";
+    op.version = 14;
+    InferCall call;
+    call.target = op;
+    call.engine = engine;
+    const TensorView one = {DataType::kFloat, {1, 1, 1}, std::as_bytes(std::span(half_))};
+    call.inputs = {{"W", one}, {"R", one}, {"X", one}};
+    std::promise<absl::StatusOr<InferReply>> reply;
+    core_.Infer(call, [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
+    return reply.get_future().get();
+  }
+
+  const std::array<float, 1> half_ = {0.5f};
+  absl::Status fault_ = absl::OkStatus();
+  FakeEngine fake_{"fake", {.before_slice = [this] { return fault_; }}};
+  std::unique_ptr<Engine> reference_ = MakeReferenceEngine();
+  ModelStore store_{{}};
+  ProgramCache programs_{1 << 20};
+  CellularScheduler scheduler_{{.workers = 2}};
+  Metrics metrics_;
+  Verifier verifier_{1, &metrics_};
+  Core core_{{.verifier = &verifier_}, {&fake_, reference_.get()}, &store_, &programs_, &scheduler_};
+};
+
+TEST_F(VerifyTest, TheSecondEngineRunsToo) {
+  const absl::StatusOr<InferReply> reply = Infer("reference");
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->engine, "reference");
+  EXPECT_EQ(fake_.compiled, 1);
+  // tanh(0.25) against 0.5.
+  EXPECT_NEAR(verifier_.largest(), 0.2551, 1e-4);
+  EXPECT_EQ(Value(metrics_, "rnnserve_verified_total", {"differed"}), 1);
+}
+
+TEST_F(VerifyTest, AFaultOfTheSecondEngineIsNotTheCallers) {
+  fault_ = absl::InternalError("out of order");
+  EXPECT_TRUE(Infer("reference").ok());
+  EXPECT_EQ(Value(metrics_, "rnnserve_verified_total", {"failed"}), 1);
+  EXPECT_EQ(Infer("fake").status().code(), absl::StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace rnnserve
