@@ -17,9 +17,6 @@
 namespace rnnserve::cuda {
 namespace {
 
-// A block's buffers stay below this, or below a sixteenth of the budget.
-constexpr int64_t kBlockBytes = int64_t{192} << 20;
-
 // Lays parts out one after the other, each on 256 bytes.
 class Carver {
  public:
@@ -32,23 +29,6 @@ class Carver {
 
  private:
   size_t size_ = 0;
-};
-
-// Takes a lane and gives it back idle.
-class LaneLease {
- public:
-  explicit LaneLease(Device& device) : device_(device), lane_(device.TakeLane()) {}
-  ~LaneLease() {
-    cudaStreamSynchronize(lane_->stream());
-    device_.ReturnLane(std::move(lane_));
-  }
-  LaneLease(const LaneLease&) = delete;
-  LaneLease& operator=(const LaneLease&) = delete;
-  Lane& lane() const { return *lane_; }
-
- private:
-  Device& device_;
-  std::unique_ptr<Lane> lane_;
 };
 
 const StateHandle* Handle(const rnnserve_state* state) { return reinterpret_cast<const StateHandle*>(state); }
@@ -77,8 +57,7 @@ void Program::Advance(std::span<const rnnserve_slice> slices) const {
   const auto longer = [](const rnnserve_slice* a, const rnnserve_slice* b) { return a->steps > b->steps; };
   if (!std::is_sorted(sorted.begin(), sorted.end(), longer)) std::stable_sort(sorted.begin(), sorted.end(), longer);
 
-  const int64_t limit = std::min(kBlockBytes, device_.memory_limit() / 16);
-  const int64_t rows_a_block = std::clamp<int64_t>(limit / BytesPerRow(), 1, int64_t{1} << 22);
+  const int64_t rows_a_block = std::clamp<int64_t>(device_.block_bytes() / BytesPerRow(), 1, int64_t{1} << 22);
   const LaneLease lease(device_);
   for (size_t first = 0; first < sorted.size();) {
     const size_t count = std::min(sorted.size() - first, static_cast<size_t>(rows_a_block));

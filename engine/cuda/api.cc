@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI of the plugin: every entry turns exceptions into a code and a text.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <new>
+#include <string>
 
 #include "engine/cuda/device.h"
 #include "engine/cuda/error.h"
+#include "engine/cuda/kernels.h"
+#include "engine/cuda/lane.h"
 #include "engine/cuda/program.h"
 #include "engine/plugin/engine_abi.h"
 
@@ -13,6 +17,7 @@ namespace {
 
 using rnnserve::cuda::Device;
 using rnnserve::cuda::Error;
+using rnnserve::cuda::LaneLease;
 using rnnserve::cuda::Program;
 using rnnserve::cuda::StateHandle;
 
@@ -42,10 +47,19 @@ int32_t Guard(Device* device, char* error, size_t error_size, Body body) {
   }
 }
 
+// The libraries load now and a kernel that does nothing runs, or they say why not.
+void Probe(Device& device) {
+  const LaneLease lease(device);
+  rnnserve::cuda::LaunchGatherStates(RNNSERVE_FLOAT, nullptr, RNNSERVE_FLOAT, nullptr, nullptr, 0, 1,
+                                     lease.lane().stream());
+  rnnserve::cuda::CheckLaunch("launching a kernel");
+  lease.lane().Synchronize();
+}
+
 int32_t Open(const rnnserve_engine_options* options, rnnserve_engine** engine, char* error, size_t error_size) {
   return Guard(nullptr, error, error_size, [&] {
     auto device = std::make_unique<Device>(*options);
-    device->ReturnLane(device->TakeLane());  // the libraries load now, or say why not
+    Probe(*device);
     *engine = reinterpret_cast<rnnserve_engine*>(device.release());
   });
 }
@@ -106,19 +120,27 @@ int32_t WorkspaceCreate(const rnnserve_program*, rnnserve_workspace** workspace,
 }
 void WorkspaceDestroy(rnnserve_workspace* workspace) { delete reinterpret_cast<char*>(workspace); }
 
+bool AnyStateOnDevice(const rnnserve_slice* slices, size_t count) {
+  return std::any_of(slices, slices + count, [](const rnnserve_slice& slice) {
+    return slice.before != nullptr && ToState(slice.before)->where == StateHandle::Where::kDevice;
+  });
+}
+
 int32_t Advance(const rnnserve_program* program, const rnnserve_slice* slices, size_t count, rnnserve_workspace*,
                 char* error, size_t error_size) {
   Device& device = ToProgram(program)->device();
   return Guard(&device, error, error_size, [&] {
-    if (!device.healthy()) {
-      for (size_t k = 0; k < count; ++k) {
-        if (slices[k].before != nullptr && ToState(slices[k].before)->where == StateHandle::Where::kDevice) {
-          throw Error(RNNSERVE_DATA_LOSS, "the state was on a CUDA device that has failed; start the sequence anew");
-        }
-      }
+    const bool may_lose = AnyStateOnDevice(slices, count);
+    if (!device.healthy() && may_lose) {
+      throw Error(RNNSERVE_DATA_LOSS, "the state was on a CUDA device that has failed; start the sequence anew");
     }
     device.Enter();
-    ToProgram(program)->Advance({slices, count});
+    try {
+      ToProgram(program)->Advance({slices, count});
+    } catch (const Error& failed) {
+      if (!failed.sticky() || may_lose) throw;
+      throw Error(RNNSERVE_UNAVAILABLE, std::string(failed.what()) + "; no state was lost, send it again", true);
+    }
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/cuda/element.h"
 #include "engine/cuda/error.h"
+#include "engine/cuda/predicate.h"
 
 namespace rnnserve::cuda {
 namespace {
@@ -18,12 +19,6 @@ constexpr int kGruIds[] = {1, 0, 2};
 constexpr int kRnnIds[] = {0};
 
 const int* BlockIds(int kind) { return kind == RNNSERVE_LSTM ? kLstmIds : kind == RNNSERVE_GRU ? kGruIds : kRnnIds; }
-
-bool Is(const rnnserve_activation& activation, int kind) {
-  if (activation.kind == kind) return true;
-  return kind == RNNSERVE_TANH && activation.kind == RNNSERVE_SCALED_TANH && activation.alpha == 1.0 &&
-         activation.beta == 1.0;
-}
 
 cudnnDataType_t CudnnType(int type) {
   switch (type) {
@@ -41,7 +36,7 @@ cudnnDataType_t CudnnType(int type) {
 cudnnRNNMode_t Mode(const rnnserve_cell& cell) {
   if (cell.kind == RNNSERVE_LSTM) return CUDNN_LSTM;
   if (cell.kind == RNNSERVE_GRU) return CUDNN_GRU;
-  return Is(cell.activations[0], RNNSERVE_RELU) ? CUDNN_RNN_RELU : CUDNN_RNN_TANH;
+  return ActsAs(cell.activations[0], RNNSERVE_RELU) ? CUDNN_RNN_RELU : CUDNN_RNN_TANH;
 }
 
 template <typename From, typename To>
@@ -82,31 +77,6 @@ CudnnPath::Plan::~Plan() {
   if (desc != nullptr) cudnnDestroyRNNDescriptor(desc);
 }
 
-std::string CudnnPath::Refusal(const rnnserve_cell& cell) {
-  const rnnserve_activation* a = cell.activations;
-  if (cell.input_size == 0) return "input_size is 0";
-  if (cell.clip < __builtin_inf()) return "cuDNN has no clip of gate inputs";
-  switch (cell.kind) {
-    case RNNSERVE_LSTM:
-      if (cell.has_peephole) return "cuDNN has no peepholes (P)";
-      if (cell.input_forget) return "cuDNN has no input_forget";
-      if (!Is(a[0], RNNSERVE_SIGMOID) || !Is(a[1], RNNSERVE_TANH) || !Is(a[2], RNNSERVE_TANH)) {
-        return "cuDNN's LSTM has the activations Sigmoid, Tanh, Tanh only";
-      }
-      return "";
-    case RNNSERVE_GRU:
-      if (!cell.linear_before_reset) return "cuDNN's GRU has linear_before_reset = 1 only";
-      if (!Is(a[0], RNNSERVE_SIGMOID) || !Is(a[1], RNNSERVE_TANH)) {
-        return "cuDNN's GRU has the activations Sigmoid, Tanh only";
-      }
-      return "";
-    default:
-      if (!Is(a[0], RNNSERVE_TANH) && !Is(a[0], RNNSERVE_RELU))
-        return "cuDNN's RNN has the activations Tanh and Relu only";
-      return "";
-  }
-}
-
 CudnnPath::CudnnPath(Device& device, Lane& lane, const rnnserve_cell& cell, const rnnserve_weights& weights,
                      int run_type)
     : cell_(cell), run_type_(run_type) {
@@ -124,9 +94,10 @@ CudnnPath::CudnnPath(Device& device, Lane& lane, const rnnserve_cell& cell, cons
 std::unique_ptr<CudnnPath::Plan> CudnnPath::MakePlan(Device& device, Lane& lane, const rnnserve_weights& weights,
                                                      cudnnRNNAlgo_t algo, uint32_t flags) {
   const bool half = run_type_ == RNNSERVE_FLOAT16 || run_type_ == RNNSERVE_BFLOAT16;
+  // TF32 is what cuDNN's default may use; down-conversion to float16, which overflows, nobody has allowed.
   const cudnnMathType_t math = half                            ? CUDNN_TENSOR_OP_MATH
                                : run_type_ == RNNSERVE_DOUBLE  ? CUDNN_DEFAULT_MATH
-                               : cell_.allow_reduced_precision ? CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION
+                               : cell_.allow_reduced_precision ? CUDNN_DEFAULT_MATH
                                                                : CUDNN_FMA_MATH;
   const auto input = static_cast<int32_t>(cell_.input_size);
   const auto hidden = static_cast<int32_t>(cell_.hidden_size);

@@ -15,9 +15,6 @@ enum class CudnnAlgorithm { kStandard, kSmallH };
 
 class CudnnPath {
  public:
-  // Why cuDNN can't run this cell, in the words of the operator's attributes; empty: it can.
-  static std::string Refusal(const rnnserve_cell& cell);
-
   // `run_type`: of x, y, h, c and the weights on the device.
   CudnnPath(Device& device, Lane& lane, const rnnserve_cell& cell, const rnnserve_weights& weights, int run_type);
 

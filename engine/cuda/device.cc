@@ -14,10 +14,36 @@ namespace {
 
 // One of each for a copy in, a computation and a copy out to overlap.
 constexpr int kWorkersWanted = 3;
+// A block's buffers stay below this, or below a sixteenth of the budget.
+constexpr int64_t kBlockBytes = int64_t{192} << 20;
 constexpr size_t kSlabBytes = size_t{1} << 20;
 constexpr size_t kSlotAlignment = 256;
 
+// What cuDNN 9 and the intermediate form of our kernels need.
+constexpr int kLeastCapability = 75;
+
 std::string Version(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
+
+[[noreturn]] void Unavailable(const std::string& text) { throw Error(RNNSERVE_UNAVAILABLE, text); }
+
+// The devices of this machine; the two usual reasons to have none in the reader's words rather than in CUDA's.
+int CountDevices(int driver, int runtime) {
+  int count = 0;
+  const cudaError_t found = cudaGetDeviceCount(&count);
+  const std::string needs = "needs one for CUDA " + Version(runtime) + " (580 or later)";
+  if (found == cudaErrorInsufficientDriver && driver == 0) {
+    Unavailable("no NVIDIA driver is installed here (there is no libcuda.so.1); this library " + needs);
+  }
+  if (found == cudaErrorInsufficientDriver) {
+    Unavailable("the NVIDIA driver here is for CUDA " + Version(driver) + ", and this library " + needs);
+  }
+  if (found == cudaErrorNoDevice) {
+    Unavailable(
+        "the NVIDIA driver finds no device that this process may use (see nvidia-smi and CUDA_VISIBLE_DEVICES)");
+  }
+  Check(found, "looking for a CUDA device");
+  return count;
+}
 
 }  // namespace
 
@@ -77,8 +103,10 @@ void SlotPool::Return(void* slot) {
 }
 
 Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device) {
-  int count = 0;
-  Check(cudaGetDeviceCount(&count), "looking for a CUDA device");
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  const int count = CountDevices(driver, runtime);
   if (ordinal_ < 0 || ordinal_ >= count) {
     throw Error(RNNSERVE_UNAVAILABLE, "CUDA device " + std::to_string(ordinal_) +
                                           " was asked for, but this machine has " + std::to_string(count) +
@@ -87,23 +115,28 @@ Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device
   Check(cudaSetDevice(ordinal_), "selecting the CUDA device");
   cudaDeviceProp properties{};
   Check(cudaGetDeviceProperties(&properties, ordinal_), "reading the CUDA device's properties");
+  const std::string capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
+  if (properties.major * 10 + properties.minor < kLeastCapability) {
+    Unavailable(std::string(properties.name) + " has compute capability " + capability +
+                ", and this library needs 7.5");
+  }
   size_t free_bytes = 0, total_bytes = 0;
   Check(cudaMemGetInfo(&free_bytes, &total_bytes), "reading the CUDA device's memory");
-  int driver = 0, runtime = 0;
-  cudaDriverGetVersion(&driver);
-  cudaRuntimeGetVersion(&runtime);
   name_ = properties.name;
   total_ = static_cast<int64_t>(total_bytes);
   limit_ = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : static_cast<int64_t>(free_bytes / 10 * 9);
   const size_t cudnn = cudnnGetVersion();
-  versions_ = "compute capability " + std::to_string(properties.major) + "." + std::to_string(properties.minor) +
-              ", CUDA driver " + Version(driver) + ", runtime " + Version(runtime) + ", cuDNN " +
-              std::to_string(cudnn / 10000) + "." + std::to_string(cudnn / 100 % 100) + "." +
-              std::to_string(cudnn % 100);
+  versions_ = "compute capability " + capability + ", CUDA driver " + Version(driver) + ", runtime " +
+              Version(runtime) + ", cuDNN " + std::to_string(cudnn / 10000) + "." + std::to_string(cudnn / 100 % 100) +
+              "." + std::to_string(cudnn % 100);
   if (const char* path = std::getenv("RNNSERVE_CUDA_PATH")) forced_path_ = path;
+  const char* block_bytes = std::getenv("RNNSERVE_CUDA_BLOCK_BYTES");
+  block_bytes_ = block_bytes != nullptr ? std::atoll(block_bytes) : std::min(kBlockBytes, limit_ / 16);
 }
 
-Device::~Device() = default;
+Device::~Device() {
+  cudaSetDevice(ordinal_);  // the closing thread may never have been here
+}
 
 void Device::Enter() const {
   if (!healthy_.load()) {
@@ -136,20 +169,30 @@ SlotPool& Device::Slots(size_t slot_bytes) {
 }
 
 std::unique_ptr<Lane> Device::TakeLane() {
-  {
-    std::lock_guard lock(mutex_);
-    if (!lanes_.empty()) {
-      std::unique_ptr<Lane> lane = std::move(lanes_.back());
-      lanes_.pop_back();
-      return lane;
-    }
+  std::unique_lock lock(mutex_);
+  lane_returned_.wait(lock, [this] { return lanes_taken_ < kWorkersWanted; });
+  ++lanes_taken_;
+  if (!lanes_.empty()) {
+    std::unique_ptr<Lane> lane = std::move(lanes_.back());
+    lanes_.pop_back();
+    return lane;
   }
-  return std::make_unique<Lane>(*this);
+  lock.unlock();
+  try {
+    return std::make_unique<Lane>(*this);
+  } catch (...) {
+    lock.lock();
+    --lanes_taken_;
+    lane_returned_.notify_one();
+    throw;
+  }
 }
 
 void Device::ReturnLane(std::unique_ptr<Lane> lane) {
   std::lock_guard lock(mutex_);
   lanes_.push_back(std::move(lane));
+  --lanes_taken_;
+  lane_returned_.notify_one();
 }
 
 void Device::Fail(const std::string& reason) {

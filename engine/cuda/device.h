@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -84,6 +85,8 @@ class Device {
   void Enter() const;
   // What RNNSERVE_CUDA_PATH asks for: "", "general" or "cudnn" (for measurements and tests).
   const std::string& forced_path() const { return forced_path_; }
+  // Bytes that a block's buffers stay below; RNNSERVE_CUDA_BLOCK_BYTES if it is set (likewise).
+  int64_t block_bytes() const { return block_bytes_; }
 
   void Reserve(size_t bytes);  // throws RESOURCE_EXHAUSTED above the budget
   void Release(size_t bytes);
@@ -92,7 +95,8 @@ class Device {
 
   SlotPool& Slots(size_t slot_bytes);
 
-  // A stream with its handles and buffers, for one call at a time. The last one returned comes first: it is warm.
+  // A stream with its handles and buffers, for one call at a time; see LaneLease. There are as many as keep the device
+  // busy, and no more: each holds memory. Waits for one. The last one returned comes first: it is warm.
   std::unique_ptr<Lane> TakeLane();
   void ReturnLane(std::unique_ptr<Lane> lane);
 
@@ -108,12 +112,15 @@ class Device {
   std::string name_;
   std::string versions_;
   std::string forced_path_;
+  int64_t block_bytes_ = 0;
   std::atomic<int64_t> in_use_{0};
   std::atomic<bool> healthy_{true};
   mutable std::mutex mutex_;  // guards what follows
   std::string failure_;
   std::map<size_t, std::unique_ptr<SlotPool>> pools_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // idle
+  int lanes_taken_ = 0;
+  std::condition_variable lane_returned_;
 };
 
 }  // namespace rnnserve::cuda

@@ -6,11 +6,19 @@
 namespace rnnserve::cuda {
 namespace {
 
-// A library's failure may only be the messenger of a lost context.
-void ThrowLibrary(const std::string& text, bool execution) {
-  const cudaError_t under = execution ? cudaDeviceSynchronize() : cudaPeekAtLastError();
-  if (IsSticky(under)) Check(under, text.c_str());
+// A library's failure may only be the messenger of a lost context, or of memory that is used up.
+[[noreturn]] void ThrowLibrary(const std::string& text, bool ran) {
+  const cudaError_t last = cudaGetLastError();  // taken: a plain one must not be reported again by the next launch
+  const cudaError_t under = IsSticky(last) || !ran ? last : cudaDeviceSynchronize();
+  if (IsSticky(under) || under == cudaErrorMemoryAllocation) Check(under, text.c_str());
   throw Error(RNNSERVE_INTERNAL, text);
+}
+
+// cuDNN 9 numbers its failures by thousands: 4xxx inside, 5xxx while running.
+bool IsExecutionFailure(cudnnStatus_t status) { return static_cast<int>(status) / 1000 == 5; }
+bool IsAllocationFailure(cudnnStatus_t status) {
+  return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+         status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
 }
 
 }  // namespace
@@ -27,6 +35,11 @@ bool IsSticky(cudaError_t error) {
     case cudaErrorLaunchFailure:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorExternalDevice:
+    case cudaErrorMpsRpcFailure:
+    case cudaErrorMpsClientTerminated:
     case cudaErrorAssert:
     case cudaErrorContextIsDestroyed:
     case cudaErrorDeviceUninitialized:
@@ -52,6 +65,11 @@ void Check(cudaError_t error, const char* what) {
     case cudaErrorStubLibrary:
     case cudaErrorDevicesUnavailable:
     case cudaErrorInvalidDevice:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidKernelImage:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorJitCompilationDisabled:
       throw Error(RNNSERVE_UNAVAILABLE, text);
     default:
       throw Error(RNNSERVE_INTERNAL, text);
@@ -60,7 +78,7 @@ void Check(cudaError_t error, const char* what) {
 
 void Check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  const std::string text = std::string(what) + ": " + cublasGetStatusString(status);
+  const std::string text = std::string(what) + ": " + cublasLtGetStatusString(status);
   if (status == CUBLAS_STATUS_ALLOC_FAILED) throw Error(RNNSERVE_RESOURCE_EXHAUSTED, text);
   ThrowLibrary(text, status == CUBLAS_STATUS_EXECUTION_FAILED);
 }
@@ -68,8 +86,8 @@ void Check(cublasStatus_t status, const char* what) {
 void Check(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   const std::string text = std::string(what) + ": " + cudnnGetErrorString(status);
-  if (status == CUDNN_STATUS_ALLOC_FAILED) throw Error(RNNSERVE_RESOURCE_EXHAUSTED, text);
-  ThrowLibrary(text, status == CUDNN_STATUS_EXECUTION_FAILED);
+  if (IsAllocationFailure(status)) throw Error(RNNSERVE_RESOURCE_EXHAUSTED, text);
+  ThrowLibrary(text, IsExecutionFailure(status));
 }
 
 void CheckLaunch(const char* what) { Check(cudaGetLastError(), what); }

@@ -2,7 +2,7 @@
 // Failures inside the plugin travel as Error and become a code and a text at the C ABI.
 #pragma once
 
-#include <cublas_v2.h>
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 

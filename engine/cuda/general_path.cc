@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cuda/general_path.h"
 
+#include <type_traits>
 #include <vector>
 
 #include "engine/cuda/error.h"
@@ -8,24 +9,6 @@
 
 namespace rnnserve::cuda {
 namespace {
-
-// out[rows, width] (rows `out_stride` apart) = in[rows, inner] * weights[width, inner]^T + beta * out, all row-major.
-void Product(cublasHandle_t blas, const float* weights, const float* in, float* out, int64_t rows, int64_t width,
-             int64_t inner, int64_t out_stride, float beta) {
-  const float one = 1;
-  Check(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(width), static_cast<int>(rows),
-                    static_cast<int>(inner), &one, weights, static_cast<int>(inner), in, static_cast<int>(inner), &beta,
-                    out, static_cast<int>(out_stride)),
-        "cublasSgemm");
-}
-void Product(cublasHandle_t blas, const double* weights, const double* in, double* out, int64_t rows, int64_t width,
-             int64_t inner, int64_t out_stride, double beta) {
-  const double one = 1;
-  Check(cublasDgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(width), static_cast<int>(rows),
-                    static_cast<int>(inner), &one, weights, static_cast<int>(inner), in, static_cast<int>(inner), &beta,
-                    out, static_cast<int>(out_stride)),
-        "cublasDgemm");
-}
 
 size_t Aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -85,7 +68,6 @@ void GeneralPath::RunTyped(const Work& work) const {
   const int64_t hidden = cell_.hidden_size;
   const int64_t inner = cell_.input_size;
   const int64_t wide = GateCount(cell_.kind) * hidden;
-  const cublasHandle_t blas = work.lane.blas();
   const cudaStream_t stream = work.lane.stream();
   const T* weights = weights_.as<T>();
   const T* r = weights + r_;
@@ -95,10 +77,19 @@ void GeneralPath::RunTyped(const Work& work) const {
                                   Aligned(static_cast<size_t>(block.rows * wide) * sizeof(T)));
   const CellMath<T> math = MakeCellMath<T>(cell_);
 
-  Check(cublasSetMathMode(blas, cell_.allow_reduced_precision ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
-        "cublasSetMathMode");
+  // out = in * weights^T, or added to it.
+  const auto product = [&](const T* by, const T* in, T* out, int64_t rows, int64_t width, int64_t length, bool adds) {
+    work.lane.products().Run({.rows = rows,
+                              .width = width,
+                              .inner = length,
+                              .out_stride = wide,
+                              .adds = adds,
+                              .is_double = std::is_same_v<T, double>,
+                              .tf32 = cell_.allow_reduced_precision != 0},
+                             by, in, out);
+  };
   if (inner > 0) {
-    Product(blas, weights, static_cast<const T*>(work.x), gates, block.rows, wide, inner, wide, T(0));
+    product(weights, static_cast<const T*>(work.x), gates, block.rows, wide, inner, false);
   } else {
     Check(cudaMemsetAsync(gates, 0, static_cast<size_t>(block.rows * wide) * sizeof(T), stream), "clearing gates");
   }
@@ -112,7 +103,7 @@ void GeneralPath::RunTyped(const Work& work) const {
     T* y = static_cast<T*>(work.y) + offset * hidden;
     switch (cell_.kind) {
       case RNNSERVE_LSTM:
-        Product(blas, r, h, pre, rows, wide, hidden, wide, T(1));
+        product(r, h, pre, rows, wide, hidden, true);
         LaunchLstm<T>({pre, weights + bias_, cell_.has_peephole ? weights + p_ : nullptr, c,
                        static_cast<T*>(work.c_out), h_out, y, rows, hidden, math},
                       stream);
@@ -120,18 +111,18 @@ void GeneralPath::RunTyped(const Work& work) const {
       case RNNSERVE_GRU: {
         const GruStep<T> step{pre, aside, weights + wb_, weights + rb_, h, aside, h_out, y, rows, hidden, math};
         if (cell_.linear_before_reset) {
-          Product(blas, r, h, aside, rows, wide, hidden, wide, T(0));
+          product(r, h, aside, rows, wide, hidden, false);
           LaunchGruLinear<T>(step, stream);
         } else {
-          Product(blas, r, h, pre, rows, 2 * hidden, hidden, wide, T(1));
+          product(r, h, pre, rows, 2 * hidden, hidden, true);
           LaunchGruReset<T>(step, stream);
-          Product(blas, r + 2 * hidden * hidden, aside, pre + 2 * hidden, rows, hidden, hidden, wide, T(1));
+          product(r + 2 * hidden * hidden, aside, pre + 2 * hidden, rows, hidden, hidden, true);
           LaunchGruBlend<T>(step, stream);
         }
         break;
       }
       default:
-        Product(blas, r, h, pre, rows, wide, hidden, wide, T(1));
+        product(r, h, pre, rows, wide, hidden, true);
         LaunchRnn<T>({pre, weights + bias_, h_out, y, rows, hidden, math}, stream);
         break;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cuda/element.h"
+#include "engine/cuda/kernel_types.h"
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/rows.h"
 
@@ -76,33 +77,6 @@ __global__ void GruBlendKernel(GruStep<T> step) {
 template <typename T>
 __global__ void RnnKernel(RnnStep<T> step) {
   RNNSERVE_FOR_EACH_UNIT(at, step) RnnAt(step, at);
-}
-
-// Calls `fn` with null pointers of the two element types.
-template <typename Fn>
-void WithTypes(int from, int to, Fn fn) {
-  if (from == RNNSERVE_FLOAT && to == RNNSERVE_FLOAT)
-    return fn(static_cast<float*>(nullptr), static_cast<float*>(nullptr));
-  if (from == RNNSERVE_DOUBLE && to == RNNSERVE_DOUBLE)
-    return fn(static_cast<double*>(nullptr), static_cast<double*>(nullptr));
-  if (from == RNNSERVE_FLOAT16 && to == RNNSERVE_FLOAT)
-    return fn(static_cast<Half*>(nullptr), static_cast<float*>(nullptr));
-  if (from == RNNSERVE_BFLOAT16 && to == RNNSERVE_FLOAT)
-    return fn(static_cast<BFloat16*>(nullptr), static_cast<float*>(nullptr));
-  if (from == RNNSERVE_FLOAT && to == RNNSERVE_FLOAT16)
-    return fn(static_cast<float*>(nullptr), static_cast<Half*>(nullptr));
-  if (from == RNNSERVE_FLOAT && to == RNNSERVE_BFLOAT16)
-    return fn(static_cast<float*>(nullptr), static_cast<BFloat16*>(nullptr));
-  if (from == RNNSERVE_FLOAT16) return fn(static_cast<Half*>(nullptr), static_cast<Half*>(nullptr));
-  return fn(static_cast<BFloat16*>(nullptr), static_cast<BFloat16*>(nullptr));
-}
-// The pairs of a state slot (float or double) and a packed type.
-template <typename Fn>
-void WithStateTypes(int slot, int packed, Fn fn) {
-  if (slot == RNNSERVE_DOUBLE) return fn(static_cast<double*>(nullptr), static_cast<double*>(nullptr));
-  if (packed == RNNSERVE_FLOAT16) return fn(static_cast<float*>(nullptr), static_cast<Half*>(nullptr));
-  if (packed == RNNSERVE_BFLOAT16) return fn(static_cast<float*>(nullptr), static_cast<BFloat16*>(nullptr));
-  return fn(static_cast<float*>(nullptr), static_cast<float*>(nullptr));
 }
 
 }  // namespace

@@ -6,8 +6,6 @@
 namespace rnnserve::cuda {
 namespace {
 
-// What cuBLAS recommends for Hopper; a workspace of our own keeps it from allocating and from sharing between streams.
-constexpr size_t kBlasWorkspaceBytes = size_t{32} << 20;
 constexpr size_t kLeastBytes = size_t{64} << 10;
 
 size_t Grown(size_t bytes) { return bytes + bytes / 2 > kLeastBytes ? bytes + bytes / 2 : kLeastBytes; }
@@ -15,11 +13,8 @@ size_t Grown(size_t bytes) { return bytes + bytes / 2 > kLeastBytes ? bytes + by
 }  // namespace
 
 Lane::Lane(Device& device) : Lane(device, Closed{}) {
-  blas_workspace_ = DeviceBuffer(device, kBlasWorkspaceBytes);
   Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
-  Check(cublasCreate(&blas_), "creating a cuBLAS handle");
-  Check(cublasSetStream(blas_, stream_), "cublasSetStream");
-  Check(cublasSetWorkspace(blas_, blas_workspace_.data(), kBlasWorkspaceBytes), "cublasSetWorkspace");
+  products_ = std::make_unique<Products>(device, stream_);
   Check(cudnnCreate(&dnn_), "creating a cuDNN handle");
   Check(cudnnSetStream(dnn_, stream_), "cudnnSetStream");
   Check(cudaEventCreate(&begin_), "creating an event");
@@ -37,7 +32,7 @@ Lane::~Lane() {
   if (begin_ != nullptr) cudaEventDestroy(begin_);
   if (end_ != nullptr) cudaEventDestroy(end_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
-  if (blas_ != nullptr) cublasDestroy(blas_);
+  products_.reset();
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
@@ -47,7 +42,12 @@ std::byte* Lane::Grow(DeviceBuffer& buffer, size_t bytes) {
   if (buffer.size() < bytes) {
     Synchronize();
     buffer = DeviceBuffer();  // first give back, then take: the budget needn't hold both
-    buffer = DeviceBuffer(device_, Grown(bytes));
+    try {
+      buffer = DeviceBuffer(device_, Grown(bytes));
+    } catch (const Error& refused) {
+      if (refused.code() != RNNSERVE_RESOURCE_EXHAUSTED) throw;
+      buffer = DeviceBuffer(device_, bytes);  // room to grow is a wish
+    }
   }
   return buffer.data();
 }

@@ -2,11 +2,14 @@
 // A lane: a stream, the libraries' handles on it, and buffers that grow. One call at a time.
 #pragma once
 
-#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
+#include <memory>
+#include <utility>
+
 #include "engine/cuda/device.h"
+#include "engine/cuda/products.h"
 
 namespace rnnserve::cuda {
 
@@ -18,7 +21,7 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
 
   cudaStream_t stream() const { return stream_; }
-  cublasHandle_t blas() const { return blas_; }
+  Products& products() const { return *products_; }
   cudnnHandle_t dnn() const { return dnn_; }
   Device& device() const { return device_; }
 
@@ -50,15 +53,32 @@ class Lane {
 
   Device& device_;
   cudaStream_t stream_ = nullptr;
-  cublasHandle_t blas_ = nullptr;
+  std::unique_ptr<Products> products_;
   cudnnHandle_t dnn_ = nullptr;
   cudaEvent_t begin_ = nullptr;
   cudaEvent_t end_ = nullptr;
   cudnnRNNDataDescriptor_t x_desc_ = nullptr;
   cudnnRNNDataDescriptor_t y_desc_ = nullptr;
   cudnnTensorDescriptor_t state_desc_ = nullptr;
-  DeviceBuffer blas_workspace_, staging_, working_, scratch_;
+  DeviceBuffer staging_, working_, scratch_;
   PinnedBuffer pinned_in_, pinned_out_;
+};
+
+// Takes a lane, and gives it back idle.
+class LaneLease {
+ public:
+  explicit LaneLease(Device& device) : device_(device), lane_(device.TakeLane()) {}
+  ~LaneLease() {
+    cudaStreamSynchronize(lane_->stream());
+    device_.ReturnLane(std::move(lane_));
+  }
+  LaneLease(const LaneLease&) = delete;
+  LaneLease& operator=(const LaneLease&) = delete;
+  Lane& lane() const { return *lane_; }
+
+ private:
+  Device& device_;
+  std::unique_ptr<Lane> lane_;
 };
 
 }  // namespace rnnserve::cuda

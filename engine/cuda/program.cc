@@ -9,12 +9,10 @@
 
 #include "engine/cuda/element.h"
 #include "engine/cuda/error.h"
+#include "engine/cuda/predicate.h"
 
 namespace rnnserve::cuda {
 namespace {
-
-// Sizes up to which all indices of the libraries fit their 32 bits, with room for the gates.
-constexpr int64_t kLargestWidth = int64_t{1} << 24;
 
 bool AllZero(const void* values, int64_t count, size_t element_bytes) {
   const auto* bytes = static_cast<const unsigned char*>(values);
@@ -63,48 +61,22 @@ int PowerOfTwo(int value) { return std::bit_width(static_cast<unsigned>(value - 
 }  // namespace
 
 void Program::CheckSupported(const rnnserve_cell& cell) {
-  const auto refuse = [](const std::string& why) { throw Error(RNNSERVE_UNIMPLEMENTED, why); };
-  if (cell.deterministic) {
-    refuse(
-        "the cuda engine's sums depend on how many rows share a batch, so it can't promise the same bits "
-        "(deterministic); the reference and cpu engines do");
-  }
-  if (cell.kind < RNNSERVE_LSTM || cell.kind > RNNSERVE_RNN)
-    refuse("the cuda engine knows LSTM, GRU and RNN cells only");
-  switch (cell.data_type) {
-    case RNNSERVE_FLOAT:
-    case RNNSERVE_FLOAT16:
-    case RNNSERVE_DOUBLE:
-    case RNNSERVE_BFLOAT16:
-      break;
-    default:
-      refuse("the cuda engine runs float32, float16, bfloat16 and float64");
-  }
-  if (cell.hidden_size < 1 || cell.hidden_size > kLargestWidth || cell.input_size < 0 ||
-      cell.input_size > kLargestWidth) {
-    refuse("the cuda engine takes input_size 0.." + std::to_string(kLargestWidth) + " and hidden_size 1.." +
-           std::to_string(kLargestWidth));
-  }
-  for (const rnnserve_activation& activation : cell.activations) {
-    if (activation.kind < RNNSERVE_RELU || activation.kind > RNNSERVE_SOFTPLUS) {
-      refuse("the cuda engine doesn't know activation " + std::to_string(activation.kind));
-    }
-  }
+  const std::string refusal = EngineRefusal(cell);
+  if (!refusal.empty()) throw Error(RNNSERVE_UNIMPLEMENTED, refusal);
 }
 
 Program::Program(Device& device, const rnnserve_cell& cell, const rnnserve_weights& weights)
     : device_(device), cell_(Simplified(cell, weights)), run_type_(compute_type()) {
   CheckSupported(cell);
-  const std::string refusal = CudnnPath::Refusal(cell_);
+  const std::string refusal = CudnnRefusal(cell_);
   const std::string& forced = device.forced_path();
   if (forced == "cudnn" && !refusal.empty())
     throw Error(RNNSERVE_UNIMPLEMENTED, "RNNSERVE_CUDA_PATH=cudnn: " + refusal);
   const bool cudnn = refusal.empty() && forced != "general";
   if (cudnn && cell_.allow_reduced_precision) run_type_ = cell_.data_type;
   if (cudnn) {
-    std::unique_ptr<Lane> lane = device.TakeLane();
-    cudnn_ = std::make_unique<CudnnPath>(device, *lane, cell_, weights, run_type_);
-    device.ReturnLane(std::move(lane));
+    const LaneLease lease(device);
+    cudnn_ = std::make_unique<CudnnPath>(device, lease.lane(), cell_, weights, run_type_);
   }
   // The general path computes in the compute type only; where both can run, trials decide.
   if (!cudnn || (forced.empty() && run_type_ == compute_type())) {

@@ -143,7 +143,8 @@ typedef struct rnnserve_api {
   void (*close)(rnnserve_engine* engine);
   int32_t (*device_info)(rnnserve_engine* engine, rnnserve_device_info* info, char* error, size_t error_size);
 
-  /* RNNSERVE_OK, or RNNSERVE_UNIMPLEMENTED with the reason in the words of the operator's attributes. */
+  /* RNNSERVE_OK, or RNNSERVE_UNIMPLEMENTED with the reason in the words of the operator's attributes. `engine` may be
+   * NULL: the answer depends on the library alone, so that tables can be made without a device. */
   int32_t (*supports)(rnnserve_engine* engine, const rnnserve_cell* cell, char* error, size_t error_size);
 
   int32_t (*program_create)(rnnserve_engine* engine, const rnnserve_cell* cell, const rnnserve_weights* weights,

@@ -23,7 +23,7 @@ struct PluginOptions {
   int64_t memory_limit_bytes = 0;  // of the device; 0: nine tenths of what is free
   int32_t device = 0;              // ordinal
   // Called at most once, from whichever thread notices, when the device fails for good. May be empty.
-  std::function<void(const std::string& reason)> on_failure;
+  std::function<void(const std::string& reason)> on_failure = {};
 };
 
 class PluginEngine final : public Engine {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/engine/cuda/fake_cuda/fake_device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace rnnserve::fake_cuda {
+namespace {
+
+// Of large buffers only the start: they are workspaces that nobody reads.
+void Spoil(void* memory, size_t bytes) { std::memset(memory, 0xff, std::min(bytes, size_t{1} << 20)); }
+
+}  // namespace
+
+FakeDevice& FakeDevice::Get() {
+  static auto* device = new FakeDevice;
+  return *device;
+}
+
+void FakeDevice::SetFault(const std::string& fault) {
+  std::lock_guard lock(mutex_);
+  fault_ = fault;
+}
+bool FakeDevice::Has(const char* fault) const {
+  std::lock_guard lock(mutex_);
+  return fault_ == fault;
+}
+
+cudaError_t FakeDevice::lost() const {
+  std::lock_guard lock(mutex_);
+  return lost_;
+}
+void FakeDevice::Lose(cudaError_t error) {
+  std::lock_guard lock(mutex_);
+  lost_ = error;
+}
+cudaError_t FakeDevice::Fail(cudaError_t error) {
+  std::lock_guard lock(mutex_);
+  return last_ = error;
+}
+cudaError_t FakeDevice::TakeLastError() {
+  std::lock_guard lock(mutex_);
+  if (lost_ != cudaSuccess) return lost_;
+  const cudaError_t last = last_;
+  last_ = cudaSuccess;
+  return last;
+}
+
+void* FakeDevice::Allocate(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (static_cast<int64_t>(bytes) > kTotalBytes - allocated_) return nullptr;
+  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  Spoil(memory, bytes);
+  memory_[memory] = bytes;
+  allocated_ += static_cast<int64_t>(bytes);
+  return memory;
+}
+void FakeDevice::Free(void* memory) {
+  std::lock_guard lock(mutex_);
+  const auto found = memory_.find(memory);
+  if (found == memory_.end()) std::abort();
+  allocated_ -= static_cast<int64_t>(found->second);
+  Spoil(memory, found->second);
+  std::free(memory);
+  memory_.erase(found);
+}
+int64_t FakeDevice::allocated() const {
+  std::lock_guard lock(mutex_);
+  return allocated_;
+}
+
+void FakeDevice::Count(const std::string& what, float milliseconds) {
+  std::lock_guard lock(mutex_);
+  ++counts_[what];
+  clock_ += milliseconds;
+}
+int64_t FakeDevice::count(const std::string& what) const {
+  std::lock_guard lock(mutex_);
+  const auto found = counts_.find(what);
+  return found == counts_.end() ? 0 : found->second;
+}
+float FakeDevice::clock() const {
+  std::lock_guard lock(mutex_);
+  return clock_;
+}
+void FakeDevice::Forget() {
+  std::lock_guard lock(mutex_);
+  fault_.clear();
+  lost_ = last_ = cudaSuccess;
+  counts_.clear();
+}
+
+}  // namespace rnnserve::fake_cuda
+
+// For the tests, past the ABI.
+using rnnserve::fake_cuda::FakeDevice;
+extern "C" {
+__attribute__((visibility("default"))) void fake_cuda_set(const char* fault) { FakeDevice::Get().SetFault(fault); }
+__attribute__((visibility("default"))) void fake_cuda_forget() { FakeDevice::Get().Forget(); }
+__attribute__((visibility("default"))) int64_t fake_cuda_count(const char* what) {
+  return FakeDevice::Get().count(what);
+}
+__attribute__((visibility("default"))) int64_t fake_cuda_allocated() { return FakeDevice::Get().allocated(); }
+}

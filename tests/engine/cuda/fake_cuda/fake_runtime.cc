@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA runtime.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "tests/engine/cuda/fake_cuda/fake_device.h"
+
+using rnnserve::fake_cuda::FakeDevice;
+using rnnserve::fake_cuda::kTotalBytes;
+
+struct CUevent_st {
+  float at = 0;
+};
+
+namespace {
+
+FakeDevice& Device() { return FakeDevice::Get(); }
+
+cudaError_t Run(CUstream_st& stream) {
+  if (Device().Has("illegal_address") && !stream.work.empty()) Device().Lose(cudaErrorIllegalAddress);
+  const auto work = std::exchange(stream.work, {});
+  if (Device().lost() != cudaSuccess) return Device().lost();
+  for (const auto& item : work) item();
+  return cudaSuccess;
+}
+
+cudaError_t Enqueue(cudaStream_t stream, std::function<void()> item) {
+  if (Device().lost() != cudaSuccess) return Device().lost();
+  stream->work.push_back(std::move(item));
+  return cudaSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t CUDARTAPI cudaDriverGetVersion(int* version) {
+  *version = Device().Has("no_driver") ? 0 : Device().Has("old_driver") ? 12040 : 13000;
+  return cudaSuccess;
+}
+cudaError_t CUDARTAPI cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
+  *count = 0;
+  if (Device().Has("no_driver") || Device().Has("old_driver")) return Device().Fail(cudaErrorInsufficientDriver);
+  if (Device().Has("no_device")) return Device().Fail(cudaErrorNoDevice);
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t CUDARTAPI cudaSetDevice(int) { return Device().lost(); }
+cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  std::memset(properties, 0, sizeof *properties);
+  std::snprintf(properties->name, sizeof properties->name, "Fake GPU");
+  properties->major = Device().Has("old_device") ? 7 : 9;
+  return Device().lost();
+}
+cudaError_t CUDARTAPI cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  *total_bytes = kTotalBytes;
+  *free_bytes = static_cast<size_t>(kTotalBytes - Device().allocated());
+  return Device().lost();
+}
+cudaError_t CUDARTAPI cudaGetLastError() { return Device().TakeLastError(); }
+cudaError_t CUDARTAPI cudaDeviceSynchronize() { return Device().lost(); }
+const char* CUDARTAPI cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorIllegalAddress           ? "cudaErrorIllegalAddress"
+         : error == cudaErrorMemoryAllocation       ? "cudaErrorMemoryAllocation"
+         : error == cudaErrorNoKernelImageForDevice ? "cudaErrorNoKernelImageForDevice"
+                                                    : "cudaError";
+}
+const char* CUDARTAPI cudaGetErrorString(cudaError_t) { return "as the fake says"; }
+
+cudaError_t CUDARTAPI cudaMalloc(void** memory, size_t bytes) {
+  if (Device().lost() != cudaSuccess) return Device().lost();
+  *memory = Device().Has("no_memory") ? nullptr : Device().Allocate(bytes);
+  return *memory == nullptr ? Device().Fail(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+cudaError_t CUDARTAPI cudaFree(void* memory) {
+  Device().Free(memory);
+  return Device().lost();
+}
+cudaError_t CUDARTAPI cudaMallocHost(void** memory, size_t bytes) {
+  if (Device().lost() != cudaSuccess) return Device().lost();
+  *memory = std::malloc(bytes);
+  return cudaSuccess;
+}
+cudaError_t CUDARTAPI cudaFreeHost(void* memory) {
+  std::free(memory);
+  return Device().lost();
+}
+cudaError_t CUDARTAPI cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  if (Device().lost() == cudaSuccess) std::memcpy(to, from, bytes);
+  return Device().lost();
+}
+cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  return Enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+}
+cudaError_t CUDARTAPI cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  return Enqueue(stream, [=] { std::memset(to, value, bytes); });
+}
+
+cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
+  *stream = new CUstream_st;
+  Device().Count("stream");
+  return Device().lost();
+}
+cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return Device().lost();
+}
+cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t stream) { return Run(*stream); }
+cudaError_t CUDARTAPI cudaEventCreate(cudaEvent_t* event) {
+  *event = new CUevent_st;
+  return Device().lost();
+}
+cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return Device().lost();
+}
+cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return Enqueue(stream, [=] { event->at = Device().clock(); });
+}
+cudaError_t CUDARTAPI cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  *milliseconds = end->at - begin->at;
+  return Device().lost();
+}
+
+}  // extern "C"
