@@ -58,7 +58,7 @@ for file in "$cudnn" "$cublas" "$cublaslt" "$runtime"; do libraries+=("$file" "-
 
 jobs=()
 plugin=(error device lane predicate products general_path cudnn_path program advance api)
-selftest=(selftest/cuda_selftest selftest/reference selftest/bare_rnn selftest/facts selftest/cases selftest/bench)
+selftest=(selftest/cuda_selftest selftest/reference selftest/bare_rnn selftest/facts selftest/cases selftest/replay selftest/bench)
 for name in "${plugin[@]}" "${selftest[@]}"; do
   "$cxx" "${flags[@]}" -c "$root/engine/cuda/$name.cc" -o "$out/$name.o" & jobs+=($!)
 done

@@ -1,71 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuda_selftest [facts] [cases] [bench]: librnnserve_cuda.so on a real device, with nothing but the CUDA toolkit.
-// Without words: all three. Exit code 0: all passed; 1: something failed; 77: no usable device here.
-#include <cuda_runtime_api.h>
+// librnnserve_cuda.so on a real device, with nothing but the CUDA toolkit.
+//
+//   cuda_selftest [facts] [cases] [replay FILE] [bench]
+//
+// facts: what cuDNN does, line by line, against what is written of it; cases: random cells against the host reference;
+// replay: cases that cuda_cases_test has written, against theirs; bench: times next to bare cuDNN. Without words all of
+// them, replay if cases.bin lies beside the program. RNNSERVE_CUDA_PLUGIN names another library.
+// Exit code 0: all passed; 1: something failed; 77: no usable device here.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
+#include <vector>
 
-#include "engine/cuda/selftest/selftest.h"
+#include "engine/cuda/selftest/plugin.h"
 
+namespace rnnserve::selftest {
 namespace {
 
 constexpr int kSkipped = 77;
 
-std::string Beside(const char* program, const char* name) {
-  const std::string path = program;
-  const size_t slash = path.rfind('/');
-  return (slash == std::string::npos ? std::string("./") : path.substr(0, slash + 1)) + name;
+std::string Beside(const std::string& program, const char* name) {
+  const size_t slash = program.rfind('/');
+  return (slash == std::string::npos ? "./" : program.substr(0, slash + 1)) + name;
 }
 
-}  // namespace
+bool Exists(const std::string& path) {
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  if (file != nullptr) std::fclose(file);
+  return file != nullptr;
+}
 
-int main(int argc, char** argv) {
-  using namespace rnnserve::selftest;
-  const auto wants = [&](const char* word) {
-    for (int k = 1; k < argc; ++k) {
-      if (std::strcmp(argv[k], word) == 0) return true;
-    }
-    return false;
-  };
-  int devices = 0;
-  const cudaError_t found = cudaGetDeviceCount(&devices);
-  if (found != cudaSuccess || devices == 0) {
-    std::printf("SKIPPED: no CUDA device can be used here (%s)\n",
-                found != cudaSuccess ? cudaGetErrorString(found) : "none found");
-    return kSkipped;
-  }
-  if (wants("risky")) {
-    RunRiskyFacts();
-    return Failures() == 0 ? 0 : 1;
-  }
-  const bool all = argc == 1;
-  const char* given = std::getenv("RNNSERVE_CUDA_PLUGIN");
-  const std::string path = given != nullptr ? given : Beside(argv[0], "librnnserve_cuda.so");
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+const rnnserve_api* LoadPlugin(const std::string& path) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     std::printf("FAIL loading %s: %s\n", path.c_str(), dlerror());
-    return 1;
+    return nullptr;
   }
   const auto get = reinterpret_cast<rnnserve_engine_api_fn>(dlsym(library, RNNSERVE_ENGINE_API_SYMBOL));
   const rnnserve_handshake host = RNNSERVE_HANDSHAKE;
-  const rnnserve_api* api = get != nullptr ? get(&host) : nullptr;
+  const rnnserve_api* const api = get != nullptr ? get(&host) : nullptr;
   if (api == nullptr) {
     std::printf("FAIL: %s doesn't speak version %u of the ABI\n", path.c_str(), RNNSERVE_ENGINE_ABI_VERSION);
-    return 1;
   }
-  if (all || wants("cases")) RunCases(*api);
-  if (all || wants("bench")) RunBench(*api);
-  bool risky_failed = false;
-  if (all || wants("facts")) {
+  return api;
+}
+
+// 0, kSkipped or 1; prints what the device is.
+int Describe(const rnnserve_api& api) {
+  const Engine engine(api, "");
+  if (engine.code() != RNNSERVE_OK) {
+    const bool is_missing = engine.code() == RNNSERVE_UNAVAILABLE;
+    std::printf("%s: %s\n", is_missing ? "SKIPPED, no CUDA device can be used here" : "FAIL opening", engine.error());
+    return is_missing ? kSkipped : 1;
+  }
+  rnnserve_device_info info{};
+  char error[256] = {};
+  api.device_info(engine.get(), &info, error, sizeof error);
+  std::printf("device: %s, %s, %.0f MiB\n\n", info.name, info.versions,
+              static_cast<double>(info.memory_total_bytes) / (1 << 20));
+  return 0;
+}
+
+int Run(const std::string& program, std::vector<std::string> words) {
+  const auto wants = [&](const char* word) { return std::ranges::find(words, word) != words.end(); };
+  if (wants("risky")) {  // from ourselves, below
+    RunRiskyFacts();
+    Summarise();
+    return Failures() == 0 ? 0 : 1;
+  }
+  const char* const given = std::getenv("RNNSERVE_CUDA_PLUGIN");
+  const rnnserve_api* const api = LoadPlugin(given != nullptr ? given : Beside(program, "librnnserve_cuda.so"));
+  if (api == nullptr) return 1;
+  if (const int code = Describe(*api); code != 0) return code;
+  if (words.empty()) {
+    words = {"cases", "bench", "facts"};
+    if (const std::string written = Beside(program, "cases.bin"); Exists(written)) {
+      words.insert(words.end(), {"replay", written});
+    }
+  }
+  const auto replay = std::ranges::find(words, "replay");
+  if (replay != words.end()) RunReplay(*api, replay + 1 != words.end() ? *(replay + 1) : "");
+  if (wants("cases")) RunCases(*api);
+  if (wants("bench")) RunBench(*api);
+  if (wants("facts")) {
     RunFacts();
     std::fflush(stdout);
-    risky_failed = std::system((std::string("'") + argv[0] + "' risky").c_str()) != 0;
+    Report(std::system(("'" + program + "' risky").c_str()) == 0, "facts in a process of their own", "%s", "see above");
   }
-  std::printf("\n%d passed, %d failed%s\n", Passes(), Failures(),
-              risky_failed ? ", and some of the facts in a process of their own" : "");
-  return Failures() == 0 && !risky_failed ? 0 : 1;
+  Summarise();
+  return Failures() == 0 ? 0 : 1;
 }
+
+}  // namespace
+}  // namespace rnnserve::selftest
+
+int main(int argc, char** argv) { return rnnserve::selftest::Run(argv[0], {argv + 1, argv + argc}); }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "engine/cuda/element.h"
 #include "engine/cuda/selftest/selftest.h"
@@ -12,7 +13,8 @@ namespace rnnserve::selftest {
 namespace {
 
 int passes = 0;
-int failures = 0;
+std::vector<std::string> failures;  // by name
+std::map<int, double> worst_distances;
 double jump_margin = std::numeric_limits<double>::infinity();
 
 // Written from the operator texts, not from cell_math.h.
@@ -62,7 +64,11 @@ void Report(bool pass, const std::string& name, const char* format, ...) {
   va_end(arguments);
   std::printf("\n");
   std::fflush(stdout);
-  ++(pass ? passes : failures);
+  if (pass) {
+    ++passes;
+  } else {
+    failures.push_back(name);
+  }
 }
 
 void Note(const std::string& name, const char* format, ...) {
@@ -75,8 +81,18 @@ void Note(const std::string& name, const char* format, ...) {
   std::fflush(stdout);
 }
 
-int Failures() { return failures; }
-int Passes() { return passes; }
+void Measured(int type, double distance) { worst_distances[type] = std::max(worst_distances[type], distance); }
+
+int Failures() { return static_cast<int>(failures.size()); }
+
+void Summarise() {
+  std::printf("\n== summary\n");
+  for (const auto& [type, distance] : worst_distances) {
+    std::printf("worst error, %s: %.2e (allowed %.0e)\n", TypeName(type), distance, Tolerance(type));
+  }
+  for (const std::string& name : failures) std::printf("FAILED %s\n", name.c_str());
+  std::printf("%d passed, %d failed\n", passes, Failures());
+}
 
 int64_t Gates(const rnnserve_cell& cell) { return cell.kind == RNNSERVE_LSTM ? 4 : cell.kind == RNNSERVE_GRU ? 3 : 1; }
 

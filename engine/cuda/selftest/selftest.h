@@ -16,8 +16,11 @@ namespace rnnserve::selftest {
 void Report(bool pass, const std::string& name, const char* format, ...) __attribute__((format(printf, 3, 4)));
 // A measurement that is neither right nor wrong.
 void Note(const std::string& name, const char* format, ...) __attribute__((format(printf, 2, 3)));
+// The largest distance of a result from the reference, for the summary.
+void Measured(int type, double distance);
 int Failures();
-int Passes();
+// What passed and what failed, by name, and the worst error of each type.
+void Summarise();
 
 // --- the host reference: plain loops in double, recurrent-operators.md section 5 ---
 struct Weights {
@@ -51,6 +54,7 @@ double WorstDistance(const std::vector<double>& a, const std::vector<double>& b)
 void RunFacts();
 void RunRiskyFacts();  // what may leave the context broken: in a process of its own
 void RunCases(const rnnserve_api& api);
+void RunReplay(const rnnserve_api& api, const std::string& path);
 void RunBench(const rnnserve_api& api);
 
 }  // namespace rnnserve::selftest
