@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real sessions behind a double that can be told to break one clause.
+#pragma once
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "server/sessions/memory_sessions.h"
+#include "tests/server/sessions/simulator/fault.h"
+
+namespace rnnserve::sim {
+
+class FaultySessions final : public Sessions {
+ public:
+  FaultySessions(MemorySessions* real, Fault fault, int window) : real_(real), fault_(fault), window_(window) {}
+
+  std::optional<absl::StatusOr<OpenedSession>> FindOpened(std::string_view tenant, const RequestIdentity& request,
+                                                          std::string_view name, bool attach) override {
+    return real_->FindOpened(tenant, request, name, attach);
+  }
+  absl::StatusOr<OpenedSession> Open(OpenSpec spec) override {
+    last_open_ = spec;
+    return real_->Open(std::move(spec));
+  }
+  absl::StatusOr<SessionPtr> Find(std::string_view key, std::string_view tenant) override;
+  void Acquire(const SessionPtr& session, Claim claim) override;
+  void Look(const SessionPtr& session, Glance glance) override { real_->Look(session, std::move(glance)); }
+  void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) override {
+    real_->Fork(session, std::move(spec), std::move(done));
+  }
+  absl::StatusOr<SessionPage> List(std::string_view tenant, int64_t page_size, std::string_view token) override {
+    return real_->List(tenant, page_size, token);
+  }
+  Attachment Attach() override { return real_->Attach(); }
+  void StartDrain() override { real_->StartDrain(); }
+  bool IsCarriedOver() override { return real_->IsCarriedOver(); }
+
+ private:
+  void Renumber(const Session::View& view, Claim& claim) const;
+  // False: answered here.
+  bool Disturb(const SessionPtr& session, const Session::View& view, Claim& claim);
+  void DisturbAnswer(const SessionPtr& session, Claim& claim) const;
+
+  MemorySessions* const real_;
+  const Fault fault_;
+  const int window_;
+  OpenSpec last_open_;
+  std::map<const Session*, std::set<uint64_t>> seen_;  // numbers
+  std::map<const Session*, Attachment> newest_;
+};
+
+}  // namespace rnnserve::sim
