@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/engine/coverage/coverage_document.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/engine/coverage/coverage_cases.h"
+#include "tests/engine/coverage/coverage_columns.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr char kTop[] =
+    R"(# Coverage: which engine runs what
+
+Generated from the engines' own answers by `build/release/tests/engine/coverage/coverage`, and checked by `coverage_test`, which also
+runs every "yes" against the engine `reference` and asks every engine for the reason of each "no". Each row is an operator with one
+attribute, input or option away from its default; a call that nobody named an engine for runs on the fastest one with a "yes"
+([how](architecture.md#routing)).
+
+A number stands for "no" and its reason below; a dash for a type that the operator does not have. Sizes matter once: `cpu` refuses one
+to a few units with tens of millions of inputs, whose weights it would pad to many times their size.
+)";
+
+// Reasons by number, from 1.
+class Reasons {
+ public:
+  size_t NumberOf(const std::string& reason) {
+    auto at = std::ranges::find(reasons_, reason);
+    if (at == reasons_.end()) at = reasons_.insert(reasons_.end(), reason);
+    return static_cast<size_t>(at - reasons_.begin()) + 1;
+  }
+  const std::vector<std::string>& all() const { return reasons_; }
+
+ private:
+  std::vector<std::string> reasons_;
+};
+
+std::string Heading(const std::vector<CoverageColumn>& columns) {
+  std::string names = "| |", rule = "|---|";
+  for (const CoverageColumn& column : columns) {
+    absl::StrAppend(&names, " ", column.engine, " ", column.type, " |");
+    absl::StrAppend(&rule, "---|");
+  }
+  return absl::StrCat(names, "\n", rule, "\n");
+}
+
+std::string Answer(const CoverageCase& row, const CoverageColumn& column, Reasons& reasons) {
+  const absl::Status answer = CoverageAnswer(row, column);
+  if (answer.ok()) return "yes";
+  if (answer.code() == absl::StatusCode::kInvalidArgument) return "-";
+  return absl::StrCat(reasons.NumberOf(absl::StrCat(column.engine, ": ", answer.message())));
+}
+
+}  // namespace
+
+std::string CoverageDocument() {
+  const std::vector<CoverageColumn> columns = CoverageColumns();
+  Reasons reasons;
+  std::string text = kTop, op;
+  for (const CoverageCase& row : CoverageCases()) {
+    if (row.op != op) absl::StrAppend(&text, "\n## ", row.op, "\n\n", Heading(columns));
+    op = row.op;
+    absl::StrAppend(&text, "| ", row.what, " |");
+    for (const CoverageColumn& column : columns) absl::StrAppend(&text, " ", Answer(row, column, reasons), " |");
+    absl::StrAppend(&text, "\n");
+  }
+  absl::StrAppend(&text, "\n\\* with option `allow_reduced_precision`, on a CPU with AVX512_BF16.\n\n## Reasons\n\n");
+  for (size_t k = 0; k < reasons.all().size(); ++k) absl::StrAppend(&text, k + 1, ". ", reasons.all()[k], "\n");
+  return text;
+}
+
+}  // namespace rnnserve
