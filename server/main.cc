@@ -36,6 +36,7 @@
 #include "server/admin/admin_server.h"
 #include "server/admin/health_probe.h"
 #include "server/batching/cellular_scheduler.h"
+#include "server/batching/request_scheduler.h"
 #include "server/core/core.h"
 #include "server/core/routing_thread.h"
 #include "server/core/verifier.h"
@@ -91,6 +92,10 @@ ABSL_FLAG(int64_t, queue_sequences, 1 << 16, "sequences waiting or running; furt
 ABSL_FLAG(
     absl::Duration, target_slice, absl::Milliseconds(1),
     "how long sequences run together before others may join; shorter: sooner answers, longer: a little less work");
+ABSL_FLAG(
+    std::string, batching, "cellular",
+    "cellular: sequences of all requests share slices; for comparison: request (whole requests of equal shape run "
+    "together), off (one by one)");
 ABSL_FLAG(absl::Duration, short_slice, absl::Microseconds(200),
           "slices expected to take no longer run on the thread that takes calls in, without the way to a worker and "
           "back; 0: none");
@@ -212,6 +217,11 @@ bool CheckFlags() {
   require_duration("max_connection_age", absl::GetFlag(FLAGS_max_connection_age), absl::Seconds(1));
   require_duration("max_connection_age_grace", absl::GetFlag(FLAGS_max_connection_age_grace), absl::Seconds(1));
   require_duration("target_slice", absl::GetFlag(FLAGS_target_slice), absl::Microseconds(1));
+  const std::string batching = absl::GetFlag(FLAGS_batching);
+  if (batching != "cellular" && batching != "request" && batching != "off") {
+    LogError(absl::StrCat("--batching=", batching, ": expected cellular, request or off"));
+    good = false;
+  }
   require_duration("short_slice", absl::GetFlag(FLAGS_short_slice), absl::ZeroDuration());
   require_duration("max_batch_delay", absl::GetFlag(FLAGS_max_batch_delay), absl::ZeroDuration());
   require_duration("max_priority_wait", absl::GetFlag(FLAGS_max_priority_wait), absl::ZeroDuration());
@@ -312,6 +322,17 @@ LoadedPlugins::Options PluginOptions() {
   return {.paths = absl::GetFlag(FLAGS_plugin),
           .memory_limit_bytes = absl::GetFlag(FLAGS_plugin_memory_bytes),
           .device = absl::GetFlag(FLAGS_plugin_device)};
+}
+
+// The scheduler that --batching asks for in place of the usual one; null: that one.
+std::unique_ptr<RequestScheduler> ComparedScheduler() {
+  const std::string batching = absl::GetFlag(FLAGS_batching);
+  if (batching == "cellular") return nullptr;
+  RequestScheduler::Options options;
+  options.workers = Workers();
+  options.shares = batching == "request";
+  options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
+  return std::make_unique<RequestScheduler>(options);
 }
 
 void AddMetrics(const ModelStore& models, const ProgramCache& programs, const CellularScheduler& scheduler,
@@ -426,6 +447,7 @@ int Run() {
   LogModels(models);
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
   CellularScheduler scheduler(QueueOptions(), absl::GetFlag(FLAGS_short_slice));
+  const std::unique_ptr<RequestScheduler> compared = ComparedScheduler();
   Metrics metrics;
   WorkMetricsTable work_metrics(metrics);
   AddMetrics(models, programs, scheduler, metrics);
@@ -438,7 +460,8 @@ int Run() {
   Verifier verifier(absl::GetFlag(FLAGS_verify_share), &metrics);
   core_options.verifier = &verifier;
   core_options.routing.engine = absl::GetFlag(FLAGS_engine);
-  Core core(core_options, std::move(engines), &models, &programs, &scheduler);
+  Core core(core_options, std::move(engines), &models, &programs,
+            compared == nullptr ? static_cast<Scheduler*>(&scheduler) : compared.get());
   if (absl::Status known = core.CheckEngineName(core_options.routing.engine); !known.ok()) {
     LogError(absl::StrCat("--engine: ", known.message()));
     return 1;
@@ -471,6 +494,7 @@ int Run() {
   Drain(**server, signals);
   scheduler.Abort();
   plugins.OnFailure({});
+  if (compared != nullptr) compared->Abort();
   admin->reset();
   server->reset();
   return 0;
