@@ -5,7 +5,7 @@
 //   BatchQueue queue({.workers = 2});
 //   BatchQueue::Finished finished;
 //   absl::Status owned = queue.Add(submission, now);                  // takes it, or says why not
-//   while (auto slice = queue.Form(now, idle_workers, finished)) {
+//   while (auto slice = queue.Form(now, sharers, finished)) {
 //     absl::Status ran = slice->program->Advance(slice->rows, workspace);
 //     queue.Complete(*std::move(slice), ran, seconds, now, finished);
 //   }
@@ -62,9 +62,9 @@ class BatchQueue {
   // is; the codes are those of Scheduler::Schedule.
   absl::Status Add(Submission& submission, absl::Time now);
 
-  // The next slice for one of `idle_workers` workers (the caller among them); none if nothing can run now. A lone
-  // program is spread over all of them where that pays.
-  std::optional<Slice> Form(absl::Time now, int idle_workers, Finished& finished);
+  // The next slice; none if nothing can run now. A program that is alone is spread over `sharers` workers where that
+  // pays.
+  std::optional<Slice> Form(absl::Time now, int sharers, Finished& finished);
 
   // What the next slice of a single worker is expected to take. Zero if nothing waits, infinite if its cost is not
   // known yet or too many sequences wait to look through.
@@ -100,7 +100,7 @@ class BatchQueue {
   void Release(Lane& lane);
   void ReleaseCell(BatchCell& cell);
   int64_t RowLimit(const BatchCell& cell) const;
-  int64_t RowLimit(const BatchCell& cell, int idle_workers) const;
+  int64_t RowLimit(const BatchCell& cell, int sharers) const;
   Lane* Overdue();
   void Fill(BatchCell& cell, int64_t limit, Slice& slice, Finished& finished);
   void FillFrom(const std::vector<LaneQueue*>& queues, int64_t limit, Slice& slice, Finished& finished);

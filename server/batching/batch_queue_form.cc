@@ -18,6 +18,7 @@ constexpr int kOverdueEvery = 4;
 // does not depend on them is a ninth of it.
 constexpr double kRowsForStepCost = 8;
 constexpr int64_t kFewRows = 16;
+constexpr uint64_t kProbeEvery = 16;
 constexpr int64_t kMostRowsLookedAt = 1024;
 // A slice may be longer than its target by this factor where that ends all its sequences.
 constexpr double kStretch = 1.5;
@@ -30,7 +31,7 @@ absl::Time BatchQueue::next_release() const {
   return held_.empty() ? absl::InfiniteFuture() : held_.front()->job->arrived + options_.max_batch_delay;
 }
 
-std::optional<Slice> BatchQueue::Form(absl::Time now, int idle_workers, Finished& finished) {
+std::optional<Slice> BatchQueue::Form(absl::Time now, int sharers, Finished& finished) {
   Clock(now);
   DropDead(finished);
   while (!held_.empty() && next_release() <= now_) Release(*held_.front());
@@ -42,7 +43,7 @@ std::optional<Slice> BatchQueue::Form(absl::Time now, int idle_workers, Finished
     if (DropIfDead(*leader.job, finished)) continue;
     BatchCell* const cell = leader.cell;
     ReleaseCell(*cell);
-    const int64_t limit = RowLimit(*cell, idle_workers);
+    const int64_t limit = RowLimit(*cell, sharers);
     if (overdue != nullptr) Take(*overdue, limit, slice);
     Fill(*cell, limit, slice, finished);
     if (slice.rows.empty()) continue;  // all were dead
@@ -129,21 +130,23 @@ void BatchQueue::ReleaseCell(BatchCell& cell) {
   }
 }
 
-// Sequences that a slice of `cell` should have at most.
+// Sequences that a slice of `cell` should have at most. Now and then it may have twice as many: slices that are all
+// alike say nothing about what a row costs, and so nothing about how many there should be.
 int64_t BatchQueue::RowLimit(const BatchCell& cell) const {
   const double step = cell.cost.step_seconds(), row = cell.cost.row_seconds();
   const double in_time = (absl::ToDoubleSeconds(options_.target_slice) / kGoodSteps - step) / row;
-  const double rows = std::max(in_time, kRowsForStepCost * step / row);
+  const double probe = (next_slice_ + 1) % kProbeEvery == 0 ? 2 : 1;
+  const double rows = probe * std::max({in_time, kRowsForStepCost * step / row, static_cast<double>(kFewRows)});
   const double most = static_cast<double>(options_.max_slice_rows);
-  return std::max(static_cast<int64_t>(std::min(rows, most)), std::min(kFewRows, options_.max_slice_rows));
+  return static_cast<int64_t>(std::min(rows, most));
 }
 
-// A program that is alone is spread over idle workers, as long as each gets so many rows that these cost as much as the
-// step itself.
-int64_t BatchQueue::RowLimit(const BatchCell& cell, int idle_workers) const {
+// The sequences of a program that is alone are spread over all workers, also those that are busy with some of them now:
+// else they would find nothing when they come back. Each gets so many that these cost as much as the step itself.
+int64_t BatchQueue::RowLimit(const BatchCell& cell, int sharers) const {
   const int64_t limit = RowLimit(cell);
-  if (idle_workers <= 1 || order_.waiting_rows() > cell.waiting_rows) return limit;
-  const int64_t share = (cell.waiting_rows + idle_workers - 1) / idle_workers;
+  if (sharers <= 1 || order_.waiting_rows() > cell.waiting_rows) return limit;
+  const int64_t share = (cell.rows + sharers - 1) / sharers;
   const double worthwhile = std::min(std::ceil(cell.cost.step_seconds() / cell.cost.row_seconds()), 1e9);
   return std::min(limit, std::max({share, static_cast<int64_t>(worthwhile), int64_t{1}}));
 }

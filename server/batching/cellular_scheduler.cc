@@ -50,10 +50,9 @@ void Tell(BatchQueue::Finished& finished) {
 }  // namespace
 
 CellularScheduler::CellularScheduler(BatchQueue::Options options, absl::Duration short_slice)
-    : short_slice_(short_slice), id_(NextId()), queue_(WithWorkers(options)) {
-  const int workers = std::max(options.workers, 1);
-  threads_.reserve(static_cast<size_t>(workers));
-  for (int k = 0; k < workers; ++k) threads_.emplace_back([this] { Work(); });
+    : workers_(std::max(options.workers, 1)), short_slice_(short_slice), id_(NextId()), queue_(WithWorkers(options)) {
+  threads_.reserve(static_cast<size_t>(workers_));
+  for (int k = 0; k < workers_; ++k) threads_.emplace_back([this] { Work(); });
 }
 
 CellularScheduler::~CellularScheduler() {
@@ -149,7 +148,7 @@ void CellularScheduler::Work() {
   BatchQueue::Finished finished;
   std::unique_lock lock(mutex_);
   for (;;) {
-    std::optional<Slice> slice = queue_.Form(absl::Now(), idle_ + 1, finished);
+    std::optional<Slice> slice = queue_.Form(absl::Now(), workers_, finished);
     if (!slice && finished.empty()) {
       if (!Wait(lock)) return;
       continue;

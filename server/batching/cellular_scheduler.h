@@ -63,6 +63,7 @@ class CellularScheduler final : public Scheduler {
   bool Wait(std::unique_lock<std::mutex>& lock);
   void WakeAnother();
 
+  const int workers_;
   const absl::Duration short_slice_;
   const uint64_t id_;
 

@@ -6,11 +6,10 @@
 namespace rnnserve {
 namespace {
 
-// A core that reads weights from its outer caches, and multiplies by them once they are there; a slow one, since a
-// first slice that turns out short costs less than one that goes on. Only the first slices of a program depend on
-// these.
+// A core that reads weights from its outer caches, and multiplies by them once they are there. Only the first slices of
+// a program depend on these.
 constexpr double kWeightBytesPerSecond = 30e9;
-constexpr double kMultiplicationsPerSecond = 10e9;
+constexpr double kMultiplicationsPerSecond = 40e9;
 constexpr double kLeastStepSeconds = 1e-6;
 constexpr double kLeastRowSeconds = 2e-7;
 constexpr double kGuessWeight = 2;  // slices

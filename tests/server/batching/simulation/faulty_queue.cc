@@ -39,8 +39,8 @@ absl::Status FaultyQueue::Add(Submission& submission, absl::Time now) {
   return fault_ == Fault::kNoRetryDelay ? absl::Status(status.code(), status.message()) : status;
 }
 
-std::optional<Slice> FaultyQueue::Form(absl::Time now, int idle_workers, BatchQueue::Finished& finished) {
-  std::optional<Slice> slice = queue_.Form(now, idle_workers, finished);
+std::optional<Slice> FaultyQueue::Form(absl::Time now, int sharers, BatchQueue::Finished& finished) {
+  std::optional<Slice> slice = queue_.Form(now, sharers, finished);
   if (fault_ == Fault::kForgetState && slice && ++calls_ % kEvery == 0) slice->rows.front().before = nullptr;
   return slice;
 }

@@ -34,7 +34,7 @@ class FaultyQueue {
   FaultyQueue(const BatchQueue::Options& options, Fault fault) : fault_(fault), queue_(Changed(options, fault)) {}
 
   absl::Status Add(Submission& submission, absl::Time now);
-  std::optional<Slice> Form(absl::Time now, int idle_workers, BatchQueue::Finished& finished);
+  std::optional<Slice> Form(absl::Time now, int sharers, BatchQueue::Finished& finished);
   void Complete(Slice slice, double seconds, absl::Time now, BatchQueue::Finished& finished);
   // Which of `finished` the simulation hears of: indices into it.
   std::vector<size_t> Told(const BatchQueue::Finished& finished);

@@ -63,7 +63,7 @@ class Ledger {
   static Submission SubmissionOf(JobAccount& job, const std::vector<ProgramPtr>& programs);
   // What Schedule said about it.
   void Answered(JobAccount& job, const absl::Status& status, absl::Time now);
-  void Formed(const Slice& slice, int idle_workers, absl::Time now);
+  void Formed(const Slice& slice, int sharers, absl::Time now);
   void Completed(const std::vector<SequenceSlice>& rows, double seconds, absl::Time now);
   void Ended(JobAccount& job, const ScheduleOutcome& outcome, absl::Time now);
   // A worker found nothing to do.
@@ -80,7 +80,7 @@ class Ledger {
   void ForWaiting(absl::Time now, Use use) const;
   void CheckRefusal(const JobAccount& job, const absl::Status& status, bool fits, absl::Time now);
   void CheckRow(const SequenceSlice& row, int program, absl::Time now);
-  void CheckShape(const Slice& slice, int program, int idle_workers);
+  void CheckShape(const Slice& slice, int program, int sharers);
   void CheckPriority(const Slice& slice, int program, bool overdue_leads, absl::Time now);
   void CheckOverdue(const Slice& slice, int program, absl::Time now);
   void CheckShares();

@@ -10,7 +10,7 @@ namespace {
 
 // After so many slices of a program its cost is expected to be known, to this factor.
 constexpr int kKnownSlices = 20;
-constexpr double kKnownFactor = 4;
+constexpr double kKnownFactor = 6;
 
 SequenceAccount& AccountOf(const SequenceSlice& row) { return static_cast<SequenceAccount&>(*row.after); }
 
@@ -40,7 +40,7 @@ double Ledger::TrueSeconds(const std::vector<SequenceSlice>& rows) const {
   return cost.step_seconds * static_cast<double>(longest) + cost.row_seconds * static_cast<double>(row_steps);
 }
 
-void Ledger::Formed(const Slice& slice, int idle_workers, absl::Time now) {
+void Ledger::Formed(const Slice& slice, int sharers, absl::Time now) {
   if (slice.rows.empty()) return Complain("a slice is empty");
   const int program = AccountOf(slice.rows.front()).lane->program;
   CheckOverdue(slice, program, now);
@@ -52,7 +52,7 @@ void Ledger::Formed(const Slice& slice, int idle_workers, absl::Time now) {
     sequence.lane->waiting_since = now;
     --sequence.lane->waiting;
   }
-  CheckShape(slice, program, idle_workers);
+  CheckShape(slice, program, sharers);
 }
 
 // The sequence goes on exactly where it stopped, from the state it stopped in, and only if somebody waits for it.
@@ -71,7 +71,7 @@ void Ledger::CheckRow(const SequenceSlice& row, int program, absl::Time now) {
   if (job.cancelled->load()) Complain(absl::StrCat(Name(job), " is computed after it was cancelled"));
 }
 
-void Ledger::CheckShape(const Slice& slice, int program, int idle_workers) {
+void Ledger::CheckShape(const Slice& slice, int program, int sharers) {
   const int64_t rows = static_cast<int64_t>(slice.rows.size());
   if (rows > scenario_.options.max_slice_rows) Complain(absl::StrCat("a slice has ", rows, " rows"));
   const double target = absl::ToDoubleSeconds(scenario_.options.target_slice);
@@ -81,7 +81,7 @@ void Ledger::CheckShape(const Slice& slice, int program, int idle_workers) {
                           " times its target"));
   }
   // A worker that is not to share with others leaves nobody out as long as there is room.
-  if (idle_workers > 1 || rows >= std::min<int64_t>(16, scenario_.options.max_slice_rows)) return;
+  if (sharers > 1 || rows >= std::min<int64_t>(16, scenario_.options.max_slice_rows)) return;
   for (const JobAccount* job : alive_) {
     const auto lane = job->lanes.find(program);
     if (lane == job->lanes.end() || lane->second.waiting == 0) continue;

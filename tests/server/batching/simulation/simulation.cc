@@ -74,7 +74,7 @@ class Run {
   void Work() {
     while (idle_ > 0 && ledger_.fault().empty()) {
       BatchQueue::Finished finished;
-      std::optional<Slice> slice = queue_.Form(now_, idle_, finished);
+      std::optional<Slice> slice = queue_.Form(now_, scenario_.options.workers, finished);
       Tell(std::move(finished));
       if (!slice) {
         ledger_.Idle(now_);
@@ -82,7 +82,7 @@ class Run {
         if (release != absl::InfiniteFuture()) At(std::max(release, now_), [] {});
         return;
       }
-      ledger_.Formed(*slice, idle_, now_);
+      ledger_.Formed(*slice, scenario_.options.workers, now_);
       --idle_;
       const double seconds = ledger_.TrueSeconds(slice->rows) * Disturbance();
       auto running = std::make_shared<Slice>(*std::move(slice));
