@@ -2,7 +2,9 @@
 // Whether engine "auto" finds the fastest one: each cell of the engine table, once through the server's router and then
 // on every engine in turns. Prints a Markdown table and the worst ratio; ends with 1 if that is above 1.1.
 //
-//   build/release/tests/bench/auto_table [--rounds=9]
+//   build/release/tests/bench/auto_table [--rounds=9] [--cpu_helper]
+//
+// --cpu_helper: the cpu engine has its helper thread, as in a server with that flag; times are then those of a clock.
 #include <time.h>
 
 #include <algorithm>
@@ -45,10 +47,13 @@ std::vector<Shape> Shapes(CellKind kind) {
   return shapes;
 }
 
-// Of this thread on a processor: the engines stay on it, and others may be at work on this machine.
+// Without a helper the engines stay on this thread, and its time on a processor counts: others may be at work on this
+// machine.
+bool with_helper = false;
+
 double Now() {
   timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  clock_gettime(with_helper ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
@@ -71,7 +76,8 @@ double Turn(TimedCell& cell) {
 // Medians over the rounds, an entry an engine.
 std::vector<double> Measure(const Shape& shape, int rounds) {
   std::vector<std::unique_ptr<TimedCell>> cells;
-  for (const char* engine : kEngines) cells.push_back(MakeOwnCell(engine, shape, 1).value());
+  cells.push_back(MakeOwnCell("cpu", shape, with_helper ? 2 : 1).value());
+  cells.push_back(MakeOwnCell("onednn", shape, 1).value());
   for (const auto& cell : cells) cell->Run();
   std::vector<std::vector<double>> turns(cells.size());
   for (int round = 0; round < rounds; ++round) {
@@ -98,14 +104,14 @@ std::string Choose(Router& router, const Shape& shape) {
 }
 
 int Run(int rounds) {
-  const std::unique_ptr<Engine> engines[] = {MakeCpuEngine(), MakeOneDnnEngine(), MakeReferenceEngine()};
+  const std::unique_ptr<Engine> engines[] = {with_helper ? MakeCpuEngineWithHelper() : MakeCpuEngine(),
+                                             MakeOneDnnEngine(), MakeReferenceEngine()};
   ProgramCache programs(int64_t{1} << 30);
   Router router({}, {engines[0].get(), engines[1].get(), engines[2].get()}, &programs);
   double worst = 0;
   for (const CellKind kind : {CellKind::kLstm, CellKind::kGru, CellKind::kRnn}) {
-    std::printf(
-        "\n**%s** (us of processor time a call, one thread)\n\n| T, N, H | cpu | onednn | auto | auto / best |\n|---|---|---|---|---|\n",
-        kKinds[static_cast<size_t>(kind)]);
+    std::printf("\n**%s** (us a call)\n\n| T, N, H | cpu | onednn | auto | auto / best |\n|---|---|---|---|---|\n",
+                kKinds[static_cast<size_t>(kind)]);
     for (const Shape& shape : Shapes(kind)) {
       const std::string chosen = Choose(router, shape);
       const std::vector<double> seconds = Measure(shape, rounds);
@@ -129,9 +135,15 @@ int main(int argc, char** argv) {
   for (int k = 1; k < argc; ++k) {
     const std::string_view argument = argv[k];
     constexpr std::string_view kRounds = "--rounds=";
-    if (argument.starts_with(kRounds)) rounds = std::atoi(argv[k] + kRounds.size());
-    if (rounds < 1 || !argument.starts_with(kRounds)) {
-      std::fprintf(stderr, "usage: auto_table [--rounds=9]\n");
+    if (argument == "--cpu_helper") {
+      rnnserve::bench::with_helper = true;
+    } else if (argument.starts_with(kRounds)) {
+      rounds = std::atoi(argv[k] + kRounds.size());
+    } else {
+      rounds = 0;
+    }
+    if (rounds < 1) {
+      std::fprintf(stderr, "usage: auto_table [--rounds=9] [--cpu_helper]\n");
       return 2;
     }
   }
