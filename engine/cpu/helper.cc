@@ -3,8 +3,6 @@
 
 #include <hwy/cache_control.h>
 
-#include <algorithm>
-
 namespace rnnserve::cpu {
 namespace {
 
@@ -18,7 +16,9 @@ constexpr int kDense = 16;
 constexpr int kSpins = 64;
 // Looks for the end of the helper's last part that mean it lost its core: several hundred microseconds.
 constexpr int kLongWait = 1 << 14;
-constexpr std::chrono::milliseconds kLeastAvoidance{50}, kMostAvoidance{3200};
+// So many times what it cost to wait for it: that can then cost 5 % at most.
+constexpr int kAvoidance = 20;
+constexpr std::chrono::milliseconds kLeastAvoidance{5};
 
 constexpr uint64_t Left(uint64_t first, uint64_t end) { return first << 32 | end; }
 constexpr uint64_t First(uint64_t left) { return left >> 32; }
@@ -46,16 +46,17 @@ void Helper::Share(size_t parts, Part part, const void* context) {
 
 // The helper is at its last part; longer than this it does not take unless it lost its core.
 void Helper::WaitForParts(size_t parts) {
+  Clock::time_point late_since;
   for (int spins = 1; finished_.load(std::memory_order_acquire) != parts; ++spins) {
     hwy::Pause();
     if (spins % kLongWait != 0) continue;
-    if (!avoided_) {
-      avoided_ = true;
-      avoidance_ = std::clamp(2 * avoidance_, kLeastAvoidance, kMostAvoidance);
-      avoided_until_ = Clock::now() + avoidance_;
-    }
+    if (!avoided_) late_since = Clock::now();
+    avoided_ = true;
     std::this_thread::yield();
   }
+  if (!avoided_) return;
+  const auto now = Clock::now();
+  avoided_until_ = now + kAvoidance * (now - late_since) + kLeastAvoidance;
 }
 
 bool Helper::TakeFirst(size_t& part) {
@@ -116,8 +117,6 @@ void Helper::Hold(int64_t work) {
   if (avoided_) {
     if (now < avoided_until_) return;
     avoided_ = false;
-  } else if (now - avoided_until_ > 2 * avoidance_) {
-    avoidance_ = {};  // it has gone well for long enough
   }
   if (!asleep_.load(std::memory_order_relaxed)) return;
   dense_ = now - last_end_ < kLookOut ? dense_ + 1 : 0;

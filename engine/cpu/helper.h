@@ -9,7 +9,7 @@
 // thread computes a part never shows in its result.
 //
 // A helper whose core was taken from it in the middle of a part keeps the caller waiting. Where that happens it is left
-// alone for a while, longer each time: on a machine that is busy with other things one thread is faster than two.
+// alone for a while: on a machine that is busy with other things one thread is faster than two.
 //
 // The helper is for one Advance at a time, and only while that is the only one: where several run, every core is taken.
 // Waking a thread takes longer than a small cell's step, so it is woken for large ones or for Advances that follow each
@@ -70,7 +70,6 @@ class Helper {
   int dense_ = 0;  // Advances in a row that followed the last one closely
   bool avoided_ = false;
   Clock::time_point avoided_until_;
-  std::chrono::milliseconds avoidance_{0};  // how long the last time
   std::thread thread_;
 };
 
