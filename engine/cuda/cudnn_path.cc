@@ -140,7 +140,7 @@ std::unique_ptr<CudnnPath::Plan> CudnnPath::MakePlan(Device& device, Lane& lane,
       return plan;
     }
   }
-  Check(cudaMemcpy(buffer->data(), image.data(), bytes, cudaMemcpyHostToDevice), "copying weights");
+  CopyToDevice(buffer->data(), image.data(), bytes, "copying weights");
   plan->weights = std::move(buffer);
   return plan;
 }

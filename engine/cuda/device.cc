@@ -70,6 +70,11 @@ DeviceBuffer::~DeviceBuffer() {
   device_->Release(bytes_);
 }
 
+void CopyToDevice(void* to, const void* from, size_t bytes, const char* what) {
+  Check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), what);
+  Check(cudaStreamSynchronize(cudaStreamLegacy), what);
+}
+
 PinnedBuffer::PinnedBuffer(size_t bytes) : bytes_(bytes) {
   if (bytes > 0) Check(cudaMallocHost(&data_, bytes), "allocating page-locked memory");
 }

@@ -41,6 +41,10 @@ class DeviceBuffer {
   size_t bytes_ = 0;
 };
 
+// Copies host memory to the device and waits until it is there. (cudaMemcpy alone may return before: the lanes' streams
+// would not wait for it.)
+void CopyToDevice(void* to, const void* from, size_t bytes, const char* what);
+
 // Page-locked host memory. Bounded by the lanes' own sizes, not by the device's budget.
 class PinnedBuffer {
  public:

@@ -45,7 +45,7 @@ void GeneralPath::Upload(Device& device, const rnnserve_weights& weights) {
   bias_ = add(bias.data(), wide);
   if (cell_.has_peephole) p_ = add(weights.p, 3 * hidden);
   weights_ = DeviceBuffer(device, image.size() * sizeof(T));
-  Check(cudaMemcpy(weights_.data(), image.data(), weights_.size(), cudaMemcpyHostToDevice), "copying weights");
+  CopyToDevice(weights_.data(), image.data(), weights_.size(), "copying weights");
 }
 
 size_t GeneralPath::TemporaryBytes(int64_t rows, int64_t active) const {

@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "tests/engine/cuda/fake_cuda/fake_device.h"
 
@@ -24,6 +26,16 @@ cudaError_t Run(CUstream_st& stream) {
   if (Device().lost() != cudaSuccess) return Device().lost();
   for (const auto& item : work) item();
   return cudaSuccess;
+}
+
+// What cudaMemcpy has taken from pageable memory and not yet brought to the device.
+struct Legacy {
+  std::mutex mutex;
+  CUstream_st stream;
+};
+Legacy& LegacyStream() {
+  static auto* legacy = new Legacy;
+  return *legacy;
 }
 
 cudaError_t Enqueue(cudaStream_t stream, std::function<void()> item) {
@@ -91,9 +103,18 @@ cudaError_t CUDARTAPI cudaFreeHost(void* memory) {
   std::free(memory);
   return Device().lost();
 }
-cudaError_t CUDARTAPI cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  if (Device().lost() == cudaSuccess) std::memcpy(to, from, bytes);
-  return Device().lost();
+cudaError_t CUDARTAPI cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (Device().lost() != cudaSuccess) return Device().lost();
+  if (kind == cudaMemcpyDeviceToHost) {
+    std::memcpy(to, from, bytes);
+    return cudaSuccess;
+  }
+  const auto* bytes_from = static_cast<const char*>(from);
+  std::lock_guard lock(LegacyStream().mutex);
+  LegacyStream().stream.work.push_back([to, staged = std::vector<char>(bytes_from, bytes_from + bytes)] {
+    std::memcpy(to, staged.data(), staged.size());
+  });
+  return cudaSuccess;
 }
 cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   return Enqueue(stream, [=] { std::memcpy(to, from, bytes); });
@@ -111,7 +132,11 @@ cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return Device().lost();
 }
-cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t stream) { return Run(*stream); }
+cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream != cudaStreamLegacy) return Run(*stream);
+  std::lock_guard lock(LegacyStream().mutex);
+  return Run(LegacyStream().stream);
+}
 cudaError_t CUDARTAPI cudaEventCreate(cudaEvent_t* event) {
   *event = new CUevent_st;
   return Device().lost();
