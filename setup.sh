@@ -2,6 +2,7 @@
 # Installs what a build needs on Debian 12 or 13 (as root or with sudo), and the Python environment .venv.
 #   ./setup.sh            build, client and examples
 #   ./setup.sh --tests    the same and what the tests need
+#   ./setup.sh --server   Debian packages for the server alone, no Python environment
 # Safe to run again: what is there is left alone.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -10,8 +11,9 @@ tests=
 
 packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev libre2-dev
-  libdnnl-dev opencl-headers ocl-icd-opencl-dev libhwy-dev libonnx-dev libspdlog-dev nlohmann-json3-dev prometheus-cpp-dev libcivetweb-dev)
-[ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev procps prometheus)
+  libdnnl-dev opencl-headers ocl-icd-opencl-dev libhwy-dev libonnx-dev libspdlog-dev nlohmann-json3-dev
+  prometheus-cpp-dev libcivetweb-dev)
+[ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev openssl procps prometheus)
 
 missing=()
 for package in "${packages[@]}"; do
@@ -27,6 +29,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     >"$log" 2>&1 || { tail -20 "$log" >&2; exit 1; }
   rm -f "$log"
 fi
+
+[ "${1:-}" != --server ] || exit 0
 
 # Debian's own python3, so that .venv does not depend on what else is on the PATH.
 python=/usr/bin/python3

@@ -51,6 +51,12 @@ ABSL_FLAG(std::vector<std::string>, listen, {"0.0.0.0:50051"},
           "addresses to listen on, separated by commas: host:port, [::]:port or unix:path; port 0 picks a free one");
 ABSL_FLAG(std::string, port_file, "", "file that gets the port of the first address once the server listens");
 constexpr char kDefaultAdminListen[] = "127.0.0.1:9464";
+ABSL_FLAG(std::string, tls_cert, "",
+          "PEM file of the server's certificate and its chain; empty: no TLS; read again when it changes");
+ABSL_FLAG(std::string, tls_key, "", "PEM file of the certificate's private key");
+ABSL_FLAG(std::string, tls_client_ca, "", "PEM file of who signs callers' certificates; empty: callers need none");
+ABSL_FLAG(std::string, tokens_file, "",
+          "file of bearer tokens, a line each: TENANT TOKEN [models]; empty: none needed; read again when it changes");
 ABSL_FLAG(std::string, admin_listen, kDefaultAdminListen,
           "host:port of the admin port (HTTP): /metrics, /healthz, /readyz and a status page at /; empty: none");
 ABSL_FLAG(std::string, admin_port_file, "", "file that gets the admin port's number once it listens");
@@ -68,9 +74,10 @@ ABSL_FLAG(double, verify_share, 0,
           "share of the calls, 0 to 1, that run on a second engine as well; the largest difference is logged and counted. "
           "Such a call is answered once both have run");
 ABSL_FLAG(int32_t, workers, 0, "threads that run engines; 0: one for each CPU");
-ABSL_FLAG(bool, cpu_helper, true,
-          "a second thread shares the work of a slice that runs alone on the cpu engine; it sleeps under load and where "
-          "there is one CPU");
+ABSL_FLAG(
+    bool, cpu_helper, true,
+    "a second thread shares the work of a slice that runs alone on the cpu engine; it sleeps under load and where "
+    "there is one CPU");
 ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "bytes of a request message");
 ABSL_FLAG(int64_t, max_transport_bytes, int64_t{1} << 30,
           "bytes of messages on their way in, all connections together");
@@ -248,6 +255,14 @@ bool CheckFlags() {
     LogError(absl::StrCat("--listen=", address, ": expected host:port with a port from 0 to 65535, or unix:path"));
     good = false;
   }
+  if (absl::GetFlag(FLAGS_tls_cert).empty() != absl::GetFlag(FLAGS_tls_key).empty()) {
+    LogError("--tls_cert and --tls_key: expected both or neither");
+    good = false;
+  }
+  if (absl::GetFlag(FLAGS_tls_cert).empty() && !absl::GetFlag(FLAGS_tls_client_ca).empty()) {
+    LogError("--tls_client_ca: expected --tls_cert and --tls_key with it");
+    good = false;
+  }
   const std::string admin = absl::GetFlag(FLAGS_admin_listen);
   if (!admin.empty() && !IsAddress(admin)) {
     LogError(absl::StrCat("--admin_listen=", admin, ": expected host:port with a port from 0 to 65535, or nothing"));
@@ -271,6 +286,8 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   GrpcServer::Options options;
   options.metrics = &metrics;
   options.listen = absl::GetFlag(FLAGS_listen);
+  options.tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key), absl::GetFlag(FLAGS_tls_client_ca)};
+  options.tokens_file = absl::GetFlag(FLAGS_tokens_file);
   options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_connections = MaxConnections();
@@ -335,10 +352,20 @@ std::unique_ptr<RequestScheduler> ComparedScheduler() {
   return std::make_unique<RequestScheduler>(options);
 }
 
+void AddCertificateMetric(const std::string& path, Metrics& metrics) {
+  metrics.GaugeFunction("rnnserve_tls_cert_expiry_timestamp_seconds",
+                        "When the server's certificate expires, in seconds since 1970.", {}, [path] {
+                          const absl::StatusOr<absl::Time> expiry = CertificateExpiry(path);
+                          if (!expiry.ok()) return std::vector<MetricSample>();
+                          return std::vector<MetricSample>{{{}, static_cast<double>(absl::ToUnixSeconds(*expiry))}};
+                        });
+}
+
 void AddMetrics(const ModelStore& models, const ProgramCache& programs, const CellularScheduler& scheduler,
                 Metrics& metrics) {
   AddProcessMetrics(metrics);
   AddBuildInfo(metrics, RNNSERVE_VERSION);
+  if (const std::string path = absl::GetFlag(FLAGS_tls_cert); !path.empty()) AddCertificateMetric(path, metrics);
   metrics.GaugeFunction("rnnserve_queue_sequences", "Sequences waiting or running.",
                         [&] { return static_cast<double>(scheduler.sequences()); });
   metrics.GaugeFunction("rnnserve_queue_bytes", "Outputs and states of requests waiting or running.",
@@ -483,6 +510,9 @@ int Run() {
   if (!WritePortFile("port_file", absl::GetFlag(FLAGS_port_file), port)) return 1;
   if (!WritePortFile("admin_port_file", absl::GetFlag(FLAGS_admin_port_file), admin_port)) return 1;
   if (admin_port > 0) LogInfo(absl::StrCat("admin port ", admin_port));
+  if (!absl::GetFlag(FLAGS_tokens_file).empty() && absl::GetFlag(FLAGS_tls_cert).empty()) {
+    LogWarning("tokens without TLS: whoever sees the network sees them");
+  }
   LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
                        port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", Workers(), " workers"));
 

@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, 2> kServices = {"rnnserve.v1.Recurrent", 
 // gRPC's own threads serve health, reflection and unknown methods only.
 constexpr int kMaxGrpcThreads = 16;
 constexpr int kMaxStreamsPerConnection = 1024;
+constexpr uint64_t kTlsGreetingBytes = 1024;
 constexpr absl::Duration kPollerPatience = absl::Seconds(10);
 
 int Milliseconds(absl::Duration duration) {
@@ -81,10 +82,12 @@ void EnablePlugins() {
 }  // namespace
 
 struct GrpcServer::Parts {
-  Parts(const Options& options, Core* core, std::unique_ptr<grpc::ServerCompletionQueue> queue)
+  Parts(const Options& options, Core* core, std::unique_ptr<grpc::ServerCompletionQueue> queue,
+        std::unique_ptr<Tokens> tokens)
       : requests(options.metrics != nullptr ? *options.metrics : unseen),
         connections_total((options.metrics != nullptr ? *options.metrics : unseen)
                               .Counters("rnnserve_connections_total", "Connections that came.", {"result"})),
+        gate(std::move(tokens)),
         door(options.door),
         send_watch(options.max_send_duration),
         poller(std::move(queue),
@@ -118,6 +121,7 @@ struct GrpcServer::Parts {
   void Accept(const Options& options, std::vector<ListenSocket> sockets) {
     Acceptor::Options accepting;
     accepting.connections.max_connections = static_cast<size_t>(options.max_connections);
+    if (!options.tls.certificate.empty()) accepting.connections.greeting_bytes = kTlsGreetingBytes;
     accepting.accepted = connections_total.With({"accepted"});
     accepting.refused = connections_total.With({"refused"});
     acceptor = std::make_unique<Acceptor>(std::move(accepting), std::move(sockets), [this](int fd) {
@@ -132,6 +136,7 @@ struct GrpcServer::Parts {
   Metrics unseen;
   const RequestMetrics requests;
   CounterFamily& connections_total;
+  Gate gate;
   Door door;
   SendWatch send_watch;
   Poller poller;
@@ -148,7 +153,15 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   EnablePlugins();
   grpc::ServerBuilder builder;
   ConfigureTransport(options, builder);
-  auto parts = std::make_unique<Parts>(options, core, builder.AddCompletionQueue());
+  const absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials = MakeCredentials(options.tls);
+  if (!credentials.ok()) return credentials.status();
+  std::unique_ptr<Tokens> tokens;
+  if (!options.tokens_file.empty()) {
+    absl::StatusOr<std::unique_ptr<Tokens>> loaded = Tokens::Load(options.tokens_file);
+    if (!loaded.ok()) return loaded.status();
+    tokens = *std::move(loaded);
+  }
+  auto parts = std::make_unique<Parts>(options, core, builder.AddCompletionQueue(), std::move(tokens));
   std::vector<ListenSocket> sockets;
   for (const std::string& address : options.listen) {
     absl::StatusOr<std::vector<ListenSocket>> listening = Listen(address);
@@ -157,7 +170,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     std::ranges::move(*listening, std::back_inserter(sockets));
   }
   parts->connections = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, *credentials);
   builder.RegisterService(parts->recurrent.grpc());
   builder.RegisterService(parts->models.grpc());
   parts->server = builder.BuildAndStart();
@@ -170,8 +183,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     if (!Parts::IsService(loaded.name)) parts->SetServing(loaded.name, true);
   }
 
-  parts->site = {&parts->poller,     &parts->door,     &parts->preparation,
-                 &parts->send_watch, &parts->requests, options.max_call_duration};
+  parts->site = {&parts->poller,           &parts->gate,       &parts->door,
+                 &parts->preparation,      &parts->send_watch, &parts->requests,
+                 options.max_call_duration};
   parts->Serve(parts->recurrent.methods(), options.infer_slots);
   parts->Serve(parts->models.methods(), kModelSlots);
   parts->poller.Start();

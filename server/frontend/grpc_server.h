@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "server/core/core.h"
 #include "server/frontend/rpc/door.h"
+#include "server/frontend/security/tls.h"
 #include "server/telemetry/metrics.h"
 
 namespace rnnserve {
@@ -27,6 +28,9 @@ class GrpcServer {
   struct Options {
     // host:port, [::]:port or unix:path; port 0 picks a free one.
     std::vector<std::string> listen = {"0.0.0.0:50051"};
+    TlsFiles tls = {};
+    // Of bearer tokens; empty: nobody needs one.
+    std::string tokens_file = {};
     // Bytes of a request message; gRPC answers larger ones with RESOURCE_EXHAUSTED.
     int max_message_bytes = 64 << 20;
     // Bytes of messages that gRPC may hold before they are whole, all connections together. Above: gRPC reads no more
@@ -58,7 +62,8 @@ class GrpcServer {
     Metrics* metrics = nullptr;
   };
 
-  // Listening when it returns. UNAVAILABLE if an address cannot be bound. The core outlives the server.
+  // Listening when it returns. UNAVAILABLE if an address cannot be bound, FAILED_PRECONDITION if a file
+  // cannot be used. The core outlives the server.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(Options options, Core* core);
   ~GrpcServer();
 

@@ -14,7 +14,7 @@
 namespace rnnserve {
 
 ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving_(std::move(serving)) {
-  const auto add = [this](std::string name, auto request_function, auto answer_function) {
+  const auto add = [this](std::string name, Permission permission, auto request_function, auto answer_function) {
     methods_.push_back(
         {std::move(name),
          [this, request_function](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
@@ -22,12 +22,12 @@ ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving
            (service_.*request_function)(context, request, responder, queue, queue, tag);
          },
          [this, answer_function](UnaryCall& call) { return Serve(call, answer_function); },
-         /*max_poller_bytes=*/0});
+         /*max_poller_bytes=*/0, permission});
   };
-  add("Models.Load", &Raw::RequestLoad, &ModelsService::Load);
-  add("Models.Unload", &Raw::RequestUnload, &ModelsService::Unload);
-  add("Models.Get", &Raw::RequestGet, &ModelsService::Get);
-  add("Models.List", &Raw::RequestList, &ModelsService::List);
+  add("Models.Load", Permission::kChangeModels, &Raw::RequestLoad, &ModelsService::Load);
+  add("Models.Unload", Permission::kChangeModels, &Raw::RequestUnload, &ModelsService::Unload);
+  add("Models.Get", Permission::kUse, &Raw::RequestGet, &ModelsService::Get);
+  add("Models.List", Permission::kUse, &Raw::RequestList, &ModelsService::List);
 }
 
 template <typename Request, typename Response>

@@ -29,7 +29,7 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   if (!infer.ok()) co_return Answer{infer.status(), {}};
   infer->deadline = call.deadline();
   infer->cancelled = call.cancelled();
-  infer->tenant = call.connection();
+  infer->tenant = call.share();
 
   absl::StatusOr<AcceptedCall> accepted = core_->Accept(*infer);
   if (!accepted.ok()) co_return Answer{accepted.status(), {}};

@@ -57,8 +57,10 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   site.metrics->in_flight().Add(1);
 
   Answer answer;
-  answer.status = site.door->Enter(call.request_bytes());
+  absl::StatusOr<CallerPtr> caller = site.gate->Admit(call.context_, method.permission);
+  answer.status = caller.ok() ? site.door->Enter(call.request_bytes()) : caller.status();
   const bool inside = answer.status.ok();
+  if (caller.ok()) call.caller_ = *std::move(caller);
   if (inside) {
     if (call.request_bytes() > method.max_poller_bytes || method.max_poller_bytes == 0) {
       co_await call.LeavePoller();

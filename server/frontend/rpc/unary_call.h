@@ -28,6 +28,7 @@
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/send_watch.h"
 #include "server/frontend/rpc/task.h"
+#include "server/frontend/security/gate.h"
 #include "server/telemetry/request_metrics.h"
 
 namespace rnnserve {
@@ -53,8 +54,13 @@ class UnaryCall {
   int64_t request_bytes() const { return request_bytes_; }
   // The caller's, or the server's own bound if that is earlier.
   absl::Time deadline() const { return deadline_; }
-  // The same for all calls of one connection.
-  uint64_t connection() const { return absl::HashOf(std::string_view(context_.peer())); }
+  // Who called. Set before a method answers.
+  const CallerPtr& caller() const { return caller_; }
+  // Whoever shares compute fairly with others: the tenant, or the connection where the server knows no tenants.
+  uint64_t share() const {
+    return absl::HashOf(caller_->tenant.empty() ? std::string_view(context_.peer())
+                                                : std::string_view(caller_->tenant));
+  }
   // Becomes true when the caller cancels, disconnects or its deadline passes.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
   // CANCELLED or DEADLINE_EXCEEDED if nobody waits for the answer any more.
@@ -94,6 +100,7 @@ class UnaryCall {
   grpc::ServerContext context_;
   RawResponder responder_{&context_};
   grpc::ByteBuffer request_;
+  CallerPtr caller_;
   int64_t request_bytes_ = 0;
   absl::Time arrived_;
   absl::Time deadline_;
@@ -109,12 +116,14 @@ struct UnaryMethod {
   std::function<Task<Answer>(UnaryCall&)> answer;
   // Requests of more bytes are handled on the preparation pool; 0: all.
   int64_t max_poller_bytes = 1 << 20;
+  Permission permission = Permission::kUse;
   std::shared_ptr<const MethodMetrics> metrics = nullptr;  // set before the method is served
 };
 
 // What all calls share.
 struct UnarySite {
   Poller* poller;
+  Gate* gate;
   Door* door;
   PreparationPool* preparation;
   SendWatch* send_watch;

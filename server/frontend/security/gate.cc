@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/security/gate.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/telemetry/log.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr std::string_view kScheme = "Bearer ";
+
+}  // namespace
+
+absl::Status Gate::Refuse(const grpc::ServerContext& context, absl::Status status) {
+  if (const auto skipped = log_limit_.Allow(absl::Now())) {
+    LogWarning(absl::StrCat("call from ", context.peer(), " refused: ", status.message(),
+                            *skipped == 0 ? "" : absl::StrCat(" (and ", *skipped, " more such calls before it)")));
+  }
+  return status;
+}
+
+absl::StatusOr<CallerPtr> Gate::Admit(const grpc::ServerContext& context, Permission permission) {
+  if (tokens_ == nullptr) return anybody_;
+  const auto header = context.client_metadata().find("authorization");
+  if (header == context.client_metadata().end()) {
+    return Refuse(context, absl::UnauthenticatedError("no token; send metadata `authorization: Bearer TOKEN`"));
+  }
+  const std::string_view value(header->second.data(), header->second.size());
+  const bool is_bearer = absl::StartsWithIgnoreCase(absl::string_view(value.data(), value.size()),
+                                                    absl::string_view(kScheme.data(), kScheme.size()));
+  if (!is_bearer) {
+    return Refuse(context, absl::UnauthenticatedError("expected metadata `authorization: Bearer TOKEN`"));
+  }
+  CallerPtr caller = tokens_->Find(value.substr(kScheme.size()));
+  if (caller == nullptr) return Refuse(context, absl::UnauthenticatedError("this token is not known here"));
+  if (permission == Permission::kChangeModels && !caller->may_change_models) {
+    return Refuse(context, absl::PermissionDeniedError(absl::StrCat(
+                               "tenant ", caller->tenant, " may not load or unload models; its token lacks `models`")));
+  }
+  return caller;
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who calls, and whether they may: `authorization: Bearer TOKEN` of a call's metadata.
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "server/frontend/security/tokens.h"
+#include "server/telemetry/log_limit.h"
+
+namespace rnnserve {
+
+enum class Permission { kUse, kChangeModels };
+
+class Gate {
+ public:
+  // Null: everybody may do everything.
+  explicit Gate(std::unique_ptr<Tokens> tokens) : tokens_(std::move(tokens)) {}
+
+  // UNAUTHENTICATED without a known token, PERMISSION_DENIED if it does not give `permission`.
+  absl::StatusOr<CallerPtr> Admit(const grpc::ServerContext& context, Permission permission);
+
+ private:
+  absl::Status Refuse(const grpc::ServerContext& context, absl::Status status);
+
+  const std::unique_ptr<Tokens> tokens_;
+  const CallerPtr anybody_ = std::make_shared<Caller>();
+  LogLimit log_limit_;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/security/tokens.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/telemetry/log.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr std::chrono::seconds kRefreshInterval(1);
+constexpr size_t kShortestToken = 16;
+constexpr size_t kLongestTenant = 64;
+constexpr absl::string_view kHashed = "sha256:";
+
+std::string Sha256(std::string_view text) {
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
+std::string RandomKey() {
+  std::string key(32, '\0');
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), static_cast<int>(key.size())) != 1) std::abort();
+  return key;
+}
+
+bool IsTenant(absl::string_view name) {
+  return name.size() <= kLongestTenant && std::ranges::all_of(name, [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+         });
+}
+
+bool IsHexDigest(absl::string_view text) {
+  return text.size() == 2 * SHA256_DIGEST_LENGTH &&
+         std::ranges::all_of(text, [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
+}
+
+// Of what stands in the file; nothing if it is no token.
+absl::StatusOr<std::string> Sha256OfEntry(absl::string_view entry) {
+  if (absl::StartsWith(entry, kHashed)) {
+    const absl::string_view hex = entry.substr(kHashed.size());
+    if (!IsHexDigest(hex)) return absl::InvalidArgumentError("expected 64 hexadecimal digits after sha256:");
+    return absl::HexStringToBytes(hex);
+  }
+  if (entry.size() < kShortestToken) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a token of at least ", kShortestToken, " characters, it has ", entry.size()));
+  }
+  return Sha256({entry.data(), entry.size()});
+}
+
+std::string FileVersion(const std::string& path) {
+  struct stat status = {};
+  if (stat(path.c_str(), &status) != 0) return "";
+  return absl::StrCat(status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec, " ", status.st_size, " ", status.st_ino);
+}
+
+}  // namespace
+
+Tokens::Tokens(std::string path) : path_(std::move(path)), key_(RandomKey()) {}
+
+absl::StatusOr<std::unique_ptr<Tokens>> Tokens::Load(const std::string& path) {
+  std::unique_ptr<Tokens> tokens(new Tokens(path));
+  tokens->version_ = FileVersion(path);
+  absl::StatusOr<Table> table = tokens->Read();
+  if (!table.ok()) return table.status();
+  tokens->table_ = *std::move(table);
+  tokens->thread_ = std::thread([raw = tokens.get()] { raw->Watch(); });
+  return tokens;
+}
+
+Tokens::~Tokens() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::string Tokens::Digest(std::string_view sha256) const {
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  HMAC(EVP_sha256(), key_.data(), static_cast<int>(key_.size()), reinterpret_cast<const unsigned char*>(sha256.data()),
+       sha256.size(), reinterpret_cast<unsigned char*>(digest.data()), nullptr);
+  return digest;
+}
+
+absl::StatusOr<Tokens::Table> Tokens::Read() const {
+  std::ifstream file(path_);
+  if (!file) return absl::FailedPreconditionError(absl::StrCat(path_, ": cannot be read"));
+  Table table;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(absl::string_view(line).substr(0, line.find('#')), absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    if (words.empty()) continue;
+    const auto wrong = [&](absl::string_view why) {
+      return absl::FailedPreconditionError(absl::StrCat(path_, ", line ", number, ": ", why));
+    };
+    if (words.size() < 2) return wrong("expected a tenant, a token and perhaps permissions");
+    if (!IsTenant(words[0])) return wrong("a tenant's name has up to 64 letters, digits, '-', '_', '.'");
+    absl::StatusOr<std::string> sha256 = Sha256OfEntry(words[1]);
+    if (!sha256.ok()) return wrong(sha256.status().message());
+    auto caller = std::make_shared<Caller>();
+    caller->tenant = std::string(words[0]);
+    caller->may_change_models = false;
+    for (size_t k = 2; k < words.size(); ++k) {
+      if (words[k] != "models") return wrong(absl::StrCat("no such permission: ", words[k], "; there is: models"));
+      caller->may_change_models = true;
+    }
+    if (!table.emplace(Digest(*sha256), std::move(caller)).second) return wrong("this token is there already");
+  }
+  return table;
+}
+
+CallerPtr Tokens::Find(std::string_view token) const {
+  const std::string digest = Digest(Sha256(token));
+  const std::lock_guard lock(mutex_);
+  const auto found = table_.find(digest);
+  return found == table_.end() ? nullptr : found->second;
+}
+
+void Tokens::Refresh() {
+  const std::lock_guard refresh_lock(refresh_mutex_);
+  std::string version = FileVersion(path_);
+  if (version == version_) return;
+  version_ = std::move(version);
+  absl::StatusOr<Table> read = Read();
+  if (!read.ok()) {
+    LogError(absl::StrCat("tokens stay as they were: ", read.status().message()));
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  // Callers that are as before stay the same objects.
+  for (auto& [digest, caller] : *read) {
+    const auto before = table_.find(digest);
+    if (before == table_.end() || before->second->tenant != caller->tenant ||
+        before->second->may_change_models != caller->may_change_models) {
+      continue;
+    }
+    caller = std::exchange(before->second, nullptr);
+  }
+  for (auto& [digest, caller] : table_) {
+    if (caller != nullptr) caller->revoked.store(true, std::memory_order_relaxed);
+  }
+  table_ = *std::move(read);
+  LogInfo(absl::StrCat("tokens read again: ", table_.size(), " of them"));
+}
+
+void Tokens::Watch() {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, kRefreshInterval, [this] { return stopping_; })) {
+    lock.unlock();
+    Refresh();
+    lock.lock();
+  }
+}
+
+}  // namespace rnnserve

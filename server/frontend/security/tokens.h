@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bearer tokens, and whom they stand for. The file has a line for each:
+//
+//   # tenant   token                                permissions
+//   speech     sha256:9f86d081884c7d659a2feaa0...   models
+//   search     7Yk2mPq0x8vLrT5nWd3s
+//
+// A token is its text (16 characters or more) or the SHA-256 of it in hexadecimal; the permission `models` lets load
+// and unload models. The file is read again when it changes; one that cannot be used is told in the log, and the tokens
+// stay as they were.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+
+#include "absl/status/statusor.h"
+
+namespace rnnserve {
+
+// Whoever sent a call.
+struct Caller {
+  std::string tenant;  // "" where the server has no tokens
+  bool may_change_models = true;
+  // The token has been taken away; what is open for it must end.
+  std::atomic<bool> revoked = false;
+};
+using CallerPtr = std::shared_ptr<const Caller>;
+
+class Tokens {
+ public:
+  // FAILED_PRECONDITION with the line that is wrong, never with a token.
+  static absl::StatusOr<std::unique_ptr<Tokens>> Load(const std::string& path);
+  ~Tokens();
+
+  // Null if nobody has this token. Takes as long whatever part of a token is right.
+  CallerPtr Find(std::string_view token) const;
+
+  // Reads the file if it has changed. The thread does so every second.
+  void Refresh();
+
+ private:
+  using Table = std::unordered_map<std::string, std::shared_ptr<Caller>>;  // by keyed digest
+
+  explicit Tokens(std::string path);
+  absl::StatusOr<Table> Read() const;
+  std::string Digest(std::string_view sha256) const;
+  void Watch();
+
+  const std::string path_;
+  const std::string key_;  // random: digests cannot be steered by whoever tries tokens
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  // Guarded by mutex_.
+  Table table_;
+  bool stopping_ = false;
+
+  std::mutex refresh_mutex_;
+  // Of the file as it was read last: modified, size, inode. Guarded by refresh_mutex_.
+  std::string version_;
+
+  std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace rnnserve

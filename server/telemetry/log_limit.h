@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bounds how often one kind of event is logged: callers must not fill disks.
+//
+//   if (const auto skipped = limit.Allow(absl::Now())) LogWarning(StrCat("...", *skipped, " more before it"));
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/time/time.h"
+
+namespace rnnserve {
+
+// Thread-safe.
+class LogLimit {
+ public:
+  explicit LogLimit(absl::Duration interval = absl::Seconds(1)) : interval_(interval) {}
+
+  // Once in an interval: how many were not allowed since the last time. Else nothing.
+  std::optional<int64_t> Allow(absl::Time now) {
+    const std::lock_guard lock(mutex_);
+    // A clock that was set back must not silence the log.
+    if (now < next_ && now >= next_ - interval_) {
+      ++skipped_;
+      return std::nullopt;
+    }
+    next_ = now + interval_;
+    return std::exchange(skipped_, 0);
+  }
+
+ private:
+  const absl::Duration interval_;
+  std::mutex mutex_;
+  absl::Time next_ = absl::InfinitePast();  // guarded by mutex_
+  int64_t skipped_ = 0;                     // guarded by mutex_
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TLS, mutual TLS and their renewal, bearer tokens: certificates are made by openssl while the server runs."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import pathlib
+import re
+import socket
+import ssl
+import subprocess
+
+import grpc
+import pytest
+
+import wire
+from server_process import Server, run_to_end
+from test_service import SECONDS, _case
+
+ALICE, BOB = "token-of-alice-0001", "token-of-bob-000002"
+
+
+def _openssl(*arguments):
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=SECONDS)
+
+
+class Authority:
+    """A certificate authority in a folder."""
+
+    def __init__(self, folder: pathlib.Path, name: str):
+        self.folder, self.name = folder, name
+        self.certificate = folder / f"{name}.pem"
+        self.key = folder / f"{name}.key"
+        _openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", 2,
+                 "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.certificate)
+
+    def sign(self, name: str, serial: int, days: int = 1) -> tuple[bytes, bytes]:
+        """Certificate and key, for localhost."""
+        key, request, certificate, names = (self.folder / f"{name}-{serial}.{kind}" for kind in
+                                            ("key", "csr", "crt", "cnf"))
+        names.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        _openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}",
+                 "-keyout", key, "-out", request)
+        _openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-set_serial", serial,
+                 "-days", days, "-extfile", names, "-out", certificate)
+        return certificate.read_bytes(), key.read_bytes()
+
+
+def _put(path: pathlib.Path, content: bytes | str):
+    """Whole or not at all."""
+    unfinished = path.with_suffix(".next")
+    unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+    unfinished.rename(path)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("ca"), "authority")
+
+
+@pytest.fixture
+def served(authority, tmp_path):
+    certificate, key = authority.sign("server", 1)
+    _put(tmp_path / "tls.crt", certificate)
+    _put(tmp_path / "tls.key", key)
+    return tmp_path
+
+
+def _tls_flags(folder):
+    return [f"--tls_cert={folder}/tls.crt", f"--tls_key={folder}/tls.key"]
+
+
+def _channel(server, authority, pair=(None, None)):
+    credentials = grpc.ssl_channel_credentials(authority.certificate.read_bytes(), pair[1], pair[0])
+    return grpc.secure_channel(f"localhost:{server.port}", credentials, [("grpc.use_local_subchannel_pool", 1)])
+
+
+def _infer(channel, token=None):
+    metadata = [("authorization", f"Bearer {token}")] if token else None
+    return wire.recurrent_grpc.RecurrentStub(channel).Infer(wire.request(_case()), timeout=SECONDS, metadata=metadata)
+
+
+def _serial(server, authority) -> int:
+    """Of the certificate that a new connection gets."""
+    context = ssl.create_default_context(cafile=authority.certificate)
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as plain:
+        with context.wrap_socket(plain, server_hostname="localhost") as secure:
+            return int(secure.getpeercert()["serialNumber"], 16)
+
+
+def test_tls(served, authority):
+    server = Server(*_tls_flags(served))
+    try:
+        with _channel(server, authority) as channel:
+            assert _infer(channel).outputs
+        failure = wire.refusal(server.recurrent.Infer, wire.request(_case()), timeout=SECONDS)
+        assert failure.code == grpc.StatusCode.UNAVAILABLE, "in clear"
+        connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=SECONDS)
+        connection.request("GET", "/metrics")
+        metrics = connection.getresponse().read().decode()
+        expiry = float(re.search(r"^rnnserve_tls_cert_expiry_timestamp_seconds (\S+)$", metrics, re.MULTILINE)[1])
+        text = subprocess.run(["openssl", "x509", "-enddate", "-noout", "-in", served / "tls.crt"], check=True,
+                              capture_output=True, text=True).stdout
+        assert expiry == ssl.cert_time_to_seconds(text.strip().removeprefix("notAfter="))
+    finally:
+        assert server.stop() == 0
+
+
+def test_a_renewed_certificate_comes_without_dropping_connections(served, authority):
+    server = Server(*_tls_flags(served))
+    try:
+        with _channel(server, authority) as channel:
+            assert _infer(channel).outputs
+            assert _serial(server, authority) == 1
+            certificate, key = authority.sign("server", 2)
+            _put(served / "tls.key", key)
+            _put(served / "tls.crt", certificate)
+            while _renewing(lambda: _serial(server, authority) != 2):
+                assert _infer(channel).outputs, "the old connection goes on"
+            assert _infer(channel).outputs
+    finally:
+        assert server.stop() == 0
+
+
+def _renewing(condition) -> bool:
+    """Between the two files handshakes may fail."""
+    try:
+        return condition()
+    except OSError:
+        return True
+
+
+def test_mutual_tls(served, authority, tmp_path):
+    stranger = Authority(tmp_path, "stranger")
+    server = Server(*_tls_flags(served), f"--tls_client_ca={authority.certificate}")
+    try:
+        with _channel(server, authority, authority.sign("client", 3)) as channel:
+            assert _infer(channel).outputs
+        for pair in [(None, None), stranger.sign("client", 4), authority.sign("client", 5, days=-1)]:
+            with _channel(server, authority, pair) as channel:
+                assert wire.refusal(_infer, channel).code == grpc.StatusCode.UNAVAILABLE
+    finally:
+        assert server.stop() == 0
+
+
+def test_files_that_cannot_be_used_are_told(served, authority):
+    other_key = authority.sign("other", 6)[1]
+    _put(served / "other.key", other_key)
+    (served / "empty").write_text("")
+    crt, key = f"{served}/tls.crt", f"{served}/tls.key"
+    for flags, wrong in [([f"--tls_cert={served}/none", f"--tls_key={key}"], f"{served}/none"),
+                         ([f"--tls_cert={crt}", f"--tls_key={served}/other.key"], f"{served}/other.key"),
+                         ([f"--tls_cert={crt}", f"--tls_key={key}", f"--tls_client_ca={served}/empty"], "/empty"),
+                         ([f"--tls_cert={crt}"], "--tls_key"),
+                         ([f"--tls_client_ca={crt}"], "--tls_client_ca"),
+                         ([f"--tokens_file={served}/none"], f"{served}/none")]:
+        done = run_to_end("--listen=127.0.0.1:0", "--admin_listen=", *flags)
+        assert done.returncode == 1 and wrong in done.stderr, done.stderr
+
+
+# Tokens.
+
+
+def _load(server, token):
+    return server.models.Load(wire.models_pb2.LoadRequest(name="m"), timeout=SECONDS,
+                              metadata=[("authorization", f"Bearer {token}")])
+
+
+def test_tokens(tmp_path):
+    file = tmp_path / "tokens"
+    _put(file, f"alice {ALICE} models\nbob {BOB}\n")
+    server = Server(f"--tokens_file={file}")
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        assert _infer(server.channel, ALICE).outputs and _infer(server.channel, BOB).outputs
+        for token in [None, "wrong", ALICE + "1", ALICE[:-1], "sha256:" + 64 * "0"]:
+            assert wire.refusal(_infer, server.channel, token).code == grpc.StatusCode.UNAUTHENTICATED
+        stub = server.recurrent
+        for value in [ALICE, f"Basic {ALICE}", "Bearer", "Bearer "]:
+            failure = wire.refusal(stub.Infer, wire.request(_case()), timeout=SECONDS,
+                                   metadata=[("authorization", value)])
+            assert failure.code == grpc.StatusCode.UNAUTHENTICATED
+        assert wire.refusal(_load, server, BOB).code == grpc.StatusCode.PERMISSION_DENIED
+        assert wire.refusal(_load, server, ALICE).code not in (grpc.StatusCode.PERMISSION_DENIED,
+                                                               grpc.StatusCode.UNAUTHENTICATED)
+        _put(file, f"bob {BOB} models\n")
+        while True:  # until it has been read
+            try:
+                _infer(server.channel, ALICE)
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.UNAUTHENTICATED
+                break
+        assert wire.refusal(_load, server, BOB).code != grpc.StatusCode.PERMISSION_DENIED
+        assert _infer(server.channel, BOB).outputs
+        log = server.log()
+        assert "refused" in log and ALICE not in log and BOB not in log
+        assert log.count("refused") < 8, "not a line for each"
+    assert server.process.returncode == 0
+
+
+def test_thousands_of_wrong_tokens_make_neither_metrics_nor_log_grow(tmp_path):
+    _put(tmp_path / "tokens", f"alice {ALICE}\n")
+    server = Server(f"--tokens_file={tmp_path}/tokens")
+    try:
+        calls = [server.recurrent.Infer.future(wire.request(_case()), timeout=SECONDS,
+                                               metadata=[("authorization", f"Bearer wrong-{k}")]) for k in range(2000)]
+        assert {call.code() for call in calls} == {grpc.StatusCode.UNAUTHENTICATED}
+        connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=SECONDS)
+        connection.request("GET", "/metrics")
+        metrics = connection.getresponse().read().decode()
+        assert 'code="UNAUTHENTICATED"} 2000' in metrics and "wrong-" not in metrics
+        assert len(server.log()) < 20000
+    finally:
+        assert server.stop() == 0
