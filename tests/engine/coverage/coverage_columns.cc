@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "engine/cpu/cpu_engine.h"
+#include "engine/cuda/predicate.h"
 #include "engine/onednn/onednn_engine.h"
 #include "engine/onednn/predicate.h"
+#include "engine/plugin/plugin_engine.h"
+#include "engine/plugin/plugin_program.h"
 #include "engine/reference/reference_engine.h"
 
 namespace rnnserve {
@@ -48,6 +51,35 @@ std::vector<CoverageColumn> OneDnnColumns() {
   return columns;
 }
 
+#ifdef FAKE_CUDA_PLUGIN
+std::unique_ptr<Engine> MakeCudaOnFakeDevice() { return plugin::PluginEngine::Load(FAKE_CUDA_PLUGIN, {}).value(); }
+#else
+constexpr std::unique_ptr<Engine> (*MakeCudaOnFakeDevice)() = nullptr;
+#endif
+
+absl::Status Unless(const std::string& refusal) {
+  return refusal.empty() ? absl::OkStatus() : absl::UnimplementedError(refusal);
+}
+
+// The plugin's own answers, which need no device; and what of it cuDNN computes, in whatever type.
+std::vector<CoverageColumn> CudaColumns() {
+  std::vector<CoverageColumn> columns;
+  for (const auto& [type_name, type, tolerance] : kTypes) {
+    columns.push_back({.engine = "cuda", .type = type_name, .data_type = type, .tolerance = tolerance});
+    columns.back().make = MakeCudaOnFakeDevice;
+    columns.back().supports = [](const CellSpec& cell, const EngineOptions& options) {
+      return Unless(cuda::EngineRefusal(plugin::ToAbi(cell, options)));
+    };
+  }
+  columns.push_back({.engine = "cuda", .type = "by cuDNN"});
+  columns.back().supports = [](const CellSpec& cell, const EngineOptions& options) {
+    const rnnserve_cell raw = plugin::ToAbi(cell, options);
+    const std::string refusal = cuda::EngineRefusal(raw);
+    return Unless(refusal.empty() ? cuda::CudnnRefusal(raw) : refusal);
+  };
+  return columns;
+}
+
 }  // namespace
 
 EngineOptions CoverageColumn::OptionsOf(const CoverageCase& row) const {
@@ -58,8 +90,9 @@ EngineOptions CoverageColumn::OptionsOf(const CoverageCase& row) const {
 
 std::vector<CoverageColumn> CoverageColumns() {
   std::vector<CoverageColumn> columns;
-  for (std::vector<CoverageColumn>& of : std::vector<std::vector<CoverageColumn>>{
-           ColumnsOf("cpu", &MakeCpuEngine), OneDnnColumns(), ColumnsOf("reference", &MakeReferenceEngine)}) {
+  for (std::vector<CoverageColumn>& of :
+       std::vector<std::vector<CoverageColumn>>{ColumnsOf("cpu", &MakeCpuEngine), OneDnnColumns(), CudaColumns(),
+                                                ColumnsOf("reference", &MakeReferenceEngine)}) {
     for (CoverageColumn& column : of) columns.push_back(std::move(column));
   }
   return columns;

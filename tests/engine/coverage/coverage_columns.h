@@ -20,7 +20,7 @@ struct CoverageColumn {
   double tolerance = 0;            // against the reference engine
   // The engine's own answer on a machine that has all it can make use of.
   std::function<absl::Status(const CellSpec&, const EngineOptions&)> supports = {};
-  std::unique_ptr<Engine> (*make)() = nullptr;
+  std::unique_ptr<Engine> (*make)() = nullptr;  // null: answers, but cannot run here
 
   EngineOptions OptionsOf(const CoverageCase& row) const;
 };

@@ -20,6 +20,9 @@ runs every "yes" against the engine `reference` and asks every engine for the re
 attribute, input or option away from its default; a call that nobody named an engine for runs on the fastest one with a "yes"
 ([how](architecture.md#routing)).
 
+The engine `cuda` is a plugin that has not run on a device yet ([GPUs](gpu.md)); its "yes" was run on a device made of host code. The
+column "by cuDNN" says which of its cells cuDNN computes; the others take its general path.
+
 A number stands for "no" and its reason below; a dash for a type that the operator does not have. Sizes matter once: `cpu` refuses one
 to a few units with tens of millions of inputs, whose weights it would pad to many times their size.
 )";

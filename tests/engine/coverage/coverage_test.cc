@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/reference/reference_engine.h"
 #include "tests/engine/coverage/coverage_columns.h"
@@ -66,12 +67,21 @@ TEST_P(CoverageColumnTest, EveryYesIsTrueAndEveryNoHasItsReason) {
   EXPECT_GT(yes + no + lacking, 100);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CoverageColumnTest, testing::Range(size_t{0}, CoverageColumns().size()),
-                         [](const auto& test) {
-                           const CoverageColumn column = CoverageColumns()[test.param];
-                           return column.engine + "_" + column.type.substr(0, column.type.find(' ')) +
-                                  (column.reduced_precision ? "_reduced" : "");
-                         });
+// Those whose engine can run here.
+std::vector<size_t> RunningColumns() {
+  const std::vector<CoverageColumn> columns = CoverageColumns();
+  std::vector<size_t> running;
+  for (size_t k = 0; k < columns.size(); ++k) {
+    if (columns[k].make != nullptr) running.push_back(k);
+  }
+  return running;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CoverageColumnTest, testing::ValuesIn(RunningColumns()), [](const auto& test) {
+  const CoverageColumn column = CoverageColumns()[test.param];
+  return column.engine + "_" + column.type.substr(0, column.type.find(' ')) +
+         (column.reduced_precision ? "_reduced" : "");
+});
 
 }  // namespace
 }  // namespace rnnserve
