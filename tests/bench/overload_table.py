@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The service beyond its capacity, and next to itself with other ways of batching: prints Markdown tables.
+
+    tests/bench/overload_table.py [--quick] [--write]
+
+Goodput counts answers inside their deadline, in open loop, from the moment a request was due. Health is asked every 20 ms
+meanwhile, over a connection of its own.
+"""
+
+import argparse
+import contextlib
+import datetime
+import pathlib
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import environment
+
+sys.path.insert(0, str(environment.HERE / "service"))
+import processes  # noqa: E402
+
+MODEL = ["--hidden=512", "--steps=32", "--outputs=Y_h"]
+MIXED = ["--hidden=128", "--steps=1:400", "--outputs=Y_h"]
+MODES = {"cellular": [], "whole requests of equal shape": ["--batching=request"], "one by one": ["--batching=off"]}
+MODE_ROWS = {
+    "H = 512, T = 32": [*MODEL, "--concurrency=64"],
+    "H = 512, T = 1": ["--hidden=512", "--steps=1", "--outputs=Y_h", "--concurrency=64"],
+    "H = 128, T from 1 to 400": [*MIXED, "--concurrency=64"],
+}
+
+ASK_HEALTH = """
+import sys, time, grpc
+channel = grpc.insecure_channel(sys.argv[1])
+check = channel.unary_unary("/grpc.health.v1.Health/Check", lambda x: x, lambda x: x)
+check(b"", wait_for_ready=True, timeout=10)
+worst, end = 0.0, time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    start = time.monotonic()
+    check(b"", timeout=10)
+    worst = max(worst, time.monotonic() - start)
+    time.sleep(0.02)
+print(worst * 1000)
+"""
+
+
+def median(runs, figure):
+    return statistics.median(run[figure] for run in runs)
+
+
+def modes_table(rnnctl, binary, rounds, seconds):
+    lines = ["| 64 callers, LSTM | batching | calls /s | p50 / p99 ms | largest batch | server CPU us a call |",
+             "|---|---|---|---|---|---|"]
+    with contextlib.ExitStack() as stack:
+        servers = {name: stack.enter_context(processes.rnnserve(binary, flags)) for name, flags in MODES.items()}
+        for row, flags in MODE_ROWS.items():
+            runs = {name: [] for name in MODES}
+            for _ in range(rounds):
+                for name, server in servers.items():
+                    runs[name].append(processes.load(rnnctl, server, flags, seconds))
+            for name, own in runs.items():
+                lines.append(f"| {row} | {name} | {median(own, 'calls_per_second'):,.0f} | {median(own, 'latency_p50_ms'):.1f} / "
+                             f"{median(own, 'latency_p99_ms'):.1f} | {max(run['largest_batch'] for run in own)} "
+                             f"| {median(own, 'server_cpu_us_per_call'):,.0f} |")
+    return "\n".join(lines)
+
+
+def open_loop(rnnctl, server, flags, seconds):
+    """Like processes.load, where refusals are what we look for."""
+    command = [rnnctl, "bench", f"--server={server.address}", "--json", "--warm-up=500ms", f"--duration={seconds}s",
+               "--max-in-flight=8192", *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout:
+        raise processes.Failed(done.stderr.strip())
+    return processes.json.loads(done.stdout)["levels"][0]
+
+
+def overload_table(rnnctl, binary, rounds, seconds):
+    lines = ["| offered, of the peak | goodput /s | of the peak | p50 / p99 ms of answers | refused /s | slowest health check ms |",
+             "|---|---|---|---|---|---|"]
+    with processes.rnnserve(binary, []) as server:
+        peak = max(
+            processes.load(rnnctl, server, [*MODEL, "--concurrency=64"], seconds)["calls_per_second"] for _ in range(rounds + 1))
+
+        def row(name, flags, beside=None):
+            found, worst = [], []
+            for _ in range(rounds):
+                health = subprocess.Popen([environment.python(), "-c", ASK_HEALTH, server.address, str(seconds)],
+                                          stdout=subprocess.PIPE, text=True)
+                storm = threading.Thread(target=open_loop, args=(rnnctl, server, beside, seconds)) if beside else None
+                if storm:
+                    storm.start()
+                    time.sleep(0.2)
+                found.append(open_loop(rnnctl, server, flags, seconds))
+                worst.append(float(health.communicate()[0]))
+                if storm:
+                    storm.join()
+            good = median(found, "calls_per_second")
+            refused = statistics.median(run["failed"] / run["seconds"] for run in found)
+            lines.append(f"| {name} | {good:,.0f} | {good / peak:.0%} | {median(found, 'latency_p50_ms'):.0f} / "
+                         f"{median(found, 'latency_p99_ms'):.0f} | {refused:,.0f} | {max(worst):.0f} |")
+
+        for times in (0.5, 1, 2, 4):
+            row(f"{times} x", [*MODEL, f"--rate={peak * times:.0f}", "--timeout=1s"])
+        row("0.5 x beside a storm: 4 x with deadlines of 50 ms, which few can keep",
+            [*MODEL, f"--rate={peak / 2:.0f}", "--timeout=1s"], [*MODEL, f"--rate={peak * 4:.0f}", "--timeout=50ms"])
+    return f"Peak of 64 callers in closed loop: {peak:,.0f} /s; deadlines of 1 s.\n\n" + "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="2 rounds of short runs: only a hint")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md as well")
+    arguments = parser.parse_args()
+    rounds, seconds = (2, 1.5) if arguments.quick else (5, 3)
+    rnnctl, binary = environment.program("client/rnnctl/rnnctl"), environment.program("server/rnnserve")
+    report = environment.Report("overload_table", arguments.write)
+    started = datetime.datetime.now(datetime.timezone.utc)
+    report.add(f"{started:%Y-%m-%d %H:%M} UTC, {environment.machine()}, shared with the load generator and a load of "
+               f"{pathlib.Path('/proc/loadavg').read_text().split()[0]} beside it; `{' '.join(sys.argv)}`, medians of {rounds} "
+               f"rounds of {seconds} s.")
+    report.add("\n**Ways of batching**\n\n" + modes_table(rnnctl, binary, rounds, seconds))
+    report.add("\n**Beyond capacity** (LSTM H = 512, T = 32)\n\n" + overload_table(rnnctl, binary, rounds, seconds))
+    report.finish()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except processes.Failed as failed:
+        sys.exit(f"overload_table: {failed}")
