@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "engine/op/stack.h"
 #include "onnx_file/inspect.h"
 #include "onnx_file/node.h"
 

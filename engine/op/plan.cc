@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/op/field_error.h"
-#include "engine/op/op_spec.h"
+#include "engine/op/plan_states.h"
 #include "engine/op/signature.h"
+#include "engine/op/stack.h"
 #include "engine/op/tensor_check.h"
 #include "engine/op/wording.h"
 
@@ -19,24 +21,15 @@ namespace {
 // us.
 constexpr int64_t kMaxStepsWithoutData = int64_t{1} << 20;
 
-std::string OperatorName(const OpSpec& spec) { return absl::StrCat(spec.op_type, "-", spec.version); }
-
-absl::StatusOr<const NamedTensor*> Find(const OpSpec& spec, std::span<const NamedTensor> inputs, std::string_view name,
-                                        bool required) {
-  const NamedTensor* input = FindInput(inputs, name);
-  if (input != nullptr || !required) return input;
-  return FieldError(InputField(name),
-                    absl::StrCat("input ", Abseil(name), " is missing; ", OperatorName(spec), " requires it"));
-}
-
-absl::Status ReadX(const OpSpec& spec, std::span<const NamedTensor> inputs, RunPlan& plan) {
-  const absl::StatusOr<const NamedTensor*> x = Find(spec, inputs, "X", true);
+absl::Status ReadX(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
+  const OpSpec& first = stack.layers.front();
+  const absl::StatusOr<const NamedTensor*> x = FindData(inputs, "X", true, first.Name());
   if (!x.ok()) return x.status();
-  if (absl::Status status = CheckFloatingType(**x, spec.data_type, "W"); !status.ok()) return status;
-  const bool batch_first = spec.dialect == Dialect::kOpenVino || spec.layout == 1;
+  if (absl::Status status = CheckFloatingType(**x, first.data_type, "W"); !status.ok()) return status;
+  const bool batch_first = XBatchFirst(stack);
   const ExpectedAxis t = {"T"}, n = {"N"};
-  const std::array<ExpectedAxis, 3> axes = {{batch_first ? n : t, batch_first ? t : n, {"I", spec.input_size}}};
-  absl::Status status = CheckShape(**x, axes, OperatorName(spec), "where I is the last axis of W");
+  const std::array<ExpectedAxis, 3> axes = {{batch_first ? n : t, batch_first ? t : n, {"I", first.input_size}}};
+  absl::Status status = CheckShape(**x, axes, first.Name(), "where I is the last axis of W");
   if (!status.ok()) return status;
   plan.x = (*x)->tensor;
   plan.steps = plan.x.shape[batch_first ? 1 : 0];
@@ -52,10 +45,11 @@ absl::Status ReadX(const OpSpec& spec, std::span<const NamedTensor> inputs, RunP
   return absl::OkStatus();
 }
 
-absl::Status ReadLengths(const OpSpec& spec, std::span<const NamedTensor> inputs, RunPlan& plan) {
+absl::Status ReadLengths(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
+  const OpSpec& spec = stack.layers.front();
   const std::string_view name = NamesOf(spec.dialect, spec.kind).sequence_lens;
   const bool onnx = spec.dialect == Dialect::kOnnx;
-  const absl::StatusOr<const NamedTensor*> found = Find(spec, inputs, name, !onnx);
+  const absl::StatusOr<const NamedTensor*> found = FindData(inputs, name, !onnx, spec.Name());
   if (!found.ok()) return found.status();
   if (*found == nullptr) {
     plan.lengths.assign(static_cast<size_t>(plan.rows), plan.steps);
@@ -65,11 +59,11 @@ absl::Status ReadLengths(const OpSpec& spec, std::span<const NamedTensor> inputs
   const DataType type = input.tensor.type;
   if (type != DataType::kInt32 && (onnx || type != DataType::kInt64)) {
     return FieldError(InputField(name) + ".data_type",
-                      absl::StrCat(input.name, " is ", Abseil(DataTypeName(type)), "; ", OperatorName(spec), " takes ",
+                      absl::StrCat(input.name, " is ", Abseil(DataTypeName(type)), "; ", spec.Name(), " takes ",
                                    onnx ? "int32" : "int32 or int64"));
   }
   const std::array<ExpectedAxis, 1> axes = {{{"N", plan.rows}}};
-  absl::Status status = CheckShape(input, axes, OperatorName(spec), "one length for each row of X");
+  absl::Status status = CheckShape(input, axes, spec.Name(), "one length for each row of X");
   if (!status.ok()) return status;
   plan.lengths.reserve(static_cast<size_t>(plan.rows));
   const std::byte* at = input.tensor.data.data();
@@ -91,23 +85,12 @@ absl::Status ReadLengths(const OpSpec& spec, std::span<const NamedTensor> inputs
   return absl::OkStatus();
 }
 
-absl::Status ReadState(const OpSpec& spec, std::span<const NamedTensor> inputs, std::string_view name,
-                       const RunPlan& plan, std::optional<TensorView>& target) {
-  if (name.empty()) return absl::OkStatus();
-  const absl::StatusOr<const NamedTensor*> input = Find(spec, inputs, name, spec.dialect == Dialect::kOpenVino);
-  if (!input.ok()) return input.status();
-  if (*input == nullptr) return absl::OkStatus();
-  if (absl::Status status = CheckFloatingType(**input, spec.data_type, "W"); !status.ok()) return status;
-  const bool batch_first = spec.dialect == Dialect::kOpenVino || spec.layout == 1;
-  const ExpectedAxis d = {"D", spec.directions()}, n = {"N", plan.rows};
-  const std::array<ExpectedAxis, 3> axes = {{batch_first ? n : d, batch_first ? d : n, {"H", spec.hidden_size}}};
-  if (absl::Status status = CheckShape(**input, axes, OperatorName(spec), ""); !status.ok()) return status;
-  target = (*input)->tensor;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<OutputPlan> PlanOutput(const TensorSignature& signature, const RunPlan& plan) {
-  OutputPlan output = {signature.name, signature.type, signature.shape, 0};
+absl::StatusOr<OutputPlan> PlanOutput(const OutputSlot& slot, const RunPlan& plan) {
+  OutputPlan output = {.name = slot.signature.name,
+                       .type = slot.signature.type,
+                       .shape = slot.signature.shape,
+                       .kind = slot.kind,
+                       .layer = slot.layer};
   for (int64_t& axis : output.shape) {
     if (axis == kDimT) axis = plan.steps;
     if (axis == kDimN) axis = plan.rows;
@@ -122,17 +105,19 @@ absl::StatusOr<OutputPlan> PlanOutput(const TensorSignature& signature, const Ru
   return output;
 }
 
-absl::Status CheckWanted(const OpSpec& spec, std::span<const TensorSignature> outputs,
+absl::Status CheckWanted(const StackSpec& stack, std::span<const OutputSlot> slots,
                          std::span<const std::string> wanted) {
   for (size_t k = 0; k < wanted.size(); ++k) {
-    const auto known = [&](const TensorSignature& output) { return output.name == wanted[k]; };
-    if (std::none_of(outputs.begin(), outputs.end(), known)) {
-      const auto name = [](std::string* out, const TensorSignature& output) { out->append(output.name); };
-      return FieldError(OutputField(wanted[k]),
-                        absl::StrCat("there is no output ", Quoted(wanted[k]), "; ", OperatorName(spec), " has ",
-                                     absl::StrJoin(outputs, ", ", name)));
+    const auto known = [&](const OutputSlot& slot) { return slot.signature.name == wanted[k]; };
+    if (std::none_of(slots.begin(), slots.end(), known)) {
+      // Those of single layers follow the others and are many.
+      const auto shown = slots.first(std::min<size_t>(slots.size(), 7));
+      const auto name = [](std::string* out, const OutputSlot& slot) { out->append(slot.signature.name); };
+      return FieldError(OutputField(wanted[k]), absl::StrCat("there is no output ", Quoted(wanted[k]), "; ",
+                                                             stack.Name(), " has ", absl::StrJoin(shown, ", ", name),
+                                                             shown.size() < slots.size() ? " and so on" : ""));
     }
-    // Short: names before k are known and differ, so there are at most three of them.
+    // Short: names before k are known and differ, so there are few of them.
     if (std::find(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(k), wanted[k]) !=
         wanted.begin() + static_cast<std::ptrdiff_t>(k)) {
       return FieldError(OutputField(wanted[k]), absl::StrCat("output ", wanted[k], " is asked for twice"));
@@ -141,34 +126,51 @@ absl::Status CheckWanted(const OpSpec& spec, std::span<const TensorSignature> ou
   return absl::OkStatus();
 }
 
-absl::Status PlanOutputs(const OpSpec& spec, std::span<const std::string> wanted, RunPlan& plan) {
-  const std::vector<TensorSignature> outputs = Outputs(spec);
-  if (absl::Status status = CheckWanted(spec, outputs, wanted); !status.ok()) return status;
-  for (const TensorSignature& output : outputs) {
-    const bool by_default = output.name != "Y" || spec.y_by_default;
-    const bool named = std::find(wanted.begin(), wanted.end(), output.name) != wanted.end();
-    if (wanted.empty() ? !by_default : !named) continue;
-    absl::StatusOr<OutputPlan> planned = PlanOutput(output, plan);
-    if (!planned.ok()) return planned.status();
-    plan.outputs.push_back(*std::move(planned));
+// Each final state has one place to go.
+absl::Status CheckApart(std::span<const OutputPlan> outputs) {
+  for (const OutputPlan& part : outputs) {
+    if (!part.layer) continue;
+    for (const OutputPlan& whole : outputs) {
+      if (whole.kind != part.kind || whole.layer) continue;
+      return FieldError(OutputField(part.name), absl::StrCat(part.name, " is part of ", whole.name,
+                                                             ", which is asked for too; ask for one of them"));
+    }
   }
   return absl::OkStatus();
 }
 
+absl::Status PlanOutputs(const StackSpec& stack, std::span<const std::string> wanted, RunPlan& plan) {
+  const std::vector<OutputSlot> slots = OutputSlots(stack);
+  if (absl::Status status = CheckWanted(stack, slots, wanted); !status.ok()) return status;
+  for (const OutputSlot& slot : slots) {
+    const bool named = std::find(wanted.begin(), wanted.end(), slot.signature.name) != wanted.end();
+    if (wanted.empty() ? !slot.by_default : !named) continue;
+    absl::StatusOr<OutputPlan> planned = PlanOutput(slot, plan);
+    if (!planned.ok()) return planned.status();
+    plan.outputs.push_back(*std::move(planned));
+  }
+  return CheckApart(plan.outputs);
+}
+
 }  // namespace
 
-absl::StatusOr<RunPlan> PlanRun(const OpSpec& spec, std::span<const NamedTensor> inputs,
+absl::StatusOr<RunPlan> PlanRun(const StackSpec& stack, std::span<const NamedTensor> inputs,
                                 std::span<const std::string> wanted, const RunOptions& options) {
   RunPlan plan;
   plan.empty_row_state = options.empty_row_state;
-  const TensorNames names = NamesOf(spec.dialect, spec.kind);
-  absl::Status status = ReadX(spec, inputs, plan);
-  if (status.ok()) status = ReadLengths(spec, inputs, plan);
-  if (status.ok()) status = ReadState(spec, inputs, names.initial_h, plan, plan.initial_h);
-  if (status.ok()) status = ReadState(spec, inputs, names.initial_c, plan, plan.initial_c);
-  if (status.ok()) status = PlanOutputs(spec, wanted, plan);
+  absl::Status status = ReadX(stack, inputs, plan);
+  if (status.ok()) status = ReadLengths(stack, inputs, plan);
+  if (status.ok()) status = ReadInitialStates(stack, inputs, plan);
+  if (status.ok()) status = PlanOutputs(stack, wanted, plan);
   if (!status.ok()) return status;
   return plan;
+}
+
+int64_t BytesAfter(const StackSpec& stack, const RunPlan& plan, size_t layer) {
+  if (layer + 1 == stack.layers.size() || plan.rows == 0) return 0;
+  const OpSpec& spec = stack.layers[layer];
+  const std::array<int64_t, 4> shape = {plan.steps, plan.rows, spec.directions(), spec.hidden_size};
+  return NumBytes(spec.data_type, shape).value_or(std::numeric_limits<int64_t>::max());
 }
 
 }  // namespace rnnserve

@@ -12,22 +12,20 @@
 namespace rnnserve {
 namespace {
 
-std::string OperatorName(const OpSpec& spec) { return absl::StrCat(spec.op_type, "-", spec.version); }
+constexpr size_t kNamesInTexts = 12;
 
-bool BatchFirst(const OpSpec& spec) { return spec.dialect == Dialect::kOpenVino || spec.layout == 1; }
+}  // namespace
 
 Shape StateShape(const OpSpec& spec) {
-  if (BatchFirst(spec)) return {kDimN, spec.directions(), spec.hidden_size};
+  if (spec.batch_first()) return {kDimN, spec.directions(), spec.hidden_size};
   return {spec.directions(), kDimN, spec.hidden_size};
 }
 
-Shape YShape(const OpSpec& spec) {
+Shape YShape(const OpSpec& spec, bool batch_first) {
   if (spec.dialect == Dialect::kOpenVino) return {kDimN, spec.directions(), kDimT, spec.hidden_size};
-  if (spec.layout == 1) return {kDimN, kDimT, spec.directions(), spec.hidden_size};
+  if (batch_first || spec.layout == 1) return {kDimN, kDimT, spec.directions(), spec.hidden_size};
   return {kDimT, spec.directions(), kDimN, spec.hidden_size};
 }
-
-}  // namespace
 
 TensorNames NamesOf(Dialect dialect, CellKind kind) {
   const bool lstm = kind == CellKind::kLstm;
@@ -38,32 +36,6 @@ TensorNames NamesOf(Dialect dialect, CellKind kind) {
   return {"sequence_lens", "initial_h", lstm ? "initial_c" : "", lstm ? "P" : "", "Y", "Y_h", lstm ? "Y_c" : ""};
 }
 
-std::vector<TensorSignature> DataInputs(const OpSpec& spec) {
-  const TensorNames names = NamesOf(spec.dialect, spec.kind);
-  const bool onnx = spec.dialect == Dialect::kOnnx;
-  const Shape x = BatchFirst(spec) ? Shape{kDimN, kDimT, spec.input_size} : Shape{kDimT, kDimN, spec.input_size};
-  const TensorSignature lengths = {std::string(names.sequence_lens), DataType::kInt32, {kDimN}, onnx};
-  const TensorSignature h = {std::string(names.initial_h), spec.data_type, StateShape(spec), onnx};
-  const TensorSignature c = {std::string(names.initial_c), spec.data_type, StateShape(spec), onnx};
-
-  std::vector<TensorSignature> inputs = {{"X", spec.data_type, x, false}};
-  if (onnx) inputs.push_back(lengths);
-  inputs.push_back(h);
-  if (!c.name.empty()) inputs.push_back(c);
-  if (!onnx) inputs.push_back(lengths);
-  return inputs;
-}
-
-std::vector<TensorSignature> Outputs(const OpSpec& spec) {
-  const TensorNames names = NamesOf(spec.dialect, spec.kind);
-  std::vector<TensorSignature> outputs = {{std::string(names.y), spec.data_type, YShape(spec), true},
-                                          {std::string(names.final_h), spec.data_type, StateShape(spec), true}};
-  if (!names.final_c.empty()) {
-    outputs.push_back({std::string(names.final_c), spec.data_type, StateShape(spec), true});
-  }
-  return outputs;
-}
-
 bool IsWeightName(std::string_view name) { return name == "W" || name == "R" || name == "B" || name == "P"; }
 
 absl::Status CheckInputNames(std::span<const NamedTensor> inputs, std::span<const std::string_view> known,
@@ -72,8 +44,10 @@ absl::Status CheckInputNames(std::span<const NamedTensor> inputs, std::span<cons
   for (size_t k = 0; k < inputs.size(); ++k) {
     const std::string_view name = inputs[k].name;
     const auto takes = [&] {
+      const auto first = known.first(std::min(known.size(), kNamesInTexts));
       return absl::StrCat(Abseil(owner), " takes ",
-                          absl::StrJoin(known, ", ", [](std::string* out, std::string_view one) { out->append(one); }));
+                          absl::StrJoin(first, ", ", [](std::string* out, std::string_view one) { out->append(one); }),
+                          first.size() < known.size() ? " and so on" : "");
     };
     if (name.empty()) {
       return FieldError(absl::StrCat("inputs[", k, "].name"), absl::StrCat("input ", k, " has no name; ", takes()));
@@ -86,20 +60,6 @@ absl::Status CheckInputNames(std::span<const NamedTensor> inputs, std::span<cons
     }
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckDataNames(const OpSpec& spec, std::span<const NamedTensor> inputs) {
-  std::vector<std::string_view> known;
-  const std::vector<TensorSignature> signatures = DataInputs(spec);
-  for (const TensorSignature& signature : signatures) known.push_back(signature.name);
-  for (const NamedTensor& input : inputs) {
-    if (!IsWeightName(input.name)) continue;
-    return FieldError(InputField(input.name),
-                      absl::StrCat(input.name,
-                                   " is a weight, which the model holds already: leave it out, or send the "
-                                   "whole operator instead of naming a model"));
-  }
-  return CheckInputNames(inputs, known, OperatorName(spec));
 }
 
 }  // namespace rnnserve

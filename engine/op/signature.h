@@ -2,6 +2,7 @@
 // The names of an operator's tensors (recurrent-operators.md, sections 2 and 13).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "engine/op/op_spec.h"
+#include "engine/op/stack.h"
 
 namespace rnnserve {
 
@@ -18,6 +20,29 @@ struct TensorNames {
 };
 
 TensorNames NamesOf(Dialect dialect, CellKind kind);
+
+// [D, N, H], or [N, D, H].
+Shape StateShape(const OpSpec& spec);
+// Y of `spec`; with `batch_first` that of layout 1.
+Shape YShape(const OpSpec& spec, bool batch_first);
+
+// Whether X has its rows before its steps.
+bool XBatchFirst(const StackSpec& stack);
+// Whether states of all layers can be one tensor; true for one layer.
+bool HasWholeStates(const StackSpec& stack);
+// All layers' directions; of those layers that have a c, if `c`.
+int64_t TotalDirections(const StackSpec& stack, bool c);
+// "initial_h.2"; "initial_h" if there is but one layer.
+std::string LayerName(const StackSpec& stack, std::string_view name, size_t layer);
+
+// An output that a stack may be asked for.
+struct OutputSlot {
+  TensorSignature signature;
+  OutputKind kind = OutputKind::kY;
+  std::optional<size_t> layer = {};
+  bool by_default = true;
+};
+std::vector<OutputSlot> OutputSlots(const StackSpec& stack);
 
 // Every input is one of `known`, and none comes twice.
 absl::Status CheckInputNames(std::span<const NamedTensor> inputs, std::span<const std::string_view> known,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/op/op_spec.h"
+#include "engine/op/stack.h"
 #include "tests/engine/support/owned_tensor.h"
 
 namespace rnnserve {

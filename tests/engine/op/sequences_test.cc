@@ -20,7 +20,7 @@ struct Made {
   std::ptrdiff_t X(const Sequence& s) const { return s.x - plan.x.data.data(); }
   std::ptrdiff_t Y(const Sequence& s) const { return s.y - buffers[0].data(); }
   std::ptrdiff_t FinalH(const Sequence& s) const { return s.final_h - buffers[1].data(); }
-  std::ptrdiff_t InitialH(const Sequence& s) const { return s.initial_h - plan.initial_h->data.data(); }
+  std::ptrdiff_t InitialH(const Sequence& s) const { return s.initial_h - plan.initial[0].h->data.data(); }
 };
 
 std::unique_ptr<Made> Make(Example example) {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
-#include "engine/op/op_spec.h"
+#include "engine/op/stack.h"
 #include "tests/engine/support/owned_tensor.h"
 
 namespace rnnserve {

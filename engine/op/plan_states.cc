@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/op/plan_states.h"
+
+#include <array>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
+#include "engine/op/signature.h"
+#include "engine/op/tensor_check.h"
+#include "engine/op/wording.h"
+
+namespace rnnserve {
+namespace {
+
+enum class Which { kH, kC };
+
+std::string_view NameOf(const OpSpec& spec, Which which) {
+  const TensorNames names = NamesOf(spec.dialect, spec.kind);
+  return which == Which::kH ? names.initial_h : names.initial_c;
+}
+
+std::optional<TensorView>& Target(InitialState& state, Which which) { return which == Which::kH ? state.h : state.c; }
+
+// One layer's own tensor.
+absl::Status ReadOfLayer(const StackSpec& stack, size_t layer, std::span<const NamedTensor> inputs, Which which,
+                         RunPlan& plan) {
+  const OpSpec& spec = stack.layers[layer];
+  if (NameOf(spec, which).empty()) return absl::OkStatus();
+  const std::string name = LayerName(stack, NameOf(spec, which), layer);
+  const absl::StatusOr<const NamedTensor*> input =
+      FindData(inputs, name, spec.dialect == Dialect::kOpenVino, spec.Name());
+  if (!input.ok()) return input.status();
+  if (*input == nullptr) return absl::OkStatus();
+  if (absl::Status status = CheckFloatingType(**input, spec.data_type, "W"); !status.ok()) return status;
+  const ExpectedAxis d = {"D", spec.directions()}, n = {"N", plan.rows};
+  const bool batch_first = spec.batch_first();
+  const std::array<ExpectedAxis, 3> axes = {{batch_first ? n : d, batch_first ? d : n, {"H", spec.hidden_size}}};
+  if (absl::Status status = CheckShape(**input, axes, spec.Name(), ""); !status.ok()) return status;
+  Target(plan.initial[layer], which) = (*input)->tensor;
+  return absl::OkStatus();
+}
+
+// Each layer's part of a tensor of all layers.
+absl::Status ReadWhole(const StackSpec& stack, const NamedTensor& input, Which which, RunPlan& plan) {
+  const OpSpec& first = stack.layers.front();
+  if (absl::Status status = CheckFloatingType(input, first.data_type, "W"); !status.ok()) return status;
+  const int64_t directions = TotalDirections(stack, which == Which::kC);
+  const std::array<ExpectedAxis, 3> axes = {
+      {{"D of all layers", directions}, {"N", plan.rows}, {"H", first.hidden_size}}};
+  if (absl::Status status = CheckShape(input, axes, stack.Name(), ""); !status.ok()) return status;
+  std::span<const std::byte> rest = input.tensor.data;
+  const size_t direction_bytes = rest.size() / static_cast<size_t>(directions);
+  for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
+    const OpSpec& spec = stack.layers[layer];
+    if (NameOf(spec, which).empty()) continue;
+    const size_t bytes = static_cast<size_t>(spec.directions()) * direction_bytes;
+    Target(plan.initial[layer], which) =
+        TensorView{first.data_type, {spec.directions(), plan.rows, spec.hidden_size}, rest.first(bytes)};
+    rest = rest.subspan(bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadStates(const StackSpec& stack, std::span<const NamedTensor> inputs, Which which, RunPlan& plan) {
+  const std::string_view name = which == Which::kH ? "initial_h" : "initial_c";
+  const NamedTensor* whole =
+      stack.layers.size() > 1 && HasWholeStates(stack) && TotalDirections(stack, which == Which::kC) > 0
+          ? FindInput(inputs, name)
+          : nullptr;
+  if (whole != nullptr) {
+    for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
+      const NamedTensor* part = FindInput(inputs, LayerName(stack, name, layer));
+      if (part == nullptr) continue;
+      return FieldError(InputField(part->name),
+                        absl::StrCat(part->name, " is part of ", whole->name, ", which came too; send one of them"));
+    }
+    return ReadWhole(stack, *whole, which, plan);
+  }
+  for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
+    if (absl::Status status = ReadOfLayer(stack, layer, inputs, which, plan); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<const NamedTensor*> FindData(std::span<const NamedTensor> inputs, std::string_view name, bool required,
+                                            std::string_view owner) {
+  const NamedTensor* input = FindInput(inputs, name);
+  if (input != nullptr || !required) return input;
+  return FieldError(InputField(name),
+                    absl::StrCat("input ", Abseil(name), " is missing; ", Abseil(owner), " requires it"));
+}
+
+absl::Status ReadInitialStates(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
+  plan.initial.resize(stack.layers.size());
+  absl::Status status = ReadStates(stack, inputs, Which::kH, plan);
+  if (status.ok()) status = ReadStates(stack, inputs, Which::kC, plan);
+  return status;
+}
+
+}  // namespace rnnserve

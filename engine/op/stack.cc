@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// ResolveStack: each layer by itself, then whether they fit together.
+#include "engine/op/stack.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/wording.h"
+
+namespace rnnserve {
+namespace {
+
+std::string LayerLabel(size_t layer, const OpSpec& spec) {
+  return absl::StrCat("layer ", layer, " (", spec.Name(), ")");
+}
+
+// Whether `next` can take what `before` gives.
+absl::Status CheckJoint(const OpSpec& before, const OpSpec& next, size_t layer) {
+  const std::string label = LayerLabel(layer, next);
+  if (before.dialect != Dialect::kOnnx || next.dialect != Dialect::kOnnx) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(label, ": a model of several layers is made of ONNX operators; load each layer by itself"));
+  }
+  if (before.data_type != next.data_type) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        label, " has weights of ", Abseil(DataTypeName(next.data_type)), ", but the layer before it gives ",
+        Abseil(DataTypeName(before.data_type)), ": all layers share one type"));
+  }
+  // Sizes of weights that are in memory: no overflow.
+  const int64_t width = before.directions() * before.hidden_size;
+  if (next.input_size != width) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        label, " takes ", next.input_size, " columns (the last axis of its W), but the layer before it gives ",
+        before.directions(), " * ", before.hidden_size, " = ", width, " (directions times hidden size)"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string StackSpec::Name() const {
+  return layers.size() == 1 ? layers.front().Name() : absl::StrCat("this stack of ", layers.size(), " layers");
+}
+
+std::vector<std::string> StackSpec::Warnings() const {
+  if (layers.size() == 1) return layers.front().warnings;
+  std::vector<std::string> warnings;
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    for (const std::string& warning : layers[layer].warnings) {
+      warnings.push_back(absl::StrCat(LayerLabel(layer, layers[layer]), ": ", warning));
+    }
+  }
+  return warnings;
+}
+
+absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first) {
+  if (layers.empty() || layers.size() > kMaxLayers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a model has 1 to ", kMaxLayers, " layers, but ", layers.size(), " came"));
+  }
+  StackSpec stack;
+  stack.batch_first = batch_first;
+  for (const LayerView& view : layers) {
+    absl::StatusOr<OpSpec> spec = ResolveOperator(view.op, view.tensors);
+    if (!spec.ok()) {
+      if (layers.size() == 1) return spec.status();
+      return absl::Status(spec.status().code(),
+                          absl::StrCat("layer ", stack.layers.size(), ": ", spec.status().message()));
+    }
+    if (!stack.layers.empty()) {
+      absl::Status fits = CheckJoint(stack.layers.back(), *spec, stack.layers.size());
+      if (!fits.ok()) return fits;
+    }
+    stack.layers.push_back(*std::move(spec));
+  }
+  return stack;
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stack: a chain of operators in which each layer's Y is the next layer's X, the directions of a step one after the
+// other (I = D*H). One operator is a stack of one layer, and everything below speaks of stacks.
+//
+//   ResolveStack   operators with weights -> StackSpec
+//   PlanRun        StackSpec + data       -> RunPlan      shapes, lengths, outputs; nothing allocated yet
+//   MakeSequences  RunPlan + buffers      -> the sequences of one layer
+//
+// Tensors of a stack:
+//
+//                        one layer        several layers
+//   X                    the operator's   layer 0's                            [N, T, I] where batch_first
+//   sequence_lens        the operator's   [N], for all layers
+//   initial_h            the operator's   [sum of D, N, H]: layer by layer, as PyTorch has it; only if all layers have
+//   initial_c                             one H and layout 0. Or instead of it:
+//   initial_h.0, ...     -                one layer's, in its own axes
+//   Y                    the operator's   the last layer's                     [N, T, D, H] where batch_first
+//   Y_h, Y_c             the operator's   as initial_h
+//   Y_h.0, ...           -                one layer's, in its own axes
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/op/op_spec.h"
+#include "engine/tensor.h"
+
+namespace rnnserve {
+
+inline constexpr size_t kMaxLayers = 64;
+
+struct StackSpec {
+  StackSpec() = default;
+  StackSpec(OpSpec one) { layers.push_back(std::move(one)); }  // NOLINT(google-explicit-constructor): one is a stack
+
+  std::vector<OpSpec> layers;  // first to last, 1 to kMaxLayers of them
+  // X and Y have the rows first, whatever the layers' own axes are; states keep theirs.
+  bool batch_first = false;
+
+  DataType data_type() const { return layers.front().data_type; }
+  // "LSTM-14", or "this stack of 3 layers": for texts.
+  std::string Name() const;
+  // Of all layers; those of a layer of several begin with its number.
+  std::vector<std::string> Warnings() const;
+};
+
+// One layer as it came; `tensors` holds its weights, and may hold data tensors if it is the only one.
+struct LayerView {
+  const OperatorDef& op;
+  std::span<const NamedTensor> tensors;
+};
+
+// Checks each layer as ResolveOperator does, and that they fit together. Errors of a layer of several begin with its
+// number and have no field.
+absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first = false);
+
+std::vector<TensorSignature> DataInputs(const StackSpec& stack);
+std::vector<TensorSignature> Outputs(const StackSpec& stack);
+
+// Names that `inputs` may hold next to a model (no weights): unknown and repeated ones are refused.
+absl::Status CheckDataNames(const StackSpec& stack, std::span<const NamedTensor> inputs);
+
+enum class OutputKind { kY, kFinalH, kFinalC };
+
+struct OutputPlan {
+  std::string name;
+  DataType type = DataType::kFloat;
+  Shape shape;
+  int64_t bytes = 0;  // checked against overflow
+  OutputKind kind = OutputKind::kY;
+  std::optional<size_t> layer = {};  // a final state of this layer only; else of all
+};
+
+// What a layer starts from, in its own axes; absent: zeros.
+struct InitialState {
+  std::optional<TensorView> h, c;
+};
+
+// One request's shapes, checked.
+struct RunPlan {
+  int64_t steps = 0;             // T
+  int64_t rows = 0;              // N
+  std::vector<int64_t> lengths;  // N values, 0..T
+  TensorView x;
+  std::vector<InitialState> initial;  // of each layer
+  std::vector<OutputPlan> outputs;    // those wanted, in the order of Outputs()
+  EmptyRowState empty_row_state = EmptyRowState::kZeros;
+  bool list_empty_rows = false;  // for callers that hold states themselves: see MakeSequences
+};
+
+// `inputs` may also hold the weights (inline operators); they are passed over. `wanted` empty: the default outputs, Y
+// and the final states, whole where they can be.
+absl::StatusOr<RunPlan> PlanRun(const StackSpec& stack, std::span<const NamedTensor> inputs,
+                                std::span<const std::string> wanted, const RunOptions& options);
+
+// What lies between layer `layer` and the next, [T, N, D*H]; 0 for the last one, INT64_MAX if it cannot be counted.
+int64_t BytesAfter(const StackSpec& stack, const RunPlan& plan, size_t layer);
+
+// Memory between layers. Need not be zero: only the steps within a row's length are written and read.
+struct Between {
+  const std::byte* x = nullptr;  // what the layer before gave; unused for the first
+  std::byte* y = nullptr;        // what this one gives; unused for the last
+};
+
+// One row in one direction. Strides in bytes; pointers null where not given or not wanted.
+struct Sequence {
+  int64_t direction = 0;  // index of the layer's cell
+  int64_t row = 0;
+  int64_t length = 0;  // at least 1, unless plan.list_empty_rows
+  const std::byte* x = nullptr;
+  std::ptrdiff_t x_stride = 0;
+  std::byte* y = nullptr;
+  std::ptrdiff_t y_stride = 0;
+  const std::byte* initial_h = nullptr;  // H elements of the data type
+  const std::byte* initial_c = nullptr;
+  std::byte* final_h = nullptr;
+  std::byte* final_c = nullptr;
+};
+
+// The sequences of one layer. `buffers[k]` is memory of plan.outputs[k].bytes bytes, all zero. Rows of length 0 make no
+// sequence: their final state is written here. With plan.list_empty_rows they make one of length 0, and their final
+// state is the caller's affair. Padded positions of Y stay zero.
+std::vector<Sequence> MakeSequences(const StackSpec& stack, const RunPlan& plan, std::span<std::byte* const> buffers,
+                                    size_t layer = 0, const Between& between = {});
+
+}  // namespace rnnserve

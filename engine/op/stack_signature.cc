@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors of a stack: which there are, what they are called, how they are shaped.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
+#include "engine/op/signature.h"
+#include "engine/op/stack.h"
+#include "engine/op/wording.h"
+
+namespace rnnserve {
+namespace {
+
+// A state of one layer: initial_h, Y_h, Ho, ...
+TensorSignature LayerState(const StackSpec& stack, size_t layer, std::string_view name, bool optional) {
+  const OpSpec& spec = stack.layers[layer];
+  return {LayerName(stack, name, layer), spec.data_type, StateShape(spec), optional};
+}
+
+// The states of all layers of several in one.
+TensorSignature WholeState(const StackSpec& stack, std::string_view name, bool c) {
+  const OpSpec& first = stack.layers.front();
+  return {std::string(name), first.data_type, {TotalDirections(stack, c), kDimN, first.hidden_size}, true};
+}
+
+}  // namespace
+
+bool XBatchFirst(const StackSpec& stack) { return stack.batch_first || stack.layers.front().batch_first(); }
+
+bool HasWholeStates(const StackSpec& stack) {
+  if (stack.layers.size() == 1) return true;
+  const int64_t h = stack.layers.front().hidden_size;
+  return std::ranges::all_of(stack.layers,
+                             [h](const OpSpec& spec) { return spec.hidden_size == h && !spec.batch_first(); });
+}
+
+int64_t TotalDirections(const StackSpec& stack, bool c) {
+  int64_t sum = 0;
+  for (const OpSpec& spec : stack.layers) sum += !c || spec.kind == CellKind::kLstm ? spec.directions() : 0;
+  return sum;
+}
+
+std::string LayerName(const StackSpec& stack, std::string_view name, size_t layer) {
+  return stack.layers.size() == 1 ? std::string(name) : absl::StrCat(Abseil(name), ".", layer);
+}
+
+std::vector<TensorSignature> DataInputs(const StackSpec& stack) {
+  const OpSpec& first = stack.layers.front();
+  const TensorNames names = NamesOf(first.dialect, first.kind);
+  const bool onnx = first.dialect == Dialect::kOnnx;
+  const Shape x = XBatchFirst(stack) ? Shape{kDimN, kDimT, first.input_size} : Shape{kDimT, kDimN, first.input_size};
+  const TensorSignature lengths = {std::string(names.sequence_lens), DataType::kInt32, {kDimN}, onnx};
+
+  std::vector<TensorSignature> inputs = {{"X", first.data_type, x, false}};
+  if (onnx) inputs.push_back(lengths);
+  if (stack.layers.size() > 1 && HasWholeStates(stack)) {
+    inputs.push_back(WholeState(stack, "initial_h", false));
+    if (TotalDirections(stack, true) > 0) inputs.push_back(WholeState(stack, "initial_c", true));
+  }
+  for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
+    const TensorNames own = NamesOf(first.dialect, stack.layers[layer].kind);
+    inputs.push_back(LayerState(stack, layer, own.initial_h, onnx));
+    if (!own.initial_c.empty()) inputs.push_back(LayerState(stack, layer, own.initial_c, onnx));
+  }
+  if (!onnx) inputs.push_back(lengths);
+  return inputs;
+}
+
+std::vector<OutputSlot> OutputSlots(const StackSpec& stack) {
+  const OpSpec& last = stack.layers.back();
+  const TensorNames names = NamesOf(last.dialect, last.kind);
+  std::vector<OutputSlot> slots;
+  slots.push_back({{std::string(names.y), last.data_type, YShape(last, stack.batch_first), true},
+                   OutputKind::kY,
+                   {},
+                   last.y_by_default});
+  const bool several = stack.layers.size() > 1;
+  const bool whole = several && HasWholeStates(stack);
+  if (whole) {
+    slots.push_back({WholeState(stack, "Y_h", false), OutputKind::kFinalH});
+    if (TotalDirections(stack, true) > 0) slots.push_back({WholeState(stack, "Y_c", true), OutputKind::kFinalC});
+  }
+  for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
+    const TensorNames own = NamesOf(last.dialect, stack.layers[layer].kind);
+    slots.push_back({LayerState(stack, layer, own.final_h, true), OutputKind::kFinalH, layer, !whole});
+    if (own.final_c.empty()) continue;
+    slots.push_back({LayerState(stack, layer, own.final_c, true), OutputKind::kFinalC, layer, !whole});
+  }
+  return slots;
+}
+
+std::vector<TensorSignature> Outputs(const StackSpec& stack) {
+  std::vector<TensorSignature> outputs;
+  for (OutputSlot& slot : OutputSlots(stack)) outputs.push_back(std::move(slot.signature));
+  return outputs;
+}
+
+absl::Status CheckDataNames(const StackSpec& stack, std::span<const NamedTensor> inputs) {
+  std::vector<std::string_view> known;
+  const std::vector<TensorSignature> signatures = DataInputs(stack);
+  for (const TensorSignature& signature : signatures) known.push_back(signature.name);
+  for (const NamedTensor& input : inputs) {
+    if (!IsWeightName(input.name)) continue;
+    return FieldError(InputField(input.name),
+                      absl::StrCat(input.name,
+                                   " is a weight, which the model holds already: leave it out, or send the "
+                                   "whole operator instead of naming a model"));
+  }
+  return CheckInputNames(inputs, known, stack.Name());
+}
+
+}  // namespace rnnserve
