@@ -38,7 +38,7 @@ void Count(const Slice& slice) {
 }  // namespace
 
 absl::Status BatchQueue::CheckBounds(const Submission& submission) const {
-  if (jobs_.empty()) return absl::OkStatus();
+  if (jobs_.empty() || submission.goes_on) return absl::OkStatus();
   const int64_t rows = static_cast<int64_t>(submission.tasks.size());
   std::string reason;
   if (rows > options_.max_sequences - sequences_) {

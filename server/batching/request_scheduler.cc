@@ -56,7 +56,7 @@ absl::Status RequestScheduler::Schedule(Submission submission) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ || aborted_) return ShuttingDown();
-    if (sequences_ > 0 && Rows(submission) > options_.max_sequences - sequences_) {
+    if (sequences_ > 0 && !submission.goes_on && Rows(submission) > options_.max_sequences - sequences_) {
       return WithRetryDelay(
           absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", sequences_, " of ", options_.max_sequences,
                                                     " sequences are waiting; send the request again later")),

@@ -47,6 +47,8 @@ struct Submission {
   int32_t priority = 0;             // -100 to 100; higher goes first
   uint64_t tenant = 0;              // whoever shares compute fairly with others: a tenant or a connection
   int64_t bytes = 0;                // memory that the request holds until `done`, for the bound on bytes
+  // The next part of a request that has been let in before: a full queue does not refuse it.
+  bool goes_on = false;
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<const std::atomic<bool>> cancelled;  // may be null
   std::shared_ptr<const WorkMetrics> metrics;          // where slices are counted; may be null

@@ -19,6 +19,7 @@
 #include "server/batching/scheduler.h"
 #include "server/core/byte_budget.h"
 #include "server/core/router.h"
+#include "server/core/run_states.h"
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
 #include "server/telemetry/work_metrics.h"
@@ -57,12 +58,13 @@ struct OutputTensor {
 
 struct InferReply {
   std::vector<OutputTensor> outputs;
-  std::string engine;  // empty if nothing had to be computed
+  std::string engine;  // empty if nothing had to be computed; of several layers "cpu, onednn" where they differ
   std::string fingerprint;
   absl::Duration queue_time;
   absl::Duration compute_time;
   int64_t largest_batch = 0;
   std::vector<std::string> warnings;
+  RunStates states;  // if the call brought some
   // What the outputs take of the core's budget: kept until the reply has left the process.
   std::optional<ByteBudget::Share> memory;
 };
@@ -72,9 +74,9 @@ struct AcceptedCall {
   ModelPtr model;
   RunPlan plan;
   ByteBudget::Share memory;
-  Route route;
+  std::vector<Route> routes;  // of each layer
   RouteLoad load;
-  std::vector<CellPtr> cells;
+  bool clip_cell_input;
   EngineOptions engine_options;
   int32_t priority = 0;
   uint64_t tenant = 0;
@@ -86,6 +88,11 @@ struct AcceptedCall {
   // filled.
   bool takes_long = false;
   bool verify = false;  // run on a second engine as well
+  // Set by callers that keep states between runs: the run starts from these instead of initial_h and initial_c, a row
+  // of length 0 keeps its state, and the reply has all of them as they are afterwards.
+  std::optional<RunStates> states = {};
+
+  const std::vector<CellPtr>& cells(size_t layer) const { return model->layers()[layer].cells(clip_cell_input); }
 };
 
 class Core {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/infer_run.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -27,68 +28,130 @@ int64_t StepWork(const OpSpec& spec) {
   return GateCount(spec.kind) * spec.hidden_size * (spec.input_size + spec.hidden_size);
 }
 
-}  // namespace
-
-int64_t RunBytes(const OpSpec& spec, const RunPlan& plan) {
-  const int64_t state_values = spec.hidden_size * (spec.kind == CellKind::kLstm ? 2 : 1);
-  const int64_t state_bytes = ClampedProduct(state_values, static_cast<int64_t>(ByteSize(ComputeType(spec.data_type))));
-  const int64_t sequences = ClampedProduct(plan.rows, spec.directions());
-  return ClampedSum(ReplyBytes(plan), ClampedProduct(sequences, ClampedSum(state_bytes, kBytesOfSequence)));
+int64_t StateBytes(const OpSpec& spec, int64_t rows) {
+  const int64_t values = spec.hidden_size * (spec.kind == CellKind::kLstm ? 2 : 1);
+  const int64_t bytes = ClampedProduct(values, static_cast<int64_t>(ByteSize(ComputeType(spec.data_type))));
+  return ClampedProduct(ClampedProduct(rows, spec.directions()), ClampedSum(bytes, kBytesOfSequence));
 }
 
-InferRun::InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share)
-    : model_(std::move(model)), plan_(std::move(plan)), share_(std::move(share)) {
-  std::vector<std::byte*> buffers;
+// The buffer that layer `layer` writes serves every second layer.
+int64_t BufferBytes(const StackSpec& stack, const RunPlan& plan, size_t layer) {
+  int64_t bytes = 0;
+  for (size_t k = layer % 2; k < stack.layers.size(); k += 2) bytes = std::max(bytes, BytesAfter(stack, plan, k));
+  return bytes;
+}
+
+}  // namespace
+
+int64_t BetweenBytes(const StackSpec& stack, const RunPlan& plan) {
+  return stack.layers.size() == 1 ? 0 : ClampedSum(BufferBytes(stack, plan, 0), BufferBytes(stack, plan, 1));
+}
+
+int64_t RunBytes(const StackSpec& stack, const RunPlan& plan) {
+  int64_t states = 0;  // those of one layer go before the next one's are made
+  for (const OpSpec& spec : stack.layers) states = std::max(states, StateBytes(spec, plan.rows));
+  return ClampedSum(ClampedSum(ReplyBytes(plan), BetweenBytes(stack, plan)), states);
+}
+
+InferRun::InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share, std::optional<RunStates> kept)
+    : model_(std::move(model)), plan_(std::move(plan)), share_(std::move(share)), kept_(std::move(kept)) {
+  plan_.list_empty_rows = kept_.has_value();
   outputs_.reserve(plan_.outputs.size());
   for (const OutputPlan& output : plan_.outputs) {
     outputs_.push_back({output.name, output.type, output.shape, std::string(static_cast<size_t>(output.bytes), '\0')});
-    buffers.push_back(reinterpret_cast<std::byte*>(outputs_.back().bytes.data()));
+    buffers_.push_back(reinterpret_cast<std::byte*>(outputs_.back().bytes.data()));
   }
-  sequences_ = MakeSequences(model_->spec(), plan_, buffers);
+  MakeLayer();
 }
 
-std::vector<SequenceTask> InferRun::Start(std::vector<ProgramPtr> programs, std::string_view engine) {
-  programs_ = std::move(programs);
-  engine_ = engine;
+void InferRun::MakeLayer() {
+  for (;; ++layer_) {
+    Between between;
+    if (layer_ > 0) between.x = between_[(layer_ - 1) % 2].get();
+    if (!last() && plan_.rows > 0) {
+      std::unique_ptr<std::byte[]>& buffer = between_[layer_ % 2];
+      if (buffer == nullptr) {
+        const int64_t bytes = BufferBytes(model_->stack(), plan_, layer_);
+        buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));
+      }
+      between.y = buffer.get();
+    }
+    sequences_ = MakeSequences(model_->stack(), plan_, buffers_, layer_, between);
+    if (!sequences_.empty() || last()) return;
+  }
+}
+
+size_t InferRun::IndexOf(const Sequence& sequence) const {
+  return static_cast<size_t>(sequence.direction * plan_.rows + sequence.row);
+}
+
+std::vector<SequenceTask> InferRun::StartLayer(const std::vector<ProgramPtr>& programs) {
+  const OpSpec& spec = model_->stack().layers[layer_];
+  programs_ = programs;
+  states_.clear();
   states_.reserve(sequences_.size());
   std::vector<SequenceTask> tasks;
   tasks.reserve(sequences_.size());
   for (const Sequence& sequence : sequences_) {
+    if (sequence.length == 0) {
+      states_.push_back(nullptr);
+      continue;
+    }
     const ProgramPtr& program = programs_[static_cast<size_t>(sequence.direction)];
     State& state = *states_.emplace_back(program->NewState());
-    const bool has_initial = sequence.initial_h != nullptr || sequence.initial_c != nullptr;
-    if (has_initial) {
-      program->ImportState(model_->spec().data_type, sequence.initial_h, sequence.initial_c, state);
-    }
     SequenceSlice slice;
     slice.x = sequence.x;
     slice.x_stride = sequence.x_stride;
     slice.y = sequence.y;
     slice.y_stride = sequence.y_stride;
     slice.steps = sequence.length;
-    slice.before = has_initial ? &state : nullptr;
     slice.after = &state;
-    tasks.push_back({program, slice, StepWork(model_->spec())});
+    if (kept_) {
+      slice.before = (*kept_)[layer_][IndexOf(sequence)].get();
+    } else if (sequence.initial_h != nullptr || sequence.initial_c != nullptr) {
+      program->ImportState(spec.data_type, sequence.initial_h, sequence.initial_c, state);
+      slice.before = &state;
+    }
+    tasks.push_back({program, slice, StepWork(spec)});
   }
   return tasks;
 }
 
-absl::StatusOr<InferReply> InferRun::Finish(const ScheduleOutcome& outcome) {
+absl::Status InferRun::FinishLayer() {
+  const DataType type = model_->stack().data_type();
   for (size_t k = 0; k < sequences_.size(); ++k) {
     const Sequence& sequence = sequences_[k];
-    if (sequence.final_h == nullptr && sequence.final_c == nullptr) continue;
-    programs_[static_cast<size_t>(sequence.direction)]->ExportState(*states_[k], model_->spec().data_type,
-                                                                    sequence.final_h, sequence.final_c);
-    if (absl::Status failed = states_[k]->failure(); !failed.ok()) return failed;
+    const State* state = states_[k].get();
+    if (kept_) {
+      std::shared_ptr<const State>& kept = (*kept_)[layer_][IndexOf(sequence)];
+      if (state != nullptr) kept = std::move(states_[k]);
+      state = kept.get();
+    }
+    if (state == nullptr) continue;  // zeros, as the buffers are
+    if (sequence.final_h != nullptr || sequence.final_c != nullptr) {
+      programs_[static_cast<size_t>(sequence.direction)]->ExportState(*state, type, sequence.final_h, sequence.final_c);
+    }
+    if (absl::Status failed = state->failure(); !failed.ok()) return failed;
   }
+  states_.clear();
+  sequences_.clear();
+  if (!last()) {
+    ++layer_;
+    MakeLayer();
+  }
+  return absl::OkStatus();
+}
+
+InferReply InferRun::Finish(const ScheduleOutcome& outcome, std::string engine) {
   InferReply reply;
   reply.outputs = std::move(outputs_);
-  reply.engine = engine_;
+  reply.engine = std::move(engine);
   reply.fingerprint = model_->fingerprint();
   reply.queue_time = outcome.queue_time;
   reply.compute_time = outcome.compute_time;
   reply.largest_batch = outcome.largest_batch;
-  reply.warnings = model_->spec().warnings;
+  reply.warnings = model_->stack().Warnings();
+  if (kept_) reply.states = *std::move(kept_);
   share_.ShrinkTo(ReplyBytes(plan_));
   reply.memory.emplace(std::move(share_));
   return reply;

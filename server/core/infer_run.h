@@ -1,44 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
-// One accepted Infer call: output buffers, sequences and their states, from acceptance to the reply.
+// One accepted call: output buffers, sequences and their states, from acceptance to the reply. Its layers run one after
+// the other, each with the buffer that the one before filled:
+//
+//   InferRun run(model, plan, share);
+//   while (!run.done()) {
+//     std::vector<SequenceTask> tasks = run.StartLayer(programs);
+//     ...                                            // all of them run
+//     absl::Status status = run.FinishLayer();
+//   }
+//   InferReply reply = run.Finish(outcome, engine);
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "engine/engine.h"
 #include "server/core/byte_budget.h"
 #include "server/core/core.h"
+#include "server/core/run_states.h"
 
 namespace rnnserve {
 
 class InferRun {
  public:
-  // `plan` is of `model` and points into the caller's message; `share` covers RunBytes(...).
-  InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share);
+  // `plan` is of `model` and points into the caller's message; `share` covers RunBytes(...). With `kept`, the run
+  // starts from those states instead of the plan's, rows of length 0 keep theirs, and the reply has the new ones.
+  InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share, std::optional<RunStates> kept = {});
 
-  // Whether there is anything to compute.
-  bool empty() const { return sequences_.empty(); }
+  // Whether no layer has anything to compute any more.
+  bool done() const { return sequences_.empty(); }
+  bool keeps_states() const { return kept_.has_value(); }
+  // The layer to start next.
+  size_t layer() const { return layer_; }
 
-  // Makes the states. `programs` holds one for each direction. Call once, unless empty().
-  std::vector<SequenceTask> Start(std::vector<ProgramPtr> programs, std::string_view engine);
+  // Makes the states. `programs` holds one for each direction of layer().
+  std::vector<SequenceTask> StartLayer(const std::vector<ProgramPtr>& programs);
+  // Once all of its tasks have run: exports its final states and goes on to the next layer.
+  absl::Status FinishLayer();
 
-  // The reply, once all tasks have run; `outcome` is OK.
-  absl::StatusOr<InferReply> Finish(const ScheduleOutcome& outcome);
+  // The reply, once done(). `engine`: what ran.
+  InferReply Finish(const ScheduleOutcome& outcome, std::string engine);
 
  private:
+  bool last() const { return layer_ + 1 == model_->stack().layers.size(); }
+  void MakeLayer();
+  size_t IndexOf(const Sequence& sequence) const;
+
   ModelPtr model_;
   RunPlan plan_;
   ByteBudget::Share share_;  // goes on in the reply
+  std::optional<RunStates> kept_;
   std::vector<OutputTensor> outputs_;
-  std::vector<Sequence> sequences_;
-  std::vector<ProgramPtr> programs_;
+  std::vector<std::byte*> buffers_;  // of outputs_
+
+  size_t layer_ = 0;
+  // What the layers give each other: this layer writes one and reads the other.
+  std::array<std::unique_ptr<std::byte[]>, 2> between_;
+  std::vector<Sequence> sequences_;             // of this layer
+  std::vector<ProgramPtr> programs_;            // of this layer
   std::vector<std::unique_ptr<State>> states_;  // one for each sequence
-  std::string engine_;
 };
 
 // Memory that a run will take besides the message.
-int64_t RunBytes(const OpSpec& spec, const RunPlan& plan);
+int64_t RunBytes(const StackSpec& stack, const RunPlan& plan);
+
+// Memory between the layers, of that.
+int64_t BetweenBytes(const StackSpec& stack, const RunPlan& plan);
 
 }  // namespace rnnserve

@@ -46,13 +46,23 @@ absl::Status CheckReplyBytes(const RunPlan& plan, int64_t max_bytes) {
       {.limit = max_bytes, .value = bytes});
 }
 
-absl::Status CheckSequences(const OpSpec& spec, const RunPlan& plan, int64_t max_sequences) {
-  if (plan.rows <= max_sequences / spec.directions()) return absl::OkStatus();
-  const int64_t max_rows = max_sequences / spec.directions();
+absl::Status CheckSequences(const StackSpec& stack, const RunPlan& plan, int64_t max_sequences) {
+  int64_t directions = 1;
+  for (const OpSpec& spec : stack.layers) directions = std::max(directions, spec.directions());
+  const int64_t max_rows = max_sequences / directions;
+  if (plan.rows <= max_rows) return absl::OkStatus();
   return LimitError("inputs[X].shape",
                     absl::StrCat("X has ", plan.rows, " rows, but this server takes at most ", max_rows,
                                  " at a time of this operator; send fewer rows at a time"),
                     {.limit = max_rows, .value = plan.rows});
+}
+
+absl::Status CheckBetween(int64_t bytes, int64_t max_bytes) {
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return LimitError("inputs[X].shape",
+                    absl::StrCat("what the layers give each other would take ", bytes, " bytes, but this server has ",
+                                 max_bytes, " for all requests; send fewer rows or steps at a time"),
+                    {.limit = max_bytes, .value = bytes});
 }
 
 }  // namespace rnnserve

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "engine/op/op_spec.h"
+#include "engine/op/stack.h"
 
 namespace rnnserve {
 
@@ -15,7 +15,10 @@ int64_t ReplyBytes(const RunPlan& plan);
 // LIMIT_EXCEEDED on `outputs`, saying what each output takes and which one to leave out or how to split.
 absl::Status CheckReplyBytes(const RunPlan& plan, int64_t max_bytes);
 
-// LIMIT_EXCEEDED on `inputs[X].shape`.
-absl::Status CheckSequences(const OpSpec& spec, const RunPlan& plan, int64_t max_sequences);
+// LIMIT_EXCEEDED on `inputs[X].shape`: sequences of one layer.
+absl::Status CheckSequences(const StackSpec& stack, const RunPlan& plan, int64_t max_sequences);
+
+// LIMIT_EXCEEDED on `inputs[X].shape`: `bytes` between the layers.
+absl::Status CheckBetween(int64_t bytes, int64_t max_bytes);
 
 }  // namespace rnnserve

@@ -35,7 +35,7 @@ absl::StatusOr<Target> ResolveTarget(const InferCall& call, ModelStore& models) 
   absl::StatusOr<Found> found = Find(call, models);
   if (!found.ok()) return found.status();
   if (!std::holds_alternative<OperatorDef>(call.target)) {
-    absl::Status names = CheckDataNames(found->model->spec(), call.inputs);
+    absl::Status names = CheckDataNames(found->model->stack(), call.inputs);
     if (!names.ok()) return names;
   }
   const OptionalOptions options = Merge(call.options, found->options);

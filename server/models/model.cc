@@ -33,28 +33,26 @@ OptionalOptions Merge(const OptionalOptions& first, const OptionalOptions& secon
   return merged;
 }
 
-absl::StatusOr<ModelPtr> Model::Create(OperatorDef op, OpSpec spec, std::span<const NamedTensor> weights,
-                                       std::string fingerprint, CellTable* shared) {
-  absl::StatusOr<std::vector<CellPtr>> cells = SharedCells(spec, weights, true, shared);
-  if (!cells.ok()) return cells.status();
-  absl::StatusOr<std::vector<CellPtr>> unclipped = cells;
-  if (ClipReadingMatters(spec)) unclipped = SharedCells(spec, weights, false, shared);
-  if (!unclipped.ok()) return unclipped.status();
-
+absl::StatusOr<ModelPtr> Model::Create(StackSpec stack, std::span<const LayerView> layers, std::string fingerprint,
+                                       CellTable* shared) {
   std::shared_ptr<Model> model(new Model());
-  model->op_ = std::move(op);
-  model->spec_ = std::move(spec);
+  std::set<CellPtr> distinct;
+  for (size_t k = 0; k < layers.size(); ++k) {
+    const OpSpec& spec = stack.layers[k];
+    absl::StatusOr<std::vector<CellPtr>> clipped = SharedCells(spec, layers[k].tensors, true, shared);
+    if (!clipped.ok()) return clipped.status();
+    absl::StatusOr<std::vector<CellPtr>> unclipped = clipped;
+    if (ClipReadingMatters(spec)) unclipped = SharedCells(spec, layers[k].tensors, false, shared);
+    if (!unclipped.ok()) return unclipped.status();
+    distinct.insert(clipped->begin(), clipped->end());
+    distinct.insert(unclipped->begin(), unclipped->end());
+    model->layers_.push_back({layers[k].op, *std::move(clipped), *std::move(unclipped)});
+  }
+  model->stack_ = std::move(stack);
   model->fingerprint_ = std::move(fingerprint);
-  model->cells_ = *std::move(cells);
-  model->cells_unclipped_c_ = *std::move(unclipped);
-  std::set<CellPtr> distinct(model->cells_.begin(), model->cells_.end());
-  distinct.insert(model->cells_unclipped_c_.begin(), model->cells_unclipped_c_.end());
-  for (const CellPtr& cell : distinct) model->weight_bytes_ += cell->weight_bytes();
+  model->distinct_cells_.assign(distinct.begin(), distinct.end());
+  for (const CellPtr& cell : model->distinct_cells_) model->weight_bytes_ += cell->weight_bytes();
   return model;
-}
-
-const std::vector<CellPtr>& Model::cells(bool clip_cell_input) const {
-  return clip_cell_input ? cells_ : cells_unclipped_c_;
 }
 
 }  // namespace rnnserve

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model: an operator with its weights, ready to be compiled for any engine. Immutable.
+// A model: a stack of operators with their weights, ready to be compiled for any engine. Immutable.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/op/op_spec.h"
+#include "engine/op/stack.h"
 #include "server/models/weak_table.h"
 
 namespace rnnserve {
@@ -28,37 +28,45 @@ OptionalOptions Merge(const OptionalOptions& first, const OptionalOptions& secon
 // Cells by key, so that equal cells of different models are one object.
 using CellTable = WeakTable<const Cell>;
 
+// One layer of a model.
+struct ModelLayer {
+  OperatorDef op;
+  std::vector<CellPtr> clipped;    // one cell a direction; clip_cell_input = true
+  std::vector<CellPtr> unclipped;  // the same objects unless the reading matters (LSTM with clip)
+
+  const std::vector<CellPtr>& cells(bool clip_cell_input) const { return clip_cell_input ? clipped : unclipped; }
+};
+
 class Model {
  public:
-  // Copies the weights. The operator and weights have passed ResolveOperator. With `shared`, cells that are in the
+  // Copies the weights. The layers have passed ResolveStack, which gave `stack`. With `shared`, cells that are in the
   // table are used instead of equal new ones.
-  static absl::StatusOr<std::shared_ptr<const Model>> Create(OperatorDef op, OpSpec spec,
-                                                             std::span<const NamedTensor> weights,
+  static absl::StatusOr<std::shared_ptr<const Model>> Create(StackSpec stack, std::span<const LayerView> layers,
                                                              std::string fingerprint, CellTable* shared = nullptr);
 
-  const OperatorDef& op() const { return op_; }
-  const OpSpec& spec() const { return spec_; }
-  // SHA-256 over canonical operator and weights, 64 hexadecimal digits.
+  const StackSpec& stack() const { return stack_; }
+  // As many as stack().layers.
+  const std::vector<ModelLayer>& layers() const { return layers_; }
+  // SHA-256 over canonical operators and weights, 64 hexadecimal digits.
   const std::string& fingerprint() const { return fingerprint_; }
-  // One cell a direction, for either reading of clip_cell_input (which matters only for LSTM with clip).
-  const std::vector<CellPtr>& cells(bool clip_cell_input) const;
-  // Bytes of the distinct cells it holds.
+  // The distinct cells it holds, for both readings of clip_cell_input.
+  const std::vector<CellPtr>& distinct_cells() const { return distinct_cells_; }
+  // Bytes of the distinct cells.
   int64_t weight_bytes() const { return weight_bytes_; }
 
  private:
   Model() = default;
-  OperatorDef op_;
-  OpSpec spec_;
+  StackSpec stack_;
+  std::vector<ModelLayer> layers_;
   std::string fingerprint_;
-  std::vector<CellPtr> cells_;              // clip_cell_input = true
-  std::vector<CellPtr> cells_unclipped_c_;  // the same objects unless the reading matters
+  std::vector<CellPtr> distinct_cells_;
   int64_t weight_bytes_ = 0;
 };
 
 using ModelPtr = std::shared_ptr<const Model>;
 
-// SHA-256 over spec.CanonicalText() and the weight tensors in the order W, R, B, P, 64 hexadecimal digits; the same in
-// every process.
-std::string Fingerprint(const OpSpec& spec, std::span<const NamedTensor> weights);
+// 64 hexadecimal digits, the same in every process. Of one layer: SHA-256 over its CanonicalText() and the weight
+// tensors in the order W, R, B, P. Of several, or one whose X has other axes: SHA-256 over the layers' fingerprints.
+std::string Fingerprint(const StackSpec& stack, std::span<const LayerView> layers);
 
 }  // namespace rnnserve

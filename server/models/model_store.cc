@@ -47,12 +47,20 @@ absl::Status CheckNameAndVersion(std::string_view name, int64_t version) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ModelPtr> ModelStore::Impl::Shared(const OperatorDef& op, std::span<const NamedTensor> inputs) {
-  absl::StatusOr<OpSpec> spec = ResolveOperator(op, inputs);
-  if (!spec.ok()) return spec.status();
-  const std::string fingerprint = Fingerprint(*spec, inputs);
+absl::StatusOr<ModelPtr> ModelStore::Impl::Shared(std::span<const LayerView> layers, bool batch_first) {
+  absl::StatusOr<StackSpec> stack = ResolveStack(layers, batch_first);
+  if (!stack.ok()) return stack.status();
+  const std::optional<std::string> tag = tags.Of(*stack, layers);
+  if (ModelPtr model = tag ? tagged.Find(*tag) : nullptr) return model;
+  absl::StatusOr<ModelPtr> model = ByFingerprint(*std::move(stack), layers);
+  if (!model.ok() || !tag) return model;
+  return tagged.Share(*tag, *std::move(model));
+}
+
+absl::StatusOr<ModelPtr> ModelStore::Impl::ByFingerprint(StackSpec stack, std::span<const LayerView> layers) {
+  const std::string fingerprint = Fingerprint(stack, layers);
   if (ModelPtr model = models.Find(fingerprint)) return model;
-  absl::StatusOr<ModelPtr> model = Model::Create(op, *std::move(spec), inputs, fingerprint, &cells);
+  absl::StatusOr<ModelPtr> model = Model::Create(std::move(stack), layers, fingerprint, &cells);
   if (!model.ok()) return model;
   return models.Share(fingerprint, *std::move(model));
 }
@@ -70,13 +78,27 @@ absl::StatusOr<LoadedModel> ModelStore::LoadInline(std::string name, int64_t ver
                                                    std::string engine) {
   if (absl::Status checked = CheckNameAndVersion(name, version); !checked.ok()) return checked;
   if (absl::Status checked = CheckWeightsOnly(weights); !checked.ok()) return checked;
-  absl::StatusOr<ModelPtr> model = impl_->Shared(op, weights);
+  const LayerView layer = {op, weights};
+  absl::StatusOr<ModelPtr> model = impl_->Shared({&layer, 1});
   if (!model.ok()) return InLoadRequest(model.status());
   return impl_->AddNamed({.name = std::move(name),
                           .version = version,
                           .model = *std::move(model),
                           .options = options,
                           .engine = std::move(engine),
+                          .source = "upload"});
+}
+
+absl::StatusOr<LoadedModel> ModelStore::LoadStack(std::string name, int64_t version, std::span<const LayerView> layers,
+                                                  bool batch_first) {
+  if (absl::Status checked = CheckNameAndVersion(name, version); !checked.ok()) return checked;
+  absl::StatusOr<ModelPtr> model = impl_->Shared(layers, batch_first);
+  if (!model.ok()) return model.status();
+  return impl_->AddNamed({.name = std::move(name),
+                          .version = version,
+                          .model = *std::move(model),
+                          .options = {},
+                          .engine = "",
                           .source = "upload"});
 }
 
@@ -113,7 +135,8 @@ absl::StatusOr<ModelPtr> ModelStore::GetByFingerprint(std::string_view fingerpri
 }
 
 absl::StatusOr<ModelPtr> ModelStore::FindOrCreate(const OperatorDef& op, std::span<const NamedTensor> inputs) {
-  absl::StatusOr<ModelPtr> model = impl_->Shared(op, inputs);
+  const LayerView layer = {op, inputs};
+  absl::StatusOr<ModelPtr> model = impl_->Shared({&layer, 1});
   if (!model.ok()) return model;
   std::vector<ModelPtr> evicted;  // destroyed after the lock is gone
   const std::lock_guard lock(impl_->mutex);

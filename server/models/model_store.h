@@ -59,6 +59,9 @@ class ModelStore {
   absl::StatusOr<LoadedModel> LoadInline(std::string name, int64_t version, const OperatorDef& op,
                                          std::span<const NamedTensor> weights, OptionalOptions options,
                                          std::string engine);
+  // Several layers, as ResolveStack takes them. Errors of a layer have no field.
+  absl::StatusOr<LoadedModel> LoadStack(std::string name, int64_t version, std::span<const LayerView> layers,
+                                        bool batch_first = false);
   // NAME/VERSION/model.onnx of the repository. No such file: NOT_FOUND; no repository or a broken file:
   // FAILED_PRECONDITION with the path and what is wrong.
   absl::StatusOr<LoadedModel> LoadFromRepository(std::string name, int64_t version, OptionalOptions options,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "onnx_file/folder.h"
+#include "server/models/content_tag.h"
 #include "server/models/inline_cache.h"
 #include "server/models/model_store.h"
 #include "server/models/named_models.h"
@@ -25,7 +26,8 @@ struct ModelStore::Impl {
         named(options.named_bytes, kBytesPerModel) {}
 
   // The model of this content, held by whoever asked; hashes and builds without the mutex.
-  absl::StatusOr<ModelPtr> Shared(const OperatorDef& op, std::span<const NamedTensor> inputs);
+  absl::StatusOr<ModelPtr> Shared(std::span<const LayerView> layers, bool batch_first = false);
+  absl::StatusOr<ModelPtr> ByFingerprint(StackSpec stack, std::span<const LayerView> layers);
   absl::StatusOr<LoadedModel> AddNamed(LoadedModel loaded);
   // model.onnx of a version's folder. The text of an error does not name the path.
   absl::StatusOr<LoadedModel> AddFromFolder(const Folder& folder, std::string name, int64_t version,
@@ -34,6 +36,8 @@ struct ModelStore::Impl {
   const Options options;
   CellTable cells;
   WeakTable<const Model> models;  // by fingerprint: all that anybody holds, evicted or not
+  ContentTag tags;
+  WeakTable<const Model> tagged;  // the same by content tag
 
   mutable std::mutex mutex;  // guards what follows
   InlineCache cache;

@@ -76,9 +76,11 @@ class Scan {
 absl::StatusOr<LoadedModel> ModelStore::Impl::AddFromFolder(const Folder& folder, std::string name, int64_t version,
                                                             OptionalOptions given, std::string engine) {
   try {
-    const absl::StatusOr<OnnxOperator> file = LoadOnnx(folder, {.tensor_bytes = options.named_bytes});
+    const absl::StatusOr<OnnxStack> file = LoadOnnx(folder, {.tensor_bytes = options.named_bytes});
     if (!file.ok()) return file.status();
-    absl::StatusOr<ModelPtr> model = Shared(file->op, file->weights);
+    std::vector<LayerView> layers;
+    for (const OnnxOperator& layer : file->layers) layers.push_back({layer.op, layer.weights});
+    absl::StatusOr<ModelPtr> model = Shared(layers, file->batch_first);
     if (!model.ok()) return absl::FailedPreconditionError(model.status().message());
     std::string source = FilePath(name, absl::StrCat(version));
     return AddNamed({.name = std::move(name),

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
+#include "engine/op/stack.h"
 #include "server/frontend/native/operator_codec.h"
 #include "server/frontend/native/tensor_codec.h"
 
@@ -16,7 +17,7 @@ namespace {
 constexpr size_t kMaxRequestIdBytes = 128;
 constexpr size_t kMaxEngineBytes = 128;
 constexpr int32_t kMaxPriority = 100;
-constexpr int kMaxOutputs = 16;
+constexpr int kMaxOutputs = 3 + 2 * static_cast<int>(kMaxLayers);
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -35,7 +36,7 @@ absl::Status DecodeScalars(const v1::InferRequest& request, InferCall& call) {
   }
   if (request.outputs_size() > kMaxOutputs) {
     return FieldError("outputs", absl::StrCat("outputs has ", request.outputs_size(),
-                                              " names; no operator has more than ", kMaxOutputs));
+                                              " names; no model has more than ", kMaxOutputs));
   }
   call.priority = request.priority();
   call.engine = request.engine();

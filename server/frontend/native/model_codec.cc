@@ -60,15 +60,19 @@ void EncodeSignature(const TensorSignature& signature, v1::TensorSpec& spec) {
   spec.set_optional(signature.optional);
 }
 
-void EncodeState(const OpSpec& spec, v1::ModelInfo& info) {
-  const auto add = [&](const char* name) {
-    v1::TensorSpec& state = *info.add_state();
-    state.set_name(name);
-    state.set_data_type(static_cast<v1::DataType>(ComputeType(spec.data_type)));
-    state.add_shape(absl::StrCat(spec.hidden_size));
-  };
-  add("initial_h");
-  if (spec.kind == CellKind::kLstm) add("initial_c");
+// Of one session row; the names of several layers carry their numbers.
+void EncodeState(const StackSpec& stack, v1::ModelInfo& info) {
+  for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
+    const OpSpec& spec = stack.layers[layer];
+    const auto add = [&](std::string name) {
+      v1::TensorSpec& state = *info.add_state();
+      state.set_name(stack.layers.size() == 1 ? std::move(name) : absl::StrCat(name, ".", layer));
+      state.set_data_type(static_cast<v1::DataType>(ComputeType(spec.data_type)));
+      state.add_shape(absl::StrCat(spec.hidden_size));
+    };
+    add("initial_h");
+    if (spec.kind == CellKind::kLstm) add("initial_c");
+  }
 }
 
 }  // namespace
@@ -106,14 +110,19 @@ absl::Status InLoadRequest(const absl::Status& status) {
 }
 
 void EncodeModelInfo(const LoadedModel& loaded, int64_t packed_bytes, v1::ModelInfo& info) {
-  const OpSpec& spec = loaded.model->spec();
+  const StackSpec& stack = loaded.model->stack();
   info.set_name(loaded.name);
   info.set_version(loaded.version);
   info.set_fingerprint(loaded.model->fingerprint());
-  EncodeOperator(loaded.model->op(), *info.mutable_operator_());
-  for (const TensorSignature& input : DataInputs(spec)) EncodeSignature(input, *info.add_inputs());
-  for (const TensorSignature& output : Outputs(spec)) EncodeSignature(output, *info.add_outputs());
-  EncodeState(spec, info);
+  const std::vector<ModelLayer>& layers = loaded.model->layers();
+  if (layers.size() == 1) {
+    EncodeOperator(layers[0].op, *info.mutable_operator_());
+  } else {
+    for (const ModelLayer& layer : layers) EncodeOperator(layer.op, *info.add_layers());
+  }
+  for (const TensorSignature& input : DataInputs(stack)) EncodeSignature(input, *info.add_inputs());
+  for (const TensorSignature& output : Outputs(stack)) EncodeSignature(output, *info.add_outputs());
+  EncodeState(stack, info);
   EncodeOptions(loaded.options, *info.mutable_options());
   info.set_engine(loaded.engine);
   info.set_source(loaded.source);

@@ -3,7 +3,6 @@
 
 #include <google/protobuf/arena.h>
 
-#include <set>
 #include <utility>
 
 #include "engine/op/field_error.h"
@@ -110,12 +109,7 @@ void ModelsService::TellServing(const std::string& name) {
 
 void ModelsService::Encode(const LoadedModel& loaded, v1::ModelInfo& info) const {
   int64_t packed_bytes = 0;
-  std::set<std::string> counted;  // both readings and both directions may share cells
-  for (const bool clip_cell_input : {true, false}) {
-    for (const CellPtr& cell : loaded.model->cells(clip_cell_input)) {
-      if (counted.insert(cell->key()).second) packed_bytes += core_->programs().bytes_of(*cell);
-    }
-  }
+  for (const CellPtr& cell : loaded.model->distinct_cells()) packed_bytes += core_->programs().bytes_of(*cell);
   EncodeModelInfo(loaded, packed_bytes, info);
 }
 

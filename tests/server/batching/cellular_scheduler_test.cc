@@ -184,8 +184,15 @@ TEST(CellularScheduler, RefusesWhatDoesNotFitInTheQueue) {
   EXPECT_GE(RetryDelayOf(status).value_or(absl::ZeroDuration()), absl::Milliseconds(1));
   EXPECT_THAT(std::string(status.message()), HasSubstr("3 of 3 sequences"));
 
+  Line next_layer(1);
+  std::future<ScheduleOutcome> went_on;
+  Submission part = Of(program, {&next_layer, 1}, went_on);
+  part.goes_on = true;
+  ASSERT_TRUE(scheduler.Schedule(std::move(part)).ok()) << "a part of what was let in before";
+
   busy.Open();
   EXPECT_TRUE(waited.get().status.ok());
+  EXPECT_TRUE(went_on.get().status.ok());
   EXPECT_EQ(refused.y[0], -1);
 }
 

@@ -17,13 +17,15 @@ namespace {
 std::string FingerprintOf(const TestOperator& given) {
   const auto spec = ResolveOperator(given.op, given.inputs);
   if (!spec.ok()) return std::string(spec.status().message());
-  return Fingerprint(*spec, given.inputs);
+  const LayerView layer = {given.op, given.inputs};
+  return Fingerprint(*spec, {&layer, 1});
 }
 
 absl::StatusOr<ModelPtr> Create(const TestOperator& given, CellTable* shared = nullptr) {
   const auto spec = ResolveOperator(given.op, given.inputs);
   if (!spec.ok()) return spec.status();
-  return Model::Create(given.op, *spec, given.inputs, Fingerprint(*spec, given.inputs), shared);
+  const LayerView layer = {given.op, given.inputs};
+  return Model::Create(*spec, {&layer, 1}, Fingerprint(*spec, {&layer, 1}), shared);
 }
 
 // Callers keep fingerprints, and servers must agree on them: a change here breaks both.
@@ -104,19 +106,19 @@ TEST(Fingerprint, SeesEveryDifference) {
 TEST(Model, CellsForBothReadingsOfClip) {
   TestOperator given = MakeOperator("LSTM");
   ModelPtr model = Create(given).value();
-  EXPECT_EQ(model->cells(true), model->cells(false)) << "without clip there is one reading";
-  EXPECT_EQ(model->weight_bytes(), model->cells(true)[0]->weight_bytes());
+  EXPECT_EQ(model->layers()[0].cells(true), model->layers()[0].cells(false)) << "without clip there is one reading";
+  EXPECT_EQ(model->weight_bytes(), model->layers()[0].cells(true)[0]->weight_bytes());
 
   given.op.attributes["clip"] = 1.F;
   model = Create(given).value();
-  EXPECT_TRUE(model->cells(true)[0]->spec().clip_cell_input);
-  EXPECT_FALSE(model->cells(false)[0]->spec().clip_cell_input);
-  EXPECT_EQ(model->weight_bytes(), 2 * model->cells(true)[0]->weight_bytes());
+  EXPECT_TRUE(model->layers()[0].cells(true)[0]->spec().clip_cell_input);
+  EXPECT_FALSE(model->layers()[0].cells(false)[0]->spec().clip_cell_input);
+  EXPECT_EQ(model->weight_bytes(), 2 * model->layers()[0].cells(true)[0]->weight_bytes());
 
   given = MakeOperator("GRU");
   given.op.attributes["clip"] = 1.F;
   model = Create(given).value();
-  EXPECT_EQ(model->cells(true), model->cells(false));
+  EXPECT_EQ(model->layers()[0].cells(true), model->layers()[0].cells(false));
 }
 
 TEST(Model, EqualCellsAreOneObject) {
@@ -126,7 +128,7 @@ TEST(Model, EqualCellsAreOneObject) {
   given.op.attributes["direction"] = "reverse";
   const ModelPtr two = Create(given, &table).value();
   EXPECT_NE(one->fingerprint(), two->fingerprint());
-  EXPECT_EQ(one->cells(true), two->cells(true));
+  EXPECT_EQ(one->layers()[0].cells(true), two->layers()[0].cells(true));
 }
 
 TEST(OptionalOptions, TheFirstThatSpeaksDecides) {

@@ -53,7 +53,7 @@ TEST(ModelStore, LoadGetListUnload) {
   EXPECT_TRUE(store.Unload("vad", 3).ok());
   EXPECT_EQ(store.Get("vad", {})->version, 1);
   EXPECT_FALSE(Holds(store, three.model->fingerprint()));
-  EXPECT_EQ(three.model->spec().op_type, "GRU") << "who holds it keeps it";
+  EXPECT_EQ(three.model->stack().layers[0].op_type, "GRU") << "who holds it keeps it";
   EXPECT_TRUE(Load(store, "vad", 2, MakeOperator("RNN")).ok());
   EXPECT_TRUE(store.Unload("vad", {}).ok());
   EXPECT_TRUE(store.List().empty());
