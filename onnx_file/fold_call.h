@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the foldable operators share: their inputs, their lists of axes and sizes, room for the result. Private to
-// fold*.cc.
+// fold*.cc, and to graph_inputs.cc for its lists.
 #pragma once
 
 #include <cstddef>

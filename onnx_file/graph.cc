@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which nodes there are and whether they make one chain. Where their inputs come from: graph_inputs.cc.
 #include "onnx_file/graph.h"
 
 #include <algorithm>
 #include <array>
-#include <span>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/op/stack.h"
 #include "engine/op/wording.h"
 #include "onnx_file/node.h"
 
@@ -15,19 +17,27 @@ namespace {
 
 absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
 
-// Operators that only name values or their axes anew; applied to the node's outputs they change no number.
+// Operators that only name values or their axes anew; applied to outputs they change no number.
 constexpr std::array<std::string_view, 5> kArrange = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape"};
-// Operators that make the shapes of zero initial states, and what may lie between an input and the node.
-constexpr std::array<std::string_view, 7> kComputeShapes = {"Shape", "Gather",          "Slice", "Concat",
-                                                            "Cast",  "ConstantOfShape", "Expand"};
-constexpr int kLengths = 4;
+// Operators that make the shapes of zero initial states, and what may lie between an input and a node.
+constexpr std::array<std::string_view, 8> kComputeShapes = {"Shape", "Gather",          "Slice",  "Concat",
+                                                            "Cast",  "ConstantOfShape", "Expand", "Split"};
+
+constexpr char kWhatFits[] =
+    "; a model is a chain of LSTM, GRU and RNN nodes, beside which a file may only hold constants, zero initial states "
+    "and nodes that arrange X, states and outputs, so export those layers alone";
+
+int64_t IntOr(const onnx::NodeProto& node, std::string_view name, int64_t otherwise) {
+  const onnx::AttributeProto* attribute = FindAttribute(node, name);
+  return attribute == nullptr ? otherwise : attribute->i();
+}
 
 }  // namespace
 
-absl::StatusOr<OnnxGraph> OnnxGraph::Create(const onnx::GraphProto& graph) {
+absl::StatusOr<OnnxGraph> OnnxGraph::Create(const onnx::GraphProto& graph, Constants& constants) {
   absl::StatusOr<std::unique_ptr<const Scope>> scope = Scope::Create(graph);
   if (!scope.ok()) return scope.status();
-  OnnxGraph made;
+  OnnxGraph made(constants);
   made.scope_ = *std::move(scope);
   if (graph.sparse_initializer_size() > 0) {
     return Bad("the graph has sparse initializers, which are not supported; store the weights dense");
@@ -35,89 +45,126 @@ absl::StatusOr<OnnxGraph> OnnxGraph::Create(const onnx::GraphProto& graph) {
   for (int k = 0; k < graph.node_size(); ++k) {
     if (absl::Status added = made.AddNode(graph.node(k), k); !added.ok()) return added;
   }
-  if (made.node_ == nullptr) {
+  if (made.layers_.empty()) {
     return Bad(absl::StrCat("the graph has no LSTM, GRU or RNN node (it has ", graph.node_size(),
-                            " nodes); a model is one recurrent operator"));
+                            " nodes); a model is a recurrent operator or a chain of them"));
   }
+  if (absl::Status outputs = made.CheckOutputs(); !outputs.ok()) return outputs;
   return made;
 }
 
 absl::Status OnnxGraph::AddNode(const onnx::NodeProto& node, int index) {
-  const std::string label = NodeLabel(node, index);
-  if (IsRecurrent(node)) {
-    if (node_ != nullptr) {
-      return Bad(absl::StrCat("the graph has a second recurrent node: ", label,
-                              "; a model is one recurrent operator, so export each layer into a model of its own"));
-    }
-    node_ = &node;
-    given_.insert(node.output().begin(), node.output().end());
-    given_.erase("");  // an output left out
-    return absl::OkStatus();
-  }
   if (IsOnnxOp(node, "Constant")) return absl::OkStatus();
-  return AddBystander(node, label);
+  const std::string label = NodeLabel(node, index);
+  return IsRecurrent(node) ? AddLayer(node, label) : AddBystander(node, label);
 }
 
-absl::Status OnnxGraph::AddBystander(const onnx::NodeProto& node, const std::string& label) {
-  const bool after = std::ranges::any_of(node.input(), [&](const std::string& name) { return given_.contains(name); });
-  if (!IsOnnxOp(node, kArrange) && (after || !IsOnnxOp(node, kComputeShapes))) {
-    return Bad(absl::StrCat(label, " computes ", after ? "from the recurrent node's outputs" : "numbers",
-                            "; a model is one LSTM, GRU or RNN node, beside which a file may only hold constants, zero "
-                            "initial states and nodes that arrange outputs, so export that layer alone"));
+absl::Status OnnxGraph::AddLayer(const onnx::NodeProto& node, const std::string& label) {
+  if (layers_.size() == kMaxLayers) {
+    return Bad(absl::StrCat(label, " is layer ", kMaxLayers + 1, "; a model has at most ", kMaxLayers));
   }
-  for (const std::string& output : node.output()) {
-    if (after && !output.empty()) given_.insert(output);
+  const onnx::AttributeProto* direction = FindAttribute(node, "direction");
+  const Layer layer = {.node = &node,
+                       .label = label,
+                       .directions = direction != nullptr && direction->s() == "bidirectional" ? 2 : 1,
+                       .layout = IntOr(node, "layout", 0)};
+  if (!layers_.empty()) {
+    if (absl::Status linked = CheckLink(layer); !linked.ok()) return linked;
+  }
+  for (int k = 1; k < node.input_size(); ++k) {
+    if (!given_.contains(node.input(k))) continue;
+    return Bad(absl::StrCat(InputLabel(static_cast<size_t>(k), node.input(k)), " of ", label,
+                            " comes out of another layer; the layers of a stack start from states of their own, so "
+                            "export each into a model of its own"));
+  }
+  const size_t number = layers_.size();
+  layers_.push_back(layer);
+  constexpr std::array kinds = {Given::Kind::kY, Given::Kind::kFinalH, Given::Kind::kFinalC};
+  for (int k = 0; k < std::min<int>(node.output_size(), kinds.size()); ++k) {
+    Given given = {.kind = kinds[static_cast<size_t>(k)], .first_layer = number, .last_layer = number};
+    if (k == 0) given.axes = Axes::OfY(layer.directions, IntOr(node, "hidden_size", 0), layer.layout);
+    if (!node.output(k).empty()) given_.emplace(node.output(k), std::move(given));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<OnnxGraph::Source> OnnxGraph::Input(int index, Constants& constants) const {
-  Source source;
-  if (index >= node_->input_size() || node_->input(index).empty()) return source;
-  source.name = node_->input(index);
-  const auto fixed = [&]() -> absl::StatusOr<Source> {
-    absl::StatusOr<OnnxTensor> value = constants.Value(*scope_, source.name);
-    if (!value.ok()) {
-      return Bad(absl::StrCat(InputLabel(static_cast<size_t>(index), source.name), " ", value.status().message(),
-                              absl::IsNotFound(value.status()) ? kFixWeights : ""));
-    }
-    source.value = *std::move(value);
-    return source;
+// X is what the layer before gives, in the operator's axes.
+absl::Status OnnxGraph::CheckLink(const Layer& layer) const {
+  const std::string x = layer.node->input_size() > 0 ? layer.node->input(0) : "";
+  const auto refuse = [&](const std::string& reason) {
+    return Bad(absl::StrCat("the graph has another recurrent node: ", layer.label, ", whose X (input 0, ", Quoted(x),
+                            ") ", reason,
+                            "; the layers of a model are one chain, so export others into models of their own"));
   };
-  if (IsWeightInput(static_cast<size_t>(index))) return fixed();
-  const bool is_state = IsStateInput(static_cast<size_t>(index));
-  // A chain longer than there are nodes is a ring.
-  for (int hops = 0; hops <= scope_->graph().node_size(); ++hops) {
-    const Scope::Definition* definition = scope_->Find(source.name);
-    if (definition == nullptr) break;
-    if (definition->is_input()) return source;
-    if (definition->tensor != nullptr || IsOnnxOp(*definition->node, "Constant")) return fixed();
-    const onnx::NodeProto& by = *definition->node;
-    if (by.op_type() == "ConstantOfShape" && is_state) {
-      source.zeros = by.attribute_size() == 0;
-      if (!source.zeros) {
-        absl::StatusOr<OnnxTensor> value = constants.Stored(by.attribute(0).t());
-        if (!value.ok()) return value.status();
-        source.value = *std::move(value);
-      }
-      return source;
-    }
-    const bool passed_on = by.op_type() == "Identity" || (by.op_type() == "Expand" && is_state) ||
-                           (by.op_type() == "Cast" && index == kLengths);
-    if (!passed_on || by.input_size() == 0) return Computed(index, by);
-    source.name = by.input(0);
+  const auto found = given_.find(x);
+  if (found == given_.end()) return refuse(absl::StrCat("is not what ", layers_.back().label, " gives"));
+  const Given& given = found->second;
+  if (given.kind != Given::Kind::kY) return refuse("is a final state");
+  if (given.last_layer + 1 != layers_.size()) {
+    return refuse(
+        absl::StrCat("comes from ", layers_[given.last_layer].label, ", but ", layers_.back().label, " lies between"));
   }
-  return Bad(absl::StrCat(InputLabel(static_cast<size_t>(index), node_->input(index)),
-                          " is neither a graph input nor an initializer"));
+  if (!given.axes) return refuse(absl::StrCat("cannot be followed: ", given.obstacle));
+  if (given.axes->IsXOf(layer.layout)) return absl::OkStatus();
+  return refuse(absl::StrCat("comes with the axes ", given.axes->Text(), ", but ",
+                             layer.layout == 1 ? "[N, T, D*H]" : "[T, N, D*H]", " is needed"));
 }
 
-absl::Status OnnxGraph::Computed(int index, const onnx::NodeProto& by) const {
-  const std::string_view mend = index == 0          ? "make it a graph input, [T, N, I] (PyTorch: batch_first=False)"
-                                : index < kLengths  ? "store it as an initializer (PyTorch: do_constant_folding=True)"
-                                : index == kLengths ? "make it a graph input"
-                                                    : "make it a graph input, or zeros";
-  return Bad(absl::StrCat("input ", index, " of the ", node_->op_type(), " node, ", Quoted(node_->input(index)),
-                          ", is computed in the graph (", Quoted(by.op_type()), "); ", std::string(mend)));
+absl::Status OnnxGraph::AddBystander(const onnx::NodeProto& node, const std::string& label) {
+  const bool after = std::ranges::any_of(node.input(), [&](const std::string& name) { return given_.contains(name); });
+  if (!after) {
+    if (IsOnnxOp(node, kArrange) || IsOnnxOp(node, kComputeShapes)) return absl::OkStatus();
+    return Bad(absl::StrCat(label, " computes numbers", kWhatFits));
+  }
+  std::optional<Given> made = IsOnnxOp(node, "Concat") ? Joined(node) : Arranged(node, label);
+  if (!made) return Bad(absl::StrCat(label, " computes from the recurrent node's outputs", kWhatFits));
+  if (node.output_size() > 0 && !node.output(0).empty()) given_.emplace(node.output(0), *std::move(made));
+  return absl::OkStatus();
+}
+
+std::optional<OnnxGraph::Given> OnnxGraph::Arranged(const onnx::NodeProto& node, const std::string& label) const {
+  if (!IsOnnxOp(node, kArrange)) return std::nullopt;
+  const auto found = given_.find(node.input(0));
+  if (found == given_.end()) return std::nullopt;
+  Given made = found->second;
+  if (!made.axes) return made;
+  const absl::Status applied =
+      made.axes->Apply(node, [&](std::string_view name, size_t index) { return Ints(node, name, index); });
+  if (!applied.ok()) {
+    made.axes.reset();
+    made.obstacle = absl::StrCat(label, " ", applied.message());
+  }
+  return made;
+}
+
+// Final states of one kind, of layers in their order.
+std::optional<OnnxGraph::Given> OnnxGraph::Joined(const onnx::NodeProto& node) const {
+  std::optional<Given> sum;
+  for (const std::string& input : node.input()) {
+    const auto found = given_.find(input);
+    if (found == given_.end() || found->second.kind == Given::Kind::kY) return std::nullopt;
+    const Given& next = found->second;
+    if (!sum) {
+      sum = next;
+      continue;
+    }
+    if (next.kind != sum->kind || next.first_layer <= sum->last_layer) return std::nullopt;
+    sum->last_layer = next.last_layer;
+  }
+  return IntOr(node, "axis", 0) == 0 ? sum : std::nullopt;
+}
+
+absl::Status OnnxGraph::CheckOutputs() const {
+  for (const onnx::ValueInfoProto& output : scope_->graph().output()) {
+    const auto found = given_.find(output.name());
+    if (found == given_.end() || found->second.kind != Given::Kind::kY) continue;
+    if (found->second.last_layer + 1 == layers_.size()) continue;
+    return Bad(absl::StrCat("graph output ", Quoted(output.name()), " is the Y of ",
+                            layers_[found->second.last_layer].label,
+                            ", but a model gives only that of its last layer, ", layers_.back().label,
+                            "; drop the output, or export the layers into models of their own"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace rnnserve

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/op/stack.h"
 #include "engine/op/wording.h"
 #include "onnx_file/constants.h"
 #include "onnx_file/node.h"
@@ -206,9 +207,11 @@ class Inspector {
 
 // What the server would say.
 absl::Status Loads(const Folder& folder, const std::string& name, const OnnxLimits& limits) {
-  const absl::StatusOr<OnnxOperator> loaded = LoadOnnx(folder, limits, name);
+  const absl::StatusOr<OnnxStack> loaded = LoadOnnx(folder, limits, name);
   if (!loaded.ok()) return loaded.status();
-  return ResolveOperator(loaded->op, loaded->weights).status();
+  std::vector<LayerView> layers;
+  for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});
+  return ResolveStack(layers, loaded->batch_first).status();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,27 +55,86 @@ absl::Status CheckData(size_t index, const OnnxGraph::Source& source) {
       absl::StrCat(label, " is fixed in the file and not zero; make it a graph input and send it with each request"));
 }
 
-absl::Status AddInputs(const OnnxGraph& graph, Constants& constants, OnnxOperator& loaded) {
-  const std::span<const std::string_view> names = RecurrentInputs(graph.node().op_type());
-  if (static_cast<size_t>(graph.node().input_size()) > names.size()) {
-    return Bad(absl::StrCat("the ", graph.node().op_type(), " node has ", graph.node().input_size(),
-                            " inputs, but the operator has ", names.size()));
+// Which request inputs feed which inputs of the nodes, over all layers.
+class Feeds {
+ public:
+  // `source` is what feeds input `index` of `layer`, if anything.
+  absl::Status Add(size_t layer, size_t index, const OnnxGraph::Source& source) {
+    if (IsStateInput(index)) states_[index - kFirstState].push_back({layer, source});
+    if (!source.is_request_input()) return absl::OkStatus();
+    const std::string name(RecurrentInputs("LSTM")[index]);
+    const auto [other, first] = names_.emplace(source.name, name);
+    // The lengths are for all layers, and so is a state that each takes its part of.
+    if (first || (other->second == name && (index == kLengths || source.rows))) return absl::OkStatus();
+    return Bad(absl::StrCat("graph input ", Quoted(source.name), " is both ", other->second, " and ", name,
+                            layer == 0 ? "" : absl::StrCat(" of layer ", layer), "; requests send them apart"));
   }
-  std::unordered_map<std::string, size_t> fed;  // graph input -> the node's input
-  for (size_t index = 0; index < names.size(); ++index) {
-    absl::StatusOr<OnnxGraph::Source> source = graph.Input(static_cast<int>(index), constants);
+
+  // Whether one state of all layers is cut as a request's would be: layer by layer, and nothing else.
+  absl::Status CheckStates(const std::vector<OnnxGraph::Layer>& layers) const {
+    for (const std::vector<State>& states : states_) {
+      const bool cut = std::ranges::any_of(states, [](const State& state) { return state.is_part(); });
+      if (!cut) continue;
+      if (absl::Status status = CheckParts(states, layers); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  static constexpr size_t kLengths = 4;
+
+ private:
+  static constexpr size_t kFirstState = 5;
+  struct State {
+    size_t layer;
+    OnnxGraph::Source source;
+    bool is_part() const { return source.is_request_input() && source.rows; }
+  };
+
+  static absl::Status CheckParts(const std::vector<State>& states, const std::vector<OnnxGraph::Layer>& layers) {
+    int64_t total = 0, before = 0;
+    for (const State& state : states) total += layers[state.layer].directions;
+    for (const State& state : states) {
+      const int64_t directions = layers[state.layer].directions;
+      const auto place = [&](int64_t index) {
+        return std::clamp<int64_t>(index < 0 ? index + total : index, 0, total);
+      };
+      const bool fits = state.is_part() && state.source.name == states[0].source.name &&
+                        place(state.source.rows->first) == before &&
+                        place(state.source.rows->end) == before + directions;
+      if (!fits) {
+        return Bad(absl::StrCat("the initial state of ", layers[state.layer].label, " is not rows ", before, " to ",
+                                before + directions - 1, " of graph input ", Quoted(states[0].source.name),
+                                "; one state of all layers is cut layer by layer, in their order"));
+      }
+      before += directions;
+    }
+    return absl::OkStatus();
+  }
+
+  std::unordered_map<std::string, std::string> names_;  // graph input -> what it is
+  std::array<std::vector<State>, 2> states_;            // initial_h, initial_c of the layers that can have it
+};
+
+// One layer's inputs; X only of the first.
+absl::Status AddInputs(const OnnxGraph& graph, size_t layer, Feeds& feeds, OnnxStack& stack, std::string& lengths) {
+  OnnxOperator& loaded = stack.layers[layer];
+  const onnx::NodeProto& node = *graph.layers()[layer].node;
+  const std::span<const std::string_view> names = RecurrentInputs(node.op_type());
+  if (static_cast<size_t>(node.input_size()) > names.size()) {
+    return Bad(absl::StrCat("the ", node.op_type(), " node has ", node.input_size(), " inputs, but the operator has ",
+                            names.size()));
+  }
+  for (size_t index = layer == 0 ? 0 : 1; index < names.size(); ++index) {
+    absl::StatusOr<OnnxGraph::Source> source = graph.Input(layer, index);
     if (!source.ok()) return source.status();
+    if (index == Feeds::kLengths) lengths = source->name;
     if (source->name.empty()) {
-      if (index == 0) return Bad(absl::StrCat("the ", graph.node().op_type(), " node has no input X (input 0)"));
+      if (absl::Status fed = feeds.Add(layer, index, *source); !fed.ok()) return fed;
+      if (index == 0) return Bad(absl::StrCat("the ", node.op_type(), " node has no input X (input 0)"));
       continue;
     }
-    const bool is_request_input = !source->value && !source->zeros;
-    if (is_request_input) {
-      if (const auto [other, first] = fed.emplace(source->name, index); !first) {
-        return Bad(absl::StrCat("graph input ", Quoted(source->name), " is both ", Abseil(names[other->second]),
-                                " and ", Abseil(names[index]), "; requests send them apart"));
-      }
-    }
+    if (absl::Status fed = feeds.Add(layer, index, *source); !fed.ok()) return fed;
+    if (index == 0) stack.batch_first = source->turned;
     const absl::Status taken =
         IsWeightInput(index) ? AddWeight(index, *std::move(source), loaded) : CheckData(index, *source);
     if (!taken.ok()) return taken;
@@ -82,24 +142,38 @@ absl::Status AddInputs(const OnnxGraph& graph, Constants& constants, OnnxOperato
   return absl::OkStatus();
 }
 
+absl::StatusOr<OnnxStack> Load(const OnnxGraph& graph, int64_t opset, std::shared_ptr<const void> file) {
+  OnnxStack stack;
+  Feeds feeds;
+  std::string first_lengths;
+  for (size_t layer = 0; layer < graph.layers().size(); ++layer) {
+    absl::StatusOr<OperatorDef> op = OperatorOf(*graph.layers()[layer].node, opset);
+    if (!op.ok()) return op.status();
+    stack.layers.push_back({.op = *std::move(op), .weights = {}, .storage = {file}});
+    std::string lengths;
+    if (absl::Status added = AddInputs(graph, layer, feeds, stack, lengths); !added.ok()) return added;
+    if (layer == 0) first_lengths = lengths;
+    if (lengths != first_lengths) {
+      return Bad(absl::StrCat(graph.layers()[layer].label, " takes its sequence_lens from ", Quoted(lengths),
+                              ", but the first layer from ", Quoted(first_lengths),
+                              "; a request brings one for all layers"));
+    }
+  }
+  if (absl::Status states = feeds.CheckStates(graph.layers()); !states.ok()) return states;
+  return stack;
+}
+
 }  // namespace
 
-absl::StatusOr<OnnxOperator> LoadOnnx(const Folder& folder, const OnnxLimits& limits, const std::string& name) {
+absl::StatusOr<OnnxStack> LoadOnnx(const Folder& folder, const OnnxLimits& limits, const std::string& name) {
   const auto model = ParseOnnx(folder, name, limits.file_bytes);
   if (!model.ok()) return model.status();
-  const absl::StatusOr<OnnxGraph> graph = OnnxGraph::Create((*model)->graph());
+  Constants constants(folder, limits.tensor_bytes);
+  const absl::StatusOr<OnnxGraph> graph = OnnxGraph::Create((*model)->graph(), constants);
   if (!graph.ok()) return graph.status();
   const absl::StatusOr<int64_t> opset = OpsetOf(**model);
   if (!opset.ok()) return opset.status();
-  absl::StatusOr<OperatorDef> op = OperatorOf(graph->node(), *opset);
-  if (!op.ok()) return op.status();
-
-  OnnxOperator loaded;
-  loaded.op = *std::move(op);
-  loaded.storage.push_back(*model);
-  Constants constants(folder, limits.tensor_bytes);
-  if (absl::Status added = AddInputs(*graph, constants, loaded); !added.ok()) return added;
-  return loaded;
+  return Load(*graph, *opset, *model);
 }
 
 }  // namespace rnnserve

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ONNX file with one recurrent node (LSTM, GRU, RNN), as an operator with its weights.
+// An ONNX file with one recurrent node (LSTM, GRU, RNN) or a chain of them, as operators with their weights.
 //
-// The node's inputs are known by position, whatever they are called. W, R, B, P are initializers, Constant nodes or
-// external data inside the model's folder; Identity nodes are looked through; any other node is refused. X,
-// sequence_lens, initial_h, initial_c come with each request, so they are graph inputs or absent; an initial state that
-// the file fixes to zeros means absent, one that it fixes to anything else is refused.
+// A node's inputs are known by position, whatever they are called. W, R, B, P are initializers, Constant nodes or
+// external data inside the model's folder, or computed from those alone. X, sequence_lens, initial_h, initial_c come
+// with each request, so they are graph inputs or absent; an initial state that the file fixes to zeros means absent,
+// one that it fixes to anything else is refused. All layers take the same sequence_lens. Initial states of several
+// layers are graph inputs of their own, or one that is sliced layer by layer.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +31,14 @@ struct OnnxOperator {
   std::vector<std::shared_ptr<const void>> storage;  // what the weights point into
 };
 
+struct OnnxStack {
+  std::vector<OnnxOperator> layers;  // at least one; not yet checked against each other
+  bool batch_first = false;          // the file turns X from [N, T, I] to the first layer's [T, N, I]
+};
+
 // Reads file `name` of `folder`. NOT_FOUND if it is missing; every other error is FAILED_PRECONDITION and says what is
 // wrong with the file.
-absl::StatusOr<OnnxOperator> LoadOnnx(const Folder& folder, const OnnxLimits& limits = {},
-                                      const std::string& name = "model.onnx");
+absl::StatusOr<OnnxStack> LoadOnnx(const Folder& folder, const OnnxLimits& limits = {},
+                                   const std::string& name = "model.onnx");
 
 }  // namespace rnnserve

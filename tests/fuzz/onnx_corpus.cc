@@ -87,6 +87,9 @@ std::vector<CorpusFile> OnnxCorpus() {
       }
     }
   }
+  for (const char* op_type : {"LSTM", "RNN"}) {
+    corpus.push_back({absl::StrCat("two layers of ", op_type), TwoLayers(op_type).SerializeAsString()});
+  }
   corpus.push_back({"folded", Folded().SerializeAsString()});
   corpus.push_back({"external", WithExternalData().SerializeAsString()});
   for (HostileFile& file : HostileFiles()) corpus.push_back({std::move(file.name), std::move(file.bytes)});

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "engine/op/op_spec.h"
+#include "engine/op/stack.h"
 #include "onnx_file/inspect.h"
 #include "onnx_file/loader.h"
 
@@ -48,9 +48,11 @@ class WorkFolder {
   std::filesystem::path path_;
 };
 
-absl::StatusOr<OpSpec> Resolve(const absl::StatusOr<OnnxOperator>& loaded) {
+absl::StatusOr<StackSpec> Resolve(const absl::StatusOr<OnnxStack>& loaded) {
   if (!loaded.ok()) return loaded.status();
-  return ResolveOperator(loaded->op, loaded->weights);
+  std::vector<LayerView> layers;
+  for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});
+  return ResolveStack(layers, loaded->batch_first);
 }
 
 void CheckExtracted(const OnnxInspection& found, const InspectedNode& node) {
@@ -58,14 +60,15 @@ void CheckExtracted(const OnnxInspection& found, const InspectedNode& node) {
   if (!bytes.ok()) Fail("a sound node cannot be extracted", bytes.status());
   const std::filesystem::path folder = WorkFolder::Path() / "extracted";
   std::ofstream(folder / "model.onnx", std::ios::binary) << *bytes;
-  const absl::StatusOr<OnnxOperator> loaded = LoadOnnx(Folder::Open(folder.string()).value());
-  const absl::StatusOr<OpSpec> spec = Resolve(loaded);
+  const absl::StatusOr<OnnxStack> loaded = LoadOnnx(Folder::Open(folder.string()).value());
+  const absl::StatusOr<StackSpec> spec = Resolve(loaded);
   if (!spec.ok()) Fail("an extracted node does not load", spec.status());
-  if (spec->CanonicalText() != node.spec->CanonicalText()) Fail("an extracted node is another operator", spec.status());
+  if (spec->layers.size() != 1 || spec->batch_first) Fail("an extracted node is more than one", spec.status());
+  if (spec->layers[0].CanonicalText() != node.spec->CanonicalText()) Fail("an extracted node is another operator", spec.status());
   const auto same = [](const NamedTensor& a, const NamedTensor& b) {
     return a.name == b.name && a.tensor.shape == b.tensor.shape && std::ranges::equal(a.tensor.data, b.tensor.data);
   };
-  if (!std::ranges::equal(loaded->weights, node.weights, same)) Fail("an extracted node has other weights", {});
+  if (!std::ranges::equal(loaded->layers[0].weights, node.weights, same)) Fail("an extracted node has other weights", {});
 }
 
 }  // namespace
@@ -73,7 +76,7 @@ void CheckExtracted(const OnnxInspection& found, const InspectedNode& node) {
 void FuzzOnnxFile(std::string_view bytes) {
   std::ofstream(WorkFolder::Path() / "model.onnx", std::ios::binary) << bytes;
   const Folder folder = Folder::Open(WorkFolder::Path().string()).value();
-  const absl::StatusOr<OpSpec> as_it_is = Resolve(LoadOnnx(folder));
+  const absl::StatusOr<StackSpec> as_it_is = Resolve(LoadOnnx(folder));
   const absl::StatusOr<OnnxInspection> found = InspectOnnx(folder, "model.onnx");
   if (!found.ok()) {
     if (as_it_is.ok()) Fail("what loads cannot be inspected", found.status());

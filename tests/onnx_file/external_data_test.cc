@@ -33,7 +33,7 @@ class OnnxExternalData : public testing::Test {
       entry.set_value(value);
     }
     top_.Write("repository/m/1/model.onnx", model.SerializeAsString());
-    return LoadOnnx(*Folder::Open(top_.path("repository"))->OpenFolder("m")->OpenFolder("1"));
+    return LoadLayer(*Folder::Open(top_.path("repository"))->OpenFolder("m")->OpenFolder("1"));
   }
 
   std::string Refusal(const Entries& entries) const {

@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 absl::Status Load(const Folder& folder) {
-  const auto loaded = LoadOnnx(folder);
+  const auto loaded = LoadLayer(folder);
   return loaded.ok() ? ResolveOperator(loaded->op, loaded->weights).status() : loaded.status();
 }
 

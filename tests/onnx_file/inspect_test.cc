@@ -27,7 +27,7 @@ absl::StatusOr<OnnxInspection> Inspect(const onnx::ModelProto& model) {
 absl::StatusOr<OnnxOperator> Reload(const OnnxInspection& found, size_t node) {
   const TemporaryFolder folder;
   folder.Write("model.onnx", ExtractOnnx(found, found.nodes[node]).value());
-  return LoadOnnx(Folder::Open(folder.path()).value());
+  return LoadLayer(Folder::Open(folder.path()).value());
 }
 
 onnx::ModelProto Empty() {

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 absl::StatusOr<OnnxOperator> LoadBytes(const TemporaryFolder& folder, const std::string& bytes,
                                        const OnnxLimits& limits = {}) {
   folder.Write("model.onnx", bytes);
-  return LoadOnnx(Folder::Open(folder.path()).value(), limits);
+  return LoadLayer(Folder::Open(folder.path()).value(), limits);
 }
 
 absl::StatusOr<OnnxOperator> Load(const onnx::ModelProto& model, const OnnxLimits& limits = {}) {
@@ -256,11 +256,11 @@ TEST(OnnxLoader, OtherNodesAreNamed) {
   other.set_name("/head/MatMul");
   EXPECT_THAT(Refusal(model), AllOf(HasSubstr("node 1"), HasSubstr("MatMul"), HasSubstr("/head/MatMul")));
   other.set_op_type("LSTM");
-  EXPECT_THAT(Refusal(model), AllOf(HasSubstr("second recurrent node"), HasSubstr("/head/MatMul")));
+  EXPECT_THAT(Refusal(model), AllOf(HasSubstr("another recurrent node"), HasSubstr("/head/MatMul")));
   other.set_domain("com.example");
   EXPECT_THAT(Refusal(model), HasSubstr("domain \"com.example\""));
   other.set_domain("ai.onnx");
-  EXPECT_THAT(Refusal(model), HasSubstr("second recurrent node"));
+  EXPECT_THAT(Refusal(model), HasSubstr("another recurrent node"));
   other.set_op_type("Bad\n\xff");
   EXPECT_THAT(Refusal(model), HasSubstr("Bad\\n\\xff"));
   model.mutable_graph()->clear_node();
@@ -325,7 +325,7 @@ TEST(OnnxLoader, AFixedInitialState) {
 
 TEST(OnnxLoader, MissingFile) {
   const TemporaryFolder folder;
-  EXPECT_EQ(LoadOnnx(Folder::Open(folder.path()).value()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(LoadLayer(Folder::Open(folder.path()).value()).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(OnnxLoader, CutOffAnywhere) {
