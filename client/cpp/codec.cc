@@ -199,6 +199,7 @@ absl::StatusOr<ModelInfo> DecodeModel(const v1::ModelInfo& wire) {
   info.version = wire.version();
   info.fingerprint = wire.fingerprint();
   info.op = DecodeOperator(wire.operator_());
+  for (const v1::Operator& layer : wire.layers()) info.layers.push_back(DecodeOperator(layer));
   for (auto [from, to] : {std::pair(&wire.inputs(), &info.inputs), std::pair(&wire.outputs(), &info.outputs),
                           std::pair(&wire.state(), &info.state)}) {
     absl::StatusOr<std::vector<TensorSpec>> specs = DecodeSpecs(*from);

@@ -61,7 +61,8 @@ void EncodeModel(const ModelInfo& info, v1::ModelInfo& wire) {
   wire.set_name(info.name);
   wire.set_version(info.version);
   wire.set_fingerprint(info.fingerprint);
-  Encode(info.op, *wire.mutable_operator_());
+  if (info.layers.empty()) Encode(info.op, *wire.mutable_operator_());
+  for (const OperatorDef& layer : info.layers) Encode(layer, *wire.add_layers());
   EncodeSpecs(info.inputs, *wire.mutable_inputs());
   EncodeSpecs(info.outputs, *wire.mutable_outputs());
   EncodeSpecs(info.state, *wire.mutable_state());

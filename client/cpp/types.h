@@ -86,7 +86,8 @@ struct ModelInfo {
   std::string name;
   int64_t version = 0;
   std::string fingerprint;
-  OperatorDef op;
+  OperatorDef op;                   // empty for a stack
+  std::vector<OperatorDef> layers;  // of a stack (a model of several layers), first to last; else empty
   std::vector<TensorSpec> inputs, outputs, state;
   Options options;
   std::string engine;

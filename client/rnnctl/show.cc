@@ -47,6 +47,21 @@ std::string OperatorText(const OperatorDef& op) {
   return text;
 }
 
+// "LSTM (opset 14)", or "LSTM (opset 14), 3 layers", or "GRU (opset 14), LSTM (opset 14)".
+std::string OperatorsText(const client::ModelInfo& model) {
+  if (model.layers.empty()) return OperatorText(model.op);
+  std::vector<std::string> texts;
+  for (const OperatorDef& layer : model.layers) texts.push_back(OperatorText(layer));
+  const bool equal = std::equal(texts.begin() + 1, texts.end(), texts.begin());
+  return equal ? absl::StrCat(texts[0], ", ", texts.size(), " layers") : absl::StrJoin(texts, ", ");
+}
+
+void AddAttributes(std::string_view title, const OperatorDef& op, std::vector<std::vector<std::string>>& rows) {
+  for (const auto& [name, value] : op.attributes) {
+    rows.push_back({std::string(title), absl::StrCat(name, "=", AttributeText(value))});
+  }
+}
+
 void AddSpecs(std::string_view title, const std::vector<client::TensorSpec>& specs,
               std::vector<std::vector<std::string>>& rows) {
   for (const client::TensorSpec& spec : specs) {
@@ -126,7 +141,7 @@ std::string ShowModels(const client::ModelList& list) {
   std::vector<std::vector<std::string>> rows = {
       {"NAME", "VERSION", "OPERATOR", "WEIGHTS", "PACKED", "SOURCE", "FINGERPRINT"}};
   for (const client::ModelInfo& model : list.models) {
-    rows.push_back({model.name, absl::StrCat(model.version), OperatorText(model.op), absl::StrCat(model.weight_bytes),
+    rows.push_back({model.name, absl::StrCat(model.version), OperatorsText(model), absl::StrCat(model.weight_bytes),
                     absl::StrCat(model.packed_bytes), model.source, model.fingerprint.substr(0, 12)});
   }
   if (!list.models.empty()) text = FormatTable(rows);
@@ -140,15 +155,15 @@ std::string ShowModel(const client::ModelInfo& model) {
   std::vector<std::vector<std::string>> facts = {
       {"name", model.name},
       {"version", absl::StrCat(model.version)},
-      {"operator", OperatorText(model.op)},
+      {"operator", OperatorsText(model)},
       {"fingerprint", model.fingerprint},
       {"source", model.source},
       {"engine", model.engine.empty() ? "auto" : model.engine},
       {"weights", absl::StrCat(model.weight_bytes, " bytes, packed ", model.packed_bytes)},
   };
   AddOptions(model.options, facts);
-  for (const auto& [name, value] : model.op.attributes)
-    facts.push_back({"attribute", absl::StrCat(name, "=", AttributeText(value))});
+  AddAttributes("attribute", model.op, facts);
+  for (size_t k = 0; k < model.layers.size(); ++k) AddAttributes(absl::StrCat("layer ", k), model.layers[k], facts);
   std::vector<std::vector<std::string>> specs;
   AddSpecs("input", model.inputs, specs);
   AddSpecs("output", model.outputs, specs);

@@ -53,12 +53,16 @@ class TensorSpec:
 
 @dataclasses.dataclass
 class ModelInfo:
-    """A model that the server holds; source is "upload" or the file's path below the repository folder."""
+    """A model that the server holds; source is "upload" or the file's path below the repository folder.
+
+    A stack (a model of several layers) has `layers`, first to last, and no `operator`; every other model has an
+    `operator` and no layers.
+    """
 
     name: str
     version: int
     fingerprint: str
-    operator: Operator
+    operator: Operator | None
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
     state: list[TensorSpec]
@@ -67,6 +71,7 @@ class ModelInfo:
     source: str
     weight_bytes: int
     packed_bytes: int
+    layers: list[Operator] = dataclasses.field(default_factory=list)
 
 
 class Client:
@@ -262,8 +267,9 @@ def _model_info(model):
         return [TensorSpec(spec.name, tensor_pb2.DataType.Name(spec.data_type), list(spec.shape), spec.optional)
                 for spec in messages]
 
+    operator = operator_from_wire(model.operator) if model.HasField("operator") else None
     return ModelInfo(name=model.name, version=model.version, fingerprint=model.fingerprint,
-                     operator=operator_from_wire(model.operator), inputs=specs(model.inputs),
+                     operator=operator, inputs=specs(model.inputs),
                      outputs=specs(model.outputs), state=specs(model.state), options=options_from_wire(model.options),
                      engine=model.engine, source=model.source, weight_bytes=model.weight_bytes,
-                     packed_bytes=model.packed_bytes)
+                     packed_bytes=model.packed_bytes, layers=[operator_from_wire(layer) for layer in model.layers])

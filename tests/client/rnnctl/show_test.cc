@@ -72,5 +72,19 @@ TEST(ShowTest, ModelsAndFailures) {
   EXPECT_THAT(one, HasSubstr("input  h  float32  [N]        optional\n"));
 }
 
+TEST(ShowTest, LayersOfAStack) {
+  client::ModelInfo model;
+  model.name = "tagger";
+  OperatorDef layer;
+  layer.op_type = "LSTM";
+  layer.opset = 14;
+  layer.attributes["direction"] = std::string("bidirectional");
+  model.layers = {layer, layer};
+  EXPECT_THAT(ShowModels({{model}, {}}), HasSubstr("LSTM (opset 14), 2 layers  "));
+  EXPECT_THAT(ShowModel(model), HasSubstr("layer 1      direction=bidirectional\n"));
+  model.layers[1].op_type = "GRU";
+  EXPECT_THAT(ShowModel(model), HasSubstr("LSTM (opset 14), GRU (opset 14)\n"));
+}
+
 }  // namespace
 }  // namespace rnnserve::rnnctl
