@@ -5,7 +5,6 @@
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/frontend/health/health_service.h"
 #include "server/frontend/native/models_service.h"
 #include "server/frontend/native/recurrent_service.h"
 #include "server/frontend/net/acceptor.h"
@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kModelSlots = 4;
 constexpr std::array<std::string_view, 2> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models"};
-// gRPC's own threads serve health, reflection and unknown methods only.
+// gRPC's own threads serve reflection and unknown methods only.
 constexpr int kMaxGrpcThreads = 16;
 constexpr int kMaxStreamsPerConnection = 1024;
 constexpr uint64_t kTlsGreetingBytes = 1024;
@@ -67,14 +67,13 @@ void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder&
   builder.SetResourceQuota(quota);
 }
 
-// Health and reflection are plugins of the whole process; both must be switched on before the first builder.
+// Reflection is a plugin of the whole process and must be switched on before the first builder.
 void EnablePlugins() {
   static std::once_flag once;
   std::call_once(once, [] {
     gpr_set_log_function([](gpr_log_func_args* args) { LogDebug(absl::StrCat("grpc: ", args->message)); });
     // Says on standard error what callers sent wrong; the caller's own error says it better.
     google::protobuf::SetLogHandler(nullptr);
-    grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
 }
@@ -94,21 +93,18 @@ struct GrpcServer::Parts {
                {[waiting = options.work_waiting] { return waiting() > 0; },
                 [this, waiting = options.work_waiting] { return waiting() >= door.calls(); }, options.run_work}),
         preparation(options.preparation_threads),
+        health(options.max_health_watches),
         recurrent(core),
         models(core, [this](const std::string& name, bool is_loaded) {
-          if (!IsService(name)) SetServing(name, is_loaded);
+          if (!IsService(name)) health.board().Set(name, is_loaded);
         }) {}
 
   // A model may be called like a service; the service's health is not the model's.
   static bool IsService(std::string_view name) { return std::ranges::find(kServices, name) != kServices.end(); }
 
-  void SetServing(const std::string& name, bool is_serving) {
-    server->GetHealthCheckService()->SetServingStatus(name, is_serving);
-  }
-
   // No model is called so: their names have no slash.
   void SetEngineServing(std::string_view engine, bool is_serving) {
-    SetServing("engine/" + std::string(engine), is_serving);
+    health.board().Set("engine/" + std::string(engine), is_serving);
   }
 
   void Serve(std::vector<UnaryMethod>& methods, int slots) {
@@ -142,6 +138,7 @@ struct GrpcServer::Parts {
   Poller poller;
   PreparationPool preparation;
   UnarySite site;
+  HealthService health;
   RecurrentService recurrent;
   ModelsService models;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
@@ -171,16 +168,19 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   }
   parts->connections = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, *credentials);
+  builder.RegisterService(parts->health.grpc());
   builder.RegisterService(parts->recurrent.grpc());
   builder.RegisterService(parts->models.grpc());
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr) {
     return absl::InternalError("gRPC does not start; --log_level=debug may say why");
   }
-  for (const std::string_view service : kServices) parts->SetServing(std::string(service), true);
+  HealthBoard& board = parts->health.board();
+  board.Set("", true);  // the server
+  for (const std::string_view service : kServices) board.Set(service, true);
   for (const Engine* engine : core->engines()) parts->SetEngineServing(engine->name(), engine->InService().ok());
   for (const LoadedModel& loaded : core->models().List()) {
-    if (!Parts::IsService(loaded.name)) parts->SetServing(loaded.name, true);
+    if (!Parts::IsService(loaded.name)) board.Set(loaded.name, true);
   }
 
   parts->site = {&parts->poller,           &parts->gate,       &parts->door,
@@ -188,6 +188,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
                  options.max_call_duration};
   parts->Serve(parts->recurrent.methods(), options.infer_slots);
   parts->Serve(parts->models.methods(), kModelSlots);
+  parts->health.Serve(parts->poller);
   parts->poller.Start();
   parts->Accept(options, std::move(sockets));
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts)));
@@ -213,7 +214,7 @@ bool GrpcServer::is_alive() const { return parts_->poller.IsTurning(kPollerPatie
 const std::vector<int>& GrpcServer::ports() const { return parts_->ports; }
 
 void GrpcServer::AnnounceLeaving() {
-  if (!parts_->leaving.exchange(true)) parts_->server->GetHealthCheckService()->Shutdown();
+  if (!parts_->leaving.exchange(true)) parts_->health.board().Leave();
 }
 
 bool GrpcServer::Drain(absl::Time deadline) {

@@ -52,6 +52,8 @@ class GrpcServer {
     // added to it, and doing it.
     std::function<int64_t()> work_waiting = [] { return 0; };
     std::function<void()> run_work = [] {};
+    // Watch calls of grpc.health.v1 at once.
+    int max_health_watches = 1000;
     // Threads for parsing and hashing large messages and for loading models.
     int preparation_threads = 2;
     // A call without a deadline, or with a later one, gets this one.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gRPC's own services say about the server. Messages are written as bytes: HealthCheckRequest.service is field 1,
-// HealthCheckResponse.status field 1 (SERVING 1, NOT_SERVING 2); ServerReflectionRequest.list_services is field 7,
-// file_containing_symbol field 4.
+// What the services that every gRPC server has say about this one. Messages are written as bytes:
+// HealthCheckRequest.service is field 1, HealthCheckResponse.status field 1 (SERVING 1, NOT_SERVING 2);
+// ServerReflectionRequest.list_services is field 7, file_containing_symbol field 4.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,6 +19,7 @@ constexpr char kWatch[] = "/grpc.health.v1.Health/Watch";
 constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 const std::string kServing = "\x08\x01";
 const std::string kNotServing = "\x08\x02";
+const std::string kServiceUnknown = "\x08\x03";
 
 std::string StringField(int number, const std::string& text) {
   return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(text.size()) + text;
@@ -71,6 +72,61 @@ TEST(Health, TellsWatchersWhenTheServerLeaves) {
   const grpc::Status late = server.recurrent->Infer(&context, RnnRequest({1}, "fake"), &response);
   EXPECT_EQ(late.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_TRUE(DetailOf<google::rpc::RetryInfo>(late));
+}
+
+TEST(Health, TellsWatchersOfEngines) {
+  RunningServer server;
+  RawWatch watch(server.channel, kWatch, StringField(1, "engine/fake"));
+  EXPECT_EQ(watch.Next(), kServing);
+  server.server->SetEngineServing("fake", false);
+  EXPECT_EQ(watch.Next(), kNotServing);
+  server.server->SetEngineServing("fake", true);
+  EXPECT_EQ(watch.Next(), kServing);
+  EXPECT_EQ(SendBytes(server.channel, kCheck, "").bytes, kServing);
+}
+
+TEST(Health, WatchersWaitForWhatIsNotThereYet) {
+  RunningServer server;
+  RawWatch watch(server.channel, kWatch, StringField(1, "tiny"));
+  EXPECT_EQ(watch.Next(), kServiceUnknown);
+  grpc::ClientContext context;
+  v1::LoadResponse loaded;
+  ASSERT_TRUE(server.models->Load(&context, LoadAs("tiny"), &loaded).ok());
+  EXPECT_EQ(watch.Next(), kServing);
+}
+
+TEST(Health, WatchersAreBounded) {
+  RunningServer::Setup setup;
+  setup.server.max_health_watches = 2;
+  RunningServer server(setup);
+  const RawReply end_of_third = [&] {
+    RawWatch first(server.channel, kWatch, "");
+    RawWatch second(server.channel, kWatch, "");
+    EXPECT_EQ(first.Next(), kServing);
+    EXPECT_EQ(second.Next(), kServing);
+    return SendBytes(server.channel, kWatch, "");
+  }();
+  EXPECT_EQ(end_of_third.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(end_of_third.status.error_message(), HasSubstr("2 watchers"));
+  // The places of those that have gone are free again, as soon as the server has heard of it.
+  std::optional<std::string> next;
+  while (!next) next = RawWatch(server.channel, kWatch, "").Next();
+  EXPECT_EQ(next, kServing);
+}
+
+TEST(Health, RefusesWhatIsNoRequest) {
+  RunningServer server;
+  for (const char* method : {kCheck, kWatch}) {
+    EXPECT_EQ(SendBytes(server.channel, method,
+                        "\x0a\x05"
+                        "ab")
+                  .status.error_code(),
+              grpc::StatusCode::INVALID_ARGUMENT);
+    const std::string long_name(5000, 'a');
+    EXPECT_EQ(SendBytes(server.channel, method, "\x0a\x88\x27" + long_name).status.error_code(),
+              grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  EXPECT_EQ(SendBytes(server.channel, kCheck, "").bytes, kServing);
 }
 
 TEST(Reflection, ListsWhatIsServed) {

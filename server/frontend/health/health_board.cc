@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/health/health_board.h"
+
+#include <utility>
+
+namespace rnnserve {
+namespace {
+
+void Resume(const std::vector<std::coroutine_handle<>>& waiting) {
+  for (const std::coroutine_handle<>& handle : waiting) handle.resume();
+}
+
+}  // namespace
+
+Health HealthBoard::Look(std::string_view name) const {
+  const auto found = serving_.find(name);
+  if (found == serving_.end()) return Health::kUnknown;
+  return found->second && !leaving_ ? Health::kServing : Health::kNotServing;
+}
+
+void HealthBoard::TakeWaiting(Watchers::iterator begin, Watchers::iterator end,
+                              std::vector<std::coroutine_handle<>>& waiting) {
+  for (auto watcher = begin; watcher != end; ++watcher) {
+    if (watcher->second->waiting_) waiting.push_back(std::exchange(watcher->second->waiting_, nullptr));
+  }
+}
+
+void HealthBoard::Set(std::string_view name, bool is_serving) {
+  std::vector<std::coroutine_handle<>> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    const Health before = Look(name);
+    serving_.insert_or_assign(std::string(name), is_serving);
+    if (Look(name) == before) return;
+    const auto [begin, end] = watchers_.equal_range(name);
+    TakeWaiting(begin, end, waiting);
+  }
+  Resume(waiting);
+}
+
+void HealthBoard::Leave() {
+  std::vector<std::coroutine_handle<>> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    leaving_ = true;
+    for (const auto& [name, serving] : serving_) {
+      if (!serving) continue;
+      const auto [begin, end] = watchers_.equal_range(name);
+      TakeWaiting(begin, end, waiting);
+    }
+  }
+  Resume(waiting);
+}
+
+Health HealthBoard::Get(std::string_view name) const {
+  std::lock_guard lock(mutex_);
+  return Look(name);
+}
+
+HealthBoard::Watcher::Watcher(HealthBoard& board, std::string name) : board_(board), name_(std::move(name)) {
+  std::lock_guard lock(board_.mutex_);
+  board_.watchers_.emplace(name_, this);
+}
+
+HealthBoard::Watcher::~Watcher() {
+  std::lock_guard lock(board_.mutex_);
+  const auto [begin, end] = board_.watchers_.equal_range(name_);
+  for (auto watcher = begin; watcher != end; ++watcher) {
+    if (watcher->second != this) continue;
+    board_.watchers_.erase(watcher);
+    return;
+  }
+}
+
+void HealthBoard::Watcher::Stop() {
+  std::coroutine_handle<> waiting;
+  {
+    std::lock_guard lock(board_.mutex_);
+    stopped_ = true;
+    waiting = std::exchange(waiting_, nullptr);
+  }
+  if (waiting) waiting.resume();
+}
+
+bool HealthBoard::Watcher::Waiting::await_suspend(std::coroutine_handle<> waiting) {
+  std::lock_guard lock(watcher_.board_.mutex_);
+  if (watcher_.stopped_ || watcher_.told_ != watcher_.board_.Look(watcher_.name_)) return false;
+  watcher_.waiting_ = waiting;
+  return true;
+}
+
+std::optional<Health> HealthBoard::Watcher::Waiting::await_resume() {
+  std::lock_guard lock(watcher_.board_.mutex_);
+  if (watcher_.stopped_) return std::nullopt;
+  watcher_.told_ = watcher_.board_.Look(watcher_.name_);
+  return watcher_.told_;
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which names serve, and who waits for it to change.
+//
+//   HealthBoard board;
+//   board.Set("rnnserve.v1.Recurrent", true);
+//   ...
+//   HealthBoard::Watcher watcher(board, "rnnserve.v1.Recurrent");
+//   while (const std::optional<Health> health = co_await watcher.News()) Tell(*health);
+//
+// A coroutine that waits goes on where the change is made: on any thread.
+#pragma once
+
+#include <coroutine>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rnnserve {
+
+enum class Health { kUnknown, kServing, kNotServing };
+
+class HealthBoard {
+ public:
+  // From its first Set on a name is known.
+  void Set(std::string_view name, bool is_serving);
+  // All names stop serving, those that come later as well.
+  void Leave();
+
+  Health Get(std::string_view name) const;
+
+  // Follows one name.
+  class Watcher {
+   public:
+    // Await this only once at a time.
+    class Waiting {
+     public:
+      explicit Waiting(Watcher& watcher) : watcher_(watcher) {}
+      bool await_ready() const noexcept { return false; }
+      bool await_suspend(std::coroutine_handle<> waiting);
+      std::optional<Health> await_resume();
+
+     private:
+      Watcher& watcher_;
+    };
+
+    // The board outlives it.
+    Watcher(HealthBoard& board, std::string name);
+    ~Watcher();
+    Watcher(const Watcher&) = delete;
+    Watcher& operator=(const Watcher&) = delete;
+
+    // The present health at first, then whenever it has changed, perhaps back; nullopt once stopped.
+    Waiting News() { return Waiting(*this); }
+    // From any thread.
+    void Stop();
+
+   private:
+    friend class HealthBoard;
+
+    HealthBoard& board_;
+    const std::string name_;
+    // Guarded by the board's mutex.
+    std::optional<Health> told_;
+    bool stopped_ = false;
+    std::coroutine_handle<> waiting_;
+  };
+
+ private:
+  using Watchers = std::multimap<std::string_view, Watcher*>;
+
+  // With the mutex held.
+  Health Look(std::string_view name) const;
+  // With the mutex held; whoever gets them resumes them without it.
+  static void TakeWaiting(Watchers::iterator begin, Watchers::iterator end,
+                          std::vector<std::coroutine_handle<>>& waiting);
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  std::map<std::string, bool, std::less<>> serving_;
+  Watchers watchers_;
+  bool leaving_ = false;
+};
+
+}  // namespace rnnserve

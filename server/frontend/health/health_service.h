@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// grpc.health.v1.Health on the poller's own queue. gRPC's built-in service would bring threads that poll beside the
+// poller: each wakes the other, which costs a short call half its time.
+#pragma once
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "server/frontend/health/health_board.h"
+#include "server/frontend/rpc/completion.h"
+#include "server/frontend/rpc/poller.h"
+
+namespace rnnserve {
+
+class HealthService {
+ public:
+  // Watch calls at once; further ones are RESOURCE_EXHAUSTED.
+  explicit HealthService(int max_watches) : max_watches_(max_watches) {}
+
+  grpc::Service* grpc() { return &service_; }
+  HealthBoard& board() { return board_; }
+
+  // Posts the slots, once the server runs. The service outlives the poller.
+  void Serve(Poller& poller);
+
+ private:
+  using Raw = grpc::health::v1::Health::WithRawMethod_Check<
+      grpc::health::v1::Health::WithRawMethod_Watch<grpc::health::v1::Health::Service>>;
+  struct WatchCall;
+
+  CallTask ServeCheck(Poller& poller);
+  CallTask ServeWatch(Poller& poller);
+
+  const int max_watches_;
+  HealthBoard board_;
+  Raw service_;
+  int watches_ = 0;  // the poller's thread only
+};
+
+}  // namespace rnnserve
