@@ -111,6 +111,8 @@ absl::Status OnnxGraph::CheckLink(const Layer& layer) const {
 }
 
 absl::Status OnnxGraph::AddBystander(const onnx::NodeProto& node, const std::string& label) {
+  // Sizes are no numbers: PyTorch makes zero states of a layer from the sizes of its X.
+  if (IsOnnxOp(node, "Shape")) return absl::OkStatus();
   const bool after = std::ranges::any_of(node.input(), [&](const std::string& name) { return given_.contains(name); });
   if (!after) {
     if (IsOnnxOp(node, kArrange) || IsOnnxOp(node, kComputeShapes)) return absl::OkStatus();

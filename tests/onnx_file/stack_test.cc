@@ -94,6 +94,25 @@ TEST(OnnxStackTest, StatesOfAllLayersAreCutInOrder) {
   EXPECT_THAT(Refusal(cut({{0, 1}, {1, 2}})), HasSubstr("rows 0 to 1"));
 }
 
+// As PyTorch exports layers without initial states: zeros of the sizes of each layer's X.
+TEST(OnnxStackTest, ZerosOfTheSizesOfWhatTheLayerBeforeGave) {
+  onnx::ModelProto model = TwoLayers("GRU");
+  onnx::GraphProto& graph = *model.mutable_graph();
+  onnx::NodeProto second = graph.node(3);
+  graph.mutable_node()->RemoveLast();
+  for (const auto& [op_type, input, output] :
+       {std::tuple("Shape", "x.1", "sizes"), {"ConstantOfShape", "sizes", "zeros"}}) {
+    onnx::NodeProto& node = *graph.add_node();
+    node.set_op_type(op_type);
+    node.add_input(input);
+    node.add_output(output);
+  }
+  while (second.input_size() < 5) second.add_input("");
+  second.add_input("zeros");
+  *graph.add_node() = second;
+  EXPECT_TRUE(Load(model).ok()) << Load(model).status();
+}
+
 TEST(OnnxStackTest, LinksThatAreNone) {
   onnx::ModelProto model = TwoLayers("GRU");
   onnx::NodeProto& second = *model.mutable_graph()->mutable_node(3);
