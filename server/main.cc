@@ -39,9 +39,12 @@
 #include "server/batching/request_scheduler.h"
 #include "server/core/core.h"
 #include "server/core/routing_thread.h"
+#include "server/core/session_core.h"
 #include "server/core/verifier.h"
 #include "server/frontend/grpc_server.h"
 #include "server/plugins/loaded_plugins.h"
+#include "server/sessions/memory_sessions.h"
+#include "server/sessions/sweeper.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/process_metrics.h"
@@ -118,6 +121,13 @@ ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10),
           "deadline of a call that has none or a later one, such as 30s or 10m");
 ABSL_FLAG(absl::Duration, max_send_duration, absl::Minutes(2),
           "a caller that has not taken its reply by then loses it");
+ABSL_FLAG(int64_t, session_bytes, int64_t{16} << 30,
+          "bytes of all sessions: states, checkpoints and the windows agreed at Open; at the limit new ones are refused");
+ABSL_FLAG(int64_t, max_sessions, 1 << 20, "live sessions of one tenant");
+ABSL_FLAG(double, session_operations_per_second, 0, "operations of one tenant's sessions a second; 0: no limit");
+ABSL_FLAG(absl::Duration, session_idle_timeout, absl::Minutes(10), "idleness that ends a session which asks for no other");
+ABSL_FLAG(absl::Duration, max_session_idle_timeout, absl::Hours(24), "idleness that a session may ask for");
+ABSL_FLAG(int64_t, max_streams, 4096, "streams open at once; further ones are told to come again");
 ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),
           "after SIGTERM calls are still let in for so long, while health says NOT_SERVING and balancers look away");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
@@ -232,6 +242,11 @@ bool CheckFlags() {
   require_duration("short_slice", absl::GetFlag(FLAGS_short_slice), absl::ZeroDuration());
   require_duration("max_batch_delay", absl::GetFlag(FLAGS_max_batch_delay), absl::ZeroDuration());
   require_duration("max_priority_wait", absl::GetFlag(FLAGS_max_priority_wait), absl::ZeroDuration());
+  require("session_bytes", absl::GetFlag(FLAGS_session_bytes), 0);
+  require("max_sessions", absl::GetFlag(FLAGS_max_sessions), 0);
+  require("max_streams", absl::GetFlag(FLAGS_max_streams), 0);
+  require_duration("session_idle_timeout", absl::GetFlag(FLAGS_session_idle_timeout), absl::Seconds(1));
+  require_duration("max_session_idle_timeout", absl::GetFlag(FLAGS_max_session_idle_timeout), absl::Seconds(1));
   require("packed_weight_bytes", absl::GetFlag(FLAGS_packed_weight_bytes), 0);
   require("inline_weight_bytes", absl::GetFlag(FLAGS_inline_weight_bytes), 0);
   require("model_weight_bytes", absl::GetFlag(FLAGS_model_weight_bytes), 0);
@@ -295,6 +310,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
   options.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace);
   options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight)};
+  options.streams.max_streams = absl::GetFlag(FLAGS_max_streams);
   options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
   options.max_send_duration = absl::GetFlag(FLAGS_max_send_duration);
@@ -312,6 +328,21 @@ BatchQueue::Options QueueOptions() {
   options.target_slice = absl::GetFlag(FLAGS_target_slice);
   options.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay);
   options.max_wait = absl::GetFlag(FLAGS_max_priority_wait);
+  return options;
+}
+
+MemorySessions::Options SessionLimits() {
+  MemorySessions::Options options;
+  options.max_bytes = absl::GetFlag(FLAGS_session_bytes);
+  options.tenant.sessions = absl::GetFlag(FLAGS_max_sessions);
+  options.tenant.operations_per_second = absl::GetFlag(FLAGS_session_operations_per_second);
+  return options;
+}
+
+SessionCore::Options SessionOptions() {
+  SessionCore::Options options;
+  options.default_idle_timeout = absl::GetFlag(FLAGS_session_idle_timeout);
+  options.max_idle_timeout = absl::GetFlag(FLAGS_max_session_idle_timeout);
   return options;
 }
 
@@ -448,7 +479,7 @@ void Drain(GrpcServer& server, const sigset_t& signals) {
   drained.store(true);
   pthread_kill(second_signal.native_handle(), SIGTERM);  // wakes its sigwait if no second signal came
   second_signal.join();
-  LogInfo(finished ? "all calls finished" : "calls are left; ending them");
+  LogInfo(finished ? "all calls finished" : "calls, streams or sessions are left; ending them");
 }
 
 int Run() {
@@ -473,6 +504,8 @@ int Run() {
   models.ScanRepository();
   LogModels(models);
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
+  const SteadyClock clock;
+  MemorySessions sessions(SessionLimits(), &clock);
   CellularScheduler scheduler(QueueOptions(), absl::GetFlag(FLAGS_short_slice));
   const std::unique_ptr<RequestScheduler> compared = ComparedScheduler();
   Metrics metrics;
@@ -495,7 +528,11 @@ int Run() {
   }
   const RoutingThread routing(&core.router());
 
-  absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(ServerOptions(metrics, scheduler), &core);
+  SessionCore session_core(SessionOptions(), &core, &sessions, &clock);
+  const Sweeper sweeper(&sessions, MemorySessions::Options().sweep_period);
+
+  absl::StatusOr<std::unique_ptr<GrpcServer>> server =
+      GrpcServer::Start(ServerOptions(metrics, scheduler), &core, &session_core);
   if (!server.ok()) {
     LogError(absl::StrCat(server.status().message()));
     return 1;

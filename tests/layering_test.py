@@ -25,7 +25,8 @@ ARROWS = {
     "server/sessions": ["engine", "engine/op", "server/telemetry"],  # of engine/op: field_error.h
     "server/models": ["engine", "engine/op", "onnx_file", "server/telemetry"],
     "server/core": ["engine", "engine/op", "server/batching", "server/sessions", "server/models", "server/telemetry"],
-    "server/frontend": ["engine", "engine/op", "server/batching", "server/core", "server/models", "server/telemetry"],
+    "server/frontend": ["engine", "engine/op", "server/batching", "server/core", "server/models", "server/sessions",
+                        "server/telemetry"],
     "server/admin": ["server/telemetry"],
     "server/plugins": ["engine", "engine/plugin", "server/telemetry"],
     "client/cpp": ["engine", "engine/op"],

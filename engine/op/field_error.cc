@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/op/field_error.h"
 
+#include <utility>
+
 #include "absl/strings/cord.h"
 
 namespace rnnserve {
@@ -26,6 +28,15 @@ absl::Status FieldError(std::string_view field, std::string_view message) {
 }
 
 std::optional<std::string> FieldOf(const absl::Status& status) { return Payload(status, kFieldUrl); }
+
+absl::Status WithFieldPrefix(absl::Status status, std::string_view prefix) {
+  if (const std::optional<std::string> field = FieldOf(status)) {
+    absl::Cord path{View(prefix)};
+    path.Append(*field);
+    status.SetPayload(kFieldUrl, std::move(path));
+  }
+  return status;
+}
 
 absl::Status WithReason(absl::Status status, std::string_view reason) {
   status.SetPayload(kReasonUrl, absl::Cord(View(reason)));

@@ -17,6 +17,10 @@ absl::Status FieldError(std::string_view field, std::string_view message);
 // The path of an error made by FieldError.
 std::optional<std::string> FieldOf(const absl::Status& status);
 
+// The same error, its field seen from a message around it: `inputs[X]` becomes `operation.chunk.inputs[X]`. Errors
+// without a field stay as they are.
+absl::Status WithFieldPrefix(absl::Status status, std::string_view prefix);
+
 // A machine-readable reason (google.rpc.ErrorInfo) attached to any error, e.g. "MODEL_UNKNOWN".
 absl::Status WithReason(absl::Status status, std::string_view reason);
 std::optional<std::string> ReasonOf(const absl::Status& status);

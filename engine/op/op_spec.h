@@ -32,6 +32,8 @@ enum class EmptyRowState { kZeros, kInitial };
 struct RunOptions {
   bool clip_cell_input = true;  // only read for ONNX LSTM with a clip
   EmptyRowState empty_row_state = EmptyRowState::kZeros;
+  // Callers that hold the states themselves: initial states are not read, and nothing but X must come.
+  bool in_session = false;
 };
 
 // An operator with its version, attributes and sizes resolved; no weights.

@@ -45,11 +45,11 @@ absl::Status ReadX(const StackSpec& stack, std::span<const NamedTensor> inputs, 
   return absl::OkStatus();
 }
 
-absl::Status ReadLengths(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
+absl::Status ReadLengths(const StackSpec& stack, std::span<const NamedTensor> inputs, bool in_session, RunPlan& plan) {
   const OpSpec& spec = stack.layers.front();
   const std::string_view name = NamesOf(spec.dialect, spec.kind).sequence_lens;
   const bool onnx = spec.dialect == Dialect::kOnnx;
-  const absl::StatusOr<const NamedTensor*> found = FindData(inputs, name, !onnx, spec.Name());
+  const absl::StatusOr<const NamedTensor*> found = FindData(inputs, name, !onnx && !in_session, spec.Name());
   if (!found.ok()) return found.status();
   if (*found == nullptr) {
     plan.lengths.assign(static_cast<size_t>(plan.rows), plan.steps);
@@ -159,8 +159,9 @@ absl::StatusOr<RunPlan> PlanRun(const StackSpec& stack, std::span<const NamedTen
   RunPlan plan;
   plan.empty_row_state = options.empty_row_state;
   absl::Status status = ReadX(stack, inputs, plan);
-  if (status.ok()) status = ReadLengths(stack, inputs, plan);
-  if (status.ok()) status = ReadInitialStates(stack, inputs, plan);
+  if (status.ok()) status = ReadLengths(stack, inputs, options.in_session, plan);
+  plan.initial.resize(stack.layers.size());
+  if (status.ok() && !options.in_session) status = ReadInitialStates(stack, inputs, plan);
   if (status.ok()) status = PlanOutputs(stack, wanted, plan);
   if (!status.ok()) return status;
   return plan;

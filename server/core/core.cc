@@ -67,16 +67,28 @@ Core::Core(Options options, std::vector<const Engine*> engines, ModelStore* mode
 
 absl::Status Core::CheckEngineName(std::string_view name) const { return rnnserve::CheckEngineName(engines_, name); }
 
+absl::Status Core::CheckSize(const StackSpec& stack, const RunPlan& plan) const {
+  absl::Status fits = CheckSequences(stack, plan, options_.max_sequences);
+  if (fits.ok()) fits = CheckReplyBytes(plan, options_.max_reply_bytes);
+  if (fits.ok()) fits = CheckBetween(BetweenBytes(stack, plan), options_.max_bytes_in_flight);
+  return fits;
+}
+
+absl::StatusOr<ByteBudget::Share> Core::TakeMemory(int64_t bytes) {
+  std::optional<ByteBudget::Share> share = budget_.Take(bytes);
+  if (share) return *std::move(share);
+  return Overloaded(Rejection::kMemory,
+                    absl::StrCat("requests in flight hold ", budget_.used(), " of ", budget_.bytes(),
+                                 " bytes, and this one needs ", bytes, "; send it again later"));
+}
+
 absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
   absl::StatusOr<Target> target = ResolveTarget(call, *models_);
   if (!target.ok()) return target.status();
   const StackSpec& stack = target->model->stack();
   absl::StatusOr<RunPlan> plan = PlanRun(stack, call.inputs, call.outputs, target->run_options);
   if (!plan.ok()) return plan.status();
-  absl::Status fits = CheckSequences(stack, *plan, options_.max_sequences);
-  if (fits.ok()) fits = CheckReplyBytes(*plan, options_.max_reply_bytes);
-  if (fits.ok()) fits = CheckBetween(BetweenBytes(stack, *plan), options_.max_bytes_in_flight);
-  if (!fits.ok()) return fits;
+  if (absl::Status fits = CheckSize(stack, *plan); !fits.ok()) return fits;
 
   const bool clip_cell_input = target->run_options.clip_cell_input;
   const RouteLoad load = {.rows = plan->rows, .steps = LongestRow(*plan)};
@@ -93,12 +105,8 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
   }
 
   const int64_t bytes = RunBytes(stack, *plan);
-  std::optional<ByteBudget::Share> share = budget_.Take(bytes);
-  if (!share) {
-    return Overloaded(Rejection::kMemory,
-                      absl::StrCat("requests in flight hold ", budget_.used(), " of ", budget_.bytes(),
-                                   " bytes, and this one needs ", bytes, "; send it again later"));
-  }
+  absl::StatusOr<ByteBudget::Share> share = TakeMemory(bytes);
+  if (!share.ok()) return share.status();
   const bool verify = options_.verifier != nullptr && options_.verifier->Sample();
   return AcceptedCall{.model = target->model,
                       .plan = *std::move(plan),
@@ -115,6 +123,52 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
                       .label = target->label,
                       .takes_long = bytes > kLongBytes || verify || !is_ready,
                       .verify = verify};
+}
+
+absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& load) {
+  absl::StatusOr<Target> target = ResolveTarget(call, *models_);
+  if (!target.ok()) return target.status();
+  PinnedModel pinned = {target->model, target->run_options, target->engine_options, {}, {}, target->label};
+  for (const ModelLayer& layer : pinned.model->layers()) {
+    const std::vector<CellPtr>& cells = layer.cells(pinned.run_options.clip_cell_input);
+    absl::StatusOr<Route> route = router_.Choose(target->engine, cells, pinned.engine_options, load);
+    if (!route.ok()) return InLayer(pinned.model->stack(), pinned.engines.size(), route.status());
+    pinned.engines.push_back(router_.Settle(*route, cells, pinned.engine_options));
+    std::vector<ProgramPtr>& programs = pinned.programs.emplace_back();
+    for (const CellPtr& cell : cells) {
+      absl::StatusOr<ProgramPtr> program = programs_->Get(*pinned.engines.back(), cell, pinned.engine_options);
+      if (!program.ok()) return program.status();
+      programs.push_back(*std::move(program));
+    }
+  }
+  return pinned;
+}
+
+absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, const InferCall& call) {
+  const StackSpec& stack = pinned->model->stack();
+  absl::StatusOr<RunPlan> plan = PlanRun(stack, call.inputs, call.outputs, pinned->run_options);
+  if (!plan.ok()) return plan.status();
+  if (absl::Status fits = CheckSize(stack, *plan); !fits.ok()) return fits;
+  const int64_t bytes = RunBytes(stack, *plan);
+  absl::StatusOr<ByteBudget::Share> share = TakeMemory(bytes);
+  if (!share.ok()) return share.status();
+  const RouteLoad load = {.rows = plan->rows, .steps = LongestRow(*plan)};
+  return AcceptedCall{.model = pinned->model,
+                      .plan = *std::move(plan),
+                      .memory = *std::move(share),
+                      .routes = {},
+                      .load = load,
+                      .clip_cell_input = pinned->run_options.clip_cell_input,
+                      .engine_options = pinned->engine_options,
+                      .priority = call.priority,
+                      .tenant = call.tenant,
+                      .bytes = bytes,
+                      .deadline = call.deadline,
+                      .cancelled = call.cancelled,
+                      .label = pinned->label,
+                      .takes_long = bytes > kLongBytes,
+                      .states = {},
+                      .pinned = std::move(pinned)};
 }
 
 void Core::Run(AcceptedCall call, Done done) {
@@ -167,7 +221,9 @@ void Core::Start(AcceptedCall call, Done done) {
   }
   std::vector<const Engine*> engines;
   for (const Route& route : call.routes) engines.push_back(route.engine);
-  absl::StatusOr<std::vector<std::vector<ProgramPtr>>> programs = Programs(*programs_, call, engines);
+  if (call.pinned != nullptr) engines = call.pinned->engines;
+  absl::StatusOr<std::vector<std::vector<ProgramPtr>>> programs =
+      call.pinned != nullptr ? call.pinned->programs : Programs(*programs_, call, engines);
   if (!programs.ok()) {
     run.reset();
     return done(programs.status());

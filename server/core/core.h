@@ -36,6 +36,17 @@ struct ModelFingerprint {
   std::string hex;
 };
 
+// A model with everything decided and packed, for callers that run it many times: sessions pin one.
+struct PinnedModel {
+  ModelPtr model;
+  RunOptions run_options;
+  EngineOptions engine_options;
+  std::vector<const Engine*> engines;             // of each layer
+  std::vector<std::vector<ProgramPtr>> programs;  // of each layer, one a direction
+  std::string label;                              // in metrics
+};
+using PinnedModelPtr = std::shared_ptr<const PinnedModel>;
+
 // One Infer call. Tensor views point into the caller's message, which lives until the completion has run.
 struct InferCall {
   std::variant<OperatorDef, ModelName, ModelFingerprint> target;
@@ -91,6 +102,7 @@ struct AcceptedCall {
   // Set by callers that keep states between runs: the run starts from these instead of initial_h and initial_c, a row
   // of length 0 keeps its state, and the reply has all of them as they are afterwards.
   std::optional<RunStates> states = {};
+  PinnedModelPtr pinned = {};  // its programs run; null: those of the cache
 
   const std::vector<CellPtr>& cells(size_t layer) const { return model->layers()[layer].cells(clip_cell_input); }
 };
@@ -118,6 +130,12 @@ class Core {
 
   // Finds the model, makes every check, chooses the engine.
   absl::StatusOr<AcceptedCall> Accept(const InferCall& call);
+  // Resolves and packs what `call` names, weights among its inputs, for the engine that is best at `load`; the rest of
+  // the call is not looked at. May measure engines, so it may take long.
+  absl::StatusOr<PinnedModel> Pin(const InferCall& call, const RouteLoad& load);
+  // Accept for a pinned model: X and lengths of `call`, its outputs, deadline and so on. The states are the caller's to
+  // set.
+  absl::StatusOr<AcceptedCall> AcceptPinned(PinnedModelPtr pinned, const InferCall& call);
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
   void Run(AcceptedCall call, Done done);
   // Both.
@@ -135,6 +153,9 @@ class Core {
   void Start(AcceptedCall call, Done done);
   // The same call for another engine; nothing if none can run it or its memory does not fit.
   std::optional<AcceptedCall> OnAnotherEngine(const AcceptedCall& call);
+  // Everything that follows from shapes.
+  absl::Status CheckSize(const StackSpec& stack, const RunPlan& plan) const;
+  absl::StatusOr<ByteBudget::Share> TakeMemory(int64_t bytes);
 
   Options options_;
   std::vector<const Engine*> engines_;

@@ -124,7 +124,10 @@ absl::Status InferRun::FinishLayer() {
     const State* state = states_[k].get();
     if (kept_) {
       std::shared_ptr<const State>& kept = (*kept_)[layer_][IndexOf(sequence)];
-      if (state != nullptr) kept = std::move(states_[k]);
+      if (state != nullptr) {
+        kept = {states_[k].release(),
+                WipeState{programs_[static_cast<size_t>(sequence.direction)], ComputeType(type)}};
+      }
       state = kept.get();
     }
     if (state == nullptr) continue;  // zeros, as the buffers are

@@ -5,9 +5,20 @@
 #include <memory>
 #include <vector>
 
-#include "engine/sequence.h"
+#include "engine/engine.h"
 
 namespace rnnserve {
+
+// The deleter of kept states, for whoever lets go of one last: what a session knew must not lie in free memory.
+struct WipeState {
+  ProgramPtr program;
+  DataType compute_type;
+  void operator()(const State* state) const {
+    State& last = const_cast<State&>(*state);  // nobody else holds it any more
+    program->ImportState(compute_type, nullptr, nullptr, last);
+    delete state;
+  }
+};
 
 // Of one layer: direction d, row n at [d * rows + n]. Null: zeros. Each was made by the program of its layer and
 // direction. Handles are never changed once they are here; runs that start from one may share it.

@@ -17,9 +17,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/frontend/health/health_service.h"
 #include "server/frontend/native/models_service.h"
 #include "server/frontend/native/recurrent_service.h"
+#include "server/frontend/native/sessions_service.h"
 #include "server/frontend/net/acceptor.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
@@ -30,7 +32,12 @@ namespace rnnserve {
 namespace {
 
 constexpr int kModelSlots = 4;
-constexpr std::array<std::string_view, 2> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models"};
+constexpr int kSessionSlots = 16;
+constexpr int kStreamSlots = 8;
+// Streams and sessions are looked after this often while the server drains.
+constexpr absl::Duration kDrainLook = absl::Milliseconds(20);
+constexpr std::array<std::string_view, 3> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models",
+                                                       "rnnserve.v1.Sessions"};
 // gRPC's own threads serve reflection and unknown methods only.
 constexpr int kMaxGrpcThreads = 16;
 constexpr int kMaxStreamsPerConnection = 1024;
@@ -81,8 +88,8 @@ void EnablePlugins() {
 }  // namespace
 
 struct GrpcServer::Parts {
-  Parts(const Options& options, Core* core, std::unique_ptr<grpc::ServerCompletionQueue> queue,
-        std::unique_ptr<Tokens> tokens)
+  Parts(const Options& options, Core* core, SessionCore* session_core,
+        std::unique_ptr<grpc::ServerCompletionQueue> queue, std::unique_ptr<Tokens> tokens)
       : requests(options.metrics != nullptr ? *options.metrics : unseen),
         connections_total((options.metrics != nullptr ? *options.metrics : unseen)
                               .Counters("rnnserve_connections_total", "Connections that came.", {"result"})),
@@ -94,7 +101,9 @@ struct GrpcServer::Parts {
                 [this, waiting = options.work_waiting] { return waiting() >= door.calls(); }, options.run_work}),
         preparation(options.preparation_threads),
         health(options.max_health_watches),
-        recurrent(core),
+        streams({&poller, &gate, &preparation, &send_watch, options.streams}),
+        recurrent(core, session_core, &door),
+        sessions(session_core),
         models(core, [this](const std::string& name, bool is_loaded) {
           if (!IsService(name)) health.board().Set(name, is_loaded);
         }) {}
@@ -139,14 +148,16 @@ struct GrpcServer::Parts {
   PreparationPool preparation;
   UnarySite site;
   HealthService health;
+  StreamSite streams;
   RecurrentService recurrent;
+  SessionsService sessions;
   ModelsService models;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Acceptor> acceptor;
 };
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, Core* core) {
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, Core* core, SessionCore* sessions) {
   EnablePlugins();
   grpc::ServerBuilder builder;
   ConfigureTransport(options, builder);
@@ -158,7 +169,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     if (!loaded.ok()) return loaded.status();
     tokens = *std::move(loaded);
   }
-  auto parts = std::make_unique<Parts>(options, core, builder.AddCompletionQueue(), std::move(tokens));
+  auto parts = std::make_unique<Parts>(options, core, sessions, builder.AddCompletionQueue(), std::move(tokens));
   std::vector<ListenSocket> sockets;
   for (const std::string& address : options.listen) {
     absl::StatusOr<std::vector<ListenSocket>> listening = Listen(address);
@@ -171,6 +182,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   builder.RegisterService(parts->health.grpc());
   builder.RegisterService(parts->recurrent.grpc());
   builder.RegisterService(parts->models.grpc());
+  builder.RegisterService(parts->sessions.grpc());
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr) {
     return absl::InternalError("gRPC does not start; --log_level=debug may say why");
@@ -188,13 +200,16 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
                  options.max_call_duration};
   parts->Serve(parts->recurrent.methods(), options.infer_slots);
   parts->Serve(parts->models.methods(), kModelSlots);
+  parts->Serve(parts->sessions.methods(), kSessionSlots);
+  for (int k = 0; k < kStreamSlots; ++k) ServeStream(parts->recurrent.stream(), parts->streams);
   parts->health.Serve(parts->poller);
   parts->poller.Start();
   parts->Accept(options, std::move(sockets));
-  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts)));
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts), sessions));
 }
 
-GrpcServer::GrpcServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+GrpcServer::GrpcServer(std::unique_ptr<Parts> parts, SessionCore* sessions)
+    : parts_(std::move(parts)), sessions_(sessions) {}
 
 GrpcServer::~GrpcServer() {
   parts_->door.Close();
@@ -220,7 +235,13 @@ void GrpcServer::AnnounceLeaving() {
 bool GrpcServer::Drain(absl::Time deadline) {
   AnnounceLeaving();
   parts_->door.Close();
-  return parts_->door.WaitEmpty(deadline);
+  sessions_->StartDrain();
+  parts_->streams.Drain(deadline);
+  if (!parts_->door.WaitEmpty(deadline)) return false;
+  while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver()) {
+    if (absl::Now() >= deadline || parts_->door.WaitHurry(kDrainLook)) return false;
+  }
+  return true;
 }
 
 void GrpcServer::HurryUp() { parts_->door.Hurry(); }

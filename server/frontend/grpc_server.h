@@ -17,7 +17,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/core/core.h"
+#include "server/core/session_core.h"
 #include "server/frontend/rpc/door.h"
+#include "server/frontend/rpc/stream_call.h"
 #include "server/frontend/security/tls.h"
 #include "server/telemetry/metrics.h"
 
@@ -46,6 +48,7 @@ class GrpcServer {
     absl::Duration max_connection_age_grace = absl::InfiniteDuration();
     // Calls and request bytes inside at once.
     Door::Options door = {};
+    StreamLimits streams = {};
     // Posted slots for Infer: about as many calls as arrive while the poller handles others.
     int infer_slots = 64;
     // What the thread that takes calls in works off in between, short slices of the scheduler: how many calls have
@@ -65,8 +68,8 @@ class GrpcServer {
   };
 
   // Listening when it returns. UNAVAILABLE if an address cannot be bound, FAILED_PRECONDITION if a file
-  // cannot be used. The core outlives the server.
-  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(Options options, Core* core);
+  // cannot be used. Both cores outlive the server.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(Options options, Core* core, SessionCore* sessions);
   ~GrpcServer();
 
   // Whether calls are let in, and will be.
@@ -82,16 +85,17 @@ class GrpcServer {
 
   // Health for all services NOT_SERVING, watchers told, not ready; calls are served as before.
   void AnnounceLeaving();
-  // The same, and new calls UNAVAILABLE; waits for those inside. False: some were still inside
-  // at `deadline`, or when HurryUp was called.
+  // The same, and new calls UNAVAILABLE, streams told. Waits for calls inside, then for streams and for sessions whose
+  // state nobody has fetched yet. False: some were left at `deadline`, or when HurryUp was called.
   bool Drain(absl::Time deadline);
   // Ends Drain at once. From any thread.
   void HurryUp();
 
  private:
   struct Parts;
-  explicit GrpcServer(std::unique_ptr<Parts> parts);
+  GrpcServer(std::unique_ptr<Parts> parts, SessionCore* sessions);
   std::unique_ptr<Parts> parts_;
+  SessionCore* sessions_;
 };
 
 }  // namespace rnnserve

@@ -9,6 +9,7 @@
 #include "server/batching/retry_delay.h"
 #include "server/core/limit_error.h"
 #include "server/frontend/wire_text.h"
+#include "server/sessions/session_error.h"
 
 namespace rnnserve {
 namespace {
@@ -62,15 +63,31 @@ void AddBadRequest(const absl::Status& status, const std::string& message, googl
 
 void AddErrorInfo(const absl::Status& status, google::rpc::Status& details) {
   const std::optional<std::string> reason = ReasonOf(status);
-  if (!reason) return;
+  const std::optional<Numbers> numbers = NumbersOf(status);
+  if (!reason && !numbers) return;
   google::rpc::ErrorInfo info;
-  info.set_reason(*reason);
+  info.set_reason(reason.value_or("OPERATION_FAILED"));
   info.set_domain("rnnserve");
+  if (numbers) {
+    (*info.mutable_metadata())["last_applied"] = std::to_string(numbers->last_applied);
+    (*info.mutable_metadata())["next_expected"] = std::to_string(numbers->next_expected());
+  }
+  if (const std::optional<std::string> cause = EndCauseOf(status)) (*info.mutable_metadata())["cause"] = *cause;
   if (const std::optional<LimitExcess> excess = LimitOf(status)) {
     (*info.mutable_metadata())["limit"] = std::to_string(excess->limit);
     (*info.mutable_metadata())["value"] = std::to_string(excess->value);
   }
   details.add_details()->PackFrom(info);
+}
+
+void AddQuotaFailure(const absl::Status& status, const std::string& message, google::rpc::Status& details) {
+  const std::optional<std::string> subject = QuotaSubjectOf(status);
+  if (!subject) return;
+  google::rpc::QuotaFailure failure;
+  auto* violation = failure.add_violations();
+  violation->set_subject(*subject);
+  violation->set_description(message);
+  details.add_details()->PackFrom(failure);
 }
 
 // The core's own estimate, if it made one.
@@ -97,6 +114,7 @@ WireError ToWireError(const absl::Status& status) {
   google::rpc::Status details;
   AddBadRequest(status, error.message, details);
   AddErrorInfo(status, details);
+  AddQuotaFailure(status, error.message, details);
   if (const int32_t retry_after_ms = RetryAfterMs(status, row); retry_after_ms > 0) {
     error.retry_after_ms = retry_after_ms;
     AddRetryInfo(retry_after_ms, details);

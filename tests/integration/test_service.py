@@ -98,8 +98,7 @@ def _reflect(server, **request):
 
 def test_reflection_lists_what_is_served(server):
     names = {s.name for s in _reflect(server, list_services="").list_services_response.service}
-    assert {"rnnserve.v1.Recurrent", "rnnserve.v1.Models", "grpc.health.v1.Health"} <= names
-    assert "rnnserve.v1.Sessions" not in names, "not served yet, so not registered"
+    assert {"rnnserve.v1.Recurrent", "rnnserve.v1.Models", "rnnserve.v1.Sessions", "grpc.health.v1.Health"} <= names
 
 
 def test_reflection_describes_infer(server):
@@ -118,15 +117,6 @@ def test_generic_caller(server):
                           check=False)
     assert done.returncode == 0, done.stderr
     assert '"Y_h"' in done.stdout and '"engine"' in done.stdout, done.stdout
-
-
-def test_streams_and_sessions_are_not_served_yet(server):
-    stream = server.recurrent.Stream(iter([wire.sessions_pb2.StreamRequest()]), timeout=SECONDS)
-    with pytest.raises(grpc.RpcError) as error:
-        next(stream)
-    assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
-    sessions = wire.sessions_grpc.SessionsStub(server.channel)
-    assert wire.refusal(sessions.Open, wire.sessions_pb2.OpenRequest()).code == grpc.StatusCode.UNIMPLEMENTED
 
 
 # The process.

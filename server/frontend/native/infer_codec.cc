@@ -62,12 +62,12 @@ absl::Status DecodeTarget(const v1::InferRequest& request, InferCall& call) {
   return FieldError("target", "the request names nothing to run; set one of operator, model, fingerprint");
 }
 
+}  // namespace
+
 void EncodeDuration(absl::Duration duration, google::protobuf::Duration& message) {
   message.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
   message.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
 }
-
-}  // namespace
 
 absl::StatusOr<ModelName> DecodeModelRef(const v1::ModelRef& message, std::string_view path) {
   ModelName name = {message.name(), {}};

@@ -13,6 +13,8 @@ absl::StatusOr<InferCall> DecodeInfer(const v1::InferRequest& request);
 
 void EncodeInfer(InferReply&& reply, const std::string& request_id, v1::InferResponse& response);
 
+void EncodeDuration(absl::Duration duration, google::protobuf::Duration& message);
+
 // The parts of a request that name a model; `path` is the field's own.
 absl::StatusOr<ModelName> DecodeModelRef(const v1::ModelRef& message, std::string_view path);
 absl::StatusOr<ModelFingerprint> DecodeFingerprint(const std::string& text);

@@ -21,7 +21,10 @@ ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving
            (service_.*request_function)(context, request, responder, queue, queue, tag);
          },
          [this, answer_function](UnaryCall& call) { return Serve(call, answer_function); },
-         /*max_poller_bytes=*/0, permission});
+         /*max_poller_bytes=*/0,
+         permission,
+         /*while_draining=*/false,
+         /*metrics=*/nullptr});
   };
   add("Models.Load", Permission::kChangeModels, &Raw::RequestLoad, &ModelsService::Load);
   add("Models.Unload", Permission::kChangeModels, &Raw::RequestUnload, &ModelsService::Unload);

@@ -6,17 +6,28 @@
 #include <utility>
 
 #include "server/frontend/native/infer_codec.h"
+#include "server/frontend/native/session_stream.h"
 #include "server/frontend/rpc/callback.h"
 #include "server/frontend/rpc/message_bytes.h"
 
 namespace rnnserve {
 
-RecurrentService::RecurrentService(Core* core) : core_(core) {
+RecurrentService::RecurrentService(Core* core, SessionCore* sessions, Door* door) : core_(core) {
   methods_.push_back({"Recurrent.Infer",
                       [this](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
                              grpc::ServerCompletionQueue* queue,
                              void* tag) { service_.RequestInfer(context, request, responder, queue, queue, tag); },
-                      [this](UnaryCall& call) { return Infer(call); }});
+                      [this](UnaryCall& call) { return Infer(call); },
+                      /*max_poller_bytes=*/1 << 20,
+                      Permission::kUse,
+                      /*while_draining=*/false,
+                      /*metrics=*/nullptr});
+  stream_.post = [this](grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
+    service_.RequestStream(context, stream, queue, queue, tag);
+  };
+  stream_.open = [sessions, door](std::shared_ptr<StreamCall> call) {
+    return std::make_unique<SessionStream>(sessions, door, std::move(call));
+  };
 }
 
 Task<Answer> RecurrentService::Infer(UnaryCall& call) {

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// rnnserve.v1.Recurrent: Infer. Stream is answered by gRPC with UNIMPLEMENTED.
+// rnnserve.v1.Recurrent: Infer, and Stream by session_stream.h.
 #pragma once
 
 #include "rnnserve/v1/recurrent.grpc.pb.h"
 #include "server/core/core.h"
+#include "server/core/session_core.h"
+#include "server/frontend/rpc/stream_call.h"
 #include "server/frontend/rpc/unary_call.h"
 
 namespace rnnserve {
 
 class RecurrentService {
  public:
-  explicit RecurrentService(Core* core);
+  // Messages of streams come in by the door, too.
+  RecurrentService(Core* core, SessionCore* sessions, Door* door);
 
   grpc::Service* grpc() { return &service_; }
   std::vector<UnaryMethod>& methods() { return methods_; }
+  const StreamMethod& stream() const { return stream_; }
 
  private:
   Task<Answer> Infer(UnaryCall& call);
 
   Core* const core_;
-  v1::Recurrent::WithRawMethod_Infer<v1::Recurrent::Service> service_;
+  v1::Recurrent::WithRawMethod_Infer<v1::Recurrent::WithRawMethod_Stream<v1::Recurrent::Service>> service_;
   std::vector<UnaryMethod> methods_;
+  StreamMethod stream_;
 };
 
 }  // namespace rnnserve

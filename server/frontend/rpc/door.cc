@@ -7,9 +7,9 @@
 
 namespace rnnserve {
 
-absl::Status Door::Enter(int64_t bytes) {
+absl::Status Door::Enter(int64_t bytes, bool even_if_closed) {
   std::lock_guard lock(mutex_);
-  if (closed_) return absl::UnavailableError("the server is shutting down; send the request to another one or later");
+  if (closed_ && !even_if_closed) return absl::UnavailableError("the server is shutting down; send the request to another one or later");
   if (calls_ >= options_.max_calls) {
     return Overloaded(Rejection::kQueueFull, absl::StrCat("the server is busy with ", calls_,
                                                           " calls, as many as it takes at once; send this one later"));
@@ -51,6 +51,12 @@ bool Door::WaitEmpty(absl::Time deadline) {
     changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline - absl::Now()), enough);
   }
   return calls_ == 0;
+}
+
+bool Door::WaitHurry(absl::Duration most) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, absl::ToChronoNanoseconds(most), [this] { return hurried_; });
+  return hurried_;
 }
 
 void Door::Hurry() {

@@ -23,7 +23,8 @@ class Door {
   explicit Door(Options options) : options_(options) {}
 
   // OK: inside, until Leave with the same number. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
-  absl::Status Enter(int64_t bytes);
+  // Who may come while the server drains (`even_if_closed`) comes in until it shuts down.
+  absl::Status Enter(int64_t bytes, bool even_if_closed = false);
   void Leave(int64_t bytes);
 
   // Calls inside.
@@ -33,7 +34,9 @@ class Door {
   void Close();
   // Waits until nobody is inside; false if that takes longer than until `deadline` or Hurry is called.
   bool WaitEmpty(absl::Time deadline);
-  // Ends WaitEmpty now and in future.
+  // Waits so long, or until Hurry is called; whether it was.
+  bool WaitHurry(absl::Duration most);
+  // Ends both waits now and in future.
   void Hurry();
 
  private:

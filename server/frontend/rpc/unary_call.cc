@@ -58,7 +58,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
 
   Answer answer;
   absl::StatusOr<CallerPtr> caller = site.gate->Admit(call.context_, method.permission);
-  answer.status = caller.ok() ? site.door->Enter(call.request_bytes()) : caller.status();
+  answer.status = caller.ok() ? site.door->Enter(call.request_bytes(), method.while_draining) : caller.status();
   const bool inside = answer.status.ok();
   if (caller.ok()) call.caller_ = *std::move(caller);
   if (inside) {

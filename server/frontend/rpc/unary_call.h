@@ -117,6 +117,8 @@ struct UnaryMethod {
   // Requests of more bytes are handled on the preparation pool; 0: all.
   int64_t max_poller_bytes = 1 << 20;
   Permission permission = Permission::kUse;
+  // Let in while the server drains, to fetch what would be lost with it.
+  bool while_draining = false;
   std::shared_ptr<const MethodMetrics> metrics = nullptr;  // set before the method is served
 };
 

@@ -15,7 +15,9 @@
 #include "rnnserve/v1/models.grpc.pb.h"
 #include "rnnserve/v1/recurrent.grpc.pb.h"
 #include "server/batching/cellular_scheduler.h"
+#include "server/core/session_core.h"
 #include "server/frontend/grpc_server.h"
+#include "server/sessions/memory_sessions.h"
 #include "tests/server/core/fake_engine.h"
 
 namespace rnnserve {
@@ -50,6 +52,9 @@ struct RunningServer {
   CellularScheduler workers;
   CancellationSpy cancellation{&workers};
   Core core;
+  SteadyClock clock;
+  MemorySessions sessions{{}, &clock};
+  SessionCore session_core{{}, &core, &sessions, &clock};
   std::unique_ptr<GrpcServer> server;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Recurrent::Stub> recurrent;

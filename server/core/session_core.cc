@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations and glances. Opening is in session_open.cc.
+#include "server/core/session_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/op/field_error.h"
+#include "server/core/session_digest.h"
+#include "server/core/session_run.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;
+
+const SessionModel& ModelOf(const SessionSubjectPtr& subject) { return static_cast<const SessionModel&>(*subject); }
+
+OperationAnswer Answer(Outcome outcome) {
+  OperationAnswer answer;
+  answer.status = std::move(outcome.status);
+  answer.has_numbers = true;
+  answer.numbers = outcome.numbers;
+  answer.number = outcome.number;
+  answer.result = std::static_pointer_cast<const OperationResult>(std::move(outcome.reply));
+  answer.repeated = outcome.repeated;
+  return answer;
+}
+
+Glance GlanceOf(const GlanceCall& call) {
+  Glance glance;
+  glance.after_number = call.after_number;
+  glance.in_order = call.in_order;
+  return glance;
+}
+
+}  // namespace
+
+void SessionCore::Apply(OperationCall call, OperationDone done) {
+  absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
+  if (!session.ok()) {
+    OperationAnswer answer;
+    answer.status = session.status();
+    if (const std::optional<Numbers> numbers = rnnserve::NumbersOf(answer.status)) {
+      answer.has_numbers = true;
+      answer.numbers = *numbers;
+    }
+    return done(std::move(answer));
+  }
+  Claim claim;
+  claim.number = call.number;
+  claim.digest = DigestOf(call.kind);
+  claim.attachment = call.owner != nullptr ? call.owner->Of(*sessions_, *session, call.session)
+                     : call.number         ? sessions_->Attach()
+                                           : kNoAttachment;
+  claim.closes = std::holds_alternative<CloseOp>(call.kind);
+  // An operation that nobody can ask for again ends with its caller; a numbered one runs to its end.
+  absl::Time ends = absl::InfiniteFuture();
+  if (call.timeout) {
+    claim.deadline = clock_->Now() + *call.timeout;
+    ends = absl::Now() + *call.timeout;
+  }
+  if (call.number) {
+    call.cancelled = nullptr;
+  } else {
+    ends = std::min(ends, call.deadline);
+  }
+  call.deadline = ends;
+  auto model = std::static_pointer_cast<const SessionModel>((*session)->subject());
+  auto run = std::make_shared<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows);
+  claim.fault = run->Prepare();
+  claim.reply_bytes = run->reply_bytes();
+  claim.granted = [run](Lease lease) { run->Start(std::move(lease)); };
+  claim.done = [run, done = std::move(done)](Outcome outcome) mutable {
+    OperationAnswer answer = Answer(std::move(outcome));
+    answer.memory = run->TakeMemory();
+    done(std::move(answer));
+  };
+  sessions_->Acquire(*session, std::move(claim));
+}
+
+void SessionCore::GetState(GlanceCall call, StateDone done) {
+  absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
+  if (!session.ok()) return done(session.status());
+  Glance glance = GlanceOf(call);
+  glance.carries_over = true;
+  glance.done = [done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+    if (!snapshot.ok()) return done(snapshot.status());
+    const SessionModel& model = ModelOf(snapshot->subject);
+    absl::StatusOr<std::vector<OutputTensor>> tensors = model.Export(*snapshot->state);
+    if (!tensors.ok()) return done(tensors.status());
+    done(StateReply{snapshot->numbers, model.fingerprint(), *std::move(tensors)});
+  };
+  sessions_->Look(*session, std::move(glance));
+}
+
+void SessionCore::Checkpoint(GlanceCall call, std::string name, NumbersDone done) {
+  if (name.empty() || name.size() > kMaxNameBytes) {
+    return done(FieldError(
+        "name", absl::StrCat("the checkpoint's name has ", name.size(), " bytes; expected 1 to ", kMaxNameBytes)));
+  }
+  absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
+  if (!session.ok()) return done(session.status());
+  Glance glance = GlanceOf(call);
+  glance.checkpoint = std::move(name);
+  glance.done = [done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+    if (!snapshot.ok()) return done(snapshot.status());
+    done(snapshot->numbers);
+  };
+  sessions_->Look(*session, std::move(glance));
+}
+
+void SessionCore::Fork(ForkCall call, ForkDone done) {
+  absl::StatusOr<SessionPtr> session = sessions_->Find(call.glance.session, call.glance.tenant);
+  if (!session.ok()) return done(session.status());
+  ForkSpec spec;
+  spec.request = {call.request_id, DigestOf(call)};
+  spec.tenant = std::move(call.glance.tenant);
+  spec.after_number = call.glance.after_number;
+  spec.in_order = call.glance.in_order;
+  spec.count = call.count;
+  spec.names = std::move(call.names);
+  sessions_->Fork(*session, std::move(spec), std::move(done));
+}
+
+absl::StatusOr<SessionInfos> SessionCore::List(std::string_view tenant, int64_t page_size, std::string_view token) {
+  absl::StatusOr<SessionPage> page = sessions_->List(tenant, page_size, token);
+  if (!page.ok()) return page.status();
+  SessionInfos infos;
+  infos.next_token = std::move(page->next_token);
+  for (SessionPage::Item& item : page->items) {
+    const SessionModel& model = ModelOf(item.session->subject());
+    const absl::Duration left = std::max(item.session->terms().idle_timeout - item.view.idle, absl::ZeroDuration());
+    infos.sessions.push_back(
+        {std::move(item.key), item.session->name(), model.model_name(), model.fingerprint(), item.view, left});
+  }
+  return infos;
+}
+
+std::optional<Numbers> SessionCore::NumbersOf(std::string_view session, std::string_view tenant) {
+  const absl::StatusOr<SessionPtr> found = sessions_->Find(session, tenant);
+  if (!found.ok()) return std::nullopt;
+  const Session::View view = (*found)->view();
+  if (!view.live) return std::nullopt;
+  return view.numbers;
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry of every dialect to sessions: finds the model, makes initial states, plans operations, runs them through
+// the scheduler under a lease, commits. The contract of numbers and owners is kept in server/sessions.
+//
+// Thread-safe. Callbacks are called exactly once, during the call or later on a scheduler's thread, with no lock held.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "server/core/core.h"
+#include "server/core/session_calls.h"
+#include "server/core/session_model.h"
+
+namespace rnnserve {
+
+class SessionCore {
+ public:
+  struct Options {
+    absl::Duration default_idle_timeout = absl::Minutes(10);
+    absl::Duration max_idle_timeout = absl::Hours(24);
+    int32_t max_in_flight = 1024;
+    int32_t max_window_operations = 65536;
+    int64_t max_window_bytes = int64_t{1} << 30;
+    int64_t max_rows = 4096;
+  };
+  // All pointers outlive it.
+  SessionCore(Options options, Core* core, Sessions* sessions, const MonotonicClock* clock)
+      : options_(options), core_(core), sessions_(sessions), clock_(clock) {}
+
+  using OpenDone = absl::AnyInvocable<void(absl::StatusOr<OpenReply>)>;
+  using OperationDone = absl::AnyInvocable<void(OperationAnswer)>;
+  using StateDone = absl::AnyInvocable<void(absl::StatusOr<StateReply>)>;
+  using NumbersDone = absl::AnyInvocable<void(absl::StatusOr<Numbers>)>;
+
+  // Hashes and packs weights: not for a thread that others wait for.
+  void Open(OpenCall call, OpenDone done);
+  void Apply(OperationCall call, OperationDone done);
+  void GetState(GlanceCall call, StateDone done);
+  void Checkpoint(GlanceCall call, std::string name, NumbersDone done);
+  void Fork(ForkCall call, ForkDone done);
+  absl::StatusOr<SessionInfos> List(std::string_view tenant, int64_t page_size, std::string_view token);
+
+  // What to tell streams when the server leaves. Nothing: not live.
+  std::optional<Numbers> NumbersOf(std::string_view session, std::string_view tenant);
+
+  void StartDrain() { sessions_->StartDrain(); }
+  bool IsCarriedOver() { return sessions_->IsCarriedOver(); }
+
+ private:
+  absl::StatusOr<Session::Terms> Agree(const OpenCall& call) const;
+  absl::StatusOr<std::shared_ptr<const SessionModel>> MakeModel(const OpenCall& call);
+  void OpenWith(OpenCall call, std::shared_ptr<const SessionModel> model, SessionStatePtr state, Session::Terms terms,
+                OpenDone done);
+
+  const Options options_;
+  Core* const core_;
+  Sessions* const sessions_;
+  const MonotonicClock* const clock_;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/session_digest.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <memory>
+#include <string_view>
+#include <type_traits>
+
+namespace rnnserve {
+namespace {
+
+class Hasher {
+ public:
+  Hasher() { XXH3_128bits_reset(&state_); }
+
+  void Bytes(const void* data, size_t size) { XXH3_128bits_update(&state_, data, size); }
+  template <typename T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void Add(T value) { Bytes(&value, sizeof value); }
+  void Add(std::string_view text) {
+    Add(text.size());
+    Bytes(text.data(), text.size());
+  }
+  void Add(const std::string& text) { Add(std::string_view(text)); }
+  void Add(const OptionalOptions& options) {
+    Add(options.clip_cell_input);
+    Add(options.empty_row_state);
+    Add(options.deterministic);
+    Add(options.allow_reduced_precision);
+  }
+  void Add(absl::Duration duration) { Add(absl::ToInt64Nanoseconds(duration)); }
+  void Add(const NamedTensor& tensor) {
+    Add(tensor.name);
+    Add(tensor.tensor.type);
+    Add(tensor.tensor.shape);
+    Add(std::string_view(reinterpret_cast<const char*>(tensor.tensor.data.data()), tensor.tensor.data.size()));
+  }
+  template <typename T>
+  void Add(const std::vector<T>& list) {
+    Add(list.size());
+    for (const T& one : list) Add(one);
+  }
+  template <typename T>
+  void Add(const std::optional<T>& one) {
+    Add(one.has_value());
+    if (one) Add(*one);
+  }
+  template <typename... Ts>
+  void Add(const std::variant<Ts...>& one) {
+    Add(one.index());
+    std::visit([&](const auto& value) { Add(value); }, one);
+  }
+  void Add(const ModelName& model) {
+    Add(model.name);
+    Add(model.version);
+  }
+  void Add(const ModelFingerprint& fingerprint) { Add(fingerprint.hex); }
+  void Add(const OperatorDef& op) {
+    Add(op.domain);
+    Add(op.op_type);
+    Add(op.version);
+    Add(op.opset);
+    for (const auto& [name, value] : op.attributes) {
+      Add(name);
+      Add(value);
+    }
+  }
+  void Add(const ChunkOp& op) {
+    Add(op.inputs);
+    Add(op.outputs);
+  }
+  void Add(const ResetOp& op) { Add(op.state); }
+  void Add(const SetStateOp& op) {
+    Add(op.state);
+    Add(op.fingerprint);
+    Add(op.force);
+  }
+  void Add(const SelectRowsOp& op) { Add(op.rows); }
+  void Add(const RewindOp& op) { Add(op.checkpoint); }
+  void Add(const CloseOp& op) { Add(op.return_state); }
+
+  Digest Finish() const {
+    const XXH128_hash_t hash = XXH3_128bits_digest(&state_);
+    return {hash.high64, hash.low64};
+  }
+
+ private:
+  XXH3_state_t state_;
+};
+
+}  // namespace
+
+Digest DigestOf(const OperationKind& operation) {
+  Hasher hasher;
+  hasher.Add(operation);
+  return hasher.Finish();
+}
+
+Digest DigestOf(const OpenCall& call) {
+  Hasher hasher;
+  hasher.Add(std::string_view("open"));
+  hasher.Add(call.name);
+  hasher.Add(call.attach);
+  hasher.Add(call.target);
+  hasher.Add(call.weights);
+  hasher.Add(call.options);
+  hasher.Add(call.engine);
+  hasher.Add(call.rows);
+  hasher.Add(call.state);
+  hasher.Add(call.state_of_session);
+  hasher.Add(call.outputs);
+  hasher.Add(call.idle_timeout);
+  hasher.Add(call.max_in_flight);
+  hasher.Add(call.window_operations);
+  hasher.Add(call.window_bytes);
+  hasher.Add(call.durability);
+  return hasher.Finish();
+}
+
+Digest DigestOf(const ForkCall& call) {
+  Hasher hasher;
+  hasher.Add(std::string_view("fork"));
+  hasher.Add(call.glance.session);
+  hasher.Add(call.glance.after_number);
+  hasher.Add(call.count);
+  hasher.Add(call.names);
+  return hasher.Finish();
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/session_model.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/op/field_error.h"
+#include "engine/op/signature.h"
+#include "engine/op/tensor_check.h"
+#include "engine/op/wording.h"
+#include "server/sessions/session_error.h"
+
+namespace rnnserve {
+namespace {
+
+std::string Names(std::span<const StateTensor> tensors) {
+  return absl::StrJoin(tensors, ", ", [](std::string* out, const StateTensor& one) { out->append(one.name); });
+}
+
+std::string TensorField(std::string_view name) { return absl::StrCat("tensors[", Shortened(name), "]"); }
+
+Shape ShapeOf(const StateTensor& tensor, int64_t rows) {
+  return tensor.rows_first ? Shape{rows, 1, tensor.hidden_size} : Shape{1, rows, tensor.hidden_size};
+}
+
+}  // namespace
+
+std::vector<StateTensor> SessionModel::StateTensors() const {
+  std::vector<StateTensor> tensors;
+  for (size_t layer = 0; layer < layers(); ++layer) {
+    const OpSpec& spec = stack().layers[layer];
+    const TensorNames names = NamesOf(spec.dialect, spec.kind);
+    const auto add = [&](std::string_view name, bool is_cell) {
+      if (name.empty()) return;
+      tensors.push_back({LayerName(stack(), name, layer), layer, is_cell, spec.hidden_size, spec.batch_first()});
+    };
+    add(names.initial_h, false);
+    add(names.initial_c, true);
+  }
+  return tensors;
+}
+
+int64_t SessionModel::StateBytes(int64_t rows) const {
+  int64_t values = 0;
+  for (const OpSpec& spec : stack().layers) values += spec.hidden_size * (spec.kind == CellKind::kLstm ? 2 : 1);
+  return rows * values * static_cast<int64_t>(ByteSize(state_type()));
+}
+
+std::shared_ptr<State> SessionModel::NewHandle(size_t layer) const {
+  const ProgramPtr& of = pinned_->programs[layer].front();
+  return {of->NewState().release(), WipeState{of, state_type()}};
+}
+
+SessionStatePtr SessionModel::Zeros(int64_t rows) const { return Make(rows, {}); }
+
+SessionStatePtr SessionModel::Make(int64_t rows, std::vector<std::shared_ptr<const State>> handles) const {
+  return std::make_shared<const SessionState>(SessionState{rows, std::move(handles), StateBytes(rows)});
+}
+
+const State* SessionModel::HandleOf(const SessionState& state, size_t layer, int64_t row) {
+  if (state.handles.empty()) return nullptr;
+  return state.handles[layer * static_cast<size_t>(state.rows) + static_cast<size_t>(row)].get();
+}
+
+RunStates SessionModel::ToRun(const SessionState& state) const {
+  const auto rows = static_cast<size_t>(state.rows);
+  RunStates states(layers(), LayerStates(rows));
+  for (size_t layer = 0; layer < layers() && !state.handles.empty(); ++layer) {
+    const auto first = state.handles.begin() + static_cast<std::ptrdiff_t>(layer * rows);
+    states[layer].assign(first, first + static_cast<std::ptrdiff_t>(rows));
+  }
+  return states;
+}
+
+SessionStatePtr SessionModel::FromRun(int64_t rows, RunStates states) const {
+  std::vector<std::shared_ptr<const State>> handles;
+  handles.reserve(layers() * static_cast<size_t>(rows));
+  for (LayerStates& layer : states) {
+    handles.insert(handles.end(), std::make_move_iterator(layer.begin()), std::make_move_iterator(layer.end()));
+  }
+  return Make(rows, std::move(handles));
+}
+
+SessionStatePtr SessionModel::Select(const SessionState& state, std::span<const int64_t> rows) const {
+  std::vector<std::shared_ptr<const State>> handles;
+  for (size_t layer = 0; layer < layers() && !state.handles.empty(); ++layer) {
+    for (const int64_t row : rows) {
+      handles.push_back(state.handles[layer * static_cast<size_t>(state.rows) + static_cast<size_t>(row)]);
+    }
+  }
+  return Make(static_cast<int64_t>(rows.size()), std::move(handles));
+}
+
+absl::StatusOr<int64_t> SessionModel::CheckTensors(std::span<const NamedTensor> tensors) const {
+  const std::vector<StateTensor> known = StateTensors();
+  if (tensors.empty()) {
+    return FieldError("tensors", absl::StrCat("the state has no tensors; it has ", Names(known), ", or leave it out"));
+  }
+  std::set<std::string_view> seen;
+  std::optional<int64_t> rows;
+  for (const NamedTensor& tensor : tensors) {
+    const auto is = [&](const StateTensor& one) { return one.name == tensor.name; };
+    const auto found = std::find_if(known.begin(), known.end(), is);
+    const std::string field = TensorField(tensor.name);
+    if (found == known.end()) {
+      return FieldError(field,
+                        absl::StrCat("there is no state tensor ", Quoted(tensor.name), "; it has ", Names(known)));
+    }
+    if (!seen.insert(tensor.name).second) {
+      return FieldError(field, absl::StrCat("state tensor ", tensor.name, " is given twice: keep one of them"));
+    }
+    if (tensor.tensor.type != state_type()) {
+      return FieldError(
+          field + ".data_type",
+          absl::StrCat(tensor.name, " is ", Abseil(DataTypeName(tensor.tensor.type)), "; the state of this session is ",
+                       Abseil(DataTypeName(state_type())), ", the type it is computed in"));
+    }
+    const Shape& shape = tensor.tensor.shape;
+    const bool has_rank = shape.size() == 3;
+    const int64_t came = has_rank ? shape[found->rows_first ? 0 : 1] : 0;
+    if (!has_rank || came < 1 || shape != ShapeOf(*found, came)) {
+      const std::string expected = found->rows_first ? absl::StrCat("[B, 1, ", found->hidden_size, "]")
+                                                     : absl::StrCat("[1, B, ", found->hidden_size, "]");
+      return FieldError(field + ".shape", absl::StrCat(tensor.name, " has shape ", ShortShape(shape), "; expected ",
+                                                       expected, " for B rows"));
+    }
+    if (rows && *rows != came) {
+      return FieldError(field + ".shape",
+                        absl::StrCat(tensor.name, " has ", came, " rows, but ", tensors[0].name, " has ", *rows));
+    }
+    rows = came;
+  }
+  return *rows;
+}
+
+absl::StatusOr<SessionStatePtr> SessionModel::Import(std::span<const NamedTensor> tensors, int64_t rows) const {
+  std::vector<std::shared_ptr<const State>> handles;
+  for (size_t layer = 0; layer < layers(); ++layer) {
+    const std::byte* from[2] = {nullptr, nullptr};
+    size_t row_bytes = 0;
+    for (const StateTensor& one : StateTensors()) {
+      if (one.layer != layer) continue;
+      const NamedTensor* tensor = FindInput(tensors, one.name);
+      if (tensor != nullptr) from[one.is_cell ? 1 : 0] = tensor->tensor.data.data();
+      row_bytes = static_cast<size_t>(one.hidden_size) * ByteSize(state_type());
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      std::shared_ptr<State> handle = NewHandle(layer);
+      const size_t offset = static_cast<size_t>(row) * row_bytes;
+      program(layer).ImportState(state_type(), from[0] == nullptr ? nullptr : from[0] + offset,
+                                 from[1] == nullptr ? nullptr : from[1] + offset, *handle);
+      if (absl::Status failed = handle->failure(); !failed.ok()) return failed;
+      handles.push_back(std::move(handle));
+    }
+  }
+  return Make(rows, std::move(handles));
+}
+
+absl::StatusOr<std::vector<OutputTensor>> SessionModel::Export(const SessionState& state) const {
+  std::vector<OutputTensor> tensors;
+  for (const StateTensor& one : StateTensors()) {
+    const size_t row_bytes = static_cast<size_t>(one.hidden_size) * ByteSize(state_type());
+    OutputTensor tensor{one.name, state_type(), ShapeOf(one, state.rows),
+                        std::string(static_cast<size_t>(state.rows) * row_bytes, '\0')};
+    for (int64_t row = 0; row < state.rows; ++row) {
+      const State* handle = HandleOf(state, one.layer, row);
+      if (handle == nullptr) continue;
+      auto* to = reinterpret_cast<std::byte*>(tensor.bytes.data()) + static_cast<size_t>(row) * row_bytes;
+      program(one.layer).ExportState(*handle, state_type(), one.is_cell ? nullptr : to, one.is_cell ? to : nullptr);
+      if (absl::Status failed = handle->failure(); !failed.ok()) return failed;
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+absl::StatusOr<SessionStatePtr> SessionModel::Adopt(const SessionModel& other, const SessionStatePtr& state) const {
+  if (other.pinned_->programs == pinned_->programs) return state;
+  absl::StatusOr<std::vector<OutputTensor>> tensors = other.Export(*state);
+  if (!tensors.ok()) return tensors.status();
+  std::vector<NamedTensor> views;
+  for (const OutputTensor& tensor : *tensors) {
+    views.push_back({tensor.name, {tensor.type, tensor.shape, std::as_bytes(std::span(tensor.bytes))}});
+  }
+  absl::StatusOr<int64_t> rows = CheckTensors(views);
+  if (!rows.ok()) {
+    return FieldError("state_of_session",
+                      absl::StrCat("the state of that session does not fit: ", rows.status().message()));
+  }
+  return Import(views, *rows);
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening sessions: terms, model, initial state.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
+#include "engine/op/signature.h"
+#include "server/core/limit_error.h"
+#include "server/core/session_core.h"
+#include "server/core/session_digest.h"
+
+namespace rnnserve {
+namespace {
+
+template <typename T>
+absl::Status CheckRange(std::string_view field, T value, T least, T most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return FieldError(field, absl::StrCat(absl::string_view(field.data(), field.size()), " is ", value,
+                                        "; this server takes ", least, " to ", most));
+}
+
+absl::Status CheckForward(const StackSpec& stack) {
+  for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
+    if (stack.layers[layer].direction == Direction::kForward) continue;
+    const bool reverse = stack.layers[layer].direction == Direction::kReverse;
+    const std::string where = stack.layers.size() == 1 ? "the operator" : absl::StrCat("layer ", layer);
+    return SessionError(
+        absl::StatusCode::kFailedPrecondition, "NOT_FORWARD",
+        absl::StrCat(where, " is ", reverse ? "reverse" : "bidirectional",
+                     " and needs the end of the sequence before its first step, which a session does not "
+                     "have; run it with Infer over whole sequences"));
+  }
+  return absl::OkStatus();
+}
+
+// X of no steps: tells whether the outputs exist.
+absl::Status CheckOutputs(const PinnedModel& pinned, int64_t rows, std::span<const std::string> outputs) {
+  const StackSpec& stack = pinned.model->stack();
+  NamedTensor x;
+  for (const TensorSignature& input : DataInputs(stack)) {
+    if (input.name != "X") continue;
+    x = {"X", {input.type, input.shape, {}}};
+    for (int64_t& axis : x.tensor.shape) axis = axis == kDimT ? 0 : axis == kDimN ? rows : axis;
+  }
+  return PlanRun(stack, {&x, 1}, outputs, pinned.run_options).status();
+}
+
+OpenReply Reply(const OpenedSession& opened) {
+  const auto& model = static_cast<const SessionModel&>(*opened.session->subject());
+  return {opened.key, model.fingerprint(), opened.session->view().numbers, opened.session->terms()};
+}
+
+absl::Status StateField(const absl::Status& status) {
+  const std::optional<std::string> field = FieldOf(status);
+  if (!field) return status;
+  return FieldError(absl::StrCat("state.", *field), {status.message().data(), status.message().size()});
+}
+
+}  // namespace
+
+absl::StatusOr<Session::Terms> SessionCore::Agree(const OpenCall& call) const {
+  Session::Terms terms;
+  terms.idle_timeout = std::min(call.idle_timeout.value_or(options_.default_idle_timeout), options_.max_idle_timeout);
+  if (terms.idle_timeout <= absl::ZeroDuration()) {
+    return FieldError("idle_timeout", absl::StrCat("idle_timeout is ", absl::FormatDuration(terms.idle_timeout),
+                                                   "; expected more than 0, and at most ",
+                                                   absl::FormatDuration(options_.max_idle_timeout)));
+  }
+  terms.max_in_flight = call.max_in_flight.value_or(terms.max_in_flight);
+  terms.window.operations = call.window_operations.value_or(terms.window.operations);
+  terms.window.bytes = call.window_bytes.value_or(terms.window.bytes);
+  absl::Status status = CheckRange("max_in_flight", terms.max_in_flight, 1, options_.max_in_flight);
+  if (status.ok()) {
+    status = CheckRange("window_operations", terms.window.operations, 0, options_.max_window_operations);
+  }
+  if (status.ok()) {
+    status = CheckRange("window_bytes", terms.window.bytes, int64_t{0}, options_.max_window_bytes);
+  }
+  if (status.ok() && call.rows) status = CheckRange("rows", *call.rows, int64_t{1}, options_.max_rows);
+  if (status.ok() && call.durability != Durability::kLocal) {
+    status =
+        SessionError(absl::StatusCode::kFailedPrecondition, "NO_STORE",
+                     "this server has no session store; open with durability LOCAL, and take the state with GetState "
+                     "now and then");
+  }
+  if (!status.ok()) return status;
+  return terms;
+}
+
+absl::StatusOr<SessionModelPtr> SessionCore::MakeModel(const OpenCall& call) {
+  InferCall infer;
+  infer.target = call.target;
+  infer.inputs = call.weights;
+  infer.options = call.options;
+  infer.engine = call.engine;
+  absl::StatusOr<PinnedModel> pinned = core_->Pin(infer, {.rows = call.rows.value_or(1), .steps = 1});
+  if (!pinned.ok()) return pinned.status();
+  pinned->run_options.in_session = true;
+  if (absl::Status forward = CheckForward(pinned->model->stack()); !forward.ok()) return forward;
+  if (absl::Status outputs = CheckOutputs(*pinned, 1, call.outputs); !outputs.ok()) return outputs;
+  const auto* name = std::get_if<ModelName>(&call.target);
+  return std::make_shared<const SessionModel>(std::make_shared<const PinnedModel>(*std::move(pinned)),
+                                              name == nullptr ? "" : name->name, call.outputs);
+}
+
+void SessionCore::Open(OpenCall call, OpenDone done) {
+  const RequestIdentity request = {call.request_id, call.request_id.empty() ? Digest{} : DigestOf(call)};
+  if (auto opened = sessions_->FindOpened(call.tenant, request, call.name, call.attach)) {
+    if (!opened->ok()) return done(opened->status());
+    return done(Reply(**opened));
+  }
+  absl::StatusOr<Session::Terms> terms = Agree(call);
+  if (!terms.ok()) return done(terms.status());
+  absl::StatusOr<SessionModelPtr> model = MakeModel(call);
+  if (!model.ok()) return done(model.status());
+
+  if (call.state_of_session) {
+    absl::StatusOr<SessionPtr> source = sessions_->Find(*call.state_of_session, call.tenant);
+    if (!source.ok()) return done(source.status());
+    Glance glance;
+    glance.done = [this, call = std::move(call), model = *std::move(model), terms = *std::move(terms),
+                   done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+      if (!snapshot.ok()) return done(snapshot.status());
+      absl::StatusOr<SessionStatePtr> state =
+          model->Adopt(static_cast<const SessionModel&>(*snapshot->subject), snapshot->state);
+      if (!state.ok()) return done(state.status());
+      OpenWith(std::move(call), std::move(model), *std::move(state), terms, std::move(done));
+    };
+    return sessions_->Look(*source, std::move(glance));
+  }
+  SessionStatePtr state;
+  if (call.state) {
+    absl::StatusOr<int64_t> rows = (*model)->CheckTensors(*call.state);
+    if (!rows.ok()) return done(StateField(rows.status()));
+    if (*rows > options_.max_rows) return done(CheckRange("rows", *rows, int64_t{1}, options_.max_rows));
+    absl::StatusOr<SessionStatePtr> imported = (*model)->Import(*call.state, *rows);
+    if (!imported.ok()) return done(imported.status());
+    state = *std::move(imported);
+  } else {
+    state = (*model)->Zeros(call.rows.value_or(1));
+  }
+  OpenWith(std::move(call), *std::move(model), std::move(state), *std::move(terms), std::move(done));
+}
+
+void SessionCore::OpenWith(OpenCall call, SessionModelPtr model, SessionStatePtr state, Session::Terms terms,
+                           OpenDone done) {
+  if (call.rows && *call.rows != state->rows) {
+    return done(FieldError("rows", absl::StrCat("rows is ", *call.rows, ", but the initial state has ", state->rows,
+                                                "; leave rows out, or bring as many")));
+  }
+  OpenSpec spec;
+  spec.request = {call.request_id, call.request_id.empty() ? Digest{} : DigestOf(call)};
+  spec.tenant = std::move(call.tenant);
+  spec.name = std::move(call.name);
+  spec.attach = call.attach;
+  spec.subject = std::move(model);
+  spec.state = std::move(state);
+  spec.terms = terms;
+  absl::StatusOr<OpenedSession> opened = sessions_->Open(std::move(spec));
+  if (!opened.ok()) return done(opened.status());
+  done(Reply(*opened));
+}
+
+}  // namespace rnnserve

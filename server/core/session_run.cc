@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/session_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
+#include "engine/op/signature.h"
+#include "server/core/limit_error.h"
+#include "server/core/reply_limit.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;
+
+absl::Status RowsDiffer(std::string_view field, std::string_view what, int64_t came, int64_t rows) {
+  return FieldError(field, absl::StrCat(absl::string_view(what.data(), what.size()), " has ", came,
+                                        " rows, but the session has ", rows));
+}
+
+}  // namespace
+
+absl::Status SessionRun::Prepare() {
+  return std::visit([&](const auto& op) { return PrepareOp(op); }, call_.kind);
+}
+
+absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
+  const StackSpec& stack = model_->stack();
+  for (const NamedTensor& input : op.inputs) {
+    const TensorNames names = NamesOf(stack.layers.front().dialect, stack.layers.front().kind);
+    if (input.name == "X" || input.name == names.sequence_lens) continue;
+    if (absl::Status known = CheckDataNames(stack, op.inputs); !known.ok()) return known;
+    return FieldError(absl::StrCat("inputs[", input.name, "]"),
+                      absl::StrCat(input.name, " is the session's own state; send X alone, or SetState before it"));
+  }
+  if (absl::Status known = CheckDataNames(stack, op.inputs); !known.ok()) return known;
+  InferCall infer;
+  infer.inputs = op.inputs;
+  infer.outputs = op.outputs ? *op.outputs : model_->outputs();
+  infer.priority = call_.priority;
+  infer.tenant = call_.connection;
+  infer.deadline = call_.deadline;
+  infer.cancelled = call_.cancelled;
+  absl::StatusOr<AcceptedCall> accepted = core_->AcceptPinned(model_->pinned(), infer);
+  if (!accepted.ok()) return accepted.status();
+  // An override of no outputs at all: the state moves, nothing is sent.
+  if (op.outputs && op.outputs->empty()) accepted->plan.outputs.clear();
+  reply_bytes_ += ReplyBytes(accepted->plan);
+  steps_ = static_cast<uint64_t>(accepted->plan.steps);
+  accepted_.emplace(*std::move(accepted));
+  return absl::OkStatus();
+}
+
+absl::Status SessionRun::PrepareOp(const ResetOp& op) {
+  if (!op.state) return absl::OkStatus();
+  const absl::StatusOr<int64_t> rows = model_->CheckTensors(*op.state);
+  if (rows.ok()) return absl::OkStatus();
+  const std::optional<std::string> field = FieldOf(rows.status());
+  return FieldError(absl::StrCat("state.", field.value_or("tensors")),
+                    {rows.status().message().data(), rows.status().message().size()});
+}
+
+absl::Status SessionRun::PrepareOp(const SetStateOp& op) {
+  if (!op.force && op.fingerprint != model_->fingerprint()) {
+    return SessionError(
+        absl::StatusCode::kFailedPrecondition, "FINGERPRINT_MISMATCH",
+        op.fingerprint.empty()
+            ? absl::StrCat("the state comes without the fingerprint that GetState told; the session's is ",
+                           model_->fingerprint(), "; set force to take the state all the same")
+            : absl::StrCat("the state is of another model than the session's, whose fingerprint is ",
+                           model_->fingerprint(), "; set force to take it all the same"));
+  }
+  return PrepareOp(ResetOp{op.state});
+}
+
+absl::Status SessionRun::PrepareOp(const SelectRowsOp& op) {
+  if (op.rows.empty()) return FieldError("rows", "rows is empty; keep at least one row, or Close the session");
+  if (static_cast<int64_t>(op.rows.size()) > max_rows_) {
+    return LimitError("rows", absl::StrCat("rows has ", op.rows.size(), " entries; a session has at most ", max_rows_),
+                      {.limit = max_rows_, .value = static_cast<int64_t>(op.rows.size())});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SessionRun::PrepareOp(const RewindOp& op) {
+  if (!op.checkpoint.empty() && op.checkpoint.size() <= kMaxNameBytes) return absl::OkStatus();
+  return FieldError("checkpoint", absl::StrCat("the checkpoint's name has ", op.checkpoint.size(),
+                                               " bytes; expected 1 to ", kMaxNameBytes));
+}
+
+absl::Status SessionRun::PrepareOp(const CloseOp& op) {
+  // Rows may change before its turn comes; the exact size is checked then.
+  if (op.return_state) reply_bytes_ += model_->StateBytes(1);
+  return absl::OkStatus();
+}
+
+void SessionRun::Start(Lease lease) {
+  lease_.emplace(std::move(lease));
+  if (std::holds_alternative<ChunkOp>(call_.kind)) return RunChunk();
+  End(std::visit(
+      [&](const auto& op) -> absl::StatusOr<Change> {
+        if constexpr (std::is_same_v<std::decay_t<decltype(op)>, ChunkOp>) {
+          return absl::InternalError("a chunk is not applied here");
+        } else {
+          return Apply(op);
+        }
+      },
+      call_.kind));
+}
+
+void SessionRun::RunChunk() {
+  const SessionState& state = *lease_->state();
+  if (accepted_->plan.rows != state.rows) {
+    return End(RowsDiffer("inputs[X].shape", "X", accepted_->plan.rows, state.rows));
+  }
+  AcceptedCall accepted = *std::move(accepted_);
+  accepted_.reset();
+  accepted.states = model_->ToRun(state);
+  core_->Run(std::move(accepted), [self = shared_from_this()](absl::StatusOr<InferReply> reply) {
+    self->End(self->FinishChunk(std::move(reply)));
+  });
+}
+
+absl::StatusOr<Change> SessionRun::FinishChunk(absl::StatusOr<InferReply> reply) {
+  if (!reply.ok()) return reply.status();
+  auto result = std::make_shared<OperationResult>();
+  result->outputs = std::move(reply->outputs);
+  result->engine = std::move(reply->engine);
+  result->queue_time = reply->queue_time;
+  result->compute_time = reply->compute_time;
+  result->kept_bytes = reply_bytes_;
+  memory_ = std::move(reply->memory);
+  Change change;
+  change.state = model_->FromRun(lease_->state()->rows, std::move(reply->states));
+  change.position = lease_->numbers().position + steps_;
+  change.reply = std::move(result);
+  return change;
+}
+
+Change SessionRun::ChangeTo(SessionStatePtr state, uint64_t position) const {
+  Change change;
+  change.state = std::move(state);
+  change.position = position;
+  change.reply = std::make_shared<OperationResult>();
+  return change;
+}
+
+absl::StatusOr<SessionStatePtr> SessionRun::ImportRows(std::span<const NamedTensor> tensors) const {
+  const absl::StatusOr<int64_t> rows = model_->CheckTensors(tensors);
+  if (!rows.ok()) return rows.status();
+  if (*rows != lease_->state()->rows) return RowsDiffer("state.tensors", "the state", *rows, lease_->state()->rows);
+  return model_->Import(tensors, *rows);
+}
+
+absl::StatusOr<Change> SessionRun::Apply(const ResetOp& op) {
+  absl::StatusOr<SessionStatePtr> state = op.state ? ImportRows(*op.state) : model_->Zeros(lease_->state()->rows);
+  if (!state.ok()) return state.status();
+  return ChangeTo(*std::move(state), 0);
+}
+
+absl::StatusOr<Change> SessionRun::Apply(const SetStateOp& op) {
+  absl::StatusOr<SessionStatePtr> state = ImportRows(op.state);
+  if (!state.ok()) return state.status();
+  return ChangeTo(*std::move(state), lease_->numbers().position);
+}
+
+absl::StatusOr<Change> SessionRun::Apply(const SelectRowsOp& op) {
+  const SessionState& state = *lease_->state();
+  for (size_t k = 0; k < op.rows.size(); ++k) {
+    if (op.rows[k] >= 0 && op.rows[k] < state.rows) continue;
+    return FieldError(absl::StrCat("rows[", k, "]"),
+                      absl::StrCat("rows[", k, "] is ", op.rows[k], "; the session has rows 0 to ", state.rows - 1));
+  }
+  return ChangeTo(model_->Select(state, op.rows), lease_->numbers().position);
+}
+
+absl::StatusOr<Change> SessionRun::Apply(const RewindOp& op) {
+  absl::StatusOr<Snapshot> checkpoint = lease_->FindCheckpoint(op.checkpoint);
+  if (!checkpoint.ok()) return checkpoint.status();
+  return ChangeTo(std::move(checkpoint->state), checkpoint->numbers.position);
+}
+
+absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
+  Change change = ChangeTo(nullptr, lease_->numbers().position);
+  change.closes = true;
+  if (!op.return_state) return change;
+  absl::StatusOr<std::vector<OutputTensor>> state = model_->Export(*lease_->state());
+  if (!state.ok()) return state.status();
+  auto result = std::make_shared<OperationResult>();
+  result->final_state = *std::move(state);
+  result->has_final_state = true;
+  result->kept_bytes = OperationResult::kFixedBytes + model_->StateBytes(lease_->state()->rows);
+  change.reply = std::move(result);
+  return change;
+}
+
+// What the run holds of the caller's message goes before the caller is told.
+void SessionRun::End(absl::StatusOr<Change> change) {
+  Lease lease = *std::move(lease_);
+  lease_.reset();
+  call_.kind = ResetOp{};
+  if (change.ok()) return std::move(lease).Commit(*std::move(change));
+  std::move(lease).Fail(change.status());
+}
+
+}  // namespace rnnserve

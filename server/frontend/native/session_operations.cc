@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/native/session_operations.h"
+
+#include <utility>
+
+#include "engine/op/field_error.h"
+#include "server/frontend/native/session_codec.h"
+
+namespace rnnserve {
+namespace {
+
+const char* PrefixOf(v1::Operation::KindCase kind) {
+  switch (kind) {
+    case v1::Operation::kChunk:
+      return "chunk.";
+    case v1::Operation::kReset:
+      return "reset.";
+    case v1::Operation::kSetState:
+      return "set_state.";
+    case v1::Operation::kSelectRows:
+      return "select_rows.";
+    case v1::Operation::kRewind:
+      return "rewind.";
+    case v1::Operation::kOpen:
+      return "open.";
+    case v1::Operation::kGetState:
+      return "get_state.";
+    case v1::Operation::kFork:
+      return "fork.";
+    case v1::Operation::kCheckpoint:
+      return "checkpoint.";
+    default:
+      return "";
+  }
+}
+
+// What every reply says of its operation.
+v1::OperationReply Echo(const v1::Operation& operation) {
+  v1::OperationReply reply;
+  reply.set_request_id(operation.request_id());
+  reply.set_session(operation.session());
+  if (operation.has_number()) reply.set_number(operation.number());
+  return reply;
+}
+
+// For everything but changes: their results fill in one field of the reply.
+class Answering {
+ public:
+  Answering(const v1::Operation& operation, OperationReplyDone done) : operation_(operation), done_(std::move(done)) {}
+
+  void Fail(const absl::Status& status) {
+    OperationReplied replied{WithFieldPrefix(status, PrefixOf(operation_.kind_case())), Echo(operation_), {}};
+    EncodeStatus(replied.status, replied.reply);
+    done_(std::move(replied));
+  }
+  template <typename Fill>
+  void Succeed(Fill fill) {
+    OperationReplied replied{absl::OkStatus(), Echo(operation_), {}};
+    replied.reply.mutable_status();
+    fill(replied.reply);
+    done_(std::move(replied));
+  }
+
+ private:
+  const v1::Operation& operation_;
+  OperationReplyDone done_;
+};
+
+void RunChange(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
+               OperationReplyDone done) {
+  absl::StatusOr<OperationCall> call = DecodeOperation(operation);
+  if (!call.ok()) {
+    OperationReplied replied{call.status(), Echo(operation), {}};
+    EncodeStatus(replied.status, replied.reply);
+    return done(std::move(replied));
+  }
+  call->tenant = sender.tenant;
+  call->connection = sender.connection;
+  call->owner = sender.owner;
+  call->deadline = sender.deadline;
+  call->cancelled = sender.cancelled;
+  core.Apply(*std::move(call), [&operation, done = std::move(done)](OperationAnswer answer) mutable {
+    OperationReplied replied{{}, Echo(operation), {}};
+    if (answer.memory) {
+      replied.held = std::make_shared<ByteBudget::Share>(*std::move(answer.memory));
+    }
+    answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation.kind_case()));
+    EncodeAnswer(answer, replied.reply);
+    replied.status = std::move(answer.status);
+    done(std::move(replied));
+  });
+}
+
+absl::Status CheckSame(const v1::Operation& operation, const std::string& session) {
+  if (operation.session().empty() || session.empty() || operation.session() == session) return absl::OkStatus();
+  return FieldError("session", "the operation and what it carries name two sessions; name one");
+}
+
+bool IsChange(const v1::Operation& operation) {
+  return !operation.has_open() && !operation.has_get_state() && !operation.has_fork() && !operation.has_checkpoint();
+}
+
+template <typename Call>
+void SetCaller(const OperationSender& sender, Call& call) {
+  call.tenant = sender.tenant;
+  call.in_order = sender.owner != nullptr;
+}
+
+}  // namespace
+
+void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
+                  OperationReplyDone done) {
+  if (IsChange(operation)) return RunChange(core, operation, sender, std::move(done));
+  auto answering = std::make_unique<Answering>(operation, std::move(done));
+  switch (operation.kind_case()) {
+    case v1::Operation::kOpen: {
+      absl::StatusOr<OpenCall> call = DecodeOpen(operation.open());
+      if (!call.ok()) return answering->Fail(call.status());
+      call->tenant = sender.tenant;
+      return core.Open(*std::move(call), [answering = std::move(answering)](absl::StatusOr<OpenReply> reply) {
+        if (!reply.ok()) return answering->Fail(reply.status());
+        answering->Succeed([&](v1::OperationReply& message) {
+          message.set_session(reply->key);
+          EncodeOpen(*reply, *message.mutable_open());
+        });
+      });
+    }
+    case v1::Operation::kGetState: {
+      absl::StatusOr<GlanceCall> call = DecodeGetState(operation.get_state());
+      if (call.ok()) {
+        if (absl::Status same = CheckSame(operation, call->session); !same.ok()) call = same;
+      }
+      if (!call.ok()) return answering->Fail(call.status());
+      if (call->session.empty()) call->session = operation.session();
+      SetCaller(sender, *call);
+      return core.GetState(*std::move(call), [answering = std::move(answering)](absl::StatusOr<StateReply> reply) {
+        if (!reply.ok()) return answering->Fail(reply.status());
+        answering->Succeed([&](v1::OperationReply& message) {
+          message.set_last_applied(reply->numbers.last_applied);
+          message.set_next_expected(reply->numbers.next_expected());
+          message.set_position(reply->numbers.position);
+          EncodeGetState(*std::move(reply), *message.mutable_get_state());
+        });
+      });
+    }
+    case v1::Operation::kFork: {
+      absl::StatusOr<ForkCall> call = DecodeFork(operation.fork());
+      if (call.ok()) {
+        if (absl::Status same = CheckSame(operation, call->glance.session); !same.ok()) call = same;
+      }
+      if (!call.ok()) return answering->Fail(call.status());
+      if (call->glance.session.empty()) call->glance.session = operation.session();
+      SetCaller(sender, call->glance);
+      return core.Fork(*std::move(call), [answering = std::move(answering)](absl::StatusOr<ForkedSessions> forked) {
+        if (!forked.ok()) return answering->Fail(forked.status());
+        answering->Succeed(
+            [&](v1::OperationReply& message) { EncodeFork(*std::move(forked), *message.mutable_fork()); });
+      });
+    }
+    case v1::Operation::kCheckpoint: {
+      absl::StatusOr<GlanceCall> call = DecodeCheckpoint(operation.checkpoint());
+      if (call.ok()) {
+        if (absl::Status same = CheckSame(operation, call->session); !same.ok()) call = same;
+      }
+      if (!call.ok()) return answering->Fail(call.status());
+      if (call->session.empty()) call->session = operation.session();
+      SetCaller(sender, *call);
+      return core.Checkpoint(*std::move(call), operation.checkpoint().name(),
+                             [answering = std::move(answering)](absl::StatusOr<Numbers> numbers) {
+                               if (!numbers.ok()) return answering->Fail(numbers.status());
+                               answering->Succeed([&](v1::OperationReply& message) {
+                                 message.set_last_applied(numbers->last_applied);
+                                 message.set_next_expected(numbers->next_expected());
+                                 message.set_position(numbers->position);
+                                 EncodeCheckpoint(*numbers, *message.mutable_checkpoint());
+                               });
+                             });
+    }
+    default:
+      return;  // a change
+  }
+}
+
+}  // namespace rnnserve

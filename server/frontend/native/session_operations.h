@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// One Operation message, whatever carries it, to one OperationReply.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "rnnserve/v1/sessions.pb.h"
+#include "server/core/session_core.h"
+
+namespace rnnserve {
+
+// Who sends the operation.
+struct OperationSender {
+  std::string tenant;
+  uint64_t connection = 0;
+  SessionOwner* owner = nullptr;  // of a stream; null: a unary call
+  absl::Time deadline = absl::InfiniteFuture();
+  std::shared_ptr<std::atomic<bool>> cancelled;
+};
+
+// The reply, and for unary calls the status behind it.
+struct OperationReplied {
+  absl::Status status;
+  v1::OperationReply reply;
+  std::shared_ptr<void> held = {};  // let go once the reply has left
+};
+using OperationReplyDone = absl::AnyInvocable<void(OperationReplied)>;
+
+// `done` is called exactly once, on any thread. `operation` lives until then. Open runs long.
+void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
+                  OperationReplyDone done);
+
+}  // namespace rnnserve

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/native/session_stream.h"
+
+#include <google/protobuf/arena.h>
+#include <google/protobuf/io/coded_stream.h>
+
+#include <utility>
+
+#include "rnnserve/v1/recurrent.pb.h"
+#include "server/frontend/native/session_codec.h"
+#include "server/frontend/rpc/message_bytes.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr size_t kMaxPollerBytes = 1 << 20;
+// replies = 1, length-delimited: serialised messages of repeated fields may simply follow one another.
+constexpr uint8_t kReplyTag = 1 << 3 | 2;
+
+grpc::Slice PartOf(const v1::OperationReply& reply) {
+  using google::protobuf::io::CodedOutputStream;
+  const size_t size = reply.ByteSizeLong();
+  grpc::Slice slice(1 + CodedOutputStream::VarintSize64(size) + size);
+  auto* at = const_cast<uint8_t*>(slice.begin());  // ours alone
+  *at++ = kReplyTag;
+  at = CodedOutputStream::WriteVarint64ToArray(size, at);
+  reply.SerializeWithCachedSizesToArray(at);
+  return slice;
+}
+
+}  // namespace
+
+// One message, in memory until all of its operations are over.
+class SessionStream::Message {
+ public:
+  explicit Message(Door* door) : door_(door) {}
+  ~Message() {
+    if (inside_bytes_) door_->Leave(*inside_bytes_);
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  absl::Status Enter(int64_t bytes) {
+    absl::Status status = door_->Enter(bytes, /*even_if_closed=*/true);
+    if (status.ok()) inside_bytes_ = bytes;
+    return status;
+  }
+  absl::Status Parse(grpc::ByteBuffer& bytes) { return ParseBytes(bytes, *request_); }
+  const v1::StreamRequest& request() const { return *request_; }
+
+ private:
+  Door* const door_;
+  std::optional<int64_t> inside_bytes_;
+  google::protobuf::Arena arena_;
+  v1::StreamRequest* const request_ = google::protobuf::Arena::CreateMessage<v1::StreamRequest>(&arena_);
+};
+
+Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes) {
+  const size_t size = bytes.Length();
+  const auto message = std::make_shared<Message>(door_);
+  const absl::Status entered = message->Enter(static_cast<int64_t>(size));
+  if (size > kMaxPollerBytes) co_await call_->Hop();
+  absl::Status parsed = message->Parse(bytes);
+  bytes.Clear();
+  if (!parsed.ok()) co_return parsed;
+  for (int k = 0; k < message->request().operations_size(); ++k) {
+    co_await call_->Room();
+    const v1::Operation& operation = message->request().operations(k);
+    if (!entered.ok()) {
+      Refuse(operation, entered);
+      continue;
+    }
+    call_->Began();
+    if (operation.has_open()) {
+      Open(message, k);
+    } else {
+      Run(message, k);
+    }
+  }
+  co_return absl::OkStatus();
+}
+
+CallTask SessionStream::Open(std::shared_ptr<Message> message, int index) {
+  co_await call_->Hop();
+  Run(std::move(message), index);
+}
+
+void SessionStream::Run(std::shared_ptr<Message> message, int index) {
+  const v1::Operation& operation = message->request().operations(index);
+  const OperationSender sender = {.tenant = call_->caller()->tenant,
+                                  .connection = call_->connection(),
+                                  .owner = &owner_,
+                                  .deadline = absl::InfiniteFuture(),
+                                  .cancelled = call_->cancelled()};
+  RunOperation(*core_, operation, sender, [this, call = call_, message](OperationReplied replied) mutable {
+    Send(replied.reply, std::move(replied.held));
+    message.reset();
+    call->Ended();  // the stream may end, and this object with it
+  });
+}
+
+void SessionStream::Refuse(const v1::Operation& operation, const absl::Status& status) {
+  v1::OperationReply reply;
+  reply.set_request_id(operation.request_id());
+  reply.set_session(operation.session());
+  if (operation.has_number()) reply.set_number(operation.number());
+  EncodeStatus(status, reply);
+  Send(reply, {});
+}
+
+void SessionStream::Send(const v1::OperationReply& reply, std::shared_ptr<void> held) {
+  call_->Send(PartOf(reply), std::move(held));
+}
+
+void SessionStream::OnDrain(absl::Time leaves_at) {
+  v1::StreamResponse response;
+  v1::StreamResponse::Drain& drain = *response.mutable_drain();
+  for (std::string& key : owner_.Keys()) {
+    const std::optional<Numbers> numbers = core_->NumbersOf(key, call_->caller()->tenant);
+    if (!numbers) continue;
+    v1::StreamResponse::Drain::Session& session = *drain.add_sessions();
+    session.set_session(std::move(key));
+    session.set_last_applied(numbers->last_applied);
+  }
+  const int64_t nanos = absl::ToUnixNanos(leaves_at);
+  drain.mutable_leaves_at()->set_seconds(nanos / 1'000'000'000);
+  drain.mutable_leaves_at()->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+  const std::string text = response.SerializeAsString();
+  call_->Send(grpc::Slice(text));
+}
+
+}  // namespace rnnserve

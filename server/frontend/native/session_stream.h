@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnserve.v1.Recurrent.Stream: operations of many sessions over one stream, each answered with its own status.
+#pragma once
+
+#include <memory>
+
+#include "server/core/session_core.h"
+#include "server/frontend/native/session_operations.h"
+#include "server/frontend/rpc/stream_call.h"
+
+namespace rnnserve {
+
+class SessionStream final : public StreamHandler {
+ public:
+  SessionStream(SessionCore* core, Door* door, std::shared_ptr<StreamCall> call)
+      : core_(core), door_(door), call_(std::move(call)) {}
+
+  Task<absl::Status> OnMessage(grpc::ByteBuffer message) override;
+  void OnDrain(absl::Time leaves_at) override;
+
+ private:
+  class Message;
+
+  void Run(std::shared_ptr<Message> message, int index);
+  // Elsewhere: packs weights, and no operation of the stream can depend on it before its reply.
+  CallTask Open(std::shared_ptr<Message> message, int index);
+  void Refuse(const v1::Operation& operation, const absl::Status& status);
+  void Send(const v1::OperationReply& reply, std::shared_ptr<void> held);
+
+  SessionCore* const core_;
+  Door* const door_;
+  const std::shared_ptr<StreamCall> call_;
+  SessionOwner owner_;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnserve.v1.Sessions: the unary calls.
+#pragma once
+
+#include <vector>
+
+#include "rnnserve/v1/sessions.grpc.pb.h"
+#include "server/core/session_core.h"
+#include "server/frontend/rpc/unary_call.h"
+
+namespace rnnserve {
+
+class SessionsService {
+ public:
+  explicit SessionsService(SessionCore* core);
+
+  grpc::Service* grpc() { return &service_; }
+  std::vector<UnaryMethod>& methods() { return methods_; }
+
+ private:
+  Task<Answer> Open(UnaryCall& call);
+  Task<Answer> Apply(UnaryCall& call);
+  Task<Answer> GetState(UnaryCall& call);
+  Task<Answer> Fork(UnaryCall& call);
+  Task<Answer> Checkpoint(UnaryCall& call);
+  Task<Answer> List(UnaryCall& call);
+
+  using Raw = v1::Sessions::WithRawMethod_Open<
+      v1::Sessions::WithRawMethod_Apply<v1::Sessions::WithRawMethod_GetState<v1::Sessions::WithRawMethod_Fork<
+          v1::Sessions::WithRawMethod_Checkpoint<v1::Sessions::WithRawMethod_List<v1::Sessions::Service>>>>>>;
+
+  SessionCore* const core_;
+  Raw service_;
+  std::vector<UnaryMethod> methods_;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/rpc/stream_call.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/frontend/status_table.h"
+
+namespace rnnserve {
+
+bool StreamSite::Enter(const std::shared_ptr<StreamCall>& call) {
+  std::lock_guard lock(mutex_);
+  if (static_cast<int64_t>(calls_.size()) >= parts_.limits.max_streams) return false;
+  calls_.insert(call);
+  if (leaves_at_) call->handler_->OnDrain(*leaves_at_);
+  return true;
+}
+
+void StreamSite::Leave(const std::shared_ptr<StreamCall>& call) {
+  std::lock_guard lock(mutex_);
+  calls_.erase(call);
+}
+
+void StreamSite::Drain(absl::Time leaves_at) {
+  std::lock_guard lock(mutex_);
+  leaves_at_ = leaves_at;
+  for (const std::shared_ptr<StreamCall>& call : calls_) call->handler_->OnDrain(leaves_at);
+}
+
+int64_t StreamSite::open() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(calls_.size());
+}
+
+void StreamCall::Began() {
+  std::lock_guard lock(mutex_);
+  ++in_flight_;
+}
+
+void StreamCall::Ended() {
+  const std::shared_ptr<StreamCall> self = shared_from_this();
+  std::unique_lock lock(mutex_);
+  --in_flight_;
+  Changed(lock);
+}
+
+void StreamCall::Changed(std::unique_lock<std::mutex>& lock) {
+  if (!waiting_ || !condition_()) return;
+  const std::coroutine_handle<> waiting = std::exchange(waiting_, nullptr);
+  condition_ = nullptr;
+  lock.unlock();
+  waiting.resume();
+}
+
+void StreamCall::Send(grpc::Slice part, std::shared_ptr<void> held) {
+  std::lock_guard lock(mutex_);
+  if (broken_) return;
+  outbox_bytes_ += static_cast<int64_t>(part.size());
+  outbox_.push_back(std::move(part));
+  if (held != nullptr) held_.push_back(std::move(held));
+  if (!writing_) StartWrite();
+}
+
+void StreamCall::StartWrite() {
+  writing_ = true;
+  wire_bytes_ = outbox_bytes_;
+  on_wire_ = std::exchange(held_, {});
+  const grpc::ByteBuffer message(outbox_.data(), outbox_.size());
+  outbox_.clear();
+  sending_.emplace(*site_.parts().send_watch, &context_);
+  stream_.Write(message, static_cast<void*>(static_cast<CompletionTag*>(&written_)));
+}
+
+void StreamCall::SendInitialMetadata() {
+  std::lock_guard lock(mutex_);
+  writing_ = true;
+  stream_.SendInitialMetadata(static_cast<void*>(static_cast<CompletionTag*>(&written_)));
+}
+
+void StreamCall::WriteDone(bool ok) {
+  const std::shared_ptr<StreamCall> self = shared_from_this();
+  std::vector<std::shared_ptr<void>> gone;
+  std::unique_lock lock(mutex_);
+  sending_.reset();
+  gone = std::exchange(on_wire_, {});
+  outbox_bytes_ -= std::exchange(wire_bytes_, 0);
+  if (!ok) {
+    broken_ = true;
+    gone.insert(gone.end(), held_.begin(), held_.end());
+    held_.clear();
+    outbox_.clear();
+    outbox_bytes_ = 0;
+  }
+  writing_ = false;
+  if (!outbox_.empty()) StartWrite();
+  Changed(lock);
+}
+
+CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
+  const Poller::Guest guest(*site.parts().poller);
+  const auto call = std::make_shared<StreamCall>(site);
+  const bool arrived = co_await Completion([&](void* tag) {
+    call->context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&call->end_));
+    method.post(&call->context_, &call->stream_, site.parts().poller->queue(), tag);
+  });
+  if (!arrived) co_return;
+  ServeStream(method, site);
+
+  const absl::StatusOr<CallerPtr> caller = site.parts().gate->Admit(call->context_, Permission::kUse);
+  absl::Status status = caller.status();
+  bool inside = false;
+  if (status.ok()) {
+    call->caller_ = *caller;
+    call->handler_ = method.open(call);
+    call->SendInitialMetadata();
+    inside = site.Enter(call);
+    if (!inside) {
+      status = absl::ResourceExhaustedError(absl::StrCat("the server has ", site.parts().limits.max_streams,
+                                                         " streams open, as many as it takes; come again later"));
+    }
+  }
+  while (status.ok()) {
+    grpc::ByteBuffer message;
+    const bool read = co_await Completion([&](void* tag) { call->stream_.Read(&message, tag); });
+    if (!read) break;
+    if ((*caller)->revoked.load(std::memory_order_relaxed)) {
+      status = absl::UnauthenticatedError("the token of this stream is not valid any more");
+      break;
+    }
+    Task<absl::Status> handling = call->handler_->OnMessage(std::move(message));
+    status = co_await handling;
+  }
+  co_await call->Quiet();
+  if (inside) site.Leave(call);
+  co_await Completion([&](void* tag) {
+    if (status.ok()) return call->stream_.Finish(grpc::Status::OK, tag);
+    const WireError error = ToWireError(status);
+    call->stream_.Finish({error.code, error.message, error.details}, tag);
+  });
+  co_await call->end_;
+  call->handler_.reset();  // it holds the call
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// One bidirectional stream on the asynchronous server, as raw bytes.
+//
+//   StreamMethod method = {[&](auto... slot) { service.RequestStream(slot...); },
+//                          [&](std::shared_ptr<StreamCall> call) { return std::make_unique<MyHandler>(call); }};
+//   ServeStream(method, site);      // once for each posted slot
+//
+// ServeStream reads message after message and gives each to the handler, which counts what it has in flight. Replies
+// leave in the order of Send; those that come while the wire is busy go as one message. When the caller has no more to
+// say, the stream ends after the last reply. A caller that reads no replies stops being read: it holds up only itself.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/async_stream.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <coroutine>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/hash/hash.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/frontend/rpc/completion.h"
+#include "server/frontend/rpc/door.h"
+#include "server/frontend/rpc/poller.h"
+#include "server/frontend/rpc/preparation_pool.h"
+#include "server/frontend/rpc/send_watch.h"
+#include "server/frontend/rpc/task.h"
+#include "server/frontend/security/gate.h"
+
+namespace rnnserve {
+
+using RawStream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+class StreamCall;
+
+// What a method does with a stream.
+class StreamHandler {
+ public:
+  virtual ~StreamHandler() = default;
+  // One message. The next one is read when this is done; an error ends the stream, once nothing is in flight any more.
+  virtual Task<absl::Status> OnMessage(grpc::ByteBuffer message) = 0;
+  // The server leaves at about this time. On any thread, perhaps during OnMessage.
+  virtual void OnDrain(absl::Time leaves_at) = 0;
+};
+
+struct StreamMethod {
+  // Calls the generated Request... function with these arguments.
+  std::function<void(grpc::ServerContext*, RawStream*, grpc::ServerCompletionQueue*, void* tag)> post;
+  std::function<std::unique_ptr<StreamHandler>(std::shared_ptr<StreamCall>)> open;
+};
+
+struct StreamLimits {
+  // Streams at once, of all callers; further ones are RESOURCE_EXHAUSTED.
+  int64_t max_streams = 4096;
+  // Operations of one stream in flight, and bytes of its replies that wait for the wire: reading pauses above.
+  int64_t max_in_flight = 4096;
+  int64_t max_outbox_bytes = 4 << 20;
+};
+
+// What all streams share, and all of them that are open.
+class StreamSite {
+ public:
+  struct Parts {
+    Poller* poller;
+    Gate* gate;
+    PreparationPool* preparation;
+    SendWatch* send_watch;
+    StreamLimits limits;
+  };
+  explicit StreamSite(Parts parts) : parts_(parts) {}
+
+  const Parts& parts() const { return parts_; }
+  // Tells all that are open, and those that come later.
+  void Drain(absl::Time leaves_at);
+  int64_t open() const;
+
+ private:
+  friend CallTask ServeStream(const StreamMethod& method, StreamSite& site);
+  bool Enter(const std::shared_ptr<StreamCall>& call);
+  void Leave(const std::shared_ptr<StreamCall>& call);
+
+  const Parts parts_;
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  std::set<std::shared_ptr<StreamCall>> calls_;
+  std::optional<absl::Time> leaves_at_;
+};
+
+class StreamCall : public std::enable_shared_from_this<StreamCall> {
+ public:
+  explicit StreamCall(StreamSite& site) : site_(site) {}
+  StreamCall(const StreamCall&) = delete;
+  StreamCall& operator=(const StreamCall&) = delete;
+
+  // The same for all calls of one tenant, or of one connection where the server has no tokens.
+  uint64_t connection() const {
+    return absl::HashOf(caller_->tenant.empty() ? std::string_view(context_.peer())
+                                                : std::string_view(caller_->tenant));
+  }
+  const CallerPtr& caller() const { return caller_; }
+  // Becomes true when the caller cancels or disconnects.
+  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
+
+  // A part of a message to the caller; `held` goes when it has left. From any thread.
+  void Send(grpc::Slice part, std::shared_ptr<void> held = {});
+
+  // Around each piece of work that will Send later.
+  void Began();
+  void Ended();
+
+  // co_await call.Room(): until there may be more in flight.
+  auto Room() {
+    return Until{*this, [this] {
+                   return broken_ || (in_flight_ < site_.parts().limits.max_in_flight &&
+                                      outbox_bytes_ < site_.parts().limits.max_outbox_bytes);
+                 }};
+  }
+  // Awaited before anything long.
+  PreparationPool::Hopping Hop() { return site_.parts().preparation->Hop(); }
+
+ private:
+  friend class StreamSite;
+  friend CallTask ServeStream(const StreamMethod& method, StreamSite& site);
+
+  // gRPC's news that the call is over.
+  class End final : public CompletionTag {
+   public:
+    explicit End(grpc::ServerContext* context) : context_(context) {}
+    void Complete(bool) override {
+      if (context_->IsCancelled()) cancelled->store(true, std::memory_order_relaxed);
+      ended_ = true;
+      if (waiting_) waiting_.resume();
+    }
+    bool await_ready() const noexcept { return ended_; }
+    void await_suspend(std::coroutine_handle<> waiting) noexcept { waiting_ = waiting; }
+    void await_resume() const noexcept {}
+
+    std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
+
+   private:
+    grpc::ServerContext* context_;
+    bool ended_ = false;
+    std::coroutine_handle<> waiting_;
+  };
+
+  class Written final : public CompletionTag {
+   public:
+    explicit Written(StreamCall* call) : call_(call) {}
+    void Complete(bool ok) override { call_->WriteDone(ok); }
+
+   private:
+    StreamCall* call_;
+  };
+
+  // Awaits a condition on what mutex_ guards. One coroutine waits at a time.
+  struct Until {
+    StreamCall& call;
+    std::function<bool()> condition;
+    bool await_ready() const {
+      std::lock_guard lock(call.mutex_);
+      return condition();
+    }
+    bool await_suspend(std::coroutine_handle<> waiting) {
+      std::lock_guard lock(call.mutex_);
+      if (condition()) return false;
+      call.waiting_ = waiting;
+      call.condition_ = condition;
+      return true;
+    }
+    void await_resume() const noexcept {}
+  };
+  // Nothing in flight and nothing to write.
+  Until Quiet() {
+    return Until{*this, [this] { return in_flight_ == 0 && !writing_; }};
+  }
+
+  void SendInitialMetadata();
+  void WriteDone(bool ok);
+  void StartWrite();                                 // with mutex_ held
+  void Changed(std::unique_lock<std::mutex>& lock);  // continues who waits for what is so now
+
+  StreamSite& site_;
+  grpc::ServerContext context_;
+  RawStream stream_{&context_};
+  End end_{&context_};
+  Written written_{this};
+  CallerPtr caller_;
+  std::unique_ptr<StreamHandler> handler_;
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::vector<grpc::Slice> outbox_;
+  std::vector<std::shared_ptr<void>> held_;     // by the outbox
+  std::vector<std::shared_ptr<void>> on_wire_;  // held by the message being written
+  int64_t outbox_bytes_ = 0;                    // of the outbox and what is being written
+  int64_t wire_bytes_ = 0;
+  int64_t in_flight_ = 0;
+  bool writing_ = false;
+  bool broken_ = false;  // nothing can be written any more
+  std::coroutine_handle<> waiting_;
+  std::function<bool()> condition_;
+  std::optional<SendWatch::Sending> sending_;
+};
+
+// Posts one slot, serves the stream that takes it, and posts the next slot as soon as this one is taken. Ends with the
+// server. `method` and `site` outlive it.
+CallTask ServeStream(const StreamMethod& method, StreamSite& site);
+
+}  // namespace rnnserve
