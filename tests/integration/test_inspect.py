@@ -266,7 +266,7 @@ def test_a_repository_of_hostile_files(hostile, tmp_path):
     running = Server(f"--models={tmp_path}")
     listed = running.models.List(wire.models_pb2.ListModelsRequest())
     assert len(listed.models) + len(listed.failures) == len(hostile)
-    assert len(listed.models) == 18  # three operators, three opsets, one or two directions
+    assert len(listed.models) == 20  # three operators, three opsets, one or two directions; two stacks
     assert all(f.path.endswith("model.onnx") and f.reason for f in listed.failures)
     assert running.resident_kib() < 512 << 10
     assert running.stop() == 0
