@@ -73,9 +73,10 @@ ABSL_FLAG(int32_t, plugin_device, 0, "ordinal of the device that a plugin's engi
 ABSL_FLAG(std::string, engine, "auto",
           "engine of requests that name none and whose model names none, where it can run them; auto: whichever was "
           "measured to be the fastest here");
-ABSL_FLAG(double, verify_share, 0,
-          "share of the calls, 0 to 1, that run on a second engine as well; the largest difference is logged and counted. "
-          "Such a call is answered once both have run");
+ABSL_FLAG(
+    double, verify_share, 0,
+    "share of the calls, 0 to 1, that run on a second engine as well; the largest difference is logged and counted. "
+    "Such a call is answered once both have run");
 ABSL_FLAG(int32_t, workers, 0, "threads that run engines; 0: one for each CPU");
 ABSL_FLAG(
     bool, cpu_helper, true,
@@ -135,6 +136,7 @@ ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
 ABSL_FLAG(std::string, probe, "alive",
           "what `rnnserve healthcheck` asks for: alive (it turns), or ready (it takes work)");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning, error or off");
+ABSL_FLAG(std::string, log_format, "text", "text or json, a line for each event");
 
 namespace rnnserve {
 namespace {
@@ -486,6 +488,10 @@ int Run() {
   if (!SetLogLevel(absl::GetFlag(FLAGS_log_level))) {
     LogError(
         absl::StrCat("--log_level=", absl::GetFlag(FLAGS_log_level), ": expected debug, info, warning, error or off"));
+    return 1;
+  }
+  if (!SetLogFormat(absl::GetFlag(FLAGS_log_format))) {
+    LogError(absl::StrCat("--log_format=", absl::GetFlag(FLAGS_log_format), ": expected text or json"));
     return 1;
   }
   RaiseDescriptorLimit();

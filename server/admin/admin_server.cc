@@ -5,6 +5,7 @@
 
 #include "server/admin/status_json.h"
 #include "server/admin/status_page.h"
+#include "server/telemetry/log.h"
 #include "server/telemetry/prometheus_text.h"
 
 namespace rnnserve {
@@ -28,7 +29,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartAdminServer(AdminOptions option
   };
   http.pages["/readyz"] = [is_ready = options.is_ready] { return YesOrNo(is_ready(), "ready\n", "not ready\n"); };
   http.pages["/status.json"] = [metrics, is_ready = options.is_ready] {
-    return HttpPage{200, "application/json", StatusJson(metrics->Collect(), is_ready())};
+    return HttpPage{200, "application/json", StatusJson(metrics->Collect(), is_ready(), LatestProblems())};
   };
   http.pages["/"] = [] { return HttpPage{200, "text/html; charset=utf-8", std::string(kStatusPage)}; };
   return HttpServer::Start(std::move(http));

@@ -108,7 +108,7 @@ double Quantile(std::span<const double> bounds, std::span<const int64_t> counts,
   return bounds.empty() ? 0 : bounds.back();
 }
 
-std::string StatusJson(std::span<const MetricReading> all, bool is_ready) {
+std::string StatusJson(std::span<const MetricReading> all, bool is_ready, std::span<const LoggedProblem> problems) {
   const Readings readings(all);
   Json status = {{"ready", is_ready}, {"methods", Methods(readings)}, {"work", Work(readings)}};
   if (const MetricReading* build = readings.Find("rnnserve_build_info"))
@@ -124,6 +124,10 @@ std::string StatusJson(std::span<const MetricReading> all, bool is_ready) {
   status["rejected"] = Json::object();
   for (const MetricSample& sample : readings.Samples("rnnserve_rejected_total")) {
     status["rejected"][sample.labels[0]] = sample.value;
+  }
+  status["errors"] = Json::array();
+  for (const LoggedProblem& problem : problems) {
+    status["errors"].push_back({{"time", problem.time}, {"level", problem.level}, {"text", problem.text}});
   }
   status["loaded"] = Json::array();
   for (const MetricSample& sample : readings.Samples("rnnserve_model_loaded")) {

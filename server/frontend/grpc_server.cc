@@ -142,6 +142,7 @@ struct GrpcServer::Parts {
   const RequestMetrics requests;
   CounterFamily& connections_total;
   Gate gate;
+  CallLog call_log;
   Door door;
   SendWatch send_watch;
   Poller poller;
@@ -195,9 +196,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     if (!Parts::IsService(loaded.name)) board.Set(loaded.name, true);
   }
 
-  parts->site = {&parts->poller,           &parts->gate,       &parts->door,
-                 &parts->preparation,      &parts->send_watch, &parts->requests,
-                 options.max_call_duration};
+  parts->site = {&parts->poller,     &parts->gate,     &parts->door,     &parts->preparation,
+                 &parts->send_watch, &parts->requests, &parts->call_log, options.max_call_duration};
   parts->Serve(parts->recurrent.methods(), options.infer_slots);
   parts->Serve(parts->models.methods(), kModelSlots);
   parts->Serve(parts->sessions.methods(), kSessionSlots);

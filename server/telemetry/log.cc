@@ -4,33 +4,97 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
+#include <deque>
 #include <memory>
-#include <string>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace rnnserve {
 namespace {
 
+constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v";
+constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v})";
+constexpr size_t kMostText = 4096;
+constexpr size_t kMostValue = 256;
+constexpr size_t kMostProblems = 20;
+
+std::atomic<bool> as_json = false;
+
 spdlog::logger& Logger() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
     auto made = std::make_shared<spdlog::logger>("rnnserve", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
+    made->set_pattern(kTextPattern);
     made->flush_on(spdlog::level::debug);
     return made;
   }();
   return *logger;
 }
 
+struct Problems {
+  std::mutex mutex;
+  std::deque<LoggedProblem> latest;  // guarded by mutex, the newest first
+};
+
+Problems& TheProblems() {
+  static auto* problems = new Problems;  // for whoever logs while the process ends
+  return *problems;
+}
+
+void Remember(spdlog::level::level_enum level, std::string text) {
+  const spdlog::string_view_t name = spdlog::level::to_string_view(level);
+  Problems& problems = TheProblems();
+  const std::lock_guard lock(problems.mutex);
+  problems.latest.push_front({absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()),
+                              std::string(name.data(), name.size()), std::move(text)});
+  if (problems.latest.size() > kMostProblems) problems.latest.pop_back();
+}
+
 // A line break in a text would forge an event.
-void Log(spdlog::level::level_enum level, std::string_view text) {
-  if (!Logger().should_log(level)) return;
-  std::string line(text);
+std::string OneLine(std::string_view text, size_t most) {
+  std::string line(text.substr(0, most));
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
+  return line;
+}
+
+std::string JsonMember(std::string_view name, std::string_view value, size_t most) {
+  const auto dump = [](std::string text) {
+    return nlohmann::json(std::move(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  return absl::StrCat(dump(std::string(name)), ":", dump(std::string(value.substr(0, most))));
+}
+
+void Log(spdlog::level::level_enum level, std::string_view text, LogFields fields) {
+  if (!Logger().should_log(level)) return;
+  const std::string line = as_json.load() ? LogLineAsJson(text, fields) : LogLineAsText(text, fields);
   Logger().log(level, spdlog::string_view_t(line.data(), line.size()));
+  if (level >= spdlog::level::warn) Remember(level, OneLine(text, kMostText));
 }
 
 }  // namespace
+
+std::string LogLineAsText(std::string_view text, LogFields fields) {
+  std::string line = OneLine(text, kMostText);
+  for (const LogField& field : fields) {
+    if (!field.value.empty())
+      absl::StrAppend(&line, " ", std::string(field.name), "=", OneLine(field.value, kMostValue));
+  }
+  return line;
+}
+
+std::string LogLineAsJson(std::string_view text, LogFields fields) {
+  std::string line = JsonMember("message", text, kMostText);
+  for (const LogField& field : fields) {
+    if (!field.value.empty()) absl::StrAppend(&line, ",", JsonMember(field.name, field.value, kMostValue));
+  }
+  return line;
+}
 
 bool SetLogLevel(std::string_view level) {
   const spdlog::level::level_enum parsed = spdlog::level::from_str(std::string(level));
@@ -39,9 +103,22 @@ bool SetLogLevel(std::string_view level) {
   return true;
 }
 
-void LogDebug(std::string_view text) { Log(spdlog::level::debug, text); }
-void LogInfo(std::string_view text) { Log(spdlog::level::info, text); }
-void LogWarning(std::string_view text) { Log(spdlog::level::warn, text); }
-void LogError(std::string_view text) { Log(spdlog::level::err, text); }
+bool SetLogFormat(std::string_view format) {
+  if (format != "text" && format != "json") return false;
+  as_json.store(format == "json");
+  Logger().set_pattern(format == "json" ? kJsonPattern : kTextPattern);
+  return true;
+}
+
+std::vector<LoggedProblem> LatestProblems() {
+  Problems& problems = TheProblems();
+  const std::lock_guard lock(problems.mutex);
+  return {problems.latest.begin(), problems.latest.end()};
+}
+
+void LogDebug(std::string_view text, LogFields fields) { Log(spdlog::level::debug, text, fields); }
+void LogInfo(std::string_view text, LogFields fields) { Log(spdlog::level::info, text, fields); }
+void LogWarning(std::string_view text, LogFields fields) { Log(spdlog::level::warn, text, fields); }
+void LogError(std::string_view text, LogFields fields) { Log(spdlog::level::err, text, fields); }
 
 }  // namespace rnnserve

@@ -139,6 +139,18 @@ def test_status(used):
     assert status == 200 and "status.json" in page
 
 
+def test_the_log_as_json(tmp_path):
+    fresh = Server("--log_format=json", f"--models={tmp_path}/no\tsuch \"folder\"")
+    events = [json.loads(line) for line in fresh.log().splitlines()]
+    assert all({"time", "level", "message"} <= set(event) for event in events)
+    assert any("listening on" in event["message"] and event["level"] == "info" for event in events)
+    warned = [event["message"] for event in events if event["level"] == "warning"]
+    assert len(warned) == 1 and "left out" in warned[0]
+    errors = json.loads(_get(fresh, "/status.json")[1])["errors"]
+    assert [error["text"] for error in errors] == warned
+    assert fresh.stop() == 0
+
+
 def test_pages_that_are_not(server):
     assert _get(server, "/nothing")[0] == 404
     assert _get(server, "/../../etc/passwd")[0] in (400, 404)

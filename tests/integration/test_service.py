@@ -171,7 +171,7 @@ def test_unix_socket(tmp_path):
         assert running.stop() == 0
 
 
-@pytest.mark.parametrize("flag", ["--workers=-1", "--max_message_bytes=0", "--log_level=loud", "--no_such_flag=1",
+@pytest.mark.parametrize("flag", ["--workers=-1", "--max_message_bytes=0", "--log_level=loud", "--log_format=xml", "--no_such_flag=1",
                                   "--listen=", "--listen=nowhere.invalid:1", "--listen=127.0.0.1:99999",
                                   "--listen=localhost", "--max_call_duration=0s", "--drain_timeout=-1s", "rest"])
 def test_a_wrong_flag_is_told(flag):

@@ -41,6 +41,7 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   infer->deadline = call.deadline();
   infer->cancelled = call.cancelled();
   infer->tenant = call.share();
+  call.set_request_id(request.request_id());
 
   absl::StatusOr<AcceptedCall> accepted = core_->Accept(*infer);
   if (!accepted.ok()) co_return Answer{accepted.status(), {}};

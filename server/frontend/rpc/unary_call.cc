@@ -73,6 +73,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
     call.request_.Clear();
   }
   method.metrics->Answered(answer.status.code(), absl::Now() - call.arrived_);
+  site.log->Ended(method.name, answer.status, call.request_id_, call.context_);
   if (const std::optional<Rejection> why = RejectionOf(answer.status)) site.metrics->Refused(*why);
   const std::shared_ptr<void> held = std::move(answer.held);
   {

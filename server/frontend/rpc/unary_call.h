@@ -22,6 +22,7 @@
 #include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/frontend/rpc/call_log.h"
 #include "server/frontend/rpc/completion.h"
 #include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/poller.h"
@@ -54,6 +55,8 @@ class UnaryCall {
   int64_t request_bytes() const { return request_bytes_; }
   // The caller's, or the server's own bound if that is earlier.
   absl::Time deadline() const { return deadline_; }
+  // What the caller calls it, for the log.
+  void set_request_id(std::string id) { request_id_ = std::move(id); }
   // Who called. Set before a method answers.
   const CallerPtr& caller() const { return caller_; }
   // Whoever shares compute fairly with others: the tenant, or the connection where the server knows no tenants.
@@ -101,6 +104,7 @@ class UnaryCall {
   RawResponder responder_{&context_};
   grpc::ByteBuffer request_;
   CallerPtr caller_;
+  std::string request_id_;
   int64_t request_bytes_ = 0;
   absl::Time arrived_;
   absl::Time deadline_;
@@ -130,6 +134,7 @@ struct UnarySite {
   PreparationPool* preparation;
   SendWatch* send_watch;
   const RequestMetrics* metrics;
+  CallLog* log;
   absl::Duration max_duration;
 };
 
