@@ -599,7 +599,9 @@ int main(int argc, char** argv) {
     rnnserve::PrintHelp();
     return 0;
   }
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  // Some of those who run a HEALTHCHECK add an empty word.
+  std::erase_if(rest, [](const char* word) { return *word == '\0'; });
   if (rest.size() == 2 && std::string_view(rest[1]) == "healthcheck") return rnnserve::HealthCheck();
   if (rest.size() > 1) {
     rnnserve::LogError(absl::StrCat("unexpected argument ", rest[1], "; see rnnserve --help"));

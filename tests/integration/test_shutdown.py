@@ -99,6 +99,7 @@ def test_healthcheck():
     server = Server("--drain_delay=1h", FOREVER)
     admin = f"--admin_listen=127.0.0.1:{server.admin_port}"
     assert run_to_end("healthcheck", admin).returncode == 0
+    assert run_to_end("healthcheck", "", admin).returncode == 0
     assert run_to_end("healthcheck", admin, "--probe=ready").returncode == 0
     watch = _watch(server)
     server.process.send_signal(signal.SIGTERM)
