@@ -76,9 +76,9 @@ class Sessions:
     def open(self, **fields) -> str:
         return self.stub.Open(open_request(**fields)).session
 
-    def apply(self, session, number=None, timeout=60, **kind):
+    def apply(self, session, number=None, call_timeout=60, **kind):
         request = wire.sessions_pb2.ApplyRequest(operation=operation(session, number, **kind))
-        return self.stub.Apply(request, timeout=timeout).reply
+        return self.stub.Apply(request, timeout=call_timeout).reply
 
     def feed(self, session, number, values, **fields):
         return self.apply(session, number, **chunk(values, **fields))

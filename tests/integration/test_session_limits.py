@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions at their edges: bad input on every field, callers that never read, leaving, expiry."""
+import signal
+import time
+
+import grpc
+import numpy as np
+import pytest
+
+import wire
+from server_process import Server
+from session_calls import H, Sessions, Stream, chunk, open_request, operation
+
+pb = wire.sessions_pb2
+Code = grpc.StatusCode
+LONG = "n" * 129
+
+
+@pytest.fixture
+def sessions(server):
+    calls = Sessions(server.address)
+    yield calls
+    calls.close()
+
+
+def duration(seconds=0, nanos=0):
+    from google.protobuf import duration_pb2
+    return duration_pb2.Duration(seconds=seconds, nanos=nanos)
+
+
+def state_of(shape, name="initial_h", dtype=np.float32):
+    return pb.StateTensors(tensors=[wire.tensor(name, np.zeros(shape, dtype))])
+
+
+OPEN = {
+    "request_id": {"request_id": LONG},
+    "name": {"name": LONG},
+    "attach": {"attach": True},
+    "engine": {"engine": "no such"},
+    "rows": {"rows": 0},
+    "idle_timeout": {"idle_timeout": duration(-1)},
+    "max_in_flight": {"max_in_flight": 0},
+    "window_operations": {"window_operations": -1},
+    "window_bytes": {"window_bytes": -1},
+    "durability": {"durability": 9},
+    "outputs[Z]": {"outputs": ["Z"]},
+    "outputs": {"outputs": ["Y"] * 300},
+    "state.tensors": {"state": pb.StateTensors()},
+    "state.tensors[initial_h].shape": {"state": state_of((1, 1, H + 1))},
+    "state.tensors[initial_h].data_type": {"state": state_of((1, 1, H), dtype=np.float64)},
+    "state.tensors[initial_c]": {"state": state_of((1, 1, H), name="initial_c")},
+    "options.empty_row_state": {"options": wire.tensor_pb2.Options(empty_row_state=9)},
+}
+
+
+@pytest.mark.parametrize("field", OPEN)
+def test_bad_open(sessions, field):
+    failure = wire.refusal(sessions.stub.Open, open_request(**OPEN[field]))
+    assert failure.code == Code.INVALID_ARGUMENT and failure.fields == [field], failure
+
+
+def test_open_without_a_target(sessions):
+    assert wire.refusal(sessions.stub.Open, pb.OpenRequest()).fields == ["target"]
+    unknown = wire.refusal(sessions.stub.Open, pb.OpenRequest(model=wire.tensor_pb2.ModelRef(name="none")))
+    assert unknown.code == Code.NOT_FOUND and unknown.reasons == ["MODEL_UNKNOWN"]
+    stored = wire.refusal(sessions.stub.Open, open_request(durability=pb.OpenRequest.SYNC))
+    assert stored.code == Code.FAILED_PRECONDITION and stored.reasons == ["NO_STORE"]
+
+
+OPERATIONS = {
+    "operation.request_id": {"request_id": LONG, **chunk([1])},
+    "operation.priority": {"priority": 101, **chunk([1])},
+    "operation.timeout": {"timeout": duration(0), **chunk([1])},
+    "operation.kind": {},
+    "operation.chunk.inputs[X]": chunk([1]) | {"chunk": pb.Chunk()},
+    "operation.chunk.inputs[initial_h]": {"chunk": pb.Chunk(inputs=[
+        wire.tensor("X", np.zeros((1, 1, 1), np.float32)), wire.tensor("initial_h", np.zeros((1, 1, H), np.float32))])},
+    "operation.chunk.inputs[X].data_type": chunk([1], np.float64),
+    "operation.chunk.inputs[X].shape": chunk(np.zeros((2, 3))),
+    "operation.chunk.outputs": {"chunk": pb.Chunk(inputs=[wire.tensor("X", np.zeros((1, 1, 1), np.float32))], outputs=["Y"])},
+    "operation.chunk.outputs[Z]": chunk([1], outputs=["Z"], override_outputs=True),
+    "operation.reset.state.tensors[initial_h].shape": {"reset": pb.Reset(state=state_of((1, 1, 1)))},
+    "operation.set_state.state.tensors[initial_h].shape": {"set_state": pb.SetState(state=state_of((1, 1, 1)), force=True)},
+    "operation.select_rows.rows": {"select_rows": pb.SelectRows()},
+    "operation.select_rows.rows[0]": {"select_rows": pb.SelectRows(rows=[1])},
+    "operation.rewind.checkpoint": {"rewind": pb.Rewind()},
+    "operation.checkpoint.name": {"checkpoint": pb.CheckpointRequest(name=LONG)},
+    "operation.fork.count": {"fork": pb.ForkRequest(count=0)},
+    "operation.fork.names": {"fork": pb.ForkRequest(names=["a", "a"], count=2)},
+}
+
+
+@pytest.mark.parametrize("field", OPERATIONS)
+def test_bad_operations(sessions, field):
+    session = sessions.open()
+    sessions.feed(session, 1, [7])
+    failure = wire.refusal(sessions.apply, session, 2, **OPERATIONS[field])
+    assert failure.code == Code.INVALID_ARGUMENT and failure.fields == [field], failure
+    sessions.feed(session, 2, [8])
+    assert sessions.log(session) == [7, 8], "a refused operation takes no number"
+
+
+@pytest.mark.parametrize("key", ["", "x", "A" * 56, "\u00e4" * 20, "k" * 100_000])
+def test_keys_that_never_were(sessions, key):
+    for call in (lambda: sessions.feed(key, 1, [1]), lambda: sessions.state(key), lambda: sessions.fork(key),
+                 lambda: sessions.checkpoint(key, "n")):
+        failure = wire.refusal(call)
+        assert failure.code == Code.NOT_FOUND and failure.reasons == ["SESSION_UNKNOWN"]
+
+
+def test_a_key_of_another_boot(sessions):
+    other = Server()
+    foreign = Sessions(other.address)
+    key = foreign.open()
+    failure = wire.refusal(sessions.feed, key, 2, [1])
+    assert failure.code == Code.DATA_LOSS and failure.reasons == ["SESSION_LOST"]
+    sessions_left = foreign.apply(key, 1, close=pb.Close())
+    assert sessions_left.last_applied == 1
+    foreign.close()
+    assert other.stop() == 0
+
+
+def test_numbers_out_of_order_and_zero(sessions):
+    session = sessions.open(window_operations=2)
+    assert wire.refusal(sessions.feed, session, 0, [1]).code == Code.INVALID_ARGUMENT
+    assert wire.refusal(sessions.feed, session, 2**64 - 1, [1]).code == Code.OUT_OF_RANGE
+    for number in range(1, 5):
+        sessions.feed(session, number, [number])
+    old = wire.refusal(sessions.feed, session, 1, [1])
+    assert old.code == Code.ALREADY_EXISTS and old.infos[0].metadata["last_applied"] == "4"
+    assert sessions.feed(session, 3, [3]).repeated_reply
+
+
+def test_a_caller_that_never_reads_holds_up_nobody(server, sessions):
+    """Far more replies than any buffer takes: the server stops reading that stream, and others are answered as ever."""
+    session = sessions.open(rows=64, max_in_flight=1024, window_operations=4, window_bytes=1 << 22)
+    channel = wire.channel(server.address)
+    call = wire.recurrent_grpc.RecurrentStub(channel).Stream(
+        iter([pb.StreamRequest(operations=[operation(session, n, **chunk(np.ones((16, 64))))]) for n in range(1, 400)]))
+    before = server.resident_kib()
+    other = sessions.open()
+    for number in range(1, 50):
+        sessions.feed(other, number, [number])
+    assert server.resident_kib() - before < 300 << 10
+    assert sessions.log(other)[-1] == 49
+    call.cancel()
+    channel.close()
+
+
+def test_expiry(sessions):
+    session = sessions.open(idle_timeout=duration(1))
+    kept = sessions.open(idle_timeout=duration(600))
+    deadline = time.monotonic() + 30
+    while True:
+        # Being listed is not being used.
+        live = {info.session for info in sessions.stub.List(pb.ListSessionsRequest(page_size=1000)).sessions}
+        if session not in live or time.monotonic() > deadline:
+            break
+    failure = wire.refusal(sessions.feed, session, 1, [1])
+    assert failure.reasons == ["SESSION_ENDED"] and failure.infos[0].metadata["cause"] == "expired"
+    sessions.feed(kept, 1, [1])
+
+
+def test_leaving_hands_states_over():
+    old, new = Server("--drain_timeout=30s"), Server()
+    here, there = Sessions(old.address), Sessions(new.address)
+    stream = Stream(here)
+    session = here.open()
+    stream.send(operation(session, 1, **chunk([1, 2, 3])))
+    assert stream.receive().status.code == 0
+    old.process.send_signal(signal.SIGTERM)
+    message = next(stream.call)
+    assert [(s.session, s.last_applied) for s in message.drain.sessions] == [(session, 1)]
+    stream.send(operation(session, 2, **chunk([4])), operation(session, 1, **chunk([1, 2, 3])),
+                operation(session, get_state=pb.GetStateRequest()))
+    refused, repeated, state = stream.receive_many(3)
+    assert refused.status.code == Code.UNAVAILABLE.value[0] and refused.status.retryable
+    assert repeated.repeated_reply
+    moved = there.open(state=state.get_state.state)
+    assert there.log(moved) == [1, 2, 3]
+    assert stream.end() == []
+    assert old.process.wait(timeout=25) == 0, "everything was fetched, so it need not wait"
+    there.apply(moved, 1, close=pb.Close())
+    there.close()
+    assert new.stop() == 0
+    old.stop()
