@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import resource
 import signal
 import subprocess
 import tempfile
@@ -15,10 +14,6 @@ import wire
 BINARY = pathlib.Path(os.environ.get("RNNSERVE_BINARY") or wire.REPOSITORY / "build/release/server/rnnserve").resolve()
 START_SECONDS = 60
 STOP_SECONDS = 60
-
-
-def _limit_descriptors(number):
-    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
 
 
 class Server:
@@ -31,11 +26,12 @@ class Server:
         admin_port_file = pathlib.Path(self._folder.name) / "admin-port"
         self.log_path = pathlib.Path(self._folder.name) / "log"
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen([BINARY, f"--listen={listen}", f"--port_file={port_file}",
+            # Not by preexec_fn: that runs Python in a fork, beside gRPC's threads of this process.
+            limit = ["prlimit", f"--nofile={descriptors}:{descriptors}"] if descriptors else []
+            self.process = subprocess.Popen([*limit, BINARY, f"--listen={listen}", f"--port_file={port_file}",
                                              f"--admin_listen={admin_listen}", f"--admin_port_file={admin_port_file}",
                                              *flags],
                                             stdout=log, stderr=subprocess.STDOUT,
-                                            preexec_fn=_limit_descriptors(descriptors) if descriptors else None,
                                             env={**os.environ, **(environment or {})})
         self.port = self._await_port(port_file)
         self.admin_port = self._await_port(admin_port_file)
