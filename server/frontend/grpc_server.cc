@@ -3,7 +3,6 @@
 
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
@@ -23,6 +22,7 @@
 #include "server/frontend/native/recurrent_service.h"
 #include "server/frontend/native/sessions_service.h"
 #include "server/frontend/net/acceptor.h"
+#include "server/frontend/reflection/reflection_service.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/send_watch.h"
@@ -38,8 +38,8 @@ constexpr int kStreamSlots = 8;
 constexpr absl::Duration kDrainLook = absl::Milliseconds(20);
 constexpr std::array<std::string_view, 3> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models",
                                                        "rnnserve.v1.Sessions"};
-// gRPC's own threads serve reflection and unknown methods only.
-constexpr int kMaxGrpcThreads = 16;
+constexpr std::array<std::string_view, 5> kListed = {kServices[0], kServices[1], kServices[2], "grpc.health.v1.Health",
+                                                     "grpc.reflection.v1alpha.ServerReflection"};
 constexpr int kMaxStreamsPerConnection = 1024;
 constexpr uint64_t kTlsGreetingBytes = 1024;
 constexpr absl::Duration kPollerPatience = absl::Seconds(10);
@@ -65,23 +65,18 @@ void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder&
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(options.max_connection_age));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, Milliseconds(options.max_connection_age_grace));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
-  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
   grpc::ResourceQuota quota("rnnserve");
-  quota.SetMaxThreads(kMaxGrpcThreads);
   quota.Resize(static_cast<size_t>(options.max_transport_bytes));
   builder.SetResourceQuota(quota);
 }
 
-// Reflection is a plugin of the whole process and must be switched on before the first builder.
-void EnablePlugins() {
+// gRPC and protobuf have one log each for the whole process.
+void RouteLogs() {
   static std::once_flag once;
   std::call_once(once, [] {
     gpr_set_log_function([](gpr_log_func_args* args) { LogDebug(absl::StrCat("grpc: ", args->message)); });
     // Says on standard error what callers sent wrong; the caller's own error says it better.
     google::protobuf::SetLogHandler(nullptr);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
 }
 
@@ -150,6 +145,7 @@ struct GrpcServer::Parts {
   UnarySite site;
   HealthService health;
   StreamSite streams;
+  ReflectionService reflection{kListed};
   RecurrentService recurrent;
   SessionsService sessions;
   ModelsService models;
@@ -159,7 +155,7 @@ struct GrpcServer::Parts {
 };
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, Core* core, SessionCore* sessions) {
-  EnablePlugins();
+  RouteLogs();
   grpc::ServerBuilder builder;
   ConfigureTransport(options, builder);
   const absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials = MakeCredentials(options.tls);
@@ -181,6 +177,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   parts->connections = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, *credentials);
   builder.RegisterService(parts->health.grpc());
+  builder.RegisterService(parts->reflection.grpc());
   builder.RegisterService(parts->recurrent.grpc());
   builder.RegisterService(parts->models.grpc());
   builder.RegisterService(parts->sessions.grpc());
@@ -203,6 +200,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   parts->Serve(parts->sessions.methods(), kSessionSlots);
   for (int k = 0; k < kStreamSlots; ++k) ServeStream(parts->recurrent.stream(), parts->streams);
   parts->health.Serve(parts->poller);
+  parts->reflection.Serve(parts->poller, parts->send_watch);
   parts->poller.Start();
   parts->Accept(options, std::move(sockets));
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts), sessions));

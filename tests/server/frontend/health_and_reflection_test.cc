@@ -139,6 +139,16 @@ TEST(Reflection, ListsWhatIsServed) {
   EXPECT_THAT(reply.bytes, HasSubstr("rnnserve.v1.Sessions"));
 }
 
+TEST(Reflection, DescribesHealthAndRefusesWhatIsNoRequest) {
+  RunningServer server;
+  RawWatch stream(server.channel, kReflection, StringField(4, "grpc.health.v1.Health"));
+  EXPECT_THAT(stream.Next().value_or(""), HasSubstr("HealthCheckRequest"));
+  EXPECT_EQ(SendBytes(server.channel, kReflection, "\x3a\x05").status.error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendBytes(server.channel, kReflection, "\x3a\x88\x27" + std::string(5000, 'a')).status.error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST(Reflection, DescribesMessages) {
   RunningServer server;
   const RawReply reply = SendBytes(server.channel, kReflection, StringField(4, "rnnserve.v1.Recurrent"));
