@@ -153,7 +153,8 @@ std::optional<OnnxGraph::Given> OnnxGraph::Joined(const onnx::NodeProto& node) c
     if (next.kind != sum->kind || next.first_layer <= sum->last_layer) return std::nullopt;
     sum->last_layer = next.last_layer;
   }
-  return IntOr(node, "axis", 0) == 0 ? sum : std::nullopt;
+  const int64_t axis = IntOr(node, "axis", 0);
+  return axis == 0 || axis == -3 ? sum : std::nullopt;  // of three
 }
 
 absl::Status OnnxGraph::CheckOutputs() const {

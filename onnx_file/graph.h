@@ -79,7 +79,7 @@ class OnnxGraph {
 
   absl::StatusOr<Source> Fixed(size_t index, Source source) const;
   absl::StatusOr<Source> TurnedX(const Layer& layer, Source source) const;
-  absl::Status Narrow(const onnx::NodeProto& node, Source& source) const;
+  absl::Status Narrow(const Layer& layer, const onnx::NodeProto& node, Source& source) const;
   absl::Status Computed(const Layer& layer, size_t index, const onnx::NodeProto& by) const;
   // A list that `node` takes as attribute or as input.
   absl::StatusOr<std::optional<std::vector<int64_t>>> Ints(const onnx::NodeProto& node, std::string_view name,

@@ -14,8 +14,16 @@ namespace rnnserve {
 namespace {
 
 constexpr size_t kLengths = 4;
+constexpr int64_t kStateRank = 3;
 
 absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
+
+// A Cast that lengths pass as they are; one to bool, for one, makes 1 of all.
+bool KeepsLengths(const onnx::NodeProto& node) {
+  if (!IsOnnxOp(node, "Cast")) return false;
+  const onnx::AttributeProto* to = FindAttribute(node, "to");
+  return to != nullptr && (to->i() == onnx::TensorProto::INT32 || to->i() == onnx::TensorProto::INT64);
+}
 
 }  // namespace
 
@@ -78,10 +86,10 @@ absl::StatusOr<OnnxGraph::Source> OnnxGraph::Input(size_t layer, size_t index) c
     }
     const bool narrows = is_state && IsOnnxOp(by, "Slice");
     const bool passed_on = narrows || IsOnnxOp(by, "Identity") || (is_state && IsOnnxOp(by, "Expand")) ||
-                           (index == kLengths && IsOnnxOp(by, "Cast"));
+                           (index == kLengths && KeepsLengths(by));
     if (!passed_on || by.input_size() == 0) return Computed(layers_[layer], index, by);
     if (narrows && narrowed.ok()) {
-      if (absl::Status status = Narrow(by, source); !status.ok()) {
+      if (absl::Status status = Narrow(layers_[layer], by, source); !status.ok()) {
         narrowed =
             Bad(absl::StrCat(InputLabel(index, node.input(static_cast<int>(index))), " of ", layers_[layer].label,
                              " comes from ", NodeLabel(by, definition->node_index), ", which ", status.message()));
@@ -94,8 +102,9 @@ absl::StatusOr<OnnxGraph::Source> OnnxGraph::Input(size_t layer, size_t index) c
 }
 
 // PyTorch's h0[k:k + 1]: one Slice of the first axis.
-absl::Status OnnxGraph::Narrow(const onnx::NodeProto& node, Source& source) const {
+absl::Status OnnxGraph::Narrow(const Layer& layer, const onnx::NodeProto& node, Source& source) const {
   if (source.rows) return Bad("slices what is sliced again");
+  if (layer.layout == 1) return Bad("cuts a state that is [N, D, H] (layout 1); give each layer a graph input");
   const auto one = [&](std::string_view name, size_t index,
                        std::optional<int64_t> otherwise) -> absl::StatusOr<int64_t> {
     const absl::StatusOr<std::optional<std::vector<int64_t>>> list = Ints(node, name, index);
@@ -109,7 +118,7 @@ absl::Status OnnxGraph::Narrow(const onnx::NodeProto& node, Source& source) cons
   for (const auto* number : {&first, &end, &axis, &step}) {
     if (!number->ok()) return number->status();
   }
-  if (*axis != 0 || *step != 1) return Bad("slices other axes than the first, or with steps");
+  if ((*axis != 0 && *axis != -kStateRank) || *step != 1) return Bad("slices other axes than the first, or with steps");
   source.rows = Rows{*first, *end};
   return absl::OkStatus();
 }

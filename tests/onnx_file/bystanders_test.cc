@@ -104,12 +104,33 @@ TEST(OnnxBystanders, AnInitialStateOfOtherNumbersIsRefused) {
   }
 }
 
+// The first axis of layout 1 are the rows, so one layer's part is no slice of it.
+TEST(OnnxBystanders, AStateCutInLayout1IsRefused) {
+  auto [model, node] = Start("GRU");
+  AddConstant(model, Ints({0}), "first");
+  AddConstant(model, Ints({1}), "end");
+  AddNode(model, "Slice", {node.input(5), "first", "end"}, "cut");
+  node.set_input(5, "cut");
+  onnx::NodeProto& placed = *model.mutable_graph()->add_node() = node;
+  EXPECT_TRUE(Load(model).ok()) << Load(model).status();
+  AddAttribute(placed, "layout", onnx::AttributeProto::INT).set_i(1);
+  EXPECT_THAT(Refusal(model), AllOf(HasSubstr("Slice"), HasSubstr("[N, D, H]"), HasSubstr("layout 1")));
+}
+
 TEST(OnnxBystanders, LengthsThroughACast) {
   auto [model, node] = Start("GRU");
-  AddNode(model, "Cast", {"lengths"}, "lengths.1");
-  node.set_input(4, "lengths.1");
+  onnx::AttributeProto& to = AddAttribute(AddNode(model, "Cast", {"lengths"}, "cast"), "to", onnx::AttributeProto::INT);
+  node.set_input(4, "cast");
   *model.mutable_graph()->add_node() = node;
-  EXPECT_TRUE(Load(model).ok()) << Load(model).status();
+  for (const auto type : {onnx::TensorProto::INT32, onnx::TensorProto::INT64}) {
+    to.set_i(type);
+    EXPECT_TRUE(Load(model).ok()) << Load(model).status();
+  }
+  // Makes other numbers of them.
+  for (const auto type : {onnx::TensorProto::BOOL, onnx::TensorProto::INT8, onnx::TensorProto::FLOAT16}) {
+    to.set_i(type);
+    EXPECT_THAT(Refusal(model), AllOf(HasSubstr("input 4"), HasSubstr("Cast"), HasSubstr("graph input")));
+  }
 }
 
 TEST(OnnxBystanders, OutputsArranged) {

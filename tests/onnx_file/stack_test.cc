@@ -64,7 +64,7 @@ TEST(OnnxStackTest, XTurnedOnce) {
 }
 
 TEST(OnnxStackTest, StatesOfAllLayersAreCutInOrder) {
-  const auto cut = [](const std::vector<std::pair<int64_t, int64_t>>& rows) {
+  const auto cut = [](const std::vector<std::pair<int64_t, int64_t>>& rows, int64_t axis = 0) {
     onnx::ModelProto model = TwoLayers("GRU");
     onnx::GraphProto& graph = *model.mutable_graph();
     graph.add_input()->set_name("h0");
@@ -77,7 +77,7 @@ TEST(OnnxStackTest, StatesOfAllLayersAreCutInOrder) {
         AddAttribute(slice, name, onnx::AttributeProto::INTS)
             .add_ints(*name == 's'   ? rows[static_cast<size_t>(layer)].first
                       : *name == 'e' ? rows[static_cast<size_t>(layer)].second
-                                     : 0);
+                                     : axis);
       }
       onnx::NodeProto& node = *graph.mutable_node(layer == 0 ? 0 : 3);
       EXPECT_EQ(node.op_type(), "GRU");
@@ -88,6 +88,8 @@ TEST(OnnxStackTest, StatesOfAllLayersAreCutInOrder) {
   };
   EXPECT_TRUE(Load(cut({{0, 2}, {2, 4}})).ok()) << Refusal(cut({{0, 2}, {2, 4}}));
   EXPECT_TRUE(Load(cut({{-4, -2}, {-2, std::numeric_limits<int64_t>::max()}})).ok());
+  EXPECT_TRUE(Load(cut({{0, 2}, {2, 4}}, -3)).ok()) << Refusal(cut({{0, 2}, {2, 4}}, -3));
+  EXPECT_THAT(Refusal(cut({{0, 2}, {2, 4}}, 1)), HasSubstr("other axes than the first"));
   EXPECT_THAT(Refusal(cut({{2, 4}, {0, 2}})),
               AllOf(HasSubstr("node 0"), HasSubstr("rows 0 to 1 of graph input \"h0\"")));
   EXPECT_THAT(Refusal(cut({{0, 2}, {1, 3}})), HasSubstr("rows 2 to 3"));
