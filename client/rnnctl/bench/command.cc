@@ -166,6 +166,9 @@ absl::Status Outcome(const Report& report) {
       return absl::Status(static_cast<absl::StatusCode>(code),
                           absl::StrCat("no call ended well; the first: ", errors.first_message));
     }
+    if (level.tally.good() == 0 && level.ended != Ended::kInterrupted) {
+      return absl::FailedPreconditionError("no call was due or ended in time; measure longer, or at a higher rate");
+    }
   }
   return absl::OkStatus();
 }

@@ -45,6 +45,7 @@ class LevelRun {
   // Sends what is due, waits for one answer until `until` at most, and looks whether the window or all is over.
   void Turn(Time until) {
     SendDue();
+    all_taken_ = free_.empty();
     Time wake = std::min(until, caller_.Now() + kLookUp);
     // With all slots taken only an answer helps.
     const bool awaits_arrival = arrivals_ && !free_.empty() && arrivals_->next() < wake;
@@ -146,7 +147,8 @@ class LevelRun {
   void Finish() {
     if (interrupted_) return;
     const Time end = caller_.Now();
-    if (arrivals_ && free_.empty()) {
+    // The answer that ended the measurement may just have freed a slot.
+    if (arrivals_ && all_taken_) {
       for (; arrivals_->next() <= end; arrivals_->Advance()) ++level_.unsent;
     }
     Tally late;
@@ -172,6 +174,7 @@ class LevelRun {
   Level level_;
   std::vector<Call> calls_;   // by slot
   std::vector<size_t> free_;  // slots
+  bool all_taken_ = false;    // after the last sending
   std::optional<PoissonArrivals> arrivals_;
   Time measure_from_{0};
   std::optional<Time> measured_from_;

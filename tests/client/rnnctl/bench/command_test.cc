@@ -117,6 +117,12 @@ TEST_F(BenchCommandTest, RefusedCallsAreCounted) {
   EXPECT_THAT(outcome.err, HasSubstr("no call ended well"));
 }
 
+TEST_F(BenchCommandTest, NoCallAtAllIsAnError) {
+  const Outcome outcome = Bench({"--hidden=3", "--rate=0.0001", "--duration=10ms"});
+  EXPECT_EQ(outcome.code, kRefused);
+  EXPECT_THAT(outcome.err, HasSubstr("no call was due"));
+}
+
 TEST_F(BenchCommandTest, ARefusedOperatorIsToldBeforeAnyLoad) {
   first_answer_ = {3, "X has 4 columns", {FieldDetail("inputs[X]", "4")}};
   const Outcome outcome = Bench({"--hidden=3", "--requests=30"});

@@ -215,6 +215,18 @@ TEST_F(RunTest, SaysWhatItCouldNotSend) {
   EXPECT_NEAR(level.tally.CallsPerSecond(), 20, 3);
 }
 
+// The answer that ends the measurement frees a slot, which is no sign that there was room.
+TEST_F(RunTest, SaysWhatItCouldNotSendWhenAnAnswerEndsIt) {
+  load_.rate = 1000;
+  load_.max_in_flight = 2;
+  caller_.service = [](Time) { return milliseconds(100); };
+  stopping_.warm_up = Time(0);
+  stopping_.requests = 20;
+  const Level level = Run();
+  EXPECT_EQ(level.ended, Ended::kRequests);
+  EXPECT_NEAR(static_cast<double>(level.unsent), 1000 - 22, 200);
+}
+
 TEST_F(RunTest, InterruptedItReportsWhatThereIs) {
   stopping_.duration = seconds(100);
   const Time stop = caller_.now + seconds(3);
