@@ -25,8 +25,8 @@ run() { # PRESET, then arguments of ctest
 for preset in ${1:-tsan asan-ubsan release}; do
   case $preset in
     release) run release ;;
-    asan-ubsan) run asan-ubsan -L '^unit$' ;;
-    tsan) run tsan -L '^tsan$' ;;
+    asan-ubsan) run asan-ubsan -L '^unit$' -j2 ;;
+    tsan) run tsan -L '^tsan$' -j2 ;;
     *) sed -n '3,8p' "$0" >&2; exit 2 ;;
   esac
 done
