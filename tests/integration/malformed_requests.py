@@ -211,7 +211,7 @@ REQUESTS = [
     *[(f"output {v!r}", "LSTM", outputs(v), f"outputs[{v}]") for v in ("Z", "y", "X", "")],
     ("output Y_c of GRU", "GRU", outputs("Y", "Y_c"), "outputs[Y_c]"),
     ("output Y twice", "LSTM", outputs("Y", "Y_h", "Y"), "outputs[Y]"),
-    ("a hundred outputs", "LSTM", outputs(*["Y"] * 100), "outputs"),
+    ("a hundred outputs", "LSTM", outputs(*["Y"] * 100), "outputs[Y]"),
     ("request_id of 129 bytes", "LSTM", set_(request_id="r" * 129), "request_id"),
     *[(f"priority {v}", "LSTM", set_(priority=v), "priority") for v in (101, -101, 2**31 - 1, -2**31)],
     *[(f"engine {v!r}", "LSTM", set_(engine=v), "engine") for v in ("gpu", "CPU", "cpu ", "e" * 999)],
