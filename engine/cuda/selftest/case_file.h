@@ -49,6 +49,7 @@ class Writer {
   template <typename List>
   void Elements(const List& list) {
     Value(static_cast<uint64_t>(list.size()));
+    if (list.empty()) return;  // its data may be a null pointer, which fwrite must not see
     good_ = good_ && std::fwrite(list.data(), sizeof list[0], list.size(), file_) == list.size();
   }
   template <typename T, typename Fn>
@@ -73,6 +74,7 @@ class Reader {
   template <typename List>
   void Elements(List& list) {
     list.resize(Size());
+    if (list.empty()) return;
     good_ = good_ && std::fread(list.data(), sizeof list[0], list.size(), file_) == list.size();
   }
   template <typename T, typename Fn>
