@@ -123,6 +123,7 @@ class Inspector {
       return Bad(absl::StrCat("has ", node.input_size(), " inputs, but the operator has ", names.size()));
     }
     absl::Status first_error;
+    if (node.input_size() == 0 || node.input(0).empty()) first_error = Bad("has no input X (input 0)");
     for (size_t index = 0; index < static_cast<size_t>(node.input_size()); ++index) {
       const std::string& name = node.input(static_cast<int>(index));
       if (name.empty()) continue;

@@ -44,7 +44,7 @@ absl::Status CheckData(size_t index, const OnnxGraph::Source& source) {
   if (!source.value) return absl::OkStatus();  // a graph input, or zeros
   const std::string label = InputLabel(index, source.name);
   if (!IsStateInput(index)) {
-    return Bad(absl::StrCat(label, " is fixed in the file; it comes with each request, so make it a graph input",
+    return Bad(absl::StrCat(label, " is fixed in the file; it comes with each request, so make it a graph input without an initializer",
                             index == 0 ? "" : " or leave it out"));
   }
   if (absl::Status floating = CheckFloating(source.value->view.type); !floating.ok()) {
@@ -52,7 +52,7 @@ absl::Status CheckData(size_t index, const OnnxGraph::Source& source) {
   }
   if (AllZero(source.value->view.data)) return absl::OkStatus();
   return Bad(
-      absl::StrCat(label, " is fixed in the file and not zero; make it a graph input and send it with each request"));
+      absl::StrCat(label, " is fixed in the file and not zero; make it a graph input without an initializer and send it with each request"));
 }
 
 // Which request inputs feed which inputs of the nodes, over all layers.

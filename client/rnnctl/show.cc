@@ -158,7 +158,7 @@ std::string ShowModel(const client::ModelInfo& model) {
       {"operator", OperatorsText(model)},
       {"fingerprint", model.fingerprint},
       {"source", model.source},
-      {"engine", model.engine.empty() ? "auto" : model.engine},
+      {"engine", model.engine.empty() ? "the server's default" : model.engine},
       {"weights", absl::StrCat(model.weight_bytes, " bytes, packed ", model.packed_bytes)},
   };
   AddOptions(model.options, facts);

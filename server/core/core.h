@@ -53,7 +53,7 @@ struct InferCall {
   std::vector<NamedTensor> inputs;
   std::vector<std::string> outputs;  // empty: default
   OptionalOptions options;
-  std::string engine;  // "" or "auto": the server chooses
+  std::string engine;  // "": the model's default, else the server's; "auto": whichever is fastest here
   int32_t priority = 0;
   uint64_t tenant = 0;  // shares compute fairly with others: a tenant or a connection
   absl::Time deadline = absl::InfiniteFuture();

@@ -52,7 +52,7 @@ absl::StatusOr<Route> Router::Choose(std::string_view name, std::span<const Cell
   std::vector<const Engine*> candidates = Candidates(cells, options);
   if (candidates.empty()) return ChooseEngine(engines_, name, cells, options).status();
   for (const Engine* engine : candidates) {
-    if (engine->name() == options_.engine) return Route{.engine = engine};
+    if (name.empty() && engine->name() == options_.engine) return Route{.engine = engine};
   }
   if (candidates.size() > 1)
     std::erase_if(candidates, [&](const Engine* e) { return e->name() == options_.last_resort; });

@@ -39,7 +39,7 @@
 namespace rnnserve {
 
 struct RoutingOptions {
-  // Takes what neither call nor model names an engine for, where it can; "auto": none does.
+  // Takes what neither call nor model says anything about, where it can; "auto": whichever is fastest does.
   std::string engine = "auto";
   std::string last_resort = "reference";
   TrialLimits trial = {};  // that a call waits for
@@ -66,8 +66,8 @@ class Router {
   // All outlive the router.
   Router(RoutingOptions options, std::vector<const Engine*> engines, ProgramCache* programs);
 
-  // The engine called `name`, or its own reason not to run these cells. For "" and "auto" the fastest that supports
-  // every cell, or all reasons.
+  // The engine called `name`, or its own reason not to run these cells. For "" that of the options, where it can. Else,
+  // and for "auto", the fastest that supports every cell, or all reasons.
   absl::StatusOr<Route> Choose(std::string_view name, std::span<const CellPtr> cells, const EngineOptions& options,
                                RouteLoad load);
   // The engine for a provisional route: measures, or waits for another call's measurement.

@@ -46,8 +46,7 @@ absl::StatusOr<Target> ResolveTarget(const InferCall& call, ModelStore& models) 
                         options.empty_row_state.value_or(run_defaults.empty_row_state)};
   target.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
   target.label = std::move(found->label);
-  const bool call_chooses = !call.engine.empty() && call.engine != "auto";
-  target.engine = call_chooses ? call.engine : std::move(found->engine);
+  target.engine = call.engine.empty() ? std::move(found->engine) : call.engine;
   return target;
 }
 

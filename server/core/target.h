@@ -13,7 +13,7 @@ struct Target {
   ModelPtr model;
   RunOptions run_options;
   EngineOptions engine_options;
-  std::string engine;  // "" or "auto": the server chooses
+  std::string engine;  // "": the server's default; "auto": whichever is fastest here
   std::string label;   // what its work is counted under: the model's name
 };
 

@@ -26,7 +26,7 @@ struct LoadedModel {
   int64_t version = 1;
   ModelPtr model;
   OptionalOptions options;
-  std::string engine;  // default engine, "" = auto
+  std::string engine;  // of calls that name none; "": the server's default
   std::string source;  // "upload" or a path below the repository folder
 };
 

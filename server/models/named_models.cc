@@ -17,8 +17,6 @@ bool SameOptions(const OptionalOptions& a, const OptionalOptions& b) {
          a.deterministic == b.deterministic && a.allow_reduced_precision == b.allow_reduced_precision;
 }
 
-std::string_view NamedEngine(std::string_view engine) { return engine == "auto" ? "" : engine; }
-
 // What differs between the two, or "".
 std::string Difference(const LoadedModel& have, const LoadedModel& come) {
   if (have.model->fingerprint() != come.model->fingerprint()) {
@@ -26,7 +24,7 @@ std::string Difference(const LoadedModel& have, const LoadedModel& come) {
                         come.model->fingerprint(), ")");
   }
   if (!SameOptions(have.options, come.options)) return "the same operator and weights, but other options";
-  if (NamedEngine(have.engine) != NamedEngine(come.engine)) {
+  if (have.engine != come.engine) {
     return absl::StrCat("the same operator and weights, but engine ", Quoted(have.engine), " (now came ",
                         Quoted(come.engine), ")");
   }

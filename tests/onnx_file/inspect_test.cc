@@ -215,6 +215,7 @@ TEST(OnnxInspect, WhatCannotBeLoadedSaysWhy) {
   AddRnn(graph, "many").mutable_input()->Reserve(8);
   for (int k = 0; k < 5; ++k) graph.mutable_node(graph.node_size() - 1)->add_input("x");
   AddAttribute(AddRnn(graph, "odd"), "colour", onnx::AttributeProto::TENSOR);
+  AddRnn(graph, "blind").set_input(0, "");
   const auto found = Inspect(model);
   ASSERT_TRUE(found.ok()) << found.status();
   for (size_t k = 0; k < expected.size(); ++k) {
@@ -225,6 +226,7 @@ TEST(OnnxInspect, WhatCannotBeLoadedSaysWhy) {
   }
   EXPECT_THAT(std::string(found->nodes[5].status.message()), HasSubstr("has 8 inputs, but the operator has 6"));
   EXPECT_THAT(std::string(found->nodes[6].status.message()), HasSubstr("attribute \"colour\" has type TENSOR"));
+  EXPECT_THAT(std::string(found->nodes[7].status.message()), HasSubstr("has no input X"));
 }
 
 TEST(OnnxInspect, OperatorsOfOtherDomainsAreShown) {

@@ -78,6 +78,7 @@ class GrpcCaller final : public Caller {
     Call& call = calls_[slot];
     call.request = request;
     call.context.emplace();
+    call.context->set_wait_for_ready(true);  // a server that went away is waited for, not hammered
     if (options_.client.timeout.count() > 0) call.context->set_deadline(ToGpr(SteadyNow() + options_.client.timeout));
     call.reader = stub_.PrepareUnaryCall(&*call.context, method_, requests_[request], &queue_);
     call.reader->StartCall();

@@ -198,6 +198,10 @@ TEST_F(CoreTest, RunsModelsWithTheirOptionsUnlessTheCallHasItsOwn) {
   ASSERT_TRUE(by_model.ok()) << by_model.status();
   EXPECT_EQ(by_model->engine, "reference");
   EXPECT_EQ(Values(by_model->outputs[0])[0], 7);
+  builder.call().engine = "auto";
+  const absl::StatusOr<InferReply> chosen = Infer(builder.call());
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->engine, "fake") << "auto overrides the model's engine";
 
   builder.call().options.empty_row_state = EmptyRowState::kZeros;
   builder.call().engine = "fake";

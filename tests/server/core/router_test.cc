@@ -49,7 +49,7 @@ class RouterTest : public testing::Test {
 
   // As the core does it.
   std::string EngineFor(const std::vector<CellPtr>& cells, RouteLoad load, const EngineOptions& options = {}) {
-    const absl::StatusOr<Route> route = router_->Choose("auto", cells, options, load);
+    const absl::StatusOr<Route> route = router_->Choose("", cells, options, load);
     EXPECT_TRUE(route.ok()) << route.status();
     return std::string(router_->Settle(*route, cells, options)->name());
   }
@@ -125,6 +125,7 @@ TEST_F(RouterTest, TheServersEngineComesBeforeMeasuringWhereItCan) {
   router_ = NewRouter({.engine = "many"});
   EXPECT_EQ(EngineFor({.rows = 1}), "many");
   EXPECT_EQ(router_->Choose("few", cells_, {}, {.rows = 1})->engine, &few_);
+  EXPECT_TRUE(router_->Choose("auto", cells_, {}, {.rows = 1})->is_provisional) << "it is to be measured";
   many_.supports = [](const CellSpec&) { return absl::UnimplementedError("no"); };
   EXPECT_EQ(EngineFor({.rows = 1}), "few");
   EXPECT_EQ(few_.ran + many_.ran, 0);
