@@ -21,6 +21,7 @@ ARROWS = {
     "engine/cuda": ["engine/plugin"],
     "onnx_file": ["engine", "engine/op"],
     "server/telemetry": [],
+    "server/config": ["server/telemetry"],
     "server/batching": ["engine", "server/telemetry"],
     "server/sessions": ["engine", "engine/op", "server/telemetry"],  # of engine/op: field_error.h
     "server/models": ["engine", "engine/op", "onnx_file", "server/telemetry"],
@@ -33,11 +34,11 @@ ARROWS = {
     # rnnctl inspect asks the engines themselves and times them.
     "client/rnnctl": ["client/cpp", "engine", "engine/op", "engine/cpu", "engine/onednn", "engine/reference", "onnx_file"],
 }
-# main.cc names every concrete class.
-FREE = {"server/main.cc"}
-# gRPC and protobuf belong to the front-end and the clients; onnx_file reads ONNX's own protobuf.
+# main.cc and what it is helped by name every concrete class.
+FREE = {"server/" + name for name in ("main.cc", "gauges.cc", "gauges.h", "options.cc", "options.h", "signals.cc", "signals.h")}
+# gRPC and protobuf belong to the front-end and the clients; onnx_file reads ONNX's own protobuf, config its file's.
 WIRE = re.compile(r"^(grpc|grpcpp|grpc\+\+|google/)|\.pb\.h$|^onnx/")
-WIRE_ROOMS = ("server/frontend", "server/main.cc", "client/", "onnx_file/")
+WIRE_ROOMS = ("server/frontend", "server/main.cc", "server/config/", "client/", "onnx_file/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 SOURCES = (".cc", ".c", ".cu", ".h", ".cuh")
 

@@ -69,6 +69,7 @@ absl::Status Core::CheckEngineName(std::string_view name) const { return rnnserv
 
 absl::Status Core::CheckSize(const StackSpec& stack, const RunPlan& plan) const {
   absl::Status fits = CheckSequences(stack, plan, options_.max_sequences);
+  if (fits.ok()) fits = CheckShapes(plan, options_.max_tensor_elements, options_.max_steps);
   if (fits.ok()) fits = CheckReplyBytes(plan, options_.max_reply_bytes);
   if (fits.ok()) fits = CheckBetween(BetweenBytes(stack, plan), options_.max_bytes_in_flight);
   return fits;

@@ -114,6 +114,9 @@ class Core {
     int64_t max_reply_bytes = 64 << 20;
     // Rows times directions of a request: each costs a few hundred bytes besides its data.
     int64_t max_sequences = 1 << 20;
+    // Elements of X or of an output, and steps.
+    int64_t max_tensor_elements = int64_t{1} << 26;
+    int64_t max_steps = 1 << 20;
     // Bytes of outputs and states of all requests that wait or run; RESOURCE_EXHAUSTED above.
     int64_t max_bytes_in_flight = int64_t{1} << 30;
     // Where work is counted; outlives the core. Null: nowhere.

@@ -57,6 +57,29 @@ absl::Status CheckSequences(const StackSpec& stack, const RunPlan& plan, int64_t
                     {.limit = max_rows, .value = plan.rows});
 }
 
+absl::Status CheckShapes(const RunPlan& plan, int64_t max_elements, int64_t max_steps) {
+  if (plan.steps > max_steps) {
+    return LimitError("inputs[X].shape",
+                      absl::StrCat("X has ", plan.steps, " steps, but this server takes at most ", max_steps,
+                                   " at a time; send fewer steps at a time"),
+                      {.limit = max_steps, .value = plan.steps});
+  }
+  const auto check = [&](std::string_view field, std::string_view name, const Shape& shape) {
+    const int64_t elements = NumElements(shape).value_or(std::numeric_limits<int64_t>::max());
+    if (elements <= max_elements) return absl::OkStatus();
+    return LimitError(
+        field,
+        absl::StrCat(absl::string_view(name.data(), name.size()), " ", ShapeString(shape), " has ", elements,
+                     " elements, but tensors have at most ", max_elements, " here; send fewer rows or steps at a time"),
+        {.limit = max_elements, .value = elements});
+  };
+  absl::Status fits = check("inputs[X].shape", "X", plan.x.shape);
+  for (const OutputPlan& output : plan.outputs) {
+    if (fits.ok()) fits = check("outputs", output.name, output.shape);
+  }
+  return fits;
+}
+
 absl::Status CheckBetween(int64_t bytes, int64_t max_bytes) {
   if (bytes <= max_bytes) return absl::OkStatus();
   return LimitError("inputs[X].shape",

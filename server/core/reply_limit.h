@@ -18,6 +18,9 @@ absl::Status CheckReplyBytes(const RunPlan& plan, int64_t max_bytes);
 // LIMIT_EXCEEDED on `inputs[X].shape`: sequences of one layer.
 absl::Status CheckSequences(const StackSpec& stack, const RunPlan& plan, int64_t max_sequences);
 
+// LIMIT_EXCEEDED on `inputs[X].shape` or `outputs`: steps, and elements of one tensor.
+absl::Status CheckShapes(const RunPlan& plan, int64_t max_elements, int64_t max_steps);
+
 // LIMIT_EXCEEDED on `inputs[X].shape`: `bytes` between the layers.
 absl::Status CheckBetween(int64_t bytes, int64_t max_bytes);
 

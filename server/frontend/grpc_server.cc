@@ -40,7 +40,6 @@ constexpr std::array<std::string_view, 3> kServices = {"rnnserve.v1.Recurrent", 
                                                        "rnnserve.v1.Sessions"};
 constexpr std::array<std::string_view, 5> kListed = {kServices[0], kServices[1], kServices[2], "grpc.health.v1.Health",
                                                      "grpc.reflection.v1alpha.ServerReflection"};
-constexpr int kMaxStreamsPerConnection = 1024;
 constexpr uint64_t kTlsGreetingBytes = 1024;
 constexpr absl::Duration kPollerPatience = absl::Seconds(10);
 
@@ -64,7 +63,7 @@ void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder&
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(options.max_connection_idle));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(options.max_connection_age));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, Milliseconds(options.max_connection_age_grace));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_streams_per_connection);
   grpc::ResourceQuota quota("rnnserve");
   quota.Resize(static_cast<size_t>(options.max_transport_bytes));
   builder.SetResourceQuota(quota);

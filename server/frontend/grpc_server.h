@@ -46,6 +46,8 @@ class GrpcServer {
     absl::Duration max_connection_idle = absl::InfiniteDuration();
     absl::Duration max_connection_age = absl::InfiniteDuration();
     absl::Duration max_connection_age_grace = absl::InfiniteDuration();
+    // Calls and streams of one connection at once; its further ones wait at the client.
+    int max_streams_per_connection = 1024;
     // Calls and request bytes inside at once.
     Door::Options door = {};
     StreamLimits streams = {};

@@ -58,7 +58,8 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeCredentials(const T
 }
 
 absl::StatusOr<absl::Time> CertificateExpiry(const std::string& path) {
-  const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "r"), &std::fclose);
+  const auto close = [](std::FILE* opened) { std::fclose(opened); };
+  const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "r"), close);
   if (file == nullptr) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
   const std::unique_ptr<X509, decltype(&X509_free)> certificate(PEM_read_X509(file.get(), nullptr, nullptr, nullptr),
                                                                 &X509_free);

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -52,12 +51,26 @@ bool IsHexDigest(absl::string_view text) {
          std::ranges::all_of(text, [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
 }
 
+// `hex`: IsHexDigest. Abseil's own changed its signature between Debian 12 and 13.
+std::string BytesOfHex(absl::string_view hex) {
+  const auto value = [](char c) {
+    return absl::ascii_isdigit(static_cast<unsigned char>(c))
+               ? c - '0'
+               : absl::ascii_tolower(static_cast<unsigned char>(c)) - 'a' + 10;
+  };
+  std::string bytes;
+  for (size_t k = 0; k + 1 < hex.size(); k += 2) {
+    bytes.push_back(static_cast<char>(value(hex[k]) * 16 + value(hex[k + 1])));
+  }
+  return bytes;
+}
+
 // Of what stands in the file; nothing if it is no token.
 absl::StatusOr<std::string> Sha256OfEntry(absl::string_view entry) {
   if (absl::StartsWith(entry, kHashed)) {
     const absl::string_view hex = entry.substr(kHashed.size());
     if (!IsHexDigest(hex)) return absl::InvalidArgumentError("expected 64 hexadecimal digits after sha256:");
-    return absl::HexStringToBytes(hex);
+    return BytesOfHex(hex);
   }
   if (entry.size() < kShortestToken) {
     return absl::InvalidArgumentError(

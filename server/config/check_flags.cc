@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config/check_flags.h"
+
+#include <initializer_list>
+#include <string>
+
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/config/descriptor_limit.h"
+#include "server/config/flags.h"
+#include "server/telemetry/log.h"
+
+namespace rnnserve {
+namespace {
+
+// host:port with a port that exists, or unix:path. gRPC takes 99999 for 34463.
+bool IsAddress(absl::string_view address) {
+  if (absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:")) return true;
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  return colon != absl::string_view::npos && absl::SimpleAtoi(address.substr(colon + 1), &port) && port <= 65535;
+}
+
+class Checks {
+ public:
+  explicit Checks(const Settings& settings) : settings_(settings) {}
+  bool good() const { return good_; }
+
+  void Wrong(const char* flag, absl::string_view expected) {
+    LogError(absl::StrCat(settings_.Named(flag), ": expected ", expected));
+    good_ = false;
+  }
+  template <typename Number>
+  void AtLeast(const char* flag, const Number& value, Number least) {
+    if (!(value >= least)) Wrong(flag, absl::StrCat("at least ", least));
+  }
+  void AtLeast(const char* flag, absl::Duration value, absl::Duration least) {
+    if (value < least) Wrong(flag, absl::StrCat("at least ", absl::FormatDuration(least)));
+  }
+  void Positive(const char* flag, absl::Duration value) {
+    if (value <= absl::ZeroDuration()) Wrong(flag, "a positive duration, e.g. 30s");
+  }
+  void OneOf(const char* flag, const std::string& value, std::initializer_list<absl::string_view> words) {
+    for (const absl::string_view word : words) {
+      if (word == value) return;
+    }
+    Wrong(flag, absl::StrJoin(words, ", "));
+  }
+
+ private:
+  const Settings& settings_;
+  bool good_ = true;
+};
+
+void CheckSizes(Checks& checks) {
+  checks.AtLeast("workers", absl::GetFlag(FLAGS_workers), 0);
+  checks.AtLeast("max_message_bytes", absl::GetFlag(FLAGS_max_message_bytes), 1);
+  checks.AtLeast<int64_t>("max_tensor_elements", absl::GetFlag(FLAGS_max_tensor_elements), 1);
+  checks.AtLeast<int64_t>("max_steps", absl::GetFlag(FLAGS_max_steps), 1);
+  checks.AtLeast<int64_t>("max_transport_bytes", absl::GetFlag(FLAGS_max_transport_bytes), 1);
+  checks.AtLeast<int64_t>("max_reply_bytes", absl::GetFlag(FLAGS_max_reply_bytes), 1);
+  checks.AtLeast<int64_t>("max_request_bytes_in_flight", absl::GetFlag(FLAGS_max_request_bytes_in_flight), 1);
+  checks.AtLeast<int64_t>("max_output_bytes_in_flight", absl::GetFlag(FLAGS_max_output_bytes_in_flight), 1);
+  checks.AtLeast("max_calls", absl::GetFlag(FLAGS_max_calls), 1);
+  checks.AtLeast("expected_calls", absl::GetFlag(FLAGS_expected_calls), 1);
+  checks.AtLeast<int64_t>("queue_sequences", absl::GetFlag(FLAGS_queue_sequences), 1);
+  checks.AtLeast<int64_t>("packed_weight_bytes", absl::GetFlag(FLAGS_packed_weight_bytes), 0);
+  checks.AtLeast<int64_t>("inline_weight_bytes", absl::GetFlag(FLAGS_inline_weight_bytes), 0);
+  checks.AtLeast<int64_t>("model_weight_bytes", absl::GetFlag(FLAGS_model_weight_bytes), 0);
+  checks.AtLeast<int64_t>("plugin_memory_bytes", absl::GetFlag(FLAGS_plugin_memory_bytes), 0);
+  checks.AtLeast("plugin_device", absl::GetFlag(FLAGS_plugin_device), 0);
+}
+
+void CheckSessions(Checks& checks) {
+  checks.AtLeast<int64_t>("session_bytes", absl::GetFlag(FLAGS_session_bytes), 0);
+  checks.AtLeast<int64_t>("max_sessions", absl::GetFlag(FLAGS_max_sessions), 0);
+  checks.AtLeast<int64_t>("max_tenant_session_bytes", absl::GetFlag(FLAGS_max_tenant_session_bytes), 0);
+  checks.AtLeast("session_operations_per_second", absl::GetFlag(FLAGS_session_operations_per_second), 0.0);
+  checks.AtLeast("session_idle_timeout", absl::GetFlag(FLAGS_session_idle_timeout), absl::Seconds(1));
+  checks.AtLeast("max_session_idle_timeout", absl::GetFlag(FLAGS_max_session_idle_timeout), absl::Seconds(1));
+  checks.AtLeast<int64_t>("max_streams", absl::GetFlag(FLAGS_max_streams), 0);
+  checks.AtLeast("max_streams_per_connection", absl::GetFlag(FLAGS_max_streams_per_connection), 1);
+}
+
+void CheckTimes(Checks& checks) {
+  checks.AtLeast("max_connection_idle", absl::GetFlag(FLAGS_max_connection_idle), absl::Seconds(1));
+  checks.AtLeast("max_connection_age", absl::GetFlag(FLAGS_max_connection_age), absl::Seconds(1));
+  checks.AtLeast("max_connection_age_grace", absl::GetFlag(FLAGS_max_connection_age_grace), absl::Seconds(1));
+  checks.AtLeast("target_slice", absl::GetFlag(FLAGS_target_slice), absl::Microseconds(1));
+  checks.AtLeast("short_slice", absl::GetFlag(FLAGS_short_slice), absl::ZeroDuration());
+  checks.AtLeast("max_batch_delay", absl::GetFlag(FLAGS_max_batch_delay), absl::ZeroDuration());
+  checks.AtLeast("max_priority_wait", absl::GetFlag(FLAGS_max_priority_wait), absl::ZeroDuration());
+  checks.Positive("max_call_duration", absl::GetFlag(FLAGS_max_call_duration));
+  checks.Positive("max_send_duration", absl::GetFlag(FLAGS_max_send_duration));
+  checks.AtLeast("drain_delay", absl::GetFlag(FLAGS_drain_delay), absl::ZeroDuration());
+  checks.AtLeast("drain_timeout", absl::GetFlag(FLAGS_drain_timeout), absl::ZeroDuration());
+}
+
+void CheckAddresses(Checks& checks) {
+  if (absl::GetFlag(FLAGS_listen).empty()) checks.Wrong("listen", "an address, e.g. 0.0.0.0:50051");
+  for (const std::string& address : absl::GetFlag(FLAGS_listen)) {
+    if (IsAddress(address)) continue;
+    checks.Wrong("listen", absl::StrCat("host:port with a port from 0 to 65535, or unix:path, not ", address));
+  }
+  const std::string admin = absl::GetFlag(FLAGS_admin_listen);
+  if (!admin.empty() && !IsAddress(admin)) {
+    checks.Wrong("admin_listen", "host:port with a port from 0 to 65535, or nothing");
+  }
+  checks.AtLeast("max_connections", absl::GetFlag(FLAGS_max_connections), 0);
+  if (absl::GetFlag(FLAGS_max_connections) > MostConnections()) {
+    checks.Wrong("max_connections", absl::StrCat("at most ", MostConnections(), ", ", kOtherDescriptors,
+                                                 " below the limit of file descriptors (ulimit -n)"));
+  }
+}
+
+}  // namespace
+
+bool CheckFlags(const Settings& settings) {
+  Checks checks(settings);
+  CheckSizes(checks);
+  CheckSessions(checks);
+  CheckTimes(checks);
+  CheckAddresses(checks);
+  checks.OneOf("batching", absl::GetFlag(FLAGS_batching), {"cellular", "request", "off"});
+  checks.OneOf("log_level", absl::GetFlag(FLAGS_log_level), {"debug", "info", "warning", "error", "off"});
+  checks.OneOf("log_format", absl::GetFlag(FLAGS_log_format), {"text", "json"});
+  const double verify_share = absl::GetFlag(FLAGS_verify_share);
+  if (!(verify_share >= 0 && verify_share <= 1))
+    checks.Wrong("verify_share", "0 to 1, e.g. 0.01 for every hundredth call");
+  if (absl::GetFlag(FLAGS_tls_cert).empty() != absl::GetFlag(FLAGS_tls_key).empty()) {
+    checks.Wrong(absl::GetFlag(FLAGS_tls_cert).empty() ? "tls_key" : "tls_cert",
+                 "--tls_cert and --tls_key, or neither");
+  }
+  if (absl::GetFlag(FLAGS_tls_cert).empty() && !absl::GetFlag(FLAGS_tls_client_ca).empty()) {
+    checks.Wrong("tls_client_ca", "--tls_cert and --tls_key with it");
+  }
+  return checks.good();
+}
+
+}  // namespace rnnserve

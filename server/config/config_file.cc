@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config/config_file.h"
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/flags/reflection.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/config/config.pb.h"
+
+namespace rnnserve {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::TextFormat;
+
+constexpr size_t kMaxFileBytes = 1 << 20;
+
+// Where and what, as compilers tell it; the parser counts from 0.
+class Mistakes final : public google::protobuf::io::ErrorCollector {
+ public:
+  explicit Mistakes(std::string_view path) : path_(path) {}
+  void AddError(int line, int column, const std::string& message) override {
+    lines_.push_back(absl::StrCat(path_, ":", line + 1, ":", column + 1, ": ", message));
+  }
+  std::string Text() const { return absl::StrJoin(lines_, "\n"); }
+
+ private:
+  const std::string path_;
+  std::vector<std::string> lines_;
+};
+
+std::string ValueOf(const config::Config& config, const FieldDescriptor& field) {
+  if (field.is_repeated()) {  // lists are lists of texts
+    std::vector<std::string> entries;
+    const int size = config.GetReflection()->FieldSize(config, &field);
+    for (int k = 0; k < size; ++k) entries.push_back(config.GetReflection()->GetRepeatedString(config, &field, k));
+    return absl::StrJoin(entries, ",");
+  }
+  if (field.type() == FieldDescriptor::TYPE_STRING) return config.GetReflection()->GetString(config, &field);
+  std::string text;
+  TextFormat::PrintFieldValueToString(config, &field, -1, &text);
+  return text;
+}
+
+std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\""); }
+
+}  // namespace
+
+absl::StatusOr<std::vector<FileSetting>> ParseConfig(std::string_view text, std::string_view path) {
+  config::Config config;
+  Mistakes mistakes(path);
+  google::protobuf::TextFormat::ParseInfoTree places;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&mistakes);
+  parser.WriteLocationsTo(&places);
+  google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
+  if (!parser.Parse(&stream, &config)) return absl::InvalidArgumentError(mistakes.Text());
+  std::vector<FileSetting> settings;
+  for (int k = 0; k < config.GetDescriptor()->field_count(); ++k) {
+    const FieldDescriptor& field = *config.GetDescriptor()->field(k);
+    const bool is_there = field.is_repeated() ? config.GetReflection()->FieldSize(config, &field) > 0
+                                              : config.GetReflection()->HasField(config, &field);
+    if (!is_there) continue;
+    const TextFormat::ParseLocation place = places.GetLocation(&field, field.is_repeated() ? 0 : -1);
+    settings.push_back({field.name(), ValueOf(config, field), place.line + 1});
+  }
+  return settings;
+}
+
+absl::StatusOr<std::vector<FileSetting>> ReadConfigFile(const std::string& path) {
+  std::ifstream file(path);
+  file.peek();  // folders can be opened, too
+  if (file.bad() || !file.is_open()) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+  std::stringstream content;
+  content << file.rdbuf();
+  const std::string text = std::move(content).str();
+  if (text.size() > kMaxFileBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": has ", text.size(), " bytes; a config file has at most ", kMaxFileBytes));
+  }
+  return ParseConfig(text, path);
+}
+
+std::vector<ConfigLine> PrintConfig() {
+  std::vector<ConfigLine> lines;
+  const google::protobuf::Descriptor& schema = *config::Config::descriptor();
+  for (int k = 0; k < schema.field_count(); ++k) {
+    const FieldDescriptor& field = *schema.field(k);
+    const std::string value = absl::FindCommandLineFlag(field.name())->CurrentValue();
+    const auto add = [&](absl::string_view text) {
+      const bool is_text = field.type() == FieldDescriptor::TYPE_STRING;
+      lines.push_back({field.name(), absl::StrCat(field.name(), ": ", is_text ? Quoted(text) : std::string(text))});
+    };
+    if (!field.is_repeated()) {
+      add(value);
+    } else {
+      for (const absl::string_view entry : absl::StrSplit(value, ',', absl::SkipEmpty())) add(entry);
+    }
+  }
+  return lines;
+}
+
+}  // namespace rnnserve

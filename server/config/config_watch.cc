@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config/config_watch.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace rnnserve {
+namespace {
+
+std::map<std::string, std::string> ValuesOf(const std::vector<FileSetting>& settings) {
+  std::map<std::string, std::string> values;
+  for (const FileSetting& setting : settings) values[setting.name] = setting.value;
+  return values;
+}
+
+}  // namespace
+
+std::optional<std::string> ConfigWatch::Look() {
+  if (settings_.path().empty()) return std::nullopt;
+  const absl::StatusOr<std::vector<FileSetting>> read = ReadConfigFile(settings_.path());
+  std::string news;
+  if (!read.ok()) {
+    news = absl::StrCat("the config file has changed, and the next start will fail: ", read.status().message());
+  } else {
+    const std::map<std::string, std::string> before = ValuesOf(settings_.of_file());
+    std::map<std::string, std::string> now = ValuesOf(*read);
+    std::erase_if(now, [&](const auto& entry) { return settings_.IsOnCommandLine(entry.first); });
+    std::set<std::string> differing;
+    for (const auto& [name, value] : before) {
+      if (const auto found = now.find(name); found == now.end() || found->second != value) differing.insert(name);
+    }
+    for (const auto& [name, value] : now) {
+      if (!before.contains(name)) differing.insert(name);
+    }
+    if (!differing.empty()) {
+      news = absl::StrCat(settings_.path(), " has changed; a restart is needed for ", absl::StrJoin(differing, ", "));
+    }
+  }
+  if (news == told_) return std::nullopt;
+  told_ = news;
+  if (news.empty()) return absl::StrCat(settings_.path(), " is again as it was at the start");
+  return news;
+}
+
+}  // namespace rnnserve

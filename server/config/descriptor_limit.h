@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// File descriptors, and how many connections they allow.
+#pragma once
+
+#include <cstdint>
+
+namespace rnnserve {
+
+// Descriptors for all but connections: models, listeners, the admin port, gRPC's own.
+inline constexpr int64_t kOtherDescriptors = 64;
+
+// To the hard limit: the soft one is for programs that use select().
+void RaiseDescriptorLimit();
+
+// As many as there are descriptors for.
+int64_t MostConnections();
+
+// What --max_connections says; 0 there: a usual number, or MostConnections() if that is less.
+int MaxConnections();
+
+}  // namespace rnnserve

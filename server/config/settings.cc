@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/flags/parse.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "server/config/flags.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr std::array<std::string_view, 4> kReadAgain = {"tls_cert", "tls_key", "tls_client_ca", "tokens_file"};
+
+// --name=value, --name value, --name and --noname of a bool, with one dash or two; "" if it is none of them.
+std::string FlagNamed(absl::string_view word) {
+  if (!absl::ConsumePrefix(&word, "-")) return "";
+  absl::ConsumePrefix(&word, "-");
+  word = word.substr(0, word.find('='));
+  if (absl::FindCommandLineFlag(word) == nullptr) absl::ConsumePrefix(&word, "no");
+  return absl::FindCommandLineFlag(word) == nullptr ? "" : std::string(word);
+}
+
+std::set<std::string> FlagsOf(int argc, char** argv) {
+  std::set<std::string> names;
+  for (int k = 1; k < argc; ++k) {
+    const absl::string_view word = argv[k];
+    if (word == "--") break;
+    const std::string name = FlagNamed(word);
+    if (name.empty()) continue;
+    names.insert(name);
+    const bool has_value = absl::StrContains(word, "=") || absl::FindCommandLineFlag(name)->IsOfType<bool>();
+    if (!has_value) ++k;
+  }
+  return names;
+}
+
+std::vector<std::string> ParseWords(int argc, char** argv) {
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  std::vector<std::string> words(rest.begin() + 1, rest.end());
+  std::erase(words, "");  // some of those who run a HEALTHCHECK add an empty one
+  return words;
+}
+
+}  // namespace
+
+bool IsFileReadAgain(std::string_view name) { return std::ranges::find(kReadAgain, name) != kReadAgain.end(); }
+
+absl::StatusOr<Settings> Settings::Load(int argc, char** argv) {
+  Settings settings;
+  settings.words_ = ParseWords(argc, argv);
+  settings.on_command_line_ = FlagsOf(argc, argv);
+  settings.path_ = absl::GetFlag(FLAGS_config);
+  if (settings.path_.empty()) return settings;
+  absl::StatusOr<std::vector<FileSetting>> of_file = ReadConfigFile(settings.path_);
+  if (!of_file.ok()) return of_file.status();
+  std::string mistakes;
+  for (FileSetting& setting : *of_file) {
+    if (settings.IsOnCommandLine(setting.name)) continue;
+    std::string why;
+    if (!absl::FindCommandLineFlag(setting.name)->ParseFrom(setting.value, &why)) {
+      absl::StrAppend(&mistakes, mistakes.empty() ? "" : "\n", settings.path_, ":", setting.line, ": ", setting.name,
+                      ": \"", setting.value, "\" is not what it takes", why.empty() ? "" : ": ", why);
+      continue;
+    }
+    settings.lines_[setting.name] = setting.line;
+    settings.of_file_.push_back(std::move(setting));
+  }
+  if (!mistakes.empty()) return absl::InvalidArgumentError(mistakes);
+  return settings;
+}
+
+std::string Settings::OriginOf(const std::string& name) const {
+  if (const auto line = lines_.find(name); line != lines_.end()) return absl::StrCat(path_, ":", line->second);
+  if (on_command_line_.contains(name)) return "flag";
+  // Those of a --flagfile are not seen above.
+  const absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);
+  return flag.CurrentValue() == flag.DefaultValue() ? "default" : "flag";
+}
+
+std::string Settings::Named(const std::string& name) const {
+  const std::string value = absl::FindCommandLineFlag(name)->CurrentValue();
+  const auto line = lines_.find(name);
+  if (line == lines_.end()) return absl::StrCat("--", name, "=", value);
+  return absl::StrCat(path_, ":", line->second, ": ", name, "=", value);
+}
+
+std::string Settings::Print() const {
+  std::string text = "# What is in force, and where it comes from. Settings are read at the start alone.\n";
+  for (const ConfigLine& line : PrintConfig()) {
+    absl::StrAppend(&text, line.text, "  # ", OriginOf(line.name),
+                    IsFileReadAgain(line.name) ? "; what it names is read again when it changes\n" : "\n");
+  }
+  return text;
+}
+
+}  // namespace rnnserve

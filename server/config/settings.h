@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server was told, by whom: flags of the command line, else the file of --config, else the defaults.
+//
+//   absl::StatusOr<Settings> settings = Settings::Load(argc, argv);   // the flags have their values now
+//   settings->Named("max_calls");                                     // "--max_calls=0", or "FILE:3: max_calls=0"
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/config/config_file.h"
+
+namespace rnnserve {
+
+class Settings {
+ public:
+  // INVALID_ARGUMENT tells what of the file is wrong, and where; a wrong command line ends the process, as Abseil has
+  // it.
+  static absl::StatusOr<Settings> Load(int argc, char** argv);
+
+  // What is no flag on the command line, without the program's name.
+  const std::vector<std::string>& words() const { return words_; }
+  // "default", "flag", or the file's path and line.
+  std::string OriginOf(const std::string& name) const;
+  // How an error names a setting and its value.
+  std::string Named(const std::string& name) const;
+  // Of --config; "" if there is none.
+  const std::string& path() const { return path_; }
+  // Those of the file that no flag overrides.
+  const std::vector<FileSetting>& of_file() const { return of_file_; }
+  bool IsOnCommandLine(const std::string& name) const { return on_command_line_.contains(name); }
+
+  // What is in force, as a config file, each line with its origin.
+  std::string Print() const;
+
+ private:
+  Settings() = default;
+
+  std::vector<std::string> words_;
+  std::string path_;
+  std::vector<FileSetting> of_file_;
+  std::map<std::string, int> lines_;  // of of_file_
+  std::set<std::string> on_command_line_;
+};
+
+// Whether the content of what a setting names is read again while the server runs.
+bool IsFileReadAgain(std::string_view name);
+
+}  // namespace rnnserve

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics that are read off the parts of the server when somebody asks for them.
+#pragma once
+
+#include "server/batching/cellular_scheduler.h"
+#include "server/models/model_store.h"
+#include "server/models/program_cache.h"
+#include "server/telemetry/metrics.h"
+
+namespace rnnserve {
+
+// All outlive the last Collect.
+void AddGauges(const ModelStore& models, const ProgramCache& programs, const CellularScheduler& scheduler,
+               Metrics& metrics);
+
+}  // namespace rnnserve

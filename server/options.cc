@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/options.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "server/config/descriptor_limit.h"
+#include "server/config/flags.h"
+
+namespace rnnserve {
+
+int Workers() {
+  const int asked = absl::GetFlag(FLAGS_workers);
+  return asked > 0 ? asked : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+}
+
+GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler) {
+  GrpcServer::Options options;
+  options.metrics = &metrics;
+  options.listen = absl::GetFlag(FLAGS_listen);
+  options.tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key), absl::GetFlag(FLAGS_tls_client_ca)};
+  options.tokens_file = absl::GetFlag(FLAGS_tokens_file);
+  options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
+  options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  options.max_connections = MaxConnections();
+  options.max_streams_per_connection = absl::GetFlag(FLAGS_max_streams_per_connection);
+  options.max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle);
+  options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
+  options.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace);
+  options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight)};
+  options.streams.max_streams = absl::GetFlag(FLAGS_max_streams);
+  options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
+  options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
+  options.max_send_duration = absl::GetFlag(FLAGS_max_send_duration);
+  options.work_waiting = [&scheduler] { return scheduler.collected(); };
+  options.run_work = [&scheduler] { scheduler.RunCollected(); };
+  return options;
+}
+
+BatchQueue::Options QueueOptions() {
+  BatchQueue::Options options;
+  options.workers = Workers();
+  options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
+  // Nothing gets here that the door and the core's budget have not let in.
+  options.max_bytes = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
+  options.target_slice = absl::GetFlag(FLAGS_target_slice);
+  options.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay);
+  options.max_wait = absl::GetFlag(FLAGS_max_priority_wait);
+  return options;
+}
+
+RequestScheduler::Options ComparedOptions() {
+  RequestScheduler::Options options;
+  options.workers = Workers();
+  options.shares = absl::GetFlag(FLAGS_batching) == "request";
+  options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
+  return options;
+}
+
+Core::Options CoreOptions() {
+  Core::Options options;
+  options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
+  options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
+  options.max_tensor_elements = absl::GetFlag(FLAGS_max_tensor_elements);
+  options.max_steps = absl::GetFlag(FLAGS_max_steps);
+  options.routing.engine = absl::GetFlag(FLAGS_engine);
+  return options;
+}
+
+MemorySessions::Options SessionLimits() {
+  MemorySessions::Options options;
+  options.max_bytes = absl::GetFlag(FLAGS_session_bytes);
+  options.tenant.sessions = absl::GetFlag(FLAGS_max_sessions);
+  options.tenant.bytes = absl::GetFlag(FLAGS_max_tenant_session_bytes);
+  options.tenant.operations_per_second = absl::GetFlag(FLAGS_session_operations_per_second);
+  return options;
+}
+
+SessionCore::Options SessionOptions() {
+  SessionCore::Options options;
+  options.default_idle_timeout = absl::GetFlag(FLAGS_session_idle_timeout);
+  options.max_idle_timeout = absl::GetFlag(FLAGS_max_session_idle_timeout);
+  return options;
+}
+
+LoadedPlugins::Options PluginOptions() {
+  return {.paths = absl::GetFlag(FLAGS_plugin),
+          .memory_limit_bytes = absl::GetFlag(FLAGS_plugin_memory_bytes),
+          .device = absl::GetFlag(FLAGS_plugin_device)};
+}
+
+}  // namespace rnnserve

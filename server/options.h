@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the flags say to each part of the server.
+#pragma once
+
+#include "server/batching/batch_queue.h"
+#include "server/batching/cellular_scheduler.h"
+#include "server/batching/request_scheduler.h"
+#include "server/core/core.h"
+#include "server/core/session_core.h"
+#include "server/frontend/grpc_server.h"
+#include "server/plugins/loaded_plugins.h"
+#include "server/sessions/memory_sessions.h"
+#include "server/telemetry/metrics.h"
+
+namespace rnnserve {
+
+// Threads that run engines.
+int Workers();
+
+GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler);
+BatchQueue::Options QueueOptions();
+RequestScheduler::Options ComparedOptions();
+Core::Options CoreOptions();
+MemorySessions::Options SessionLimits();
+SessionCore::Options SessionOptions();
+LoadedPlugins::Options PluginOptions();
+
+}  // namespace rnnserve

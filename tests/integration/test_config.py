@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The config file: what it may hold, who goes before whom, where mistakes are, what `config print` says, and what a
+running server tells when the file changes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import wire
+from server_process import Server, run_to_end
+from test_service import _case
+
+SCHEMA = (wire.REPOSITORY / "server/config/config.proto").read_text()
+ONLY_FLAGS = {"config", "probe"}  # they say where the file is, and belong to healthcheck
+
+
+def _file(tmp_path, text):
+    path = tmp_path / "rnnserve.textproto"
+    path.write_text(text)
+    return path
+
+
+def _print(*flags):
+    done = run_to_end("config", "print", *flags)
+    assert done.returncode == 0, done.stderr
+    return {line.split(":")[0]: (line.split("  # ")[0], line.split("  # ")[1])
+            for line in done.stdout.splitlines() if not line.startswith("#")}
+
+
+def test_every_flag_is_in_the_schema_and_the_other_way_round():
+    flags = set(re.findall(r"^  --(\w+)(?:=.*)?\n", run_to_end("--help").stdout, re.MULTILINE))
+    fields = set(re.findall(r"^  (?:optional|repeated) \w+ (\w+) = \d+;", SCHEMA, re.MULTILINE))
+    assert flags - ONLY_FLAGS == fields
+
+
+def test_origins(tmp_path):
+    path = _file(tmp_path, '# ours\nmax_calls: 7\nlisten: "127.0.0.1:0"\nlisten: "unix:/x.sock"\nmax_streams: 8\n'
+                           'drain_timeout: "90s"\ncpu_helper: false\nverify_share: 0.5\n')
+    shown = _print(f"--config={path}", "--max_streams=9", "--log_level", "warning", "--tokens_file=t")
+    assert shown["max_calls"] == ("max_calls: 7", f"{path}:2")
+    assert shown["listen"] == ('listen: "unix:/x.sock"', f"{path}:3")
+    assert shown["drain_timeout"] == ('drain_timeout: "1m30s"', f"{path}:6")
+    assert shown["cpu_helper"] == ("cpu_helper: false", f"{path}:7")
+    assert shown["verify_share"] == ("verify_share: 0.5", f"{path}:8")
+    assert shown["max_streams"] == ("max_streams: 9", "flag")
+    assert shown["log_level"] == ('log_level: "warning"', "flag")
+    assert shown["log_format"] == ('log_format: "text"', "default")
+    assert shown["tokens_file"] == ('tokens_file: "t"', "flag; what it names is read again when it changes")
+
+
+def test_what_is_printed_is_a_config_file(tmp_path):
+    flags = ["--listen=127.0.0.1:0,unix:/x.sock", "--max_connection_age=inf", "--models=/a \"b\"\\c", "--nocpu_helper",
+             "--verify_share=0.25", "--max_batch_delay=1.5ms"]
+    first = run_to_end("config", "print", *flags).stdout
+    again = run_to_end("config", "print", f"--config={_file(tmp_path, first)}").stdout
+    assert [line.split("  # ")[0] for line in again.splitlines()] == [line.split("  # ")[0]
+                                                                      for line in first.splitlines()]
+
+
+@pytest.mark.parametrize("text, place, what", [
+    ("max_calls: 5\nmax_cals: 5\n", ":2:9: ", "max_cals"),
+    ('max_calls: "many"\n', ":1:12: ", "integer"),
+    ("max_calls: 99999999999\n", ":1:12: ", "range"),
+    ("\n\nmax_calls 5\n", ":3:11: ", ":"),
+    ("max_calls: 5\nmax_calls: 6\n", ":2:", "multiple times"),
+    ('\ndrain_timeout: "3 moons"\n', ":2: ", "3 moons"),
+    ("\n\nmax_calls: 0\n", ":3: ", "expected at least 1"),
+    ('batching: "sometimes"\n', ":1: ", "cellular, request, off"),
+    ('max_streams: 1\nlisten: "here"\n', ":2: ", "host:port"),
+    ('max_streams: 1\nmax_connections: 2000000000\n', ":2: ", "file descriptors"),
+    ("\x00\x01\x02", ":1:", ""),
+])
+@pytest.mark.parametrize("words", [[], ["config", "print"]])
+def test_mistakes_have_their_place(tmp_path, text, place, what, words):
+    path = _file(tmp_path, text)
+    done = run_to_end(*words, f"--config={path}")
+    assert done.returncode == 1 and not done.stdout
+    assert f"{path}{place}" in done.stderr and what in done.stderr, done.stderr
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    for path in [tmp_path, tmp_path / "none"]:
+        done = run_to_end(f"--config={path}")
+        assert done.returncode == 1 and f"{path}: cannot be read" in done.stderr
+
+
+def test_a_flag_mends_what_the_file_has_wrong(tmp_path):
+    path = _file(tmp_path, "max_calls: 0\n")
+    assert run_to_end("config", "print", f"--config={path}").returncode == 1
+    assert _print(f"--config={path}", "--max_calls=3")["max_calls"] == ("max_calls: 3", "flag")
+
+
+def test_a_running_server_tells_what_takes_a_restart(tmp_path):
+    path = _file(tmp_path, "max_calls: 100\nmax_streams: 5\n")
+    server = Server(f"--config={path}", "--max_streams=6")
+    try:
+        def told(text, wanted):
+            path.write_text(text)
+            while wanted not in server.log():
+                assert server.alive()
+
+        told("max_calls: 101\nmax_streams: 7\nmax_sessions: 3\n", "a restart is needed for max_calls, max_sessions\n")
+        told("max_calls: many\n", f"the next start will fail: {path}:1:12: ")
+        told("max_calls: 100\n", "is again as it was at the start")
+        assert "max_streams" not in server.log(), "a flag overrides it"
+    finally:
+        assert server.stop() == 0
+
+
+def test_it_serves_by_its_file(tmp_path):
+    server = Server(f"--config={_file(tmp_path, 'max_steps: 3')}")
+    try:
+        assert server.recurrent.Infer(wire.request(_case(steps=3))).outputs
+        failure = wire.refusal(server.recurrent.Infer, wire.request(_case(steps=4)))
+        assert failure.code.name == "INVALID_ARGUMENT" and "4 steps" in failure.text and "at most 3" in failure.text
+    finally:
+        assert server.stop() == 0
+
+
+def test_limits_of_tensors():
+    server = Server("--max_tensor_elements=100")
+    try:
+        failure = wire.refusal(server.recurrent.Infer, wire.request(_case(steps=101)))
+        assert failure.code.name == "INVALID_ARGUMENT" and "at most 100" in failure.text
+    finally:
+        assert server.stop() == 0
