@@ -26,6 +26,7 @@ struct Answer {
   bool told_times = false;
   int64_t sent_bytes = 0;
   int64_t received_bytes = 0;
+  int64_t steps = 0;  // of a session's chunk
   Verdict verdict = Verdict::kUnchecked;
 };
 

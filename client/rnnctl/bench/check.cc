@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "client/cpp/codec.h"
 
@@ -36,15 +37,29 @@ Verdict AnswerCheck::Check(size_t request, const std::string& reply) {
   if (!wire.ParseFromString(reply)) return Verdict::kWrong;
   absl::StatusOr<client::InferResult> result = client::DecodeInfer(wire);
   if (!result.ok()) return Verdict::kWrong;
-  std::optional<std::vector<Tensor>>& first = first_[request];
-  if (!first) {
-    first = std::move(result->outputs);
+  return Check(request, std::move(result->outputs));
+}
+
+Verdict AnswerCheck::CheckOperation(size_t request, const std::string& reply) {
+  v1::OperationReply operation;
+  if (!operation.ParseFromString(reply)) return Verdict::kWrong;
+  v1::InferResponse wire;
+  wire.mutable_outputs()->Swap(operation.mutable_outputs());
+  absl::StatusOr<client::InferResult> result = client::DecodeInfer(wire);
+  if (!result.ok()) return Verdict::kWrong;
+  return Check(request, std::move(result->outputs));
+}
+
+Verdict AnswerCheck::Check(size_t request, std::vector<Tensor> outputs) {
+  const auto [first, is_first] = first_.try_emplace(request);
+  if (is_first) {
+    first->second = std::move(outputs);
     return Verdict::kSame;
   }
-  if (first->size() != result->outputs.size()) return Verdict::kWrong;
+  if (first->second.size() != outputs.size()) return Verdict::kWrong;
   Verdict worst = Verdict::kSame;
-  for (size_t k = 0; k < first->size(); ++k) {
-    worst = std::max(worst, Compare((*first)[k], result->outputs[k], tolerance_));
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    worst = std::max(worst, Compare(first->second[k], outputs[k], tolerance_));
   }
   return worst;
 }

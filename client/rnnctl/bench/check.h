@@ -2,8 +2,8 @@
 // Holds every answer against the first one to the same request.
 #pragma once
 
-#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "client/cpp/tensor.h"
@@ -14,14 +14,18 @@ namespace rnnserve::rnnctl::bench {
 class AnswerCheck {
  public:
   // Values may differ by `tolerance` times the larger of 1 and the first value; 0: bit for bit.
-  AnswerCheck(size_t requests, double tolerance) : tolerance_(tolerance), first_(requests) {}
+  explicit AnswerCheck(double tolerance) : tolerance_(tolerance) {}
 
   // `reply`: a serialised InferResponse. The first one is kSame. kWrong also for what cannot be read.
   Verdict Check(size_t request, const std::string& reply);
+  // `reply`: a serialised OperationReply.
+  Verdict CheckOperation(size_t request, const std::string& reply);
 
  private:
+  Verdict Check(size_t request, std::vector<client::Tensor> outputs);
+
   const double tolerance_;
-  std::vector<std::optional<std::vector<client::Tensor>>> first_;  // by request
+  std::unordered_map<size_t, std::vector<client::Tensor>> first_;  // by request
 };
 
 }  // namespace rnnserve::rnnctl::bench

@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/rnnctl/command.h"
 
-#include <unistd.h>
-
 #include <array>
-#include <iostream>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "client/rnnctl/bench/interrupt.h"
-#include "client/rnnctl/bench/load.h"
+#include "client/rnnctl/bench/measure.h"
 #include "client/rnnctl/bench/plan.h"
 #include "client/rnnctl/bench/report.h"
-#include "client/rnnctl/bench/requests.h"
 #include "client/rnnctl/call.h"
 
 namespace rnnserve::rnnctl {
@@ -32,6 +22,23 @@ constexpr std::array kFlags = {
          .value = "R",
          .help = "open loop: requests a second, whether or not answers come; lists and ranges as above"},
     Flag{.name = "max-in-flight", .value = "N", .help = "with --rate: calls under way at most; default 1024"},
+    Flag{.name = "sessions",
+         .value = "N",
+         .help = "sessions that each send chunk after chunk; lists and ranges as above"},
+    Flag{.name = "chunk", .value = "T", .help = "with --sessions: steps of each chunk, or SHORTEST:LONGEST; default 1"},
+    Flag{.name = "cadence",
+         .value = "TIME",
+         .help = "with --sessions: open loop, a chunk so often in each session, such as 32ms"},
+    Flag{.name = "arrivals",
+         .value = "HOW",
+         .help = "with --cadence: regular (default), or random: so often on average (Poisson)"},
+    Flag{.name = "find",
+         .value = "P99",
+         .help = "with --cadence: search the number of sessions held at this 99th percentile, from --sessions on"},
+    Flag{.name = "operations", .value = "N", .help = "with --sessions: operations a message, at most; default 1"},
+    Flag{.name = "streams", .value = "N", .help = "with --sessions: streams that carry all of them; default 1"},
+    Flag{.name = "life", .value = "CHUNKS", .help = "with --sessions: close each after so many and open another"},
+    Flag{.name = "keep", .value = "N", .help = "with --sessions: replies kept for repetition; default: the server's"},
     Flag{.name = "model", .value = "NAME[:VERSION]", .help = "send to a model that the server holds"},
     Flag{.name = "op", .value = "TYPE", .help = "send an operator with random weights: LSTM (default), GRU, RNN"},
     Flag{.name = "hidden", .value = "N", .help = "units of --op; default 128"},
@@ -75,6 +82,12 @@ A closed loop (--concurrency) tells how much a server can do. An open loop (--ra
 wait for each other: requests are due at random (Poisson) moments, and latency counts from the moment a request was
 due, so a stall is charged to all who waited through it.
 
+Sessions (--sessions) keep their state in the server and send numbered chunks over a few streams, in a closed loop, or
+with --cadence as real-time sources do: whether or not the chunk before is answered in time, and latency counts from
+when a chunk was due. The real-time factor is the mean latency of a chunk over the cadence; below 1 the server keeps
+up. Chunks that are ready at the same moment travel together, up to --operations a message, as a gateway sends them.
+--check compares the n-th reply of each session with the first n-th reply.
+
 Weights and data are random. An operator's weights travel once; later requests name their fingerprint. Each entry sends
 8 different contents, a range of lengths up to 64 different lengths. A mix is a file such as
 
@@ -89,71 +102,9 @@ Examples:
   rnnctl bench --op LSTM --hidden 128 --steps 32 --concurrency 1,8,64
   rnnctl bench --model vad --steps 1:400 --rate 2000 --duration 30s --histogram
   rnnctl bench --mix mix.json --concurrency 64 --check 1e-5
-  rnnctl bench --rate 1000:8000 --csv > rates.csv)";
-
-std::string Describe(const MixEntry& entry) {
-  const std::string steps = entry.min_steps == entry.max_steps ? absl::StrCat(entry.max_steps)
-                                                               : absl::StrCat(entry.min_steps, " to ", entry.max_steps);
-  const std::string target = entry.model
-                                 ? absl::StrCat("model ", entry.model->name,
-                                                entry.model->version ? absl::StrCat(":", *entry.model->version) : "")
-                                 : absl::StrCat(entry.op, " hidden ", entry.hidden, " input ", entry.input);
-  return absl::StrCat(target, ", steps ", steps, ", rows ", entry.rows);
-}
-
-std::string Describe(const Plan& plan) {
-  std::vector<std::string> entries;
-  for (const MixEntry& entry : plan.mix) entries.push_back(Describe(entry));
-  return absl::StrJoin(entries, " | ");
-}
-
-// A line on the terminal that rewrites itself; nothing where standard error is no terminal.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::ostream& err) : err_(err), shown_(&err == &std::cerr && isatty(STDERR_FILENO) == 1) {}
-  ~ProgressLine() {
-    if (shown_) err_ << "\r\033[K" << std::flush;
-  }
-  void Show(const std::string& text) {
-    if (shown_) err_ << "\r\033[K" << text << std::flush;
-  }
-
- private:
-  std::ostream& err_;
-  const bool shown_;
-};
-
-absl::StatusOr<Report> Measure(const Arguments& arguments, const Plan& plan, Streams& streams) {
-  std::unique_ptr<client::Client> client;
-  if (!plan.echo) {
-    absl::StatusOr<std::unique_ptr<client::Client>> connected = Connect(arguments);
-    if (!connected.ok()) return connected.status();
-    client = *std::move(connected);
-  }
-  const absl::StatusOr<Requests> requests = PrepareRequests(plan, client.get());
-  if (!requests.ok()) return requests.status();
-  const absl::StatusOr<client::ClientOptions> options = ClientOptionsFrom(arguments);
-  if (!options.ok()) return options.status();
-  CallerOptions caller_options = {ServerAddress(arguments), *options, 1, !plan.echo, plan.check};
-  for (const Load& load : plan.loads) caller_options.slots = std::max(caller_options.slots, load.slots());
-  const absl::StatusOr<std::unique_ptr<Caller>> caller = MakeGrpcCaller(caller_options, requests->bodies);
-  if (!caller.ok()) return caller.status();
-
-  const InterruptGuard interrupt;
-  ProgressLine line(streams.err);
-  RequestPicker picker(requests->groups, plan.seed);
-  Report report = {Describe(plan), {}};
-  for (const Load& load : plan.loads) {
-    const Hooks hooks = {
-        [&] { return interrupt.interrupted(); },
-        [&](int64_t window, const Tally& tally) { line.Show(ShowWindow(load, window, tally)); },
-        [&] { return picker.Next(); },
-    };
-    report.levels.push_back(RunLevel(**caller, load, plan.stopping, hooks));
-    if (interrupt.interrupted()) break;
-  }
-  return report;
-}
+  rnnctl bench --rate 1000:8000 --csv > rates.csv
+  rnnctl bench --sessions 1,64,1000 --hidden 512 --operations 32
+  rnnctl bench --sessions 500 --chunk 2 --cadence 32ms --find 20ms)";
 
 absl::Status Outcome(const Report& report) {
   for (const Level& level : report.levels) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls over gRPC: one thread, one asynchronous completion queue, requests serialised beforehand, replies left as
-// bytes. The one place of the load test that knows gRPC.
+// bytes.
 #pragma once
 
 #include <memory>

@@ -8,8 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/time.h"
 #include "client/rnnctl/attributes.h"
+#include "client/rnnctl/bench/flag_reader.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/tensor_files.h"
 
@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kMaxLevels = 1000;
 constexpr int64_t kMaxInFlight = 1 << 16;
 constexpr double kMaxRate = 1e7;
+constexpr Time kFindDuration = std::chrono::seconds(3);  // of each number of sessions tried
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -28,64 +29,14 @@ absl::Status WrongLevels(std::string_view text, std::string_view what) {
                    ": expected numbers above 0, such as 64, 1,8,64, 1:64 (doubling) or 4:16:4 (in steps)"));
 }
 
-// Reads values of flags; the first error stays.
-class FlagReader {
- public:
-  explicit FlagReader(const Arguments& arguments) : arguments_(arguments) {}
-
-  template <typename T>
-  void Whole(std::string_view name, int64_t min, int64_t max, T& into) {
-    const absl::StatusOr<std::optional<int64_t>> value = IntFlag(arguments_, name, min, max);
-    if (!value.ok()) return Fail(value.status());
-    if (*value) into = static_cast<T>(**value);
-  }
-
-  template <typename T>
-  void Duration(std::string_view name, absl::Duration min, T& into) {
-    const std::optional<std::string> text = arguments_.Get(name);
-    if (!text) return;
-    absl::Duration value;
-    if (!absl::ParseDuration(*text, &value) || value < min || value > absl::Hours(24)) {
-      return Fail(UsageError(absl::StrCat("--", View(name), "=", *text, ": expected a time from ",
-                                          absl::FormatDuration(min), " to 24h with its unit, such as 500ms or 10s")));
-    }
-    into = absl::ToChronoNanoseconds(value);
-  }
-
-  // "10%" or "0.1".
-  void Share(std::string_view name, double& into) {
-    const std::optional<std::string> text = arguments_.Get(name);
-    if (!text) return;
-    const bool percent = text->ends_with('%');
-    double value = 0;
-    if (!absl::SimpleAtod(percent ? text->substr(0, text->size() - 1) : *text, &value) || !(value > 0) ||
-        !(value / (percent ? 100 : 1) <= 1)) {
-      return Fail(UsageError(absl::StrCat("--", View(name), "=", *text, ": expected a share such as 10% or 0.1")));
-    }
-    into = value / (percent ? 100 : 1);
-  }
-
-  void Fail(absl::Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
-  const absl::Status& status() const { return status_; }
-
- private:
-  const Arguments& arguments_;
-  absl::Status status_;
-};
-
-absl::Status Excluded(std::string_view flag, std::string_view by) {
-  return UsageError(absl::StrCat("--", View(flag), " and --", View(by), " exclude each other"));
-}
-
-absl::Status ReadSteps(const std::string& text, MixEntry& entry) {
+// `flag`: steps, or chunk.
+absl::Status ReadSteps(std::string_view flag, const std::string& text, MixEntry& entry) {
   const size_t colon = text.find(':');
   const std::string last = colon == std::string::npos ? text : text.substr(colon + 1);
   if (!absl::SimpleAtoi(text.substr(0, colon), &entry.min_steps) || !absl::SimpleAtoi(last, &entry.max_steps) ||
       entry.min_steps < 1 || entry.max_steps < entry.min_steps || entry.max_steps > kMaxSteps) {
     return UsageError(
-        absl::StrCat("--steps=", text, ": expected a number of steps or SHORTEST:LONGEST, such as 1:400"));
+        absl::StrCat("--", View(flag), "=", text, ": expected a number of steps or SHORTEST:LONGEST, such as 1:400"));
   }
   return absl::OkStatus();
 }
@@ -107,7 +58,10 @@ absl::StatusOr<MixEntry> EntryFrom(const Arguments& arguments) {
   entry.input = entry.hidden;
   reader.Whole("input", 1, kMaxSize, entry.input);
   reader.Whole("rows", 1, kMaxSize, entry.rows);
-  if (const auto steps = arguments.Get("steps")) reader.Fail(ReadSteps(*steps, entry));
+  if (arguments.Has("sessions")) entry.min_steps = entry.max_steps = 1;
+  for (std::string_view flag : {"steps", "chunk"}) {
+    if (const auto steps = arguments.Get(flag)) reader.Fail(ReadSteps(flag, *steps, entry));
+  }
   absl::StatusOr<std::map<std::string, AttributeValue>> attributes = ParseAttributes(arguments.All("attr"));
   reader.Fail(attributes.status());
   if (attributes.ok()) entry.attributes = *std::move(attributes);
@@ -131,30 +85,40 @@ absl::StatusOr<std::vector<MixEntry>> MixFrom(const Arguments& arguments) {
   return ParseMix(*json, *path);
 }
 
-absl::StatusOr<std::vector<Load>> LoadsFrom(const Arguments& arguments, uint64_t seed) {
+absl::StatusOr<std::vector<Load>> LoadsFrom(const Arguments& arguments, const std::optional<SessionPlan>& sessions,
+                                            uint64_t seed) {
   if (arguments.Has("concurrency") && arguments.Has("rate")) return Excluded("concurrency", "rate");
   if (arguments.Has("max-in-flight") && !arguments.Has("rate")) {
     return UsageError("--max-in-flight belongs to --rate; --concurrency bounds a closed loop itself");
   }
   const bool open = arguments.Has("rate");
-  const std::string_view name = open ? "rate" : "concurrency";
+  const std::string_view name = sessions ? "sessions" : open ? "rate" : "concurrency";
   const absl::StatusOr<std::vector<double>> values =
       ParseLevels(arguments.Get(name).value_or("1"), absl::StrCat("--", View(name)));
   if (!values.ok()) return values.status();
   Load load;
   load.seed = seed;
+  load.sessions = sessions.has_value();
+  if (sessions) load.cadence = sessions->cadence;
+  if (sessions) load.irregular = sessions->irregular;
   FlagReader reader(arguments);
   reader.Whole("max-in-flight", 1, kMaxInFlight, load.max_in_flight);
   if (!reader.status().ok()) return reader.status();
+  const int64_t most = sessions ? kMaxSessions : kMaxInFlight;
   std::vector<Load> loads;
   for (double value : *values) {
-    if (open ? value > kMaxRate : value > static_cast<double>(kMaxInFlight) || value != std::floor(value)) {
+    if (open ? value > kMaxRate : value > static_cast<double>(most) || value != std::floor(value)) {
       return UsageError(absl::StrCat("--", View(name), ": ", value, " is not ",
-                                     open ? "a rate up to 1e7 a second" : "a whole number of callers up to 65536"));
+                                     open       ? "a rate up to 1e7 a second"
+                                     : sessions ? absl::StrCat("a whole number of sessions up to ", kMaxSessions)
+                                                : absl::StrCat("a whole number of callers up to ", kMaxInFlight)));
     }
     (open ? load.rate : value) = value;
     if (!open) load.concurrency = static_cast<int64_t>(value);
     loads.push_back(load);
+  }
+  if (sessions && sessions->find && loads.size() > 1) {
+    return UsageError("--find starts from one number of --sessions; give one");
   }
   return loads;
 }
@@ -227,15 +191,19 @@ absl::StatusOr<Plan> PlanFrom(const Arguments& arguments) {
   FlagReader reader(arguments);
   reader.Whole("seed", 0, std::numeric_limits<int64_t>::max(), plan.seed);
   if (!reader.status().ok()) return reader.status();
+  absl::StatusOr<std::optional<SessionPlan>> sessions = SessionPlanFrom(arguments);
+  if (!sessions.ok()) return sessions.status();
+  plan.sessions = *sessions;
   absl::StatusOr<std::vector<MixEntry>> mix = MixFrom(arguments);
   if (!mix.ok()) return mix.status();
   plan.mix = *std::move(mix);
-  absl::StatusOr<std::vector<Load>> loads = LoadsFrom(arguments, plan.seed);
+  absl::StatusOr<std::vector<Load>> loads = LoadsFrom(arguments, plan.sessions, plan.seed);
   if (!loads.ok()) return loads.status();
   plan.loads = *std::move(loads);
   absl::StatusOr<Stopping> stopping = StoppingFrom(arguments);
   if (!stopping.ok()) return stopping.status();
   plan.stopping = *stopping;
+  if (plan.sessions && plan.sessions->find && !plan.stopping.duration) plan.stopping.duration = kFindDuration;
   absl::StatusOr<client::Options> options = OptionsFrom(arguments);
   if (!options.ok()) return options.status();
   plan.options.options = *std::move(options);

@@ -12,6 +12,7 @@
 #include "client/rnnctl/arguments.h"
 #include "client/rnnctl/bench/mix.h"
 #include "client/rnnctl/bench/run.h"
+#include "client/rnnctl/bench/sessions/session_plan.h"
 
 namespace rnnserve::rnnctl::bench {
 
@@ -30,6 +31,7 @@ struct Plan {
   Format format = Format::kTable;
   bool histogram = false;
   uint64_t seed = 1;
+  std::optional<SessionPlan> sessions;
 };
 
 absl::StatusOr<Plan> PlanFrom(const Arguments& arguments);

@@ -36,12 +36,19 @@ std::string Codes(const Tally& tally) {
 
 std::string LoadName(const Load& load) {
   if (load.rate > 0) return absl::StrFormat("%g/s", load.rate);
-  return absl::StrCat(load.concurrency, load.concurrency == 1 ? " caller" : " callers");
+  const std::string_view one = load.sessions ? " session" : " caller";
+  return absl::StrCat(load.concurrency, absl::string_view(one.data(), one.size()), load.concurrency == 1 ? "" : "s");
 }
 
 double CpuPerCallUs(const Tally& tally) {
   const double us = std::chrono::duration<double, std::micro>(tally.cpu).count();
   return tally.answered() == 0 ? 0 : us / static_cast<double>(tally.answered());
+}
+
+// Seconds waited for each second of media; 0 without a cadence.
+double RealTimeFactor(const Level& level) {
+  const Time cadence = level.load.cadence;
+  return cadence.count() == 0 ? 0 : ToMs(level.tally.latency.Mean()) / ToMs(cadence);
 }
 
 int64_t PerCall(int64_t bytes, const Tally& tally) { return tally.good() == 0 ? 0 : bytes / tally.good(); }
@@ -91,6 +98,13 @@ std::vector<Figure> Figures(const Level& level) {
       {"same", absl::StrCat(tally.same)},
       {"close", absl::StrCat(tally.close)},
       {"wrong", absl::StrCat(tally.wrong)},
+      {"sessions", absl::StrCat(level.load.sessions ? level.load.concurrency : 0)},
+      {"cadence_ms", absl::StrFormat("%g", ToMs(level.load.cadence))},
+      {"steps_per_second", absl::StrFormat("%.3f", tally.StepsPerSecond())},
+      {"real_time_factor", absl::StrFormat("%.6f", RealTimeFactor(level))},
+      {"opened", absl::StrCat(level.opened.count())},
+      {"open_p50_ms", absl::StrFormat("%.6f", ToMs(level.opened.Percentile(50)))},
+      {"open_p99_ms", absl::StrFormat("%.6f", ToMs(level.opened.Percentile(99)))},
   };
   figures.insert(figures.end(), rest.begin(), rest.end());
   return figures;
@@ -135,6 +149,24 @@ Rows ServerRows(const Report& report) {
   return rows;
 }
 
+Rows SessionRows(const Report& report) {
+  Rows rows = {{"load", "steps/s", "real-time factor", "opened", "open p50 ms", "p99"}};
+  for (const Level& level : report.levels) {
+    const bool opened = level.opened.count() > 0;
+    rows.push_back({LoadName(level.load), Rate(level.tally.StepsPerSecond()),
+                    level.load.cadence.count() > 0 ? absl::StrFormat("%.3f", RealTimeFactor(level)) : "-",
+                    absl::StrCat(level.opened.count()), opened ? Ms(level.opened.Percentile(50)) : "-",
+                    opened ? Ms(level.opened.Percentile(99)) : "-"});
+  }
+  return rows;
+}
+
+std::string ShowHeld(const HeldSessions& held) {
+  const std::string target = absl::StrCat("p99 of at most ", Ms(held.target), " ms");
+  if (held.sessions == 0) return absl::StrCat("not even one session had a ", target, "\n");
+  return absl::StrCat("held ", held.sessions, held.sessions == 1 ? " session" : " sessions", " at a ", target, "\n");
+}
+
 // What a person must know before trusting the figures.
 std::string Remarks(const Level& level) {
   const Tally& tally = level.tally;
@@ -146,9 +178,10 @@ std::string Remarks(const Level& level) {
   }
   if (level.unsent > 0) {
     absl::StrAppend(&text, load, ": ", level.unsent, " requests were due but never sent, because ",
-                    level.load.max_in_flight, " were under way; their waiting is in no figure\n");
+                    level.load.sessions ? "the chunk before was" : absl::StrCat(level.load.max_in_flight, " were"),
+                    " under way; their waiting is in no figure\n");
   }
-  if (level.load.rate > 0 && tally.good() > 0) {
+  if (level.load.open() && tally.good() > 0) {
     absl::StrAppend(&text, load, ": requests left p50 ", Ms(tally.lag.Percentile(50)), " ms, p99 ",
                     Ms(tally.lag.Percentile(99)), " ms after they were due; it is in the latency\n");
   }
@@ -181,7 +214,11 @@ std::string ShowReport(const Report& report, bool histogram) {
                     PerCall(tally.received_bytes, tally), " back a call");
   }
   absl::StrAppend(&text, "\n\n", FormatTable(LatencyRows(report)), "\n", FormatTable(ServerRows(report)));
+  if (!report.levels.empty() && report.levels[0].load.sessions) {
+    absl::StrAppend(&text, "\n", FormatTable(SessionRows(report)));
+  }
   std::string remarks;
+  if (report.held) remarks += ShowHeld(*report.held);
   for (const Level& level : report.levels) remarks += Remarks(level);
   if (!remarks.empty()) absl::StrAppend(&text, "\n", remarks);
   if (histogram) {
@@ -209,8 +246,11 @@ std::string ReportJson(const Report& report) {
     fields.push_back(absl::StrCat("\"latency_buckets_below_ms\": [", absl::StrJoin(buckets, ", "), "]"));
     levels.push_back(absl::StrCat("    {", absl::StrJoin(fields, ", "), "}"));
   }
-  return absl::StrCat("{\n  \"what\": ", Quoted(report.what), ",\n  \"levels\": [\n", absl::StrJoin(levels, ",\n"),
-                      "\n  ]\n}\n");
+  const std::string held = report.held ? absl::StrFormat("  \"held_sessions\": %d,\n  \"target_p99_ms\": %.6f,\n",
+                                                         report.held->sessions, ToMs(report.held->target))
+                                       : "";
+  return absl::StrCat("{\n  \"what\": ", Quoted(report.what), ",\n", held, "  \"levels\": [\n",
+                      absl::StrJoin(levels, ",\n"), "\n  ]\n}\n");
 }
 
 std::string ReportCsv(const Report& report) {

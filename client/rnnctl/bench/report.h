@@ -3,6 +3,7 @@
 // CSV have the same figures under the same names.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,16 @@
 
 namespace rnnserve::rnnctl::bench {
 
+// What --find found.
+struct HeldSessions {
+  int64_t sessions = 0;  // 0: not even one
+  Time target{0};        // the 99th percentile asked for
+};
+
 struct Report {
   std::string what;  // was sent, in one line
   std::vector<Level> levels;
+  std::optional<HeldSessions> held = {};
 };
 
 std::string ShowReport(const Report& report, bool histogram);

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/codec.h"
+#include "client/rnnctl/bench/sessions/messages.h"
 #include "client/rnnctl/tensor_files.h"
 
 namespace rnnserve::rnnctl::bench {
@@ -158,7 +159,9 @@ absl::Status AddBodies(const MixEntry& entry, const Form& form, const Plan& plan
   for (size_t k = 0; k < lengths.size(); ++k) {
     const absl::StatusOr<std::vector<Tensor>> data = DataOf(form, lengths[k], entry.rows, random);
     if (!data.ok()) return data.status();
-    requests.bodies.push_back(client::EncodeInfer(form.target, *data, plan.options).SerializeAsString());
+    requests.bodies.push_back(
+        plan.sessions ? ChunkBody(*data) : client::EncodeInfer(form.target, *data, plan.options).SerializeAsString());
+    requests.steps.push_back(lengths[k]);
     const auto bytes = static_cast<int64_t>(requests.bodies.back().size());
     all += bytes;
     if (all > kAllBytes) return TooLarge("what --op, --model or --mix describes", all);
@@ -193,6 +196,7 @@ absl::StatusOr<Requests> PrepareRequests(const Plan& plan, client::Client* clien
     if (!form.ok()) return form.status();
     const absl::Status added = AddBodies(entry, *form, plan, random, requests);
     if (!added.ok()) return added;
+    if (plan.sessions) requests.open = OpenBody(form->target, entry.rows, plan.options, plan.sessions->kept_replies);
   }
   return requests;
 }

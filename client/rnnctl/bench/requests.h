@@ -21,7 +21,9 @@ struct Requests {
     size_t first;
     size_t count;
   };
-  std::vector<std::string> bodies;  // serialised InferRequests
+  std::vector<std::string> bodies;  // serialised InferRequests; of sessions what ChunkBody gives
+  std::vector<int64_t> steps;       // of each body
+  std::string open;                 // of sessions: what OpenBody gives
   std::vector<Group> groups;        // one for each entry of the mix
 };
 

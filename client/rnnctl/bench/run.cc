@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
-
-#include "client/rnnctl/bench/arrivals.h"
 
 namespace rnnserve::rnnctl::bench {
 namespace {
@@ -20,13 +20,12 @@ class LevelRun {
   LevelRun(Caller& caller, const Load& load, const Stopping& stopping, const Hooks& hooks)
       : caller_(caller), stopping_(stopping), hooks_(hooks), calls_(load.slots()) {
     level_.load = load;
-    for (size_t slot = calls_.size(); slot > 0; --slot) free_.push_back(slot - 1);
   }
 
   Level Run() {
     const Time start = caller_.Now();
     measure_from_ = start + stopping_.warm_up;
-    if (level_.load.rate > 0) arrivals_.emplace(level_.load.rate, level_.load.seed, start);
+    schedule_ = MakeSchedule(level_.load, start);
     while (!WarmUpIsOver()) Turn(measure_from_);
     OpenWindow(interrupted_ ? caller_.Now() : std::max(measure_from_, caller_.Now()));
     while (!over_) Turn(WindowEnd());
@@ -45,33 +44,30 @@ class LevelRun {
   // Sends what is due, waits for one answer until `until` at most, and looks whether the window or all is over.
   void Turn(Time until) {
     SendDue();
-    all_taken_ = free_.empty();
     Time wake = std::min(until, caller_.Now() + kLookUp);
-    // With all slots taken only an answer helps.
-    const bool awaits_arrival = arrivals_ && !free_.empty() && arrivals_->next() < wake;
-    if (awaits_arrival) wake = arrivals_->next();
+    const std::optional<Time> due = schedule_->wake();
+    const bool awaits_due = due && *due < wake;
+    if (awaits_due) wake = *due;
     Answer answer;
-    if (caller_.Wait(wake, awaits_arrival, answer)) Take(answer);
+    if (caller_.Wait(wake, awaits_due, answer)) Take(answer);
     if (window_open_) LookAtWindow();
     if (hooks_.interrupted && hooks_.interrupted()) Interrupt();
   }
 
   void SendDue() {
-    if (free_.empty()) return;
     Time now = caller_.Now();
-    while (!free_.empty() && (!arrivals_ || arrivals_->next() <= now)) {
-      const size_t slot = free_.back();
-      free_.pop_back();
-      calls_[slot] = {arrivals_ ? arrivals_->next() : now, now};
-      if (arrivals_) arrivals_->Advance();
-      caller_.Send(slot, hooks_.next_request());
+    while (const std::optional<Due> due = schedule_->Next(now)) {
+      calls_[due->slot] = {due->at, now};
+      ++in_flight_;
+      caller_.Send(due->slot, hooks_.next_request());
       now = caller_.Now();
     }
   }
 
   void Take(const Answer& answer) {
     const Call& call = calls_[answer.slot];
-    free_.push_back(answer.slot);
+    schedule_->Free(answer.slot);
+    --in_flight_;
     if (!window_open_) return;
     window_.Record(answer, caller_.Now() - call.due, call.sent - call.due);
   }
@@ -146,18 +142,14 @@ class LevelRun {
   // would leave out the slowest.
   void Finish() {
     if (interrupted_) return;
-    const Time end = caller_.Now();
-    // The answer that ended the measurement may just have freed a slot.
-    if (arrivals_ && all_taken_) {
-      for (; arrivals_->next() <= end; arrivals_->Advance()) ++level_.unsent;
-    }
+    level_.unsent = schedule_->Unsent(caller_.Now());
     Tally late;
-    while (free_.size() < calls_.size()) {
+    while (in_flight_ > 0) {
       Answer answer;
       if (caller_.Wait(caller_.Now() + kLookUp, false, answer)) {
         const Call call = calls_[answer.slot];
-        free_.push_back(answer.slot);
-        if (arrivals_) late.Record(answer, caller_.Now() - call.due, call.sent - call.due);
+        --in_flight_;
+        if (level_.load.open()) late.Record(answer, caller_.Now() - call.due, call.sent - call.due);
       }
       if (hooks_.interrupted && hooks_.interrupted()) {
         level_.ended = Ended::kInterrupted;
@@ -172,10 +164,9 @@ class LevelRun {
   const Stopping& stopping_;
   const Hooks& hooks_;
   Level level_;
-  std::vector<Call> calls_;   // by slot
-  std::vector<size_t> free_;  // slots
-  bool all_taken_ = false;    // after the last sending
-  std::optional<PoissonArrivals> arrivals_;
+  std::vector<Call> calls_;  // by slot
+  size_t in_flight_ = 0;
+  std::unique_ptr<Schedule> schedule_;
   Time measure_from_{0};
   std::optional<Time> measured_from_;
   Tally window_;

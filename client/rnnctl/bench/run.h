@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures one level of load: so many callers, or such a rate.
+// Measures one level of load: so many callers, such a rate, or so many sessions.
 //
-// Closed loop: each of `concurrency` callers sends its next request when its answer came. Open loop: requests are due
-// at the moments of a Poisson process, whether or not earlier ones are answered; a call's latency counts from the
-// moment it was due, so a server that stalls is charged for all who had to wait meanwhile.
+// Closed loop: each caller sends its next request when its answer came. Open loop: requests are due at moments of their
+// own (schedule.h), whether or not earlier ones are answered; a call's latency counts from the moment it was due, so a
+// server that stalls is charged for all who had to wait meanwhile.
 //
 // Time runs in windows. Answers that come during warm-up are dropped.
 #pragma once
@@ -13,21 +13,10 @@
 #include <optional>
 
 #include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/schedule.h"
 #include "client/rnnctl/bench/tally.h"
 
 namespace rnnserve::rnnctl::bench {
-
-struct Load {
-  // Callers of a closed loop.
-  int64_t concurrency = 1;
-  // Requests a second of an open loop; 0: closed.
-  double rate = 0;
-  // Of an open loop; what is due beyond it waits in the client.
-  int64_t max_in_flight = 1024;
-  uint64_t seed = 1;
-
-  size_t slots() const { return static_cast<size_t>(rate > 0 ? max_in_flight : concurrency); }
-};
 
 struct Stopping {
   Time warm_up = std::chrono::milliseconds(500);
@@ -55,8 +44,11 @@ struct Level {
   // Of the three windows that agreed; otherwise of all.
   Tally tally;
   int64_t windows = 0;
-  // Open loop: requests that were due before the end but not sent, because max_in_flight were under way.
+  // Open loop: requests that were due before the end but not sent, because max_in_flight, or the chunk before of the
+  // same session, were under way.
   int64_t unsent = 0;
+  // How long sessions that were opened for it, or in it, took to open.
+  Histogram opened;
 };
 
 struct Hooks {

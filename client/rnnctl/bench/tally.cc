@@ -21,6 +21,7 @@ void Tally::Record(const Answer& answer, std::chrono::nanoseconds latency_of_cal
   largest_batch = std::max(largest_batch, answer.largest_batch);
   sent_bytes += answer.sent_bytes;
   received_bytes += answer.received_bytes;
+  steps += answer.steps;
   same += answer.verdict == Verdict::kSame;
   close += answer.verdict == Verdict::kClose;
   wrong += answer.verdict == Verdict::kWrong;
@@ -43,6 +44,7 @@ void Tally::Merge(const Tally& other) {
   wrong += other.wrong;
   sent_bytes += other.sent_bytes;
   received_bytes += other.received_bytes;
+  steps += other.steps;
   span += other.span;
   cpu += other.cpu;
 }
@@ -56,6 +58,10 @@ int64_t Tally::failed() const {
 double Tally::CallsPerSecond() const {
   const double seconds = std::chrono::duration<double>(span).count();
   return seconds > 0 ? static_cast<double>(good() - late) / seconds : 0;
+}
+
+double Tally::StepsPerSecond() const {
+  return good() == 0 ? 0 : CallsPerSecond() * static_cast<double>(steps) / static_cast<double>(good());
 }
 
 WindowFigures Tally::Figures() const {

@@ -29,6 +29,7 @@ struct Tally {
   std::map<int, Errors> errors;  // by status code
   int64_t same = 0, close = 0, wrong = 0;
   int64_t sent_bytes = 0, received_bytes = 0;  // of calls that ended well
+  int64_t steps = 0;                           // of chunks that ended well
   std::chrono::nanoseconds span{0};
   std::chrono::nanoseconds cpu{0};  // this client's
 
@@ -39,6 +40,7 @@ struct Tally {
   int64_t failed() const;
   int64_t answered() const { return good() + failed(); }
   double CallsPerSecond() const;  // that ended well
+  double StepsPerSecond() const;
   WindowFigures Figures() const;
 };
 

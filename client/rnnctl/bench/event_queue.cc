@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/rnnctl/bench/event_queue.h"
+
+#include <grpcpp/create_channel.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
+
+namespace rnnserve::rnnctl::bench {
+namespace {
+
+// Beyond the precise timer's moment, so that it decides; and before a wait would be noticed as hanging.
+constexpr Time kSlack = std::chrono::milliseconds(5);
+
+std::chrono::nanoseconds ToChrono(const timeval& time) {
+  return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
+}
+
+}  // namespace
+
+EventQueue::~EventQueue() {
+  timer_.reset();  // no tick after the queue's shutdown
+  queue_.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) continue;
+}
+
+absl::Status EventQueue::StartTimer() {
+  absl::StatusOr<std::unique_ptr<PreciseTimer>> timer = PreciseTimer::Create([this] { Tick(); });
+  if (!timer.ok()) return timer.status();
+  timer_ = *std::move(timer);
+  return absl::OkStatus();
+}
+
+// On the timer's thread: an event for whoever waits on the queue. The alarm is free again once its event was taken.
+void EventQueue::Tick() {
+  if (!ticking_.exchange(true)) alarm_.Set(&queue_, gpr_inf_past(GPR_CLOCK_MONOTONIC), &alarm_);
+}
+
+std::optional<EventQueue::Event> EventQueue::Wait(Time until, bool precise) {
+  Time deadline = until;
+  if (precise) {
+    timer_->Arm(until);
+    deadline += kSlack;
+  }
+  Event event = {};
+  if (queue_.AsyncNext(&event.tag, &event.ok, ToGpr(deadline)) != grpc::CompletionQueue::GOT_EVENT) return std::nullopt;
+  if (event.tag != &alarm_) return event;
+  ticking_.store(false);
+  return std::nullopt;
+}
+
+Time SteadyNow() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+std::chrono::nanoseconds ProcessCpuTime() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return ToChrono(usage.ru_utime) + ToChrono(usage.ru_stime);
+}
+
+gpr_timespec ToGpr(Time moment) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(moment);
+  return {seconds.count(), static_cast<int32_t>((moment - seconds).count()), GPR_CLOCK_MONOTONIC};
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectedChannel(const std::string& address,
+                                                                const client::ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(options.max_receive_bytes);
+  std::shared_ptr<grpc::Channel> channel =
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  const std::chrono::nanoseconds patience = options.timeout.count() > 0 ? options.timeout : std::chrono::minutes(1);
+  const gpr_timespec deadline = ToGpr(SteadyNow() + patience);
+  grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
+  while (state != GRPC_CHANNEL_READY && state != GRPC_CHANNEL_TRANSIENT_FAILURE &&
+         channel->WaitForStateChange(state, deadline)) {
+    state = channel->GetState(/*try_to_connect=*/true);
+  }
+  if (state == GRPC_CHANNEL_READY) return channel;
+  return WithReason(absl::UnavailableError(absl::StrCat("cannot connect to ", address)), client::kCannotConnect);
+}
+
+}  // namespace rnnserve::rnnctl::bench

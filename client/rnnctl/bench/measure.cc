@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/rnnctl/bench/measure.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "client/rnnctl/bench/interrupt.h"
+#include "client/rnnctl/bench/load.h"
+#include "client/rnnctl/bench/requests.h"
+#include "client/rnnctl/bench/sessions/find.h"
+#include "client/rnnctl/bench/sessions/session_caller.h"
+#include "client/rnnctl/call.h"
+
+namespace rnnserve::rnnctl::bench {
+namespace {
+
+// Beyond it --find does not look.
+constexpr int64_t kMostFound = 1 << 17;
+
+std::string Describe(const MixEntry& entry) {
+  const std::string steps = entry.min_steps == entry.max_steps ? absl::StrCat(entry.max_steps)
+                                                               : absl::StrCat(entry.min_steps, " to ", entry.max_steps);
+  const std::string target = entry.model
+                                 ? absl::StrCat("model ", entry.model->name,
+                                                entry.model->version ? absl::StrCat(":", *entry.model->version) : "")
+                                 : absl::StrCat(entry.op, " hidden ", entry.hidden, " input ", entry.input);
+  return absl::StrCat(target, ", steps ", steps, ", rows ", entry.rows);
+}
+
+std::string Describe(const Plan& plan) {
+  std::vector<std::string> entries;
+  for (const MixEntry& entry : plan.mix) entries.push_back(Describe(entry));
+  std::string text = absl::StrJoin(entries, " | ");
+  if (!plan.sessions) return text;
+  const SessionPlan& sessions = *plan.sessions;
+  absl::StrAppend(&text, "; sessions over ", sessions.streams, sessions.streams == 1 ? " stream" : " streams");
+  if (sessions.operations > 1) absl::StrAppend(&text, ", up to ", sessions.operations, " operations a message");
+  if (sessions.cadence.count() > 0) {
+    absl::StrAppend(&text, ", a chunk every ", absl::FormatDuration(absl::FromChrono(sessions.cadence)),
+                    sessions.irregular ? " on average" : "");
+  }
+  if (sessions.life > 0) absl::StrAppend(&text, ", of ", sessions.life, " chunks each");
+  return text;
+}
+
+// A line on the terminal that rewrites itself; nothing where standard error is no terminal.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::ostream& err) : err_(err), shown_(&err == &std::cerr && isatty(STDERR_FILENO) == 1) {}
+  ~ProgressLine() {
+    if (shown_) err_ << "\r\033[K" << std::flush;
+  }
+  void Show(const std::string& text) {
+    if (shown_) err_ << "\r\033[K" << text << std::flush;
+  }
+
+ private:
+  std::ostream& err_;
+  const bool shown_;
+};
+
+// What the levels of a plan share.
+struct Bench {
+  const Plan& plan;
+  const Requests& requests;
+  InterruptGuard interrupt = {};
+  ProgressLine line;
+  RequestPicker picker{requests.groups, plan.seed};
+
+  bool interrupted() const { return interrupt.interrupted(); }
+
+  Level Run(Caller& caller, const Load& load) {
+    const Hooks hooks = {
+        [&] { return interrupted(); },
+        [&](int64_t window, const Tally& tally) { line.Show(ShowWindow(load, window, tally)); },
+        [&] { return picker.Next(); },
+    };
+    return RunLevel(caller, load, plan.stopping, hooks);
+  }
+};
+
+absl::Status RunCalls(Bench& bench, const CallerOptions& options, Report& report) {
+  const absl::StatusOr<std::unique_ptr<Caller>> caller = MakeGrpcCaller(options, bench.requests.bodies);
+  if (!caller.ok()) return caller.status();
+  for (const Load& load : bench.plan.loads) {
+    report.levels.push_back(bench.Run(**caller, load));
+    if (bench.interrupted()) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunSessionLevel(Bench& bench, SessionCaller& caller, const Load& load, Report& report) {
+  const auto interrupted = [&] { return bench.interrupted(); };
+  bench.line.Show(absl::StrCat("opening ", load.concurrency, " sessions"));
+  const absl::Status opened = caller.Open(load.slots(), interrupted);
+  if (!opened.ok() || bench.interrupted()) return opened;
+  report.levels.push_back(bench.Run(caller, load));
+  report.levels.back().opened = caller.TakeOpened();
+  return absl::OkStatus();
+}
+
+// Levels in the order in which they were tried.
+absl::Status FindSessions(Bench& bench, SessionCaller& caller, Report& report) {
+  absl::Status status;
+  const Time target = *bench.plan.sessions->find;
+  const auto holds = [&](int64_t sessions) -> std::optional<bool> {
+    Load load = bench.plan.loads[0];
+    load.concurrency = sessions;
+    status = RunSessionLevel(bench, caller, load, report);
+    if (!status.ok() || bench.interrupted()) return std::nullopt;
+    return IsHeld(report.levels.back(), target);
+  };
+  report.held = HeldSessions{FindMost(bench.plan.loads[0].concurrency, kMostFound, holds), target};
+  return status;
+}
+
+absl::Status RunSessions(Bench& bench, const CallerOptions& of_calls, Report& report) {
+  const SessionPlan& plan = *bench.plan.sessions;
+  const absl::StatusOr<std::unique_ptr<SessionCaller>> caller =
+      MakeSessionCaller({.address = of_calls.address,
+                         .client = of_calls.client,
+                         .slots = plan.find ? static_cast<size_t>(kMostFound) : of_calls.slots,
+                         .streams = plan.streams,
+                         .operations = plan.operations,
+                         .life = plan.life,
+                         .echo = bench.plan.echo,
+                         .check = bench.plan.check},
+                        bench.requests);
+  if (!caller.ok()) return caller.status();
+  absl::Status status;
+  if (plan.find) {
+    status = FindSessions(bench, **caller, report);
+  } else {
+    for (const Load& load : bench.plan.loads) {
+      status = RunSessionLevel(bench, **caller, load, report);
+      if (!status.ok() || bench.interrupted()) break;
+    }
+  }
+  if (!status.ok() || bench.interrupted()) return status;
+  bench.line.Show("closing the sessions");
+  return (*caller)->CloseAll([&] { return bench.interrupted(); });
+}
+
+}  // namespace
+
+absl::StatusOr<Report> Measure(const Arguments& arguments, const Plan& plan, Streams& streams) {
+  std::unique_ptr<client::Client> client;
+  if (!plan.echo) {
+    absl::StatusOr<std::unique_ptr<client::Client>> connected = Connect(arguments);
+    if (!connected.ok()) return connected.status();
+    client = *std::move(connected);
+  }
+  const absl::StatusOr<Requests> requests = PrepareRequests(plan, client.get());
+  if (!requests.ok()) return requests.status();
+  const absl::StatusOr<client::ClientOptions> options = ClientOptionsFrom(arguments);
+  if (!options.ok()) return options.status();
+  CallerOptions caller_options = {ServerAddress(arguments), *options, 1, !plan.echo, plan.check};
+  for (const Load& load : plan.loads) caller_options.slots = std::max(caller_options.slots, load.slots());
+
+  Bench bench = {.plan = plan, .requests = *requests, .line = ProgressLine(streams.err)};
+  Report report = {Describe(plan), {}, {}};
+  const absl::Status ran =
+      plan.sessions ? RunSessions(bench, caller_options, report) : RunCalls(bench, caller_options, report);
+  if (!ran.ok()) return ran;
+  return report;
+}
+
+}  // namespace rnnserve::rnnctl::bench
