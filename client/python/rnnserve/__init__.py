@@ -14,5 +14,7 @@
 from rnnserve.client import Client, ModelInfo, Result, TensorSpec
 from rnnserve.errors import RnnServeError
 from rnnserve.operators import Operator, gru, lstm, openvino, rnn
+from rnnserve.sessions import Session, State
 
-__all__ = ["Client", "ModelInfo", "Operator", "Result", "RnnServeError", "TensorSpec", "gru", "lstm", "openvino", "rnn"]
+__all__ = ["Client", "ModelInfo", "Operator", "Result", "RnnServeError", "Session", "State", "TensorSpec", "gru", "lstm",
+           "openvino", "rnn"]

@@ -3,6 +3,7 @@
 
 import collections.abc
 import dataclasses
+import itertools
 import threading
 import time
 import weakref
@@ -14,7 +15,17 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from rnnserve import tensors
 from rnnserve.errors import RnnServeError, from_rpc_error
 from rnnserve.operators import Operator, operator_from_wire, options_from_wire, options_to_wire
+from rnnserve.sessions.hub import Hub
+from rnnserve.sessions.session import open_session
+from rnnserve.sessions.wire import Opening
 from rnnserve.v1 import models_pb2, models_pb2_grpc, recurrent_pb2, recurrent_pb2_grpc, tensor_pb2
+
+# A connection of its own, also to a name that leads elsewhere by now; dead ones are noticed within a minute (the server
+# allows a ping every 30 s), and lost ones sought again at once.
+_SESSION_CHANNEL = [("grpc.use_local_subchannel_pool", 1), ("grpc.keepalive_time_ms", 40_000),
+                    ("grpc.keepalive_timeout_ms", 15_000), ("grpc.http2.max_pings_without_data", 0),
+                    ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 1000),
+                    ("grpc.max_reconnect_backoff_ms", 1000)]
 
 
 @dataclasses.dataclass
@@ -82,22 +93,25 @@ class Client:
                        raise it together with the server's
     credentials        grpc.ChannelCredentials for TLS; None: plain text
     timeout            seconds that a call may take where it names none; None: no limit
+    others             addresses of further servers with the same models: where sessions move to when theirs leaves
+    patience           seconds that a session may be without a server that answers
 
     Every call raises RnnServeError with the server's code, text and field. Close it, or use it in a `with`.
     """
 
-    def __init__(self, address, *, max_message_bytes=64 * 1024 * 1024, credentials=None, timeout=None):
+    def __init__(self, address, *, max_message_bytes=64 * 1024 * 1024, credentials=None, timeout=None, others=(),
+                 patience=60.0):
         self._address = _check_address(address)
-        options = [("grpc.max_receive_message_length", max_message_bytes),
-                   ("grpc.max_send_message_length", max_message_bytes)]
-        if credentials is None:
-            self._channel = grpc.insecure_channel(address, options=options)
-        else:
-            self._channel = grpc.secure_channel(address, credentials, options=options)
+        self._max_message_bytes = max_message_bytes
+        self._credentials = credentials
+        self._channel = self._connect(address)
         self._recurrent = recurrent_pb2_grpc.RecurrentStub(self._channel)
         self._models = models_pb2_grpc.ModelsStub(self._channel)
         self._health = health_pb2_grpc.HealthStub(self._channel)
         self._timeout = timeout
+        addresses = [address, *map(_check_address, others)]
+        self._hub = Hub(lambda place: self._connect(place, _SESSION_CHANNEL), addresses, patience)
+        self._tags = map(str, itertools.count(1))
         self._mutex = threading.Lock()
         # Guarded by the mutex: fingerprints of operators whose weights the server has seen.
         self._fingerprints = weakref.WeakKeyDictionary()
@@ -109,7 +123,8 @@ class Client:
         self.close()
 
     def close(self):
-        """Closes the connection; calls under way end with CANCELLED."""
+        """Closes the connection; calls under way end with CANCELLED, and so do sessions that are still open."""
+        self._hub.close()
         self._channel.close()
 
     def infer(self, op=None, inputs=None, *, model=None, version=None, fingerprint=None, outputs=(), engine="",
@@ -145,6 +160,41 @@ class Client:
         else:
             return self._infer_operator(op, request, self._deadline(timeout))
         return _result(self._call(self._recurrent.Infer, request, self._deadline(timeout)))
+
+    def session(self, target=None, *, version=None, fingerprint=None, state=None, rows=1, outputs=(), name="",
+                attach=False, checkpoint_every=0, max_in_flight=8, idle_timeout=None, window_operations=None,
+                window_bytes=None, engine="", timeout=60.0, **options):
+        """Opens a Session: state kept between chunks. Close it, or use it in a `with`.
+
+        target            a model's name (version absent: the highest) or an Operator with its weights; or fingerprint
+        state             where to start: arrays by name (initial_h, initial_c), or the State of another session
+        rows              parallel sequences
+        outputs           names wanted of each chunk; none: the operator's default
+        name, attach      a name unique on the server; with attach, a live session of that name is gone on with
+        checkpoint_every  ask for the state after so many operations and keep those since, so that the session survives
+                          a server that was killed; 0: such a session ends with DATA_LOSS
+        max_in_flight     operations without an answer
+        idle_timeout      seconds after which the server ends an idle session; None: its default (10 minutes)
+        window_operations, window_bytes  replies that the server keeps for repetition; None: enough, and 1 MiB. A chunk
+                          whose reply does not fit is refused
+        timeout           seconds that the server may take for a chunk; None: no limit
+        options           as of infer
+        """
+        if (target is None) == (fingerprint is None):
+            raise ValueError("give exactly one of a target (a model's name or an Operator) and fingerprint")
+        if version is not None and not isinstance(target, str):
+            raise ValueError("version belongs to a model's name, which is absent")
+        if target is not None and not isinstance(target, str):
+            _check_operator(target)
+            options = {**target.options, **options}
+        if checkpoint_every < 0 or max_in_flight < 1:
+            raise ValueError("checkpoint_every is at least 0 and max_in_flight at least 1")
+        outputs = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        opening = Opening(model=target if isinstance(target, str) else None, version=version, fingerprint=fingerprint,
+                          op=None if isinstance(target, str) else target, options=options, rows=rows, outputs=outputs,
+                          name=name, attach=attach, max_in_flight=max_in_flight, idle_timeout=idle_timeout,
+                          window_operations=window_operations, window_bytes=window_bytes, engine=engine)
+        return open_session(self._hub, opening, state, checkpoint_every, timeout, self._max_message_bytes, self._tags)
 
     def load(self, name, op, weights=None, *, version=1, engine="", timeout=None, **options):
         """Uploads an operator with its weights (bound to it, or given here by name) under a name.
@@ -196,6 +246,13 @@ class Client:
         request = health_pb2.HealthCheckRequest(service=service)
         reply = self._call(self._health.Check, request, self._deadline(timeout))
         return health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
+
+    def _connect(self, address, more=()):
+        options = [("grpc.max_receive_message_length", self._max_message_bytes),
+                   ("grpc.max_send_message_length", self._max_message_bytes), *more]
+        if self._credentials is None:
+            return grpc.insecure_channel(address, options=options)
+        return grpc.secure_channel(address, self._credentials, options=options)
 
     def _infer_operator(self, op, request, deadline):
         with self._mutex:

@@ -6,6 +6,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 _DETAILS = "grpc-status-details-bin"
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class RnnServeError(Exception):
@@ -41,18 +42,23 @@ def from_rpc_error(error, address=""):
     if error.code() == grpc.StatusCode.UNAVAILABLE and not packed and address:
         # Not the server's own word (it says when to come again): nobody answered.
         message = f"no answer from {address}: {message}; is rnnserve running there?"
-    return _from_status(error.code(), message, packed)
-
-
-def _from_status(code, message, packed):
-    fields, reason, metadata, retry_after = [], "", {}, None
     status = status_pb2.Status()
     try:
         status.ParseFromString(packed)
     except DecodeError:
         # The code and the text still stand; somebody between spoiled the details.
-        return RnnServeError(code, message)
-    for detail in status.details:
+        return RnnServeError(error.code(), message)
+    return _from_details(error.code(), message, status.details)
+
+
+def from_operation_status(status):
+    """The RnnServeError of an rnnserve.v1.OperationStatus that is not OK."""
+    return _from_details(_CODES.get(status.code, grpc.StatusCode.UNKNOWN), status.message, status.details)
+
+
+def _from_details(code, message, details):
+    fields, reason, metadata, retry_after = [], "", {}, None
+    for detail in details:
         bad_request, info = error_details_pb2.BadRequest(), error_details_pb2.ErrorInfo()
         retry = error_details_pb2.RetryInfo()
         try:

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All sessions of a client: which server each is on, and who moves it when that server leaves or is gone."""
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+import weakref
+
+import grpc
+
+from rnnserve.errors import RnnServeError
+from rnnserve.sessions.journal import Phase
+from rnnserve.sessions.link import Link
+from rnnserve.sessions.verdict import data_loss
+
+_MOVERS = 4
+_CALL_SECONDS = 30.0
+_OPEN_TRIES = 6
+# Without an answer for this long, a session that can be opened anew is.
+_FAILOVER_SECONDS = 1.0
+# How a connection that breaks shows, directly and through proxies.
+_LOST_ON_THE_WAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.CANCELLED,
+                    grpc.StatusCode.UNKNOWN)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+_WATCH_SECONDS = 0.5
+
+
+class Hub:
+    """connect(address) makes a channel; addresses: where sessions may live, the preferred one first."""
+
+    def __init__(self, connect, addresses, patience):
+        self.patience = patience
+        self._connect = connect
+        self._addresses = list(addresses)
+        self._lock = threading.RLock()
+        self._links = {}  # address -> the Link for new sessions
+        self._sessions = set()
+        self._ready = []  # callbacks that are due once the lock is free
+        self._known = weakref.WeakKeyDictionary()  # fingerprints of operators whose weights some server has seen
+        self._moves = queue.SimpleQueue()
+        self._movers = 0
+        self._watching = False
+        self._closed = threading.Event()
+
+    @contextlib.contextmanager
+    def changing(self):
+        """The lock around every journal; at the end, those who wait are told."""
+        with self._lock:
+            yield
+            ready, self._ready = self._ready, []
+        for on_done, value, error in ready:
+            on_done(value, error)
+
+    def start(self, opening, state, tell):
+        """Opens a session where it is possible first: (link, OpenResponse, GetStateResponse or None).
+
+        tell: the state at the start is wanted although the caller did not give it."""
+        error = None
+        for address in self._addresses:
+            try:
+                link = self._link(address)
+                reply = self.open(link, opening, state)
+                known = link.get_state(reply.session, _CALL_SECONDS) if tell and reply.last_applied else None
+                return link, reply, known
+            except RnnServeError as raised:
+                error = raised
+                if error.code != grpc.StatusCode.UNAVAILABLE:
+                    raise
+        raise error
+
+    def open(self, link, opening, state):
+        known = self._known.get(opening.op) if opening.op is not None else None
+        if known:
+            try:
+                return _open(link, opening.request(state, known))
+            except RnnServeError as error:
+                if error.reason != "FINGERPRINT_EVICTED":
+                    raise
+        reply = _open(link, opening.request(state))
+        if opening.op is not None and opening.op.weights:
+            self._known[opening.op] = reply.fingerprint
+        return reply
+
+    def adopt(self, session, link):
+        """A session that has just been opened on that link. Under the lock."""
+        self._sessions.add(session)
+        session.link = link
+        link.sessions.add(session)
+        if link.leaving:
+            session.journal.drain()
+        if not self._watching:
+            self._watching = True
+            self._start_thread(self._watch)
+
+    def pump(self, session):
+        """Whatever follows from the journal's new state. Under the lock."""
+        journal = session.journal
+        if session.link.up:
+            for sending in journal.sendable():
+                session.link.put(session, sending)
+        if journal.hold_seconds is not None and not session.timer_runs:
+            session.timer_runs = True
+            timer = threading.Timer(journal.hold_seconds, self._release, [session])
+            timer.daemon = True
+            timer.start()
+        if journal.phase is Phase.HOMELESS and not session.moving:
+            session.moving = True
+            if self._movers < _MOVERS:
+                self._movers += 1
+                self._start_thread(self._move_all)
+            self._moves.put(session)
+        if journal.phase is Phase.ENDED and session in self._sessions:
+            self._sessions.discard(session)
+            session.link.remove(session)
+        self._ready += journal.take_finished()
+        session.room.notify_all()
+
+    def condition(self):
+        return threading.Condition(self._lock)
+
+    def leaving(self, link):
+        """That server said that it leaves. Under the lock."""
+        link.leaving = True
+        if self._links.get(link.address) is link:
+            del self._links[link.address]
+        for session in list(link.sessions):
+            session.journal.drain()
+            self.pump(session)
+        if not link.sessions:
+            link.close()
+
+    def broken(self, link, error, final, suspect):
+        """The link's stream ended; the link opens another by itself. Under the lock."""
+        down = time.monotonic() - link.down_since
+        why = f"no answer from {link.address} for {down:.0f} s ({error.message if error else 'the stream ended'})"
+        for session in list(link.sessions):
+            journal = session.journal
+            journal.cut()
+            if final or session is suspect:
+                journal.end(error)
+            elif (journal.recoverable and down > _FAILOVER_SECONDS) or down > self.patience:
+                journal.gone(why)
+            self.pump(session)
+        if not link.sessions and down > self.patience and self._links.pop(link.address, None):
+            link.close()
+
+    def close(self):
+        """Ends every session here, without a word to the server."""
+        error = RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed")
+        with self.changing():
+            self._closed.set()
+            for session in list(self._sessions):
+                session.journal.end(error)
+                self.pump(session)
+            for link in self._links.values():
+                link.abort()
+
+    def _link(self, address):
+        with self._lock:
+            if self._closed.is_set():
+                raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed")
+            if address not in self._links:
+                self._links[address] = Link(self, address, self._connect(address))
+            return self._links[address]
+
+    def _release(self, session):
+        with self.changing():
+            session.timer_runs = False
+            session.journal.release()
+            self.pump(session)
+
+    def _start_thread(self, target):
+        threading.Thread(target=target, name="rnnserve sessions", daemon=True).start()
+
+    def _move_all(self):
+        """A mover: takes one homeless session after the other."""
+        while not self._closed.is_set():
+            try:
+                session = self._moves.get(timeout=_WATCH_SECONDS)
+            except queue.Empty:
+                with self._lock:
+                    if self._moves.empty():
+                        self._movers -= 1
+                        return
+                continue
+            try:
+                self._move(session)
+            except Exception as error:  # whoever waits for the session is told, and the others are moved
+                with self.changing():
+                    session.journal.end(RnnServeError(grpc.StatusCode.INTERNAL, f"it could not be moved: {error!r}"))
+                    self.pump(session)
+                logging.getLogger(__name__).exception("a session could not be moved")
+
+    def _move(self, session):
+        """Opens the session from its snapshot wherever that works first."""
+        deadline, pause, error = time.monotonic() + self.patience, _FIRST_PAUSE, None
+        here = session.link.address
+        addresses = sorted(self._addresses, key=lambda address: address == here)
+        while session.journal.phase is Phase.HOMELESS and addresses and time.monotonic() < deadline:
+            for address in list(addresses):
+                try:
+                    link = self._link(address)
+                    reply = self.open(link, session.opening, session.journal.snapshot.state)
+                    if reply.fingerprint != session.fingerprint:
+                        addresses.remove(address)
+                        raise RnnServeError(grpc.StatusCode.FAILED_PRECONDITION,
+                                            f"{address} has another model under the name {session.opening.model!r}")
+                except RnnServeError as raised:
+                    error = raised
+                    if raised.reason == "DRAINING":
+                        with self.changing():
+                            self.leaving(link)
+                    continue
+                with self.changing():
+                    session.moving = False
+                    if session.journal.phase is Phase.HOMELESS:
+                        session.link.remove(session)
+                        session.key = reply.session
+                        session.journal.opened()
+                        self.adopt(session, link)
+                    self.pump(session)
+                return
+            if self._closed.wait(pause):
+                return
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        with self.changing():
+            session.moving = False
+            session.journal.end(data_loss(f"no server took its state over: {error}"))
+            self.pump(session)
+
+    def _watch(self):
+        """Ends what waits for too long, while there are sessions."""
+        since = {}  # session -> (what everything waits for, since when)
+        while not self._closed.wait(_WATCH_SECONDS):
+            now = time.monotonic()
+            with self.changing():
+                if not self._sessions:
+                    self._watching = False
+                    return
+                for session in list(self._sessions):
+                    head = session.journal.head
+                    if head is None or since.get(session, (None,))[0] is not head:
+                        since[session] = (head, now)
+                    elif session.timeout is not None and now - since[session][1] > session.timeout + self.patience:
+                        session.journal.end(RnnServeError(
+                            grpc.StatusCode.DEADLINE_EXCEEDED,
+                            f"no answer within {session.timeout + self.patience:.0f} s; whether the operation counted "
+                            "is not known, so the session has ended"))
+                        self.pump(session)
+                since = {session: seen for session, seen in since.items() if session in self._sessions}
+
+
+def _open(link, request):
+    """Open, repeated where the connection was lost on the way: the request id keeps that from opening two."""
+    for tries_left in range(_OPEN_TRIES - 1, -1, -1):
+        try:
+            return link.open(request, _CALL_SECONDS)
+        except RnnServeError as error:
+            if error.reason or error.code not in _LOST_ON_THE_WAY or not tries_left:
+                raise
+        time.sleep(_FIRST_PAUSE)
+    return None  # not reached: the last try returns or raises

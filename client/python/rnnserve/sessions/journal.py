@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One session's operations: what was sent under which number, what is answered, what to send again and where.
+
+A state machine without gRPC, threads or a clock; the driver (hub.py) holds one lock around every call.
+
+    journal.add(GetState(), on_done)
+    for sending in journal.sendable(): ...   # put on the wire; also after every call below
+    journal.answered(tag, Answer(...))       # a reply came
+    journal.cut()                            # the connection is lost, a new one is there or coming
+    journal.drain()                          # the server leaves: fetches the state; then phase is HOMELESS
+    journal.opened()                         # HOMELESS: the driver opened a session from journal.snapshot
+    for on_done, value, error in journal.take_finished(): ...   # outside the lock
+
+Operations are counted 1, 2, 3, ... over the session's whole life (index). Each incarnation of it on a server counts
+from 1 again: number = index - base.
+"""
+
+import collections
+import dataclasses
+import enum
+
+from rnnserve.sessions import operations as ops
+from rnnserve.sessions.verdict import Verdict, closed, data_loss, judge, predecessor_failed
+
+# Fetching the state of a leaving server: how often answers may be missing before it is given up.
+_MOST_FETCHES = 4
+_RETRY_SECONDS = 0.05
+
+
+class Phase(enum.Enum):
+    LIVE = "operations flow"
+    FETCHING = "the server leaves: nothing new is sent, the state is being fetched"
+    HOMELESS = "to be opened from `snapshot`"
+    ENDED = "closed or lost: `error` says why"
+
+
+@dataclasses.dataclass(eq=False)
+class Entry:
+    """An operation that waits for its answer, or that is kept to be run again."""
+
+    operation: ops.Operation
+    index: int  # 0 for those without a number
+    on_done: object = None  # on_done(value, error); None: nobody waits
+    tag: str | None = None  # of the latest sending that is still to be answered
+    tried: bool = False  # sent in this incarnation: perhaps applied
+    answer: ops.Answer | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Sending:
+    tag: str
+    number: int | None
+    operation: ops.Operation
+    incarnation: int
+    replayed: bool  # answered long ago: run again for the state alone
+
+
+class Journal:
+    """See above. `tags` yields texts that are unique among all journals of a driver."""
+
+    def __init__(self, tags, *, index=0, max_in_flight=8, keep_every=0, snapshot=None):
+        self.phase = Phase.LIVE
+        self.error = None
+        self.position = snapshot.position if snapshot else 0
+        self.incarnation = 1
+        # Where to open from. Without keep_every only while the session moves.
+        self.snapshot = snapshot if keep_every else None
+        # Seconds to wait before sendable() gives anything again; the driver calls release() then.
+        self.hold_seconds = None
+        self.checkpoints = {}
+        self._tags = tags
+        self._max_in_flight = max_in_flight
+        self._keep_every = keep_every
+        self._index = self._settled = index  # the last one added; the last one answered
+        self._keep_at = index + keep_every  # the answered index that asks for the next snapshot
+        self._base = 0
+        self._server_position = 0
+        self._queue = collections.deque()  # Entries without an answer that counts
+        self._kept = collections.deque()  # numbered Entries answered since the snapshot
+        self._sent = {}  # tag -> Entry
+        self._fetch_tag = None
+        self._fetches = 0
+        self._finished = []
+
+    @property
+    def waiting(self):
+        """Operations of the caller that are not answered."""
+        return sum(entry.on_done is not None for entry in self._queue)
+
+    @property
+    def head(self):
+        """What everything else waits for, or None."""
+        return self._queue[0] if self._queue else None
+
+    @property
+    def recoverable(self):
+        return self.snapshot is not None
+
+    @property
+    def index(self):
+        return self._settled
+
+    def add(self, operation, on_done):
+        """Takes an operation in; on_done(value, error) is called once, by way of take_finished."""
+        if self.phase is Phase.ENDED:
+            self._finished.append((on_done, None, self.error))
+            return
+        if operation.numbered:
+            self._index += 1
+        self._queue.append(Entry(operation, self._index if operation.numbered else 0, on_done))
+        self._forget_homeless_close()
+
+    def take_finished(self):
+        finished, self._finished = self._finished, []
+        return finished
+
+    def sendable(self):
+        """What goes out now, in order."""
+        out = []
+        if self.hold_seconds is not None:
+            return out
+        if self.phase is Phase.FETCHING:
+            # What may have been applied is asked again before the state is: its answers must not be lost.
+            out += [self._send(entry) for entry in self._queue
+                    if entry.tried and entry.index and entry.tag is None and entry.answer is None]
+            if self._fetch_tag is None:
+                self._fetch_tag = next(self._tags)
+                out.append(Sending(self._fetch_tag, None, ops.GetState(), self.incarnation, False))
+        elif self.phase is Phase.LIVE:
+            room = self._max_in_flight - len(self._sent)
+            for entry in self._queue:
+                if entry.tag is None and entry.answer is None:
+                    if room <= 0:
+                        break
+                    room -= 1
+                    out.append(self._send(entry))
+                if entry.operation.barrier:
+                    break
+        return out
+
+    def answered(self, tag, answer):
+        if tag == self._fetch_tag:
+            self._fetch_tag = None
+            self._settle()
+            if self.phase is Phase.FETCHING:
+                self._fetched(answer)
+            return
+        entry = self._sent.pop(tag, None)
+        if entry is None or self.phase is Phase.ENDED:
+            return  # of a sending that does not count any more
+        entry.tag, entry.answer = None, answer
+        self._settle()
+
+    def cut(self):
+        """The connection is lost: what is unanswered goes out again, under the same numbers."""
+        self._unsend()
+
+    def drain(self):
+        """The server is leaving."""
+        if self.phase is Phase.LIVE:
+            self.phase = Phase.FETCHING
+            self._fetches = 0
+            self.hold_seconds = None
+
+    def release(self):
+        self.hold_seconds = None
+
+    def gone(self, why):
+        """This server cannot be reached, or does not have the session."""
+        if self.phase is Phase.ENDED or self.phase is Phase.HOMELESS:
+            return
+        self._unsend()
+        self.hold_seconds = None
+        if self.snapshot is None:
+            head = self.head
+            if head is not None and head.operation.closes and not head.operation.return_state:
+                self._finish(self._queue.popleft(), None)
+            self.end(data_loss(why))
+            return
+        self.phase = Phase.HOMELESS
+        self._forget_homeless_close()
+
+    def opened(self):
+        """A new session holds `snapshot`; it counts from 1."""
+        self.phase = Phase.LIVE
+        self.incarnation += 1
+        self._base = self.snapshot.index
+        self._server_position = 0
+        self.hold_seconds = None
+        self._unsend()
+        waiting = [entry for entry in self._queue if not isinstance(entry.operation, ops.KeepSnapshot)]
+        again = [Entry(entry.operation, entry.index) for entry in self._kept]
+        self._settled, self.position = self.snapshot.index, self.snapshot.position
+        self._keep_at = self._settled + self._keep_every
+        self._kept.clear()
+        self._queue = collections.deque(again + waiting)
+        for entry in self._queue:
+            entry.tried = False
+        if not self._keep_every:
+            self.snapshot = None
+
+    def attached(self, number, position):
+        """Before the first operation: the session has been used before."""
+        self._base = self._index - number
+        self.position = self._server_position = position
+        if self.snapshot is not None:
+            self.snapshot = dataclasses.replace(self.snapshot, position=position)
+
+    def end(self, error):
+        """No more of this session; everything that waits fails with `error`."""
+        if self.phase is Phase.ENDED:
+            return
+        self.phase, self.error = Phase.ENDED, error
+        self._unsend()
+        self._kept.clear()
+        self.snapshot = None
+        while self._queue:
+            self._finish(self._queue.popleft(), error=error)
+
+    def branch(self):
+        """A journal for a fork made after the last answered operation; its session counts on from here."""
+        other = Journal(self._tags, index=self._settled, max_in_flight=self._max_in_flight, keep_every=self._keep_every)
+        other.position, other._server_position, other._base = self.position, self._server_position, self._base
+        other.snapshot = self.snapshot
+        other._kept.extend(Entry(entry.operation, entry.index) for entry in self._kept)
+        # A fork starts without checkpoints: what is rewound to is set from the state kept here.
+        other.checkpoints = {name: dataclasses.replace(kept, incarnation=0) for name, kept in self.checkpoints.items()}
+        return other
+
+    def _send(self, entry):
+        entry.tag, entry.tried, entry.answer = next(self._tags), True, None
+        self._sent[entry.tag] = entry
+        number = entry.index - self._base if entry.index else None
+        return Sending(entry.tag, number, entry.operation, self.incarnation, entry.on_done is None and entry.index > 0)
+
+    def _unsend(self):
+        for entry in self._queue:
+            entry.tag = entry.answer = None
+        self._sent.clear()
+        self._fetch_tag = None
+
+    def _settle(self):
+        """Takes answers in the order of the operations; what was refused out of turn waits for what is before it."""
+        while self._queue and self._queue[0].answer is not None:
+            entry = self._queue[0]
+            if entry.answer.error is not None:
+                if not self._refused(entry, entry.answer.error):
+                    return
+                continue
+            self._queue.popleft()
+            self._applied(entry)
+        if self._keep_every and self.phase is Phase.LIVE and self._settled >= self._keep_at:
+            self._keep_at = self._settled + self._keep_every
+            if not any(isinstance(entry.operation, ops.KeepSnapshot) for entry in self._queue):
+                self._queue.append(Entry(ops.KeepSnapshot(), 0))
+
+    def _applied(self, entry):
+        operation, answer = entry.operation, entry.answer
+        if operation.numbered:
+            self._settled = entry.index
+            if isinstance(operation, ops.Chunk):
+                self.position += answer.position - self._server_position
+            elif isinstance(operation, ops.Reset):
+                self.position = 0
+            elif isinstance(operation, ops.Rewind):
+                self.position = operation.checkpoint.state.position
+            self._server_position = answer.position
+            if self._keep_every and not operation.closes:
+                self._kept.append(Entry(operation, entry.index))
+        elif isinstance(answer.value, ops.State):
+            answer.value.position = self.position
+            if isinstance(operation, ops.KeepSnapshot) and answer.number + self._base == self._settled:
+                self.snapshot = ops.Snapshot(self._settled, answer.value, self.position)
+                self._kept.clear()
+        elif isinstance(operation, ops.Fork):
+            answer.value = [(key, self.branch()) for key in answer.value]
+        elif isinstance(operation, ops.PlaceCheckpoint):
+            answer.value = self.incarnation
+        self._finish(entry, answer.value)
+        if operation.closes:
+            self.end(closed())
+
+    def _refused(self, entry, error):
+        """The first in the queue failed. Returns whether the next ones may be looked at."""
+        verdict = judge(error)
+        if verdict is Verdict.FAIL:
+            if entry.on_done is None and entry.index:
+                self.end(data_loss(f"an operation that had been applied was refused when it was run again: {error}"))
+                return False
+            self._queue.popleft()
+            self._finish(entry, error=error)
+            if entry.index:
+                # Its number is free again, and nothing behind it was applied.
+                self._index = self._settled
+                while self._queue:
+                    self._finish(self._queue.popleft(), error=predecessor_failed(error))
+                self._sent.clear()
+            return True
+        if verdict is Verdict.ENDED:
+            if entry.operation.closes and not entry.operation.return_state and error.reason == "SESSION_ENDED":
+                self._finish(self._queue.popleft(), None)  # what was wanted
+            self.end(error)
+        elif verdict is Verdict.LOST:
+            self.gone(str(error))
+        elif self.phase is Phase.FETCHING:
+            return False  # the state comes after all of these
+        elif verdict is Verdict.MOVE:
+            self.drain()
+        else:
+            self._unsend()
+            self.hold_seconds = _RETRY_SECONDS if error.retry_after is None else error.retry_after
+        return False
+
+    def _fetched(self, answer):
+        self._fetches += 1
+        if answer.error is not None:
+            if judge(answer.error) is Verdict.RETRY:
+                self.hold_seconds = answer.error.retry_after or _RETRY_SECONDS
+            else:
+                self.gone(str(answer.error))
+            return
+        if answer.number + self._base != self._settled and self._fetches < _MOST_FETCHES:
+            self._unsend()  # answers are missing: ask for them, and for the state after them
+            return
+        if answer.number + self._base != self._settled:
+            self.gone("the leaving server's answers do not add up to its state")
+            return
+        answer.value.position = self.position
+        self.snapshot = ops.Snapshot(self._settled, answer.value, self.position)
+        self._kept.clear()
+        self._unsend()
+        self.phase = Phase.HOMELESS
+        self._forget_homeless_close()
+
+    def _forget_homeless_close(self):
+        """Nothing is opened anew only to be closed."""
+        head = self.head
+        if self.phase is Phase.HOMELESS and head and head.operation.closes and not head.operation.return_state:
+            self._finish(self._queue.popleft(), None)
+            self.end(closed())
+
+    def _finish(self, entry, value=None, error=None):
+        if entry.on_done is not None:
+            self._finished.append((entry.on_done, value, error))

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One server as the sessions on it see it: a connection of their own and one stream for all of them, opened again
+whenever it breaks."""
+
+import queue
+import threading
+import time
+
+import grpc
+
+from rnnserve.errors import RnnServeError, from_rpc_error
+from rnnserve.sessions import wire
+from rnnserve.v1 import recurrent_pb2_grpc, sessions_pb2, sessions_pb2_grpc
+
+_MOST_OPERATIONS = 64
+_MOST_BYTES = 1 << 20
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+# What no second try mends.
+_FINAL = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
+
+
+class Link:
+    """`hub` gives the lock (held around everything here that says so), and what to do with replies."""
+
+    def __init__(self, hub, address, channel):
+        self.address = address
+        self.leaving = False
+        self.sessions = set()  # under the lock
+        self.down_since = time.monotonic()  # None: connected, as far as is known
+        self._hub = hub
+        self._channel = channel
+        self._stub = recurrent_pb2_grpc.RecurrentStub(channel)
+        self._sessions_stub = sessions_pb2_grpc.SessionsStub(channel)
+        self._expected = {}  # tag -> (session, bytes sent); under the lock
+        self._requests = None  # the stream's queue while there is a stream; under the lock
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"rnnserve {address}", daemon=True)
+        self._thread.start()
+
+    @property
+    def up(self):
+        """Whether operations may be put on the wire. Under the lock."""
+        return self._requests is not None
+
+    def is_own_thread(self):
+        return threading.current_thread() is self._thread
+
+    def open(self, request, timeout):
+        """Sessions.Open; raises RnnServeError."""
+        return self._call(self._sessions_stub.Open, request, timeout)
+
+    def get_state(self, key, timeout):
+        """Sessions.GetState of what is committed; raises RnnServeError."""
+        return self._call(self._sessions_stub.GetState, sessions_pb2.GetStateRequest(session=key), timeout)
+
+    def put(self, session, sending):
+        """Under the lock, while `up`."""
+        message = wire.encode_operation(session.key, sending)
+        self._expected[sending.tag] = (session, message.ByteSize())
+        self._requests.put(message)
+
+    def remove(self, session):
+        """Under the lock."""
+        self.sessions.discard(session)
+        if self.leaving and not self.sessions:
+            self.close()
+
+    def close(self):
+        """Says goodbye to the server once all is answered; does not wait. Under the lock."""
+        self._closing.set()
+        if self._requests is not None:
+            self._requests.put(None)
+
+    def abort(self):
+        """Ends calls and connection now."""
+        self._closing.set()
+        self._channel.close()
+
+    def _call(self, method, request, timeout):
+        try:
+            return method(request, timeout=timeout)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, self.address) from None
+        except ValueError as error:
+            if not self._closing.is_set():
+                raise
+            raise RnnServeError(grpc.StatusCode.UNAVAILABLE, f"the connection to {self.address} was closed") from error
+
+    def _run(self):
+        pause = _FIRST_PAUSE
+        while not self._closing.is_set():
+            requests = queue.SimpleQueue()
+            try:
+                call = self._stub.Stream(_batches(requests))
+            except ValueError:
+                return  # aborted just now
+            with self._hub.changing():
+                self._requests = requests
+                if self._closing.is_set():
+                    requests.put(None)
+                for session in list(self.sessions):
+                    session.journal.cut()
+                    self._hub.pump(session)
+            error = None
+            try:
+                call.initial_metadata()  # comes when the server has taken the stream
+                if call.is_active():
+                    self.down_since, pause = None, _FIRST_PAUSE
+                for message in call:
+                    self.down_since, pause = None, _FIRST_PAUSE
+                    self._take(message)
+            except grpc.RpcError as raised:
+                error = from_rpc_error(raised, self.address)
+            requests.put(None)
+            with self._hub.changing():
+                self._requests = None
+                suspect = self._largest_sender() if error and error.code == grpc.StatusCode.RESOURCE_EXHAUSTED else None
+                self._expected.clear()
+                if self.down_since is None:
+                    self.down_since = time.monotonic()
+                self._hub.broken(self, error, error is not None and error.code in _FINAL, suspect)
+            self._closing.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        self._channel.close()
+
+    def _take(self, message):
+        answers = [(reply.request_id, wire.decode_reply(reply)) for reply in message.replies]
+        for _, answer in answers:
+            if isinstance(answer.value, list):
+                answer.value = [(key, self) for key in answer.value]  # where the forks are
+        with self._hub.changing():
+            for tag, answer in answers:
+                session, _ = self._expected.pop(tag, (None, 0))
+                if session is not None:
+                    session.journal.answered(tag, answer)
+                    self._hub.pump(session)
+            if message.HasField("drain"):
+                self._hub.leaving(self)
+
+    def _largest_sender(self):
+        """Who sent the message that the server found too large, if one did."""
+        return max(self._expected.values(), key=lambda pair: pair[1])[0] if self._expected else None
+
+
+def _batches(requests):
+    """StreamRequests of what is in the queue by then, until None; one above _MOST_BYTES goes alone."""
+    operation = requests.get()
+    while operation is not None:
+        batch, size = [operation], operation.ByteSize()
+        operation = None
+        while len(batch) < _MOST_OPERATIONS:
+            try:
+                operation = requests.get_nowait()
+            except queue.Empty:
+                break
+            if operation is None:
+                yield sessions_pb2.StreamRequest(operations=batch)
+                return
+            size += operation.ByteSize()
+            if size > _MOST_BYTES:
+                break
+            batch.append(operation)
+            operation = None
+        yield sessions_pb2.StreamRequest(operations=batch)
+        if operation is None:
+            operation = requests.get()

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be asked of a session, and what is known of its state. Plain values: no gRPC, no clock."""
+
+import dataclasses
+
+
+class State(dict):
+    """The tensors of a state by name (initial_h, initial_c; of a stack initial_h.0, ...), in the compute type.
+
+    fingerprint  of the model it belongs to
+    position     steps the session had run through
+    """
+
+    def __init__(self, tensors=(), fingerprint="", position=0):
+        super().__init__(tensors)
+        self.fingerprint = fingerprint
+        self.position = position
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """The state after operation `index` of a session's life; None: zeros."""
+
+    index: int
+    state: State | None
+    position: int = 0
+
+
+@dataclasses.dataclass
+class Checkpoint:
+    """A named state. The server has it too, but only in the incarnation of the session that it was made in."""
+
+    name: str
+    state: State
+    incarnation: int
+
+
+class Operation:
+    numbered = True  # changes the session, and takes the next number
+    barrier = False  # nothing behind it is sent before it is answered
+    closes = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk(Operation):
+    inputs: object  # encoded already: the caller may change its arrays
+    outputs: tuple | None = None
+    timeout: float | None = None
+    priority: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Reset(Operation):
+    state: State | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SetState(Operation):
+    state: State
+
+
+@dataclasses.dataclass(frozen=True)
+class SelectRows(Operation):
+    rows: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Rewind(Operation):
+    checkpoint: Checkpoint
+
+
+@dataclasses.dataclass(frozen=True)
+class Close(Operation):
+    return_state: bool = False
+    closes = True
+
+
+class Glance(Operation):
+    """Reads; the answer is of the moment when all before it has been applied and nothing behind it."""
+
+    numbered = False
+    barrier = True
+
+
+@dataclasses.dataclass(frozen=True)
+class GetState(Glance):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class KeepSnapshot(Glance):
+    """GetState for the journal's own use: later operations need not wait for it."""
+
+    barrier = False
+
+
+@dataclasses.dataclass(frozen=True)
+class PlaceCheckpoint(Glance):
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Fork(Glance):
+    request_id: str
+    count: int = 1
+
+
+@dataclasses.dataclass
+class Answer:
+    """What the server said of one operation: an error, or numbers and a value (outputs, a State, keys)."""
+
+    number: int = 0
+    position: int = 0
+    value: object = None
+    error: Exception | None = None

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an error of the server means for a session."""
+
+import enum
+
+import grpc
+
+from rnnserve.errors import RnnServeError
+
+
+class Verdict(enum.Enum):
+    FAIL = "the operation is refused; the session is as it was"
+    RETRY = "the same again a little later"
+    MOVE = "the server is leaving"
+    LOST = "this server does not have the session any more, or not as far as it was answered"
+    ENDED = "somebody else has the session now, or closed it"
+
+
+_LOST = {"SESSION_UNKNOWN", "SESSION_LOST", "NUMBER_TOO_OLD", "NUMBER_TOO_HIGH"}
+_TAKEN = {"OLDER_OWNER", "NUMBER_REUSED"}
+
+
+def judge(error):
+    """The Verdict on an RnnServeError that came with an operation's turn."""
+    if error.reason == "DRAINING":
+        return Verdict.MOVE
+    if error.reason == "SESSION_ENDED":
+        return Verdict.ENDED if error.metadata.get("cause") == "closed" else Verdict.LOST
+    if error.reason in _LOST or error.code == grpc.StatusCode.DATA_LOSS:
+        return Verdict.LOST
+    if error.reason in _TAKEN:
+        return Verdict.ENDED
+    if error.code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return Verdict.FAIL
+    if error.reason == "PREDECESSOR_FAILED" or error.retry_after is not None:
+        return Verdict.RETRY
+    # Nothing here is ever cancelled by its caller: a server that ends in a hurry says so.
+    if error.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+        return Verdict.RETRY
+    return Verdict.FAIL
+
+
+def closed():
+    return RnnServeError(grpc.StatusCode.FAILED_PRECONDITION, "the session is closed; open another",
+                         reason="SESSION_CLOSED")
+
+
+def data_loss(why):
+    return RnnServeError(
+        grpc.StatusCode.DATA_LOSS,
+        f"the session's state is gone: {why}; open another session, and with checkpoint_every=N if it shall survive this",
+        reason="SESSION_LOST")
+
+
+def predecessor_failed(error):
+    return RnnServeError(grpc.StatusCode.ABORTED, f"an operation before this one failed, so this one was not run: {error}",
+                         reason="PREDECESSOR_FAILED")

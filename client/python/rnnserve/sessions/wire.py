@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations and states as rnnserve.v1 messages, and replies as Answers."""
+
+import dataclasses
+import uuid
+
+from google.protobuf import duration_pb2
+
+from rnnserve import tensors
+from rnnserve.errors import from_operation_status
+from rnnserve.operators import Operator, options_to_wire
+from rnnserve.sessions import operations as ops
+from rnnserve.v1 import sessions_pb2 as pb
+from rnnserve.v1 import tensor_pb2
+
+
+@dataclasses.dataclass
+class Opening:
+    """What every incarnation of a session is opened with."""
+
+    model: str | None = None
+    version: int | None = None
+    fingerprint: str | None = None
+    op: Operator | None = None
+    options: dict = dataclasses.field(default_factory=dict)
+    rows: int = 1
+    outputs: tuple = ()
+    name: str = ""
+    attach: bool = False
+    max_in_flight: int = 8
+    idle_timeout: float | None = None
+    window_operations: int | None = None
+    window_bytes: int | None = None
+    engine: str = ""
+
+    def request(self, state, known_fingerprint=""):
+        """An OpenRequest that may be repeated; known_fingerprint stands for an operator's weights."""
+        window = max(16, 2 * self.max_in_flight) if self.window_operations is None else self.window_operations
+        request = pb.OpenRequest(
+            request_id=str(uuid.uuid4()), name=self.name, attach=self.attach, rows=self.rows, outputs=self.outputs,
+            max_in_flight=self.max_in_flight, window_operations=window, window_bytes=self.window_bytes,
+            engine=self.engine, options=options_to_wire(self.options))
+        if self.idle_timeout is not None:
+            request.idle_timeout.CopyFrom(_duration(self.idle_timeout))
+        if state is not None:
+            request.state.CopyFrom(encode_state(state))
+        fingerprint = known_fingerprint or self.fingerprint
+        if self.model is not None:
+            request.model.CopyFrom(tensor_pb2.ModelRef(name=self.model, version=self.version))
+        elif fingerprint:
+            request.fingerprint = fingerprint
+        else:
+            request.operator.CopyFrom(self.op.to_wire())
+            request.weights.extend(self.op.weights_to_wire())
+        return request
+
+
+def encode_chunk(inputs):
+    """The list of Tensors of arrays by name."""
+    return [tensors.encode(name, value) for name, value in inputs.items() if value is not None]
+
+
+def encode_state(state):
+    return pb.StateTensors(tensors=[tensors.encode(name, value) for name, value in state.items()])
+
+
+def decode_state(message, fingerprint="", position=0):
+    return ops.State({tensor.name: tensors.decode(tensor) for tensor in message.tensors}, fingerprint, position)
+
+
+def encode_operation(key, sending):
+    """The Operation of a journal's Sending."""
+    operation = sending.operation
+    message = pb.Operation(request_id=sending.tag, session=key, number=sending.number)
+    match operation:
+        case ops.Chunk():
+            message.chunk.inputs.extend(operation.inputs)
+            message.priority = operation.priority
+            if sending.replayed:
+                message.chunk.override_outputs = True
+            else:
+                if operation.outputs is not None:
+                    message.chunk.override_outputs = True
+                    message.chunk.outputs.extend(operation.outputs)
+                if operation.timeout is not None:
+                    message.timeout.CopyFrom(_duration(operation.timeout))
+        case ops.Reset():
+            message.reset.SetInParent()
+            if operation.state is not None:
+                message.reset.state.CopyFrom(encode_state(operation.state))
+        case ops.SetState():
+            _set_state(message, operation.state)
+        case ops.Rewind():
+            if operation.checkpoint.incarnation == sending.incarnation:
+                message.rewind.checkpoint = operation.checkpoint.name
+            else:
+                _set_state(message, operation.checkpoint.state)
+        case ops.SelectRows():
+            message.select_rows.rows.extend(operation.rows)
+        case ops.Close():
+            message.close.return_state = operation.return_state
+        case ops.PlaceCheckpoint():
+            message.checkpoint.name = operation.name
+        case ops.Fork():
+            message.fork.request_id = operation.request_id
+            message.fork.count = operation.count
+        case _:
+            message.get_state.SetInParent()
+    return message
+
+
+def decode_reply(reply):
+    """The Answer of an OperationReply."""
+    if reply.status.code != 0:
+        return ops.Answer(error=from_operation_status(reply.status))
+    answer = ops.Answer(number=reply.number, position=reply.position)
+    kind = reply.WhichOneof("result")
+    if kind == "get_state":
+        state = reply.get_state
+        answer.number, answer.position = state.number, state.position
+        answer.value = decode_state(state.state, state.fingerprint, state.position)
+    elif kind == "fork":
+        answer.number, answer.value = reply.fork.number, list(reply.fork.sessions)
+    elif kind == "checkpoint":
+        answer.number, answer.position = reply.checkpoint.number, reply.checkpoint.position
+    elif kind == "final_state":
+        answer.value = decode_state(reply.final_state, position=reply.position)
+    else:
+        answer.value = {tensor.name: tensors.decode(tensor) for tensor in reply.outputs}
+    return answer
+
+
+def _set_state(message, state):
+    """Of the same model, if the state says which; else of any whose shapes fit."""
+    message.set_state.state.CopyFrom(encode_state(state))
+    fingerprint = getattr(state, "fingerprint", "")
+    message.set_state.fingerprint = fingerprint
+    message.set_state.force = not fingerprint
+
+
+def _duration(seconds):
+    duration = duration_pb2.Duration()
+    duration.FromNanoseconds(round(seconds * 1e9))
+    return duration

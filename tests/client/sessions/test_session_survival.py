@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lost connections, leaving servers and killed ones, each with three lines of user code that know nothing of it."""
+
+import concurrent.futures
+import threading
+
+import grpc
+import pytest
+from conftest import log_of, remembering, steps, tape
+from cutting_proxy import CuttingProxy
+from server_process import Server
+
+import rnnserve
+
+Code = grpc.StatusCode
+CHUNKS = 60
+
+
+def feed_all(client, stop_at=(), doing=lambda: None, **session_options):
+    """The user's code; `doing` happens after each chunk in stop_at. Checks every output on the way."""
+    with client.session(remembering(), outputs=["Y_h"], **session_options) as session:
+        for value in range(1, CHUNKS + 1):
+            assert tape(session.feed(steps(value))["Y_h"]) == list(range(1, value + 1))
+            if value in stop_at:
+                doing()
+        assert log_of(session) == list(range(1, CHUNKS + 1)) and session.position == CHUNKS
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_connections_cut_in_the_middle_of_messages(server, seed):
+    with rnnserve.Client(server.address) as client:
+        client.load("remember", remembering())  # a short Open, so that the cuts come later
+    proxy = CuttingProxy(server.port, seed, cuts=12)
+    with rnnserve.Client(proxy.address) as client:
+        with client.session("remember", outputs=["Y_h"], max_in_flight=1 + 3 * (seed % 3)) as session:
+            futures = [session.feed_async(steps(value)) for value in range(1, CHUNKS + 1)]
+            for value, future in enumerate(futures, 1):
+                assert tape(future.result(120)["Y_h"]) == list(range(1, value + 1)), f"seed {seed}"
+            assert log_of(session) == list(range(1, CHUNKS + 1)) and session.key
+    assert proxy.cut >= 3, "it was not cut"
+    proxy.close()
+
+
+def test_many_sessions_over_a_line_that_breaks(server):
+    proxy = CuttingProxy(server.port, seed=9, cuts=0)
+    with rnnserve.Client(proxy.address) as client:
+        sessions = [client.session(remembering(), outputs=["Y_h"]) for _ in range(10)]
+        for value in range(1, 31):
+            futures = [session.feed_async(steps(value)) for session in sessions]
+            if value % 6 == 0:
+                proxy.cut_now()
+            for future in futures:
+                assert tape(future.result(120)["Y_h"]) == list(range(1, value + 1))
+        for session in sessions:
+            session.close()
+    proxy.close()
+
+
+def test_the_state_is_carried_over_when_the_server_leaves():
+    old, new = Server("--drain_timeout=60s"), Server()
+    with rnnserve.Client(old.address, others=[new.address]) as client:
+        idle = client.session(remembering())
+        idle.feed(steps(7, 8))
+        idle.checkpoint("eight")
+        idle.feed(steps(9))
+        feed_all(client, [20], old.drain)
+        assert old.process.wait(timeout=60) == 0, "it need not wait for anything"
+        assert log_of(idle) == [7, 8, 9]
+        idle.rewind("eight")
+        assert log_of(idle) == [7, 8] and idle.position == 2
+        idle.close()
+    old.stop()
+    assert new.stop() == 0
+
+
+def test_carried_over_with_operations_in_flight():
+    old, new = Server("--drain_timeout=60s"), Server()
+    with rnnserve.Client(old.address, others=[new.address]) as client:
+        sessions = [client.session(remembering(), outputs=["Y_h"]) for _ in range(8)]
+        drained = threading.Event()
+
+        def run(session):
+            futures = []
+            for value in range(1, CHUNKS + 1):
+                futures.append(session.feed_async(steps(value)))
+                if value == 10 and session is sessions[0]:
+                    old.drain()
+                    drained.set()
+            return [tape(future.result(120)["Y_h"]) for future in futures]
+
+        with concurrent.futures.ThreadPoolExecutor(len(sessions)) as pool:
+            for answers in pool.map(run, sessions):
+                assert answers == [list(range(1, value + 1)) for value in range(1, CHUNKS + 1)]
+        assert drained.is_set() and old.process.wait(timeout=60) == 0
+        for session in sessions:
+            assert session.link.address == new.address
+            session.close()
+    old.stop()
+    assert new.stop() == 0
+
+
+def test_the_same_name_leads_to_another_server():
+    """As behind a load balancer: one address, and whoever answers there."""
+    old, new = Server("--drain_timeout=60s"), Server()
+    proxy = CuttingProxy(old.port, seed=1, cuts=0)
+
+    def leave():
+        proxy.target_port = new.port  # new connections only
+        old.drain()
+
+    with rnnserve.Client(proxy.address) as client:
+        feed_all(client, [20], leave)
+    assert old.stop() == 0 and new.stop() == 0
+    proxy.close()
+
+
+@pytest.mark.parametrize("every", [1, 8])
+def test_a_killed_server_with_checkpoint_every(every):
+    servers = [Server(), Server(), Server()]
+    with rnnserve.Client(servers[0].address, others=[server.address for server in servers[1:]]) as client:
+        left = iter(servers[:2])
+        feed_all(client, [15, 35], lambda: next(left).kill(), checkpoint_every=every)
+    for server in servers:
+        server.stop()
+
+
+def test_a_killed_server_that_comes_back_at_its_address():
+    servers = [Server()]
+    port = servers[0].port
+
+    def restart():
+        servers[-1].kill()
+        servers.append(Server(port=port))
+
+    with rnnserve.Client(servers[0].address) as client:
+        feed_all(client, [15, 35], restart, checkpoint_every=10)
+    assert servers[-1].stop() == 0
+
+
+def test_forks_survive_too():
+    one, two = Server(), Server()
+    with rnnserve.Client(one.address, others=[two.address]) as client:
+        with client.session(remembering(), checkpoint_every=5) as session:
+            for value in range(1, 8):
+                session.feed(steps(value))
+            fork = session.fork()
+            session.feed(steps(8))
+            one.kill()
+            fork.feed(steps(100))
+            assert log_of(fork) == [1, 2, 3, 4, 5, 6, 7, 100]
+            assert log_of(session) == [1, 2, 3, 4, 5, 6, 7, 8]
+            fork.close()
+    one.stop()
+    assert two.stop() == 0
+
+
+def test_a_killed_server_without_is_data_loss_and_never_zeros():
+    one = Server()
+    with rnnserve.Client(one.address) as client:
+        session = client.session(remembering())
+        session.feed(steps(1, 2, 3))
+        one.kill()
+        two = Server(port=one.port)
+        for _ in range(2):
+            with pytest.raises(rnnserve.RnnServeError) as caught:
+                session.feed(steps(4))
+            assert caught.value.code == Code.DATA_LOSS and "checkpoint_every" in caught.value.message
+        session.close()
+    one.stop()
+    assert two.stop() == 0
+
+
+def test_nobody_answers_any_more():
+    one = Server()
+    with rnnserve.Client(one.address, patience=0.5) as client:
+        session, kept = client.session(remembering()), client.session(remembering(), checkpoint_every=1)
+        for each in (session, kept):
+            each.feed(steps(1))
+        one.kill()
+        futures = [session.feed_async(steps(2)), kept.feed_async(steps(2))]
+        assert [future.exception(timeout=60).code for future in futures] == [Code.DATA_LOSS] * 2
+    one.stop()
+
+
+def test_another_model_under_the_name_is_not_gone_on_with():
+    old, new = Server("--drain_timeout=60s"), Server()
+    with rnnserve.Client(new.address) as client:
+        client.load("m", remembering(64))
+    with rnnserve.Client(old.address, others=[new.address], patience=2) as client:
+        client.load("m", remembering())
+        session = client.session("m")
+        session.feed(steps(1))
+        old.drain()
+        with pytest.raises(rnnserve.RnnServeError) as caught:
+            for value in range(10_000):
+                session.feed(steps(value))
+        assert caught.value.code == Code.DATA_LOSS
+    old.stop()
+    assert new.stop() == 0
