@@ -1,10 +1,18 @@
 #!/usr/bin/env bash
-# Builds the server, starts it, and turns English words into phonemes through it (client/examples/g2p): a trained GRU
-# encoder and decoder, every phoneme and every hidden state compared with the package's own formulas.
-#   ./demo.sh [WORD ...]
+# Builds the server, starts it, and runs one of the examples on it.
+#   ./demo.sh [WORD ...]         English words to phonemes (client/examples/g2p): a trained GRU encoder and decoder, every
+#                                phoneme and every hidden state compared with the package's own formulas
+#   ./demo.sh --beam [WORD ...]  the same decoder as sessions, fed its own output, with a beam search
+#   ./demo.sh --speech           speech in many recordings at once (client/examples/vad): a trained voice detector, its LSTM
+#                                as sessions; writes vad.png
 set -euo pipefail
 cd "$(dirname "$0")"
-./setup.sh
+example=(client/examples/g2p/g2p.py)
+case "${1:-}" in
+  --beam) shift; example=(client/examples/g2p/spell.py) ;;
+  --speech) shift; example=(client/examples/vad/vad.py --rnnctl build/release/client/rnnctl/rnnctl) ;;
+esac
+if [ "${example[0]}" = client/examples/vad/vad.py ]; then ./setup.sh --speech; else ./setup.sh; fi
 echo "building (a few minutes the first time)"
 cmake --preset release -DRNNSERVE_BUILD_TESTS=OFF >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
 rm -f build-configure.log
@@ -20,4 +28,4 @@ for _ in $(seq 100); do
   sleep 0.1
 done
 [ -s "$folder/port" ] || { echo "the server did not start within 10 s:" >&2; cat "$folder/log" >&2; exit 1; }
-.venv/bin/python client/examples/g2p/g2p.py --address "127.0.0.1:$(cat "$folder/port")" "$@"
+.venv/bin/python "${example[@]}" --address "127.0.0.1:$(cat "$folder/port")" "$@"

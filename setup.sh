@@ -2,18 +2,22 @@
 # Installs what a build needs on Debian 12 or 13 (as root or with sudo), and the Python environment .venv.
 #   ./setup.sh            build, client and examples
 #   ./setup.sh --tests    the same and what the tests need
+#   ./setup.sh --speech   build, client and examples, and what the speech example needs: its recordings and a detector
 #   ./setup.sh --server   Debian packages for the server alone, no Python environment
 # Safe to run again: what is there is left alone.
 set -euo pipefail
 cd "$(dirname "$0")"
 tests=
 [ "${1:-}" = --tests ] && tests=1
+speech=
+[ "${1:-}" = --speech ] && speech=1
 
 packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev libre2-dev
   libdnnl-dev opencl-headers ocl-icd-opencl-dev libhwy-dev libonnx-dev libxxhash-dev libspdlog-dev nlohmann-json3-dev
   prometheus-cpp-dev libcivetweb-dev)
 [ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev nginx-light openssl procps prometheus)
+[ -z "$speech" ] || packages+=(pocketsphinx-testdata espeak-ng)
 
 missing=()
 for package in "${packages[@]}"; do
@@ -38,4 +42,8 @@ python=/usr/bin/python3
 .venv/bin/python -m pip install -q --disable-pip-version-check ./client/python -r client/examples/requirements.txt
 # The example's weights alone: what their package depends on is not needed.
 .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r client/examples/g2p/requirements.txt
+if [ -n "$speech" ]; then
+  .venv/bin/python -m pip install -q --disable-pip-version-check -r client/examples/vad/requirements.txt
+  .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r client/examples/vad/package.txt
+fi
 [ -z "$tests" ] || .venv/bin/python -m pip install -q --disable-pip-version-check -r tests/requirements.txt

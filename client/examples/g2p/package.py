@@ -75,3 +75,23 @@ def predict(weights, word):
             break
         phonemes.append(PHONEMES[token])
     return phonemes, np.array(encoder), np.array(decoder)
+
+
+def log_probabilities(weights, h):
+    """Of every next phoneme after hidden states h [rows, 256]: [rows, phonemes]."""
+    logits = np.matmul(h, weights["fc_w"].T) + weights["fc_b"]
+    logits -= logits.max(axis=1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+def log_probability(weights, word, tokens):
+    """Of a whole pronunciation (token numbers, END among them where it ends by itself), by the package's formulas."""
+    cell = {side: [weights[f"{side}_{name}"] for name in ("w_ih", "w_hh", "b_ih", "b_hh")] for side in ("enc", "dec")}
+    h = np.zeros((1, weights["enc_w_hh"].shape[-1]), np.float32)
+    for x in encode(weights, word):
+        h = grucell(x[None], h, *cell["enc"])
+    total = 0.0
+    for before, token in zip([BEGIN, *tokens], tokens):
+        h = grucell(weights["dec_emb"][[before]], h, *cell["dec"])
+        total += float(log_probabilities(weights, h)[0, token])
+    return total

@@ -17,8 +17,8 @@ def load_models(client, weights):
         client.load(name, layer)
 
 
-def pronounce(client, weights, words, engine=""):
-    """For every word (phonemes, encoder states, decoder states), as package.predict gives them."""
+def encode(client, weights, words, engine=""):
+    """All words in one request: every state Y [T, 1, N, 256], each word's last h [1, N, 256], their lengths [N]."""
     embedded = [package.encode(weights, word) for word in words]
     lens = np.array([len(letters) for letters in embedded], np.int32)
     # Shorter words are padded with <pad>; sequence_lens keeps that from mattering.
@@ -26,8 +26,12 @@ def pronounce(client, weights, words, engine=""):
     for row, letters in enumerate(embedded):
         X[:len(letters), row] = letters
     encoded = client.infer(model=ENCODER, inputs={"X": X, "sequence_lens": lens}, engine=engine).outputs
-    Y, h = encoded["Y"], encoded["Y_h"]  # [T, 1, N, 256] and [1, N, 256]: every state, and each word's last
+    return encoded["Y"], encoded["Y_h"], lens
 
+
+def pronounce(client, weights, words, engine=""):
+    """For every word (phonemes, encoder states, decoder states), as package.predict gives them."""
+    Y, h, lens = encode(client, weights, words, engine)
     phonemes, states = [[] for _ in words], [[] for _ in words]
     rows, tokens = np.arange(len(words)), np.full(len(words), package.BEGIN)  # words that are not finished
     for _ in range(package.MOST_PHONEMES):

@@ -103,4 +103,5 @@ class FakeServer:
         if isinstance(operation, ops.PlaceCheckpoint):
             session.checkpoints[operation.name] = (list(session.log), session.position)
             return ops.Answer(session.number, session.position)
-        return ops.Answer(session.number, session.position, ops.State({"log": list(session.log)}, "f", session.position))
+        state = ops.State({"log": list(session.log)}, "f", session.position)
+        return ops.Answer(session.number, session.position, state)

@@ -7,8 +7,8 @@ import threading
 
 
 class CuttingProxy:
-    """Passes bytes between its port and `target`. After a seeded number of bytes a connection is cut in both directions,
-    so far as `cuts` lasts; what was read and not yet passed on is lost."""
+    """Passes bytes between its port and `target_port`. After a seeded number of bytes a connection is cut in both
+    directions, as long as `cuts` last; what was read and not yet passed on is lost."""
 
     def __init__(self, target_port, seed, cuts, least=200, most=4000):
         self.cut = 0

@@ -64,7 +64,8 @@ def test_states_given_and_taken(client):
     client.load("remember", remembering())
     with client.session("remember") as one:
         one.feed(steps(1, 2))
-        with client.session("remember", state=one.state()) as other, client.session(fingerprint=one.fingerprint) as third:
+        with client.session("remember", state=one.state()) as other, \
+                client.session(fingerprint=one.fingerprint) as third:
             other.feed(steps(3))
             third.set_state({"initial_h": other.state()["initial_h"]})
             assert log_of(third) == [1, 2, 3] and log_of(one) == [1, 2]

@@ -48,10 +48,11 @@ def closed():
 def data_loss(why):
     return RnnServeError(
         grpc.StatusCode.DATA_LOSS,
-        f"the session's state is gone: {why}; open another session, and with checkpoint_every=N if it shall survive this",
+        f"the session's state is gone: {why}; open another session, with checkpoint_every=N if it shall survive this",
         reason="SESSION_LOST")
 
 
 def predecessor_failed(error):
-    return RnnServeError(grpc.StatusCode.ABORTED, f"an operation before this one failed, so this one was not run: {error}",
+    return RnnServeError(grpc.StatusCode.ABORTED,
+                         f"an operation before this one failed, so this one was not run: {error}",
                          reason="PREDECESSOR_FAILED")

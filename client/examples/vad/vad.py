@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds speech in many recordings at once: the trained detector of silero-vad, its LSTM as sessions of a server.
+
+Every recording is a session and is streamed by chunks of 512 samples (32 ms at 16 kHz); encoder and head run here, with
+onnxruntime, the LSTM on the server, which keeps h and c. Prints where speech is, writes a picture, and compares h, c
+and the probability of every chunk with the package's own network as a whole.
+
+exit status: 0 all within 1e-4; 1 a difference; 2 something is missing, or a call failed
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+import time
+
+import model
+import numpy as np
+import picture
+import recordings
+import segments
+
+import rnnserve
+
+TOLERANCE = 1e-4
+MODEL = "silero-vad-16k"
+SECONDS = model.CHUNK / model.RATE
+
+
+def stream(client, pieces, all_frames, options):
+    """At each tick every recording that goes on has one chunk, as live sources would. Returns what Whole.run gives."""
+    sessions = [client.session(MODEL, outputs=["Y_h", "Y_c"], **options) for _ in all_frames]
+    results = [[] for _ in all_frames]
+    for tick in range(max(map(len, all_frames))):
+        talking = [k for k, frames in enumerate(all_frames) if tick < len(frames)]
+        X = pieces.encode(np.stack([all_frames[k][tick] for k in talking]))
+        futures = [sessions[k].feed_async(X[row].reshape(1, 1, -1)) for row, k in enumerate(talking)]
+        states = [(future.result()["Y_h"][0, 0], future.result()["Y_c"][0, 0]) for future in futures]
+        probabilities = pieces.head(np.stack([h for h, _ in states]))
+        for k, (h, c), probability in zip(talking, states, probabilities):
+            results[k].append((probability, h, c))
+    for session in sessions:
+        session.close()
+    return [tuple(np.array(column, np.float32) for column in zip(*rows)) for rows in results]
+
+
+def differences(ours, theirs):
+    """The largest of h, of c (relative where it is above 1) and of the probability, of all chunks."""
+    (p, h, c), (whole_p, whole_h, whole_c) = ours, theirs
+    relative = np.abs(c - whole_c) / np.maximum(1, np.abs(whole_c))
+    return [float(np.max(value)) for value in (np.abs(h - whole_h), relative, np.abs(p - whole_p))]
+
+
+def table(records):
+    width = max(len(record["name"]) for record in records)
+    print(f"{'recording':{width}}  seconds  speech (seconds)")
+    for record in records:
+        speech = "  ".join(f"{start:.2f}-{stop:.2f}" for start, stop in record["speech"]) or "none"
+        print(f"{record['name']:{width}}  {record['seconds']:7.2f}  {speech}")
+
+
+def arguments_of(words):
+    parser = argparse.ArgumentParser(prog="vad.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--address", default="127.0.0.1:50051", help="the server's HOST:PORT (default: %(default)s)")
+    parser.add_argument("--rnnctl", default="build/release/client/rnnctl/rnnctl", help="default: %(default)s")
+    parser.add_argument("--model", type=pathlib.Path, help="silero_vad.onnx (default: of the installed package)")
+    parser.add_argument("--recordings", action="append", default=[], metavar="FOLDER",
+                        help="16 bit WAV files (default: pocketsphinx-testdata, and voices of espeak-ng)")
+    parser.add_argument("--most", type=int, default=24, help="recordings at most (default: %(default)s)")
+    parser.add_argument("--picture", type=pathlib.Path, default="vad.png", help="default: %(default)s")
+    parser.add_argument("--checkpoint_every", type=int, default=0, help="see client.session (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    return parser.parse_args(words)
+
+
+def main():
+    arguments = arguments_of(sys.argv[1:])
+    try:
+        path = arguments.model or model.find_file()
+        names, sounds = zip(*recordings.collect(arguments.recordings, arguments.most))
+        with tempfile.TemporaryDirectory() as folder:
+            lstm = pathlib.Path(folder) / "model.onnx"
+            node = model.extract_lstm(arguments.rnnctl, path, lstm)
+            operator = model.lstm_of(lstm)
+        pieces, frames = model.Pieces(path, node), [model.frames_of(sound) for sound in sounds]
+        with rnnserve.Client(arguments.address, timeout=60) as client:
+            client.load(MODEL, operator)
+            begin = time.monotonic()
+            streamed = stream(client, pieces, frames, {"checkpoint_every": arguments.checkpoint_every})
+            took = time.monotonic() - begin
+    except (OSError, RuntimeError, ValueError, rnnserve.RnnServeError) as error:
+        print(f"vad.py: {error}", file=sys.stderr)
+        return 2
+
+    whole = model.Whole(path)
+    checked = [differences(ours, whole.run(each)) for ours, each in zip(streamed, frames)]
+    h, c, probability = np.max(checked, axis=0).tolist()  # a NaN stays
+    good = all(value <= TOLERANCE for value in (h, c, probability))
+    records = [{"name": name, "seconds": len(sound) / model.RATE, "chunks": len(each),
+                "speech": segments.speech(ours[0].tolist(), SECONDS)}
+               for name, sound, each, ours in zip(names, sounds, frames, streamed)]
+    picture.draw(arguments.picture, [(record["name"], sound, ours[0], record["speech"])
+                                     for record, sound, ours in zip(records, sounds, streamed)],
+                 max(record["seconds"] for record in records))
+    chunks = sum(record["chunks"] for record in records)
+    if arguments.json:
+        print(json.dumps({"recordings": records, "chunks": chunks, "h": h, "c": c, "probability": probability,
+                          "largest_c": float(max(np.abs(ours[2]).max() for ours in streamed)), "good": good}))
+        return 0 if good else 1
+    table(records)
+    print(f"{len(records)} recordings at once, {chunks} chunks of 32 ms in {took:.1f} s "
+          f"({chunks * SECONDS / took:.0f} times as fast as they were spoken)")
+    print(f"largest difference from the package's network, every chunk: h {h:.0e}, c {c:.0e} (relative), probability "
+          f"{probability:.0e} ({'within' if good else 'LIMIT'} {TOLERANCE:.0e})")
+    print(f"picture: {arguments.picture}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
