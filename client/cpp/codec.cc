@@ -69,6 +69,19 @@ Options DecodeOptions(const v1::Options& wire) {
   return options;
 }
 
+absl::StatusOr<std::vector<TensorSpec>> DecodeSpecs(const google::protobuf::RepeatedPtrField<v1::TensorSpec>& wire) {
+  std::vector<TensorSpec> specs;
+  for (const v1::TensorSpec& spec : wire) {
+    const auto type = static_cast<DataType>(spec.data_type());
+    if (ByteSize(type) == 0)
+      return BadReply(absl::StrCat(spec.name(), " has the unknown data type ", spec.data_type()));
+    specs.push_back({spec.name(), type, {spec.shape().begin(), spec.shape().end()}, spec.optional()});
+  }
+  return specs;
+}
+
+}  // namespace
+
 absl::StatusOr<Tensor> DecodeTensor(v1::Tensor& wire) {
   Tensor tensor{wire.name(), static_cast<DataType>(wire.data_type()), Shape(wire.shape().begin(), wire.shape().end()),
                 std::move(*wire.mutable_raw())};
@@ -92,18 +105,15 @@ std::chrono::nanoseconds DecodeDuration(const google::protobuf::Duration& wire) 
   return std::chrono::seconds(wire.seconds()) + std::chrono::nanoseconds(wire.nanos());
 }
 
-absl::StatusOr<std::vector<TensorSpec>> DecodeSpecs(const google::protobuf::RepeatedPtrField<v1::TensorSpec>& wire) {
-  std::vector<TensorSpec> specs;
-  for (const v1::TensorSpec& spec : wire) {
-    const auto type = static_cast<DataType>(spec.data_type());
-    if (ByteSize(type) == 0)
-      return BadReply(absl::StrCat(spec.name(), " has the unknown data type ", spec.data_type()));
-    specs.push_back({spec.name(), type, {spec.shape().begin(), spec.shape().end()}, spec.optional()});
+absl::StatusOr<std::vector<Tensor>> DecodeTensors(google::protobuf::RepeatedPtrField<v1::Tensor>& wire) {
+  std::vector<Tensor> tensors;
+  for (v1::Tensor& message : wire) {
+    absl::StatusOr<Tensor> tensor = DecodeTensor(message);
+    if (!tensor.ok()) return tensor.status();
+    tensors.push_back(*std::move(tensor));
   }
-  return specs;
+  return tensors;
 }
-
-}  // namespace
 
 void Encode(const Tensor& tensor, v1::Tensor& wire) {
   wire.set_name(tensor.name);
@@ -179,11 +189,9 @@ v1::LoadRequest EncodeLoad(const LoadRequest& request) {
 absl::StatusOr<InferResult> DecodeInfer(v1::InferResponse& wire) {
   InferResult result;
   result.request_id = wire.request_id();
-  for (v1::Tensor& output : *wire.mutable_outputs()) {
-    absl::StatusOr<Tensor> tensor = DecodeTensor(output);
-    if (!tensor.ok()) return tensor.status();
-    result.outputs.push_back(*std::move(tensor));
-  }
+  absl::StatusOr<std::vector<Tensor>> outputs = DecodeTensors(*wire.mutable_outputs());
+  if (!outputs.ok()) return outputs.status();
+  result.outputs = *std::move(outputs);
   result.engine = wire.engine();
   result.fingerprint = wire.fingerprint();
   result.queue_time = DecodeDuration(wire.queue_time());

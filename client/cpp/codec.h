@@ -17,7 +17,10 @@ v1::InferRequest EncodeInfer(const Target& target, const std::vector<Tensor>& in
 absl::StatusOr<v1::InferRequest> ParseInferJson(std::string_view json);
 v1::LoadRequest EncodeLoad(const LoadRequest& request);
 
-// Replies come from outside: a tensor whose bytes disagree with its shape is refused, not believed.
+// Replies come from outside: a tensor whose bytes disagree with its shape is refused, not believed. Takes the bytes.
+absl::StatusOr<Tensor> DecodeTensor(v1::Tensor& wire);
+absl::StatusOr<std::vector<Tensor>> DecodeTensors(google::protobuf::RepeatedPtrField<v1::Tensor>& wire);
+std::chrono::nanoseconds DecodeDuration(const google::protobuf::Duration& wire);
 absl::StatusOr<InferResult> DecodeInfer(v1::InferResponse& wire);
 absl::StatusOr<ModelInfo> DecodeModel(const v1::ModelInfo& wire);
 absl::StatusOr<ModelList> DecodeList(const v1::ListModelsResponse& wire);

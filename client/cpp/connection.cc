@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cpp/connection.h"
+
+#include <grpcpp/create_channel.h>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/status.h"
+#include "engine/op/field_error.h"
+
+namespace rnnserve::client {
+namespace {
+
+// The two slips that gRPC itself answers with riddles: it reads "http:" as a host, and port 0 or 443 into a lone host.
+absl::Status CheckAddress(const std::string& address) {
+  const char* wrong = address.empty()                                                     ? "is empty"
+                      : address.starts_with("http://") || address.starts_with("https://") ? "is a URL"
+                      : address.find(':') == std::string::npos                            ? "has no port"
+                                                                                          : nullptr;
+  if (wrong == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the server's address \"", address, "\" ", wrong,
+                                                 "; expected HOST:PORT, such as 127.0.0.1:50051, or ", "unix:PATH"));
+}
+
+}  // namespace
+
+absl::StatusOr<Connection> Connection::Make(std::string address, const ClientOptions& options, bool own_socket) {
+  if (absl::Status checked = CheckAddress(address); !checked.ok()) return checked;
+  if (options.max_receive_bytes <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_receive_bytes is ", options.max_receive_bytes, "; expected more than 0"));
+  }
+  if (options.timeout.count() < 0) return absl::InvalidArgumentError("the timeout is negative; 0 means no limit");
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(options.max_receive_bytes);
+  if (own_socket) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  std::shared_ptr<grpc::Channel> channel =
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return Connection{std::move(address), options, std::move(channel)};
+}
+
+absl::Status Connection::Explain(const grpc::Status& status) const {
+  if (status.ok()) return absl::OkStatus();
+  const grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/false);
+  const bool not_there = status.error_code() == grpc::UNAVAILABLE && state == GRPC_CHANNEL_TRANSIENT_FAILURE;
+  const bool never_connected = status.error_code() == grpc::DEADLINE_EXCEEDED && state != GRPC_CHANNEL_READY;
+  if (status.error_details().empty() && (not_there || never_connected)) {
+    return WithReason(absl::UnavailableError(absl::StrCat("cannot connect to ", address, ": ", status.error_message())),
+                      kCannotConnect);
+  }
+  if (status.error_code() == grpc::RESOURCE_EXHAUSTED && status.error_details().empty()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(status.error_message(),
+                     " (a message is above a limit: a request above the server's, or a reply above this client's ",
+                     options.max_receive_bytes, " bytes; ask for fewer outputs, split the rows, or raise the limit)"));
+  }
+  return FromGrpc(status);
+}
+
+}  // namespace rnnserve::client

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// A channel to one server, and how unary calls over it are made and explained. Inside the library only: it names gRPC.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cpp/client.h"
+
+namespace rnnserve::client {
+
+struct Connection {
+  // Refuses addresses that gRPC itself would answer with riddles. `own_socket`: shares no TCP connection with another
+  // channel to the same address, so that behind a load balancer it may reach another server.
+  static absl::StatusOr<Connection> Make(std::string address, const ClientOptions& options, bool own_socket = false);
+
+  // `call` gets a context with the deadline set; 0: none.
+  template <typename Call>
+  absl::Status Run(std::chrono::milliseconds timeout, Call call) const {
+    grpc::ClientContext context;
+    if (timeout.count() > 0) context.set_deadline(std::chrono::system_clock::now() + timeout);
+    return Explain(call(context));
+  }
+  template <typename Call>
+  absl::Status Run(Call call) const {
+    return Run(options.timeout, std::move(call));
+  }
+
+  // Tells apart what gRPC gives one code: a server that says UNAVAILABLE and one that is not there; a server that is
+  // short of something and a message above the transport's limit.
+  absl::Status Explain(const grpc::Status& status) const;
+
+  std::string address;
+  ClientOptions options;
+  std::shared_ptr<grpc::Channel> channel;
+};
+
+}  // namespace rnnserve::client

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a server's answer to one operation of a session means for the stream it came on. Inside the library only.
+#pragma once
+
+#include "absl/status/status.h"
+#include "rnnserve/v1/sessions.pb.h"
+
+namespace rnnserve::client {
+
+enum class Fate {
+  kApplied,
+  // The session is as it was; the same operation may be sent again after a while.
+  kRetry,
+  // The same, but on another server: this one is leaving.
+  kDraining,
+  // The operation is wrong, or its own time limit passed: the caller's matter. The session is as it was.
+  kRefused,
+  // The session, or the reply, is not on this server any more.
+  kLost,
+  // The session is somebody else's now, or was closed on purpose: nothing to be mended.
+  kOver,
+};
+
+struct Answer {
+  Fate fate = Fate::kApplied;
+  absl::Status status;  // why not, if it was not applied
+};
+
+Answer JudgeAnswer(const v1::OperationStatus& status);
+
+// Of a whole stream, or of a call that was to open a session: whether another try may go better.
+bool IsTransient(const absl::Status& status);
+
+}  // namespace rnnserve::client

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// One Recurrent.Stream call. Inside the library only: it names gRPC.
+//
+// Its reader is gRPC's: messages come to the listener on one of gRPC's threads, one at a time. Writing never blocks;
+// operations that come while the wire is busy leave as one message. Once the call has ended, for whatever reason, the
+// listener hears so once and nothing more.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/cpp/connection.h"
+#include "rnnserve/v1/recurrent.grpc.pb.h"
+
+namespace rnnserve::client {
+
+class OperationStream final : private grpc::ClientBidiReactor<v1::StreamRequest, v1::StreamResponse> {
+ public:
+  // Called with no lock held; `id` is what Start was given. The listener outlives OnEnd.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    // The server has taken the call.
+    virtual void OnTaken(uint64_t id) = 0;
+    virtual void OnMessage(uint64_t id, v1::StreamResponse& message) = 0;
+    virtual void OnEnd(uint64_t id, absl::Status status) = 0;
+  };
+
+  static std::shared_ptr<OperationStream> Start(const Connection& connection, Listener* listener, uint64_t id);
+
+  void Send(std::vector<v1::Operation> operations);
+  // No more operations; what has been sent is still answered.
+  void Finish();
+  void Cancel();
+
+ private:
+  OperationStream(const Connection& connection, Listener* listener, uint64_t id);
+  void StartWriting();  // with mutex_ held
+
+  void OnReadInitialMetadataDone(bool ok) override;
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone(const grpc::Status& status) override;
+
+  const Connection connection_;
+  Listener* const listener_;
+  const uint64_t id_;
+  const std::unique_ptr<v1::Recurrent::Stub> stub_;
+  grpc::ClientContext context_;
+  v1::StreamResponse incoming_;
+  std::shared_ptr<OperationStream> self_;  // until OnDone
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::deque<v1::Operation> outbox_;
+  v1::StreamRequest outgoing_;
+  bool writing_ = false;
+  bool finishing_ = false;
+  bool ended_ = false;  // nothing can be written any more
+};
+
+}  // namespace rnnserve::client

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller says about sessions and hears of them, in plain types. Meanings are those of
+// proto/rnnserve/v1/sessions.proto.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/cpp/types.h"
+
+namespace rnnserve::client {
+
+// What Open says. Members have initialisers so that {.target = ...} compiles without warnings.
+struct SessionSpec {
+  Target target = {};
+  std::vector<Tensor> weights = {};  // W, R, B, P of an OperatorDef; else empty
+  // Makes Open safe to repeat; empty: one is made up where it is needed.
+  std::string request_id = {};
+  std::string name = {};                  // unique among the tenant's live sessions
+  bool attach = false;                    // to the live session of that name, if there is one
+  std::optional<int64_t> rows = {};       // absent: 1
+  std::vector<Tensor> state = {};         // initial_h, initial_c; empty: zeros
+  std::string state_of_session = {};      // or a copy of that session's
+  std::vector<std::string> outputs = {};  // of each chunk; empty: the operator's default
+  Options options = {};
+  std::string engine = {};
+  std::optional<std::chrono::milliseconds> idle_timeout = {};  // absent: the server's default, 10 minutes
+  std::optional<int32_t> max_in_flight = {};
+  std::optional<int32_t> window_operations = {};
+  std::optional<int64_t> window_bytes = {};
+};
+
+// What was agreed.
+struct OpenedSession {
+  std::string key;
+  std::string fingerprint;
+  uint64_t last_applied = 0;
+  int32_t max_in_flight = 0;
+};
+
+// The state after a number.
+struct SessionState {
+  uint64_t number = 0;
+  uint64_t position = 0;  // steps
+  std::string fingerprint;
+  std::vector<Tensor> tensors;
+};
+
+struct SessionInfo {
+  std::string key;
+  std::string name;
+  std::string model;
+  std::string fingerprint;
+  int64_t rows = 0;
+  uint64_t last_applied = 0;
+  uint64_t position = 0;
+  std::chrono::nanoseconds idle{0};
+  std::chrono::nanoseconds expires_in{0};
+  int64_t state_bytes = 0;
+};
+
+struct ForkedSessions {
+  std::vector<std::string> keys;
+  uint64_t number = 0;  // where they start
+};
+
+struct ClosedSession {
+  uint64_t last_applied = 0;  // Close itself took this number
+  uint64_t position = 0;
+  std::vector<Tensor> state;  // if it was asked for
+};
+
+}  // namespace rnnserve::client

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is usual. What mends a stream is in stream_driver_mend.cc.
+#include "client/cpp/stream_driver.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/operation_fate.h"
+#include "engine/op/field_error.h"
+
+namespace rnnserve::client {
+
+StreamDriver::StreamDriver(std::vector<std::string> servers, v1::OpenRequest request, const StreamOptions& options,
+                           Session session)
+    : servers_(std::move(servers)),
+      request_(std::move(request)),
+      options_(options),
+      fingerprint_(session.fingerprint),
+      ledger_({static_cast<size_t>(options.max_in_flight), options.max_kept_bytes,
+               static_cast<uint64_t>(options.checkpoint_every)}),
+      home_(session.server),
+      last_home_(session.server),
+      backoff_(std::random_device()()) {
+  const Time now = Clock::now();
+  mend_at_ = pause_until_ = heard_ = now;
+  ledger_.Begin(std::move(session.key), session.last_applied, session.max_in_flight, session.origin, now,
+                session.position_offset);
+  thread_ = std::thread([this] { Loop(); });
+}
+
+StreamDriver::~StreamDriver() {
+  Lock lock(mutex_);
+  stopping_ = true;
+  for (const auto& wire : wires_) {
+    if (const auto open = wire.lock()) open->Cancel();
+  }
+  if (opening_ != nullptr) opening_->TryCancel();
+  changed_.notify_all();
+  lock.unlock();
+  thread_.join();
+  lock.lock();
+  changed_.wait(lock, [this] { return open_wires_ == 0; });
+  const std::map<StreamLedger::Ticket, Done> waiting = std::exchange(waiting_, {});
+  lock.unlock();
+  for (auto& [ticket, done] : waiting) {
+    const_cast<Done&>(done)(absl::CancelledError("the stream was let go before the operation was answered"));
+  }
+}
+
+void StreamDriver::Run(v1::Operation operation, Done done) {
+  const auto bytes = static_cast<int64_t>(operation.ByteSizeLong());
+  Lock lock(mutex_);
+  while (failed_.ok() && !close_ && !ledger_.HasRoom(bytes)) {
+    ledger_.MakeRoom(Clock::now());
+    Pump(Clock::now());
+    room_.wait(lock);
+  }
+  if (!failed_.ok() || close_) {
+    const absl::Status status =
+        !failed_.ok() ? failed_ : absl::FailedPreconditionError("the stream is closed; open another");
+    lock.unlock();
+    return done(status);
+  }
+  if (operation.has_rewind() && !ledger_.HasCheckpoint(operation.rewind().checkpoint())) {
+    lock.unlock();
+    return done(WithReason(absl::NotFoundError(absl::StrCat("the stream has no checkpoint ",
+                                                            operation.rewind().checkpoint(), "; Checkpoint makes one")),
+                           "CHECKPOINT_UNKNOWN"));
+  }
+  const bool closes = operation.has_close();
+  const Time now = Clock::now();
+  const StreamLedger::Ticket ticket = ledger_.Add(std::move(operation), now);
+  if (closes) close_ = ticket;
+  waiting_.emplace(ticket, std::move(done));
+  Pump(now);
+}
+
+void StreamDriver::Pump(Time now) {
+  if (wire_ == nullptr || now < pause_until_) return;
+  if (!ledger_.IsWaiting()) heard_ = now;  // nothing was due until now
+  std::vector<v1::Operation> operations = ledger_.Take(now);
+  if (!operations.empty()) wire_->Send(std::move(operations));
+}
+
+void StreamDriver::OnTaken(uint64_t id) {
+  std::lock_guard lock(mutex_);
+  if (id != wire_id_ || wire_ == nullptr || ledger_.IsWaiting()) return;
+  tries_ = 0;
+  broken_since_.reset();
+}
+
+void StreamDriver::OnMessage(uint64_t id, v1::StreamResponse& message) {
+  Calls calls;
+  {
+    std::lock_guard lock(mutex_);
+    if (id != wire_id_ || wire_ == nullptr) return;
+    heard_ = Clock::now();
+    if (message.has_drain()) ledger_.Drain();
+    for (v1::OperationReply& reply : *message.mutable_replies()) {
+      if (wire_ == nullptr) break;
+      tries_ = 0;
+      broken_since_.reset();
+      Hear(ledger_.Answer(std::move(reply)), calls);
+    }
+    Pump(heard_);
+    room_.notify_all();
+    if (wire_ == nullptr || ledger_.IsCarriedOver() || heard_ < pause_until_) changed_.notify_all();
+  }
+  for (auto& call : calls) call();
+}
+
+void StreamDriver::Hear(StreamLedger::Verdict verdict, Calls& calls) {
+  for (StreamLedger::Completion& completion : verdict.completions) {
+    auto waiting = waiting_.extract(completion.ticket);
+    if (waiting.empty()) continue;
+    if (close_ == completion.ticket) {
+      closed_ = completion.status.ok();
+      if (!closed_) close_.reset();
+    }
+    absl::StatusOr<Answered> answered = completion.status;
+    if (completion.status.ok()) answered = Answered{std::move(completion.reply), last_home_};
+    calls.push_back(
+        [done = std::move(waiting.mapped()), answered = std::move(answered)]() mutable { done(std::move(answered)); });
+  }
+  if (verdict.pause) pause_until_ = Clock::now() + *verdict.pause;
+  if (!verdict.over.ok()) return Fail(std::move(verdict.over), calls);
+  if (!verdict.lost.ok()) return Lose(std::move(verdict.lost), calls);
+  if (closed_ && wire_ != nullptr) wire_->Finish();
+}
+
+void StreamDriver::OnEnd(uint64_t id, absl::Status status) {
+  Calls calls;
+  {
+    std::lock_guard lock(mutex_);
+    if (id == wire_id_ && wire_ != nullptr) {
+      DropWire();
+      last_error_ = status;
+      if (!IsTransient(status) && !closed_) Fail(std::move(status), calls);
+    }
+  }
+  for (auto& call : calls) call();
+  std::lock_guard lock(mutex_);
+  --open_wires_;
+  changed_.notify_all();
+}
+
+std::string StreamDriver::key() const {
+  std::lock_guard lock(mutex_);
+  return ledger_.session();
+}
+
+size_t StreamDriver::server() const {
+  std::lock_guard lock(mutex_);
+  return last_home_;
+}
+
+StreamRepairs StreamDriver::repairs() const {
+  std::lock_guard lock(mutex_);
+  return repairs_;
+}
+
+}  // namespace rnnserve::client

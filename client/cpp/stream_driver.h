@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps a ledger (stream_ledger.h) and the connection it needs: sends and hears, and on a thread of its own mends what
+// breaks. Inside the library only.
+//
+// The usual way costs no thread of ours: an operation is written by the caller's thread, its reply is heard on one of
+// gRPC's, which calls `done`. The thread of the driver looks now and then whether somebody waits for too long, and
+// reconnects, hands over and opens anew.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "client/cpp/backoff.h"
+#include "client/cpp/operation_stream.h"
+#include "client/cpp/rnn_stream.h"
+#include "client/cpp/stream_ledger.h"
+
+namespace rnnserve::client {
+
+class StreamDriver final : private OperationStream::Listener {
+ public:
+  struct Answered {
+    v1::OperationReply reply;
+    size_t server = 0;  // where it ran, in the list
+  };
+  // On any thread, with no lock held. Must not wait for this stream.
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Answered>)>;
+
+  // A session that is there.
+  struct Session {
+    std::string key;
+    std::string fingerprint;
+    uint64_t last_applied = 0;
+    int32_t max_in_flight = 0;
+    size_t server = 0;
+    uint64_t position_offset = 0;
+    StreamLedger::Origin origin = StreamLedger::Origin::kElsewhere;
+  };
+
+  // Opens one, on the first server that will have it.
+  static absl::StatusOr<Session> Open(const std::vector<std::string>& servers, const v1::OpenRequest& request,
+                                      const StreamOptions& options);
+
+  // `request`: how to open another like it.
+  StreamDriver(std::vector<std::string> servers, v1::OpenRequest request, const StreamOptions& options,
+               Session session);
+  ~StreamDriver() override;
+
+  // Waits for room. After Close has been answered, and after a failure, everything is refused.
+  void Run(v1::Operation operation, Done done);
+
+  const std::vector<std::string>& servers() const { return servers_; }
+  const v1::OpenRequest& request() const { return request_; }
+  const StreamOptions& options() const { return options_; }
+  const std::string& fingerprint() const { return fingerprint_; }
+  std::string key() const;
+  size_t server() const;
+  StreamRepairs repairs() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::time_point;
+  using Calls = std::vector<absl::AnyInvocable<void()>>;
+  using Lock = std::unique_lock<std::mutex>;
+
+  void OnTaken(uint64_t id) override;
+  void OnMessage(uint64_t id, v1::StreamResponse& message) override;
+  void OnEnd(uint64_t id, absl::Status status) override;
+
+  // All below with mutex_ held. What is to be called without it is added to `calls`.
+  void Loop();
+  Calls Look(Lock& lock);
+  absl::Status TooLong(Time now) const;
+  bool IsSilent(Time now) const;
+  void Hear(StreamLedger::Verdict verdict, Calls& calls);
+  void Pump(Time now);
+  void StartWire(const Connection& connection);
+  void DropWire();
+  void Lose(absl::Status status, Calls& calls);
+  void Fail(absl::Status status, Calls& calls);
+  void LeaveDrained();
+  void Mend(Lock& lock, Calls& calls);
+  void Reattach(Calls& calls);
+  void OpenAnew(Lock& lock, Calls& calls);
+  v1::OpenRequest RequestFromSnapshot();
+
+  const std::vector<std::string> servers_;
+  const v1::OpenRequest request_;
+  const StreamOptions options_;
+  const std::string fingerprint_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // for the thread
+  std::condition_variable room_;     // for those who wait to add something
+  // Guarded by mutex_.
+  StreamLedger ledger_;
+  std::map<StreamLedger::Ticket, Done> waiting_;
+  std::optional<StreamLedger::Ticket> close_;
+  bool closed_ = false;
+  bool stopping_ = false;
+  absl::Status failed_;
+  std::shared_ptr<OperationStream> wire_;              // null: to be mended
+  uint64_t wire_id_ = 0;                               // of wire_, counted
+  std::vector<std::weak_ptr<OperationStream>> wires_;  // all that may not have ended, for the destructor
+  int open_wires_ = 0;                                 // that have not ended
+  std::optional<size_t> home_;  // the server that has the session; absent: it has to be opened anew
+  size_t last_home_ = 0;
+  size_t next_server_ = 0;  // to be asked to open
+  bool handing_over_ = false;
+  int tries_ = 0;
+  Backoff backoff_;
+  Time mend_at_;
+  Time pause_until_;
+  Time heard_;
+  std::optional<Time> broken_since_;
+  absl::Status last_error_;
+  std::string reopen_id_;
+  grpc::ClientContext* opening_ = nullptr;  // to be cancelled by the destructor
+  StreamRepairs repairs_;
+
+  std::thread thread_;  // last: it sees all of the above
+};
+
+}  // namespace rnnserve::client

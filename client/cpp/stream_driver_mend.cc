@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread of a StreamDriver: who waits too long, and what is to be done about it.
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cpp/operation_fate.h"
+#include "client/cpp/session_codec.h"
+#include "client/cpp/status.h"
+#include "client/cpp/stream_driver.h"
+#include "engine/op/field_error.h"
+#include "rnnserve/v1/sessions.grpc.pb.h"
+
+namespace rnnserve::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+// One server's chance to open a session, and to answer at all, before another is asked.
+constexpr milliseconds kOpenTime = std::chrono::seconds(15);
+constexpr milliseconds kSilence = std::chrono::seconds(20);
+// Tries to reach the server that has the session before one is opened elsewhere.
+constexpr int kTriesAtHome = 3;
+
+std::string RandomId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+ClientOptions ConnectionOptions(const StreamOptions& options) {
+  return {.max_receive_bytes = options.max_receive_bytes, .timeout = std::min(options.max_wait, kOpenTime)};
+}
+
+absl::Status Lost(std::string_view why, const absl::Status& status) {
+  return WithReason(absl::DataLossError(absl::StrCat(absl::string_view(why.data(), why.size()), status.message())),
+                    "SESSION_LOST");
+}
+
+}  // namespace
+
+absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::string>& servers,
+                                                         const v1::OpenRequest& request, const StreamOptions& options) {
+  v1::OpenRequest repeatable = request;
+  if (repeatable.request_id().empty()) repeatable.set_request_id(RandomId());
+  absl::Status last = absl::InvalidArgumentError("no server is named; name at least one");
+  for (size_t k = 0; k < servers.size(); ++k) {
+    const absl::StatusOr<Connection> connection = Connection::Make(servers[k], ConnectionOptions(options));
+    if (!connection.ok()) return connection.status();
+    v1::OpenResponse response;
+    last = connection->Run([&](grpc::ClientContext& context) {
+      return v1::Sessions::NewStub(connection->channel)->Open(&context, repeatable, &response);
+    });
+    if (last.ok()) {
+      const bool is_new = response.last_applied() == 0 && !request.attach() &&
+                          request.initial_case() != v1::OpenRequest::kStateOfSession;
+      return Session{response.session(),
+                     response.fingerprint(),
+                     response.last_applied(),
+                     response.max_in_flight(),
+                     k,
+                     0,
+                     is_new ? StreamLedger::Origin::kAsOpened : StreamLedger::Origin::kElsewhere};
+    }
+    if (!IsTransient(last)) break;
+  }
+  return last;
+}
+
+void StreamDriver::Loop() {
+  // What comes up between two looks is found at the next: bounds on waiting are as coarse as this.
+  const auto tick = std::clamp<milliseconds>(options_.max_wait / 4, milliseconds(10), milliseconds(500));
+  Lock lock(mutex_);
+  while (!stopping_) {
+    Calls calls = Look(lock);
+    if (!calls.empty()) {
+      lock.unlock();
+      for (auto& call : calls) call();
+      calls.clear();
+      lock.lock();
+      continue;
+    }
+    if (stopping_) break;
+    const bool is_over = closed_ || !failed_.ok();
+    const Time now = Clock::now();
+    Time wake = now + tick;
+    if (!is_over && wire_ == nullptr) wake = std::min(wake, mend_at_);
+    if (!is_over && now < pause_until_) wake = std::min(wake, pause_until_);
+    changed_.wait_until(lock, wake);
+  }
+}
+
+StreamDriver::Calls StreamDriver::Look(Lock& lock) {
+  Calls calls;
+  if (closed_ || !failed_.ok()) return calls;
+  const Time now = Clock::now();
+  if (absl::Status too_long = TooLong(now); !too_long.ok()) {
+    Fail(std::move(too_long), calls);
+    return calls;
+  }
+  if (wire_ != nullptr && ledger_.IsCarriedOver()) LeaveDrained();
+  if (wire_ != nullptr && IsSilent(now)) {
+    last_error_ = absl::UnavailableError("the server has not answered for a while");
+    wire_->Cancel();
+    DropWire();
+  }
+  if (wire_ == nullptr) {
+    if (!broken_since_) broken_since_ = now;
+    if (now >= mend_at_) Mend(lock, calls);
+  } else {
+    Pump(now);
+  }
+  return calls;
+}
+
+absl::Status StreamDriver::TooLong(Time now) const {
+  const std::optional<Time> oldest = ledger_.OldestUnanswered();
+  const bool waits = oldest && now - *oldest > options_.max_wait;
+  if (broken_since_ && (waits || now - *broken_since_ > options_.max_wait)) {
+    return Lost(absl::StrCat("the session could not be reached again within ", options_.max_wait.count(),
+                             " ms, and what is kept here was not enough to go on elsewhere; the last try said: "),
+                last_error_);
+  }
+  if (!waits) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat("the server did not answer an operation within the ",
+                                                  options_.max_wait.count(), " ms of StreamOptions::max_wait"));
+}
+
+// A connection may be gone without anybody telling: another one finds out, and joins what is computed.
+bool StreamDriver::IsSilent(Time now) const {
+  return ledger_.IsWaiting() && now - heard_ > std::min<milliseconds>(kSilence, options_.max_wait / 3);
+}
+
+void StreamDriver::StartWire(const Connection& connection) {
+  ++wire_id_;
+  ++open_wires_;
+  heard_ = pause_until_ = Clock::now();
+  wire_ = OperationStream::Start(connection, this, wire_id_);
+  std::erase_if(wires_, [](const auto& wire) { return wire.expired(); });
+  wires_.push_back(wire_);
+  Pump(heard_);
+}
+
+void StreamDriver::DropWire() {
+  wire_.reset();
+  ledger_.Detach();
+  mend_at_ = Clock::now() + backoff_.After(tries_);
+}
+
+void StreamDriver::Fail(absl::Status status, Calls& calls) {
+  failed_ = std::move(status);
+  if (wire_ != nullptr) wire_->Cancel();
+  wire_.reset();
+  for (auto& [ticket, done] : waiting_) {
+    calls.push_back([done = std::move(done), failed = failed_]() mutable { done(std::move(failed)); });
+  }
+  waiting_.clear();
+  room_.notify_all();
+}
+
+// The session, or a reply, is gone from the server that had it.
+void StreamDriver::Lose(absl::Status status, Calls& calls) {
+  if (wire_ != nullptr) wire_->Finish();
+  DropWire();
+  if (!ledger_.CanReplay()) {
+    const bool says_itself =
+        status.code() == absl::StatusCode::kDataLoss || status.code() == absl::StatusCode::kNotFound;
+    return Fail(says_itself
+                    ? std::move(status)
+                    : Lost("a reply is gone, and without checkpoint_every nothing was kept to make it again: ", status),
+                calls);
+  }
+  last_error_ = std::move(status);
+  home_.reset();
+  next_server_ = last_home_;
+}
+
+// The state is here; the server may go.
+void StreamDriver::LeaveDrained() {
+  wire_->Finish();
+  wire_.reset();
+  home_.reset();
+  next_server_ = last_home_ + 1;
+  handing_over_ = true;
+  tries_ = 0;
+  mend_at_ = Clock::now();
+  last_error_ = absl::UnavailableError("the server is leaving");
+}
+
+void StreamDriver::Mend(Lock& lock, Calls& calls) {
+  const bool goes_elsewhere =
+      !home_ || (ledger_.CanReplay() && servers_.size() > 1 && tries_ >= kTriesAtHome && tries_ % 2 == 1);
+  ++tries_;
+  mend_at_ = Clock::now() + backoff_.After(tries_);
+  if (goes_elsewhere) {
+    OpenAnew(lock, calls);
+  } else {
+    Reattach(calls);
+  }
+}
+
+void StreamDriver::Reattach(Calls& calls) {
+  const absl::StatusOr<Connection> connection =
+      Connection::Make(servers_[*home_], ConnectionOptions(options_), /*own_socket=*/true);
+  if (!connection.ok()) return Fail(connection.status(), calls);
+  if (wire_id_ > 0) ++repairs_.reconnects;
+  StartWire(*connection);
+}
+
+v1::OpenRequest StreamDriver::RequestFromSnapshot() {
+  v1::OpenRequest request = request_;
+  if (reopen_id_.empty()) reopen_id_ = RandomId();
+  request.set_request_id(reopen_id_);
+  request.set_attach(false);
+  if (const auto& tensors = ledger_.snapshot().tensors) {
+    *request.mutable_state() = *tensors;
+    request.clear_rows();  // SelectRows may have changed them; the state has as many as it has
+  }
+  return request;
+}
+
+void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
+  size_t server = next_server_++ % servers_.size();
+  if (home_ == server) server = next_server_++ % servers_.size();
+  const v1::OpenRequest request = RequestFromSnapshot();
+  const absl::StatusOr<Connection> connection =
+      Connection::Make(servers_[server], ConnectionOptions(options_), /*own_socket=*/true);
+  if (!connection.ok()) return Fail(connection.status(), calls);
+  v1::OpenResponse response;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + connection->options.timeout);
+  opening_ = &context;
+  lock.unlock();
+  const absl::Status status =
+      connection->Explain(v1::Sessions::NewStub(connection->channel)->Open(&context, request, &response));
+  lock.lock();
+  opening_ = nullptr;
+  if (stopping_ || !failed_.ok()) return;
+  mend_at_ = Clock::now() + backoff_.After(tries_);
+  if (!status.ok()) {
+    last_error_ = status;
+    if (!IsTransient(status))
+      Fail(Lost(absl::StrCat(servers_[server], " did not take the session over: "), status), calls);
+    return;
+  }
+  if (response.fingerprint() != fingerprint_) {
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+                    servers_[server], " has another operator under this name (its fingerprint is ",
+                    response.fingerprint(), ", the session's ", fingerprint_, "), so the state cannot go on there")),
+                calls);
+  }
+  ledger_.BeginAgain(response.session(), response.max_in_flight());
+  reopen_id_.clear();
+  home_ = last_home_ = server;
+  ++(std::exchange(handing_over_, false) ? repairs_.hand_overs : repairs_.replays);
+  StartWire(*connection);
+}
+
+}  // namespace rnnserve::client

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an RnnStream has been asked to do, what of it is answered, and what has to be sent to whom: the numbers, the
+// resending and the replaying, without gRPC, threads or clocks. Inside the library only.
+//
+//   StreamLedger ledger(limits);
+//   ledger.Begin(key, last_applied, in_flight, Origin::kAsOpened);
+//   ledger.Add(operation, now);
+//   for (v1::Operation& operation : ledger.Take(now)) ...send it...
+//   StreamLedger::Verdict verdict = ledger.Answer(reply);   // tells callers, and what comes next
+//
+// An operation that changes the session has an index, 1, 2, 3, ... from the stream's first to its last; its number in a
+// session is the index and a constant of that session. It stays in the ledger until it is answered and, where
+// snapshots are taken, until one covers it. Everything from the last snapshot on can be replayed into a new session.
+// After Detach (the connection is gone) what is unanswered is sent again under its number: the server answers
+// repetitions from its window.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "rnnserve/v1/sessions.pb.h"
+
+namespace rnnserve::client {
+
+class StreamLedger {
+ public:
+  using Ticket = uint64_t;
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Limits {
+    // Operations unanswered at once.
+    size_t max_in_flight = 8;
+    // Of operations and the snapshot. A lone operation may be larger. Checkpoints get half as much again.
+    int64_t max_kept_bytes = 64 << 20;
+    // Asks for the state after so many changes; 0: never, and what is answered is not kept.
+    uint64_t checkpoint_every = 0;
+  };
+
+  // A state that the client holds.
+  struct Snapshot {
+    uint64_t index = 0;                       // of the last operation it contains
+    uint64_t position = 0;                    // steps, since the stream's beginning
+    std::optional<v1::StateTensors> tensors;  // absent: as the session was opened
+  };
+
+  struct Completion {
+    Ticket ticket = 0;
+    absl::Status status;
+    v1::OperationReply reply;  // position counts from the stream's beginning
+  };
+
+  struct Verdict {
+    std::vector<Completion> completions;
+    // Not before so long after now is there anything to Take.
+    std::optional<std::chrono::milliseconds> pause;
+    // The session or a reply is gone from this server: to be replayed into a new one, if CanReplay.
+    absl::Status lost;
+    // The stream cannot go on.
+    absl::Status over;
+  };
+
+  // How the session's state came about.
+  enum class Origin {
+    kAsOpened,  // by an Open that can be repeated
+    kElsewhere  // by others before; with snapshots, one is asked for first
+  };
+
+  explicit StreamLedger(Limits limits) : limits_(limits) {}
+
+  // --- What callers ask for.
+
+  // Whether another operation of so many bytes may be added now.
+  bool HasRoom(int64_t bytes) const;
+  // Where snapshots are taken, asks for one, so that there will be more.
+  void MakeRoom(Time now);
+  // Whether Checkpoint has been asked for under this name.
+  bool HasCheckpoint(const std::string& name) const { return checkpoints_.contains(name); }
+  // Any operation but open. Session, number and request id are set when it is sent. Checkpoints stay here: the state is
+  // asked for, and Rewind sets it, so that they outlive the server.
+  Ticket Add(v1::Operation body, Time now);
+
+  // --- Sessions and connections.
+
+  // The stream's first session, which may have been there before. `position_offset`: from its steps to the stream's.
+  void Begin(std::string session, uint64_t last_applied, int32_t agreed_in_flight, Origin origin, Time now,
+             uint64_t position_offset = 0);
+  // A new session that was opened with the snapshot.
+  void BeginAgain(std::string session, int32_t agreed_in_flight);
+  // The connection is gone.
+  void Detach();
+  // The server is leaving: no new changes are sent, and its state is fetched as soon as nothing is in flight.
+  void Drain() { draining_ = true; }
+
+  // --- What to send.
+
+  std::vector<v1::Operation> Take(Time now);
+  Verdict Answer(v1::OperationReply reply);
+
+  // --- What is so.
+
+  const std::string& session() const { return session_; }
+  bool CanReplay() const { return snapshot_.has_value(); }
+  const Snapshot& snapshot() const { return *snapshot_; }
+  bool IsDraining() const { return draining_; }
+  // Draining, and the state is here: nothing is lost when the server goes.
+  bool IsCarriedOver() const;
+  // Sent and not answered.
+  bool IsWaiting() const { return !sent_.empty(); }
+  // Since when the oldest of what is unanswered has been here.
+  std::optional<Time> OldestUnanswered() const;
+  int64_t kept_bytes() const { return kept_bytes_; }
+
+ private:
+  struct Checkpoint {
+    bool is_answered = false;
+    uint64_t position = 0;
+    v1::StateTensors tensors;
+  };
+  enum class Purpose { kCaller, kSnapshot, kCheckpoint };
+  enum class Phase { kUnsent, kSent, kApplied };
+  struct Item {
+    Ticket ticket = 0;
+    Purpose purpose = Purpose::kCaller;
+    bool is_change = false;
+    bool answered = false;  // the caller knows; kept for a replay
+    bool tried = false;     // this session may know it
+    Phase phase = Phase::kUnsent;
+    uint64_t index = 0;  // a change's own; else that of the last change before it
+    uint64_t sending = 0;
+    Time added;
+    int64_t bytes = 0;
+    v1::Operation body;
+    std::shared_ptr<Checkpoint> checkpoint;  // to be filled, or to be returned to
+  };
+  using Place = std::deque<Item>::iterator;
+
+  uint64_t NumberOf(uint64_t index) const { return index - first_index_ + first_number_; }
+  bool IsSnapshotDue() const;
+  Place AskForSnapshot(Place before, uint64_t index, Time now);
+  Place Erase(Place item);
+  void Unsend(Place from);
+  void TakeHandOver(std::vector<v1::Operation>& operations, Time now);
+  bool MaySend(const Item& item) const;
+  v1::Operation Send(Item& item);
+
+  void Applied(Place item, v1::OperationReply reply, Verdict& verdict);
+  void AppliedChange(Place item, v1::OperationReply reply, Verdict& verdict);
+  void AppliedSnapshot(Place item, v1::OperationReply reply, Verdict& verdict);
+  absl::Status KeepCheckpoint(Item& item, v1::OperationReply& reply);
+  void Refused(Place item, absl::Status status, Verdict& verdict);
+  void SetSnapshot(std::optional<Snapshot> snapshot);
+
+  const Limits limits_;
+  std::string session_;
+  uint64_t first_index_ = 1;
+  uint64_t first_number_ = 1;  // of first_index_, in this session
+  uint64_t applied_index_ = 0;
+  uint64_t position_offset_ = 0;  // modulo 2^64, from the session's position to the stream's
+  size_t agreed_in_flight_ = 0;
+  bool draining_ = false;
+
+  std::deque<Item> items_;
+  std::set<uint64_t> sent_;  // marks of what is sent and not answered
+  size_t unanswered_ = 0;    // of the caller's
+  size_t requests_ = 0;      // of snapshots
+  uint64_t next_ticket_ = 1;
+  uint64_t next_index_ = 1;
+  uint64_t next_sending_ = 1;
+  uint64_t changes_since_request_ = 0;
+  int64_t kept_bytes_ = 0;
+  int64_t checkpoint_bytes_ = 0;
+  std::optional<Snapshot> snapshot_;
+  std::map<std::string, std::shared_ptr<Checkpoint>> checkpoints_;
+};
+
+}  // namespace rnnserve::client

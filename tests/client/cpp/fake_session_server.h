@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contract of sessions in a few lines, for the ledger's tests: one session whose state is the log of what it was
+// fed, with numbers and a window.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "google/rpc/error_details.pb.h"
+#include "rnnserve/v1/sessions.pb.h"
+
+namespace rnnserve::client {
+
+inline v1::Operation Fed(const std::string& what) {
+  v1::Operation operation;
+  operation.mutable_chunk()->add_outputs(what);
+  return operation;
+}
+
+class FakeSessionServer {
+ public:
+  // Opens the session, from a state that GetState gave or from nothing.
+  std::string Open(const v1::StateTensors* state) {
+    log_ = state == nullptr ? std::vector<std::string>() : LogOf(state->tensors());
+    last_applied_ = 0;
+    position_ = 0;
+    kept_.clear();
+    draining_ = false;
+    key_ = "boot" + std::to_string(++boots_);
+    return key_;
+  }
+  void Kill() { key_ = "none"; }
+  void Drain() { draining_ = true; }
+  // Refuses the next change for the time being.
+  void RefuseNext() { refuses_next_ = true; }
+
+  v1::OperationReply Apply(const v1::Operation& operation) {
+    v1::OperationReply reply;
+    reply.set_request_id(operation.request_id());
+    if (operation.session() != key_) return Refuse(reply, 15, "SESSION_LOST");
+    if (operation.has_get_state()) {
+      reply.mutable_get_state()->set_number(last_applied_);
+      reply.mutable_get_state()->set_position(position_);
+      *reply.mutable_get_state()->mutable_state() = State();
+      return Told(reply);
+    }
+    const auto kept = kept_.find(operation.number());
+    if (kept != kept_.end()) {
+      reply = kept->second;
+      reply.set_request_id(operation.request_id());
+      return reply;
+    }
+    if (operation.number() <= last_applied_) return Refuse(reply, 6, "NUMBER_TOO_OLD");
+    if (operation.number() > last_applied_ + 1) return Refuse(reply, 11, "NUMBER_TOO_HIGH");
+    if (draining_) return Refuse(reply, 14, "DRAINING");
+    if (std::exchange(refuses_next_, false)) return Refuse(reply, 14, "");
+    if (operation.has_chunk() && operation.chunk().outputs(0) == "bad") return Refuse(reply, 3, "");
+    if (operation.has_set_state()) {
+      log_ = LogOf(operation.set_state().state().tensors());
+    } else if (operation.has_reset()) {
+      log_.clear();
+      position_ = 0;
+    } else {
+      log_.push_back(operation.chunk().outputs(0));
+      ++position_;
+    }
+    ++last_applied_;
+    ++steps_run_;
+    kept_[last_applied_] = Told(reply);
+    if (kept_.size() > window_) kept_.erase(kept_.begin());
+    return Told(reply);
+  }
+
+  const std::vector<std::string>& log() const { return log_; }
+  int steps_run() const { return steps_run_; }
+  size_t window_ = 16;
+
+ private:
+  v1::OperationReply Told(v1::OperationReply reply) const {
+    reply.set_number(last_applied_);
+    reply.set_position(position_);
+    *reply.mutable_outputs() = State().tensors();  // what callers see
+    return reply;
+  }
+  static v1::OperationReply Refuse(v1::OperationReply reply, int code, const std::string& reason) {
+    reply.mutable_status()->set_code(code);
+    reply.mutable_status()->set_message(reason);
+    google::rpc::ErrorInfo info;
+    info.set_reason(reason);
+    if (!reason.empty()) reply.mutable_status()->add_details()->PackFrom(info);
+    return reply;
+  }
+  v1::StateTensors State() const {
+    v1::StateTensors state;
+    for (const std::string& entry : log_) state.add_tensors()->set_name(entry);
+    return state;
+  }
+
+ public:
+  using Tensors = google::protobuf::RepeatedPtrField<v1::Tensor>;
+  static std::vector<std::string> LogOf(const Tensors& tensors) {
+    std::vector<std::string> log;
+    for (const v1::Tensor& tensor : tensors) log.push_back(tensor.name());
+    return log;
+  }
+
+ private:
+  std::string key_ = "none";
+  int boots_ = 0;
+  int steps_run_ = 0;
+  uint64_t last_applied_ = 0;
+  bool draining_ = false;
+  bool refuses_next_ = false;
+  std::vector<std::string> log_;
+  std::map<uint64_t, v1::OperationReply> kept_;
+  uint64_t position_ = 0;
+};
+
+}  // namespace rnnserve::client

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cpp/stream_ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/op/field_error.h"
+#include "tests/client/cpp/fake_session_server.h"
+
+namespace rnnserve::client {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Log = std::vector<std::string>;
+
+constexpr StreamLedger::Time kNow{};
+
+v1::Operation CheckpointNamed(const std::string& name) {
+  v1::Operation operation;
+  operation.mutable_checkpoint()->set_name(name);
+  return operation;
+}
+v1::Operation RewindTo(const std::string& name) {
+  v1::Operation operation;
+  operation.mutable_rewind()->set_checkpoint(name);
+  return operation;
+}
+v1::Operation ResetAll() {
+  v1::Operation operation;
+  operation.mutable_reset();
+  return operation;
+}
+
+// A ledger beside its server, and what callers were told.
+class Rig {
+ public:
+  explicit Rig(StreamLedger::Limits limits = {}) : ledger(limits) {
+    ledger.Begin(server.Open(nullptr), 0, static_cast<int32_t>(limits.max_in_flight) + 2,
+                 StreamLedger::Origin::kAsOpened, kNow);
+  }
+
+  StreamLedger::Ticket Feed(const std::string& what) { return ledger.Add(Fed(what), kNow); }
+
+  // Everything that can be sent is sent, and the replies come.
+  void Exchange() {
+    while (Step()) {
+    }
+  }
+  bool Step() {
+    std::vector<v1::Operation> operations = ledger.Take(kNow);
+    for (const v1::Operation& operation : operations) {
+      Hear(server.Apply(operation));
+      if (!last.lost.ok()) break;
+    }
+    return !operations.empty() && last.lost.ok() && last.over.ok();
+  }
+  void Hear(v1::OperationReply reply) {
+    last = ledger.Answer(std::move(reply));
+    for (StreamLedger::Completion& completion : last.completions) {
+      EXPECT_FALSE(told.contains(completion.ticket)) << "told twice";
+      told.emplace(completion.ticket, std::move(completion));
+    }
+  }
+  void OpenAgain() {
+    ASSERT_TRUE(ledger.CanReplay());
+    const auto& tensors = ledger.snapshot().tensors;
+    const std::string key = server.Open(tensors ? &*tensors : nullptr);
+    ledger.BeginAgain(key, 10);
+  }
+  Log LogAt(StreamLedger::Ticket ticket) const { return FakeSessionServer::LogOf(told.at(ticket).reply.outputs()); }
+
+  FakeSessionServer server;
+  StreamLedger ledger;
+  StreamLedger::Verdict last;
+  std::map<StreamLedger::Ticket, StreamLedger::Completion> told;
+};
+
+TEST(StreamLedgerTest, NumbersOperationsAndTellsTheirCallers) {
+  Rig rig;
+  const auto a = rig.Feed("a");
+  const auto b = rig.Feed("b");
+  rig.Exchange();
+  EXPECT_THAT(rig.LogAt(a), ElementsAre("a"));
+  EXPECT_THAT(rig.LogAt(b), ElementsAre("a", "b"));
+  EXPECT_EQ(rig.told.at(b).reply.number(), 2);
+  EXPECT_EQ(rig.ledger.kept_bytes(), 0);
+  EXPECT_FALSE(rig.ledger.CanReplay()) << "without snapshots nothing is kept";
+}
+
+TEST(StreamLedgerTest, WhatWasNotAnsweredIsSentAgainUnderItsNumber) {
+  Rig rig;
+  rig.Feed("a");
+  rig.Feed("b");
+  for (const v1::Operation& operation : rig.ledger.Take(kNow)) rig.server.Apply(operation);  // the replies are lost
+  rig.ledger.Detach();
+  rig.Exchange();
+  EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
+  EXPECT_EQ(rig.server.steps_run(), 2);
+  EXPECT_THAT(rig.told, SizeIs(2));
+}
+
+TEST(StreamLedgerTest, RepliesToAnEarlierSendingCountNoMore) {
+  Rig rig;
+  rig.Feed("a");
+  const v1::OperationReply late = rig.server.Apply(rig.ledger.Take(kNow)[0]);
+  rig.ledger.Detach();
+  rig.Hear(late);
+  EXPECT_THAT(rig.told, IsEmpty());
+  rig.Exchange();
+  EXPECT_THAT(rig.told, SizeIs(1));
+}
+
+TEST(StreamLedgerTest, AServerThatIsShortOfSomethingIsAskedAgain) {
+  Rig rig;
+  rig.Feed("a");
+  rig.Feed("b");
+  rig.server.RefuseNext();
+  const auto operations = rig.ledger.Take(kNow);
+  rig.Hear(rig.server.Apply(operations[0]));
+  EXPECT_TRUE(rig.last.pause.has_value());
+  rig.Hear(rig.server.Apply(operations[1]));  // NUMBER_TOO_HIGH, which says nothing new
+  EXPECT_TRUE(rig.last.lost.ok());
+  rig.Exchange();
+  EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
+}
+
+TEST(StreamLedgerTest, ARefusedOperationFailsThoseBehindItAndLeavesItsNumber) {
+  Rig rig;
+  rig.Feed("a");
+  const auto bad = rig.Feed("bad");
+  const auto behind = rig.Feed("b");
+  rig.Exchange();
+  EXPECT_EQ(rig.told.at(bad).status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(rig.told.at(behind).status.code(), absl::StatusCode::kAborted);
+  rig.Feed("c");
+  rig.Exchange();
+  EXPECT_THAT(rig.server.log(), ElementsAre("a", "c"));
+}
+
+TEST(StreamLedgerTest, DrainCarriesTheStateOver) {
+  Rig rig;
+  rig.Feed("a");
+  rig.Exchange();
+  rig.server.Drain();
+  rig.ledger.Drain();
+  rig.Feed("b");
+  EXPECT_FALSE(rig.ledger.IsCarriedOver());
+  rig.Exchange();
+  ASSERT_TRUE(rig.ledger.IsCarriedOver());
+  rig.server.Kill();
+  rig.OpenAgain();
+  rig.Exchange();
+  EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
+  EXPECT_EQ(rig.told.rbegin()->second.reply.number(), 2) << "callers see no new numbers";
+  EXPECT_FALSE(rig.ledger.CanReplay()) << "the state that was carried over is old now";
+}
+
+TEST(StreamLedgerTest, OperationsOnTheirWayWhenTheServerDrainsGoToTheNext) {
+  Rig rig;
+  rig.Feed("a");
+  rig.Feed("b");
+  const auto operations = rig.ledger.Take(kNow);
+  rig.Hear(rig.server.Apply(operations[0]));
+  rig.server.Drain();
+  rig.Hear(rig.server.Apply(operations[1]));  // DRAINING
+  EXPECT_TRUE(rig.ledger.IsDraining());
+  rig.Exchange();
+  ASSERT_TRUE(rig.ledger.IsCarriedOver());
+  rig.OpenAgain();
+  rig.Exchange();
+  EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
+  EXPECT_EQ(rig.told.size(), 2);
+}
+
+TEST(StreamLedgerTest, AKilledServerIsLostWithoutSnapshots) {
+  Rig rig;
+  rig.Feed("a");
+  rig.Exchange();
+  rig.server.Kill();
+  rig.Feed("b");
+  rig.Exchange();
+  EXPECT_EQ(rig.last.lost.code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(rig.ledger.CanReplay());
+}
+
+TEST(StreamLedgerTest, AKilledServerBeforeTheFirstAnswerCostsNothing) {
+  Rig rig;
+  rig.Feed("a");
+  rig.server.Kill();
+  rig.Exchange();
+  EXPECT_FALSE(rig.last.lost.ok());
+  rig.OpenAgain();
+  rig.Exchange();
+  EXPECT_THAT(rig.server.log(), ElementsAre("a"));
+}
+
+TEST(StreamLedgerTest, SnapshotsBoundWhatIsKeptAndReplayed) {
+  Rig rig({.checkpoint_every = 3});
+  for (const char* what : {"a", "b", "c", "d", "e", "f", "g"}) {
+    rig.Feed(what);
+    rig.Exchange();
+  }
+  EXPECT_EQ(rig.ledger.snapshot().index, 6);
+  rig.server.Kill();
+  const auto h = rig.Feed("h");
+  rig.Exchange();
+  ASSERT_FALSE(rig.last.lost.ok());
+  rig.OpenAgain();
+  const int before = rig.server.steps_run();
+  rig.Exchange();
+  EXPECT_THAT(rig.LogAt(h), ElementsAre("a", "b", "c", "d", "e", "f", "g", "h"));
+  EXPECT_EQ(rig.server.steps_run() - before, 2) << "g and h";
+  EXPECT_EQ(rig.told.at(h).reply.position(), 8);
+}
+
+TEST(StreamLedgerTest, AReplyThatLeftTheWindowIsMadeAgainFromTheSnapshot) {
+  Rig rig({.checkpoint_every = 100});
+  rig.server.window_ = 1;
+  rig.Feed("a");
+  rig.Feed("b");
+  for (const v1::Operation& operation : rig.ledger.Take(kNow)) rig.server.Apply(operation);
+  rig.ledger.Detach();
+  rig.Step();
+  EXPECT_EQ(rig.last.lost.code(), absl::StatusCode::kAlreadyExists);
+  rig.OpenAgain();
+  rig.Exchange();
+  EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
+}
+
+TEST(StreamLedgerTest, RoomIsBoundedByOperationsAndByBytes) {
+  Rig rig({.max_in_flight = 2, .max_kept_bytes = 100, .checkpoint_every = 1000});
+  EXPECT_TRUE(rig.ledger.HasRoom(1 << 20)) << "a lone operation may be larger";
+  rig.Feed(std::string(60, 'a'));
+  EXPECT_FALSE(rig.ledger.HasRoom(60));
+  EXPECT_TRUE(rig.ledger.HasRoom(10));
+  rig.Feed("b");
+  EXPECT_FALSE(rig.ledger.HasRoom(0));
+  rig.Exchange();
+  EXPECT_TRUE(rig.ledger.HasRoom(0));
+  EXPECT_TRUE(rig.ledger.HasRoom(200)) << "a snapshot covers them";
+}
+
+TEST(StreamLedgerTest, RoomIsMadeByASnapshot) {
+  Rig rig({.max_kept_bytes = 1000, .checkpoint_every = 1000});
+  rig.Feed(std::string(300, 'a'));
+  rig.Exchange();
+  EXPECT_FALSE(rig.ledger.HasRoom(800));
+  rig.ledger.MakeRoom(kNow);
+  rig.Exchange();
+  EXPECT_TRUE(rig.ledger.HasRoom(800));
+}
+
+TEST(StreamLedgerTest, RewindsSurviveTheServerThatHadTheCheckpoint) {
+  Rig rig({.checkpoint_every = 2});
+  rig.Feed("a");
+  rig.ledger.Add(CheckpointNamed("here"), kNow);
+  rig.Feed("b");
+  rig.Feed("c");
+  rig.Exchange();
+  rig.server.Kill();
+  const auto rewound = rig.ledger.Add(RewindTo("here"), kNow);
+  const auto d = rig.Feed("d");
+  rig.Exchange();
+  rig.OpenAgain();
+  rig.Exchange();
+  EXPECT_TRUE(rig.told.at(rewound).status.ok());
+  EXPECT_THAT(rig.LogAt(d), ElementsAre("a", "d"));
+}
+
+TEST(StreamLedgerTest, AReplayedRewindGoesToTheCheckpointOfItsTime) {
+  Rig rig({.checkpoint_every = 100});
+  rig.Feed("a");
+  rig.ledger.Add(CheckpointNamed("here"), kNow);
+  rig.Feed("b");
+  rig.ledger.Add(RewindTo("here"), kNow);
+  rig.Feed("c");
+  rig.ledger.Add(CheckpointNamed("here"), kNow);  // another one of this name
+  rig.Exchange();
+  rig.server.Kill();
+  const auto d = rig.Feed("d");
+  rig.Exchange();
+  rig.OpenAgain();
+  rig.Exchange();
+  EXPECT_THAT(rig.LogAt(d), ElementsAre("a", "c", "d"));
+}
+
+TEST(StreamLedgerTest, SomebodyElsesChangesAreNoticed) {
+  Rig rig({.checkpoint_every = 1});
+  rig.Feed("a");
+  auto operations = rig.ledger.Take(kNow);
+  ASSERT_THAT(operations, SizeIs(2));
+  rig.Hear(rig.server.Apply(operations[0]));
+  v1::Operation foreign = Fed("x");
+  foreign.set_session(rig.ledger.session());
+  foreign.set_number(2);
+  rig.server.Apply(foreign);
+  rig.Hear(rig.server.Apply(operations[1]));
+  EXPECT_EQ(rig.last.over.code(), absl::StatusCode::kAborted);
+}
+
+// Whatever happens to connections and servers, the state is what was asked for, once, in order, and every caller sees
+// the state as of its own operation.
+TEST(StreamLedgerTest, RandomMishaps) {
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto dice = [&](uint32_t sides) { return random() % sides == 0; };
+    Rig rig({.max_in_flight = 1 + random() % 6, .checkpoint_every = 1 + random() % 7});
+    std::map<StreamLedger::Ticket, Log> expected;
+    std::map<std::string, Log> checkpoints;
+    Log log;
+    int fed = 0;
+    StreamLedger::Ticket checkpoint = 0;
+    while (fed < 40 || expected.size() > rig.told.size()) {
+      const bool waits = checkpoint != 0 && !rig.told.contains(checkpoint);  // as Checkpoint does
+      if (fed < 40 && !waits && rig.ledger.HasRoom(100)) {
+        ++fed;
+        v1::Operation operation = Fed(std::to_string(fed));
+        if (dice(12)) {
+          operation = ResetAll();
+          log.clear();
+        } else if (dice(8)) {
+          operation = CheckpointNamed(dice(2) ? "p" : "q");
+          checkpoints[operation.checkpoint().name()] = log;
+        } else if (!checkpoints.empty() && dice(6)) {
+          operation = RewindTo(checkpoints.begin()->first);
+          log = checkpoints.begin()->second;
+        } else {
+          log.push_back(std::to_string(fed));
+        }
+        const bool shows = !operation.has_checkpoint();
+        const auto ticket = rig.ledger.Add(std::move(operation), kNow);
+        if (!shows) checkpoint = ticket;
+        expected[ticket] = shows ? log : Log{"-"};
+      } else if (fed < 40) {
+        rig.ledger.MakeRoom(kNow);
+      }
+      if (dice(10)) rig.server.RefuseNext();
+      if (dice(25)) rig.server.Drain();
+      if (dice(30)) rig.server.Kill();
+      bool is_cut = false;
+      for (const v1::Operation& operation : rig.ledger.Take(kNow)) {
+        is_cut = is_cut || dice(15);
+        if (is_cut && dice(2)) break;  // it did not arrive
+        v1::OperationReply reply = rig.server.Apply(operation);
+        if (!is_cut) rig.Hear(std::move(reply));
+        ASSERT_TRUE(rig.last.over.ok()) << rig.last.over;
+        if (!rig.last.lost.ok()) break;
+      }
+      if (is_cut) rig.ledger.Detach();
+      if (!rig.last.lost.ok() || rig.ledger.IsCarriedOver()) rig.OpenAgain();
+      rig.last = {};
+    }
+    for (const auto& [ticket, seen] : expected) {
+      ASSERT_TRUE(rig.told.at(ticket).status.ok()) << rig.told.at(ticket).status;
+      if (seen != Log{"-"}) {
+        ASSERT_EQ(rig.LogAt(ticket), seen);
+        ASSERT_EQ(rig.told.at(ticket).reply.position(), seen.size());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rnnserve::client
