@@ -209,6 +209,18 @@ def test_a_killed_server_is_replayed_from_the_snapshot():
     assert world.outcomes[-1] == ((10,), list(range(11)), None)
     assert len(world.outcomes) == 11, "what had been answered is not answered again"
     assert world.server.runs == 3, "two from the journal and the new one"
+    assert world.journal.repairs == {"reconnects": 0, "hand_overs": 0, "replays": 1}
+
+
+def test_what_is_kept_is_bounded_in_bytes():
+    world = World(keep_every=1000)
+    world.journal._most_kept_bytes = 100
+    for value in range(9):
+        world.do(ops.Chunk([value], bytes=20))
+        world.run()
+    assert world.journal.snapshot.index >= 6
+    world.kill()
+    assert world.log() == list(range(9)) and world.server.runs <= 3
 
 
 def test_reset_select_rows_checkpoints_and_rewind_survive_both():

@@ -51,6 +51,8 @@ class CuttingProxy:
                     left = [self._random.randint(self._least, self._most)]
                 pair = (client, server)
                 self._open.add(pair)
+            for end in pair:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for source, sink in (pair, pair[::-1]):
                 threading.Thread(target=self._pass, args=(source, sink, pair, left), daemon=True).start()
 

@@ -53,7 +53,7 @@ class Hub:
         for on_done, value, error in ready:
             on_done(value, error)
 
-    def start(self, opening, state, tell):
+    def start(self, opening, state, request_id, tell):
         """Opens a session where it is possible first: (link, OpenResponse, GetStateResponse or None).
 
         tell: the state at the start is wanted although the caller did not give it."""
@@ -61,7 +61,7 @@ class Hub:
         for address in self._addresses:
             try:
                 link = self._link(address)
-                reply = self.open(link, opening, state)
+                reply = self._open(link, opening, state, request_id)
                 known = link.get_state(reply.session, _CALL_SECONDS) if tell and reply.last_applied else None
                 return link, reply, known
             except RnnServeError as raised:
@@ -69,19 +69,6 @@ class Hub:
                 if error.code != grpc.StatusCode.UNAVAILABLE:
                     raise
         raise error
-
-    def open(self, link, opening, state):
-        known = self._known.get(opening.op) if opening.op is not None else None
-        if known:
-            try:
-                return _open(link, opening.request(state, known))
-            except RnnServeError as error:
-                if error.reason != "FINGERPRINT_EVICTED":
-                    raise
-        reply = _open(link, opening.request(state))
-        if opening.op is not None and opening.op.weights:
-            self._known[opening.op] = reply.fingerprint
-        return reply
 
     def adopt(self, session, link):
         """A session that has just been opened on that link. Under the lock."""
@@ -165,6 +152,19 @@ class Hub:
                 self._links[address] = Link(self, address, self._connect(address))
             return self._links[address]
 
+    def _open(self, link, opening, state, request_id):
+        known = self._known.get(opening.op) if opening.op is not None else None
+        if known:
+            try:
+                return _repeat(link, opening.request(state, request_id, known))
+            except RnnServeError as error:
+                if error.reason != "FINGERPRINT_EVICTED":
+                    raise
+        reply = _repeat(link, opening.request(state, request_id))
+        if opening.op is not None and opening.op.weights:
+            self._known[opening.op] = reply.fingerprint
+        return reply
+
     def _release(self, session):
         with self.changing():
             session.timer_runs = False
@@ -197,12 +197,15 @@ class Hub:
         """Opens the session from its snapshot wherever that works first."""
         deadline, pause, error = time.monotonic() + self.patience, _FIRST_PAUSE, None
         here = session.link.address
+        state = session.journal.snapshot.state
+        opening = session.opening.anew(state)
+        request_id = f"{session.identity} {session.journal.incarnation + 1}"
         addresses = sorted(self._addresses, key=lambda address: address == here)
         while session.journal.phase is Phase.HOMELESS and addresses and time.monotonic() < deadline:
             for address in list(addresses):
                 try:
                     link = self._link(address)
-                    reply = self.open(link, session.opening, session.journal.snapshot.state)
+                    reply = self._open(link, opening, state, request_id)
                     if reply.fingerprint != session.fingerprint:
                         addresses.remove(address)
                         raise RnnServeError(grpc.StatusCode.FAILED_PRECONDITION,
@@ -243,16 +246,18 @@ class Hub:
                     head = session.journal.head
                     if head is None or since.get(session, (None,))[0] is not head:
                         since[session] = (head, now)
-                    elif session.timeout is not None and now - since[session][1] > session.timeout + self.patience:
+                        continue
+                    allowed = getattr(head.operation, "timeout", session.timeout)
+                    if allowed is not None and now - since[session][1] > allowed + self.patience:
                         session.journal.end(RnnServeError(
                             grpc.StatusCode.DEADLINE_EXCEEDED,
-                            f"no answer within {session.timeout + self.patience:.0f} s; whether the operation counted "
-                            "is not known, so the session has ended"))
+                            f"no answer within {allowed + self.patience:.0f} s; whether the operation counted is not "
+                            "known, so the session has ended"))
                         self.pump(session)
                 since = {session: seen for session, seen in since.items() if session in self._sessions}
 
 
-def _open(link, request):
+def _repeat(link, request):
     """Open, repeated where the connection was lost on the way: the request id keeps that from opening two."""
     for tries_left in range(_OPEN_TRIES - 1, -1, -1):
         try:

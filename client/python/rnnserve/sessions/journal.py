@@ -58,7 +58,7 @@ class Sending:
 class Journal:
     """See above. `tags` yields texts that are unique among all journals of a driver."""
 
-    def __init__(self, tags, *, index=0, max_in_flight=8, keep_every=0, snapshot=None):
+    def __init__(self, tags, *, index=0, max_in_flight=8, keep_every=0, snapshot=None, most_kept_bytes=64 << 20):
         self.phase = Phase.LIVE
         self.error = None
         self.position = snapshot.position if snapshot else 0
@@ -68,9 +68,12 @@ class Journal:
         # Seconds to wait before sendable() gives anything again; the driver calls release() then.
         self.hold_seconds = None
         self.checkpoints = {}
+        self.repairs = collections.Counter(reconnects=0, hand_overs=0, replays=0)
         self._tags = tags
         self._max_in_flight = max_in_flight
         self._keep_every = keep_every
+        self._most_kept_bytes = most_kept_bytes
+        self._kept_bytes = 0
         self._index = self._settled = index  # the last one added; the last one answered
         self._keep_at = index + keep_every  # the answered index that asks for the next snapshot
         self._base = 0
@@ -178,6 +181,7 @@ class Journal:
             self.end(data_loss(why))
             return
         self.phase = Phase.HOMELESS
+        self.repairs["replays"] += 1
         self._forget_homeless_close()
 
     def opened(self):
@@ -190,9 +194,9 @@ class Journal:
         self._unsend()
         waiting = [entry for entry in self._queue if not isinstance(entry.operation, ops.KeepSnapshot)]
         again = [Entry(entry.operation, entry.index) for entry in self._kept]
+        self._forget_kept()
         self._settled, self.position = self.snapshot.index, self.snapshot.position
         self._keep_at = self._settled + self._keep_every
-        self._kept.clear()
         self._queue = collections.deque(again + waiting)
         for entry in self._queue:
             entry.tried = False
@@ -212,7 +216,7 @@ class Journal:
             return
         self.phase, self.error = Phase.ENDED, error
         self._unsend()
-        self._kept.clear()
+        self._forget_kept()
         self.snapshot = None
         while self._queue:
             self._finish(self._queue.popleft(), error=error)
@@ -221,8 +225,9 @@ class Journal:
         """A journal for a fork made after the last answered operation; its session counts on from here."""
         other = Journal(self._tags, index=self._settled, max_in_flight=self._max_in_flight, keep_every=self._keep_every)
         other.position, other._server_position, other._base = self.position, self._server_position, self._base
-        other.snapshot = self.snapshot
+        other.snapshot, other._keep_at = self.snapshot, self._keep_at
         other._kept.extend(Entry(entry.operation, entry.index) for entry in self._kept)
+        other._kept_bytes = self._kept_bytes
         # A fork starts without checkpoints: what is rewound to is set from the state kept here.
         other.checkpoints = {name: dataclasses.replace(kept, incarnation=0) for name, kept in self.checkpoints.items()}
         return other
@@ -249,7 +254,8 @@ class Journal:
                 continue
             self._queue.popleft()
             self._applied(entry)
-        if self._keep_every and self.phase is Phase.LIVE and self._settled >= self._keep_at:
+        due = self._settled >= self._keep_at or 2 * self._kept_bytes > self._most_kept_bytes
+        if self._keep_every and self.phase is Phase.LIVE and due:
             self._keep_at = self._settled + self._keep_every
             if not any(isinstance(entry.operation, ops.KeepSnapshot) for entry in self._queue):
                 self._queue.append(Entry(ops.KeepSnapshot(), 0))
@@ -267,11 +273,12 @@ class Journal:
             self._server_position = answer.position
             if self._keep_every and not operation.closes:
                 self._kept.append(Entry(operation, entry.index))
+                self._kept_bytes += operation.bytes
         elif isinstance(answer.value, ops.State):
             answer.value.position = self.position
             if isinstance(operation, ops.KeepSnapshot) and answer.number + self._base == self._settled:
                 self.snapshot = ops.Snapshot(self._settled, answer.value, self.position)
-                self._kept.clear()
+                self._forget_kept()
         elif isinstance(operation, ops.Fork):
             answer.value = [(key, self.branch()) for key in answer.value]
         elif isinstance(operation, ops.PlaceCheckpoint):
@@ -327,10 +334,15 @@ class Journal:
             return
         answer.value.position = self.position
         self.snapshot = ops.Snapshot(self._settled, answer.value, self.position)
-        self._kept.clear()
+        self._forget_kept()
         self._unsend()
         self.phase = Phase.HOMELESS
+        self.repairs["hand_overs"] += 1
         self._forget_homeless_close()
+
+    def _forget_kept(self):
+        self._kept.clear()
+        self._kept_bytes = 0
 
     def _forget_homeless_close(self):
         """Nothing is opened anew only to be closed."""

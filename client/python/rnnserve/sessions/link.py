@@ -10,6 +10,7 @@ import grpc
 
 from rnnserve.errors import RnnServeError, from_rpc_error
 from rnnserve.sessions import wire
+from rnnserve.sessions.operations import Answer
 from rnnserve.v1 import recurrent_pb2_grpc, sessions_pb2, sessions_pb2_grpc
 
 _MOST_OPERATIONS = 64
@@ -87,7 +88,7 @@ class Link:
             raise RnnServeError(grpc.StatusCode.UNAVAILABLE, f"the connection to {self.address} was closed") from error
 
     def _run(self):
-        pause = _FIRST_PAUSE
+        pause, broke = _FIRST_PAUSE, False
         while not self._closing.is_set():
             requests = queue.SimpleQueue()
             try:
@@ -106,12 +107,15 @@ class Link:
                 call.initial_metadata()  # comes when the server has taken the stream
                 if call.is_active():
                     self.down_since, pause = None, _FIRST_PAUSE
+                    if broke:
+                        self._count_reconnect()
                 for message in call:
                     self.down_since, pause = None, _FIRST_PAUSE
                     self._take(message)
             except grpc.RpcError as raised:
                 error = from_rpc_error(raised, self.address)
             requests.put(None)
+            broke = True
             with self._hub.changing():
                 self._requests = None
                 suspect = self._largest_sender() if error and error.code == grpc.StatusCode.RESOURCE_EXHAUSTED else None
@@ -124,7 +128,7 @@ class Link:
         self._channel.close()
 
     def _take(self, message):
-        answers = [(reply.request_id, wire.decode_reply(reply)) for reply in message.replies]
+        answers = [(reply.request_id, self._decode(reply)) for reply in message.replies]
         for _, answer in answers:
             if isinstance(answer.value, list):
                 answer.value = [(key, self) for key in answer.value]  # where the forks are
@@ -136,6 +140,18 @@ class Link:
                     self._hub.pump(session)
             if message.HasField("drain"):
                 self._hub.leaving(self)
+
+    def _count_reconnect(self):
+        with self._hub.changing():
+            for session in self.sessions:
+                session.journal.repairs["reconnects"] += 1
+
+    def _decode(self, reply):
+        try:
+            return wire.decode_reply(reply)
+        except (ValueError, TypeError) as error:
+            why = f"{self.address} sent a reply that this client cannot read: {error}"
+            return Answer(error=RnnServeError(grpc.StatusCode.INTERNAL, why, reason="UNREADABLE_REPLY"))
 
     def _largest_sender(self):
         """Who sent the message that the server found too large, if one did."""

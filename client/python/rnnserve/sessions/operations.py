@@ -39,6 +39,7 @@ class Operation:
     numbered = True  # changes the session, and takes the next number
     barrier = False  # nothing behind it is sent before it is answered
     closes = False
+    bytes = 0  # roughly what keeping it takes, where that is much
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Chunk(Operation):
     outputs: tuple | None = None
     timeout: float | None = None
     priority: int = 0
+    bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,8 @@ class Session:
     as it was, and what had been sent behind it fails with ABORTED.
     """
 
-    def __init__(self, hub, opening, fingerprint, key, journal, timeout, max_message_bytes):
+    def __init__(self, hub, opening, identity, fingerprint, key, journal, timeout, max_message_bytes):
+        self.identity = identity  # what its Opens are known by
         self.fingerprint = fingerprint
         self.key = key  # what this server calls it; another one after a move
         self.opening = opening
@@ -58,6 +59,12 @@ class Session:
     def position(self):
         """Steps that the session has run through, of what is answered."""
         return self.journal.position
+
+    @property
+    def repairs(self):
+        """What it took to keep the session going: how many "reconnects", "hand_overs" (of a leaving server's state) and
+        "replays" (from a snapshot)."""
+        return dict(self.journal.repairs)
 
     def feed(self, x, *, outputs=None, timeout=None, priority=0):
         """Runs a chunk and returns its outputs, arrays by name.
@@ -125,8 +132,8 @@ class Session:
             made = []
             with self._hub.changing():
                 for (key, link), journal in keys:
-                    fork = Session(self._hub, self.opening, self.fingerprint, key, journal, self.timeout,
-                                   self._max_message_bytes)
+                    fork = Session(self._hub, self.opening.fork(), str(uuid.uuid4()), self.fingerprint, key, journal,
+                                   self.timeout, self._max_message_bytes)
                     self._hub.adopt(fork, link)
                     self._hub.pump(fork)
                     made.append(fork)
@@ -161,7 +168,7 @@ class Session:
                              "feed fewer steps at a time, or raise Client(max_message_bytes)")
         outputs = (outputs,) if isinstance(outputs, str) else outputs
         return ops.Chunk(encoded, None if outputs is None else tuple(outputs),
-                         self.timeout if timeout is None else timeout, priority)
+                         self.timeout if timeout is None else timeout, priority, size)
 
     def _submit(self, operation, wait=True, on_done=None):
         """A Future of the operation's value."""
@@ -179,7 +186,8 @@ class Session:
 
 def open_session(hub, opening, state, checkpoint_every, timeout, max_message_bytes, tags):
     """What Client.session does after reading its arguments."""
-    link, reply, known = hub.start(opening, state, tell=opening.attach)
+    identity = str(uuid.uuid4())
+    link, reply, known = hub.start(opening, state, f"{identity} 1", tell=opening.attach)
     snapshot = None
     position = 0
     if known is not None:
@@ -190,7 +198,7 @@ def open_session(hub, opening, state, checkpoint_every, timeout, max_message_byt
     journal = Journal(tags, max_in_flight=opening.max_in_flight, keep_every=checkpoint_every, snapshot=snapshot)
     if known is not None:
         journal.attached(known.number, position)
-    session = Session(hub, opening, reply.fingerprint, reply.session, journal, timeout, max_message_bytes)
+    session = Session(hub, opening, identity, reply.fingerprint, reply.session, journal, timeout, max_message_bytes)
     with hub.changing():
         hub.adopt(session, link)
         hub.pump(session)

@@ -13,11 +13,11 @@ class Verdict(enum.Enum):
     RETRY = "the same again a little later"
     MOVE = "the server is leaving"
     LOST = "this server does not have the session any more, or not as far as it was answered"
-    ENDED = "somebody else has the session now, or closed it"
+    ENDED = "somebody else has the session now, or closed it, or what it says cannot be read"
 
 
 _LOST = {"SESSION_UNKNOWN", "SESSION_LOST", "NUMBER_TOO_OLD", "NUMBER_TOO_HIGH"}
-_TAKEN = {"OLDER_OWNER", "NUMBER_REUSED"}
+_TAKEN = {"OLDER_OWNER", "NUMBER_REUSED", "UNREADABLE_REPLY"}
 
 
 def judge(error):

@@ -2,7 +2,6 @@
 """Operations and states as rnnserve.v1 messages, and replies as Answers."""
 
 import dataclasses
-import uuid
 
 from google.protobuf import duration_pb2
 
@@ -33,11 +32,23 @@ class Opening:
     window_bytes: int | None = None
     engine: str = ""
 
-    def request(self, state, known_fingerprint=""):
+    def fork(self):
+        """The Opening of a fork: names are unique."""
+        return dataclasses.replace(self, name="", attach=False)
+
+    def anew(self, state):
+        """The Opening of the same session with that state elsewhere: SelectRows may have changed its rows, and it must
+        not meet another's of its name."""
+        if not state:
+            return dataclasses.replace(self, attach=False)
+        first = next(iter(state.values()))  # [1, rows, H], or [rows, 1, H]: sessions have one direction
+        return dataclasses.replace(self, attach=False, rows=first.shape[0] * first.shape[1])
+
+    def request(self, state, request_id, known_fingerprint=""):
         """An OpenRequest that may be repeated; known_fingerprint stands for an operator's weights."""
         window = max(16, 2 * self.max_in_flight) if self.window_operations is None else self.window_operations
         request = pb.OpenRequest(
-            request_id=str(uuid.uuid4()), name=self.name, attach=self.attach, rows=self.rows, outputs=self.outputs,
+            request_id=request_id, name=self.name, attach=self.attach, rows=self.rows, outputs=self.outputs,
             max_in_flight=self.max_in_flight, window_operations=window, window_bytes=self.window_bytes,
             engine=self.engine, options=options_to_wire(self.options))
         if self.idle_timeout is not None:
