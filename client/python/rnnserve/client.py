@@ -20,8 +20,8 @@ from rnnserve.sessions.session import open_session
 from rnnserve.sessions.wire import Opening
 from rnnserve.v1 import models_pb2, models_pb2_grpc, recurrent_pb2, recurrent_pb2_grpc, tensor_pb2
 
-# A connection of its own, also to a name that leads elsewhere by now; dead ones are noticed within a minute (the server
-# allows a ping every 30 s), and lost ones sought again at once.
+# A connection of its own, also to a name that leads elsewhere by now. Idle ones that are dead are noticed within a minute
+# (the server allows a ping every 30 s), and lost ones sought again at once.
 _SESSION_CHANNEL = [("grpc.use_local_subchannel_pool", 1), ("grpc.keepalive_time_ms", 40_000),
                     ("grpc.keepalive_timeout_ms", 15_000), ("grpc.http2.max_pings_without_data", 0),
                     ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 1000),

@@ -134,6 +134,18 @@ def test_in_flight_is_bounded_and_a_look_waits_for_what_is_before_it():
     assert world.outcomes[-2][1]["log"] == [0, 1, 2, 3, 4]
 
 
+def test_a_look_is_answered_for_its_place_also_after_a_cut():
+    world = World()
+    world.feed(1)
+    world.do(ops.GetState(), "state")
+    world.feed(2)
+    for _ in range(3):
+        world.serve()
+    world.cut()
+    world.run()
+    assert [value["log"] if what == "state" else value for what, value, _ in world.outcomes] == [[1], [1], [1, 2]]
+
+
 def test_a_refused_operation_takes_no_number_and_fails_what_was_sent_behind_it():
     world = World()
     world.feed(1)
@@ -250,6 +262,7 @@ def test_a_fork_has_a_journal_of_its_own():
     world = World(keep_every=100)
     world.feed(1)
     world.feed(2)
+    world.journal.checkpoints["one"] = ops.Checkpoint("one", ops.State({"log": [1]}, position=1), 1)
     world.do(ops.Fork("f"), "fork")
     world.feed(3)
     world.run()
@@ -259,6 +272,9 @@ def test_a_fork_has_a_journal_of_its_own():
     fork.server, fork.key, fork.journal = world.server, key, journal
     fork.feed(9)
     assert fork.log() == [1, 2, 9] and fork.journal.position == 3
+    fork.do(ops.Rewind(journal.checkpoints["one"]))
+    assert fork.log() == [1], "the server keeps no checkpoints for a fork"
+    fork.feed(2, 9)
     fork.kill()
     assert fork.log() == [1, 2, 9], "its snapshot and what came after are its own"
     assert world.log() == [1, 2, 3]

@@ -16,7 +16,7 @@ class CuttingProxy:
         self._random = random.Random(seed)
         self._cuts, self._least, self._most = cuts, least, most
         self._mutex = threading.Lock()
-        self._open = set()
+        self._open, self._frozen = set(), set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
@@ -28,6 +28,11 @@ class CuttingProxy:
             pairs = list(self._open)
         for pair in pairs:
             self._end(pair)
+
+    def freeze_now(self):
+        """What is open stays open and passes nothing any more, as when a route is lost."""
+        with self._mutex:
+            self._frozen |= self._open
 
     def close(self):
         self._listener.close()
@@ -63,6 +68,8 @@ class CuttingProxy:
                 with self._mutex:
                     if left[0] is not None:
                         data, left[0] = data[:left[0]], left[0] - len(data)
+                    if pair in self._frozen:
+                        continue
                 sink.sendall(data)
                 if left[0] is not None and left[0] <= 0:
                     break

@@ -7,11 +7,12 @@ import threading
 import grpc
 import numpy as np
 import pytest
-from conftest import log_of, remembering, steps, tape
+from conftest import H, log_of, remembering, steps, tape
 from cutting_proxy import CuttingProxy
 from server_process import Server
 
 import rnnserve
+from rnnserve.sessions import hub, link
 
 Code = grpc.StatusCode
 CHUNKS = 60
@@ -55,6 +56,23 @@ def test_many_sessions_over_a_line_that_breaks(server):
         for session in sessions:
             session.close()
     proxy.close()
+
+
+def test_a_line_that_is_dead_and_does_not_say_so(server, monkeypatch):
+    monkeypatch.setattr(link, "SILENCE_SECONDS", 0.3)
+    proxy = CuttingProxy(server.port, seed=2, cuts=0)
+    with rnnserve.Client(proxy.address) as client:
+        feed_all(client, [10, 30], proxy.freeze_now)
+    proxy.close()
+
+
+def test_a_server_that_computes_for_long_is_not_taken_for_dead(server, monkeypatch):
+    monkeypatch.setattr(link, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(hub, "_WATCH_SECONDS", 0.02)
+    with rnnserve.Client(server.address) as client:
+        with client.session(remembering(), outputs=["Y_h"], engine="reference") as session:
+            assert tape(session.feed(np.ones((20_000, 1, 1), np.float32))["Y_h"]) == [1] * H
+            assert session.repairs["reconnects"] == 0
 
 
 def test_the_state_is_carried_over_when_the_server_leaves():

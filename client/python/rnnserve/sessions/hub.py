@@ -149,7 +149,7 @@ class Hub:
             if self._closed.is_set():
                 raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed")
             if address not in self._links:
-                self._links[address] = Link(self, address, self._connect(address))
+                self._links[address] = Link(self, address, self._connect)
             return self._links[address]
 
     def _open(self, link, opening, state, request_id):
@@ -234,7 +234,7 @@ class Hub:
             self.pump(session)
 
     def _watch(self):
-        """Ends what waits for too long, while there are sessions."""
+        """Notices dead lines and ends what waits for too long, while there are sessions."""
         since = {}  # session -> (what everything waits for, since when)
         while not self._closed.wait(_WATCH_SECONDS):
             now = time.monotonic()
@@ -242,6 +242,8 @@ class Hub:
                 if not self._sessions:
                     self._watching = False
                     return
+                for link in {session.link for session in self._sessions}:
+                    link.look(now)
                 for session in list(self._sessions):
                     head = session.journal.head
                     if head is None or since.get(session, (None,))[0] is not head:

@@ -22,8 +22,6 @@ import enum
 from rnnserve.sessions import operations as ops
 from rnnserve.sessions.verdict import Verdict, closed, data_loss, judge, predecessor_failed
 
-# Fetching the state of a leaving server: how often answers may be missing before it is given up.
-_MOST_FETCHES = 4
 _RETRY_SECONDS = 0.05
 
 
@@ -82,7 +80,6 @@ class Journal:
         self._kept = collections.deque()  # numbered Entries answered since the snapshot
         self._sent = {}  # tag -> Entry
         self._fetch_tag = None
-        self._fetches = 0
         self._finished = []
 
     @property
@@ -162,7 +159,6 @@ class Journal:
         """The server is leaving."""
         if self.phase is Phase.LIVE:
             self.phase = Phase.FETCHING
-            self._fetches = 0
             self.hold_seconds = None
 
     def release(self):
@@ -319,15 +315,11 @@ class Journal:
         return False
 
     def _fetched(self, answer):
-        self._fetches += 1
         if answer.error is not None:
             if judge(answer.error) is Verdict.RETRY:
                 self.hold_seconds = answer.error.retry_after or _RETRY_SECONDS
             else:
                 self.gone(str(answer.error))
-            return
-        if answer.number + self._base != self._settled and self._fetches < _MOST_FETCHES:
-            self._unsend()  # answers are missing: ask for them, and for the state after them
             return
         if answer.number + self._base != self._settled:
             self.gone("the leaving server's answers do not add up to its state")

@@ -16,6 +16,8 @@ from rnnserve.v1 import recurrent_pb2_grpc, sessions_pb2, sessions_pb2_grpc
 _MOST_OPERATIONS = 64
 _MOST_BYTES = 1 << 20
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+# Without a word while answers are due, a sign of life is asked for; without one in as long again, another connection made.
+SILENCE_SECONDS = 5.0
 # What no second try mends.
 _FINAL = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
 
@@ -23,15 +25,16 @@ _FINAL = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, gr
 class Link:
     """`hub` gives the lock (held around everything here that says so), and what to do with replies."""
 
-    def __init__(self, hub, address, channel):
+    def __init__(self, hub, address, connect):
         self.address = address
         self.leaving = False
         self.sessions = set()  # under the lock
         self.down_since = time.monotonic()  # None: connected, as far as is known
         self._hub = hub
-        self._channel = channel
-        self._stub = recurrent_pb2_grpc.RecurrentStub(channel)
-        self._sessions_stub = sessions_pb2_grpc.SessionsStub(channel)
+        self._connect = connect
+        self._use(connect(address))
+        self._heard = time.monotonic()
+        self._probed = None  # since when a sign of life is waited for; under the lock
         self._expected = {}  # tag -> (session, bytes sent); under the lock
         self._requests = None  # the stream's queue while there is a stream; under the lock
         self._closing = threading.Event()
@@ -57,8 +60,26 @@ class Link:
     def put(self, session, sending):
         """Under the lock, while `up`."""
         message = wire.encode_operation(session.key, sending)
+        if not self._expected:
+            self._heard = time.monotonic()  # nothing was due before
         self._expected[sending.tag] = (session, message.ByteSize())
         self._requests.put(message)
+
+    def look(self, now):
+        """Notices a line that is dead without saying so: half-open, as after a lost route. Under the lock.
+
+        A server that computes for long answers a probe at once; where nothing comes, another connection is made, and
+        what had been sent joins its first sending there."""
+        if not self._expected or now - self._heard < SILENCE_SECONDS or self._requests is None:
+            self._probed = None
+        elif self._probed is None:
+            self._probed = now
+            self._requests.put(sessions_pb2.Operation(request_id="alive?", get_state=sessions_pb2.GetStateRequest()))
+        elif now - self._probed > SILENCE_SECONDS:
+            self._probed = None
+            dead = self._channel
+            self._use(self._connect(self.address))
+            dead.close()
 
     def remove(self, session):
         """Under the lock."""
@@ -82,10 +103,13 @@ class Link:
             return method(request, timeout=timeout)
         except grpc.RpcError as error:
             raise from_rpc_error(error, self.address) from None
-        except ValueError as error:
-            if not self._closing.is_set():
-                raise
+        except ValueError as error:  # grpc's word for a closed channel
             raise RnnServeError(grpc.StatusCode.UNAVAILABLE, f"the connection to {self.address} was closed") from error
+
+    def _use(self, channel):
+        self._channel = channel
+        self._stub = recurrent_pb2_grpc.RecurrentStub(channel)
+        self._sessions_stub = sessions_pb2_grpc.SessionsStub(channel)
 
     def _run(self):
         pause, broke = _FIRST_PAUSE, False
@@ -94,7 +118,7 @@ class Link:
             try:
                 call = self._stub.Stream(_batches(requests))
             except ValueError:
-                return  # aborted just now
+                continue  # the channel was closed just now: aborted, or replaced
             with self._hub.changing():
                 self._requests = requests
                 if self._closing.is_set():
@@ -110,6 +134,7 @@ class Link:
                     if broke:
                         self._count_reconnect()
                 for message in call:
+                    self._heard = time.monotonic()
                     self.down_since, pause = None, _FIRST_PAUSE
                     self._take(message)
             except grpc.RpcError as raised:
