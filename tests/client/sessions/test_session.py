@@ -84,6 +84,14 @@ def test_a_session_taken_up_by_name(server, client):
             assert caught.value.reason in ("OLDER_OWNER", "NUMBER_REUSED")
 
 
+def test_a_session_taken_up_before_its_first_chunk_is_not_taken_for_zeros(server, client):
+    start = {"initial_h": np.full((1, 1, H), 3, np.float32)}
+    with client.session(remembering(), name="started", state=start), rnnserve.Client(server.address) as later:
+        with later.session(remembering(), name="started", attach=True, checkpoint_every=5) as again:
+            np.testing.assert_array_equal(again.journal.snapshot.state["initial_h"], start["initial_h"])
+            assert log_of(again) == [3] * H
+
+
 def test_many_in_flight_of_many_sessions(client):
     sessions = [client.session(remembering(), outputs=["Y_h"], max_in_flight=4, checkpoint_every=7) for _ in range(20)]
     futures = [[] for _ in sessions]

@@ -56,13 +56,13 @@ class Hub:
     def start(self, opening, state, request_id, tell):
         """Opens a session where it is possible first: (link, OpenResponse, GetStateResponse or None).
 
-        tell: the state at the start is wanted although the caller did not give it."""
+        tell: the session may have been used before, so its state is asked for."""
         error = None
         for address in self._addresses:
             try:
                 link = self._link(address)
                 reply = self._open(link, opening, state, request_id)
-                known = link.get_state(reply.session, _CALL_SECONDS) if tell and reply.last_applied else None
+                known = link.get_state(reply.session, _CALL_SECONDS) if tell else None
                 return link, reply, known
             except RnnServeError as raised:
                 error = raised

@@ -7,6 +7,7 @@ import concurrent.futures
 import uuid
 
 import grpc
+import numpy as np
 
 from rnnserve.errors import RnnServeError
 from rnnserve.sessions import operations as ops
@@ -144,20 +145,27 @@ class Session:
         return made[0] if count is None else made
 
     def close(self, return_state=False):
-        """Ends the session, once what was called before is done; returns its final State if asked. Twice is fine."""
+        """Ends the session, once what was called before is done; returns its final State if asked. Twice is fine.
+
+        Without return_state it gives up soon where no server answers: the session then ends by its idle timeout."""
         if self.journal.phase is Phase.ENDED and not return_state:
             return None
         closing = self._submit(ops.Close(return_state), wait=False)
-        try:
-            final = closing.result(None if return_state else _CLOSE_SECONDS)
-        except concurrent.futures.TimeoutError:
+        while not (return_state or self._wait(closing)):
+            if self.link.down_since is None and self.journal.phase is Phase.LIVE:
+                continue  # what was called before takes its time
             with self._hub.changing():
                 self.journal.end(RnnServeError(grpc.StatusCode.CANCELLED, "the session was closed without an answer"))
                 self._hub.pump(self)
             return None
+        final = closing.result()
         if return_state:
             final.fingerprint, final.position = self.fingerprint, self.position
         return final
+
+    @staticmethod
+    def _wait(future):
+        return bool(concurrent.futures.wait([future], _CLOSE_SECONDS).done)
 
     def _chunk(self, x, outputs, timeout, priority):
         inputs = dict(x) if isinstance(x, collections.abc.Mapping) else {"X": x}
@@ -207,7 +215,7 @@ def open_session(hub, opening, state, checkpoint_every, timeout, max_message_byt
 
 def _copied(state):
     """The caller may change its arrays."""
-    copied = State({name: array.copy() for name, array in state.items()})
+    copied = State({name: np.array(array) for name, array in state.items()})
     copied.fingerprint, copied.position = getattr(state, "fingerprint", ""), getattr(state, "position", 0)
     return copied
 
