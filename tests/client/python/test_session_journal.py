@@ -158,6 +158,23 @@ def test_a_refused_operation_takes_no_number_and_fails_what_was_sent_behind_it()
     assert world.log() == [1, 3]
 
 
+def test_what_cannot_be_sent_fails_in_its_turn_and_is_not_sent_again():
+    world = World()
+    world.feed(1)
+    world.do(ops.Chunk("huge"), "huge")
+    world.feed(2)
+    world.serve()
+    world.journal.unsendable(world.requests[0].tag, refusal(Code.RESOURCE_EXHAUSTED, ""))
+    world.requests.clear()
+    world.replies.clear()
+    world.pump()
+    assert [sending.number for sending in world.requests] == [1]
+    world.run()
+    assert [error and error.code for _, _, error in world.outcomes] == [None, Code.RESOURCE_EXHAUSTED, Code.ABORTED]
+    world.feed(3)
+    assert world.log() == [1, 3]
+
+
 def test_a_busy_server_is_asked_again_after_the_time_it_names():
     world = World()
     world.feed(1)

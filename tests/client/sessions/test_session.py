@@ -9,6 +9,7 @@ import grpc
 import numpy as np
 import pytest
 from conftest import H, log_of, remembering, steps, tape
+from server_process import Server
 
 import rnnserve
 
@@ -151,8 +152,7 @@ def test_waiting_in_a_callback_is_an_error_and_not_a_deadlock(client):
 
     def callback(_):
         try:
-            for value in range(9):
-                session.feed_async(steps(value))
+            session.feed(steps(2))
         except RuntimeError as error:
             outcome.append(str(error))
         told.set()
@@ -162,6 +162,21 @@ def test_waiting_in_a_callback_is_an_error_and_not_a_deadlock(client):
         assert told.wait(60)
         # Where the reply came before the callback was added, it runs here and may wait.
         assert outcome == [] or "another thread" in outcome[0]
+
+
+def test_a_chunk_above_the_servers_limit_harms_nobody_else():
+    server = Server("--max_message_bytes=200000")
+    with rnnserve.Client(server.address) as client:
+        with client.session(remembering(), outputs=["Y_h"]) as big, client.session(remembering()) as other:
+            before, large = big.feed_async(steps(1)), big.feed_async(np.zeros((60_000, 1, 1), np.float32))
+            beside = other.feed_async(steps(2))
+            with pytest.raises(rnnserve.RnnServeError) as caught:
+                large.result()
+            assert caught.value.code == grpc.StatusCode.RESOURCE_EXHAUSTED and "larger" in caught.value.message
+            assert tape(before.result()["Y_h"]) == [1] and beside.result()
+            big.feed(steps(3))
+            assert log_of(big) == [1, 3] and log_of(other) == [2]
+    assert server.stop() == 0
 
 
 def test_closing_the_client_ends_its_sessions(server):

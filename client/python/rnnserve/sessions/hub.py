@@ -118,14 +118,14 @@ class Hub:
         if not link.sessions:
             link.close()
 
-    def broken(self, link, error, final, suspect):
+    def broken(self, link, error, final):
         """The link's stream ended; the link opens another by itself. Under the lock."""
         down = time.monotonic() - link.down_since
         why = f"no answer from {link.address} for {down:.0f} s ({error.message if error else 'the stream ended'})"
         for session in list(link.sessions):
             journal = session.journal
             journal.cut()
-            if final or session is suspect:
+            if final:
                 journal.end(error)
             elif (journal.recoverable and down > _FAILOVER_SECONDS) or down > self.patience:
                 journal.gone(why)

@@ -40,6 +40,7 @@ class Entry:
     index: int  # 0 for those without a number
     on_done: object = None  # on_done(value, error); None: nobody waits
     tag: str | None = None  # of the latest sending that is still to be answered
+    refusal: Exception | None = None  # it cannot be sent at all
     tried: bool = False  # sent in this incarnation: perhaps applied
     answer: ops.Answer | None = None
 
@@ -130,7 +131,7 @@ class Journal:
             room = self._max_in_flight - len(self._sent)
             for entry in self._queue:
                 if entry.tag is None and entry.answer is None:
-                    if room <= 0:
+                    if room <= 0 or entry.refusal is not None:
                         break
                     room -= 1
                     out.append(self._send(entry))
@@ -154,6 +155,14 @@ class Journal:
     def cut(self):
         """The connection is lost: what is unanswered goes out again, under the same numbers."""
         self._unsend()
+
+    def unsendable(self, tag, error):
+        """Sending that operation broke the connection, as it will each time: it fails once all before it is answered."""
+        entry = self._sent.get(tag)
+        if entry is not None:
+            entry.refusal = error
+        self.cut()
+        self._settle()
 
     def drain(self):
         """The server is leaving."""
@@ -242,8 +251,12 @@ class Journal:
 
     def _settle(self):
         """Takes answers in the order of the operations; what was refused out of turn waits for what is before it."""
-        while self._queue and self._queue[0].answer is not None:
+        while self._queue:
             entry = self._queue[0]
+            if entry.refusal is not None:
+                entry.answer = ops.Answer(error=entry.refusal)
+            if entry.answer is None:
+                break
             if entry.answer.error is not None:
                 if not self._refused(entry, entry.answer.error):
                     return

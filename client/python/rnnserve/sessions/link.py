@@ -16,8 +16,10 @@ from rnnserve.v1 import recurrent_pb2_grpc, sessions_pb2, sessions_pb2_grpc
 _MOST_OPERATIONS = 64
 _MOST_BYTES = 1 << 20
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
-# Without a word while answers are due, a sign of life is asked for; without one in as long again, another connection made.
+# Without a word while answers are due, a sign of life is asked for; without one in as long again, the line is replaced.
 SILENCE_SECONDS = 5.0
+# gRPC's word for a message above the server's limit, which ends the stream.
+_TOO_LARGE = "message larger than max"
 # What no second try mends.
 _FINAL = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
 
@@ -143,11 +145,13 @@ class Link:
             broke = True
             with self._hub.changing():
                 self._requests = None
-                suspect = self._largest_sender() if error and error.code == grpc.StatusCode.RESOURCE_EXHAUSTED else None
+                if error is not None and _TOO_LARGE in error.message and self._expected:
+                    tag, (session, _) = max(self._expected.items(), key=lambda item: item[1][1])
+                    session.journal.unsendable(tag, error)
                 self._expected.clear()
                 if self.down_since is None:
                     self.down_since = time.monotonic()
-                self._hub.broken(self, error, error is not None and error.code in _FINAL, suspect)
+                self._hub.broken(self, error, error is not None and error.code in _FINAL)
             self._closing.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         self._channel.close()
@@ -177,10 +181,6 @@ class Link:
         except (ValueError, TypeError) as error:
             why = f"{self.address} sent a reply that this client cannot read: {error}"
             return Answer(error=RnnServeError(grpc.StatusCode.INTERNAL, why, reason="UNREADABLE_REPLY"))
-
-    def _largest_sender(self):
-        """Who sent the message that the server found too large, if one did."""
-        return max(self._expected.values(), key=lambda pair: pair[1])[0] if self._expected else None
 
 
 def _batches(requests):

@@ -74,7 +74,7 @@ class Session:
         state). outputs: names wanted of this chunk instead of the session's. timeout: seconds that the server may take;
         if they pass, the state is as it was. priority: -100 to 100.
         """
-        return self.feed_async(x, outputs=outputs, timeout=timeout, priority=priority).result()
+        return self._result(self.feed_async(x, outputs=outputs, timeout=timeout, priority=priority))
 
     def feed_async(self, x, *, outputs=None, timeout=None, priority=0):
         """feed as a concurrent.futures.Future; x may be changed once this returns.
@@ -90,19 +90,19 @@ class Session:
 
     def state(self):
         """The State (arrays by name) after everything called before."""
-        return self._submit(ops.GetState()).result()
+        return self._result(self._submit(ops.GetState()))
 
     def set_state(self, state):
         """Sets the state. One that state() gave has to be of the same model; other mappings of arrays need only fit."""
-        self._submit(ops.SetState(_copied(state))).result()
+        self._result(self._submit(ops.SetState(_copied(state))))
 
     def reset(self, state=None):
         """Back to the start: zeros, or the state given."""
-        self._submit(ops.Reset(None if state is None else _copied(state))).result()
+        self._result(self._submit(ops.Reset(None if state is None else _copied(state))))
 
     def select_rows(self, rows):
         """Reorders, repeats or drops rows: row k becomes the old row rows[k]."""
-        self.select_rows_async(rows).result()
+        self._result(self.select_rows_async(rows))
 
     def select_rows_async(self, rows):
         """select_rows as a Future, to send the next chunk without waiting."""
@@ -112,7 +112,7 @@ class Session:
         """Names the state as it is now, to rewind to."""
         placed = self._submit(ops.PlaceCheckpoint(name))
         state = self._submit(ops.GetState())
-        self.journal.checkpoints[name] = ops.Checkpoint(name, state.result(), placed.result())
+        self.journal.checkpoints[name] = ops.Checkpoint(name, self._result(state), self._result(placed))
 
     def rewind(self, name):
         """Sets the state to that of a checkpoint, also where another server made it."""
@@ -120,7 +120,7 @@ class Session:
         if checkpoint is None:
             known = ", ".join(sorted(self.journal.checkpoints)) or "none"
             raise ValueError(f"the session has no checkpoint {name!r}; it has {known}")
-        self._submit(ops.Rewind(checkpoint)).result()
+        self._result(self._submit(ops.Rewind(checkpoint)))
 
     def fork(self, count=None):
         """A new Session that goes on from this one's state; with count a list of them."""
@@ -141,7 +141,7 @@ class Session:
             return done(made, None)
 
         self._submit(ops.Fork(str(uuid.uuid4()), 1 if count is None else count), on_done=adopt)
-        made = forks.result()
+        made = self._result(forks)
         return made[0] if count is None else made
 
     def close(self, return_state=False):
@@ -158,13 +158,23 @@ class Session:
                 self.journal.end(RnnServeError(grpc.StatusCode.CANCELLED, "the session was closed without an answer"))
                 self._hub.pump(self)
             return None
-        final = closing.result()
+        final = self._result(closing)
         if return_state:
             final.fingerprint, final.position = self.fingerprint, self.position
         return final
 
-    @staticmethod
-    def _wait(future):
+    def _check_thread(self):
+        if self.link.is_own_thread():
+            raise RuntimeError("a callback of a session's future must not wait for its client; hand the work to "
+                               "another thread")
+
+    def _result(self, future):
+        if not future.done():
+            self._check_thread()
+        return future.result()
+
+    def _wait(self, future):
+        self._check_thread()
         return bool(concurrent.futures.wait([future], _CLOSE_SECONDS).done)
 
     def _chunk(self, x, outputs, timeout, priority):
@@ -183,9 +193,7 @@ class Session:
         future = concurrent.futures.Future()
         with self._hub.changing():
             while wait and self.journal.waiting >= self.opening.max_in_flight and self.journal.phase is not Phase.ENDED:
-                if self.link.is_own_thread():
-                    raise RuntimeError("a callback of a session's future must not wait for its client; "
-                                       "hand the work to another thread")
+                self._check_thread()
                 self.room.wait()
             self.journal.add(operation, on_done or _settle(future))
             self._hub.pump(self)
