@@ -20,7 +20,6 @@ class FakeSession:
     def __init__(self, log, window):
         self.log, self.number, self.position = list(log), 0, 0
         self.kept = collections.OrderedDict()
-        self.checkpoints = {}
         self.window = window
 
     def copy(self):
@@ -78,11 +77,8 @@ class FakeServer:
                 session.log, session.position = [], 0
             case ops.SelectRows():
                 session.log.append(operation.rows)
-            case ops.Rewind() if operation.checkpoint.incarnation == sending.incarnation:
-                session.log, session.position = session.checkpoints[operation.checkpoint.name]
-                session.log = list(session.log)
             case ops.Rewind():
-                session.log = list(operation.checkpoint.state["log"])
+                session.log = list(operation.state["log"])  # as SetState: the position stays
         self.runs += 1
         session.number = sending.number
         answer = ops.Answer(session.number, session.position, None if sending.replayed else list(session.log))
@@ -100,8 +96,5 @@ class FakeServer:
             key = f"key {next(self.keys)}"
             self.sessions[key] = session.copy()
             return ops.Answer(session.number, session.position, [key])
-        if isinstance(operation, ops.PlaceCheckpoint):
-            session.checkpoints[operation.name] = (list(session.log), session.position)
-            return ops.Answer(session.number, session.position)
         state = ops.State({"log": list(session.log)}, "f", session.position)
         return ops.Answer(session.number, session.position, state)

@@ -50,7 +50,6 @@ class Sending:
     tag: str
     number: int | None
     operation: ops.Operation
-    incarnation: int
     replayed: bool  # answered long ago: run again for the state alone
 
 
@@ -66,7 +65,7 @@ class Journal:
         self.snapshot = snapshot if keep_every else None
         # Seconds to wait before sendable() gives anything again; the driver calls release() then.
         self.hold_seconds = None
-        self.checkpoints = {}
+        self.checkpoints = {}  # States by name
         self.repairs = collections.Counter(reconnects=0, hand_overs=0, replays=0)
         self._tags = tags
         self._max_in_flight = max_in_flight
@@ -126,7 +125,7 @@ class Journal:
                     if entry.tried and entry.index and entry.tag is None and entry.answer is None]
             if self._fetch_tag is None:
                 self._fetch_tag = next(self._tags)
-                out.append(Sending(self._fetch_tag, None, ops.GetState(), self.incarnation, False))
+                out.append(Sending(self._fetch_tag, None, ops.GetState(), False))
         elif self.phase is Phase.LIVE:
             room = self._max_in_flight - len(self._sent)
             for entry in self._queue:
@@ -233,15 +232,14 @@ class Journal:
         other.snapshot, other._keep_at = self.snapshot, self._keep_at
         other._kept.extend(Entry(entry.operation, entry.index) for entry in self._kept)
         other._kept_bytes = self._kept_bytes
-        # A fork starts without checkpoints: what is rewound to is set from the state kept here.
-        other.checkpoints = {name: dataclasses.replace(kept, incarnation=0) for name, kept in self.checkpoints.items()}
+        other.checkpoints = dict(self.checkpoints)
         return other
 
     def _send(self, entry):
         entry.tag, entry.tried, entry.answer = next(self._tags), True, None
         self._sent[entry.tag] = entry
         number = entry.index - self._base if entry.index else None
-        return Sending(entry.tag, number, entry.operation, self.incarnation, entry.on_done is None and entry.index > 0)
+        return Sending(entry.tag, number, entry.operation, entry.on_done is None and entry.index > 0)
 
     def _unsend(self):
         for entry in self._queue:
@@ -278,7 +276,7 @@ class Journal:
             elif isinstance(operation, ops.Reset):
                 self.position = 0
             elif isinstance(operation, ops.Rewind):
-                self.position = operation.checkpoint.state.position
+                self.position = operation.state.position
             self._server_position = answer.position
             if self._keep_every and not operation.closes:
                 self._kept.append(Entry(operation, entry.index))
@@ -290,8 +288,6 @@ class Journal:
                 self._forget_kept()
         elif isinstance(operation, ops.Fork):
             answer.value = [(key, self.branch()) for key in answer.value]
-        elif isinstance(operation, ops.PlaceCheckpoint):
-            answer.value = self.incarnation
         self._finish(entry, answer.value)
         if operation.closes:
             self.end(closed())

@@ -26,15 +26,6 @@ class Snapshot:
     position: int = 0
 
 
-@dataclasses.dataclass
-class Checkpoint:
-    """A named state. The server has it too, but only in the incarnation of the session that it was made in."""
-
-    name: str
-    state: State
-    incarnation: int
-
-
 class Operation:
     numbered = True  # changes the session, and takes the next number
     barrier = False  # nothing behind it is sent before it is answered
@@ -68,7 +59,9 @@ class SelectRows(Operation):
 
 @dataclasses.dataclass(frozen=True)
 class Rewind(Operation):
-    checkpoint: Checkpoint
+    """To a state of this session's that was kept here: it outlives the server that gave it."""
+
+    state: State
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,11 +87,6 @@ class KeepSnapshot(Glance):
     """GetState for the journal's own use: later operations need not wait for it."""
 
     barrier = False
-
-
-@dataclasses.dataclass(frozen=True)
-class PlaceCheckpoint(Glance):
-    name: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -109,18 +109,16 @@ class Session:
         return self._submit(ops.SelectRows(tuple(int(row) for row in rows)))
 
     def checkpoint(self, name):
-        """Names the state as it is now, to rewind to."""
-        placed = self._submit(ops.PlaceCheckpoint(name))
-        state = self._submit(ops.GetState())
-        self.journal.checkpoints[name] = ops.Checkpoint(name, self._result(state), self._result(placed))
+        """Names the state as it is now, to rewind to; it is kept here."""
+        self.journal.checkpoints[name] = self.state()
 
     def rewind(self, name):
-        """Sets the state to that of a checkpoint, also where another server made it."""
-        checkpoint = self.journal.checkpoints.get(name)
-        if checkpoint is None:
+        """Sets state and position to those of a checkpoint, whichever server has the session by now."""
+        state = self.journal.checkpoints.get(name)
+        if state is None:
             known = ", ".join(sorted(self.journal.checkpoints)) or "none"
             raise ValueError(f"the session has no checkpoint {name!r}; it has {known}")
-        self._result(self._submit(ops.Rewind(checkpoint)))
+        self._result(self._submit(ops.Rewind(state)))
 
     def fork(self, count=None):
         """A new Session that goes on from this one's state; with count a list of them."""

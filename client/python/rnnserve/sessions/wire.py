@@ -99,19 +99,15 @@ def encode_operation(key, sending):
             message.reset.SetInParent()
             if operation.state is not None:
                 message.reset.state.CopyFrom(encode_state(operation.state))
-        case ops.SetState():
-            _set_state(message, operation.state)
-        case ops.Rewind():
-            if operation.checkpoint.incarnation == sending.incarnation:
-                message.rewind.checkpoint = operation.checkpoint.name
-            else:
-                _set_state(message, operation.checkpoint.state)
+        case ops.SetState() | ops.Rewind():
+            # Of the same model, if the state says which; else of any whose shapes fit.
+            message.set_state.state.CopyFrom(encode_state(operation.state))
+            message.set_state.fingerprint = getattr(operation.state, "fingerprint", "")
+            message.set_state.force = not message.set_state.fingerprint
         case ops.SelectRows():
             message.select_rows.rows.extend(operation.rows)
         case ops.Close():
             message.close.return_state = operation.return_state
-        case ops.PlaceCheckpoint():
-            message.checkpoint.name = operation.name
         case ops.Fork():
             message.fork.request_id = operation.request_id
             message.fork.count = operation.count
@@ -132,21 +128,11 @@ def decode_reply(reply):
         answer.value = decode_state(state.state, state.fingerprint, state.position)
     elif kind == "fork":
         answer.number, answer.value = reply.fork.number, list(reply.fork.sessions)
-    elif kind == "checkpoint":
-        answer.number, answer.position = reply.checkpoint.number, reply.checkpoint.position
     elif kind == "final_state":
         answer.value = decode_state(reply.final_state, position=reply.position)
     else:
         answer.value = {tensor.name: tensors.decode(tensor) for tensor in reply.outputs}
     return answer
-
-
-def _set_state(message, state):
-    """Of the same model, if the state says which; else of any whose shapes fit."""
-    message.set_state.state.CopyFrom(encode_state(state))
-    fingerprint = getattr(state, "fingerprint", "")
-    message.set_state.fingerprint = fingerprint
-    message.set_state.force = not fingerprint
 
 
 def _duration(seconds):
