@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "engine/op/field_error.h"
 #include "engine/op/signature.h"
 #include "server/core/limit_error.h"
@@ -196,8 +197,16 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
   return change;
 }
 
+// Nobody can ask for an operation without a number again, so one whose caller has gone changes nothing.
+bool SessionRun::IsGivenUp() const {
+  if (call_.number) return false;
+  return (call_.cancelled != nullptr && call_.cancelled->load(std::memory_order_relaxed)) ||
+         (call_.deadline != absl::InfiniteFuture() && absl::Now() >= call_.deadline);
+}
+
 // What the run holds of the caller's message goes before the caller is told.
 void SessionRun::End(absl::StatusOr<Change> change) {
+  if (change.ok() && IsGivenUp()) change = absl::CancelledError("the caller went away before the operation was applied");
   Lease lease = *std::move(lease_);
   lease_.reset();
   call_.kind = ResetOp{};

@@ -44,6 +44,7 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   absl::StatusOr<Change> Apply(const CloseOp& op);
   void RunChunk();
   absl::StatusOr<Change> FinishChunk(absl::StatusOr<InferReply> reply);
+  bool IsGivenUp() const;
   void End(absl::StatusOr<Change> change);
 
   absl::StatusOr<SessionStatePtr> ImportRows(std::span<const NamedTensor> tensors) const;

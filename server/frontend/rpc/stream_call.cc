@@ -132,6 +132,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   }
   co_await call->Quiet();
   if (inside) site.Leave(call);
+  co_await call->Quiet();  // a drain may have been told meanwhile; now nobody writes any more
   co_await Completion([&](void* tag) {
     if (status.ok()) return call->stream_.Finish(grpc::Status::OK, tag);
     const WireError error = ToWireError(status);
