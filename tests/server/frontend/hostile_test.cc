@@ -106,6 +106,7 @@ TEST(SlowReaders, LoseTheirReply) {
     return absl::OkStatus();
   };
   setup.server.max_send_duration = absl::Milliseconds(100);
+  setup.core.max_steps = 8 << 20;
   setup.server.max_message_bytes = -1;
   RunningServer server(std::move(setup));
   const DeafCaller caller(server.channel, RnnRequest(std::vector<float>(8 << 20, 1), "fake"));
