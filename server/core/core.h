@@ -144,6 +144,9 @@ class Core {
   // Both.
   void Infer(const InferCall& call, Done done);
 
+  // Sets memory aside for a reply; RESOURCE_EXHAUSTED while requests hold all there is.
+  absl::StatusOr<ByteBudget::Share> TakeMemory(int64_t bytes);
+
   // OK for "", "auto" and the engines of this server, else INVALID_ARGUMENT (field `engine`) with their names.
   absl::Status CheckEngineName(std::string_view name) const;
 
@@ -158,7 +161,6 @@ class Core {
   std::optional<AcceptedCall> OnAnotherEngine(const AcceptedCall& call);
   // Everything that follows from shapes.
   absl::Status CheckSize(const StackSpec& stack, const RunPlan& plan) const;
-  absl::StatusOr<ByteBudget::Share> TakeMemory(int64_t bytes);
 
   Options options_;
   std::vector<const Engine*> engines_;

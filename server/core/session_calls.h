@@ -123,6 +123,8 @@ struct StateReply {
   Numbers numbers;
   std::string fingerprint;
   std::vector<OutputTensor> state;
+  // As of an OperationAnswer.
+  std::optional<ByteBudget::Share> memory = {};
 };
 
 struct ForkCall {

@@ -73,12 +73,26 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   claim.fault = run->Prepare();
   claim.reply_bytes = run->reply_bytes();
   claim.granted = [run](Lease lease) { run->Start(std::move(lease)); };
-  claim.done = [run, done = std::move(done)](Outcome outcome) mutable {
+  claim.done = [this, run, done = std::move(done)](Outcome outcome) mutable {
     OperationAnswer answer = Answer(std::move(outcome));
     answer.memory = run->TakeMemory();
+    if (answer.status.ok() && !answer.memory) SetMemoryAside(answer);
     done(std::move(answer));
   };
   sessions_->Acquire(*session, std::move(claim));
+}
+
+// A kept reply is copied for each caller who asks for it, so each copy counts. What is applied stays applied: whoever is
+// refused asks again.
+void SessionCore::SetMemoryAside(OperationAnswer& answer) {
+  if (answer.result->bytes() <= OperationResult::kFixedBytes) return;
+  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(answer.result->bytes());
+  if (memory.ok()) {
+    answer.memory.emplace(*std::move(memory));
+    return;
+  }
+  answer.status = WithNumbers(memory.status(), answer.numbers);
+  answer.result.reset();
 }
 
 void SessionCore::GetState(GlanceCall call, StateDone done) {
@@ -86,12 +100,14 @@ void SessionCore::GetState(GlanceCall call, StateDone done) {
   if (!session.ok()) return done(session.status());
   Glance glance = GlanceOf(call);
   glance.carries_over = true;
-  glance.done = [done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+  glance.done = [this, done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
     if (!snapshot.ok()) return done(snapshot.status());
+    absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(snapshot->state->bytes);
+    if (!memory.ok()) return done(WithNumbers(memory.status(), snapshot->numbers));
     const SessionModel& model = ModelOf(snapshot->subject);
     absl::StatusOr<std::vector<OutputTensor>> tensors = model.Export(*snapshot->state);
     if (!tensors.ok()) return done(tensors.status());
-    done(StateReply{snapshot->numbers, model.fingerprint(), *std::move(tensors)});
+    done(StateReply{snapshot->numbers, model.fingerprint(), *std::move(tensors), *std::move(memory)});
   };
   sessions_->Look(*session, std::move(glance));
 }

@@ -26,7 +26,7 @@ class SessionOwner {
     const Attachment attachment = sessions.Attach();
     found->second = {attachment, key, session};
     turns_.push_back(session->key().id);
-    for (int k = 0; k < 2; ++k) LookAfterOne();
+    for (int k = 0; k < 2 && !turns_.empty(); ++k) LookAfterOne();
     return attachment;
   }
 

@@ -22,8 +22,11 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   // chunk's memory is set aside. The message of the call lives until the operation is over.
   absl::Status Prepare();
   int64_t reply_bytes() const { return reply_bytes_; }
-  // What the reply takes of the core's budget.
-  std::optional<ByteBudget::Share> TakeMemory() { return std::exchange(memory_, std::nullopt); }
+  // What the reply takes of the core's budget; once the run is over, or if it was answered without one.
+  std::optional<ByteBudget::Share> TakeMemory() {
+    if (accepted_) memory_.emplace(std::move(accepted_->memory));
+    return std::exchange(memory_, std::nullopt);
+  }
 
   // With the lease. Keeps itself alive.
   void Start(Lease lease);

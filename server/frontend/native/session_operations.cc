@@ -54,8 +54,8 @@ class Answering {
     done_(std::move(replied));
   }
   template <typename Fill>
-  void Succeed(Fill fill) {
-    OperationReplied replied{absl::OkStatus(), Echo(operation_), {}};
+  void Succeed(Fill fill, std::shared_ptr<void> held = {}) {
+    OperationReplied replied{absl::OkStatus(), Echo(operation_), std::move(held)};
     replied.reply.mutable_status();
     fill(replied.reply);
     done_(std::move(replied));
@@ -81,9 +81,7 @@ void RunChange(SessionCore& core, const v1::Operation& operation, const Operatio
   call->cancelled = sender.cancelled;
   core.Apply(*std::move(call), [&operation, done = std::move(done)](OperationAnswer answer) mutable {
     OperationReplied replied{{}, Echo(operation), {}};
-    if (answer.memory) {
-      replied.held = std::make_shared<ByteBudget::Share>(*std::move(answer.memory));
-    }
+    replied.held = Held(answer.memory);
     answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation.kind_case()));
     EncodeAnswer(answer, replied.reply);
     replied.status = std::move(answer.status);
@@ -107,6 +105,11 @@ void SetCaller(const OperationSender& sender, Call& call) {
 }
 
 }  // namespace
+
+std::shared_ptr<void> Held(std::optional<ByteBudget::Share>& memory) {
+  if (!memory) return nullptr;
+  return std::make_shared<ByteBudget::Share>(*std::exchange(memory, std::nullopt));
+}
 
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                   OperationReplyDone done) {
@@ -135,12 +138,14 @@ void RunOperation(SessionCore& core, const v1::Operation& operation, const Opera
       SetCaller(sender, *call);
       return core.GetState(*std::move(call), [answering = std::move(answering)](absl::StatusOr<StateReply> reply) {
         if (!reply.ok()) return answering->Fail(reply.status());
-        answering->Succeed([&](v1::OperationReply& message) {
+        std::shared_ptr<void> held = Held(reply->memory);
+        const auto fill = [&](v1::OperationReply& message) {
           message.set_last_applied(reply->numbers.last_applied);
           message.set_next_expected(reply->numbers.next_expected());
           message.set_position(reply->numbers.position);
           EncodeGetState(*std::move(reply), *message.mutable_get_state());
-        });
+        };
+        answering->Succeed(fill, std::move(held));
       });
     }
     case v1::Operation::kFork: {

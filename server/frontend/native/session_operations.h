@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/functional/any_invocable.h"
@@ -28,6 +29,9 @@ struct OperationReplied {
   std::shared_ptr<void> held = {};  // let go once the reply has left
 };
 using OperationReplyDone = absl::AnyInvocable<void(OperationReplied)>;
+
+// What a reply holds until it has left, as frontend/rpc takes it.
+std::shared_ptr<void> Held(std::optional<ByteBudget::Share>& memory);
 
 // `done` is called exactly once, on any thread. `operation` lives until then. Open runs long.
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,

@@ -102,8 +102,11 @@ Task<Answer> SessionsService::GetState(UnaryCall& call) {
       [&](auto done) { core_->GetState(*std::move(glance), std::move(done)); });
   absl::StatusOr<StateReply> reply = co_await looking;
   if (!reply.ok()) co_return Refusal(reply.status());
-  co_return Reply<v1::GetStateResponse>(
+  std::shared_ptr<void> held = Held(reply->memory);
+  Answer answer = Reply<v1::GetStateResponse>(
       arena, [&](v1::GetStateResponse& response) { EncodeGetState(*std::move(reply), response); });
+  answer.held = std::move(held);
+  co_return answer;
 }
 
 Task<Answer> SessionsService::Fork(UnaryCall& call) {

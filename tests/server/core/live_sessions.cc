@@ -67,13 +67,13 @@ class LiveSessions::Counting final : public Engine {
   SliceSizes* const sizes_;
 };
 
-LiveSessions::LiveSessions() {
+LiveSessions::LiveSessions(Core::Options options) {
   for (auto make : {MakeReferenceEngine, MakeCpuEngine, MakeOneDnnEngine}) {
     engines_.push_back(std::make_unique<Counting>(make(), &slices_));
   }
   std::vector<const Engine*> engines;
   for (const auto& engine : engines_) engines.push_back(engine.get());
-  core_ = std::make_unique<Core>(Core::Options{}, std::move(engines), &models_, &programs_, &scheduler_);
+  core_ = std::make_unique<Core>(options, std::move(engines), &models_, &programs_, &scheduler_);
   sessions_ = std::make_unique<SessionCore>(SessionCore::Options{}, core_.get(), &kept_, &clock_);
 }
 

@@ -30,7 +30,8 @@ class SliceSizes {
 // Engines reference, cpu and onednn.
 class LiveSessions {
  public:
-  LiveSessions();
+  LiveSessions() : LiveSessions(Core::Options()) {}
+  explicit LiveSessions(Core::Options options);
   ~LiveSessions();
 
   Core& core() { return *core_; }
