@@ -5,6 +5,7 @@ import concurrent.futures
 import threading
 
 import grpc
+import nginx
 import numpy as np
 import pytest
 from conftest import H, log_of, remembering, steps, tape
@@ -178,6 +179,29 @@ def test_rows_names_and_forks_move_as_they_are_by_then(end):
             assert session.link.address == new.address
     old.stop()
     assert new.stop() == 0
+
+
+@pytest.mark.skipif(nginx.BINARY is None, reason="nginx is not installed")
+def test_through_nginx_which_is_killed_and_then_the_server_behind_it():
+    servers = [Server()]
+    front = nginx.Nginx(servers[0].port)
+
+    def disturb():
+        if not disturbed:
+            front.restart()
+        else:
+            servers[-1].kill()
+            servers.append(Server(port=servers[0].port))
+        disturbed.append(True)
+
+    disturbed = []
+    with rnnserve.Client(front.address) as client:
+        feed_all(client, [20, 40], disturb, checkpoint_every=7)
+        front.restart()
+        feed_all(client, [30], front.restart)
+    front.close()
+    assert servers[-1].stop() == 0
+    servers[0].stop()
 
 
 def test_forks_survive_too():
