@@ -214,6 +214,17 @@ def test_a_cut_while_the_state_is_fetched_loses_no_answer():
     assert world.outcomes[:2] == [((1,), [1], None), ((2,), [1, 2], None)]
 
 
+def test_an_answer_that_a_leaving_server_had_no_memory_for_is_asked_for_again():
+    world = World()
+    world.feed(1)
+    world.serve()
+    applied, _ = world.replies.popleft()
+    world.drain()
+    world.replies.append((applied, ops.Answer(error=refusal(Code.RESOURCE_EXHAUSTED, "", 0.1))))
+    assert world.log() == [1]
+    assert world.outcomes[0] == ((1,), [1], None) and world.journal.repairs["hand_overs"] == 1
+
+
 def test_a_killed_server_is_data_loss_and_says_so_to_everybody():
     world = World()
     world.feed(1)
@@ -398,10 +409,15 @@ class User:
 
 
 def disturb(world, chance, events, happened):
+    busy = ops.Answer(error=refusal(Code.RESOURCE_EXHAUSTED, "QUEUE_FULL", 0.1))
     if chance.random() < 0.05 and world.requests:
-        busy = ops.Answer(error=refusal(Code.RESOURCE_EXHAUSTED, "QUEUE_FULL", 0.1))
         world.replies.append((world.requests.popleft().tag, busy))
         happened["busy"] += 1
+        return
+    if chance.random() < 0.03 and world.replies:
+        # Applied, but there was no memory for the answer.
+        world.replies[-1] = (world.replies[-1][0], busy)
+        happened["no memory"] += 1
         return
     event = chance.choice(events)
     if world.journal.phase is Phase.HOMELESS:
@@ -446,5 +462,5 @@ def test_whatever_happens_each_operation_counts_once(keep_every):
                 assert (world.server.sessions[world.key].log, world.journal.position) == (log, position)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, keep_every {keep_every}: {error}") from error
-    assert all(happened[name] > SEEDS / 50 for name in ("cut", "drain", "busy", "moved", "kill")), happened
+    assert all(happened[name] > SEEDS / 50 for name in ("cut", "drain", "busy", "no memory", "moved", "kill")), happened
     assert (happened["lost"] > 0) == (keep_every == 0), happened

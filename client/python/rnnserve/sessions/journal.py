@@ -331,7 +331,9 @@ class Journal:
                 self.gone(str(answer.error))
             return
         if answer.number + self._base != self._settled:
-            self.gone("the leaving server's answers do not add up to its state")
+            # Applied without an answer, for want of memory say: asked for again, and the state after it.
+            self._unsend()
+            self.hold_seconds = _RETRY_SECONDS
             return
         answer.value.position = self.position
         self.snapshot = ops.Snapshot(self._settled, answer.value, self.position)
