@@ -168,6 +168,10 @@ class Journal:
         if self.phase is Phase.LIVE:
             self.phase = Phase.FETCHING
             self.hold_seconds = None
+            # The state comes anyway, and what was applied must not wait behind a snapshot that is refused.
+            self._queue = collections.deque(entry for entry in self._queue
+                                            if not isinstance(entry.operation, ops.KeepSnapshot))
+            self._settle()
 
     def release(self):
         self.hold_seconds = None
