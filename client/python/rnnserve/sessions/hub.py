@@ -11,7 +11,7 @@ import weakref
 import grpc
 
 from rnnserve.errors import RnnServeError
-from rnnserve.sessions.journal import Phase
+from rnnserve.sessions.entry import Phase
 from rnnserve.sessions.link import Link
 from rnnserve.sessions.verdict import data_loss
 

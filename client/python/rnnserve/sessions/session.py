@@ -12,7 +12,8 @@ import numpy as np
 from rnnserve.errors import RnnServeError
 from rnnserve.sessions import operations as ops
 from rnnserve.sessions import wire
-from rnnserve.sessions.journal import Journal, Phase
+from rnnserve.sessions.entry import Phase
+from rnnserve.sessions.journal import Journal
 from rnnserve.sessions.operations import State
 
 _CLOSE_SECONDS = 5.0
