@@ -12,7 +12,7 @@
 // gRPC is not instrumented, and its own locks are futexes that ThreadSanitizer does not see: reports with a frame of
 // its libraries are about it alone. What its completion queues promise, frontend/rpc/completion.h says.
 extern "C" const char* __tsan_default_suppressions() {
-  return "race:libgrpc.so\nrace:libgrpc++.so\nrace:libgpr.so\nmutex:libgrpc.so\n";
+  return "race:libgrpc.so\nrace:libgrpc++.so\nrace:libgpr.so\nrace:libabsl_\nmutex:libgrpc.so\nmutex:libabsl_\n";
 }
 #endif
 
