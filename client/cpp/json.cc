@@ -5,47 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/codec.h"
+#include "client/cpp/json_print.h"
+#include "client/cpp/session_codec.h"
 
 namespace rnnserve::client {
 namespace {
-
-std::string Print(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  return status.ok() ? json : "{}\n";  // fails only for types unknown to the program, and these are compiled in
-}
-
-void EncodeTyped(const Tensor& tensor, v1::Tensor& wire) {
-  wire.set_name(tensor.name);
-  wire.set_data_type(static_cast<v1::DataType>(tensor.type));
-  wire.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
-  if (tensor.type == DataType::kInt64) {  // not by way of double, which would lose digits
-    wire.mutable_int64_data()->Resize(static_cast<int>(tensor.bytes.size() / sizeof(int64_t)), 0);
-    tensor.bytes.copy(reinterpret_cast<char*>(wire.mutable_int64_data()->mutable_data()), tensor.bytes.size());
-    return;
-  }
-  for (double value : ValuesOf(tensor)) {
-    switch (tensor.type) {
-      case DataType::kDouble:
-        wire.add_double_data(value);
-        break;
-      case DataType::kInt32:
-        wire.add_int32_data(static_cast<int32_t>(value));
-        break;
-      default:
-        wire.add_float_data(static_cast<float>(value));
-    }
-  }
-}
-
-void EncodeDuration(std::chrono::nanoseconds time, google::protobuf::Duration& wire) {
-  constexpr int64_t kNanosPerSecond = 1'000'000'000;
-  wire.set_seconds(time.count() / kNanosPerSecond);
-  wire.set_nanos(static_cast<int32_t>(time.count() % kNanosPerSecond));
-}
 
 void EncodeSpecs(const std::vector<TensorSpec>& specs, google::protobuf::RepeatedPtrField<v1::TensorSpec>& wire) {
   for (const TensorSpec& spec : specs) {
@@ -91,17 +55,17 @@ std::string ToJson(const InferResult& result) {
   for (const Tensor& output : result.outputs) EncodeTyped(output, *wire.add_outputs());
   wire.set_engine(result.engine);
   wire.set_fingerprint(result.fingerprint);
-  EncodeDuration(result.queue_time, *wire.mutable_queue_time());
-  EncodeDuration(result.compute_time, *wire.mutable_compute_time());
+  Encode(result.queue_time, *wire.mutable_queue_time());
+  Encode(result.compute_time, *wire.mutable_compute_time());
   wire.set_largest_batch(result.largest_batch);
   for (const std::string& warning : result.warnings) wire.add_warnings(warning);
-  return Print(wire);
+  return PrintJson(wire);
 }
 
 std::string ToJson(const ModelInfo& model) {
   v1::ModelInfo wire;
   EncodeModel(model, wire);
-  return Print(wire);
+  return PrintJson(wire);
 }
 
 std::string ToJson(const ModelList& list) {
@@ -112,7 +76,7 @@ std::string ToJson(const ModelList& list) {
     to.set_path(failure.path);
     to.set_reason(failure.reason);
   }
-  return Print(wire);
+  return PrintJson(wire);
 }
 
 }  // namespace rnnserve::client

@@ -80,9 +80,9 @@ void OperationStream::OnWriteDone(bool ok) {
 }
 
 void OperationStream::OnDone(const grpc::Status& status) {
-  const std::shared_ptr<OperationStream> self = std::move(self_);
-  listener_->OnEnd(id_,
-                   status.ok() ? absl::UnavailableError("the server ended the stream") : connection_.Explain(status));
+  absl::Status why = status.ok() ? absl::UnavailableError("the server ended the stream") : connection_.Explain(status);
+  std::shared_ptr<OperationStream> self = std::move(self_);
+  listener_->OnEnd(id_, std::move(why), std::move(self));
 }
 
 }  // namespace rnnserve::client

@@ -31,7 +31,9 @@ class OperationStream final : private grpc::ClientBidiReactor<v1::StreamRequest,
     // The server has taken the call.
     virtual void OnTaken(uint64_t id) = 0;
     virtual void OnMessage(uint64_t id, v1::StreamResponse& message) = 0;
-    virtual void OnEnd(uint64_t id, absl::Status status) = 0;
+    // `stream` is the last reference: to be dropped on a thread that is not gRPC's, since the last channel of a program
+    // waits for gRPC's threads when it goes.
+    virtual void OnEnd(uint64_t id, absl::Status status, std::shared_ptr<OperationStream> stream) = 0;
   };
 
   static std::shared_ptr<OperationStream> Start(const Connection& connection, Listener* listener, uint64_t id);

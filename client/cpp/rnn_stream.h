@@ -77,8 +77,9 @@ struct StreamRepairs {
 
 class RnnStream {
  public:
-  // Tries each server once, in order. `spec.request_id` may be empty. With `spec.attach`, and with a request id that
-  // has opened a session before, the stream goes on behind what that session has applied.
+  // Tries each server in order; up to three times where connections break. `spec.request_id` may be empty. With
+  // `spec.attach`, and with a request id that has opened a session before, the stream goes on behind what that session
+  // has applied.
   static absl::StatusOr<std::unique_ptr<RnnStream>> Open(std::vector<std::string> servers, SessionSpec spec,
                                                          StreamOptions options = {});
   ~RnnStream();

@@ -119,8 +119,8 @@ void StreamDriver::Hear(StreamLedger::Verdict verdict, Calls& calls) {
       closed_ = completion.status.ok();
       if (!closed_) close_.reset();
     }
-    absl::StatusOr<Answered> answered = completion.status;
-    if (completion.status.ok()) answered = Answered{std::move(completion.reply), last_home_};
+    absl::StatusOr<Answered> answered = Answered{std::move(completion.reply), last_home_};
+    if (!completion.status.ok()) answered = std::move(completion.status);
     calls.push_back(
         [done = std::move(waiting.mapped()), answered = std::move(answered)]() mutable { done(std::move(answered)); });
   }
@@ -130,7 +130,7 @@ void StreamDriver::Hear(StreamLedger::Verdict verdict, Calls& calls) {
   if (closed_ && wire_ != nullptr) wire_->Finish();
 }
 
-void StreamDriver::OnEnd(uint64_t id, absl::Status status) {
+void StreamDriver::OnEnd(uint64_t id, absl::Status status, std::shared_ptr<OperationStream> stream) {
   Calls calls;
   {
     std::lock_guard lock(mutex_);
@@ -142,6 +142,7 @@ void StreamDriver::OnEnd(uint64_t id, absl::Status status) {
   }
   for (auto& call : calls) call();
   std::lock_guard lock(mutex_);
+  ended_.push_back(std::move(stream));
   --open_wires_;
   changed_.notify_all();
 }

@@ -74,7 +74,7 @@ class StreamDriver final : private OperationStream::Listener {
 
   void OnTaken(uint64_t id) override;
   void OnMessage(uint64_t id, v1::StreamResponse& message) override;
-  void OnEnd(uint64_t id, absl::Status status) override;
+  void OnEnd(uint64_t id, absl::Status status, std::shared_ptr<OperationStream> stream) override;
 
   // All below with mutex_ held. What is to be called without it is added to `calls`.
   void Loop();
@@ -108,10 +108,11 @@ class StreamDriver final : private OperationStream::Listener {
   bool closed_ = false;
   bool stopping_ = false;
   absl::Status failed_;
-  std::shared_ptr<OperationStream> wire_;              // null: to be mended
-  uint64_t wire_id_ = 0;                               // of wire_, counted
-  std::vector<std::weak_ptr<OperationStream>> wires_;  // all that may not have ended, for the destructor
-  int open_wires_ = 0;                                 // that have not ended
+  std::shared_ptr<OperationStream> wire_;                // null: to be mended
+  uint64_t wire_id_ = 0;                                 // of wire_, counted
+  std::vector<std::weak_ptr<OperationStream>> wires_;    // all that may not have ended, for the destructor
+  std::vector<std::shared_ptr<OperationStream>> ended_;  // to be dropped by the thread
+  int open_wires_ = 0;                                   // that have not ended
   std::optional<size_t> home_;  // the server that has the session; absent: it has to be opened anew
   size_t last_home_ = 0;
   size_t next_server_ = 0;  // to be asked to open

@@ -21,12 +21,26 @@ using std::chrono::milliseconds;
 // One server's chance to open a session, and to answer at all, before another is asked.
 constexpr milliseconds kOpenTime = std::chrono::seconds(15);
 constexpr milliseconds kSilence = std::chrono::seconds(20);
+// Over all servers, as long as connections break on the way.
+constexpr int kOpenRounds = 3;
 // Tries to reach the server that has the session before one is opened elsewhere.
 constexpr int kTriesAtHome = 3;
 
 std::string RandomId() {
   std::random_device random;
   return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+StreamDriver::Session Opened(const v1::OpenResponse& response, const v1::OpenRequest& request, size_t server) {
+  const bool is_new =
+      response.last_applied() == 0 && !request.attach() && request.initial_case() != v1::OpenRequest::kStateOfSession;
+  return {response.session(),
+          response.fingerprint(),
+          response.last_applied(),
+          response.max_in_flight(),
+          server,
+          0,
+          is_new ? StreamLedger::Origin::kAsOpened : StreamLedger::Origin::kElsewhere};
 }
 
 ClientOptions ConnectionOptions(const StreamOptions& options) {
@@ -45,25 +59,19 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::
   v1::OpenRequest repeatable = request;
   if (repeatable.request_id().empty()) repeatable.set_request_id(RandomId());
   absl::Status last = absl::InvalidArgumentError("no server is named; name at least one");
-  for (size_t k = 0; k < servers.size(); ++k) {
-    const absl::StatusOr<Connection> connection = Connection::Make(servers[k], ConnectionOptions(options));
-    if (!connection.ok()) return connection.status();
-    v1::OpenResponse response;
-    last = connection->Run([&](grpc::ClientContext& context) {
-      return v1::Sessions::NewStub(connection->channel)->Open(&context, repeatable, &response);
-    });
-    if (last.ok()) {
-      const bool is_new = response.last_applied() == 0 && !request.attach() &&
-                          request.initial_case() != v1::OpenRequest::kStateOfSession;
-      return Session{response.session(),
-                     response.fingerprint(),
-                     response.last_applied(),
-                     response.max_in_flight(),
-                     k,
-                     0,
-                     is_new ? StreamLedger::Origin::kAsOpened : StreamLedger::Origin::kElsewhere};
+  bool was_cut = true;
+  for (int round = 0; round < kOpenRounds && std::exchange(was_cut, false); ++round) {
+    for (size_t k = 0; k < servers.size(); ++k) {
+      const absl::StatusOr<Connection> connection = Connection::Make(servers[k], ConnectionOptions(options));
+      if (!connection.ok()) return connection.status();
+      v1::OpenResponse response;
+      last = connection->Run([&](grpc::ClientContext& context) {
+        return v1::Sessions::NewStub(connection->channel)->Open(&context, repeatable, &response);
+      });
+      if (last.ok()) return Opened(response, request, k);
+      if (!IsTransient(last)) return last;
+      was_cut = was_cut || (ReasonOf(last) != kCannotConnect && !RetryDelayOf(last));
     }
-    if (!IsTransient(last)) break;
   }
   return last;
 }
@@ -74,8 +82,10 @@ void StreamDriver::Loop() {
   Lock lock(mutex_);
   while (!stopping_) {
     Calls calls = Look(lock);
-    if (!calls.empty()) {
+    std::vector<std::shared_ptr<OperationStream>> ended = std::exchange(ended_, {});
+    if (!calls.empty() || !ended.empty()) {
       lock.unlock();
+      ended.clear();
       for (auto& call : calls) call();
       calls.clear();
       lock.lock();

@@ -176,6 +176,10 @@ v1::Operation StreamLedger::Send(Item& item) {
   operation.set_session(session_);
   operation.set_request_id(absl::StrCat(item.sending));
   if (item.is_change) operation.set_number(NumberOf(item.index));
+  if (item.answered && operation.has_chunk()) {  // in a replay: its outputs are known
+    operation.mutable_chunk()->set_override_outputs(true);
+    operation.mutable_chunk()->clear_outputs();
+  }
   if (item.purpose == Purpose::kCheckpoint) {
     operation.mutable_get_state();
   } else if (operation.has_rewind() && item.checkpoint != nullptr) {

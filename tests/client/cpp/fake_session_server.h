@@ -15,7 +15,7 @@ namespace rnnserve::client {
 
 inline v1::Operation Fed(const std::string& what) {
   v1::Operation operation;
-  operation.mutable_chunk()->add_outputs(what);
+  operation.mutable_chunk()->add_inputs()->set_name(what);
   return operation;
 }
 
@@ -30,6 +30,13 @@ class FakeSessionServer {
     draining_ = false;
     key_ = "boot" + std::to_string(++boots_);
     return key_;
+  }
+  // Another session that starts from this one's state.
+  FakeSessionServer Fork() const {
+    FakeSessionServer fork = *this;
+    fork.key_ = key_ + "fork";
+    fork.kept_.clear();
+    return fork;
   }
   void Kill() { key_ = "none"; }
   void Drain() { draining_ = true; }
@@ -56,14 +63,16 @@ class FakeSessionServer {
     if (operation.number() > last_applied_ + 1) return Refuse(reply, 11, "NUMBER_TOO_HIGH");
     if (draining_) return Refuse(reply, 14, "DRAINING");
     if (std::exchange(refuses_next_, false)) return Refuse(reply, 14, "");
-    if (operation.has_chunk() && operation.chunk().outputs(0) == "bad") return Refuse(reply, 3, "");
+    if (operation.has_chunk() && operation.chunk().inputs(0).name() == "bad") return Refuse(reply, 3, "");
     if (operation.has_set_state()) {
       log_ = LogOf(operation.set_state().state().tensors());
+    } else if (operation.has_close()) {
+      *reply.mutable_final_state() = State();
     } else if (operation.has_reset()) {
       log_.clear();
       position_ = 0;
     } else {
-      log_.push_back(operation.chunk().outputs(0));
+      log_.push_back(operation.chunk().inputs(0).name());
       ++position_;
     }
     ++last_applied_;
@@ -73,6 +82,8 @@ class FakeSessionServer {
     return Told(reply);
   }
 
+  const std::string& key() const { return key_; }
+  uint64_t last_applied() const { return last_applied_; }
   const std::vector<std::string>& log() const { return log_; }
   int steps_run() const { return steps_run_; }
   size_t window_ = 16;
@@ -94,7 +105,12 @@ class FakeSessionServer {
   }
   v1::StateTensors State() const {
     v1::StateTensors state;
-    for (const std::string& entry : log_) state.add_tensors()->set_name(entry);
+    for (const std::string& entry : log_) {
+      v1::Tensor& tensor = *state.add_tensors();
+      tensor.set_name(entry);
+      tensor.set_data_type(v1::FLOAT);
+      tensor.add_shape(0);
+    }
     return state;
   }
 

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// FakeSessionServer over gRPC, for one session and its forks, with mishaps on demand.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "rnnserve/v1/recurrent.grpc.pb.h"
+#include "rnnserve/v1/sessions.grpc.pb.h"
+#include "tests/client/cpp/fake_session_server.h"
+
+namespace rnnserve::client {
+
+class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurrent::Service {
+ public:
+  FakeStreamServer() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(static_cast<v1::Sessions::Service*>(this));
+    builder.RegisterService(static_cast<v1::Recurrent::Service*>(this));
+    server_ = builder.BuildAndStart();
+    address_ = "127.0.0.1:" + std::to_string(port);
+  }
+  ~FakeStreamServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  const std::string& address() const { return address_; }
+
+  // Every `operations` operations the stream breaks, before or after the last of them is applied, unanswered.
+  void CutEvery(int operations) {
+    Set([&] { cut_every_ = operations; });
+  }
+  void Drain() {
+    Set([&] {
+      draining_ = true;
+      session_.Drain();
+    });
+  }
+  // The process is another one from now on.
+  void Kill() {
+    Set([&] {
+      session_.Kill();
+      forks_.clear();
+    });
+  }
+  // Takes operations and says nothing.
+  void FallSilent() {
+    Set([&] { silent_ = true; });
+  }
+  void SetFingerprint(const std::string& fingerprint) {
+    Set([&] { fingerprint_ = fingerprint; });
+  }
+  std::vector<std::string> log() {
+    std::lock_guard lock(mutex_);
+    return session_.log();
+  }
+
+ private:
+  template <typename Change>
+  void Set(Change change) {
+    std::lock_guard lock(mutex_);
+    change();
+  }
+
+  grpc::Status Open(grpc::ServerContext*, const v1::OpenRequest* request, v1::OpenResponse* response) override {
+    std::lock_guard lock(mutex_);
+    if (draining_) return {grpc::UNAVAILABLE, "leaving"};
+    response->set_session(session_.Open(request->has_state() ? &request->state() : nullptr));
+    response->set_fingerprint(fingerprint_);
+    response->set_max_in_flight(request->max_in_flight());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Stream(grpc::ServerContext*,
+                      grpc::ServerReaderWriter<v1::StreamResponse, v1::StreamRequest>* stream) override {
+    v1::StreamRequest request;
+    while (stream->Read(&request)) {
+      v1::StreamResponse response;
+      for (const v1::Operation& operation : request.operations()) {
+        std::lock_guard lock(mutex_);
+        const bool is_cut = cut_every_ > 0 && ++seen_ % cut_every_ == 0;
+        if (is_cut && seen_ % 2 == 0) return {grpc::UNAVAILABLE, "cut"};
+        v1::OperationReply reply = Apply(operation);
+        if (is_cut) return {grpc::INTERNAL, "cut"};
+        if (!silent_) *response.add_replies() = std::move(reply);
+        if (draining_) response.mutable_drain();
+      }
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  }
+
+  v1::OperationReply Apply(const v1::Operation& operation) {
+    const auto fork = forks_.find(operation.session());
+    if (fork != forks_.end()) return fork->second.Apply(operation);
+    if (!operation.has_fork() || operation.session() != session_.key()) return session_.Apply(operation);
+    FakeSessionServer made = session_.Fork();
+    v1::OperationReply reply;
+    reply.set_request_id(operation.request_id());
+    reply.mutable_fork()->add_sessions(made.key());
+    reply.mutable_fork()->set_number(made.last_applied());
+    forks_.emplace(made.key(), std::move(made));
+    return reply;
+  }
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  FakeSessionServer session_;
+  std::map<std::string, FakeSessionServer> forks_;
+  std::string fingerprint_ = "f";
+  int cut_every_ = 0;
+  int seen_ = 0;
+  bool draining_ = false;
+  bool silent_ = false;
+
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace rnnserve::client

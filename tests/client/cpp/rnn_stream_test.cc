@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cpp/rnn_stream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "client/cpp/client.h"
+#include "engine/op/field_error.h"
+#include "tests/client/cpp/fake_stream_server.h"
+
+namespace rnnserve::client {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+using Log = std::vector<std::string>;
+
+const SessionSpec kSpec{.target = ModelRef{"m"}};
+
+// To this server, a chunk is its name.
+std::vector<Tensor> Named(const std::string& name) { return {Tensor{name, DataType::kFloat, {0}, ""}}; }
+
+Log Names(const std::vector<Tensor>& tensors) {
+  Log names;
+  for (const Tensor& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+std::unique_ptr<RnnStream> OpenTo(std::vector<std::string> servers, StreamOptions options = {}) {
+  absl::StatusOr<std::unique_ptr<RnnStream>> stream = RnnStream::Open(std::move(servers), kSpec, options);
+  EXPECT_TRUE(stream.ok()) << stream.status();
+  return *std::move(stream);
+}
+
+// Feeds from ... to - 1; each answer has all that was fed before.
+void FeedAndCheck(RnnStream& stream, int from, int to) {
+  std::vector<std::future<absl::StatusOr<ChunkResult>>> results;
+  for (int k = from; k < to; ++k) results.push_back(stream.FeedAsync(Named(std::to_string(k))));
+  Log expected;
+  for (int k = 0; k < from; ++k) expected.push_back(std::to_string(k));
+  for (int k = from; k < to; ++k) {
+    expected.push_back(std::to_string(k));
+    const absl::StatusOr<ChunkResult> result = results[static_cast<size_t>(k - from)].get();
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(Names(result->outputs), expected);
+    ASSERT_EQ(result->number, expected.size());
+    ASSERT_EQ(result->position, expected.size());
+  }
+}
+
+TEST(RnnStreamTest, FeedsAndCloses) {
+  FakeStreamServer server;
+  const auto stream = OpenTo({server.address()});
+  FeedAndCheck(*stream, 0, 50);
+  EXPECT_EQ(stream->fingerprint(), "f");
+  EXPECT_EQ(stream->server(), server.address());
+  const absl::StatusOr<SessionState> state = stream->State();
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_THAT(state->tensors, SizeIs(50));
+  EXPECT_EQ(state->number, 50);
+  EXPECT_TRUE(stream->Close().ok());
+  EXPECT_EQ(stream->Feed(Named("late")).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(RnnStreamTest, GoesOnAfterLostConnections) {
+  for (const int every : {2, 3, 7}) {
+    FakeStreamServer server;
+    server.CutEvery(every);
+    const auto stream = OpenTo({server.address()}, {.max_in_flight = every - 1});
+    FeedAndCheck(*stream, 0, 20);
+    EXPECT_GT(stream->repairs().reconnects, 0);
+    EXPECT_THAT(server.log(), SizeIs(20));
+  }
+}
+
+TEST(RnnStreamTest, CallersFromManyThreads) {
+  FakeStreamServer server;
+  server.CutEvery(50);
+  const auto stream = OpenTo({server.address()}, {.checkpoint_every = 4});
+  std::mutex mutex;
+  std::set<uint64_t> numbers;
+  std::vector<std::thread> callers;
+  for (int k = 0; k < 4; ++k) {
+    callers.emplace_back([&] {
+      for (int n = 0; n < 25; ++n) {
+        const absl::StatusOr<ChunkResult> result = stream->Feed(Named("x"));
+        ASSERT_TRUE(result.ok()) << result.status();
+        std::lock_guard lock(mutex);
+        numbers.insert(result->number);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_THAT(numbers, SizeIs(100));
+  EXPECT_EQ(*numbers.rbegin(), 100);
+}
+
+TEST(RnnStreamTest, CarriesTheStateOverWhenTheServerLeaves) {
+  FakeStreamServer first, second;
+  const auto stream = OpenTo({first.address(), second.address()});
+  FeedAndCheck(*stream, 0, 5);
+  first.Drain();
+  FeedAndCheck(*stream, 5, 30);
+  EXPECT_EQ(stream->repairs().hand_overs, 1);
+  EXPECT_EQ(stream->server(), second.address());
+}
+
+TEST(RnnStreamTest, SurvivesAKilledServerWithCheckpoints) {
+  FakeStreamServer server;
+  const auto stream = OpenTo({server.address()}, {.checkpoint_every = 4});
+  for (int k = 0; k < 60; k += 10) {
+    FeedAndCheck(*stream, k, k + 10);
+    server.Kill();
+  }
+  EXPECT_EQ(stream->repairs().replays, 5);
+}
+
+TEST(RnnStreamTest, AKilledServerWithoutCheckpointsIsDataLoss) {
+  FakeStreamServer server;
+  const auto stream = OpenTo({server.address()});
+  FeedAndCheck(*stream, 0, 3);
+  server.Kill();
+  EXPECT_EQ(stream->Feed(Named("x")).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(stream->State().status().code(), absl::StatusCode::kDataLoss) << "and so is everything after it";
+}
+
+TEST(RnnStreamTest, NeverGoesOnWithAnotherOperator) {
+  FakeStreamServer first, second;
+  second.SetFingerprint("g");
+  const auto stream = OpenTo({first.address(), second.address()});
+  FeedAndCheck(*stream, 0, 1);
+  first.Drain();
+  const absl::Status status = stream->Feed(Named("x")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("another operator"));
+}
+
+TEST(RnnStreamTest, CheckpointsAndForksOutliveTheServer) {
+  FakeStreamServer first, second;
+  const auto stream = OpenTo({first.address(), second.address()}, {.checkpoint_every = 3});
+  FeedAndCheck(*stream, 0, 4);
+  ASSERT_TRUE(stream->Checkpoint("four").ok());
+  FeedAndCheck(*stream, 4, 6);
+  const absl::StatusOr<std::unique_ptr<RnnStream>> fork = stream->Fork();
+  ASSERT_TRUE(fork.ok()) << fork.status();
+  EXPECT_THAT(Names((*fork)->Feed(Named("f"))->outputs), ElementsAre("0", "1", "2", "3", "4", "5", "f"));
+  first.Drain();
+  first.Kill();
+  ASSERT_TRUE(stream->Rewind("four").ok());
+  const absl::StatusOr<ChunkResult> result = stream->Feed(Named("x"));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(Names(result->outputs), ElementsAre("0", "1", "2", "3", "x"));
+  EXPECT_EQ(result->position, 5);
+  EXPECT_EQ(stream->Rewind("five").code(), absl::StatusCode::kNotFound);
+}
+
+TEST(RnnStreamTest, ASilentServerIsGivenUpInTheEnd) {
+  FakeStreamServer server;
+  server.FallSilent();
+  const auto stream = OpenTo({server.address()}, {.max_wait = std::chrono::milliseconds(100)});
+  const absl::StatusCode code = stream->Feed(Named("x")).status().code();
+  EXPECT_TRUE(code == absl::StatusCode::kDeadlineExceeded || code == absl::StatusCode::kDataLoss) << code;
+}
+
+TEST(RnnStreamTest, WhatIsInFlightWhenTheStreamIsLetGoIsCancelled) {
+  FakeStreamServer server;
+  server.FallSilent();
+  std::future<absl::StatusOr<ChunkResult>> result = OpenTo({server.address()})->FeedAsync(Named("x"));
+  EXPECT_EQ(result.get().status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST(RnnStreamTest, OpenTriesEachServerOnceAndExplains) {
+  FakeStreamServer leaving, there;
+  leaving.Drain();
+  EXPECT_EQ(OpenTo({leaving.address(), there.address()})->server(), there.address());
+  const absl::Status nobody = RnnStream::Open({"127.0.0.1:1"}, kSpec).status();
+  EXPECT_EQ(ReasonOf(nobody), kCannotConnect);
+  EXPECT_EQ(RnnStream::Open({}, kSpec).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FieldOf(RnnStream::Open({"h:1"}, kSpec, {.max_in_flight = 0}).status()), "max_in_flight");
+}
+
+}  // namespace
+}  // namespace rnnserve::client
