@@ -128,4 +128,34 @@ absl::StatusOr<client::ModelRef> ParseModelRef(std::string_view text, std::strin
   return model;
 }
 
+absl::StatusOr<client::Target> TargetFrom(const Arguments& arguments) {
+  const int targets = arguments.Has("op") + arguments.Has("model") + arguments.Has("fingerprint");
+  if (targets != 1) {
+    return UsageError(targets == 0 ? "what to run is missing: a request file, --op, --model or --fingerprint"
+                                   : "--op, --model and --fingerprint exclude each other");
+  }
+  if (arguments.Has("op")) {
+    absl::StatusOr<OperatorDef> op = OperatorFrom(arguments);
+    if (!op.ok()) return op.status();
+    return client::Target(*std::move(op));
+  }
+  for (const Flag& flag : {kOpsetFlag, kOpVersionFlag, kDomainFlag, kAttrFlag}) {
+    if (arguments.Has(flag.name)) {
+      return UsageError(absl::StrCat("--", View(flag.name), " belongs to --op; a model has its own"));
+    }
+  }
+  if (const auto fingerprint = arguments.Get("fingerprint")) return client::Target(client::Fingerprint{*fingerprint});
+  absl::StatusOr<client::ModelRef> model = ParseModelRef(*arguments.Get("model"), "--model");
+  if (!model.ok()) return model.status();
+  return client::Target(*std::move(model));
+}
+
+absl::Status ExpectArguments(const Arguments& arguments, size_t count, const std::string& what) {
+  if (arguments.positional().size() == count) return absl::OkStatus();
+  if (arguments.positional().size() > count) {
+    return UsageError(absl::StrCat("unexpected argument ", arguments.positional()[count]));
+  }
+  return UsageError(absl::StrCat(what, " is missing"));
+}
+
 }  // namespace rnnserve::rnnctl

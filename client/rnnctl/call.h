@@ -33,6 +33,12 @@ inline constexpr Flag kAttrFlag = {
     .value = "NAME=VALUE",
     .help = "an attribute of --op: clip=3.5, direction=reverse, activations=Tanh,Relu,Tanh",
     .repeated = true};
+inline constexpr Flag kModelFlag = {
+    .name = "model", .value = "NAME[:VERSION]", .help = "a model that the server holds"};
+inline constexpr Flag kFingerprintFlag = {
+    .name = "fingerprint", .value = "HEX", .help = "an operator with its weights, as an earlier reply named it"};
+inline constexpr Flag kOutputsFlag = {
+    .name = "outputs", .value = "NAMES", .help = "outputs wanted, by comma: Y,Y_h; default: the operator's own"};
 inline constexpr Flag kTensorFlag = {
     .name = "tensor", .value = "NAME=FILE", .help = "a tensor from a .npy file: X=x.npy", .repeated = true};
 inline constexpr Flag kCastFlag = {
@@ -55,6 +61,12 @@ std::string ServerAddress(const Arguments& arguments);
 absl::StatusOr<client::ClientOptions> ClientOptionsFrom(const Arguments& arguments);
 // By all three.
 absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& arguments);
+
+// By --op with its flags, --model or --fingerprint: one of them.
+absl::StatusOr<client::Target> TargetFrom(const Arguments& arguments);
+
+// Just so many positional arguments; `what` is the name of the one that is missing.
+absl::Status ExpectArguments(const Arguments& arguments, size_t count, const std::string& what);
 
 // By --op, --opset, --op-version, --domain, --attr.
 absl::StatusOr<OperatorDef> OperatorFrom(const Arguments& arguments);

@@ -29,7 +29,8 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 
 std::vector<Command> Commands() {
   std::vector<Command> commands;
-  for (std::span<const Command> group : {InferCommands(), ModelCommands(), InspectCommands(), BenchCommands()}) {
+  for (std::span<const Command> group :
+       {InferCommands(), StreamCommands(), SessionCommands(), ModelCommands(), InspectCommands(), BenchCommands()}) {
     commands.insert(commands.end(), group.begin(), group.end());
   }
   return commands;
@@ -43,7 +44,8 @@ std::string Overview() {
   rows.push_back({"  version", "print rnnctl's version"});
   rows.push_back({"  help [COMMAND]", "print this, or how to use one command"});
   return absl::StrCat(
-      "rnnctl runs recurrent operators on an rnnserve server, manages its models and measures it.\n\nUsage: rnnctl "
+      "rnnctl runs recurrent operators on an rnnserve server, manages its models and sessions and measures "
+      "it.\n\nUsage: rnnctl "
       "COMMAND "
       "[FLAGS]\n\n",
       "Commands:\n", FormatTable(rows),
@@ -100,7 +102,7 @@ int UnknownCommand(const std::vector<std::string>& words, std::ostream& err) {
     return kUsage;
   }
   const std::vector<Command> commands = Commands();
-  std::vector<std::string_view> names = {"models", "version", "help"};
+  std::vector<std::string_view> names = {"models", "sessions", "version", "help"};
   for (const Command& command : commands) names.push_back(command.name);
   const std::string_view nearest = Nearest(words[0], names);
   err << "rnnctl: unknown command " << words[0];

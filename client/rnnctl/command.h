@@ -44,6 +44,8 @@ std::span<const Command> BenchCommands();
 std::span<const Command> InferCommands();
 std::span<const Command> InspectCommands();
 std::span<const Command> ModelCommands();
+std::span<const Command> SessionCommands();
+std::span<const Command> StreamCommands();
 
 // A whole run of the program; `words` without the program's name.
 int Run(const std::vector<std::string>& words, Streams streams);

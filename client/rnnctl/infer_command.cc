@@ -14,11 +14,6 @@
 namespace rnnserve::rnnctl {
 namespace {
 
-constexpr Flag kModelFlag = {.name = "model", .value = "NAME[:VERSION]", .help = "a model that the server holds"};
-constexpr Flag kFingerprintFlag = {
-    .name = "fingerprint", .value = "HEX", .help = "an operator with its weights, as an earlier reply named it"};
-constexpr Flag kOutputsFlag = {
-    .name = "outputs", .value = "NAMES", .help = "outputs wanted, by comma: Y,Y_h; default: the operator's own"};
 constexpr Flag kPriorityFlag = {.name = "priority", .value = "N", .help = "-100 to 100, larger first; default 0"};
 constexpr Flag kRequestIdFlag = {.name = "request-id", .value = "TEXT", .help = "echoed in the reply; up to 128 bytes"};
 constexpr Flag kOutFlag = {.name = "out", .value = "DIR", .help = "write each output to DIR/NAME.npy"};
@@ -52,28 +47,6 @@ Examples:
       {"name": "X", "data_type": "FLOAT", "shape": [1, 1, 1], "float_data": [0.5]},
       {"name": "W", "data_type": "FLOAT", "shape": [1, 1, 1], "float_data": [1]},
       {"name": "R", "data_type": "FLOAT", "shape": [1, 1, 1], "float_data": [0]}]}' | rnnctl infer --json -)";
-
-absl::StatusOr<client::Target> TargetFrom(const Arguments& arguments) {
-  const int targets = arguments.Has("op") + arguments.Has("model") + arguments.Has("fingerprint");
-  if (targets != 1) {
-    return UsageError(targets == 0 ? "what to run is missing: a request file, --op, --model or --fingerprint"
-                                   : "--op, --model and --fingerprint exclude each other");
-  }
-  if (arguments.Has("op")) {
-    absl::StatusOr<OperatorDef> op = OperatorFrom(arguments);
-    if (!op.ok()) return op.status();
-    return client::Target(*std::move(op));
-  }
-  for (const Flag& flag : {kOpsetFlag, kOpVersionFlag, kDomainFlag, kAttrFlag}) {
-    if (arguments.Has(flag.name)) {
-      return UsageError(absl::StrCat("--", std::string(flag.name), " belongs to --op; a model has its own"));
-    }
-  }
-  if (const auto fingerprint = arguments.Get("fingerprint")) return client::Target(client::Fingerprint{*fingerprint});
-  absl::StatusOr<client::ModelRef> model = ParseModelRef(*arguments.Get("model"), "--model");
-  if (!model.ok()) return model.status();
-  return client::Target(*std::move(model));
-}
 
 absl::StatusOr<client::InferOptions> InferOptionsFrom(const Arguments& arguments) {
   client::InferOptions options;

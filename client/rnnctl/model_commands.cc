@@ -15,14 +15,6 @@ namespace {
 constexpr Flag kRepositoryFlag = {
     .name = "repository", .value = "", .help = "load NAME/VERSION/model.onnx of the server's repository folder"};
 
-absl::Status ExpectArguments(const Arguments& arguments, size_t count, const std::string& what) {
-  if (arguments.positional().size() == count) return absl::OkStatus();
-  if (arguments.positional().size() > count) {
-    return UsageError(absl::StrCat("unexpected argument ", arguments.positional()[count]));
-  }
-  return UsageError(absl::StrCat(what, " is missing"));
-}
-
 // The one argument of show, load and unload.
 absl::StatusOr<client::ModelRef> ModelFrom(const Arguments& arguments) {
   const absl::Status counted = ExpectArguments(arguments, 1, "NAME[:VERSION]");

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/rnnctl/sessions/session_file.h"
+
+#include <array>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cpp/session_json.h"
+
+namespace rnnserve::rnnctl {
+namespace {
+
+constexpr std::string_view kFormat = "rnnserve-session-1";
+
+// Castagnoli's polynomial, bit-reversed, a byte at a time.
+uint32_t Crc32c(std::string_view bytes) {
+  static const std::array<uint32_t, 256> table = [] {
+    std::array<uint32_t, 256> made{};
+    for (uint32_t k = 0; k < 256; ++k) {
+      uint32_t value = k;
+      for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78u : 0u);
+      made[k] = value;
+    }
+    return made;
+  }();
+  uint32_t crc = ~0u;
+  for (const char c : bytes) crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xff] ^ (crc >> 8);
+  return ~crc;
+}
+
+// Of what is meant, not of how JSON spells it.
+std::string Checksum(const client::SessionState& state) {
+  std::string all = absl::StrCat(state.number, " ", state.position, " ", state.fingerprint);
+  for (const client::Tensor& tensor : state.tensors) {
+    absl::StrAppend(&all, "\n", tensor.name, " ", static_cast<int>(tensor.type), " ", ShapeString(tensor.shape), " ",
+                    tensor.bytes);
+  }
+  return absl::StrFormat("%08x", Crc32c(all));
+}
+
+}  // namespace
+
+std::string FormatSession(const client::SessionState& state) {
+  std::string json = client::ToJson(state);
+  const size_t brace = json.find('{');
+  return absl::StrCat("{\n \"format\": \"", absl::string_view(kFormat.data(), kFormat.size()), "\",\n \"crc32c\": \"",
+                      Checksum(state), "\",", json.substr(brace + 1));
+}
+
+absl::StatusOr<client::SessionState> ParseSession(std::string_view file) {
+  const std::string format = client::JsonField(file, "format");
+  if (format != kFormat) {
+    return absl::InvalidArgumentError(format.empty() ? "is no session file; rnnctl sessions export writes them"
+                                                     : absl::StrCat("is a session file of another format (", format,
+                                                                    "); this rnnctl reads ",
+                                                                    absl::string_view(kFormat.data(), kFormat.size())));
+  }
+  absl::StatusOr<client::SessionState> state = client::ParseStateJson(file);
+  if (!state.ok()) return state.status();
+  if (client::JsonField(file, "crc32c") != Checksum(*state)) {
+    return absl::InvalidArgumentError(
+        "is damaged: its checksum is not that of what it holds; export the session again");
+  }
+  return state;
+}
+
+}  // namespace rnnserve::rnnctl

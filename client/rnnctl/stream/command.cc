@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnctl stream: one session, fed chunk by chunk.
+#include "client/rnnctl/command.h"
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <fstream>
+#include <future>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/cpp/rnn_stream.h"
+#include "client/rnnctl/call.h"
+#include "client/rnnctl/stream/results.h"
+#include "client/rnnctl/stream/source.h"
+#include "client/rnnctl/tensor_files.h"
+
+namespace rnnserve::rnnctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Flag kServersFlag = {
+    .name = "server",
+    .value = "HOST:PORT,...",
+    .help = "where rnnserve listens, and where to go on when it leaves; default as in infer"};
+constexpr Flag kChunkFlag = {.name = "chunk", .value = "N", .help = "steps a chunk; default 16"};
+constexpr Flag kRealtimeFlag = {
+    .name = "realtime", .value = "RATE", .help = "send each chunk when a source of RATE steps a second would have it"};
+constexpr Flag kFeaturesFlag = {
+    .name = "features", .value = "N", .help = "raw input: values of a step; default: as the model says"};
+constexpr Flag kRowsFlag = {.name = "rows", .value = "N", .help = "raw input: rows of a step; default 1"};
+constexpr Flag kOutFlag = {.name = "out",
+                           .value = "DIR",
+                           .help = "write outputs and final state as .npy; -: the first output, raw, to stdout"};
+constexpr Flag kValuesFlag = {.name = "values", .value = "N", .help = "elements of each output to print; default 4"};
+constexpr Flag kNameFlag = {.name = "name", .value = "NAME", .help = "of the session"};
+constexpr Flag kAttachFlag = {
+    .name = "attach", .value = "", .help = "go on with the live session --name, if there is one"};
+constexpr Flag kKeepFlag = {.name = "keep", .value = "", .help = "leave the session open at the end"};
+constexpr Flag kEveryFlag = {.name = "checkpoint-every",
+                             .value = "N",
+                             .help = "take the state every N chunks, to survive a killed server; default 0, never"};
+constexpr Flag kInFlightFlag = {.name = "in-flight", .value = "N", .help = "chunks unanswered at once; default 8"};
+constexpr Flag kTimeoutHereFlag = {
+    .name = "timeout",
+    .value = "TIME",
+    .help = "give up when a chunk has no answer for so long, reconnecting included; default 60s"};
+
+constexpr std::array kFlags = {kModelFlag,    kFingerprintFlag, kOpFlag,          kOpsetFlag,         kOpVersionFlag,
+                               kDomainFlag,   kAttrFlag,        kTensorFlag,      kCastFlag,          kOutputsFlag,
+                               kChunkFlag,    kRealtimeFlag,    kFeaturesFlag,    kRowsFlag,          kOutFlag,
+                               kJsonFlag,     kValuesFlag,      kNameFlag,        kAttachFlag,        kKeepFlag,
+                               kEveryFlag,    kInFlightFlag,    kEngineFlag,      kDeterministicFlag, kReducedFlag,
+                               kClipCellFlag, kServersFlag,     kTimeoutHereFlag, kMaxReplyFlag};
+
+constexpr std::string_view kText =
+    R"(Opens a session, feeds it the input chunk by chunk, and prints each chunk's outputs as they come. The input is a .npy
+file, [steps, rows, features], [steps, features] or [steps], or raw little-endian float32 values as they arrive; - or
+nothing reads standard input. Tensors other than X are the weights of --op and the initial state (initial_h, initial_c).
+
+Goes on by itself after a lost connection, on the next of several servers (or behind one balanced address) when one
+leaves, and with --checkpoint-every also when one is killed. What cannot be mended ends it with DATA_LOSS.
+
+--json prints one line a chunk, the JSON form of rnnserve.v1.OperationReply, and a line with the summary at the end.
+--out DIR writes Y.npy of all steps, the last of the other outputs, and the final state as initial_h.npy, initial_c.npy:
+--tensor initial_h=DIR/initial_h.npy goes on from there.
+
+Examples:
+  rnnctl stream --model vad --outputs Y_h x.npy
+  rnnctl stream --model vad --chunk 512 --realtime 16000 speech.npy --server gpu-1:50051,gpu-2:50051
+  arecord -f FLOAT_LE -r 16000 | rnnctl stream --model tone --chunk 160 --checkpoint-every 100
+  rnnctl stream --op GRU --opset 14 --tensor W=w.npy --tensor R=r.npy --out results x.npy)";
+
+absl::StatusOr<client::SessionSpec> SpecFrom(const Arguments& arguments) {
+  client::SessionSpec spec;
+  absl::StatusOr<client::Target> target = TargetFrom(arguments);
+  if (!target.ok()) return target.status();
+  spec.target = *std::move(target);
+  absl::StatusOr<std::vector<client::Tensor>> tensors = ReadTensors(arguments.All("tensor"), arguments.Get("cast"));
+  if (!tensors.ok()) return tensors.status();
+  for (client::Tensor& tensor : *tensors) {
+    if (tensor.name == "X")
+      return UsageError("--tensor X: the input is given as a file name alone, or comes on standard input");
+    const bool is_state = tensor.name.starts_with("initial_");
+    (is_state ? spec.state : spec.weights).push_back(std::move(tensor));
+  }
+  if (const auto outputs = arguments.Get("outputs")) spec.outputs = absl::StrSplit(*outputs, ',', absl::SkipEmpty());
+  absl::StatusOr<client::Options> options = OptionsFrom(arguments);
+  if (!options.ok()) return options.status();
+  spec.options = *options;
+  spec.engine = arguments.Get("engine").value_or("");
+  spec.name = arguments.Get("name").value_or("");
+  spec.attach = arguments.Has("attach");
+  if (spec.attach && spec.name.empty()) return UsageError("--attach needs the --name to attach to");
+  return spec;
+}
+
+absl::StatusOr<client::StreamOptions> StreamOptionsFrom(const Arguments& arguments) {
+  client::StreamOptions options;
+  const absl::StatusOr<client::ClientOptions> common = ClientOptionsFrom(arguments);
+  if (!common.ok()) return common.status();
+  options.max_receive_bytes = common->max_receive_bytes;
+  options.max_wait = common->timeout;
+  if (options.max_wait.count() == 0) options.max_wait = std::chrono::hours(24 * 365);
+  const absl::StatusOr<std::optional<int64_t>> every = IntFlag(arguments, "checkpoint-every", 0, 1'000'000);
+  if (!every.ok()) return every.status();
+  options.checkpoint_every = static_cast<int32_t>(every->value_or(0));
+  const absl::StatusOr<std::optional<int64_t>> in_flight = IntFlag(arguments, "in-flight", 1, 1000);
+  if (!in_flight.ok()) return in_flight.status();
+  options.max_in_flight = static_cast<int32_t>(in_flight->value_or(options.max_in_flight));
+  return options;
+}
+
+// What X looks like to the operator given on the command line.
+XShape ShapeOf(const OperatorDef& op, const std::vector<client::Tensor>& weights) {
+  XShape x;
+  const auto layout = op.attributes.find("layout");
+  const auto* value = layout == op.attributes.end() ? nullptr : std::get_if<int64_t>(&layout->second);
+  x.step_axis = op.domain == "openvino" || (value != nullptr && *value == 1) ? 1 : 0;
+  for (const client::Tensor& weight : weights) {
+    if (weight.name != "W" || weight.shape.empty()) continue;
+    x.type = weight.type;
+    x.features = weight.shape.back();
+  }
+  return x;
+}
+
+// And to a model.
+XShape ShapeOf(const client::ModelInfo& model) {
+  XShape x;
+  for (const client::TensorSpec& input : model.inputs) {
+    if (input.name != "X" || input.shape.size() != 3) continue;
+    x.type = input.type;
+    x.step_axis = input.shape[1] == "T" ? 1 : 0;
+    if (!absl::SimpleAtoi(input.shape[2], &x.features)) x.features = 0;
+  }
+  return x;
+}
+
+absl::StatusOr<XShape> FindShape(const client::SessionSpec& spec, const std::vector<std::string>& servers,
+                                 const client::ClientOptions& options) {
+  if (const auto* op = std::get_if<OperatorDef>(&spec.target)) return ShapeOf(*op, spec.weights);
+  absl::StatusOr<client::ModelInfo> model = absl::UnavailableError("no server");
+  for (const std::string& server : servers) {
+    const absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(server, options);
+    if (!client.ok()) return UsageError(absl::StrCat("--server: ", client.status().message()));
+    const auto* ref = std::get_if<client::ModelRef>(&spec.target);
+    model = ref != nullptr ? (*client)->Get(*ref) : (*client)->Get(std::get<client::Fingerprint>(spec.target));
+    if (model.ok()) return ShapeOf(*model);
+  }
+  return model.status();
+}
+
+// Prints results in their order while the input is read and fed.
+class Printer {
+ public:
+  explicit Printer(StreamResults& results) : results_(results), thread_([this] { Run(); }) {}
+  ~Printer() { Finish().IgnoreError(); }
+
+  struct Fed {
+    std::future<absl::StatusOr<client::ChunkResult>> result;
+    int64_t steps;
+    Clock::time_point sent;
+  };
+  void Add(Fed fed) {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(fed));
+    changed_.notify_one();
+  }
+  bool failed() {
+    std::lock_guard lock(mutex_);
+    return !status_.ok();
+  }
+  // After the last one: how it went.
+  absl::Status Finish() {
+    {
+      std::lock_guard lock(mutex_);
+      finished_ = true;
+      changed_.notify_one();
+    }
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return finished_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      Fed fed = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      absl::StatusOr<client::ChunkResult> result = fed.result.get();
+      const auto latency = Clock::now() - fed.sent;
+      absl::Status status = result.ok() ? results_.Add(*std::move(result), fed.steps, latency) : result.status();
+      lock.lock();
+      status_.Update(status);
+      if (!status_.ok()) return;
+    }
+  }
+
+  StreamResults& results_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Fed> queue_;  // guarded by mutex_, as what follows
+  bool finished_ = false;
+  absl::Status status_;
+  std::thread thread_;
+};
+
+// Feeds all of it. The input is read only while things go well.
+absl::Status FeedAll(ChunkSource& source, size_t step_axis, double rate, client::RnnStream& stream,
+                     StreamResults& results, int64_t& steps) {
+  Printer printer(results);
+  const Clock::time_point start = Clock::now();
+  while (!printer.failed()) {
+    absl::StatusOr<std::optional<client::Tensor>> x = source.Next();
+    if (!x.ok()) {
+      printer.Finish().IgnoreError();
+      return x.status();
+    }
+    if (!*x) break;
+    const int64_t count = (*x)->shape[step_axis];
+    steps += count;
+    Clock::time_point sent = Clock::now();
+    if (rate > 0) {
+      // A microphone has the chunk when its last step has been spoken; latency counts from there.
+      sent = start + std::chrono::duration_cast<Clock::duration>(
+                         std::chrono::duration<double>(static_cast<double>(steps) / rate));
+      std::this_thread::sleep_until(sent);
+    }
+    std::vector<client::Tensor> inputs;
+    inputs.push_back(**std::move(x));
+    printer.Add({stream.FeedAsync(std::move(inputs)), count, sent});
+  }
+  return printer.Finish();
+}
+
+absl::Status RunStream(const Arguments& arguments, Streams& streams) {
+  if (arguments.positional().size() > 1) return ExpectArguments(arguments, 1, "");
+  const std::string input = arguments.positional().empty() ? "-" : arguments.positional()[0];
+  const std::string out = arguments.Get("out").value_or("");
+  if (out == "-" && arguments.Has("json")) return UsageError("--out - and --json exclude each other");
+  absl::StatusOr<client::SessionSpec> spec = SpecFrom(arguments);
+  if (!spec.ok()) return spec.status();
+  const absl::StatusOr<client::StreamOptions> options = StreamOptionsFrom(arguments);
+  if (!options.ok()) return options.status();
+  const absl::StatusOr<std::optional<int64_t>> chunk = IntFlag(arguments, "chunk", 1, int64_t{1} << 24);
+  if (!chunk.ok()) return chunk.status();
+  const absl::StatusOr<std::optional<int64_t>> rows = IntFlag(arguments, "rows", 1, int64_t{1} << 20);
+  if (!rows.ok()) return rows.status();
+  const absl::StatusOr<std::optional<int64_t>> features = IntFlag(arguments, "features", 1, int64_t{1} << 24);
+  if (!features.ok()) return features.status();
+  const absl::StatusOr<std::optional<int64_t>> values =
+      IntFlag(arguments, "values", 0, std::numeric_limits<int64_t>::max());
+  if (!values.ok()) return values.status();
+  double rate = 0;
+  if (const auto text = arguments.Get("realtime")) {
+    if (!absl::SimpleAtod(*text, &rate) || !(rate > 0 && rate <= 1e9)) {
+      return UsageError(absl::StrCat("--realtime=", *text, ": expected steps a second, such as 16000 or 31.25"));
+    }
+  }
+  std::ifstream file;
+  if (input != "-") {
+    file.open(input, std::ios::binary);
+    if (!file) return UsageError(absl::StrCat("cannot read ", input, ": does it exist, and may you read it?"));
+  }
+
+  const std::vector<std::string> servers = absl::StrSplit(ServerAddress(arguments), ',', absl::SkipEmpty());
+  const absl::StatusOr<client::ClientOptions> client_options = ClientOptionsFrom(arguments);
+  if (!client_options.ok()) return client_options.status();
+  absl::StatusOr<XShape> x = FindShape(*spec, servers, *client_options);
+  if (!x.ok()) return x.status();
+  x->rows = rows->value_or(1);
+  if (*features) x->features = **features;
+  const absl::StatusOr<std::unique_ptr<ChunkSource>> source =
+      OpenSource(input == "-" ? streams.in : file, input == "-" ? "standard input" : input, *x, chunk->value_or(16));
+  if (!source.ok()) return source.status();
+  if (!spec->attach && spec->state.empty()) spec->rows = (*source)->rows();
+  absl::StatusOr<std::unique_ptr<client::RnnStream>> stream =
+      client::RnnStream::Open(servers, *std::move(spec), *options);
+  if (!stream.ok()) return stream.status();
+
+  const ResultForm form = arguments.Has("json") ? ResultForm::kJson
+                          : out == "-"          ? ResultForm::kRaw
+                                                : ResultForm::kTable;
+  StreamResults results(form, out == "-" ? "" : out, static_cast<size_t>(values->value_or(4)), x->step_axis,
+                        streams.out);
+  const Clock::time_point start = Clock::now();
+  int64_t steps = 0;
+  const absl::Status fed = FeedAll(**source, x->step_axis, rate, **stream, results, steps);
+  if (!fed.ok()) return fed;
+  const auto wall = Clock::now() - start;
+  absl::StatusOr<client::SessionState> state = arguments.Has("keep") ? (*stream)->State() : (*stream)->Close();
+  if (!state.ok()) return state.status();
+  if (absl::Status written = results.WriteFiles(state->tensors); !written.ok()) return written;
+  const auto audio = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(rate > 0 ? static_cast<double>(steps) / rate : 0));
+  const client::StreamRepairs repairs = (*stream)->repairs();
+  if (form == ResultForm::kJson) {
+    streams.out << results.SummaryJson(wall, audio, repairs, (*stream)->key(), (*stream)->server());
+  } else {
+    (form == ResultForm::kRaw ? streams.err : streams.out) << results.Summary(wall, audio, repairs);
+    if (arguments.Has("keep")) streams.err << "session " << (*stream)->key() << " on " << (*stream)->server() << "\n";
+  }
+  return absl::OkStatus();
+}
+
+constexpr Command kCommands[] = {
+    {.name = "stream",
+     .summary = "feed a session chunk by chunk: a file, standard input, a real-time source",
+     .usage = "[X.npy | -] (--model NAME | --op TYPE ...) [FLAGS]",
+     .text = kText,
+     .flags = kFlags,
+     .run = RunStream}};
+
+}  // namespace
+
+std::span<const Command> StreamCommands() { return kCommands; }
+
+}  // namespace rnnserve::rnnctl
