@@ -7,6 +7,12 @@
 #include "server/frontend/status_table.h"
 
 namespace rnnserve {
+namespace {
+
+// Of replies that leave together.
+constexpr int64_t kMostMessageBytes = 1 << 20;
+
+}  // namespace
 
 bool StreamSite::Enter(const std::shared_ptr<StreamCall>& call) {
   std::lock_guard lock(mutex_);
@@ -56,17 +62,23 @@ void StreamCall::Send(grpc::Slice part, std::shared_ptr<void> held) {
   std::lock_guard lock(mutex_);
   if (broken_) return;
   outbox_bytes_ += static_cast<int64_t>(part.size());
-  outbox_.push_back(std::move(part));
-  if (held != nullptr) held_.push_back(std::move(held));
+  outbox_.push_back({std::move(part), std::move(held)});
   if (!writing_) StartWrite();
 }
 
 void StreamCall::StartWrite() {
   writing_ = true;
-  wire_bytes_ = outbox_bytes_;
-  on_wire_ = std::exchange(held_, {});
-  const grpc::ByteBuffer message(outbox_.data(), outbox_.size());
-  outbox_.clear();
+  std::vector<grpc::Slice> parts;
+  while (!outbox_.empty()) {
+    Part& next = outbox_.front();
+    const auto bytes = static_cast<int64_t>(next.bytes.size());
+    if (!parts.empty() && wire_bytes_ + bytes > kMostMessageBytes) break;
+    wire_bytes_ += bytes;
+    parts.push_back(std::move(next.bytes));
+    if (next.held != nullptr) on_wire_.push_back(std::move(next.held));
+    outbox_.pop_front();
+  }
+  const grpc::ByteBuffer message(parts.data(), parts.size());
   sending_.emplace(*site_.parts().send_watch, &context_);
   stream_.Write(message, static_cast<void*>(static_cast<CompletionTag*>(&written_)));
 }
@@ -80,15 +92,14 @@ void StreamCall::SendInitialMetadata() {
 void StreamCall::WriteDone(bool ok) {
   const std::shared_ptr<StreamCall> self = shared_from_this();
   std::vector<std::shared_ptr<void>> gone;
+  std::deque<Part> unsent;
   std::unique_lock lock(mutex_);
   sending_.reset();
   gone = std::exchange(on_wire_, {});
   outbox_bytes_ -= std::exchange(wire_bytes_, 0);
   if (!ok) {
     broken_ = true;
-    gone.insert(gone.end(), held_.begin(), held_.end());
-    held_.clear();
-    outbox_.clear();
+    unsent.swap(outbox_);
     outbox_bytes_ = 0;
   }
   writing_ = false;

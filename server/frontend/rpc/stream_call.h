@@ -6,8 +6,9 @@
 //   ServeStream(method, site);      // once for each posted slot
 //
 // ServeStream reads message after message and gives each to the handler, which counts what it has in flight. Replies
-// leave in the order of Send; those that come while the wire is busy go as one message. When the caller has no more to
-// say, the stream ends after the last reply. A caller that reads no replies stops being read: it holds up only itself.
+// leave in the order of Send; those that come while the wire is busy go together, in messages of up to a mebibyte:
+// gRPC's callers take 4 MiB unless they say otherwise. When the caller has no more to say, the stream ends after the
+// last reply. A caller that reads no replies stops being read: it holds up only itself.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -16,6 +17,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <coroutine>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -181,6 +183,11 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     return Until{*this, [this] { return in_flight_ == 0 && !writing_; }};
   }
 
+  struct Part {
+    grpc::Slice bytes;
+    std::shared_ptr<void> held;  // may be null
+  };
+
   void SendInitialMetadata();
   void WriteDone(bool ok);
   void StartWrite();                                 // with mutex_ held
@@ -196,8 +203,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
 
   std::mutex mutex_;
   // Guarded by mutex_.
-  std::vector<grpc::Slice> outbox_;
-  std::vector<std::shared_ptr<void>> held_;     // by the outbox
+  std::deque<Part> outbox_;
   std::vector<std::shared_ptr<void>> on_wire_;  // held by the message being written
   int64_t outbox_bytes_ = 0;                    // of the outbox and what is being written
   int64_t wire_bytes_ = 0;

@@ -67,7 +67,7 @@ class LiveSessions::Counting final : public Engine {
   SliceSizes* const sizes_;
 };
 
-LiveSessions::LiveSessions(Core::Options options) {
+LiveSessions::LiveSessions(Core::Options options, BatchQueue::Options queue) : scheduler_(queue) {
   for (auto make : {MakeReferenceEngine, MakeCpuEngine, MakeOneDnnEngine}) {
     engines_.push_back(std::make_unique<Counting>(make(), &slices_));
   }

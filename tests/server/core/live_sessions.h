@@ -31,7 +31,7 @@ class SliceSizes {
 class LiveSessions {
  public:
   LiveSessions() : LiveSessions(Core::Options()) {}
-  explicit LiveSessions(Core::Options options);
+  explicit LiveSessions(Core::Options options, BatchQueue::Options queue = {.workers = 2});
   ~LiveSessions();
 
   Core& core() { return *core_; }
@@ -51,7 +51,7 @@ class LiveSessions {
   std::vector<std::unique_ptr<Engine>> engines_;
   ModelStore models_{{}};
   ProgramCache programs_{int64_t{1} << 30};
-  CellularScheduler scheduler_{{.workers = 2}};
+  CellularScheduler scheduler_;
   SteadyClock clock_;
   MemorySessions kept_{{}, &clock_};
   std::unique_ptr<Core> core_;
