@@ -7,13 +7,14 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "engine/data_type.h"
 
 namespace rnnserve {
 
-using Shape = std::vector<int64_t>;
+// Every request makes a dozen: up to four dimensions need no memory of their own.
+using Shape = absl::InlinedVector<int64_t, 4>;
 
 struct TensorView {
   DataType type = DataType::kFloat;

@@ -31,7 +31,7 @@ absl::StatusOr<OnnxTensor> FoldReshape(const FoldCall& call) {
   if (!wanted.ok()) return wanted.status();
   if (!*wanted) return FoldError("has no shape");
   const Shape& from = (*input)->view.shape;
-  Shape shape = **wanted;
+  Shape shape((*wanted)->begin(), (*wanted)->end());
   const auto mismatch = [&] {
     return FoldError(absl::StrCat("makes ", ShortShape(**wanted), " of the shape ", ShortShape(from),
                                   ", which has another number of elements"));

@@ -2,7 +2,6 @@
 #include "engine/op/signature.h"
 
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -40,7 +39,6 @@ bool IsWeightName(std::string_view name) { return name == "W" || name == "R" || 
 
 absl::Status CheckInputNames(std::span<const NamedTensor> inputs, std::span<const std::string_view> known,
                              std::string_view owner) {
-  std::set<std::string_view> seen;
   for (size_t k = 0; k < inputs.size(); ++k) {
     const std::string_view name = inputs[k].name;
     const auto takes = [&] {
@@ -55,7 +53,8 @@ absl::Status CheckInputNames(std::span<const NamedTensor> inputs, std::span<cons
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       return FieldError(InputField(name), absl::StrCat("there is no input ", Quoted(name), "; ", takes()));
     }
-    if (!seen.insert(name).second) {
+    // Those before are known and differ, so there are few of them.
+    if (std::ranges::find(inputs.first(k), name, &NamedTensor::name) != inputs.begin() + static_cast<std::ptrdiff_t>(k)) {
       return FieldError(InputField(name), absl::StrCat("input ", Abseil(name), " is given twice: keep one of them"));
     }
   }

@@ -2,6 +2,7 @@
 // The tensors of a stack: which there are, what they are called, how they are shaped.
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
 #include "engine/op/signature.h"
@@ -70,6 +71,7 @@ std::vector<OutputSlot> OutputSlots(const StackSpec& stack) {
   const OpSpec& last = stack.layers.back();
   const TensorNames names = NamesOf(last.dialect, last.kind);
   std::vector<OutputSlot> slots;
+  slots.reserve(3 + 2 * stack.layers.size());
   slots.push_back({{std::string(names.y), last.data_type, YShape(last, stack.batch_first), true},
                    OutputKind::kY,
                    {},
@@ -96,9 +98,17 @@ std::vector<TensorSignature> Outputs(const StackSpec& stack) {
 }
 
 absl::Status CheckDataNames(const StackSpec& stack, std::span<const NamedTensor> inputs) {
-  std::vector<std::string_view> known;
-  const std::vector<TensorSignature> signatures = DataInputs(stack);
-  for (const TensorSignature& signature : signatures) known.push_back(signature.name);
+  // One layer's names are literals, which need no memory: this is asked for each request.
+  absl::InlinedVector<std::string_view, 4> known;
+  std::vector<TensorSignature> signatures;
+  if (stack.layers.size() == 1) {
+    const TensorNames names = NamesOf(stack.layers[0].dialect, stack.layers[0].kind);
+    known = {"X", names.sequence_lens, names.initial_h};
+    if (!names.initial_c.empty()) known.push_back(names.initial_c);
+  } else {
+    signatures = DataInputs(stack);
+    for (const TensorSignature& signature : signatures) known.push_back(signature.name);
+  }
   for (const NamedTensor& input : inputs) {
     if (!IsWeightName(input.name)) continue;
     return FieldError(InputField(input.name),

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <utility>
 
 namespace rnnserve {
 
@@ -40,10 +41,9 @@ class FairShare {
   }
 
   void Charge(Item& item, double cost) {
-    const bool waits = item.share.waits;
-    if (waits) waiting_.erase(&item);
+    auto place = item.share.waits ? waiting_.extract(&item) : typename std::set<Item*, LessUsed>::node_type();
     item.share.used = std::max(item.share.used + cost, 0.0);
-    if (waits) waiting_.insert(&item);
+    if (place) waiting_.insert(std::move(place));
   }
 
   bool empty() const { return waiting_.empty(); }

@@ -13,6 +13,7 @@
 #include "server/core/infer_run.h"
 #include "server/core/layer_chain.h"
 #include "server/core/reply_limit.h"
+#include "server/core/second_engine.h"
 #include "server/core/target.h"
 #include "server/core/verified_reply.h"
 #include "server/core/verifier.h"
@@ -46,6 +47,7 @@ absl::Status InLayer(const StackSpec& stack, size_t layer, const absl::Status& s
 
 // "cpu", or "cpu, onednn".
 std::string EngineNames(std::span<const Engine* const> engines) {
+  if (engines.size() == 1) return std::string(engines[0]->name());
   std::set<std::string_view> names;
   for (const Engine* engine : engines) names.insert(engine->name());
   return absl::StrJoin(names, ", ", [](std::string* out, std::string_view name) { out->append(name); });
@@ -129,7 +131,12 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
 absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& load) {
   absl::StatusOr<Target> target = ResolveTarget(call, *models_);
   if (!target.ok()) return target.status();
-  PinnedModel pinned = {target->model, target->run_options, target->engine_options, {}, {}, target->label};
+  PinnedModel pinned = {.model = target->model,
+                        .run_options = target->run_options,
+                        .engine_options = target->engine_options,
+                        .engines = {},
+                        .programs = {},
+                        .label = target->label};
   for (const ModelLayer& layer : pinned.model->layers()) {
     const std::vector<CellPtr>& cells = layer.cells(pinned.run_options.clip_cell_input);
     absl::StatusOr<Route> route = router_.Choose(target->engine, cells, pinned.engine_options, load);
@@ -142,6 +149,7 @@ absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& lo
       programs.push_back(*std::move(program));
     }
   }
+  if (options_.verifier != nullptr) pinned.second = PinOnSecondEngine(pinned, router_, *programs_);
   return pinned;
 }
 
@@ -154,6 +162,7 @@ absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, const Inf
   absl::StatusOr<ByteBudget::Share> share = TakeMemory(bytes);
   if (!share.ok()) return share.status();
   const RouteLoad load = {.rows = plan->rows, .steps = LongestRow(*plan)};
+  const bool verify = pinned->second != nullptr && options_.verifier->Sample();
   return AcceptedCall{.model = pinned->model,
                       .plan = *std::move(plan),
                       .memory = *std::move(share),
@@ -167,7 +176,8 @@ absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, const Inf
                       .deadline = call.deadline,
                       .cancelled = call.cancelled,
                       .label = pinned->label,
-                      .takes_long = bytes > kLongBytes,
+                      .takes_long = bytes > kLongBytes || verify,
+                      .verify = verify,
                       .states = {},
                       .pinned = std::move(pinned)};
 }
@@ -185,9 +195,10 @@ void Core::Run(AcceptedCall call, Done done) {
 }
 
 std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
-  if (call.states) return std::nullopt;  // they belong to the programs that made them
+  const PinnedModelPtr pinned = call.pinned != nullptr ? call.pinned->second : nullptr;
   std::vector<Route> routes = call.routes;
-  bool differ = false;
+  bool differ = pinned != nullptr;
+  if (call.states && !differ) return std::nullopt;  // they belong to the programs that made them
   for (size_t layer = 0; layer < routes.size(); ++layer) {
     const Engine* engine = router_.Another(routes[layer].engine, call.cells(layer), call.engine_options);
     if (engine == nullptr) continue;
@@ -197,6 +208,8 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
   if (!differ) return std::nullopt;
   std::optional<ByteBudget::Share> memory = budget_.Take(call.bytes);
   if (!memory) return std::nullopt;
+  std::optional<RunStates> states;
+  if (call.states) states = StatesFor(*pinned, *call.pinned, *call.states);
   return AcceptedCall{.model = call.model,
                       .plan = call.plan,
                       .memory = *std::move(memory),
@@ -209,7 +222,9 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
                       .bytes = call.bytes,
                       .deadline = call.deadline,
                       .cancelled = call.cancelled,
-                      .label = call.label};
+                      .label = call.label,
+                      .states = std::move(states),
+                      .pinned = pinned};
 }
 
 void Core::Start(AcceptedCall call, Done done) {

@@ -44,6 +44,8 @@ struct PinnedModel {
   std::vector<const Engine*> engines;             // of each layer
   std::vector<std::vector<ProgramPtr>> programs;  // of each layer, one a direction
   std::string label;                              // in metrics
+  // The same on another engine, which a share of its runs is compared with; null: none is.
+  std::shared_ptr<const PinnedModel> second = nullptr;
 };
 using PinnedModelPtr = std::shared_ptr<const PinnedModel>;
 
@@ -154,6 +156,8 @@ class Core {
   const ProgramCache& programs() const { return *programs_; }
   const std::vector<const Engine*>& engines() const { return engines_; }
   Router& router() { return router_; }
+  // What requests hold of max_bytes_in_flight.
+  int64_t bytes_in_flight() const { return budget_.used(); }
 
  private:
   void Start(AcceptedCall call, Done done);

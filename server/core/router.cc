@@ -49,13 +49,15 @@ absl::StatusOr<Route> Router::Choose(std::string_view name, std::span<const Cell
     if (!engine.ok()) return engine.status();
     return Route{.engine = *engine};
   }
-  std::vector<const Engine*> candidates = Candidates(cells, options);
+  EngineList candidates = Candidates(cells, options);
   if (candidates.empty()) return ChooseEngine(engines_, name, cells, options).status();
   for (const Engine* engine : candidates) {
     if (name.empty() && engine->name() == options_.engine) return Route{.engine = engine};
   }
   if (candidates.size() > 1)
-    std::erase_if(candidates, [&](const Engine* e) { return e->name() == options_.last_resort; });
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
+                                    [&](const Engine* e) { return e->name() == options_.last_resort; }),
+                     candidates.end());
   const bool is_empty = load.rows < 1 || load.steps < 1;
   if (candidates.size() == 1 || options.deterministic || is_empty) return Route{.engine = candidates.front()};
 
@@ -76,7 +78,7 @@ const Engine* Router::Settle(const Route& route, std::span<const CellPtr> cells,
   Refill();
   for (const CellPtr& cell : cells) {
     if (Known(route.candidates, {&cell, 1}, options, shape, false) != nullptr) continue;
-    Trial trial{cell, options, shape, route.candidates};
+    Trial trial{cell, options, shape, {route.candidates.begin(), route.candidates.end()}};
     if (allowance_ <= absl::ZeroDuration()) {
       Ask(std::move(trial));
       continue;
@@ -143,8 +145,8 @@ size_t Router::trials() const {
   return waiting_.size();
 }
 
-std::vector<const Engine*> Router::Candidates(std::span<const CellPtr> cells, const EngineOptions& options) const {
-  std::vector<const Engine*> candidates;
+EngineList Router::Candidates(std::span<const CellPtr> cells, const EngineOptions& options) const {
+  EngineList candidates;
   for (const Engine* engine : engines_) {
     if (SupportsAll(*engine, cells, options)) candidates.push_back(engine);
   }
@@ -159,11 +161,11 @@ RouteLoad Router::WithOthers(std::span<const CellPtr> cells, const EngineOptions
 
 const Engine* Router::Known(std::span<const Engine* const> engines, std::span<const CellPtr> cells,
                             const EngineOptions& options, const RouteShape& shape, bool ask) {
-  std::vector<RouteCosts> costs;
+  absl::InlinedVector<const RouteCosts*, 4> costs;
   for (const CellPtr& cell : cells) {
     const RoutingTable::Found found = table_.Find({cell->spec(), options}, shape);
     if (found.costs == nullptr) return nullptr;
-    costs.push_back(*found.costs);
+    costs.push_back(found.costs);
     if (ask && (!found.is_exact || found.retry_is_due)) Ask({cell, options, shape, {engines.begin(), engines.end()}});
   }
   return Cheapest(engines, costs);

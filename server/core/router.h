@@ -29,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/engine.h"
@@ -53,11 +54,13 @@ struct RoutingOptions {
   RouteClock clock = &SteadyTime;
 };
 
+using EngineList = absl::InlinedVector<const Engine*, 6>;
+
 struct Route {
   const Engine* engine = nullptr;
   // Nothing is known of the cell yet: Settle finds out. Until then it is the first engine that can.
   bool is_provisional = false;
-  std::vector<const Engine*> candidates = {};  // if provisional
+  EngineList candidates = {};  // if provisional
   RouteLoad load = {};
 };
 
@@ -93,7 +96,7 @@ class Router {
     std::vector<const Engine*> engines;
   };
 
-  std::vector<const Engine*> Candidates(std::span<const CellPtr> cells, const EngineOptions& options) const;
+  EngineList Candidates(std::span<const CellPtr> cells, const EngineOptions& options) const;
   // All below with mutex_ held.
   RouteLoad WithOthers(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load) const;
   // Null if a cell is unknown on one of `engines`; with `ask`, trials are asked for where the

@@ -84,15 +84,15 @@ void RoutingTable::MakeRoom() {
   cells_.erase(std::ranges::min_element(cells_, {}, [](const auto& entry) { return entry.second.used_at; }));
 }
 
-const Engine* Cheapest(std::span<const Engine* const> engines, std::span<const RouteCosts> costs) {
+const Engine* Cheapest(std::span<const Engine* const> engines, std::span<const RouteCosts* const> costs) {
   const Engine* cheapest = engines.front();
   double least = std::numeric_limits<double>::infinity();
   for (const Engine* engine : engines) {
     double sum = 0;
-    for (const RouteCosts& cell : costs) {
-      const EngineCost* cost = cell.Of(engine);
+    for (const RouteCosts* cell : costs) {
+      const EngineCost* cost = cell->Of(engine);
       if (cost == nullptr) return nullptr;
-      sum += cost->seconds * (engine == cell.best ? 1 - RoutingTable::kTie : 1);
+      sum += cost->seconds * (engine == cell->best ? 1 - RoutingTable::kTie : 1);
     }
     if (sum < least) {
       least = sum;

@@ -83,6 +83,6 @@ class RoutingTable {
 
 // The one of `engines` with the least cost over all cells, the first of those that cost the same; `costs` holds one
 // entry a cell. Null if one of them was not measured for a cell.
-const Engine* Cheapest(std::span<const Engine* const> engines, std::span<const RouteCosts> costs);
+const Engine* Cheapest(std::span<const Engine* const> engines, std::span<const RouteCosts* const> costs);
 
 }  // namespace rnnserve

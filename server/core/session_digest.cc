@@ -42,6 +42,10 @@ class Hasher {
     Add(list.size());
     for (const T& one : list) Add(one);
   }
+  void Add(const Shape& shape) {
+    Add(shape.size());
+    for (const int64_t axis : shape) Add(axis);
+  }
   template <typename T>
   void Add(const std::optional<T>& one) {
     Add(one.has_value());

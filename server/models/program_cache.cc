@@ -21,14 +21,39 @@
 namespace rnnserve {
 namespace {
 
-// The cell key comes first: all programs of a cell are neighbours.
+// The cell key comes first: all programs of a cell are neighbours. Looked up as a KeyView, which copies no text.
+struct KeyView {
+  std::string_view cell;
+  std::string_view engine;
+  bool allow_reduced_precision;
+  bool deterministic;
+  auto operator<=>(const KeyView&) const = default;
+};
+
 struct Key {
   std::string cell;
   std::string engine;
   bool allow_reduced_precision;
   bool deterministic;
-  auto operator<=>(const Key&) const = default;
+
+  explicit Key(const KeyView& key)
+      : cell(key.cell),
+        engine(key.engine),
+        allow_reduced_precision(key.allow_reduced_precision),
+        deterministic(key.deterministic) {}
+  KeyView view() const { return {cell, engine, allow_reduced_precision, deterministic}; }
 };
+
+struct KeyOrder {
+  using is_transparent = void;
+  bool operator()(const Key& a, const Key& b) const { return a.view() < b.view(); }
+  bool operator()(const Key& a, const KeyView& b) const { return a.view() < b; }
+  bool operator()(const KeyView& a, const Key& b) const { return a < b.view(); }
+};
+
+KeyView KeyOf(const Engine& engine, const Cell& cell, const EngineOptions& options) {
+  return {cell.key(), engine.name(), options.allow_reduced_precision, options.deterministic};
+}
 
 // A compilation under way; those who ask for the same program wait for it.
 struct Flight {
@@ -45,6 +70,8 @@ struct Entry {
 
   bool alive() const { return program != nullptr || !weak.expired(); }
 };
+
+using Entries = std::map<Key, Entry, KeyOrder>;
 
 // Engines do not throw by contract, but what they stand on does; a throw must not leave others waiting.
 absl::StatusOr<ProgramPtr> Compile(const Engine& engine, const CellPtr& cell, const EngineOptions& options) {
@@ -68,15 +95,15 @@ struct ProgramCache::Impl {
 
   const int64_t max_bytes;
   mutable std::mutex mutex;
-  std::map<Key, Entry> entries;
+  Entries entries;
   std::list<const Key*> by_use;  // least recent first; not the dropped ones
-  std::map<Key, std::shared_ptr<Flight>> flights;
+  std::map<Key, std::shared_ptr<Flight>, KeyOrder> flights;
   int64_t charged = 0;     // of what is not dropped
   size_t next_sweep = 64;  // entries at which the dead ones are looked for
 
   // All below: with the mutex held.
 
-  ProgramPtr Find(const Key& key) {
+  ProgramPtr Find(const KeyView& key) {
     const auto found = entries.find(key);
     if (found == entries.end()) return nullptr;
     Entry& entry = found->second;
@@ -89,7 +116,7 @@ struct ProgramCache::Impl {
     return program;
   }
 
-  void Keep(std::map<Key, Entry>::iterator at, ProgramPtr program) {
+  void Keep(Entries::iterator at, ProgramPtr program) {
     at->second.program = std::move(program);
     at->second.place = by_use.insert(by_use.end(), &at->first);
     charged += at->second.charged;
@@ -146,8 +173,8 @@ bool ProgramCache::MakeRoom(const Engine& engine) {
 }
 
 absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr& cell, const EngineOptions& options) {
-  const Key key{cell->key(), std::string(engine.name()), options.allow_reduced_precision, options.deterministic};
-  const auto flight = std::make_shared<Flight>();
+  const KeyView key = KeyOf(engine, *cell, options);
+  std::shared_ptr<Flight> flight;
   std::vector<ProgramPtr> dropped;  // destroyed after the lock is gone
   {
     std::unique_lock lock(impl_->mutex);
@@ -155,12 +182,12 @@ absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr
       dropped = impl_->Evict();
       return program;
     }
-    const auto [other, first] = impl_->flights.emplace(key, flight);
-    if (!first) {
+    if (const auto other = impl_->flights.find(key); other != impl_->flights.end()) {
       const std::shared_ptr<Flight> awaited = other->second;
       awaited->landed.wait(lock, [&] { return awaited->result.has_value(); });
       return *awaited->result;
     }
+    flight = impl_->flights.emplace(Key(key), std::make_shared<Flight>()).first->second;
   }
 
   absl::StatusOr<ProgramPtr> program = Compile(engine, cell, options);
@@ -174,24 +201,24 @@ absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr
                       .packed = packed,
                       .charged = packed + cell->weight_bytes() + kBytesPerProgram,
                       .place = {}};
-    impl_->Keep(impl_->entries.insert_or_assign(key, entry).first, *program);
+    impl_->Keep(impl_->entries.insert_or_assign(Key(key), entry).first, *program);
     dropped = impl_->Evict();
   }
-  impl_->flights.erase(key);
+  impl_->flights.erase(impl_->flights.find(key));
   flight->result = program;
   flight->landed.notify_all();
   return program;
 }
 
 bool ProgramCache::Holds(const Engine& engine, const Cell& cell, const EngineOptions& options) const {
-  const Key key{cell.key(), std::string(engine.name()), options.allow_reduced_precision, options.deterministic};
+  const KeyView key = KeyOf(engine, cell, options);
   const std::lock_guard lock(impl_->mutex);
   const auto found = impl_->entries.find(key);
   return found != impl_->entries.end() && found->second.alive();
 }
 
 void ProgramCache::Forget(const Engine& engine, const Cell& cell, const EngineOptions& options) {
-  const Key key{cell.key(), std::string(engine.name()), options.allow_reduced_precision, options.deterministic};
+  const KeyView key = KeyOf(engine, cell, options);
   ProgramPtr dropped;  // destroyed after the lock is gone
   const std::lock_guard lock(impl_->mutex);
   const auto found = impl_->entries.find(key);
@@ -210,7 +237,7 @@ int64_t ProgramCache::bytes() const {
 int64_t ProgramCache::bytes_of(const Cell& cell) const {
   const std::lock_guard lock(impl_->mutex);
   int64_t bytes = 0;
-  for (auto at = impl_->entries.lower_bound({cell.key(), "", false, false});
+  for (auto at = impl_->entries.lower_bound(KeyView{cell.key(), "", false, false});
        at != impl_->entries.end() && at->first.cell == cell.key(); ++at) {
     bytes += at->second.alive() ? at->second.packed : 0;
   }

@@ -32,18 +32,25 @@ MODE_ROWS = {
     "H = 128, T from 1 to 400": [*MIXED, "--concurrency=64"],
 }
 
+# Prints the slowest health check and the slowest request to the admin port, in milliseconds.
 ASK_HEALTH = """
-import sys, time, grpc
+import http.client, sys, time, grpc
 channel = grpc.insecure_channel(sys.argv[1])
 check = channel.unary_unary("/grpc.health.v1.Health/Check", lambda x: x, lambda x: x)
 check(b"", wait_for_ready=True, timeout=10)
-worst, end = 0.0, time.monotonic() + float(sys.argv[2])
+def admin():
+    connection = http.client.HTTPConnection(sys.argv[2], timeout=10)
+    connection.request("GET", "/readyz")
+    connection.getresponse().read()
+    connection.close()
+worst, end = [0.0, 0.0], time.monotonic() + float(sys.argv[3])
 while time.monotonic() < end:
-    start = time.monotonic()
-    check(b"", timeout=10)
-    worst = max(worst, time.monotonic() - start)
+    for k, ask in enumerate((lambda: check(b"", timeout=10), admin)):
+        start = time.monotonic()
+        ask()
+        worst[k] = max(worst[k], time.monotonic() - start)
     time.sleep(0.02)
-print(worst * 1000)
+print(*(seconds * 1000 for seconds in worst))
 """
 
 
@@ -79,29 +86,30 @@ def open_loop(rnnctl, server, flags, seconds):
 
 
 def overload_table(rnnctl, binary, rounds, seconds):
-    lines = ["| offered, of the peak | goodput /s | of the peak | p50 / p99 ms of answers | refused /s | slowest health check ms |",
-             "|---|---|---|---|---|---|"]
-    with processes.rnnserve(binary, []) as server:
+    lines = ["| offered, of the peak | goodput /s | of the peak | p50 / p99 ms of answers | refused or too late /s "
+             "| refusal p50 / p99 ms | slowest health check / admin request ms |", "|---|---|---|---|---|---|---|"]
+    with processes.rnnserve(binary, ["--admin_listen=127.0.0.1:0"]) as server:
         peak = max(
             processes.load(rnnctl, server, [*MODEL, "--concurrency=64"], seconds)["calls_per_second"] for _ in range(rounds + 1))
 
         def row(name, flags, beside=None):
             found, worst = [], []
             for _ in range(rounds):
-                health = subprocess.Popen([environment.python(), "-c", ASK_HEALTH, server.address, str(seconds)],
+                health = subprocess.Popen([environment.python(), "-c", ASK_HEALTH, server.address, server.admin, str(seconds)],
                                           stdout=subprocess.PIPE, text=True)
                 storm = threading.Thread(target=open_loop, args=(rnnctl, server, beside, seconds)) if beside else None
                 if storm:
                     storm.start()
                     time.sleep(0.2)
                 found.append(open_loop(rnnctl, server, flags, seconds))
-                worst.append(float(health.communicate()[0]))
+                worst.append([float(ms) for ms in health.communicate()[0].split()])
                 if storm:
                     storm.join()
             good = median(found, "calls_per_second")
             refused = statistics.median(run["failed"] / run["seconds"] for run in found)
             lines.append(f"| {name} | {good:,.0f} | {good / peak:.0%} | {median(found, 'latency_p50_ms'):.0f} / "
-                         f"{median(found, 'latency_p99_ms'):.0f} | {refused:,.0f} | {max(worst):.0f} |")
+                         f"{median(found, 'latency_p99_ms'):.0f} | {refused:,.0f} | {median(found, 'refusal_p50_ms'):.1f} / "
+                         f"{median(found, 'refusal_p99_ms'):.1f} | {max(w[0] for w in worst):.0f} / {max(w[1] for w in worst):.0f} |")
 
         for times in (0.5, 1, 2, 4):
             row(f"{times} x", [*MODEL, f"--rate={peak * times:.0f}", "--timeout=1s"])

@@ -90,6 +90,7 @@ std::vector<Figure> Figures(const Level& level) {
   AddTimes("queue", tally.queue, figures);
   AddTimes("compute", tally.compute, figures);
   AddTimes("lag", tally.lag, figures);
+  AddTimes("refusal", tally.refusal, figures);
   const std::vector<Figure> rest = {
       {"largest_batch", absl::StrCat(tally.largest_batch)},
       {"sent_bytes_per_call", absl::StrCat(PerCall(tally.sent_bytes, tally))},

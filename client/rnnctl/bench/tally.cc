@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/rnnctl/bench/tally.h"
 
+#include <grpcpp/support/status.h>
+
 #include <algorithm>
 
 namespace rnnserve::rnnctl::bench {
@@ -10,6 +12,7 @@ void Tally::Record(const Answer& answer, std::chrono::nanoseconds latency_of_cal
   if (answer.code != 0) {
     Errors& of_code = errors[answer.code];
     if (of_code.count++ == 0) of_code.first_message = answer.message;
+    if (answer.code == grpc::StatusCode::RESOURCE_EXHAUSTED) refusal.Add(latency_of_call - lag_of_call);
     return;
   }
   latency.Add(latency_of_call);
@@ -32,6 +35,7 @@ void Tally::Merge(const Tally& other) {
   lag.Merge(other.lag);
   queue.Merge(other.queue);
   compute.Merge(other.compute);
+  refusal.Merge(other.refusal);
   late += other.late;
   largest_batch = std::max(largest_batch, other.largest_batch);
   for (const auto& [code, theirs] : other.errors) {

@@ -157,6 +157,7 @@ TEST(BatchedAnswers, GivenUpCallsLeaveNothingBehind) {
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(alive, 0);
+  EXPECT_EQ(core->bytes_in_flight(), 0);
   EXPECT_GT(answered, 0);
   EXPECT_GT(cancelled, 0);
   EXPECT_GT(expired, 0);

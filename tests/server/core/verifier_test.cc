@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <future>
 #include <limits>
@@ -91,7 +92,7 @@ TEST(Verifier, CountsAndKeepsTheLargest) {
 // RNN with I = H = 1 and W = R = 0.5; the fake engine sums instead.
 class VerifyTest : public testing::Test {
  protected:
-  absl::StatusOr<InferReply> Infer(const std::string& engine) {
+  InferCall Call(const std::string& engine) const {
     OperatorDef op;
     op.op_type = "RNN";
     op.version = 14;
@@ -100,8 +101,11 @@ class VerifyTest : public testing::Test {
     call.engine = engine;
     const TensorView one = {DataType::kFloat, {1, 1, 1}, std::as_bytes(std::span(half_))};
     call.inputs = {{"W", one}, {"R", one}, {"X", one}};
+    return call;
+  }
+  absl::StatusOr<InferReply> Infer(const std::string& engine) {
     std::promise<absl::StatusOr<InferReply>> reply;
-    core_.Infer(call, [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
+    core_.Infer(Call(engine), [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
     return reply.get_future().get();
   }
 
@@ -125,6 +129,31 @@ TEST_F(VerifyTest, TheSecondEngineRunsToo) {
   // tanh(0.25) against 0.5.
   EXPECT_NEAR(verifier_.largest(), 0.2551, 1e-4);
   EXPECT_EQ(Value(metrics_, "rnnserve_verified_total", {"differed"}), 1);
+}
+
+// The fake engine's state is the sum of its inputs; a chunk starts from the session's state on both engines.
+TEST_F(VerifyTest, ChunksOfSessionsRunTwiceFromTheSameState) {
+  InferCall call = Call("fake");
+  absl::StatusOr<PinnedModel> pinned = core_.Pin(call, {.rows = 1, .steps = 1});
+  ASSERT_TRUE(pinned.ok()) << pinned.status();
+  const auto shared = std::make_shared<const PinnedModel>(*std::move(pinned));
+  RunStates states(1, LayerStates(1));
+  InferCall chunk;
+  chunk.inputs = {call.inputs.back()};
+  for (int k = 0; k < 2; ++k) {
+    absl::StatusOr<AcceptedCall> accepted = core_.AcceptPinned(shared, chunk);
+    ASSERT_TRUE(accepted.ok()) << accepted.status();
+    accepted->states = states;
+    std::promise<absl::StatusOr<InferReply>> told;
+    core_.Run(*std::move(accepted), [&](absl::StatusOr<InferReply> reply) { told.set_value(std::move(reply)); });
+    absl::StatusOr<InferReply> reply = told.get_future().get();
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->engine, "fake");
+    states = std::move(reply->states);
+  }
+  EXPECT_EQ(Value(metrics_, "rnnserve_verified_total", {"differed"}), 2);
+  // The fake's 1 against the formula from its 0.5: tanh(0.25 + 0.25).
+  EXPECT_NEAR(verifier_.largest(), 1 - std::tanh(0.5), 1e-6);
 }
 
 TEST_F(VerifyTest, AFaultOfTheSecondEngineIsNotTheCallers) {

@@ -66,7 +66,7 @@ TEST(ModelStore, EqualContentAgainIsOk) {
   TestOperator same = MakeOperator("LSTM");
   same.op.version.reset();
   same.op.opset = 17;
-  EXPECT_EQ(Load(store, "m", 1, same)->model, first.model);
+  EXPECT_EQ(Load(store, "m", 1, same, {}, "auto")->model, first.model);
   EXPECT_EQ(Load(store, "n", 1, same)->model, first.model) << "shared between names";
 }
 

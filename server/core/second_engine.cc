@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/second_engine.h"
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace rnnserve {
+namespace {
+
+std::shared_ptr<const State> StateFor(const ProgramPtr& to, const Program& from, const OpSpec& spec, const State& state) {
+  const DataType type = ComputeType(spec.data_type);
+  const size_t bytes = static_cast<size_t>(spec.hidden_size) * ByteSize(type);
+  std::vector<std::byte> h(bytes), c(bytes);
+  from.ExportState(state, type, h.data(), spec.kind == CellKind::kLstm ? c.data() : nullptr);
+  std::unique_ptr<State> made = to->NewState();
+  to->ImportState(type, h.data(), c.data(), *made);
+  return {made.release(), WipeState{to, type}};
+}
+
+}  // namespace
+
+PinnedModelPtr PinOnSecondEngine(const PinnedModel& pinned, const Router& router, ProgramCache& programs) {
+  PinnedModel second = pinned;
+  bool differs = false;
+  for (size_t layer = 0; layer < second.engines.size(); ++layer) {
+    const std::vector<CellPtr>& cells = second.model->layers()[layer].cells(second.run_options.clip_cell_input);
+    const Engine* other = router.Another(second.engines[layer], cells, second.engine_options);
+    if (other == nullptr) continue;
+    second.engines[layer] = other;
+    differs = true;
+    for (size_t direction = 0; direction < cells.size(); ++direction) {
+      absl::StatusOr<ProgramPtr> program = programs.Get(*other, cells[direction], second.engine_options);
+      if (!program.ok()) return nullptr;
+      second.programs[layer][direction] = *std::move(program);
+    }
+  }
+  return differs ? std::make_shared<const PinnedModel>(std::move(second)) : nullptr;
+}
+
+RunStates StatesFor(const PinnedModel& to, const PinnedModel& from, const RunStates& states) {
+  RunStates made = states;
+  for (size_t layer = 0; layer < made.size(); ++layer) {
+    const size_t rows = made[layer].size() / to.programs[layer].size();
+    for (size_t k = 0; k < made[layer].size(); ++k) {
+      std::shared_ptr<const State>& state = made[layer][k];
+      const size_t direction = k / rows;
+      const ProgramPtr& program = to.programs[layer][direction];
+      if (state == nullptr || program == from.programs[layer][direction]) continue;
+      state = StateFor(program, *from.programs[layer][direction], to.model->stack().layers[layer], *state);
+    }
+  }
+  return made;
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pinned model (a session's) needs to be run on a second engine as well: mode `verify`.
+#pragma once
+
+#include "server/core/core.h"
+
+namespace rnnserve {
+
+// `pinned` on another engine, layer by layer; null where no layer has one. Packs its weights, so it takes long.
+PinnedModelPtr PinOnSecondEngine(const PinnedModel& pinned, const Router& router, ProgramCache& programs);
+
+// `states` of `from`'s programs as `to`'s hold them, by way of the compute type: exact.
+RunStates StatesFor(const PinnedModel& to, const PinnedModel& from, const RunStates& states);
+
+}  // namespace rnnserve
