@@ -38,7 +38,7 @@ std::optional<int64_t> NumElements(std::span<const int64_t> shape) {
 std::optional<int64_t> NumBytes(DataType type, std::span<const int64_t> shape) {
   const std::optional<int64_t> nonzero = NonzeroProduct(shape);
   const auto size = static_cast<int64_t>(ByteSize(type));
-  if (!nonzero || *nonzero > kMax / size) return std::nullopt;
+  if (!nonzero || (size > 0 && *nonzero > kMax / size)) return std::nullopt;
   return IsEmpty(shape) ? 0 : *nonzero * size;
 }
 
