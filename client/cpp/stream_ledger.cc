@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// What is asked for, sent and kept. What answers do is in stream_ledger_answers.cc.
 #include "client/cpp/stream_ledger.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/operation_fate.h"
-#include "client/cpp/status.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::client {
 namespace {
-
-constexpr auto kPause = std::chrono::milliseconds(50);  // where the server gives no advice
 
 bool IsChange(const v1::Operation& operation) {
   return !operation.has_get_state() && !operation.has_fork() && !operation.has_checkpoint();
@@ -52,6 +48,12 @@ StreamLedger::Place StreamLedger::AskForSnapshot(Place before, uint64_t index, T
 
 StreamLedger::Ticket StreamLedger::Add(v1::Operation body, Time now) {
   Item item;
+  if (body.has_select_rows()) has_selected_rows_ = true;
+  if (body.has_rewind()) {
+    item.checkpoint = checkpoints_.at(body.rewind().checkpoint());
+    item.must_succeed = has_selected_rows_;
+    if (has_selected_rows_) AddRows(item.checkpoint, now);
+  }
   item.ticket = next_ticket_++;
   item.is_change = IsChange(body);
   item.bytes = Size(body);
@@ -68,8 +70,6 @@ StreamLedger::Ticket StreamLedger::Add(v1::Operation body, Time now) {
     std::shared_ptr<Checkpoint>& current = checkpoints_[body.checkpoint().name()];
     if (current != nullptr) checkpoint_bytes_ -= Size(current->tensors);
     current = item.checkpoint;
-  } else if (body.has_rewind()) {
-    item.checkpoint = checkpoints_[body.rewind().checkpoint()];
   }
   item.body = std::move(body);
   kept_bytes_ += item.bytes;
@@ -78,6 +78,32 @@ StreamLedger::Ticket StreamLedger::Add(v1::Operation body, Time now) {
   items_.push_back(std::move(item));
   if (IsSnapshotDue()) AskForSnapshot(items_.end(), next_index_ - 1, now);
   return ticket;
+}
+
+// As many rows as the checkpoint has: SetState takes no others. Nobody is told of it.
+void StreamLedger::AddRows(const std::shared_ptr<Checkpoint>& checkpoint, Time now) {
+  Item item;
+  item.is_change = item.answered = item.must_succeed = true;
+  item.index = next_index_++;
+  item.added = now;
+  // initial_h is [1, rows, size] or [rows, 1, size]: a session has one direction.
+  int64_t rows = 1;
+  if (checkpoint->tensors.tensors_size() > 0) {
+    const v1::Tensor& h = checkpoint->tensors.tensors(0);
+    const auto most = static_cast<int64_t>(h.raw().size());  // it comes from outside
+    for (int axis = 0; axis + 1 < h.shape_size(); ++axis) {
+      if (h.shape(axis) > 0 && rows <= most / h.shape(axis)) rows *= h.shape(axis);
+    }
+  }
+  item.body.mutable_select_rows()->mutable_rows()->Resize(static_cast<int>(rows), 0);
+  item.bytes = Size(item.body);
+  kept_bytes_ += item.bytes;
+  items_.push_back(std::move(item));
+}
+
+bool StreamLedger::HasCheckpoint(const std::string& name) const {
+  const auto found = checkpoints_.find(name);
+  return found != checkpoints_.end() && found->second->is_answered;
 }
 
 void StreamLedger::Begin(std::string session, uint64_t last_applied, int32_t agreed_in_flight, Origin origin, Time now,
@@ -138,7 +164,7 @@ std::vector<v1::Operation> StreamLedger::Take(Time now) {
   for (Item& item : items_) {
     if (item.phase != Phase::kUnsent) continue;
     // A server that drains takes nothing new, but it answers again what it has answered before.
-    if (!MaySend(item) || (draining_ && !item.tried)) break;
+    if (sent_.size() >= agreed_in_flight_ || (draining_ && !item.tried)) break;
     operations.push_back(Send(item));
   }
   if (draining_) TakeHandOver(operations, now);
@@ -162,11 +188,6 @@ void StreamLedger::TakeHandOver(std::vector<v1::Operation>& operations, Time now
   operations.push_back(Send(*place));
 }
 
-bool StreamLedger::MaySend(const Item& item) const {
-  if (sent_.size() >= agreed_in_flight_) return false;
-  return !item.body.has_rewind() || item.checkpoint == nullptr || item.checkpoint->is_answered;
-}
-
 v1::Operation StreamLedger::Send(Item& item) {
   item.phase = Phase::kSent;
   item.tried = true;
@@ -182,157 +203,12 @@ v1::Operation StreamLedger::Send(Item& item) {
   }
   if (item.purpose == Purpose::kCheckpoint) {
     operation.mutable_get_state();
-  } else if (operation.has_rewind() && item.checkpoint != nullptr) {
+  } else if (operation.has_rewind()) {
     v1::SetState& to = *operation.mutable_set_state();
     to.set_force(true);  // it was this operator's
     *to.mutable_state() = item.checkpoint->tensors;
   }
   return operation;
-}
-
-// --- Answers.
-
-StreamLedger::Verdict StreamLedger::Answer(v1::OperationReply reply) {
-  Verdict verdict;
-  const auto item = std::find_if(items_.begin(), items_.end(), [&](const Item& candidate) {
-    return candidate.phase == Phase::kSent && reply.request_id() == absl::StrCat(candidate.sending);
-  });
-  if (item == items_.end()) return verdict;  // to a sending that counts no more
-  client::Answer answer = JudgeAnswer(reply.status());
-  switch (answer.fate) {
-    case Fate::kApplied:
-      sent_.erase(item->sending);
-      Applied(item, std::move(reply), verdict);
-      break;
-    case Fate::kDraining:
-      draining_ = true;
-      Unsend(item);
-      for (Place refused = item; refused != items_.end(); ++refused) refused->tried = false;
-      break;
-    case Fate::kRetry:
-      verdict.pause = RetryDelayOf(answer.status).value_or(kPause);
-      Unsend(item);
-      break;
-    case Fate::kRefused:
-      sent_.erase(item->sending);
-      Refused(item, std::move(answer.status), verdict);
-      break;
-    case Fate::kLost:
-      verdict.lost = std::move(answer.status);
-      break;
-    case Fate::kOver:
-      verdict.over = std::move(answer.status);
-      break;
-  }
-  return verdict;
-}
-
-void StreamLedger::Applied(Place item, v1::OperationReply reply, Verdict& verdict) {
-  if (item->is_change) return AppliedChange(item, std::move(reply), verdict);
-  switch (item->purpose) {
-    case Purpose::kSnapshot:
-      return AppliedSnapshot(item, std::move(reply), verdict);
-    case Purpose::kCheckpoint:
-      verdict.completions.push_back({item->ticket, KeepCheckpoint(*item, reply), {}});
-      break;
-    case Purpose::kCaller:
-      reply.set_position(reply.position() + position_offset_);
-      if (reply.has_get_state()) {
-        v1::GetStateResponse& state = *reply.mutable_get_state();
-        state.set_position(state.position() + position_offset_);
-        state.set_number(state.number() - first_number_ + first_index_);
-      }
-      verdict.completions.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
-      break;
-  }
-  Erase(item);
-}
-
-void StreamLedger::AppliedChange(Place item, v1::OperationReply reply, Verdict& verdict) {
-  item->phase = Phase::kApplied;
-  applied_index_ = item->index;
-  if (item->body.has_reset()) position_offset_ = 0 - reply.position();
-  if (item->body.has_rewind() && item->checkpoint != nullptr) {
-    position_offset_ = item->checkpoint->position - reply.position();
-  }
-  if (!item->answered) {
-    reply.set_number(item->index);
-    reply.set_position(reply.position() + position_offset_);
-    item->answered = true;
-    --unanswered_;
-    verdict.completions.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
-  }
-  if (limits_.checkpoint_every > 0) return;
-  Erase(item);
-  SetSnapshot(std::nullopt);  // what came after it is not kept
-}
-
-void StreamLedger::AppliedSnapshot(Place item, v1::OperationReply reply, Verdict& verdict) {
-  const Time added = item->added;
-  const uint64_t index = item->index;
-  v1::GetStateResponse& state = *reply.mutable_get_state();
-  Erase(item);
-  if (state.number() == NumberOf(index)) {
-    SetSnapshot(Snapshot{index, state.position() + position_offset_, std::move(*state.mutable_state())});
-    if (IsSnapshotDue()) AskForSnapshot(items_.end(), next_index_ - 1, added);
-  } else if (state.number() > NumberOf(next_index_ - 1)) {
-    verdict.over = WithReason(
-        absl::AbortedError(absl::StrCat("the session has had ", state.number(), " operations, but this stream sent ",
-                                        NumberOf(next_index_ - 1), ": somebody else changes it")),
-        "OLDER_OWNER");
-  } else {
-    // Asked again over a new connection, it came after operations whose replies had been lost.
-    AskForSnapshot(items_.end(), next_index_ - 1, added);
-  }
-}
-
-absl::Status StreamLedger::KeepCheckpoint(Item& item, v1::OperationReply& reply) {
-  Checkpoint& checkpoint = *item.checkpoint;
-  checkpoint.is_answered = true;
-  const std::string& name = item.body.checkpoint().name();
-  const bool is_current = checkpoints_[name] == item.checkpoint;
-  const int64_t bytes = Size(reply.get_state().state());
-  if (is_current && checkpoint_bytes_ + bytes > limits_.max_kept_bytes / 2) {
-    checkpoints_.erase(name);
-    return absl::ResourceExhaustedError(absl::StrCat("checkpoints would take ", checkpoint_bytes_ + bytes,
-                                                     " bytes, more than half of max_kept_bytes (",
-                                                     limits_.max_kept_bytes, "); use their names again, or raise it"));
-  }
-  if (is_current) checkpoint_bytes_ += bytes;
-  checkpoint.position = reply.get_state().position() + position_offset_;
-  checkpoint.tensors = std::move(*reply.mutable_get_state()->mutable_state());
-  return absl::OkStatus();
-}
-
-// The caller's own mistake or time limit. What was asked for behind it was meant to run on its result, so it fails too.
-void StreamLedger::Refused(Place item, absl::Status status, Verdict& verdict) {
-  if (item->purpose == Purpose::kCheckpoint) item->checkpoint->is_answered = true;  // a Rewind to it will be refused
-  if (item->answered || item->purpose == Purpose::kSnapshot) {
-    const std::string what = item->answered ? absl::StrCat("operation ", item->index, " cannot be repeated")
-                                            : std::string("the state cannot be fetched");
-    verdict.over = WithReason(absl::DataLossError(absl::StrCat(what, ": ", status.ToString())), "SESSION_LOST");
-    return;
-  }
-  const uint64_t index = item->index;
-  const bool is_change = item->is_change;
-  const absl::Status follows =
-      WithReason(absl::AbortedError(absl::StrCat("operation ", index, " before this one failed (", status.message(),
-                                                 "), so this one was not applied; feed both again")),
-                 "PREDECESSOR_FAILED");
-  verdict.completions.push_back({item->ticket, std::move(status), {}});
-  Place next = Erase(item);
-  if (!is_change) return;
-  Unsend(next);
-  while (next != items_.end()) {
-    if (next->is_change) {
-      verdict.completions.push_back({next->ticket, follows, {}});
-      next = Erase(next);
-    } else {
-      next->index = index - 1;
-      ++next;
-    }
-  }
-  next_index_ = index;
 }
 
 // --- What is kept.

@@ -81,10 +81,11 @@ class StreamLedger {
   bool HasRoom(int64_t bytes) const;
   // Where snapshots are taken, asks for one, so that there will be more.
   void MakeRoom(Time now);
-  // Whether Checkpoint has been asked for under this name.
-  bool HasCheckpoint(const std::string& name) const { return checkpoints_.contains(name); }
+  // Whether a Checkpoint of this name has been answered, so that Rewind may be added.
+  bool HasCheckpoint(const std::string& name) const;
   // Any operation but open. Session, number and request id are set when it is sent. Checkpoints stay here: the state is
-  // asked for, and Rewind sets it, so that they outlive the server.
+  // asked for, and Rewind sets it (behind a SelectRows where the session's rows may be others), so that they outlive
+  // the server.
   Ticket Add(v1::Operation body, Time now);
 
   // --- Sessions and connections.
@@ -130,8 +131,9 @@ class StreamLedger {
     Ticket ticket = 0;
     Purpose purpose = Purpose::kCaller;
     bool is_change = false;
-    bool answered = false;  // the caller knows; kept for a replay
-    bool tried = false;     // this session may know it
+    bool answered = false;      // the caller knows; kept for a replay
+    bool tried = false;         // this session may know it
+    bool must_succeed = false;  // part of something whose beginning is applied
     Phase phase = Phase::kUnsent;
     uint64_t index = 0;  // a change's own; else that of the last change before it
     uint64_t sending = 0;
@@ -144,11 +146,11 @@ class StreamLedger {
 
   uint64_t NumberOf(uint64_t index) const { return index - first_index_ + first_number_; }
   bool IsSnapshotDue() const;
+  void AddRows(const std::shared_ptr<Checkpoint>& checkpoint, Time now);
   Place AskForSnapshot(Place before, uint64_t index, Time now);
   Place Erase(Place item);
   void Unsend(Place from);
   void TakeHandOver(std::vector<v1::Operation>& operations, Time now);
-  bool MaySend(const Item& item) const;
   v1::Operation Send(Item& item);
 
   void Applied(Place item, v1::OperationReply reply, Verdict& verdict);
@@ -177,6 +179,7 @@ class StreamLedger {
   uint64_t changes_since_request_ = 0;
   int64_t kept_bytes_ = 0;
   int64_t checkpoint_bytes_ = 0;
+  bool has_selected_rows_ = false;
   std::optional<Snapshot> snapshot_;
   std::map<std::string, std::shared_ptr<Checkpoint>> checkpoints_;
 };

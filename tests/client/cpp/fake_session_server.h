@@ -66,6 +66,8 @@ class FakeSessionServer {
     if (operation.has_chunk() && operation.chunk().inputs(0).name() == "bad") return Refuse(reply, 3, "");
     if (operation.has_set_state()) {
       log_ = LogOf(operation.set_state().state().tensors());
+    } else if (operation.has_select_rows()) {
+      // There is one row.
     } else if (operation.has_close()) {
       *reply.mutable_final_state() = State();
     } else if (operation.has_reset()) {

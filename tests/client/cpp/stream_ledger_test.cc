@@ -275,6 +275,7 @@ TEST(StreamLedgerTest, AReplayedRewindGoesToTheCheckpointOfItsTime) {
   Rig rig({.checkpoint_every = 100});
   rig.Feed("a");
   rig.ledger.Add(CheckpointNamed("here"), kNow);
+  rig.Exchange();
   rig.Feed("b");
   rig.ledger.Add(RewindTo("here"), kNow);
   rig.Feed("c");
@@ -286,6 +287,25 @@ TEST(StreamLedgerTest, AReplayedRewindGoesToTheCheckpointOfItsTime) {
   rig.OpenAgain();
   rig.Exchange();
   EXPECT_THAT(rig.LogAt(d), ElementsAre("a", "c", "d"));
+}
+
+TEST(StreamLedgerTest, ARewindBringsTheRowsOfItsCheckpoint) {
+  Rig rig;
+  rig.Feed("a");
+  rig.ledger.Add(CheckpointNamed("here"), kNow);
+  rig.Exchange();
+  v1::Operation select;
+  select.mutable_select_rows()->add_rows(0);
+  select.mutable_select_rows()->add_rows(0);
+  rig.ledger.Add(select, kNow);
+  rig.Exchange();
+  const auto rewound = rig.ledger.Add(RewindTo("here"), kNow);
+  const std::vector<v1::Operation> operations = rig.ledger.Take(kNow);
+  ASSERT_THAT(operations, SizeIs(2));
+  EXPECT_THAT(operations[0].select_rows().rows(), ElementsAre(0));
+  EXPECT_TRUE(operations[1].has_set_state());
+  for (const v1::Operation& operation : operations) rig.Hear(rig.server.Apply(operation));
+  EXPECT_THAT(rig.LogAt(rewound), ElementsAre("a"));
 }
 
 TEST(StreamLedgerTest, SomebodyElsesChangesAreNoticed) {
@@ -331,6 +351,10 @@ TEST(StreamLedgerTest, RandomMishaps) {
           log = checkpoints.begin()->second;
         } else {
           log.push_back(std::to_string(fed));
+        }
+        if (operation.has_chunk() && dice(20)) {
+          operation.mutable_select_rows()->add_rows(0);
+          log.pop_back();
         }
         const bool shows = !operation.has_checkpoint();
         const auto ticket = rig.ledger.Add(std::move(operation), kNow);

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/operation_fate.h"
+#include "client/cpp/status.h"
+#include "client/cpp/stream_ledger.h"
+#include "engine/op/field_error.h"
+
+namespace rnnserve::client {
+namespace {
+
+constexpr auto kPause = std::chrono::milliseconds(50);  // where the server gives no advice
+
+}  // namespace
+
+StreamLedger::Verdict StreamLedger::Answer(v1::OperationReply reply) {
+  Verdict verdict;
+  uint64_t sending = 0;
+  // Else it answers a sending that counts no more.
+  if (!absl::SimpleAtoi(reply.request_id(), &sending) || !sent_.contains(sending)) return verdict;
+  const auto item = std::find_if(items_.begin(), items_.end(), [&](const Item& candidate) {
+    return candidate.phase == Phase::kSent && candidate.sending == sending;
+  });
+  if (item == items_.end()) return verdict;
+  client::Answer answer = JudgeAnswer(reply.status());
+  switch (answer.fate) {
+    case Fate::kApplied:
+      sent_.erase(item->sending);
+      Applied(item, std::move(reply), verdict);
+      break;
+    case Fate::kDraining:
+      draining_ = true;
+      Unsend(item);
+      for (Place refused = item; refused != items_.end(); ++refused) refused->tried = false;
+      break;
+    case Fate::kRetry:
+      verdict.pause = RetryDelayOf(answer.status).value_or(kPause);
+      Unsend(item);
+      break;
+    case Fate::kRefused:
+      sent_.erase(item->sending);
+      Refused(item, std::move(answer.status), verdict);
+      break;
+    case Fate::kLost:
+      verdict.lost = std::move(answer.status);
+      break;
+    case Fate::kOver:
+      verdict.over = std::move(answer.status);
+      break;
+  }
+  return verdict;
+}
+
+void StreamLedger::Applied(Place item, v1::OperationReply reply, Verdict& verdict) {
+  if (item->is_change) return AppliedChange(item, std::move(reply), verdict);
+  switch (item->purpose) {
+    case Purpose::kSnapshot:
+      return AppliedSnapshot(item, std::move(reply), verdict);
+    case Purpose::kCheckpoint:
+      verdict.completions.push_back({item->ticket, KeepCheckpoint(*item, reply), {}});
+      break;
+    case Purpose::kCaller:
+      reply.set_position(reply.position() + position_offset_);
+      if (reply.has_get_state()) {
+        v1::GetStateResponse& state = *reply.mutable_get_state();
+        state.set_position(state.position() + position_offset_);
+        state.set_number(state.number() - first_number_ + first_index_);
+      }
+      verdict.completions.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
+      break;
+  }
+  Erase(item);
+}
+
+void StreamLedger::AppliedChange(Place item, v1::OperationReply reply, Verdict& verdict) {
+  item->phase = Phase::kApplied;
+  applied_index_ = item->index;
+  if (item->body.has_reset()) position_offset_ = 0 - reply.position();
+  if (item->body.has_rewind()) {
+    position_offset_ = item->checkpoint->position - reply.position();
+  }
+  if (!item->answered) {
+    reply.set_number(item->index);
+    reply.set_position(reply.position() + position_offset_);
+    item->answered = true;
+    --unanswered_;
+    verdict.completions.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
+  }
+  if (limits_.checkpoint_every > 0) return;
+  Erase(item);
+  SetSnapshot(std::nullopt);  // what came after it is not kept
+}
+
+void StreamLedger::AppliedSnapshot(Place item, v1::OperationReply reply, Verdict& verdict) {
+  const Time added = item->added;
+  const uint64_t index = item->index;
+  v1::GetStateResponse& state = *reply.mutable_get_state();
+  Erase(item);
+  if (state.number() == NumberOf(index)) {
+    SetSnapshot(Snapshot{index, state.position() + position_offset_, std::move(*state.mutable_state())});
+    if (IsSnapshotDue()) AskForSnapshot(items_.end(), next_index_ - 1, added);
+  } else if (state.number() > NumberOf(next_index_ - 1)) {
+    verdict.over = WithReason(
+        absl::AbortedError(absl::StrCat("the session has had ", state.number(), " operations, but this stream sent ",
+                                        NumberOf(next_index_ - 1), ": somebody else changes it")),
+        "OLDER_OWNER");
+  } else {
+    // Asked again over a new connection, it came after operations whose replies had been lost.
+    AskForSnapshot(items_.end(), next_index_ - 1, added);
+  }
+}
+
+absl::Status StreamLedger::KeepCheckpoint(Item& item, v1::OperationReply& reply) {
+  Checkpoint& checkpoint = *item.checkpoint;
+  const std::string& name = item.body.checkpoint().name();
+  const bool is_current = checkpoints_[name] == item.checkpoint;
+  const auto bytes = static_cast<int64_t>(reply.get_state().state().ByteSizeLong());
+  if (is_current && checkpoint_bytes_ + bytes > limits_.max_kept_bytes / 2) {
+    checkpoints_.erase(name);
+    return absl::ResourceExhaustedError(absl::StrCat("checkpoints would take ", checkpoint_bytes_ + bytes,
+                                                     " bytes, more than half of max_kept_bytes (",
+                                                     limits_.max_kept_bytes, "); use their names again, or raise it"));
+  }
+  if (is_current) checkpoint_bytes_ += bytes;
+  checkpoint.is_answered = true;
+  checkpoint.position = reply.get_state().position() + position_offset_;
+  checkpoint.tensors = std::move(*reply.mutable_get_state()->mutable_state());
+  return absl::OkStatus();
+}
+
+// The caller's own mistake or time limit. What was asked for behind it was meant to run on its result, so it fails too.
+void StreamLedger::Refused(Place item, absl::Status status, Verdict& verdict) {
+  if (item->answered || item->must_succeed || item->purpose == Purpose::kSnapshot) {
+    const std::string what = item->purpose == Purpose::kSnapshot ? std::string("the state cannot be fetched")
+                             : item->answered ? absl::StrCat("operation ", item->index, " cannot be repeated")
+                                              : std::string("a checkpoint cannot be returned to");
+    verdict.over = WithReason(absl::DataLossError(absl::StrCat(what, ": ", status.ToString())), "SESSION_LOST");
+    return;
+  }
+  const uint64_t index = item->index;
+  const bool is_change = item->is_change;
+  const absl::Status follows =
+      WithReason(absl::AbortedError(absl::StrCat("operation ", index, " before this one failed (", status.message(),
+                                                 "), so this one was not applied; feed both again")),
+                 "PREDECESSOR_FAILED");
+  verdict.completions.push_back({item->ticket, std::move(status), {}});
+  Place next = Erase(item);
+  if (!is_change) return;
+  Unsend(next);
+  while (next != items_.end()) {
+    if (next->is_change) {
+      if (!next->answered) verdict.completions.push_back({next->ticket, follows, {}});
+      next = Erase(next);
+    } else {
+      next->index = index - 1;
+      ++next;
+    }
+  }
+  next_index_ = index;
+}
+
+}  // namespace rnnserve::client
