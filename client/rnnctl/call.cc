@@ -131,7 +131,7 @@ absl::StatusOr<client::ModelRef> ParseModelRef(std::string_view text, std::strin
 absl::StatusOr<client::Target> TargetFrom(const Arguments& arguments) {
   const int targets = arguments.Has("op") + arguments.Has("model") + arguments.Has("fingerprint");
   if (targets != 1) {
-    return UsageError(targets == 0 ? "what to run is missing: a request file, --op, --model or --fingerprint"
+    return UsageError(targets == 0 ? "what to run is missing: --op, --model or --fingerprint"
                                    : "--op, --model and --fingerprint exclude each other");
   }
   if (arguments.Has("op")) {

@@ -2,7 +2,6 @@
 // rnnctl sessions ls, show, export, import, fork, close.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <fstream>
 
@@ -13,6 +12,7 @@
 #include "client/cpp/session_json.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/command.h"
+#include "client/rnnctl/sessions/find.h"
 #include "client/rnnctl/sessions/session_file.h"
 #include "client/rnnctl/show.h"
 #include "client/rnnctl/tensor_files.h"
@@ -29,10 +29,6 @@ constexpr Flag kNamesFlag = {
     .name = "name", .value = "NAME", .help = "of a fork; as many as there are forks", .repeated = true};
 constexpr Flag kCountFlag = {.name = "count", .value = "N", .help = "how many forks; default 1"};
 
-constexpr size_t kKeyLength = 56;
-constexpr size_t kMostSearched = 200'000;  // sessions looked through for a name
-constexpr size_t kLeastPrefix = 6;
-
 using Sessions = std::unique_ptr<client::SessionClient>;
 
 absl::StatusOr<Sessions> ConnectSessions(const Arguments& arguments) {
@@ -41,37 +37,6 @@ absl::StatusOr<Sessions> ConnectSessions(const Arguments& arguments) {
   absl::StatusOr<Sessions> sessions = client::SessionClient::Create(ServerAddress(arguments), *options);
   if (!sessions.ok()) return UsageError(absl::StrCat("--server: ", sessions.status().message()));
   return sessions;
-}
-
-bool LooksLikeKey(const std::string& word) {
-  return word.size() == kKeyLength && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-           return std::isalnum(c) != 0 || c == '-' || c == '_';
-         });
-}
-
-// The live session that is meant by a key, a name, or the beginning of a key.
-absl::StatusOr<client::SessionInfo> FindSession(client::SessionClient& sessions, const std::string& word) {
-  const absl::StatusOr<std::vector<client::SessionInfo>> all = sessions.List(kMostSearched);
-  if (!all.ok()) return all.status();
-  const client::SessionInfo* found = nullptr;
-  for (const client::SessionInfo& info : *all) {
-    if (info.key == word || info.name == word) return info;
-    if (word.size() < kLeastPrefix || !info.key.starts_with(word)) continue;
-    if (found != nullptr) return UsageError(absl::StrCat(word, " begins the keys of several sessions; say more of it"));
-    found = &info;
-  }
-  if (found != nullptr) return *found;
-  return WithReason(absl::NotFoundError(
-                        absl::StrCat("no live session has the name or key ", word, "; rnnctl sessions ls lists them")),
-                    "SESSION_UNKNOWN");
-}
-
-// A whole key is taken as it is, so that the server itself says what has become of it.
-absl::StatusOr<std::string> FindKey(client::SessionClient& sessions, const std::string& word) {
-  if (LooksLikeKey(word)) return word;
-  const absl::StatusOr<client::SessionInfo> info = FindSession(sessions, word);
-  if (!info.ok()) return info.status();
-  return info->key;
 }
 
 std::string Span(std::chrono::nanoseconds time) {

@@ -3,19 +3,15 @@
 #include "client/rnnctl/command.h"
 
 #include <array>
-#include <condition_variable>
-#include <deque>
 #include <fstream>
-#include <future>
 #include <limits>
-#include <mutex>
-#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cpp/rnn_stream.h"
 #include "client/rnnctl/call.h"
+#include "client/rnnctl/stream/feeding.h"
 #include "client/rnnctl/stream/results.h"
 #include "client/rnnctl/stream/source.h"
 #include "client/rnnctl/tensor_files.h"
@@ -155,92 +151,6 @@ absl::StatusOr<XShape> FindShape(const client::SessionSpec& spec, const std::vec
     if (model.ok()) return ShapeOf(*model);
   }
   return model.status();
-}
-
-// Prints results in their order while the input is read and fed.
-class Printer {
- public:
-  explicit Printer(StreamResults& results) : results_(results), thread_([this] { Run(); }) {}
-  ~Printer() { Finish().IgnoreError(); }
-
-  struct Fed {
-    std::future<absl::StatusOr<client::ChunkResult>> result;
-    int64_t steps;
-    Clock::time_point sent;
-  };
-  void Add(Fed fed) {
-    std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(fed));
-    changed_.notify_one();
-  }
-  bool failed() {
-    std::lock_guard lock(mutex_);
-    return !status_.ok();
-  }
-  // After the last one: how it went.
-  absl::Status Finish() {
-    {
-      std::lock_guard lock(mutex_);
-      finished_ = true;
-      changed_.notify_one();
-    }
-    if (thread_.joinable()) thread_.join();
-    return status_;
-  }
-
- private:
-  void Run() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return finished_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      Fed fed = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      absl::StatusOr<client::ChunkResult> result = fed.result.get();
-      const auto latency = Clock::now() - fed.sent;
-      absl::Status status = result.ok() ? results_.Add(*std::move(result), fed.steps, latency) : result.status();
-      lock.lock();
-      status_.Update(status);
-      if (!status_.ok()) return;
-    }
-  }
-
-  StreamResults& results_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Fed> queue_;  // guarded by mutex_, as what follows
-  bool finished_ = false;
-  absl::Status status_;
-  std::thread thread_;
-};
-
-// Feeds all of it. The input is read only while things go well.
-absl::Status FeedAll(ChunkSource& source, size_t step_axis, double rate, client::RnnStream& stream,
-                     StreamResults& results, int64_t& steps) {
-  Printer printer(results);
-  const Clock::time_point start = Clock::now();
-  while (!printer.failed()) {
-    absl::StatusOr<std::optional<client::Tensor>> x = source.Next();
-    if (!x.ok()) {
-      printer.Finish().IgnoreError();
-      return x.status();
-    }
-    if (!*x) break;
-    const int64_t count = (*x)->shape[step_axis];
-    steps += count;
-    Clock::time_point sent = Clock::now();
-    if (rate > 0) {
-      // A microphone has the chunk when its last step has been spoken; latency counts from there.
-      sent = start + std::chrono::duration_cast<Clock::duration>(
-                         std::chrono::duration<double>(static_cast<double>(steps) / rate));
-      std::this_thread::sleep_until(sent);
-    }
-    std::vector<client::Tensor> inputs;
-    inputs.push_back(**std::move(x));
-    printer.Add({stream.FeedAsync(std::move(inputs)), count, sent});
-  }
-  return printer.Finish();
 }
 
 absl::Status RunStream(const Arguments& arguments, Streams& streams) {

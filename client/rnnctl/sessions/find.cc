@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/rnnctl/sessions/find.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/rnnctl/arguments.h"
+#include "engine/op/field_error.h"
+
+namespace rnnserve::rnnctl {
+namespace {
+
+constexpr size_t kKeyLength = 56;
+constexpr size_t kMostSearched = 200'000;  // sessions looked through for a name
+constexpr size_t kLeastPrefix = 6;
+
+bool LooksLikeKey(const std::string& word) {
+  return word.size() == kKeyLength && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '-' || c == '_';
+         });
+}
+
+}  // namespace
+
+absl::StatusOr<client::SessionInfo> FindSession(client::SessionClient& sessions, const std::string& word) {
+  const absl::StatusOr<std::vector<client::SessionInfo>> all = sessions.List(kMostSearched);
+  if (!all.ok()) return all.status();
+  const client::SessionInfo* found = nullptr;
+  for (const client::SessionInfo& info : *all) {
+    if (info.key == word || info.name == word) return info;
+    if (word.size() < kLeastPrefix || !info.key.starts_with(word)) continue;
+    if (found != nullptr) return UsageError(absl::StrCat(word, " begins the keys of several sessions; say more of it"));
+    found = &info;
+  }
+  if (found != nullptr) return *found;
+  return WithReason(absl::NotFoundError(
+                        absl::StrCat("no live session has the name or key ", word, "; rnnctl sessions ls lists them")),
+                    "SESSION_UNKNOWN");
+}
+
+absl::StatusOr<std::string> FindKey(client::SessionClient& sessions, const std::string& word) {
+  if (LooksLikeKey(word)) return word;
+  const absl::StatusOr<client::SessionInfo> info = FindSession(sessions, word);
+  if (!info.ok()) return info.status();
+  return info->key;
+}
+
+}  // namespace rnnserve::rnnctl
