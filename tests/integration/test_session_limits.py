@@ -184,3 +184,36 @@ def test_leaving_hands_states_over():
     there.close()
     assert new.stop() == 0
     old.stop()
+
+
+def test_what_a_tenant_has_is_unknown_to_others(tmp_path):
+    """Keys, names and lists: a key of another tenant is answered in the words of one that never was."""
+    tokens = {"alice": "alice-0123456789abcdef", "bob": "bob-0123456789abcdef"}
+    (tmp_path / "tokens").write_text("".join(f"{name} {token}\n" for name, token in tokens.items()))
+    server = Server(f"--tokens_file={tmp_path}/tokens")
+    stub = wire.sessions_grpc.SessionsStub(server.channel)
+
+    def call(tenant, method, request):
+        return getattr(stub, method)(request, timeout=60, metadata=[("authorization", f"Bearer {tokens[tenant]}")])
+
+    key = call("alice", "Open", open_request(name="n", request_id="r")).session
+    never = key[:-8] + ("A" * 8 if key[-8:] != "A" * 8 else "B" * 8)
+    for method, request in [
+            ("Apply", lambda k: pb.ApplyRequest(operation=operation(k, 1, **chunk([1])))),
+            ("Apply", lambda k: pb.ApplyRequest(operation=operation(k, 1, close=pb.Close()))),
+            ("GetState", lambda k: pb.GetStateRequest(session=k)),
+            ("Fork", lambda k: pb.ForkRequest(session=k)),
+            ("Checkpoint", lambda k: pb.CheckpointRequest(session=k, name="c")),
+            ("Open", lambda k: open_request(state_of_session=k))]:
+        foreign = wire.refusal(call, "bob", method, request(key))
+        unknown = wire.refusal(call, "bob", method, request(never))
+        assert (foreign.code, foreign.reasons, foreign.text) == (unknown.code, unknown.reasons, unknown.text)
+        assert foreign.code == Code.NOT_FOUND and foreign.reasons == ["SESSION_UNKNOWN"]
+    mine = call("bob", "Open", open_request(name="n", request_id="r")).session
+    assert mine != key, "names and request ids are each tenant's own"
+    assert [info.session for info in call("bob", "List", pb.ListSessionsRequest()).sessions] == [mine]
+    state = call("alice", "GetState", pb.GetStateRequest(session=key))
+    assert state.number == 0, "nothing of all that touched it"
+    for tenant, session in [("alice", key), ("bob", mine)]:
+        call(tenant, "Apply", pb.ApplyRequest(operation=operation(session, 1, close=pb.Close())))
+    assert server.stop() == 0
