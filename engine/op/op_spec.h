@@ -34,6 +34,7 @@ struct RunOptions {
   EmptyRowState empty_row_state = EmptyRowState::kZeros;
   // Callers that hold the states themselves: initial states are not read, and nothing but X must come.
   bool in_session = false;
+  bool operator==(const RunOptions&) const = default;
 };
 
 // An operator with its version, attributes and sizes resolved; no weights.

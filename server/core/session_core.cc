@@ -52,7 +52,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   Claim claim;
   claim.number = call.number;
   claim.digest = DigestOf(call.kind);
-  claim.attachment = call.owner != nullptr ? call.owner->Of(*sessions_, *session, call.session)
+  claim.attachment = call.owner != nullptr ? call.owner->Of(*sessions_, (*session)->key().id)
                      : call.number         ? sessions_->Attach()
                                            : kNoAttachment;
   claim.closes = std::holds_alternative<CloseOp>(call.kind);
@@ -154,6 +154,8 @@ absl::StatusOr<SessionInfos> SessionCore::List(std::string_view tenant, int64_t 
   }
   return infos;
 }
+
+std::vector<std::string> SessionCore::KeysOf(const SessionOwner& owner) { return owner.Keys(*sessions_); }
 
 std::optional<Numbers> SessionCore::NumbersOf(std::string_view session, std::string_view tenant) {
   const absl::StatusOr<SessionPtr> found = sessions_->Find(session, tenant);

@@ -15,6 +15,7 @@
 #include "server/core/core.h"
 #include "server/core/session_calls.h"
 #include "server/core/session_model.h"
+#include "server/core/session_models.h"
 
 namespace rnnserve {
 
@@ -45,7 +46,8 @@ class SessionCore {
   void Fork(ForkCall call, ForkDone done);
   absl::StatusOr<SessionInfos> List(std::string_view tenant, int64_t page_size, std::string_view token);
 
-  // What to tell streams when the server leaves. Nothing: not live.
+  // What to tell streams when the server leaves: the live sessions of each, and where they are. Nothing: not live.
+  std::vector<std::string> KeysOf(const SessionOwner& owner);
   std::optional<Numbers> NumbersOf(std::string_view session, std::string_view tenant);
 
   void StartDrain() { sessions_->StartDrain(); }
@@ -62,6 +64,7 @@ class SessionCore {
   Core* const core_;
   Sessions* const sessions_;
   const MonotonicClock* const clock_;
+  SessionModels models_;
 };
 
 }  // namespace rnnserve

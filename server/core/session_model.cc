@@ -57,7 +57,7 @@ std::shared_ptr<State> SessionModel::NewHandle(size_t layer) const {
 
 SessionStatePtr SessionModel::Zeros(int64_t rows) const { return Make(rows, {}); }
 
-SessionStatePtr SessionModel::Make(int64_t rows, std::vector<std::shared_ptr<const State>> handles) const {
+SessionStatePtr SessionModel::Make(int64_t rows, SessionState::Handles handles) const {
   return std::make_shared<const SessionState>(SessionState{rows, std::move(handles), StateBytes(rows)});
 }
 
@@ -70,14 +70,14 @@ RunStates SessionModel::ToRun(const SessionState& state) const {
   const auto rows = static_cast<size_t>(state.rows);
   RunStates states(layers(), LayerStates(rows));
   for (size_t layer = 0; layer < layers() && !state.handles.empty(); ++layer) {
-    const auto first = state.handles.begin() + static_cast<std::ptrdiff_t>(layer * rows);
+    const auto* first = state.handles.begin() + static_cast<std::ptrdiff_t>(layer * rows);
     states[layer].assign(first, first + static_cast<std::ptrdiff_t>(rows));
   }
   return states;
 }
 
 SessionStatePtr SessionModel::FromRun(int64_t rows, RunStates states) const {
-  std::vector<std::shared_ptr<const State>> handles;
+  SessionState::Handles handles;
   handles.reserve(layers() * static_cast<size_t>(rows));
   for (LayerStates& layer : states) {
     handles.insert(handles.end(), std::make_move_iterator(layer.begin()), std::make_move_iterator(layer.end()));
@@ -86,7 +86,7 @@ SessionStatePtr SessionModel::FromRun(int64_t rows, RunStates states) const {
 }
 
 SessionStatePtr SessionModel::Select(const SessionState& state, std::span<const int64_t> rows) const {
-  std::vector<std::shared_ptr<const State>> handles;
+  SessionState::Handles handles;
   for (size_t layer = 0; layer < layers() && !state.handles.empty(); ++layer) {
     for (const int64_t row : rows) {
       handles.push_back(state.handles[layer * static_cast<size_t>(state.rows) + static_cast<size_t>(row)]);
@@ -138,7 +138,7 @@ absl::StatusOr<int64_t> SessionModel::CheckTensors(std::span<const NamedTensor> 
 }
 
 absl::StatusOr<SessionStatePtr> SessionModel::Import(std::span<const NamedTensor> tensors, int64_t rows) const {
-  std::vector<std::shared_ptr<const State>> handles;
+  SessionState::Handles handles;
   for (size_t layer = 0; layer < layers(); ++layer) {
     const std::byte* from[2] = {nullptr, nullptr};
     size_t row_bytes = 0;

@@ -48,7 +48,7 @@ class SessionModel final : public SessionSubject {
   // A new state of zeros, for an operation to write. Its memory is zeroed before it is given back.
   std::shared_ptr<State> NewHandle(size_t layer) const;
   SessionStatePtr Zeros(int64_t rows) const;
-  SessionStatePtr Make(int64_t rows, std::vector<std::shared_ptr<const State>> handles) const;
+  SessionStatePtr Make(int64_t rows, SessionState::Handles handles) const;
   // As a run takes it, and what it gave.
   RunStates ToRun(const SessionState& state) const;
   SessionStatePtr FromRun(int64_t rows, RunStates states) const;

@@ -101,8 +101,7 @@ absl::StatusOr<SessionModelPtr> SessionCore::MakeModel(const OpenCall& call) {
   if (absl::Status forward = CheckForward(pinned->model->stack()); !forward.ok()) return forward;
   if (absl::Status outputs = CheckOutputs(*pinned, 1, call.outputs); !outputs.ok()) return outputs;
   const auto* name = std::get_if<ModelName>(&call.target);
-  return std::make_shared<const SessionModel>(std::make_shared<const PinnedModel>(*std::move(pinned)),
-                                              name == nullptr ? "" : name->name, call.outputs);
+  return models_.Share(*std::move(pinned), name == nullptr ? "" : name->name, call.outputs);
 }
 
 void SessionCore::Open(OpenCall call, OpenDone done) {

@@ -3,13 +3,14 @@
 // stays the owner whatever the older one still sends.
 //
 // Thread-safe. Only sessions that exist are remembered: a stream may see millions in its life, so each new one looks
-// after two old ones, and those that have ended go.
+// after two old ones, and those that have ended go. A session costs a few dozen bytes here.
 #pragma once
 
 #include <deque>
-#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -19,46 +20,42 @@ namespace rnnserve {
 
 class SessionOwner {
  public:
-  Attachment Of(Sessions& sessions, const SessionPtr& session, const std::string& key) {
+  Attachment Of(Sessions& sessions, const SessionId& id) {
     std::lock_guard lock(mutex_);
-    auto [found, is_new] = attached_.try_emplace(session->key().id);
-    if (!is_new) return found->second.attachment;
+    const auto [found, is_new] = attached_.try_emplace(id);
+    if (!is_new) return found->second;
     const Attachment attachment = sessions.Attach();
-    found->second = {attachment, key, session};
-    turns_.push_back(session->key().id);
-    for (int k = 0; k < 2 && !turns_.empty(); ++k) LookAfterOne();
+    found->second = attachment;
+    turns_.push_back(id);
+    for (int k = 0; k < 2; ++k) LookAfterOne(sessions);
     return attachment;
   }
 
-  std::vector<std::string> Keys() const {
+  // Of those that are live.
+  std::vector<std::string> Keys(Sessions& sessions) const {
     std::lock_guard lock(mutex_);
     std::vector<std::string> keys;
-    for (const auto& [id, entry] : attached_) keys.push_back(entry.key);
+    for (const auto& [id, attachment] : attached_) {
+      if (std::optional<std::string> key = sessions.KeyOf(id)) keys.push_back(*std::move(key));
+    }
     return keys;
   }
 
  private:
-  struct Entry {
-    Attachment attachment = kNoAttachment;
-    std::string key;
-    std::weak_ptr<const Session> session;
-  };
-
-  void LookAfterOne() {
+  void LookAfterOne(Sessions& sessions) {
+    if (turns_.empty()) return;
     const SessionId id = turns_.front();
     turns_.pop_front();
-    const auto found = attached_.find(id);
-    const std::shared_ptr<const Session> session = found->second.session.lock();
-    if (session != nullptr && session->view().live) {
+    if (sessions.KeyOf(id)) {
       turns_.push_back(id);
     } else {
-      attached_.erase(found);
+      attached_.erase(id);
     }
   }
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.
-  absl::flat_hash_map<SessionId, Entry> attached_;
+  absl::flat_hash_map<SessionId, Attachment> attached_;
   std::deque<SessionId> turns_;  // each of attached_ once
 };
 

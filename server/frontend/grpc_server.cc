@@ -92,7 +92,7 @@ struct GrpcServer::Parts {
         send_watch(options.max_send_duration),
         poller(std::move(queue),
                {[waiting = options.work_waiting] { return waiting() > 0; },
-                [this, waiting = options.work_waiting] { return waiting() >= door.calls(); }, options.run_work}),
+                [this, waiting = options.work_waiting] { return streams.open() == 0 && waiting() >= door.calls(); }, options.run_work}),
         preparation(options.preparation_threads),
         health(options.max_health_watches),
         streams({&poller, &gate, &preparation, &send_watch, options.streams}),

@@ -164,6 +164,18 @@ absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::stri
   return WithNumbers(EndedSession(end->cause), end->numbers);
 }
 
+std::optional<std::string> MemorySessions::KeyOf(const SessionId& id) {
+  SessionPtr session;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end()) return std::nullopt;
+    session = *found;
+  }
+  if (!session->view().live) return std::nullopt;
+  return keys_.Text(session->key());
+}
+
 void MemorySessions::Acquire(const SessionPtr& session, Claim claim) {
   if (absl::Status rate = session->budget().TakeOperation(clock_->Now()); !rate.ok()) {
     Outcome outcome;

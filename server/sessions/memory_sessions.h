@@ -50,6 +50,7 @@ class MemorySessions final : public Sessions {
                                                           std::string_view name, bool attach) override;
   absl::StatusOr<OpenedSession> Open(OpenSpec spec) override;
   absl::StatusOr<SessionPtr> Find(std::string_view key, std::string_view tenant) override;
+  std::optional<std::string> KeyOf(const SessionId& id) override;
   void Acquire(const SessionPtr& session, Claim claim) override;
   void Look(const SessionPtr& session, Glance glance) override;
   void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) override;

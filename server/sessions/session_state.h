@@ -6,17 +6,20 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "engine/sequence.h"
 
 namespace rnnserve {
 
 // The state of all rows in all layers. Handles belong to programs; nobody here looks inside.
 struct SessionState {
+  // Most sessions have one row and one layer: its handle lies here.
+  using Handles = absl::InlinedVector<std::shared_ptr<const State>, 1>;
+
   int64_t rows = 1;
   // [layer][row]: rows handles for each layer, or empty for zeros everywhere. A null handle is a state of zeros.
-  std::vector<std::shared_ptr<const State>> handles;
+  Handles handles;
   // What it is charged with: as if every handle were there and nobody shared it.
   int64_t bytes = 0;
 };

@@ -85,6 +85,8 @@ class Sessions {
 
   // NOT_FOUND: SESSION_UNKNOWN or SESSION_ENDED. DATA_LOSS: of another boot. A closed session is found for a minute.
   virtual absl::StatusOr<SessionPtr> Find(std::string_view key, std::string_view tenant) = 0;
+  // The key of a session that is live. Nothing: it is not, or not any more.
+  virtual std::optional<std::string> KeyOf(const SessionId& id) = 0;
   virtual void Acquire(const SessionPtr& session, Claim claim) = 0;
   virtual void Look(const SessionPtr& session, Glance glance) = 0;
   virtual void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) = 0;

@@ -115,7 +115,7 @@ void SessionStream::Send(const v1::OperationReply& reply, std::shared_ptr<void> 
 void SessionStream::OnDrain(absl::Time leaves_at) {
   v1::StreamResponse response;
   v1::StreamResponse::Drain& drain = *response.mutable_drain();
-  for (std::string& key : owner_.Keys()) {
+  for (std::string& key : core_->KeysOf(owner_)) {
     const std::optional<Numbers> numbers = core_->NumbersOf(key, call_->caller()->tenant);
     if (!numbers) continue;
     v1::StreamResponse::Drain::Session& session = *drain.add_sessions();

@@ -122,6 +122,8 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   bool inside = false;
   if (status.ok()) {
     call->caller_ = *caller;
+    const std::string& tenant = (*caller)->tenant;
+    call->connection_ = absl::HashOf(tenant.empty() ? call->context_.peer() : tenant);
     call->handler_ = method.open(call);
     call->SendInitialMetadata();
     inside = site.Enter(call);

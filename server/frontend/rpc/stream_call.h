@@ -102,10 +102,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   StreamCall& operator=(const StreamCall&) = delete;
 
   // The same for all calls of one tenant, or of one connection where the server has no tokens.
-  uint64_t connection() const {
-    return absl::HashOf(caller_->tenant.empty() ? std::string_view(context_.peer())
-                                                : std::string_view(caller_->tenant));
-  }
+  uint64_t connection() const { return connection_; }
   const CallerPtr& caller() const { return caller_; }
   // Becomes true when the caller cancels or disconnects.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
@@ -199,6 +196,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   End end_{&context_};
   Written written_{this};
   CallerPtr caller_;
+  uint64_t connection_ = 0;  // asking gRPC each time costs a string
   std::unique_ptr<StreamHandler> handler_;
 
   std::mutex mutex_;

@@ -24,6 +24,7 @@ class FaultySessions final : public Sessions {
     return real_->Open(std::move(spec));
   }
   absl::StatusOr<SessionPtr> Find(std::string_view key, std::string_view tenant) override;
+  std::optional<std::string> KeyOf(const SessionId& id) override { return real_->KeyOf(id); }
   void Acquire(const SessionPtr& session, Claim claim) override;
   void Look(const SessionPtr& session, Glance glance) override { real_->Look(session, std::move(glance)); }
   void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) override {
