@@ -41,6 +41,12 @@ class SessionOwner {
     return keys;
   }
 
+  // How many are remembered.
+  size_t size() const {
+    std::lock_guard lock(mutex_);
+    return attached_.size();
+  }
+
  private:
   void LookAfterOne(Sessions& sessions) {
     if (turns_.empty()) return;

@@ -92,7 +92,9 @@ struct GrpcServer::Parts {
         send_watch(options.max_send_duration),
         poller(std::move(queue),
                {[waiting = options.work_waiting] { return waiting() > 0; },
-                [this, waiting = options.work_waiting] { return streams.open() == 0 && waiting() >= door.calls(); }, options.run_work}),
+                // A stream's next message may be here already: who has streams looks until the queue is dry.
+                [this, waiting = options.work_waiting] { return streams.open() == 0 && waiting() >= door.calls(); },
+                options.run_work}),
         preparation(options.preparation_threads),
         health(options.max_health_watches),
         streams({&poller, &gate, &preparation, &send_watch, options.streams}),

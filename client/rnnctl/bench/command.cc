@@ -39,6 +39,7 @@ constexpr std::array kFlags = {
     Flag{.name = "streams", .value = "N", .help = "with --sessions: streams that carry all of them; default 1"},
     Flag{.name = "life", .value = "CHUNKS", .help = "with --sessions: close each after so many and open another"},
     Flag{.name = "keep", .value = "N", .help = "with --sessions: replies kept for repetition; default: the server's"},
+    Flag{.name = "keep-bytes", .value = "N", .help = "with --sessions: bytes of these; default: the server's"},
     Flag{.name = "model", .value = "NAME[:VERSION]", .help = "send to a model that the server holds"},
     Flag{.name = "op", .value = "TYPE", .help = "send an operator with random weights: LSTM (default), GRU, RNN"},
     Flag{.name = "hidden", .value = "N", .help = "units of --op; default 128"},

@@ -196,7 +196,9 @@ absl::StatusOr<Requests> PrepareRequests(const Plan& plan, client::Client* clien
     if (!form.ok()) return form.status();
     const absl::Status added = AddBodies(entry, *form, plan, random, requests);
     if (!added.ok()) return added;
-    if (plan.sessions) requests.open = OpenBody(form->target, entry.rows, plan.options, plan.sessions->kept_replies);
+    if (!plan.sessions) continue;
+    requests.open =
+        OpenBody(form->target, entry.rows, plan.options, plan.sessions->kept_replies, plan.sessions->kept_bytes);
   }
   return requests;
 }

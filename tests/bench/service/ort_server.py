@@ -4,8 +4,8 @@
 
     ort_server.py inline|pool [ADDRESS]
 
-Speaks enough of rnnserve.v1.Recurrent/Infer for `rnnctl bench`: float32, an operator with its weights makes a session,
-later requests name it by fingerprint. "inline" computes on the event loop with two onnxruntime threads, "pool" on two
+Speaks enough of rnnserve.v1.Recurrent/Infer and Stream for `rnnctl bench`: float32, an operator with its weights makes an
+onnxruntime session, later requests name it by fingerprint; over a stream, states stay here between chunks. "inline" computes on the event loop with two onnxruntime threads, "pool" on two
 Python threads with one onnxruntime thread each (onnxruntime lets go of the interpreter's lock).
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from stubs import recurrent_pb2, recurrent_pb2_grpc, tensor_pb2
+from stubs import recurrent_pb2, recurrent_pb2_grpc, sessions_pb2, tensor_pb2
 
 WEIGHTS = ("W", "R", "B", "P")
 ORDER = {"LSTM": ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"),
@@ -60,10 +60,35 @@ def make_session(operator, tensors, threads):
     return kind, onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
+class State:
+    """A session of rnnserve: what runs, and the state as inputs of its next chunk."""
+
+    def __init__(self, operator, weights, rows, outputs, threads):
+        hidden = weights["R"].shape[2]
+        names = ORDER[operator.op_type][5:7]
+        self.feed = {name: np.zeros((1, rows, hidden), np.float32) for name in names}
+        x = np.zeros((1, rows, weights["W"].shape[2]), np.float32)
+        self.runs = make_session(operator, {**weights, "X": x, **self.feed}, threads)[1]
+        self.outputs = [*outputs, "Y_h", "Y_c"][:len(outputs) + len(names)]
+
+    def chunk(self, tensors):
+        results = self.runs.run(self.outputs, {**tensors, **self.feed})
+        states = results[-len(self.feed):]
+        self.feed = dict(zip(self.feed, states))
+        return results[:-len(self.feed)]
+
+    def fork(self):
+        """Another one from zeros, without compiling anew."""
+        other = State.__new__(State)
+        other.runs, other.outputs = self.runs, self.outputs
+        other.feed = {name: np.zeros_like(value) for name, value in self.feed.items()}
+        return other
+
+
 class Recurrent(recurrent_pb2_grpc.RecurrentServicer):
     def __init__(self, pool):
         self.pool = concurrent.futures.ThreadPoolExecutor(2) if pool else None
-        self.sessions = {}
+        self.sessions, self.weights, self.forms, self.states = {}, {}, {}, {}
 
     def session(self, request, tensors):
         if request.fingerprint:
@@ -74,7 +99,8 @@ class Recurrent(recurrent_pb2_grpc.RecurrentServicer):
                 digest.update(tensors[name].tobytes())
         key = digest.hexdigest()
         if key not in self.sessions:
-            self.sessions[key] = make_session(request.operator, tensors, 1 if self.pool else 2)
+            self.sessions[key] = make_session(request.operator, tensors, self.threads())
+            self.weights[key] = request.operator, {name: tensors[name] for name in WEIGHTS if name in tensors}
         return key, self.sessions[key]
 
     async def Infer(self, request, context):
@@ -90,6 +116,45 @@ class Recurrent(recurrent_pb2_grpc.RecurrentServicer):
             fingerprint=key, engine="onnxruntime",
             outputs=[tensor_pb2.Tensor(name=name, data_type=tensor_pb2.FLOAT, shape=value.shape, raw=value.tobytes())
                      for name, value in zip(outputs, results)])
+
+    def threads(self):
+        return 1 if self.pool else 2
+
+    def open(self, request):
+        form = request.fingerprint, request.rows, tuple(request.outputs)
+        if form not in self.forms:
+            operator, weights = self.weights[request.fingerprint]
+            self.forms[form] = State(operator, weights, request.rows, list(request.outputs) or ["Y"], self.threads())
+        key = f"{len(self.states):056d}"
+        self.states[key] = self.forms[form].fork()
+        return key
+
+    def apply(self, operation):
+        reply = sessions_pb2.OperationReply(request_id=operation.request_id, session=operation.session,
+                                            number=operation.number, last_applied=operation.number,
+                                            next_expected=operation.number + 1, engine="onnxruntime")
+        reply.status.SetInParent()
+        kind = operation.WhichOneof("kind")
+        if kind == "open":
+            reply.session = reply.open.session = self.open(operation.open)
+        elif kind == "close":
+            del self.states[operation.session]
+        else:
+            state = self.states[operation.session]
+            tensors = {tensor.name: array(tensor) for tensor in operation.chunk.inputs}
+            for name, value in zip(state.outputs, state.chunk(tensors)):
+                reply.outputs.add(name=name, data_type=tensor_pb2.FLOAT, shape=value.shape, raw=value.tobytes())
+        return reply
+
+    async def Stream(self, request_iterator, context):
+        async for message in request_iterator:
+            if self.pool:
+                loop = asyncio.get_running_loop()
+                run = [loop.run_in_executor(self.pool, self.apply, operation) for operation in message.operations]
+                replies = await asyncio.gather(*run)
+            else:
+                replies = [self.apply(operation) for operation in message.operations]
+            yield recurrent_pb2.StreamResponse(replies=replies)
 
 
 async def main():

@@ -60,17 +60,23 @@ class Failed(Exception):
     """The load generator refused the answers, or there were none."""
 
 
+def report(rnnctl, server, flags):
+    """What `rnnctl bench` measured."""
+    command = [rnnctl, "bench", f"--server={server.address}", "--json", *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
 def load(rnnctl, server, flags, seconds):
     """What one level of `rnnctl bench` measured, and the server's CPU microseconds a call."""
-    command = [rnnctl, "bench", f"--server={server.address}", "--json", "--warm-up=200ms", f"--duration={seconds}s", *flags]
     cpu = server.cpu_seconds()
-    done = subprocess.run(command, capture_output=True, text=True)
+    level = report(rnnctl, server, ["--warm-up=200ms", f"--duration={seconds}s", *flags])["levels"][0]
     cpu = server.cpu_seconds() - cpu
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(command)}: {done.stderr.strip()}")
-    level = json.loads(done.stdout)["levels"][0]
     if level["failed"] or level["wrong"]:
-        raise Failed(f"{' '.join(command)}: {level['failed']} calls failed ({level['codes']}), {level['wrong']} wrong")
+        raise Failed(f"{server.name} {' '.join(flags)}: {level['failed']} calls failed ({level['codes']}), "
+                     f"{level['wrong']} wrong")
     # Warm-up's calls cost CPU too, at the same rate.
     level["server_cpu_us_per_call"] = cpu * 1e6 / (level["calls_per_second"] * (level["seconds"] + 0.2))
     return level

@@ -26,4 +26,4 @@ def _generate():
 
 _generate()
 
-from rnnserve.v1 import recurrent_pb2, recurrent_pb2_grpc, tensor_pb2  # noqa: E402, F401
+from rnnserve.v1 import recurrent_pb2, recurrent_pb2_grpc, sessions_pb2, tensor_pb2  # noqa: E402, F401

@@ -26,9 +26,9 @@ struct OperationId {
 // The part of an Operation that says what to do, for AppendOperation.
 std::string ChunkBody(const std::vector<client::Tensor>& inputs);
 std::string CloseBody();
-// Of a model or an operator that the server knows. `kept_replies`: absent for the server's default.
+// Of a model or an operator that the server knows. `kept_replies`, `kept_bytes`: absent for the server's default.
 std::string OpenBody(const client::Target& target, int64_t rows, const client::InferOptions& options,
-                     std::optional<int64_t> kept_replies);
+                     std::optional<int64_t> kept_replies, std::optional<int64_t> kept_bytes);
 
 // One operation of a StreamRequest. `session` is empty for Open, `number` 0 for none.
 void AppendOperation(OperationId id, std::string_view session, uint64_t number, std::string_view body,

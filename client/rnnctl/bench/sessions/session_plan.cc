@@ -15,8 +15,8 @@ constexpr int64_t kMaxStreams = 4096;
 constexpr int64_t kMaxOperations = 4096;
 constexpr int64_t kMaxKept = 65536;
 
-constexpr std::array<std::string_view, 8> kOnlyWithSessions = {"chunk",   "cadence", "arrivals", "operations",
-                                                               "streams", "life",    "keep",     "find"};
+constexpr std::array<std::string_view, 9> kOnlyWithSessions = {
+    "chunk", "cadence", "arrivals", "operations", "streams", "life", "keep", "keep-bytes", "find"};
 constexpr std::array<std::string_view, 6> kNeverWithSessions = {"concurrency", "rate",  "max-in-flight",
                                                                 "mix",         "steps", "inline"};
 
@@ -35,6 +35,7 @@ absl::StatusOr<std::optional<SessionPlan>> SessionPlanFrom(const Arguments& argu
   reader.Whole("operations", 1, kMaxOperations, plan.operations);
   reader.Whole("life", 1, INT64_MAX, plan.life);
   reader.Whole("keep", 0, kMaxKept, plan.kept_replies);
+  reader.Whole("keep-bytes", 0, INT64_MAX, plan.kept_bytes);
   reader.Duration("cadence", absl::Microseconds(1), plan.cadence);
   reader.Duration("find", absl::Microseconds(1), plan.find);
   const std::string arrivals = arguments.Get("arrivals").value_or("regular");

@@ -18,7 +18,8 @@ struct SessionPlan {
   int64_t operations = 1;               // a message, at most
   int64_t life = 0;                     // chunks of a session; 0: no end
   std::optional<int64_t> kept_replies;  // the window; absent: the server's default
-  Time cadence{0};                      // 0: closed loop
+  std::optional<int64_t> kept_bytes;
+  Time cadence{0};  // 0: closed loop
   bool irregular = false;
   std::optional<Time> find;  // the largest number of sessions whose p99 is not above this
 };

@@ -25,7 +25,7 @@ TEST(SessionMessagesTest, OperationsAreWhatTheServerReads) {
   std::string message;
   AppendOperation({OperationKind::kChunk, 1234567}, "key", 300, ChunkBody({tensor}), message);
   AppendOperation({OperationKind::kOpen, 0}, "", 0,
-                  OpenBody(client::Fingerprint{"abc"}, 2, {.outputs = {"Y_h"}, .engine = "cpu"}, 8), message);
+                  OpenBody(client::Fingerprint{"abc"}, 2, {.outputs = {"Y_h"}, .engine = "cpu"}, 8, {}), message);
   AppendOperation({OperationKind::kClose, 3}, "key", 301, CloseBody(), message);
   v1::StreamRequest request;
   ASSERT_TRUE(request.ParseFromString(message));
@@ -157,7 +157,7 @@ std::string UsageOf(std::vector<std::string> words) {
 
 TEST(SessionPlanTest, FlagsThatDoNotGoTogetherAreRefused) {
   for (const char* flag : {"--chunk=2", "--cadence=32ms", "--arrivals=random", "--operations=2", "--streams=2",
-                           "--life=3", "--keep=3", "--find=20ms"}) {
+                           "--life=3", "--keep=3", "--find=20ms", "--keep-bytes=9"}) {
     EXPECT_THAT(UsageOf({flag}), HasSubstr("belongs to --sessions")) << flag;
   }
   for (const char* flag : {"--concurrency=2", "--rate=2", "--mix=m.json", "--steps=2", "--inline"}) {
