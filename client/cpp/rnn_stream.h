@@ -61,7 +61,7 @@ struct FeedOptions {
 
 struct ChunkResult {
   std::vector<Tensor> outputs;
-  uint64_t number = 0;    // counts the stream's operations, whichever session they ran in
+  uint64_t number = 0;    // counts the stream's operations, whichever session they ran in; a Rewind may take two
   uint64_t position = 0;  // steps since the stream's beginning, this chunk's included
   std::string engine;
   std::chrono::nanoseconds queue_time{0};

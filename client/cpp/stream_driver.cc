@@ -42,10 +42,10 @@ StreamDriver::~StreamDriver() {
   thread_.join();
   lock.lock();
   changed_.wait(lock, [this] { return open_wires_ == 0; });
-  const std::map<StreamLedger::Ticket, Done> waiting = std::exchange(waiting_, {});
+  std::map<StreamLedger::Ticket, Done> waiting = std::exchange(waiting_, {});
   lock.unlock();
   for (auto& [ticket, done] : waiting) {
-    const_cast<Done&>(done)(absl::CancelledError("the stream was let go before the operation was answered"));
+    done(absl::CancelledError("the stream was let go before the operation was answered"));
   }
 }
 
@@ -86,9 +86,10 @@ void StreamDriver::Pump(Time now) {
 
 void StreamDriver::OnTaken(uint64_t id) {
   std::lock_guard lock(mutex_);
-  if (id != wire_id_ || wire_ == nullptr || ledger_.IsWaiting()) return;
-  tries_ = 0;
+  if (id != wire_id_ || wire_ == nullptr) return;
   broken_since_.reset();
+  // A connection that breaks as soon as it carries something is not tried faster for having been made.
+  if (!ledger_.IsWaiting()) tries_ = 0;
 }
 
 void StreamDriver::OnMessage(uint64_t id, v1::StreamResponse& message) {

@@ -211,10 +211,12 @@ void StreamDriver::Mend(Lock& lock, Calls& calls) {
 }
 
 void StreamDriver::Reattach(Calls& calls) {
+  // The first one is shared by all streams of a program; later ones wait for nobody, and reach whoever is there.
+  const bool is_first = wire_id_ == 0;
   const absl::StatusOr<Connection> connection =
-      Connection::Make(servers_[*home_], ConnectionOptions(options_), /*own_socket=*/true);
+      Connection::Make(servers_[*home_], ConnectionOptions(options_), /*own_socket=*/!is_first);
   if (!connection.ok()) return Fail(connection.status(), calls);
-  if (wire_id_ > 0) ++repairs_.reconnects;
+  if (!is_first) ++repairs_.reconnects;
   StartWire(*connection);
 }
 
