@@ -27,6 +27,7 @@ enum class Fault {
   kNoBatching,
   kIdleWhileWorkWaits,
   kNoRetryDelay,
+  kRefuseInTime,
 };
 
 struct NamedFault {
@@ -51,6 +52,7 @@ inline constexpr std::array kFaults = {
     NamedFault{Fault::kNoBatching, "NoBatching"},
     NamedFault{Fault::kIdleWhileWorkWaits, "IdleWhileWorkWaits"},
     NamedFault{Fault::kNoRetryDelay, "NoRetryDelay"},
+    NamedFault{Fault::kRefuseInTime, "RefuseInTime"},
 };
 
 }  // namespace rnnserve::simulation

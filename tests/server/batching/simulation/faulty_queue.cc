@@ -35,6 +35,9 @@ absl::Status FaultyQueue::Add(Submission& submission, absl::Time now) {
       task.program = std::make_shared<SimulatedProgram>(program.index(), program.packed_bytes());
     }
   }
+  if (fault_ == Fault::kRefuseInTime && is_turn && submission.deadline != absl::InfiniteFuture()) {
+    return absl::DeadlineExceededError("a fault refuses it");
+  }
   absl::Status status = queue_.Add(submission, now);
   return fault_ == Fault::kNoRetryDelay ? absl::Status(status.code(), status.message()) : status;
 }
