@@ -17,6 +17,9 @@ constexpr absl::Duration kLongestRetry = absl::Seconds(30);
 constexpr double kWaitMargin = 1.25;
 constexpr double kMostSlowdown = 10;
 constexpr double kSlowdownRate = 0.02;
+// An estimate older than this refuses nobody without letting one try: what is refused says nothing about its cost, and
+// a machine that was slow for a while would be taken for slow for ever.
+constexpr absl::Duration kProbeAfter = absl::Seconds(1);
 // Programs whose cost is remembered while nothing runs through them.
 constexpr size_t kIdleCells = 1024;
 
@@ -115,6 +118,13 @@ absl::Status BatchQueue::CheckDeadline(const Submission& submission, Job& job) c
   if (wait > 2 * alone) job.wait_seconds = wait;
   const absl::Duration expected = absl::Seconds(alone + wait * slowdown_ * kWaitMargin);
   if (now_ + expected <= submission.deadline) return absl::OkStatus();
+  const bool is_old = std::ranges::any_of(
+      job.lanes, [&](const Lane& lane) { return lane.cell->lanes == 0 && now_ - lane.cell->looked_at > kProbeAfter; });
+  if (is_old) {
+    for (Lane& lane : job.lanes) lane.cell->looked_at = now_;
+    job.is_probe = true;
+    return absl::OkStatus();
+  }
   return absl::DeadlineExceededError(
       absl::StrCat("the deadline cannot be met: the request would take about ",
                    absl::FormatDuration(absl::Trunc(expected, absl::Microseconds(1))), ", and ",
@@ -148,12 +158,15 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
     job.by_deadline = by_deadline_.emplace(job.submission.deadline, &job);
     job.has_deadline = true;
   }
+  // Whoever is in a hurry does not wait for company.
+  const bool is_held =
+      options_.max_batch_delay > absl::ZeroDuration() && job.submission.deadline - now_ > 2 * options_.max_batch_delay;
   for (Lane& lane : job.lanes) {
     lane.id = next_id_++;
     lane.cell->rows += lane.rows;
     order_.Join(lane);
     order_.AddBacklog(lane, lane.seconds_per_row_step * static_cast<double>(lane.row_steps));
-    if (options_.max_batch_delay > absl::ZeroDuration()) {
+    if (is_held) {
       lane.is_held = true;
       lane.age = held_.insert(held_.end(), &lane);
       lane.cell->held_rows += lane.rows;
@@ -170,6 +183,7 @@ void BatchQueue::Complete(Slice slice, const absl::Status& ran, double seconds, 
   BatchCell& cell = *slice.parts.front().lane->cell;
   if (ran.ok()) {
     cell.cost.Learn(slice.steps, slice.row_steps, seconds);
+    cell.looked_at = now_;
     Count(slice);
   }
   Charge(slice, seconds);

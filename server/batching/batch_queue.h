@@ -51,7 +51,7 @@ class BatchQueue {
     // A sequence that has waited so long since its last slice is overdue: the oldest of them leads at least every
     // fourth slice, whatever the priorities.
     absl::Duration max_wait = absl::Seconds(1);
-    // How long new sequences wait for others of their program. 0: not at all.
+    // How long new sequences wait for others of their program, unless their deadline is near. 0: not at all.
     absl::Duration max_batch_delay = absl::ZeroDuration();
   };
   using Finished = std::vector<std::unique_ptr<Job>>;

@@ -60,19 +60,21 @@ absl::Duration BatchQueue::NextTakes() const {
   const int64_t limit = RowLimit(cell);
   if (!cell.cost.is_known() || std::min(limit, cell.waiting_rows) > kMostRowsLookedAt) return absl::InfiniteDuration();
   int64_t rows = 0, longest = 0, row_steps = 0;
+  const auto takes = [&] {
+    return absl::Seconds(cell.cost.Seconds(static_cast<double>(longest), static_cast<double>(row_steps)));
+  };
   for (const auto& [priority, queues] : cell.waiting) {
     for (const LaneQueue* queue : queues) {
       for (const Lane* lane : queue->waiting) {
         for (const SequenceSlice& row : lane->waiting) {
           longest = std::max(longest, row.steps);
           row_steps += row.steps;
-          if (++rows >= limit) break;
+          if (++rows >= limit) return takes();
         }
-        if (rows >= limit) break;
       }
     }
   }
-  return absl::Seconds(cell.cost.Seconds(static_cast<double>(longest), static_cast<double>(row_steps)));
+  return takes();
 }
 
 // The oldest overdue lane, if it is its turn.
@@ -105,7 +107,7 @@ bool BatchQueue::DropIfDead(Job& job, Finished& finished) {
     Kill(job, absl::CancelledError("the caller cancelled the request"), finished);
     return true;
   }
-  if (job.started || !job.has_deadline) return false;
+  if (job.started || job.is_probe || !job.has_deadline) return false;
   for (const Lane& lane : job.lanes) {
     const CostModel& cost = lane.cell->cost;
     const double alone = cost.Seconds(static_cast<double>(lane.longest), static_cast<double>(lane.longest));

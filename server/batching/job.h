@@ -25,6 +25,7 @@ struct BatchCell {
   std::weak_ptr<const Program> identity;  // another program at the same address is another cell
   ProgramPtr program;                     // null while lanes == 0, so that evicted weights go
   CostModel cost;
+  absl::Time looked_at = absl::InfinitePast();                         // when a slice of it last ended, or a probe came
   int64_t lanes = 0;                                                   // of jobs not finished
   int64_t rows = 0;                                                    // sequences not finished
   int64_t waiting_rows = 0;                                            // of them, in no slice and not held back
@@ -57,6 +58,7 @@ struct Job {
   int64_t sequences = 0;    // at the start
   int64_t running = 0;      // sequences in slices
   bool started = false;
+  bool is_probe = false;     // taken to see whether its cost is still what it was
   uint64_t timed_slice = 0;  // whose time is in the outcome already
   std::list<Lane> lanes;
   std::list<std::unique_ptr<Job>>::iterator place;

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/batching/workspace_cache.h"
 
+#include <iterator>
+
 namespace rnnserve {
 
 Workspace& WorkspaceCache::For(const ProgramPtr& program) {
-  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    if (entry->first != program) continue;
-    entries_.splice(entries_.begin(), entries_, entry);
-    return *entries_.front().second;
+  const auto is_of_program = [&](const Entry& entry) {
+    return !entry.program.owner_before(program) && !program.owner_before(entry.program);
+  };
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    if (is_of_program(*entry)) {
+      entries_.splice(entries_.begin(), entries_, entry);
+      return *entries_.front().workspace;
+    }
+    entry = entry->program.expired() ? entries_.erase(entry) : std::next(entry);
   }
   if (entries_.size() >= capacity_) entries_.pop_back();
-  entries_.emplace_front(program, program->NewWorkspace());
-  return *entries_.front().second;
+  entries_.push_front({program, program->NewWorkspace()});
+  return *entries_.front().workspace;
 }
 
 }  // namespace rnnserve

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scratch memory of one thread, for the programs it ran last. A program whose cache entry has gone elsewhere lives
-// on here until others push it out; the bound is small for that reason. Not thread-safe: one for each worker.
+// The scratch memory of one thread, for the programs it ran last. It keeps no program alive: weights that have been
+// evicted or unloaded go although this thread ran them. Not thread-safe: one for each worker.
 #pragma once
 
 #include <cstddef>
 #include <list>
 #include <memory>
-#include <utility>
 
 #include "engine/engine.h"
 
@@ -19,8 +18,13 @@ class WorkspaceCache {
   Workspace& For(const ProgramPtr& program);
 
  private:
+  struct Entry {
+    std::weak_ptr<const Program> program;
+    std::unique_ptr<Workspace> workspace;
+  };
+
   const size_t capacity_;
-  std::list<std::pair<ProgramPtr, std::unique_ptr<Workspace>>> entries_;  // the most recent first
+  std::list<Entry> entries_;  // the most recent first
 };
 
 }  // namespace rnnserve

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single rules of the policy that the simulation cannot single out.
+#include "server/batching/batch_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <list>
+#include <memory>
+#include <optional>
+
+#include "tests/server/batching/fake_program.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr int64_t kSteps = 4;
+
+class BatchQueueTest : public testing::Test {
+ protected:
+  // One sequence that may take `patience`.
+  Submission Make(absl::Duration patience) {
+    Submission submission;
+    SequenceSlice slice;
+    slice.x = reinterpret_cast<const std::byte*>(&x_);
+    slice.steps = kSteps;
+    slice.after = &states_.emplace_back();
+    submission.tasks.push_back({program_, slice, 1});
+    submission.deadline = now_ + patience;
+    return submission;
+  }
+
+  bool Takes(absl::Duration patience) {
+    Submission submission = Make(patience);
+    return queue_.Add(submission, now_).ok();
+  }
+
+  // Runs what waits, `step` a step; how many sequences ended well.
+  int Run(absl::Duration step) {
+    while (std::optional<Slice> slice = queue_.Form(now_, 1, finished_)) {
+      const absl::Duration took = step * slice->steps;
+      now_ += took;
+      queue_.Complete(*std::move(slice), absl::OkStatus(), absl::ToDoubleSeconds(took), now_, finished_);
+    }
+    int good = 0;
+    for (const std::unique_ptr<Job>& job : finished_) good += job->outcome.status.ok() ? 1 : 0;
+    finished_.clear();
+    return good;
+  }
+
+  // Until the guess from before the first slice has faded.
+  void GetSlow() {
+    for (int k = 0; k < 1'000; ++k) {
+      ASSERT_TRUE(Takes(absl::Hours(1)));
+      ASSERT_EQ(Run(absl::Milliseconds(50)), 1);
+    }
+  }
+
+  const ProgramPtr program_ = std::make_shared<FakeProgram>();
+  const float x_ = 0;
+  std::list<FakeState> states_;
+  absl::Time now_ = absl::UnixEpoch();
+  BatchQueue queue_{{.workers = 1}};
+  BatchQueue::Finished finished_;
+};
+
+// A machine that was slow for a while must not be taken for slow for ever: what is refused says nothing about the cost.
+TEST_F(BatchQueueTest, RefusalsByAnOldEstimateEndOnceTheMachineIsFastAgain) {
+  GetSlow();
+  EXPECT_FALSE(Takes(absl::Milliseconds(100)));
+
+  int taken = 0, answered = 0;
+  for (int k = 0; k < 10'000; ++k) {  // for 100 seconds, in which a step takes a millisecond
+    now_ += absl::Milliseconds(10);
+    taken += Takes(absl::Milliseconds(100)) ? 1 : 0;
+    answered += Run(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(answered, taken);
+  EXPECT_GT(answered, 5'000);
+}
+
+// Where the estimate is right, hardly anything is computed in vain.
+TEST_F(BatchQueueTest, ProbesOfAnOldEstimateAreRare) {
+  GetSlow();
+  int taken = 0;
+  for (int k = 0; k < 10'000; ++k) {
+    now_ += absl::Milliseconds(10);
+    taken += Takes(absl::Milliseconds(100)) ? 1 : 0;
+    Run(absl::Milliseconds(50));
+  }
+  EXPECT_LE(taken, 100);
+}
+
+// What waits for company until its deadline has passed would never be computed, however idle the server.
+TEST_F(BatchQueueTest, ANearDeadlineIsNotSpentOnWaitingForOthers) {
+  BatchQueue patient({.workers = 1, .max_batch_delay = absl::Milliseconds(50)});
+  for (const int milliseconds : {20, 60}) {
+    Submission submission = Make(absl::Milliseconds(milliseconds));
+    ASSERT_TRUE(patient.Add(submission, now_).ok());
+    std::optional<Slice> slice = patient.Form(now_, 1, finished_);
+    ASSERT_TRUE(slice) << milliseconds;
+    patient.Complete(*std::move(slice), absl::OkStatus(), 1e-6, now_, finished_);
+  }
+  Submission submission = Make(absl::Seconds(1));
+  ASSERT_TRUE(patient.Add(submission, now_).ok());
+  EXPECT_FALSE(patient.Form(now_, 1, finished_));
+  EXPECT_EQ(patient.next_release(), now_ + absl::Milliseconds(50));
+}
+
+// As many rows as one tenant's, so no more than fit into a slice.
+TEST_F(BatchQueueTest, WhatTheNextSliceTakesDoesNotGrowWithTheNumberOfTenants) {
+  absl::Duration takes[2];
+  for (const bool one_tenant : {false, true}) {
+    BatchQueue queue({.workers = 1, .max_slice_rows = 16});
+    for (int k = 0; k < 80; ++k) {
+      Submission submission = Make(absl::InfiniteDuration());
+      if (k >= 16) submission.tenant = one_tenant ? 1 : static_cast<uint64_t>(k);
+      ASSERT_TRUE(queue.Add(submission, now_).ok());
+      if (k >= 16) continue;
+      std::optional<Slice> slice = queue.Form(now_, 1, finished_);
+      ASSERT_TRUE(slice);
+      queue.Complete(*std::move(slice), absl::OkStatus(), 1e-5, now_, finished_);
+    }
+    takes[one_tenant] = queue.NextTakes();
+  }
+  EXPECT_LT(takes[0], absl::InfiniteDuration());
+  EXPECT_EQ(takes[0], takes[1]);
+}
+
+}  // namespace
+}  // namespace rnnserve
