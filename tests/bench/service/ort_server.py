@@ -154,7 +154,7 @@ class Recurrent(recurrent_pb2_grpc.RecurrentServicer):
                 replies = await asyncio.gather(*run)
             else:
                 replies = [self.apply(operation) for operation in message.operations]
-            yield recurrent_pb2.StreamResponse(replies=replies)
+            yield sessions_pb2.StreamResponse(replies=replies)
 
 
 async def main():
