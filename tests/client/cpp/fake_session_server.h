@@ -40,6 +40,7 @@ class FakeSessionServer {
   }
   void Kill() { key_ = "none"; }
   void Drain() { draining_ = true; }
+  bool is_draining() const { return draining_; }
   // Refuses the next change for the time being.
   void RefuseNext() { refuses_next_ = true; }
 

@@ -176,6 +176,21 @@ TEST(StreamLedgerTest, OperationsOnTheirWayWhenTheServerDrainsGoToTheNext) {
   EXPECT_EQ(rig.told.size(), 2);
 }
 
+TEST(StreamLedgerTest, AServerThatDrainsStillAnswersWhatWasAppliedBeforeACut) {
+  Rig rig;
+  rig.Feed("a");
+  rig.Feed("b");
+  for (const v1::Operation& operation : rig.ledger.Take(kNow)) rig.server.Apply(operation);  // the replies are lost
+  rig.server.Drain();
+  rig.ledger.Detach();
+  rig.ledger.Drain();
+  for (int steps = 0; steps < 10 && rig.Step(); ++steps) {
+  }
+  EXPECT_THAT(rig.told, SizeIs(2));
+  EXPECT_EQ(rig.server.steps_run(), 2);
+  EXPECT_TRUE(rig.ledger.IsCarriedOver());
+}
+
 TEST(StreamLedgerTest, AKilledServerIsLostWithoutSnapshots) {
   Rig rig;
   rig.Feed("a");
@@ -375,7 +390,10 @@ TEST(StreamLedgerTest, RandomMishaps) {
         ASSERT_TRUE(rig.last.over.ok()) << rig.last.over;
         if (!rig.last.lost.ok()) break;
       }
-      if (is_cut) rig.ledger.Detach();
+      if (is_cut) {
+        rig.ledger.Detach();
+        if (rig.server.is_draining()) rig.ledger.Drain();  // newcomers are told at once
+      }
       if (!rig.last.lost.ok() || rig.ledger.IsCarriedOver()) rig.OpenAgain();
       rig.last = {};
     }
