@@ -89,6 +89,7 @@ class Recurrent(recurrent_pb2_grpc.RecurrentServicer):
     def __init__(self, pool):
         self.pool = concurrent.futures.ThreadPoolExecutor(2) if pool else None
         self.sessions, self.weights, self.forms, self.states = {}, {}, {}, {}
+        self.opened = 0
 
     def session(self, request, tensors):
         if request.fingerprint:
@@ -125,7 +126,8 @@ class Recurrent(recurrent_pb2_grpc.RecurrentServicer):
         if form not in self.forms:
             operator, weights = self.weights[request.fingerprint]
             self.forms[form] = State(operator, weights, request.rows, list(request.outputs) or ["Y"], self.threads())
-        key = f"{len(self.states):056d}"
+        self.opened += 1
+        key = f"{self.opened:056d}"
         self.states[key] = self.forms[form].fork()
         return key
 
