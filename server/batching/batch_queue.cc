@@ -233,7 +233,7 @@ void BatchQueue::Return(const Slice::Part& part, size_t first_row, Slice& slice)
   if (lane.queue->waiting.count(&lane) > 0) {
     order_.Took(lane, -back);
   } else {
-    order_.Enter(lane, now_);
+    order_.Enter(lane, Since(lane));
   }
 }
 

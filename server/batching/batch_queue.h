@@ -48,8 +48,8 @@ class BatchQueue {
     // What a slice should take: how long those who come wait for those who run. Below a millisecond forming slices and
     // moving states begins to show.
     absl::Duration target_slice = absl::Milliseconds(1);
-    // A sequence that has waited so long since its last slice is overdue: the oldest of them leads at least every
-    // fourth slice, whatever the priorities.
+    // A lane that has waited so long is overdue, and from then on whenever it waits: the oldest of them leads at least
+    // every fourth slice, whatever the priorities. So it takes its turns one after the other, not one in `max_wait`.
     absl::Duration max_wait = absl::Seconds(1);
     // How long new sequences wait for others of their program, unless their deadline is near. 0: not at all.
     absl::Duration max_batch_delay = absl::ZeroDuration();
@@ -98,6 +98,8 @@ class BatchQueue {
   void DropDead(Finished& finished);
   bool DropIfDead(Job& job, Finished& finished);
   void Release(Lane& lane);
+  // What a lane that begins to wait now has waited since.
+  absl::Time Since(const Lane& lane) const { return lane.is_late ? now_ - options_.max_wait : now_; }
   void ReleaseCell(BatchCell& cell);
   int64_t RowLimit(const BatchCell& cell) const;
   int64_t RowLimit(const BatchCell& cell, int sharers) const;

@@ -190,6 +190,7 @@ void BatchQueue::FillFrom(const std::vector<LaneQueue*>& queues, int64_t limit, 
 }
 
 void BatchQueue::Take(Lane& lane, int64_t rows, Slice& slice) {
+  if (now_ - lane.waiting_since > options_.max_wait) order_.MakeLate(lane);
   rows = std::min(rows, static_cast<int64_t>(lane.waiting.size()));
   slice.rows.insert(slice.rows.end(), lane.waiting.rbegin(), lane.waiting.rbegin() + rows);
   lane.waiting.resize(lane.waiting.size() - static_cast<size_t>(rows));
@@ -199,7 +200,7 @@ void BatchQueue::Take(Lane& lane, int64_t rows, Slice& slice) {
   if (lane.waiting.empty()) {
     order_.Leave(lane);
   } else {
-    order_.Refresh(lane, now_);
+    order_.Refresh(lane, Since(lane));
   }
 }
 

@@ -46,6 +46,7 @@ struct Lane {
   double seconds_per_row_step = 0;     // expected, for the backlog
   double finish_tag = 0;               // where it would end if all lanes of its queue shared evenly
   bool is_held = false;
+  bool is_late = false;  // has been overdue: from then on it is so again whenever it waits
   absl::Time waiting_since;
   std::list<Lane*>::iterator age;  // its place among those who wait or, if held, among the held
 };

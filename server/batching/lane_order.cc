@@ -78,11 +78,12 @@ void LaneOrder::Forget(TenantQueue& tenant) {
   }
 }
 
-void LaneOrder::Enter(Lane& lane, absl::Time now) {
+void LaneOrder::Enter(Lane& lane, absl::Time since) {
   LaneQueue& queue = *lane.queue;
   if (!queue.waiting.insert(&lane).second) return;
-  lane.waiting_since = now;
-  lane.age = by_age_.insert(by_age_.end(), &lane);
+  lane.waiting_since = since;
+  std::list<Lane*>& ages = AgesOf(lane);
+  lane.age = ages.insert(ages.end(), &lane);
   Took(lane, -static_cast<int64_t>(lane.waiting.size()));
   if (queue.waiting.size() > 1) return;
   TenantQueue& tenant = *queue.tenant;
@@ -95,7 +96,7 @@ void LaneOrder::Enter(Lane& lane, absl::Time now) {
 void LaneOrder::Leave(Lane& lane) {
   LaneQueue& queue = *lane.queue;
   if (queue.waiting.erase(&lane) == 0) return;
-  by_age_.erase(lane.age);
+  AgesOf(lane).erase(lane.age);
   Took(lane, static_cast<int64_t>(lane.waiting.size()));
   if (!queue.waiting.empty()) return;
   TenantQueue& tenant = *queue.tenant;
@@ -115,9 +116,22 @@ void LaneOrder::Took(Lane& lane, int64_t rows) {
   waiting_rows_ -= rows;
 }
 
-void LaneOrder::Refresh(Lane& lane, absl::Time now) {
-  lane.waiting_since = now;
-  by_age_.splice(by_age_.end(), by_age_, lane.age);
+void LaneOrder::Refresh(Lane& lane, absl::Time since) {
+  lane.waiting_since = since;
+  std::list<Lane*>& ages = AgesOf(lane);
+  ages.splice(ages.end(), ages, lane.age);
+}
+
+void LaneOrder::MakeLate(Lane& lane) {
+  if (lane.is_late) return;
+  late_.splice(late_.end(), by_age_, lane.age);
+  lane.is_late = true;
+}
+
+Lane* LaneOrder::Oldest() const {
+  if (late_.empty()) return by_age_.empty() ? nullptr : by_age_.front();
+  if (by_age_.empty()) return late_.front();
+  return late_.front()->waiting_since <= by_age_.front()->waiting_since ? late_.front() : by_age_.front();
 }
 
 LaneQueue& LaneOrder::Next() {

@@ -68,19 +68,22 @@ class LaneOrder {
   // The lane's job is over; nothing of it waits or runs.
   void Part(Lane& lane);
 
-  // Sequences of `lane` wait from now on. Lanes that wait already stay where they are.
-  void Enter(Lane& lane, absl::Time now);
+  // Sequences of `lane` wait, counted from `since`, which never goes back for lanes that are late, nor for the others.
+  // Lanes that wait already stay where they are.
+  void Enter(Lane& lane, absl::Time since);
   // None waits any more.
   void Leave(Lane& lane);
   // `rows` of the waiting sequences have been taken away or, if negative, added.
   void Took(Lane& lane, int64_t rows);
   // Some of it has just been served and the rest goes on waiting.
-  void Refresh(Lane& lane, absl::Time now);
+  void Refresh(Lane& lane, absl::Time since);
+  // `lane`, which waits, counts as late for good.
+  void MakeLate(Lane& lane);
 
-  bool empty() const { return by_age_.empty(); }
+  bool empty() const { return by_age_.empty() && late_.empty(); }
   int64_t waiting_rows() const { return waiting_rows_; }
   // The lane that has waited longest since it was served.
-  Lane* Oldest() const { return by_age_.empty() ? nullptr : by_age_.front(); }
+  Lane* Oldest() const;
   // Whose turn it is; not empty().
   LaneQueue& Next();
   const LaneQueue& Next() const { return classes_.at(*waiting_classes_.begin()).order.first().order.first(); }
@@ -99,10 +102,12 @@ class LaneOrder {
  private:
   void Forget(LaneQueue& queue);
   void Forget(TenantQueue& tenant);
+  std::list<Lane*>& AgesOf(const Lane& lane) { return lane.is_late ? late_ : by_age_; }
 
   std::map<int32_t, PriorityClass, std::greater<>> classes_;
   std::set<int32_t, std::greater<>> waiting_classes_;
-  std::list<Lane*> by_age_;
+  // Those who wait, by `waiting_since`.
+  std::list<Lane*> by_age_, late_;
   int64_t waiting_rows_ = 0;
 };
 

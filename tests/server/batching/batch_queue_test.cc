@@ -126,5 +126,28 @@ TEST_F(BatchQueueTest, WhatTheNextSliceTakesDoesNotGrowWithTheNumberOfTenants) {
   EXPECT_EQ(takes[0], takes[1]);
 }
 
+// A second for the first slice, not for each of twenty.
+TEST_F(BatchQueueTest, ALongSubmissionOfLowPriorityDoesNotWaitAnewForEverySlice) {
+  Submission high = Make(absl::InfiniteDuration());
+  high.priority = 1;
+  high.tasks.front().slice.steps = 1'000'000;
+  high.tasks.front().program = std::make_shared<FakeProgram>();
+  ASSERT_TRUE(queue_.Add(high, now_).ok());
+  Submission low = Make(absl::InfiniteDuration());
+  low.tasks.front().slice.steps = 20;
+  ASSERT_TRUE(queue_.Add(low, now_).ok());
+
+  const absl::Time start = now_;
+  while (finished_.empty() && now_ - start < absl::Seconds(30)) {
+    std::optional<Slice> slice = queue_.Form(now_, 1, finished_);
+    ASSERT_TRUE(slice);
+    const absl::Duration took = absl::Milliseconds(1) * slice->steps;
+    now_ += took;
+    queue_.Complete(*std::move(slice), absl::OkStatus(), absl::ToDoubleSeconds(took), now_, finished_);
+  }
+  ASSERT_EQ(finished_.size(), 1u);
+  EXPECT_LT(now_ - start, absl::Seconds(5));
+}
+
 }  // namespace
 }  // namespace rnnserve

@@ -33,6 +33,7 @@ struct LaneAccount {
   int program = 0;
   int64_t waiting = 0;  // sequences
   bool has_run = false;
+  bool is_late = false;  // has waited for longer than max_wait
   absl::Time waiting_since;
 };
 
@@ -82,6 +83,8 @@ class Ledger {
   void CheckRow(const SequenceSlice& row, int program, absl::Time now);
   void CheckShape(const Slice& slice, int program, int sharers);
   void CheckPriority(const Slice& slice, int program, bool overdue_leads, absl::Time now);
+  // `lane` begins to wait: one that is late has waited for long enough already.
+  void BeginWait(LaneAccount& lane, absl::Time now) const;
   void CheckOverdue(const Slice& slice, int program, absl::Time now);
   void CheckShares();
   void CountShares(const std::vector<SequenceSlice>& rows, double seconds);

@@ -49,7 +49,8 @@ void Ledger::Formed(const Slice& slice, int sharers, absl::Time now) {
     SequenceAccount& sequence = AccountOf(row);
     sequence.is_running = true;
     sequence.lane->has_run = sequence.lane->job->has_run = true;
-    sequence.lane->waiting_since = now;
+    sequence.lane->is_late |= now - sequence.lane->waiting_since > scenario_.options.max_wait;
+    BeginWait(*sequence.lane, now);
     --sequence.lane->waiting;
   }
   CheckShape(slice, program, sharers);
@@ -89,6 +90,10 @@ void Ledger::CheckShape(const Slice& slice, int program, int sharers) {
     if (job->cancelled->load() || job->deadline != absl::InfiniteFuture()) continue;
     Complain(absl::StrCat("a slice has ", rows, " rows, and ", Name(*job), " waits for the same program"));
   }
+}
+
+void Ledger::BeginWait(LaneAccount& lane, absl::Time now) const {
+  lane.waiting_since = lane.is_late ? now - scenario_.options.max_wait : now;
 }
 
 // Looks at what waits before the slice's own sequences are taken off.
@@ -137,7 +142,7 @@ void Ledger::Completed(const std::vector<SequenceSlice>& rows, double seconds, a
     sequence.is_running = false;
     sequence.done += row.steps;
     if (sequence.done >= sequence.steps) continue;
-    if (sequence.lane->waiting++ == 0) sequence.lane->waiting_since = now;
+    if (sequence.lane->waiting++ == 0) BeginWait(*sequence.lane, now);
   }
 }
 
