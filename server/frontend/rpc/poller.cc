@@ -45,6 +45,7 @@ void Poller::Poll() {
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
     busy_since_ns_.store(absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
     if (next == grpc::CompletionQueue::GOT_EVENT) {
+      AfterCompletion(tag);
       static_cast<CompletionTag*>(tag)->Complete(ok);
       if (!work_.waits() || (++events < kMostEvents && !work_.is_complete())) continue;
     }

@@ -19,10 +19,15 @@ extern "C" const char* __tsan_default_suppressions() {
 namespace rnnserve {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_THREAD__)
 constexpr uint64_t kSeeds = 2;
+constexpr Chaos::Size kSize = {.sessions = 16, .rounds = 2, .sessions_a_round = 12};
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr uint64_t kSeeds = 2;
+constexpr Chaos::Size kSize = {.sessions = 48, .rounds = 4, .sessions_a_round = 24};
 #else
 constexpr uint64_t kSeeds = 8;
+constexpr Chaos::Size kSize = {};
 #endif
 
 uint64_t NumberIn(const char* variable, uint64_t otherwise) {
@@ -74,7 +79,7 @@ TEST(SessionChaos, NothingIsLostOrDoubled) {
   Happenings all;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     if (seeds > 8) std::fprintf(stderr, "seed %llu\r", static_cast<unsigned long long>(seed));  // if one hangs
-    Chaos chaos(seed, {});
+    Chaos chaos(seed, kSize);
     const std::string wrong = chaos.Run();
     ASSERT_EQ(wrong, "") << "again: RNNSERVE_FIRST_SEED=" << seed << " RNNSERVE_SEEDS=1 session_chaos_test";
     for (const auto& [what, times] : chaos.happenings()) all[what] += times;
