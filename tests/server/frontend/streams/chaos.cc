@@ -298,8 +298,11 @@ v1::OperationReply Chaos::Insist(v1::Operation operation) {
     reply = *std::move(came);
     if (reply.status().code() == 0) return reply;
     const std::string reason = ReasonOf(reply.status());
-    // An older stream of ours; late copies of operations that a newer one took over.
-    if (reason != "OLDER_OWNER" && reason != "TOO_MANY_IN_FLIGHT" && reason != "PREDECESSOR_FAILED") return reply;
+    // An older stream of ours; late copies of operations that a newer one took over; one with a timeout, which was
+    // joined and did not make it.
+    const bool again = reason == "OLDER_OWNER" || reason == "TOO_MANY_IN_FLIGHT" || reason == "PREDECESSOR_FAILED" ||
+                       reply.status().code() == grpc::DEADLINE_EXCEEDED;
+    if (!again) return reply;
     if (reason == "OLDER_OWNER") line.LeaveStream();
   }
   return reply;
