@@ -92,9 +92,10 @@ void* SlotPool::Take() {
   if (free_.empty()) {
     const size_t step = (slot_bytes_ + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
     const size_t count = std::max<size_t>(1, kSlabBytes / step);
-    free_.reserve(free_.size() + count);
+    free_.reserve(slots_ + count);  // Return never allocates
     slabs_.reserve(slabs_.size() + 1);
     slabs_.emplace_back(device_, step * count);
+    slots_ += count;
     for (size_t k = count; k-- > 0;) free_.push_back(slabs_.back().data() + k * step);
   }
   void* slot = free_.back();
@@ -129,7 +130,8 @@ Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device
   Check(cudaMemGetInfo(&free_bytes, &total_bytes), "reading the CUDA device's memory");
   name_ = properties.name;
   total_ = static_cast<int64_t>(total_bytes);
-  limit_ = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : static_cast<int64_t>(free_bytes / 10 * 9);
+  limit_ = options.memory_limit_bytes > 0 ? std::min(options.memory_limit_bytes, total_)
+                                          : static_cast<int64_t>(free_bytes / 10 * 9);
   const size_t cudnn = cudnnGetVersion();
   versions_ = "compute capability " + capability + ", CUDA driver " + Version(driver) + ", runtime " +
               Version(runtime) + ", cuDNN " + std::to_string(cudnn / 10000) + "." + std::to_string(cudnn / 100 % 100) +

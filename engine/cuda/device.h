@@ -74,6 +74,7 @@ class SlotPool {
   std::mutex mutex_;
   std::vector<DeviceBuffer> slabs_;  // kept until the engine closes: sessions come back
   std::vector<void*> free_;
+  size_t slots_ = 0;  // of all slabs
 };
 
 class Lane;

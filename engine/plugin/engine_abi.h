@@ -64,8 +64,9 @@ typedef struct rnnserve_state rnnserve_state;
 typedef struct rnnserve_workspace rnnserve_workspace;
 
 typedef struct rnnserve_engine_options {
-  int64_t memory_limit_bytes; /* of device memory; 0: nine tenths of what is free at open */
-  int32_t device;             /* ordinal */
+  /* Of device memory. 0: nine tenths of what is free at open; more than the device has: all of it. */
+  int64_t memory_limit_bytes;
+  int32_t device; /* ordinal */
   int32_t reserved;
 } rnnserve_engine_options;
 
@@ -117,7 +118,7 @@ typedef struct rnnserve_device_info {
   char name[128];     /* of the device */
   char versions[192]; /* driver, runtime and libraries, for the log */
   int64_t memory_total_bytes;
-  int64_t memory_limit_bytes;
+  int64_t memory_limit_bytes;  /* at most the total */
   int64_t memory_in_use_bytes; /* what this engine holds of the limit */
   int32_t healthy;             /* 0: out of service for good; `failure` says why */
   int32_t workers_wanted;      /* threads that keep the device busy */

@@ -9,6 +9,9 @@
 namespace rnnserve::plugin {
 namespace {
 
+// A pebibyte. What is summed up of devices and programs stays far from overflow.
+constexpr int64_t kMostMemory = int64_t{1} << 50;
+
 std::optional<absl::StatusCode> StatusCodeOf(int32_t code) {
   switch (code) {
     case RNNSERVE_INVALID_ARGUMENT:
@@ -70,6 +73,11 @@ absl::StatusOr<rnnserve_device_info> OpenEngine::Info() const {
     return absl::InternalError(absl::StrCat(doing, "it says that ", info.memory_in_use_bytes, " of its limit of ",
                                             info.memory_limit_bytes,
                                             " bytes are in use, expected a limit above 0 and a use from 0 to it"));
+  }
+  if (info.memory_limit_bytes > info.memory_total_bytes || info.memory_total_bytes > kMostMemory) {
+    return absl::InternalError(absl::StrCat(doing, "it says that it may use ", info.memory_limit_bytes, " of ",
+                                            info.memory_total_bytes, " bytes, expected at most all of them, and those ",
+                                            "at most ", kMostMemory));
   }
   return info;
 }

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A plugin in plain C: an engine "fake" that runs every cell in float32 and float64, and has the fault that the
  * environment variable RNNSERVE_FAKE_PLUGIN names. The fault is read at every handshake and at every open, and stays
- * with what was opened. */
+ * with what was opened. Faults called "later" begin once the file exists that RNNSERVE_FAKE_PLUGIN_TRIGGER named at
+ * open, so that a test can choose the moment from another process. */
+#define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/plugin/engine_abi.h"
 #include "tests/engine/plugin/fake_cell.h"
 
-enum { kMemoryLimit = 1 << 20, kMaxFault = 32 };
+enum { kMemoryLimit = 1 << 20, kMaxFault = 32, kMaxPath = 1024 };
 
 struct rnnserve_engine {
   char fault[kMaxFault];
+  char trigger[kMaxPath];
   pthread_mutex_t mutex;
   int32_t healthy; /* guarded by mutex */
 };
@@ -24,7 +28,8 @@ struct rnnserve_program {
 };
 
 struct rnnserve_state {
-  double* h; /* then c, [2H] in all */
+  double* h;         /* then c, [2H] in all */
+  int32_t on_device; /* written by advance: gone with the device */
 };
 
 struct rnnserve_workspace {
@@ -79,6 +84,15 @@ static const char* fault_wanted(void) {
   return fault == NULL ? "" : fault;
 }
 static int has(const rnnserve_engine* engine, const char* fault) { return strcmp(engine->fault, fault) == 0; }
+static int has_by_now(const rnnserve_engine* engine, const char* fault) {
+  return has(engine, fault) && access(engine->trigger, F_OK) == 0;
+}
+static int is_healthy(rnnserve_engine* engine) {
+  pthread_mutex_lock(&engine->mutex);
+  const int healthy = engine->healthy;
+  pthread_mutex_unlock(&engine->mutex);
+  return healthy;
+}
 
 static int32_t fail(int32_t code, const char* text, char* error, size_t error_size) {
   snprintf(error, error_size, "%s", text);
@@ -100,7 +114,9 @@ static int32_t fake_open(const rnnserve_engine_options* options, rnnserve_engine
   if (strcmp(fault, "text_of_bytes") == 0) return fail(RNNSERVE_INTERNAL, "two\nlines\x1b[31m \xff", error, error_size);
   rnnserve_engine* made = calloc(1, sizeof *made);
   if (made == NULL) return fail(RNNSERVE_RESOURCE_EXHAUSTED, "the host's memory is exhausted", error, error_size);
+  const char* trigger = getenv("RNNSERVE_FAKE_PLUGIN_TRIGGER");
   snprintf(made->fault, sizeof made->fault, "%s", fault);
+  snprintf(made->trigger, sizeof made->trigger, "%s", trigger == NULL ? "" : trigger);
   pthread_mutex_init(&made->mutex, NULL);
   made->healthy = strcmp(fault, "sick_at_open") != 0;
   count_alive(1);
@@ -120,13 +136,13 @@ static int32_t fake_device_info(rnnserve_engine* engine, rnnserve_device_info* i
   memset(info, 0, sizeof *info);
   snprintf(info->name, sizeof info->name, "Fake device");
   snprintf(info->versions, sizeof info->versions, "driver 1.2");
-  info->memory_total_bytes = kMemoryLimit;
-  info->memory_limit_bytes = has(engine, "limit_negative") ? -1 : kMemoryLimit;
+  info->memory_total_bytes = has(engine, "total_huge") ? INT64_MAX : kMemoryLimit;
+  info->memory_limit_bytes = has(engine, "limit_negative")      ? -1
+                             : has(engine, "limit_above_total") ? kMemoryLimit + 1
+                                                                : info->memory_total_bytes;
   info->memory_in_use_bytes = has(engine, "use_above_limit") ? kMemoryLimit + 1 : 0;
   info->workers_wanted = 1;
-  pthread_mutex_lock(&engine->mutex);
-  info->healthy = engine->healthy;
-  pthread_mutex_unlock(&engine->mutex);
+  info->healthy = is_healthy(engine);
   if (!info->healthy) snprintf(info->failure, sizeof info->failure, "the fake device fell off the bus");
   return RNNSERVE_OK;
 }
@@ -171,11 +187,12 @@ static int64_t fake_program_bytes(const rnnserve_program* program) {
 
 static int32_t fake_state_create(const rnnserve_program* program, rnnserve_state** state, char* error,
                                  size_t error_size) {
-  if (has(program->engine, "state")) {
+  if (!is_healthy(program->engine)) return fail(RNNSERVE_UNAVAILABLE, "the fake device is gone", error, error_size);
+  if (has(program->engine, "state") || has_by_now(program->engine, "state_later")) {
     return fail(RNNSERVE_RESOURCE_EXHAUSTED, "no room for a state", error, error_size);
   }
   if (has(program->engine, "state_makes_nothing")) return RNNSERVE_OK;
-  rnnserve_state* made = malloc(sizeof *made);
+  rnnserve_state* made = calloc(1, sizeof *made);
   double* h = calloc(2 * (size_t)program->cell.cell.hidden_size, sizeof(double));
   if (made == NULL || h == NULL) {
     free(made);
@@ -202,6 +219,7 @@ static int32_t fake_state_import(const rnnserve_program* program, rnnserve_state
   if (has(program->engine, "import")) return fail(RNNSERVE_INTERNAL, "the state got lost", error, error_size);
   if (type != cell->data_type) return fail(RNNSERVE_INVALID_ARGUMENT, "type", error, error_size);
   memset(state->h, 0, 2 * hidden * sizeof(double));
+  state->on_device = 0;
   if (h != NULL) fake_cell_read(cell, h, hidden, state->h);
   if (c != NULL && cell->kind == RNNSERVE_LSTM) fake_cell_read(cell, c, hidden, state->h + hidden);
   return RNNSERVE_OK;
@@ -211,6 +229,9 @@ static int32_t fake_state_export(const rnnserve_program* program, const rnnserve
                                  void* c, char* error, size_t error_size) {
   const rnnserve_cell* cell = &program->cell.cell;
   const size_t hidden = (size_t)cell->hidden_size;
+  if (state->on_device && !is_healthy(program->engine)) {
+    return fail(RNNSERVE_DATA_LOSS, "the state was on a device that has failed", error, error_size);
+  }
   if (has(program->engine, "export")) return fail(RNNSERVE_INTERNAL, "the state cannot be read", error, error_size);
   if (type != cell->data_type) return fail(RNNSERVE_INVALID_ARGUMENT, "type", error, error_size);
   if (h != NULL) fake_cell_write(cell, state->h, hidden, h);
@@ -256,12 +277,13 @@ static int32_t fake_advance(const rnnserve_program* program, const rnnserve_slic
   const rnnserve_cell* cell = &program->cell.cell;
   const size_t hidden = (size_t)cell->hidden_size, bytes = 2 * hidden * sizeof(double);
   if (has(program->engine, "advance")) return fail(RNNSERVE_INTERNAL, "the sum came out odd", error, error_size);
-  if (has(program->engine, "device_lost")) {
+  if (has(program->engine, "device_lost") || has_by_now(program->engine, "device_lost_later")) {
     pthread_mutex_lock(&program->engine->mutex);
     program->engine->healthy = 0;
     pthread_mutex_unlock(&program->engine->mutex);
     return fail(RNNSERVE_DATA_LOSS, "the state was on a device that has failed", error, error_size);
   }
+  if (!is_healthy(program->engine)) return fail(RNNSERVE_UNAVAILABLE, "the fake device is gone", error, error_size);
   if (has(program->engine, "slow")) fake_wait_for_release();
   for (size_t k = 0; k < count; ++k) {
     const rnnserve_slice* slice = &slices[k];
@@ -271,6 +293,7 @@ static int32_t fake_advance(const rnnserve_program* program, const rnnserve_slic
     } else if (slice->before != slice->after) {
       memcpy(h, slice->before->h, bytes);
     }
+    slice->after->on_device = 1;
     for (int64_t t = 0; t < slice->steps; ++t) {
       fake_cell_step(&program->cell, (const char*)slice->x + t * slice->x_stride, h, h + hidden, workspace->scratch);
       if (slice->y != NULL) fake_cell_write(cell, h, hidden, (char*)slice->y + t * slice->y_stride);

@@ -61,7 +61,11 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"sick_at_open", absl::StatusCode::kUnavailable, {"fell off the bus"}},
         Fault{"device_info", absl::StatusCode::kInternal, {"no answer"}},
         Fault{"limit_negative", absl::StatusCode::kInternal, {"limit of -1 bytes"}},
-        Fault{"use_above_limit", absl::StatusCode::kInternal, {"1048577 of its limit of 1048576"}}),
+        Fault{"use_above_limit", absl::StatusCode::kInternal, {"1048577 of its limit of 1048576"}},
+        Fault{"limit_above_total", absl::StatusCode::kInternal, {"may use 1048577 of 1048576 bytes"}},
+        Fault{"total_huge",
+              absl::StatusCode::kInternal,
+              {"may use 9223372036854775807 of 9223372036854775807", "at most 1125899906842624"}}),
     FaultName);
 
 TEST(LoadTest, TextsOfAPluginEndWithItsBuffer) {
@@ -77,6 +81,11 @@ TEST(LoadTest, WhatIsNoPlugin) {
   const Fault library{
       "", absl::StatusCode::kFailedPrecondition, {NOT_A_PLUGIN, "without the symbol rnnserve_engine_api"}};
   ExpectFault(PluginEngine::Load(NOT_A_PLUGIN, {}).status(), library);
+  // A library that is there, but needs what is not: told when it is loaded, not at the first call.
+  const Fault unresolved{"",
+                         absl::StatusCode::kNotFound,
+                         {UNRESOLVED_PLUGIN, "cannot be loaded", "undefined symbol: rnnserve_is_nowhere"}};
+  ExpectFault(PluginEngine::Load(UNRESOLVED_PLUGIN, {}).status(), unresolved);
   ExpectFault(PluginEngine::Load("", {}).status(), {"", absl::StatusCode::kInvalidArgument, {"path", "empty"}});
 }
 
