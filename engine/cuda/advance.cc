@@ -71,7 +71,7 @@ void Program::Advance(std::span<const rnnserve_slice> slices) const {
   for (const rnnserve_slice& slice : slices) {
     StateHandle* after = Handle(slice.after);
     after->where = StateHandle::Where::kDevice;
-    after->host.clear();
+    after->Wipe();
   }
 }
 

@@ -89,6 +89,7 @@ int64_t Program::bytes() const { return (general_ ? general_->bytes() : 0) + (cu
 void Program::Import(StateHandle& state, int type, const void* h, const void* c) const {
   const auto hidden = static_cast<size_t>(cell_.hidden_size);
   const size_t half = hidden * ElementBytes(compute_type());
+  state.Wipe();
   if (h == nullptr && (c == nullptr || !lstm())) {
     state.where = StateHandle::Where::kZero;
     return;

@@ -2,6 +2,7 @@
 // A cell on the device: its weights, the ways to run it, and what trials have found for each shape.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,6 +28,12 @@ class StateHandle {
   Where where = Where::kZero;
   std::vector<std::byte> host;  // of the compute type: h, then c
   void* slot() const { return slot_; }
+
+  // What a session has known must not lie in free memory of the host.
+  void Wipe() {
+    std::fill(host.begin(), host.end(), std::byte{0});
+    host.clear();
+  }
 
  private:
   SlotPool& pool_;
