@@ -56,6 +56,9 @@ class Program {
   // An error leaves every `after` and y undefined.
   virtual absl::Status Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const = 0;
 
+  // Whether Advance waits for something else than this CPU, a device: then it runs on no thread that others wait for.
+  virtual bool waits() const { return false; }
+
   // Bytes of packed weights held by this program (the cell's own not counted).
   virtual int64_t packed_bytes() const = 0;
 };

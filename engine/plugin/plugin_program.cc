@@ -164,6 +164,8 @@ class PluginProgram final : public Program {
     return absl::OkStatus();
   }
 
+  // For the device, and for others' calls on it.
+  bool waits() const override { return true; }
   int64_t packed_bytes() const override { return bytes_; }
 
  private:

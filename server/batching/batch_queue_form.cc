@@ -58,6 +58,7 @@ absl::Duration BatchQueue::NextTakes() const {
   if (order_.empty()) return absl::ZeroDuration();
   const BatchCell& cell = *order_.Next().cell;
   const int64_t limit = RowLimit(cell);
+  if (cell.program->waits()) return absl::InfiniteDuration();
   if (!cell.cost.is_known() || std::min(limit, cell.waiting_rows) > kMostRowsLookedAt) return absl::InfiniteDuration();
   int64_t rows = 0, longest = 0, row_steps = 0;
   const auto takes = [&] {

@@ -302,8 +302,8 @@ TEST(CellularScheduler, AbortFailsQueuedAndLaterWork) {
 }
 
 // A program whose cost is known: it has run alone a few times.
-std::shared_ptr<FakeProgram> KnownProgram(CellularScheduler& scheduler) {
-  auto program = std::make_shared<FakeProgram>();
+std::shared_ptr<FakeProgram> KnownProgram(CellularScheduler& scheduler, FakeProgram::Hooks hooks = {}) {
+  auto program = std::make_shared<FakeProgram>(std::move(hooks));
   for (int k = 0; k < 10; ++k) {
     Line line(1);
     std::future<ScheduleOutcome> outcome;
@@ -354,6 +354,22 @@ TEST(CellularScheduler, LeavesCollectedLongSlicesToTheWorkers) {
     scheduler.RunCollected();
     EXPECT_NE(done_on.get_future().get(), std::this_thread::get_id());
   }
+}
+
+TEST(CellularScheduler, LeavesCollectedWorkOfDevicesToTheWorkers) {
+  CellularScheduler scheduler({.workers = 1}, absl::Seconds(1));
+  FakeProgram::Hooks hooks;
+  hooks.waits = true;
+  const auto program = KnownProgram(scheduler, hooks);
+  scheduler.RunCollected();
+  Line line(1);
+  std::promise<std::thread::id> done_on;
+  Submission submission;
+  submission.tasks = {line.Task(program)};
+  submission.done = [&](ScheduleOutcome) { done_on.set_value(std::this_thread::get_id()); };
+  ASSERT_TRUE(scheduler.Schedule(std::move(submission)).ok());
+  scheduler.RunCollected();
+  EXPECT_NE(done_on.get_future().get(), std::this_thread::get_id());
 }
 
 TEST(CellularScheduler, LeavesCollectedWorkOfUnknownCostToTheWorkers) {

@@ -22,6 +22,7 @@ class FakeProgram final : public Program {
  public:
   struct Hooks {
     std::function<absl::Status()> before_slice = [] { return absl::OkStatus(); };
+    bool waits = false;
   };
   FakeProgram() = default;
   explicit FakeProgram(Hooks hooks) : hooks_(std::move(hooks)) {}
@@ -51,6 +52,7 @@ class FakeProgram final : public Program {
     return absl::OkStatus();
   }
 
+  bool waits() const override { return hooks_.waits; }
   int64_t packed_bytes() const override { return 4; }
 
   // Sequences of each slice so far.
