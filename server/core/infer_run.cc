@@ -85,7 +85,7 @@ size_t InferRun::IndexOf(const Sequence& sequence) const {
   return static_cast<size_t>(sequence.direction * plan_.rows + sequence.row);
 }
 
-std::vector<SequenceTask> InferRun::StartLayer(const std::vector<ProgramPtr>& programs) {
+absl::StatusOr<std::vector<SequenceTask>> InferRun::StartLayer(const std::vector<ProgramPtr>& programs) {
   const OpSpec& spec = model_->stack().layers[layer_];
   programs_ = programs;
   states_.clear();
@@ -112,6 +112,10 @@ std::vector<SequenceTask> InferRun::StartLayer(const std::vector<ProgramPtr>& pr
       program->ImportState(spec.data_type, sequence.initial_h, sequence.initial_c, state);
       slice.before = &state;
     }
+    if (absl::Status failed = state.failure(); !failed.ok()) return failed;
+    if (slice.before != nullptr && slice.before != &state) {
+      if (absl::Status failed = slice.before->failure(); !failed.ok()) return failed;
+    }
     tasks.push_back({program, slice, StepWork(spec)});
   }
   return tasks;
@@ -125,8 +129,7 @@ absl::Status InferRun::FinishLayer() {
     if (kept_) {
       std::shared_ptr<const State>& kept = (*kept_)[layer_][IndexOf(sequence)];
       if (state != nullptr) {
-        kept = {states_[k].release(),
-                WipeState{programs_[static_cast<size_t>(sequence.direction)], ComputeType(type)}};
+        kept = {states_[k].release(), WipeState{programs_[static_cast<size_t>(sequence.direction)], ComputeType(type)}};
       }
       state = kept.get();
     }

@@ -4,7 +4,7 @@
 //
 //   InferRun run(model, plan, share);
 //   while (!run.done()) {
-//     std::vector<SequenceTask> tasks = run.StartLayer(programs);
+//     absl::StatusOr<std::vector<SequenceTask>> tasks = run.StartLayer(programs);
 //     ...                                            // all of them run
 //     absl::Status status = run.FinishLayer();
 //   }
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "server/core/byte_budget.h"
 #include "server/core/core.h"
@@ -38,8 +39,9 @@ class InferRun {
   // The layer to start next.
   size_t layer() const { return layer_; }
 
-  // Makes the states. `programs` holds one for each direction of layer().
-  std::vector<SequenceTask> StartLayer(const std::vector<ProgramPtr>& programs);
+  // Makes the states. `programs` holds one for each direction of layer(). A state that cannot be made or gone on from
+  // fails this call here: inside a batch it would fail the others'.
+  absl::StatusOr<std::vector<SequenceTask>> StartLayer(const std::vector<ProgramPtr>& programs);
   // Once all of its tasks have run: exports its final states and goes on to the next layer.
   absl::Status FinishLayer();
 

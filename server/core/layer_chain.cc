@@ -38,8 +38,10 @@ LayerChain::LayerChain(std::unique_ptr<InferRun> run, std::vector<std::vector<Pr
 
 void LayerChain::Start() {
   while (!run_->done()) {
+    absl::StatusOr<std::vector<SequenceTask>> tasks = run_->StartLayer(programs_[run_->layer()]);
+    if (!tasks.ok()) return End(tasks.status());
     Submission submission;
-    submission.tasks = run_->StartLayer(programs_[run_->layer()]);
+    submission.tasks = *std::move(tasks);
     if (submission.tasks.empty()) {
       if (absl::Status finished = run_->FinishLayer(); !finished.ok()) return End(std::move(finished));
       continue;

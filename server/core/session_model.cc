@@ -29,6 +29,24 @@ Shape ShapeOf(const StateTensor& tensor, int64_t rows) {
 
 }  // namespace
 
+absl::Status LostState(const absl::Status& status) {
+  if (!absl::IsDataLoss(status)) return status;
+  return SessionError(absl::StatusCode::kDataLoss, "SESSION_LOST",
+                      std::string_view(status.message().data(), status.message().size()));
+}
+
+absl::Status SessionModel::CanGoOn() const {
+  for (const Engine* engine : pinned_->engines) {
+    const absl::Status serves = engine->InService();
+    if (serves.ok()) continue;
+    return SessionError(
+        absl::StatusCode::kDataLoss, "SESSION_LOST",
+        absl::StrCat("engine \"", Abseil(engine->name()), "\", which the session runs on, is ", serves.message(),
+                     "; open a new session from a state of your own, or from the start"));
+  }
+  return absl::OkStatus();
+}
+
 std::vector<StateTensor> SessionModel::StateTensors() const {
   std::vector<StateTensor> tensors;
   for (size_t layer = 0; layer < layers(); ++layer) {
@@ -171,7 +189,7 @@ absl::StatusOr<std::vector<OutputTensor>> SessionModel::Export(const SessionStat
       if (handle == nullptr) continue;
       auto* to = reinterpret_cast<std::byte*>(tensor.bytes.data()) + static_cast<size_t>(row) * row_bytes;
       program(one.layer).ExportState(*handle, state_type(), one.is_cell ? nullptr : to, one.is_cell ? to : nullptr);
-      if (absl::Status failed = handle->failure(); !failed.ok()) return failed;
+      if (absl::Status failed = handle->failure(); !failed.ok()) return LostState(failed);
     }
     tensors.push_back(std::move(tensor));
   }

@@ -27,6 +27,9 @@ struct StateTensor {
   bool rows_first = false;  // [N, 1, H], else [1, N, H]
 };
 
+// DATA_LOSS, of an engine whose device took the state along, as sessions tell it; other statuses as they are.
+absl::Status LostState(const absl::Status& status);
+
 class SessionModel final : public SessionSubject {
  public:
   // `pinned` runs forwards. `outputs`: of a chunk that names none; empty: the default.
@@ -39,6 +42,8 @@ class SessionModel final : public SessionSubject {
   const std::string& model_name() const { return model_name_; }
   const std::vector<std::string>& outputs() const { return outputs_; }
   size_t layers() const { return pinned_->programs.size(); }
+  // OK, or DATA_LOSS once an engine that it runs on is out of service: a session stays on the engine it began on.
+  absl::Status CanGoOn() const;
   // Of handles: always the compute type.
   DataType state_type() const { return ComputeType(stack().data_type()); }
 

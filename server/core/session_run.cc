@@ -99,6 +99,9 @@ absl::Status SessionRun::PrepareOp(const CloseOp& op) {
 
 void SessionRun::Start(Lease lease) {
   lease_.emplace(std::move(lease));
+  if (!std::holds_alternative<CloseOp>(call_.kind)) {
+    if (absl::Status goes_on = model_->CanGoOn(); !goes_on.ok()) return End(std::move(goes_on));
+  }
   if (std::holds_alternative<ChunkOp>(call_.kind)) return RunChunk();
   End(std::visit(
       [&](const auto& op) -> absl::StatusOr<Change> {
@@ -125,7 +128,11 @@ void SessionRun::RunChunk() {
 }
 
 absl::StatusOr<Change> SessionRun::FinishChunk(absl::StatusOr<InferReply> reply) {
-  if (!reply.ok()) return reply.status();
+  if (!reply.ok()) {
+    // The engine may have failed under this very chunk.
+    if (absl::Status goes_on = model_->CanGoOn(); !goes_on.ok() && absl::IsUnavailable(reply.status())) return goes_on;
+    return LostState(reply.status());
+  }
   auto result = std::make_shared<OperationResult>();
   result->outputs = std::move(reply->outputs);
   result->engine = std::move(reply->engine);

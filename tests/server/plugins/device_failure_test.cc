@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/cpu/cpu_engine.h"
@@ -17,6 +19,18 @@ namespace rnnserve {
 namespace {
 
 using testing::HasSubstr;
+
+class CountingScheduler final : public Scheduler {
+ public:
+  absl::Status Schedule(Submission submission) override {
+    ++submitted;
+    return scheduler_.Schedule(std::move(submission));
+  }
+  std::atomic<int> submitted = 0;
+
+ private:
+  CellularScheduler scheduler_{{.workers = 2}};
+};
 
 class DeviceFailureTest : public testing::Test {
  protected:
@@ -40,11 +54,13 @@ class DeviceFailureTest : public testing::Test {
     return reply.get();
   }
 
-  const std::unique_ptr<plugin::PluginEngine> failing_ = plugin::LoadFake("device_lost").value();
+  explicit DeviceFailureTest(const char* fault = "device_lost") : failing_(plugin::LoadFake(fault).value()) {}
+
+  const std::unique_ptr<plugin::PluginEngine> failing_;
   const std::unique_ptr<Engine> cpu_ = MakeCpuEngine();
   ModelStore store_{{}};
   ProgramCache programs_{1 << 20};
-  CellularScheduler scheduler_{{.workers = 2}};
+  CountingScheduler scheduler_;
   Core core_{{}, {failing_.get(), cpu_.get()}, &store_, &programs_, &scheduler_};
 };
 
@@ -63,6 +79,22 @@ TEST_F(DeviceFailureTest, TheCpuTakesOver) {
   const absl::Status insisting = Infer("fake").status();
   EXPECT_EQ(insisting.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(insisting.message()), HasSubstr("out of service: the fake device fell off the bus"));
+}
+
+class FullDeviceTest : public DeviceFailureTest {
+ protected:
+  FullDeviceTest() : DeviceFailureTest("state") {}
+};
+
+// In a batch it would take the calls of others along.
+TEST_F(FullDeviceTest, ACallWithoutRoomForItsStateReachesNoBatch) {
+  const absl::Status refused = Infer("fake").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("making a state: no room for a state"));
+  EXPECT_EQ(scheduler_.submitted, 0);
+  EXPECT_TRUE(failing_->InService().ok());
+  EXPECT_TRUE(Infer("cpu").ok());
+  EXPECT_EQ(scheduler_.submitted, 1);
 }
 
 }  // namespace
