@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/cuda/fake_cuda/fake_device.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +13,14 @@ namespace {
 // Of large buffers only the start: they are workspaces that nobody reads.
 void Spoil(void* memory, size_t bytes) { std::memset(memory, 0xff, std::min(bytes, size_t{1} << 20)); }
 
+std::string Trigger() {
+  const char* path = std::getenv("FAKE_CUDA_TRIGGER");
+  return path == nullptr ? "" : path;
+}
+
 }  // namespace
+
+FakeDevice::FakeDevice() : trigger_(Trigger()) {}
 
 FakeDevice& FakeDevice::Get() {
   static auto* device = new FakeDevice;
@@ -23,8 +32,10 @@ void FakeDevice::SetFault(const std::string& fault) {
   fault_ = fault;
 }
 bool FakeDevice::Has(const char* fault) const {
+  const bool is_triggered =
+      !trigger_.empty() && std::strcmp(fault, "illegal_address") == 0 && access(trigger_.c_str(), F_OK) == 0;
   std::lock_guard lock(mutex_);
-  return fault_ == fault;
+  return is_triggered || fault_ == fault;
 }
 
 cudaError_t FakeDevice::lost() const {

@@ -26,7 +26,8 @@ class FakeDevice {
  public:
   static FakeDevice& Get();
 
-  // What goes wrong, as fake_cuda_set names it.
+  // What goes wrong, as fake_cuda_set names it. "illegal_address" also once the file exists that FAKE_CUDA_TRIGGER
+  // named at the first call: so a test can choose the moment from another process.
   void SetFault(const std::string& fault);
   bool Has(const char* fault) const;
 
@@ -48,6 +49,9 @@ class FakeDevice {
   void Forget();
 
  private:
+  FakeDevice();
+
+  const std::string trigger_;
   mutable std::mutex mutex_;
   std::string fault_;
   cudaError_t lost_ = cudaSuccess;
