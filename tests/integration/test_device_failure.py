@@ -194,11 +194,20 @@ def test_calls_without_a_session_go_to_the_cpu(start):
 def test_a_server_whose_own_engine_fails_serves_on(start, request):
     name = request.node.callspec.params["start"].engine
     server = start(f"--engine={name}")
+    sessions = Sessions(server.address)
     assert server.infer().engine == name
+    session = sessions.open()
+    assert sessions.feed(session, 1, [1]).engine == name
     server.kill_device()
     first = wire.refusal(server.infer)
     assert first.code == Code.UNAVAILABLE and "send it again" in str(first)
     assert server.infer().engine not in ("", name)
+    _lost(sessions.feed, session, 2, [2])
+    # One opened alike: nothing of what the lost one ran on is used again.
+    another = sessions.open()
+    assert sessions.feed(another, 1, [1]).engine not in ("", name)
+    assert sessions.log(another) == [1]
+    sessions.close()
 
 
 def test_a_device_that_dies_in_a_trial_costs_no_call(start):

@@ -16,6 +16,10 @@ from test_service import SECONDS, _case
 
 PLUGIN = os.environ.get("RNNSERVE_FAKE_PLUGIN_LIBRARY") or str(
     wire.REPOSITORY / "build/release/tests/engine/plugin/fake_plugin.so")
+# The real one, over the real CUDA runtime, and a driver that will not do.
+CUDA = os.environ.get("RNNSERVE_CUDA_LIBRARY") or str(wire.REPOSITORY / "build/release/engine/cuda/librnnserve_cuda.so")
+FAKE_DRIVER = os.environ.get("RNNSERVE_FAKE_CUDA_DRIVER") or str(
+    wire.REPOSITORY / "build/release/tests/engine/cuda/driver")
 
 
 def _infer(server, engine):
@@ -36,8 +40,8 @@ def serve():
     """Servers with flags and a fault of the plugin."""
     running = []
 
-    def start(*flags, fault=""):
-        running.append(Server(*flags, environment={"RNNSERVE_FAKE_PLUGIN": fault}))
+    def start(*flags, fault="", **environment):
+        running.append(Server(*flags, environment={"RNNSERVE_FAKE_PLUGIN": fault, **environment}))
         return running[-1]
 
     yield start
@@ -85,6 +89,24 @@ def test_a_plugin_that_cannot_serve_costs_one_line(serve, plugin, fault, words):
     told = [line for line in server.log().splitlines() if plugin in line]
     assert len(told) == 1 and words in told[0] and told[0].endswith("; serving without it")
     assert _refusal(server, "fake") == grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("environment,words", [
+    ({}, "no NVIDIA driver is installed here"),
+    ({"LD_LIBRARY_PATH": FAKE_DRIVER, "FAKE_CUDA_DRIVER_VERSION": "12040"}, "the NVIDIA driver here is for CUDA 12.4"),
+    ({"LD_LIBRARY_PATH": FAKE_DRIVER}, "the NVIDIA driver finds no device"),
+], ids=["no_driver", "old_driver", "no_device"])
+def test_the_cuda_plugin_without_a_device_costs_one_line(serve, environment, words):
+    if not os.path.exists(CUDA):
+        pytest.skip(f"{CUDA} is not built here: no CUDA toolkit")
+    server = serve(f"--plugin={CUDA}", **environment)
+    told = [line for line in server.log().splitlines() if CUDA in line]
+    if not environment and words not in told[0]:
+        pytest.skip(f"there is a driver here: {told[0]}")
+    assert len(told) == 1 and words in told[0] and told[0].endswith("; serving without it")
+    assert _infer(server, "auto").engine not in ("", "cuda")
+    assert _health(server, "") == health_pb2.HealthCheckResponse.SERVING
+    assert _refusal(server, "cuda") == grpc.StatusCode.INVALID_ARGUMENT
 
 
 def test_flags_that_cannot_be():
