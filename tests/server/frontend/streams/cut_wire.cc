@@ -67,8 +67,8 @@ void CutWire::Accept() {
     Swift(server);
     const std::lock_guard lock(mutex_);
     Connection& connection = connections_.emplace_back(caller, server);
-    connection.up = std::thread([&] { Copy(connection, caller, server); });
-    connection.down = std::thread([&] { Copy(connection, server, caller); });
+    connection.up = std::thread([this, &connection, caller, server] { Copy(connection, caller, server); });
+    connection.down = std::thread([this, &connection, caller, server] { Copy(connection, server, caller); });
   }
 }
 

@@ -22,7 +22,7 @@ void SetTensor(v1::Tensor& tensor, const std::string& name, std::vector<int64_t>
 
 std::vector<float> ValuesOf(const v1::Tensor& tensor) {
   std::vector<float> values(tensor.raw().size() / sizeof(float));
-  std::memcpy(values.data(), tensor.raw().data(), values.size() * sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), tensor.raw().data(), values.size() * sizeof(float));
   return values;
 }
 
