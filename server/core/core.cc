@@ -209,7 +209,10 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
   std::optional<ByteBudget::Share> memory = budget_.Take(call.bytes);
   if (!memory) return std::nullopt;
   std::optional<RunStates> states;
-  if (call.states) states = StatesFor(*pinned, *call.pinned, *call.states);
+  if (call.states) {
+    states = StatesFor(*pinned, *call.pinned, *call.states);
+    if (!states) return std::nullopt;
+  }
   return AcceptedCall{.model = call.model,
                       .plan = call.plan,
                       .memory = *std::move(memory),

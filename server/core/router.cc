@@ -54,10 +54,10 @@ absl::StatusOr<Route> Router::Choose(std::string_view name, std::span<const Cell
   for (const Engine* engine : candidates) {
     if (name.empty() && engine->name() == options_.engine) return Route{.engine = engine};
   }
-  if (candidates.size() > 1)
-    candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
-                                    [&](const Engine* e) { return e->name() == options_.last_resort; }),
-                     candidates.end());
+  if (candidates.size() > 1) {
+    const auto is_last_resort = [&](const Engine* e) { return e->name() == options_.last_resort; };
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), is_last_resort), candidates.end());
+  }
   const bool is_empty = load.rows < 1 || load.steps < 1;
   if (candidates.size() == 1 || options.deterministic || is_empty) return Route{.engine = candidates.front()};
 

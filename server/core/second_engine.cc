@@ -8,13 +8,16 @@
 namespace rnnserve {
 namespace {
 
+// Null if it could not be read or made.
 std::shared_ptr<const State> StateFor(const ProgramPtr& to, const Program& from, const OpSpec& spec, const State& state) {
   const DataType type = ComputeType(spec.data_type);
   const size_t bytes = static_cast<size_t>(spec.hidden_size) * ByteSize(type);
   std::vector<std::byte> h(bytes), c(bytes);
   from.ExportState(state, type, h.data(), spec.kind == CellKind::kLstm ? c.data() : nullptr);
+  if (!state.failure().ok()) return nullptr;
   std::unique_ptr<State> made = to->NewState();
   to->ImportState(type, h.data(), c.data(), *made);
+  if (!made->failure().ok()) return nullptr;
   return {made.release(), WipeState{to, type}};
 }
 
@@ -38,7 +41,7 @@ PinnedModelPtr PinOnSecondEngine(const PinnedModel& pinned, const Router& router
   return differs ? std::make_shared<const PinnedModel>(std::move(second)) : nullptr;
 }
 
-RunStates StatesFor(const PinnedModel& to, const PinnedModel& from, const RunStates& states) {
+std::optional<RunStates> StatesFor(const PinnedModel& to, const PinnedModel& from, const RunStates& states) {
   RunStates made = states;
   for (size_t layer = 0; layer < made.size(); ++layer) {
     const size_t rows = made[layer].size() / to.programs[layer].size();
@@ -48,6 +51,7 @@ RunStates StatesFor(const PinnedModel& to, const PinnedModel& from, const RunSta
       const ProgramPtr& program = to.programs[layer][direction];
       if (state == nullptr || program == from.programs[layer][direction]) continue;
       state = StateFor(program, *from.programs[layer][direction], to.model->stack().layers[layer], *state);
+      if (state == nullptr) return std::nullopt;
     }
   }
   return made;
