@@ -44,12 +44,13 @@ absl::Status BatchQueue::CheckBounds(const Submission& submission) const {
   if (jobs_.empty() || submission.goes_on) return absl::OkStatus();
   const int64_t rows = static_cast<int64_t>(submission.tasks.size());
   std::string reason;
-  if (rows > options_.max_sequences - sequences_) {
-    reason = absl::StrCat(sequences_, " of ", options_.max_sequences, " sequences are waiting or running, and ", rows,
-                          " more came");
-  } else if (submission.bytes > options_.max_bytes - bytes_) {
-    reason = absl::StrCat("requests that wait or run hold ", bytes_, " of ", options_.max_bytes, " bytes, and ",
-                          submission.bytes, " more came");
+  if (!sequences_.Fits(submission.tenant, rows)) {
+    reason = absl::StrCat(sequences_.used(), " of ", options_.max_sequences, " sequences are waiting or running, ",
+                          sequences_.held(submission.tenant), " of them this caller's, and ", rows, " more came");
+  } else if (!bytes_.Fits(submission.tenant, submission.bytes)) {
+    reason =
+        absl::StrCat("requests that wait or run hold ", bytes_.used(), " of ", options_.max_bytes, " bytes, ",
+                     bytes_.held(submission.tenant), " of them this caller's, and ", submission.bytes, " more came");
   } else {
     return absl::OkStatus();
   }
@@ -144,8 +145,8 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
 
   job.sequences = static_cast<int64_t>(submission.tasks.size());
   job.arrived = now_;
-  sequences_ += job.sequences;
-  bytes_ += submission.bytes;
+  sequences_.Take(submission.tenant, job.sequences);
+  bytes_.Take(submission.tenant, submission.bytes);
   for (Lane& lane : job.lanes) {
     if (lane.cell->lanes++ > 0) continue;
     const auto uses = [&](const SequenceTask& task) { return task.program.get() == lane.cell->identity.lock().get(); };
@@ -276,8 +277,8 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
     order_.Part(lane);
     if (--lane.cell->lanes == 0) lane.cell->program.reset();
   }
-  sequences_ -= job.sequences;
-  bytes_ -= job.submission.bytes;
+  sequences_.GiveBack(job.submission.tenant, job.sequences);
+  bytes_.GiveBack(job.submission.tenant, job.submission.bytes);
   if (job.outcome.status.ok() && job.wait_seconds > 0) {
     const double ratio = absl::ToDoubleSeconds(now_ - job.arrived) / job.wait_seconds;
     slowdown_ = std::clamp(slowdown_ + kSlowdownRate * (ratio - slowdown_), 1.0, kMostSlowdown);

@@ -29,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/batching/fair_bound.h"
 #include "server/batching/job.h"
 #include "server/batching/lane_order.h"
 
@@ -40,7 +41,7 @@ class BatchQueue {
     // Threads that run slices, for estimates of waiting time.
     int workers = 1;
     // Sequences owned, waiting or running, and the bytes their submissions hold. What does not fit is refused, unless
-    // nothing is owned: so a submission of any size runs when it comes alone.
+    // nothing is owned: so a submission of any size runs when it comes alone. No tenant gets all of it (FairBound).
     int64_t max_sequences = 1 << 16;
     int64_t max_bytes = int64_t{1} << 30;
     // Sequences of a slice: bounds the memory of a workspace.
@@ -56,7 +57,8 @@ class BatchQueue {
   };
   using Finished = std::vector<std::unique_ptr<Job>>;
 
-  explicit BatchQueue(Options options) : options_(options) {}
+  explicit BatchQueue(Options options)
+      : options_(options), sequences_(options.max_sequences), bytes_(options.max_bytes) {}
 
   // OK: `submission` is taken, and its job comes out of a later call as finished. Otherwise `submission` stays as it
   // is; the codes are those of Scheduler::Schedule.
@@ -81,8 +83,8 @@ class BatchQueue {
   // When a sequence held back by max_batch_delay is let go; infinite future if none is.
   absl::Time next_release() const;
   bool empty() const { return jobs_.empty(); }
-  int64_t sequences() const { return sequences_; }
-  int64_t bytes() const { return bytes_; }
+  int64_t sequences() const { return sequences_.used(); }
+  int64_t bytes() const { return bytes_.used(); }
 
  private:
   absl::Time Clock(absl::Time now) { return now_ = std::max(now_, now); }
@@ -124,8 +126,8 @@ class BatchQueue {
   std::list<std::unique_ptr<Job>>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
   std::multimap<absl::Time, Job*> by_deadline_;
   std::list<Lane*> held_;  // in the order of arrival
-  int64_t sequences_ = 0;
-  int64_t bytes_ = 0;
+  FairBound sequences_;
+  FairBound bytes_;
   uint64_t next_id_ = 0;
   uint64_t next_slice_ = 0;
   int slices_since_overdue_ = 0;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds the memory that requests hold together.
+// Bounds the memory that requests hold together, and what one caller may take of it (FairBound).
 //
-//   std::optional<ByteBudget::Share> share = budget.Take(bytes);   // nullopt: full
-//   ...                                                            // given back when `share` goes
+//   std::optional<ByteBudget::Share> share = budget.Take(caller, bytes);   // nullopt: full
+//   ...                                                                    // given back when `share` goes
 //
 // Thread-safe; the budget outlives its shares.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <utility>
+
+#include "server/batching/fair_bound.h"
 
 namespace rnnserve {
 
@@ -18,47 +20,59 @@ class ByteBudget {
  public:
   class Share {
    public:
-    Share(Share&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)), bytes_(other.bytes_) {}
+    Share(Share&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)), caller_(other.caller_), bytes_(other.bytes_) {}
     Share& operator=(Share&& other) noexcept {
       std::swap(budget_, other.budget_);
+      std::swap(caller_, other.caller_);
       std::swap(bytes_, other.bytes_);
       return *this;
     }
-    ~Share() {
-      if (budget_ != nullptr) budget_->used_.fetch_sub(bytes_, std::memory_order_relaxed);
-    }
+    ~Share() { ShrinkTo(0); }
 
     // Gives back all but `bytes`.
     void ShrinkTo(int64_t bytes) {
       if (budget_ == nullptr || bytes >= bytes_) return;
-      budget_->used_.fetch_sub(bytes_ - bytes, std::memory_order_relaxed);
+      budget_->GiveBack(caller_, bytes_ - bytes);
       bytes_ = bytes;
     }
 
    private:
     friend class ByteBudget;
-    Share(ByteBudget* budget, int64_t bytes) : budget_(budget), bytes_(bytes) {}
+    Share(ByteBudget* budget, uint64_t caller, int64_t bytes) : budget_(budget), caller_(caller), bytes_(bytes) {}
     ByteBudget* budget_;
+    uint64_t caller_;
     int64_t bytes_;
   };
 
-  explicit ByteBudget(int64_t bytes) : bytes_(bytes) {}
+  explicit ByteBudget(int64_t bytes) : bound_(bytes) {}
 
   // One share larger than the whole budget is granted when nothing else is out: it would never fit otherwise.
-  std::optional<Share> Take(int64_t bytes) {
-    int64_t used = used_.load(std::memory_order_relaxed);
-    do {
-      if (used > 0 && bytes > bytes_ - used) return std::nullopt;
-    } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-    return Share(this, bytes);
+  std::optional<Share> Take(uint64_t caller, int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    if (!bound_.Fits(caller, bytes)) return std::nullopt;
+    bound_.Take(caller, bytes);
+    return Share(this, caller, bytes);
   }
 
-  int64_t used() const { return used_.load(std::memory_order_relaxed); }
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return bound_.most(); }
+  int64_t used() const {
+    std::lock_guard lock(mutex_);
+    return bound_.used();
+  }
+  int64_t held(uint64_t caller) const {
+    std::lock_guard lock(mutex_);
+    return bound_.held(caller);
+  }
 
  private:
-  const int64_t bytes_;
-  std::atomic<int64_t> used_ = 0;
+  void GiveBack(uint64_t caller, int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    bound_.GiveBack(caller, bytes);
+  }
+
+  mutable std::mutex mutex_;
+  FairBound bound_;  // guarded by mutex_
 };
 
 }  // namespace rnnserve

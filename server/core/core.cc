@@ -77,12 +77,13 @@ absl::Status Core::CheckSize(const StackSpec& stack, const RunPlan& plan) const 
   return fits;
 }
 
-absl::StatusOr<ByteBudget::Share> Core::TakeMemory(int64_t bytes) {
-  std::optional<ByteBudget::Share> share = budget_.Take(bytes);
+absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t bytes) {
+  std::optional<ByteBudget::Share> share = budget_.Take(caller, bytes);
   if (share) return *std::move(share);
   return Overloaded(Rejection::kMemory,
-                    absl::StrCat("requests in flight hold ", budget_.used(), " of ", budget_.bytes(),
-                                 " bytes, and this one needs ", bytes, "; send it again later"));
+                    absl::StrCat("requests in flight hold ", budget_.used(), " of ", budget_.bytes(), " bytes, ",
+                                 budget_.held(caller), " of them this caller's, and this one needs ", bytes,
+                                 "; send it again later"));
 }
 
 absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
@@ -108,7 +109,7 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
   }
 
   const int64_t bytes = RunBytes(stack, *plan);
-  absl::StatusOr<ByteBudget::Share> share = TakeMemory(bytes);
+  absl::StatusOr<ByteBudget::Share> share = TakeMemory(call.tenant, bytes);
   if (!share.ok()) return share.status();
   const bool verify = options_.verifier != nullptr && options_.verifier->Sample();
   return AcceptedCall{.model = target->model,
@@ -159,7 +160,7 @@ absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, const Inf
   if (!plan.ok()) return plan.status();
   if (absl::Status fits = CheckSize(stack, *plan); !fits.ok()) return fits;
   const int64_t bytes = RunBytes(stack, *plan);
-  absl::StatusOr<ByteBudget::Share> share = TakeMemory(bytes);
+  absl::StatusOr<ByteBudget::Share> share = TakeMemory(call.tenant, bytes);
   if (!share.ok()) return share.status();
   const RouteLoad load = {.rows = plan->rows, .steps = LongestRow(*plan)};
   const bool verify = pinned->second != nullptr && options_.verifier->Sample();
@@ -206,7 +207,7 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
     differ = true;
   }
   if (!differ) return std::nullopt;
-  std::optional<ByteBudget::Share> memory = budget_.Take(call.bytes);
+  std::optional<ByteBudget::Share> memory = budget_.Take(call.tenant, call.bytes);
   if (!memory) return std::nullopt;
   std::optional<RunStates> states;
   if (call.states) {

@@ -119,7 +119,8 @@ class Core {
     // Elements of X or of an output, and steps.
     int64_t max_tensor_elements = int64_t{1} << 26;
     int64_t max_steps = 1 << 20;
-    // Bytes of outputs and states of all requests that wait or run; RESOURCE_EXHAUSTED above.
+    // Bytes of outputs and states of all requests that wait or run; RESOURCE_EXHAUSTED above. No caller gets all of
+    // them (FairBound).
     int64_t max_bytes_in_flight = int64_t{1} << 30;
     // Where work is counted; outlives the core. Null: nowhere.
     WorkMetricsTable* metrics = nullptr;
@@ -146,8 +147,9 @@ class Core {
   // Both.
   void Infer(const InferCall& call, Done done);
 
-  // Sets memory aside for a reply; RESOURCE_EXHAUSTED while requests hold all there is.
-  absl::StatusOr<ByteBudget::Share> TakeMemory(int64_t bytes);
+  // Sets memory aside for a reply to `caller` (the tenant of an InferCall); RESOURCE_EXHAUSTED while requests hold all
+  // there is, or all that this caller may have.
+  absl::StatusOr<ByteBudget::Share> TakeMemory(uint64_t caller, int64_t bytes);
 
   // OK for "", "auto" and the engines of this server, else INVALID_ARGUMENT (field `engine`) with their names.
   absl::Status CheckEngineName(std::string_view name) const;

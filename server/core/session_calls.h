@@ -117,6 +117,7 @@ struct GlanceCall {
   std::string session = {};
   std::optional<uint64_t> after_number = {};
   bool in_order = false;
+  uint64_t connection = 0;  // as of an OperationCall
 };
 
 struct StateReply {

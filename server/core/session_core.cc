@@ -68,25 +68,26 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
     ends = std::min(ends, call.deadline);
   }
   call.deadline = ends;
+  const uint64_t connection = call.connection;
   auto model = std::static_pointer_cast<const SessionModel>((*session)->subject());
   auto run = std::make_shared<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows);
   claim.fault = run->Prepare();
   claim.reply_bytes = run->reply_bytes();
   claim.granted = [run](Lease lease) { run->Start(std::move(lease)); };
-  claim.done = [this, run, done = std::move(done)](Outcome outcome) mutable {
+  claim.done = [this, run, connection, done = std::move(done)](Outcome outcome) mutable {
     OperationAnswer answer = Answer(std::move(outcome));
     answer.memory = run->TakeMemory();
-    if (answer.status.ok() && !answer.memory) SetMemoryAside(answer);
+    if (answer.status.ok() && !answer.memory) SetMemoryAside(connection, answer);
     done(std::move(answer));
   };
   sessions_->Acquire(*session, std::move(claim));
 }
 
-// A kept reply is copied for each caller who asks for it, so each copy counts. What is applied stays applied: whoever is
-// refused asks again.
-void SessionCore::SetMemoryAside(OperationAnswer& answer) {
+// A kept reply is copied for each caller who asks for it, so each copy counts. What is applied stays applied: whoever
+// is refused asks again.
+void SessionCore::SetMemoryAside(uint64_t connection, OperationAnswer& answer) {
   if (answer.result->bytes() <= OperationResult::kFixedBytes) return;
-  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(answer.result->bytes());
+  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(connection, answer.result->bytes());
   if (memory.ok()) {
     answer.memory.emplace(*std::move(memory));
     return;
@@ -100,9 +101,10 @@ void SessionCore::GetState(GlanceCall call, StateDone done) {
   if (!session.ok()) return done(session.status());
   Glance glance = GlanceOf(call);
   glance.carries_over = true;
-  glance.done = [this, done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+  glance.done = [this, connection = call.connection,
+                 done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
     if (!snapshot.ok()) return done(snapshot.status());
-    absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(snapshot->state->bytes);
+    absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(connection, snapshot->state->bytes);
     if (!memory.ok()) return done(WithNumbers(memory.status(), snapshot->numbers));
     const SessionModel& model = ModelOf(snapshot->subject);
     absl::StatusOr<std::vector<OutputTensor>> tensors = model.Export(*snapshot->state);

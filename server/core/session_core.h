@@ -54,7 +54,7 @@ class SessionCore {
   bool IsCarriedOver() { return sessions_->IsCarriedOver(); }
 
  private:
-  void SetMemoryAside(OperationAnswer& answer);
+  void SetMemoryAside(uint64_t connection, OperationAnswer& answer);
   absl::StatusOr<Session::Terms> Agree(const OpenCall& call) const;
   absl::StatusOr<std::shared_ptr<const SessionModel>> MakeModel(const OpenCall& call);
   void OpenWith(OpenCall call, std::shared_ptr<const SessionModel> model, SessionStatePtr state, Session::Terms terms,

@@ -101,6 +101,7 @@ bool IsChange(const v1::Operation& operation) {
 template <typename Call>
 void SetCaller(const OperationSender& sender, Call& call) {
   call.tenant = sender.tenant;
+  call.connection = sender.connection;
   call.in_order = sender.owner != nullptr;
 }
 

@@ -33,15 +33,15 @@ grpc::Slice PartOf(const v1::OperationReply& reply) {
 // One message, in memory until all of its operations are over.
 class SessionStream::Message {
  public:
-  explicit Message(Door* door) : door_(door) {}
+  Message(Door* door, uint64_t connection) : door_(door), connection_(connection) {}
   ~Message() {
-    if (inside_bytes_) door_->Leave(*inside_bytes_);
+    if (inside_bytes_) door_->Leave(connection_, *inside_bytes_);
   }
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
 
   absl::Status Enter(int64_t bytes) {
-    absl::Status status = door_->Enter(bytes, /*even_if_closed=*/true);
+    absl::Status status = door_->Enter(connection_, bytes, /*even_if_closed=*/true);
     if (status.ok()) inside_bytes_ = bytes;
     return status;
   }
@@ -50,6 +50,7 @@ class SessionStream::Message {
 
  private:
   Door* const door_;
+  const uint64_t connection_;
   std::optional<int64_t> inside_bytes_;
   google::protobuf::Arena arena_;
   v1::StreamRequest* const request_ = google::protobuf::Arena::CreateMessage<v1::StreamRequest>(&arena_);
@@ -57,7 +58,7 @@ class SessionStream::Message {
 
 Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes) {
   const size_t size = bytes.Length();
-  const auto message = std::make_shared<Message>(door_);
+  const auto message = std::make_shared<Message>(door_, call_->connection());
   const absl::Status entered = message->Enter(static_cast<int64_t>(size));
   if (size > kMaxPollerBytes) co_await call_->Hop();
   absl::Status parsed = message->Parse(bytes);

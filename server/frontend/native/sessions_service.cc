@@ -98,6 +98,7 @@ Task<Answer> SessionsService::GetState(UnaryCall& call) {
   absl::StatusOr<GlanceCall> glance = DecodeGetState(**request);
   if (!glance.ok()) co_return Refusal(glance.status());
   glance->tenant = call.caller()->tenant;
+  glance->connection = call.share();
   Callback<absl::StatusOr<StateReply>> looking(
       [&](auto done) { core_->GetState(*std::move(glance), std::move(done)); });
   absl::StatusOr<StateReply> reply = co_await looking;

@@ -7,34 +7,38 @@
 
 namespace rnnserve {
 
-absl::Status Door::Enter(int64_t bytes, bool even_if_closed) {
+absl::Status Door::Enter(uint64_t caller, int64_t bytes, bool even_if_closed) {
   std::lock_guard lock(mutex_);
-  if (closed_ && !even_if_closed) return absl::UnavailableError("the server is shutting down; send the request to another one or later");
-  if (calls_ >= options_.max_calls) {
-    return Overloaded(Rejection::kQueueFull, absl::StrCat("the server is busy with ", calls_,
-                                                          " calls, as many as it takes at once; send this one later"));
+  if (closed_ && !even_if_closed) {
+    return absl::UnavailableError("the server is shutting down; send the request to another one or later");
   }
-  if (calls_ > 0 && bytes > options_.max_bytes - bytes_) {
-    return Overloaded(Rejection::kMemory,
-                      absl::StrCat("the server holds ", bytes_, " of ", options_.max_bytes,
-                                   " bytes of request messages, and this one has ", bytes, "; send it later"));
+  if (!calls_.Fits(caller, 1)) {
+    return Overloaded(Rejection::kQueueFull, absl::StrCat("the server is busy with ", calls_.used(), " calls, ",
+                                                          calls_.held(caller), " of them this caller's, and takes ",
+                                                          calls_.most(), " at once; send this one later"));
   }
-  ++calls_;
-  bytes_ += bytes;
+  if (!bytes_.Fits(caller, bytes)) {
+    return Overloaded(
+        Rejection::kMemory,
+        absl::StrCat("the server holds ", bytes_.used(), " of ", bytes_.most(), " bytes of request messages, ",
+                     bytes_.held(caller), " of them this caller's, and this one has ", bytes, "; send it later"));
+  }
+  calls_.Take(caller, 1);
+  bytes_.Take(caller, bytes);
   return absl::OkStatus();
 }
 
-void Door::Leave(int64_t bytes) {
+void Door::Leave(uint64_t caller, int64_t bytes) {
   std::lock_guard lock(mutex_);
-  --calls_;
-  bytes_ -= bytes;
+  calls_.GiveBack(caller, 1);
+  bytes_.GiveBack(caller, bytes);
   // Under the lock: whoever waits may destroy the door as soon as it has the lock.
-  if (calls_ == 0) changed_.notify_all();
+  if (calls_.used() == 0) changed_.notify_all();
 }
 
 int64_t Door::calls() const {
   std::lock_guard lock(mutex_);
-  return calls_;
+  return calls_.used();
 }
 
 void Door::Close() {
@@ -44,13 +48,13 @@ void Door::Close() {
 
 bool Door::WaitEmpty(absl::Time deadline) {
   std::unique_lock lock(mutex_);
-  const auto enough = [this] { return calls_ == 0 || hurried_; };
+  const auto enough = [this] { return calls_.used() == 0 || hurried_; };
   if (deadline == absl::InfiniteFuture()) {
     changed_.wait(lock, enough);
   } else {
     changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline - absl::Now()), enough);
   }
-  return calls_ == 0;
+  return calls_.used() == 0;
 }
 
 bool Door::WaitHurry(absl::Duration most) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the calls inside, bounds them in number and bytes, and closes for good when the server leaves.
+// Counts the calls inside, bounds them in number and bytes, together and for each caller (FairBound), and closes for
+// good when the server leaves.
 #pragma once
 
 #include <condition_variable>
@@ -8,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/batching/fair_bound.h"
 
 namespace rnnserve {
 
@@ -20,12 +22,12 @@ class Door {
     int64_t max_bytes = int64_t{1} << 30;
   };
 
-  explicit Door(Options options) : options_(options) {}
+  explicit Door(Options options) : calls_(options.max_calls), bytes_(options.max_bytes) {}
 
-  // OK: inside, until Leave with the same number. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
+  // OK: inside, until Leave with the same numbers. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
   // Who may come while the server drains (`even_if_closed`) comes in until it shuts down.
-  absl::Status Enter(int64_t bytes, bool even_if_closed = false);
-  void Leave(int64_t bytes);
+  absl::Status Enter(uint64_t caller, int64_t bytes, bool even_if_closed = false);
+  void Leave(uint64_t caller, int64_t bytes);
 
   // Calls inside.
   int64_t calls() const;
@@ -40,12 +42,11 @@ class Door {
   void Hurry();
 
  private:
-  const Options options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
-  int64_t calls_ = 0;
-  int64_t bytes_ = 0;
+  FairBound calls_;
+  FairBound bytes_;
   bool closed_ = false;
   bool hurried_ = false;
 };

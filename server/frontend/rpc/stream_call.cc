@@ -16,7 +16,8 @@ constexpr int64_t kMostMessageBytes = 1 << 20;
 
 bool StreamSite::Enter(const std::shared_ptr<StreamCall>& call) {
   std::lock_guard lock(mutex_);
-  if (static_cast<int64_t>(calls_.size()) >= parts_.limits.max_streams) return false;
+  if (!bound_.Fits(call->connection(), 1)) return false;
+  bound_.Take(call->connection(), 1);
   calls_.insert(call);
   if (leaves_at_) call->handler_->OnDrain(*leaves_at_);
   return true;
@@ -25,6 +26,7 @@ bool StreamSite::Enter(const std::shared_ptr<StreamCall>& call) {
 void StreamSite::Leave(const std::shared_ptr<StreamCall>& call) {
   std::lock_guard lock(mutex_);
   calls_.erase(call);
+  bound_.GiveBack(call->connection(), 1);
 }
 
 void StreamSite::Drain(absl::Time leaves_at) {
@@ -129,7 +131,8 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
     inside = site.Enter(call);
     if (!inside) {
       status = absl::ResourceExhaustedError(absl::StrCat("the server has ", site.parts().limits.max_streams,
-                                                         " streams open, as many as it takes; come again later"));
+                                                         " streams open, as many as it takes of all callers or of this "
+                                                         "one; come again later"));
     }
   }
   while (status.ok()) {

@@ -28,6 +28,7 @@
 #include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/batching/fair_bound.h"
 #include "server/frontend/rpc/completion.h"
 #include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/poller.h"
@@ -59,7 +60,7 @@ struct StreamMethod {
 };
 
 struct StreamLimits {
-  // Streams at once, of all callers; further ones are RESOURCE_EXHAUSTED.
+  // Streams at once, of all callers; further ones are RESOURCE_EXHAUSTED. No caller gets all of them (FairBound).
   int64_t max_streams = 4096;
   // Operations of one stream in flight, and bytes of its replies that wait for the wire: reading pauses above.
   int64_t max_in_flight = 4096;
@@ -76,7 +77,7 @@ class StreamSite {
     SendWatch* send_watch;
     StreamLimits limits;
   };
-  explicit StreamSite(Parts parts) : parts_(parts) {}
+  explicit StreamSite(Parts parts) : parts_(parts), bound_(parts.limits.max_streams) {}
 
   const Parts& parts() const { return parts_; }
   // Tells all that are open, and those that come later.
@@ -92,6 +93,7 @@ class StreamSite {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::set<std::shared_ptr<StreamCall>> calls_;
+  FairBound bound_;
   std::optional<absl::Time> leaves_at_;
 };
 

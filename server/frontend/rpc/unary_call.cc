@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/time/clock.h"
 #include "server/frontend/status_table.h"
 #include "server/telemetry/rejection.h"
@@ -22,6 +23,11 @@ void UnaryCall::Arrived() {
   deadline_ = context_.deadline() == latest ? absl::InfiniteFuture() : absl::FromChrono(context_.deadline());
   arrived_ = absl::Now();
   if (max_duration_ != absl::InfiniteDuration()) deadline_ = std::min(deadline_, arrived_ + max_duration_);
+}
+
+void UnaryCall::Came(CallerPtr caller) {
+  caller_ = std::move(caller);
+  share_ = absl::HashOf(caller_->tenant.empty() ? context_.peer() : caller_->tenant);
 }
 
 absl::Status UnaryCall::StillWanted() const {
@@ -58,9 +64,12 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
 
   Answer answer;
   absl::StatusOr<CallerPtr> caller = site.gate->Admit(call.context_, method.permission);
-  answer.status = caller.ok() ? site.door->Enter(call.request_bytes(), method.while_draining) : caller.status();
+  answer.status = caller.status();
+  if (caller.ok()) {
+    call.Came(*std::move(caller));
+    answer.status = site.door->Enter(call.share(), call.request_bytes(), method.while_draining);
+  }
   const bool inside = answer.status.ok();
-  if (caller.ok()) call.caller_ = *std::move(caller);
   if (inside) {
     if (call.request_bytes() > method.max_poller_bytes || method.max_poller_bytes == 0) {
       co_await call.LeavePoller();
@@ -83,7 +92,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   }
   co_await call.end_;
   site.metrics->in_flight().Add(-1);
-  if (inside) site.door->Leave(call.request_bytes());
+  if (inside) site.door->Leave(call.share(), call.request_bytes());
 }
 
 }  // namespace rnnserve

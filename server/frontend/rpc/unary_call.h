@@ -19,7 +19,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/frontend/rpc/call_log.h"
@@ -60,10 +59,7 @@ class UnaryCall {
   // Who called. Set before a method answers.
   const CallerPtr& caller() const { return caller_; }
   // Whoever shares compute fairly with others: the tenant, or the connection where the server knows no tenants.
-  uint64_t share() const {
-    return absl::HashOf(caller_->tenant.empty() ? std::string_view(context_.peer())
-                                                : std::string_view(caller_->tenant));
-  }
+  uint64_t share() const { return share_; }
   // Becomes true when the caller cancels, disconnects or its deadline passes.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
   // CANCELLED or DEADLINE_EXCEEDED if nobody waits for the answer any more.
@@ -95,6 +91,7 @@ class UnaryCall {
   };
 
   void Arrived();
+  void Came(CallerPtr caller);
   void Finish(Answer answer, void* tag);
 
   const absl::Duration max_duration_;
@@ -104,6 +101,7 @@ class UnaryCall {
   RawResponder responder_{&context_};
   grpc::ByteBuffer request_;
   CallerPtr caller_;
+  uint64_t share_ = 0;
   std::string request_id_;
   int64_t request_bytes_ = 0;
   absl::Time arrived_;

@@ -288,17 +288,28 @@ TEST_F(CoreTest, ServesManyThreadsAtOnce) {
 TEST(ByteBudget, GrantsUntilFullAndTakesBack) {
   ByteBudget budget(100);
   {
-    const auto first = budget.Take(60);
+    const auto first = budget.Take(1, 60);
     EXPECT_TRUE(first);
-    EXPECT_FALSE(budget.Take(41));
-    const auto second = budget.Take(40);
+    EXPECT_FALSE(budget.Take(2, 41));
+    const auto second = budget.Take(2, 40);
     EXPECT_TRUE(second);
     EXPECT_EQ(budget.used(), 100);
   }
   EXPECT_EQ(budget.used(), 0);
-  const auto large = budget.Take(1000);
+  const auto large = budget.Take(1, 1000);
   EXPECT_TRUE(large);
-  EXPECT_FALSE(budget.Take(1));
+  EXPECT_FALSE(budget.Take(2, 1));
+}
+
+TEST(ByteBudget, KeepsAnEighthForOtherCallers) {
+  ByteBudget budget(800);
+  auto first = budget.Take(1, 700);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(budget.Take(1, 1));
+  EXPECT_TRUE(budget.Take(2, 100));
+  first->ShrinkTo(10);
+  EXPECT_EQ(budget.held(1), 10);
+  EXPECT_TRUE(budget.Take(1, 690));
 }
 
 }  // namespace

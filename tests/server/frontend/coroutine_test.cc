@@ -117,38 +117,49 @@ TEST(PreparationPool, RunsWhatIsQueuedBeforeItGoes) {
 
 TEST(Door, BoundsCalls) {
   Door door({.max_calls = 2});
-  EXPECT_TRUE(door.Enter(1).ok());
-  EXPECT_TRUE(door.Enter(1).ok());
-  EXPECT_EQ(door.Enter(1).code(), absl::StatusCode::kResourceExhausted);
-  door.Leave(1);
-  EXPECT_TRUE(door.Enter(1).ok());
+  EXPECT_TRUE(door.Enter(1, 1).ok());
+  EXPECT_TRUE(door.Enter(1, 1).ok());
+  EXPECT_EQ(door.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
+  door.Leave(1, 1);
+  EXPECT_TRUE(door.Enter(1, 1).ok());
 }
 
 TEST(Door, BoundsBytesButLetsOneLargeMessageIn) {
   Door door({.max_bytes = 100});
-  EXPECT_TRUE(door.Enter(1000).ok());
-  EXPECT_EQ(door.Enter(1).code(), absl::StatusCode::kResourceExhausted);
-  door.Leave(1000);
-  EXPECT_TRUE(door.Enter(60).ok());
-  EXPECT_EQ(door.Enter(41).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(door.Enter(40).ok());
+  EXPECT_TRUE(door.Enter(1, 1000).ok());
+  EXPECT_EQ(door.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
+  door.Leave(1, 1000);
+  EXPECT_TRUE(door.Enter(1, 60).ok());
+  EXPECT_EQ(door.Enter(2, 41).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(door.Enter(2, 40).ok());
+}
+
+TEST(Door, KeepsAnEighthForOtherCallers) {
+  Door door({.max_calls = 16});
+  for (int k = 0; k < 14; ++k) EXPECT_TRUE(door.Enter(1, 1).ok());
+  EXPECT_EQ(door.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(door.Enter(2, 1).ok());
+  door.Leave(1, 1);
+  door.Leave(1, 1);
+  EXPECT_TRUE(door.Enter(1, 1).ok());
+  EXPECT_EQ(door.calls(), 14);
 }
 
 TEST(Door, ClosesAndWaitsForThoseInside) {
   Door door({});
   EXPECT_TRUE(door.WaitEmpty(absl::InfiniteFuture()));
-  ASSERT_TRUE(door.Enter(5).ok());
+  ASSERT_TRUE(door.Enter(1, 5).ok());
   door.Close();
-  EXPECT_EQ(door.Enter(5).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(door.Enter(1, 5).code(), absl::StatusCode::kUnavailable);
   EXPECT_FALSE(door.WaitEmpty(absl::InfinitePast()));
-  std::thread leaves([&] { door.Leave(5); });
+  std::thread leaves([&] { door.Leave(1, 5); });
   EXPECT_TRUE(door.WaitEmpty(absl::InfiniteFuture()));
   leaves.join();
 }
 
 TEST(Door, HurryEndsTheWait) {
   Door door({});
-  ASSERT_TRUE(door.Enter(5).ok());
+  ASSERT_TRUE(door.Enter(1, 5).ok());
   std::thread hurries([&] { door.Hurry(); });
   EXPECT_FALSE(door.WaitEmpty(absl::InfiniteFuture()));
   hurries.join();

@@ -28,6 +28,9 @@ enum class Fault {
   kIdleWhileWorkWaits,
   kNoRetryDelay,
   kRefuseInTime,
+  kRefuseUnmeasured,
+  kRunHopeless,
+  kOneTakesAll,
 };
 
 struct NamedFault {
@@ -53,6 +56,9 @@ inline constexpr std::array kFaults = {
     NamedFault{Fault::kIdleWhileWorkWaits, "IdleWhileWorkWaits"},
     NamedFault{Fault::kNoRetryDelay, "NoRetryDelay"},
     NamedFault{Fault::kRefuseInTime, "RefuseInTime"},
+    NamedFault{Fault::kRefuseUnmeasured, "RefuseUnmeasured"},
+    NamedFault{Fault::kRunHopeless, "RunHopeless"},
+    NamedFault{Fault::kOneTakesAll, "OneTakesAll"},
 };
 
 }  // namespace rnnserve::simulation

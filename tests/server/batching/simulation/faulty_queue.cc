@@ -21,6 +21,23 @@ BatchQueue::Options FaultyQueue::Changed(BatchQueue::Options options, Fault faul
   return options;
 }
 
+void FaultyQueue::HideDeadline(Submission& submission) {
+  Hidden hidden = {submission.deadline, submission.cancelled, std::make_shared<std::atomic<bool>>(false)};
+  submission.deadline = absl::InfiniteFuture();
+  submission.cancelled = hidden.ends;
+  submission.done = [done = std::move(submission.done), by_caller = hidden.cancelled](ScheduleOutcome outcome) mutable {
+    if (absl::IsCancelled(outcome.status) && !by_caller->load()) outcome.status = absl::DeadlineExceededError("hidden");
+    done(std::move(outcome));
+  };
+  hidden_.push_back(std::move(hidden));
+}
+
+void FaultyQueue::KeepHiddenDeadlines(absl::Time now) {
+  for (const Hidden& hidden : hidden_) {
+    if (hidden.cancelled->load() || hidden.deadline <= now) hidden.ends->store(true);
+  }
+}
+
 absl::Status FaultyQueue::Add(Submission& submission, absl::Time now) {
   const bool is_turn = ++calls_ % kEvery == 0;
   if (fault_ == Fault::kLoseSequence && is_turn && submission.tasks.size() > 1) submission.tasks.pop_back();
@@ -28,14 +45,20 @@ absl::Status FaultyQueue::Add(Submission& submission, absl::Time now) {
   if (fault_ == Fault::kRunCancelled && is_turn) submission.cancelled = nullptr;
   if (fault_ == Fault::kRunExpired && is_turn) submission.deadline = absl::InfiniteFuture();
   if (fault_ == Fault::kIgnorePriority && is_turn) submission.priority = 0;
-  if (fault_ == Fault::kUnfair) submission.tenant = 0;
+  if (fault_ == Fault::kUnfair && is_roomy_) submission.tenant = 0;
+  if (fault_ == Fault::kOneTakesAll) submission.tenant = static_cast<uint64_t>(calls_);
   if (fault_ == Fault::kNoBatching && is_turn) {
     for (SequenceTask& task : submission.tasks) {
       const auto& program = static_cast<const SimulatedProgram&>(*task.program);
       task.program = std::make_shared<SimulatedProgram>(program.index(), program.packed_bytes());
     }
   }
-  if (fault_ == Fault::kRefuseInTime && is_turn && submission.deadline != absl::InfiniteFuture()) {
+  if (fault_ == Fault::kRunHopeless && submission.deadline > now) HideDeadline(submission);
+  if (fault_ == Fault::kRefuseUnmeasured && submission.deadline - now < absl::Milliseconds(2)) {
+    return absl::DeadlineExceededError("a fault refuses it");
+  }
+  // Once costs have been measured.
+  if (fault_ == Fault::kRefuseInTime && calls_ > 50 && submission.deadline != absl::InfiniteFuture()) {
     return absl::DeadlineExceededError("a fault refuses it");
   }
   absl::Status status = queue_.Add(submission, now);
@@ -43,6 +66,7 @@ absl::Status FaultyQueue::Add(Submission& submission, absl::Time now) {
 }
 
 std::optional<Slice> FaultyQueue::Form(absl::Time now, int sharers, BatchQueue::Finished& finished) {
+  KeepHiddenDeadlines(now);
   std::optional<Slice> slice = queue_.Form(now, sharers, finished);
   if (fault_ == Fault::kForgetState && slice && ++calls_ % kEvery == 0) slice->rows.front().before = nullptr;
   return slice;

@@ -2,6 +2,7 @@
 // BatchQueue with a fault in front of it, or none.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -31,7 +32,10 @@ class SimulatedProgram final : public Program {
 
 class FaultyQueue {
  public:
-  FaultyQueue(const BatchQueue::Options& options, Fault fault) : fault_(fault), queue_(Changed(options, fault)) {}
+  FaultyQueue(const BatchQueue::Options& options, Fault fault)
+      : fault_(fault),
+        is_roomy_(options.max_sequences > 1'000 && options.max_bytes > 1'000'000),
+        queue_(Changed(options, fault)) {}
 
   absl::Status Add(Submission& submission, absl::Time now);
   std::optional<Slice> Form(absl::Time now, int sharers, BatchQueue::Finished& finished);
@@ -43,9 +47,20 @@ class FaultyQueue {
 
  private:
   static BatchQueue::Options Changed(BatchQueue::Options options, Fault fault);
+  // The queue does not learn of the deadline; it is kept all the same.
+  void HideDeadline(Submission& submission);
+  void KeepHiddenDeadlines(absl::Time now);
+
+  struct Hidden {
+    absl::Time deadline;
+    std::shared_ptr<const std::atomic<bool>> cancelled;
+    std::shared_ptr<std::atomic<bool>> ends;
+  };
 
   const Fault fault_;
+  const bool is_roomy_;  // nothing is ever refused
   int calls_ = 0;
+  std::vector<Hidden> hidden_;
   BatchQueue queue_;
 };
 

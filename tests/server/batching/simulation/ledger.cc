@@ -15,6 +15,12 @@ namespace {
 // Where the simulation cannot know what the scheduler has learned so far, it allows this factor.
 constexpr double kBenefitOfDoubt = 10;
 
+// The last eighth of a bound is for tenants that have nothing, or little with what they ask for.
+bool MayHave(int64_t most, int64_t used, int64_t of_tenant, int64_t more) {
+  if (used + more <= most - most / 8) return true;
+  return used + more <= most && (of_tenant == 0 || of_tenant + more <= most / 64);
+}
+
 std::string Name(const JobAccount& job) { return absl::StrCat("submission ", job.index); }
 
 }  // namespace
@@ -22,6 +28,7 @@ std::string Name(const JobAccount& job) { return absl::StrCat("submission ", job
 Ledger::Ledger(const Scenario& scenario)
     : scenario_(scenario),
       slices_of_(scenario.programs.size()),
+      last_slice_(scenario.programs.size(), absl::InfiniteFuture()),
       shares_(static_cast<size_t>(scenario.tenants)),
       open_jobs_(static_cast<size_t>(scenario.tenants)) {
   for (const Arrival& arrival : scenario.arrivals) ++open_jobs_[static_cast<size_t>(arrival.tenant)];
@@ -79,9 +86,18 @@ double Ledger::AloneSeconds(const JobAccount& job) const {
 
 void Ledger::Answered(JobAccount& job, const absl::Status& status, absl::Time now) {
   const int64_t rows = static_cast<int64_t>(job.sequences.size());
-  const bool fits = alive_.empty() || (rows <= scenario_.options.max_sequences - sequences_ &&
-                                       job.arrival->bytes <= scenario_.options.max_bytes - bytes_);
+  int64_t rows_of_tenant = 0, bytes_of_tenant = 0;
+  for (const JobAccount* other : alive_) {
+    if (other->arrival->tenant != job.arrival->tenant) continue;
+    rows_of_tenant += static_cast<int64_t>(other->sequences.size());
+    bytes_of_tenant += other->arrival->bytes;
+  }
+  const bool fits =
+      alive_.empty() || (MayHave(scenario_.options.max_sequences, sequences_, rows_of_tenant, rows) &&
+                         MayHave(scenario_.options.max_bytes, bytes_, bytes_of_tenant, job.arrival->bytes));
+  job.may_be_probe = HasIdleProgram(job, now);
   if (!status.ok()) return CheckRefusal(job, status, fits, now);
+  if (!job.may_be_probe && IsHopeless(job, now)) Complain(absl::StrCat(Name(job), " was taken though it is hopeless"));
   if (!fits) Complain(absl::StrCat(Name(job), " was taken into a full queue"));
   if (job.deadline <= now) Complain(absl::StrCat(Name(job), " was taken after its deadline"));
   job.is_owned = true;
@@ -101,6 +117,11 @@ void Ledger::CheckRefusal(const JobAccount& job, const absl::Status& status, boo
   }
   if (status.code() != absl::StatusCode::kDeadlineExceeded) {
     return Complain(absl::StrCat(Name(job), " was refused with ", status.ToString()));
+  }
+  for (const auto& [program, lane] : job.lanes) {
+    if (job.deadline > now && slices_of_[static_cast<size_t>(program)] == 0) {
+      Complain(absl::StrCat(Name(job), " was refused by a cost that nobody has measured"));
+    }
   }
   // As if all that is there ran one sequence after the other.
   double seconds = AloneSeconds(job);

@@ -48,6 +48,8 @@ struct JobAccount {
   bool is_owned = false;
   bool has_ended = false;
   bool has_run = false;
+  // Let in, perhaps, to see whether the cost of its program is still what it was.
+  bool may_be_probe = false;
 };
 
 class Ledger {
@@ -89,13 +91,17 @@ class Ledger {
   void CheckShares();
   void CountShares(const std::vector<SequenceSlice>& rows, double seconds);
   double AloneSeconds(const JobAccount& job) const;
+  bool HasIdleProgram(const JobAccount& job, absl::Time now) const;
+  // Even alone it would come too late, and the scheduler has had slices enough to know.
+  bool IsHopeless(const JobAccount& job, absl::Time now) const;
   const ProgramCost& CostOf(int program) const { return scenario_.programs[static_cast<size_t>(program)]; }
 
   const Scenario& scenario_;
   std::string fault_;
   std::vector<std::unique_ptr<JobAccount>> jobs_;
   std::vector<JobAccount*> alive_;
-  std::vector<int> slices_of_;  // completed, by program
+  std::vector<int> slices_of_;          // completed, by program
+  std::vector<absl::Time> last_slice_;  // of each program
   int64_t sequences_ = 0, bytes_ = 0, owned_jobs_ = 0;
   int slices_past_overdue_ = 0;
   std::vector<double> shares_;      // seconds that each tenant got while all had work

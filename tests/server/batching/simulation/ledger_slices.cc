@@ -11,6 +11,8 @@ namespace {
 // After so many slices of a program its cost is expected to be known, to this factor.
 constexpr int kKnownSlices = 20;
 constexpr double kKnownFactor = 6;
+// Where nothing of a program has run for so long, one is let in to see what it costs now.
+constexpr absl::Duration kIdle = absl::Milliseconds(900);
 
 SequenceAccount& AccountOf(const SequenceSlice& row) { return static_cast<SequenceAccount&>(*row.after); }
 
@@ -38,6 +40,17 @@ double Ledger::TrueSeconds(const std::vector<SequenceSlice>& rows) const {
     row_steps += row.steps;
   }
   return cost.step_seconds * static_cast<double>(longest) + cost.row_seconds * static_cast<double>(row_steps);
+}
+
+bool Ledger::HasIdleProgram(const JobAccount& job, absl::Time now) const {
+  return std::ranges::any_of(
+      job.lanes, [&](const auto& lane) { return now - last_slice_[static_cast<size_t>(lane.first)] > kIdle; });
+}
+
+bool Ledger::IsHopeless(const JobAccount& job, absl::Time now) const {
+  const bool is_known = std::ranges::all_of(
+      job.lanes, [&](const auto& lane) { return slices_of_[static_cast<size_t>(lane.first)] > kKnownSlices; });
+  return is_known && now + absl::Seconds(AloneSeconds(job) / kKnownFactor) > job.deadline;
 }
 
 void Ledger::Formed(const Slice& slice, int sharers, absl::Time now) {
@@ -69,6 +82,9 @@ void Ledger::CheckRow(const SequenceSlice& row, int program, absl::Time now) {
   const State* const before = sequence.done > 0 ? &sequence : sequence.has_before ? &sequence.before : nullptr;
   if (row.before != before) Complain(absl::StrCat(Name(job), " does not go on from its own state"));
   if (job.deadline <= now) Complain(absl::StrCat(Name(job), " is computed after its deadline"));
+  if (!job.has_run && !job.may_be_probe && IsHopeless(job, now)) {
+    Complain(absl::StrCat(Name(job), " is begun though it is hopeless"));
+  }
   if (job.cancelled->load()) Complain(absl::StrCat(Name(job), " is computed after it was cancelled"));
 }
 
@@ -136,7 +152,9 @@ void Ledger::CheckPriority(const Slice& slice, int program, bool overdue_leads, 
 
 void Ledger::Completed(const std::vector<SequenceSlice>& rows, double seconds, absl::Time now) {
   CountShares(rows, seconds);
-  ++slices_of_[static_cast<size_t>(AccountOf(rows.front()).lane->program)];
+  const auto program = static_cast<size_t>(AccountOf(rows.front()).lane->program);
+  ++slices_of_[program];
+  last_slice_[program] = now;
   for (const SequenceSlice& row : rows) {
     SequenceAccount& sequence = AccountOf(row);
     sequence.is_running = false;

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bound that callers share and none can take whole: the last eighth is kept for callers that hold nothing, or little
+// with what they ask for. Whoever floods the server is refused while the others are still let in.
+//
+//   FairBound bound(4096);
+//   if (bound.Fits(caller, 1)) bound.Take(caller, 1);
+//   ...
+//   bound.GiveBack(caller, 1);
+//
+// A caller is a tenant or, where there are none, a connection. Bounds below eight keep nothing. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace rnnserve {
+
+class FairBound {
+ public:
+  explicit FairBound(int64_t most) : most_(most), open_(most - most / kKeptShare), little_(most / kLittleShare) {}
+
+  // Whether `caller` may take so much more. While nothing is taken anything may be: it would never fit otherwise.
+  bool Fits(uint64_t caller, int64_t amount) const {
+    if (used_ == 0 || amount <= open_ - used_) return true;
+    if (amount > most_ - used_) return false;
+    const int64_t held = this->held(caller);
+    return held == 0 || amount <= little_ - held;
+  }
+
+  // Whether it fits or not.
+  void Take(uint64_t caller, int64_t amount) {
+    if (amount == 0) return;
+    held_[caller] += amount;
+    used_ += amount;
+  }
+
+  // No more than has been taken.
+  void GiveBack(uint64_t caller, int64_t amount) {
+    if (amount == 0) return;
+    const auto entry = held_.find(caller);
+    if ((entry->second -= amount) == 0) held_.erase(entry);
+    used_ -= amount;
+  }
+
+  int64_t most() const { return most_; }
+  int64_t used() const { return used_; }
+  int64_t held(uint64_t caller) const {
+    const auto entry = held_.find(caller);
+    return entry == held_.end() ? 0 : entry->second;
+  }
+
+ private:
+  static constexpr int64_t kKeptShare = 8;     // one part of so many is kept,
+  static constexpr int64_t kLittleShare = 64;  // and one of so many is little
+
+  int64_t most_, open_, little_;
+  int64_t used_ = 0;
+  absl::flat_hash_map<uint64_t, int64_t> held_;  // nobody with nothing
+};
+
+}  // namespace rnnserve
