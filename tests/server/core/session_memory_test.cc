@@ -57,7 +57,7 @@ TEST_F(SessionMemory, StatesCountUntilTheyHaveLeft) {
     waiting.push_back(*std::move(state));
     ASSERT_LE(waiting.size(), 256u) << "16 KiB each of 4 MiB";
   }
-  EXPECT_EQ(waiting.size(), 256u);
+  EXPECT_EQ(waiting.size(), 256u * 7 / 8) << "an eighth is kept for others";
   waiting.clear();
   EXPECT_TRUE(live_.GetState(session_).ok());
 }

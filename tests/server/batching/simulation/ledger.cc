@@ -173,7 +173,7 @@ void Ledger::CheckShares() {
   double total = 0;
   for (const double share : shares_) total += share;
   const double fair = total / scenario_.tenants;
-  if (fair < 30 * absl::ToDoubleSeconds(scenario_.options.target_slice)) return;
+  if (fair < 30 * std::max(absl::ToDoubleSeconds(scenario_.options.target_slice), longest_slice_)) return;
   for (size_t tenant = 0; tenant < shares_.size(); ++tenant) {
     if (shares_[tenant] > 0.75 * fair) continue;
     Complain(absl::StrCat("tenant ", tenant, " got ", shares_[tenant] / fair, " of its fair share"));

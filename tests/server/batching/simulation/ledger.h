@@ -104,6 +104,7 @@ class Ledger {
   std::vector<absl::Time> last_slice_;  // of each program
   int64_t sequences_ = 0, bytes_ = 0, owned_jobs_ = 0;
   int slices_past_overdue_ = 0;
+  double longest_slice_ = 0;        // seconds
   std::vector<double> shares_;      // seconds that each tenant got while all had work
   std::vector<int64_t> open_jobs_;  // of each tenant
 };

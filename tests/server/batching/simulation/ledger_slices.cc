@@ -167,6 +167,7 @@ void Ledger::Completed(const std::vector<SequenceSlice>& rows, double seconds, a
 // As long as everybody has work.
 void Ledger::CountShares(const std::vector<SequenceSlice>& rows, double seconds) {
   if (!scenario_.is_share_test || std::ranges::count(open_jobs_, 0) > 0) return;
+  longest_slice_ = std::max(longest_slice_, seconds);
   int64_t row_steps = 0;
   for (const SequenceSlice& row : rows) row_steps += row.steps;
   for (const SequenceSlice& row : rows) {
