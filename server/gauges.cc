@@ -24,7 +24,7 @@ void AddCertificateMetric(const std::string& path, Metrics& metrics) {
 }  // namespace
 
 void AddGauges(const ModelStore& models, const ProgramCache& programs, const CellularScheduler& scheduler,
-               Metrics& metrics) {
+               const MemorySessions& sessions, Metrics& metrics) {
   AddProcessMetrics(metrics);
   AddBuildInfo(metrics, RNNSERVE_VERSION);
   if (const std::string path = absl::GetFlag(FLAGS_tls_cert); !path.empty()) AddCertificateMetric(path, metrics);
@@ -32,6 +32,8 @@ void AddGauges(const ModelStore& models, const ProgramCache& programs, const Cel
                         [&] { return static_cast<double>(scheduler.sequences()); });
   metrics.GaugeFunction("rnnserve_queue_bytes", "Outputs and states of requests waiting or running.",
                         [&] { return static_cast<double>(scheduler.bytes()); });
+  metrics.GaugeFunction("rnnserve_session_bytes", "Bytes of all sessions: states, checkpoints and agreed windows.",
+                        [&] { return static_cast<double>(sessions.bytes()); });
   metrics.GaugeFunction("rnnserve_model_loaded", "1 for each model that has a name.", {"model", "version"}, [&] {
     std::vector<MetricSample> samples;
     for (const LoadedModel& loaded : models.List()) {

@@ -5,12 +5,13 @@
 #include "server/batching/cellular_scheduler.h"
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
+#include "server/sessions/memory_sessions.h"
 #include "server/telemetry/metrics.h"
 
 namespace rnnserve {
 
 // All outlive the last Collect.
 void AddGauges(const ModelStore& models, const ProgramCache& programs, const CellularScheduler& scheduler,
-               Metrics& metrics);
+               const MemorySessions& sessions, Metrics& metrics);
 
 }  // namespace rnnserve

@@ -40,6 +40,7 @@
 #include "server/sessions/sweeper.h"
 #include "server/signals.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/session_metrics.h"
 #include "server/telemetry/work_metrics.h"
 
 namespace rnnserve {
@@ -145,12 +146,13 @@ int Run(const Settings& settings) {
   LogModels(models);
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
   const SteadyClock clock;
-  MemorySessions sessions(SessionLimits(), &clock);
   CellularScheduler scheduler(QueueOptions(), absl::GetFlag(FLAGS_short_slice));
   const std::unique_ptr<RequestScheduler> compared = ComparedScheduler();
   Metrics metrics;
   WorkMetricsTable work_metrics(metrics);
-  AddGauges(models, programs, scheduler, metrics);
+  SessionMetrics session_metrics(metrics);
+  MemorySessions sessions(SessionLimits(session_metrics), &clock);
+  AddGauges(models, programs, scheduler, sessions, metrics);
   AddEngineMetrics(engines, metrics);
   plugins.AddMetrics(metrics);
   Core::Options core_options = CoreOptions();
@@ -165,7 +167,7 @@ int Run(const Settings& settings) {
   }
   const RoutingThread routing(&core.router());
 
-  SessionCore session_core(SessionOptions(), &core, &sessions, &clock);
+  SessionCore session_core(SessionOptions(session_metrics), &core, &sessions, &clock);
   const Sweeper sweeper(&sessions, MemorySessions::Options().sweep_period);
 
   absl::StatusOr<std::unique_ptr<GrpcServer>> server =

@@ -67,17 +67,19 @@ Core::Options CoreOptions() {
   return options;
 }
 
-MemorySessions::Options SessionLimits() {
+MemorySessions::Options SessionLimits(SessionMetrics& metrics) {
   MemorySessions::Options options;
   options.max_bytes = absl::GetFlag(FLAGS_session_bytes);
+  options.unknown_model = metrics.Of(kUnknownModel);
   options.tenant.sessions = absl::GetFlag(FLAGS_max_sessions);
   options.tenant.bytes = absl::GetFlag(FLAGS_max_tenant_session_bytes);
   options.tenant.operations_per_second = absl::GetFlag(FLAGS_session_operations_per_second);
   return options;
 }
 
-SessionCore::Options SessionOptions() {
+SessionCore::Options SessionOptions(SessionMetrics& metrics) {
   SessionCore::Options options;
+  options.metrics = &metrics;
   options.default_idle_timeout = absl::GetFlag(FLAGS_session_idle_timeout);
   options.max_idle_timeout = absl::GetFlag(FLAGS_max_session_idle_timeout);
   return options;

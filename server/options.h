@@ -11,6 +11,7 @@
 #include "server/plugins/loaded_plugins.h"
 #include "server/sessions/memory_sessions.h"
 #include "server/telemetry/metrics.h"
+#include "server/telemetry/session_metrics.h"
 
 namespace rnnserve {
 
@@ -21,8 +22,8 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
 BatchQueue::Options QueueOptions();
 RequestScheduler::Options ComparedOptions();
 Core::Options CoreOptions();
-MemorySessions::Options SessionLimits();
-SessionCore::Options SessionOptions();
+MemorySessions::Options SessionLimits(SessionMetrics& metrics);
+SessionCore::Options SessionOptions(SessionMetrics& metrics);
 LoadedPlugins::Options PluginOptions();
 
 }  // namespace rnnserve

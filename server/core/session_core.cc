@@ -55,6 +55,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   claim.attachment = call.owner != nullptr ? call.owner->Of(*sessions_, (*session)->key().id)
                      : call.number         ? sessions_->Attach()
                                            : kNoAttachment;
+  claim.of_stream = call.owner != nullptr;
   claim.closes = std::holds_alternative<CloseOp>(call.kind);
   // An operation that nobody can ask for again ends with its caller; a numbered one runs to its end.
   absl::Time ends = absl::InfiniteFuture();

@@ -28,6 +28,8 @@ class SessionCore {
     int32_t max_window_operations = 65536;
     int64_t max_window_bytes = int64_t{1} << 30;
     int64_t max_rows = 4096;
+    // Outlives the core. Null: nobody counts.
+    SessionMetrics* metrics = nullptr;
   };
   // All pointers outlive it.
   SessionCore(Options options, Core* core, Sessions* sessions, const MonotonicClock* clock)

@@ -33,8 +33,12 @@ absl::Status LostState(const absl::Status& status);
 class SessionModel final : public SessionSubject {
  public:
   // `pinned` runs forwards. `outputs`: of a chunk that names none; empty: the default.
-  SessionModel(PinnedModelPtr pinned, std::string model_name, std::vector<std::string> outputs)
-      : pinned_(std::move(pinned)), model_name_(std::move(model_name)), outputs_(std::move(outputs)) {}
+  SessionModel(PinnedModelPtr pinned, std::string model_name, std::vector<std::string> outputs,
+               SessionCountersPtr counters)
+      : SessionSubject(std::move(counters)),
+        pinned_(std::move(pinned)),
+        model_name_(std::move(model_name)),
+        outputs_(std::move(outputs)) {}
 
   const PinnedModelPtr& pinned() const { return pinned_; }
   const StackSpec& stack() const { return pinned_->model->stack(); }

@@ -18,7 +18,7 @@ bool IsSame(const PinnedModel& a, const PinnedModel& b) {
 }  // namespace
 
 SessionModelPtr SessionModels::Share(PinnedModel pinned, const std::string& model_name,
-                                     const std::vector<std::string>& outputs) {
+                                     const std::vector<std::string>& outputs, SessionCountersPtr counters) {
   std::lock_guard lock(mutex_);
   if (shared_.size() >= look_at_) ForgetUnused();
   std::vector<std::weak_ptr<const SessionModel>>& variants = shared_[pinned.model.get()];
@@ -30,8 +30,8 @@ SessionModelPtr SessionModels::Share(PinnedModel pinned, const std::string& mode
       return known;
     }
   }
-  auto made =
-      std::make_shared<const SessionModel>(std::make_shared<const PinnedModel>(std::move(pinned)), model_name, outputs);
+  auto made = std::make_shared<const SessionModel>(std::make_shared<const PinnedModel>(std::move(pinned)), model_name,
+                                                   outputs, std::move(counters));
   if (variants.size() < kMostVariants) variants.push_back(made);
   return made;
 }

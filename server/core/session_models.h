@@ -16,7 +16,8 @@ namespace rnnserve {
 class SessionModels {
  public:
   // The arguments are those of SessionModel.
-  SessionModelPtr Share(PinnedModel pinned, const std::string& model_name, const std::vector<std::string>& outputs);
+  SessionModelPtr Share(PinnedModel pinned, const std::string& model_name, const std::vector<std::string>& outputs,
+                        SessionCountersPtr counters);
 
  private:
   static constexpr size_t kFew = 64;

@@ -101,7 +101,8 @@ absl::StatusOr<SessionModelPtr> SessionCore::MakeModel(const OpenCall& call) {
   if (absl::Status forward = CheckForward(pinned->model->stack()); !forward.ok()) return forward;
   if (absl::Status outputs = CheckOutputs(*pinned, 1, call.outputs); !outputs.ok()) return outputs;
   const auto* name = std::get_if<ModelName>(&call.target);
-  return models_.Share(*std::move(pinned), name == nullptr ? "" : name->name, call.outputs);
+  SessionCountersPtr counters = options_.metrics == nullptr ? nullptr : options_.metrics->Of(pinned->label);
+  return models_.Share(*std::move(pinned), name == nullptr ? "" : name->name, call.outputs, std::move(counters));
 }
 
 void SessionCore::Open(OpenCall call, OpenDone done) {

@@ -97,7 +97,7 @@ struct GrpcServer::Parts {
                 options.run_work}),
         preparation(options.preparation_threads),
         health(options.max_health_watches),
-        streams({&poller, &gate, &preparation, &send_watch, options.streams}),
+        streams({&poller, &gate, &preparation, &send_watch, &requests, &call_log, options.streams}),
         recurrent(core, session_core, &door),
         sessions(session_core),
         models(core, [this](const std::string& name, bool is_loaded) {
@@ -202,6 +202,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   for (int k = 0; k < kStreamSlots; ++k) ServeStream(parts->recurrent.stream(), parts->streams);
   parts->health.Serve(parts->poller);
   parts->reflection.Serve(parts->poller, parts->send_watch);
+  parts->gate.OnChange([raw = parts.get()] { raw->streams.EndRevoked(); });
   parts->poller.Start();
   parts->Accept(options, std::move(sockets));
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts), sessions));
@@ -212,6 +213,7 @@ GrpcServer::GrpcServer(std::unique_ptr<Parts> parts, SessionCore* sessions)
 
 GrpcServer::~GrpcServer() {
   parts_->door.Close();
+  parts_->gate.OnChange({});
   parts_->acceptor.reset();
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->poller.Stop();

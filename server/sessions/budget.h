@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/sessions/rate_limit.h"
 #include "server/sessions/session_error.h"
+#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 
@@ -76,9 +77,9 @@ class TenantBudget {
     }
     if (server_bytes_->Add(bytes)) return absl::OkStatus();
     bytes_.Subtract(bytes);
-    return absl::ResourceExhaustedError(absl::StrCat("sessions take ", server_bytes_->used(), " of ",
-                                                     server_bytes_->limit(), " bytes, and this needs ", bytes,
-                                                     " more; ask for a smaller window, or come again later"));
+    return Overloaded(Rejection::kMemory, absl::StrCat("sessions take ", server_bytes_->used(), " of ",
+                                                       server_bytes_->limit(), " bytes, and this needs ", bytes,
+                                                       " more; ask for a smaller window, or come again later"));
   }
   void GiveBackBytes(int64_t bytes) {
     bytes_.Subtract(bytes);

@@ -18,6 +18,12 @@ absl::Status Leaving() {
                       "the server is leaving and opens no sessions; open it on another server");
 }
 
+// Tells whoever counts that a session was not opened.
+absl::Status Refused(const SessionSubject& subject, absl::Status why) {
+  if (subject.counters() != nullptr) subject.counters()->refused->Add();
+  return why;
+}
+
 }  // namespace
 
 MemorySessions::MemorySessions(Options options, const MonotonicClock* clock)
@@ -90,7 +96,7 @@ std::optional<absl::StatusOr<OpenedSession>> MemorySessions::FindOpened(std::str
 absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
   // A repetition that raced with the first.
   if (auto opened = FindOpened(spec.tenant, spec.request, spec.name, spec.attach)) return *std::move(opened);
-  if (site_.draining.load(std::memory_order_relaxed)) return Leaving();
+  if (site_.draining.load(std::memory_order_relaxed)) return Refused(*spec.subject, Leaving());
   const SessionKeys::Key key = keys_.Make(spec.tenant);
   const int64_t charge = Session::Charge(spec.terms, *spec.state);
 
@@ -104,11 +110,12 @@ absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
     if (spec.attach) return Opened(tenant.names.find(spec.name)->second, false);
     return free;
   }
-  if (absl::Status rate = tenant.budget.TakeOperation(clock_->Now()); !rate.ok()) return rate;
-  if (absl::Status taken = tenant.budget.TakeSession(); !taken.ok()) return taken;
+  absl::Status rate = tenant.budget.TakeOperation(clock_->Now());
+  if (rate.ok()) rate = tenant.budget.TakeSession();
+  if (!rate.ok()) return Refused(*spec.subject, std::move(rate));
   if (absl::Status taken = tenant.budget.TakeBytes(charge); !taken.ok()) {
     tenant.budget.GiveBackSession();
-    return taken;
+    return Refused(*spec.subject, std::move(taken));
   }
   SessionPtr session = Add(tenant,
                            {.key = key,
@@ -143,6 +150,7 @@ absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::stri
   const SessionKeys::Judgement judged = keys_.Judge(text, tenant);
   if (judged.kind == SessionKeys::Kind::kUnknown) return UnknownSession();
   if (judged.kind == SessionKeys::Kind::kOtherBoot) {
+    if (options_.unknown_model != nullptr) options_.unknown_model->lost->Add();
     return SessionError(
         absl::StatusCode::kDataLoss, "SESSION_LOST",
         "the session lived in another run of the server, and its state went with it; open a new session "
@@ -212,7 +220,7 @@ void MemorySessions::Fork(const SessionPtr& session, ForkSpec spec, ForkDone don
 
 absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const Session& parent, const ForkSpec& spec,
                                                          Snapshot snapshot) {
-  if (site_.draining.load(std::memory_order_relaxed)) return Leaving();
+  if (site_.draining.load(std::memory_order_relaxed)) return Refused(*snapshot.subject, Leaving());
   if (spec.count < 1 || spec.count > options_.max_forks) {
     return FieldError("count", absl::StrCat("count is ", spec.count, "; one Fork makes 1 to ", options_.max_forks));
   }
@@ -252,7 +260,7 @@ absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const Session& parent, 
       tenant.budget.GiveBackSession();
       tenant.budget.GiveBackBytes(charge);
     }
-    return status;
+    return Refused(*snapshot.subject, std::move(status));
   }
   ForkedSessions forked{{}, snapshot.numbers.last_applied};
   Answered answered{spec.request.digest, {}, snapshot.numbers.last_applied};

@@ -40,6 +40,8 @@ class MemorySessions final : public Sessions {
     size_t ended = 1 << 16;
     // Of one Fork.
     int64_t max_forks = 256;
+    // Of sessions whose model nobody knows any more: those of another run of the server. Null: nobody counts.
+    SessionCountersPtr unknown_model = nullptr;
   };
 
   // `clock` outlives it, and all leases are gone before it.

@@ -38,6 +38,7 @@ struct Claim {
   std::optional<uint64_t> number;
   Digest digest;
   Attachment attachment = kNoAttachment;
+  bool of_stream = false;  // a stream's attachment, which stays; a call's goes with it
   // What its reply will take of the window.
   int64_t reply_bytes = 0;
   // The operation's own time limit, by the sessions' clock.

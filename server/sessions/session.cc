@@ -6,12 +6,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 namespace {
 
 absl::Status Aborted(std::string_view reason, std::string_view message) {
   return SessionError(absl::StatusCode::kAborted, reason, message);
+}
+
+// More than was agreed at Open: the session's own limit, not the server's.
+absl::Status TooManyInFlight(std::string_view message) {
+  return WithRejection(SessionError(absl::StatusCode::kResourceExhausted, "TOO_MANY_IN_FLIGHT", message),
+                       Rejection::kQuota);
 }
 
 }  // namespace
@@ -33,10 +40,14 @@ Session::Session(Start start, Terms terms, TenantBudget* budget, SessionSite* si
       numbers_(start.numbers),
       window_(terms.window),
       charged_(state_->bytes),
-      last_used_(site->aging->Now()) {}
+      last_used_(site->aging->Now()) {
+  CountLife(1);
+  if (subject_->counters() != nullptr) subject_->counters()->opened->Add();
+}
 
 Session::~Session() {
   if (live_) {
+    CountLife(-1);
     budget_->GiveBackBytes(charged_);
     budget_->GiveBackSession();
   }
@@ -46,20 +57,22 @@ Session::~Session() {
 void Session::Acquire(Claim claim) {
   std::unique_lock lock(mutex_);
   last_used_ = site_->aging->Now();
-  absl::Status judged = Attach(claim.attachment)
-                            ? Judge(claim)
-                            : Aborted("OLDER_OWNER",
-                                      "a newer stream or call owns the session; open a new stream to take "
-                                      "it back, and go on at next_expected");
+  absl::Status judged = Attach(claim) ? Judge(claim)
+                                      : Aborted("OLDER_OWNER",
+                                                "a newer stream or call owns the session; open a new stream to take "
+                                                "it back, and go on at next_expected");
   if (!judged.ok()) Refuse(std::move(claim.done), std::move(judged));
   Drive(lock);
 }
 
 // The newest attachment owns the session at once; what older ones have queued is not computed any more. A half-open
 // connection never blocks its successor.
-bool Session::Attach(Attachment attachment) {
+bool Session::Attach(const Claim& claim) {
+  const Attachment attachment = claim.attachment;
   if (attachment == kNoAttachment || attachment == owner_) return true;
   if (attachment < owner_) return false;
+  const bool resumes = claim.of_stream && (owner_ != kNoAttachment || numbers_.last_applied > 0);
+  if (resumes && subject_->counters() != nullptr) subject_->counters()->resumed->Add();
   owner_ = attachment;
   AbortQueued(
       Aborted("OLDER_OWNER", "a newer stream or call took the session over before this operation was computed"));
@@ -116,13 +129,13 @@ absl::Status Session::JudgeKnown(Claim& claim, uint64_t number) {
     Entry& entry = *FindInFlight(number);
     if (!entry.is_numbered || entry.claim.digest != claim.digest) return reused();
     if (answers_due_ >= 2 * terms_.max_in_flight) {
-      return SessionError(absl::StatusCode::kResourceExhausted, "TOO_MANY_IN_FLIGHT",
-                          absl::StrCat(answers_due_,
-                                       " callers wait for this session's operations already; send this "
-                                       "repetition again later"));
+      return TooManyInFlight(absl::StrCat(answers_due_,
+                                          " callers wait for this session's operations already; send this "
+                                          "repetition again later"));
     }
     ++answers_due_;
     entry.waiting.push_back(std::move(claim.done));
+    if (subject_->counters() != nullptr) subject_->counters()->repeated->Add();
     return absl::OkStatus();
   }
   const Window::Kept* kept = window_.Find(number);
@@ -134,6 +147,7 @@ absl::Status Session::JudgeKnown(Claim& claim, uint64_t number) {
                      terms_.window.operations, " replies and ", terms_.window.bytes, " bytes)"));
   }
   if (kept->digest != claim.digest) return reused();
+  if (subject_->counters() != nullptr) subject_->counters()->repeated->Add();
   calls_.push_back([done = std::move(claim.done),
                     outcome = Outcome{absl::OkStatus(), kept->numbers, number, kept->reply, true}]() mutable {
     done(std::move(outcome));
@@ -148,18 +162,16 @@ absl::Status Session::Accept(Claim& claim) {
                         "the server is leaving: fetch the state with GetState and go on with it on another server");
   }
   if (answers_due_ >= terms_.max_in_flight) {
-    return SessionError(absl::StatusCode::kResourceExhausted, "TOO_MANY_IN_FLIGHT",
-                        absl::StrCat("the session has ", answers_due_,
-                                     " operations in flight, as many as were agreed at "
-                                     "Open; wait for a reply"));
+    return TooManyInFlight(absl::StrCat("the session has ", answers_due_,
+                                        " operations in flight, as many as were agreed at "
+                                        "Open; wait for a reply"));
   }
   if (claim.number && !window_.Fits(claim.reply_bytes)) {
-    return SessionError(absl::StatusCode::kInvalidArgument, "LIMIT_EXCEEDED",
-                        absl::StrCat("the reply would take ", claim.reply_bytes, " bytes of the window, which has ",
-                                     terms_.window.bytes,
-                                     "; ask for fewer outputs or steps at a time, or open the "
-                                     "session with window_bytes of at least ",
-                                     claim.reply_bytes));
+    return TooLarge(absl::StrCat("the reply would take ", claim.reply_bytes, " bytes of the window, which has ",
+                                 terms_.window.bytes,
+                                 "; ask for fewer outputs or steps at a time, or open the "
+                                 "session with window_bytes of at least ",
+                                 claim.reply_bytes));
   }
   Entry entry;
   entry.is_change = true;
@@ -200,8 +212,7 @@ void Session::Look(Glance glance) {
     return Drive(lock);
   }
   if (answers_due_ >= 2 * terms_.max_in_flight) {
-    return refuse(SessionError(absl::StatusCode::kResourceExhausted, "TOO_MANY_IN_FLIGHT",
-                               absl::StrCat("the session has ", answers_due_, " answers due; wait for some")));
+    return refuse(TooManyInFlight(absl::StrCat("the session has ", answers_due_, " answers due; wait for some")));
   }
   auto place =
       std::find_if(in_flight_.begin(), in_flight_.end(), [&](const Entry& entry) { return entry.number > wanted; });

@@ -109,7 +109,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   };
 
   // All below with mutex_ held.
-  bool Attach(Attachment attachment);
+  bool Attach(const Claim& claim);
   absl::Status Judge(Claim& claim);
   absl::Status JudgeKnown(Claim& claim, uint64_t number);
   absl::Status Accept(Claim& claim);
@@ -123,6 +123,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   absl::Status PlaceCheckpoint(const std::string& name);
   absl::Status Recharge(int64_t bytes);
   void End(EndCause cause);
+  // Told to whoever counts: lives and bytes by `sign`.
+  void CountLife(int64_t sign) const;
   bool StartNext();
   // Runs what has been collected, and grants leases, until there is nothing to do. Lets go of the lock meanwhile.
   void Drive(std::unique_lock<std::mutex>& lock);

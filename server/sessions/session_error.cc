@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/op/field_error.h"
+#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 namespace {
@@ -52,10 +53,15 @@ std::optional<Numbers> NumbersOf(const absl::Status& status) {
 absl::Status QuotaError(std::string_view subject, std::string_view message) {
   absl::Status status = SessionError(absl::StatusCode::kResourceExhausted, "QUOTA_EXCEEDED", message);
   status.SetPayload(kQuotaUrl, absl::Cord(View(subject)));
-  return status;
+  return WithRejection(std::move(status), Rejection::kQuota);
 }
 
 std::optional<std::string> QuotaSubjectOf(const absl::Status& status) { return Payload(status, kQuotaUrl); }
+
+absl::Status TooLarge(std::string_view message) {
+  return WithRejection(SessionError(absl::StatusCode::kInvalidArgument, "LIMIT_EXCEEDED", message),
+                       Rejection::kTooLarge);
+}
 
 absl::Status UnknownSession() {
   return SessionError(absl::StatusCode::kNotFound, "SESSION_UNKNOWN",

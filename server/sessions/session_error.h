@@ -22,6 +22,9 @@ std::optional<Numbers> NumbersOf(const absl::Status& status);
 absl::Status QuotaError(std::string_view subject, std::string_view message);
 std::optional<std::string> QuotaSubjectOf(const absl::Status& status);
 
+// Of a fixed limit: the same operation will not fit later either.
+absl::Status TooLarge(std::string_view message);
+
 // The same code, message and reason for a key that never was, one of another tenant, and one that is no key at all.
 absl::Status UnknownSession();
 

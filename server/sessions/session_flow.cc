@@ -146,10 +146,9 @@ absl::Status Session::PlaceCheckpoint(const std::string& name) {
   if (checkpoints_ == nullptr) checkpoints_ = std::make_unique<Checkpoints>();
   const auto found = checkpoints_->find(name);
   if (found == checkpoints_->end() && checkpoints_->size() >= kMaxCheckpoints) {
-    return SessionError(absl::StatusCode::kInvalidArgument, "LIMIT_EXCEEDED",
-                        absl::StrCat("the session has ", kMaxCheckpoints,
-                                     " checkpoints, as many as one may have; use one "
-                                     "of their names again"));
+    return TooLarge(absl::StrCat("the session has ", kMaxCheckpoints,
+                                 " checkpoints, as many as one may have; use one "
+                                 "of their names again"));
   }
   const int64_t growth =
       found == checkpoints_->end() ? kBytesPerCheckpoint + state_->bytes : state_->bytes - found->second.state->bytes;
@@ -179,6 +178,7 @@ absl::Status Session::Recharge(int64_t bytes) {
     budget_->GiveBackBytes(-bytes);
   }
   charged_ += bytes;
+  if (subject_->counters() != nullptr) subject_->counters()->state_bytes->Add(bytes);
   return absl::OkStatus();
 }
 
@@ -186,6 +186,10 @@ absl::Status Session::Recharge(int64_t bytes) {
 void Session::End(EndCause cause) {
   live_ = false;
   cause_ = cause;
+  CountLife(-1);
+  if (const SessionCounters* counters = subject_->counters()) {
+    (cause == EndCause::kExpired ? counters->expired : counters->closed)->Add();
+  }
   state_.reset();
   checkpoints_.reset();
   budget_->GiveBackBytes(std::exchange(charged_, 0));
@@ -195,6 +199,13 @@ void Session::End(EndCause cause) {
     in_flight_.pop_front();
   }
   calls_.push_back([this] { site_->ended(shared_from_this()); });
+}
+
+void Session::CountLife(int64_t sign) const {
+  const SessionCounters* const counters = subject_->counters();
+  if (counters == nullptr) return;
+  counters->active->Add(sign);
+  counters->state_bytes->Add(sign * charged_);
 }
 
 std::optional<absl::Duration> Session::EndIfIdle() {

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "engine/sequence.h"
+#include "server/telemetry/session_metrics.h"
 
 namespace rnnserve {
 
@@ -29,7 +31,14 @@ using SessionStatePtr = std::shared_ptr<const SessionState>;
 // forks; lives as long as a session needs it.
 class SessionSubject {
  public:
+  // `counters` of the model; null: nobody counts.
+  explicit SessionSubject(SessionCountersPtr counters = nullptr) : counters_(std::move(counters)) {}
   virtual ~SessionSubject() = default;
+
+  const SessionCounters* counters() const { return counters_.get(); }
+
+ private:
+  const SessionCountersPtr counters_;
 };
 using SessionSubjectPtr = std::shared_ptr<const SessionSubject>;
 

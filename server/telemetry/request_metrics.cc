@@ -14,9 +14,13 @@ MethodMetrics::MethodMetrics(CounterFamily& requests, HistogramFamily& durations
 }
 
 void MethodMetrics::Answered(absl::StatusCode code, absl::Duration duration) const {
+  Ended(code);
+  duration_->Observe(duration);
+}
+
+void MethodMetrics::Ended(absl::StatusCode code) const {
   const auto index = static_cast<size_t>(code);
   by_code_[index < kCodes ? index : static_cast<size_t>(absl::StatusCode::kUnknown)]->Add();
-  duration_->Observe(duration);
 }
 
 RequestMetrics::RequestMetrics(Metrics& metrics)

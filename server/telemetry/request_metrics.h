@@ -22,6 +22,8 @@ class MethodMetrics {
   MethodMetrics(CounterFamily& requests, HistogramFamily& durations, std::string method);
 
   void Answered(absl::StatusCode code, absl::Duration duration) const;
+  // Of a stream, whose duration says nothing.
+  void Ended(absl::StatusCode code) const;
 
  private:
   static constexpr size_t kCodes = 17;

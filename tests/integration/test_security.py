@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import pathlib
+import queue
 import re
 import socket
 import ssl
@@ -16,6 +17,7 @@ import pytest
 
 import wire
 from server_process import Server, run_to_end
+from session_calls import chunk, operation
 from test_service import SECONDS, _case
 
 ALICE, BOB = "token-of-alice-0001", "token-of-bob-000002"
@@ -197,6 +199,31 @@ def test_tokens(tmp_path):
         log = server.log()
         assert "refused" in log and ALICE not in log and BOB not in log
         assert log.count("refused") < 8, "not a line for each"
+    assert server.process.returncode == 0
+
+
+def test_a_token_taken_away_ends_its_streams(tmp_path):
+    """An idle one as well; those of others go on."""
+    file = tmp_path / "tokens"
+    _put(file, f"alice {ALICE}\nbob {BOB}\n")
+    server = Server(f"--tokens_file={file}")
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        streams = {}
+        for token in [ALICE, BOB]:
+            say = queue.SimpleQueue()
+            call = server.recurrent.Stream(iter(say.get, None), metadata=[("authorization", f"Bearer {token}")])
+            streams[token] = say, call
+            say.put(wire.sessions_pb2.StreamRequest(operations=[operation("no such key", 1, **chunk([1]))]))
+            assert next(call).replies[0].status.code == grpc.StatusCode.NOT_FOUND.value[0]
+        _put(file, f"bob {BOB}\n")
+        ended = wire.refusal(next, streams[ALICE][1])
+        assert ended.code == grpc.StatusCode.CANCELLED, ended
+        say, call = streams[BOB]
+        say.put(wire.sessions_pb2.StreamRequest(operations=[operation("no such key", 1, **chunk([1]))]))
+        assert next(call).replies[0].status.code == grpc.StatusCode.NOT_FOUND.value[0]
+        for say, _ in streams.values():
+            say.put(None)
     assert server.process.returncode == 0
 
 

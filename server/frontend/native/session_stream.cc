@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "rnnserve/v1/recurrent.pb.h"
 #include "server/frontend/native/session_codec.h"
 #include "server/frontend/rpc/message_bytes.h"
@@ -33,7 +34,7 @@ grpc::Slice PartOf(const v1::OperationReply& reply) {
 // One message, in memory until all of its operations are over.
 class SessionStream::Message {
  public:
-  Message(Door* door, uint64_t connection) : door_(door), connection_(connection) {}
+  Message(Door* door, uint64_t connection) : door_(door), connection_(connection), arrived_(absl::Now()) {}
   ~Message() {
     if (inside_bytes_) door_->Leave(connection_, *inside_bytes_);
   }
@@ -47,10 +48,12 @@ class SessionStream::Message {
   }
   absl::Status Parse(grpc::ByteBuffer& bytes) { return ParseBytes(bytes, *request_); }
   const v1::StreamRequest& request() const { return *request_; }
+  absl::Time arrived() const { return arrived_; }
 
  private:
   Door* const door_;
   const uint64_t connection_;
+  const absl::Time arrived_;
   std::optional<int64_t> inside_bytes_;
   google::protobuf::Arena arena_;
   v1::StreamRequest* const request_ = google::protobuf::Arena::CreateMessage<v1::StreamRequest>(&arena_);
@@ -69,6 +72,7 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes) {
     const v1::Operation& operation = message->request().operations(k);
     if (!entered.ok()) {
       Refuse(operation, entered);
+      call_->Answered(entered, operation.request_id(), message->arrived());
       continue;
     }
     call_->Began();
@@ -94,6 +98,7 @@ void SessionStream::Run(std::shared_ptr<Message> message, int index) {
                                   .deadline = absl::InfiniteFuture(),
                                   .cancelled = call_->cancelled()};
   RunOperation(*core_, operation, sender, [this, call = call_, message](OperationReplied replied) mutable {
+    call->Answered(replied.status, replied.reply.request_id(), message->arrived());
     Send(replied.reply, std::move(replied.held));
     message.reset();
     call->Ended();  // the stream may end, and this object with it

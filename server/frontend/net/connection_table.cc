@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/frontend/net/connection_table.h"
 
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -24,12 +26,14 @@ uint64_t BytesReceived(int fd) {
   return info.tcpi_bytes_received;
 }
 
+bool IsSocket(int fd, ino_t inode) {
+  struct stat status = {};
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == inode;
+}
+
 }  // namespace
 
-bool ConnectionTable::IsOpen(const Connection& connection) {
-  struct stat status = {};
-  return fstat(connection.fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == connection.inode;
-}
+bool ConnectionTable::IsOpen(const Connection& connection) { return IsSocket(connection.fd, connection.inode); }
 
 size_t ConnectionTable::Count() {
   std::erase_if(connections_, [](const Connection& connection) { return !IsOpen(connection); });
@@ -40,9 +44,15 @@ size_t ConnectionTable::GiveUp(size_t most, absl::Time now) {
   size_t given_up = 0;
   for (const Connection& connection : connections_) {
     if (given_up == most || now - connection.since < options_.min_age) break;
-    if (BytesReceived(connection.fd) > options_.greeting_bytes) continue;
-    shutdown(connection.fd, SHUT_RDWR);
-    ++given_up;
+    // gRPC may close the descriptor at any moment, and its number may come again as another connection's: a duplicate
+    // stays what it was found to be.
+    const int fd = fcntl(connection.fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) continue;
+    if (IsSocket(fd, connection.inode) && BytesReceived(fd) <= options_.greeting_bytes) {
+      shutdown(fd, SHUT_RDWR);
+      ++given_up;
+    }
+    close(fd);
   }
   return given_up;
 }

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/frontend/status_table.h"
+#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 namespace {
@@ -40,13 +42,29 @@ int64_t StreamSite::open() const {
   return static_cast<int64_t>(calls_.size());
 }
 
+// Reads and writes of a cancelled call fail, and it ends as it would after its caller has gone.
+void StreamSite::EndRevoked() {
+  std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<StreamCall>& call : calls_) {
+    if (call->caller_->revoked.load(std::memory_order_relaxed)) call->context_.TryCancel();
+  }
+}
+
+void StreamCall::Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived) {
+  site_.operation_metrics_->Answered(status.code(), absl::Now() - arrived);
+  site_.parts().log->Ended("Recurrent.Stream.operation", status, request_id, context_);
+  if (const std::optional<Rejection> why = RejectionOf(status)) site_.parts().requests->Refused(*why);
+}
+
 void StreamCall::Began() {
+  site_.parts().requests->in_flight().Add(1);
   std::lock_guard lock(mutex_);
   ++in_flight_;
 }
 
 void StreamCall::Ended() {
   const std::shared_ptr<StreamCall> self = shared_from_this();
+  site_.parts().requests->in_flight().Add(-1);
   std::unique_lock lock(mutex_);
   --in_flight_;
   Changed(lock);
@@ -155,6 +173,11 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
     call->stream_.Finish({error.code, error.message, error.details}, tag);
   });
   co_await call->end_;
+  const absl::Status told =
+      status.ok() && call->cancelled()->load() ? absl::CancelledError("the caller cancelled") : status;
+  site.stream_metrics_->Ended(told.code());
+  site.parts().log->Ended("Recurrent.Stream", status, "", call->context_);
+  if (const std::optional<Rejection> why = RejectionOf(status)) site.parts().requests->Refused(*why);
   call->handler_.reset();  // it holds the call
 }
 

@@ -23,12 +23,14 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/batching/fair_bound.h"
+#include "server/frontend/rpc/call_log.h"
 #include "server/frontend/rpc/completion.h"
 #include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/poller.h"
@@ -36,6 +38,7 @@
 #include "server/frontend/rpc/send_watch.h"
 #include "server/frontend/rpc/task.h"
 #include "server/frontend/security/gate.h"
+#include "server/telemetry/request_metrics.h"
 
 namespace rnnserve {
 
@@ -75,21 +78,32 @@ class StreamSite {
     Gate* gate;
     PreparationPool* preparation;
     SendWatch* send_watch;
+    const RequestMetrics* requests;
+    CallLog* log;
     StreamLimits limits;
   };
-  explicit StreamSite(Parts parts) : parts_(parts), bound_(parts.limits.max_streams) {}
+  explicit StreamSite(Parts parts)
+      : parts_(parts),
+        bound_(parts.limits.max_streams),
+        stream_metrics_(parts.requests->Method("Recurrent.Stream")),
+        operation_metrics_(parts.requests->Method("Recurrent.Stream.operation")) {}
 
   const Parts& parts() const { return parts_; }
   // Tells all that are open, and those that come later.
   void Drain(absl::Time leaves_at);
   int64_t open() const;
+  // Ends streams whose token has been taken away.
+  void EndRevoked();
 
  private:
+  friend class StreamCall;
   friend CallTask ServeStream(const StreamMethod& method, StreamSite& site);
   bool Enter(const std::shared_ptr<StreamCall>& call);
   void Leave(const std::shared_ptr<StreamCall>& call);
 
   const Parts parts_;
+  const std::unique_ptr<MethodMetrics> stream_metrics_;
+  const std::unique_ptr<MethodMetrics> operation_metrics_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::set<std::shared_ptr<StreamCall>> calls_;
@@ -115,6 +129,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // Around each piece of work that will Send later.
   void Began();
   void Ended();
+  // Counts an operation that came at `arrived`, and logs it if need be.
+  void Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived);
 
   // co_await call.Room(): until there may be more in flight.
   auto Room() {

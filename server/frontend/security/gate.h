@@ -4,7 +4,9 @@
 
 #include <grpcpp/server_context.h>
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "server/frontend/security/tokens.h"
@@ -21,6 +23,11 @@ class Gate {
 
   // UNAUTHENTICATED without a known token, PERMISSION_DENIED if it does not give `permission`.
   absl::StatusOr<CallerPtr> Admit(const grpc::ServerContext& context, Permission permission);
+
+  // Called, on another thread, when tokens may have been taken away. Nothing: nobody wants to know any more.
+  void OnChange(std::function<void()> told) {
+    if (tokens_ != nullptr) tokens_->OnChange(std::move(told));
+  }
 
  private:
   absl::Status Refuse(const grpc::ServerContext& context, absl::Status status);

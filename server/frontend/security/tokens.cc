@@ -150,6 +150,11 @@ CallerPtr Tokens::Find(std::string_view token) const {
   return found == table_.end() ? nullptr : found->second;
 }
 
+void Tokens::OnChange(std::function<void()> told) {
+  const std::lock_guard lock(refresh_mutex_);
+  told_ = std::move(told);
+}
+
 void Tokens::Refresh() {
   const std::lock_guard refresh_lock(refresh_mutex_);
   std::string version = FileVersion(path_);
@@ -160,9 +165,14 @@ void Tokens::Refresh() {
     LogError(absl::StrCat("tokens stay as they were: ", read.status().message()));
     return;
   }
+  Exchange(*std::move(read));
+  if (told_) told_();
+}
+
+void Tokens::Exchange(Table read) {
   const std::lock_guard lock(mutex_);
   // Callers that are as before stay the same objects.
-  for (auto& [digest, caller] : *read) {
+  for (auto& [digest, caller] : read) {
     const auto before = table_.find(digest);
     if (before == table_.end() || before->second->tenant != caller->tenant ||
         before->second->may_change_models != caller->may_change_models) {
@@ -173,7 +183,7 @@ void Tokens::Refresh() {
   for (auto& [digest, caller] : table_) {
     if (caller != nullptr) caller->revoked.store(true, std::memory_order_relaxed);
   }
-  table_ = *std::move(read);
+  table_ = std::move(read);
   LogInfo(absl::StrCat("tokens read again: ", table_.size(), " of them"));
 }
 

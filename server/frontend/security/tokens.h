@@ -13,6 +13,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -42,6 +43,9 @@ class Tokens {
   // Null if nobody has this token. Takes as long whatever part of a token is right.
   CallerPtr Find(std::string_view token) const;
 
+  // Called after the file has been read again, on the thread that did. Not any more once another one is set.
+  void OnChange(std::function<void()> told);
+
   // Reads the file if it has changed. The thread does so every second.
   void Refresh();
 
@@ -51,6 +55,7 @@ class Tokens {
   explicit Tokens(std::string path);
   absl::StatusOr<Table> Read() const;
   std::string Digest(std::string_view sha256) const;
+  void Exchange(Table read);
   void Watch();
 
   const std::string path_;
@@ -64,6 +69,7 @@ class Tokens {
   std::mutex refresh_mutex_;
   // Of the file as it was read last: modified, size, inode. Guarded by refresh_mutex_.
   std::string version_;
+  std::function<void()> told_ = [] {};  // guarded by refresh_mutex_
 
   std::thread thread_;  // last: it uses everything above
 };
