@@ -118,7 +118,7 @@ class Core {
     int64_t max_sequences = 1 << 20;
     // Elements of X or of an output, and steps.
     int64_t max_tensor_elements = int64_t{1} << 26;
-    int64_t max_steps = 1 << 20;
+    int64_t max_steps = 1 << 24;
     // Bytes of outputs and states of all requests that wait or run; RESOURCE_EXHAUSTED above. No caller gets all of
     // them (FairBound).
     int64_t max_bytes_in_flight = int64_t{1} << 30;
