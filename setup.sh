@@ -3,12 +3,13 @@
 #   ./setup.sh            build, client and examples
 #   ./setup.sh --tests    the same and what the tests need
 #   ./setup.sh --speech   build, client and examples, and what the speech example needs: its recordings and a detector
+#   ./setup.sh --campaigns  as --tests, and what the longer campaigns need (Go, Ruby)
 #   ./setup.sh --server   Debian packages for the server alone, no Python environment
 # Safe to run again: what is there is left alone.
 set -euo pipefail
 cd "$(dirname "$0")"
 tests=
-[ "${1:-}" = --tests ] && tests=1
+case ${1:-} in --tests | --campaigns) tests=1 ;; esac
 speech=
 [ "${1:-}" = --speech ] && speech=1
 
@@ -16,8 +17,11 @@ packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev libre2-dev
   libdnnl-dev opencl-headers ocl-icd-opencl-dev libhwy-dev libonnx-dev libxxhash-dev libspdlog-dev nlohmann-json3-dev
   prometheus-cpp-dev libcivetweb-dev libmimalloc-dev)
-[ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev nginx-light openssl procps prometheus)
+[ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev nginx-light haproxy openssl procps prometheus
+  faketime)
 [ -z "$speech" ] || packages+=(pocketsphinx-testdata espeak-ng)
+[ "${1:-}" != --campaigns ] || packages+=(golang-go golang-google-grpc-dev golang-google-genproto-dev golang-goprotobuf-dev
+  protoc-gen-go-grpc ruby-grpc)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies in deploy/: alert rules by promtool's unit tests, nginx in front of two servers, flags that exist."""
+"""What lies in deploy/: alert rules by promtool's unit tests, nginx and haproxy in front of three servers, flags that
+exist."""
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import re
 import shutil
+import signal
 import socket
 import subprocess
 
+import grpc
+import numpy as np
 import pytest
+import rnnserve
 
 import wire
 from server_process import Server, run_to_end
+from session_calls import remembering_weights
+from test_admin import _metrics
 from test_service import SECONDS, _case
 
 DEPLOY = wire.REPOSITORY / "deploy"
@@ -79,42 +85,105 @@ def _free_port() -> int:
 
 
 def _count(server) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=SECONDS)
-    with contextlib.closing(connection):
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-    return int(re.search(r'rnnserve_requests_total\{method="Recurrent.Infer",code="OK"\} (\d+)', text)[1])
+    return int(_metrics(server)['rnnserve_requests_total{method="Recurrent.Infer",code="OK"}'])
 
 
-def test_nginx_keeps_a_route_and_spreads_the_rest(tmp_path):
-    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin")
-    assert nginx, "./setup.sh --tests installs nginx"
-    servers = [Server(), Server()]
-    port = _free_port()
+def _live_sessions(server) -> int:
+    return int(_metrics(server)['rnnserve_sessions_active{model="(inline)"}'])
+
+
+def _nginx(port, servers, folder):
+    binary = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+    assert binary, "./setup.sh --tests installs nginx"
     text = (DEPLOY / "nginx.conf").read_text().replace("listen 8080", f"listen 127.0.0.1:{port}")
-    for name, server in zip("ab", servers):
-        text = text.replace(f"rnnserve-{name}:50051", server.address)
-    (tmp_path / "nginx.conf").write_text(text.replace("/tmp/", f"{tmp_path}/").replace("/dev/stderr", f"{tmp_path}/log"))
-    proxy = subprocess.Popen([nginx, "-c", str(tmp_path / "nginx.conf"), "-p", str(tmp_path), "-g", "daemon off;"])
+    text = text.replace("/tmp/", f"{folder}/").replace("/dev/stderr", f"{folder}/log")
+    lines = "".join(f"    server {server.address} max_fails=1 fail_timeout=5s;\n" for server in servers)
+    text = re.sub(r"(?:    server rnnserve-.*\n)+", lines, text)
+    (folder / "nginx.conf").write_text(text)
+    return [binary, "-c", folder / "nginx.conf", "-p", folder, "-g", "daemon off;"]
+
+
+def _haproxy(port, servers, folder):
+    binary = shutil.which("haproxy", path="/usr/sbin:/usr/bin")
+    assert binary, "./setup.sh --tests installs haproxy"
+    text = (DEPLOY / "haproxy.cfg").read_text().replace("bind :8080", f"bind 127.0.0.1:{port}")
+    lines = "".join(f"  server s{k} {server.address} port {server.admin_port}\n" for k, server in enumerate(servers))
+    text = re.sub(r"(?:  server [ab] .*\n)+", lines, text)
+    (folder / "haproxy.cfg").write_text(text)
+    return [binary, "-db", "-f", folder / "haproxy.cfg"]
+
+
+def _listens(port) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.contextmanager
+def proxied(proxy, servers, folder):
+    """The address of a proxy in front of `servers`, with the configuration of deploy/."""
+    port = _free_port()
+    process = subprocess.Popen(proxy(port, servers, folder))
     try:
-        with wire.channel(f"127.0.0.1:{port}") as channel:
-            stub = wire.recurrent_grpc.RecurrentStub(channel)
-
-            def infer(**options):
-                return stub.Infer(wire.request(_case()), timeout=SECONDS, wait_for_ready=True, **options)
-
-            for _ in range(40):
-                assert infer().outputs
-            assert all(_count(server) > 0 for server in servers), "spread"
-            before = [_count(server) for server in servers]
-            for _ in range(20):
-                assert infer(metadata=[("x-session-route", "one-session")]).outputs
-            grown = [_count(server) - count for server, count in zip(servers, before)]
-            assert sorted(grown) == [0, 20], "a route stays at one server"
-            servers[grown.index(20)].stop()
-            assert infer(metadata=[("x-session-route", "one-session")]).outputs, "and moves when that one has gone"
+        while not _listens(port):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                raise RuntimeError(f"the proxy ended with {process.wait(timeout=0.02)}")
+        yield f"127.0.0.1:{port}"
     finally:
-        proxy.terminate()
-        proxy.wait(timeout=SECONDS)
+        process.terminate()
+        process.wait(timeout=SECONDS)
+
+
+PROXIES = pytest.mark.parametrize("proxy", [_nginx, _haproxy], ids=["nginx", "haproxy"])
+
+
+@PROXIES
+def test_a_route_stays_and_the_rest_is_spread(tmp_path, proxy):
+    servers = [Server(), Server(), Server()]
+    with contextlib.ExitStack() as stack:
         for server in servers:
-            server.stop()
+            stack.callback(server.stop)
+        channel = stack.enter_context(wire.channel(stack.enter_context(proxied(proxy, servers, tmp_path))))
+        stub = wire.recurrent_grpc.RecurrentStub(channel)
+
+        def infer(**options):
+            return stub.Infer(wire.request(_case()), timeout=SECONDS, wait_for_ready=True, **options)
+
+        for _ in range(60):
+            assert infer().outputs
+        assert all(_count(server) > 0 for server in servers), "spread"
+        before = [_count(server) for server in servers]
+        for _ in range(20):
+            assert infer(metadata=[("x-session-route", "one-session")]).outputs
+        grown = [_count(server) - count for server, count in zip(servers, before)]
+        assert sorted(grown) == [0, 0, 20], "a route stays at one server"
+        servers[grown.index(20)].stop()
+        answered = None
+        while answered is None:  # haproxy looks once a second
+            try:
+                answered = infer(metadata=[("x-session-route", "one-session")])
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.UNAVAILABLE
+        assert answered.outputs, "and moves when that one has gone"
+
+
+@PROXIES
+@pytest.mark.parametrize("end", ["leaves", "is killed"])
+def test_sessions_go_on_behind_a_proxy(tmp_path, proxy, end):
+    """Our client, in front of which a server leaves in good order or is killed: it goes on at another one."""
+    servers = [Server(), Server(), Server()]
+    with contextlib.ExitStack() as stack:
+        for server in servers:
+            stack.callback(server.stop)
+        address = stack.enter_context(proxied(proxy, servers, tmp_path))
+        client = stack.enter_context(rnnserve.Client(address))
+        w, r = (wire.array(tensor) for tensor in remembering_weights())
+        cell = rnnserve.rnn(w, r, activations=["Affine"], activation_alpha=[1.0], activation_beta=[0.0])
+        session = client.session(cell, outputs=["Y_h"], checkpoint_every=5 if end == "is killed" else 0)
+        for value in range(1, 41):
+            if value == 20:
+                there = next(server for server in servers if _live_sessions(server) == 1)
+                there.process.send_signal(signal.SIGTERM if end == "leaves" else signal.SIGKILL)
+            seen = session.feed(np.array([[[value]]], np.float32))["Y_h"][0, 0]
+            assert list(seen[:value]) == list(range(value, 0, -1)), "nothing is lost, nothing comes twice"
+        assert there.process.wait(timeout=SECONDS) == (0 if end == "leaves" else -signal.SIGKILL)
+        session.close()
