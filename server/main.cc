@@ -19,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "engine/cpu/cpu_engine.h"
 #ifdef RNNSERVE_HAS_ONEDNN
 #include "engine/onednn/onednn_engine.h"
@@ -41,6 +40,7 @@
 #include "server/signals.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/session_metrics.h"
+#include "server/telemetry/steady_now.h"
 #include "server/telemetry/work_metrics.h"
 
 namespace rnnserve {
@@ -113,7 +113,7 @@ int AwaitLeave(const sigset_t& signals, const Settings& settings) {
 // Tells that the server leaves, waits until balancers have heard it, and finishes what is being served; a second signal
 // ends the waits.
 void Drain(GrpcServer& server, const sigset_t& signals) {
-  const absl::Time deadline = absl::Now() + absl::GetFlag(FLAGS_drain_timeout);
+  const absl::Time deadline = SteadyNow() + absl::GetFlag(FLAGS_drain_timeout);
   server.AnnounceLeaving();
   const absl::Duration delay = std::min(absl::GetFlag(FLAGS_drain_delay), absl::GetFlag(FLAGS_drain_timeout));
   if (AwaitSignal(signals, delay) != 0) server.HurryUp();

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -65,7 +65,7 @@ CellularScheduler::~CellularScheduler() {
 }
 
 absl::Status CellularScheduler::Schedule(Submission submission) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   std::lock_guard lock(mutex_);
   if (stopping_ || aborted_) return ShuttingDown();
   absl::Status status = queue_.Add(submission, now);
@@ -85,7 +85,7 @@ void CellularScheduler::RunCollected() {
   collector.collected = 0;
   BatchQueue::Finished finished;
   std::unique_lock lock(mutex_);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   absl::Time now = begin;
   // Others wait for this thread.
   while (queue_.has_waiting() && now - begin < kShortSlicesInARow * short_slice_) {
@@ -93,7 +93,7 @@ void CellularScheduler::RunCollected() {
     std::optional<Slice> slice = queue_.Form(now, 1, finished);
     if (slice) RunSlice(lock, *std::move(slice), collector.workspaces, finished);
     TellUnlocked(lock, finished);
-    now = absl::Now();
+    now = SteadyNow();
   }
   WakeAnother();
 }
@@ -148,7 +148,7 @@ void CellularScheduler::Work() {
   BatchQueue::Finished finished;
   std::unique_lock lock(mutex_);
   for (;;) {
-    std::optional<Slice> slice = queue_.Form(absl::Now(), workers_, finished);
+    std::optional<Slice> slice = queue_.Form(SteadyNow(), workers_, finished);
     if (!slice && finished.empty()) {
       if (!Wait(lock)) return;
       continue;
@@ -171,7 +171,7 @@ void CellularScheduler::RunSlice(std::unique_lock<std::mutex>& lock, Slice slice
   const absl::Status ran = slice.program->Advance(slice.rows, workspaces.For(slice.program));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.lock();
-  queue_.Complete(std::move(slice), ran, took.count(), absl::Now(), finished);
+  queue_.Complete(std::move(slice), ran, took.count(), SteadyNow(), finished);
 }
 
 void CellularScheduler::TellUnlocked(std::unique_lock<std::mutex>& lock, BatchQueue::Finished& finished) {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/batching/retry_delay.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -20,7 +20,7 @@ absl::Status ShuttingDown() {
 }
 
 absl::Status MayRun(const Submission& submission) {
-  if (submission.deadline != absl::InfiniteFuture() && absl::Now() >= submission.deadline) {
+  if (submission.deadline != absl::InfiniteFuture() && SteadyNow() >= submission.deadline) {
     return absl::DeadlineExceededError("the deadline passed before the computation began");
   }
   if (submission.cancelled != nullptr && submission.cancelled->load(std::memory_order_relaxed)) {
@@ -63,7 +63,7 @@ absl::Status RequestScheduler::Schedule(Submission submission) {
           kRetry);
     }
     sequences_ += Rows(submission);
-    queue_.push_back({std::move(submission), absl::Now(), {}});
+    queue_.push_back({std::move(submission), SteadyNow(), {}});
   }
   wake_.notify_one();
   return absl::OkStatus();
@@ -108,7 +108,7 @@ std::vector<RequestScheduler::Entry> RequestScheduler::TakeBatch() {
 }
 
 void RequestScheduler::Run(std::vector<Entry>& batch, WorkspaceCache& workspaces) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   std::map<ProgramPtr, std::vector<SequenceSlice>> slices;
   int64_t rows = 0;
   for (Entry& entry : batch) {
@@ -125,7 +125,7 @@ void RequestScheduler::Run(std::vector<Entry>& batch, WorkspaceCache& workspaces
   for (Entry& entry : batch) {
     if (!entry.outcome.status.ok()) continue;
     entry.outcome.status = ran;
-    entry.outcome.compute_time = absl::Now() - now;
+    entry.outcome.compute_time = SteadyNow() - now;
     entry.outcome.largest_batch = rows;
   }
 }

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "engine/op/field_error.h"
 #include "server/core/session_digest.h"
 #include "server/core/session_run.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -61,7 +61,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   absl::Time ends = absl::InfiniteFuture();
   if (call.timeout) {
     claim.deadline = clock_->Now() + *call.timeout;
-    ends = absl::Now() + *call.timeout;
+    ends = SteadyNow() + *call.timeout;
   }
   if (call.number) {
     call.cancelled = nullptr;

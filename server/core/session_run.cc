@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "engine/op/field_error.h"
 #include "engine/op/signature.h"
 #include "server/core/limit_error.h"
 #include "server/core/reply_limit.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -208,7 +208,7 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
 bool SessionRun::IsGivenUp() const {
   if (call_.number) return false;
   return (call_.cancelled != nullptr && call_.cancelled->load(std::memory_order_relaxed)) ||
-         (call_.deadline != absl::InfiniteFuture() && absl::Now() >= call_.deadline);
+         (call_.deadline != absl::InfiniteFuture() && SteadyNow() >= call_.deadline);
 }
 
 // What the run holds of the caller's message goes before the caller is told.

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/frontend/health/health_service.h"
 #include "server/frontend/native/models_service.h"
 #include "server/frontend/native/recurrent_service.h"
@@ -27,6 +26,7 @@
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/send_watch.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -240,7 +240,7 @@ bool GrpcServer::Drain(absl::Time deadline) {
   parts_->streams.Drain(deadline);
   if (!parts_->door.WaitEmpty(deadline)) return false;
   while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver()) {
-    if (absl::Now() >= deadline || parts_->door.WaitHurry(kDrainLook)) return false;
+    if (SteadyNow() >= deadline || parts_->door.WaitHurry(kDrainLook)) return false;
   }
   return true;
 }

@@ -4,7 +4,7 @@
 //   auto server = GrpcServer::Start({.listen = {"0.0.0.0:50051"}}, &core).value();
 //   ...
 //   server->AnnounceLeaving();                        // so that balancers send no more
-//   server->Drain(absl::Now() + absl::Seconds(30));   // health NOT_SERVING, nobody new, those inside finish
+//   server->Drain(SteadyNow() + absl::Seconds(30));   // health NOT_SERVING, nobody new, those inside finish
 //   server.reset();                                   // cancels what is left
 #pragma once
 

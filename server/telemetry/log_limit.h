@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bounds how often one kind of event is logged: callers must not fill disks.
 //
-//   if (const auto skipped = limit.Allow(absl::Now())) LogWarning(StrCat("...", *skipped, " more before it"));
+//   if (const auto skipped = limit.Allow(SteadyNow())) LogWarning(StrCat("...", *skipped, " more before it"));
 #pragma once
 
 #include <cstdint>

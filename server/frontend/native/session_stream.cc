@@ -6,10 +6,10 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "rnnserve/v1/recurrent.pb.h"
 #include "server/frontend/native/session_codec.h"
 #include "server/frontend/rpc/message_bytes.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -34,7 +34,7 @@ grpc::Slice PartOf(const v1::OperationReply& reply) {
 // One message, in memory until all of its operations are over.
 class SessionStream::Message {
  public:
-  Message(Door* door, uint64_t connection) : door_(door), connection_(connection), arrived_(absl::Now()) {}
+  Message(Door* door, uint64_t connection) : door_(door), connection_(connection), arrived_(SteadyNow()) {}
   ~Message() {
     if (inside_bytes_) door_->Leave(connection_, *inside_bytes_);
   }
@@ -128,7 +128,7 @@ void SessionStream::OnDrain(absl::Time leaves_at) {
     session.set_session(std::move(key));
     session.set_last_applied(numbers->last_applied);
   }
-  const int64_t nanos = absl::ToUnixNanos(leaves_at);
+  const int64_t nanos = absl::ToUnixNanos(WallTimeOf(leaves_at));
   drain.mutable_leaves_at()->set_seconds(nanos / 1'000'000'000);
   drain.mutable_leaves_at()->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
   const std::string text = response.SerializeAsString();

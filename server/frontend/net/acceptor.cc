@@ -11,8 +11,8 @@
 
 #include <cerrno>
 #include <utility>
+#include "server/telemetry/steady_now.h"
 
-#include "absl/time/clock.h"
 
 namespace rnnserve {
 namespace {
@@ -71,7 +71,7 @@ void Acceptor::Accept(const ListenSocket& socket) {
 }
 
 void Acceptor::Take(int fd) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (!table_.MakeRoom(now)) {
     options_.refused->Add();
     close(fd);

@@ -3,8 +3,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -33,7 +33,7 @@ void CallLog::Ended(const std::string& method, const absl::Status& status, std::
                     const grpc::ServerContext& context) {
   const bool is_our_fault = absl::IsInternal(status) || absl::IsUnknown(status) || absl::IsDataLoss(status);
   if (!is_our_fault) return;
-  const auto skipped = limit_.Allow(absl::Now());
+  const auto skipped = limit_.Allow(SteadyNow());
   if (!skipped) return;
   const std::string more = *skipped == 0 ? "" : absl::StrCat(*skipped);
   LogError(absl::StrCat(method, ": ", absl::StatusCodeToString(status.code()), ": ", status.message()),

@@ -2,8 +2,8 @@
 #include "server/frontend/rpc/door.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/telemetry/rejection.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 
@@ -52,7 +52,7 @@ bool Door::WaitEmpty(absl::Time deadline) {
   if (deadline == absl::InfiniteFuture()) {
     changed_.wait(lock, enough);
   } else {
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline - absl::Now()), enough);
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline - SteadyNow()), enough);
   }
   return calls_.used() == 0;
 }

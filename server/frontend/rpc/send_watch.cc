@@ -2,8 +2,8 @@
 #include "server/frontend/rpc/send_watch.h"
 
 #include <utility>
+#include "server/telemetry/steady_now.h"
 
-#include "absl/time/clock.h"
 
 namespace rnnserve {
 namespace {
@@ -27,7 +27,7 @@ SendWatch::~SendWatch() {
 }
 
 SendWatch::Sending::Sending(SendWatch& watch, grpc::ServerContext* context) : watch_(watch) {
-  const absl::Time ends = absl::Now() + watch_.patience_;
+  const absl::Time ends = SteadyNow() + watch_.patience_;
   bool was_idle = false;
   {
     std::lock_guard lock(watch_.mutex_);
@@ -45,7 +45,7 @@ SendWatch::Sending::~Sending() {
 void SendWatch::Watch() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    EndOverdue(absl::Now());
+    EndOverdue(SteadyNow());
     idle_ = entries_.empty();
     if (idle_) {
       wake_.wait(lock, [this] { return stopping_ || !idle_; });

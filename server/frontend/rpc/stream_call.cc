@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/frontend/status_table.h"
 #include "server/telemetry/rejection.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -51,7 +51,7 @@ void StreamSite::EndRevoked() {
 }
 
 void StreamCall::Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived) {
-  site_.operation_metrics_->Answered(status.code(), absl::Now() - arrived);
+  site_.operation_metrics_->Answered(status.code(), SteadyNow() - arrived);
   site_.parts().log->Ended("Recurrent.Stream.operation", status, request_id, context_);
   if (const std::optional<Rejection> why = RejectionOf(status)) site_.parts().requests->Refused(*why);
 }

@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/frontend/rpc/unary_call.h"
 
+#include <grpc/support/time.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/hash/hash.h"
-#include "absl/time/clock.h"
 #include "server/frontend/status_table.h"
 #include "server/telemetry/rejection.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
+namespace {
+
+// By the monotonic clock: gRPC and Abseil notice at different times that somebody has set the machine's clock, and a
+// deadline told by one and read by the other would be off by as much.
+absl::Duration TimeLeft(const grpc::ServerContext& context) {
+  const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
+  if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == 0) return absl::InfiniteDuration();
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC));
+  return absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
+}
+
+}  // namespace
 
 void UnaryCall::End::Complete(bool) {
   if (context_->IsCancelled()) cancelled->store(true, std::memory_order_relaxed);
@@ -19,9 +33,8 @@ void UnaryCall::End::Complete(bool) {
 
 void UnaryCall::Arrived() {
   request_bytes_ = static_cast<int64_t>(request_.Length());
-  const auto latest = std::chrono::system_clock::time_point::max();
-  deadline_ = context_.deadline() == latest ? absl::InfiniteFuture() : absl::FromChrono(context_.deadline());
-  arrived_ = absl::Now();
+  arrived_ = SteadyNow();
+  deadline_ = arrived_ + TimeLeft(context_);
   if (max_duration_ != absl::InfiniteDuration()) deadline_ = std::min(deadline_, arrived_ + max_duration_);
 }
 
@@ -31,7 +44,7 @@ void UnaryCall::Came(CallerPtr caller) {
 }
 
 absl::Status UnaryCall::StillWanted() const {
-  if (deadline_ != absl::InfiniteFuture() && absl::Now() >= deadline_) {
+  if (deadline_ != absl::InfiniteFuture() && SteadyNow() >= deadline_) {
     return absl::DeadlineExceededError("the deadline passed before the request was looked at");
   }
   if (end_.cancelled->load(std::memory_order_relaxed)) return absl::CancelledError("the caller cancelled the request");
@@ -81,7 +94,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
     }
     call.request_.Clear();
   }
-  method.metrics->Answered(answer.status.code(), absl::Now() - call.arrived_);
+  method.metrics->Answered(answer.status.code(), SteadyNow() - call.arrived_);
   site.log->Ended(method.name, answer.status, call.request_id_, call.context_);
   if (const std::optional<Rejection> why = RejectionOf(answer.status)) site.metrics->Refused(*why);
   const std::shared_ptr<void> held = std::move(answer.held);

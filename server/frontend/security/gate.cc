@@ -7,8 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::string_view kScheme = "Bearer ";
 }  // namespace
 
 absl::Status Gate::Refuse(const grpc::ServerContext& context, absl::Status status) {
-  if (const auto skipped = log_limit_.Allow(absl::Now())) {
+  if (const auto skipped = log_limit_.Allow(SteadyNow())) {
     LogWarning(absl::StrCat("call from ", context.peer(), " refused: ", status.message(),
                             *skipped == 0 ? "" : absl::StrCat(" (and ", *skipped, " more such calls before it)")));
   }
