@@ -4,9 +4,17 @@
 #   ./test.sh release     unit and integration tests
 #   ./test.sh asan-ubsan  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   ./test.sh tsan        batching, models and core under ThreadSanitizer
+#   ./test.sh campaigns   longer ones, not part of the above: rolling restarts under load, connection floods, a memory
+#                         limit, callers in Go and Ruby; prints figures (about 5 minutes)
 # Ends with ctest's closing line of the last one; the status is non-zero if any test failed.
 set -euo pipefail
 cd "$(dirname "$0")"
+if [ "${1:-}" = campaigns ]; then
+  ./setup.sh --campaigns
+  cmake --preset release >/dev/null
+  cmake --build --preset release --target rnnserve
+  exec .venv/bin/python -B -m pytest -q -p no:cacheprovider tests/campaigns
+fi
 ./setup.sh --tests
 
 run() { # PRESET, then arguments of ctest
@@ -27,6 +35,6 @@ for preset in ${1:-tsan asan-ubsan release}; do
     release) run release ;;
     asan-ubsan) run asan-ubsan -L '^unit$' -j2 ;;
     tsan) run tsan -L '^tsan$' -j2 ;;
-    *) sed -n '3,8p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,10p' "$0" >&2; exit 2 ;;
   esac
 done

@@ -17,7 +17,7 @@ import pytest
 
 import wire
 from server_process import Server, run_to_end
-from session_calls import chunk, operation
+from session_calls import chunk, open_request, operation
 from test_service import SECONDS, _case
 
 ALICE, BOB = "token-of-alice-0001", "token-of-bob-000002"
@@ -124,6 +124,36 @@ def test_a_renewed_certificate_comes_without_dropping_connections(served, author
             assert _infer(channel).outputs
     finally:
         assert server.stop() == 0
+
+
+def test_streams_outlive_the_certificate_they_began_with(served, authority):
+    """Renewed three times while a session's stream goes on."""
+    server = Server(*_tls_flags(served), "--drain_timeout=100ms")
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        channel = stack.enter_context(_channel(server, authority))
+        say = queue.SimpleQueue()
+        stack.callback(say.put, None)
+        key = wire.sessions_grpc.SessionsStub(channel).Open(open_request(outputs=["Y_h"]), timeout=SECONDS).session
+        stream = wire.recurrent_grpc.RecurrentStub(channel).Stream(iter(say.get, None))
+        fed = 0
+
+        def feed():
+            nonlocal fed
+            fed += 1
+            say.put(wire.sessions_pb2.StreamRequest(operations=[operation(key, fed, **chunk([fed]))]))
+            reply = next(stream).replies[0]
+            assert reply.status.code == 0 and wire.array(reply.outputs[0])[0, 0, 0] == fed
+
+        for serial in [7, 8, 9]:
+            certificate, private = authority.sign("server", serial)
+            _put(served / "tls.key", private)
+            _put(served / "tls.crt", certificate)
+            while _renewing(lambda serial=serial: _serial(server, authority) != serial):
+                feed()
+        feed()
+        assert fed > 3
+    assert server.process.returncode == 0
 
 
 def _renewing(condition) -> bool:

@@ -5,6 +5,7 @@ whenever it breaks."""
 import queue
 import threading
 import time
+import uuid
 
 import grpc
 
@@ -37,6 +38,8 @@ class Link:
         self._use(connect(address))
         self._heard = time.monotonic()
         self._probed = None  # since when a sign of life is waited for; under the lock
+        # What balancers keep together: the calls of this link go to one server while it is there.
+        self._route = (("x-session-route", uuid.uuid4().hex),)
         self._expected = {}  # tag -> (session, bytes sent); under the lock
         self._requests = None  # the stream's queue while there is a stream; under the lock
         self._closing = threading.Event()
@@ -102,7 +105,7 @@ class Link:
 
     def _call(self, method, request, timeout):
         try:
-            return method(request, timeout=timeout)
+            return method(request, timeout=timeout, metadata=self._route)
         except grpc.RpcError as error:
             raise from_rpc_error(error, self.address) from None
         except ValueError as error:  # grpc's word for a closed channel
@@ -118,7 +121,7 @@ class Link:
         while not self._closing.is_set():
             requests = queue.SimpleQueue()
             try:
-                call = self._stub.Stream(_batches(requests))
+                call = self._stub.Stream(_batches(requests), metadata=self._route)
             except ValueError:
                 continue  # the channel was closed just now: aborted, or replaced
             with self._hub.changing():

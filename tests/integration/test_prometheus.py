@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Prometheus with the rules of deploy/ scrapes a server in use: sessions and slices are seen to move."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import wire
+from server_process import Server
+from session_calls import Sessions
+
+PROMETHEUS = wire.REPOSITORY / "deploy/prometheus"
+SECONDS = 60
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Prometheus:
+    def __init__(self, server, folder):
+        self.port = _free_port()
+        config = (PROMETHEUS / "prometheus.yml").read_text().replace("/etc/prometheus", str(PROMETHEUS))
+        config = config.replace('"rnnserve-a:9464", "rnnserve-b:9464"', f'"127.0.0.1:{server.admin_port}"')
+        config = config.replace("scrape_interval: 5s", "scrape_interval: 200ms")
+        (folder / "prometheus.yml").write_text(config)
+        self.log = open(folder / "log", "wb")
+        self.process = subprocess.Popen(
+            [shutil.which("prometheus"), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+             f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"], stdout=self.log, stderr=self.log)
+
+    def query(self, expression) -> dict[str, float] | None:
+        """Values by labels; None while it does not answer."""
+        address = f"http://127.0.0.1:{self.port}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
+        try:
+            with urllib.request.urlopen(address, timeout=SECONDS) as answer:
+                result = json.load(answer)["data"]["result"]
+        except (urllib.error.URLError, OSError):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                raise RuntimeError(f"prometheus ended with {self.process.wait(timeout=0.05)}")
+            return None
+        return {json.dumps(sample["metric"], sort_keys=True): float(sample["value"][1]) for sample in result}
+
+    def await_value(self, expression, accept) -> float:
+        while True:
+            values = self.query(expression)
+            if values and accept(next(iter(values.values()))):
+                return next(iter(values.values()))
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=SECONDS)
+        self.log.close()
+
+
+def test_sessions_and_slices_are_seen_to_move(tmp_path):
+    with contextlib.ExitStack() as stack:
+        server = Server("--drain_timeout=100ms")
+        stack.callback(server.stop)
+        calls = Sessions(server.address)
+        stack.callback(calls.close)
+        prometheus = Prometheus(server, tmp_path)
+        stack.callback(prometheus.stop)
+        active = 'sum(rnnserve_sessions_active)'
+        prometheus.await_value(active, lambda value: value == 0)
+        slices = prometheus.await_value('sum(rnnserve_slices_total) or vector(0)', lambda value: True)
+        sessions = [calls.open() for _ in range(3)]
+        for session in sessions:
+            calls.feed(session, 1, [1, 2, 3])
+        prometheus.await_value(active, lambda value: value == 3)
+        prometheus.await_value('sum(rnnserve_slices_total)', lambda value: value >= slices + 3)
+        assert prometheus.query('up{job="rnnserve"} == 1'), "scraped under the job that the alerts name"
+        prometheus.await_value('sum(rnnserve_session_state_bytes)', lambda value: value >= 3 * 256)
+        calls.apply(sessions[0], 2, close=wire.sessions_pb2.Close())
+        prometheus.await_value(active, lambda value: value == 2)
+        rules = json.load(urllib.request.urlopen(f"http://127.0.0.1:{prometheus.port}/api/v1/rules"))["data"]["groups"]
+        assert all(rule["health"] in ("ok", "unknown") for group in rules for rule in group["rules"]) and rules
