@@ -40,6 +40,9 @@ constexpr std::array<std::string_view, 3> kServices = {"rnnserve.v1.Recurrent", 
                                                        "rnnserve.v1.Sessions"};
 constexpr std::array<std::string_view, 5> kListed = {kServices[0], kServices[1], kServices[2], "grpc.health.v1.Health",
                                                      "grpc.reflection.v1alpha.ServerReflection"};
+// Between the last call and the end. gRPC cancels what comes in once it shuts down, and its callers would see CANCELLED
+// as if it had been their own doing; a connection that is closed before is UNAVAILABLE, and they go elsewhere.
+constexpr absl::Duration kGoodbye = absl::Milliseconds(500);
 constexpr uint64_t kTlsGreetingBytes = 1024;
 constexpr absl::Duration kPollerPatience = absl::Seconds(10);
 
@@ -134,6 +137,7 @@ struct GrpcServer::Parts {
 
   std::vector<int> ports;
   std::atomic<bool> leaving = false;
+  absl::Time goodbye_until = absl::InfinitePast();
   Metrics unseen;
   const RequestMetrics requests;
   CounterFamily& connections_total;
@@ -214,6 +218,7 @@ GrpcServer::GrpcServer(std::unique_ptr<Parts> parts, SessionCore* sessions)
 GrpcServer::~GrpcServer() {
   parts_->door.Close();
   parts_->gate.OnChange({});
+  parts_->acceptor->HangUp(std::max(parts_->goodbye_until - SteadyNow(), absl::ZeroDuration()));
   parts_->acceptor.reset();
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->poller.Stop();
@@ -242,6 +247,7 @@ bool GrpcServer::Drain(absl::Time deadline) {
   while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver()) {
     if (SteadyNow() >= deadline || parts_->door.WaitHurry(kDrainLook)) return false;
   }
+  parts_->goodbye_until = std::min(SteadyNow() + kGoodbye, deadline);
   return true;
 }
 

@@ -11,8 +11,8 @@
 
 #include <cerrno>
 #include <utility>
-#include "server/telemetry/steady_now.h"
 
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -35,11 +35,23 @@ Acceptor::Acceptor(Options options, std::vector<ListenSocket> sockets, Handler h
       reserve_(OpenReserve()),
       thread_([this] { Loop(); }) {}
 
-Acceptor::~Acceptor() {
+void Acceptor::Stop() {
+  if (!thread_.joinable()) return;
   const uint64_t one = 1;
   while (write(stop_event_, &one, sizeof(one)) < 0 && errno == EINTR) {
   }
   thread_.join();
+}
+
+void Acceptor::HangUp(absl::Duration longest) {
+  Stop();
+  table_.HangUp();
+  const absl::Time end = SteadyNow() + longest;
+  while (table_.Count() > 0 && SteadyNow() < end) poll(nullptr, 0, kPauseMs);
+}
+
+Acceptor::~Acceptor() {
+  Stop();
   close(stop_event_);
   if (reserve_ >= 0) close(reserve_);
 }

@@ -36,7 +36,11 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
+  // Accepts no more, hangs up on those that are connected, and waits for at most so long until gRPC has closed them.
+  void HangUp(absl::Duration longest);
+
  private:
+  void Stop();
   void Loop();
   void Accept(const ListenSocket& socket);
   void Take(int fd);

@@ -57,6 +57,15 @@ size_t ConnectionTable::GiveUp(size_t most, absl::Time now) {
   return given_up;
 }
 
+void ConnectionTable::HangUp() {
+  for (const Connection& connection : connections_) {
+    const int fd = fcntl(connection.fd, F_DUPFD_CLOEXEC, 0);  // see GiveUp
+    if (fd < 0) continue;
+    if (IsSocket(fd, connection.inode)) shutdown(fd, SHUT_RD);
+    close(fd);
+  }
+}
+
 bool ConnectionTable::MakeRoom(absl::Time now) {
   if (connections_.size() < options_.max_connections) return true;
   if (now < next_sweep_) return false;

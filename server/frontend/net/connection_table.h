@@ -39,6 +39,9 @@ class ConnectionTable {
   // Looks which are still open.
   size_t Count();
 
+  // Nothing more is read from any of them: gRPC closes them as if their peers had gone.
+  void HangUp();
+
  private:
   struct Connection {
     int fd;
