@@ -35,7 +35,7 @@ absl::StatusOr<Connection> Connection::Make(std::string address, const ClientOpt
   if (own_socket) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-  return Connection{std::move(address), options, std::move(channel)};
+  return Connection{.address = std::move(address), .options = options, .channel = std::move(channel)};
 }
 
 absl::Status Connection::Explain(const grpc::Status& status) const {

@@ -25,12 +25,18 @@ struct Connection {
   template <typename Call>
   absl::Status Run(std::chrono::milliseconds timeout, Call call) const {
     grpc::ClientContext context;
+    Route(context);
     if (timeout.count() > 0) context.set_deadline(std::chrono::system_clock::now() + timeout);
     return Explain(call(context));
   }
   template <typename Call>
   absl::Status Run(Call call) const {
     return Run(options.timeout, std::move(call));
+  }
+
+  // To be called on the context of every call that is not made by Run.
+  void Route(grpc::ClientContext& context) const {
+    if (!route.empty()) context.AddMetadata("x-session-route", route);
   }
 
   // Tells apart what gRPC gives one code: a server that says UNAVAILABLE and one that is not there; a server that is
@@ -40,6 +46,8 @@ struct Connection {
   std::string address;
   ClientOptions options;
   std::shared_ptr<grpc::Channel> channel;
+  // What balancers keep at one server while it is there; "": they may spread the calls.
+  std::string route = {};
 };
 
 }  // namespace rnnserve::client

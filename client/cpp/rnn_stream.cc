@@ -179,6 +179,7 @@ absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Fork(const std::string& na
                                 request.max_in_flight(),
                                 answered->server,
                                 answered->reply.position(),
+                                parent.route(),
                                 StreamLedger::Origin::kElsewhere};
   return std::unique_ptr<RnnStream>(new RnnStream(
       std::make_unique<Impl>(parent.servers(), std::move(request), parent.options(), std::move(session))));

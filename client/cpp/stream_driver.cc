@@ -18,6 +18,7 @@ StreamDriver::StreamDriver(std::vector<std::string> servers, v1::OpenRequest req
       request_(std::move(request)),
       options_(options),
       fingerprint_(session.fingerprint),
+      route_(std::move(session.route)),
       ledger_({static_cast<size_t>(options.max_in_flight), options.max_kept_bytes,
                static_cast<uint64_t>(options.checkpoint_every)}),
       home_(session.server),

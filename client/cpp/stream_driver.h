@@ -43,6 +43,7 @@ class StreamDriver final : private OperationStream::Listener {
     int32_t max_in_flight = 0;
     size_t server = 0;
     uint64_t position_offset = 0;
+    std::string route;  // balancers keep its calls together
     StreamLedger::Origin origin = StreamLedger::Origin::kElsewhere;
   };
 
@@ -62,6 +63,7 @@ class StreamDriver final : private OperationStream::Listener {
   const v1::OpenRequest& request() const { return request_; }
   const StreamOptions& options() const { return options_; }
   const std::string& fingerprint() const { return fingerprint_; }
+  const std::string& route() const { return route_; }
   std::string key() const;
   size_t server() const;
   StreamRepairs repairs() const;
@@ -97,6 +99,7 @@ class StreamDriver final : private OperationStream::Listener {
   const v1::OpenRequest request_;
   const StreamOptions options_;
   const std::string fingerprint_;
+  const std::string route_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // for the thread

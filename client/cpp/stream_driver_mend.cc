@@ -31,7 +31,8 @@ std::string RandomId() {
   return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
 }
 
-StreamDriver::Session Opened(const v1::OpenResponse& response, const v1::OpenRequest& request, size_t server) {
+StreamDriver::Session Opened(const v1::OpenResponse& response, const v1::OpenRequest& request, size_t server,
+                             std::string route) {
   const bool is_new =
       response.last_applied() == 0 && !request.attach() && request.initial_case() != v1::OpenRequest::kStateOfSession;
   return {response.session(),
@@ -40,6 +41,7 @@ StreamDriver::Session Opened(const v1::OpenResponse& response, const v1::OpenReq
           response.max_in_flight(),
           server,
           0,
+          std::move(route),
           is_new ? StreamLedger::Origin::kAsOpened : StreamLedger::Origin::kElsewhere};
 }
 
@@ -58,17 +60,19 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::
                                                          const v1::OpenRequest& request, const StreamOptions& options) {
   v1::OpenRequest repeatable = request;
   if (repeatable.request_id().empty()) repeatable.set_request_id(RandomId());
+  const std::string route = RandomId();
   absl::Status last = absl::InvalidArgumentError("no server is named; name at least one");
   bool was_cut = true;
   for (int round = 0; round < kOpenRounds && std::exchange(was_cut, false); ++round) {
     for (size_t k = 0; k < servers.size(); ++k) {
-      const absl::StatusOr<Connection> connection = Connection::Make(servers[k], ConnectionOptions(options));
+      absl::StatusOr<Connection> connection = Connection::Make(servers[k], ConnectionOptions(options));
       if (!connection.ok()) return connection.status();
+      connection->route = route;
       v1::OpenResponse response;
       last = connection->Run([&](grpc::ClientContext& context) {
         return v1::Sessions::NewStub(connection->channel)->Open(&context, repeatable, &response);
       });
-      if (last.ok()) return Opened(response, request, k);
+      if (last.ok()) return Opened(response, request, k, route);
       if (!IsTransient(last)) return last;
       was_cut = was_cut || (ReasonOf(last) != kCannotConnect && !RetryDelayOf(last));
     }
@@ -213,9 +217,10 @@ void StreamDriver::Mend(Lock& lock, Calls& calls) {
 void StreamDriver::Reattach(Calls& calls) {
   // The first one is shared by all streams of a program; later ones wait for nobody, and reach whoever is there.
   const bool is_first = wire_id_ == 0;
-  const absl::StatusOr<Connection> connection =
+  absl::StatusOr<Connection> connection =
       Connection::Make(servers_[*home_], ConnectionOptions(options_), /*own_socket=*/!is_first);
   if (!connection.ok()) return Fail(connection.status(), calls);
+  connection->route = route_;
   if (!is_first) ++repairs_.reconnects;
   StartWire(*connection);
 }
@@ -236,11 +241,13 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
   size_t server = next_server_++ % servers_.size();
   if (home_ == server) server = next_server_++ % servers_.size();
   const v1::OpenRequest request = RequestFromSnapshot();
-  const absl::StatusOr<Connection> connection =
+  absl::StatusOr<Connection> connection =
       Connection::Make(servers_[server], ConnectionOptions(options_), /*own_socket=*/true);
   if (!connection.ok()) return Fail(connection.status(), calls);
+  connection->route = route_;
   v1::OpenResponse response;
   grpc::ClientContext context;
+  connection->Route(context);
   context.set_deadline(std::chrono::system_clock::now() + connection->options.timeout);
   opening_ = &context;
   lock.unlock();

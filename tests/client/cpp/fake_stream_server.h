@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "rnnserve/v1/recurrent.grpc.pb.h"
 #include "rnnserve/v1/sessions.grpc.pb.h"
@@ -54,6 +55,11 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
   void SetFingerprint(const std::string& fingerprint) {
     Set([&] { fingerprint_ = fingerprint; });
   }
+  // What calls said where they belong, in turn.
+  std::vector<std::string> routes() {
+    std::lock_guard lock(mutex_);
+    return routes_;
+  }
   std::vector<std::string> log() {
     std::lock_guard lock(mutex_);
     return session_.log();
@@ -66,8 +72,17 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
     change();
   }
 
-  grpc::Status Open(grpc::ServerContext*, const v1::OpenRequest* request, v1::OpenResponse* response) override {
+  // With mutex_ held.
+  void SeeRoute(const grpc::ServerContext& context) {
+    const auto found = context.client_metadata().find("x-session-route");
+    routes_.emplace_back(found == context.client_metadata().end()
+                             ? "none"
+                             : std::string(found->second.data(), found->second.size()));
+  }
+
+  grpc::Status Open(grpc::ServerContext* context, const v1::OpenRequest* request, v1::OpenResponse* response) override {
     std::lock_guard lock(mutex_);
+    SeeRoute(*context);
     if (draining_) return {grpc::UNAVAILABLE, "leaving"};
     response->set_session(session_.Open(request->has_state() ? &request->state() : nullptr));
     response->set_fingerprint(fingerprint_);
@@ -75,8 +90,9 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
     return grpc::Status::OK;
   }
 
-  grpc::Status Stream(grpc::ServerContext*,
+  grpc::Status Stream(grpc::ServerContext* context,
                       grpc::ServerReaderWriter<v1::StreamResponse, v1::StreamRequest>* stream) override {
+    Set([&] { SeeRoute(*context); });
     v1::StreamRequest request;
     while (stream->Read(&request)) {
       v1::StreamResponse response;
@@ -116,6 +132,7 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
   int seen_ = 0;
   bool draining_ = false;
   bool silent_ = false;
+  std::vector<std::string> routes_;
 
   std::string address_;
   std::unique_ptr<grpc::Server> server_;

@@ -14,6 +14,7 @@
 namespace rnnserve::client {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
@@ -75,6 +76,21 @@ TEST(RnnStreamTest, GoesOnAfterLostConnections) {
     EXPECT_GT(stream->repairs().reconnects, 0);
     EXPECT_THAT(server.log(), SizeIs(20));
   }
+}
+
+TEST(RnnStreamTest, BalancersAreToldWhatBelongsTogether) {
+  FakeStreamServer server;
+  server.CutEvery(3);
+  const auto stream = OpenTo({server.address()}, {.max_in_flight = 2});
+  FeedAndCheck(*stream, 0, 10);
+  const auto fork = stream->Fork();
+  ASSERT_TRUE(fork.ok());
+  const std::vector<std::string> routes = server.routes();
+  ASSERT_GT(routes.size(), 2u);
+  EXPECT_THAT(routes, Each(routes.front())) << "from Open on, whatever breaks";
+  EXPECT_THAT(routes.front(), SizeIs(32));
+  const auto another = OpenTo({server.address()}, {});
+  EXPECT_NE(server.routes().back(), routes.front());
 }
 
 TEST(RnnStreamTest, CallersFromManyThreads) {
