@@ -84,9 +84,9 @@ class StreamSite {
   };
   explicit StreamSite(Parts parts)
       : parts_(parts),
-        bound_(parts.limits.max_streams),
         stream_metrics_(parts.requests->Method("Recurrent.Stream")),
-        operation_metrics_(parts.requests->Method("Recurrent.Stream.operation")) {}
+        operation_metrics_(parts.requests->Method("Recurrent.Stream.operation")),
+        bound_(parts.limits.max_streams) {}
 
   const Parts& parts() const { return parts_; }
   // Tells all that are open, and those that come later.
