@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/cuda/element.h"
+#include "engine/cuda/geometry.h"
 #include "engine/cuda/kernel_types.h"
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/rows.h"
@@ -7,56 +7,39 @@
 namespace rnnserve::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
-int Blocks(int64_t work) {
-  const int64_t blocks = (work + kThreads - 1) / kThreads;
-  return static_cast<int>(blocks < 65535 ? (blocks > 0 ? blocks : 1) : 65535);
+dim3 Threads(RowThreads threads) {
+  return dim3(static_cast<unsigned>(threads.across), static_cast<unsigned>(threads.down));
 }
 
-// Threads of a block share a row where rows are wide, and split into more rows where they are narrow.
-dim3 RowThreads(int64_t width) {
-  int x = 1;
-  while (x < kThreads && x < width) x *= 2;
-  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(kThreads / x));
-}
-int RowBlocks(int64_t rows, dim3 threads) {
-  const int64_t blocks = (rows + threads.y - 1) / threads.y;
-  return static_cast<int>(blocks < 65535 ? (blocks > 0 ? blocks : 1) : 65535);
-}
+__device__ Place Me() { return {blockIdx.x, gridDim.x, threadIdx.x, blockDim.x, threadIdx.y, blockDim.y}; }
 
-__device__ Share MyShare() { return {static_cast<int64_t>(threadIdx.x), static_cast<int64_t>(blockDim.x)}; }
-
-#define RNNSERVE_FOR_EACH_ROW(row, rows)                                                        \
-  for (int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; row < (rows); \
-       row += static_cast<int64_t>(gridDim.x) * blockDim.y)
+#define RNNSERVE_FOR_EACH_ROW(row, rows) for (int64_t row = FirstRow(Me()); row < (rows); row += RowStep(Me()))
 
 template <typename From, typename To>
 __global__ void PackKernel(const From* staged, To* packed, const Walk* walks, const int64_t* offsets, int steps,
                            int64_t rows, int64_t width) {
-  RNNSERVE_FOR_EACH_ROW(row, rows) PackRow(staged, packed, walks, offsets, steps, row, width, MyShare());
+  RNNSERVE_FOR_EACH_ROW(row, rows) PackRow(staged, packed, walks, offsets, steps, row, width, ShareOf(Me()));
 }
 
 template <typename From, typename To>
 __global__ void UnpackKernel(const From* packed, To* staged, const Walk* walks, const int64_t* offsets, int steps,
                              int64_t rows, int64_t width) {
-  RNNSERVE_FOR_EACH_ROW(row, rows) UnpackRow(packed, staged, walks, offsets, steps, row, width, MyShare());
+  RNNSERVE_FOR_EACH_ROW(row, rows) UnpackRow(packed, staged, walks, offsets, steps, row, width, ShareOf(Me()));
 }
 
 template <typename Slot, typename Packed>
 __global__ void GatherStatesKernel(const void* const* slots, Packed* h, Packed* c, int rows, int64_t hidden) {
-  RNNSERVE_FOR_EACH_ROW(row, rows) GatherRow(static_cast<const Slot*>(slots[row]), h, c, row, hidden, MyShare());
+  RNNSERVE_FOR_EACH_ROW(row, rows) GatherRow(static_cast<const Slot*>(slots[row]), h, c, row, hidden, ShareOf(Me()));
 }
 
 template <typename Packed, typename Slot>
 __global__ void ScatterStatesKernel(const Packed* h, const Packed* c, void* const* slots, int rows, int64_t hidden) {
-  RNNSERVE_FOR_EACH_ROW(row, rows) ScatterRow(h, c, static_cast<Slot*>(slots[row]), row, hidden, MyShare());
+  RNNSERVE_FOR_EACH_ROW(row, rows) ScatterRow(h, c, static_cast<Slot*>(slots[row]), row, hidden, ShareOf(Me()));
 }
 
 // Gate kernels: one thread a unit.
-#define RNNSERVE_FOR_EACH_UNIT(at, step)                                                                       \
-  for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < step.rows * step.hidden; \
-       at += static_cast<int64_t>(gridDim.x) * blockDim.x)
+#define RNNSERVE_FOR_EACH_UNIT(at, step) \
+  for (int64_t at = FirstUnit(Me()); at < step.rows * step.hidden; at += UnitStep(Me()))
 
 template <typename T>
 __global__ void LstmKernel(LstmStep<T> step) {
@@ -84,59 +67,59 @@ __global__ void RnnKernel(RnnStep<T> step) {
 void LaunchPack(int staged_type, const void* staged, int packed_type, void* packed, const Walk* walks,
                 const int64_t* offsets, const Block& block, int64_t width, cudaStream_t stream) {
   if (width == 0) return;
-  const dim3 threads = RowThreads(width);
+  const RowThreads threads = RowThreadsOf(width);
   WithTypes(staged_type, packed_type, [&]<typename From, typename To>(From*, To*) {
-    PackKernel<<<RowBlocks(block.rows, threads), threads, 0, stream>>>(
+    PackKernel<<<Blocks(block.rows, threads.down), Threads(threads), 0, stream>>>(
         static_cast<const From*>(staged), static_cast<To*>(packed), walks, offsets, block.steps, block.rows, width);
   });
 }
 
 void LaunchUnpack(int packed_type, const void* packed, int staged_type, void* staged, const Walk* walks,
                   const int64_t* offsets, const Block& block, int64_t width, cudaStream_t stream) {
-  const dim3 threads = RowThreads(width);
+  const RowThreads threads = RowThreadsOf(width);
   WithTypes(packed_type, staged_type, [&]<typename From, typename To>(From*, To*) {
-    UnpackKernel<<<RowBlocks(block.rows, threads), threads, 0, stream>>>(
+    UnpackKernel<<<Blocks(block.rows, threads.down), Threads(threads), 0, stream>>>(
         static_cast<const From*>(packed), static_cast<To*>(staged), walks, offsets, block.steps, block.rows, width);
   });
 }
 
 void LaunchGatherStates(int slot_type, const void* const* slots, int packed_type, void* h, void* c, int rows,
                         int64_t hidden, cudaStream_t stream) {
-  const dim3 threads = RowThreads(hidden);
+  const RowThreads threads = RowThreadsOf(hidden);
   WithStateTypes(slot_type, packed_type, [&]<typename Slot, typename Packed>(Slot*, Packed*) {
-    GatherStatesKernel<Slot, Packed><<<RowBlocks(rows, threads), threads, 0, stream>>>(
+    GatherStatesKernel<Slot, Packed><<<Blocks(rows, threads.down), Threads(threads), 0, stream>>>(
         slots, static_cast<Packed*>(h), static_cast<Packed*>(c), rows, hidden);
   });
 }
 
 void LaunchScatterStates(int packed_type, const void* h, const void* c, int slot_type, void* const* slots, int rows,
                          int64_t hidden, cudaStream_t stream) {
-  const dim3 threads = RowThreads(hidden);
+  const RowThreads threads = RowThreadsOf(hidden);
   WithStateTypes(slot_type, packed_type, [&]<typename Slot, typename Packed>(Slot*, Packed*) {
-    ScatterStatesKernel<Packed, Slot><<<RowBlocks(rows, threads), threads, 0, stream>>>(
+    ScatterStatesKernel<Packed, Slot><<<Blocks(rows, threads.down), Threads(threads), 0, stream>>>(
         static_cast<const Packed*>(h), static_cast<const Packed*>(c), slots, rows, hidden);
   });
 }
 
 template <typename T>
 void LaunchLstm(const LstmStep<T>& step, cudaStream_t stream) {
-  LstmKernel<<<Blocks(step.rows * step.hidden), kThreads, 0, stream>>>(step);
+  LstmKernel<<<Blocks(step.rows * step.hidden, kThreads), kThreads, 0, stream>>>(step);
 }
 template <typename T>
 void LaunchGruLinear(const GruStep<T>& step, cudaStream_t stream) {
-  GruLinearKernel<<<Blocks(step.rows * step.hidden), kThreads, 0, stream>>>(step);
+  GruLinearKernel<<<Blocks(step.rows * step.hidden, kThreads), kThreads, 0, stream>>>(step);
 }
 template <typename T>
 void LaunchGruReset(const GruStep<T>& step, cudaStream_t stream) {
-  GruResetKernel<<<Blocks(step.rows * step.hidden), kThreads, 0, stream>>>(step);
+  GruResetKernel<<<Blocks(step.rows * step.hidden, kThreads), kThreads, 0, stream>>>(step);
 }
 template <typename T>
 void LaunchGruBlend(const GruStep<T>& step, cudaStream_t stream) {
-  GruBlendKernel<<<Blocks(step.rows * step.hidden), kThreads, 0, stream>>>(step);
+  GruBlendKernel<<<Blocks(step.rows * step.hidden, kThreads), kThreads, 0, stream>>>(step);
 }
 template <typename T>
 void LaunchRnn(const RnnStep<T>& step, cudaStream_t stream) {
-  RnnKernel<<<Blocks(step.rows * step.hidden), kThreads, 0, stream>>>(step);
+  RnnKernel<<<Blocks(step.rows * step.hidden, kThreads), kThreads, 0, stream>>>(step);
 }
 
 template void LaunchLstm(const LstmStep<float>&, cudaStream_t);
