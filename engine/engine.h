@@ -53,7 +53,8 @@ class Program {
   virtual std::unique_ptr<Workspace> NewWorkspace() const = 0;
 
   // Runs all slices; they may differ in steps. Results of a slice do not depend on the other slices beyond rounding.
-  // An error leaves every `after` and y undefined.
+  // An error leaves every `after` and y undefined. May throw std::bad_alloc, as long as no `after` has been written:
+  // then the slices may be run again, fewer at a time.
   virtual absl::Status Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const = 0;
 
   // Whether Advance waits for something else than this CPU, a device: then it runs on no thread that others wait for.

@@ -183,7 +183,7 @@ void BatchQueue::Complete(Slice slice, const absl::Status& ran, double seconds, 
   Clock(now);
   BatchCell& cell = *slice.parts.front().lane->cell;
   if (ran.ok()) {
-    cell.cost.Learn(slice.steps, slice.row_steps, seconds);
+    if (!slice.ran_in_parts) cell.cost.Learn(slice.steps, slice.row_steps, seconds);
     cell.looked_at = now_;
     Count(slice);
   }
@@ -198,8 +198,9 @@ void BatchQueue::Complete(Slice slice, const absl::Status& ran, double seconds, 
     const bool is_dead = !job.outcome.status.ok();
     const bool is_done =
         std::all_of(job.lanes.begin(), job.lanes.end(), [](const Lane& lane) { return lane.rows == 0; });
-    if (!ran.ok() && !is_dead) {
-      Kill(job, ran, finished);
+    const absl::Status& status = ran.ok() ? part.ran : ran;
+    if (!status.ok() && !is_dead) {
+      Kill(job, status, finished);
     } else if (is_done && job.running == 0) {
       Retire(job, finished);
     }

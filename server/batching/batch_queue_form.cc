@@ -195,7 +195,8 @@ void BatchQueue::Take(Lane& lane, int64_t rows, Slice& slice) {
   rows = std::min(rows, static_cast<int64_t>(lane.waiting.size()));
   slice.rows.insert(slice.rows.end(), lane.waiting.rbegin(), lane.waiting.rbegin() + rows);
   lane.waiting.resize(lane.waiting.size() - static_cast<size_t>(rows));
-  if (slice.parts.empty() || slice.parts.back().lane != &lane) slice.parts.push_back({&lane, 0, 0});
+  if (slice.parts.empty() || slice.parts.back().lane != &lane)
+    slice.parts.push_back({.lane = &lane, .rows = 0, .charged_seconds = 0});
   slice.parts.back().rows += static_cast<size_t>(rows);
   order_.Took(lane, rows);
   if (lane.waiting.empty()) {

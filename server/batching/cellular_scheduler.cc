@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "server/batching/advance_slice.h"
 #include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
@@ -168,7 +169,7 @@ void CellularScheduler::RunSlice(std::unique_lock<std::mutex>& lock, Slice slice
   lock.unlock();
   Tell(finished);
   const auto start = std::chrono::steady_clock::now();
-  const absl::Status ran = slice.program->Advance(slice.rows, workspaces.For(slice.program));
+  const absl::Status ran = AdvanceSlice(slice, workspaces);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.lock();
   queue_.Complete(std::move(slice), ran, took.count(), SteadyNow(), finished);

@@ -74,6 +74,7 @@ struct Slice {
     Lane* lane;
     size_t rows;
     double charged_seconds;
+    absl::Status ran = absl::OkStatus();  // if the slice ran in parts
   };
 
   uint64_t id = 0;  // from 1
@@ -83,6 +84,7 @@ struct Slice {
   int64_t row_steps = 0;            // of all rows together
 
   std::vector<Part> parts;
+  bool ran_in_parts = false;         // one after the other, so the time it took says nothing
   std::vector<int64_t> steps_after;  // of each row, once this slice is done
 };
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/batching/retry_delay.h"
+#include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
@@ -120,7 +121,7 @@ void RequestScheduler::Run(std::vector<Entry>& batch, WorkspaceCache& workspaces
   }
   absl::Status ran;
   for (const auto& [program, sequences] : slices) {
-    if (ran.ok()) ran = program->Advance(sequences, workspaces.For(program));
+    if (ran.ok()) ran = OrOutOfMemory([&] { return program->Advance(sequences, workspaces.For(program)); });
   }
   for (Entry& entry : batch) {
     if (!entry.outcome.status.ok()) continue;

@@ -16,6 +16,7 @@ class WorkspaceCache {
   explicit WorkspaceCache(size_t capacity) : capacity_(capacity) {}
   // Valid until the next call.
   Workspace& For(const ProgramPtr& program);
+  void Clear() { entries_.clear(); }
 
  private:
   struct Entry {

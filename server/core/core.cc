@@ -17,6 +17,7 @@
 #include "server/core/target.h"
 #include "server/core/verified_reply.h"
 #include "server/core/verifier.h"
+#include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/rejection.h"
 
 namespace rnnserve {
@@ -232,8 +233,11 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
 }
 
 void Core::Start(AcceptedCall call, Done done) {
-  auto run =
-      std::make_unique<InferRun>(call.model, std::move(call.plan), std::move(call.memory), std::move(call.states));
+  auto made = OrOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<InferRun>> {
+    return std::make_unique<InferRun>(call.model, std::move(call.plan), std::move(call.memory), std::move(call.states));
+  });
+  if (!made.ok()) return done(made.status());
+  std::unique_ptr<InferRun> run = *std::move(made);
   if (run->done()) {
     InferReply reply = run->Finish({}, "");
     run.reset();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/core/nonfinite.h"
+#include "server/telemetry/out_of_memory.h"
 
 namespace rnnserve {
 namespace {
@@ -38,12 +39,13 @@ LayerChain::LayerChain(std::unique_ptr<InferRun> run, std::vector<std::vector<Pr
 
 void LayerChain::Start() {
   while (!run_->done()) {
-    absl::StatusOr<std::vector<SequenceTask>> tasks = run_->StartLayer(programs_[run_->layer()]);
+    absl::StatusOr<std::vector<SequenceTask>> tasks =
+        OrOutOfMemory([&] { return run_->StartLayer(programs_[run_->layer()]); });
     if (!tasks.ok()) return End(tasks.status());
     Submission submission;
     submission.tasks = *std::move(tasks);
     if (submission.tasks.empty()) {
-      if (absl::Status finished = run_->FinishLayer(); !finished.ok()) return End(std::move(finished));
+      if (absl::Status finished = FinishLayer(); !finished.ok()) return End(std::move(finished));
       continue;
     }
     submission.priority = terms_.priority;
@@ -54,11 +56,15 @@ void LayerChain::Start() {
     submission.deadline = terms_.deadline;
     submission.cancelled = terms_.cancelled;
     submission.done = [self = shared_from_this()](ScheduleOutcome outcome) { self->LayerDone(outcome); };
-    absl::Status owned = scheduler_->Schedule(std::move(submission));
+    absl::Status owned = OrOutOfMemory([&] { return scheduler_->Schedule(std::move(submission)); });
     if (!owned.ok()) End(std::move(owned));
     return;
   }
   End(run_->Finish(sum_, engine_));
+}
+
+absl::Status LayerChain::FinishLayer() {
+  return OrOutOfMemory([&] { return run_->FinishLayer(); });
 }
 
 void LayerChain::LayerDone(const ScheduleOutcome& outcome) {
@@ -67,7 +73,7 @@ void LayerChain::LayerDone(const ScheduleOutcome& outcome) {
   if (std::exchange(first_, false)) sum_.queue_time = outcome.queue_time;
   sum_.compute_time += outcome.compute_time;
   sum_.largest_batch = std::max(sum_.largest_batch, outcome.largest_batch);
-  if (absl::Status finished = run_->FinishLayer(); !finished.ok()) return End(std::move(finished));
+  if (absl::Status finished = FinishLayer(); !finished.ok()) return End(std::move(finished));
   Start();
 }
 

@@ -39,6 +39,7 @@ class LayerChain : public std::enable_shared_from_this<LayerChain> {
 
  private:
   void LayerDone(const ScheduleOutcome& outcome);
+  absl::Status FinishLayer();
   // The run goes before `done` is called: it points into the caller's message, which the caller may let go.
   void End(absl::StatusOr<InferReply> reply);
 

@@ -9,6 +9,7 @@
 #include "engine/op/field_error.h"
 #include "server/core/session_digest.h"
 #include "server/core/session_run.h"
+#include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
@@ -72,7 +73,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   const uint64_t connection = call.connection;
   auto model = std::static_pointer_cast<const SessionModel>((*session)->subject());
   auto run = std::make_shared<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows);
-  claim.fault = run->Prepare();
+  claim.fault = OrOutOfMemory([&] { return run->Prepare(); });
   claim.reply_bytes = run->reply_bytes();
   claim.granted = [run](Lease lease) { run->Start(std::move(lease)); };
   claim.done = [this, run, connection, done = std::move(done)](Outcome outcome) mutable {
@@ -108,7 +109,7 @@ void SessionCore::GetState(GlanceCall call, StateDone done) {
     absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(connection, snapshot->state->bytes);
     if (!memory.ok()) return done(WithNumbers(memory.status(), snapshot->numbers));
     const SessionModel& model = ModelOf(snapshot->subject);
-    absl::StatusOr<std::vector<OutputTensor>> tensors = model.Export(*snapshot->state);
+    absl::StatusOr<std::vector<OutputTensor>> tensors = OrOutOfMemory([&] { return model.Export(*snapshot->state); });
     if (!tensors.ok()) return done(tensors.status());
     done(StateReply{snapshot->numbers, model.fingerprint(), *std::move(tensors), *std::move(memory)});
   };

@@ -10,6 +10,7 @@
 #include "server/core/limit_error.h"
 #include "server/core/session_core.h"
 #include "server/core/session_digest.h"
+#include "server/telemetry/out_of_memory.h"
 
 namespace rnnserve {
 namespace {
@@ -113,7 +114,7 @@ void SessionCore::Open(OpenCall call, OpenDone done) {
   }
   absl::StatusOr<Session::Terms> terms = Agree(call);
   if (!terms.ok()) return done(terms.status());
-  absl::StatusOr<SessionModelPtr> model = MakeModel(call);
+  absl::StatusOr<SessionModelPtr> model = OrOutOfMemory([&] { return MakeModel(call); });
   if (!model.ok()) return done(model.status());
 
   if (call.state_of_session) {
@@ -123,8 +124,8 @@ void SessionCore::Open(OpenCall call, OpenDone done) {
     glance.done = [this, call = std::move(call), model = *std::move(model), terms = *std::move(terms),
                    done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
       if (!snapshot.ok()) return done(snapshot.status());
-      absl::StatusOr<SessionStatePtr> state =
-          model->Adopt(static_cast<const SessionModel&>(*snapshot->subject), snapshot->state);
+      absl::StatusOr<SessionStatePtr> state = OrOutOfMemory(
+          [&] { return model->Adopt(static_cast<const SessionModel&>(*snapshot->subject), snapshot->state); });
       if (!state.ok()) return done(state.status());
       OpenWith(std::move(call), std::move(model), *std::move(state), terms, std::move(done));
     };
@@ -135,7 +136,7 @@ void SessionCore::Open(OpenCall call, OpenDone done) {
     absl::StatusOr<int64_t> rows = (*model)->CheckTensors(*call.state);
     if (!rows.ok()) return done(StateField(rows.status()));
     if (*rows > options_.max_rows) return done(CheckRange("rows", *rows, int64_t{1}, options_.max_rows));
-    absl::StatusOr<SessionStatePtr> imported = (*model)->Import(*call.state, *rows);
+    absl::StatusOr<SessionStatePtr> imported = OrOutOfMemory([&] { return (*model)->Import(*call.state, *rows); });
     if (!imported.ok()) return done(imported.status());
     state = *std::move(imported);
   } else {

@@ -9,6 +9,7 @@
 #include "engine/op/signature.h"
 #include "server/core/limit_error.h"
 #include "server/core/reply_limit.h"
+#include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
@@ -103,15 +104,17 @@ void SessionRun::Start(Lease lease) {
     if (absl::Status goes_on = model_->CanGoOn(); !goes_on.ok()) return End(std::move(goes_on));
   }
   if (std::holds_alternative<ChunkOp>(call_.kind)) return RunChunk();
-  End(std::visit(
-      [&](const auto& op) -> absl::StatusOr<Change> {
-        if constexpr (std::is_same_v<std::decay_t<decltype(op)>, ChunkOp>) {
-          return absl::InternalError("a chunk is not applied here");
-        } else {
-          return Apply(op);
-        }
-      },
-      call_.kind));
+  End(OrOutOfMemory([&] {
+    return std::visit(
+        [&](const auto& op) -> absl::StatusOr<Change> {
+          if constexpr (std::is_same_v<std::decay_t<decltype(op)>, ChunkOp>) {
+            return absl::InternalError("a chunk is not applied here");
+          } else {
+            return Apply(op);
+          }
+        },
+        call_.kind);
+  }));
 }
 
 void SessionRun::RunChunk() {
@@ -213,7 +216,8 @@ bool SessionRun::IsGivenUp() const {
 
 // What the run holds of the caller's message goes before the caller is told.
 void SessionRun::End(absl::StatusOr<Change> change) {
-  if (change.ok() && IsGivenUp()) change = absl::CancelledError("the caller went away before the operation was applied");
+  if (change.ok() && IsGivenUp())
+    change = absl::CancelledError("the caller went away before the operation was applied");
   Lease lease = *std::move(lease_);
   lease_.reset();
   call_.kind = ResetOp{};

@@ -5,6 +5,7 @@
 
 #include "engine/op/field_error.h"
 #include "server/frontend/native/session_codec.h"
+#include "server/telemetry/out_of_memory.h"
 
 namespace rnnserve {
 namespace {
@@ -57,7 +58,11 @@ class Answering {
   void Succeed(Fill fill, std::shared_ptr<void> held = {}) {
     OperationReplied replied{absl::OkStatus(), Echo(operation_), std::move(held)};
     replied.reply.mutable_status();
-    fill(replied.reply);
+    const absl::Status filled = OrOutOfMemory([&] {
+      fill(replied.reply);
+      return absl::OkStatus();
+    });
+    if (!filled.ok()) return Fail(filled);
     done_(std::move(replied));
   }
 
@@ -66,9 +71,16 @@ class Answering {
   OperationReplyDone done_;
 };
 
+absl::Status Encode(const OperationAnswer& answer, v1::OperationReply& reply) {
+  return OrOutOfMemory([&] {
+    EncodeAnswer(answer, reply);
+    return absl::OkStatus();
+  });
+}
+
 void RunChange(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                OperationReplyDone done) {
-  absl::StatusOr<OperationCall> call = DecodeOperation(operation);
+  absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
   if (!call.ok()) {
     OperationReplied replied{call.status(), Echo(operation), {}};
     EncodeStatus(replied.status, replied.reply);
@@ -83,7 +95,13 @@ void RunChange(SessionCore& core, const v1::Operation& operation, const Operatio
     OperationReplied replied{{}, Echo(operation), {}};
     replied.held = Held(answer.memory);
     answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation.kind_case()));
-    EncodeAnswer(answer, replied.reply);
+    if (absl::Status encoded = Encode(answer, replied.reply); !encoded.ok()) {
+      // What is applied stays applied: whoever is refused asks again.
+      answer.status = std::move(encoded);
+      answer.result.reset();
+      replied.reply = Echo(operation);
+      EncodeAnswer(answer, replied.reply);
+    }
     replied.status = std::move(answer.status);
     done(std::move(replied));
   });
@@ -118,7 +136,7 @@ void RunOperation(SessionCore& core, const v1::Operation& operation, const Opera
   auto answering = std::make_unique<Answering>(operation, std::move(done));
   switch (operation.kind_case()) {
     case v1::Operation::kOpen: {
-      absl::StatusOr<OpenCall> call = DecodeOpen(operation.open());
+      absl::StatusOr<OpenCall> call = OrOutOfMemory([&] { return DecodeOpen(operation.open()); });
       if (!call.ok()) return answering->Fail(call.status());
       call->tenant = sender.tenant;
       return core.Open(*std::move(call), [answering = std::move(answering)](absl::StatusOr<OpenReply> reply) {

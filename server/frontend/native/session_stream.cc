@@ -9,6 +9,7 @@
 #include "rnnserve/v1/recurrent.pb.h"
 #include "server/frontend/native/session_codec.h"
 #include "server/frontend/rpc/message_bytes.h"
+#include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
@@ -27,6 +28,19 @@ grpc::Slice PartOf(const v1::OperationReply& reply) {
   at = CodedOutputStream::WriteVarint64ToArray(size, at);
   reply.SerializeWithCachedSizesToArray(at);
   return slice;
+}
+
+// The same reply with this status in place of what it has to tell.
+v1::OperationReply WithoutContent(const v1::OperationReply& reply, const absl::Status& status) {
+  v1::OperationReply refusal;
+  refusal.set_request_id(reply.request_id());
+  refusal.set_session(reply.session());
+  if (reply.has_number()) refusal.set_number(reply.number());
+  refusal.set_last_applied(reply.last_applied());
+  refusal.set_next_expected(reply.next_expected());
+  refusal.set_position(reply.position());
+  EncodeStatus(status, refusal);
+  return refusal;
 }
 
 }  // namespace
@@ -115,7 +129,10 @@ void SessionStream::Refuse(const v1::Operation& operation, const absl::Status& s
 }
 
 void SessionStream::Send(const v1::OperationReply& reply, std::shared_ptr<void> held) {
-  call_->Send(PartOf(reply), std::move(held));
+  absl::StatusOr<grpc::Slice> part = OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> { return PartOf(reply); });
+  // What is applied stays applied: whoever is refused asks again.
+  if (!part.ok()) part = PartOf(WithoutContent(reply, part.status()));
+  call_->Send(*std::move(part), std::move(held));
 }
 
 void SessionStream::OnDrain(absl::Time leaves_at) {

@@ -85,8 +85,10 @@ Task<Answer> SessionsService::Apply(UnaryCall& call) {
   Callback<OperationReplied> applying([&](auto done) { RunOperation(*core_, operation, sender, std::move(done)); });
   OperationReplied replied = co_await applying;
   if (!replied.status.ok()) co_return Refusal(WithFieldPrefix(std::move(replied.status), "operation."));
-  Answer answer = Reply<v1::ApplyResponse>(
-      arena, [&](v1::ApplyResponse& response) { *response.mutable_reply() = std::move(replied.reply); });
+  // Moved on the heap, not assigned: from there into an arena that would be a copy.
+  Answer answer = Reply<v1::ApplyResponse>(arena, [&](v1::ApplyResponse& response) {
+    response.set_allocated_reply(std::make_unique<v1::OperationReply>(std::move(replied.reply)).release());
+  });
   answer.held = std::move(replied.held);
   co_return answer;
 }

@@ -77,7 +77,8 @@ class Completion final : private CompletionTag {
   bool ok_ = false;
 };
 
-// A coroutine that nobody waits for. Errors are values in this code: an exception that leaves one ends the process.
+// A coroutine that nobody waits for: an exception that leaves one ends the process. Errors are values in this code; the
+// one exception it knows, std::bad_alloc, is caught where a Task is awaited.
 struct CallTask {
   struct promise_type {
     CallTask get_return_object() noexcept { return {}; }

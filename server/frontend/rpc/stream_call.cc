@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/frontend/rpc/stream_call.h"
 
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/frontend/status_table.h"
+#include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/rejection.h"
 #include "server/telemetry/steady_now.h"
 
@@ -161,8 +163,12 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
       status = absl::UnauthenticatedError("the token of this stream is not valid any more");
       break;
     }
-    Task<absl::Status> handling = call->handler_->OnMessage(std::move(message));
-    status = co_await handling;
+    try {
+      Task<absl::Status> handling = call->handler_->OnMessage(std::move(message));
+      status = co_await handling;
+    } catch (const std::bad_alloc&) {
+      status = OutOfMemory();
+    }
   }
   co_await call->Quiet();
   if (inside) site.Leave(call);

@@ -4,7 +4,7 @@
 //   Task<Answer> Infer(UnaryCall& call) { ...; co_return answer; }
 //   Answer answer = co_await Infer(call);     // starts here, goes on here on whichever thread the task ends
 //
-// It starts when awaited and must be awaited before it goes.
+// It starts when awaited and must be awaited before it goes. What it throws, its awaiter catches.
 #pragma once
 
 #include <coroutine>
@@ -31,10 +31,11 @@ class [[nodiscard]] Task {
     std::suspend_always initial_suspend() noexcept { return {}; }
     ResumeWaiting final_suspend() noexcept { return {}; }
     void return_value(T result) { value.emplace(std::move(result)); }
-    void unhandled_exception() noexcept { std::terminate(); }
+    void unhandled_exception() noexcept { thrown = std::current_exception(); }
 
     std::coroutine_handle<> waiting;
     std::optional<T> value;
+    std::exception_ptr thrown;
   };
 
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -48,7 +49,10 @@ class [[nodiscard]] Task {
     handle_.promise().waiting = waiting;
     return handle_;
   }
-  T await_resume() { return *std::move(handle_.promise().value); }
+  T await_resume() {
+    if (handle_.promise().thrown) std::rethrow_exception(handle_.promise().thrown);
+    return *std::move(handle_.promise().value);
+  }
 
  private:
   explicit Task(Handle handle) : handle_(handle) {}

@@ -4,10 +4,12 @@
 #include <grpc/support/time.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/hash/hash.h"
 #include "server/frontend/status_table.h"
+#include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/rejection.h"
 #include "server/telemetry/steady_now.h"
 
@@ -89,8 +91,12 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
       answer.status = call.StillWanted();  // may have waited there
     }
     if (answer.status.ok()) {
-      Task<Answer> answering = method.answer(call);
-      answer = co_await answering;
+      try {
+        Task<Answer> answering = method.answer(call);
+        answer = co_await answering;
+      } catch (const std::bad_alloc&) {
+        answer = {OutOfMemory()};
+      }
     }
     call.request_.Clear();
   }

@@ -273,6 +273,28 @@ TEST(CellularScheduler, PassesOnTheEnginesError) {
   EXPECT_EQ(outcome.get().status, absl::InternalError("the device is gone"));
 }
 
+TEST(CellularScheduler, OnlyWhatIsTooLargeForTheMemoryFails) {
+  CellularScheduler scheduler({.workers = 1});
+  const auto program = std::make_shared<FakeProgram>(FakeProgram::Hooks{.waits = false, .allocate = [](size_t rows) {
+                                                                          if (rows > 2) throw std::bad_alloc();
+                                                                        }});
+  std::vector<Line> large(5, Line(3)), small(2, Line(4));
+  std::future<ScheduleOutcome> large_outcome, small_outcome;
+  {
+    BusyWorker busy(scheduler);  // so that both share a slice
+    ASSERT_TRUE(scheduler.Schedule(Of(program, large, large_outcome)).ok());
+    ASSERT_TRUE(scheduler.Schedule(Of(program, small, small_outcome)).ok());
+  }
+  const ScheduleOutcome failed = large_outcome.get();
+  EXPECT_EQ(failed.status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(failed.status.message()), HasSubstr("memory"));
+  const ScheduleOutcome answered = small_outcome.get();
+  EXPECT_TRUE(answered.status.ok()) << answered.status;
+  EXPECT_EQ(answered.largest_batch, 7);
+  EXPECT_EQ(small[1].after.h, 4);
+  EXPECT_EQ(scheduler.sequences(), 0);
+}
+
 TEST(CellularScheduler, FinishesQueuedWorkBeforeItGoes) {
   std::vector<Line> lines(50, Line(20));
   std::vector<std::future<ScheduleOutcome>> outcomes(lines.size());

@@ -23,6 +23,8 @@ class FakeProgram final : public Program {
   struct Hooks {
     std::function<absl::Status()> before_slice = [] { return absl::OkStatus(); };
     bool waits = false;
+    // Called first, with the rows of the slice; may throw what allocations throw.
+    std::function<void(size_t rows)> allocate = [](size_t) {};
   };
   FakeProgram() = default;
   explicit FakeProgram(Hooks hooks) : hooks_(std::move(hooks)) {}
@@ -42,6 +44,7 @@ class FakeProgram final : public Program {
   std::unique_ptr<Workspace> NewWorkspace() const override { return std::make_unique<Workspace>(); }
 
   absl::Status Advance(std::span<const SequenceSlice> slices, Workspace&) const override {
+    hooks_.allocate(slices.size());
     {
       std::lock_guard lock(mutex_);
       slice_rows_.push_back(slices.size());

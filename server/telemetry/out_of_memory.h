@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a failed allocation becomes: an answer to the request it was made for. Around work that allocates as much as a
+// request asks for, wherever an exception would leave the thread or leave others waiting.
+//
+//   absl::StatusOr<Tasks> tasks = OrOutOfMemory([&] { return run.StartLayer(programs); });
+#pragma once
+
+#include <new>
+
+#include "absl/status/status.h"
+#include "server/telemetry/rejection.h"
+
+namespace rnnserve {
+
+inline absl::Status OutOfMemory() {
+  return Overloaded(Rejection::kMemory, "the server has no memory left for this request; send it again later");
+}
+
+// `work` returns a status, or something or a status.
+template <typename Work>
+auto OrOutOfMemory(Work&& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
+
+}  // namespace rnnserve
