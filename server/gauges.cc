@@ -23,15 +23,15 @@ void AddCertificateMetric(const std::string& path, Metrics& metrics) {
 
 }  // namespace
 
-void AddGauges(const ModelStore& models, const ProgramCache& programs, const CellularScheduler& scheduler,
+void AddGauges(const ModelStore& models, const ProgramCache& programs, const Scheduler& scheduler,
                const MemorySessions& sessions, Metrics& metrics) {
   AddProcessMetrics(metrics);
   AddBuildInfo(metrics, RNNSERVE_VERSION);
   if (const std::string path = absl::GetFlag(FLAGS_tls_cert); !path.empty()) AddCertificateMetric(path, metrics);
   metrics.GaugeFunction("rnnserve_queue_sequences", "Sequences waiting or running.",
-                        [&] { return static_cast<double>(scheduler.sequences()); });
+                        [&] { return static_cast<double>(scheduler.load().sequences); });
   metrics.GaugeFunction("rnnserve_queue_bytes", "Outputs and states of requests waiting or running.",
-                        [&] { return static_cast<double>(scheduler.bytes()); });
+                        [&] { return static_cast<double>(scheduler.load().bytes); });
   metrics.GaugeFunction("rnnserve_session_bytes", "Bytes of all sessions: states, checkpoints and agreed windows.",
                         [&] { return static_cast<double>(sessions.bytes()); });
   metrics.GaugeFunction("rnnserve_model_loaded", "1 for each model that has a name.", {"model", "version"}, [&] {

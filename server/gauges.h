@@ -2,7 +2,7 @@
 // Metrics that are read off the parts of the server when somebody asks for them.
 #pragma once
 
-#include "server/batching/cellular_scheduler.h"
+#include "server/batching/scheduler.h"
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
 #include "server/sessions/memory_sessions.h"
@@ -11,7 +11,7 @@
 namespace rnnserve {
 
 // All outlive the last Collect.
-void AddGauges(const ModelStore& models, const ProgramCache& programs, const CellularScheduler& scheduler,
+void AddGauges(const ModelStore& models, const ProgramCache& programs, const Scheduler& scheduler,
                const MemorySessions& sessions, Metrics& metrics);
 
 }  // namespace rnnserve

@@ -148,19 +148,19 @@ int Run(const Settings& settings) {
   const SteadyClock clock;
   CellularScheduler scheduler(QueueOptions(), absl::GetFlag(FLAGS_short_slice));
   const std::unique_ptr<RequestScheduler> compared = ComparedScheduler();
+  Scheduler* const in_use = compared == nullptr ? static_cast<Scheduler*>(&scheduler) : compared.get();
   Metrics metrics;
   WorkMetricsTable work_metrics(metrics);
   SessionMetrics session_metrics(metrics);
   MemorySessions sessions(SessionLimits(session_metrics), &clock);
-  AddGauges(models, programs, scheduler, sessions, metrics);
+  AddGauges(models, programs, *in_use, sessions, metrics);
   AddEngineMetrics(engines, metrics);
   plugins.AddMetrics(metrics);
   Core::Options core_options = CoreOptions();
   core_options.metrics = &work_metrics;
   Verifier verifier(absl::GetFlag(FLAGS_verify_share), &metrics);
   core_options.verifier = &verifier;
-  Core core(core_options, std::move(engines), &models, &programs,
-            compared == nullptr ? static_cast<Scheduler*>(&scheduler) : compared.get());
+  Core core(core_options, std::move(engines), &models, &programs, in_use);
   if (absl::Status known = core.CheckEngineName(core_options.routing.engine); !known.ok()) {
     LogError(absl::StrCat(settings.Named("engine"), ": ", known.message()));
     return 1;

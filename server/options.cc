@@ -54,6 +54,7 @@ RequestScheduler::Options ComparedOptions() {
   options.workers = Workers();
   options.shares = absl::GetFlag(FLAGS_batching) == "request";
   options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
+  options.max_bytes = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
   return options;
 }
 

@@ -41,24 +41,11 @@ void Count(const Slice& slice) {
 }  // namespace
 
 absl::Status BatchQueue::CheckBounds(const Submission& submission) const {
-  if (jobs_.empty() || submission.goes_on) return absl::OkStatus();
-  const int64_t rows = static_cast<int64_t>(submission.tasks.size());
-  std::string reason;
-  if (!sequences_.Fits(submission.tenant, rows)) {
-    reason = absl::StrCat(sequences_.used(), " of ", options_.max_sequences, " sequences are waiting or running, ",
-                          sequences_.held(submission.tenant), " of them this caller's, and ", rows, " more came");
-  } else if (!bytes_.Fits(submission.tenant, submission.bytes)) {
-    reason =
-        absl::StrCat("requests that wait or run hold ", bytes_.used(), " of ", options_.max_bytes, " bytes, ",
-                     bytes_.held(submission.tenant), " of them this caller's, and ", submission.bytes, " more came");
-  } else {
-    return absl::OkStatus();
-  }
+  absl::Status full = bounds_.Check(submission);
+  if (full.ok()) return full;
   // Once half of the work is done there is room for many, not only for the first who comes back.
   const absl::Duration drained = absl::Seconds(order_.BacklogSeconds() * slowdown_ / options_.workers / 2);
-  return WithRetryDelay(
-      absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", reason, "; send the request again later")),
-      std::clamp(drained, kShortestRetry, kLongestRetry));
+  return WithRetryDelay(std::move(full), std::clamp(drained, kShortestRetry, kLongestRetry));
 }
 
 BatchCell& BatchQueue::CellOf(const SequenceTask& task) {
@@ -145,8 +132,7 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
 
   job.sequences = static_cast<int64_t>(submission.tasks.size());
   job.arrived = now_;
-  sequences_.Take(submission.tenant, job.sequences);
-  bytes_.Take(submission.tenant, submission.bytes);
+  bounds_.Take(submission.tenant, job.sequences, submission.bytes);
   for (Lane& lane : job.lanes) {
     if (lane.cell->lanes++ > 0) continue;
     const auto uses = [&](const SequenceTask& task) { return task.program.get() == lane.cell->identity.lock().get(); };
@@ -278,8 +264,7 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
     order_.Part(lane);
     if (--lane.cell->lanes == 0) lane.cell->program.reset();
   }
-  sequences_.GiveBack(job.submission.tenant, job.sequences);
-  bytes_.GiveBack(job.submission.tenant, job.submission.bytes);
+  bounds_.GiveBack(job.submission.tenant, job.sequences, job.submission.bytes);
   if (job.outcome.status.ok() && job.wait_seconds > 0) {
     const double ratio = absl::ToDoubleSeconds(now_ - job.arrived) / job.wait_seconds;
     slowdown_ = std::clamp(slowdown_ + kSlowdownRate * (ratio - slowdown_), 1.0, kMostSlowdown);

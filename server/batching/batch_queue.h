@@ -29,9 +29,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/batching/fair_bound.h"
 #include "server/batching/job.h"
 #include "server/batching/lane_order.h"
+#include "server/batching/queue_bounds.h"
 
 namespace rnnserve {
 
@@ -57,8 +57,7 @@ class BatchQueue {
   };
   using Finished = std::vector<std::unique_ptr<Job>>;
 
-  explicit BatchQueue(Options options)
-      : options_(options), sequences_(options.max_sequences), bytes_(options.max_bytes) {}
+  explicit BatchQueue(Options options) : options_(options), bounds_(options.max_sequences, options.max_bytes) {}
 
   // OK: `submission` is taken, and its job comes out of a later call as finished. Otherwise `submission` stays as it
   // is; the codes are those of Scheduler::Schedule.
@@ -83,8 +82,7 @@ class BatchQueue {
   // When a sequence held back by max_batch_delay is let go; infinite future if none is.
   absl::Time next_release() const;
   bool empty() const { return jobs_.empty(); }
-  int64_t sequences() const { return sequences_.used(); }
-  int64_t bytes() const { return bytes_.used(); }
+  QueueLoad load() const { return bounds_.load(); }
 
  private:
   absl::Time Clock(absl::Time now) { return now_ = std::max(now_, now); }
@@ -126,8 +124,7 @@ class BatchQueue {
   std::list<std::unique_ptr<Job>>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
   std::multimap<absl::Time, Job*> by_deadline_;
   std::list<Lane*> held_;  // in the order of arrival
-  FairBound sequences_;
-  FairBound bytes_;
+  QueueBounds bounds_;
   uint64_t next_id_ = 0;
   uint64_t next_slice_ = 0;
   int slices_since_overdue_ = 0;

@@ -14,6 +14,8 @@ namespace rnnserve {
 namespace {
 
 constexpr size_t kWorkspacesPerWorker = 8;
+// What an idle worker keeps of programs that have gone, it keeps no longer than this.
+constexpr std::chrono::seconds kWorkspaceLook(1);
 // As many may follow each other on a thread that collects before it has to look for news.
 constexpr int kShortSlicesInARow = 4;
 
@@ -109,14 +111,9 @@ void CellularScheduler::Abort() {
   Tell(finished);
 }
 
-int64_t CellularScheduler::sequences() const {
+QueueLoad CellularScheduler::load() const {
   std::lock_guard lock(mutex_);
-  return queue_.sequences();
-}
-
-int64_t CellularScheduler::bytes() const {
-  std::lock_guard lock(mutex_);
-  return queue_.bytes();
+  return queue_.load();
 }
 
 // With the lock held. At most one signal for each worker that waits.
@@ -127,17 +124,21 @@ void CellularScheduler::WakeAnother() {
   wake_.notify_one();
 }
 
-bool CellularScheduler::Wait(std::unique_lock<std::mutex>& lock) {
+bool CellularScheduler::Wait(std::unique_lock<std::mutex>& lock, WorkspaceCache& workspaces) {
   if (stopping_ && queue_.empty()) {
     wake_.notify_all();
     return false;
   }
   ++idle_;
   const absl::Time release = queue_.next_release();
-  if (release == absl::InfiniteFuture()) {
+  if (release != absl::InfiniteFuture()) {
+    wake_.wait_for(lock, absl::ToChronoNanoseconds(release - SteadyNow()));
+  } else if (workspaces.empty()) {
     wake_.wait(lock);
-  } else {
-    wake_.wait_until(lock, absl::ToChronoTime(release));
+  } else if (wake_.wait_for(lock, kWorkspaceLook) == std::cv_status::timeout) {
+    lock.unlock();
+    workspaces.ForgetGone();
+    lock.lock();
   }
   --idle_;
   signals_ = std::max(signals_ - 1, 0);
@@ -151,7 +152,7 @@ void CellularScheduler::Work() {
   for (;;) {
     std::optional<Slice> slice = queue_.Form(SteadyNow(), workers_, finished);
     if (!slice && finished.empty()) {
-      if (!Wait(lock)) return;
+      if (!Wait(lock, workspaces)) return;
       continue;
     }
     WakeAnother();

@@ -39,6 +39,7 @@ class CellularScheduler final : public Scheduler {
   CellularScheduler& operator=(const CellularScheduler&) = delete;
 
   absl::Status Schedule(Submission submission) override;
+  QueueLoad load() const override;
 
   // Runs what waits, on this thread, as long as slices are expected to be shorter than `short_slice`, and leaves the
   // rest to the workers. From the first call on this thread must call it soon after each Schedule.
@@ -49,18 +50,13 @@ class CellularScheduler final : public Scheduler {
   // Answers queued work, and running work after its current slice, with UNAVAILABLE; so is all that comes later.
   void Abort();
 
-  // Sequences waiting or running now.
-  int64_t sequences() const;
-  // What their submissions hold.
-  int64_t bytes() const;
-
  private:
   void Work();
   void RunSlice(std::unique_lock<std::mutex>& lock, Slice slice, WorkspaceCache& workspaces,
                 BatchQueue::Finished& finished);
   static void TellUnlocked(std::unique_lock<std::mutex>& lock, BatchQueue::Finished& finished);
   // Waits until there may be a slice; false: never again.
-  bool Wait(std::unique_lock<std::mutex>& lock);
+  bool Wait(std::unique_lock<std::mutex>& lock, WorkspaceCache& workspaces);
   void WakeAnother();
 
   const int workers_;

@@ -40,7 +40,8 @@ int64_t Rows(const Submission& submission) { return static_cast<int64_t>(submiss
 
 }  // namespace
 
-RequestScheduler::RequestScheduler(Options options) : options_(options) {
+RequestScheduler::RequestScheduler(Options options)
+    : options_(options), bounds_(options.max_sequences, options.max_bytes) {
   for (int k = 0; k < std::max(options_.workers, 1); ++k) threads_.emplace_back([this] { Work(); });
 }
 
@@ -57,17 +58,21 @@ absl::Status RequestScheduler::Schedule(Submission submission) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ || aborted_) return ShuttingDown();
-    if (sequences_ > 0 && !submission.goes_on && Rows(submission) > options_.max_sequences - sequences_) {
-      return WithRetryDelay(
-          absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", sequences_, " of ", options_.max_sequences,
-                                                    " sequences are waiting; send the request again later")),
-          kRetry);
-    }
-    sequences_ += Rows(submission);
+    if (absl::Status full = bounds_.Check(submission); !full.ok()) return WithRetryDelay(std::move(full), kRetry);
+    bounds_.Take(submission.tenant, Rows(submission), submission.bytes);
     queue_.push_back({std::move(submission), SteadyNow(), {}});
   }
   wake_.notify_one();
   return absl::OkStatus();
+}
+
+QueueLoad RequestScheduler::load() const {
+  const std::lock_guard lock(mutex_);
+  return bounds_.load();
+}
+
+void RequestScheduler::GiveBack(const Entry& entry) {
+  bounds_.GiveBack(entry.submission.tenant, Rows(entry.submission), entry.submission.bytes);
 }
 
 void RequestScheduler::Abort() {
@@ -75,8 +80,8 @@ void RequestScheduler::Abort() {
   {
     const std::lock_guard lock(mutex_);
     aborted_ = true;
-    sequences_ = 0;
     given_up.swap(queue_);
+    for (const Entry& entry : given_up) GiveBack(entry);
   }
   for (Entry& entry : given_up) {
     entry.outcome.status = ShuttingDown();
@@ -89,7 +94,6 @@ std::vector<RequestScheduler::Entry> RequestScheduler::TakeBatch() {
   batch.push_back(std::move(queue_.front()));
   queue_.pop_front();
   int64_t rows = Rows(batch.front().submission);
-  sequences_ -= rows;
   if (!options_.shares) return batch;
   std::deque<Entry> rest;
   for (Entry& entry : queue_) {
@@ -101,7 +105,6 @@ std::vector<RequestScheduler::Entry> RequestScheduler::TakeBatch() {
       continue;
     }
     rows += more;
-    sequences_ -= more;
     batch.push_back(std::move(entry));
   }
   queue_.swap(rest);
@@ -140,6 +143,9 @@ void RequestScheduler::Work() {
     std::vector<Entry> batch = TakeBatch();
     lock.unlock();
     Run(batch, workspaces);
+    lock.lock();
+    for (const Entry& entry : batch) GiveBack(entry);
+    lock.unlock();
     for (Entry& entry : batch) entry.submission.done(std::move(entry.outcome));
     batch.clear();
     lock.lock();

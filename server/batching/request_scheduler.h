@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/batching/queue_bounds.h"
 #include "server/batching/scheduler.h"
 #include "server/batching/workspace_cache.h"
 
@@ -28,8 +29,9 @@ class RequestScheduler final : public Scheduler {
     int workers = 1;
     // Whether requests of equal shape run together.
     bool shares = false;
-    // Sequences waiting; what does not fit is refused unless nothing waits.
+    // As of BatchQueue.
     int64_t max_sequences = 1 << 16;
+    int64_t max_bytes = int64_t{1} << 30;
     // Sequences of a batch, if one request alone has not more.
     int64_t max_batch_rows = 1024;
   };
@@ -40,6 +42,7 @@ class RequestScheduler final : public Scheduler {
   RequestScheduler& operator=(const RequestScheduler&) = delete;
 
   absl::Status Schedule(Submission submission) override;
+  QueueLoad load() const override;
 
   // Answers queued work with UNAVAILABLE; so is all that comes later.
   void Abort();
@@ -52,16 +55,18 @@ class RequestScheduler final : public Scheduler {
   };
 
   void Work();
+  // With the lock held.
+  void GiveBack(const Entry& entry);
   // The oldest entry and those that run with it; with the lock held.
   std::vector<Entry> TakeBatch();
   static void Run(std::vector<Entry>& batch, WorkspaceCache& workspaces);
 
   const Options options_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   // Guarded by mutex_.
   std::deque<Entry> queue_;
-  int64_t sequences_ = 0;
+  QueueBounds bounds_;
   bool stopping_ = false;
   bool aborted_ = false;
 

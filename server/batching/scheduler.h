@@ -56,6 +56,12 @@ struct Submission {
   absl::AnyInvocable<void(ScheduleOutcome)> done;
 };
 
+// What waits or runs.
+struct QueueLoad {
+  int64_t sequences = 0;
+  int64_t bytes = 0;  // of their submissions
+};
+
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
@@ -63,6 +69,7 @@ class Scheduler {
   // see retry_delay.h) when the queue is full, DEADLINE_EXCEEDED when the deadline cannot be met, UNAVAILABLE when
   // shutting down.
   virtual absl::Status Schedule(Submission submission) = 0;
+  virtual QueueLoad load() const = 0;
 };
 
 }  // namespace rnnserve

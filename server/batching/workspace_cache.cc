@@ -21,4 +21,8 @@ Workspace& WorkspaceCache::For(const ProgramPtr& program) {
   return *entries_.front().workspace;
 }
 
+void WorkspaceCache::ForgetGone() {
+  entries_.remove_if([](const Entry& entry) { return entry.program.expired(); });
+}
+
 }  // namespace rnnserve

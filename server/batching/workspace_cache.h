@@ -16,7 +16,10 @@ class WorkspaceCache {
   explicit WorkspaceCache(size_t capacity) : capacity_(capacity) {}
   // Valid until the next call.
   Workspace& For(const ProgramPtr& program);
+  // Lets go of what programs have left that are gone.
+  void ForgetGone();
   void Clear() { entries_.clear(); }
+  bool empty() const { return entries_.empty(); }
 
  private:
   struct Entry {

@@ -175,7 +175,7 @@ TEST(CellularScheduler, RefusesWhatDoesNotFitInTheQueue) {
   std::vector<Line> waiting(2, Line(1));
   std::future<ScheduleOutcome> waited;
   ASSERT_TRUE(scheduler.Schedule(Of(program, waiting, waited)).ok());
-  EXPECT_EQ(scheduler.sequences(), 3);
+  EXPECT_EQ(scheduler.load().sequences, 3);
 
   Line refused(1);
   std::future<ScheduleOutcome> never;
@@ -292,7 +292,28 @@ TEST(CellularScheduler, OnlyWhatIsTooLargeForTheMemoryFails) {
   EXPECT_TRUE(answered.status.ok()) << answered.status;
   EXPECT_EQ(answered.largest_batch, 7);
   EXPECT_EQ(small[1].after.h, 4);
-  EXPECT_EQ(scheduler.sequences(), 0);
+  EXPECT_EQ(scheduler.load().sequences, 0);
+}
+
+// A workspace may hold packed weights, or a device's memory.
+struct WatchedWorkspace final : Workspace {
+  explicit WatchedWorkspace(std::promise<void>* told) : gone(told) {}
+  ~WatchedWorkspace() override { gone->set_value(); }
+  std::promise<void>* gone;
+};
+
+TEST(CellularScheduler, AnIdleWorkerLetsGoOfWhatProgramsHaveLeft) {
+  std::promise<void> gone;
+  CellularScheduler scheduler({.workers = 1});
+  FakeProgram::Hooks hooks;
+  hooks.make_workspace = [&] { return std::make_unique<WatchedWorkspace>(&gone); };
+  {
+    Line line(1);
+    std::future<ScheduleOutcome> outcome;
+    ASSERT_TRUE(scheduler.Schedule(Of(std::make_shared<FakeProgram>(std::move(hooks)), {&line, 1}, outcome)).ok());
+    ASSERT_TRUE(outcome.get().status.ok());
+  }
+  EXPECT_EQ(gone.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready);
 }
 
 TEST(CellularScheduler, FinishesQueuedWorkBeforeItGoes) {

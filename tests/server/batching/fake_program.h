@@ -25,6 +25,7 @@ class FakeProgram final : public Program {
     bool waits = false;
     // Called first, with the rows of the slice; may throw what allocations throw.
     std::function<void(size_t rows)> allocate = [](size_t) {};
+    std::function<std::unique_ptr<Workspace>()> make_workspace = [] { return std::make_unique<Workspace>(); };
   };
   FakeProgram() = default;
   explicit FakeProgram(Hooks hooks) : hooks_(std::move(hooks)) {}
@@ -41,7 +42,7 @@ class FakeProgram final : public Program {
     if (h != nullptr) std::memcpy(h, &static_cast<const FakeState&>(state).h, sizeof(float));
   }
 
-  std::unique_ptr<Workspace> NewWorkspace() const override { return std::make_unique<Workspace>(); }
+  std::unique_ptr<Workspace> NewWorkspace() const override { return hooks_.make_workspace(); }
 
   absl::Status Advance(std::span<const SequenceSlice> slices, Workspace&) const override {
     hooks_.allocate(slices.size());

@@ -7,6 +7,7 @@
 #include <future>
 
 #include "absl/time/clock.h"
+#include "server/batching/retry_delay.h"
 #include "tests/server/batching/fake_program.h"
 
 namespace rnnserve {
@@ -59,6 +60,40 @@ std::vector<size_t> SlicesOf(bool shares) {
   EXPECT_EQ(expired.get().status.code(), absl::StatusCode::kDeadlineExceeded);
   for (size_t k = 1; k < lines.size(); ++k) EXPECT_EQ(lines[k].after.h, static_cast<float>(lines[k].x.size()));
   return program->slice_rows();
+}
+
+TEST(RequestScheduler, BoundsWhatWaitsOrRunsInSequencesAndBytes) {
+  std::promise<void> entered, open;
+  std::shared_future<void> is_open = open.get_future().share();
+  const auto gate = std::make_shared<FakeProgram>(FakeProgram::Hooks{.before_slice = [&] {
+    entered.set_value();
+    is_open.wait();
+    return absl::OkStatus();
+  }});
+  RequestScheduler scheduler({.workers = 1, .max_sequences = 3, .max_bytes = 100});
+  Line running(1);
+  auto outcome = Send(scheduler, gate, running);
+  entered.get_future().wait();
+  EXPECT_EQ(scheduler.load().sequences, 1);
+  const auto send = [&](size_t sequences, int64_t bytes) {
+    Submission submission;
+    submission.tasks.resize(sequences, {gate, {}});
+    submission.tenant = 7;
+    submission.bytes = bytes;
+    submission.done = [](ScheduleOutcome) {};
+    return scheduler.Schedule(std::move(submission));
+  };
+  EXPECT_TRUE(absl::IsResourceExhausted(send(3, 1)));
+  EXPECT_TRUE(send(1, 60).ok());
+  EXPECT_EQ(scheduler.load().bytes, 60);
+  const absl::Status full = send(1, 41);
+  EXPECT_TRUE(absl::IsResourceExhausted(full));
+  EXPECT_TRUE(RetryDelayOf(full));
+  scheduler.Abort();
+  EXPECT_EQ(scheduler.load().sequences, 1);
+  open.set_value();
+  EXPECT_TRUE(outcome.get().status.ok());
+  EXPECT_EQ(scheduler.load().sequences, 0);
 }
 
 TEST(RequestScheduler, RunsOneByOne) { EXPECT_THAT(SlicesOf(false), ElementsAre(1, 1, 1, 1)); }

@@ -34,5 +34,17 @@ TEST(WorkspaceCache, KeepsNoProgramAlive) {
   cache.For(MakeProgram());
 }
 
+TEST(WorkspaceCache, ForgetsWhatProgramsHaveLeftThatAreGone) {
+  WorkspaceCache cache(8);
+  const ProgramPtr stays = MakeProgram();
+  Workspace* const kept = &cache.For(stays);
+  cache.For(MakeProgram());
+  cache.ForgetGone();
+  EXPECT_EQ(&cache.For(stays), kept);
+  EXPECT_FALSE(cache.empty());
+  cache.Clear();
+  EXPECT_TRUE(cache.empty());
+}
+
 }  // namespace
 }  // namespace rnnserve

@@ -96,7 +96,7 @@ TEST_F(AllocationFailureTest, OfAnInferCallIsItsAnswer) {
   }
   EXPECT_TRUE(server_.server->Drain(absl::InfiniteFuture()));
   EXPECT_EQ(server_.core.bytes_in_flight(), 0);
-  EXPECT_EQ(server_.workers.sequences(), 0);
+  EXPECT_EQ(server_.workers.load().sequences, 0);
 }
 
 TEST_F(AllocationFailureTest, OfAChunkLeavesTheSessionUsable) {

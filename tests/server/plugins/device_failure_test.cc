@@ -26,6 +26,7 @@ class CountingScheduler final : public Scheduler {
     ++submitted;
     return scheduler_.Schedule(std::move(submission));
   }
+  QueueLoad load() const override { return scheduler_.load(); }
   std::atomic<int> submitted = 0;
 
  private:

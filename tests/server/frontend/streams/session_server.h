@@ -30,6 +30,7 @@ class FlagSpy final : public Scheduler {
     }
     return target_->Schedule(std::move(submission));
   }
+  QueueLoad load() const override { return target_->load(); }
   std::shared_ptr<const std::atomic<bool>> last() const {
     const std::lock_guard lock(mutex_);
     return last_;
