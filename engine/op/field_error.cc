@@ -4,12 +4,16 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace rnnserve {
 namespace {
 
 constexpr char kFieldUrl[] = "rnnserve/field";
 constexpr char kReasonUrl[] = "rnnserve/reason";
+constexpr char kLimitUrl[] = "rnnserve/limit";  // "limit,value"
 
 std::optional<std::string> Payload(const absl::Status& status, const char* url) {
   const auto payload = status.GetPayload(url);
@@ -44,5 +48,21 @@ absl::Status WithReason(absl::Status status, std::string_view reason) {
 }
 
 std::optional<std::string> ReasonOf(const absl::Status& status) { return Payload(status, kReasonUrl); }
+
+absl::Status WithLimit(absl::Status status, LimitExcess excess) {
+  status.SetPayload(kLimitUrl, absl::Cord(absl::StrCat(excess.limit, ",", excess.value)));
+  return status;
+}
+
+std::optional<LimitExcess> LimitOf(const absl::Status& status) {
+  const std::optional<std::string> payload = Payload(status, kLimitUrl);
+  if (!payload) return std::nullopt;
+  const std::pair<std::string, std::string> numbers = absl::StrSplit(*payload, ',');
+  LimitExcess excess;
+  if (!absl::SimpleAtoi(numbers.first, &excess.limit) || !absl::SimpleAtoi(numbers.second, &excess.value)) {
+    return std::nullopt;
+  }
+  return excess;
+}
 
 }  // namespace rnnserve

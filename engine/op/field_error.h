@@ -3,6 +3,7 @@
 // `inputs[X].shape`, `operator.attributes[clip]`, `outputs[2]`; a front-end puts it into google.rpc.BadRequest.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,5 +25,13 @@ absl::Status WithFieldPrefix(absl::Status status, std::string_view prefix);
 // A machine-readable reason (google.rpc.ErrorInfo) attached to any error, e.g. "MODEL_UNKNOWN".
 absl::Status WithReason(absl::Status status, std::string_view reason);
 std::optional<std::string> ReasonOf(const absl::Status& status);
+
+// A fixed limit and what came, of errors that say so.
+struct LimitExcess {
+  int64_t limit = 0;
+  int64_t value = 0;
+};
+absl::Status WithLimit(absl::Status status, LimitExcess excess);
+std::optional<LimitExcess> LimitOf(const absl::Status& status);
 
 }  // namespace rnnserve

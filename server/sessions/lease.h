@@ -43,6 +43,8 @@ class Lease {
   uint64_t fence() const { return fence_; }
   // NOT_FOUND names those there are.
   absl::StatusOr<Snapshot> FindCheckpoint(const std::string& name) const;
+  // Whether a reply of so many bytes can be kept, for operations whose reply depends on the state they find.
+  absl::Status CheckReply(int64_t bytes) const;
 
   void Commit(Change change) &&;
   void Fail(absl::Status status) &&;

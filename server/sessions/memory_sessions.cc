@@ -196,24 +196,31 @@ void MemorySessions::Acquire(const SessionPtr& session, Claim claim) {
 
 void MemorySessions::Look(const SessionPtr& session, Glance glance) { session->Look(std::move(glance)); }
 
+std::optional<absl::StatusOr<ForkedSessions>> MemorySessions::FindForked(const ForkSpec& spec) {
+  std::lock_guard lock(mutex_);
+  auto answered = FindAnswered(TenantOf(spec.tenant), spec.request);
+  if (!answered) return std::nullopt;
+  if (!answered->ok()) return answered->status();
+  ForkedSessions forked{{}, (*answered)->number};
+  for (const SessionPtr& fork : (*answered)->sessions) forked.keys.push_back(keys_.Text(fork->key()));
+  return forked;
+}
+
 void MemorySessions::Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) {
   Glance glance;
   glance.after_number = spec.after_number;
   glance.in_order = spec.in_order;
-  {
-    std::lock_guard lock(mutex_);
-    if (auto answered = FindAnswered(TenantOf(spec.tenant), spec.request)) {
-      if (!answered->ok()) return done(answered->status());
-      ForkedSessions forked;
-      for (const SessionPtr& fork : (*answered)->sessions) forked.keys.push_back(keys_.Text(fork->key()));
-      forked.number = (*answered)->number;
-      return done(std::move(forked));
-    }
+  if (std::optional<absl::StatusOr<ForkedSessions>> forked = FindForked(spec)) {
+    if (!forked->ok()) return done(WithNumbers(forked->status(), session->view().numbers));
+    return done(**std::move(forked));
   }
   glance.done = [this, session, spec = std::move(spec),
                  done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
     if (!snapshot.ok()) return done(snapshot.status());
-    done(MakeForks(*session, spec, *std::move(snapshot)));
+    const Numbers numbers = snapshot->numbers;
+    absl::StatusOr<ForkedSessions> forked = MakeForks(*session, spec, *std::move(snapshot));
+    if (!forked.ok()) return done(WithNumbers(forked.status(), numbers));
+    done(std::move(forked));
   };
   session->Look(std::move(glance));
 }

@@ -110,6 +110,8 @@ class MemorySessions final : public Sessions {
   SessionPtr Add(Tenant& tenant, Session::Start start, const Session::Terms& terms);
   void Remember(Tenant& tenant, const RequestIdentity& request, Answered answered);
 
+  // What this very Fork has been answered with. Takes mutex_ itself.
+  std::optional<absl::StatusOr<ForkedSessions>> FindForked(const ForkSpec& spec);
   OpenedSession Opened(SessionPtr session, bool is_new) const;
   absl::StatusOr<ForkedSessions> MakeForks(const Session& parent, const ForkSpec& spec, Snapshot snapshot);
   void Ended(const SessionPtr& session);

@@ -32,7 +32,7 @@ int64_t MemorySessions::Sweep() {
     }
     std::lock_guard lock(mutex_);
     for (auto& [session, at] : again) {
-      if (sessions_.contains(session->key().id)) wheel_.Add(std::move(session), at);
+      if (session->view().live) wheel_.Add(std::move(session), at);
     }
     if (due.size() < kAtOnce) return ended;
   }

@@ -40,6 +40,7 @@ Session::Session(Start start, Terms terms, TenantBudget* budget, SessionSite* si
       numbers_(start.numbers),
       window_(terms.window),
       charged_(state_->bytes),
+      charged_for_terms_(Charge(terms, SessionState{})),
       last_used_(site->aging->Now()) {
   CountLife(1);
   if (subject_->counters() != nullptr) subject_->counters()->opened->Add();
@@ -51,7 +52,7 @@ Session::~Session() {
     budget_->GiveBackBytes(charged_);
     budget_->GiveBackSession();
   }
-  if (!forgotten_) budget_->GiveBackBytes(Charge(terms_, SessionState{}));
+  if (!forgotten_) budget_->GiveBackBytes(charged_for_terms_);
 }
 
 void Session::Acquire(Claim claim) {
@@ -155,6 +156,16 @@ absl::Status Session::JudgeKnown(Claim& claim, uint64_t number) {
   return absl::OkStatus();
 }
 
+absl::Status Session::CheckFits(int64_t reply_bytes) const {
+  if (window_.Fits(reply_bytes)) return absl::OkStatus();
+  return TooLarge(
+      absl::StrCat("the reply would take ", reply_bytes, " bytes of the window, which has ", terms_.window.bytes,
+                   "; ask for fewer outputs or steps at a time, or open the "
+                   "session with window_bytes of at least ",
+                   reply_bytes),
+      {.limit = terms_.window.bytes, .value = reply_bytes});
+}
+
 absl::Status Session::Accept(Claim& claim) {
   if (!claim.fault.ok()) return std::move(claim.fault);
   if (site_->draining.load(std::memory_order_relaxed) && !claim.closes) {
@@ -166,12 +177,8 @@ absl::Status Session::Accept(Claim& claim) {
                                         " operations in flight, as many as were agreed at "
                                         "Open; wait for a reply"));
   }
-  if (claim.number && !window_.Fits(claim.reply_bytes)) {
-    return TooLarge(absl::StrCat("the reply would take ", claim.reply_bytes, " bytes of the window, which has ",
-                                 terms_.window.bytes,
-                                 "; ask for fewer outputs or steps at a time, or open the "
-                                 "session with window_bytes of at least ",
-                                 claim.reply_bytes));
+  if (claim.number) {
+    if (absl::Status fits = CheckFits(claim.reply_bytes); !fits.ok()) return fits;
   }
   Entry entry;
   entry.is_change = true;

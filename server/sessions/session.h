@@ -113,6 +113,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   absl::Status Judge(Claim& claim);
   absl::Status JudgeKnown(Claim& claim, uint64_t number);
   absl::Status Accept(Claim& claim);
+  // OK, or that the window cannot keep a reply of so many bytes.
+  absl::Status CheckFits(int64_t reply_bytes) const;
   uint64_t last_accepted() const;
   Entry* FindInFlight(uint64_t number);
   void Refuse(OutcomeDone done, absl::Status status);
@@ -133,6 +135,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Commit(uint64_t fence, Change change);
   void Fail(uint64_t fence, absl::Status status);
   absl::StatusOr<Snapshot> FindCheckpoint(const std::string& name) const;
+  absl::Status CheckReply(int64_t bytes) const;
 
   struct Checkpoint {
     SessionStatePtr state;
@@ -158,7 +161,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::unique_ptr<Checkpoints> checkpoints_;
   Attachment owner_ = kNoAttachment;
   uint64_t fence_ = 0;
-  int64_t charged_ = 0;       // for the state and checkpoints
+  int64_t charged_ = 0;  // for the state and checkpoints
+  int64_t charged_for_terms_;
   absl::Duration last_used_;  // by the aging clock
   int32_t answers_due_ = 0;   // callers waiting in in_flight_
   EndCause cause_ = EndCause::kUnknown;

@@ -9,7 +9,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "engine/op/field_error.h"
 #include "server/telemetry/rejection.h"
 
 namespace rnnserve {
@@ -58,9 +57,9 @@ absl::Status QuotaError(std::string_view subject, std::string_view message) {
 
 std::optional<std::string> QuotaSubjectOf(const absl::Status& status) { return Payload(status, kQuotaUrl); }
 
-absl::Status TooLarge(std::string_view message) {
-  return WithRejection(SessionError(absl::StatusCode::kInvalidArgument, "LIMIT_EXCEEDED", message),
-                       Rejection::kTooLarge);
+absl::Status TooLarge(std::string_view message, LimitExcess excess) {
+  absl::Status status = SessionError(absl::StatusCode::kInvalidArgument, "LIMIT_EXCEEDED", message);
+  return WithLimit(WithRejection(std::move(status), Rejection::kTooLarge), excess);
 }
 
 absl::Status UnknownSession() {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "engine/op/field_error.h"
 #include "server/sessions/numbers.h"
 
 namespace rnnserve {
@@ -23,7 +24,7 @@ absl::Status QuotaError(std::string_view subject, std::string_view message);
 std::optional<std::string> QuotaSubjectOf(const absl::Status& status);
 
 // Of a fixed limit: the same operation will not fit later either.
-absl::Status TooLarge(std::string_view message);
+absl::Status TooLarge(std::string_view message, LimitExcess excess);
 
 // The same code, message and reason for a key that never was, one of another tenant, and one that is no key at all.
 absl::Status UnknownSession();

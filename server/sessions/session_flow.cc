@@ -148,7 +148,8 @@ absl::Status Session::PlaceCheckpoint(const std::string& name) {
   if (found == checkpoints_->end() && checkpoints_->size() >= kMaxCheckpoints) {
     return TooLarge(absl::StrCat("the session has ", kMaxCheckpoints,
                                  " checkpoints, as many as one may have; use one "
-                                 "of their names again"));
+                                 "of their names again"),
+                    {.limit = kMaxCheckpoints, .value = kMaxCheckpoints + 1});
   }
   const int64_t growth =
       found == checkpoints_->end() ? kBytesPerCheckpoint + state_->bytes : state_->bytes - found->second.state->bytes;
@@ -169,6 +170,11 @@ absl::StatusOr<Snapshot> Session::FindCheckpoint(const std::string& name) const 
       checkpoints_ == nullptr || checkpoints_->empty()
           ? "the session has no checkpoints; Checkpoint makes one"
           : absl::StrCat("the session has no such checkpoint; it has ", absl::StrJoin(*checkpoints_, ", ", key)));
+}
+
+absl::Status Session::CheckReply(int64_t bytes) const {
+  std::lock_guard lock(mutex_);
+  return in_flight_.front().is_numbered ? CheckFits(bytes) : absl::OkStatus();
 }
 
 absl::Status Session::Recharge(int64_t bytes) {
@@ -194,6 +200,9 @@ void Session::End(EndCause cause) {
   checkpoints_.reset();
   budget_->GiveBackBytes(std::exchange(charged_, 0));
   budget_->GiveBackSession();
+  // Nothing more comes: what stays for a while are the replies that are there.
+  const int64_t stays = kBytesPerSession + window_.charge();
+  budget_->GiveBackBytes(std::exchange(charged_for_terms_, stays) - stays);
   while (!in_flight_.empty()) {
     FailEntry(in_flight_.front(), EndedSession(cause));
     in_flight_.pop_front();
@@ -224,7 +233,7 @@ void Session::Forget() {
   if (forgotten_ || live_) return;
   forgotten_ = true;
   window_.Clear();
-  budget_->GiveBackBytes(Charge(terms_, SessionState{}));
+  budget_->GiveBackBytes(std::exchange(charged_for_terms_, 0));
 }
 
 Lease::~Lease() {
@@ -236,6 +245,7 @@ const Numbers& Lease::numbers() const { return session_->numbers_; }
 const SessionSubjectPtr& Lease::subject() const { return session_->subject_; }
 uint64_t Lease::number() const { return session_->numbers_.last_applied + 1; }
 absl::StatusOr<Snapshot> Lease::FindCheckpoint(const std::string& name) const { return session_->FindCheckpoint(name); }
+absl::Status Lease::CheckReply(int64_t bytes) const { return session_->CheckReply(bytes); }
 
 void Lease::Commit(Change change) && {
   const std::shared_ptr<Session> session = std::exchange(session_, nullptr);

@@ -32,6 +32,8 @@ class Window {
 
   const Limits& limits() const { return limits_; }
   int64_t bytes() const { return bytes_; }
+  // What those that are kept cost.
+  int64_t charge() const { return bytes_ + static_cast<int64_t>(kept_.size()) * kBytesPerReply; }
   // Whether a reply of so many bytes can be kept at all.
   bool Fits(int64_t reply_bytes) const { return limits_.operations == 0 || reply_bytes <= limits_.bytes; }
 

@@ -115,6 +115,22 @@ TEST_F(SessionLifeTest, AForkIsRepeatable) {
   EXPECT_EQ(sessions().live(), 3);
 }
 
+// A callback may do what it likes with sessions.
+TEST_F(SessionLifeTest, AnswersOfForksComeWithNoLockHeld) {
+  const SessionPtr parent = Open();
+  int answers = 0;
+  for (const Digest digest : {Digest{5, 5}, Digest{5, 5}, Digest{6, 6}}) {  // made, repeated, refused
+    ForkSpec spec = Forks(1);
+    spec.tenant = "t";
+    spec.request = {"f", digest};
+    sessions().Fork(parent, std::move(spec), [&](absl::StatusOr<ForkedSessions>) {
+      EXPECT_TRUE(sessions().Find(key_, "t").ok());
+      ++answers;
+    });
+  }
+  EXPECT_EQ(answers, 3);
+}
+
 TEST_F(SessionLifeTest, ForksAreAllOrNone) {
   options_.tenant.sessions = 3;
   const SessionPtr parent = Open();
@@ -207,6 +223,15 @@ TEST_F(SessionLifeTest, CloseLeavesItsRepliesForAMinute) {
   EXPECT_EQ(ReasonOf(ended), "SESSION_ENDED");
   EXPECT_EQ(EndCauseOf(ended), "closed");
   EXPECT_EQ(NumbersOf(ended)->last_applied, 2u);
+  EXPECT_EQ(sessions().bytes(), 0);
+}
+
+TEST_F(SessionLifeTest, AClosedSessionIsChargedOnlyForTheRepliesThatStay) {
+  const SessionPtr session = Open();
+  Apply(session, 1);
+  Commit(Send(session, {.number = 2, .content = 2, .closes = true}), 2, true);
+  EXPECT_EQ(sessions().bytes(), Session::kBytesPerSession + 2 * (Window::kBytesPerReply + 1));
+  Age(absl::Minutes(1));
   EXPECT_EQ(sessions().bytes(), 0);
 }
 
