@@ -3,6 +3,8 @@
 // which lives until the answer has come.
 #pragma once
 
+#include <string.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -38,6 +40,7 @@ struct OpenCall {
   std::optional<int32_t> window_operations = {};
   std::optional<int64_t> window_bytes = {};
   Durability durability = Durability::kLocal;
+  std::optional<DataType> state_type = {};  // kept between operations; else the compute type
 };
 
 struct OpenReply {
@@ -45,6 +48,7 @@ struct OpenReply {
   std::string fingerprint;
   Numbers numbers;
   Session::Terms terms;
+  DataType state_type = DataType::kFloat;
 };
 
 struct ChunkOp {
@@ -89,6 +93,11 @@ struct OperationCall {
 struct OperationResult final : public KeptReply {
   // What the window is charged with besides tensors.
   static constexpr int64_t kFixedBytes = 256;
+
+  // A final state is a state: it must not lie in free memory.
+  ~OperationResult() override {
+    for (OutputTensor& tensor : final_state) explicit_bzero(tensor.bytes.data(), tensor.bytes.size());
+  }
 
   int64_t bytes() const override { return kept_bytes; }
 

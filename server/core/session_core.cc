@@ -106,23 +106,24 @@ void SessionCore::GetState(GlanceCall call, StateDone done) {
   glance.done = [this, connection = call.connection,
                  done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
     if (!snapshot.ok()) return done(snapshot.status());
-    absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(connection, snapshot->state->bytes);
-    if (!memory.ok()) return done(WithNumbers(memory.status(), snapshot->numbers));
     const SessionModel& model = ModelOf(snapshot->subject);
+    absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(connection, model.TensorBytes(snapshot->state->rows));
+    if (!memory.ok()) return done(WithNumbers(memory.status(), snapshot->numbers));
     absl::StatusOr<std::vector<OutputTensor>> tensors = OrOutOfMemory([&] { return model.Export(*snapshot->state); });
-    if (!tensors.ok()) return done(tensors.status());
+    if (!tensors.ok()) return done(WithNumbers(tensors.status(), snapshot->numbers));
     done(StateReply{snapshot->numbers, model.fingerprint(), *std::move(tensors), *std::move(memory)});
   };
   sessions_->Look(*session, std::move(glance));
 }
 
 void SessionCore::Checkpoint(GlanceCall call, std::string name, NumbersDone done) {
-  if (name.empty() || name.size() > kMaxNameBytes) {
-    return done(FieldError(
-        "name", absl::StrCat("the checkpoint's name has ", name.size(), " bytes; expected 1 to ", kMaxNameBytes)));
-  }
   absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
   if (!session.ok()) return done(session.status());
+  if (name.empty() || name.size() > kMaxNameBytes) {
+    return done(WithNumbers(FieldError("name", absl::StrCat("the checkpoint's name has ", name.size(),
+                                                            " bytes; expected 1 to ", kMaxNameBytes)),
+                            (*session)->view().numbers));
+  }
   Glance glance = GlanceOf(call);
   glance.checkpoint = std::move(name);
   glance.done = [done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {

@@ -120,6 +120,7 @@ Digest DigestOf(const OpenCall& call) {
   hasher.Add(call.window_operations);
   hasher.Add(call.window_bytes);
   hasher.Add(call.durability);
+  hasher.Add(call.state_type);
   return hasher.Finish();
 }
 

@@ -2,7 +2,6 @@
 #include "server/core/session_model.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -62,21 +61,31 @@ std::vector<StateTensor> SessionModel::StateTensors() const {
   return tensors;
 }
 
-int64_t SessionModel::StateBytes(int64_t rows) const {
-  int64_t values = 0;
-  for (const OpSpec& spec : stack().layers) values += spec.hidden_size * (spec.kind == CellKind::kLstm ? 2 : 1);
-  return rows * values * static_cast<int64_t>(ByteSize(state_type()));
+NarrowState::Form SessionModel::NarrowForm(size_t layer) const {
+  const OpSpec& spec = stack().layers[layer];
+  return {kept_type_, static_cast<size_t>(spec.hidden_size), spec.kind == CellKind::kLstm};
 }
 
-std::shared_ptr<State> SessionModel::NewHandle(size_t layer) const {
-  const ProgramPtr& of = pinned_->programs[layer].front();
-  return {of->NewState().release(), WipeState{of, state_type()}};
+int64_t SessionModel::StateValues() const {
+  int64_t values = 0;
+  for (const OpSpec& spec : stack().layers) values += spec.hidden_size * (spec.kind == CellKind::kLstm ? 2 : 1);
+  return values;
+}
+
+absl::StatusOr<std::shared_ptr<const State>> SessionModel::NewHandle(size_t layer, const std::byte* h,
+                                                                     const std::byte* c) const {
+  if (is_narrow()) return std::make_shared<const NarrowState>(NarrowForm(layer), h, c);
+  // Its memory is zeroed before it is given back.
+  std::shared_ptr<State> handle(program(layer)->NewState().release(), WipeState{program(layer), state_type()});
+  program(layer)->ImportState(state_type(), h, c, *handle);
+  if (absl::Status failed = handle->failure(); !failed.ok()) return failed;
+  return handle;
 }
 
 SessionStatePtr SessionModel::Zeros(int64_t rows) const { return Make(rows, {}); }
 
 SessionStatePtr SessionModel::Make(int64_t rows, SessionState::Handles handles) const {
-  return std::make_shared<const SessionState>(SessionState{rows, std::move(handles), StateBytes(rows)});
+  return std::make_shared<const SessionState>(SessionState{rows, std::move(handles), KeptBytes(rows)});
 }
 
 const State* SessionModel::HandleOf(const SessionState& state, size_t layer, int64_t row) {
@@ -90,15 +99,27 @@ RunStates SessionModel::ToRun(const SessionState& state) const {
   for (size_t layer = 0; layer < layers() && !state.handles.empty(); ++layer) {
     const auto* first = state.handles.begin() + static_cast<std::ptrdiff_t>(layer * rows);
     states[layer].assign(first, first + static_cast<std::ptrdiff_t>(rows));
+    if (!is_narrow()) continue;
+    for (std::shared_ptr<const State>& handle : states[layer]) {
+      if (handle == nullptr) continue;
+      handle = Widened(program(layer), static_cast<const NarrowState&>(*handle), NarrowForm(layer));
+    }
   }
   return states;
 }
 
-SessionStatePtr SessionModel::FromRun(int64_t rows, RunStates states) const {
+absl::StatusOr<SessionStatePtr> SessionModel::FromRun(int64_t rows, RunStates states) const {
   SessionState::Handles handles;
   handles.reserve(layers() * static_cast<size_t>(rows));
-  for (LayerStates& layer : states) {
-    handles.insert(handles.end(), std::make_move_iterator(layer.begin()), std::make_move_iterator(layer.end()));
+  for (size_t layer = 0; layer < states.size(); ++layer) {
+    for (std::shared_ptr<const State>& handle : states[layer]) {
+      if (is_narrow() && handle != nullptr) {
+        absl::StatusOr<std::shared_ptr<const State>> narrow = Narrowed(*program(layer), *handle, NarrowForm(layer));
+        if (!narrow.ok()) return narrow.status();
+        handle = *std::move(narrow);
+      }
+      handles.push_back(std::move(handle));
+    }
   }
   return Make(rows, std::move(handles));
 }
@@ -167,12 +188,11 @@ absl::StatusOr<SessionStatePtr> SessionModel::Import(std::span<const NamedTensor
       row_bytes = static_cast<size_t>(one.hidden_size) * ByteSize(state_type());
     }
     for (int64_t row = 0; row < rows; ++row) {
-      std::shared_ptr<State> handle = NewHandle(layer);
       const size_t offset = static_cast<size_t>(row) * row_bytes;
-      program(layer).ImportState(state_type(), from[0] == nullptr ? nullptr : from[0] + offset,
-                                 from[1] == nullptr ? nullptr : from[1] + offset, *handle);
-      if (absl::Status failed = handle->failure(); !failed.ok()) return failed;
-      handles.push_back(std::move(handle));
+      absl::StatusOr<std::shared_ptr<const State>> handle = NewHandle(
+          layer, from[0] == nullptr ? nullptr : from[0] + offset, from[1] == nullptr ? nullptr : from[1] + offset);
+      if (!handle.ok()) return handle.status();
+      handles.push_back(*std::move(handle));
     }
   }
   return Make(rows, std::move(handles));
@@ -188,7 +208,13 @@ absl::StatusOr<std::vector<OutputTensor>> SessionModel::Export(const SessionStat
       const State* handle = HandleOf(state, one.layer, row);
       if (handle == nullptr) continue;
       auto* to = reinterpret_cast<std::byte*>(tensor.bytes.data()) + static_cast<size_t>(row) * row_bytes;
-      program(one.layer).ExportState(*handle, state_type(), one.is_cell ? nullptr : to, one.is_cell ? to : nullptr);
+      std::byte* const h = one.is_cell ? nullptr : to;
+      std::byte* const c = one.is_cell ? to : nullptr;
+      if (is_narrow()) {
+        static_cast<const NarrowState&>(*handle).Export(h, c);
+        continue;
+      }
+      program(one.layer)->ExportState(*handle, state_type(), h, c);
       if (absl::Status failed = handle->failure(); !failed.ok()) return LostState(failed);
     }
     tensors.push_back(std::move(tensor));
@@ -197,7 +223,7 @@ absl::StatusOr<std::vector<OutputTensor>> SessionModel::Export(const SessionStat
 }
 
 absl::StatusOr<SessionStatePtr> SessionModel::Adopt(const SessionModel& other, const SessionStatePtr& state) const {
-  if (other.pinned_->programs == pinned_->programs) return state;
+  if (other.pinned_->programs == pinned_->programs && other.kept_type_ == kept_type_) return state;
   absl::StatusOr<std::vector<OutputTensor>> tensors = other.Export(*state);
   if (!tensors.ok()) return tensors.status();
   std::vector<NamedTensor> views;

@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/op/stack.h"
 #include "server/core/core.h"
+#include "server/core/narrow_state.h"
 #include "server/sessions/session_state.h"
 
 namespace rnnserve {
@@ -32,13 +33,15 @@ absl::Status LostState(const absl::Status& status);
 
 class SessionModel final : public SessionSubject {
  public:
-  // `pinned` runs forwards. `outputs`: of a chunk that names none; empty: the default.
-  SessionModel(PinnedModelPtr pinned, std::string model_name, std::vector<std::string> outputs,
+  // `pinned` runs forwards. `outputs`: of a chunk that names none; empty: the default. `kept_type`: of states between
+  // operations: the compute type, or 16 bits where that is float32.
+  SessionModel(PinnedModelPtr pinned, std::string model_name, std::vector<std::string> outputs, DataType kept_type,
                SessionCountersPtr counters)
       : SessionSubject(std::move(counters)),
         pinned_(std::move(pinned)),
         model_name_(std::move(model_name)),
-        outputs_(std::move(outputs)) {}
+        outputs_(std::move(outputs)),
+        kept_type_(kept_type) {}
 
   const PinnedModelPtr& pinned() const { return pinned_; }
   const StackSpec& stack() const { return pinned_->model->stack(); }
@@ -48,19 +51,22 @@ class SessionModel final : public SessionSubject {
   size_t layers() const { return pinned_->programs.size(); }
   // OK, or DATA_LOSS once an engine that it runs on is out of service: a session stays on the engine it began on.
   absl::Status CanGoOn() const;
-  // Of handles: always the compute type.
+  // Of tensors that come and go: always the compute type.
   DataType state_type() const { return ComputeType(stack().data_type()); }
+  DataType kept_type() const { return kept_type_; }
 
   std::vector<StateTensor> StateTensors() const;
-  int64_t StateBytes(int64_t rows) const;
+  // Of tensors that come and go, and of what is kept.
+  int64_t TensorBytes(int64_t rows) const {
+    return rows * StateValues() * static_cast<int64_t>(ByteSize(state_type()));
+  }
+  int64_t KeptBytes(int64_t rows) const { return rows * StateValues() * static_cast<int64_t>(ByteSize(kept_type_)); }
 
-  // A new state of zeros, for an operation to write. Its memory is zeroed before it is given back.
-  std::shared_ptr<State> NewHandle(size_t layer) const;
   SessionStatePtr Zeros(int64_t rows) const;
   SessionStatePtr Make(int64_t rows, SessionState::Handles handles) const;
   // As a run takes it, and what it gave.
   RunStates ToRun(const SessionState& state) const;
-  SessionStatePtr FromRun(int64_t rows, RunStates states) const;
+  absl::StatusOr<SessionStatePtr> FromRun(int64_t rows, RunStates states) const;
 
   // Names, types and shapes of what came as a state; all rows of all tensors agree. Returns the rows. Field errors have
   // the paths of StateTensors: tensors[initial_h].
@@ -74,13 +80,20 @@ class SessionModel final : public SessionSubject {
   SessionStatePtr Select(const SessionState& state, std::span<const int64_t> rows) const;
 
  private:
-  const Program& program(size_t layer) const { return *pinned_->programs[layer].front(); }
+  const ProgramPtr& program(size_t layer) const { return pinned_->programs[layer].front(); }
+  bool is_narrow() const { return kept_type_ != state_type(); }
+  NarrowState::Form NarrowForm(size_t layer) const;
+  // Of a row in all layers.
+  int64_t StateValues() const;
+  // From a row's tensors; null: zeros.
+  absl::StatusOr<std::shared_ptr<const State>> NewHandle(size_t layer, const std::byte* h, const std::byte* c) const;
   // The handle of a row, null for zeros.
   static const State* HandleOf(const SessionState& state, size_t layer, int64_t row);
 
   const PinnedModelPtr pinned_;
   const std::string model_name_;  // "" for inline operators
   const std::vector<std::string> outputs_;
+  const DataType kept_type_;
 };
 using SessionModelPtr = std::shared_ptr<const SessionModel>;
 

@@ -18,7 +18,8 @@ bool IsSame(const PinnedModel& a, const PinnedModel& b) {
 }  // namespace
 
 SessionModelPtr SessionModels::Share(PinnedModel pinned, const std::string& model_name,
-                                     const std::vector<std::string>& outputs, SessionCountersPtr counters) {
+                                     const std::vector<std::string>& outputs, DataType kept_type,
+                                     SessionCountersPtr counters) {
   std::lock_guard lock(mutex_);
   if (shared_.size() >= look_at_) ForgetUnused();
   std::vector<std::weak_ptr<const SessionModel>>& variants = shared_[pinned.model.get()];
@@ -26,12 +27,12 @@ SessionModelPtr SessionModels::Share(PinnedModel pinned, const std::string& mode
   for (const auto& one : variants) {
     const SessionModelPtr known = one.lock();
     if (known != nullptr && known->model_name() == model_name && known->outputs() == outputs &&
-        IsSame(*known->pinned(), pinned)) {
+        known->kept_type() == kept_type && IsSame(*known->pinned(), pinned)) {
       return known;
     }
   }
   auto made = std::make_shared<const SessionModel>(std::make_shared<const PinnedModel>(std::move(pinned)), model_name,
-                                                   outputs, std::move(counters));
+                                                   outputs, kept_type, std::move(counters));
   if (variants.size() < kMostVariants) variants.push_back(made);
   return made;
 }

@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
 #include "engine/op/signature.h"
+#include "engine/op/wording.h"
 #include "server/core/limit_error.h"
+#include "server/core/reply_limit.h"
 #include "server/core/session_core.h"
 #include "server/core/session_digest.h"
 #include "server/telemetry/out_of_memory.h"
@@ -36,8 +38,8 @@ absl::Status CheckForward(const StackSpec& stack) {
   return absl::OkStatus();
 }
 
-// X of no steps: tells whether the outputs exist.
-absl::Status CheckOutputs(const PinnedModel& pinned, int64_t rows, std::span<const std::string> outputs) {
+// A chunk of no steps, from its shapes alone: tells whether the outputs exist, and what of them does not grow.
+absl::StatusOr<RunPlan> PlanNoSteps(const PinnedModel& pinned, int64_t rows, std::span<const std::string> outputs) {
   const StackSpec& stack = pinned.model->stack();
   NamedTensor x;
   for (const TensorSignature& input : DataInputs(stack)) {
@@ -45,12 +47,52 @@ absl::Status CheckOutputs(const PinnedModel& pinned, int64_t rows, std::span<con
     x = {"X", {input.type, input.shape, {}}};
     for (int64_t& axis : x.tensor.shape) axis = axis == kDimT ? 0 : axis == kDimN ? rows : axis;
   }
-  return PlanRun(stack, {&x, 1}, outputs, pinned.run_options).status();
+  return PlanRun(stack, {&x, 1}, outputs, pinned.run_options);
+}
+
+// What one step adds to the reply.
+int64_t BytesOfStep(const RunPlan& no_steps) {
+  int64_t sum = 0;
+  for (const OutputPlan& output : no_steps.outputs) {
+    Shape shape = output.shape;
+    const auto steps = std::find(shape.begin(), shape.end(), 0);  // sessions have rows, and cells have units
+    if (steps == shape.end()) continue;
+    *steps = 1;
+    sum += NumBytes(output.type, shape).value_or(0);
+  }
+  return sum;
+}
+
+// Of a window whose bytes nobody named: the reply of a chunk of 256 steps, from 64 KiB to 1 MiB; in any case that of
+// one step, and the final state. A window is charged for when it is agreed, so it must be cheap where replies are
+// small: 100,000 sessions of H = 128 take 13 GiB.
+int64_t DefaultWindowBytes(const SessionModel& model, int64_t rows) {
+  constexpr int64_t kSteps = 256, kLeast = 64 << 10, kMost = 1 << 20;
+  int64_t fixed = 0, step = 0;
+  if (const auto plan = PlanNoSteps(*model.pinned(), rows, model.outputs()); plan.ok()) {
+    fixed = ReplyBytes(*plan);
+    step = BytesOfStep(*plan);
+  }
+  const int64_t several = step > kMost / kSteps ? kMost : fixed + kSteps * step;
+  return OperationResult::kFixedBytes +
+         std::max({std::clamp(several, kLeast, kMost), fixed + step, model.TensorBytes(rows)});
+}
+
+absl::StatusOr<DataType> KeptType(const OpenCall& call, const StackSpec& stack) {
+  const DataType computed = ComputeType(stack.data_type());
+  const DataType kept = call.state_type.value_or(computed);
+  const bool narrows = computed == DataType::kFloat && (kept == DataType::kFloat16 || kept == DataType::kBFloat16);
+  if (kept == computed || narrows) return kept;
+  return FieldError(
+      "state_type",
+      absl::StrCat("state_type is ", Abseil(DataTypeName(kept)), ", but the state is computed in ",
+                   Abseil(DataTypeName(computed)), "; leave it out to keep it so",
+                   computed == DataType::kFloat ? ", or set FLOAT16 or BFLOAT16 to keep half the bytes" : ""));
 }
 
 OpenReply Reply(const OpenedSession& opened) {
   const auto& model = static_cast<const SessionModel&>(*opened.session->subject());
-  return {opened.key, model.fingerprint(), opened.session->view().numbers, opened.session->terms()};
+  return {opened.key, model.fingerprint(), opened.session->view().numbers, opened.session->terms(), model.kept_type()};
 }
 
 absl::Status StateField(const absl::Status& status) {
@@ -71,7 +113,7 @@ absl::StatusOr<Session::Terms> SessionCore::Agree(const OpenCall& call) const {
   }
   terms.max_in_flight = call.max_in_flight.value_or(terms.max_in_flight);
   terms.window.operations = call.window_operations.value_or(terms.window.operations);
-  terms.window.bytes = call.window_bytes.value_or(terms.window.bytes);
+  terms.window.bytes = call.window_bytes.value_or(0);  // else that of the model: OpenWith
   absl::Status status = CheckRange("max_in_flight", terms.max_in_flight, 1, options_.max_in_flight);
   if (status.ok()) {
     status = CheckRange("window_operations", terms.window.operations, 0, options_.max_window_operations);
@@ -100,10 +142,13 @@ absl::StatusOr<SessionModelPtr> SessionCore::MakeModel(const OpenCall& call) {
   if (!pinned.ok()) return pinned.status();
   pinned->run_options.in_session = true;
   if (absl::Status forward = CheckForward(pinned->model->stack()); !forward.ok()) return forward;
-  if (absl::Status outputs = CheckOutputs(*pinned, 1, call.outputs); !outputs.ok()) return outputs;
+  if (const auto plan = PlanNoSteps(*pinned, 1, call.outputs); !plan.ok()) return plan.status();
+  const absl::StatusOr<DataType> kept_type = KeptType(call, pinned->model->stack());
+  if (!kept_type.ok()) return kept_type.status();
   const auto* name = std::get_if<ModelName>(&call.target);
   SessionCountersPtr counters = options_.metrics == nullptr ? nullptr : options_.metrics->Of(pinned->label);
-  return models_.Share(*std::move(pinned), name == nullptr ? "" : name->name, call.outputs, std::move(counters));
+  return models_.Share(*std::move(pinned), name == nullptr ? "" : name->name, call.outputs, *kept_type,
+                       std::move(counters));
 }
 
 void SessionCore::Open(OpenCall call, OpenDone done) {
@@ -150,6 +195,9 @@ void SessionCore::OpenWith(OpenCall call, SessionModelPtr model, SessionStatePtr
   if (call.rows && *call.rows != state->rows) {
     return done(FieldError("rows", absl::StrCat("rows is ", *call.rows, ", but the initial state has ", state->rows,
                                                 "; leave rows out, or bring as many")));
+  }
+  if (!call.window_bytes && terms.window.operations > 0) {
+    terms.window.bytes = std::min(DefaultWindowBytes(*model, state->rows), options_.max_window_bytes);
   }
   OpenSpec spec;
   spec.request = {call.request_id, call.request_id.empty() ? Digest{} : DigestOf(call)};

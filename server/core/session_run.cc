@@ -94,7 +94,7 @@ absl::Status SessionRun::PrepareOp(const RewindOp& op) {
 
 absl::Status SessionRun::PrepareOp(const CloseOp& op) {
   // Rows may change before its turn comes; the exact size is checked then.
-  if (op.return_state) reply_bytes_ += model_->StateBytes(1);
+  if (op.return_state) reply_bytes_ += model_->TensorBytes(1);
   return absl::OkStatus();
 }
 
@@ -124,9 +124,11 @@ void SessionRun::RunChunk() {
   }
   AcceptedCall accepted = *std::move(accepted_);
   accepted_.reset();
-  accepted.states = model_->ToRun(state);
+  absl::StatusOr<RunStates> states = OrOutOfMemory([&]() -> absl::StatusOr<RunStates> { return model_->ToRun(state); });
+  if (!states.ok()) return End(states.status());
+  accepted.states = *std::move(states);
   core_->Run(std::move(accepted), [self = shared_from_this()](absl::StatusOr<InferReply> reply) {
-    self->End(self->FinishChunk(std::move(reply)));
+    self->End(OrOutOfMemory([&] { return self->FinishChunk(std::move(reply)); }));
   });
 }
 
@@ -143,8 +145,10 @@ absl::StatusOr<Change> SessionRun::FinishChunk(absl::StatusOr<InferReply> reply)
   result->compute_time = reply->compute_time;
   result->kept_bytes = reply_bytes_;
   memory_ = std::move(reply->memory);
+  absl::StatusOr<SessionStatePtr> state = model_->FromRun(lease_->state()->rows, std::move(reply->states));
+  if (!state.ok()) return LostState(state.status());
   Change change;
-  change.state = model_->FromRun(lease_->state()->rows, std::move(reply->states));
+  change.state = *std::move(state);
   change.position = lease_->numbers().position + steps_;
   change.reply = std::move(result);
   return change;
@@ -197,12 +201,18 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
   Change change = ChangeTo(nullptr, lease_->numbers().position);
   change.closes = true;
   if (!op.return_state) return change;
+  const int64_t state_bytes = model_->TensorBytes(lease_->state()->rows);
+  const int64_t kept_bytes = OperationResult::kFixedBytes + state_bytes;
+  if (absl::Status fits = lease_->CheckReply(kept_bytes); !fits.ok()) return fits;
+  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.connection, state_bytes);
+  if (!memory.ok()) return memory.status();
   absl::StatusOr<std::vector<OutputTensor>> state = model_->Export(*lease_->state());
   if (!state.ok()) return state.status();
   auto result = std::make_shared<OperationResult>();
   result->final_state = *std::move(state);
   result->has_final_state = true;
-  result->kept_bytes = OperationResult::kFixedBytes + model_->StateBytes(lease_->state()->rows);
+  result->kept_bytes = kept_bytes;
+  memory_.emplace(*std::move(memory));
   change.reply = std::move(result);
   return change;
 }

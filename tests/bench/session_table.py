@@ -107,9 +107,7 @@ def main():
     started = datetime.datetime.now(datetime.timezone.utc)
     python = environment.python()
     with contextlib.ExitStack() as servers:
-        # Windows are charged as agreed, 1 MiB a session where nothing else is said.
-        ours = servers.enter_context(processes.rnnserve(environment.program("server/rnnserve"),
-                                                        ["--session_bytes=1099511627776", *arguments.flags.split()]))
+        ours = servers.enter_context(processes.rnnserve(environment.program("server/rnnserve"), arguments.flags.split()))
         echo = servers.enter_context(
             processes.Server("echo", [environment.program("tests/bench/echo_server"), "127.0.0.1:0"]))
         peers = [servers.enter_context(processes.Server(way, [python, environment.HERE / "service" / "ort_server.py", way]))

@@ -96,6 +96,8 @@ def test_bad_operations(sessions, field):
     sessions.feed(session, 1, [7])
     failure = wire.refusal(sessions.apply, session, 2, **OPERATIONS[field])
     assert failure.code == Code.INVALID_ARGUMENT and failure.fields == [field], failure
+    numbers = failure.infos[0].metadata
+    assert (numbers["last_applied"], numbers["next_expected"]) == ("1", "2"), "every session error carries them"
     sessions.feed(session, 2, [8])
     assert sessions.log(session) == [7, 8], "a refused operation takes no number"
 

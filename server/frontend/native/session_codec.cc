@@ -101,6 +101,19 @@ absl::StatusOr<Durability> DecodeDurability(v1::OpenRequest::Durability durabili
   }
 }
 
+absl::StatusOr<DataType> DecodeStateType(v1::DataType type) {
+  switch (type) {
+    case v1::FLOAT:
+    case v1::DOUBLE:
+    case v1::FLOAT16:
+    case v1::BFLOAT16:
+      return static_cast<DataType>(type);
+    default:
+      return FieldError("state_type", absl::StrCat(static_cast<int>(type),
+                                                   " is none of FLOAT (1), FLOAT16 (10), DOUBLE (11), BFLOAT16 (16)"));
+  }
+}
+
 template <typename T>
 absl::Status Move(absl::StatusOr<T> from, std::optional<T>& to) {
   if (from.ok()) to = *std::move(from);
@@ -190,6 +203,10 @@ absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request) {
   call.durability = *durability;
   if (request.has_idle_timeout()) {
     status = Move(DecodeDuration(request.idle_timeout(), "idle_timeout"), call.idle_timeout);
+    if (!status.ok()) return status;
+  }
+  if (request.state_type() != v1::DATA_TYPE_UNSPECIFIED) {
+    status = Move(DecodeStateType(request.state_type()), call.state_type);
     if (!status.ok()) return status;
   }
   if (request.has_rows()) call.rows = request.rows();

@@ -44,13 +44,25 @@ v1::OperationReply Echo(const v1::Operation& operation) {
   return reply;
 }
 
+// Errors of a session's operation tell where the session is, also those that were found before anybody looked for it.
+absl::Status WithNumbersOf(SessionCore& core, const std::string& session, const std::string& tenant,
+                           absl::Status status) {
+  if (session.empty() || NumbersOf(status)) return status;
+  const std::optional<Numbers> numbers = core.NumbersOf(session, tenant);
+  return numbers ? WithNumbers(std::move(status), *numbers) : status;
+}
+
 // For everything but changes: their results fill in one field of the reply.
 class Answering {
  public:
-  Answering(const v1::Operation& operation, OperationReplyDone done) : operation_(operation), done_(std::move(done)) {}
+  Answering(SessionCore& core, const v1::Operation& operation, std::string tenant, OperationReplyDone done)
+      : core_(core), operation_(operation), tenant_(std::move(tenant)), done_(std::move(done)) {}
 
   void Fail(const absl::Status& status) {
-    OperationReplied replied{WithFieldPrefix(status, PrefixOf(operation_.kind_case())), Echo(operation_), {}};
+    OperationReplied replied{
+        WithNumbersOf(core_, operation_.session(), tenant_, WithFieldPrefix(status, PrefixOf(operation_.kind_case()))),
+        Echo(operation_),
+        {}};
     EncodeStatus(replied.status, replied.reply);
     done_(std::move(replied));
   }
@@ -67,7 +79,9 @@ class Answering {
   }
 
  private:
+  SessionCore& core_;
   const v1::Operation& operation_;
+  const std::string tenant_;
   OperationReplyDone done_;
 };
 
@@ -82,7 +96,8 @@ void RunChange(SessionCore& core, const v1::Operation& operation, const Operatio
                OperationReplyDone done) {
   absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
   if (!call.ok()) {
-    OperationReplied replied{call.status(), Echo(operation), {}};
+    OperationReplied replied{
+        WithNumbersOf(core, operation.session(), sender.tenant, call.status()), Echo(operation), {}};
     EncodeStatus(replied.status, replied.reply);
     return done(std::move(replied));
   }
@@ -133,7 +148,7 @@ std::shared_ptr<void> Held(std::optional<ByteBudget::Share>& memory) {
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                   OperationReplyDone done) {
   if (IsChange(operation)) return RunChange(core, operation, sender, std::move(done));
-  auto answering = std::make_unique<Answering>(operation, std::move(done));
+  auto answering = std::make_unique<Answering>(core, operation, sender.tenant, std::move(done));
   switch (operation.kind_case()) {
     case v1::Operation::kOpen: {
       absl::StatusOr<OpenCall> call = OrOutOfMemory([&] { return DecodeOpen(operation.open()); });

@@ -17,6 +17,7 @@ void EncodeOpen(const OpenReply& reply, v1::OpenResponse& response) {
   response.set_max_in_flight(reply.terms.max_in_flight);
   response.set_window_operations(reply.terms.window.operations);
   response.set_window_bytes(reply.terms.window.bytes);
+  response.set_state_type(static_cast<v1::DataType>(reply.state_type));
 }
 
 void EncodeGetState(StateReply reply, v1::GetStateResponse& response) {
