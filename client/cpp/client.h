@@ -25,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/cpp/credentials.h"
 #include "client/cpp/types.h"
 
 namespace rnnserve::client {
@@ -36,6 +37,7 @@ struct ClientOptions {
   int max_receive_bytes = 64 << 20;
   // Time for a call, connecting included. 0: no limit.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
+  Credentials credentials = {};
 };
 
 class Client {

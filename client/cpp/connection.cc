@@ -2,6 +2,7 @@
 #include "client/cpp/connection.h"
 
 #include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/status.h"
@@ -21,7 +22,18 @@ absl::Status CheckAddress(const std::string& address) {
                                                  "; expected HOST:PORT, such as 127.0.0.1:50051, or ", "unix:PATH"));
 }
 
+std::shared_ptr<grpc::ChannelCredentials> ChannelCredentials(const Credentials& credentials) {
+  if (!credentials.tls) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({credentials.root_certificates, credentials.private_key, credentials.certificate});
+}
+
 }  // namespace
+
+void Connection::AddMetadata(grpc::ClientContext& context) const {
+  if (!route.empty()) context.AddMetadata("x-session-route", route);
+  const std::string& token = options.credentials.token;
+  if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+}
 
 absl::StatusOr<Connection> Connection::Make(std::string address, const ClientOptions& options, bool own_socket) {
   if (absl::Status checked = CheckAddress(address); !checked.ok()) return checked;
@@ -30,11 +42,23 @@ absl::StatusOr<Connection> Connection::Make(std::string address, const ClientOpt
         absl::StrCat("max_receive_bytes is ", options.max_receive_bytes, "; expected more than 0"));
   }
   if (options.timeout.count() < 0) return absl::InvalidArgumentError("the timeout is negative; 0 means no limit");
+  const Credentials& credentials = options.credentials;
+  if (!credentials.tls && !(credentials.root_certificates.empty() && credentials.certificate.empty())) {
+    return absl::InvalidArgumentError("the credentials have certificates, but tls is not set; set it");
+  }
+  if (credentials.token.find_first_of("\r\n") != std::string::npos) {
+    return absl::InvalidArgumentError("the token has a line break in it; give the token alone");
+  }
   grpc::ChannelArguments arguments;
+  if (!credentials.server_name.empty()) arguments.SetSslTargetNameOverride(credentials.server_name);
   arguments.SetMaxReceiveMessageSize(options.max_receive_bytes);
+  // A stream that is idle on a dead line is noticed within a minute; the server allows a ping every 30 s.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 40'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 15'000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   if (own_socket) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   std::shared_ptr<grpc::Channel> channel =
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+      grpc::CreateCustomChannel(address, ChannelCredentials(credentials), arguments);
   return Connection{.address = std::move(address), .options = options, .channel = std::move(channel)};
 }
 

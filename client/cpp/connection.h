@@ -25,7 +25,7 @@ struct Connection {
   template <typename Call>
   absl::Status Run(std::chrono::milliseconds timeout, Call call) const {
     grpc::ClientContext context;
-    Route(context);
+    AddMetadata(context);
     if (timeout.count() > 0) context.set_deadline(std::chrono::system_clock::now() + timeout);
     return Explain(call(context));
   }
@@ -34,10 +34,8 @@ struct Connection {
     return Run(options.timeout, std::move(call));
   }
 
-  // To be called on the context of every call that is not made by Run.
-  void Route(grpc::ClientContext& context) const {
-    if (!route.empty()) context.AddMetadata("x-session-route", route);
-  }
+  // Adds route and token, if there are any. To be called on the context of every call that is not made by Run.
+  void AddMetadata(grpc::ClientContext& context) const;
 
   // Tells apart what gRPC gives one code: a server that says UNAVAILABLE and one that is not there; a server that is
   // short of something and a message above the transport's limit.

@@ -17,7 +17,7 @@ OperationStream::OperationStream(const Connection& connection, Listener* listene
 std::shared_ptr<OperationStream> OperationStream::Start(const Connection& connection, Listener* listener, uint64_t id) {
   std::shared_ptr<OperationStream> stream(new OperationStream(connection, listener, id));
   stream->self_ = stream;
-  connection.Route(stream->context_);
+  connection.AddMetadata(stream->context_);
   stream->stub_->async()->Stream(&stream->context_, stream.get());
   stream->AddHold();  // writes start outside of reactions; let go when reading has ended
   stream->StartRead(&stream->incoming_);

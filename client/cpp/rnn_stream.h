@@ -35,6 +35,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/cpp/credentials.h"
 #include "client/cpp/session_types.h"
 
 namespace rnnserve::client {
@@ -51,6 +52,7 @@ struct StreamOptions {
   std::chrono::milliseconds max_wait = std::chrono::seconds(60);
   // Largest reply taken, in bytes.
   int max_receive_bytes = 64 << 20;
+  Credentials credentials = {};
 };
 
 struct FeedOptions {

@@ -30,7 +30,8 @@ struct SessionSpec {
   std::optional<std::chrono::milliseconds> idle_timeout = {};  // absent: the server's default, 10 minutes
   std::optional<int32_t> max_in_flight = {};
   std::optional<int32_t> window_operations = {};
-  std::optional<int64_t> window_bytes = {};
+  std::optional<DataType> state_type = {};   // FLOAT16, BFLOAT16: half the memory; absent: as computed
+  std::optional<int64_t> window_bytes = {};  // absent: the replies of 256 steps; larger ones are refused
 };
 
 // What was agreed.

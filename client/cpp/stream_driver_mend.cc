@@ -46,7 +46,9 @@ StreamDriver::Session Opened(const v1::OpenResponse& response, const v1::OpenReq
 }
 
 ClientOptions ConnectionOptions(const StreamOptions& options) {
-  return {.max_receive_bytes = options.max_receive_bytes, .timeout = std::min(options.max_wait, kOpenTime)};
+  return {.max_receive_bytes = options.max_receive_bytes,
+          .timeout = std::min(options.max_wait, kOpenTime),
+          .credentials = options.credentials};
 }
 
 absl::Status Lost(std::string_view why, const absl::Status& status) {
@@ -247,7 +249,7 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
   connection->route = route_;
   v1::OpenResponse response;
   grpc::ClientContext context;
-  connection->Route(context);
+  connection->AddMetadata(context);
   context.set_deadline(std::chrono::system_clock::now() + connection->options.timeout);
   opening_ = &context;
   lock.unlock();

@@ -2,9 +2,12 @@
 #include "client/rnnctl/call.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <limits>
+#include <sstream>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -26,6 +29,38 @@ absl::StatusOr<std::chrono::milliseconds> TimeoutFrom(const Arguments& arguments
   }
   if (timeout > absl::ZeroDuration() && timeout < absl::Milliseconds(1)) timeout = absl::Milliseconds(1);
   return absl::ToChronoMilliseconds(timeout);
+}
+
+// The content of the file that an environment variable names; "" where it is not set.
+absl::StatusOr<std::string> FileOf(const char* variable) {
+  const char* const path = std::getenv(variable);
+  if (path == nullptr || *path == '\0') return std::string();
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return UsageError(absl::StrCat(variable, "=", path, ": cannot read this file, or it is empty"));
+  }
+  return text.str();
+}
+
+// Not by flags: those of a running program are anybody's to see.
+absl::StatusOr<client::Credentials> CredentialsFromEnvironment() {
+  client::Credentials credentials;
+  const std::pair<const char*, std::string*> files[] = {{"RNNCTL_TOKEN_FILE", &credentials.token},
+                                                        {"RNNCTL_TLS_CA", &credentials.root_certificates},
+                                                        {"RNNCTL_TLS_CERT", &credentials.certificate},
+                                                        {"RNNCTL_TLS_KEY", &credentials.private_key}};
+  for (const auto& [variable, content] : files) {
+    absl::StatusOr<std::string> text = FileOf(variable);
+    if (!text.ok()) return text.status();
+    *content = *std::move(text);
+  }
+  absl::StripAsciiWhitespace(&credentials.token);
+  credentials.tls = !credentials.root_certificates.empty();
+  if (!credentials.certificate.empty() && !credentials.tls) {
+    return UsageError("RNNCTL_TLS_CERT is set without RNNCTL_TLS_CA, which says whom to trust and switches TLS on");
+  }
+  return credentials;
 }
 
 absl::StatusOr<std::optional<bool>> BoolFlag(const Arguments& arguments, std::string_view name) {
@@ -65,6 +100,9 @@ absl::StatusOr<client::ClientOptions> ClientOptionsFrom(const Arguments& argumen
   const absl::StatusOr<std::optional<int64_t>> mib = IntFlag(arguments, "max-reply-mib", 1, 2047);
   if (!mib.ok()) return mib.status();
   if (*mib) options.max_receive_bytes = static_cast<int>(**mib << 20);
+  absl::StatusOr<client::Credentials> credentials = CredentialsFromEnvironment();
+  if (!credentials.ok()) return credentials.status();
+  options.credentials = *std::move(credentials);
   return options;
 }
 

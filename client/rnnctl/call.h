@@ -57,7 +57,7 @@ inline constexpr Flag kReducedFlag = {
 
 // By --server.
 std::string ServerAddress(const Arguments& arguments);
-// By --timeout, --max-reply-mib.
+// By --timeout, --max-reply-mib; TLS and token by RNNCTL_TLS_CA, RNNCTL_TLS_CERT, RNNCTL_TLS_KEY, RNNCTL_TOKEN_FILE.
 absl::StatusOr<client::ClientOptions> ClientOptionsFrom(const Arguments& arguments);
 // By all three.
 absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& arguments);

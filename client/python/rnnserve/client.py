@@ -23,7 +23,8 @@ from rnnserve.v1 import models_pb2, models_pb2_grpc, recurrent_pb2, recurrent_pb
 # A connection of its own, also to a name that leads elsewhere by now. Idle ones that are dead are noticed within a minute
 # (the server allows a ping every 30 s), and lost ones sought again at once.
 _SESSION_CHANNEL = [("grpc.use_local_subchannel_pool", 1), ("grpc.keepalive_time_ms", 40_000),
-                    ("grpc.keepalive_timeout_ms", 15_000), ("grpc.http2.max_pings_without_data", 0),
+                    ("grpc.keepalive_timeout_ms", 15_000), ("grpc.http2.ping_timeout_ms", 15_000),  # which, depends on gRPC
+                    ("grpc.http2.max_pings_without_data", 0),
                     ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 1000),
                     ("grpc.max_reconnect_backoff_ms", 1000)]
 
@@ -163,7 +164,7 @@ class Client:
 
     def session(self, target=None, *, version=None, fingerprint=None, state=None, rows=1, outputs=(), name="",
                 attach=False, checkpoint_every=0, max_in_flight=8, idle_timeout=None, window_operations=None,
-                window_bytes=None, engine="", timeout=60.0, **options):
+                window_bytes=None, engine="", state_type=None, timeout=60.0, **options):
         """Opens a Session: state kept between chunks. Close it, or use it in a `with`.
 
         target            a model's name (version absent: the highest) or an Operator with its weights; or fingerprint
@@ -175,8 +176,10 @@ class Client:
                           a server that was killed; 0: such a session ends with DATA_LOSS
         max_in_flight     operations without an answer
         idle_timeout      seconds after which the server ends an idle session; None: its default (10 minutes)
-        window_operations, window_bytes  replies that the server keeps for repetition; None: enough, and 1 MiB. A chunk
-                          whose reply does not fit is refused
+        window_operations, window_bytes  replies that the server keeps for repetition; None: enough, and those of
+                          256 steps. A chunk whose reply does not fit is refused
+        state_type        "float16" or "bfloat16": what the server keeps the state in between chunks, rounded once after each;
+                          half its memory. None: as it is computed
         timeout           seconds that the server may take for a chunk; None: no limit
         options           as of infer
         """
@@ -193,7 +196,7 @@ class Client:
         opening = Opening(model=target if isinstance(target, str) else None, version=version, fingerprint=fingerprint,
                           op=None if isinstance(target, str) else target, options=options, rows=rows, outputs=outputs,
                           name=name, attach=attach, max_in_flight=max_in_flight, idle_timeout=idle_timeout,
-                          window_operations=window_operations, window_bytes=window_bytes, engine=engine)
+                          window_operations=window_operations, window_bytes=window_bytes, engine=engine, state_type=state_type)
         return open_session(self._hub, opening, state, checkpoint_every, timeout, self._max_message_bytes, self._tags)
 
     def load(self, name, op, weights=None, *, version=1, engine="", timeout=None, **options):

@@ -102,6 +102,7 @@ absl::StatusOr<client::StreamOptions> StreamOptionsFrom(const Arguments& argumen
   const absl::StatusOr<client::ClientOptions> common = ClientOptionsFrom(arguments);
   if (!common.ok()) return common.status();
   options.max_receive_bytes = common->max_receive_bytes;
+  options.credentials = common->credentials;
   options.max_wait = common->timeout;
   if (options.max_wait.count() == 0) options.max_wait = std::chrono::hours(24 * 365);
   const absl::StatusOr<std::optional<int64_t>> every = IntFlag(arguments, "checkpoint-every", 0, 1'000'000);

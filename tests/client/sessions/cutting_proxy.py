@@ -17,10 +17,15 @@ class CuttingProxy:
         self._cuts, self._least, self._most = cuts, least, most
         self._mutex = threading.Lock()
         self._open, self._frozen = set(), set()
+        self._accepted = threading.Semaphore(0)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def wait_for_connection(self, timeout):
+        """For one more than have been waited for."""
+        assert self._accepted.acquire(timeout=timeout), f"nobody connected within {timeout} s"
 
     def cut_now(self):
         """Cuts what is open, as when a cable is pulled."""
@@ -56,6 +61,7 @@ class CuttingProxy:
                     left = [self._random.randint(self._least, self._most)]
                 pair = (client, server)
                 self._open.add(pair)
+            self._accepted.release()
             for end in pair:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for source, sink in (pair, pair[::-1]):

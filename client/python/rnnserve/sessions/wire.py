@@ -31,6 +31,7 @@ class Opening:
     window_operations: int | None = None
     window_bytes: int | None = None
     engine: str = ""
+    state_type: str | None = None
 
     def fork(self):
         """The Opening of a fork: names are unique."""
@@ -51,6 +52,8 @@ class Opening:
             request_id=request_id, name=self.name, attach=self.attach, rows=self.rows, outputs=self.outputs,
             max_in_flight=self.max_in_flight, window_operations=window, window_bytes=self.window_bytes,
             engine=self.engine, options=options_to_wire(self.options))
+        if self.state_type is not None:
+            request.state_type = tensor_pb2.DataType.Value(self.state_type.upper())
         if self.idle_timeout is not None:
             request.idle_timeout.CopyFrom(_duration(self.idle_timeout))
         if state is not None:

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// How to reach a server that does not talk plain text with everybody.
+#pragma once
+
+#include <string>
+
+namespace rnnserve::client {
+
+struct Credentials {
+  // TLS. All certificates and keys are PEM texts, not paths.
+  bool tls = false;
+  std::string root_certificates = {};  // who signed the server's; empty: whom the system trusts
+  std::string certificate = {};        // this caller's own with its key, where the server asks for one
+  std::string private_key = {};
+  std::string server_name = {};  // that the server's certificate has, if it is not that of the address
+  // Sent with each call as `authorization: Bearer TOKEN`; empty: none. Without TLS it crosses the network in clear.
+  std::string token = {};
+};
+
+}  // namespace rnnserve::client
