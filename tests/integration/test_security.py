@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
 import pathlib
 import queue
 import re
@@ -13,6 +14,7 @@ import ssl
 import subprocess
 
 import grpc
+import numpy as np
 import pytest
 
 import wire
@@ -20,6 +22,7 @@ from server_process import Server, run_to_end
 from session_calls import chunk, open_request, operation
 from test_service import SECONDS, _case
 
+RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or wire.REPOSITORY / "build/release/client/rnnctl/rnnctl")
 ALICE, BOB = "token-of-alice-0001", "token-of-bob-000002"
 
 
@@ -198,6 +201,39 @@ def test_files_that_cannot_be_used_are_told(served, authority):
 def _load(server, token):
     return server.models.Load(wire.models_pb2.LoadRequest(name="m"), timeout=SECONDS,
                               metadata=[("authorization", f"Bearer {token}")])
+
+
+def test_rnnctl_with_certificates_and_a_token(served, authority, tmp_path):
+    """Its unary calls, and a stream, which the C++ client makes on a connection of its own."""
+    pair = authority.sign("rnnctl", 9)
+    for name, content in (("mine.crt", pair[0]), ("mine.key", pair[1]), ("token", f"{ALICE}\n"),
+                          ("tokens", f"alice {ALICE} models\n")):
+        _put(tmp_path / name, content)
+    server = Server(*_tls_flags(served), f"--tls_client_ca={authority.certificate}", f"--tokens_file={tmp_path}/tokens")
+    known = {"RNNCTL_SERVER": server.address, "RNNCTL_TLS_CA": str(authority.certificate),
+             "RNNCTL_TLS_CERT": f"{tmp_path}/mine.crt", "RNNCTL_TLS_KEY": f"{tmp_path}/mine.key",
+             "RNNCTL_TOKEN_FILE": f"{tmp_path}/token"}
+
+    def rnnctl(environment, *arguments):
+        return subprocess.run([RNNCTL, *arguments, "--timeout=10s"], env=os.environ | environment, capture_output=True,
+                              text=True, timeout=SECONDS)
+
+    hidden, arrays = 3, {"W": (1, 12, 1), "R": (1, 12, 3), "x": (5, 1, 1)}
+    for name, shape in arrays.items():
+        np.save(tmp_path / f"{name}.npy", np.full(shape, 0.5, np.float32))
+    feed = ["stream", f"{tmp_path}/x.npy", "--op=LSTM", "--opset=14", f"--attr=hidden_size={hidden}",
+            f"--tensor=W={tmp_path}/W.npy", f"--tensor=R={tmp_path}/R.npy", "--chunk=2", "--json"]
+    listed = rnnctl(known, "models", "ls")
+    assert listed.returncode == 0, listed.stderr
+    fed = rnnctl(known, *feed)
+    assert fed.returncode == 0 and len(fed.stdout.splitlines()) >= 3, fed.stderr
+    for missing, told in (("RNNCTL_TOKEN_FILE", "UNAUTHENTICATED"), ("RNNCTL_TLS_CERT", ""), ("RNNCTL_TLS_CA", "")):
+        for arguments in (["models", "ls"], feed):
+            refused = rnnctl({key: value for key, value in known.items() if key != missing}, *arguments)
+            assert refused.returncode != 0 and told in refused.stderr, (missing, refused.stderr)
+    wrong = rnnctl(known | {"RNNCTL_TLS_CA": f"{tmp_path}/none"}, "models", "ls")
+    assert "RNNCTL_TLS_CA" in wrong.stderr and "none" in wrong.stderr
+    assert server.stop() == 0
 
 
 def test_tokens(tmp_path):
