@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start-time fair queueing: who of several that have work has used least.
+// Fair queueing: who of several that have work has used least.
 //
 //   FairShare<Tenant> tenants;            // Tenant has a member `Share share`
 //   tenants.Enter(tenant);                // it has work now
 //   tenants.Least().share...              // whose turn it is
-//   tenants.Charge(tenant, seconds);      // what it has been given; may be corrected later
+//   tenants.Charge(tenant, seconds, 3);   // what it has been given, while three had work; may be corrected later
 //   tenants.Leave(tenant);                // nothing waits any more
 //
-// Whoever comes back after idling starts level with those who stayed, and whoever left in debt still owes. Not
-// thread-safe; items leave before they die.
+// Whoever comes back after idling starts level with those who stayed, and whoever left in debt still owes. Level is
+// what each would have used by now if those who had work had shared evenly: it rises with every charge, so that a debt
+// is paid off after one turn of those who have work, however many others come anew. Not thread-safe; items leave before
+// they die.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +21,7 @@
 namespace rnnserve {
 
 struct Share {
-  double used = 0;  // virtual time: cost used, and never less than that of those who were served when it came
+  double used = 0;  // virtual time: cost used, and never less than the level when it came
   uint64_t id = 0;  // decides between equals
   bool waits = false;
 };
@@ -29,7 +31,7 @@ class FairShare {
  public:
   void Enter(Item& item) {
     if (item.share.waits) return;
-    item.share.used = std::max(item.share.used, floor_);
+    item.share.used = std::max(item.share.used, level_);
     item.share.waits = true;
     waiting_.insert(&item);
   }
@@ -40,7 +42,9 @@ class FairShare {
     item.share.waits = false;
   }
 
-  void Charge(Item& item, double cost) {
+  // `sharers`: how many had work, waiting or being served; at least 1.
+  void Charge(Item& item, double cost, int64_t sharers) {
+    level_ += cost / static_cast<double>(std::max<int64_t>(sharers, 1));
     auto place = item.share.waits ? waiting_.extract(&item) : typename std::set<Item*, LessUsed>::node_type();
     item.share.used = std::max(item.share.used + cost, 0.0);
     if (place) waiting_.insert(std::move(place));
@@ -53,12 +57,12 @@ class FairShare {
 
   Item& Least() {
     Item& least = **waiting_.begin();
-    floor_ = std::max(floor_, least.share.used);
+    level_ = std::max(level_, least.share.used);
     return least;
   }
 
   // Whether forgetting `item` changes nothing.
-  bool MayForget(const Item& item) const { return !item.share.waits && item.share.used <= floor_; }
+  bool MayForget(const Item& item) const { return !item.share.waits && item.share.used <= level_; }
 
  private:
   struct LessUsed {
@@ -67,7 +71,7 @@ class FairShare {
     }
   };
   std::set<Item*, LessUsed> waiting_;
-  double floor_ = 0;
+  double level_ = 0;
 };
 
 }  // namespace rnnserve

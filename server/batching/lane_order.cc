@@ -37,7 +37,7 @@ void LaneOrder::Join(Lane& lane) {
   }
   lane.queue = queue.get();
   lane.finish_tag = queue->virtual_steps + static_cast<double>(lane.row_steps);
-  ++queue->lanes;
+  if (++queue->lanes == 1) ++tenant->busy_queues;
   ++priority_class.lanes;
   if (++tenant->lanes == 1) ++priority_class.busy_tenants;
 }
@@ -53,7 +53,10 @@ void LaneOrder::Part(Lane& lane) {
     classes_.erase(priority_class.priority);
     return;
   }
-  if (queue.lanes == 0) Forget(queue);
+  if (queue.lanes == 0) {
+    --tenant.busy_queues;
+    Forget(queue);
+  }
   if (tenant.lanes == 0) Forget(tenant);
 }
 
@@ -140,8 +143,9 @@ LaneQueue& LaneOrder::Next() {
 }
 
 void LaneOrder::Charge(LaneQueue& queue, double seconds) {
-  queue.tenant->order.Charge(queue, seconds);
-  queue.tenant->priority_class->order.Charge(*queue.tenant, seconds);
+  TenantQueue& tenant = *queue.tenant;
+  tenant.order.Charge(queue, seconds, tenant.busy_queues);
+  tenant.priority_class->order.Charge(tenant, seconds, tenant.priority_class->busy_tenants);
 }
 
 void LaneOrder::Served(LaneQueue& queue, int64_t row_steps) {

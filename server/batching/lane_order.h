@@ -48,6 +48,7 @@ struct TenantQueue {
   std::map<BatchCell*, std::unique_ptr<LaneQueue>> queues;
   size_t next_sweep = 64;  // queues to look through for idle ones
   int64_t lanes = 0;
+  int64_t busy_queues = 0;  // with lanes
   double backlog_seconds = 0;
 };
 

@@ -126,6 +126,30 @@ TEST_F(BatchQueueTest, WhatTheNextSliceTakesDoesNotGrowWithTheNumberOfTenants) {
   EXPECT_EQ(takes[0], takes[1]);
 }
 
+// One turn of those who wait, and not one of all cells that there are: a crowd of rare ones may be endless.
+TEST_F(BatchQueueTest, ACellThatIsAskedForAgainWaitsOneTurn) {
+  constexpr int kWaiting = 20, kSlices = 600;
+  BatchQueue queue({.workers = 1, .max_wait = absl::Hours(1)});
+  const auto add = [&](const ProgramPtr& program) {
+    Submission submission = Make(absl::InfiniteDuration());
+    submission.tasks.front().program = program;
+    ASSERT_TRUE(queue.Add(submission, now_).ok());
+  };
+  for (int k = 0; k < kWaiting; ++k) add(std::make_shared<FakeProgram>());
+  add(program_);
+  int served = 0;
+  for (int k = 0; k < kSlices; ++k) {
+    std::optional<Slice> slice = queue.Form(now_, 1, finished_);
+    ASSERT_TRUE(slice);
+    const bool is_popular = slice->program == program_;
+    served += is_popular ? 1 : 0;
+    now_ += absl::Milliseconds(1);
+    queue.Complete(*std::move(slice), absl::OkStatus(), 1e-3, now_, finished_);
+    add(is_popular ? program_ : std::make_shared<FakeProgram>());
+  }
+  EXPECT_GE(served, kSlices / (2 * kWaiting + 2));
+}
+
 // A second for the first slice, not for each of twenty.
 TEST_F(BatchQueueTest, ALongSubmissionOfLowPriorityDoesNotWaitAnewForEverySlice) {
   Submission high = Make(absl::InfiniteDuration());
