@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Program::Advance: host slices to packed blocks on the device and back.
 //
-//   pinned: [in slots][out slots][imported states][offsets][walks of x][walks of y][x]  -- one copy -->  staging
+//   pinned: [in slots][out slots][imported states][spent slots][offsets][walks of x][walks of y][x]
+//      -- one copy -->  staging
 //   staging x  -- pack -->  x [rows, I]            (left out where the two are the same)
 //   slots      -- gather ->  h, c [active, H]
 //              -- Compute (cuDNN or general) -->  y [rows, H], h', c'
 //   h', c'     -- scatter -> slots                 (slices that end in this block; the others stay packed)
 //   y          -- unpack -->  staged y  -- one copy -->  pinned  -->  host slices
+//   spent slots, of sessions that are gone, are wiped on the way
 #include <algorithm>
 #include <numeric>
 
@@ -59,23 +61,26 @@ void Program::Advance(std::span<const rnnserve_slice> slices) const {
 
   const int64_t rows_a_block = std::clamp<int64_t>(device_.block_bytes() / BytesPerRow(), 1, int64_t{1} << 22);
   const LaneLease lease(device_);
+  SpentSlots spent(device_);
   for (size_t first = 0; first < sorted.size();) {
     const size_t count = std::min(sorted.size() - first, static_cast<size_t>(rows_a_block));
     Group group;
     group.slices.assign(sorted.begin() + static_cast<std::ptrdiff_t>(first),
                         sorted.begin() + static_cast<std::ptrdiff_t>(first + count));
     for (const rnnserve_slice* slice : group.slices) group.steps.push_back(slice->steps);
-    AdvanceGroup(lease.lane(), group, std::max<int64_t>(1, rows_a_block / static_cast<int64_t>(count)));
+    AdvanceGroup(lease.lane(), group, std::max<int64_t>(1, rows_a_block / static_cast<int64_t>(count)),
+                 first == 0 ? std::span(spent.slots()) : std::span<const SpentSlot>());
     first += count;
   }
+  spent.SetWiped();
   for (const rnnserve_slice& slice : slices) {
     StateHandle* after = Handle(slice.after);
     after->where = StateHandle::Where::kDevice;
-    after->Wipe();
+    after->WipeHost();
   }
 }
 
-void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps) const {
+void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps, std::span<const SpentSlot> spent) const {
   const cudaStream_t stream = lane.stream();
   const int64_t inputs = cell_.input_size;
   const int64_t hidden = cell_.hidden_size;
@@ -116,6 +121,7 @@ void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps) co
     const size_t in_slots = in.Add(first_block ? active * sizeof(void*) : 0);
     const size_t out_slots = in.Add(active * sizeof(void*));
     const size_t in_states = in.Add(first_block ? imported * state_part : 0);
+    const size_t in_spent = in.Add(first_block ? spent.size_bytes() : 0);
     const size_t in_offsets = in.Add(static_cast<size_t>(block.steps) * sizeof(int64_t));
     const size_t in_walks_x = in.Add(active * sizeof(Walk));
     const size_t in_walks_y = in.Add(active * sizeof(Walk));
@@ -128,6 +134,7 @@ void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps) co
     auto* walks_x = reinterpret_cast<Walk*>(host + in_walks_x);
     auto* walks_y = reinterpret_cast<Walk*>(host + in_walks_y);
     std::memcpy(host + in_offsets, block.offsets.data(), block.offsets.size() * sizeof(int64_t));
+    if (first_block && !spent.empty()) std::memcpy(host + in_spent, spent.data(), spent.size_bytes());
     x_plans.clear();
     y_plans.clear();
     bool any_y = false;
@@ -201,6 +208,9 @@ void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps) co
       host_y = lane.PinnedOut(bytes);
       Check(cudaMemcpyAsync(host_y, staged_y, bytes, cudaMemcpyDeviceToHost, stream),
             "copying outputs from the device");
+    }
+    if (first_block && !spent.empty()) {
+      LaunchWipe(reinterpret_cast<const SpentSlot*>(staged + in_spent), static_cast<int>(spent.size()), stream);
     }
     CheckLaunch("launching kernels");
     lane.Synchronize();

@@ -8,6 +8,7 @@
 
 #include "engine/cuda/error.h"
 #include "engine/cuda/lane.h"
+#include "engine/cuda/slot_pool.h"
 
 namespace rnnserve::cuda {
 namespace {
@@ -16,7 +17,6 @@ namespace {
 constexpr int kWorkersWanted = 3;
 // A block's buffers stay below this, or below a sixteenth of the budget.
 constexpr int64_t kBlockBytes = int64_t{192} << 20;
-constexpr size_t kSlabBytes = size_t{1} << 20;
 constexpr size_t kSlotAlignment = 256;
 
 // What cuDNN 9 and the intermediate form of our kernels need.
@@ -47,10 +47,15 @@ int CountDevices(int driver, int runtime) {
 
 }  // namespace
 
-DeviceBuffer::DeviceBuffer(Device& device, size_t bytes) : device_(&device), bytes_(bytes) {
+DeviceBuffer::DeviceBuffer(Device& device, size_t bytes, Room room) : device_(&device), bytes_(bytes) {
   if (bytes == 0) return;
-  device.Reserve(bytes);
-  const cudaError_t error = cudaMalloc(&data_, bytes);
+  device.Reserve(bytes, room);
+  cudaError_t error = cudaMalloc(&data_, bytes);
+  if (error == cudaErrorMemoryAllocation && room == Room::kMake) {  // others hold it, or it is in pieces
+    cudaGetLastError();
+    device.MakeRoom();
+    error = cudaMalloc(&data_, bytes);
+  }
   if (error != cudaSuccess) {
     device.Release(bytes);
     Check(error, ("allocating " + std::to_string(bytes) + " bytes of device memory").c_str());
@@ -87,27 +92,6 @@ PinnedBuffer::~PinnedBuffer() {
   if (data_ != nullptr) cudaFreeHost(data_);
 }
 
-void* SlotPool::Take() {
-  std::lock_guard lock(mutex_);
-  if (free_.empty()) {
-    const size_t step = (slot_bytes_ + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
-    const size_t count = std::max<size_t>(1, kSlabBytes / step);
-    free_.reserve(slots_ + count);  // Return never allocates
-    slabs_.reserve(slabs_.size() + 1);
-    slabs_.emplace_back(device_, step * count);
-    slots_ += count;
-    for (size_t k = count; k-- > 0;) free_.push_back(slabs_.back().data() + k * step);
-  }
-  void* slot = free_.back();
-  free_.pop_back();
-  return slot;
-}
-
-void SlotPool::Return(void* slot) {
-  std::lock_guard lock(mutex_);
-  free_.push_back(slot);
-}
-
 Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device) {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
@@ -122,7 +106,8 @@ Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device
   cudaDeviceProp properties{};
   Check(cudaGetDeviceProperties(&properties, ordinal_), "reading the CUDA device's properties");
   const std::string capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
-  if (properties.major * 10 + properties.minor < kLeastCapability) {
+  capability_ = properties.major * 10 + properties.minor;
+  if (capability_ < kLeastCapability) {
     Unavailable(std::string(properties.name) + " has compute capability " + capability +
                 ", and this library needs 7.5");
   }
@@ -139,6 +124,7 @@ Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device
   if (const char* path = std::getenv("RNNSERVE_CUDA_PATH")) forced_path_ = path;
   const char* block_bytes = std::getenv("RNNSERVE_CUDA_BLOCK_BYTES");
   block_bytes_ = block_bytes != nullptr ? std::atoll(block_bytes) : std::min(kBlockBytes, limit_ / 16);
+  lanes_.reserve(kWorkersWanted);  // ReturnLane never allocates
 }
 
 Device::~Device() {
@@ -153,26 +139,50 @@ void Device::Enter() const {
   Check(cudaSetDevice(ordinal_), "selecting the CUDA device");
 }
 
-void Device::Reserve(size_t bytes) {
+bool Device::TryReserve(size_t bytes) {
   const auto wanted = static_cast<int64_t>(bytes);
   int64_t held = in_use_.load();
   do {
-    if (wanted > limit_ - held) {
-      throw Error(RNNSERVE_RESOURCE_EXHAUSTED,
-                  "needs " + std::to_string(wanted) + " more bytes of device memory, but " + std::to_string(held) +
-                      " of the engine's " + std::to_string(limit_) +
-                      " are taken; retry later, use fewer or smaller models, or raise the engine's memory limit");
-    }
+    if (wanted > limit_ - held) return false;
   } while (!in_use_.compare_exchange_weak(held, held + wanted));
+  return true;
+}
+
+void Device::Reserve(size_t bytes, DeviceBuffer::Room room) {
+  if (TryReserve(bytes)) return;
+  if (room == DeviceBuffer::Room::kMake) {
+    MakeRoom();
+    if (TryReserve(bytes)) return;
+  }
+  throw Error(RNNSERVE_RESOURCE_EXHAUSTED,
+              "needs " + std::to_string(bytes) + " more bytes of device memory, but " + std::to_string(in_use_.load()) +
+                  " of the engine's " + std::to_string(limit_) +
+                  " are taken; retry later, use fewer or smaller models, or raise the engine's memory limit");
 }
 
 void Device::Release(size_t bytes) { in_use_ -= static_cast<int64_t>(bytes); }
 
-SlotPool& Device::Slots(size_t slot_bytes) {
+void Device::MakeRoom() {
   std::lock_guard lock(mutex_);
-  auto& pool = pools_[slot_bytes];
-  if (pool == nullptr) pool = std::make_unique<SlotPool>(*this, slot_bytes);
+  for (const auto& lane : lanes_) lane->DropBuffers();
+  for (const auto& [bytes, pool] : pools_) pool->Trim();
+}
+
+// Sizes are rounded, so that cells of about one width share a pool.
+SlotPool& Device::Slots(size_t slot_bytes) {
+  const size_t rounded = (slot_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+  std::lock_guard lock(mutex_);
+  auto& pool = pools_[rounded];
+  if (pool == nullptr) pool = std::make_unique<SlotPool>(*this, rounded);
   return *pool;
+}
+
+void Device::TakeSpent(size_t most, std::vector<SpentSlot>& to) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [bytes, pool] : pools_) {
+    if (to.size() >= most) return;
+    pool->TakeSpent(most - to.size(), to);
+  }
 }
 
 std::unique_ptr<Lane> Device::TakeLane() {

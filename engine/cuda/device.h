@@ -19,11 +19,13 @@ namespace rnnserve::cuda {
 
 class Device;
 
-// Device memory, counted against the budget.
+// Device memory, counted against the budget. Where it does not fit, what lies idle elsewhere makes room, if it is
+// needed.
 class DeviceBuffer {
  public:
+  enum class Room { kMake, kAsItIs };
   DeviceBuffer() = default;
-  DeviceBuffer(Device& device, size_t bytes);
+  DeviceBuffer(Device& device, size_t bytes, Room room = Room::kMake);
   DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
   ~DeviceBuffer();
@@ -61,23 +63,9 @@ class PinnedBuffer {
   size_t bytes_ = 0;
 };
 
-// Equal slots of device memory for states, cut from slabs: a session costs no cudaMalloc.
-class SlotPool {
- public:
-  SlotPool(Device& device, size_t slot_bytes) : device_(device), slot_bytes_(slot_bytes) {}
-  void* Take();
-  void Return(void* slot);
-
- private:
-  Device& device_;
-  const size_t slot_bytes_;
-  std::mutex mutex_;
-  std::vector<DeviceBuffer> slabs_;  // kept until the engine closes: sessions come back
-  std::vector<void*> free_;
-  size_t slots_ = 0;  // of all slabs
-};
-
 class Lane;
+class SlotPool;
+struct SpentSlot;
 
 class Device {
  public:
@@ -92,13 +80,21 @@ class Device {
   const std::string& forced_path() const { return forced_path_; }
   // Bytes that a block's buffers stay below; RNNSERVE_CUDA_BLOCK_BYTES if it is set (likewise).
   int64_t block_bytes() const { return block_bytes_; }
+  // Compute capability, 90 for 9.0.
+  int capability() const { return capability_; }
 
-  void Reserve(size_t bytes);  // throws RESOURCE_EXHAUSTED above the budget
+  void Reserve(size_t bytes, DeviceBuffer::Room room);  // throws RESOURCE_EXHAUSTED above the budget
   void Release(size_t bytes);
+  // Gives back to the device what idle lanes and pools hold. Never throws.
+  void MakeRoom();
   int64_t memory_limit() const { return limit_; }
   int64_t memory_in_use() const { return in_use_.load(); }
 
   SlotPool& Slots(size_t slot_bytes);
+  // Slots that wait to be wiped, of all pools: see SpentSlots.
+  int64_t spent() const { return spent_.load(); }
+  void CountSpent(int64_t more) { spent_ += more; }
+  void TakeSpent(size_t most, std::vector<SpentSlot>& to);
 
   // A stream with its handles and buffers, for one call at a time; see LaneLease. There are as many as keep the device
   // busy, and no more: each holds memory. Waits for one. The last one returned comes first: it is warm.
@@ -111,7 +107,10 @@ class Device {
   void Describe(rnnserve_device_info& info) const;
 
  private:
+  bool TryReserve(size_t bytes);
+
   int ordinal_ = 0;
+  int capability_ = 0;
   int64_t limit_ = 0;
   int64_t total_ = 0;
   std::string name_;
@@ -119,6 +118,7 @@ class Device {
   std::string forced_path_;
   int64_t block_bytes_ = 0;
   std::atomic<int64_t> in_use_{0};
+  std::atomic<int64_t> spent_{0};
   std::atomic<bool> healthy_{true};
   mutable std::mutex mutex_;  // guards what follows
   std::string failure_;

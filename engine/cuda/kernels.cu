@@ -37,6 +37,10 @@ __global__ void ScatterStatesKernel(const Packed* h, const Packed* c, void* cons
   RNNSERVE_FOR_EACH_ROW(row, rows) ScatterRow(h, c, static_cast<Slot*>(slots[row]), row, hidden, ShareOf(Me()));
 }
 
+__global__ void WipeKernel(const SpentSlot* slots, int count) {
+  RNNSERVE_FOR_EACH_ROW(row, count) WipeSlot(slots[row], ShareOf(Me()));
+}
+
 // Gate kernels: one thread a unit.
 #define RNNSERVE_FOR_EACH_UNIT(at, step) \
   for (int64_t at = FirstUnit(Me()); at < step.rows * step.hidden; at += UnitStep(Me()))
@@ -99,6 +103,11 @@ void LaunchScatterStates(int packed_type, const void* h, const void* c, int slot
     ScatterStatesKernel<Packed, Slot><<<Blocks(rows, threads.down), Threads(threads), 0, stream>>>(
         static_cast<const Packed*>(h), static_cast<const Packed*>(c), slots, rows, hidden);
   });
+}
+
+void LaunchWipe(const SpentSlot* slots, int count, cudaStream_t stream) {
+  const RowThreads threads = RowThreadsOf(kThreads);  // a block a slot
+  WipeKernel<<<Blocks(count, threads.down), Threads(threads), 0, stream>>>(slots, count);
 }
 
 template <typename T>

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "engine/cuda/packing.h"
+#include "engine/cuda/rows.h"
 #include "engine/cuda/units.h"
 
 namespace rnnserve::cuda {
@@ -23,6 +24,8 @@ void LaunchGatherStates(int slot_type, const void* const* slots, int packed_type
                         int64_t hidden, cudaStream_t stream);
 void LaunchScatterStates(int packed_type, const void* h, const void* c, int slot_type, void* const* slots, int rows,
                          int64_t hidden, cudaStream_t stream);
+
+void LaunchWipe(const SpentSlot* slots, int count, cudaStream_t stream);
 
 template <typename T>
 void LaunchLstm(const LstmStep<T>& step, cudaStream_t stream);

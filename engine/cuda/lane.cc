@@ -38,12 +38,18 @@ Lane::~Lane() {
 
 void Lane::Synchronize() const { Check(cudaStreamSynchronize(stream_), "running on the device"); }
 
+void Lane::DropBuffers() {
+  staging_ = DeviceBuffer();
+  working_ = DeviceBuffer();
+  scratch_ = DeviceBuffer();
+}
+
 std::byte* Lane::Grow(DeviceBuffer& buffer, size_t bytes) {
   if (buffer.size() < bytes) {
     Synchronize();
     buffer = DeviceBuffer();  // first give back, then take: the budget needn't hold both
     try {
-      buffer = DeviceBuffer(device_, Grown(bytes));
+      buffer = DeviceBuffer(device_, Grown(bytes), DeviceBuffer::Room::kAsItIs);
     } catch (const Error& refused) {
       if (refused.code() != RNNSERVE_RESOURCE_EXHAUSTED) throw;
       buffer = DeviceBuffer(device_, bytes);  // room to grow is a wish

@@ -42,6 +42,8 @@ class Lane {
   cudnnTensorDescriptor_t state_desc() const { return state_desc_; }
 
   void Synchronize() const;
+  // Of an idle lane: they grow again when they are needed.
+  void DropBuffers();
 
  private:
   struct Closed {};

@@ -56,6 +56,12 @@ void ConvertElements(int from, const void* source, int to, void* target, size_t 
   }
 }
 
+// Devices that compute with bfloat16.
+constexpr int kBFloat16Capability = 80;
+
+// Whether a library has only said no: another way may do. Its refusals come as INTERNAL.
+bool IsRefusal(const Error& error) { return !error.sticky() && error.code() == RNNSERVE_INTERNAL; }
+
 int PowerOfTwo(int value) { return std::bit_width(static_cast<unsigned>(value - 1)); }
 
 }  // namespace
@@ -72,14 +78,19 @@ Program::Program(Device& device, const rnnserve_cell& cell, const rnnserve_weigh
   const std::string& forced = device.forced_path();
   if (forced == "cudnn" && !refusal.empty())
     throw Error(RNNSERVE_UNIMPLEMENTED, "RNNSERVE_CUDA_PATH=cudnn: " + refusal);
-  const bool cudnn = refusal.empty() && forced != "general";
-  if (cudnn && cell_.allow_reduced_precision) run_type_ = cell_.data_type;
-  if (cudnn) {
+  if (refusal.empty() && forced != "general") {
+    const bool is_native = cell_.data_type != RNNSERVE_BFLOAT16 || device.capability() >= kBFloat16Capability;
+    if (cell_.allow_reduced_precision && is_native) run_type_ = cell_.data_type;
     const LaneLease lease(device);
-    cudnn_ = std::make_unique<CudnnPath>(device, lease.lane(), cell_, weights, run_type_);
+    try {
+      cudnn_ = std::make_unique<CudnnPath>(device, lease.lane(), cell_, weights, run_type_);
+    } catch (const Error& refused) {
+      if (!IsRefusal(refused) || forced == "cudnn") throw;
+      run_type_ = compute_type();
+    }
   }
   // The general path computes in the compute type only; where both can run, trials decide.
-  if (!cudnn || (forced.empty() && run_type_ == compute_type())) {
+  if (cudnn_ == nullptr || (forced.empty() && run_type_ == compute_type())) {
     general_ = std::make_unique<GeneralPath>(device, cell_, weights);
   }
 }
@@ -141,10 +152,11 @@ Program::Way Program::Choose(const Work& work, const ShapeKey& key) const {
     if (MayRun(way, work.block)) usable.push_back(way);
   }
   Way best = usable.front();
+  if (usable.size() == 1) return best;
   float best_ms = std::numeric_limits<float>::infinity();
+  bool is_short_of_memory = false;
   const Lane& lane = work.lane;
   for (const Way way : usable) {
-    if (usable.size() == 1) break;
     try {
       Run(way, work);  // loads kernels, and is refused here if at all
       lane.Synchronize();
@@ -161,11 +173,24 @@ Program::Way Program::Choose(const Work& work, const ShapeKey& key) const {
         }
       }
     } catch (const Error& refused) {
-      if (refused.sticky() || refused.code() != RNNSERVE_INTERNAL) throw;
+      if (refused.sticky()) throw;
+      if (refused.code() == RNNSERVE_RESOURCE_EXHAUSTED) {  // its workspace; there may be room another time
+        is_short_of_memory = true;
+      } else if (!IsRefusal(refused)) {
+        throw;
+      }
     }
   }
+  if (is_short_of_memory) return best;
   std::lock_guard lock(mutex_);
   return ways_.emplace(key, best).first->second;
+}
+
+// The next way for what `refused` won't run.
+std::optional<Program::Way> Program::After(Way refused) const {
+  if (refused == Way::kSmallH) return Way::kStandard;
+  if (refused == Way::kStandard && general_ != nullptr) return Way::kGeneral;
+  return std::nullopt;
 }
 
 void Program::Compute(const Work& work) const {
@@ -176,16 +201,18 @@ void Program::Compute(const Work& work) const {
     if (const auto found = ways_.find(key); found != ways_.end()) way = found->second;
   }
   if (!way) way = Choose(work, key);
-  if (*way != Way::kSmallH) return Run(*way, work);
-  try {
-    Run(*way, work);
-  } catch (const Error& refused) {  // the trial's shape was accepted, this one of the same bucket isn't
-    if (refused.sticky() || refused.code() != RNNSERVE_INTERNAL) throw;
-    {
-      std::lock_guard lock(mutex_);
-      ways_[key] = Way::kStandard;
+  while (true) {
+    try {
+      return Run(*way, work);
+    } catch (const Error& refused) {  // the trial's shape was accepted, this one of the same bucket isn't
+      const std::optional<Way> next = After(*way);
+      const bool is_short_of_memory = !refused.sticky() && refused.code() == RNNSERVE_RESOURCE_EXHAUSTED;
+      if (!(IsRefusal(refused) || is_short_of_memory) || !next) throw;
+      way = next;
+      if (is_short_of_memory) continue;  // this time
     }
-    Run(Way::kStandard, work);
+    std::lock_guard lock(mutex_);
+    ways_[key] = *way;
   }
 }
 

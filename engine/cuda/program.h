@@ -6,12 +6,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
 
 #include "engine/cuda/cudnn_path.h"
 #include "engine/cuda/general_path.h"
+#include "engine/cuda/slot_pool.h"
 
 namespace rnnserve::cuda {
 
@@ -20,7 +22,7 @@ namespace rnnserve::cuda {
 class StateHandle {
  public:
   StateHandle(Device& device, size_t slot_bytes) : pool_(device.Slots(slot_bytes)), slot_(pool_.Take()) {}
-  ~StateHandle() { pool_.Return(slot_); }
+  ~StateHandle() { pool_.Return(slot_, secret_ ? SlotPool::Content::kSecret : SlotPool::Content::kAny); }
   StateHandle(const StateHandle&) = delete;
   StateHandle& operator=(const StateHandle&) = delete;
 
@@ -29,8 +31,12 @@ class StateHandle {
   std::vector<std::byte> host;  // of the compute type: h, then c
   void* slot() const { return slot_; }
 
-  // What a session has known must not lie in free memory of the host.
+  // What a session has known must not lie in free memory, neither here nor on the device.
   void Wipe() {
+    WipeHost();
+    if (where == Where::kDevice) secret_ = true;
+  }
+  void WipeHost() {
     std::fill(host.begin(), host.end(), std::byte{0});
     host.clear();
   }
@@ -38,6 +44,7 @@ class StateHandle {
  private:
   SlotPool& pool_;
   void* slot_;
+  bool secret_ = false;  // the slot holds what was to be wiped
 };
 
 class Program {
@@ -59,9 +66,10 @@ class Program {
   using ShapeKey = std::tuple<int, int, bool>;  // powers of two of rows and steps; whether lengths are equal
 
   struct Group;  // slices that run together, sorted by falling length
-  void AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps) const;
+  void AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps, std::span<const SpentSlot> spent) const;
   void Compute(const Work& work) const;
   Way Choose(const Work& work, const ShapeKey& key) const;
+  std::optional<Way> After(Way refused) const;
   bool MayRun(Way way, const Block& block) const;
   void Run(Way way, const Work& work) const;
   int64_t BytesPerRow() const;

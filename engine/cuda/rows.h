@@ -3,6 +3,7 @@
 // first + step, ... of one row. In a host build the tests do the same.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/cuda/element.h"
@@ -54,6 +55,21 @@ RNNSERVE_HOST_DEVICE void ScatterRow(const Packed* h, const Packed* c, Slot* slo
     slot[k] = Widen(h[at]);
     if (c != nullptr) slot[hidden + k] = Widen(c[at]);
   }
+}
+
+class SlotPool;
+
+// A place of a state that is gone, to be wiped.
+struct SpentSlot {
+  std::byte* at;  // on 8 bytes
+  size_t bytes;   // a multiple of 8
+  SlotPool* pool;
+};
+
+RNNSERVE_HOST_DEVICE void WipeSlot(const SpentSlot& slot, Share share) {
+  auto* words = reinterpret_cast<uint64_t*>(slot.at);
+  const auto count = static_cast<int64_t>(slot.bytes / sizeof(uint64_t));
+  for (int64_t k = share.first; k < count; k += share.step) words[k] = 0;
 }
 
 }  // namespace rnnserve::cuda

@@ -188,6 +188,108 @@ TEST_F(FakeDeviceTest, AStateThatTheFailingCallWasGoingOnFromIsLost) {
   EXPECT_EQ(program->Advance(std::vector{sequences.Slice(0, 2, 2)}, *workspace).code(), absl::StatusCode::kDataLoss);
 }
 
+TEST_F(FakeDeviceTest, PlacesOfStatesThatAreGoneMakeRoomForOtherSizes) {
+  const auto engine = Load({.memory_limit_bytes = int64_t{36} << 20});
+  const auto narrow = Compile(*engine, DefaultSpec(CellKind::kRnn, DataType::kFloat, 1, 64));
+  const auto wide = Compile(*engine, DefaultSpec(CellKind::kRnn, DataType::kFloat, 1, 256));
+  std::vector<std::unique_ptr<State>> states;
+  do {
+    states.push_back(narrow->NewState());
+  } while (states.back()->failure().ok());
+  EXPECT_EQ(wide->NewState()->failure().code(), absl::StatusCode::kResourceExhausted);
+  const auto last = std::move(states.front());
+  states.clear();
+  EXPECT_EQ(wide->NewState()->failure(), absl::OkStatus());
+  EXPECT_EQ(last->failure(), absl::OkStatus());
+}
+
+TEST_F(FakeDeviceTest, BuffersOfIdleLanesMakeRoomForWeights) {
+  const auto engine = Load({.memory_limit_bytes = int64_t{40} << 20});
+  const CellSpec spec = Lstm(64);
+  ASSERT_EQ(Advance(*Compile(*engine, spec), spec, std::vector<int64_t>(64, 20)), absl::OkStatus());
+  CellSpec large = DefaultSpec(CellKind::kRnn, DataType::kFloat, 850, 850);  // 5.8 MB of weights
+  large.clip = 1;
+  EXPECT_LT((int64_t{40} << 20) - engine->Memory()->in_use_bytes, 2 * 850 * 850 * 4);
+  EXPECT_EQ(engine->Compile(RandomCell(large, 1), {}).status(), absl::OkStatus());
+  EXPECT_EQ(Advance(*Compile(*engine, spec), spec, {3, 2}), absl::OkStatus());
+}
+
+TEST_F(FakeDeviceTest, WhatASessionHasKnownDoesNotStayOnTheDevice) {
+  const auto engine = Load();
+  const CellSpec spec = Lstm(40);  // h and c lie side by side in a state only
+  const auto program = Compile(*engine, spec);
+  const auto workspace = program->NewWorkspace();
+  std::vector<std::byte> known;
+  const auto is_known = [&] {
+    return Fake<bool(const std::byte*, size_t)>("fake_cuda_holds")(known.data(), known.size());
+  };
+  {
+    Sequences session(*program, spec);
+    session.Add(4, 1);
+    ASSERT_EQ(program->Advance(std::vector{session.Slice(0, 0, 4)}, *workspace), absl::OkStatus());
+    known = session.FinalStateBytes(0);
+    ASSERT_TRUE(is_known());
+    program->ImportState(DataType::kFloat, nullptr, nullptr, *session.at(0).state);  // as sessions let go of states
+  }
+  EXPECT_TRUE(is_known()) << "nothing waits for it";
+  const CellSpec other = DefaultSpec(CellKind::kRnn, DataType::kDouble, 3, 5);
+  ASSERT_EQ(Advance(*Compile(*engine, other), other, {1}), absl::OkStatus());
+  EXPECT_FALSE(is_known());
+}
+
+TEST_F(FakeDeviceTest, ACellThatCudnnRefusesTakesTheGeneralPath) {
+  Set("no_rnn");
+  const auto engine = Load();
+  for (const DataType type : {DataType::kFloat, DataType::kFloat16}) {
+    const CellSpec spec = Lstm(8, type);
+    for (const bool reduced : {false, true}) {
+      EXPECT_EQ(Advance(*Compile(*engine, spec, {.allow_reduced_precision = reduced}), spec, {3, 1}), absl::OkStatus());
+    }
+  }
+  EXPECT_EQ(Count("standard"), 0);
+}
+
+TEST_F(FakeDeviceTest, AShapeThatCudnnRefusesLaterTakesTheGeneralPath) {
+  const auto engine = Load();
+  const CellSpec spec = Lstm(8);
+  const auto program = Compile(*engine, spec);
+  ASSERT_EQ(Advance(*program, spec, {5, 1, 3, 7}), absl::OkStatus());
+  const int64_t products = Count("product");
+  Set("no_forward");
+  ASSERT_EQ(Advance(*program, spec, {5, 1, 3, 7}), absl::OkStatus());
+  EXPECT_EQ(Count("standard_refused"), 1);
+  EXPECT_GT(Count("product"), products);
+  ASSERT_EQ(Advance(*program, spec, {5, 1, 3, 7}), absl::OkStatus());
+  EXPECT_EQ(Count("standard_refused"), 1) << "it is remembered";
+}
+
+TEST_F(FakeDeviceTest, AWorkspaceThatDoesNotFitIsLeftOutThisTime) {
+  const auto engine = Load();
+  const CellSpec spec = Lstm(8);
+  const auto program = Compile(*engine, spec);
+  Set("large_workspace");
+  ASSERT_EQ(Advance(*program, spec, {5, 1, 3, 7}), absl::OkStatus());
+  EXPECT_EQ(Count("standard"), 0);
+  Set("");
+  ASSERT_EQ(Advance(*program, spec, {5, 1, 3, 7}), absl::OkStatus());
+  EXPECT_GT(Count("standard"), 0);
+  Set("large_workspace");
+  const int64_t products = Count("product");
+  ASSERT_EQ(Advance(*program, spec, {5, 1, 3, 7}), absl::OkStatus());
+  EXPECT_GT(Count("product"), products);
+}
+
+TEST_F(FakeDeviceTest, BFloat16IsWidenedWhereTheDeviceLacksIt) {
+  const CellSpec spec = Lstm(8, DataType::kBFloat16);
+  const EngineOptions reduced = {.allow_reduced_precision = true};
+  ASSERT_EQ(Advance(*Compile(*Load(), spec, reduced), spec, {2}), absl::OkStatus());
+  EXPECT_GT(Count("math_tensor"), 0);
+  Fake<void()>("fake_cuda_forget")();
+  Set("turing");
+  ASSERT_EQ(Advance(*Compile(*Load(), spec, reduced), spec, {2}), absl::OkStatus());
+  EXPECT_EQ(Count("math_tensor"), 0);
+}
+
 // Scripted costs: SMALL_H 1.5, STANDARD 2.5, the general path 1 + steps.
 TEST_F(FakeDeviceTest, TrialsChooseOnceAShape) {
   const auto engine = Load();

@@ -82,6 +82,13 @@ int64_t FakeDevice::allocated() const {
   return allocated_;
 }
 
+bool FakeDevice::Holds(std::string_view bytes) const {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(memory_, [&](const auto& block) {
+    return std::string_view(static_cast<const char*>(block.first), block.second).find(bytes) != std::string_view::npos;
+  });
+}
+
 void FakeDevice::Count(const std::string& what, float milliseconds) {
   std::lock_guard lock(mutex_);
   ++counts_[what];
@@ -112,6 +119,9 @@ __attribute__((visibility("default"))) void fake_cuda_set(const char* fault) { F
 __attribute__((visibility("default"))) void fake_cuda_forget() { FakeDevice::Get().Forget(); }
 __attribute__((visibility("default"))) int64_t fake_cuda_count(const char* what) {
   return FakeDevice::Get().count(what);
+}
+__attribute__((visibility("default"))) bool fake_cuda_holds(const std::byte* bytes, size_t count) {
+  return FakeDevice::Get().Holds({reinterpret_cast<const char*>(bytes), count});
 }
 __attribute__((visibility("default"))) int64_t fake_cuda_allocated() { return FakeDevice::Get().allocated(); }
 }

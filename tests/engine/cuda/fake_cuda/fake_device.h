@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 struct CUstream_st {
@@ -41,6 +42,8 @@ class FakeDevice {
   void* Allocate(size_t bytes);  // null: no memory left
   void Free(void* memory);
   int64_t allocated() const;
+  // Whether these bytes lie somewhere in it.
+  bool Holds(std::string_view bytes) const;
 
   // How often something was done, and how long the device has worked: scripted, so that trials always end alike.
   void Count(const std::string& what, float milliseconds = 0);

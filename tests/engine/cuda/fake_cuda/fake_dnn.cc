@@ -271,6 +271,7 @@ cudnnStatus_t CUDNNWINAPI cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t desc, cu
       projection != hidden || layers != 1 || dropout != nullptr) {
     return CUDNN_STATUS_BAD_PARAM;
   }
+  if (Device().Has("no_rnn")) return CUDNN_STATUS_NOT_SUPPORTED;
   if (algo != CUDNN_RNN_ALGO_STANDARD && (is_double || Device().Has("no_small_h"))) return CUDNN_STATUS_NOT_SUPPORTED;
   Device().Count(math == CUDNN_FMA_MATH ? "math_fma" : math == CUDNN_DEFAULT_MATH ? "math_default" : "math_tensor");
   *desc = {algo, mode, type, math, input, hidden, flags};
@@ -295,6 +296,7 @@ cudnnStatus_t CUDNNWINAPI cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescrip
 cudnnStatus_t CUDNNWINAPI cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNNDescriptor_t, cudnnForwardMode_t mode,
                                                     cudnnRNNDataDescriptor_t x, size_t* work, size_t* reserve) {
   *work = kWorkBytes * static_cast<size_t>(x->steps);
+  if (Device().Has("large_workspace")) *work = static_cast<size_t>(rnnserve::fake_cuda::kTotalBytes);
   *reserve = 0;
   return mode == CUDNN_FWD_MODE_INFERENCE ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
@@ -312,7 +314,8 @@ cudnnStatus_t CUDNNWINAPI cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescript
     return CUDNN_STATUS_BAD_PARAM;
   }
   const bool is_small_h = desc->algo != CUDNN_RNN_ALGO_STANDARD;
-  const cudnnStatus_t status = CheckShapes(*desc, *x_desc, *y_desc, *h_desc);
+  const cudnnStatus_t status =
+      Device().Has("no_forward") ? CUDNN_STATUS_NOT_SUPPORTED : CheckShapes(*desc, *x_desc, *y_desc, *h_desc);
   if (status != CUDNN_STATUS_SUCCESS) {
     Device().Count(is_small_h ? "small_h_refused" : "standard_refused");
     return status;

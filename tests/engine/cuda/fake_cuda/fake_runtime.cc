@@ -67,7 +67,8 @@ cudaError_t CUDARTAPI cudaSetDevice(int) { return Device().lost(); }
 cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::memset(properties, 0, sizeof *properties);
   std::snprintf(properties->name, sizeof properties->name, "Fake GPU");
-  properties->major = Device().Has("old_device") ? 7 : 9;
+  properties->major = Device().Has("old_device") || Device().Has("turing") ? 7 : 9;
+  properties->minor = Device().Has("turing") ? 5 : 0;
   return Device().lost();
 }
 cudaError_t CUDARTAPI cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
@@ -120,6 +121,10 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
   return Enqueue(stream, [=] { std::memcpy(to, from, bytes); });
 }
 cudaError_t CUDARTAPI cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  if (stream == cudaStreamLegacy) {
+    std::lock_guard lock(LegacyStream().mutex);
+    return Enqueue(&LegacyStream().stream, [=] { std::memset(to, value, bytes); });
+  }
   return Enqueue(stream, [=] { std::memset(to, value, bytes); });
 }
 

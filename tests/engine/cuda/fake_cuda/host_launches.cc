@@ -72,6 +72,10 @@ void LaunchScatterStates(int packed_type, const void* h, const void* c, int slot
   });
 }
 
+void LaunchWipe(const SpentSlot* slots, int count, cudaStream_t stream) {
+  LaunchRows(stream, count, [=](int64_t row, Share share) { WipeSlot(slots[row], share); });
+}
+
 template <typename T>
 void LaunchLstm(const LstmStep<T>& step, cudaStream_t stream) {
   Launch(stream, step.rows * step.hidden, [step](int64_t at) { LstmAt(step, at); });
