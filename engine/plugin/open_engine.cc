@@ -104,11 +104,12 @@ void OpenEngine::LookForFailure() const {
   rnnserve_device_info info{};
   ErrorText error;
   if (api_.device_info(engine_, &info, error.data(), error.size()) != RNNSERVE_OK || info.healthy != 0) return;
-  const std::string reason = Printable(info.failure, sizeof info.failure);
+  std::string reason = Printable(info.failure, sizeof info.failure);
+  if (reason.empty()) reason = "no reason given";
   {
     std::lock_guard lock(mutex_);
     if (failed_.load(std::memory_order_relaxed)) return;
-    failure_ = reason.empty() ? "no reason given" : reason;
+    failure_ = reason;
     failed_.store(true, std::memory_order_release);
   }
   if (on_failure_) on_failure_(reason);
