@@ -18,12 +18,27 @@ PreparationPool::~PreparationPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void PreparationPool::Enqueue(std::coroutine_handle<> waiting) {
+void PreparationPool::Enqueue(std::coroutine_handle<> waiting, uint64_t caller) {
   {
     std::lock_guard lock(mutex_);
-    queue_.push_back(waiting);
+    std::deque<std::coroutine_handle<>>& own = queues_[caller];
+    if (own.empty()) turns_.push_back(caller);
+    own.push_back(waiting);
   }
   wake_.notify_one();
+}
+
+std::coroutine_handle<> PreparationPool::TakeNext() {
+  const auto own = queues_.find(turns_.front());
+  turns_.pop_front();
+  const std::coroutine_handle<> next = own->second.front();
+  own->second.pop_front();
+  if (own->second.empty()) {
+    queues_.erase(own);
+  } else {
+    turns_.push_back(own->first);
+  }
+  return next;
 }
 
 void PreparationPool::Work() {
@@ -31,10 +46,9 @@ void PreparationPool::Work() {
     std::coroutine_handle<> next;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      next = queue_.front();
-      queue_.pop_front();
+      wake_.wait(lock, [this] { return stopping_ || !turns_.empty(); });
+      if (turns_.empty()) return;
+      next = TakeNext();
     }
     next.resume();
   }

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads for what is too long for the poller: parsing and hashing large messages, loading models.
 //
-//   co_await pool.Hop();     // the rest of the coroutine runs on a thread of the pool
+//   co_await pool.Hop(caller);     // the rest of the coroutine runs on a thread of the pool
 //
-// What waits here is bounded by the calls in flight (Door). The destructor runs what is queued.
+// Callers take turns: one who sends a thousand large messages does not hold up the next one's. What waits here is
+// bounded by the calls in flight (Door). The destructor runs what is queued.
 #pragma once
 
 #include <condition_variable>
 #include <coroutine>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "absl/container/flat_hash_map.h"
 
 namespace rnnserve {
 
@@ -25,24 +29,28 @@ class PreparationPool {
   class Hopping {
    public:
     // Null: stays where it is.
-    explicit Hopping(PreparationPool* pool) : pool_(pool) {}
+    Hopping(PreparationPool* pool, uint64_t caller) : pool_(pool), caller_(caller) {}
     bool await_ready() const noexcept { return pool_ == nullptr; }
-    void await_suspend(std::coroutine_handle<> waiting) { pool_->Enqueue(waiting); }
+    void await_suspend(std::coroutine_handle<> waiting) { pool_->Enqueue(waiting, caller_); }
     void await_resume() const noexcept {}
 
    private:
     PreparationPool* pool_;
+    uint64_t caller_;
   };
-  Hopping Hop() { return Hopping(this); }
+  // `caller`: a tenant or a connection.
+  Hopping Hop(uint64_t caller) { return Hopping(this, caller); }
 
  private:
-  void Enqueue(std::coroutine_handle<> waiting);
+  void Enqueue(std::coroutine_handle<> waiting, uint64_t caller);
+  std::coroutine_handle<> TakeNext();  // with the mutex held
   void Work();
 
   std::mutex mutex_;
   std::condition_variable wake_;
   // Guarded by mutex_.
-  std::deque<std::coroutine_handle<>> queue_;
+  absl::flat_hash_map<uint64_t, std::deque<std::coroutine_handle<>>> queues_;  // by caller; none is empty
+  std::deque<uint64_t> turns_;                                                 // the callers of queues_
   bool stopping_ = false;
 
   std::vector<std::thread> threads_;  // last: they use everything above

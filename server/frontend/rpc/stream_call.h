@@ -140,7 +140,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
                  }};
   }
   // Awaited before anything long.
-  PreparationPool::Hopping Hop() { return site_.parts().preparation->Hop(); }
+  PreparationPool::Hopping Hop() { return site_.parts().preparation->Hop(connection_); }
 
  private:
   friend class StreamSite;

@@ -67,7 +67,7 @@ class UnaryCall {
 
   // Awaited before anything long: the poller must not be kept.
   PreparationPool::Hopping LeavePoller() {
-    return PreparationPool::Hopping(std::exchange(on_poller_, false) ? preparation_ : nullptr);
+    return PreparationPool::Hopping(std::exchange(on_poller_, false) ? preparation_ : nullptr, share_);
   }
 
  private:

@@ -70,7 +70,7 @@ Task<int> Double(int value) { co_return 2 * value; }
 
 Task<int> Sum(PreparationPool* pool, int first, int second) {
   Task<int> left = Double(first);
-  if (pool != nullptr) co_await pool->Hop();
+  if (pool != nullptr) co_await pool->Hop(1);
   Task<int> right = Double(second);
   co_return co_await left + co_await right;
 }
@@ -102,8 +102,32 @@ TEST(PreparationPool, CarriesTheRestOfTheCoroutine) {
 }
 
 CallTask CountOnPool(PreparationPool& pool, std::latch& all) {
-  co_await pool.Hop();
+  co_await pool.Hop(1);
   all.count_down();
+}
+
+CallTask Note(PreparationPool& pool, uint64_t caller, std::vector<uint64_t>& order) {
+  co_await pool.Hop(caller);
+  order.push_back(caller);  // the pool's only thread
+}
+
+CallTask WaitOnPool(PreparationPool& pool, std::latch& open) {
+  co_await pool.Hop(0);
+  open.wait();
+}
+
+TEST(PreparationPool, CallersTakeTurns) {
+  std::latch open(1);
+  std::vector<uint64_t> order;
+  {
+    PreparationPool pool(1);
+    WaitOnPool(pool, open);
+    for (int k = 0; k < 4; ++k) Note(pool, 1, order);
+    for (int k = 0; k < 2; ++k) Note(pool, 2, order);
+    Note(pool, 3, order);
+    open.count_down();
+  }
+  EXPECT_EQ(order, (std::vector<uint64_t>{1, 2, 3, 1, 2, 1, 1}));
 }
 
 TEST(PreparationPool, RunsWhatIsQueuedBeforeItGoes) {
