@@ -54,7 +54,8 @@ class DyingServer(Server):
     def __init__(self, device, folder, *flags):
         self._file = folder / "device-is-dead"
         self.device = device
-        super().__init__(f"--plugin={device.library}", *flags,
+        # Lost sessions can be fetched by nobody, and hold up the leaving.
+        super().__init__(f"--plugin={device.library}", "--drain_timeout=1s", *flags,
                          environment={**device.environment, device.trigger: str(self._file)})
 
     def kill_device(self):
