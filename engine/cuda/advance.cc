@@ -60,8 +60,8 @@ void Program::Advance(std::span<const rnnserve_slice> slices) const {
   if (!std::is_sorted(sorted.begin(), sorted.end(), longer)) std::stable_sort(sorted.begin(), sorted.end(), longer);
 
   const int64_t rows_a_block = std::clamp<int64_t>(device_.block_bytes() / BytesPerRow(), 1, int64_t{1} << 22);
+  SpentSlots spent(device_);  // goes after the lease, which waits until nothing writes to them any more
   const LaneLease lease(device_);
-  SpentSlots spent(device_);
   for (size_t first = 0; first < sorted.size();) {
     const size_t count = std::min(sorted.size() - first, static_cast<size_t>(rows_a_block));
     Group group;
