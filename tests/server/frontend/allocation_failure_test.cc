@@ -28,13 +28,18 @@ void* Allocate(size_t bytes, size_t alignment) {
 
 }  // namespace
 
-// Not inlined: the compiler would see new paired with free.
+// Not inlined: the compiler would see new paired with free. All that a sanitizer has of its own but for arrays, which
+// come and go by its own.
 __attribute__((noinline)) void* operator new(size_t bytes) { return Allocate(bytes, alignof(std::max_align_t)); }
+__attribute__((noinline)) void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return std::malloc(bytes);
+}
 __attribute__((noinline)) void* operator new(size_t bytes, std::align_val_t alignment) {
   return Allocate(bytes, static_cast<size_t>(alignment));
 }
 __attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
 __attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 __attribute__((noinline)) void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 __attribute__((noinline)) void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
@@ -94,7 +99,7 @@ TEST_F(AllocationFailureTest, OfAnInferCallIsItsAnswer) {
     ASSERT_EQ(Infer(request), grpc::StatusCode::OK);
     EXPECT_GE(FailEach([&] { return Infer(request); }), 3) << engine;
   }
-  EXPECT_TRUE(server_.server->Drain(absl::InfiniteFuture()));
+  server_.server.reset();  // once all calls are over
   EXPECT_EQ(server_.core.bytes_in_flight(), 0);
   EXPECT_EQ(server_.workers.load().sequences, 0);
 }
