@@ -23,6 +23,7 @@ bool StreamSite::Enter(const std::shared_ptr<StreamCall>& call) {
   if (!bound_.Fits(call->connection(), 1)) return false;
   bound_.Take(call->connection(), 1);
   calls_.insert(call);
+  open_.fetch_add(1, std::memory_order_relaxed);
   if (leaves_at_) call->handler_->OnDrain(*leaves_at_);
   return true;
 }
@@ -30,6 +31,7 @@ bool StreamSite::Enter(const std::shared_ptr<StreamCall>& call) {
 void StreamSite::Leave(const std::shared_ptr<StreamCall>& call) {
   std::lock_guard lock(mutex_);
   calls_.erase(call);
+  open_.fetch_sub(1, std::memory_order_relaxed);
   bound_.GiveBack(call->connection(), 1);
 }
 
@@ -37,11 +39,6 @@ void StreamSite::Drain(absl::Time leaves_at) {
   std::lock_guard lock(mutex_);
   leaves_at_ = leaves_at;
   for (const std::shared_ptr<StreamCall>& call : calls_) call->handler_->OnDrain(leaves_at);
-}
-
-int64_t StreamSite::open() const {
-  std::lock_guard lock(mutex_);
-  return static_cast<int64_t>(calls_.size());
 }
 
 // Reads and writes of a cancelled call fail, and it ends as it would after its caller has gone.

@@ -14,6 +14,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/async_stream.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <coroutine>
@@ -68,6 +69,15 @@ struct StreamLimits {
   // Operations of one stream in flight, and bytes of its replies that wait for the wire: reading pauses above.
   int64_t max_in_flight = 4096;
   int64_t max_outbox_bytes = 4 << 20;
+  // Of such bytes of all streams, about: what each may have of them shrinks as streams come, to 64 KiB at the least.
+  // Outputs are counted elsewhere as well; errors are not, and a caller who reads nothing could have them by the
+  // million.
+  int64_t total_outbox_bytes = 256 << 20;
+
+  int64_t OutboxBytes(int64_t streams) const {
+    const int64_t even = std::max<int64_t>(total_outbox_bytes / std::max<int64_t>(streams, 1), 64 << 10);
+    return std::min(max_outbox_bytes, even);
+  }
 };
 
 // What all streams share, and all of them that are open.
@@ -91,7 +101,7 @@ class StreamSite {
   const Parts& parts() const { return parts_; }
   // Tells all that are open, and those that come later.
   void Drain(absl::Time leaves_at);
-  int64_t open() const;
+  int64_t open() const { return open_.load(std::memory_order_relaxed); }
   // Ends streams whose token has been taken away.
   void EndRevoked();
 
@@ -104,6 +114,7 @@ class StreamSite {
   const Parts parts_;
   const std::unique_ptr<MethodMetrics> stream_metrics_;
   const std::unique_ptr<MethodMetrics> operation_metrics_;
+  std::atomic<int64_t> open_ = 0;  // of calls_
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::set<std::shared_ptr<StreamCall>> calls_;
@@ -136,7 +147,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   auto Room() {
     return Until{*this, [this] {
                    return broken_ || (in_flight_ < site_.parts().limits.max_in_flight &&
-                                      outbox_bytes_ < site_.parts().limits.max_outbox_bytes);
+                                      outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));
                  }};
   }
   // Awaited before anything long.

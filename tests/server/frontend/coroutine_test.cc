@@ -11,6 +11,7 @@
 #include "server/frontend/rpc/completion.h"
 #include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/preparation_pool.h"
+#include "server/frontend/rpc/stream_call.h"
 #include "server/frontend/rpc/task.h"
 
 namespace rnnserve {
@@ -137,6 +138,14 @@ TEST(PreparationPool, RunsWhatIsQueuedBeforeItGoes) {
     for (int k = 0; k < 100; ++k) CountOnPool(pool, all);
   }
   EXPECT_TRUE(all.try_wait());
+}
+
+TEST(StreamLimits, ManyStreamsHaveSmallOutboxes) {
+  const StreamLimits limits = {.max_outbox_bytes = 4 << 20, .total_outbox_bytes = 64 << 20};
+  EXPECT_EQ(limits.OutboxBytes(0), 4 << 20);
+  EXPECT_EQ(limits.OutboxBytes(16), 4 << 20);
+  EXPECT_EQ(limits.OutboxBytes(64), 1 << 20);
+  EXPECT_EQ(limits.OutboxBytes(4096), 64 << 10);
 }
 
 TEST(Door, BoundsCalls) {
