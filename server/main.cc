@@ -146,13 +146,14 @@ int Run(const Settings& settings) {
   LogModels(models);
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
   const SteadyClock clock;
-  CellularScheduler scheduler(QueueOptions(), absl::GetFlag(FLAGS_short_slice));
-  const std::unique_ptr<RequestScheduler> compared = ComparedScheduler();
-  Scheduler* const in_use = compared == nullptr ? static_cast<Scheduler*>(&scheduler) : compared.get();
   Metrics metrics;
   WorkMetricsTable work_metrics(metrics);
   SessionMetrics session_metrics(metrics);
+  // Goes after the schedulers: their threads may let go of a session last.
   MemorySessions sessions(SessionLimits(session_metrics), &clock);
+  CellularScheduler scheduler(QueueOptions(), absl::GetFlag(FLAGS_short_slice));
+  const std::unique_ptr<RequestScheduler> compared = ComparedScheduler();
+  Scheduler* const in_use = compared == nullptr ? static_cast<Scheduler*>(&scheduler) : compared.get();
   AddGauges(models, programs, *in_use, sessions, metrics);
   AddEngineMetrics(engines, metrics);
   plugins.AddMetrics(metrics);

@@ -51,9 +51,9 @@ class LiveSessions {
   std::vector<std::unique_ptr<Engine>> engines_;
   ModelStore models_{{}};
   ProgramCache programs_{int64_t{1} << 30};
-  CellularScheduler scheduler_;
   SteadyClock clock_;
-  MemorySessions kept_{{}, &clock_};
+  MemorySessions kept_{{}, &clock_};  // goes after the scheduler
+  CellularScheduler scheduler_;
   std::unique_ptr<Core> core_;
   std::unique_ptr<SessionCore> sessions_;
 };

@@ -50,11 +50,11 @@ struct RunningServer {
   std::unique_ptr<Engine> reference = MakeReferenceEngine();
   ModelStore store{{}};
   ProgramCache programs{1 << 20};
+  SteadyClock clock;
+  MemorySessions sessions{{}, &clock};  // goes after the workers
   CellularScheduler workers;
   CancellationSpy cancellation{&workers};
   Core core;
-  SteadyClock clock;
-  MemorySessions sessions{{}, &clock};
   SessionCore session_core{{}, &core, &sessions, &clock};
   std::unique_ptr<GrpcServer> server;
   std::shared_ptr<grpc::Channel> channel;

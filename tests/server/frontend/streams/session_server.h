@@ -57,11 +57,11 @@ struct SessionServer {
   WatchedEngine engine;
   ModelStore store{{}};
   ProgramCache programs{int64_t{1} << 30};
+  SteadyClock clock;
+  MemorySessions sessions{{}, &clock};  // goes after the scheduler
   CellularScheduler scheduler;
   FlagSpy spy{&scheduler};
   Core core;
-  SteadyClock clock;
-  MemorySessions sessions{{}, &clock};
   SessionCore session_core;
   std::unique_ptr<GrpcServer> server;
 };
