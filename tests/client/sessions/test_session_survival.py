@@ -45,6 +45,19 @@ def test_connections_cut_in_the_middle_of_messages(server, seed):
     proxy.close()
 
 
+def test_long_chunks_in_flight_outlive_their_connections(server):
+    """Eight replies of 50 KiB that may all have to be asked for again: the window has room for them."""
+    proxy = CuttingProxy(server.port, seed=4, cuts=6, least=100_000, most=400_000)
+    with rnnserve.Client(proxy.address) as client:
+        with client.session(remembering(), outputs=["Y"], max_in_flight=8) as session:
+            futures = [session.feed_async(steps(*[value] * 100)) for value in range(1, CHUNKS + 1)]
+            for value, future in enumerate(futures, 1):
+                assert (future.result(120)["Y"][:, 0, 0, 0] == value).all()
+            assert session.position == 100 * CHUNKS
+            assert session.repairs["reconnects"] >= 1 and session.repairs["replays"] == 0
+    proxy.close()
+
+
 def test_many_sessions_over_a_line_that_breaks(server):
     proxy = CuttingProxy(server.port, seed=9, cuts=0)
     with rnnserve.Client(proxy.address) as client:
