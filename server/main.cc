@@ -69,9 +69,9 @@ std::vector<std::unique_ptr<Engine>> OwnEngines() {
 }
 
 // The scheduler that --batching asks for in place of the usual one; null: that one.
-std::unique_ptr<RequestScheduler> ComparedScheduler() {
+std::unique_ptr<RequestScheduler> ComparedScheduler(int workers) {
   if (absl::GetFlag(FLAGS_batching) == "cellular") return nullptr;
-  return std::make_unique<RequestScheduler>(ComparedOptions());
+  return std::make_unique<RequestScheduler>(ComparedOptions(workers));
 }
 
 // Null if there is to be none, or if another process has the default port: two servers on one machine are no error.
@@ -151,8 +151,9 @@ int Run(const Settings& settings) {
   SessionMetrics session_metrics(metrics);
   // Goes after the schedulers: their threads may let go of a session last.
   MemorySessions sessions(SessionLimits(session_metrics), &clock);
-  CellularScheduler scheduler(QueueOptions(), absl::GetFlag(FLAGS_short_slice));
-  const std::unique_ptr<RequestScheduler> compared = ComparedScheduler();
+  const int workers = Workers(plugins);
+  CellularScheduler scheduler(QueueOptions(workers), absl::GetFlag(FLAGS_short_slice));
+  const std::unique_ptr<RequestScheduler> compared = ComparedScheduler(workers);
   Scheduler* const in_use = compared == nullptr ? static_cast<Scheduler*>(&scheduler) : compared.get();
   AddGauges(models, programs, *in_use, sessions, metrics);
   AddEngineMetrics(engines, metrics);
@@ -191,7 +192,7 @@ int Run(const Settings& settings) {
     LogWarning("tokens without TLS: whoever sees the network sees them");
   }
   LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
-                       port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", Workers(), " workers"));
+                       port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", workers, " workers"));
 
   plugins.OnFailure([&](std::string_view engine) { (*server)->SetEngineServing(engine, false); });
 

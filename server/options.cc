@@ -9,9 +9,10 @@
 
 namespace rnnserve {
 
-int Workers() {
+int Workers(const LoadedPlugins& plugins) {
   const int asked = absl::GetFlag(FLAGS_workers);
-  return asked > 0 ? asked : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+  if (asked > 0) return asked;
+  return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)) + plugins.workers_wanted();
 }
 
 GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler) {
@@ -37,9 +38,9 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   return options;
 }
 
-BatchQueue::Options QueueOptions() {
+BatchQueue::Options QueueOptions(int workers) {
   BatchQueue::Options options;
-  options.workers = Workers();
+  options.workers = workers;
   options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
   // Nothing gets here that the door and the core's budget have not let in.
   options.max_bytes = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
@@ -49,9 +50,9 @@ BatchQueue::Options QueueOptions() {
   return options;
 }
 
-RequestScheduler::Options ComparedOptions() {
+RequestScheduler::Options ComparedOptions(int workers) {
   RequestScheduler::Options options;
-  options.workers = Workers();
+  options.workers = workers;
   options.shares = absl::GetFlag(FLAGS_batching) == "request";
   options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
   options.max_bytes = absl::GetFlag(FLAGS_max_output_bytes_in_flight);

@@ -15,12 +15,12 @@
 
 namespace rnnserve {
 
-// Threads that run engines.
-int Workers();
+// Threads that run engines: as many as the flag says, or one for each CPU and those that devices want.
+int Workers(const LoadedPlugins& plugins);
 
 GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler);
-BatchQueue::Options QueueOptions();
-RequestScheduler::Options ComparedOptions();
+BatchQueue::Options QueueOptions(int workers);
+RequestScheduler::Options ComparedOptions(int workers);
 Core::Options CoreOptions();
 MemorySessions::Options SessionLimits(SessionMetrics& metrics);
 SessionCore::Options SessionOptions(SessionMetrics& metrics);

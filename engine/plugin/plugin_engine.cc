@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plugin/plugin_engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,8 @@
 
 namespace rnnserve::plugin {
 namespace {
+
+constexpr int kMostWorkers = 16;
 
 std::string Describe(const rnnserve_device_info& info) {
   constexpr int64_t kMiB = 1 << 20;
@@ -29,11 +32,12 @@ absl::StatusOr<std::unique_ptr<PluginEngine>> PluginEngine::Load(const std::stri
   if (!info.ok()) {
     return absl::Status(info.status().code(), absl::StrCat("plugin \"", path, "\": ", info.status().message()));
   }
-  return std::unique_ptr<PluginEngine>(new PluginEngine(*std::move(engine), Describe(*info)));
+  const int wanted = std::clamp(info->workers_wanted, 0, kMostWorkers);
+  return std::unique_ptr<PluginEngine>(new PluginEngine(*std::move(engine), Describe(*info), wanted));
 }
 
-PluginEngine::PluginEngine(std::shared_ptr<const OpenEngine> engine, std::string description)
-    : engine_(std::move(engine)), description_(std::move(description)) {}
+PluginEngine::PluginEngine(std::shared_ptr<const OpenEngine> engine, std::string description, int workers_wanted)
+    : engine_(std::move(engine)), description_(std::move(description)), workers_wanted_(workers_wanted) {}
 PluginEngine::~PluginEngine() = default;
 
 std::string_view PluginEngine::name() const { return engine_->name(); }

@@ -43,14 +43,17 @@ class PluginEngine final : public Engine {
   };
   absl::StatusOr<DeviceMemory> Memory() const;
 
+  // Threads that keep the device busy, most of the time by waiting for it: 0 to 16, whatever the library says.
+  int workers_wanted() const { return workers_wanted_; }
   // The device, its libraries' versions and its memory, for the log.
   const std::string& description() const { return description_; }
 
  private:
-  PluginEngine(std::shared_ptr<const OpenEngine> engine, std::string description);
+  PluginEngine(std::shared_ptr<const OpenEngine> engine, std::string description, int workers_wanted);
 
   const std::shared_ptr<const OpenEngine> engine_;
   const std::string description_;
+  const int workers_wanted_;
 };
 
 }  // namespace rnnserve::plugin

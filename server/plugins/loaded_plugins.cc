@@ -68,6 +68,12 @@ std::vector<const Engine*> LoadedPlugins::engines() const {
   return engines;
 }
 
+int LoadedPlugins::workers_wanted() const {
+  int wanted = 0;
+  for (const auto& engine : engines_) wanted += engine->workers_wanted();
+  return wanted;
+}
+
 void LoadedPlugins::OnFailure(std::function<void(std::string_view)> told) { failures_->Tell(std::move(told)); }
 
 void LoadedPlugins::AddMetrics(Metrics& metrics) const {

@@ -34,6 +34,8 @@ class LoadedPlugins {
   ~LoadedPlugins();
 
   std::vector<const Engine*> engines() const;
+  // Threads that all of their devices together want; they compute nothing themselves.
+  int workers_wanted() const;
 
   // `told` is called once with each engine that has failed for good or does so from now on, from whichever thread
   // noticed. Empty: nobody; once this has returned, the one before is not called any more.

@@ -141,7 +141,7 @@ static int32_t fake_device_info(rnnserve_engine* engine, rnnserve_device_info* i
                              : has(engine, "limit_above_total") ? kMemoryLimit + 1
                                                                 : info->memory_total_bytes;
   info->memory_in_use_bytes = has(engine, "use_above_limit") ? kMemoryLimit + 1 : 0;
-  info->workers_wanted = 1;
+  info->workers_wanted = has(engine, "workers_negative") ? -1 : has(engine, "workers_huge") ? INT32_MAX : 1;
   info->healthy = is_healthy(engine);
   if (!info->healthy) snprintf(info->failure, sizeof info->failure, "the fake device fell off the bus");
   return RNNSERVE_OK;

@@ -55,6 +55,15 @@ TEST_F(LoadedPluginsTest, WhatCannotServeIsLeftOut) {
   EXPECT_THAT(LoadedPlugins({.paths = {FAKE_PLUGIN}}, own_).engines(), IsEmpty());
 }
 
+TEST_F(LoadedPluginsTest, DevicesWantWorkersOfTheirOwn) {
+  EXPECT_EQ(LoadedPlugins({.paths = {}}, own_).workers_wanted(), 0);
+  EXPECT_EQ(LoadedPlugins({.paths = {FAKE_PLUGIN}}, own_).workers_wanted(), 1);
+  SetFault("workers_negative");
+  EXPECT_EQ(LoadedPlugins({.paths = {FAKE_PLUGIN}}, own_).workers_wanted(), 0);
+  SetFault("workers_huge");
+  EXPECT_EQ(LoadedPlugins({.paths = {FAKE_PLUGIN}}, own_).workers_wanted(), 16);
+}
+
 TEST_F(LoadedPluginsTest, ANameServesOnce) {
   const LoadedPlugins twice({.paths = {FAKE_PLUGIN, FAKE_PLUGIN}}, own_);
   EXPECT_EQ(twice.engines().size(), 1u);
