@@ -31,11 +31,13 @@
 #include "server/config/descriptor_limit.h"
 #include "server/config/flags.h"
 #include "server/config/help.h"
+#include "server/config/memory_limit.h"
 #include "server/config/settings.h"
 #include "server/core/routing_thread.h"
 #include "server/core/verifier.h"
 #include "server/gauges.h"
 #include "server/options.h"
+#include "server/process_memory.h"
 #include "server/sessions/sweeper.h"
 #include "server/signals.h"
 #include "server/telemetry/log.h"
@@ -130,7 +132,7 @@ void Drain(GrpcServer& server, const sigset_t& signals) {
   LogInfo(finished ? "all calls finished" : "calls, streams or sessions are left; ending them");
 }
 
-int Run(const Settings& settings) {
+int Run(const Settings& settings, int64_t memory_limit) {
   SetLogLevel(absl::GetFlag(FLAGS_log_level));
   SetLogFormat(absl::GetFlag(FLAGS_log_format));
   const sigset_t signals = BlockLeaveSignals();
@@ -147,10 +149,11 @@ int Run(const Settings& settings) {
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
   const SteadyClock clock;
   Metrics metrics;
+  const std::unique_ptr<MemoryWatch> memory = WatchMemory(memory_limit, metrics);
   WorkMetricsTable work_metrics(metrics);
   SessionMetrics session_metrics(metrics);
   // Goes after the schedulers: their threads may let go of a session last.
-  MemorySessions sessions(SessionLimits(session_metrics), &clock);
+  MemorySessions sessions(SessionLimits(session_metrics, memory.get()), &clock);
   const int workers = Workers(plugins);
   CellularScheduler scheduler(QueueOptions(workers), absl::GetFlag(FLAGS_short_slice));
   const std::unique_ptr<RequestScheduler> compared = ComparedScheduler(workers);
@@ -158,7 +161,7 @@ int Run(const Settings& settings) {
   AddGauges(models, programs, *in_use, sessions, metrics);
   AddEngineMetrics(engines, metrics);
   plugins.AddMetrics(metrics);
-  Core::Options core_options = CoreOptions();
+  Core::Options core_options = CoreOptions(memory.get());
   core_options.metrics = &work_metrics;
   Verifier verifier(absl::GetFlag(FLAGS_verify_share), &metrics);
   core_options.verifier = &verifier;
@@ -173,7 +176,7 @@ int Run(const Settings& settings) {
   const Sweeper sweeper(&sessions, MemorySessions::Options().sweep_period);
 
   absl::StatusOr<std::unique_ptr<GrpcServer>> server =
-      GrpcServer::Start(ServerOptions(metrics, scheduler), &core, &session_core);
+      GrpcServer::Start(ServerOptions(metrics, scheduler, memory.get()), &core, &session_core);
   if (!server.ok()) {
     LogError(absl::StrCat(server.status().message()));
     return 1;
@@ -231,7 +234,7 @@ int main(int argc, char** argv) {
     rnnserve::PrintHelp();
     return 0;
   }
-  const absl::StatusOr<rnnserve::Settings> settings = rnnserve::Settings::Load(argc, argv);
+  absl::StatusOr<rnnserve::Settings> settings = rnnserve::Settings::Load(argc, argv);
   if (!settings.ok()) {
     rnnserve::LogError(absl::StrCat(settings.status().message()));
     return 1;
@@ -243,9 +246,11 @@ int main(int argc, char** argv) {
     rnnserve::LogError(absl::StrCat("unexpected argument ", words.front(), "; see rnnserve --help"));
     return 1;
   }
+  const int64_t memory_limit = rnnserve::MemoryLimit();
+  rnnserve::FitToMemory(memory_limit, *settings);
   rnnserve::RaiseDescriptorLimit();
   if (!rnnserve::CheckFlags(*settings)) return 1;
-  if (!prints) return rnnserve::Run(*settings);
+  if (!prints) return rnnserve::Run(*settings, memory_limit);
   std::cout << settings->Print();
   return 0;
 }

@@ -15,7 +15,7 @@ int Workers(const LoadedPlugins& plugins) {
   return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)) + plugins.workers_wanted();
 }
 
-GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler) {
+GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler, MemoryWatch* memory) {
   GrpcServer::Options options;
   options.metrics = &metrics;
   options.listen = absl::GetFlag(FLAGS_listen);
@@ -28,7 +28,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle);
   options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
   options.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace);
-  options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight)};
+  options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight), memory};
   options.streams.max_streams = absl::GetFlag(FLAGS_max_streams);
   options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
@@ -59,8 +59,9 @@ RequestScheduler::Options ComparedOptions(int workers) {
   return options;
 }
 
-Core::Options CoreOptions() {
+Core::Options CoreOptions(MemoryWatch* memory) {
   Core::Options options;
+  options.memory = memory;
   options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
   options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
   options.max_tensor_elements = absl::GetFlag(FLAGS_max_tensor_elements);
@@ -69,8 +70,9 @@ Core::Options CoreOptions() {
   return options;
 }
 
-MemorySessions::Options SessionLimits(SessionMetrics& metrics) {
+MemorySessions::Options SessionLimits(SessionMetrics& metrics, MemoryWatch* memory) {
   MemorySessions::Options options;
+  options.memory = memory;
   options.max_bytes = absl::GetFlag(FLAGS_session_bytes);
   options.unknown_model = metrics.Of(kUnknownModel);
   options.tenant.sessions = absl::GetFlag(FLAGS_max_sessions);

@@ -10,6 +10,7 @@
 #include "server/frontend/grpc_server.h"
 #include "server/plugins/loaded_plugins.h"
 #include "server/sessions/memory_sessions.h"
+#include "server/telemetry/memory_watch.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/session_metrics.h"
 
@@ -18,11 +19,12 @@ namespace rnnserve {
 // Threads that run engines: as many as the flag says, or one for each CPU and those that devices want.
 int Workers(const LoadedPlugins& plugins);
 
-GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler);
+// `memory` of these: null without a limit.
+GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler, MemoryWatch* memory);
 BatchQueue::Options QueueOptions(int workers);
 RequestScheduler::Options ComparedOptions(int workers);
-Core::Options CoreOptions();
-MemorySessions::Options SessionLimits(SessionMetrics& metrics);
+Core::Options CoreOptions(MemoryWatch* memory);
+MemorySessions::Options SessionLimits(SessionMetrics& metrics, MemoryWatch* memory);
 SessionCore::Options SessionOptions(SessionMetrics& metrics);
 LoadedPlugins::Options PluginOptions();
 

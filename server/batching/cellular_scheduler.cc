@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "server/batching/advance_slice.h"
+#include "server/telemetry/give_back.h"
 #include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
@@ -172,6 +173,7 @@ void CellularScheduler::RunSlice(std::unique_lock<std::mutex>& lock, Slice slice
   const auto start = std::chrono::steady_clock::now();
   const absl::Status ran = AdvanceSlice(slice, workspaces);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  GiveBackIfAsked();
   lock.lock();
   queue_.Complete(std::move(slice), ran, took.count(), SteadyNow(), finished);
 }

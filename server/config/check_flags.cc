@@ -60,6 +60,7 @@ void CheckSizes(Checks& checks) {
   checks.AtLeast("max_message_bytes", absl::GetFlag(FLAGS_max_message_bytes), 1);
   checks.AtLeast<int64_t>("max_tensor_elements", absl::GetFlag(FLAGS_max_tensor_elements), 1);
   checks.AtLeast<int64_t>("max_steps", absl::GetFlag(FLAGS_max_steps), 1);
+  checks.AtLeast<int64_t>("memory_limit", absl::GetFlag(FLAGS_memory_limit), 0);
   checks.AtLeast<int64_t>("max_transport_bytes", absl::GetFlag(FLAGS_max_transport_bytes), 1);
   checks.AtLeast<int64_t>("max_reply_bytes", absl::GetFlag(FLAGS_max_reply_bytes), 1);
   checks.AtLeast<int64_t>("max_request_bytes_in_flight", absl::GetFlag(FLAGS_max_request_bytes_in_flight), 1);

@@ -34,6 +34,7 @@ ABSL_DECLARE_FLAG(bool, cpu_helper);
 ABSL_DECLARE_FLAG(int32_t, max_message_bytes);
 ABSL_DECLARE_FLAG(int64_t, max_tensor_elements);
 ABSL_DECLARE_FLAG(int64_t, max_steps);
+ABSL_DECLARE_FLAG(int64_t, memory_limit);
 ABSL_DECLARE_FLAG(int64_t, max_transport_bytes);
 ABSL_DECLARE_FLAG(int64_t, max_reply_bytes);
 ABSL_DECLARE_FLAG(int64_t, max_request_bytes_in_flight);

@@ -76,6 +76,7 @@ absl::StatusOr<Settings> Settings::Load(int argc, char** argv) {
 }
 
 std::string Settings::OriginOf(const std::string& name) const {
+  if (const auto derived = derived_.find(name); derived != derived_.end()) return derived->second;
   if (const auto line = lines_.find(name); line != lines_.end()) return absl::StrCat(path_, ":", line->second);
   if (on_command_line_.contains(name)) return "flag";
   // Those of a --flagfile are not seen above.

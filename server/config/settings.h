@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,6 +27,8 @@ class Settings {
   const std::vector<std::string>& words() const { return words_; }
   // "default", "flag", or the file's path and line.
   std::string OriginOf(const std::string& name) const;
+  // For a value that the server has derived.
+  void SetOrigin(const std::string& name, std::string origin) { derived_[name] = std::move(origin); }
   // How an error names a setting and its value.
   std::string Named(const std::string& name) const;
   // Of --config; "" if there is none.
@@ -45,6 +48,7 @@ class Settings {
   std::vector<FileSetting> of_file_;
   std::map<std::string, int> lines_;  // of of_file_
   std::set<std::string> on_command_line_;
+  std::map<std::string, std::string> derived_;
 };
 
 // Whether the content of what a setting names is read again while the server runs.

@@ -7,12 +7,15 @@
 // Thread-safe; the budget outlives its shares.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "server/batching/fair_bound.h"
+#include "server/telemetry/memory_watch.h"
 
 namespace rnnserve {
 
@@ -45,15 +48,21 @@ class ByteBudget {
     int64_t bytes_;
   };
 
-  explicit ByteBudget(int64_t bytes) : bound_(bytes) {}
+  // `memory` hears what is promised: tensors, and what they are encoded into. It outlives the budget; null: nobody
+  // does.
+  explicit ByteBudget(int64_t bytes, MemoryWatch* memory = nullptr) : memory_(memory), bound_(bytes) {}
 
   // One share larger than the whole budget is granted when nothing else is out: it would never fit otherwise.
   std::optional<Share> Take(uint64_t caller, int64_t bytes) {
     std::lock_guard lock(mutex_);
     if (!bound_.Fits(caller, bytes)) return std::nullopt;
     bound_.Take(caller, bytes);
+    if (memory_ != nullptr) memory_->Promise(Twice(bytes));
     return Share(this, caller, bytes);
   }
+
+  // Memory for so much of a reply, in tensors and encoded. Never above the largest number.
+  static int64_t Twice(int64_t bytes) { return 2 * std::min(bytes, std::numeric_limits<int64_t>::max() / 2); }
 
   int64_t bytes() const { return bound_.most(); }
   int64_t used() const {
@@ -69,8 +78,10 @@ class ByteBudget {
   void GiveBack(uint64_t caller, int64_t bytes) {
     std::lock_guard lock(mutex_);
     bound_.GiveBack(caller, bytes);
+    if (memory_ != nullptr) memory_->Promise(-Twice(bytes));
   }
 
+  MemoryWatch* const memory_;
   mutable std::mutex mutex_;
   FairBound bound_;  // guarded by mutex_
 };

@@ -65,7 +65,7 @@ Core::Core(Options options, std::vector<const Engine*> engines, ModelStore* mode
       models_(models),
       programs_(programs),
       scheduler_(scheduler),
-      budget_(options.max_bytes_in_flight),
+      budget_(options.max_bytes_in_flight, options.memory),
       router_(options.routing, engines_, programs) {}
 
 absl::Status Core::CheckEngineName(std::string_view name) const { return rnnserve::CheckEngineName(engines_, name); }
@@ -79,6 +79,12 @@ absl::Status Core::CheckSize(const StackSpec& stack, const RunPlan& plan) const 
 }
 
 absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t bytes) {
+  const bool is_alone = budget_.used() == 0;
+  if (options_.memory != nullptr && !is_alone && !options_.memory->HasRoom(ByteBudget::Twice(bytes))) {
+    return Overloaded(Rejection::kMemory,
+                      absl::StrCat("the server is close to the ", options_.memory->limit(),
+                                   " bytes that it may take, and this request needs ", bytes, "; send it again later"));
+  }
   std::optional<ByteBudget::Share> share = budget_.Take(caller, bytes);
   if (share) return *std::move(share);
   return Overloaded(Rejection::kMemory,

@@ -22,6 +22,7 @@
 #include "server/core/run_states.h"
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
+#include "server/telemetry/memory_watch.h"
 #include "server/telemetry/work_metrics.h"
 
 namespace rnnserve {
@@ -122,6 +123,8 @@ class Core {
     // Bytes of outputs and states of all requests that wait or run; RESOURCE_EXHAUSTED above. No caller gets all of
     // them (FairBound).
     int64_t max_bytes_in_flight = int64_t{1} << 30;
+    // Whether the process has memory for them; outlives the core. Null: the above is all there is to it.
+    MemoryWatch* memory = nullptr;
     // Where work is counted; outlives the core. Null: nowhere.
     WorkMetricsTable* metrics = nullptr;
     RoutingOptions routing = {};

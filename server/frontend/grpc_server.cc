@@ -43,6 +43,7 @@ constexpr std::array<std::string_view, 5> kListed = {kServices[0], kServices[1],
 // Between the last call and the end. gRPC cancels what comes in once it shuts down, and its callers would see CANCELLED
 // as if it had been their own doing; a connection that is closed before is UNAVAILABLE, and they go elsewhere.
 constexpr absl::Duration kGoodbye = absl::Milliseconds(500);
+constexpr int kMaxReadChunkBytes = 64 << 10;
 constexpr uint64_t kTlsGreetingBytes = 1024;
 constexpr absl::Duration kPollerPatience = absl::Seconds(10);
 
@@ -67,6 +68,9 @@ void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder&
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(options.max_connection_age));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, Milliseconds(options.max_connection_age_grace));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_streams_per_connection);
+  // A piece of a message keeps the whole chunk that it was read with: with gRPC's own 4 MiB, halves of a few messages
+  // hold many times their size.
+  builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadChunkBytes);
   grpc::ResourceQuota quota("rnnserve");
   quota.Resize(static_cast<size_t>(options.max_transport_bytes));
   builder.SetResourceQuota(quota);

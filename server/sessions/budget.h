@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/sessions/rate_limit.h"
 #include "server/sessions/session_error.h"
+#include "server/telemetry/memory_watch.h"
 #include "server/telemetry/rejection.h"
 
 namespace rnnserve {
@@ -20,9 +21,11 @@ namespace rnnserve {
 // A sum that is never above its limit. Thread-safe.
 class BoundedSum {
  public:
-  explicit BoundedSum(int64_t limit) : limit_(limit) {}
+  // `memory`: of bytes, what the process has room for; outlives the sum. Null: the limit is all there is to it.
+  explicit BoundedSum(int64_t limit, MemoryWatch* memory = nullptr) : limit_(limit), memory_(memory) {}
 
   bool Add(int64_t amount) {
+    if (memory_ != nullptr && !memory_->HasRoom(amount)) return false;
     int64_t used = used_.load(std::memory_order_relaxed);
     do {
       if (amount > limit_ - used) return false;
@@ -36,6 +39,7 @@ class BoundedSum {
 
  private:
   const int64_t limit_;
+  MemoryWatch* const memory_;
   std::atomic<int64_t> used_ = 0;
 };
 
@@ -77,9 +81,12 @@ class TenantBudget {
     }
     if (server_bytes_->Add(bytes)) return absl::OkStatus();
     bytes_.Subtract(bytes);
-    return Overloaded(Rejection::kMemory, absl::StrCat("sessions take ", server_bytes_->used(), " of ",
-                                                       server_bytes_->limit(), " bytes, and this needs ", bytes,
-                                                       " more; ask for a smaller window, or come again later"));
+    return Overloaded(
+        Rejection::kMemory,
+        absl::StrCat("sessions take ", server_bytes_->used(), " of ", server_bytes_->limit(), " bytes, and this needs ",
+                     bytes,
+                     " more, or the server is close to all that it may take (--memory_limit); ask for a smaller "
+                     "window, or come again later"));
   }
   void GiveBackBytes(int64_t bytes) {
     bytes_.Subtract(bytes);

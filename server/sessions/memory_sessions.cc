@@ -30,7 +30,7 @@ MemorySessions::MemorySessions(Options options, const MonotonicClock* clock)
     : options_(std::move(options)),
       clock_(clock),
       keys_(options_.keys),
-      bytes_(options_.max_bytes),
+      bytes_(options_.max_bytes, options_.memory),
       aging_(clock, options_.sweep_period),
       site_{clock, &aging_, false, [this](const SessionPtr& session) { Ended(session); }},
       wheel_(options_.sweep_period),

@@ -31,6 +31,8 @@ class MemorySessions final : public Sessions {
     SessionKeys::Options keys = {};
     // Of all sessions: states, checkpoints, agreed windows.
     int64_t max_bytes = int64_t{16} << 30;
+    // Whether the process has memory for them; outlives the sessions. Null: the above is all there is to it.
+    MemoryWatch* memory = nullptr;
     TenantBudget::Limits tenant = {};
     // A sweep ages sessions by at most this.
     absl::Duration sweep_period = absl::Seconds(1);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A memory limit of 1.2 times the working set: the server sheds load, and the kernel has no reason to kill it."""
+"""A memory limit of 1.2 times the working set, as a container has it: the server finds it, sheds what would not fit,
+and the kernel has no reason to kill it."""
 
 from __future__ import annotations
 
@@ -13,17 +14,14 @@ import grpc
 import pytest
 
 import wire
-from server_process import Server
+from server_process import BINARY, Server
 from test_service import SECONDS, _case
 
 # cgroup v1's memory controller, or v2.
 V1 = pathlib.Path("/sys/fs/cgroup/memory")
 V2 = pathlib.Path("/sys/fs/cgroup")
-CALLERS = 48
-# What may be held at once, all together: the most that the flags add up to.
-LIMITS = ("--max_request_bytes_in_flight=33554432", "--max_output_bytes_in_flight=33554432",
-          "--max_transport_bytes=33554432", "--packed_weight_bytes=33554432", "--inline_weight_bytes=33554432",
-          "--max_calls=64")
+USUAL, MANY = 8, 32  # callers at once
+SMALL, LARGE = 512, 2048  # steps of a call: 1 and 4 MiB each way
 
 
 class MemoryGroup:
@@ -40,17 +38,18 @@ class MemoryGroup:
             pytest.skip(f"no cgroup of our own: {why}")
         self.limit, self._peak = self.folder / limit, self.folder / peak
 
-    def add(self, pid):
-        (self.folder / "cgroup.procs").write_text(str(pid))
+    def starter(self, folder):
+        """A program that starts the server in this group."""
+        script = folder / "rnnserve"
+        script.write_text(f'#!/bin/sh\necho $$ >{self.folder}/cgroup.procs || exit 1\nexec {BINARY} "$@"\n')
+        script.chmod(0o755)
+        return script
 
     def bound(self, size):
         self.limit.write_text(str(size))
 
     def peak(self):
         return int(self._peak.read_text())
-
-    def reset(self):
-        self._peak.write_text("0")
 
     def kills(self):
         file = self.folder / ("memory.oom_control" if "limit_in_bytes" in self.limit.name else "memory.events")
@@ -60,9 +59,9 @@ class MemoryGroup:
         self.folder.rmdir()
 
 
-def _load(server, calls, size):
-    """How many calls ended with which code, with CALLERS of them at once."""
-    request = wire.request(_case(steps=size, rows=16, inputs=32, hidden=32), engine="cpu")
+def _load(server, callers, calls, steps):
+    """How many calls ended with which code, with so many callers at once."""
+    request = wire.request(_case(steps=steps, rows=16, inputs=32, hidden=32), engine="cpu")
     stubs = []
     for _ in range(8):
         channel = wire.channel(server.address)
@@ -75,32 +74,49 @@ def _load(server, calls, size):
         except grpc.RpcError as error:
             return error.code().name
 
-    with concurrent.futures.ThreadPoolExecutor(CALLERS) as pool:
+    with concurrent.futures.ThreadPoolExecutor(callers) as pool:
         codes = collections.Counter(pool.map(one, range(calls)))
     for channel, _ in stubs:
         channel.close()
     return codes
 
 
-def test_overload_within_a_memory_limit(tell):
-    group, server = MemoryGroup(), Server(*LIMITS)
+@pytest.fixture
+def groups():
+    made = []
+
+    def make(limit=None):
+        made.append(MemoryGroup())
+        if limit is not None:
+            made[-1].bound(limit)
+        return made[-1]
+
+    yield make
+    for group in made:
+        group.close()
+
+
+@pytest.mark.parametrize("steps", [SMALL, LARGE], ids=["calls of 1 MiB", "calls of 4 MiB"])
+def test_overload_within_a_memory_limit(tell, tmp_path, groups, steps):
+    usual = groups()
+    server = Server(binary=usual.starter(tmp_path))
     try:
-        group.add(server.process.pid)
-        _load(server, 200, size=512)
-        server.stop()
-        server = Server(*LIMITS)
-        group.add(server.process.pid)
-        group.reset()
-        first = _load(server, 300, size=512)  # 1 MiB each way: what is served at a time is bounded by the flags
-        working_set = group.peak()
-        group.bound(int(1.2 * working_set))
-        codes = _load(server, int(os.environ.get("RNNSERVE_CALLS", "3000")), size=512)
-        assert server.alive() and group.kills() == 0, server.log()
-        tell(f"working set {working_set >> 20} MiB ({dict(first)}); limit {int(1.2 * working_set) >> 20} MiB, peak "
-             f"{group.peak() >> 20} MiB: {dict(codes)}, not killed")
-        assert set(codes) <= {"OK", "RESOURCE_EXHAUSTED"} and codes["RESOURCE_EXHAUSTED"] and codes["OK"]
-        assert _load(server, 10, size=4) == {"OK": 10}, "it serves on"
+        assert set(_load(server, USUAL, 200, steps)) == {"OK"}
+    finally:
+        assert server.stop() == 0
+    working_set = usual.peak()
+
+    bounded = groups(int(1.2 * working_set))
+    server = Server(binary=bounded.starter(tmp_path))
+    try:
+        assert "memory limit" in server.log()
+        codes = _load(server, MANY, int(os.environ.get("RNNSERVE_CALLS", "2000")), steps)
+        assert server.alive() and bounded.kills() == 0, server.log()
+        tell(f"working set of {USUAL} callers {working_set >> 20} MiB; limit {int(1.2 * working_set) >> 20} MiB, peak "
+             f"{bounded.peak() >> 20} MiB with {MANY} callers: {dict(codes)}, not killed")
+        assert set(codes) <= {"OK", "RESOURCE_EXHAUSTED", "UNAVAILABLE"} and codes["RESOURCE_EXHAUSTED"] and codes["OK"]
+        while not _load(server, 1, 1, steps)["OK"]:  # what the others left behind is still being cleared away
+            assert server.alive()
     finally:
         code = server.stop()
-        group.close()
     assert code == 0

@@ -20,7 +20,7 @@ class Server:
     """A running server on a free port; `stop` ends it and checks how it went."""
 
     def __init__(self, *flags: str, listen="127.0.0.1:0", admin_listen="127.0.0.1:0", descriptors=0,
-                 environment=None):
+                 environment=None, binary=BINARY):
         self._folder = tempfile.TemporaryDirectory(prefix="rnnserve-test-")
         port_file = pathlib.Path(self._folder.name) / "port"
         admin_port_file = pathlib.Path(self._folder.name) / "admin-port"
@@ -28,7 +28,7 @@ class Server:
         with open(self.log_path, "wb") as log:
             # Not by preexec_fn: that runs Python in a fork, beside gRPC's threads of this process.
             limit = ["prlimit", f"--nofile={descriptors}:{descriptors}"] if descriptors else []
-            self.process = subprocess.Popen([*limit, BINARY, f"--listen={listen}", f"--port_file={port_file}",
+            self.process = subprocess.Popen([*limit, binary, f"--listen={listen}", f"--port_file={port_file}",
                                              f"--admin_listen={admin_listen}", f"--admin_port_file={admin_port_file}",
                                              *flags],
                                             stdout=log, stderr=subprocess.STDOUT,

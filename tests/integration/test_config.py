@@ -126,3 +126,26 @@ def test_limits_of_tensors():
         assert failure.code.name == "INVALID_ARGUMENT" and "at most 100" in failure.text
     finally:
         assert server.stop() == 0
+
+
+def test_a_memory_limit_lowers_what_nobody_has_set():
+    shown = _print("--memory_limit=1600", "--session_bytes=77")
+    assert shown["memory_limit"] == ("memory_limit: 1600", "flag")
+    assert shown["session_bytes"] == ("session_bytes: 77", "flag")
+    assert shown["packed_weight_bytes"] == ("packed_weight_bytes: 600", "6/16 of the memory limit")
+    assert _print(f"--memory_limit={1 << 50}")["packed_weight_bytes"][1] == "default", "not raised"
+
+
+def test_near_its_memory_limit_it_refuses_what_is_not_alone():
+    """Less than the process takes by itself: calls pass one at a time."""
+    server = Server("--memory_limit=1000000", "--max_transport_bytes=100000000")
+    try:
+        assert server.recurrent.Infer(wire.request(_case())).outputs
+        calls = [server.recurrent.Infer.future(wire.request(_case(steps=400, rows=8)), timeout=60) for _ in range(64)]
+        codes = {call.code().name for call in calls}
+        assert codes == {"OK", "RESOURCE_EXHAUSTED"}, codes
+        text = next(call.details() for call in calls if call.code().name != "OK")
+        assert "1000000 bytes that it may take" in text
+        assert server.recurrent.Infer(wire.request(_case())).outputs
+    finally:
+        assert server.stop() == 0

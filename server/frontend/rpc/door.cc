@@ -23,8 +23,14 @@ absl::Status Door::Enter(uint64_t caller, int64_t bytes, bool even_if_closed) {
         absl::StrCat("the server holds ", bytes_.used(), " of ", bytes_.most(), " bytes of request messages, ",
                      bytes_.held(caller), " of them this caller's, and this one has ", bytes, "; send it later"));
   }
+  // They are parsed into as many bytes again. Whoever comes alone may always enter.
+  if (memory_ != nullptr && calls_.used() > 0 && !memory_->HasRoom(bytes)) {
+    return Overloaded(Rejection::kMemory, absl::StrCat("the server is close to the ", memory_->limit(),
+                                                       " bytes that it may take; send this call later"));
+  }
   calls_.Take(caller, 1);
   bytes_.Take(caller, bytes);
+  if (memory_ != nullptr) memory_->Promise(bytes);
   return absl::OkStatus();
 }
 
@@ -32,6 +38,7 @@ void Door::Leave(uint64_t caller, int64_t bytes) {
   std::lock_guard lock(mutex_);
   calls_.GiveBack(caller, 1);
   bytes_.GiveBack(caller, bytes);
+  if (memory_ != nullptr) memory_->Promise(-bytes);
   // Under the lock: whoever waits may destroy the door as soon as it has the lock.
   if (calls_.used() == 0) changed_.notify_all();
 }

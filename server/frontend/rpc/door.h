@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/batching/fair_bound.h"
+#include "server/telemetry/memory_watch.h"
 
 namespace rnnserve {
 
@@ -20,9 +21,11 @@ class Door {
     int64_t max_calls = 4096;
     // Bytes of their request messages together. One message may always enter when nothing else is inside.
     int64_t max_bytes = int64_t{1} << 30;
+    // Whether the process has memory for them; outlives the door. Null: the above is all there is to it.
+    MemoryWatch* memory = nullptr;
   };
 
-  explicit Door(Options options) : calls_(options.max_calls), bytes_(options.max_bytes) {}
+  explicit Door(Options options) : memory_(options.memory), calls_(options.max_calls), bytes_(options.max_bytes) {}
 
   // OK: inside, until Leave with the same numbers. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
   // Who may come while the server drains (`even_if_closed`) comes in until it shuts down.
@@ -42,6 +45,7 @@ class Door {
   void Hurry();
 
  private:
+  MemoryWatch* const memory_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.

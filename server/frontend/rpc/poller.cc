@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/frontend/rpc/poller.h"
 
-#include "absl/time/clock.h"
+#include <chrono>
+
 #include "server/frontend/rpc/completion.h"
+#include "server/telemetry/give_back.h"
 
 namespace rnnserve {
 namespace {
 
 // Work does not wait for more of them.
 constexpr int kMostEvents = 256;
+
+// Never 0.
+int64_t SteadyNanos() {
+  const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_boot).count() | 1;
+}
 
 }  // namespace
 
@@ -43,7 +51,8 @@ void Poller::Poll() {
     const gpr_timespec until = work_.waits() ? gpr_inf_past(GPR_CLOCK_MONOTONIC) : gpr_inf_future(GPR_CLOCK_MONOTONIC);
     const auto next = queue_->AsyncNext(&tag, &ok, until);
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
-    busy_since_ns_.store(absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
+    busy_since_ns_.store(SteadyNanos(), std::memory_order_relaxed);
+    GiveBackIfAsked();
     if (next == grpc::CompletionQueue::GOT_EVENT) {
       AfterCompletion(tag);
       static_cast<CompletionTag*>(tag)->Complete(ok);
@@ -56,7 +65,7 @@ void Poller::Poll() {
 
 bool Poller::IsTurning(absl::Duration patience) const {
   const int64_t since = busy_since_ns_.load(std::memory_order_relaxed);
-  return since == 0 || absl::GetCurrentTimeNanos() - since < absl::ToInt64Nanoseconds(patience);
+  return since == 0 || SteadyNanos() - since < absl::ToInt64Nanoseconds(patience);
 }
 
 Poller::Guest::Guest(Poller& poller) : poller_(poller) {

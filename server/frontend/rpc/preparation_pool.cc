@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "server/telemetry/give_back.h"
+
 namespace rnnserve {
 
 PreparationPool::PreparationPool(int threads) {
@@ -51,6 +53,7 @@ void PreparationPool::Work() {
       next = TakeNext();
     }
     next.resume();
+    GiveBackIfAsked();
   }
 }
 

@@ -2,8 +2,8 @@
 #include "server/frontend/rpc/send_watch.h"
 
 #include <utility>
-#include "server/telemetry/steady_now.h"
 
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {

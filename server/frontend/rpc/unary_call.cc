@@ -98,8 +98,8 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
         answer = {OutOfMemory()};
       }
     }
-    call.request_.Clear();
   }
+  call.request_.Clear();
   method.metrics->Answered(answer.status.code(), SteadyNow() - call.arrived_);
   site.log->Ended(method.name, answer.status, call.request_id_, call.context_);
   if (const std::optional<Rejection> why = RejectionOf(answer.status)) site.metrics->Refused(*why);

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config/memory_limit.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <string_view>
+
+#include "absl/flags/reflection.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/config/flags.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+// Control groups 1 say so, in pages, where there is no limit.
+constexpr int64_t kAsGoodAsNone = int64_t{1} << 60;
+
+struct Share {
+  std::string_view flag;
+  int64_t sixteenths;
+};
+// Together more than there is: few servers hold as much as they may of every kind, and MemoryWatch bounds the sum.
+constexpr std::array<Share, 8> kShares = {{{"max_transport_bytes", 1},
+                                           {"max_request_bytes_in_flight", 4},
+                                           {"max_output_bytes_in_flight", 4},
+                                           {"packed_weight_bytes", 6},
+                                           {"model_weight_bytes", 6},
+                                           {"inline_weight_bytes", 1},
+                                           {"session_bytes", 8},
+                                           {"max_tenant_session_bytes", 8}}};
+
+int64_t ReadLimit(const std::filesystem::path& file) {
+  std::string word;
+  int64_t bytes = 0;
+  if (!(std::ifstream(file) >> word) || !absl::SimpleAtoi(word, &bytes) || bytes >= kAsGoodAsNone) return kNone;
+  return bytes;
+}
+
+// Of `group`, a path below `root`, and of all above it. In a container the path may be that of the host.
+int64_t LeastLimit(const std::filesystem::path& root, std::filesystem::path group, const char* file) {
+  int64_t least = ReadLimit(root / file);
+  for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {
+    least = std::min(least, ReadLimit(root / group / file));
+  }
+  return least;
+}
+
+std::string Read(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+int64_t MemoryLimitOf(const std::string& groups, const std::filesystem::path& root) {
+  int64_t least = kNone;
+  std::istringstream lines(groups);
+  for (std::string line; std::getline(lines, line);) {  // number:controllers:path
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = absl::StrCat(",", line.substr(first + 1, second - first - 1), ",");
+    const std::string group = line.substr(second + 1);
+    if (controllers == ",,") {
+      least =
+          std::min({least, LeastLimit(root, group, "memory.max"), LeastLimit(root / "unified", group, "memory.max")});
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      least = std::min(least, LeastLimit(root / "memory", group, "memory.limit_in_bytes"));
+    }
+  }
+  return least == kNone ? 0 : least;
+}
+
+int64_t MemoryLimit() {
+  const int64_t asked = absl::GetFlag(FLAGS_memory_limit);
+  return asked > 0 ? asked : MemoryLimitOf(Read("/proc/self/cgroup"), "/sys/fs/cgroup");
+}
+
+void FitToMemory(int64_t limit, Settings& settings) {
+  if (limit <= 0) return;
+  if (absl::GetFlag(FLAGS_memory_limit) == 0) {
+    settings.SetOrigin("memory_limit", absl::StrCat("default; the container's, ", limit, " bytes"));
+  }
+  for (const Share& share : kShares) {
+    const std::string name(share.flag);
+    if (settings.OriginOf(name) != "default") continue;
+    absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);
+    const int64_t most = std::max<int64_t>(limit / 16 * share.sixteenths, 1);
+    if (flag.TryGet<int64_t>().value_or(0) <= most) continue;
+    std::string why;
+    flag.ParseFrom(absl::StrCat(most), &why);
+    settings.SetOrigin(name, absl::StrCat(share.sixteenths, "/16 of the memory limit"));
+  }
+}
+
+}  // namespace rnnserve

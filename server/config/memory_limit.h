@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much memory the process may take, and the defaults that follow from it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "server/config/settings.h"
+
+namespace rnnserve {
+
+// The least limit of the process's control group and of those around it; 0: none. Control groups 1 and 2.
+// `groups`: the text of /proc/self/cgroup; `root`: where they are mounted.
+int64_t MemoryLimitOf(const std::string& groups, const std::filesystem::path& root);
+
+// What --memory_limit says; 0 there: the container's limit, if it has one. 0: none.
+int64_t MemoryLimit();
+
+// Flags that nobody has set go down to their share of the limit, where their default is above it.
+void FitToMemory(int64_t limit, Settings& settings);
+
+}  // namespace rnnserve

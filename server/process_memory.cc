@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process_memory.h"
+
+#ifdef RNNSERVE_HAS_MIMALLOC
+#include <mimalloc.h>
+#endif
+
+#include "absl/strings/str_cat.h"
+#include "server/telemetry/give_back.h"
+#include "server/telemetry/log.h"
+
+namespace rnnserve {
+namespace {
+
+#ifdef RNNSERVE_HAS_MIMALLOC
+// With less, what the allocator keeps is too much of it.
+constexpr int64_t kLittle = 512 << 20;
+
+// Small calls take a sixth longer if nothing that is freed is kept for a while.
+void KeepFreed(bool keep) {
+  static const long usual = mi_option_get(mi_option_decommit_delay);
+  static const long usual_of_segments = mi_option_get(mi_option_segment_decommit_delay);
+  mi_option_set(mi_option_decommit_delay, keep ? usual : 0);
+  mi_option_set(mi_option_segment_decommit_delay, keep ? usual_of_segments : 0);
+}
+
+void Relieve(bool in_need, int64_t limit) {
+  KeepFreed(!in_need && limit >= kLittle);
+  if (!in_need) return;
+  AskToGiveBack();
+  GiveBackIfAsked();
+}
+#else
+void Relieve(bool, int64_t) {}
+#endif
+
+}  // namespace
+
+std::unique_ptr<MemoryWatch> WatchMemory(int64_t limit, Metrics& metrics) {
+  if (limit <= 0) return nullptr;
+  LogInfo(absl::StrCat("memory limit ", limit >> 20, " MiB"));
+  metrics.GaugeFunction("rnnserve_memory_limit_bytes", "Memory that the process may take.",
+                        [limit] { return static_cast<double>(limit); });
+#ifdef RNNSERVE_HAS_MIMALLOC
+  if (limit < kLittle) KeepFreed(false);
+  give_back_kept.store([] { mi_collect(/*force=*/true); });
+#endif
+  return std::make_unique<MemoryWatch>(limit, ResidentBytes, [limit](bool in_need) { Relieve(in_need, limit); });
+}
+
+}  // namespace rnnserve
