@@ -20,6 +20,7 @@ import pytest
 import wire
 from server_process import Server, run_to_end
 from session_calls import chunk, open_request, operation
+from test_admin import _metrics
 from test_service import SECONDS, _case
 
 RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or wire.REPOSITORY / "build/release/client/rnnctl/rnnctl")
@@ -305,5 +306,26 @@ def test_thousands_of_wrong_tokens_make_neither_metrics_nor_log_grow(tmp_path):
         metrics = connection.getresponse().read().decode()
         assert 'code="UNAUTHENTICATED"} 2000' in metrics and "wrong-" not in metrics
         assert len(server.log()) < 20000
+    finally:
+        assert server.stop() == 0
+
+
+def test_ten_thousand_tenants_are_no_labels(tmp_path):
+    """Each calls; the metrics stay what they were, and none of them is named anywhere."""
+    tenants = [f"tenant-{k:05}" for k in range(10_000)]
+    _put(tmp_path / "tokens", "".join(f"{tenant} token-of-{tenant}-0123\n" for tenant in tenants))
+    server = Server(f"--tokens_file={tmp_path}/tokens", "--drain_timeout=100ms")
+    try:
+        assert _infer(server.channel, f"token-of-{tenants[0]}-0123").outputs
+        before = set(_metrics(server))
+        for begin in range(0, len(tenants), 500):
+            calls = [server.recurrent.Infer.future(wire.request(_case()), timeout=SECONDS,
+                                                   metadata=[("authorization", f"Bearer token-of-{tenant}-0123")])
+                     for tenant in tenants[begin:begin + 500]]
+            assert {call.code() for call in calls} == {grpc.StatusCode.OK}
+        after = _metrics(server)
+        assert set(after) == before and "tenant-" not in "".join(after)
+        assert after['rnnserve_requests_total{method="Recurrent.Infer",code="OK"}'] == len(tenants) + 1
+        assert "tenant-" not in server.log()
     finally:
         assert server.stop() == 0
