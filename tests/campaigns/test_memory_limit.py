@@ -20,7 +20,7 @@ from test_service import SECONDS, _case
 # cgroup v1's memory controller, or v2.
 V1 = pathlib.Path("/sys/fs/cgroup/memory")
 V2 = pathlib.Path("/sys/fs/cgroup")
-USUAL, MANY = 8, 32  # callers at once
+USUAL, MANY = 8, 64  # callers at once
 SMALL, LARGE = 512, 2048  # steps of a call: 1 and 4 MiB each way
 
 
@@ -114,9 +114,8 @@ def test_overload_within_a_memory_limit(tell, tmp_path, groups, steps):
         assert server.alive() and bounded.kills() == 0, server.log()
         tell(f"working set of {USUAL} callers {working_set >> 20} MiB; limit {int(1.2 * working_set) >> 20} MiB, peak "
              f"{bounded.peak() >> 20} MiB with {MANY} callers: {dict(codes)}, not killed")
-        assert set(codes) <= {"OK", "RESOURCE_EXHAUSTED", "UNAVAILABLE"} and codes["RESOURCE_EXHAUSTED"] and codes["OK"]
-        while not _load(server, 1, 1, steps)["OK"]:  # what the others left behind is still being cleared away
-            assert server.alive()
+        assert set(codes) <= {"OK", "RESOURCE_EXHAUSTED"} and codes["RESOURCE_EXHAUSTED"] and codes["OK"]
+        assert _load(server, 1, 10, 4) == {"OK": 10}, "it serves on"
     finally:
         code = server.stop()
     assert code == 0
