@@ -3,8 +3,6 @@
 // which lives until the answer has come.
 #pragma once
 
-#include <string.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -15,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "server/core/core.h"
+#include "server/core/kept_tensor.h"
 #include "server/core/session_owner.h"
 #include "server/sessions/sessions.h"
 
@@ -96,13 +95,13 @@ struct OperationResult final : public KeptReply {
 
   // A final state is a state: it must not lie in free memory.
   ~OperationResult() override {
-    for (OutputTensor& tensor : final_state) explicit_bzero(tensor.bytes.data(), tensor.bytes.size());
+    for (KeptTensor& tensor : final_state) tensor.Wipe();
   }
 
   int64_t bytes() const override { return kept_bytes; }
 
-  std::vector<OutputTensor> outputs;
-  std::vector<OutputTensor> final_state;  // of Close, if asked for
+  std::vector<KeptTensor> outputs;
+  std::vector<KeptTensor> final_state;  // of Close, if asked for
   bool has_final_state = false;
   std::string engine;
   absl::Duration queue_time;

@@ -11,6 +11,7 @@
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
 #include "engine/op/wording.h"
+#include "server/core/kept_tensor.h"
 #include "server/sessions/session_error.h"
 
 namespace rnnserve {
@@ -70,6 +71,15 @@ int64_t SessionModel::StateValues() const {
   int64_t values = 0;
   for (const OpSpec& spec : stack().layers) values += spec.hidden_size * (spec.kind == CellKind::kLstm ? 2 : 1);
   return values;
+}
+
+int64_t SessionModel::KeptReplyBytes(int64_t rows) const {
+  int64_t bytes = 0;
+  for (const OpSpec& spec : stack().layers) {
+    const int64_t tensor = rows * spec.hidden_size * static_cast<int64_t>(ByteSize(state_type()));
+    bytes += KeptTensor::Charge(tensor) * (spec.kind == CellKind::kLstm ? 2 : 1);
+  }
+  return bytes;
 }
 
 absl::StatusOr<std::shared_ptr<const State>> SessionModel::NewHandle(size_t layer, const std::byte* h,

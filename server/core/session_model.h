@@ -60,6 +60,8 @@ class SessionModel final : public SessionSubject {
   int64_t TensorBytes(int64_t rows) const {
     return rows * StateValues() * static_cast<int64_t>(ByteSize(state_type()));
   }
+  // Of a window, by the tensors of a final state.
+  int64_t KeptReplyBytes(int64_t rows) const;
   int64_t KeptBytes(int64_t rows) const { return rows * StateValues() * static_cast<int64_t>(ByteSize(kept_type_)); }
 
   SessionStatePtr Zeros(int64_t rows) const;

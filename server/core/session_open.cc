@@ -9,7 +9,6 @@
 #include "engine/op/signature.h"
 #include "engine/op/wording.h"
 #include "server/core/limit_error.h"
-#include "server/core/reply_limit.h"
 #include "server/core/session_core.h"
 #include "server/core/session_digest.h"
 #include "server/telemetry/out_of_memory.h"
@@ -50,32 +49,28 @@ absl::StatusOr<RunPlan> PlanNoSteps(const PinnedModel& pinned, int64_t rows, std
   return PlanRun(stack, {&x, 1}, outputs, pinned.run_options);
 }
 
-// What one step adds to the reply.
-int64_t BytesOfStep(const RunPlan& no_steps) {
+// Of the reply of a chunk of so many steps; more than `most` is `most`.
+int64_t KeptBytes(const RunPlan& no_steps, int64_t steps, int64_t most) {
   int64_t sum = 0;
   for (const OutputPlan& output : no_steps.outputs) {
     Shape shape = output.shape;
-    const auto steps = std::find(shape.begin(), shape.end(), 0);  // sessions have rows, and cells have units
-    if (steps == shape.end()) continue;
-    *steps = 1;
-    sum += NumBytes(output.type, shape).value_or(0);
+    std::replace(shape.begin(), shape.end(), int64_t{0}, steps);  // sessions have rows, and cells have units
+    sum += KeptTensor::Charge(std::min(NumBytes(output.type, shape).value_or(most), most));
   }
-  return sum;
+  return std::min(sum, most);
 }
 
 // Of a window whose bytes nobody named: the reply of a chunk of 256 steps, from 64 KiB to 1 MiB; in any case that of
 // one step, and the final state. A window is charged for when it is agreed, so it must be cheap where replies are
 // small: 100,000 sessions of H = 128 take 13 GiB.
 int64_t DefaultWindowBytes(const SessionModel& model, int64_t rows) {
-  constexpr int64_t kSteps = 256, kLeast = 64 << 10, kMost = 1 << 20;
-  int64_t fixed = 0, step = 0;
+  constexpr int64_t kSteps = 256, kLeast = 64 << 10, kMost = 1 << 20, kAny = int64_t{1} << 50;
+  int64_t one = 0, several = 0;
   if (const auto plan = PlanNoSteps(*model.pinned(), rows, model.outputs()); plan.ok()) {
-    fixed = ReplyBytes(*plan);
-    step = BytesOfStep(*plan);
+    one = KeptBytes(*plan, 1, kAny);
+    several = KeptBytes(*plan, kSteps, kMost);
   }
-  const int64_t several = step > kMost / kSteps ? kMost : fixed + kSteps * step;
-  return OperationResult::kFixedBytes +
-         std::max({std::clamp(several, kLeast, kMost), fixed + step, model.TensorBytes(rows)});
+  return OperationResult::kFixedBytes + std::max({several, kLeast, one, model.KeptReplyBytes(rows)});
 }
 
 absl::StatusOr<DataType> KeptType(const OpenCall& call, const StackSpec& stack) {

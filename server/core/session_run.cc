@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/session_run.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +10,6 @@
 #include "engine/op/field_error.h"
 #include "engine/op/signature.h"
 #include "server/core/limit_error.h"
-#include "server/core/reply_limit.h"
 #include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/steady_now.h"
 
@@ -49,7 +50,7 @@ absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
   if (!accepted.ok()) return accepted.status();
   // An override of no outputs at all: the state moves, nothing is sent.
   if (op.outputs && op.outputs->empty()) accepted->plan.outputs.clear();
-  reply_bytes_ += ReplyBytes(accepted->plan);
+  for (const OutputPlan& output : accepted->plan.outputs) reply_bytes_ += KeptTensor::Charge(output.bytes);
   steps_ = static_cast<uint64_t>(accepted->plan.steps);
   accepted_.emplace(*std::move(accepted));
   return absl::OkStatus();
@@ -94,7 +95,7 @@ absl::Status SessionRun::PrepareOp(const RewindOp& op) {
 
 absl::Status SessionRun::PrepareOp(const CloseOp& op) {
   // Rows may change before its turn comes; the exact size is checked then.
-  if (op.return_state) reply_bytes_ += model_->TensorBytes(1);
+  if (op.return_state) reply_bytes_ += model_->KeptReplyBytes(1);
   return absl::OkStatus();
 }
 
@@ -139,7 +140,8 @@ absl::StatusOr<Change> SessionRun::FinishChunk(absl::StatusOr<InferReply> reply)
     return LostState(reply.status());
   }
   auto result = std::make_shared<OperationResult>();
-  result->outputs = std::move(reply->outputs);
+  result->outputs.reserve(reply->outputs.size());
+  for (OutputTensor& output : reply->outputs) result->outputs.emplace_back(std::move(output));
   result->engine = std::move(reply->engine);
   result->queue_time = reply->queue_time;
   result->compute_time = reply->compute_time;
@@ -201,15 +203,18 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
   Change change = ChangeTo(nullptr, lease_->numbers().position);
   change.closes = true;
   if (!op.return_state) return change;
-  const int64_t state_bytes = model_->TensorBytes(lease_->state()->rows);
-  const int64_t kept_bytes = OperationResult::kFixedBytes + state_bytes;
+  const int64_t kept_bytes = OperationResult::kFixedBytes + model_->KeptReplyBytes(lease_->state()->rows);
   if (absl::Status fits = lease_->CheckReply(kept_bytes); !fits.ok()) return fits;
-  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.connection, state_bytes);
+  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.connection, kept_bytes);
   if (!memory.ok()) return memory.status();
   absl::StatusOr<std::vector<OutputTensor>> state = model_->Export(*lease_->state());
   if (!state.ok()) return state.status();
   auto result = std::make_shared<OperationResult>();
-  result->final_state = *std::move(state);
+  result->final_state.reserve(state->size());
+  for (OutputTensor& tensor : *state) {
+    result->final_state.emplace_back(tensor);
+    explicit_bzero(tensor.bytes.data(), tensor.bytes.size());  // as a state's memory always is
+  }
   result->has_final_state = true;
   result->kept_bytes = kept_bytes;
   memory_.emplace(*std::move(memory));

@@ -65,14 +65,13 @@ void EncodeAnswer(const OperationAnswer& answer, v1::OperationReply& reply) {
   reply.mutable_status();
   reply.set_repeated_reply(answer.repeated);
   const OperationResult& result = *answer.result;
-  // Kept for repetitions, so its bytes are copied.
-  for (const OutputTensor& output : result.outputs) EncodeTensor(OutputTensor(output), *reply.add_outputs());
+  for (const KeptTensor& output : result.outputs) EncodeTensor(output, *reply.add_outputs());
   reply.set_engine(result.engine);
   EncodeDuration(result.queue_time, *reply.mutable_queue_time());
   EncodeDuration(result.compute_time, *reply.mutable_compute_time());
   if (!result.has_final_state) return;
-  for (const OutputTensor& tensor : result.final_state) {
-    EncodeTensor(OutputTensor(tensor), *reply.mutable_final_state()->add_tensors());
+  for (const KeptTensor& tensor : result.final_state) {
+    EncodeTensor(tensor, *reply.mutable_final_state()->add_tensors());
   }
 }
 

@@ -203,4 +203,11 @@ void EncodeTensor(OutputTensor&& tensor, v1::Tensor& message) {
   message.set_raw(std::move(tensor.bytes));
 }
 
+void EncodeTensor(const KeptTensor& tensor, v1::Tensor& message) {
+  message.set_name(tensor.name);
+  message.set_data_type(static_cast<v1::DataType>(tensor.type));
+  message.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+  message.set_raw(tensor.bytes().data(), tensor.bytes().size());
+}
+
 }  // namespace rnnserve

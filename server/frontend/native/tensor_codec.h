@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "rnnserve/v1/tensor.pb.h"
 #include "server/core/core.h"
+#include "server/core/kept_tensor.h"
 
 namespace rnnserve {
 
@@ -23,5 +24,6 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const google::protobuf::R
 
 // Takes the bytes.
 void EncodeTensor(OutputTensor&& tensor, v1::Tensor& message);
+void EncodeTensor(const KeptTensor& tensor, v1::Tensor& message);
 
 }  // namespace rnnserve

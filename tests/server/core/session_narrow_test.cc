@@ -85,7 +85,7 @@ TEST_P(SessionNarrow, ItTakesHalfTheMemoryAndIsRoundedOnceAChunk) {
   const std::string narrow = Open(GetParam());
   EXPECT_EQ(ListedBytes(), kRows * 2 * kHidden * 2);
   const OperationAnswer of_wide = Chunk(wide, 1, 0.7), of_narrow = Chunk(narrow, 1, 0.7);
-  EXPECT_EQ(of_wide.result->outputs[0].bytes, of_narrow.result->outputs[0].bytes) << "computed alike";
+  EXPECT_EQ(of_wide.result->outputs[0].bytes(), of_narrow.result->outputs[0].bytes()) << "computed alike";
   for (const char* name : {"initial_h", "initial_c"}) {
     const OutputTensor exact = Tensor(State(wide), name), kept = Tensor(State(narrow), name);
     ASSERT_EQ(kept.type, DataType::kFloat);
@@ -107,7 +107,7 @@ TEST_P(SessionNarrow, WhatGetStateGivesIsSetExactly) {
   ASSERT_TRUE(Apply(second, 1, ResetOp{Views(state)}).ok());
   EXPECT_EQ(Tensor(State(second), "initial_c").bytes, Tensor(state, "initial_c").bytes);
   // And what follows from it is the same.
-  EXPECT_EQ(Chunk(first, 2, -0.4).result->outputs[0].bytes, Chunk(second, 2, -0.4).result->outputs[0].bytes);
+  EXPECT_EQ(Chunk(first, 2, -0.4).result->outputs[0].bytes(), Chunk(second, 2, -0.4).result->outputs[0].bytes());
   EXPECT_EQ(Tensor(State(second), "initial_h").bytes, Tensor(State(first), "initial_h").bytes);
 }
 
