@@ -81,27 +81,26 @@ class CpuProgram : public Program {
 template <typename T>
 std::unique_ptr<State> CpuProgram<T>::NewState() const {
   auto state = std::make_unique<CpuState<T>>();
-  state->h.resize(units_);
-  if (has_cell_state_) state->c.resize(units_);
+  state->values.resize(has_cell_state_ ? 2 * units_ : units_);
   return state;
 }
 
 template <typename T>
 void CpuProgram<T>::ImportState(DataType type, const std::byte* h, const std::byte* c, State& state) const {
-  const auto import = [type](const std::byte* source, std::vector<T>& target) {
-    if (source == nullptr) return std::fill(target.begin(), target.end(), T{0});
-    WidenElements(type, source, target.data(), target.size());
+  const auto import = [this, type](const std::byte* source, T* target) {
+    if (source == nullptr) return void(std::fill_n(target, units_, T{0}));
+    WidenElements(type, source, target, units_);
   };
-  auto& own = static_cast<CpuState<T>&>(state);
-  import(h, own.h);
-  import(c, own.c);
+  T* const own = static_cast<CpuState<T>&>(state).values.data();
+  import(h, own);
+  if (has_cell_state_) import(c, own + units_);
 }
 
 template <typename T>
 void CpuProgram<T>::ExportState(const State& state, DataType type, std::byte* h, std::byte* c) const {
-  const auto& own = static_cast<const CpuState<T>&>(state);
-  if (h != nullptr) NarrowElements(own.h.data(), type, h, own.h.size());
-  if (c != nullptr) NarrowElements(own.c.data(), type, c, own.c.size());
+  const T* const own = static_cast<const CpuState<T>&>(state).values.data();
+  if (h != nullptr) NarrowElements(own, type, h, units_);
+  if (c != nullptr && has_cell_state_) NarrowElements(own + units_, type, c, units_);
 }
 
 // All states are read before any is written: a slice's `after` may be the `before` that another one forks from.
@@ -131,9 +130,9 @@ int64_t CpuProgram<T>::Work(std::span<const SequenceSlice> slices) const {
 
 // Padding is zeroed too: it takes part in the element-wise work.
 template <typename T>
-void LoadRow(const std::vector<T>* source, size_t stride, T* target) {
-  const size_t count = source == nullptr ? 0 : source->size();
-  if (count > 0) std::copy_n(source->data(), count, target);
+void LoadRow(const T* source, size_t units, size_t stride, T* target) {
+  const size_t count = source == nullptr ? 0 : units;
+  std::copy_n(source, count, target);
   std::fill(target + count, target + stride, T{0});
 }
 
@@ -144,9 +143,10 @@ void CpuProgram<T>::LoadStates(Scratch& scratch) const {
   if (has_cell_state_) scratch.c.Grow(rows.size() * state_stride_);
   for (size_t row = 0; row < rows.size(); ++row) {
     const auto* before = static_cast<const CpuState<T>*>(rows[row]->before);
-    LoadRow(before ? &before->h : nullptr, state_stride_, scratch.h.data() + row * state_stride_);
+    const T* const h = before ? before->values.data() : nullptr;
+    LoadRow(h, units_, state_stride_, scratch.h.data() + row * state_stride_);
     if (!has_cell_state_) continue;
-    LoadRow(before ? &before->c : nullptr, state_stride_, scratch.c.data() + row * state_stride_);
+    LoadRow(h ? h + units_ : nullptr, units_, state_stride_, scratch.c.data() + row * state_stride_);
   }
 }
 
@@ -154,9 +154,9 @@ template <typename T>
 void CpuProgram<T>::StoreStates(Scratch& scratch) const {
   const auto rows = scratch.plan.rows();
   for (size_t row = 0; row < rows.size(); ++row) {
-    auto& after = static_cast<CpuState<T>&>(*rows[row]->after);
-    std::copy_n(scratch.h.data() + row * state_stride_, units_, after.h.data());
-    if (has_cell_state_) std::copy_n(scratch.c.data() + row * state_stride_, units_, after.c.data());
+    T* const after = static_cast<CpuState<T>&>(*rows[row]->after).values.data();
+    std::copy_n(scratch.h.data() + row * state_stride_, units_, after);
+    if (has_cell_state_) std::copy_n(scratch.c.data() + row * state_stride_, units_, after + units_);
   }
 }
 

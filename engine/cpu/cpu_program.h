@@ -15,8 +15,7 @@ namespace rnnserve::cpu {
 
 template <typename T>
 struct CpuState : public State {
-  std::vector<T> h;
-  std::vector<T> c;  // empty unless the cell is an LSTM
+  std::vector<T> values;  // h, and c of an LSTM behind it: one block, since sessions keep them by the hundred thousand
 };
 
 template <typename T>

@@ -154,8 +154,8 @@ absl::StatusOr<SessionInfos> SessionCore::List(std::string_view tenant, int64_t 
   for (SessionPage::Item& item : page->items) {
     const SessionModel& model = ModelOf(item.session->subject());
     const absl::Duration left = std::max(item.session->terms().idle_timeout - item.view.idle, absl::ZeroDuration());
-    infos.sessions.push_back(
-        {std::move(item.key), item.session->name(), model.model_name(), model.fingerprint(), item.view, left});
+    infos.sessions.push_back({std::move(item.key), std::string(item.session->name()), model.model_name(),
+                              model.fingerprint(), item.view, left});
   }
   return infos;
 }

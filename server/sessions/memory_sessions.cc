@@ -134,7 +134,7 @@ SessionPtr MemorySessions::Add(Tenant& tenant, Session::Start start, const Sessi
   auto session = std::make_shared<Session>(std::move(start), terms, &tenant.budget, &site_);
   sessions_.insert(session);
   tenant.order.Add(session->order(), session);
-  if (!session->name().empty()) tenant.names[session->name()] = session;
+  if (!session->name().empty()) tenant.names[std::string(session->name())] = session;
   wheel_.Add(session, aging_.Now() + terms.idle_timeout);
   ++live_;
   return session;

@@ -31,14 +31,13 @@ int64_t Session::Charge(const Terms& terms, const SessionState& state) {
 Session::Session(Start start, Terms terms, TenantBudget* budget, SessionSite* site)
     : key_(start.key),
       order_(start.order),
-      name_(std::move(start.name)),
+      name_(start.name.empty() ? nullptr : std::make_unique<const std::string>(std::move(start.name))),
       terms_(terms),
       subject_(std::move(start.subject)),
       budget_(budget),
       site_(site),
       state_(std::move(start.state)),
       numbers_(start.numbers),
-      window_(terms.window),
       charged_(state_->bytes),
       charged_for_terms_(Charge(terms, SessionState{})),
       last_used_(site->aging->Now()) {
@@ -157,7 +156,7 @@ absl::Status Session::JudgeKnown(Claim& claim, uint64_t number) {
 }
 
 absl::Status Session::CheckFits(int64_t reply_bytes) const {
-  if (window_.Fits(reply_bytes)) return absl::OkStatus();
+  if (terms_.window.Fits(reply_bytes)) return absl::OkStatus();
   return TooLarge(
       absl::StrCat("the reply would take ", reply_bytes, " bytes of the window, which has ", terms_.window.bytes,
                    "; ask for fewer outputs or steps at a time, or open the "

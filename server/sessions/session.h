@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/sessions/aging.h"
@@ -72,7 +73,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   const SessionKeys::Key& key() const { return key_; }
   uint64_t order() const { return order_; }
-  const std::string& name() const { return name_; }
+  std::string_view name() const { return name_ == nullptr ? std::string_view() : std::string_view(*name_); }
   const Terms& terms() const { return terms_; }
   const SessionSubjectPtr& subject() const { return subject_; }
   TenantBudget& budget() const { return *budget_; }
@@ -145,7 +146,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   const SessionKeys::Key key_;
   const uint64_t order_;
-  const std::string name_;
+  const std::unique_ptr<const std::string> name_;  // null: none; most have none
   const Terms terms_;
   const SessionSubjectPtr subject_;
   TenantBudget* const budget_;

@@ -99,7 +99,7 @@ void Session::Commit(uint64_t fence, Change change) {
   }
   before = change.closes ? nullptr : std::exchange(state_, std::move(change.state));
   numbers_ = {first.number, change.position};
-  if (first.is_numbered) window_.Keep({first.number, first.claim.digest, numbers_, change.reply});
+  if (first.is_numbered) window_.Keep({first.number, first.claim.digest, numbers_, change.reply}, terms_.window);
   answers_due_ -= static_cast<int32_t>(first.waiting.size());
   for (OutcomeDone& done : first.waiting) {
     calls_.push_back([done = std::move(done), outcome = Outcome{absl::OkStatus(), numbers_, first.number, change.reply,

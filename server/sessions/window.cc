@@ -5,11 +5,11 @@
 
 namespace rnnserve {
 
-void Window::Keep(Kept kept) {
-  if (limits_.operations == 0) return;
+void Window::Keep(Kept kept, const Limits& limits) {
+  if (limits.operations == 0) return;
   bytes_ += kept.reply->bytes();
   kept_.push_back(std::move(kept));
-  while (static_cast<int64_t>(kept_.size()) > limits_.operations || bytes_ > limits_.bytes) {
+  while (static_cast<int64_t>(kept_.size()) > limits.operations || bytes_ > limits.bytes) {
     bytes_ -= kept_.front().reply->bytes();
     kept_.pop_front();
     if (kept_.empty()) break;

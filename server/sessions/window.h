@@ -20,6 +20,9 @@ class Window {
   struct Limits {
     int32_t operations = 16;
     int64_t bytes = 1 << 20;
+
+    // Whether a reply of so many bytes can be kept at all.
+    bool Fits(int64_t reply_bytes) const { return operations == 0 || reply_bytes <= bytes; }
   };
   struct Kept {
     uint64_t number;
@@ -28,23 +31,17 @@ class Window {
     KeptReplyPtr reply;
   };
 
-  explicit Window(Limits limits) : limits_(limits) {}
-
-  const Limits& limits() const { return limits_; }
   int64_t bytes() const { return bytes_; }
   // What those that are kept cost.
   int64_t charge() const { return bytes_ + static_cast<int64_t>(kept_.size()) * kBytesPerReply; }
-  // Whether a reply of so many bytes can be kept at all.
-  bool Fits(int64_t reply_bytes) const { return limits_.operations == 0 || reply_bytes <= limits_.bytes; }
 
-  // The newest; older ones go as far as the limits ask.
-  void Keep(Kept kept);
+  // The newest; older ones go as far as the limits ask, which are its session's.
+  void Keep(Kept kept, const Limits& limits);
   // Null: not here.
   const Kept* Find(uint64_t number) const;
   void Clear();
 
  private:
-  Limits limits_;
   int64_t bytes_ = 0;     // of replies
   std::list<Kept> kept_;  // by number
 };

@@ -21,25 +21,28 @@ Window::Kept KeptOf(uint64_t number, size_t bytes) {
 }
 
 TEST(WindowTest, KeepsTheNewestWithinOperations) {
-  Window window({3, 1000});
-  for (uint64_t n = 1; n <= 5; ++n) window.Keep(KeptOf(n, 10));
+  Window window;
+  const Window::Limits limits = {3, 1000};
+  for (uint64_t n = 1; n <= 5; ++n) window.Keep(KeptOf(n, 10), limits);
   for (uint64_t n = 1; n <= 6; ++n) EXPECT_EQ(window.Find(n) != nullptr, n >= 3 && n <= 5) << n;
   EXPECT_EQ(window.bytes(), 30);
 }
 
 TEST(WindowTest, KeepsTheNewestWithinBytes) {
-  Window window({100, 25});
-  for (uint64_t n = 1; n <= 5; ++n) window.Keep(KeptOf(n, 10));
+  Window window;
+  const Window::Limits limits = {100, 25};
+  for (uint64_t n = 1; n <= 5; ++n) window.Keep(KeptOf(n, 10), limits);
   for (uint64_t n = 1; n <= 5; ++n) EXPECT_EQ(window.Find(n) != nullptr, n >= 4) << n;
-  window.Keep(KeptOf(6, 25));
+  window.Keep(KeptOf(6, 25), limits);
   EXPECT_EQ(window.Find(5), nullptr);
   EXPECT_NE(window.Find(6), nullptr);
 }
 
 TEST(WindowTest, OfNoOperationsKeepsNothing) {
-  Window window({0, 0});
-  EXPECT_TRUE(window.Fits(1 << 30));
-  window.Keep(KeptOf(1, 10));
+  Window window;
+  const Window::Limits limits = {0, 0};
+  EXPECT_TRUE(limits.Fits(1 << 30));
+  window.Keep(KeptOf(1, 10), limits);
   EXPECT_EQ(window.Find(1), nullptr);
   EXPECT_EQ(window.bytes(), 0);
 }
