@@ -18,10 +18,15 @@ constexpr int64_t kLittle = 512 << 20;
 
 // Small calls take a sixth longer if nothing that is freed is kept for a while.
 void KeepFreed(bool keep) {
+#if MI_MALLOC_VERSION >= 210  // Debian 13
+  static const long usual = mi_option_get(mi_option_purge_delay);
+  mi_option_set(mi_option_purge_delay, keep ? usual : 0);
+#else
   static const long usual = mi_option_get(mi_option_decommit_delay);
   static const long usual_of_segments = mi_option_get(mi_option_segment_decommit_delay);
   mi_option_set(mi_option_decommit_delay, keep ? usual : 0);
   mi_option_set(mi_option_segment_decommit_delay, keep ? usual_of_segments : 0);
+#endif
 }
 
 void Relieve(bool in_need, int64_t limit) {
