@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/gauges.h"
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/config/flags.h"
 #include "server/frontend/security/tls.h"
+#include "server/telemetry/model_labels.h"
 #include "server/telemetry/process_metrics.h"
 
 namespace rnnserve {
 namespace {
+
+// Of model_loaded: a scrape stays small however many are loaded.
+constexpr size_t kListedModels = 1000;
 
 void AddCertificateMetric(const std::string& path, Metrics& metrics) {
   metrics.GaugeFunction("rnnserve_tls_cert_expiry_timestamp_seconds",
@@ -19,6 +25,18 @@ void AddCertificateMetric(const std::string& path, Metrics& metrics) {
                           if (!expiry.ok()) return std::vector<MetricSample>();
                           return std::vector<MetricSample>{{{}, static_cast<double>(absl::ToUnixSeconds(*expiry))}};
                         });
+}
+
+std::vector<MetricSample> LoadedModels(std::span<const LoadedModel> loaded) {
+  std::vector<MetricSample> samples;
+  for (const LoadedModel& model : loaded.first(std::min(loaded.size(), kListedModels))) {
+    samples.push_back({{model.name, absl::StrCat(model.version)}, 1});
+  }
+  if (loaded.size() > kListedModels) {
+    const std::string others(kOtherModels);
+    samples.push_back({{others, others}, static_cast<double>(loaded.size() - kListedModels)});
+  }
+  return samples;
 }
 
 }  // namespace
@@ -34,13 +52,8 @@ void AddGauges(const ModelStore& models, const ProgramCache& programs, const Sch
                         [&] { return static_cast<double>(scheduler.load().bytes); });
   metrics.GaugeFunction("rnnserve_session_bytes", "Bytes of all sessions: states, checkpoints and agreed windows.",
                         [&] { return static_cast<double>(sessions.bytes()); });
-  metrics.GaugeFunction("rnnserve_model_loaded", "1 for each model that has a name.", {"model", "version"}, [&] {
-    std::vector<MetricSample> samples;
-    for (const LoadedModel& loaded : models.List()) {
-      samples.push_back({{loaded.name, absl::StrCat(loaded.version)}, 1});
-    }
-    return samples;
-  });
+  metrics.GaugeFunction("rnnserve_model_loaded", "1 for each model that has a name.", {"model", "version"},
+                        [&] { return LoadedModels(models.List()); });
   metrics.GaugeFunction("rnnserve_packed_weight_bytes", "Bytes of weights packed for an engine.", {"engine"}, [&] {
     std::vector<MetricSample> samples;
     for (const auto& [engine, bytes] : programs.bytes_by_engine()) {

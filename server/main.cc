@@ -41,6 +41,7 @@
 #include "server/sessions/sweeper.h"
 #include "server/signals.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/model_labels.h"
 #include "server/telemetry/session_metrics.h"
 #include "server/telemetry/steady_now.h"
 #include "server/telemetry/work_metrics.h"
@@ -150,8 +151,9 @@ int Run(const Settings& settings, int64_t memory_limit) {
   const SteadyClock clock;
   Metrics metrics;
   const std::unique_ptr<MemoryWatch> memory = WatchMemory(memory_limit, metrics);
-  WorkMetricsTable work_metrics(metrics);
-  SessionMetrics session_metrics(metrics);
+  ModelLabels model_labels(static_cast<size_t>(absl::GetFlag(FLAGS_metrics_models)));
+  WorkMetricsTable work_metrics(metrics, model_labels);
+  SessionMetrics session_metrics(metrics, model_labels);
   // Goes after the schedulers: their threads may let go of a session last.
   MemorySessions sessions(SessionLimits(session_metrics, memory.get()), &clock);
   const int workers = Workers(plugins);

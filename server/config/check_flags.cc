@@ -110,6 +110,7 @@ void CheckAddresses(Checks& checks) {
   if (!admin.empty() && !IsAddress(admin)) {
     checks.Wrong("admin_listen", "host:port with a port from 0 to 65535, or nothing");
   }
+  checks.AtLeast("metrics_models", absl::GetFlag(FLAGS_metrics_models), 0);
   checks.AtLeast("max_connections", absl::GetFlag(FLAGS_max_connections), 0);
   if (absl::GetFlag(FLAGS_max_connections) > MostConnections()) {
     checks.Wrong("max_connections", absl::StrCat("at most ", MostConnections(), ", ", kOtherDescriptors,

@@ -7,7 +7,6 @@
 namespace rnnserve {
 namespace {
 
-constexpr char kOther[] = "(other)";
 constexpr double kNanosecondsPerSecond = 1e9;
 
 double Value(const Counter& counter) { return static_cast<double>(counter.value()); }
@@ -29,11 +28,6 @@ template <typename Metric>
 std::shared_ptr<Metric> MetricFamily<Metric>::With(std::vector<std::string> labels) {
   assert(labels.size() == description_.label_names.size());
   const std::lock_guard lock(mutex_);
-  if (const auto found = series_.find(labels); found != series_.end()) return found->second;
-  if (series_.size() >= kMaxSeries) {
-    std::erase_if(series_, [](const auto& series) { return series.second.use_count() == 1; });
-  }
-  if (series_.size() >= kMaxSeries) labels.assign(labels.size(), kOther);
   std::shared_ptr<Metric>& metric = series_[std::move(labels)];
   if (metric == nullptr) metric = make_();
   return metric;

@@ -7,9 +7,8 @@
 //   ok->Add();                                                         // as often as one likes
 //   metrics.GaugeFunction("rnnserve_queue_bytes", "...", [&] { return queue.bytes(); });
 //
-// Series are bounded: of each family at most kMaxSeries are kept. When that many are there, those that nobody holds any
-// more go; if all are held, further label values become "(other)". Label values come from tables and model names, never
-// from a request's free text.
+// A series stays until the process ends. Label values come from tables and from ModelLabels (model_labels.h), which
+// bounds them, never from a request's free text.
 //
 // Thread-safe. The registry outlives whoever counts; what a function reads outlives the last Collect.
 #pragma once
@@ -26,8 +25,6 @@
 #include "server/telemetry/metric.h"
 
 namespace rnnserve {
-
-constexpr size_t kMaxSeries = 2000;
 
 enum class MetricKind { kCounter, kGauge, kHistogram };
 
@@ -55,7 +52,7 @@ class MetricFamily {
   MetricFamily(MetricReading description, double divisor, std::function<std::shared_ptr<Metric>()> make)
       : description_(std::move(description)), divisor_(divisor), make_(std::move(make)) {}
 
-  // The metric of these label values; the same one each time, while anybody holds it. Takes a lock: keep the pointer.
+  // The metric of these label values; the same one each time. Takes a lock: keep the pointer.
   std::shared_ptr<Metric> With(std::vector<std::string> labels);
 
   MetricReading Read() const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What sessions count, by model.
 //
-//   SessionMetrics metrics(registry);                               // one for the process
+//   SessionMetrics metrics(registry, labels);                       // one for the process
 //   std::shared_ptr<const SessionCounters> vad = metrics.Of("vad"); // once a session
 //   vad->opened->Add();
 #pragma once
@@ -13,11 +13,9 @@
 #include <string_view>
 
 #include "server/telemetry/metrics.h"
+#include "server/telemetry/model_labels.h"
 
 namespace rnnserve {
-
-// Whoever asks for a session of another run of the server does not say its model.
-inline constexpr std::string_view kUnknownModel = "(unknown)";
 
 struct SessionCounters {
   std::shared_ptr<Gauge> active;
@@ -34,22 +32,24 @@ using SessionCountersPtr = std::shared_ptr<const SessionCounters>;
 
 class SessionMetrics {
  public:
-  explicit SessionMetrics(Metrics& metrics);
+  // `labels` outlives this.
+  SessionMetrics(Metrics& metrics, ModelLabels& labels);
 
-  // The same for all sessions of a model. Takes a lock: keep the pointer.
+  // The same for all sessions of a model, and for those of all models without series of their own. Takes a lock: keep
+  // the pointer.
   SessionCountersPtr Of(std::string_view model);
 
  private:
-  SessionCountersPtr Make(const std::string& model);
+  SessionCountersPtr Make(const std::string& label);
 
+  ModelLabels& labels_;
   GaugeFamily& active_;
   GaugeFamily& state_bytes_;
   CounterFamily& events_;
   CounterFamily& repeated_;
 
   std::mutex mutex_;
-  // Guarded by mutex_. Bounded like the series themselves.
-  std::map<std::string, SessionCountersPtr, std::less<>> models_;
+  std::map<std::string, SessionCountersPtr, std::less<>> by_label_;  // guarded by mutex_
   // Known label sets start at 0.
   const SessionCountersPtr inline_;
   const SessionCountersPtr unknown_;

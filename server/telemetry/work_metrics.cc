@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/telemetry/work_metrics.h"
 
-#include <algorithm>
-
 namespace rnnserve {
-namespace {
 
-// A model has up to four series in a family: two kinds of steps, or one for each engine.
-constexpr size_t kMaxModels = kMaxSeries / 4;
-
-}  // namespace
-
-WorkMetricsTable::WorkMetricsTable(Metrics& metrics)
-    : queue_duration_(metrics.Durations("rnnserve_queue_duration_seconds",
+WorkMetricsTable::WorkMetricsTable(Metrics& metrics, ModelLabels& labels)
+    : labels_(labels),
+      queue_duration_(metrics.Durations("rnnserve_queue_duration_seconds",
                                         "Time a request waits before its first sequence runs.", {"model"})),
       compute_duration_(metrics.Durations("rnnserve_compute_duration_seconds",
                                           "Time a request's sequences spend in the engine.", {"model", "engine"})),
@@ -27,30 +20,26 @@ WorkMetricsTable::WorkMetricsTable(Metrics& metrics)
                                           "Replies with a NaN or an infinity among their outputs.", {"model"})) {}
 
 std::shared_ptr<const WorkMetrics> WorkMetricsTable::Of(std::string_view model, std::string_view engine) {
+  const std::string_view label = labels_.Of(model);
   const std::lock_guard lock(mutex_);
-  if (const auto found = models_.find(model); found != models_.end()) {
+  if (const auto found = by_label_.find(label); found != by_label_.end()) {
     if (const auto known = found->second.find(engine); known != found->second.end()) return known->second;
   }
-  if (models_.size() >= kMaxModels) {
-    std::erase_if(models_, [](const auto& entry) {
-      return std::ranges::all_of(entry.second, [](const auto& work) { return work.second.use_count() == 1; });
-    });
-  }
-  std::shared_ptr<const WorkMetrics> work = Make(std::string(model), std::string(engine));
-  if (models_.size() < kMaxModels) models_[std::string(model)][std::string(engine)] = work;
+  std::shared_ptr<const WorkMetrics> work = Make(std::string(label), std::string(engine));
+  by_label_[std::string(label)][std::string(engine)] = work;
   return work;
 }
 
-std::shared_ptr<const WorkMetrics> WorkMetricsTable::Make(const std::string& model, const std::string& engine) {
+std::shared_ptr<const WorkMetrics> WorkMetricsTable::Make(const std::string& label, const std::string& engine) {
   return std::make_shared<const WorkMetrics>(WorkMetrics{
-      .queue_duration = queue_duration_.With({model}),
-      .compute_duration = compute_duration_.With({model, engine}),
-      .slices = slices_.With({model, engine}),
-      .slice_sequences = slice_sequences_.With({model, engine}),
-      .slice_steps = slice_steps_.With({model, engine}),
-      .useful_steps = steps_.With({model, "useful"}),
-      .padding_steps = steps_.With({model, "padding"}),
-      .nonfinite_outputs = nonfinite_outputs_.With({model}),
+      .queue_duration = queue_duration_.With({label}),
+      .compute_duration = compute_duration_.With({label, engine}),
+      .slices = slices_.With({label, engine}),
+      .slice_sequences = slice_sequences_.With({label, engine}),
+      .slice_steps = slice_steps_.With({label, engine}),
+      .useful_steps = steps_.With({label, "useful"}),
+      .padding_steps = steps_.With({label, "padding"}),
+      .nonfinite_outputs = nonfinite_outputs_.With({label}),
   });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the core and the scheduler count of the work of one model on one engine.
 //
-//   WorkMetricsTable table(metrics);                                  // one for the process
+//   WorkMetricsTable table(metrics, labels);                          // one for the process
 //   std::shared_ptr<const WorkMetrics> work = table.Of("vad", "cpu"); // once a request, about 50 ns
 //   work->slices->Add();
 //
@@ -14,14 +14,11 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "server/telemetry/metrics.h"
+#include "server/telemetry/model_labels.h"
 
 namespace rnnserve {
-
-// The label of operators that come inline or by fingerprint: callers are not bounded.
-inline constexpr std::string_view kInlineModel = "(inline)";
 
 struct WorkMetrics {
   std::shared_ptr<Histogram> queue_duration;    // from Schedule to the first slice
@@ -36,13 +33,16 @@ struct WorkMetrics {
 
 class WorkMetricsTable {
  public:
-  explicit WorkMetricsTable(Metrics& metrics);
+  // `labels` outlives this.
+  WorkMetricsTable(Metrics& metrics, ModelLabels& labels);
 
+  // The same for all models without series of their own.
   std::shared_ptr<const WorkMetrics> Of(std::string_view model, std::string_view engine);
 
  private:
-  std::shared_ptr<const WorkMetrics> Make(const std::string& model, const std::string& engine);
+  std::shared_ptr<const WorkMetrics> Make(const std::string& label, const std::string& engine);
 
+  ModelLabels& labels_;
   HistogramFamily& queue_duration_;
   HistogramFamily& compute_duration_;
   CounterFamily& slices_;
@@ -51,9 +51,9 @@ class WorkMetricsTable {
   CounterFamily& steps_;
   CounterFamily& nonfinite_outputs_;
 
+  using ByEngine = std::map<std::string, std::shared_ptr<const WorkMetrics>, std::less<>>;
   std::mutex mutex_;
-  // Guarded by mutex_. Bounded like the series themselves.
-  std::map<std::string, std::map<std::string, std::shared_ptr<const WorkMetrics>, std::less<>>, std::less<>> models_;
+  std::map<std::string, ByEngine, std::less<>> by_label_;  // guarded by mutex_
 };
 
 }  // namespace rnnserve

@@ -72,11 +72,14 @@ def test_labels_are_as_documented(used):
     assert {name: documented[name] for name in served} == served
 
 
-def test_promtool_has_nothing_to_say(used):
-    _, text = _get(used, "/metrics")
+def _promtool_is_silent(text):
     done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, check=False,
                           timeout=SECONDS)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_promtool_has_nothing_to_say(used):
+    _promtool_is_silent(_get(used, "/metrics")[1])
 
 
 def test_calls_are_counted(server):
@@ -115,6 +118,39 @@ def test_callers_cannot_make_labels(server):
         unknown = server.channel.unary_unary(f"/rnnserve.v1.Recurrent/Method{k}")
         wire.refusal(unknown, b"", timeout=SECONDS)
     assert set(_metrics(server)) - before == set()
+
+
+def test_models_are_bounded():
+    """The first ones that are called have series of their own; the sums hold."""
+    loaded, called = 1003, 5
+    fresh = Server("--metrics_models=2")
+    try:
+        request = wire.request(_case())
+        request.ClearField("operator")
+        x = next(tensor for tensor in request.inputs if tensor.name == "X")
+        del request.inputs[:]
+        request.inputs.append(x)
+        for k in range(loaded):
+            _load(fresh, f"m{k:04}")
+        before = {}
+        for _ in range(2):
+            for k in reversed(range(called)):
+                request.model.name = f"m{k:04}"
+                fresh.recurrent.Infer(request, timeout=SECONDS)
+                now = _metrics(fresh)
+                steps = {name: value for name, value in now.items() if name.startswith("rnnserve_sequence_steps_total")}
+                assert all(steps[name] >= value for name, value in before.items()), "counters never go back"
+                before = steps
+        for model, calls in [("m0004", 2), ("m0003", 2), ("(other)", 6)]:
+            assert now[f'rnnserve_sequence_steps_total{{model="{model}",kind="useful"}}'] == calls * 4 * 2
+        listed = {name: value for name, value in now.items() if name.startswith("rnnserve_model_loaded")}
+        assert len(listed) == 1001 and sum(listed.values()) == loaded
+        assert listed['rnnserve_model_loaded{model="(other)",version="(other)"}'] == 3
+        text = _get(fresh, "/metrics")[1]
+        assert {"m0003", "m0004", "(other)"} == {m for m in re.findall(r'_bucket\{model="([^"]*)"', text)} - {"(inline)"}
+        _promtool_is_silent(text)
+    finally:
+        assert fresh.stop() == 0
 
 
 def test_known_labels_start_at_zero():

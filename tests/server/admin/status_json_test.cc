@@ -35,7 +35,8 @@ TEST(StatusJson, ShowsWhatIsCounted) {
   const auto infer = requests.Method("Infer");
   infer->Answered(absl::StatusCode::kOk, absl::Milliseconds(1));
   infer->Answered(absl::StatusCode::kInternal, absl::Milliseconds(1));
-  WorkMetricsTable table(metrics);
+  ModelLabels labels(64);
+  WorkMetricsTable table(metrics, labels);
   const auto work = table.Of("vad \xff", "cpu");  // a name that is no UTF-8
   work->slices->Add(2);
   work->slice_sequences->Observe(3);

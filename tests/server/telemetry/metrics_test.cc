@@ -9,12 +9,14 @@
 #include "server/telemetry/prometheus_text.h"
 #include "server/telemetry/rejection.h"
 #include "server/telemetry/request_metrics.h"
+#include "server/telemetry/session_metrics.h"
 #include "server/telemetry/work_metrics.h"
 
 namespace rnnserve {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 std::string Text(const Metrics& metrics) { return PrometheusText(metrics.Collect()); }
 
@@ -68,26 +70,6 @@ TEST(Metrics, AFamilyWithoutSeriesIsNotShown) {
   EXPECT_EQ(Text(metrics), "");
 }
 
-TEST(Metrics, SeriesNobodyHoldsMakeRoom) {
-  Metrics metrics;
-  CounterFamily& family = metrics.Counters("a_total", "How many.", {"k"});
-  const std::shared_ptr<Counter> held = family.With({"held"});
-  held->Add(7);
-  for (size_t k = 0; k < 3 * kMaxSeries; ++k) family.With({std::to_string(k)})->Add();
-  EXPECT_LE(family.Read().samples.size(), kMaxSeries);
-  EXPECT_THAT(Text(metrics), HasSubstr("a_total{k=\"held\"} 7\n"));
-}
-
-TEST(Metrics, SeriesThatAreAllHeldShareOne) {
-  Metrics metrics;
-  CounterFamily& family = metrics.Counters("a_total", "How many.", {"k"});
-  std::vector<std::shared_ptr<Counter>> held;
-  for (size_t k = 0; k < kMaxSeries + 100; ++k) held.push_back(family.With({std::to_string(k)}));
-  for (const auto& counter : held) counter->Add();
-  EXPECT_EQ(family.Read().samples.size(), kMaxSeries + 1);
-  EXPECT_THAT(Text(metrics), HasSubstr("a_total{k=\"(other)\"} 100\n"));
-}
-
 TEST(Metrics, ManyThreadsLoseNothing) {
   Metrics metrics;
   CounterFamily& family = metrics.Counters("a_total", "How many.", {"k"});
@@ -112,7 +94,8 @@ TEST(Metrics, ManyThreadsLoseNothing) {
 
 TEST(WorkMetrics, OneForEachModelAndEngine) {
   Metrics metrics;
-  WorkMetricsTable table(metrics);
+  ModelLabels labels(2);
+  WorkMetricsTable table(metrics, labels);
   const auto work = table.Of("vad", "cpu");
   EXPECT_EQ(work, table.Of("vad", "cpu"));
   const auto other = table.Of("vad", "onednn");
@@ -125,11 +108,60 @@ TEST(WorkMetrics, OneForEachModelAndEngine) {
   EXPECT_THAT(Text(metrics), HasSubstr("rnnserve_sequence_steps_total{model=\"vad\",kind=\"padding\"} 0\n"));
 }
 
-TEST(WorkMetrics, ModelsThatComeAndGoAreBounded) {
+TEST(ModelLabels, TheFirstModelsHaveTheirOwn) {
+  ModelLabels labels(2);
+  EXPECT_EQ(labels.Of(kInlineModel), kInlineModel);
+  EXPECT_EQ(labels.Of(kUnknownModel), kUnknownModel);
+  EXPECT_EQ(labels.Of("a"), "a");
+  EXPECT_EQ(labels.Of("b"), "b");
+  EXPECT_EQ(labels.Of("c"), kOtherModels);
+  EXPECT_EQ(labels.Of("a"), "a");
+  EXPECT_EQ(labels.Of("c"), kOtherModels);
+  EXPECT_EQ(ModelLabels(0).Of("a"), kOtherModels);
+}
+
+TEST(ModelMetrics, TheSameModelsHaveSeriesOfWorkAndOfSessions) {
   Metrics metrics;
-  WorkMetricsTable table(metrics);
-  for (size_t k = 0; k < 2 * kMaxSeries; ++k) table.Of(std::to_string(k), "cpu")->slices->Add();
-  for (const MetricReading& family : metrics.Collect()) EXPECT_LE(family.samples.size(), kMaxSeries) << family.name;
+  ModelLabels labels(2);
+  WorkMetricsTable work(metrics, labels);
+  SessionMetrics sessions(metrics, labels);
+  work.Of("a", "cpu")->slices->Add();
+  sessions.Of("b")->opened->Add();
+  for (const char* model : {"c", "d"}) {
+    sessions.Of(model)->opened->Add(10);
+    work.Of(model, "cpu")->slices->Add(10);
+  }
+  work.Of("b", "cpu")->slices->Add();
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("rnnserve_slices_total{model=\"a\",engine=\"cpu\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_slices_total{model=\"b\",engine=\"cpu\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_slices_total{model=\"(other)\",engine=\"cpu\"} 20\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_sessions_total{model=\"b\",event=\"opened\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_sessions_total{model=\"(other)\",event=\"opened\"} 20\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\"c\"")));
+}
+
+TEST(ModelMetrics, ModelsThatComeAndGoAreBoundedAndNoCounterGoesBack) {
+  Metrics metrics;
+  ModelLabels labels(8);
+  WorkMetricsTable work(metrics, labels);
+  SessionMetrics sessions(metrics, labels);
+  for (int round = 1; round <= 3; ++round) {
+    for (int k = 0; k < 500; ++k) {
+      work.Of(std::to_string(k), "cpu")->slices->Add();
+      sessions.Of(std::to_string(k))->closed->Add();
+    }
+    double slices = 0;
+    for (const MetricReading& family : metrics.Collect()) {
+      EXPECT_LE(family.samples.size(), 6 * (8 + 3)) << family.name;
+      if (family.name != "rnnserve_slices_total") continue;
+      for (const MetricSample& sample : family.samples) {
+        EXPECT_GE(sample.value, round) << sample.labels[0];
+        slices += sample.value;
+      }
+    }
+    EXPECT_EQ(slices, 500 * round);
+  }
 }
 
 TEST(RequestMetrics, KnownLabelsStartAtZero) {
