@@ -51,6 +51,7 @@ class SessionModel final : public SessionSubject {
   size_t layers() const { return pinned_->programs.size(); }
   // OK, or DATA_LOSS once an engine that it runs on is out of service: a session stays on the engine it began on.
   absl::Status CanGoOn() const;
+  bool IsLost() const override { return !CanGoOn().ok(); }
   // Of tensors that come and go: always the compute type.
   DataType state_type() const { return ComputeType(stack().data_type()); }
   DataType kept_type() const { return kept_type_; }

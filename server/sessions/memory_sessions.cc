@@ -32,12 +32,13 @@ MemorySessions::MemorySessions(Options options, const MonotonicClock* clock)
       keys_(options_.keys),
       bytes_(options_.max_bytes, options_.memory),
       aging_(clock, options_.sweep_period),
-      site_{clock, &aging_, false, [this](const SessionPtr& session) { Ended(session); }},
+      site_{clock, &aging_, &timeouts_, false, [this](const SessionPtr& session) { Ended(session); }},
       wheel_(options_.sweep_period),
       ended_(options_.ended) {}
 
 // Sessions give back to the budgets of their tenants, so they go first.
 MemorySessions::~MemorySessions() {
+  timeouts_.Clear();
   wheel_.Clear();
   lingering_.clear();
   for (auto& [name, tenant] : tenants_) {

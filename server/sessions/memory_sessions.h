@@ -66,6 +66,12 @@ class MemorySessions final : public Sessions {
   // Ends idle sessions and forgets closed ones whose minute is over. Returns how many ended.
   int64_t Sweep();
 
+  // For whoever sweeps: waits until an operation that is queued may be out of time, but not longer than `most`, or
+  // until StopWaiting; false then. EndTimeouts answers those operations.
+  bool WaitForTimeouts(absl::Duration most) { return timeouts_.Wait(*clock_, most); }
+  void StopWaiting() { timeouts_.Stop(); }
+  void EndTimeouts();
+
   int64_t live() const;
   // Charged for all sessions.
   int64_t bytes() const { return bytes_.used(); }
@@ -125,6 +131,7 @@ class MemorySessions final : public Sessions {
   const SessionKeys keys_;
   BoundedSum bytes_;
   AgingClock aging_;
+  QueueTimeouts timeouts_;
   SessionSite site_;
   std::atomic<Attachment> next_attachment_ = kNoAttachment + 1;
 

@@ -38,6 +38,10 @@ int64_t MemorySessions::Sweep() {
   }
 }
 
+void MemorySessions::EndTimeouts() {
+  for (const SessionPtr& session : timeouts_.TakeDue(clock_->Now())) session->EndTimeouts();
+}
+
 // Called by the session, once.
 void MemorySessions::Ended(const SessionPtr& session) {
   const Session::View view = session->view();
@@ -95,7 +99,9 @@ bool MemorySessions::IsCarriedOver() {
   }
   for (const SessionPtr& session : all) {
     const Session::View view = session->view();
-    if (view.live && (view.in_flight || !view.carried_over)) return false;
+    if (!view.live) continue;
+    // Nobody can fetch the state of one that is lost; what is in flight still has to be told so.
+    if (view.in_flight || (!view.carried_over && !session->subject()->IsLost())) return false;
   }
   return true;
 }

@@ -75,6 +75,7 @@ bool Session::Attach(const Claim& claim) {
   if (resumes && subject_->counters() != nullptr) subject_->counters()->resumed->Add();
   owner_ = attachment;
   AbortQueued(
+      in_flight_.begin(),
       Aborted("OLDER_OWNER", "a newer stream or call took the session over before this operation was computed"));
   return true;
 }
@@ -187,6 +188,7 @@ absl::Status Session::Accept(Claim& claim) {
   entry.claim = std::move(claim);
   in_flight_.push_back(std::move(entry));
   ++answers_due_;
+  if (in_flight_.size() > 1) WatchTimeout(in_flight_.back());
   return absl::OkStatus();
 }
 

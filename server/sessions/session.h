@@ -20,6 +20,7 @@
 #include "server/sessions/expiry_wheel.h"
 #include "server/sessions/lease.h"
 #include "server/sessions/operation.h"
+#include "server/sessions/queue_timeouts.h"
 #include "server/sessions/session_error.h"
 #include "server/sessions/session_key.h"
 #include "server/sessions/window.h"
@@ -30,6 +31,7 @@ namespace rnnserve {
 struct SessionSite {
   const MonotonicClock* clock;
   AgingClock* aging;
+  QueueTimeouts* timeouts;
   std::atomic<bool> draining = false;
   // Called once for each session that has ended, with no lock held.
   absl::AnyInvocable<void(const std::shared_ptr<Session>&) const> ended;
@@ -68,6 +70,9 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Look(Glance glance);
   // Ends it if it has been idle for too long. Returns when to look again, by the aging clock; nothing if it is over.
   std::optional<absl::Duration> EndIfIdle();
+  // Fails the first operation in the queue whose own timeout has passed, and those behind it; asks to be called again
+  // for those before it.
+  void EndTimeouts();
   // The kept replies go. For sessions that have ended.
   void Forget();
 
@@ -119,9 +124,13 @@ class Session final : public std::enable_shared_from_this<Session> {
   uint64_t last_accepted() const;
   Entry* FindInFlight(uint64_t number);
   void Refuse(OutcomeDone done, absl::Status status);
-  void AbortQueued(const absl::Status& status);
+  using Place = std::list<Entry>::iterator;
+  void AbortQueued(Place from, const absl::Status& status);
   void FailEntry(Entry& entry, const absl::Status& status);
-  void FailGranted(absl::Status status);
+  void FailGranted(absl::Status status) { FailAt(in_flight_.begin(), std::move(status)); }
+  void FailAt(Place place, absl::Status status);
+  // In the queue, not granted.
+  void WatchTimeout(const Entry& entry);
   void AnswerGlance(Glance& glance);
   absl::Status PlaceCheckpoint(const std::string& name);
   absl::Status Recharge(int64_t bytes);

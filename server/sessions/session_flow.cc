@@ -27,12 +27,14 @@ void Session::FailEntry(Entry& entry, const absl::Status& status) {
   });
 }
 
-// Accepted work that has no lease yet. Glances that only wanted their turn still get it.
-void Session::AbortQueued(const absl::Status& status) {
-  for (auto entry = in_flight_.begin(); entry != in_flight_.end();) {
+// Accepted work from there on that has no lease yet. Glances that only wanted their turn still get it.
+void Session::AbortQueued(Place from, const absl::Status& status) {
+  uint64_t stays_up_to = numbers_.last_applied;
+  for (auto entry = in_flight_.begin(); entry != from; ++entry) stays_up_to = std::max(stays_up_to, entry->number);
+  for (auto entry = from; entry != in_flight_.end();) {
+    if (entry->is_granted) stays_up_to = entry->number;
     const bool stays =
-        entry->is_granted || (!entry->is_change && !entry->glance.after_number) ||
-        (!entry->is_change && entry->number <= numbers_.last_applied + (in_flight_.front().is_granted ? 1 : 0));
+        entry->is_granted || (!entry->is_change && (!entry->glance.after_number || entry->number <= stays_up_to));
     if (stays) {
       ++entry;
       continue;
@@ -120,14 +122,33 @@ void Session::Fail(uint64_t fence, absl::Status status) {
 }
 
 // The number stays unused, so nothing above it can be applied.
-void Session::FailGranted(absl::Status status) {
-  const uint64_t number = in_flight_.front().number;
-  FailEntry(in_flight_.front(), status);
-  in_flight_.pop_front();
+void Session::FailAt(Place place, absl::Status status) {
+  const uint64_t number = place->number;
+  FailEntry(*place, status);
+  place = in_flight_.erase(place);
   last_used_ = site_->aging->Now();
-  AbortQueued(SessionError(absl::StatusCode::kAborted, "PREDECESSOR_FAILED",
-                           absl::StrCat("operation ", number, " before this one failed (", status.message(),
-                                        "), so this one was not computed; go on at next_expected")));
+  AbortQueued(place, SessionError(absl::StatusCode::kAborted, "PREDECESSOR_FAILED",
+                                  absl::StrCat("operation ", number, " before this one failed (", status.message(),
+                                               "), so this one was not computed; go on at next_expected")));
+}
+
+void Session::WatchTimeout(const Entry& entry) {
+  if (entry.claim.deadline != absl::InfiniteDuration()) site_->timeouts->Add(entry.claim.deadline, shared_from_this());
+}
+
+void Session::EndTimeouts() {
+  std::unique_lock lock(mutex_);
+  const absl::Duration now = site_->clock->Now();
+  for (Place entry = in_flight_.begin(); entry != in_flight_.end(); ++entry) {
+    if (!entry->is_change || entry->is_granted) continue;
+    if (now < entry->claim.deadline) {
+      WatchTimeout(*entry);
+      continue;
+    }
+    FailAt(entry, absl::DeadlineExceededError("the operation's timeout passed while it waited for its turn"));
+    break;
+  }
+  Drive(lock);
 }
 
 void Session::AnswerGlance(Glance& glance) {
@@ -196,6 +217,7 @@ void Session::End(EndCause cause) {
   if (const SessionCounters* counters = subject_->counters()) {
     (cause == EndCause::kExpired ? counters->expired : counters->closed)->Add();
   }
+  site_->timeouts->Remove(this);
   state_.reset();
   checkpoints_.reset();
   budget_->GiveBackBytes(std::exchange(charged_, 0));

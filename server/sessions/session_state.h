@@ -35,6 +35,9 @@ class SessionSubject {
   explicit SessionSubject(SessionCountersPtr counters = nullptr) : counters_(std::move(counters)) {}
   virtual ~SessionSubject() = default;
 
+  // Whether the states of its sessions are gone for good: the engine that held them has failed.
+  virtual bool IsLost() const { return false; }
+
   const SessionCounters* counters() const { return counters_.get(); }
 
  private:

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that lets sessions age.
+// The thread that lets sessions age, and tells queued operations that their time is over.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "absl/time/time.h"
@@ -17,11 +15,7 @@ class Sweeper {
   Sweeper(MemorySessions* sessions, absl::Duration period)
       : sessions_(sessions), period_(period), thread_([this] { Sweep(); }) {}
   ~Sweeper() {
-    {
-      std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_one();
+    sessions_->StopWaiting();
     thread_.join();
   }
   Sweeper(const Sweeper&) = delete;
@@ -29,20 +23,19 @@ class Sweeper {
 
  private:
   void Sweep() {
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, absl::ToChronoNanoseconds(period_), [this] { return stopping_; })) {
-      lock.unlock();
+    const SteadyClock clock;
+    absl::Duration swept = clock.Now();
+    while (sessions_->WaitForTimeouts(swept + period_ - clock.Now())) {
+      sessions_->EndTimeouts();
+      if (clock.Now() - swept < period_) continue;
+      swept = clock.Now();
       sessions_->Sweep();
-      lock.lock();
     }
   }
 
   MemorySessions* const sessions_;
   const absl::Duration period_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_
-  std::thread thread_;     // last: it uses everything above
+  std::thread thread_;  // last: it uses everything above
 };
 
 }  // namespace rnnserve

@@ -364,5 +364,19 @@ TEST_F(SessionLifeTest, DrainingRefusesNewNumbersAndKeepsTheRest) {
   EXPECT_TRUE(close->outcome().status.ok());
 }
 
+TEST_F(SessionLifeTest, DrainingDoesNotWaitForSessionsThatAreLost) {
+  struct Lost final : SessionSubject {
+    bool IsLost() const override { return true; }
+  };
+  OpenSpec spec = Spec();
+  spec.subject = std::make_shared<Lost>();
+  const SessionPtr session = OpenWith(std::move(spec));
+  const ToldPtr accepted = Send(session, {.number = 1, .content = 1});
+  sessions().StartDrain();
+  EXPECT_FALSE(sessions().IsCarriedOver()) << "what is in flight is still to be told";
+  Fail(accepted, absl::DataLossError("the device is gone"));
+  EXPECT_TRUE(sessions().IsCarriedOver());
+}
+
 }  // namespace
 }  // namespace rnnserve

@@ -115,6 +115,53 @@ TEST_F(SessionNumbersTest, ATimeoutThatPassesInTheQueueIsNotComputed) {
   EXPECT_EQ(above->code(), StatusCode::kAborted);
 }
 
+// However long the one before it computes.
+TEST_F(SessionNumbersTest, ATimeoutThatPassesInTheQueueIsToldAtOnce) {
+  OpenSpec spec = Spec();
+  spec.terms.max_in_flight = 8;
+  const SessionPtr session = OpenWith(std::move(spec));
+  const ToldPtr first = Send(session, {.number = 1, .content = 1});
+  const auto after_first = Look(session, 1);
+  const ToldPtr second = Send(session, {.number = 2, .content = 2, .deadline = clock_.Now() + absl::Seconds(9)});
+  const ToldPtr third = Send(session, {.number = 3, .content = 3, .deadline = clock_.Now() + absl::Seconds(5)});
+  const auto after_third = Look(session, 3);
+  const auto in_turn = Look(session, {}, /*in_order=*/true);
+  clock_.Move(absl::Seconds(5) - absl::Nanoseconds(1));
+  sessions().EndTimeouts();
+  EXPECT_FALSE(third->answered());
+  clock_.Move(absl::Nanoseconds(1));
+  sessions().EndTimeouts();
+  EXPECT_EQ(third->code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ((*after_third->snapshot).status().code(), StatusCode::kAborted) << "its number is unused";
+  EXPECT_FALSE(second->answered()) << "it has time left";
+  const ToldPtr above = Send(session, {.number = 3, .content = 33});
+  clock_.Move(absl::Seconds(4));
+  sessions().EndTimeouts();
+  EXPECT_EQ(second->code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(above->code(), StatusCode::kAborted);
+  EXPECT_EQ(above->reason(), "PREDECESSOR_FAILED");
+  EXPECT_EQ(second->granted + third->granted + above->granted, 0);
+  EXPECT_FALSE(first->answered() || after_first->snapshot || in_turn->snapshot);
+  Commit(first, 1);
+  EXPECT_TRUE(first->outcome().status.ok());
+  EXPECT_EQ(ValueOf((**after_first->snapshot).state), 1);
+  EXPECT_EQ((**in_turn->snapshot).numbers.last_applied, 1u);
+  Commit(Send(session, {.number = 2, .content = 22}), 22);
+  EXPECT_EQ(StateValue(session), 22);
+}
+
+TEST_F(SessionNumbersTest, ATimeoutOfWhatComputesIsNotTheQueues) {
+  const SessionPtr session = Open();
+  const ToldPtr first = Send(session, {.number = 1, .content = 1, .deadline = clock_.Now() + absl::Seconds(5)});
+  const ToldPtr second = Send(session, {.number = 2, .content = 2, .deadline = clock_.Now() + absl::Seconds(6)});
+  Commit(first, 1);
+  clock_.Move(absl::Seconds(7));
+  sessions().EndTimeouts();
+  EXPECT_FALSE(second->answered());
+  Commit(second, 2);
+  EXPECT_EQ(second->code(), StatusCode::kDeadlineExceeded);
+}
+
 // Rule 4.
 TEST_F(SessionNumbersTest, AFailedNumberStaysUnusedAndThoseAboveAreAborted) {
   const SessionPtr session = Open();

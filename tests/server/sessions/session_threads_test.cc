@@ -2,9 +2,11 @@
 // Many callers, engine threads and a sweep at once: what ThreadSanitizer is for, and no number is lost or doubled.
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <thread>
 
+#include "server/sessions/sweeper.h"
 #include "tests/server/sessions/session_fixture.h"
 
 namespace rnnserve {
@@ -124,6 +126,32 @@ TEST(SessionThreads, NoNumberIsLostOrDoubled) {
     EXPECT_GE(view.numbers.last_applied, kNumbers);
     EXPECT_EQ(view.numbers.position, view.numbers.last_applied);
   }
+}
+
+// The sweep is an hour away, and what is before it in the queue computes until it has been told.
+TEST(SessionThreads, AQueuedOperationIsToldThatItsTimeIsOver) {
+  const SteadyClock clock;
+  MemorySessions sessions({}, &clock);
+  const Sweeper sweeper(&sessions, absl::Hours(1));
+  OpenSpec spec;
+  spec.subject = std::make_shared<SessionSubject>();
+  spec.state = std::make_shared<SessionState>();
+  const SessionPtr session = sessions.Open(std::move(spec))->session;
+  std::optional<Lease> computing;
+  Claim first;
+  first.number = 1;
+  first.granted = [&](Lease lease) { computing.emplace(std::move(lease)); };
+  first.done = [](const Outcome&) {};
+  sessions.Acquire(session, std::move(first));
+  std::promise<absl::Status> told;
+  Claim queued;
+  queued.number = 2;
+  queued.deadline = clock.Now() + absl::Milliseconds(1);
+  queued.granted = [](const Lease&) { ADD_FAILURE() << "computed"; };
+  queued.done = [&](const Outcome& outcome) { told.set_value(outcome.status); };
+  sessions.Acquire(session, std::move(queued));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(told.get_future().get()));
+  std::move(*computing).Fail(absl::CancelledError("the test is over"));
 }
 
 }  // namespace
