@@ -3,7 +3,7 @@
 #   ./setup.sh            build, client and examples
 #   ./setup.sh --tests    the same and what the tests need
 #   ./setup.sh --speech   build, client and examples, and what the speech example needs: its recordings and a detector
-#   ./setup.sh --campaigns  as --tests, and what the longer campaigns need (Go, Ruby)
+#   ./setup.sh --campaigns  as --tests, and what the longer campaigns need (Go, Ruby, compose)
 #   ./setup.sh --server   Debian packages for the server alone, no Python environment
 # Safe to run again: what is there is left alone.
 set -euo pipefail
@@ -21,7 +21,7 @@ packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
   faketime)
 [ -z "$speech" ] || packages+=(pocketsphinx-testdata espeak-ng)
 [ "${1:-}" != --campaigns ] || packages+=(golang-go golang-google-grpc-dev golang-google-genproto-dev golang-goprotobuf-dev
-  protoc-gen-go-grpc ruby-grpc)
+  protoc-gen-go-grpc ruby-grpc docker-compose)
 
 missing=()
 for package in "${packages[@]}"; do
@@ -51,3 +51,4 @@ if [ -n "$speech" ]; then
   .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r client/examples/vad/package.txt
 fi
 [ -z "$tests" ] || .venv/bin/python -m pip install -q --disable-pip-version-check -r tests/requirements.txt
+[ "${1:-}" != --campaigns ] || .venv/bin/python -m pip install -q --disable-pip-version-check -r tests/campaigns/requirements.txt

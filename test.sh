@@ -5,15 +5,16 @@
 #   ./test.sh asan-ubsan  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   ./test.sh tsan        batching, models and core under ThreadSanitizer
 #   ./test.sh campaigns   longer ones, not part of the above: rolling restarts under load, connection floods, a memory
-#                         limit, callers in Go and Ruby; prints figures (about 5 minutes)
+#                         limit, callers in Go and Ruby, scrapes, the speech demo watched by Prometheus, deploy/compose.yaml
+#                         in containers (with docker, or RNNSERVE_IMAGE_TOOLS); prints figures (about 10 minutes)
 # Ends with ctest's closing line of the last one; the status is non-zero if any test failed.
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ "${1:-}" = campaigns ]; then
   ./setup.sh --campaigns
   cmake --preset release >/dev/null
-  cmake --build --preset release --target rnnserve
-  exec .venv/bin/python -B -m pytest -q -p no:cacheprovider tests/campaigns
+  cmake --build --preset release --target rnnserve rnnctl
+  exec .venv/bin/python -B -m pytest -q -rs -p no:cacheprovider tests/campaigns
 fi
 ./setup.sh --tests
 

@@ -12,9 +12,11 @@ import socket
 import subprocess
 
 import grpc
+import kubernetes_validate
 import numpy as np
 import pytest
 import rnnserve
+import yaml
 
 import wire
 from server_process import Server, run_to_end
@@ -23,6 +25,8 @@ from test_admin import _metrics
 from test_service import SECONDS, _case
 
 DEPLOY = wire.REPOSITORY / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+KUBERNETES = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
 DOCS = (wire.REPOSITORY / "docs/operations.md").read_text()
 
 
@@ -69,13 +73,62 @@ def test_every_flag_is_documented_with_its_default():
     assert sorted(documented) == sorted(flags)
 
 
-def test_the_pod_has_time_to_drain():
-    text = (DEPLOY / "kubernetes.yaml").read_text()
-    grace = int(re.search(r"terminationGracePeriodSeconds: (\d+)", text)[1])
-    assert int(re.search(r"--drain_timeout=(\d+)s", text)[1]) < grace
-    compose = (DEPLOY / "compose.yaml").read_text()
-    grace = int(re.search(r"stop_grace_period: (\d+)s", compose)[1])
-    assert int(re.search(r"--drain_timeout=(\d+)s", compose)[1]) < grace
+def _pod():
+    deployment = next(document for document in KUBERNETES if document["kind"] == "Deployment")
+    return deployment["spec"]["template"]["spec"], deployment
+
+
+def _seconds(arguments, flag) -> int:
+    return int(next(re.fullmatch(rf"--{flag}=(\d+)s", one)[1] for one in arguments if one.startswith(f"--{flag}=")))
+
+
+@pytest.mark.parametrize("version", ["1.25", "1.29", "1.33", ""])
+def test_kubernetes_knows_every_field(version):
+    version = version or kubernetes_validate.latest_version()
+    assert len(KUBERNETES) == 4
+    for document in KUBERNETES:
+        kubernetes_validate.validate(document, version, strict=True)
+    pod, deployment = _pod()
+    pod["containers"][0]["readinessprobe"] = {}
+    try:
+        with pytest.raises(kubernetes_validate.ValidationError, match="readinessprobe"):
+            kubernetes_validate.validate(deployment, version, strict=True)
+    finally:
+        del pod["containers"][0]["readinessprobe"]
+
+
+def test_the_parts_of_the_manifest_fit():
+    pod, deployment = _pod()
+    kinds = {document["kind"]: document for document in KUBERNETES}
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    for selector in (kinds["Service"]["spec"]["selector"], deployment["spec"]["selector"]["matchLabels"],
+                     kinds["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"]):
+        assert selector.items() <= labels.items()
+    assert kinds["PodDisruptionBudget"]["spec"]["maxUnavailable"] < deployment["spec"]["replicas"]
+    assert pod["serviceAccountName"] == kinds["ServiceAccount"]["metadata"]["name"]
+    server = pod["containers"][0]
+    ports = {port["name"]: port["containerPort"] for port in server["ports"]}
+    assert {port["targetPort"] for port in kinds["Service"]["spec"]["ports"]} == set(ports)
+    assert f"--listen=0.0.0.0:{ports['grpc']}" in server["args"]
+    assert f"--admin_listen=0.0.0.0:{ports['admin']}" in server["args"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        page = server[probe]["httpGet"]
+        assert page["port"] == "admin" and page["path"] in ("/healthz", "/readyz")
+    assert f"--workers={server['resources']['requests']['cpu']}" in server["args"]
+    assert {mount["name"] for mount in server["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    assert server["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                         "capabilities": {"drop": ["ALL"]}}
+    assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == 65532
+
+
+def test_there_is_time_to_drain():
+    pod, _ = _pod()
+    pods = pod["containers"][0]["args"]
+    assert pod["terminationGracePeriodSeconds"] >= _seconds(pods, "drain_delay") + _seconds(pods, "drain_timeout")
+    for name in ("rnnserve-a", "rnnserve-b"):
+        service = COMPOSE["services"][name]
+        grace = int(service["stop_grace_period"].removesuffix("s"))
+        assert grace >= _seconds(service["command"], "drain_delay") + _seconds(service["command"], "drain_timeout")
 
 
 def _free_port() -> int:
