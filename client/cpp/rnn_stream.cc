@@ -20,9 +20,6 @@ using Answered = absl::StatusOr<StreamDriver::Answered>;
 
 // Room beside the caller's operations for the stream's own questions for the state.
 constexpr int32_t kOwnQuestions = 2;
-// Of replies that may be asked for again after a connection broke. The server's own default, cheaper, has room for
-// chunks one at a time.
-constexpr int64_t kPipelineBytes = 1 << 20;
 
 absl::Status Check(const StreamOptions& options) {
   const auto bad = [](std::string_view field, auto value) {
@@ -101,7 +98,6 @@ absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Open(std::vector<std::stri
   // Every operation that may have to be sent again finds its reply.
   if (!spec.max_in_flight) spec.max_in_flight = options.max_in_flight + kOwnQuestions;
   if (!spec.window_operations) spec.window_operations = 2 * options.max_in_flight;
-  if (!spec.window_bytes && options.max_in_flight > 1) spec.window_bytes = kPipelineBytes;
   v1::OpenRequest request = EncodeOpen(spec);
   absl::StatusOr<StreamDriver::Session> session = StreamDriver::Open(servers, request, options);
   if (!session.ok()) return session.status();
@@ -180,7 +176,7 @@ absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Fork(const std::string& na
   StreamDriver::Session session{answered->reply.fork().sessions(0),
                                 parent.fingerprint(),
                                 answered->reply.fork().number(),
-                                request.max_in_flight(),
+                                parent.agreed(),
                                 answered->server,
                                 answered->reply.position(),
                                 parent.route(),

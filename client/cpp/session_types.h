@@ -31,7 +31,7 @@ struct SessionSpec {
   std::optional<int32_t> max_in_flight = {};
   std::optional<int32_t> window_operations = {};
   std::optional<DataType> state_type = {};   // FLOAT16, BFLOAT16: half the memory; absent: as computed
-  std::optional<int64_t> window_bytes = {};  // absent: replies of 256 steps (RnnStream: 1 MiB if it pipelines)
+  std::optional<int64_t> window_bytes = {};  // absent: replies of 256 steps
 };
 
 // What was agreed.

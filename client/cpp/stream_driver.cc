@@ -19,6 +19,7 @@ StreamDriver::StreamDriver(std::vector<std::string> servers, v1::OpenRequest req
       options_(options),
       fingerprint_(session.fingerprint),
       route_(std::move(session.route)),
+      agreed_(session.agreed),
       ledger_({static_cast<size_t>(options.max_in_flight), options.max_kept_bytes,
                static_cast<uint64_t>(options.checkpoint_every)}),
       home_(session.server),
@@ -26,8 +27,7 @@ StreamDriver::StreamDriver(std::vector<std::string> servers, v1::OpenRequest req
       backoff_(std::random_device()()) {
   const Time now = Clock::now();
   mend_at_ = pause_until_ = heard_ = now;
-  ledger_.Begin(std::move(session.key), session.last_applied, session.max_in_flight, session.origin, now,
-                session.position_offset);
+  ledger_.Begin(std::move(session.key), session.last_applied, agreed_, session.origin, now, session.position_offset);
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -147,6 +147,11 @@ void StreamDriver::OnEnd(uint64_t id, absl::Status status, std::shared_ptr<Opera
   ended_.push_back(std::move(stream));
   --open_wires_;
   changed_.notify_all();
+}
+
+StreamLedger::Agreed StreamDriver::agreed() const {
+  std::lock_guard lock(mutex_);
+  return agreed_;
 }
 
 std::string StreamDriver::key() const {

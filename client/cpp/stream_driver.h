@@ -40,7 +40,7 @@ class StreamDriver final : private OperationStream::Listener {
     std::string key;
     std::string fingerprint;
     uint64_t last_applied = 0;
-    int32_t max_in_flight = 0;
+    StreamLedger::Agreed agreed = {};
     size_t server = 0;
     uint64_t position_offset = 0;
     std::string route;  // balancers keep its calls together
@@ -64,6 +64,7 @@ class StreamDriver final : private OperationStream::Listener {
   const StreamOptions& options() const { return options_; }
   const std::string& fingerprint() const { return fingerprint_; }
   const std::string& route() const { return route_; }
+  StreamLedger::Agreed agreed() const;
   std::string key() const;
   size_t server() const;
   StreamRepairs repairs() const;
@@ -105,6 +106,7 @@ class StreamDriver final : private OperationStream::Listener {
   std::condition_variable changed_;  // for the thread
   std::condition_variable room_;     // for those who wait to add something
   // Guarded by mutex_.
+  StreamLedger::Agreed agreed_;
   StreamLedger ledger_;
   std::map<StreamLedger::Ticket, Done> waiting_;
   std::optional<StreamLedger::Ticket> close_;

@@ -31,6 +31,10 @@ std::string RandomId() {
   return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
 }
 
+StreamLedger::Agreed AgreedIn(const v1::OpenResponse& response) {
+  return {response.max_in_flight(), response.window_operations() == 0 ? 0 : response.window_bytes()};
+}
+
 StreamDriver::Session Opened(const v1::OpenResponse& response, const v1::OpenRequest& request, size_t server,
                              std::string route) {
   const bool is_new =
@@ -38,7 +42,7 @@ StreamDriver::Session Opened(const v1::OpenResponse& response, const v1::OpenReq
   return {response.session(),
           response.fingerprint(),
           response.last_applied(),
-          response.max_in_flight(),
+          AgreedIn(response),
           server,
           0,
           std::move(route),
@@ -271,7 +275,7 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
                     response.fingerprint(), ", the session's ", fingerprint_, "), so the state cannot go on there")),
                 calls);
   }
-  ledger_.BeginAgain(response.session(), response.max_in_flight());
+  ledger_.BeginAgain(response.session(), agreed_ = AgreedIn(response));
   reopen_id_.clear();
   home_ = last_home_ = server;
   ++(std::exchange(handing_over_, false) ? repairs_.hand_overs : repairs_.replays);

@@ -106,12 +106,17 @@ bool StreamLedger::HasCheckpoint(const std::string& name) const {
   return found != checkpoints_.end() && found->second->is_answered;
 }
 
-void StreamLedger::Begin(std::string session, uint64_t last_applied, int32_t agreed_in_flight, Origin origin, Time now,
+void StreamLedger::Agree(Agreed agreed) {
+  agreed_in_flight_ = static_cast<size_t>(std::max(agreed.max_in_flight, 1));
+  reply_room_.SetWindow(agreed.window_bytes);
+}
+
+void StreamLedger::Begin(std::string session, uint64_t last_applied, Agreed agreed, Origin origin, Time now,
                          uint64_t position_offset) {
   session_ = std::move(session);
   first_number_ = last_applied + 1;
   position_offset_ = position_offset;
-  agreed_in_flight_ = static_cast<size_t>(std::max(agreed_in_flight, 1));
+  Agree(agreed);
   if (origin == Origin::kAsOpened) {
     SetSnapshot(Snapshot{});
   } else if (limits_.checkpoint_every > 0) {
@@ -119,10 +124,10 @@ void StreamLedger::Begin(std::string session, uint64_t last_applied, int32_t agr
   }
 }
 
-void StreamLedger::BeginAgain(std::string session, int32_t agreed_in_flight) {
+void StreamLedger::BeginAgain(std::string session, Agreed agreed) {
   Detach();
   session_ = std::move(session);
-  agreed_in_flight_ = static_cast<size_t>(std::max(agreed_in_flight, 1));
+  Agree(agreed);
   first_index_ = snapshot_->index + 1;
   first_number_ = 1;
   applied_index_ = snapshot_->index;
@@ -164,11 +169,25 @@ std::vector<v1::Operation> StreamLedger::Take(Time now) {
   for (Item& item : items_) {
     if (item.phase != Phase::kUnsent) continue;
     // A server that drains takes nothing new, but it answers again what it has answered before.
-    if (sent_.size() >= agreed_in_flight_ || (draining_ && !item.tried)) break;
+    if (sent_.size() >= agreed_in_flight_ || (draining_ && !item.tried) || !HasReplyRoom(item)) break;
     operations.push_back(Send(item));
   }
   if (draining_) TakeHandOver(operations, now);
   return operations;
+}
+
+// Its reply next to those in flight, so that none falls out of the window before it has come.
+bool StreamLedger::HasReplyRoom(const Item& item) const {
+  if (!item.is_change) return true;
+  int64_t others = 0;
+  bool any = false, all_known = true;
+  for (const Item& other : items_) {
+    if (!other.is_change || other.phase != Phase::kSent) continue;
+    any = true;
+    all_known = all_known && other.reply_bytes;
+    others += other.reply_bytes.value_or(0);
+  }
+  return !any || reply_room_.Fits(reply_room_.Expect(item.body), others, all_known);
 }
 
 // The state behind the last change that was applied, once nothing is in flight any more.
@@ -193,6 +212,11 @@ v1::Operation StreamLedger::Send(Item& item) {
   item.tried = true;
   item.sending = next_sending_++;
   sent_.insert(item.sending);
+  if (item.body.has_select_rows()) {
+    reply_room_.Forget();
+    rows_since_ = item.index;
+  }
+  item.reply_bytes = item.is_change ? reply_room_.Expect(item.body) : 0;
   v1::Operation operation = item.body;
   operation.set_session(session_);
   operation.set_request_id(absl::StrCat(item.sending));

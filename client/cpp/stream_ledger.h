@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/cpp/reply_room.h"
 #include "rnnserve/v1/sessions.pb.h"
 
 namespace rnnserve::client {
@@ -90,11 +91,16 @@ class StreamLedger {
 
   // --- Sessions and connections.
 
+  // What Open agreed on.
+  struct Agreed {
+    int32_t max_in_flight = 8;
+    int64_t window_bytes = 0;  // 0: no replies are kept
+  };
   // The stream's first session, which may have been there before. `position_offset`: from its steps to the stream's.
-  void Begin(std::string session, uint64_t last_applied, int32_t agreed_in_flight, Origin origin, Time now,
+  void Begin(std::string session, uint64_t last_applied, Agreed agreed, Origin origin, Time now,
              uint64_t position_offset = 0);
   // A new session that was opened with the snapshot.
-  void BeginAgain(std::string session, int32_t agreed_in_flight);
+  void BeginAgain(std::string session, Agreed agreed);
   // The connection is gone.
   void Detach();
   // The server is leaving: no new changes are sent, and its state is fetched as soon as nothing is in flight.
@@ -137,6 +143,7 @@ class StreamLedger {
     Phase phase = Phase::kUnsent;
     uint64_t index = 0;  // a change's own; else that of the last change before it
     uint64_t sending = 0;
+    std::optional<int64_t> reply_bytes = 0;  // of the window, once sent; nothing: not known
     Time added;
     int64_t bytes = 0;
     v1::Operation body;
@@ -151,6 +158,8 @@ class StreamLedger {
   Place Erase(Place item);
   void Unsend(Place from);
   void TakeHandOver(std::vector<v1::Operation>& operations, Time now);
+  bool HasReplyRoom(const Item& item) const;
+  void Agree(Agreed agreed);
   v1::Operation Send(Item& item);
 
   void Applied(Place item, v1::OperationReply reply, Verdict& verdict);
@@ -167,6 +176,8 @@ class StreamLedger {
   uint64_t applied_index_ = 0;
   uint64_t position_offset_ = 0;  // modulo 2^64, from the session's position to the stream's
   size_t agreed_in_flight_ = 0;
+  ReplyRoom reply_room_;
+  uint64_t rows_since_ = 0;  // the index since which the session has the rows it has
   bool draining_ = false;
 
   std::deque<Item> items_;

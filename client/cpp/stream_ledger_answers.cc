@@ -78,6 +78,7 @@ void StreamLedger::Applied(Place item, v1::OperationReply reply, Verdict& verdic
 void StreamLedger::AppliedChange(Place item, v1::OperationReply reply, Verdict& verdict) {
   item->phase = Phase::kApplied;
   applied_index_ = item->index;
+  if (item->index >= rows_since_ && !item->answered) reply_room_.Learn(item->body, reply);
   if (item->body.has_reset()) position_offset_ = 0 - reply.position();
   if (item->body.has_rewind()) {
     position_offset_ = item->checkpoint->position - reply.position();

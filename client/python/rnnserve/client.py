@@ -176,9 +176,9 @@ class Client:
                           a server that was killed; 0: such a session ends with DATA_LOSS
         max_in_flight     operations without an answer
         idle_timeout      seconds after which the server ends an idle session; None: its default (10 minutes)
-        window_operations, window_bytes  replies that the server keeps for repetition; None: enough, and 1 MiB, or
-                          with max_in_flight=1 those of 256 steps. A chunk whose reply does not fit is refused. What they
-                          may take is charged to the session, and replies in flight should fit
+        window_operations, window_bytes  replies that the server keeps for repetition; None: enough, and those of
+                          256 steps. A chunk whose reply does not fit is refused. What they may take is charged to the
+                          session, and no more is sent at once than has its replies there
         state_type        "float16" or "bfloat16": what the server keeps the state in between chunks, rounded once after each;
                           half its memory. None: as it is computed
         timeout           seconds that the server may take for a chunk; None: no limit

@@ -165,6 +165,8 @@ absl::Status RunStream(const Arguments& arguments, Streams& streams) {
   if (!options.ok()) return options.status();
   const absl::StatusOr<std::optional<int64_t>> chunk = IntFlag(arguments, "chunk", 1, int64_t{1} << 24);
   if (!chunk.ok()) return chunk.status();
+  // The server's default window keeps a reply of 256 steps.
+  if (chunk->value_or(0) > 256) spec->window_bytes = 1 << 20;
   const absl::StatusOr<std::optional<int64_t>> rows = IntFlag(arguments, "rows", 1, int64_t{1} << 20);
   if (!rows.ok()) return rows.status();
   const absl::StatusOr<std::optional<int64_t>> features = IntFlag(arguments, "features", 1, int64_t{1} << 24);

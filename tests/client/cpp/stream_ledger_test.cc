@@ -39,7 +39,7 @@ v1::Operation ResetAll() {
 class Rig {
  public:
   explicit Rig(StreamLedger::Limits limits = {}) : ledger(limits) {
-    ledger.Begin(server.Open(nullptr), 0, static_cast<int32_t>(limits.max_in_flight) + 2,
+    ledger.Begin(server.Open(nullptr), 0, {static_cast<int32_t>(limits.max_in_flight) + 2},
                  StreamLedger::Origin::kAsOpened, kNow);
   }
 
@@ -69,7 +69,7 @@ class Rig {
     ASSERT_TRUE(ledger.CanReplay());
     const auto& tensors = ledger.snapshot().tensors;
     const std::string key = server.Open(tensors ? &*tensors : nullptr);
-    ledger.BeginAgain(key, 10);
+    ledger.BeginAgain(key, {10});
   }
   Log LogAt(StreamLedger::Ticket ticket) const { return FakeSessionServer::LogOf(told.at(ticket).reply.outputs()); }
 
@@ -257,6 +257,41 @@ TEST(StreamLedgerTest, RoomIsBoundedByOperationsAndByBytes) {
   rig.Exchange();
   EXPECT_TRUE(rig.ledger.HasRoom(0));
   EXPECT_TRUE(rig.ledger.HasRoom(200)) << "a snapshot covers them";
+}
+
+// What is in flight when the connection breaks must be found in the window by its repetition.
+TEST(StreamLedgerTest, NoMoreIsSentThanHasItsRepliesInTheWindow) {
+  StreamLedger ledger({.max_in_flight = 8});
+  ledger.Begin("key", 0, {8, 4000}, StreamLedger::Origin::kAsOpened, kNow);
+  const auto feed = [&](int64_t steps) {
+    v1::Operation operation;
+    v1::Tensor& x = *operation.mutable_chunk()->add_inputs();
+    x.set_name("X");
+    for (const int64_t axis : {steps, int64_t{1}, int64_t{3}}) x.add_shape(axis);
+    ledger.Add(std::move(operation), kNow);
+  };
+  const auto answer = [&](const v1::Operation& operation) {
+    v1::OperationReply reply;
+    reply.set_request_id(operation.request_id());
+    reply.set_number(operation.number());
+    v1::Tensor& y = *reply.add_outputs();
+    y.set_name("Y");
+    y.set_raw(std::string(static_cast<size_t>(operation.chunk().inputs(0).shape(0)) * 64, 'y'));
+    return ledger.Answer(std::move(reply));
+  };
+  for (int k = 0; k < 4; ++k) feed(16);  // 1,024 bytes each: 1,552 of the window at most
+  std::vector<v1::Operation> sent = ledger.Take(kNow);
+  ASSERT_EQ(sent.size(), 1u) << "how large its reply is, nobody knows yet";
+  EXPECT_EQ(answer(sent[0]).completions.size(), 1u);
+  EXPECT_EQ(ledger.Take(kNow).size(), 2u);
+  EXPECT_TRUE(ledger.Take(kNow).empty());
+  ledger.Detach();
+  sent = ledger.Take(kNow);
+  ASSERT_EQ(sent.size(), 2u) << "again, and the third still waits";
+  answer(sent[0]);
+  EXPECT_EQ(ledger.Take(kNow).size(), 1u);
+  feed(1000);  // more than the window: the server says so, once it is alone
+  EXPECT_TRUE(ledger.Take(kNow).empty());
 }
 
 TEST(StreamLedgerTest, RoomIsMadeByASnapshot) {

@@ -4,6 +4,7 @@
 import itertools
 
 import grpc
+import numpy as np
 import pytest
 from fake_sessions import refusal
 from session_world import World
@@ -258,3 +259,35 @@ def test_sessions_taken_up_again_go_on_counting():
     world.journal.attached(1, 1)
     world.feed(2)
     assert world.log() == [1, 2] and world.journal.position == 2
+
+
+class _Tensor:
+    def __init__(self, steps):
+        self.name, self.shape = "X", (steps, 1, 3)
+
+
+def test_no_more_is_sent_than_has_its_replies_in_the_window():
+    """What is in flight when the connection breaks must be found there by its repetition."""
+    journal = Journal(map(str, itertools.count(1)), max_in_flight=8, window_bytes=4000)
+
+    def feed(steps):
+        journal.add(ops.Chunk([_Tensor(steps)]), lambda value, error: None)
+
+    def answer(sending):
+        steps = sending.operation.inputs[0].shape[0]
+        journal.answered(sending.tag, ops.Answer(sending.number, 0, {"Y": np.zeros((steps, 16), np.float32)}))
+
+    for _ in range(4):
+        feed(16)  # 1,024 bytes each: 1,552 of the window at most
+    sent = journal.sendable()
+    assert len(sent) == 1, "how large its reply is, nobody knows yet"
+    answer(sent[0])
+    assert len(journal.sendable()) == 2
+    assert journal.sendable() == []
+    journal.cut()
+    sent = journal.sendable()
+    assert len(sent) == 2, "again, and the third still waits"
+    answer(sent[0])
+    assert len(journal.sendable()) == 1
+    feed(1000)  # more than the window: the server says so, once it is alone
+    assert journal.sendable() == []

@@ -25,6 +25,7 @@ class Entry:
     refusal: Exception | None = None  # it cannot be sent at all
     tried: bool = False  # sent in this incarnation: perhaps applied
     answer: ops.Answer | None = None
+    reply_bytes: int | None = 0  # of the window, once sent; None: not known
 
 
 @dataclasses.dataclass(frozen=True)

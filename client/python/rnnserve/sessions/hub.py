@@ -11,6 +11,7 @@ import weakref
 import grpc
 
 from rnnserve.errors import RnnServeError
+from rnnserve.sessions import wire
 from rnnserve.sessions.entry import Phase
 from rnnserve.sessions.link import Link
 from rnnserve.sessions.verdict import data_loss
@@ -221,7 +222,7 @@ class Hub:
                     if session.journal.phase is Phase.HOMELESS:
                         session.link.remove(session)
                         session.key = reply.session
-                        session.journal.opened()
+                        session.journal.opened(wire.window_bytes(reply))
                         self.adopt(session, link)
                     self.pump(session)
                 return

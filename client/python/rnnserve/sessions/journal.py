@@ -20,6 +20,7 @@ import dataclasses
 
 from rnnserve.sessions import operations as ops
 from rnnserve.sessions.entry import Entry, Phase, Sending
+from rnnserve.sessions.reply_room import ReplyRoom
 from rnnserve.sessions.verdict import Verdict, closed, data_loss, judge, predecessor_failed
 
 _RETRY_SECONDS = 0.05
@@ -28,7 +29,8 @@ _RETRY_SECONDS = 0.05
 class Journal:
     """See above. `tags` yields texts that are unique among all journals of a driver."""
 
-    def __init__(self, tags, *, index=0, max_in_flight=8, keep_every=0, snapshot=None, most_kept_bytes=64 << 20):
+    def __init__(self, tags, *, index=0, max_in_flight=8, keep_every=0, snapshot=None, most_kept_bytes=64 << 20,
+                 window_bytes=0):
         self.phase = Phase.LIVE
         self.error = None
         self.position = snapshot.position if snapshot else 0
@@ -47,6 +49,8 @@ class Journal:
         self._index = self._settled = index  # the last one added; the last one answered
         self._keep_at = index + keep_every  # the answered index that asks for the next snapshot
         self._base = 0
+        self._reply_room = ReplyRoom(window_bytes)
+        self._rows_since = 0  # the index since which the session has the rows it has
         self._server_position = 0
         self._queue = collections.deque()  # Entries without an answer that counts
         self._kept = collections.deque()  # numbered Entries answered since the snapshot
@@ -102,7 +106,7 @@ class Journal:
             room = self._max_in_flight - len(self._sent)
             for entry in self._queue:
                 if entry.tag is None and entry.answer is None:
-                    if room <= 0 or entry.refusal is not None:
+                    if room <= 0 or entry.refusal is not None or not self._has_reply_room(entry):
                         break
                     room -= 1
                     out.append(self._send(entry))
@@ -164,8 +168,9 @@ class Journal:
         self.repairs["replays"] += 1
         self._forget_homeless_close()
 
-    def opened(self):
+    def opened(self, window_bytes=0):
         """A new session holds `snapshot`; it counts from 1."""
+        self._reply_room.window_bytes = window_bytes
         self.phase = Phase.LIVE
         self.incarnation += 1
         self._base = self.snapshot.index
@@ -203,7 +208,8 @@ class Journal:
 
     def branch(self):
         """A journal for a fork made after the last answered operation; its session counts on from here."""
-        other = Journal(self._tags, index=self._settled, max_in_flight=self._max_in_flight, keep_every=self._keep_every)
+        other = Journal(self._tags, index=self._settled, max_in_flight=self._max_in_flight, keep_every=self._keep_every,
+                        window_bytes=self._reply_room.window_bytes)
         other.position, other._server_position, other._base = self.position, self._server_position, self._base
         other.snapshot, other._keep_at = self.snapshot, self._keep_at
         other._kept.extend(Entry(entry.operation, entry.index) for entry in self._kept)
@@ -211,7 +217,16 @@ class Journal:
         other.checkpoints = dict(self.checkpoints)
         return other
 
+    def _has_reply_room(self, entry):
+        """Of its reply next to those in flight, so that none falls out of the window before it has come."""
+        others = [sent.reply_bytes for sent in self._sent.values() if sent.index]
+        return not entry.index or self._reply_room.fits(self._reply_room.expect(entry.operation), others)
+
     def _send(self, entry):
+        if isinstance(entry.operation, ops.SelectRows):
+            self._reply_room.forget()
+            self._rows_since = entry.index
+        entry.reply_bytes = self._reply_room.expect(entry.operation) if entry.index else 0
         entry.tag, entry.tried, entry.answer = next(self._tags), True, None
         self._sent[entry.tag] = entry
         number = entry.index - self._base if entry.index else None
@@ -247,6 +262,8 @@ class Journal:
         operation, answer = entry.operation, entry.answer
         if operation.numbered:
             self._settled = entry.index
+            if entry.index >= self._rows_since and entry.on_done is not None:
+                self._reply_room.learn(operation, answer.value)
             if isinstance(operation, ops.Chunk):
                 self.position += answer.position - self._server_position
             elif isinstance(operation, ops.Reset):

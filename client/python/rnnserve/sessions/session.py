@@ -210,7 +210,8 @@ def open_session(hub, opening, state, checkpoint_every, timeout, max_message_byt
         state = wire.decode_state(known.state, known.fingerprint, known.position)
     if checkpoint_every:
         snapshot = ops.Snapshot(0, None if state is None else State(_copied(state)), position)
-    journal = Journal(tags, max_in_flight=opening.max_in_flight, keep_every=checkpoint_every, snapshot=snapshot)
+    journal = Journal(tags, max_in_flight=opening.max_in_flight, keep_every=checkpoint_every, snapshot=snapshot,
+                      window_bytes=wire.window_bytes(reply))
     if known is not None:
         journal.attached(known.number, position)
     session = Session(hub, opening, identity, reply.fingerprint, reply.session, journal, timeout, max_message_bytes)

@@ -12,8 +12,6 @@ from rnnserve.sessions import operations as ops
 from rnnserve.v1 import sessions_pb2 as pb
 from rnnserve.v1 import tensor_pb2
 
-_PIPELINE_BYTES = 1 << 20
-
 
 @dataclasses.dataclass
 class Opening:
@@ -50,12 +48,9 @@ class Opening:
     def request(self, state, request_id, known_fingerprint=""):
         """An OpenRequest that may be repeated; known_fingerprint stands for an operator's weights."""
         window = max(16, 2 * self.max_in_flight) if self.window_operations is None else self.window_operations
-        # What has not been answered when a connection breaks must still be in the window: the server's own default, cheaper,
-        # has room for chunks one at a time.
-        window_bytes = _PIPELINE_BYTES if self.window_bytes is None and self.max_in_flight > 1 else self.window_bytes
         request = pb.OpenRequest(
             request_id=request_id, name=self.name, attach=self.attach, rows=self.rows, outputs=self.outputs,
-            max_in_flight=self.max_in_flight, window_operations=window, window_bytes=window_bytes,
+            max_in_flight=self.max_in_flight, window_operations=window, window_bytes=self.window_bytes,
             engine=self.engine, options=options_to_wire(self.options))
         if self.state_type is not None:
             request.state_type = tensor_pb2.DataType.Value(self.state_type.upper())
@@ -72,6 +67,11 @@ class Opening:
             request.operator.CopyFrom(self.op.to_wire())
             request.weights.extend(self.op.weights_to_wire())
         return request
+
+
+def window_bytes(opened):
+    """Of an OpenResponse; 0: no replies are kept."""
+    return opened.window_bytes if opened.window_operations else 0
 
 
 def encode_chunk(inputs):
