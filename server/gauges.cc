@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/config/flags.h"
 #include "server/frontend/security/tls.h"
+#include "server/guarded_reads.h"
 #include "server/telemetry/model_labels.h"
 #include "server/telemetry/process_metrics.h"
 
@@ -45,6 +46,7 @@ void AddGauges(const ModelStore& models, const ProgramCache& programs, const Sch
                const MemorySessions& sessions, Metrics& metrics) {
   AddProcessMetrics(metrics);
   AddBuildInfo(metrics, RNNSERVE_VERSION);
+  CountAbusive(metrics);
   if (const std::string path = absl::GetFlag(FLAGS_tls_cert); !path.empty()) AddCertificateMetric(path, metrics);
   metrics.GaugeFunction("rnnserve_queue_sequences", "Sequences waiting or running.",
                         [&] { return static_cast<double>(scheduler.load().sequences); });

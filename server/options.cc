@@ -6,6 +6,7 @@
 
 #include "server/config/descriptor_limit.h"
 #include "server/config/flags.h"
+#include "server/guarded_reads.h"
 
 namespace rnnserve {
 
@@ -24,6 +25,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_connections = MaxConnections();
+  options.on_plain_connection = GuardReads;
   options.max_streams_per_connection = absl::GetFlag(FLAGS_max_streams_per_connection);
   options.max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle);
   options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);

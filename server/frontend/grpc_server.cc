@@ -132,7 +132,10 @@ struct GrpcServer::Parts {
     if (!options.tls.certificate.empty()) accepting.connections.greeting_bytes = kTlsGreetingBytes;
     accepting.accepted = connections_total.With({"accepted"});
     accepting.refused = connections_total.With({"refused"});
-    acceptor = std::make_unique<Acceptor>(std::move(accepting), std::move(sockets), [this](int fd) {
+    const std::function<void(int)> nothing = [](int) {};
+    const auto on_plain = options.tls.certificate.empty() ? options.on_plain_connection : nothing;
+    acceptor = std::make_unique<Acceptor>(std::move(accepting), std::move(sockets), [this, on_plain](int fd) {
+      on_plain(fd);
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
       connection.fd = fd;
       connections->HandleNewConnection(&connection);

@@ -48,6 +48,8 @@ class GrpcServer {
     absl::Duration max_connection_age_grace = absl::InfiniteDuration();
     // Calls and streams of one connection at once; its further ones wait at the client.
     int max_streams_per_connection = 1024;
+    // Called with each connection without TLS before gRPC reads from it.
+    std::function<void(int fd)> on_plain_connection = [](int) {};
     // Calls and request bytes inside at once.
     Door::Options door = {};
     StreamLimits streams = {};

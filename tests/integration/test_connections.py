@@ -17,6 +17,7 @@ import wire
 from half_messages import PREFACE, frame
 from operators import Case
 from server_process import Server, run_to_end
+from test_admin import _metrics
 
 SECONDS = 60
 
@@ -75,6 +76,42 @@ def test_garbage(server, what):
     for connection in held:
         connection.close()
     assert server.recurrent.Infer(request, timeout=SECONDS).outputs == first
+
+
+CALL = b"\x83\x86\x44\x1c/rnnserve.v1.Recurrent/Infer\x41\x01a\x40\x0ccontent-type\x10application/grpc\x40\x02te\x08trailers"
+FLOODS = {  # what is sent first, and then again and again
+    "streams, the server's settings never acknowledged": lambda k: frame(1, 4, 2 * k + 1, CALL),
+    "streams reset at once": lambda k: frame(1, 4, 2 * k + 1, CALL) + frame(3, 0, 2 * k + 1, b"\0\0\0\x08"),
+    "headers without end": lambda k: frame(9, 0, 1, b"\0\2aa\2bb" * 2300) if k else frame(1, 0, 1, CALL),
+    "headers in empty pieces": lambda k: frame(9, 0, 1, b"") if k else frame(1, 0, 1, CALL),
+    "one header without end": lambda k: frame(9, 0, 1, bytes(16384)) if k else
+                                        frame(1, 0, 1, CALL + b"\0\1a\x7f\x81\xff\xff\xff\x03"),
+    "settings": lambda k: frame(4, 0, 0, b""),
+    "priorities": lambda k: frame(2, 0, 1, b"\0\0\0\0\1"),
+    "frames of no known type": lambda k: frame(77, 0, 0, b""),
+}
+
+
+def flood(connection, what, most=1_000_000):
+    """Whether the server hangs up before so many pieces have been sent."""
+    with contextlib.suppress(OSError):
+        connection.sendall(PREFACE + SETTINGS)
+        for begin in range(0, most, 100):
+            connection.sendall(b"".join(FLOODS[what](k) for k in range(begin, begin + 100)))
+        return False
+    return True
+
+
+@pytest.mark.parametrize("what", FLOODS)
+def test_floods_of_frames(server, what):
+    request = _request()
+    first = server.recurrent.Infer(request).outputs
+    hung_up_on = _metrics(server)["rnnserve_abusive_connections_total"]
+    with contextlib.closing(_connect(server)) as connection:
+        assert flood(connection, what)
+    assert _metrics(server)["rnnserve_abusive_connections_total"] == hung_up_on + 1
+    assert server.recurrent.Infer(request, timeout=SECONDS).outputs == first
+    assert server.resident_kib() < 500_000
 
 
 def test_many_idle_connections(server):

@@ -21,6 +21,7 @@ import wire
 from server_process import Server, run_to_end
 from session_calls import chunk, open_request, operation
 from test_admin import _metrics
+from test_connections import flood
 from test_service import SECONDS, _case
 
 RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or wire.REPOSITORY / "build/release/client/rnnctl/rnnctl")
@@ -110,6 +111,22 @@ def test_tls(served, authority):
         text = subprocess.run(["openssl", "x509", "-enddate", "-noout", "-in", served / "tls.crt"], check=True,
                               capture_output=True, text=True).stdout
         assert expiry == ssl.cert_time_to_seconds(text.strip().removeprefix("notAfter="))
+    finally:
+        assert server.stop() == 0
+
+
+def test_floods_of_frames_end_within_tls(served, authority):
+    server = Server(*_tls_flags(served))
+    try:
+        context = ssl.create_default_context(cafile=authority.certificate)
+        context.set_alpn_protocols(["h2"])
+        with _channel(server, authority) as channel:
+            first = _infer(channel).outputs
+            with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as plain:
+                with context.wrap_socket(plain, server_hostname="localhost") as secure:
+                    assert flood(secure, "streams, the server's settings never acknowledged")
+            assert _metrics(server)["rnnserve_abusive_connections_total"] == 1
+            assert _infer(channel).outputs == first
     finally:
         assert server.stop() == 0
 

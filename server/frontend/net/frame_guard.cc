@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/net/frame_guard.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace rnnserve {
+namespace {
+
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+constexpr uint8_t kEndStream = 0x1;  // of DATA
+constexpr uint8_t kAcknowledges = 0x1;
+constexpr uint8_t kEndHeaders = 0x4;
+
+// RFC 9113, section 6.
+enum Type : uint8_t { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPing, kGoAway, kWindow, kContinuation };
+
+}  // namespace
+
+bool FrameGuard::Allowance::Take(absl::Time now) {
+  left = std::min(most, left + std::max(absl::ToDoubleSeconds(now - at), 0.0) * per_second);
+  at = now;
+  if (left < 1) return false;
+  left -= 1;
+  return true;
+}
+
+const char* FrameGuard::Look(std::span<const uint8_t> bytes, absl::Time now, bool settings_sent) {
+  while (why_ == nullptr && is_http2_ && !bytes.empty()) {
+    size_t used = 1;
+    if (greeted_ < kPreface.size()) {
+      // Whoever speaks something else is turned away by gRPC.
+      is_http2_ = bytes[0] == static_cast<uint8_t>(kPreface[greeted_++]);
+    } else if (payload_left_ > 0) {
+      used = std::min(payload_left_, bytes.size());
+      payload_left_ -= used;
+    } else {
+      header_[header_bytes_++] = bytes[0];
+      if (header_bytes_ == header_.size()) {
+        header_bytes_ = 0;
+        why_ = Begin(now, settings_sent);
+      }
+    }
+    bytes = bytes.subspan(used);
+  }
+  return why_;
+}
+
+const char* FrameGuard::Begin(absl::Time now, bool settings_sent) {
+  const size_t length = size_t{header_[0]} << 16 | size_t{header_[1]} << 8 | header_[2];
+  const uint8_t flags = header_[4];
+  payload_left_ = length;
+  switch (header_[3]) {
+    case kHeaders:
+      block_bytes_ = 0;
+      continuations_ = 0;
+      if (!acknowledged_ && ++early_streams_ > kMaxEarlyStreams) {
+        return "too many streams before it acknowledged the server's settings";
+      }
+      return Headers(static_cast<int64_t>(length), (flags & kEndHeaders) != 0);
+    case kContinuation:
+      if (++continuations_ > kMaxContinuations) return "headers in too many pieces";
+      return Headers(static_cast<int64_t>(length), (flags & kEndHeaders) != 0);
+    case kReset:
+      return resets_.Take(now) ? nullptr : "too many streams reset";
+    case kSettings:
+      if ((flags & kAcknowledges) != 0 && settings_sent) acknowledged_ = true;
+      return settings_.Take(now) ? nullptr : "too many settings";
+    case kData:
+      if (length > 0 || (flags & kEndStream) != 0) return nullptr;
+      break;
+    case kPing:    // gRPC counts these itself
+    case kWindow:  // one for each message that was read
+      return nullptr;
+    default:
+      break;
+  }
+  return idle_.Take(now) ? nullptr : "too many frames that change nothing";
+}
+
+const char* FrameGuard::Headers(int64_t bytes, bool is_end) {
+  block_bytes_ += bytes;
+  if (!acknowledged_) early_header_bytes_ += bytes;
+  if (block_bytes_ > kMaxBlockBytes || early_header_bytes_ > kMaxEarlyHeaderBytes) return "too many bytes of headers";
+  if (is_end) block_bytes_ = continuations_ = 0;
+  return nullptr;
+}
+
+}  // namespace rnnserve

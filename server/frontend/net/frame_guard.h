@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads along what a peer sends, frame by frame, and says when it is time to hang up. gRPC 1.51 holds a peer to its
+// limits of streams and headers only once the peer has acknowledged them: one that never does may open streams and send
+// headers until the memory is gone. Resets, and frames that say nothing, have no limit at all there.
+//
+//   FrameGuard guard(SteadyNow());
+//   if (const char* why = guard.Look(bytes, SteadyNow())) HangUp(why);
+//
+// Bytes come as the peer sent them, in pieces of any size, after TLS if there is any. Payloads are skipped, so a look
+// costs a few instructions a frame. Not thread-safe: a connection has one reader.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/time/time.h"
+
+namespace rnnserve {
+
+class FrameGuard {
+ public:
+  // Of a header block; gRPC takes 8 KiB of headers.
+  static constexpr int64_t kMaxBlockBytes = 64 << 10;
+  static constexpr int64_t kMaxContinuations = 16;
+  // Until the peer has acknowledged the server's settings, which takes an honest one a round trip: streams, and bytes
+  // of their headers. Proxies begin with up to 100 streams.
+  static constexpr int64_t kMaxEarlyStreams = 128;
+  static constexpr int64_t kMaxEarlyHeaderBytes = 64 << 10;
+
+  explicit FrameGuard(absl::Time now) : resets_{4096, 10'000, now}, settings_{1000, 1000, now}, idle_{1024, 100, now} {}
+
+  // Null while all is well; else why not, from then on. `settings_sent`: whether the server's own had left before these
+  // bytes came; gRPC takes an acknowledgement that comes earlier as if it meant none.
+  const char* Look(std::span<const uint8_t> bytes, absl::Time now, bool settings_sent = true);
+  bool acknowledged() const { return acknowledged_; }
+
+ private:
+  // So many at once, and so many a second.
+  struct Allowance {
+    double most;
+    double per_second;
+    absl::Time at;
+    double left = most;
+
+    bool Take(absl::Time now);
+  };
+
+  const char* Begin(absl::Time now, bool settings_sent);  // a frame whose header is in header_
+  const char* Headers(int64_t bytes, bool is_end);
+
+  Allowance resets_;
+  Allowance settings_;
+  Allowance idle_;  // frames that change nothing
+  const char* why_ = nullptr;
+  bool is_http2_ = true;
+  bool acknowledged_ = false;
+  size_t greeted_ = 0;  // bytes of the preface that have come
+  std::array<uint8_t, 9> header_ = {};
+  size_t header_bytes_ = 0;
+  size_t payload_left_ = 0;
+  int64_t block_bytes_ = 0;
+  int64_t continuations_ = 0;
+  int64_t early_streams_ = 0;
+  int64_t early_header_bytes_ = 0;
+};
+
+}  // namespace rnnserve

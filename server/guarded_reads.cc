@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/guarded_reads.h"
+
+#include <dlfcn.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "server/frontend/net/frame_guard.h"
+#include "server/telemetry/log.h"
+#include "server/telemetry/log_limit.h"
+#include "server/telemetry/steady_now.h"
+
+namespace rnnserve {
+namespace {
+
+struct GuardedSocket {
+  explicit GuardedSocket(ino_t of) : inode(of) {}
+  const ino_t inode;
+  FrameGuard guard{SteadyNow()};
+};
+
+// By descriptor. The last one of a number stays until the next comes: gRPC does not say when it closes one.
+constexpr size_t kDescriptors = 1 << 20;
+std::array<std::atomic<GuardedSocket*>, kDescriptors> sockets;
+
+std::atomic<int64_t> abusive = 0;
+
+ino_t InodeOf(int fd) {
+  struct stat status = {};
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
+void Tell(const char* why) {
+  abusive.fetch_add(1, std::memory_order_relaxed);
+  static LogLimit limit;
+  if (const auto skipped = limit.Allow(SteadyNow())) {
+    LogWarning(absl::StrCat("hung up on a peer: ", why,
+                            *skipped == 0 ? "" : absl::StrCat(" (and ", *skipped, " more before it)")));
+  }
+}
+
+// Whether anything has been sent, and that is gRPC's settings first; true where the kernel does not say.
+bool HasSent(int fd) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  constexpr size_t kNeeded = offsetof(tcp_info, tcpi_bytes_sent) + sizeof(info.tcpi_bytes_sent);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || size < kNeeded) return true;
+  return info.tcpi_bytes_sent > 0;
+}
+
+// What `size` bytes that were read into `message` look like; null: nothing to say.
+const char* Look(int fd, FrameGuard& guard, const msghdr& message, size_t size) {
+  const absl::Time now = SteadyNow();
+  const bool settings_sent = guard.acknowledged() || HasSent(fd);
+  const char* why = nullptr;
+  for (size_t k = 0; k < message.msg_iovlen && size > 0 && why == nullptr; ++k) {
+    const size_t bytes = std::min(size, message.msg_iov[k].iov_len);
+    why = guard.Look({static_cast<const uint8_t*>(message.msg_iov[k].iov_base), bytes}, now, settings_sent);
+    size -= bytes;
+  }
+  return why;
+}
+
+// Whether the connection may go on after `size` bytes of it.
+bool MayGoOn(int fd, const msghdr& message, size_t size) {
+  if (fd < 0 || static_cast<size_t>(fd) >= kDescriptors) return true;
+  std::atomic<GuardedSocket*>& place = sockets[static_cast<size_t>(fd)];
+  GuardedSocket* const guarded = place.load(std::memory_order_acquire);
+  if (guarded == nullptr) return true;
+  const char* const why = Look(fd, guarded->guard, message, size);
+  if (why == nullptr) return true;
+  if (InodeOf(fd) != guarded->inode) return true;  // the number is another's now, and nobody's whom we guard
+  Tell(why);
+  return false;
+}
+
+void FreeGuard(void*, void* guard, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<FrameGuard*>(guard); }
+
+FrameGuard& GuardOf(SSL* ssl) {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, &FreeGuard);
+  auto* guard = static_cast<FrameGuard*>(SSL_get_ex_data(ssl, index));
+  if (guard == nullptr) {
+    guard = new FrameGuard(SteadyNow());
+    SSL_set_ex_data(ssl, index, guard);
+  }
+  return *guard;
+}
+
+}  // namespace
+
+void CountAbusive(Metrics& metrics) {
+  metrics.CounterFunction("rnnserve_abusive_connections_total", "Connections hung up on for the frames they sent.",
+                          [] { return static_cast<double>(abusive.load(std::memory_order_relaxed)); });
+}
+
+void GuardReads(int fd) {
+  if (fd < 0 || static_cast<size_t>(fd) >= kDescriptors) return;
+  delete sockets[static_cast<size_t>(fd)].exchange(new GuardedSocket(InodeOf(fd)), std::memory_order_acq_rel);
+}
+
+}  // namespace rnnserve
+
+extern "C" __attribute__((visibility("default"))) ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  const ssize_t size = syscall(SYS_recvmsg, fd, message, flags);
+  if (size <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return size;
+  if (rnnserve::MayGoOn(fd, *message, static_cast<size_t>(size))) return size;
+  shutdown(fd, SHUT_RDWR);
+  return 0;  // as if the peer had gone
+}
+
+extern "C" __attribute__((visibility("default"))) int SSL_read(SSL* ssl, void* buffer, int size) {
+  using Read = int (*)(SSL*, void*, int);
+  static const auto read = reinterpret_cast<Read>(dlsym(RTLD_NEXT, "SSL_read"));
+  const int got = read(ssl, buffer, size);
+  if (got <= 0 || SSL_is_server(ssl) == 0) return got;
+  const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(buffer), static_cast<size_t>(got));
+  const char* const why = rnnserve::GuardOf(ssl).Look(bytes, rnnserve::SteadyNow());
+  if (why == nullptr) return got;
+  rnnserve::Tell(why);
+  ERR_raise(ERR_LIB_SSL, ERR_R_OPERATION_FAIL);  // gRPC asks SSL_get_error, which looks here, and hangs up
+  return -1;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/net/frame_guard.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+namespace rnnserve {
+namespace {
+
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+enum Type { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPing, kGoAway, kWindow, kContinuation };
+constexpr int kAck = 1, kEndStream = 1, kEndHeaders = 4;
+
+std::string Frame(int type, int flags, size_t bytes) {
+  std::string frame(9 + bytes, '\0');
+  frame[0] = static_cast<char>(bytes >> 16);
+  frame[1] = static_cast<char>(bytes >> 8);
+  frame[2] = static_cast<char>(bytes);
+  frame[3] = static_cast<char>(type);
+  frame[4] = static_cast<char>(flags);
+  return frame;
+}
+
+class FrameGuardTest : public testing::Test {
+ protected:
+  std::string_view Look(std::string_view bytes) {
+    const char* why = guard_.Look({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, now_);
+    return why == nullptr ? "" : why;
+  }
+  std::string_view Look(std::string_view bytes, int times) {
+    std::string_view why;
+    for (int k = 0; k < times && why.empty(); ++k) why = Look(bytes);
+    return why;
+  }
+  void Greet() {
+    Look(std::string(kPreface) + Frame(kSettings, 0, 0));
+    Look(Frame(kSettings, kAck, 0));
+  }
+
+  absl::Time now_ = absl::UnixEpoch();
+  FrameGuard guard_{now_};
+};
+
+TEST_F(FrameGuardTest, CallsPass) {
+  Greet();
+  const std::string call = Frame(kHeaders, kEndHeaders, 100) + Frame(kData, 0, 16384) + Frame(kData, kEndStream, 0) +
+                           Frame(kWindow, 0, 4) + Frame(kPing, kAck, 8);
+  EXPECT_EQ(Look(call, 100'000), "");
+}
+
+TEST_F(FrameGuardTest, StreamsBeforeTheSettingsAreAcknowledged) {
+  Look(kPreface);
+  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 10), FrameGuard::kMaxEarlyStreams), "");
+  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 10)), "");
+  EXPECT_NE(Look(""), "") << "from then on";
+}
+
+TEST_F(FrameGuardTest, AnAcknowledgementOfWhatWasNotSentIsNone) {
+  const std::string early = std::string(kPreface) + Frame(kSettings, kAck, 0);
+  guard_.Look({reinterpret_cast<const uint8_t*>(early.data()), early.size()}, now_, /*settings_sent=*/false);
+  EXPECT_FALSE(guard_.acknowledged());
+  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 10), FrameGuard::kMaxEarlyStreams + 1), "");
+}
+
+TEST_F(FrameGuardTest, HeadersBeforeTheSettingsAreAcknowledged) {
+  Look(kPreface);
+  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 16384), FrameGuard::kMaxEarlyHeaderBytes / 16384), "");
+  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 1)), "");
+}
+
+TEST_F(FrameGuardTest, HeadersWithoutEnd) {
+  Greet();
+  Look(Frame(kHeaders, 0, 10));
+  EXPECT_NE(Look(Frame(kContinuation, 0, 16384), 4), "");
+}
+
+TEST_F(FrameGuardTest, HeadersInEmptyPieces) {
+  Greet();
+  for (int k = 0; k < 100; ++k) {
+    Look(Frame(kHeaders, 0, 10));
+    EXPECT_EQ(Look(Frame(kContinuation, 0, 0), FrameGuard::kMaxContinuations - 1), "");
+    EXPECT_EQ(Look(Frame(kContinuation, kEndHeaders, 0)), "");
+  }
+  Look(Frame(kHeaders, 0, 10));
+  EXPECT_NE(Look(Frame(kContinuation, 0, 0), FrameGuard::kMaxContinuations + 1), "");
+}
+
+TEST_F(FrameGuardTest, ResetsHaveARate) {
+  Greet();
+  const std::string reset = Frame(kHeaders, kEndHeaders, 50) + Frame(kReset, 0, 4);
+  EXPECT_EQ(Look(reset, 4096), "");
+  now_ += absl::Milliseconds(100);
+  EXPECT_EQ(Look(reset, 1000), "");
+  EXPECT_NE(Look(reset), "");
+}
+
+TEST_F(FrameGuardTest, FramesThatSayNothing) {
+  for (const std::string& frame : {Frame(kSettings, 0, 6), Frame(kSettings, kAck, 0), Frame(kData, 0, 0),
+                                   Frame(kPriority, 0, 5), Frame(77, 0, 20)}) {
+    guard_ = FrameGuard(now_);
+    Greet();
+    EXPECT_EQ(Look(frame, 50), "");
+    EXPECT_NE(Look(frame, 1025), "");
+  }
+}
+
+TEST_F(FrameGuardTest, PiecesOfAnySize) {
+  std::string all(kPreface);
+  all += Frame(kSettings, 0, 6) + Frame(kHeaders, kEndHeaders, 70) + Frame(kData, kEndStream, 1000);
+  for (int k = 0; k <= FrameGuard::kMaxEarlyStreams; ++k) all += Frame(kHeaders, kEndHeaders, 30);
+  for (const size_t piece : {size_t{1}, size_t{7}, size_t{100}, all.size()}) {
+    guard_ = FrameGuard(now_);
+    std::string_view why;
+    size_t at = 0;
+    for (; at < all.size() && why.empty(); at += piece) why = Look(std::string_view(all).substr(at, piece));
+    EXPECT_EQ(why, "too many streams before it acknowledged the server's settings") << piece;
+    EXPECT_GT(at, all.size() - 3 * 39) << "in the last but one of them, not before";
+  }
+}
+
+TEST_F(FrameGuardTest, WhatIsNoHttp2IsNotItsBusiness) {
+  EXPECT_EQ(Look("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 10'000), "");
+}
+
+}  // namespace
+}  // namespace rnnserve
