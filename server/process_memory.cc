@@ -50,7 +50,7 @@ std::unique_ptr<MemoryWatch> WatchMemory(int64_t limit, Metrics& metrics) {
   if (limit < kLittle) KeepFreed(false);
   give_back_kept.store([] { mi_collect(/*force=*/true); });
 #endif
-  return std::make_unique<MemoryWatch>(limit, ResidentBytes, [limit](bool in_need) { Relieve(in_need, limit); });
+  return std::make_unique<MemoryWatch>(limit, AnonymousBytes, [limit](bool in_need) { Relieve(in_need, limit); });
 }
 
 }  // namespace rnnserve

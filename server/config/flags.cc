@@ -33,7 +33,8 @@ ABSL_FLAG(
     double, verify_share, 0,
     "share of the calls, 0 to 1, that run on a second engine as well; the largest difference is logged and counted. "
     "Such a call is answered once both have run");
-ABSL_FLAG(int32_t, workers, 0, "threads that run engines; 0: one for each CPU, and those that the devices of plugins want");
+ABSL_FLAG(int32_t, workers, 0,
+          "threads that run engines; 0: one for each CPU, and those that the devices of plugins want");
 ABSL_FLAG(
     bool, cpu_helper, true,
     "a second thread shares the work of a slice that runs alone on the cpu engine; it sleeps under load and where "
@@ -45,7 +46,7 @@ ABSL_FLAG(int64_t, memory_limit, 0,
           "bytes that the process may take; near it requests are refused, and defaults of other limits are lowered to "
           "shares of it; 0: the limit of the container, if it has one");
 ABSL_FLAG(int64_t, max_transport_bytes, int64_t{1} << 30,
-          "bytes of messages on their way in, all connections together");
+          "bytes on their way in, all connections together, besides messages that have been let in");
 ABSL_FLAG(int64_t, max_reply_bytes, 64 << 20, "bytes of a reply's tensors");
 ABSL_FLAG(int64_t, max_request_bytes_in_flight, int64_t{1} << 30, "bytes of the messages of all requests being served");
 ABSL_FLAG(int64_t, max_output_bytes_in_flight, int64_t{1} << 30,

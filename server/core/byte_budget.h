@@ -24,11 +24,15 @@ class ByteBudget {
   class Share {
    public:
     Share(Share&& other) noexcept
-        : budget_(std::exchange(other.budget_, nullptr)), caller_(other.caller_), bytes_(other.bytes_) {}
+        : budget_(std::exchange(other.budget_, nullptr)),
+          caller_(other.caller_),
+          bytes_(other.bytes_),
+          copies_(other.copies_) {}
     Share& operator=(Share&& other) noexcept {
       std::swap(budget_, other.budget_);
       std::swap(caller_, other.caller_);
       std::swap(bytes_, other.bytes_);
+      std::swap(copies_, other.copies_);
       return *this;
     }
     ~Share() { ShrinkTo(0); }
@@ -36,8 +40,15 @@ class ByteBudget {
     // Gives back all but `bytes`.
     void ShrinkTo(int64_t bytes) {
       if (budget_ == nullptr || bytes >= bytes_) return;
-      budget_->GiveBack(caller_, bytes_ - bytes);
+      budget_->GiveBack(caller_, bytes_ - bytes, copies_);
       bytes_ = bytes;
+    }
+    // As many bytes have been allocated and written: at first the tensors, then what they are encoded into. The process
+    // has them now, and they are not promised any more.
+    void Took() {
+      if (budget_ == nullptr || copies_ == 0) return;
+      --copies_;
+      if (budget_->memory_ != nullptr) budget_->memory_->Took(bytes_);
     }
 
    private:
@@ -46,6 +57,7 @@ class ByteBudget {
     ByteBudget* budget_;
     uint64_t caller_;
     int64_t bytes_;
+    int64_t copies_ = 2;  // still promised
   };
 
   // `memory` hears what is promised: tensors, and what they are encoded into. It outlives the budget; null: nobody
@@ -75,10 +87,10 @@ class ByteBudget {
   }
 
  private:
-  void GiveBack(uint64_t caller, int64_t bytes) {
+  void GiveBack(uint64_t caller, int64_t bytes, int64_t copies) {
     std::lock_guard lock(mutex_);
     bound_.GiveBack(caller, bytes);
-    if (memory_ != nullptr) memory_->Promise(-Twice(bytes));
+    if (memory_ != nullptr && copies > 0) memory_->Promise(copies == 2 ? -Twice(bytes) : -bytes);
   }
 
   MemoryWatch* const memory_;

@@ -79,13 +79,15 @@ absl::Status Core::CheckSize(const StackSpec& stack, const RunPlan& plan) const 
 }
 
 absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t bytes) {
-  const bool is_alone = budget_.used() == 0;
-  if (options_.memory != nullptr && !is_alone && !options_.memory->HasRoom(ByteBudget::Twice(bytes))) {
+  // Whoever comes alone may always have it.
+  MemoryWatch* const memory = budget_.used() == 0 ? nullptr : options_.memory;
+  if (memory != nullptr && !memory->TryPromise(ByteBudget::Twice(bytes))) {
     return Overloaded(Rejection::kMemory,
                       absl::StrCat("the server is close to the ", options_.memory->limit(),
                                    " bytes that it may take, and this request needs ", bytes, "; send it again later"));
   }
   std::optional<ByteBudget::Share> share = budget_.Take(caller, bytes);
+  if (memory != nullptr) memory->Promise(-ByteBudget::Twice(bytes));  // the share has promised as much
   if (share) return *std::move(share);
   return Overloaded(Rejection::kMemory,
                     absl::StrCat("requests in flight hold ", budget_.used(), " of ", budget_.bytes(), " bytes, ",

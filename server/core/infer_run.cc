@@ -61,6 +61,7 @@ InferRun::InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share, std::o
     outputs_.push_back({output.name, output.type, output.shape, std::string(static_cast<size_t>(output.bytes), '\0')});
     buffers_.push_back(reinterpret_cast<std::byte*>(outputs_.back().bytes.data()));
   }
+  share_.Took();
   MakeLayer();
 }
 

@@ -22,6 +22,7 @@
 #include "server/frontend/native/sessions_service.h"
 #include "server/frontend/net/acceptor.h"
 #include "server/frontend/reflection/reflection_service.h"
+#include "server/frontend/rpc/body_line.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/send_watch.h"
@@ -71,9 +72,30 @@ void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder&
   // A piece of a message keeps the whole chunk that it was read with: with gRPC's own 4 MiB, halves of a few messages
   // hold many times their size.
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadChunkBytes);
-  grpc::ResourceQuota quota("rnnserve");
-  quota.Resize(static_cast<size_t>(options.max_transport_bytes));
-  builder.SetResourceQuota(quota);
+  // Until a message is asked for its caller may send 64 KiB of it, whatever the connection's delay.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+}
+
+// gRPC's own bound, behind ours: it hangs up on connections at random. So it is always above what has been let in.
+class TransportQuota {
+ public:
+  TransportQuota(int64_t besides, grpc::ServerBuilder& builder) : besides_(besides) {
+    LetIn(0);
+    builder.SetResourceQuota(quota_);
+  }
+  void LetIn(int64_t bytes) { quota_.Resize(static_cast<size_t>(besides_ + bytes)); }
+
+ private:
+  const int64_t besides_;
+  grpc::ResourceQuota quota_{"rnnserve"};
+};
+
+BodyLine::Options LineOptions(const GrpcServer::Options& options, TransportQuota& quota) {
+  BodyLine::Options line;
+  line.max_bytes = options.door.max_bytes;
+  line.memory = options.door.memory;
+  line.let_in = [&quota](int64_t bytes) { quota.LetIn(bytes); };
+  return line;
 }
 
 // gRPC and protobuf have one log each for the whole process.
@@ -89,19 +111,21 @@ void RouteLogs() {
 }  // namespace
 
 struct GrpcServer::Parts {
-  Parts(const Options& options, Core* core, SessionCore* session_core,
-        std::unique_ptr<grpc::ServerCompletionQueue> queue, std::unique_ptr<Tokens> tokens)
-      : requests(options.metrics != nullptr ? *options.metrics : unseen),
+  Parts(const Options& options, Core* core, SessionCore* session_core, grpc::ServerBuilder& builder,
+        std::unique_ptr<Tokens> tokens)
+      : quota(options.max_transport_bytes, builder),
+        requests(options.metrics != nullptr ? *options.metrics : unseen),
         connections_total((options.metrics != nullptr ? *options.metrics : unseen)
                               .Counters("rnnserve_connections_total", "Connections that came.", {"result"})),
         gate(std::move(tokens)),
         door(options.door),
         send_watch(options.max_send_duration),
-        poller(std::move(queue),
+        poller(builder.AddCompletionQueue(),
                {[waiting = options.work_waiting] { return waiting() > 0; },
                 // A stream's next message may be here already: who has streams looks until the queue is dry.
                 [this, waiting = options.work_waiting] { return streams.open() == 0 && waiting() >= door.calls(); },
                 options.run_work}),
+        line(LineOptions(options, quota), poller.queue()),
         preparation(options.preparation_threads),
         health(options.max_health_watches),
         streams({&poller, &gate, &preparation, &send_watch, &requests, &call_log, options.streams}),
@@ -145,6 +169,7 @@ struct GrpcServer::Parts {
   std::vector<int> ports;
   std::atomic<bool> leaving = false;
   absl::Time goodbye_until = absl::InfinitePast();
+  TransportQuota quota;
   Metrics unseen;
   const RequestMetrics requests;
   CounterFamily& connections_total;
@@ -153,6 +178,7 @@ struct GrpcServer::Parts {
   Door door;
   SendWatch send_watch;
   Poller poller;
+  BodyLine line;
   PreparationPool preparation;
   UnarySite site;
   HealthService health;
@@ -178,7 +204,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     if (!loaded.ok()) return loaded.status();
     tokens = *std::move(loaded);
   }
-  auto parts = std::make_unique<Parts>(options, core, sessions, builder.AddCompletionQueue(), std::move(tokens));
+  auto parts = std::make_unique<Parts>(options, core, sessions, builder, std::move(tokens));
   std::vector<ListenSocket> sockets;
   for (const std::string& address : options.listen) {
     absl::StatusOr<std::vector<ListenSocket>> listening = Listen(address);
@@ -205,8 +231,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     if (!Parts::IsService(loaded.name)) board.Set(loaded.name, true);
   }
 
-  parts->site = {&parts->poller,     &parts->gate,     &parts->door,     &parts->preparation,
-                 &parts->send_watch, &parts->requests, &parts->call_log, options.max_call_duration};
+  parts->site = {&parts->poller,   &parts->gate,        &parts->door,
+                 &parts->line,     &parts->preparation, &parts->send_watch,
+                 &parts->requests, &parts->call_log,    options.max_call_duration};
   parts->Serve(parts->recurrent.methods(), options.infer_slots);
   parts->Serve(parts->models.methods(), kModelSlots);
   parts->Serve(parts->sessions.methods(), kSessionSlots);

@@ -35,8 +35,9 @@ class GrpcServer {
     std::string tokens_file = {};
     // Bytes of a request message; gRPC answers larger ones with RESOURCE_EXHAUSTED.
     int max_message_bytes = 64 << 20;
-    // Bytes of messages that gRPC may hold before they are whole, all connections together. Above: gRPC reads no more
-    // from callers, and gives up connections if that does not help.
+    // Bytes that gRPC may hold, all connections together, besides the messages that have been let in (BodyLine): what
+    // comes unasked, and parts of messages on streams. Above: gRPC reads no more from callers, and gives up connections
+    // if that does not help.
     int64_t max_transport_bytes = int64_t{1} << 30;
     // Connections at once; when there are as many, those that have never called make room, or new ones are refused.
     // Must stay below the limit of file descriptors.

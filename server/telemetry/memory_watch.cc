@@ -18,8 +18,8 @@ constexpr absl::Duration kFreshInNeed = absl::Microseconds(200);
 // By then it has been taken.
 constexpr absl::Duration kLately = absl::Milliseconds(10);
 constexpr absl::Duration kBetweenRelief = absl::Milliseconds(20);
-// For page tables, sockets and stacks of the kernel, and with an eighth of the limit for what arrives before it can be
-// refused.
+// For page tables, sockets and stacks of the kernel, and with an eighth of the limit for pages of files in use and what
+// arrives unasked.
 constexpr int64_t kBesides = 12 << 20;
 
 }  // namespace
@@ -31,6 +31,7 @@ MemoryWatch::MemoryWatch(int64_t limit, std::function<int64_t()> resident, std::
       relieve_(std::move(relieve)) {}
 
 void MemoryWatch::Look(absl::Time now) {
+  taken_.store(0, std::memory_order_relaxed);
   resident_ = measure_();
   looked_ = now;
   if (in_need_ && resident_ < usable_ / 2) {
@@ -49,8 +50,23 @@ void MemoryWatch::Turn(absl::Time now) {
 
 bool MemoryWatch::HasRoom(int64_t bytes, absl::Time now) {
   std::lock_guard lock(mutex_);
-  const int64_t promised = promised_.load(std::memory_order_relaxed);
-  const auto fits = [&] { return bytes <= usable_ - resident_ - lately_ - before_ - promised; };
+  if (!Fits(bytes, now)) return false;
+  lately_ += bytes;
+  return true;
+}
+
+bool MemoryWatch::TryPromise(int64_t bytes, absl::Time now) {
+  std::lock_guard lock(mutex_);
+  if (!Fits(bytes, now)) return false;
+  Promise(bytes);
+  return true;
+}
+
+bool MemoryWatch::Fits(int64_t bytes, absl::Time now) {
+  const auto fits = [&] {
+    const int64_t promised = promised_.load(std::memory_order_relaxed) + taken_.load(std::memory_order_relaxed);
+    return bytes <= usable_ - resident_ - lately_ - before_ - promised;
+  };
   Turn(now);
   if (now - looked_ >= kFresh) Look(now);
   if (!fits() && now - looked_ >= kFreshInNeed) Look(now);
@@ -60,19 +76,18 @@ bool MemoryWatch::HasRoom(int64_t bytes, absl::Time now) {
     relieved_ = now;
     Look(now);
   }
-  if (!fits()) return false;
-  lately_ += bytes;
-  return true;
+  return fits();
 }
 
-int64_t ResidentBytes() {
+int64_t AnonymousBytes() {
   static const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   std::array<char, 128> text = {};
   if (file < 0 || pread(file, text.data(), text.size() - 1, 0) <= 0) return 0;
   long long mapped = 0;
   long long resident = 0;
-  if (std::sscanf(text.data(), "%lld %lld", &mapped, &resident) != 2) return 0;
-  return resident * sysconf(_SC_PAGESIZE);
+  long long shared = 0;
+  if (std::sscanf(text.data(), "%lld %lld %lld", &mapped, &resident, &shared) != 3) return 0;
+  return (resident - shared) * sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace rnnserve

@@ -3,10 +3,12 @@
 // kernel kills it. Budgets bound each kind of memory; this bounds their sum, as the kernel counts it, with what the
 // allocator keeps.
 //
-//   MemoryWatch watch(int64_t{4} << 30, [] { return ResidentBytes(); });
-//   if (!watch.HasRoom(bytes)) return Overloaded(Rejection::kMemory, ...);
+//   MemoryWatch watch(int64_t{4} << 30, [] { return AnonymousBytes(); });
+//   if (!watch.TryPromise(bytes)) return Overloaded(Rejection::kMemory, ...);
+//   ...
+//   watch.Took(bytes);        // allocated and written: the kernel counts it from now on
 //
-// What was let in lately counts besides, as if none of it had been taken yet. Thread-safe.
+// What has been promised and not yet been taken counts besides what the process has. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -25,11 +27,18 @@ class MemoryWatch {
   // back what is only kept for later; with false once there is plenty again.
   MemoryWatch(int64_t limit, std::function<int64_t()> resident, std::function<void(bool)> relieve = {});
 
-  // False: with `bytes` more, and all that has been promised, the process would come too close to the limit.
+  // False: with `bytes` more, and all that has been promised, the process would come too close to the limit. What was
+  // let in by it lately counts for a while, as if none of it had been taken yet.
   bool HasRoom(int64_t bytes, absl::Time now = SteadyNow());
-  // Somebody who is in may take so much at any time, until the same is promised with a minus. What has been taken of it
-  // counts twice meanwhile: who waits in a queue takes it late.
+  // The same for somebody who says when he takes it: true promises him so much, until Took or Promise(-bytes).
+  bool TryPromise(int64_t bytes, absl::Time now = SteadyNow());
+  // Promises whether there is room or not; negative: not wanted any more.
   void Promise(int64_t bytes) { promised_.fetch_add(bytes, std::memory_order_relaxed); }
+  // So much of what was promised has been taken.
+  void Took(int64_t bytes) {
+    taken_.fetch_add(bytes, std::memory_order_relaxed);
+    promised_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
 
   int64_t limit() const { return limit_; }
   // Of the limit; the rest is for what the kernel counts besides (sockets, page tables, files).
@@ -38,16 +47,18 @@ class MemoryWatch {
  private:
   void Look(absl::Time now);
   void Turn(absl::Time now);
+  bool Fits(int64_t bytes, absl::Time now);
 
   const int64_t limit_;
   const int64_t usable_;
   const std::function<int64_t()> measure_;
   const std::function<void(bool)> relieve_;
   std::atomic<int64_t> promised_ = 0;
+  std::atomic<int64_t> taken_ = 0;  // since the last look, or a little before
   std::mutex mutex_;
   // Guarded by mutex_.
   int64_t resident_ = 0;
-  // Let in since `turned_`, and in the time before that.
+  // Let in by HasRoom since `turned_`, and in the time before that.
   int64_t lately_ = 0;
   int64_t before_ = 0;
   absl::Time turned_ = absl::InfinitePast();
@@ -56,7 +67,8 @@ class MemoryWatch {
   absl::Time relieved_ = absl::InfinitePast();
 };
 
-// Of this process, as /proc has it; 0 if it cannot be read.
-int64_t ResidentBytes();
+// Of this process, as /proc has it: what it has in memory without the pages of its files, which the kernel takes back
+// when it needs them. 0 if it cannot be read.
+int64_t AnonymousBytes();
 
 }  // namespace rnnserve

@@ -141,7 +141,8 @@ def test_near_its_memory_limit_it_refuses_what_is_not_alone():
     server = Server("--memory_limit=1000000", "--max_transport_bytes=100000000")
     try:
         assert server.recurrent.Infer(wire.request(_case())).outputs
-        calls = [server.recurrent.Infer.future(wire.request(_case(steps=400, rows=8)), timeout=60) for _ in range(64)]
+        calls = [server.recurrent.Infer.future(wire.request(_case(steps=4000, rows=8)), timeout=60)
+                 for _ in range(256)]
         codes = {call.code().name for call in calls}
         assert codes == {"OK", "RESOURCE_EXHAUSTED"}, codes
         text = next(call.details() for call in calls if call.code().name != "OK")

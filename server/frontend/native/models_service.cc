@@ -13,23 +13,17 @@
 namespace rnnserve {
 
 ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving_(std::move(serving)) {
-  const auto add = [this](std::string name, Permission permission, auto request_function, auto answer_function) {
-    methods_.push_back(
-        {std::move(name),
-         [this, request_function](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
-                                  grpc::ServerCompletionQueue* queue, void* tag) {
-           (service_.*request_function)(context, request, responder, queue, queue, tag);
-         },
-         [this, answer_function](UnaryCall& call) { return Serve(call, answer_function); },
-         /*max_poller_bytes=*/0,
-         permission,
-         /*while_draining=*/false,
-         /*metrics=*/nullptr});
+  const auto add = [this](std::string name, Permission permission, const char* path, auto answer_function) {
+    methods_.push_back({std::move(name), PostUnary(service_, path),
+                        [this, answer_function](UnaryCall& call) { return Serve(call, answer_function); },
+                        /*max_poller_bytes=*/0, permission,
+                        /*while_draining=*/false,
+                        /*metrics=*/nullptr});
   };
-  add("Models.Load", Permission::kChangeModels, &Raw::RequestLoad, &ModelsService::Load);
-  add("Models.Unload", Permission::kChangeModels, &Raw::RequestUnload, &ModelsService::Unload);
-  add("Models.Get", Permission::kUse, &Raw::RequestGet, &ModelsService::Get);
-  add("Models.List", Permission::kUse, &Raw::RequestList, &ModelsService::List);
+  add("Models.Load", Permission::kChangeModels, "/rnnserve.v1.Models/Load", &ModelsService::Load);
+  add("Models.Unload", Permission::kChangeModels, "/rnnserve.v1.Models/Unload", &ModelsService::Unload);
+  add("Models.Get", Permission::kUse, "/rnnserve.v1.Models/Get", &ModelsService::Get);
+  add("Models.List", Permission::kUse, "/rnnserve.v1.Models/List", &ModelsService::List);
 }
 
 template <typename Request, typename Response>
@@ -37,8 +31,7 @@ Task<Answer> ModelsService::Serve(UnaryCall& call, absl::Status (ModelsService::
   google::protobuf::Arena arena;
   auto& request = *google::protobuf::Arena::CreateMessage<Request>(&arena);
   auto& response = *google::protobuf::Arena::CreateMessage<Response>(&arena);
-  absl::Status status = ParseBytes(call.request(), request);
-  call.request().Clear();
+  absl::Status status = call.Parse(request);
   if (status.ok()) status = (this->*answer)(request, response);
   if (!status.ok()) co_return Answer{std::move(status), {}};
   co_return Answer{absl::OkStatus(), SerialiseBytes(response)};

@@ -6,8 +6,9 @@
 #include <mutex>
 #include <string>
 
-#include "rnnserve/v1/models.grpc.pb.h"
+#include "rnnserve/v1/models.pb.h"
 #include "server/core/core.h"
+#include "server/frontend/rpc/raw_service.h"
 #include "server/frontend/rpc/unary_call.h"
 
 namespace rnnserve {
@@ -37,13 +38,10 @@ class ModelsService {
   void TellServing(const std::string& name);
   void Encode(const LoadedModel& loaded, v1::ModelInfo& info) const;
 
-  using Raw = v1::Models::WithRawMethod_Load<v1::Models::WithRawMethod_Unload<
-      v1::Models::WithRawMethod_Get<v1::Models::WithRawMethod_List<v1::Models::Service>>>>;
-
   Core* const core_;
   std::mutex serving_mutex_;  // held while `serving_` is called
   const Serving serving_;
-  Raw service_;
+  RawService service_;
   std::vector<UnaryMethod> methods_;
 };
 

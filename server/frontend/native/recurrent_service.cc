@@ -13,17 +13,14 @@
 namespace rnnserve {
 
 RecurrentService::RecurrentService(Core* core, SessionCore* sessions, Door* door) : core_(core) {
-  methods_.push_back({"Recurrent.Infer",
-                      [this](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
-                             grpc::ServerCompletionQueue* queue,
-                             void* tag) { service_.RequestInfer(context, request, responder, queue, queue, tag); },
+  methods_.push_back({"Recurrent.Infer", PostUnary(service_, "/rnnserve.v1.Recurrent/Infer"),
                       [this](UnaryCall& call) { return Infer(call); },
-                      /*max_poller_bytes=*/1 << 20,
-                      Permission::kUse,
+                      /*max_poller_bytes=*/1 << 20, Permission::kUse,
                       /*while_draining=*/false,
                       /*metrics=*/nullptr});
-  stream_.post = [this](grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
-    service_.RequestStream(context, stream, queue, queue, tag);
+  stream_.post = [this, index = service_.AddStream("/rnnserve.v1.Recurrent/Stream")](
+                     grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
+    service_.RequestStream(index, context, stream, queue, tag);
   };
   stream_.open = [sessions, door](std::shared_ptr<StreamCall> call) {
     return std::make_unique<SessionStream>(sessions, door, std::move(call));
@@ -33,8 +30,7 @@ RecurrentService::RecurrentService(Core* core, SessionCore* sessions, Door* door
 Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   google::protobuf::Arena arena;
   auto& request = *google::protobuf::Arena::CreateMessage<v1::InferRequest>(&arena);
-  absl::Status status = ParseBytes(call.request(), request);
-  call.request().Clear();
+  absl::Status status = call.Parse(request);
   if (!status.ok()) co_return Answer{std::move(status), {}};
   absl::StatusOr<InferCall> infer = DecodeInfer(request);
   if (!infer.ok()) co_return Answer{infer.status(), {}};
@@ -54,7 +50,9 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   auto held = std::make_shared<std::optional<ByteBudget::Share>>(std::move(reply->memory));
   auto& response = *google::protobuf::Arena::CreateMessage<v1::InferResponse>(&arena);
   EncodeInfer(*std::move(reply), request.request_id(), response);
-  co_return Answer{absl::OkStatus(), SerialiseBytes(response), std::move(held)};
+  grpc::ByteBuffer body = SerialiseBytes(response);
+  if (*held) (*held)->Took();
+  co_return Answer{absl::OkStatus(), std::move(body), std::move(held)};
 }
 
 }  // namespace rnnserve

@@ -2,9 +2,10 @@
 // rnnserve.v1.Recurrent: Infer, and Stream by session_stream.h.
 #pragma once
 
-#include "rnnserve/v1/recurrent.grpc.pb.h"
+#include "rnnserve/v1/recurrent.pb.h"
 #include "server/core/core.h"
 #include "server/core/session_core.h"
+#include "server/frontend/rpc/raw_service.h"
 #include "server/frontend/rpc/stream_call.h"
 #include "server/frontend/rpc/unary_call.h"
 
@@ -23,7 +24,7 @@ class RecurrentService {
   Task<Answer> Infer(UnaryCall& call);
 
   Core* const core_;
-  v1::Recurrent::WithRawMethod_Infer<v1::Recurrent::WithRawMethod_Stream<v1::Recurrent::Service>> service_;
+  RawService service_;
   std::vector<UnaryMethod> methods_;
   StreamMethod stream_;
 };

@@ -18,8 +18,7 @@ namespace {
 template <typename Message>
 absl::StatusOr<Message*> Parse(UnaryCall& call, google::protobuf::Arena& arena) {
   Message* message = google::protobuf::Arena::CreateMessage<Message>(&arena);
-  absl::Status status = ParseBytes(call.request(), *message);
-  call.request().Clear();
+  absl::Status status = call.Parse(*message);
   if (!status.ok()) return status;
   return message;
 }
@@ -36,25 +35,20 @@ Answer Reply(google::protobuf::Arena& arena, Fill fill) {
 }  // namespace
 
 SessionsService::SessionsService(SessionCore* core) : core_(core) {
-  const auto add = [this](const char* name, auto request_function, auto answer_function, int64_t max_poller_bytes,
+  const auto add = [this](const char* name, const char* path, auto answer_function, int64_t max_poller_bytes,
                           bool while_draining) {
-    methods_.push_back(
-        {absl::StrCat("Sessions.", name),
-         [this, request_function](grpc::ServerContext* context, grpc::ByteBuffer* request, RawResponder* responder,
-                                  grpc::ServerCompletionQueue* queue, void* tag) {
-           (service_.*request_function)(context, request, responder, queue, queue, tag);
-         },
-         [this, answer_function](UnaryCall& call) { return (this->*answer_function)(call); }, max_poller_bytes,
-         Permission::kUse, while_draining,
-         /*metrics=*/nullptr});
+    methods_.push_back({absl::StrCat("Sessions.", name), PostUnary(service_, path),
+                        [this, answer_function](UnaryCall& call) { return (this->*answer_function)(call); },
+                        max_poller_bytes, Permission::kUse, while_draining,
+                        /*metrics=*/nullptr});
   };
   constexpr int64_t kSmall = 1 << 20;
-  add("Open", &Raw::RequestOpen, &SessionsService::Open, 0, false);  // may hash and pack weights
-  add("Apply", &Raw::RequestApply, &SessionsService::Apply, kSmall, true);
-  add("GetState", &Raw::RequestGetState, &SessionsService::GetState, kSmall, true);
-  add("Fork", &Raw::RequestFork, &SessionsService::Fork, kSmall, false);
-  add("Checkpoint", &Raw::RequestCheckpoint, &SessionsService::Checkpoint, kSmall, true);
-  add("List", &Raw::RequestList, &SessionsService::List, 0, true);  // may be long
+  add("Open", "/rnnserve.v1.Sessions/Open", &SessionsService::Open, 0, false);  // may hash and pack weights
+  add("Apply", "/rnnserve.v1.Sessions/Apply", &SessionsService::Apply, kSmall, true);
+  add("GetState", "/rnnserve.v1.Sessions/GetState", &SessionsService::GetState, kSmall, true);
+  add("Fork", "/rnnserve.v1.Sessions/Fork", &SessionsService::Fork, kSmall, false);
+  add("Checkpoint", "/rnnserve.v1.Sessions/Checkpoint", &SessionsService::Checkpoint, kSmall, true);
+  add("List", "/rnnserve.v1.Sessions/List", &SessionsService::List, 0, true);  // may be long
 }
 
 Task<Answer> SessionsService::Open(UnaryCall& call) {

@@ -4,8 +4,9 @@
 
 #include <vector>
 
-#include "rnnserve/v1/sessions.grpc.pb.h"
+#include "rnnserve/v1/sessions.pb.h"
 #include "server/core/session_core.h"
+#include "server/frontend/rpc/raw_service.h"
 #include "server/frontend/rpc/unary_call.h"
 
 namespace rnnserve {
@@ -25,12 +26,8 @@ class SessionsService {
   Task<Answer> Checkpoint(UnaryCall& call);
   Task<Answer> List(UnaryCall& call);
 
-  using Raw = v1::Sessions::WithRawMethod_Open<
-      v1::Sessions::WithRawMethod_Apply<v1::Sessions::WithRawMethod_GetState<v1::Sessions::WithRawMethod_Fork<
-          v1::Sessions::WithRawMethod_Checkpoint<v1::Sessions::WithRawMethod_List<v1::Sessions::Service>>>>>>;
-
   SessionCore* const core_;
-  Raw service_;
+  RawService service_;
   std::vector<UnaryMethod> methods_;
 };
 

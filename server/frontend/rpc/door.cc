@@ -8,10 +8,28 @@
 namespace rnnserve {
 
 absl::Status Door::Enter(uint64_t caller, int64_t bytes, bool even_if_closed) {
+  return Take(caller, bytes, even_if_closed, memory_);
+}
+void Door::Leave(uint64_t caller, int64_t bytes) { GiveBack(caller, bytes, memory_); }
+
+absl::Status Door::EnterWithMemory(uint64_t caller, int64_t bytes, bool even_if_closed) {
+  return Take(caller, bytes, even_if_closed, nullptr);
+}
+void Door::LeaveWithMemory(uint64_t caller, int64_t bytes) { GiveBack(caller, bytes, nullptr); }
+
+absl::Status Door::IsOpen(bool even_if_closed) const {
   std::lock_guard lock(mutex_);
-  if (closed_ && !even_if_closed) {
-    return absl::UnavailableError("the server is shutting down; send the request to another one or later");
-  }
+  return IsOpenLocked(even_if_closed);
+}
+
+absl::Status Door::IsOpenLocked(bool even_if_closed) const {
+  if (!closed_ || even_if_closed) return absl::OkStatus();
+  return absl::UnavailableError("the server is shutting down; send the request to another one or later");
+}
+
+absl::Status Door::Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory) {
+  std::lock_guard lock(mutex_);
+  if (absl::Status open = IsOpenLocked(even_if_closed); !open.ok()) return open;
   if (!calls_.Fits(caller, 1)) {
     return Overloaded(Rejection::kQueueFull, absl::StrCat("the server is busy with ", calls_.used(), " calls, ",
                                                           calls_.held(caller), " of them this caller's, and takes ",
@@ -24,21 +42,22 @@ absl::Status Door::Enter(uint64_t caller, int64_t bytes, bool even_if_closed) {
                      bytes_.held(caller), " of them this caller's, and this one has ", bytes, "; send it later"));
   }
   // They are parsed into as many bytes again. Whoever comes alone may always enter.
-  if (memory_ != nullptr && calls_.used() > 0 && !memory_->HasRoom(bytes)) {
-    return Overloaded(Rejection::kMemory, absl::StrCat("the server is close to the ", memory_->limit(),
+  const bool is_alone = calls_.used() == 0;
+  if (memory != nullptr && !is_alone && !memory->TryPromise(bytes)) {
+    return Overloaded(Rejection::kMemory, absl::StrCat("the server is close to the ", memory->limit(),
                                                        " bytes that it may take; send this call later"));
   }
   calls_.Take(caller, 1);
   bytes_.Take(caller, bytes);
-  if (memory_ != nullptr) memory_->Promise(bytes);
+  if (memory != nullptr && is_alone) memory->Promise(bytes);
   return absl::OkStatus();
 }
 
-void Door::Leave(uint64_t caller, int64_t bytes) {
+void Door::GiveBack(uint64_t caller, int64_t bytes, MemoryWatch* memory) {
   std::lock_guard lock(mutex_);
   calls_.GiveBack(caller, 1);
   bytes_.GiveBack(caller, bytes);
-  if (memory_ != nullptr) memory_->Promise(-bytes);
+  if (memory != nullptr) memory->Promise(-bytes);
   // Under the lock: whoever waits may destroy the door as soon as it has the lock.
   if (calls_.used() == 0) changed_.notify_all();
 }

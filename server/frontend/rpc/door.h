@@ -31,6 +31,11 @@ class Door {
   // Who may come while the server drains (`even_if_closed`) comes in until it shuts down.
   absl::Status Enter(uint64_t caller, int64_t bytes, bool even_if_closed = false);
   void Leave(uint64_t caller, int64_t bytes);
+  // The same for somebody who has been promised the memory already.
+  absl::Status EnterWithMemory(uint64_t caller, int64_t bytes, bool even_if_closed);
+  void LeaveWithMemory(uint64_t caller, int64_t bytes);
+  // UNAVAILABLE once closed, like Enter.
+  absl::Status IsOpen(bool even_if_closed) const;
 
   // Calls inside.
   int64_t calls() const;
@@ -45,6 +50,10 @@ class Door {
   void Hurry();
 
  private:
+  absl::Status Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory);
+  void GiveBack(uint64_t caller, int64_t bytes, MemoryWatch* memory);
+  absl::Status IsOpenLocked(bool even_if_closed) const;
+
   MemoryWatch* const memory_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

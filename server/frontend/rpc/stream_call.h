@@ -36,14 +36,13 @@
 #include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
+#include "server/frontend/rpc/raw_service.h"
 #include "server/frontend/rpc/send_watch.h"
 #include "server/frontend/rpc/task.h"
 #include "server/frontend/security/gate.h"
 #include "server/telemetry/request_metrics.h"
 
 namespace rnnserve {
-
-using RawStream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 class StreamCall;
 

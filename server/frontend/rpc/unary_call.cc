@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
+#include "server/frontend/rpc/message_bytes.h"
 #include "server/frontend/status_table.h"
 #include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/rejection.h"
@@ -34,10 +35,32 @@ void UnaryCall::End::Complete(bool) {
 }
 
 void UnaryCall::Arrived() {
-  request_bytes_ = static_cast<int64_t>(request_.Length());
   arrived_ = SteadyNow();
   deadline_ = arrived_ + TimeLeft(context_);
   if (max_duration_ != absl::InfiniteDuration()) deadline_ = std::min(deadline_, arrived_ + max_duration_);
+}
+
+absl::Status UnaryCall::Parse(google::protobuf::Message& message) {
+  absl::Status status = ParseBytes(request_, message);
+  request_.Clear();
+  place_.Parsed();
+  return status;
+}
+
+Task<absl::Status> UnaryCall::Receive(const UnaryMethod& method, UnarySite& site) {
+  if (absl::Status open = site.door->IsOpen(method.while_draining); !open.ok()) co_return open;
+  absl::Status turn = co_await site.line->Turn(place_, share_, *method.sizes);
+  if (turn.ok()) turn = StillWanted();
+  if (!turn.ok()) co_return turn;
+  const bool whole = co_await Completion([&](void* tag) { reader_.Read(&request_, tag); });
+  if (!whole) {
+    broke_off_ = true;
+    co_return absl::InvalidArgumentError("the call brought no message");
+  }
+  request_bytes_ = static_cast<int64_t>(request_.Length());
+  method.sizes->SawMessage(request_bytes_, SteadyNow());
+  place_.Came(request_bytes_);
+  co_return site.door->EnterWithMemory(share_, request_bytes_, method.while_draining);
 }
 
 void UnaryCall::Came(CallerPtr caller) {
@@ -55,14 +78,14 @@ absl::Status UnaryCall::StillWanted() const {
 
 void UnaryCall::Finish(Answer answer, void* tag) {
   if (answer.status.ok()) {
-    responder_.Finish(answer.body, grpc::Status::OK, tag);
+    reader_.Finish(answer.body, grpc::Status::OK, tag);
     return;
   }
   const WireError error = ToWireError(answer.status);
   if (error.retry_after_ms) {
     context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(*error.retry_after_ms));
   }
-  responder_.FinishWithError({error.code, error.message, error.details}, tag);
+  reader_.FinishWithError({error.code, error.message, error.details}, tag);
 }
 
 CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
@@ -70,7 +93,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   UnaryCall call(site.max_duration, site.preparation);
   const bool arrived = co_await Completion([&](void* tag) {
     call.context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&call.end_));
-    method.post(&call.context_, &call.request_, &call.responder_, site.poller->queue(), tag);
+    method.post(&call.context_, &call.reader_, site.poller->queue(), tag);
   });
   if (!arrived) co_return;
   ServeUnary(method, site);
@@ -82,7 +105,8 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   answer.status = caller.status();
   if (caller.ok()) {
     call.Came(*std::move(caller));
-    answer.status = site.door->Enter(call.share(), call.request_bytes(), method.while_draining);
+    Task<absl::Status> receiving = call.Receive(method, site);
+    answer.status = co_await receiving;
   }
   const bool inside = answer.status.ok();
   if (inside) {
@@ -100,9 +124,14 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
     }
   }
   call.request_.Clear();
-  method.metrics->Answered(answer.status.code(), SteadyNow() - call.arrived_);
-  site.log->Ended(method.name, answer.status, call.request_id_, call.context_);
-  if (const std::optional<Rejection> why = RejectionOf(answer.status)) site.metrics->Refused(*why);
+  const auto tell = [&](const absl::Status& status) {
+    method.metrics->Answered(status.code(), SteadyNow() - call.arrived_);
+    site.log->Ended(method.name, status, call.request_id_, call.context_);
+    if (const std::optional<Rejection> why = RejectionOf(status)) site.metrics->Refused(*why);
+  };
+  const absl::Status status = answer.status;
+  if (!call.broke_off_) tell(status);
+  const auto reply_bytes = static_cast<int64_t>(answer.body.Length());
   const std::shared_ptr<void> held = std::move(answer.held);
   {
     const SendWatch::Sending sending(*site.send_watch, &call.context_);
@@ -110,8 +139,12 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
     co_await Completion([&](void* tag) { call.Finish(std::move(answer), tag); });
   }
   co_await call.end_;
+  // Whether its caller went away, or gRPC refused its message for its size, is known only now.
+  if (call.broke_off_) tell(call.cancelled()->load() ? absl::CancelledError("the call broke off") : status);
   site.metrics->in_flight().Add(-1);
-  if (inside) site.door->Leave(call.share(), call.request_bytes());
+  if (!inside) co_return;
+  method.sizes->SawReply(call.request_bytes(), reply_bytes, SteadyNow());
+  site.door->LeaveWithMemory(call.share(), call.request_bytes());
 }
 
 }  // namespace rnnserve

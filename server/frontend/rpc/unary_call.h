@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One unary call on the asynchronous server, as raw bytes, and how calls are taken in and answered.
 //
-//   UnaryMethod method = {"Recurrent.Infer", [&](auto... slot) { service.RequestInfer(slot...); },
+//   UnaryMethod method = {"Recurrent.Infer", PostUnary(service, "/rnnserve.v1.Recurrent/Infer"),
 //                         [&](UnaryCall& call) { return Infer(call); }};
 //   ServeUnary(method, site);      // once for each posted slot
 //
@@ -9,8 +9,8 @@
 // Answer. It may go on on any thread; the call lives until the answer has left or the caller has gone.
 #pragma once
 
+#include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/support/async_unary_call.h>
 
 #include <atomic>
 #include <functional>
@@ -21,19 +21,20 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/frontend/rpc/body_line.h"
 #include "server/frontend/rpc/call_log.h"
+#include "server/frontend/rpc/call_sizes.h"
 #include "server/frontend/rpc/completion.h"
 #include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
+#include "server/frontend/rpc/raw_service.h"
 #include "server/frontend/rpc/send_watch.h"
 #include "server/frontend/rpc/task.h"
 #include "server/frontend/security/gate.h"
 #include "server/telemetry/request_metrics.h"
 
 namespace rnnserve {
-
-using RawResponder = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
 
 // The reply's bytes, or an error.
 struct Answer {
@@ -50,8 +51,11 @@ class UnaryCall {
   UnaryCall(const UnaryCall&) = delete;
   UnaryCall& operator=(const UnaryCall&) = delete;
 
-  grpc::ByteBuffer& request() { return request_; }
+  // The request's bytes, which are gone afterwards.
+  absl::Status Parse(google::protobuf::Message& message);
   int64_t request_bytes() const { return request_bytes_; }
+  // When its headers came.
+  absl::Time arrived() const { return arrived_; }
   // The caller's, or the server's own bound if that is earlier.
   absl::Time deadline() const { return deadline_; }
   // What the caller calls it, for the log.
@@ -91,6 +95,8 @@ class UnaryCall {
   };
 
   void Arrived();
+  // Lets the message in, once there is room for it. On the poller.
+  Task<absl::Status> Receive(const struct UnaryMethod& method, struct UnarySite& site);
   void Came(CallerPtr caller);
   void Finish(Answer answer, void* tag);
 
@@ -98,8 +104,10 @@ class UnaryCall {
   PreparationPool* const preparation_;
   bool on_poller_ = true;
   grpc::ServerContext context_;
-  RawResponder responder_{&context_};
+  RawReader reader_{&context_};
   grpc::ByteBuffer request_;
+  BodyLine::Place place_;
+  bool broke_off_ = false;  // before its message had come
   CallerPtr caller_;
   uint64_t share_ = 0;
   std::string request_id_;
@@ -112,9 +120,8 @@ class UnaryCall {
 // One method of a service.
 struct UnaryMethod {
   std::string name;  // Service.Method, as metrics and logs say it
-  // Calls the generated Request... function with these arguments.
-  std::function<void(grpc::ServerContext*, grpc::ByteBuffer*, RawResponder*, grpc::ServerCompletionQueue*, void* tag)>
-      post;
+  // Asks for a call's headers: PostUnary.
+  std::function<void(grpc::ServerContext*, RawReader*, grpc::ServerCompletionQueue*, void* tag)> post;
   std::function<Task<Answer>(UnaryCall&)> answer;
   // Requests of more bytes are handled on the preparation pool; 0: all.
   int64_t max_poller_bytes = 1 << 20;
@@ -122,13 +129,20 @@ struct UnaryMethod {
   // Let in while the server drains, to fetch what would be lost with it.
   bool while_draining = false;
   std::shared_ptr<const MethodMetrics> metrics = nullptr;  // set before the method is served
+  std::shared_ptr<CallSizes> sizes = std::make_shared<CallSizes>();
 };
+
+// The `post` of a method that is called by this path, which lives as long as the service.
+inline auto PostUnary(RawService& service, const char* path) {
+  return [&service, index = service.AddUnary(path)](auto... slot) { service.RequestUnary(index, slot...); };
+}
 
 // What all calls share.
 struct UnarySite {
   Poller* poller;
   Gate* gate;
   Door* door;
+  BodyLine* line;
   PreparationPool* preparation;
   SendWatch* send_watch;
   const RequestMetrics* metrics;

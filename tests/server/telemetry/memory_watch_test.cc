@@ -70,6 +70,22 @@ TEST(MemoryWatchTest, WhatIsPromisedCountsAsWell) {
   EXPECT_TRUE(watch.HasRoom(1, At(absl::Seconds(1))));
 }
 
+TEST(MemoryWatchTest, WhatHasBeenTakenCountsOnce) {
+  Process process;
+  MemoryWatch watch = process.Watch();
+  const int64_t half = watch.usable() / 2;
+  EXPECT_TRUE(watch.TryPromise(half, At(absl::Seconds(1))));
+  EXPECT_TRUE(watch.TryPromise(watch.usable() - half, At(absl::Seconds(1))));
+  EXPECT_FALSE(watch.TryPromise(1, At(absl::Seconds(2)))) << "however long it is promised";
+  process.resident = half;
+  watch.Took(half);
+  EXPECT_FALSE(watch.TryPromise(1, At(absl::Seconds(2)))) << "not before a look shows it, and then as what is there";
+  EXPECT_FALSE(watch.TryPromise(1, At(absl::Seconds(3))));
+  watch.Promise(-half);  // the other is not wanted any more
+  EXPECT_TRUE(watch.TryPromise(half, At(absl::Seconds(4))));
+  EXPECT_FALSE(watch.TryPromise(2, At(absl::Seconds(4))));
+}
+
 TEST(MemoryWatchTest, LooksSeldomWhileThereIsRoom) {
   Process process;
   MemoryWatch watch = process.Watch();
@@ -112,10 +128,10 @@ TEST(MemoryWatchTest, HugeNumbersDoNotWrap) {
 }
 
 TEST(MemoryWatchTest, SeesThisProcess) {
-  const int64_t before = ResidentBytes();
+  const int64_t before = AnonymousBytes();
   EXPECT_GT(before, 0);
   std::vector<char> taken(64 * kMiB, 'x');
-  EXPECT_GT(ResidentBytes(), before + 32 * kMiB) << taken.back();
+  EXPECT_GT(AnonymousBytes(), before + 32 * kMiB) << taken.back();
 }
 
 }  // namespace

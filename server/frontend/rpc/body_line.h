@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lets calls in to be read. A call is told by its headers; until we ask for its message HTTP/2 holds the caller back
+// after 64 KiB. It is asked for once there is memory for it, by what such calls took lately (CallSizes). Others wait in
+// line for a moment, callers in turns, or are told to come again.
+//
+//   BodyLine::Place place;
+//   absl::Status status = co_await line.Turn(place, caller, sizes);   // on the poller's thread, like all but Parsed
+//   co_await the message;
+//   place.Came(bytes);
+//   ...                                                               // place.Parsed() once it has been copied
+//
+// Who has been let in and sends nothing holds no room for long.
+#pragma once
+
+#include <grpcpp/alarm.h>
+
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/batching/fair_bound.h"
+#include "server/frontend/rpc/call_sizes.h"
+#include "server/frontend/rpc/completion.h"
+#include "server/telemetry/memory_watch.h"
+#include "server/telemetry/steady_now.h"
+
+namespace rnnserve {
+
+class BodyLine final : private CompletionTag {
+ public:
+  struct Options {
+    // Bytes of messages on their way in, or being parsed, as far as they can be known.
+    int64_t max_bytes = int64_t{1} << 30;
+    // Calls in line.
+    int64_t max_waiting = 1024;
+    // Time in line.
+    absl::Duration max_wait = absl::Milliseconds(100);
+    // A message that takes longer has no room kept for it any more: what has come of it the process has already.
+    absl::Duration max_kept = absl::Seconds(1);
+    // Whether the process has memory; outlives the line. Null: the above is all there is to it.
+    MemoryWatch* memory = nullptr;
+    // Told how many bytes have been let in, about, before more may come than it was told last.
+    std::function<void(int64_t)> let_in = [](int64_t) {};
+  };
+  BodyLine(Options options, grpc::CompletionQueue* queue);
+  BodyLine(const BodyLine&) = delete;
+  BodyLine& operator=(const BodyLine&) = delete;
+
+ private:
+  struct Entry {
+    uint64_t caller = 0;
+    int64_t message = 0;  // of `bytes_`
+    int64_t memory = 0;   // promised
+    absl::Time since;
+    bool is_settled = false;
+  };
+  using Entries = std::list<Entry>;
+
+ public:
+  class Place {
+   public:
+    Place() = default;
+    ~Place() {
+      if (line_ != nullptr) line_->Leave(*this);
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+    // So large is the message.
+    void Came(int64_t bytes);
+    // The message is gone, and what it was parsed into is there; what the call needs from now on is promised elsewhere.
+    // On any thread.
+    void Parsed();
+
+   private:
+    friend class BodyLine;
+    BodyLine* line_ = nullptr;
+    Entries::iterator entry_;
+    int64_t bytes_ = 0;     // of the message, once it has come
+    int64_t promised_ = 0;  // of memory, once it has come
+  };
+
+  class Turning {
+   public:
+    bool await_ready() { return line_.Enter(*this); }
+    void await_suspend(std::coroutine_handle<> waiting) {
+      waiting_ = waiting;
+      line_.Queue(*this);
+    }
+    // RESOURCE_EXHAUSTED: not let in.
+    absl::Status await_resume() { return std::move(status_); }
+
+   private:
+    friend class BodyLine;
+    Turning(BodyLine& line, Place& place, uint64_t caller, const CallSizes& sizes)
+        : line_(line), place_(place), caller_(caller), sizes_(sizes) {}
+    BodyLine& line_;
+    Place& place_;
+    const uint64_t caller_;
+    const CallSizes& sizes_;
+    absl::Status status_;
+    absl::Time since_;
+    std::coroutine_handle<> waiting_;
+  };
+  Turning Turn(Place& place, uint64_t caller, const CallSizes& sizes) { return {*this, place, caller, sizes}; }
+
+  // Calls that wait here.
+  int64_t waiting() const { return line_.used(); }
+
+ private:
+  void Complete(bool) override;
+
+  // Whether it need not wait: it has a place, or never gets one.
+  bool Enter(Turning& turning);
+  void Queue(Turning& turning);
+  bool TakePlace(Turning& turning);
+  void Leave(Place& place);
+  // Lets in who may come now, and refuses who has waited too long.
+  void Move();
+  void RefuseLate(absl::Time now);
+  void Resume(Turning& turning);
+  void Settle(Entries::iterator entry);
+  void ForgetSlow(absl::Time now);
+  void SetMessage(Entry& entry, int64_t bytes);
+  void Tell();
+  void SetAlarm();
+
+  const Options options_;
+  grpc::CompletionQueue* const queue_;
+  Entries reading_;  // the oldest first
+  Entries settled_;  // read, or forgotten
+  FairBound bytes_;
+  FairBound line_;
+  absl::flat_hash_map<uint64_t, std::deque<Turning*>> queues_;  // by caller; none is empty
+  std::deque<uint64_t> turns_;                                  // the callers of queues_
+  int64_t told_ = 0;
+  bool is_moving_ = false;
+  bool is_set_ = false;
+  grpc::Alarm alarm_;
+};
+
+}  // namespace rnnserve
