@@ -123,7 +123,9 @@ struct GrpcServer::Parts {
         poller(builder.AddCompletionQueue(),
                {[waiting = options.work_waiting] { return waiting() > 0; },
                 // A stream's next message may be here already: who has streams looks until the queue is dry.
-                [this, waiting = options.work_waiting] { return streams.open() == 0 && waiting() >= door.calls(); },
+                [this, waiting = options.work_waiting] {
+                  return streams.open() == 0 && waiting() >= door.calls() + line.reading();
+                },
                 options.run_work}),
         line(LineOptions(options, quota), poller.queue()),
         preparation(options.preparation_threads),

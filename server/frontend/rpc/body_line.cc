@@ -32,7 +32,7 @@ void BodyLine::Place::Came(int64_t bytes) {
   bytes_ = bytes;
   promised_ = std::exchange(entry.memory, 0);
   line_->Settle(entry_);
-  line_->SetMessage(entry, bytes);
+  line_->SetMessage(entry, Counted(bytes));
   if (MemoryWatch* const memory = line_->options_.memory) {
     // The message has been taken; it is parsed into as much again, whatever had been expected.
     const int64_t more = std::max<int64_t>(2 * bytes - promised_, 0);
@@ -64,9 +64,9 @@ bool BodyLine::TakePlace(Turning& turning) {
   const absl::Time now = SteadyNow();
   ForgetSlow(now);
   MemoryWatch* const memory = options_.memory;
-  int64_t message = turning.sizes_.message.Get();
+  int64_t message = Counted(turning.sizes_.message.Get());
   int64_t whole = turning.sizes_.whole.Get();
-  if (message == 0 && memory != nullptr) whole = message = memory->usable() / kPartOfUnknown;
+  if (whole == 0 && memory != nullptr) whole = message = memory->usable() / kPartOfUnknown;
   // Whoever comes alone may always enter.
   const bool is_alone = reading_.empty() && settled_.empty();
   if (!is_alone && !bytes_.Fits(turning.caller_, message)) return false;
@@ -103,6 +103,8 @@ void BodyLine::Leave(Place& place) {
   Tell();
   if (line_.used() > 0) Move();
 }
+
+int64_t BodyLine::Counted(int64_t bytes) { return bytes <= kUnaskedBytes ? 0 : bytes; }
 
 void BodyLine::SetMessage(Entry& entry, int64_t bytes) {
   bytes_.GiveBack(entry.caller, entry.message);

@@ -109,6 +109,8 @@ class BodyLine final : private CompletionTag {
   };
   Turning Turn(Place& place, uint64_t caller, const CallSizes& sizes) { return {*this, place, caller, sizes}; }
 
+  // Calls that have been let in and whose messages have not come.
+  int64_t reading() const { return static_cast<int64_t>(reading_.size()); }
   // Calls that wait here.
   int64_t waiting() const { return line_.used(); }
 
@@ -126,6 +128,8 @@ class BodyLine final : private CompletionTag {
   void Resume(Turning& turning);
   void Settle(Entries::iterator entry);
   void ForgetSlow(absl::Time now);
+  // Small ones come unasked, and do not count.
+  static int64_t Counted(int64_t bytes);
   void SetMessage(Entry& entry, int64_t bytes);
   void Tell();
   void SetAlarm();
