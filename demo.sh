@@ -4,7 +4,8 @@
 #                                phoneme and every hidden state compared with the package's own formulas
 #   ./demo.sh --beam [WORD ...]  the same decoder as sessions, fed its own output, with a beam search
 #   ./demo.sh --speech           speech in many recordings at once (client/examples/vad): a trained voice detector, its LSTM
-#                                as sessions; writes vad.png
+#                                as sessions; writes vad.png. --live: at the pace of speech, to watch its metrics
+# Metrics and a status page are where it says while it runs; ADMIN_LISTEN=127.0.0.1:9464 puts them there.
 set -euo pipefail
 cd "$(dirname "$0")"
 example=(client/examples/g2p/g2p.py)
@@ -19,13 +20,15 @@ rm -f build-configure.log
 cmake --build --preset release --target rnnserve rnnctl
 
 folder=$(mktemp -d)
-build/release/server/rnnserve --listen=127.0.0.1:0 --port_file="$folder/port" >"$folder/log" 2>&1 &
+build/release/server/rnnserve --listen=127.0.0.1:0 --port_file="$folder/port" \
+  --admin_listen="${ADMIN_LISTEN:-127.0.0.1:0}" --admin_port_file="$folder/admin-port" >"$folder/log" 2>&1 &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
 for _ in $(seq 100); do
-  [ -s "$folder/port" ] && break
+  [ -s "$folder/admin-port" ] && break
   kill -0 "$server" 2>/dev/null || { cat "$folder/log" >&2; exit 1; }
   sleep 0.1
 done
-[ -s "$folder/port" ] || { echo "the server did not start within 10 s:" >&2; cat "$folder/log" >&2; exit 1; }
+[ -s "$folder/admin-port" ] || { echo "the server did not start within 10 s:" >&2; cat "$folder/log" >&2; exit 1; }
+echo "metrics and status page while it runs: http://127.0.0.1:$(cat "$folder/admin-port")/"
 .venv/bin/python "${example[@]}" --address "127.0.0.1:$(cat "$folder/port")" "$@"

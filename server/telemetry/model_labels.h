@@ -2,7 +2,7 @@
 // Which models have series of their own: the first ones that work comes for, as many as there may be. All others count
 // together, so that a scrape stays small however many models are loaded, come and go.
 //
-//   ModelLabels labels(64);
+//   ModelLabels labels(32);
 //   labels.Of("vad");   // "vad", or kOtherModels; the same each time, so that no counter ever goes back
 //
 // Thread-safe.

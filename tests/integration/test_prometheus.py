@@ -27,16 +27,21 @@ def _free_port() -> int:
 
 
 class Prometheus:
-    def __init__(self, server, folder):
+    """With the configuration of deploy/, which `edit` makes fit."""
+
+    def __init__(self, targets, folder):
+        self.addresses = targets
         self.port = _free_port()
         config = (PROMETHEUS / "prometheus.yml").read_text().replace("/etc/prometheus", str(PROMETHEUS))
-        config = config.replace('"rnnserve-a:9464", "rnnserve-b:9464"', f'"127.0.0.1:{server.admin_port}"')
-        config = config.replace("scrape_interval: 5s", "scrape_interval: 200ms")
-        (folder / "prometheus.yml").write_text(config)
+        (folder / "prometheus.yml").write_text(self.edit(config, folder))
         self.log = open(folder / "log", "wb")
         self.process = subprocess.Popen(
             [shutil.which("prometheus"), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
              f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"], stdout=self.log, stderr=self.log)
+
+    def edit(self, config, _folder) -> str:
+        config = config.replace('"rnnserve-a:9464", "rnnserve-b:9464"', json.dumps(self.addresses)[1:-1])
+        return config.replace("scrape_interval: 5s", "scrape_interval: 200ms")
 
     def query(self, expression) -> dict[str, float] | None:
         """Values by labels; None while it does not answer."""
@@ -68,7 +73,7 @@ def test_sessions_and_slices_are_seen_to_move(tmp_path):
         stack.callback(server.stop)
         calls = Sessions(server.address)
         stack.callback(calls.close)
-        prometheus = Prometheus(server, tmp_path)
+        prometheus = Prometheus([f"127.0.0.1:{server.admin_port}"], tmp_path)
         stack.callback(prometheus.stop)
         active = 'sum(rnnserve_sessions_active)'
         prometheus.await_value(active, lambda value: value == 0)

@@ -28,11 +28,15 @@ MODEL = "silero-vad-16k"
 SECONDS = model.CHUNK / model.RATE
 
 
-def stream(client, pieces, all_frames, options):
-    """At each tick every recording that goes on has one chunk, as live sources would. Returns what Whole.run gives."""
+def stream(client, pieces, all_frames, options, live=False):
+    """At each tick every recording that goes on has one chunk, as live sources would; if `live`, ticks come no faster
+    than speech. Returns what Whole.run gives."""
     sessions = [client.session(MODEL, outputs=["Y_h", "Y_c"], **options) for _ in all_frames]
     results = [[] for _ in all_frames]
+    begin = time.monotonic()
     for tick in range(max(map(len, all_frames))):
+        if live:
+            time.sleep(max(0, begin + tick * SECONDS - time.monotonic()))
         talking = [k for k, frames in enumerate(all_frames) if tick < len(frames)]
         X = pieces.encode(np.stack([all_frames[k][tick] for k in talking]))
         futures = [sessions[k].feed_async(X[row].reshape(1, 1, -1)) for row, k in enumerate(talking)]
@@ -71,6 +75,7 @@ def arguments_of(words):
     parser.add_argument("--most", type=int, default=24, help="recordings at most (default: %(default)s)")
     parser.add_argument("--picture", type=pathlib.Path, default="vad.png", help="default: %(default)s")
     parser.add_argument("--checkpoint_every", type=int, default=0, help="see client.session (default: %(default)s)")
+    parser.add_argument("--live", action="store_true", help="as fast as they were spoken, not as fast as possible")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     return parser.parse_args(words)
 
@@ -88,7 +93,7 @@ def main():
         with rnnserve.Client(arguments.address, timeout=60) as client:
             client.load(MODEL, operator)
             begin = time.monotonic()
-            streamed = stream(client, pieces, frames, {"checkpoint_every": arguments.checkpoint_every})
+            streamed = stream(client, pieces, frames, {"checkpoint_every": arguments.checkpoint_every}, arguments.live)
             took = time.monotonic() - begin
     except (OSError, RuntimeError, ValueError, rnnserve.RnnServeError) as error:
         print(f"vad.py: {error}", file=sys.stderr)
