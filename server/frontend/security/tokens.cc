@@ -79,10 +79,19 @@ absl::StatusOr<std::string> Sha256OfEntry(absl::string_view entry) {
   return Sha256({entry.data(), entry.size()});
 }
 
+// A comment begins where a word does: tokens may hold a '#'.
+std::vector<absl::string_view> WordsOf(absl::string_view line) {
+  std::vector<absl::string_view> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+  words.erase(std::ranges::find_if(words, [](absl::string_view word) { return word[0] == '#'; }), words.end());
+  return words;
+}
+
 std::string FileVersion(const std::string& path) {
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0) return "";
-  return absl::StrCat(status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec, " ", status.st_size, " ", status.st_ino);
+  // The time of change besides that of modification: a file may become readable without being written.
+  return absl::StrCat(status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec, " ", status.st_ctim.tv_sec, ".",
+                      status.st_ctim.tv_nsec, " ", status.st_size, " ", status.st_ino);
 }
 
 }  // namespace
@@ -117,12 +126,13 @@ std::string Tokens::Digest(std::string_view sha256) const {
 
 absl::StatusOr<Tokens::Table> Tokens::Read() const {
   std::ifstream file(path_);
-  if (!file) return absl::FailedPreconditionError(absl::StrCat(path_, ": cannot be read"));
+  file.peek();  // folders can be opened, too
+  if (file.bad() || !file.is_open()) return absl::FailedPreconditionError(absl::StrCat(path_, ": cannot be read"));
+  file.clear();  // an empty one is at its end already
   Table table;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
-    const std::vector<absl::string_view> words =
-        absl::StrSplit(absl::string_view(line).substr(0, line.find('#')), absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    const std::vector<absl::string_view> words = WordsOf(line);
     if (words.empty()) continue;
     const auto wrong = [&](absl::string_view why) {
       return absl::FailedPreconditionError(absl::StrCat(path_, ", line ", number, ": ", why));
@@ -135,11 +145,12 @@ absl::StatusOr<Tokens::Table> Tokens::Read() const {
     caller->tenant = std::string(words[0]);
     caller->may_change_models = false;
     for (size_t k = 2; k < words.size(); ++k) {
-      if (words[k] != "models") return wrong(absl::StrCat("no such permission: ", words[k], "; there is: models"));
+      if (words[k] != "models") return wrong(absl::StrCat("word ", k + 1, " is no permission; there is: models"));
       caller->may_change_models = true;
     }
     if (!table.emplace(Digest(*sha256), std::move(caller)).second) return wrong("this token is there already");
   }
+  if (file.bad()) return absl::FailedPreconditionError(absl::StrCat(path_, ": cannot be read to its end"));
   return table;
 }
 
@@ -159,12 +170,15 @@ void Tokens::Refresh() {
   const std::lock_guard refresh_lock(refresh_mutex_);
   std::string version = FileVersion(path_);
   if (version == version_) return;
-  version_ = std::move(version);
   absl::StatusOr<Table> read = Read();
   if (!read.ok()) {
+    // Tried again each time, told once: that it cannot be read may pass, as when descriptors have run out.
+    if (std::exchange(told_problem_, std::string(read.status().message())) == read.status().message()) return;
     LogError(absl::StrCat("tokens stay as they were: ", read.status().message()));
     return;
   }
+  version_ = std::move(version);
+  told_problem_.clear();
   Exchange(*std::move(read));
   if (told_) told_();
 }

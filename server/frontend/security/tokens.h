@@ -69,6 +69,7 @@ class Tokens {
   std::mutex refresh_mutex_;
   // Of the file as it was read last: modified, size, inode. Guarded by refresh_mutex_.
   std::string version_;
+  std::string told_problem_;            // since then; guarded by refresh_mutex_
   std::function<void()> told_ = [] {};  // guarded by refresh_mutex_
 
   std::thread thread_;  // last: it uses everything above
