@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How submissions come in and jobs end; slices are formed in batch_queue_form.cc.
+// How submissions come in and jobs end; batch_queue_form.cc forms slices, batch_queue_deadlines.cc says what comes too
+// late.
 #include "server/batching/batch_queue.h"
 
 #include <algorithm>
@@ -13,13 +14,6 @@ namespace {
 
 constexpr absl::Duration kShortestRetry = absl::Milliseconds(5);
 constexpr absl::Duration kLongestRetry = absl::Seconds(30);
-// Estimates of waiting err on this side, so that what is let in ends in time.
-constexpr double kWaitMargin = 1.25;
-constexpr double kMostSlowdown = 10;
-constexpr double kSlowdownRate = 0.02;
-// An estimate older than this refuses nobody without letting one try: what is refused says nothing about its cost, and
-// a machine that was slow for a while would be taken for slow for ever.
-constexpr absl::Duration kProbeAfter = absl::Seconds(1);
 // Programs whose cost is remembered while nothing runs through them.
 constexpr size_t kIdleCells = 1024;
 
@@ -89,36 +83,6 @@ void BatchQueue::MakeLanes(const Submission& submission, Job& job) {
   }
 }
 
-// Refuses what would surely come too late, before anything is computed; the estimate is only trusted once the cost of
-// every program in it has been measured.
-absl::Status BatchQueue::CheckDeadline(const Submission& submission, Job& job) const {
-  if (submission.deadline == absl::InfiniteFuture()) return absl::OkStatus();
-  if (submission.deadline <= now_) return absl::DeadlineExceededError("the deadline had passed when the request came");
-  double own = 0, alone = 0;
-  for (const Lane& lane : job.lanes) {
-    const CostModel& cost = lane.cell->cost;
-    if (!cost.is_known()) return absl::OkStatus();
-    own += lane.seconds_per_row_step * static_cast<double>(lane.row_steps);
-    alone = std::max(alone, cost.Seconds(static_cast<double>(lane.longest), static_cast<double>(lane.longest)));
-  }
-  const double ahead = order_.SecondsAhead(submission.priority, submission.tenant, own);
-  const double wait = (ahead + std::max(own - alone, 0.0)) / options_.workers;
-  if (wait > 2 * alone) job.wait_seconds = wait;
-  const absl::Duration expected = absl::Seconds(alone + wait * slowdown_ * kWaitMargin);
-  if (now_ + expected <= submission.deadline) return absl::OkStatus();
-  const bool is_old = std::ranges::any_of(
-      job.lanes, [&](const Lane& lane) { return lane.cell->lanes == 0 && now_ - lane.cell->looked_at > kProbeAfter; });
-  if (is_old) {
-    for (Lane& lane : job.lanes) lane.cell->looked_at = now_;
-    job.is_probe = true;
-    return absl::OkStatus();
-  }
-  return absl::DeadlineExceededError(
-      absl::StrCat("the deadline cannot be met: the request would take about ",
-                   absl::FormatDuration(absl::Trunc(expected, absl::Microseconds(1))), ", and ",
-                   absl::FormatDuration(absl::Trunc(submission.deadline - now_, absl::Microseconds(1))), " are left"));
-}
-
 absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
   Clock(now);
   absl::Status status = CheckBounds(submission);
@@ -131,6 +95,7 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
   if (!status.ok()) return status;
 
   job.sequences = static_cast<int64_t>(submission.tasks.size());
+  for (const Lane& lane : job.lanes) job.row_steps += lane.row_steps;
   job.arrived = now_;
   bounds_.Take(submission.tenant, job.sequences, submission.bytes);
   for (Lane& lane : job.lanes) {
@@ -265,9 +230,9 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
     if (--lane.cell->lanes == 0) lane.cell->program.reset();
   }
   bounds_.GiveBack(job.submission.tenant, job.sequences, job.submission.bytes);
-  if (job.outcome.status.ok() && job.wait_seconds > 0) {
-    const double ratio = absl::ToDoubleSeconds(now_ - job.arrived) / job.wait_seconds;
-    slowdown_ = std::clamp(slowdown_ + kSlowdownRate * (ratio - slowdown_), 1.0, kMostSlowdown);
+  if (job.outcome.status.ok()) {
+    LearnWait(job, now_, /*is_done=*/true);
+    LearnStretch(job, /*is_done=*/true);
   }
   if (cursor_ == job.place) ++cursor_;
   finished.push_back(std::move(*job.place));

@@ -97,6 +97,12 @@ class BatchQueue {
   // Forming.
   void DropDead(Finished& finished);
   bool DropIfDead(Job& job, Finished& finished);
+  // Of the longest sequence of `lane`, and how long they take from now on, in slices with all of its cell.
+  static double StepsLeft(const Lane& lane);
+  double SecondsInCompany(const Lane& lane) const;
+  void HurryIfLate(Job& job);
+  void LearnStretch(const Job& job, bool is_done);
+  void LearnWait(const Job& job, absl::Time end, bool is_done);
   void Release(Lane& lane);
   // What a lane that begins to wait now has waited since.
   absl::Time Since(const Lane& lane) const { return lane.is_late ? now_ - options_.max_wait : now_; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How slices are formed; see batch_queue.cc for what happens before and after.
+// How slices are formed; see batch_queue.cc for what happens before and after, batch_queue_deadlines.cc for who is left
+// out.
 #include <algorithm>
 #include <cmath>
 #include <queue>
@@ -10,8 +11,6 @@
 namespace rnnserve {
 namespace {
 
-// Jobs looked at for cancellation at each slice, besides those that are about to run.
-constexpr int kSweptJobs = 16;
 // One slice in so many is led by the oldest overdue lane, if there is one.
 constexpr int kOverdueEvery = 4;
 // Where one step of many rows takes longer than a slice should, rows are still taken until the cost of the step that
@@ -86,37 +85,6 @@ Lane* BatchQueue::Overdue() {
     return nullptr;
   }
   return slices_since_overdue_ >= kOverdueEvery - 1 ? oldest : nullptr;
-}
-
-void BatchQueue::DropDead(Finished& finished) {
-  while (!by_deadline_.empty() && by_deadline_.begin()->first <= now_) {
-    Kill(*by_deadline_.begin()->second,
-         absl::DeadlineExceededError("the deadline passed before the computation was done"), finished);
-  }
-  for (int k = 0; k < kSweptJobs && !jobs_.empty(); ++k) {
-    if (cursor_ == jobs_.end()) cursor_ = jobs_.begin();
-    Job& job = **cursor_++;
-    DropIfDead(job, finished);
-  }
-}
-
-// Whether `job` must not run, or not any more. Its lanes are gone then, and perhaps their queues.
-bool BatchQueue::DropIfDead(Job& job, Finished& finished) {
-  if (!job.outcome.status.ok()) return true;
-  const Submission& submission = job.submission;
-  if (submission.cancelled != nullptr && submission.cancelled->load(std::memory_order_relaxed)) {
-    Kill(job, absl::CancelledError("the caller cancelled the request"), finished);
-    return true;
-  }
-  if (job.started || job.is_probe || !job.has_deadline) return false;
-  for (const Lane& lane : job.lanes) {
-    const CostModel& cost = lane.cell->cost;
-    const double alone = cost.Seconds(static_cast<double>(lane.longest), static_cast<double>(lane.longest));
-    if (!cost.is_known() || now_ + absl::Seconds(alone) <= submission.deadline) continue;
-    Kill(job, absl::DeadlineExceededError("the deadline cannot be met any more after waiting for others"), finished);
-    return true;
-  }
-  return false;
 }
 
 void BatchQueue::Release(Lane& lane) {
@@ -239,7 +207,11 @@ void BatchQueue::Begin(BatchCell& cell, Slice& slice) {
   Charge(slice, cell.cost.Seconds(static_cast<double>(slice.steps), static_cast<double>(slice.row_steps)));
   for (const Slice::Part& part : slice.parts) {
     Job& job = *part.lane->job;
-    if (!job.started) job.outcome.queue_time = now_ - job.arrived;
+    if (!job.started) {
+      job.outcome.queue_time = now_ - job.arrived;
+      job.began = now_;
+      for (const Lane& lane : job.lanes) job.run_seconds = std::max(job.run_seconds, SecondsInCompany(lane));
+    }
     job.started = true;
     job.running += static_cast<int64_t>(part.rows);
     job.outcome.largest_batch = std::max(job.outcome.largest_batch, static_cast<int64_t>(slice.rows.size()));

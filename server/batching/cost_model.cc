@@ -48,8 +48,8 @@ void CostModel::Learn(int64_t steps, int64_t row_steps, double seconds) {
 
 void CostModel::Solve() {
   const double determinant = uu_ * vv_ - uv_ * uv_;
-  // Slices all of one shape leave the split between the two parts open; then it stays as it was and both scale.
-  if (determinant > 1e-4 * uu_ * vv_) {
+  // Slices nearly all of one shape leave the split between the two parts open; then it stays as it was and both scale.
+  if (determinant > 1e-2 * uu_ * vv_) {
     const double step = (u_ * vv_ - v_ * uv_) / determinant;
     const double row = (v_ * uu_ - u_ * uv_) / determinant;
     if (step > 0 && row > 0) {

@@ -25,11 +25,12 @@ struct BatchCell {
   std::weak_ptr<const Program> identity;  // another program at the same address is another cell
   ProgramPtr program;                     // null while lanes == 0, so that evicted weights go
   CostModel cost;
-  absl::Time looked_at = absl::InfinitePast();                         // when a slice of it last ended, or a probe came
-  int64_t lanes = 0;                                                   // of jobs not finished
-  int64_t rows = 0;                                                    // sequences not finished
-  int64_t waiting_rows = 0;                                            // of them, in no slice and not held back
-  int64_t held_rows = 0;                                               // of them, held back by max_batch_delay
+  absl::Time looked_at = absl::InfinitePast();  // when a slice of it last ended, or a probe came
+  double stretch = 1;                           // from first slice to last: as it was, to as expected
+  int64_t lanes = 0;                            // of jobs not finished
+  int64_t rows = 0;                             // sequences not finished
+  int64_t waiting_rows = 0;                     // of them, in no slice and not held back
+  int64_t held_rows = 0;                        // of them, held back by max_batch_delay
   std::map<int32_t, std::vector<LaneQueue*>, std::greater<>> waiting;  // by priority: queues in which lanes wait
 };
 
@@ -46,7 +47,8 @@ struct Lane {
   double seconds_per_row_step = 0;     // expected, for the backlog
   double finish_tag = 0;               // where it would end if all lanes of its queue shared evenly
   bool is_held = false;
-  bool is_late = false;  // has been overdue: from then on it is so again whenever it waits
+  bool is_urgent = false;  // begun, and late for its deadline if others went first
+  bool is_late = false;    // has been overdue: from then on it is so again whenever it waits
   absl::Time waiting_since;
   std::list<Lane*>::iterator age;  // its place among those who wait or, if held, among the held
 };
@@ -58,7 +60,10 @@ struct Job {
   double wait_seconds = 0;  // expected at arrival, if that says something about later estimates
   int64_t sequences = 0;    // at the start
   int64_t running = 0;      // sequences in slices
+  int64_t row_steps = 0;    // at the start
   bool started = false;
+  absl::Time began;          // when its first slice did
+  double run_seconds = 0;    // from then to its end, as expected then; 0: not known
   bool is_probe = false;     // taken to see whether its cost is still what it was
   uint64_t timed_slice = 0;  // whose time is in the outcome already
   std::list<Lane> lanes;

@@ -125,6 +125,13 @@ void LaneOrder::Refresh(Lane& lane, absl::Time since) {
   ages.splice(ages.end(), ages, lane.age);
 }
 
+void LaneOrder::Hurry(Lane& lane) {
+  std::set<Lane*, LaneQueue::EndsEarlier>& waiting = lane.queue->waiting;
+  const bool waits = waiting.erase(&lane) > 0;
+  lane.is_urgent = true;
+  if (waits) waiting.insert(&lane);
+}
+
 void LaneOrder::MakeLate(Lane& lane) {
   if (lane.is_late) return;
   late_.splice(late_.end(), by_age_, lane.age);

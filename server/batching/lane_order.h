@@ -26,6 +26,7 @@ struct TenantQueue;
 struct LaneQueue {
   struct EndsEarlier {
     bool operator()(const Lane* a, const Lane* b) const {
+      if (a->is_urgent != b->is_urgent) return a->is_urgent;
       return a->finish_tag != b->finish_tag ? a->finish_tag < b->finish_tag : a->id < b->id;
     }
   };
@@ -78,6 +79,8 @@ class LaneOrder {
   void Took(Lane& lane, int64_t rows);
   // Some of it has just been served and the rest goes on waiting.
   void Refresh(Lane& lane, absl::Time since);
+  // `lane` goes before all others of its queue that are not urgent, from now on.
+  void Hurry(Lane& lane);
   // `lane`, which waits, counts as late for good.
   void MakeLate(Lane& lane);
 

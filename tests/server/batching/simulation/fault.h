@@ -31,6 +31,7 @@ enum class Fault {
   kRefuseUnmeasured,
   kRunHopeless,
   kOneTakesAll,
+  kBeginTooLate,
 };
 
 struct NamedFault {
@@ -59,6 +60,7 @@ inline constexpr std::array kFaults = {
     NamedFault{Fault::kRefuseUnmeasured, "RefuseUnmeasured"},
     NamedFault{Fault::kRunHopeless, "RunHopeless"},
     NamedFault{Fault::kOneTakesAll, "OneTakesAll"},
+    NamedFault{Fault::kBeginTooLate, "BeginTooLate"},
 };
 
 }  // namespace rnnserve::simulation

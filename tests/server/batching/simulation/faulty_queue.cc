@@ -21,9 +21,9 @@ BatchQueue::Options FaultyQueue::Changed(BatchQueue::Options options, Fault faul
   return options;
 }
 
-void FaultyQueue::HideDeadline(Submission& submission) {
+void FaultyQueue::HideDeadline(Submission& submission, absl::Time told) {
   Hidden hidden = {submission.deadline, submission.cancelled, std::make_shared<std::atomic<bool>>(false)};
-  submission.deadline = absl::InfiniteFuture();
+  submission.deadline = told;
   submission.cancelled = hidden.ends;
   submission.done = [done = std::move(submission.done), by_caller = hidden.cancelled](ScheduleOutcome outcome) mutable {
     if (absl::IsCancelled(outcome.status) && !by_caller->load()) outcome.status = absl::DeadlineExceededError("hidden");
@@ -33,9 +33,11 @@ void FaultyQueue::HideDeadline(Submission& submission) {
 }
 
 void FaultyQueue::KeepHiddenDeadlines(absl::Time now) {
-  for (const Hidden& hidden : hidden_) {
-    if (hidden.cancelled->load() || hidden.deadline <= now) hidden.ends->store(true);
-  }
+  std::erase_if(hidden_, [&](const Hidden& hidden) {
+    const bool ends = hidden.cancelled->load() || hidden.deadline <= now;
+    if (ends) hidden.ends->store(true);
+    return ends;
+  });
 }
 
 absl::Status FaultyQueue::Add(Submission& submission, absl::Time now) {
@@ -53,7 +55,12 @@ absl::Status FaultyQueue::Add(Submission& submission, absl::Time now) {
       task.program = std::make_shared<SimulatedProgram>(program.index(), program.packed_bytes());
     }
   }
-  if (fault_ == Fault::kRunHopeless && submission.deadline > now) HideDeadline(submission);
+  if (fault_ == Fault::kRunHopeless && submission.deadline > now) {
+    HideDeadline(submission, absl::InfiniteFuture());
+  }
+  if (fault_ == Fault::kBeginTooLate && submission.deadline > now) {
+    HideDeadline(submission, submission.deadline + 0.5 * (submission.deadline - now));
+  }
   if (fault_ == Fault::kRefuseUnmeasured && submission.deadline - now < absl::Milliseconds(2)) {
     return absl::DeadlineExceededError("a fault refuses it");
   }

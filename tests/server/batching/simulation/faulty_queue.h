@@ -47,8 +47,8 @@ class FaultyQueue {
 
  private:
   static BatchQueue::Options Changed(BatchQueue::Options options, Fault fault);
-  // The queue does not learn of the deadline; it is kept all the same.
-  void HideDeadline(Submission& submission);
+  // The queue learns of another deadline; it is kept all the same.
+  void HideDeadline(Submission& submission, absl::Time told);
   void KeepHiddenDeadlines(absl::Time now);
 
   struct Hidden {

@@ -14,6 +14,9 @@ namespace {
 
 // Where the simulation cannot know what the scheduler has learned so far, it allows this factor.
 constexpr double kBenefitOfDoubt = 10;
+// What has waited is given up by what others took lately, which says less yet; KeepsGoodputBeyondCapacity would see it
+// if it were too much.
+constexpr double kDoubtWhileWaiting = 20;
 
 // The last eighth of a bound is for tenants that have nothing, or little with what they ask for.
 bool MayHave(int64_t most, int64_t used, int64_t of_tenant, int64_t more) {
@@ -78,8 +81,19 @@ double Ledger::AloneSeconds(const JobAccount& job) const {
   double seconds = 0;
   for (const auto& sequence : job.sequences) {
     const ProgramCost& cost = CostOf(sequence->lane->program);
-    const double steps = static_cast<double>(sequence->steps);
+    const double steps = static_cast<double>(sequence->steps - sequence->done);
     seconds = std::max(seconds, steps * (cost.step_seconds + cost.row_seconds));
+  }
+  return seconds;
+}
+
+double Ledger::SecondsOfAll() const {
+  double seconds = 0;
+  for (const JobAccount* job : alive_) {
+    for (const auto& sequence : job->sequences) {
+      const ProgramCost& cost = CostOf(sequence->lane->program);
+      seconds += static_cast<double>(sequence->steps - sequence->done) * (cost.step_seconds + cost.row_seconds);
+    }
   }
   return seconds;
 }
@@ -123,15 +137,7 @@ void Ledger::CheckRefusal(const JobAccount& job, const absl::Status& status, boo
       Complain(absl::StrCat(Name(job), " was refused by a cost that nobody has measured"));
     }
   }
-  // As if all that is there ran one sequence after the other.
-  double seconds = AloneSeconds(job);
-  for (const JobAccount* other : alive_) {
-    for (const auto& sequence : other->sequences) {
-      const ProgramCost& cost = CostOf(sequence->lane->program);
-      seconds += static_cast<double>(sequence->steps - sequence->done) * (cost.step_seconds + cost.row_seconds);
-    }
-  }
-  if (job.deadline - now > kBenefitOfDoubt * absl::Seconds(seconds)) {
+  if (job.deadline - now > kBenefitOfDoubt * absl::Seconds(AloneSeconds(job) + SecondsOfAll())) {
     Complain(absl::StrCat(Name(job), " was refused although there is time enough: ", std::string(status.message())));
   }
 }
@@ -140,6 +146,7 @@ void Ledger::Ended(JobAccount& job, const ScheduleOutcome& outcome, absl::Time n
   if (job.has_ended) return Complain(absl::StrCat(Name(job), " ended twice"));
   if (!job.is_owned) return Complain(absl::StrCat(Name(job), " ended though it was refused"));
   job.has_ended = true;
+  const double expected = SecondsOfAll();
   std::erase(alive_, &job);
   sequences_ -= static_cast<int64_t>(job.sequences.size());
   bytes_ -= job.arrival->bytes;
@@ -150,12 +157,16 @@ void Ledger::Ended(JobAccount& job, const ScheduleOutcome& outcome, absl::Time n
       Complain(absl::StrCat(Name(job), " ended after ", sequence->done, " of ", sequence->steps, " steps"));
     }
   }
+  const absl::Duration at = now - (job.arrived - job.arrival->at);
+  if (outcome.status.ok() && now <= job.deadline && at >= scenario_.measured_from && at < scenario_.measured_to) {
+    for (const auto& sequence : job.sequences) good_steps_ += sequence->steps;
+  }
   if (outcome.status.ok()) {
     if (outcome.largest_batch < 1) Complain(absl::StrCat(Name(job), " ended well without a batch"));
   } else if (outcome.status.code() == absl::StatusCode::kCancelled) {
     if (!job.cancelled->load()) Complain(absl::StrCat(Name(job), " was given up though nobody cancelled it"));
   } else if (outcome.status.code() == absl::StatusCode::kDeadlineExceeded) {
-    const bool is_hopeless = !job.has_run && job.deadline - now < kBenefitOfDoubt * absl::Seconds(AloneSeconds(job));
+    const bool is_hopeless = !job.has_run && job.deadline - now < kDoubtWhileWaiting * absl::Seconds(expected);
     if (job.deadline > now && !is_hopeless) Complain(absl::StrCat(Name(job), " was given up before its deadline"));
   } else {
     Complain(absl::StrCat(Name(job), " ended with ", outcome.status.ToString()));

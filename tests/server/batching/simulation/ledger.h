@@ -74,6 +74,9 @@ class Ledger {
   // Nothing will happen any more.
   void Closed();
 
+  // Steps of answers in time while the scenario measures.
+  int64_t good_steps() const { return good_steps_; }
+
   // What `slice` takes without disturbances.
   double TrueSeconds(const std::vector<SequenceSlice>& rows) const;
 
@@ -90,7 +93,10 @@ class Ledger {
   void CheckOverdue(const Slice& slice, int program, absl::Time now);
   void CheckShares();
   void CountShares(const std::vector<SequenceSlice>& rows, double seconds);
+  // What is left of it, if nothing else ran.
   double AloneSeconds(const JobAccount& job) const;
+  // What is left of all that is owned, one sequence after the other.
+  double SecondsOfAll() const;
   bool HasIdleProgram(const JobAccount& job, absl::Time now) const;
   // Even alone it would come too late, and the scheduler has had slices enough to know.
   bool IsHopeless(const JobAccount& job, absl::Time now) const;
@@ -102,6 +108,7 @@ class Ledger {
   std::vector<JobAccount*> alive_;
   std::vector<int> slices_of_;          // completed, by program
   std::vector<absl::Time> last_slice_;  // of each program
+  int64_t good_steps_ = 0;
   int64_t sequences_ = 0, bytes_ = 0, owned_jobs_ = 0;
   int slices_past_overdue_ = 0;
   double longest_slice_ = 0;        // seconds

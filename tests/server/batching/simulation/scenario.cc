@@ -43,15 +43,17 @@ BatchQueue::Options MakeOptions(Dice& dice) {
   return options;
 }
 
-ProgramCost MakeProgram(Dice& dice) {
+ProgramCost MakeProgram(Dice& dice, double step_seconds) {
   ProgramCost cost;
-  cost.step_seconds = dice.Logarithmic(1e-6, 3e-4);
+  cost.step_seconds = step_seconds;
   cost.row_seconds = cost.step_seconds * dice.Logarithmic(0.02, 1);
   // Guesses that are off by up to four, either way.
   cost.packed_bytes = static_cast<int64_t>(cost.step_seconds * 30e9 * dice.Logarithmic(0.25, 4));
   cost.step_work = static_cast<int64_t>(cost.row_seconds * 10e9 * dice.Logarithmic(0.25, 4));
   return cost;
 }
+
+double AnyStep(Dice& dice) { return dice.Logarithmic(1e-6, 3e-4); }  // seconds
 
 int64_t Steps(Dice& dice) { return dice.OneIn(3) ? 1 : static_cast<int64_t>(dice.Logarithmic(1, 400)); }
 
@@ -94,7 +96,7 @@ void AddBacklog(Dice& dice, Scenario& scenario) {
     const int64_t programs = dice.Uniform(1, 6);
     const double each_seconds = 0.4 / static_cast<double>(programs);
     for (int64_t k = 0; k < programs; ++k) {
-      const ProgramCost cost = scenario.programs.emplace_back(MakeProgram(dice));
+      const ProgramCost cost = scenario.programs.emplace_back(MakeProgram(dice, AnyStep(dice)));
       const double alone = 50 * (cost.step_seconds + cost.row_seconds);
       for (int64_t left = std::max<int64_t>(static_cast<int64_t>(each_seconds / alone), 1); left > 0; left -= 4) {
         Arrival arrival;
@@ -110,13 +112,47 @@ void AddBacklog(Dice& dice, Scenario& scenario) {
 
 }  // namespace
 
+Scenario MakeOverload(uint64_t seed, double load) {
+  Dice dice(seed);
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.options.workers = static_cast<int>(dice.Uniform(1, 3));
+  scenario.tenants = dice.OneIn(2) ? 1 : static_cast<int>(dice.Uniform(1, 4));
+  // Of a size that some hundred requests take much longer than a slice that the machine disturbs.
+  const ProgramCost cost = scenario.programs.emplace_back(MakeProgram(dice, dice.Logarithmic(5e-5, 3e-4)));
+  const bool is_mixed = dice.OneIn(3);
+  const int64_t longest = static_cast<int64_t>(dice.Logarithmic(50, 400));
+  const double mean_steps = is_mixed ? static_cast<double>(1 + longest) / 2 : static_cast<double>(longest);
+  const double row_step = cost.row_seconds + cost.step_seconds / 16;
+  const double gap = mean_steps * row_step / scenario.options.workers;  // of requests that keep all workers busy
+  const double most = gap * dice.Logarithmic(100, 400);
+  const absl::Duration deadline = absl::Seconds(most + 2 * static_cast<double>(longest) * row_step * 16);
+  if (dice.OneIn(2)) {
+    scenario.slow_period = deadline * 0.7;
+    scenario.slow = dice.Logarithmic(1.2, 2);
+  }
+  scenario.disturbance = 2;  // few and long ones would make the comparison one of luck
+  scenario.measured_from = deadline;
+  scenario.measured_to = 4 * deadline;
+  for (absl::Duration now; now < scenario.measured_to;) {
+    now -= absl::Seconds(gap / load * std::log(static_cast<double>(dice.Uniform(1, 10'000)) / 10'000));
+    Arrival arrival;
+    arrival.at = now;
+    arrival.deadline = now + deadline;
+    arrival.tenant = static_cast<int>(dice.Uniform(0, scenario.tenants - 1));
+    arrival.sequences.push_back({0, is_mixed ? dice.Uniform(1, longest) : longest, false});
+    scenario.arrivals.push_back(std::move(arrival));
+  }
+  return scenario;
+}
+
 Scenario MakeScenario(uint64_t seed) {
   Dice dice(seed);
   Scenario scenario;
   scenario.seed = seed;
   scenario.options = MakeOptions(dice);
   scenario.tenants = static_cast<int>(dice.Uniform(1, 4));
-  for (int64_t k = dice.Uniform(1, 5); k > 0; --k) scenario.programs.push_back(MakeProgram(dice));
+  for (int64_t k = dice.Uniform(1, 5); k > 0; --k) scenario.programs.push_back(MakeProgram(dice, AnyStep(dice)));
   if (dice.OneIn(16)) {
     AddBacklog(dice, scenario);
   } else {

@@ -42,8 +42,19 @@ struct Scenario {
   // All tenants have work all the time, each through programs of its own: everybody gets the same.
   bool is_share_test = false;
   int tenants = 1;
+  // A slice in a hundred takes so many times longer.
+  double disturbance = 10;
+  // In each such period the machine is slower by `slow` for a quarter of it.
+  absl::Duration slow_period = absl::InfiniteDuration();
+  double slow = 1;
+  // Steps of answers in time count from here to there.
+  absl::Duration measured_from = absl::ZeroDuration(), measured_to = absl::InfiniteDuration();
 };
 
 Scenario MakeScenario(uint64_t seed);
+
+// One model, requests at random moments, `load` times as much as its program computes in slices of 16 rows, all with
+// the same time to their deadlines.
+Scenario MakeOverload(uint64_t seed, double load);
 
 }  // namespace rnnserve::simulation

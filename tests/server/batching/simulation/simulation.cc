@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/batching/simulation/faulty_queue.h"
 #include "tests/server/batching/simulation/ledger.h"
 
@@ -30,16 +31,18 @@ class Run {
   }
 
   std::string Go() {
-    while (!events_.empty() && ledger_.fault().empty()) {
+    while (!events_.empty() && ledger_.fault().empty() && now_ < start_ + scenario_.measured_to) {
       now_ = events_.top().time;
       const auto happen = events_.top().happen;
       events_.pop();
       happen();
       Work();
     }
-    if (ledger_.fault().empty()) ledger_.Closed();
+    if (ledger_.fault().empty() && events_.empty()) ledger_.Closed();
     return ledger_.fault();
   }
+
+  int64_t good_steps() const { return ledger_.good_steps(); }
 
  private:
   struct Event {
@@ -101,7 +104,8 @@ class Run {
   // Times scatter, and now and then somebody else gets the core.
   double Disturbance() {
     const double scatter = 0.9 + static_cast<double>(dice_() % 200) / 1000;
-    return dice_() % 100 == 0 ? 10 * scatter : scatter;
+    const bool is_slow = (now_ - start_) % scenario_.slow_period < scenario_.slow_period / 4;
+    return scatter * (dice_() % 100 == 0 ? scenario_.disturbance : 1) * (is_slow ? scenario_.slow : 1);
   }
 
   const Scenario& scenario_;
@@ -121,6 +125,20 @@ class Run {
 std::string Simulate(uint64_t seed, Fault fault) {
   const Scenario scenario = MakeScenario(seed);
   return Run(scenario, fault).Go();
+}
+
+std::string SimulateOverload(uint64_t seed, Fault fault) {
+  double peak = 0, beyond = 0;
+  for (const double load : {0.7, 0.85, 1.0, 1.5, 4.0}) {
+    const Scenario scenario = MakeOverload(seed, load);
+    Run run(scenario, fault);
+    std::string found = run.Go();
+    if (!found.empty()) return absl::StrCat("at ", load, " times capacity: ", found);
+    beyond = static_cast<double>(run.good_steps());
+    peak = std::max(peak, beyond);
+  }
+  if (beyond >= 0.9 * peak) return "";
+  return absl::StrCat("goodput at 4 times capacity is ", beyond / peak, " of its peak");
 }
 
 }  // namespace rnnserve::simulation

@@ -14,4 +14,8 @@ namespace rnnserve::simulation {
 
 std::string Simulate(uint64_t seed, Fault fault);
 
+// Beyond capacity: what broke a promise, or goodput at 4 times capacity that is less than 0.9 of the most at less load,
+// in steps of answers in time.
+std::string SimulateOverload(uint64_t seed, Fault fault);
+
 }  // namespace rnnserve::simulation

@@ -38,12 +38,29 @@ TEST(Simulation, KeepsEveryPromise) {
   }
 }
 
+TEST(Simulation, KeepsGoodputBeyondCapacity) {
+  const uint64_t only = FromEnvironment("RNNSERVE_SEED", 0);
+  const uint64_t first = only != 0 ? only : 1;
+  const uint64_t last = only != 0 ? only : FromEnvironment("RNNSERVE_SEEDS", kSeeds) / 400;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    EXPECT_EQ(SimulateOverload(seed, Fault::kNone), "")
+        << "replay: RNNSERVE_SEED=" << seed << " " << testing::internal::GetArgvs()[0]
+        << " --gtest_filter=Simulation.KeepsGoodputBeyondCapacity";
+  }
+}
+
+// Load beyond capacity takes longer to simulate.
+std::string SimulateBoth(uint64_t seed, Fault fault) {
+  std::string found = Simulate(seed, fault);
+  return found.empty() && seed % 20 == 0 ? SimulateOverload(seed / 20, fault) : found;
+}
+
 class PlantedFault : public testing::TestWithParam<NamedFault> {};
 
 TEST_P(PlantedFault, IsNoticedWithinAThousandSeeds) {
   uint64_t seed = 1;
   std::string found;
-  for (; seed <= 1'000 && found.empty(); ++seed) found = Simulate(seed, GetParam().fault);
+  for (; seed <= 1'000 && found.empty(); ++seed) found = SimulateBoth(seed, GetParam().fault);
   EXPECT_NE(found, "");
   RecordProperty("seed", static_cast<int>(seed - 1));
   RecordProperty("found", found);
