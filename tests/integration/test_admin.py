@@ -78,6 +78,13 @@ def _promtool_is_silent(text):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_every_code_is_documented(used):
+    told = re.findall(r'^rnnserve_requests_total\{.*code="(\w+)"', _get(used, "/metrics")[1], re.MULTILINE)
+    table = DOCS.read_text().split("## What an error means")[1].split("## ")[0]
+    documented = {code for row in re.findall(r"^\| ([A-Z_, ]+) \|", table, re.MULTILINE) for code in row.split(", ")}
+    assert set(told) - {"OK"} == documented
+
+
 def test_promtool_has_nothing_to_say(used):
     _promtool_is_silent(_get(used, "/metrics")[1])
 
