@@ -2,6 +2,7 @@
 import pytest
 
 from server_process import BINARY, Server
+from session_calls import Sessions, Stream
 
 
 def pytest_sessionstart(session):
@@ -16,3 +17,17 @@ def server():
     yield running
     assert running.alive(), f"the server died:\n{running.log()}"
     assert running.stop() == 0, "the server did not leave with status 0 on SIGTERM"
+
+
+@pytest.fixture
+def sessions(server):
+    calls = Sessions(server.address)
+    yield calls
+    calls.close()
+
+
+@pytest.fixture
+def stream(sessions):
+    running = Stream(sessions)
+    yield running
+    running.cancel()

@@ -92,13 +92,6 @@ def server(start):
     return start()
 
 
-@pytest.fixture
-def sessions(server):
-    calls = Sessions(server.address)
-    yield calls
-    calls.close()
-
-
 def _lost(call, *arguments, **keywords):
     failure = wire.refusal(call, *arguments, **keywords)
     assert failure.code == Code.DATA_LOSS, failure

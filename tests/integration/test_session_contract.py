@@ -7,26 +7,12 @@ import numpy as np
 import pytest
 
 import wire
-from session_calls import H, Sessions, Stream, chunk, log_of, open_request, operation, remembering_operator, \
+from session_calls import H, Stream, chunk, log_of, open_request, operation, remembering_operator, \
     remembering_weights, tensors
 
 pb = wire.sessions_pb2
 Code = grpc.StatusCode
 CLOSE = {"close": pb.Close(return_state=True)}
-
-
-@pytest.fixture
-def sessions(server):
-    calls = Sessions(server.address)
-    yield calls
-    calls.close()
-
-
-@pytest.fixture
-def stream(sessions):
-    opened = Stream(sessions)
-    yield opened
-    opened.cancel()
 
 
 def at_once(count, call):

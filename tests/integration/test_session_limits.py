@@ -16,13 +16,6 @@ Code = grpc.StatusCode
 LONG = "n" * 129
 
 
-@pytest.fixture
-def sessions(server):
-    calls = Sessions(server.address)
-    yield calls
-    calls.close()
-
-
 def duration(seconds=0, nanos=0):
     from google.protobuf import duration_pb2
     return duration_pb2.Duration(seconds=seconds, nanos=nanos)

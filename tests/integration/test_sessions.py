@@ -5,24 +5,10 @@ import numpy as np
 import pytest
 
 import wire
-from session_calls import H, Sessions, Stream, chunk, log_of, open_request, operation, remembering_operator, tensors
+from session_calls import H, Stream, chunk, log_of, open_request, operation, remembering_operator, tensors
 
 pb = wire.sessions_pb2
 Code = grpc.StatusCode
-
-
-@pytest.fixture
-def sessions(server):
-    calls = Sessions(server.address)
-    yield calls
-    calls.close()
-
-
-@pytest.fixture
-def stream(sessions):
-    running = Stream(sessions)
-    yield running
-    running.cancel()
 
 
 def test_open_chunk_state_close_by_apply(sessions):
