@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""100,000 live sessions: memory a session, open and chunk latency, cost of a step among them, and what the end of 20,000
-idle ones does to the others. About 5 minutes; prints Markdown.
+"""100,000 live sessions: memory a session, open and chunk latency, cost of a step among them, and what the end of
+20,000 idle ones does to the others. About 5 minutes; prints Markdown.
 
     tests/bench/session_campaign.py [--sessions N] [--write] [--flags="..."]
 
@@ -16,6 +16,7 @@ import json
 import pathlib
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -30,8 +31,10 @@ STATE_BYTES = 2 * 128 * 4
 CHUNK_STEPS, KEPT = 32, 8
 REPLY_BYTES = CHUNK_STEPS * 128 * 4 + 256  # as the window counts it
 IDLE_SECONDS = 75
-EXPIRING = 20_000
+EXPIRING, GROUPS = 20_000, 4
 OPENING_SECONDS = 6  # enough for them
+GROUP_SECONDS = 12
+COST_ROUNDS = 9
 
 
 class Campaign:
@@ -41,13 +44,18 @@ class Campaign:
         self.lines = []
 
     def start(self):
-        folder = self.folder = pathlib.Path(processes.tempfile.mkdtemp(prefix="rnnserve-campaign-"))
+        """The server of the sessions; self.empty is another one beside it, which nobody but cost() uses."""
+        self.empty, _ = self.serve()
+        self.server, self.admin = self.serve()
+        return self.empty, self.server
+
+    def serve(self):
+        folder = pathlib.Path(processes.tempfile.mkdtemp(prefix="rnnserve-campaign-"))
         command = [environment.program("server/rnnserve"), "--listen=127.0.0.1:0", f"--port_file={folder / 'port'}",
                    "--admin_listen=127.0.0.1:0", f"--admin_port_file={folder / 'admin'}", "--log_level=error",
                    f"--session_idle_timeout={IDLE_SECONDS}s", *self.flags]
-        self.server = processes.Server("rnnserve", command, folder / "port")
-        self.admin = (folder / "admin").read_text().strip().rsplit(":", 1)[-1]
-        return self.server
+        server = processes.Server("rnnserve", command, folder / "port")
+        return server, (folder / "admin").read_text().strip().rsplit(":", 1)[-1]
 
     def resident(self):
         status = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()
@@ -69,11 +77,21 @@ class Campaign:
     def level(self, *flags):
         return processes.report(self.rnnctl, self.server, self.command(*flags)[4:])["levels"][0]
 
-    def cost(self):
+    def cost(self, server):
         """Server CPU microseconds and rate of a step, 1,000 busy sessions."""
         flags = ["--hidden=128", "--outputs=Y", "--sessions=1000", "--operations=32", "--keep=0"]
-        runs = [processes.load(self.rnnctl, self.server, flags, 1) for _ in range(5)]
-        return sorted(run["server_cpu_us_per_call"] for run in runs)[2], sorted(run["calls_per_second"] for run in runs)[2]
+        run = processes.load(self.rnnctl, server, flags, 1)
+        return run["server_cpu_us_per_call"], run["calls_per_second"]
+
+    def compare_cost(self, idle):
+        """Among the idle ones and on the server that has none, in turn."""
+        alone, among = zip(*((self.cost(self.empty), self.cost(self.server)) for _ in range(COST_ROUNDS)))
+        middle = COST_ROUNDS // 2
+        (alone_us, alone_rate), (among_us, among_rate) = ([sorted(values)[middle] for values in zip(*runs)] for runs in (alone, among))
+        ratios = sorted(b[0] / a[0] for a, b in zip(alone, among))
+        self.add(f"| server CPU a step, 1,000 busy sessions, medians of {COST_ROUNDS} runs in turn | {alone_us:.1f} us alone, {among_us:.1f} us "
+                 f"among {idle:,} idle ones: {among_us / alone_us:.2f} (of pairs {ratios[0]:.2f} to {ratios[-1]:.2f}); "
+                 f"{alone_rate:,.0f} and {among_rate:,.0f} steps/s |")
 
     def probe(self, seconds):
         return self.level("--sessions=64", "--cadence=32ms", "--keep=0", "--warm-up=0s", f"--duration={seconds}s")
@@ -94,8 +112,9 @@ class Campaign:
         self.add(f"| {what} | {told} |")
 
     def run(self):
-        self.cost()  # programs packed, buffers grown
-        alone_us, alone_rate = self.cost()
+        for server in (self.empty, self.server):
+            for _ in range(3):
+                self.cost(server)  # programs packed, buffers grown
         empty = self.resident(), self.charged()
         with_window = self.sessions // 10
         bare = self.sessions - with_window
@@ -115,10 +134,7 @@ class Campaign:
             if process is quiet:
                 process.send_signal(signal.SIGINT)  # tells what it has measured and leaves its sessions as they are
             levels.append(json.loads(process.communicate()[0])["levels"][0])
-        early_us, _ = self.cost()  # the allocator's free blocks lie scattered where the idle sessions' first states were
-        among_us, among_rate = self.cost()
-        self.add(f"| server CPU a step, 1,000 busy sessions | {alone_us:.1f} us alone, {among_us:.1f} us among {bare:,} idle ones: "
-                 f"{among_us / alone_us:.2f} (in the first seconds after they were opened {early_us / alone_us:.2f}); {alone_rate:,.0f} and {among_rate:,.0f} steps/s |")
+        self.compare_cost(bare)
         for what, level in zip(("T = 1, one every 40 s in each", "T = 32, one every 8 s in each"), levels):
             self.add(f"| {level['sessions']:,} sessions, {what} | open p50 / p99 {level['open_p50_ms']:.2f} / "
                      f"{level['open_p99_ms']:.2f} ms; chunk p50 / p99 {level['latency_p50_ms']:.2f} / "
@@ -126,21 +142,36 @@ class Campaign:
         self.expire()
 
     def expire(self):
+        """Sessions expire in groups, one every GROUP_SECONDS, and others step on: probes while a group expires and between
+        groups take turns."""
         began = time.monotonic()
-        leaver = self.background(f"--sessions={EXPIRING}", "--keep=0", "--cadence=1h", "--warm-up=0s", "--duration=1h")
-        time.sleep(OPENING_SECONDS)
-        leaver.send_signal(signal.SIGKILL)
-        leaver.wait()
-        during, rest = [], []
-        while (at := time.monotonic() - began) < IDLE_SECONDS + 4 * OPENING_SECONDS:
-            level = self.probe(3)
-            until = time.monotonic() - began
-            ending = until > IDLE_SECONDS and at < IDLE_SECONDS + OPENING_SECONDS
-            (during if ending else rest).append(level["latency_p99_ms"])
-        rest.sort()
-        usual = rest[len(rest) // 2]
-        self.add(f"| {EXPIRING:,} others expire: p99 of 64 sessions with a chunk every 32 ms | {max(during):.2f} ms in the worst 3 s "
-                 f"around it, else {usual:.2f} ms ({rest[0]:.2f} to {rest[-1]:.2f}): {max(during) / usual:.2f} |")
+
+        def wait(until):
+            time.sleep(max(0, began + until - time.monotonic()))
+
+        for group in range(GROUPS):
+            wait(group * GROUP_SECONDS)
+            leaver = self.background(f"--sessions={EXPIRING}", "--keep=0", "--cadence=1h", "--warm-up=0s", "--duration=1h")
+            wait(group * GROUP_SECONDS + OPENING_SECONDS)
+            leaver.send_signal(signal.SIGKILL)
+            leaver.wait()
+        during, rest, ended = [], [], []
+        for group in range(GROUPS):
+            # By now everything that was there before the groups is gone.
+            for where, offset in ((during, 0), (rest, OPENING_SECONDS + 0.5)):
+                wait(IDLE_SECONDS + group * GROUP_SECONDS + offset)
+                before = self.expired()
+                where.append(self.probe(5)["latency_p99_ms"])
+                ended.append(self.expired() - before)
+        usual, beside = (statistics.median(values) for values in (rest, during))
+        shown = [", ".join(f"{value:.2f}" for value in values) for values in (during, rest)]
+        self.add(f"| p99 of 64 sessions with a chunk every 32 ms, 5 s at a time in turn: while {min(ended[::2]):,} to "
+                 f"{max(ended[::2]):,} others expire / while {min(ended[1::2]):,} to {max(ended[1::2]):,} do | {beside:.2f} / "
+                 f"{usual:.2f} ms: {beside / usual:.2f} ({shown[0]} / {shown[1]}) |")
+
+    def expired(self):
+        text = urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics", timeout=60).read().decode()
+        return sum(int(float(value)) for value in re.findall(r'^rnnserve_sessions_total{[^}]*event="expired".*} (\S+)$', text, re.M))
 
 
 def main():
@@ -152,7 +183,8 @@ def main():
     started = datetime.datetime.now(datetime.timezone.utc)
     report = environment.Report("session_campaign", "--write" in sys.argv)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(campaign.start())
+        for server in campaign.start():
+            stack.enter_context(server)
         campaign.add(f"{started:%Y-%m-%d %H:%M} UTC, {environment.machine()}, shared by server and load generators; "
                      f"`{' '.join(sys.argv)}`, {campaign.sessions:,} sessions, LSTM H = 128.\n\n| what | measured |\n|---|---|")
         campaign.run()
