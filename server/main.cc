@@ -135,7 +135,6 @@ void Drain(GrpcServer& server, const sigset_t& signals) {
 
 int Run(const Settings& settings, int64_t memory_limit) {
   SetLogLevel(absl::GetFlag(FLAGS_log_level));
-  SetLogFormat(absl::GetFlag(FLAGS_log_format));
   const sigset_t signals = BlockLeaveSignals();
 
   const std::vector<std::unique_ptr<Engine>> own_engines = OwnEngines();
@@ -245,9 +244,10 @@ int main(int argc, char** argv) {
   if (words == std::vector<std::string>{"healthcheck"}) return rnnserve::HealthCheck(*settings);
   const bool prints = words == std::vector<std::string>{"config", "print"};
   if (!words.empty() && !prints) {
-    rnnserve::LogError(absl::StrCat("unexpected argument ", words.front(), "; see rnnserve --help"));
+    rnnserve::LogError(absl::StrCat("unexpected argument ", absl::StrJoin(words, " "), "; see rnnserve --help"));
     return 1;
   }
+  rnnserve::SetLogFormat(absl::GetFlag(FLAGS_log_format));  // for what CheckFlags tells; it checks this one, too
   const int64_t memory_limit = rnnserve::MemoryLimit();
   rnnserve::FitToMemory(memory_limit, *settings);
   rnnserve::RaiseDescriptorLimit();

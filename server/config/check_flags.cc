@@ -16,6 +16,9 @@
 namespace rnnserve {
 namespace {
 
+constexpr int32_t kMostWorkers = 4096;
+constexpr int32_t kMostExpectedCalls = 65536;
+
 // host:port with a port that exists, or unix:path. gRPC takes 99999 for 34463.
 bool IsAddress(absl::string_view address) {
   if (absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:")) return true;
@@ -40,6 +43,11 @@ class Checks {
   void AtLeast(const char* flag, absl::Duration value, absl::Duration least) {
     if (value < least) Wrong(flag, absl::StrCat("at least ", absl::FormatDuration(least)));
   }
+  // For what would otherwise end in an exception at the start.
+  template <typename Number>
+  void Within(const char* flag, const Number& value, Number least, Number most) {
+    if (value < least || value > most) Wrong(flag, absl::StrCat(least, " to ", most));
+  }
   void Positive(const char* flag, absl::Duration value) {
     if (value <= absl::ZeroDuration()) Wrong(flag, "a positive duration, e.g. 30s");
   }
@@ -56,7 +64,7 @@ class Checks {
 };
 
 void CheckSizes(Checks& checks) {
-  checks.AtLeast("workers", absl::GetFlag(FLAGS_workers), 0);
+  checks.Within("workers", absl::GetFlag(FLAGS_workers), 0, kMostWorkers);
   checks.AtLeast("max_message_bytes", absl::GetFlag(FLAGS_max_message_bytes), 1);
   checks.AtLeast<int64_t>("max_tensor_elements", absl::GetFlag(FLAGS_max_tensor_elements), 1);
   checks.AtLeast<int64_t>("max_steps", absl::GetFlag(FLAGS_max_steps), 1);
@@ -66,7 +74,7 @@ void CheckSizes(Checks& checks) {
   checks.AtLeast<int64_t>("max_request_bytes_in_flight", absl::GetFlag(FLAGS_max_request_bytes_in_flight), 1);
   checks.AtLeast<int64_t>("max_output_bytes_in_flight", absl::GetFlag(FLAGS_max_output_bytes_in_flight), 1);
   checks.AtLeast("max_calls", absl::GetFlag(FLAGS_max_calls), 1);
-  checks.AtLeast("expected_calls", absl::GetFlag(FLAGS_expected_calls), 1);
+  checks.Within("expected_calls", absl::GetFlag(FLAGS_expected_calls), 1, kMostExpectedCalls);
   checks.AtLeast<int64_t>("queue_sequences", absl::GetFlag(FLAGS_queue_sequences), 1);
   checks.AtLeast<int64_t>("packed_weight_bytes", absl::GetFlag(FLAGS_packed_weight_bytes), 0);
   checks.AtLeast<int64_t>("inline_weight_bytes", absl::GetFlag(FLAGS_inline_weight_bytes), 0);
@@ -82,7 +90,7 @@ void CheckSessions(Checks& checks) {
   checks.AtLeast("session_operations_per_second", absl::GetFlag(FLAGS_session_operations_per_second), 0.0);
   checks.AtLeast("session_idle_timeout", absl::GetFlag(FLAGS_session_idle_timeout), absl::Seconds(1));
   checks.AtLeast("max_session_idle_timeout", absl::GetFlag(FLAGS_max_session_idle_timeout), absl::Seconds(1));
-  checks.AtLeast<int64_t>("max_streams", absl::GetFlag(FLAGS_max_streams), 0);
+  checks.AtLeast<int64_t>("max_streams", absl::GetFlag(FLAGS_max_streams), 1);
   checks.AtLeast("max_streams_per_connection", absl::GetFlag(FLAGS_max_streams_per_connection), 1);
 }
 
@@ -107,7 +115,7 @@ void CheckAddresses(Checks& checks) {
     checks.Wrong("listen", absl::StrCat("host:port with a port from 0 to 65535, or unix:path, not ", address));
   }
   const std::string admin = absl::GetFlag(FLAGS_admin_listen);
-  if (!admin.empty() && !IsAddress(admin)) {
+  if (!admin.empty() && (!IsAddress(admin) || absl::StartsWith(admin, "unix"))) {
     checks.Wrong("admin_listen", "host:port with a port from 0 to 65535, or nothing");
   }
   checks.AtLeast("metrics_models", absl::GetFlag(FLAGS_metrics_models), 0);

@@ -5,8 +5,10 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/escaping.h"
@@ -76,9 +78,13 @@ absl::StatusOr<std::vector<FileSetting>> ParseConfig(std::string_view text, std:
 }
 
 absl::StatusOr<std::vector<FileSetting>> ReadConfigFile(const std::string& path) {
+  std::error_code error;
+  // Opening a pipe waits for whoever writes, perhaps for ever, and a device may have no end.
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read: it is no plain file"));
+  }
   std::ifstream file(path);
-  file.peek();  // folders can be opened, too
-  if (file.bad() || !file.is_open()) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+  if (!file.is_open()) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
   std::stringstream content;
   content << file.rdbuf();
   const std::string text = std::move(content).str();

@@ -4,6 +4,8 @@ running server tells when the file changes."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 
 import pytest
@@ -84,6 +86,30 @@ def test_files_that_cannot_be_read(tmp_path):
     for path in [tmp_path, tmp_path / "none"]:
         done = run_to_end(f"--config={path}")
         assert done.returncode == 1 and f"{path}: cannot be read" in done.stderr
+
+
+def test_a_pipe_is_no_file(tmp_path):
+    """Opening it would wait for somebody who writes, at the start or, once it serves, instead of for SIGTERM."""
+    os.mkfifo(tmp_path / "pipe")
+    done = run_to_end(f"--config={tmp_path}/pipe")
+    assert done.returncode == 1 and f"{tmp_path}/pipe: cannot be read" in done.stderr
+    path = _file(tmp_path, "max_calls: 100\n")
+    server = Server(f"--config={path}")
+    path.unlink()
+    os.mkfifo(path)
+    while "the next start will fail" not in server.log():
+        assert server.alive()
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("flag, expected", [
+    ("--workers=2147483647", "0 to 4096"), ("--workers=-1", "0 to 4096"), ("--expected_calls=2147483647", "1 to 65536"),
+    ("--expected_calls=0", "1 to 65536"), ("--max_streams=0", "at least 1"), ("--admin_listen=unix:/x", "host:port")])
+def test_flags_out_of_range_are_told_as_the_log_is(flag, expected):
+    done = run_to_end("--listen=127.0.0.1:0", "--log_format=json", flag)
+    assert done.returncode == 1
+    told = json.loads(done.stderr)["message"]
+    assert told.startswith(f"{flag}: ") and expected in told
 
 
 def test_a_flag_mends_what_the_file_has_wrong(tmp_path):
