@@ -27,6 +27,7 @@
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/send_watch.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/log_limit.h"
 #include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
@@ -98,11 +99,22 @@ BodyLine::Options LineOptions(const GrpcServer::Options& options, TransportQuota
   return line;
 }
 
+// Of a handshake that fails, gRPC's log is all there is: with mutual TLS, whose certificate is not taken, and why.
+void TellOfTransport(std::string_view message) {
+  static LogLimit limit;
+  if (message.find("Handshake failed") == std::string_view::npos)
+    return LogDebug(absl::StrCat("grpc: ", absl::string_view(message.data(), message.size())));
+  const auto skipped = limit.Allow(SteadyNow());
+  if (!skipped) return;
+  LogWarning(absl::StrCat("TLS: ", absl::string_view(message.data(), message.size()),
+                          *skipped == 0 ? "" : absl::StrCat(" (and ", *skipped, " more before it)")));
+}
+
 // gRPC and protobuf have one log each for the whole process.
 void RouteLogs() {
   static std::once_flag once;
   std::call_once(once, [] {
-    gpr_set_log_function([](gpr_log_func_args* args) { LogDebug(absl::StrCat("grpc: ", args->message)); });
+    gpr_set_log_function([](gpr_log_func_args* args) { TellOfTransport(args->message); });
     // Says on standard error what callers sent wrong; the caller's own error says it better.
     google::protobuf::SetLogHandler(nullptr);
   });

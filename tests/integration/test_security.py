@@ -198,6 +198,46 @@ def test_mutual_tls(served, authority, tmp_path):
         assert server.stop() == 0
 
 
+def test_an_expired_certificate_is_told_and_refused_by_callers(authority, tmp_path):
+    certificate, key = authority.sign("server", 21, days=-1)
+    _put(tmp_path / "tls.crt", certificate)
+    _put(tmp_path / "tls.key", key)
+    server = Server(*_tls_flags(tmp_path))
+    try:
+        assert f"{tmp_path}/tls.crt has expired" in server.log()
+        with _channel(server, authority) as channel:
+            assert wire.refusal(_infer, channel).code == grpc.StatusCode.UNAVAILABLE
+        expiry = _metrics(server)["rnnserve_tls_cert_expiry_timestamp_seconds"]
+        with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
+            _serial(server, authority)
+        certificate, key = authority.sign("server", 22)
+        _put(tmp_path / "tls.key", key)
+        _put(tmp_path / "tls.crt", certificate)
+        while _renewing(lambda: _serial(server, authority) != 22):
+            pass
+        with _channel(server, authority) as channel:
+            assert _infer(channel).outputs, "no restart was needed"
+        assert _metrics(server)["rnnserve_tls_cert_expiry_timestamp_seconds"] > expiry
+    finally:
+        assert server.stop() == 0
+
+
+def test_an_expired_certificate_of_a_caller_is_told_once(served, authority):
+    server = Server(*_tls_flags(served), f"--tls_client_ca={authority.certificate}")
+    pair = authority.sign("client", 23, days=-1)
+    try:
+        for _ in range(5):
+            with _channel(server, authority, pair) as channel:
+                assert wire.refusal(_infer, channel).code == grpc.StatusCode.UNAVAILABLE
+        with _channel(server, authority, authority.sign("client", 24)) as channel:
+            assert _infer(channel).outputs
+    finally:
+        log = server.log()
+        assert server.stop() == 0
+    told = [line for line in log.splitlines() if "TLS: " in line]
+    assert told and len(told) < 5 and "certificate" in told[0].lower(), log
+
+
 def test_files_that_cannot_be_used_are_told(served, authority):
     other_key = authority.sign("other", 6)[1]
     _put(served / "other.key", other_key)

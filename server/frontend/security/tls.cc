@@ -12,6 +12,8 @@
 #include <ctime>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/telemetry/log.h"
 
 namespace rnnserve {
 namespace {
@@ -46,6 +48,11 @@ absl::Status Check(const TlsFiles& files) {
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeCredentials(const TlsFiles& files) {
   if (files.certificate.empty()) return grpc::InsecureServerCredentials();
   if (absl::Status usable = Check(files); !usable.ok()) return usable;
+  if (const absl::StatusOr<absl::Time> expiry = CertificateExpiry(files.certificate);
+      expiry.ok() && *expiry <= absl::Now()) {
+    LogWarning(absl::StrCat(files.certificate, " has expired at ", absl::FormatTime(*expiry, absl::UTCTimeZone()),
+                            ": callers will refuse it until another one is put in its place"));
+  }
   namespace tls = grpc::experimental;
   tls::TlsServerCredentialsOptions options(std::make_shared<tls::FileWatcherCertificateProvider>(
       files.key, files.certificate, files.client_ca, kRefreshSeconds));
