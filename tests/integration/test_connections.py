@@ -150,6 +150,19 @@ def test_many_health_watchers_leave_room_for_others(server):
         watch.cancel()
 
 
+def test_one_connection_cannot_have_all_health_watches(server):
+    """A balancer that is refused its Watch takes the server for a broken one."""
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    request = health_pb2.HealthCheckRequest(service="")
+    stub = health_pb2_grpc.HealthStub(server.channel)
+    greedy = [stub.Watch(request, timeout=SECONDS) for _ in range(1000)]
+    with contextlib.closing(wire.channel(server.address)) as channel:
+        assert wire.refusal(next, greedy[-1]).code == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert next(health_pb2_grpc.HealthStub(channel).Watch(request, timeout=SECONDS)).status == 1
+    for watch in greedy:
+        watch.cancel()
+
+
 def test_stopping_with_open_connections():
     server = Server()
     with contextlib.ExitStack() as stack:

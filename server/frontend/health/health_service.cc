@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "server/frontend/rpc/call_end.h"
@@ -111,16 +112,18 @@ CallTask HealthService::ServeWatch(Poller& poller) {
 
   absl::StatusOr<std::string> name = NameIn(call.request);
   absl::Status refused = name.status();
-  if (refused.ok() && watches_ >= max_watches_) {
+  const uint64_t connection = absl::HashOf(call.context.peer());
+  if (refused.ok() && !watches_.Fits(connection, 1)) {
     refused = absl::ResourceExhaustedError(
-        absl::StrCat("health has ", watches_, " watchers, as many as it takes; ask with Check, or watch later"));
+        absl::StrCat("health has ", watches_.used(), " watchers, ", watches_.held(connection),
+                     " of them this connection's, and takes ", watches_.most(), "; ask with Check, or watch later"));
   }
   if (!refused.ok()) {
     co_await Completion([&](void* tag) { call.writer.Finish(Refusal(refused), tag); });
     co_await call.end;
     co_return;
   }
-  ++watches_;
+  watches_.Take(connection, 1);
   call.watcher.emplace(board_, *std::move(name));
   std::optional<Health> told;
   while (const std::optional<Health> health = co_await call.watcher->News()) {
@@ -132,7 +135,7 @@ CallTask HealthService::ServeWatch(Poller& poller) {
   // Only a caller that has gone ends a watch. Both go on on the poller.
   co_await Completion([&](void* tag) { call.writer.Finish(grpc::Status::CANCELLED, tag); });
   co_await call.end;
-  --watches_;
+  watches_.GiveBack(connection, 1);
 }
 
 }  // namespace rnnserve

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/batching/fair_bound.h"
 #include "server/frontend/health/health_board.h"
 #include "server/frontend/rpc/completion.h"
 #include "server/frontend/rpc/poller.h"
@@ -12,8 +13,8 @@ namespace rnnserve {
 
 class HealthService {
  public:
-  // Watch calls at once; further ones are RESOURCE_EXHAUSTED.
-  explicit HealthService(int max_watches) : max_watches_(max_watches) {}
+  // Watch calls at once; further ones are RESOURCE_EXHAUSTED. No connection gets all of them (FairBound).
+  explicit HealthService(int max_watches) : watches_(max_watches) {}
 
   grpc::Service* grpc() { return &service_; }
   HealthBoard& board() { return board_; }
@@ -29,10 +30,9 @@ class HealthService {
   CallTask ServeCheck(Poller& poller);
   CallTask ServeWatch(Poller& poller);
 
-  const int max_watches_;
   HealthBoard board_;
   Raw service_;
-  int watches_ = 0;  // the poller's thread only
+  FairBound watches_;  // the poller's thread only
 };
 
 }  // namespace rnnserve
