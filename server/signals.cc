@@ -13,6 +13,7 @@ sigset_t BlockLeaveSignals() {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGHUP, SIG_IGN);
   return signals;
 }
 

@@ -8,7 +8,8 @@
 
 namespace rnnserve {
 
-// Blocked in this thread and all that it starts, so that they wait to be taken. Before any thread exists.
+// Blocked in this thread and all that it starts, so that they wait to be taken. Before any thread exists. SIGHUP is
+// ignored from then on: many send it to have files read again, which happens by itself here.
 sigset_t BlockLeaveSignals();
 
 // Takes one of `signals`; 0 if none came in that time.

@@ -95,6 +95,13 @@ def test_the_delay_is_part_of_the_timeout():
     assert Server("--drain_delay=1h", "--drain_timeout=100ms").stop() == 0
 
 
+def test_a_request_to_read_files_again_ends_nothing():
+    server = Server()
+    server.process.send_signal(signal.SIGHUP)
+    assert server.recurrent.Infer(wire.request(_case()), timeout=SECONDS).outputs
+    assert server.stop() == 0
+
+
 def test_healthcheck():
     server = Server("--drain_delay=1h", FOREVER)
     admin = f"--admin_listen=127.0.0.1:{server.admin_port}"
