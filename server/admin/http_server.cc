@@ -19,8 +19,8 @@
 namespace rnnserve {
 namespace {
 
-constexpr char kThreads[] = "4";
-constexpr char kRequestTimeoutMs[] = "5000";
+constexpr char kThreads[] = "16";
+constexpr char kRequestTimeoutMs[] = "2000";
 constexpr std::chrono::milliseconds kKnockInterval(20);
 
 std::string_view Reason(int code) {

@@ -100,15 +100,18 @@ def test_kubernetes_knows_every_field(version):
 def test_the_parts_of_the_manifest_fit():
     pod, deployment = _pod()
     kinds = {document["kind"]: document for document in KUBERNETES}
+    policy = kinds["NetworkPolicy"]["spec"]
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     for selector in (kinds["Service"]["spec"]["selector"], deployment["spec"]["selector"]["matchLabels"],
-                     kinds["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"]):
+                     kinds["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"], policy["podSelector"]["matchLabels"]):
         assert selector.items() <= labels.items()
     assert kinds["PodDisruptionBudget"]["spec"]["maxUnavailable"] < deployment["spec"]["replicas"]
     assert pod["serviceAccountName"] == kinds["ServiceAccount"]["metadata"]["name"]
     server = pod["containers"][0]
     ports = {port["name"]: port["containerPort"] for port in server["ports"]}
     assert {port["targetPort"] for port in kinds["Service"]["spec"]["ports"]} == set(ports)
+    assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == set(ports)
+    assert all("from" in rule for rule in policy["ingress"] if {"port": "admin"} in rule["ports"]), "it asks for no token"
     assert f"--listen=0.0.0.0:{ports['grpc']}" in server["args"]
     assert f"--admin_listen=0.0.0.0:{ports['admin']}" in server["args"]
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
