@@ -85,7 +85,7 @@ def _seconds(arguments, flag) -> int:
 @pytest.mark.parametrize("version", ["1.25", "1.29", "1.33", ""])
 def test_kubernetes_knows_every_field(version):
     version = version or kubernetes_validate.latest_version()
-    assert len(KUBERNETES) == 4
+    assert len(KUBERNETES) == 5
     for document in KUBERNETES:
         kubernetes_validate.validate(document, version, strict=True)
     pod, deployment = _pod()
