@@ -33,7 +33,7 @@ run() { # PRESET, then arguments of ctest
 
 for preset in ${1:-tsan asan-ubsan release}; do
   case $preset in
-    release) run release ;;
+    release) run release -j2 ;;
     asan-ubsan) run asan-ubsan -L '^unit$' -j2 ;;
     tsan) run tsan -L '^tsan$' -j2 ;;
     *) sed -n '3,10p' "$0" >&2; exit 2 ;;

@@ -42,7 +42,8 @@ class Acceptor {
  private:
   void Stop();
   void Loop();
-  void Accept(const ListenSocket& socket);
+  // Whether there may be more than it takes at once.
+  bool Accept(const ListenSocket& socket);
   void Take(int fd);
   // Takes one connection from the queue when there is no descriptor for it, and hangs up.
   bool Refuse(const ListenSocket& socket);
