@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/config/flags.h"
-#include "server/frontend/security/tls.h"
 #include "server/guarded_reads.h"
 #include "server/telemetry/model_labels.h"
 #include "server/telemetry/process_metrics.h"
@@ -18,15 +16,6 @@ namespace {
 
 // Of model_loaded: a scrape stays small however many are loaded.
 constexpr size_t kListedModels = 1000;
-
-void AddCertificateMetric(const std::string& path, Metrics& metrics) {
-  metrics.GaugeFunction("rnnserve_tls_cert_expiry_timestamp_seconds",
-                        "When the server's certificate expires, in seconds since 1970.", {}, [path] {
-                          const absl::StatusOr<absl::Time> expiry = CertificateExpiry(path);
-                          if (!expiry.ok()) return std::vector<MetricSample>();
-                          return std::vector<MetricSample>{{{}, static_cast<double>(absl::ToUnixSeconds(*expiry))}};
-                        });
-}
 
 std::vector<MetricSample> LoadedModels(std::span<const LoadedModel> loaded) {
   std::vector<MetricSample> samples;
@@ -47,7 +36,6 @@ void AddGauges(const ModelStore& models, const ProgramCache& programs, const Sch
   AddProcessMetrics(metrics);
   AddBuildInfo(metrics, RNNSERVE_VERSION);
   CountAbusive(metrics);
-  if (const std::string path = absl::GetFlag(FLAGS_tls_cert); !path.empty()) AddCertificateMetric(path, metrics);
   metrics.GaugeFunction("rnnserve_queue_sequences", "Sequences waiting or running.",
                         [&] { return static_cast<double>(scheduler.load().sequences); });
   metrics.GaugeFunction("rnnserve_queue_bytes", "Outputs and states of requests waiting or running.",

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <linux/tcp.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "server/frontend/net/frame_guard.h"
@@ -44,13 +46,31 @@ ino_t InodeOf(int fd) {
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
 }
 
-void Tell(const char* why) {
+// As gRPC tells a call's peer. Empty: not known.
+std::string PeerOf(int fd) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  std::array<char, NI_MAXHOST> host = {};
+  std::array<char, NI_MAXSERV> port = {};
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (fd < 0 || getpeername(fd, any, &size) != 0) return "";
+  if (address.ss_family == AF_UNIX) return "unix:";
+  if (getnameinfo(any, size, host.data(), host.size(), port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) !=
+      0) {
+    return "";
+  }
+  return address.ss_family == AF_INET6 ? absl::StrCat("ipv6:[", host.data(), "]:", port.data())
+                                       : absl::StrCat("ipv4:", host.data(), ":", port.data());
+}
+
+// `fd`: -1 if it is not known.
+void Tell(const char* why, int fd) {
   abusive.fetch_add(1, std::memory_order_relaxed);
   static LogLimit limit;
-  if (const auto skipped = limit.Allow(SteadyNow())) {
-    LogWarning(absl::StrCat("hung up on a peer: ", why,
-                            *skipped == 0 ? "" : absl::StrCat(" (and ", *skipped, " more before it)")));
-  }
+  const auto skipped = limit.Allow(SteadyNow());
+  if (!skipped) return;
+  const std::string more = *skipped == 0 ? "" : absl::StrCat(*skipped);
+  LogWarning(absl::StrCat("hung up on a peer: ", why), {{"peer", PeerOf(fd)}, {"untold_before", more}});
 }
 
 // Whether anything has been sent, and that is gRPC's settings first; true where the kernel does not say.
@@ -84,17 +104,30 @@ bool MayGoOn(int fd, const msghdr& message, size_t size) {
   const char* const why = Look(fd, guarded->guard, message, size);
   if (why == nullptr) return true;
   if (InodeOf(fd) != guarded->inode) return true;  // the number is another's now, and nobody's whom we guard
-  Tell(why);
+  Tell(why, fd);
   return false;
 }
 
-void FreeGuard(void*, void* guard, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<FrameGuard*>(guard); }
+// OpenSSL does not know whose bytes it decrypts: gRPC hands it what it has read from a socket just before, on the same
+// thread. Where every look found the same socket, that is the peer's; else nobody is named.
+thread_local int last_read = -1;
 
-FrameGuard& GuardOf(SSL* ssl) {
+struct GuardedSession {
+  FrameGuard guard{SteadyNow()};
+  int fd = last_read;
+
+  void SawRead() {
+    if (fd != last_read) fd = -1;
+  }
+};
+
+void FreeGuard(void*, void* guard, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<GuardedSession*>(guard); }
+
+GuardedSession& GuardOf(SSL* ssl) {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, &FreeGuard);
-  auto* guard = static_cast<FrameGuard*>(SSL_get_ex_data(ssl, index));
+  auto* guard = static_cast<GuardedSession*>(SSL_get_ex_data(ssl, index));
   if (guard == nullptr) {
-    guard = new FrameGuard(SteadyNow());
+    guard = new GuardedSession;
     SSL_set_ex_data(ssl, index, guard);
   }
   return *guard;
@@ -117,6 +150,7 @@ void GuardReads(int fd) {
 extern "C" __attribute__((visibility("default"))) ssize_t recvmsg(int fd, msghdr* message, int flags) {
   const ssize_t size = syscall(SYS_recvmsg, fd, message, flags);
   if (size <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return size;
+  rnnserve::last_read = fd;
   if (rnnserve::MayGoOn(fd, *message, static_cast<size_t>(size))) return size;
   shutdown(fd, SHUT_RDWR);
   return 0;  // as if the peer had gone
@@ -128,9 +162,11 @@ extern "C" __attribute__((visibility("default"))) int SSL_read(SSL* ssl, void* b
   const int got = read(ssl, buffer, size);
   if (got <= 0 || SSL_is_server(ssl) == 0) return got;
   const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(buffer), static_cast<size_t>(got));
-  const char* const why = rnnserve::GuardOf(ssl).Look(bytes, rnnserve::SteadyNow());
+  rnnserve::GuardedSession& session = rnnserve::GuardOf(ssl);
+  session.SawRead();
+  const char* const why = session.guard.Look(bytes, rnnserve::SteadyNow());
   if (why == nullptr) return got;
-  rnnserve::Tell(why);
+  rnnserve::Tell(why, session.fd);
   ERR_raise(ERR_LIB_SSL, ERR_R_OPERATION_FAIL);  // gRPC asks SSL_get_error, which looks here, and hangs up
   return -1;
 }

@@ -8,9 +8,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <future>
+#include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,14 +42,34 @@ std::string_view Reason(int code) {
   }
 }
 
-void Send(mg_connection* connection, const HttpPage& page, bool with_body) {
+void Send(mg_connection* connection, const HttpPage& page, bool with_body, const char* more_headers = "") {
   std::string text = absl::StrCat("HTTP/1.1 ", page.code, " ", std::string(Reason(page.code)),
                                   "\r\nContent-Type: ", page.content_type, "\r\nContent-Length: ", page.body.size(),
                                   "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
                                   "Content-Security-Policy: default-src 'self' 'unsafe-inline'\r\n"
-                                  "Connection: close\r\n\r\n");
+                                  "Connection: close\r\n",
+                                  more_headers, "\r\n");
   if (with_body) text += page.body;
   mg_write(connection, text.data(), text.size());
+}
+
+// %41 is A, and %00 a byte of the path like any other. Nothing for what is no path.
+std::optional<std::string> Decoded(std::string_view path) {
+  std::string decoded;
+  while (!path.empty()) {
+    if (path[0] != '%') {
+      decoded += path[0];
+      path.remove_prefix(1);
+      continue;
+    }
+    uint8_t byte = 0;
+    if (path.size() < 3) return std::nullopt;
+    const auto [end, error] = std::from_chars(path.data() + 1, path.data() + 3, byte, 16);
+    if (error != std::errc() || end != path.data() + 3) return std::nullopt;
+    decoded += static_cast<char>(byte);
+    path.remove_prefix(3);
+  }
+  return decoded;
 }
 
 // civetweb takes "8080" for all addresses and "host:8080" for one.
@@ -80,12 +104,13 @@ struct HttpServer::Impl {
     const mg_request_info* request = mg_get_request_info(connection);
     const auto* impl = static_cast<const Impl*>(request->user_data);
     const std::string_view method = request->request_method;
-    const std::string_view path = request->local_uri != nullptr ? request->local_uri : "";
-    const auto page = impl->options.pages.find(path);
+    // As it was sent: civetweb's own decoding ends at a NUL, and takes /metrics/.. for /.
+    const std::optional<std::string> path = Decoded(request->local_uri_raw != nullptr ? request->local_uri_raw : "%");
+    const auto page = path ? impl->options.pages.find(*path) : impl->options.pages.end();
     if (page == impl->options.pages.end()) {
       Send(connection, {404, "text/plain", "no such page\n"}, method != "HEAD");
     } else if (method != "GET" && method != "HEAD") {
-      Send(connection, {405, "text/plain", "GET and HEAD only\n"}, true);
+      Send(connection, {405, "text/plain", "GET and HEAD only\n"}, true, "Allow: GET, HEAD\r\n");
     } else {
       Send(connection, page->second(), method == "GET");
     }
@@ -107,8 +132,17 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
   callbacks.begin_request = Impl::Handle;
   callbacks.log_message = Impl::Silent;
   const std::string port = ListeningPort(impl->options.listen);
-  const char* settings[] = {"listening_ports", port.c_str(),        "num_threads", kThreads, "request_timeout_ms",
-                            kRequestTimeoutMs, "enable_keep_alive", "no",          nullptr};
+  const char* settings[] = {"listening_ports",
+                            port.c_str(),
+                            "num_threads",
+                            kThreads,
+                            "request_timeout_ms",
+                            kRequestTimeoutMs,
+                            "enable_keep_alive",
+                            "no",
+                            "decode_url",
+                            "no",
+                            nullptr};
   impl->context = mg_start(&callbacks, impl.get(), settings);
   if (impl->context == nullptr) {
     return absl::UnavailableError(

@@ -26,6 +26,7 @@
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/send_watch.h"
+#include "server/frontend/security/tls.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/log_limit.h"
 #include "server/telemetry/steady_now.h"
@@ -108,6 +109,12 @@ void TellOfTransport(std::string_view message) {
   if (!skipped) return;
   LogWarning(absl::StrCat("TLS: ", absl::string_view(message.data(), message.size()),
                           *skipped == 0 ? "" : absl::StrCat(" (and ", *skipped, " more before it)")));
+}
+
+void AddCertificateMetric(const std::shared_ptr<const Certificates>& certificates, Metrics& metrics) {
+  metrics.GaugeFunction(
+      "rnnserve_tls_cert_expiry_timestamp_seconds", "When the server's certificate expires, in seconds since 1970.",
+      [certificates] { return static_cast<double>(absl::ToUnixSeconds(certificates->InForce()->expiry)); });
 }
 
 // gRPC and protobuf have one log each for the whole process.
@@ -210,8 +217,13 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   RouteLogs();
   grpc::ServerBuilder builder;
   ConfigureTransport(options, builder);
-  const absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials = MakeCredentials(options.tls);
-  if (!credentials.ok()) return credentials.status();
+  std::shared_ptr<Certificates> certificates;
+  if (!options.tls.certificate.empty()) {
+    absl::StatusOr<std::shared_ptr<Certificates>> loaded = Certificates::Load(options.tls);
+    if (!loaded.ok()) return loaded.status();
+    certificates = *std::move(loaded);
+    if (options.metrics != nullptr) AddCertificateMetric(certificates, *options.metrics);
+  }
   std::unique_ptr<Tokens> tokens;
   if (!options.tokens_file.empty()) {
     absl::StatusOr<std::unique_ptr<Tokens>> loaded = Tokens::Load(options.tokens_file);
@@ -227,7 +239,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     std::ranges::move(*listening, std::back_inserter(sockets));
   }
   parts->connections = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, *credentials);
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, MakeCredentials(certificates));
   builder.RegisterService(parts->health.grpc());
   builder.RegisterService(parts->reflection.grpc());
   builder.RegisterService(parts->recurrent.grpc());

@@ -20,7 +20,7 @@
 #include "server/core/session_core.h"
 #include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/stream_call.h"
-#include "server/frontend/security/tls.h"
+#include "server/frontend/security/certificates.h"
 #include "server/telemetry/metrics.h"
 
 namespace rnnserve {

@@ -54,13 +54,47 @@ void Remember(spdlog::level::level_enum level, std::string text) {
   if (problems.latest.size() > kMostProblems) problems.latest.pop_back();
 }
 
+// Bytes at `at` that a terminal or a reader of lines would act upon instead of showing them: controls of ASCII and of
+// Unicode (U+0080 to U+009F), line and paragraph separators and what turns the direction of text (U+2028 to U+202E).
+size_t ControlBytes(std::string_view text, size_t at) {
+  const auto byte = [&](size_t k) { return at + k < text.size() ? static_cast<unsigned char>(text[at + k]) : 0; };
+  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
+  if (byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) <= 0x9f) return 2;
+  if (byte(0) == 0xe2 && byte(1) == 0x80 && byte(2) >= 0xa8 && byte(2) <= 0xae) return 3;
+  return 0;
+}
+
 // A line break in a text would forge an event.
 std::string OneLine(std::string_view text, size_t most) {
   std::string line(text.substr(0, most));
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  for (size_t at = 0; at < line.size(); ++at) {
+    if (const size_t control = ControlBytes(line, at); control > 0) line.replace(at, control, 1, ' ');
   }
   return line;
+}
+
+// As it stands, if nothing in it could be taken for another field; else "in quotes, with \" and \n and \x1b escaped".
+std::string LogfmtValue(std::string_view text) {
+  std::string quoted = "\"";
+  bool is_bare = !text.empty();
+  for (size_t at = 0; at < text.size();) {
+    if (const size_t control = ControlBytes(text, at); control > 0) {
+      is_bare = false;
+      for (size_t k = 0; k < control; ++k) {
+        const char c = text[at + k];
+        absl::StrAppend(&quoted, c == '\n'
+                                     ? "\\n"
+                                     : absl::StrCat("\\x", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2)));
+      }
+      at += control;
+      continue;
+    }
+    const char c = text[at++];
+    is_bare &= c != ' ' && c != '=' && c != '"' && c != '\\';
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return is_bare ? std::string(text) : quoted + '"';
 }
 
 std::string JsonMember(std::string_view name, std::string_view value, size_t most) {
@@ -81,9 +115,11 @@ void Log(spdlog::level::level_enum level, std::string_view text, LogFields field
 
 std::string LogLineAsText(std::string_view text, LogFields fields) {
   std::string line = OneLine(text, kMostText);
+  // Before fields, a text that could hold some must not pass for them.
+  if (fields.size() > 0 && line.find('=') != std::string::npos) line = LogfmtValue(text.substr(0, kMostText));
   for (const LogField& field : fields) {
-    if (!field.value.empty())
-      absl::StrAppend(&line, " ", std::string(field.name), "=", OneLine(field.value, kMostValue));
+    if (field.value.empty()) continue;
+    absl::StrAppend(&line, " ", std::string(field.name), "=", LogfmtValue(field.value.substr(0, kMostValue)));
   }
   return line;
 }

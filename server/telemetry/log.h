@@ -29,7 +29,8 @@ void LogInfo(std::string_view text, LogFields fields = {});
 void LogWarning(std::string_view text, LogFields fields = {});
 void LogError(std::string_view text, LogFields fields = {});
 
-// An event as it stands in the log: `fields` after the text, or the members of a JSON object without its braces.
+// An event as it stands in the log: `fields` after the text as logfmt has them (id=7 name="a b"), or the members of a
+// JSON object without its braces.
 std::string LogLineAsText(std::string_view text, LogFields fields);
 std::string LogLineAsJson(std::string_view text, LogFields fields);
 

@@ -193,10 +193,39 @@ def test_the_log_as_json(tmp_path):
     assert fresh.stop() == 0
 
 
-def test_pages_that_are_not(server):
-    assert _get(server, "/nothing")[0] == 404
-    assert _get(server, "/../../etc/passwd")[0] in (400, 404)
-    assert _get(server, "/metrics", "POST")[0] == 405
+def _raw(server, request: bytes) -> tuple[int, dict[str, str]]:
+    """Status and headers of what is answered to just these bytes."""
+    with socket.create_connection(("127.0.0.1", server.admin_port), timeout=SECONDS) as connection:
+        connection.sendall(request)
+        head = connection.makefile("rb").read().split(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
+    return int(head[0].split()[1]), dict(line.split(": ", 1) for line in head[1:])
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/metrics%00", "/metrics%00.html", "/%00", "//metrics", "/metrics/", "/metrics/..",
+                                  "/metrics/%2e%2e", "/x/../metrics", "/./metrics", "/metrics%20", "/metrics%", "/metrics%0",
+                                  "/metrics%zz", "/metrics;x=1", "/METRICS", "/%2525", "/..%2f..%2fetc/passwd", "/\xff",
+                                  "/../../etc/passwd", "/" + 8000 * "a"])
+def test_pages_that_are_not(server, path):
+    status, _ = _raw(server, b"GET " + path.encode("latin-1") + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert status in ((400, 404) if path == "/\xff" else (404,)), "civetweb takes no such bytes"
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/metrics?name[]=x", "/%6detrics", "/healthz"])
+def test_pages_that_are(server, path):
+    assert _raw(server, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())[0] == 200
+
+
+def test_requests_that_are_none(server):
+    for request in [b"GET /met\0rics HTTP/1.1\r\n\r\n", b"GET /" + 20000 * b"a" + b" HTTP/1.1\r\n\r\n", b"nothing\r\n\r\n"]:
+        assert 400 <= _raw(server, request)[0] < 500
+    assert _get(server, "/healthz") == (200, "ok\n")
+
+
+def test_methods(server):
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"]:
+        status, headers = _raw(server, f"{method} /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+        assert (status, headers.get("Allow")) == (405, "GET, HEAD"), method
+        assert _raw(server, f"{method} /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())[0] == 404
     assert _get(server, "/healthz", "HEAD") == (200, "")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import struct
 
@@ -112,6 +113,17 @@ def test_floods_of_frames(server, what):
     assert _metrics(server)["rnnserve_abusive_connections_total"] == hung_up_on + 1
     assert server.recurrent.Infer(request, timeout=SECONDS).outputs == first
     assert server.resident_kib() < 500_000
+
+
+def test_floods_are_told_with_their_peer():
+    server = Server()
+    try:
+        with contextlib.closing(_connect(server)) as connection:
+            peer = "ipv4:{}:{}".format(*connection.getsockname())
+            assert flood(connection, "settings")
+        assert re.search(rf"hung up on a peer: too many settings peer={re.escape(peer)}$", server.log(), re.MULTILINE)
+    finally:
+        assert server.stop() == 0
 
 
 def test_many_idle_connections(server):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import pathlib
 import queue
@@ -124,7 +125,9 @@ def test_floods_of_frames_end_within_tls(served, authority):
             first = _infer(channel).outputs
             with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as plain:
                 with context.wrap_socket(plain, server_hostname="localhost") as secure:
+                    peer = "ipv4:{}:{}".format(*secure.getsockname())
                     assert flood(secure, "streams, the server's settings never acknowledged")
+            assert f"peer={peer}" in server.log()
             assert _metrics(server)["rnnserve_abusive_connections_total"] == 1
             assert _infer(channel).outputs == first
     finally:
@@ -140,7 +143,7 @@ def test_a_renewed_certificate_comes_without_dropping_connections(served, author
             certificate, key = authority.sign("server", 2)
             _put(served / "tls.key", key)
             _put(served / "tls.crt", certificate)
-            while _renewing(lambda: _serial(server, authority) != 2):
+            while _serial(server, authority) != 2:  # the old one until both files have come
                 assert _infer(channel).outputs, "the old connection goes on"
             assert _infer(channel).outputs
     finally:
@@ -170,19 +173,47 @@ def test_streams_outlive_the_certificate_they_began_with(served, authority):
             certificate, private = authority.sign("server", serial)
             _put(served / "tls.key", private)
             _put(served / "tls.crt", certificate)
-            while _renewing(lambda serial=serial: _serial(server, authority) != serial):
+            while _serial(server, authority) != serial:
                 feed()
         feed()
         assert fed > 3
     assert server.process.returncode == 0
 
 
-def _renewing(condition) -> bool:
-    """Between the two files handshakes may fail."""
+def _expired(server, authority) -> bool:
     try:
-        return condition()
-    except OSError:
+        return not _serial(server, authority)
+    except ssl.SSLCertVerificationError:
         return True
+
+
+@pytest.mark.parametrize("broken", ["tls.crt cut off", "tls.key of another"])
+def test_what_cannot_be_used_is_told_once_and_the_old_one_stays(served, authority, broken):
+    _put(served / "ca.crt", authority.certificate.read_bytes())
+    server = Server(*_tls_flags(served), f"--tls_client_ca={served}/ca.crt", "--log_format=json")
+    pair = authority.sign("client", 41)
+    name = broken.split()[0]
+    whole = (served / name).read_bytes()
+    try:
+        expiry = _metrics(server)["rnnserve_tls_cert_expiry_timestamp_seconds"]
+        _put(served / name, {"tls.crt cut off": whole[:len(whole) // 2],
+                             "tls.key of another": authority.sign("other", 42)[1]}[broken])
+        while "stays as it was" not in server.log():
+            with _channel(server, authority, pair) as channel:
+                assert _infer(channel).outputs, "new connections come in all the while"
+        assert _metrics(server)["rnnserve_tls_cert_expiry_timestamp_seconds"] == expiry
+        _put(served / name, whole)
+        certificate, key = authority.sign("server", 43)
+        _put(served / "tls.key", key)
+        _put(served / "tls.crt", certificate)
+        while "read again" not in server.log():
+            with _channel(server, authority, pair) as channel:
+                assert _infer(channel).outputs
+    finally:
+        events = [json.loads(line) for line in server.log().splitlines()]
+        assert server.stop() == 0
+    told = [event["message"] for event in events if event["level"] == "error"]
+    assert len(told) == 1 and f"{served}/{name}: " in told[0], events
 
 
 def test_mutual_tls(served, authority, tmp_path):
@@ -213,7 +244,7 @@ def test_an_expired_certificate_is_told_and_refused_by_callers(authority, tmp_pa
         certificate, key = authority.sign("server", 22)
         _put(tmp_path / "tls.key", key)
         _put(tmp_path / "tls.crt", certificate)
-        while _renewing(lambda: _serial(server, authority) != 22):
+        while _expired(server, authority):
             pass
         with _channel(server, authority) as channel:
             assert _infer(channel).outputs, "no restart was needed"
@@ -242,10 +273,15 @@ def test_files_that_cannot_be_used_are_told(served, authority):
     other_key = authority.sign("other", 6)[1]
     _put(served / "other.key", other_key)
     (served / "empty").write_text("")
+    (served / "lines").write_text("\n\n")
+    whole = (served / "tls.crt").read_bytes()
+    (served / "chain").write_bytes(whole + whole[:-100])
     crt, key = f"{served}/tls.crt", f"{served}/tls.key"
     for flags, wrong in [([f"--tls_cert={served}/none", f"--tls_key={key}"], f"{served}/none"),
                          ([f"--tls_cert={crt}", f"--tls_key={served}/other.key"], f"{served}/other.key"),
                          ([f"--tls_cert={crt}", f"--tls_key={key}", f"--tls_client_ca={served}/empty"], "/empty"),
+                         ([f"--tls_cert={crt}", f"--tls_key={key}", f"--tls_client_ca={served}/lines"], "/lines"),
+                         ([f"--tls_cert={served}/chain", f"--tls_key={key}"], f"{served}/chain: a certificate after"),
                          ([f"--tls_cert={crt}"], "--tls_key"),
                          ([f"--tls_client_ca={crt}"], "--tls_client_ca"),
                          ([f"--tokens_file={served}/none"], f"{served}/none")]:

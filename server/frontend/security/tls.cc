@@ -1,79 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/frontend/security/tls.h"
 
-#include <grpcpp/security/tls_certificate_provider.h>
-#include <grpcpp/security/tls_credentials_options.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
 
-#include <array>
-#include <cstdio>
-#include <ctime>
-
-#include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "server/telemetry/log.h"
+#include <mutex>
+#include <string>
+#include <utility>
 
 namespace rnnserve {
 namespace {
 
-constexpr unsigned kRefreshSeconds = 1;
+// gRPC's own watcher of files takes whatever stands in them and lets the certificate before it go, so that a key which
+// does not fit ends all handshakes. gRPC's C API asks at each handshake whether there is another one instead; its C++
+// classes do not pass that on.
+class WatchedCredentials final : public grpc::ServerCredentials {
+ public:
+  explicit WatchedCredentials(std::shared_ptr<const Certificates> certificates)
+      : certificates_(std::move(certificates)),
+        credentials_(grpc_ssl_server_credentials_create_with_options(
+            grpc_ssl_server_credentials_create_options_using_config_fetcher(
+                certificates_->asks_callers() ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                              : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
+                &WatchedCredentials::Fetch, this))) {}
+  ~WatchedCredentials() override { grpc_server_credentials_release(credentials_); }
 
-absl::Status Unusable(const std::string& path, absl::string_view what) {
-  std::array<char, 256> reason = {};
-  ERR_error_string_n(ERR_get_error(), reason.data(), reason.size());
-  ERR_clear_error();
-  return absl::FailedPreconditionError(absl::StrCat(path, ": ", what, " (", reason.data(), ")"));
-}
+  // Callers show tokens, which the gate looks at.
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
-// What gRPC would only tell its log, and each caller by hanging up.
-absl::Status Check(const TlsFiles& files) {
-  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
-  if (context == nullptr) return Unusable(files.certificate, "OpenSSL does not start");
-  if (SSL_CTX_use_certificate_chain_file(context.get(), files.certificate.c_str()) != 1) {
-    return Unusable(files.certificate, "no certificate in PEM form");
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
   }
-  if (SSL_CTX_use_PrivateKey_file(context.get(), files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return Unusable(files.key, absl::StrCat("no private key in PEM form that fits ", files.certificate));
+
+  static grpc_ssl_certificate_config_reload_status Fetch(void* self, grpc_ssl_server_certificate_config** config) {
+    return static_cast<WatchedCredentials*>(self)->FetchNew(config);
   }
-  if (!files.client_ca.empty() && SSL_CTX_load_verify_locations(context.get(), files.client_ca.c_str(), nullptr) != 1) {
-    return Unusable(files.client_ca, "no certificates in PEM form");
+  grpc_ssl_certificate_config_reload_status FetchNew(grpc_ssl_server_certificate_config** config) {
+    std::shared_ptr<const Certificates::Content> now = certificates_->InForce();
+    const std::lock_guard lock(mutex_);
+    if (now == fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const grpc_ssl_pem_key_cert_pair pair = {now->key.c_str(), now->certificate.c_str()};
+    // gRPC insists on some who may sign; where callers are not asked for a certificate nobody looks at them.
+    const std::string& signers = certificates_->asks_callers() ? now->client_ca : now->certificate;
+    *config = grpc_ssl_server_certificate_config_create(signers.c_str(), &pair, 1);
+    fetched_ = std::move(now);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
-  return absl::OkStatus();
-}
+
+  const std::shared_ptr<const Certificates> certificates_;
+  std::mutex mutex_;
+  std::shared_ptr<const Certificates::Content> fetched_;  // guarded by mutex_
+  grpc_server_credentials* const credentials_;
+};
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeCredentials(const TlsFiles& files) {
-  if (files.certificate.empty()) return grpc::InsecureServerCredentials();
-  if (absl::Status usable = Check(files); !usable.ok()) return usable;
-  if (const absl::StatusOr<absl::Time> expiry = CertificateExpiry(files.certificate);
-      expiry.ok() && *expiry <= absl::Now()) {
-    LogWarning(absl::StrCat(files.certificate, " has expired at ", absl::FormatTime(*expiry, absl::UTCTimeZone()),
-                            ": callers will refuse it until another one is put in its place"));
-  }
-  namespace tls = grpc::experimental;
-  tls::TlsServerCredentialsOptions options(std::make_shared<tls::FileWatcherCertificateProvider>(
-      files.key, files.certificate, files.client_ca, kRefreshSeconds));
-  options.watch_identity_key_cert_pairs();
-  if (!files.client_ca.empty()) {
-    options.watch_root_certs();
-    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  }
-  return tls::TlsServerCredentials(options);
-}
-
-absl::StatusOr<absl::Time> CertificateExpiry(const std::string& path) {
-  const auto close = [](std::FILE* opened) { std::fclose(opened); };
-  const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "r"), close);
-  if (file == nullptr) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(PEM_read_X509(file.get(), nullptr, nullptr, nullptr),
-                                                                &X509_free);
-  if (certificate == nullptr) return Unusable(path, "no certificate in PEM form");
-  std::tm expiry = {};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &expiry) != 1) return Unusable(path, "no expiry");
-  return absl::FromTimeT(timegm(&expiry));
+std::shared_ptr<grpc::ServerCredentials> MakeCredentials(std::shared_ptr<const Certificates> certificates) {
+  if (certificates == nullptr) return grpc::InsecureServerCredentials();
+  return std::make_shared<WatchedCredentials>(std::move(certificates));
 }
 
 }  // namespace rnnserve

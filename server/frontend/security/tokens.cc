@@ -5,7 +5,6 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/frontend/security/file_version.h"
 #include "server/telemetry/log.h"
 
 namespace rnnserve {
@@ -84,14 +84,6 @@ std::vector<absl::string_view> WordsOf(absl::string_view line) {
   std::vector<absl::string_view> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
   words.erase(std::ranges::find_if(words, [](absl::string_view word) { return word[0] == '#'; }), words.end());
   return words;
-}
-
-std::string FileVersion(const std::string& path) {
-  struct stat status = {};
-  if (stat(path.c_str(), &status) != 0) return "";
-  // The time of change besides that of modification: a file may become readable without being written.
-  return absl::StrCat(status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec, " ", status.st_ctim.tv_sec, ".",
-                      status.st_ctim.tv_nsec, " ", status.st_size, " ", status.st_ino);
 }
 
 }  // namespace

@@ -13,7 +13,33 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(Log, TextIsOneLine) { EXPECT_EQ(LogLineAsText("a\nb\x1b[1m", {{"id", "x\ry"}, {"none", ""}}), "a b [1m id=x y"); }
+TEST(Log, TextIsOneLine) {
+  EXPECT_EQ(LogLineAsText("a\nb\x1b[1m", {}), "a b [1m");
+  EXPECT_EQ(LogLineAsText("a\xc2\x9b"
+                          "1m\xe2\x80\xaex \xc3\xa4 --flag=1",
+                          {}),
+            "a 1m x \xc3\xa4 --flag=1");
+}
+
+TEST(Log, FieldsOfATextCannotBeForged) {
+  const auto value = [](std::string_view text) { return LogLineAsText("m", {{"id", text}, {"none", ""}}); };
+  EXPECT_EQ(value("plain-1.2:[::1]/x"), "m id=plain-1.2:[::1]/x");
+  EXPECT_EQ(value("\xc3\xa4"), "m id=\xc3\xa4");
+  EXPECT_EQ(value("a b"), "m id=\"a b\"");
+  EXPECT_EQ(value("a peer=1.2.3.4"), "m id=\"a peer=1.2.3.4\"");
+  EXPECT_EQ(value("a=b"), "m id=\"a=b\"");
+  EXPECT_EQ(value("a\" peer=\"b"), "m id=\"a\\\" peer=\\\"b\"");
+  EXPECT_EQ(value("a\\"), "m id=\"a\\\\\"");
+  EXPECT_EQ(value("a\n\r\x7f\x1b[1m"), "m id=\"a\\n\\x0d\\x7f\\x1b[1m\"");
+  EXPECT_EQ(value(std::string_view("a\0b", 3)), "m id=\"a\\x00b\"");
+  EXPECT_EQ(value("a\xc2\x9b"
+                  "1m\xe2\x80\xa8"),
+            "m id=\"a\\xc2\\x9b1m\\xe2\\x80\\xa8\"");
+}
+
+TEST(Log, ATextThatCouldHoldFieldsIsQuotedBeforeThem) {
+  EXPECT_EQ(LogLineAsText("engine \"x\" peer=me", {{"peer", "you"}}), "\"engine \\\"x\\\" peer=me\" peer=you");
+}
 
 TEST(Log, JsonKeepsWhatWasSaidWhateverItHolds) {
   const std::string line = LogLineAsJson("a\n\"b\" %s {} \xff", {{"id", "\\"}, {"none", ""}});
