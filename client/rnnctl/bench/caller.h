@@ -39,10 +39,13 @@ class Caller {
   virtual std::chrono::nanoseconds CpuTime() = 0;
 
   // Starts the call of a prepared request. `slot` is free: below the caller's number of slots, its last call answered.
-  virtual void Send(size_t slot, size_t request) = 0;
+  // A timeout counts from `due`, when the call should have been sent.
+  virtual void Send(size_t slot, size_t request, Time due) = 0;
   // Waits for the next answer until `until`; false if none came. May return false somewhat earlier. With `precise` it
   // returns within tens of microseconds of `until`, otherwise within milliseconds.
   virtual bool Wait(Time until, bool precise, Answer& answer) = 0;
+  // Does nothing until then, not even look at answers.
+  virtual void Sleep(Time until) = 0;
 };
 
 }  // namespace rnnserve::rnnctl::bench

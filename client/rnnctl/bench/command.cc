@@ -22,6 +22,10 @@ constexpr std::array kFlags = {
          .value = "R",
          .help = "open loop: requests a second, whether or not answers come; lists and ranges as above"},
     Flag{.name = "max-in-flight", .value = "N", .help = "with --rate: calls under way at most; default 1024"},
+    Flag{.name = "tick",
+         .value = "TIME",
+         .help = "with --rate: send what is due, and look at answers, only so often; latencies count the delay, and a "
+                 "server on this machine keeps more of its CPU; default: at once"},
     Flag{.name = "sessions",
          .value = "N",
          .help = "sessions that each send chunk after chunk; lists and ranges as above"},

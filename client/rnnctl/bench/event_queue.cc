@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,6 +57,8 @@ std::optional<EventQueue::Event> EventQueue::Wait(Time until, bool precise) {
 }
 
 Time SteadyNow() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+void SleepUntil(Time moment) { std::this_thread::sleep_until(std::chrono::steady_clock::time_point(moment)); }
 
 std::chrono::nanoseconds ProcessCpuTime() {
   rusage usage = {};

@@ -47,6 +47,7 @@ class EventQueue {
 };
 
 Time SteadyNow();
+void SleepUntil(Time moment);
 // Of this process, all threads, user and system.
 std::chrono::nanoseconds ProcessCpuTime();
 gpr_timespec ToGpr(Time moment);

@@ -40,12 +40,12 @@ class GrpcCaller final : public Caller {
   Time Now() override { return SteadyNow(); }
   std::chrono::nanoseconds CpuTime() override { return ProcessCpuTime(); }
 
-  void Send(size_t slot, size_t request) override {
+  void Send(size_t slot, size_t request, Time due) override {
     Call& call = calls_[slot];
     call.request = request;
     call.context.emplace();
     call.context->set_wait_for_ready(true);  // a server that went away is waited for, not hammered
-    if (options_.client.timeout.count() > 0) call.context->set_deadline(ToGpr(SteadyNow() + options_.client.timeout));
+    if (options_.client.timeout.count() > 0) call.context->set_deadline(ToGpr(due + options_.client.timeout));
     call.reader = stub_.PrepareUnaryCall(&*call.context, method_, requests_[request], events_.queue());
     call.reader->StartCall();
     call.reader->Finish(&call.reply, &call.status, &call);
@@ -56,6 +56,8 @@ class GrpcCaller final : public Caller {
     if (event) Read(*static_cast<Call*>(event->tag), answer);
     return event.has_value();
   }
+
+  void Sleep(Time until) override { SleepUntil(until); }
 
  private:
   struct Call {

@@ -91,6 +91,9 @@ absl::StatusOr<std::vector<Load>> LoadsFrom(const Arguments& arguments, const st
   if (arguments.Has("max-in-flight") && !arguments.Has("rate")) {
     return UsageError("--max-in-flight belongs to --rate; --concurrency bounds a closed loop itself");
   }
+  if (arguments.Has("tick") && !arguments.Has("rate")) {
+    return UsageError("--tick belongs to --rate; a closed loop sends when an answer has come");
+  }
   const bool open = arguments.Has("rate");
   const std::string_view name = sessions ? "sessions" : open ? "rate" : "concurrency";
   const absl::StatusOr<std::vector<double>> values =
@@ -103,6 +106,7 @@ absl::StatusOr<std::vector<Load>> LoadsFrom(const Arguments& arguments, const st
   if (sessions) load.irregular = sessions->irregular;
   FlagReader reader(arguments);
   reader.Whole("max-in-flight", 1, kMaxInFlight, load.max_in_flight);
+  reader.Duration("tick", absl::Microseconds(100), load.tick);
   if (!reader.status().ok()) return reader.status();
   const int64_t most = sessions ? kMaxSessions : kMaxInFlight;
   std::vector<Load> loads;

@@ -24,6 +24,7 @@ class LevelRun {
 
   Level Run() {
     const Time start = caller_.Now();
+    next_tick_ = start;
     measure_from_ = start + stopping_.warm_up;
     schedule_ = MakeSchedule(level_.load, start);
     while (!WarmUpIsOver()) Turn(measure_from_);
@@ -44,14 +45,28 @@ class LevelRun {
   // Sends what is due, waits for one answer until `until` at most, and looks whether the window or all is over.
   void Turn(Time until) {
     SendDue();
+    level_.load.tick.count() > 0 ? AwaitTick(until) : AwaitAnswer(until);
+    if (window_open_) LookAtWindow();
+    if (hooks_.interrupted && hooks_.interrupted()) Interrupt();
+  }
+
+  void AwaitAnswer(Time until) {
     Time wake = std::min(until, caller_.Now() + kLookUp);
     const std::optional<Time> due = schedule_->wake();
     const bool awaits_due = due && *due < wake;
     if (awaits_due) wake = *due;
     Answer answer;
     if (caller_.Wait(wake, awaits_due, answer)) Take(answer);
-    if (window_open_) LookAtWindow();
-    if (hooks_.interrupted && hooks_.interrupted()) Interrupt();
+  }
+
+  // Takes the answers that have come until the next tick, all at once.
+  void AwaitTick(Time until) {
+    const Time tick = level_.load.tick, now = caller_.Now();
+    if (next_tick_ <= now) next_tick_ += ((now - next_tick_) / tick + 1) * tick;
+    const Time wake = std::min(until, next_tick_);
+    caller_.Sleep(wake);
+    Answer answer;
+    while (caller_.Now() < wake + tick && caller_.Wait(wake, false, answer)) Take(answer);
   }
 
   void SendDue() {
@@ -59,7 +74,7 @@ class LevelRun {
     while (const std::optional<Due> due = schedule_->Next(now)) {
       calls_[due->slot] = {due->at, now};
       ++in_flight_;
-      caller_.Send(due->slot, hooks_.next_request());
+      caller_.Send(due->slot, hooks_.next_request(), due->at);
       now = caller_.Now();
     }
   }
@@ -167,6 +182,7 @@ class LevelRun {
   std::vector<Call> calls_;  // by slot
   size_t in_flight_ = 0;
   std::unique_ptr<Schedule> schedule_;
+  Time next_tick_{0};
   Time measure_from_{0};
   std::optional<Time> measured_from_;
   Tally window_;

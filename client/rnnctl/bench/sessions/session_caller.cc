@@ -46,7 +46,7 @@ class StreamCaller final : public SessionCaller {
   Time Now() override { return SteadyNow(); }
   std::chrono::nanoseconds CpuTime() override { return ProcessCpuTime(); }
 
-  void Send(size_t slot, size_t) override {
+  void Send(size_t slot, size_t, Time) override {
     Session& session = sessions_[slot];
     session.wants_chunk = true;
     ++in_flight_;
@@ -62,6 +62,8 @@ class StreamCaller final : public SessionCaller {
     answers_.pop_front();
     return true;
   }
+
+  void Sleep(Time until) override { SleepUntil(until); }
 
   absl::Status Open(size_t count, const std::function<bool()>& interrupted) override {
     if (options_.echo) return absl::OkStatus();

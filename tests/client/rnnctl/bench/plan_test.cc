@@ -48,6 +48,7 @@ TEST(PlanTest, FlagsThatExcludeEachOtherAreRefused) {
   EXPECT_THAT(UsageOf({"--echo", "--check=exact"}), HasSubstr("--check and --echo exclude"));
   EXPECT_THAT(UsageOf({"--echo", "--model=a"}), HasSubstr("--echo asks no server for models"));
   EXPECT_THAT(UsageOf({"--max-in-flight=3"}), HasSubstr("belongs to --rate"));
+  EXPECT_THAT(UsageOf({"--tick=5ms"}), HasSubstr("belongs to --rate"));
 }
 
 TEST(PlanTest, WrongValuesAreRefused) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace rnnserve::rnnctl::bench {
@@ -22,10 +23,10 @@ class FakeCaller final : public Caller {
   Time Now() override { return now; }
   std::chrono::nanoseconds CpuTime() override { return now / 4; }
 
-  void Send(size_t slot, size_t request) override {
+  void Send(size_t slot, size_t request, Time due) override {
     EXPECT_TRUE(busy_.insert(slot).second) << "slot " << slot << " still waits for its answer";
     most_in_flight = std::max(most_in_flight, busy_.size());
-    sent.push_back({now, request});
+    sent.push_back({now, request, due});
     answers_.emplace(now + service(now), slot);
   }
 
@@ -47,10 +48,17 @@ class FakeCaller final : public Caller {
     return true;
   }
 
+  void Sleep(Time until) override {
+    ++sleeps;
+    now = std::max(now, until);
+  }
+
   struct Sent {
     Time at;
     size_t request;
+    Time due;
   };
+  int sleeps = 0;
   Time now = seconds(100);
   std::function<Time(Time)> service = [](Time) { return milliseconds(10); };
   std::function<int(Time)> code = [](Time) { return 0; };
@@ -202,6 +210,46 @@ TEST_F(RunTest, AStallIsChargedToAllWhoWereDueDuringIt) {
   EXPECT_LT(level.tally.latency.Percentile(60), milliseconds(1));
   EXPECT_GE(level.tally.latency.max(), milliseconds(490));
   EXPECT_GE(level.tally.lag.max(), milliseconds(490));
+}
+
+// Neither sends before its time, and what waits for a tick is as late as it waits; answers that came are seen at a
+// tick.
+TEST_F(RunTest, WithATickItWakesOnlyThenAndCountsTheDelay) {
+  load_.rate = 1000;
+  load_.tick = milliseconds(5);
+  stopping_.warm_up = Time(0);
+  stopping_.duration = seconds(2);
+  const Time start = caller_.now;
+  caller_.service = [](Time) { return milliseconds(6); };
+  const Level level = Run();
+  EXPECT_EQ(caller_.sleeps, 400);
+  EXPECT_NEAR(static_cast<double>(level.tally.good()), 2000, 150);
+  for (const FakeCaller::Sent& sent : caller_.sent) {
+    EXPECT_EQ((sent.at - start) % milliseconds(5), Time(0));
+    EXPECT_GE(sent.at, sent.due);
+    EXPECT_LT(sent.at - sent.due, milliseconds(5));
+  }
+  EXPECT_GT(level.tally.lag.Percentile(80), milliseconds(3));
+  // 6 ms of service seen after 10, and up to 5 before.
+  EXPECT_GE(level.tally.latency.min(), milliseconds(6));
+  EXPECT_GT(level.tally.latency.Percentile(50), milliseconds(11));
+  EXPECT_LE(level.tally.latency.max(), milliseconds(15));
+}
+
+TEST_F(RunTest, TicksThatWereMissedAreNotMadeUpFor) {
+  load_.rate = 100;
+  load_.tick = milliseconds(5);
+  stopping_.warm_up = Time(0);
+  stopping_.duration = seconds(1);
+  bool stalled = false;
+  hooks_.next_request = [&] {
+    if (!std::exchange(stalled, true)) caller_.now += milliseconds(502);  // the client itself
+    return size_t{0};
+  };
+  const Level level = Run();
+  EXPECT_LE(caller_.sleeps, 101);
+  EXPECT_NEAR(static_cast<double>(level.tally.answered()), 100, 40);
+  EXPECT_GT(level.tally.latency.max(), milliseconds(400));
 }
 
 TEST_F(RunTest, SaysWhatItCouldNotSend) {
