@@ -129,7 +129,7 @@ absl::Duration Router::RunTrial() {
   const absl::Duration took = options_.clock() - start;
   lock.lock();
   Keep(trial, std::move(costs));
-  return took * (1 / options_.background_share - 1);
+  return took * (1 / (trial.is_retry ? options_.retry_share : options_.background_share) - 1);
 }
 
 void Router::Stop() {
@@ -166,7 +166,8 @@ const Engine* Router::Known(std::span<const Engine* const> engines, std::span<co
     const RoutingTable::Found found = table_.Find({cell->spec(), options}, shape);
     if (found.costs == nullptr) return nullptr;
     costs.push_back(found.costs);
-    if (ask && (!found.is_exact || found.retry_is_due)) Ask({cell, options, shape, {engines.begin(), engines.end()}});
+    if (!ask || (found.is_exact && !found.retry_is_due)) continue;
+    Ask({cell, options, shape, {engines.begin(), engines.end()}, /*is_retry=*/found.is_exact});
   }
   return Cheapest(engines, costs);
 }

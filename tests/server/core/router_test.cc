@@ -224,6 +224,17 @@ TEST_F(RouterTest, TrialsRestInBetween) {
   EXPECT_EQ(router_->RunTrial(), absl::ZeroDuration());
 }
 
+TEST_F(RouterTest, OldFiguresAreInLessOfAHurry) {
+  router_ = NewRouter({.background_share = 0.05, .retry_share = 0.01});
+  for (int k = 0; router_->trials() == 0; ++k) {
+    ASSERT_LT(k, 1000);
+    EngineFor({.rows = 1});
+  }
+  const absl::Duration before = clock_.now;
+  const absl::Duration rest = router_->RunTrial();
+  EXPECT_EQ(rest, (clock_.now - before) * 99);
+}
+
 TEST_F(RouterTest, OnlyTheFastestProgramStaysPacked) {
   EngineFor({.rows = 1});
   EXPECT_TRUE(programs_.Holds(few_, *cells_[0], {}));
