@@ -211,6 +211,14 @@ int Run(const Settings& settings, int64_t memory_limit) {
   return 0;
 }
 
+// The exit code after what has been printed: 1, and told, if it did not get there, as on a full disk.
+int Printed() {
+  std::cout.flush();
+  if (std::cout.good()) return 0;
+  LogError("standard output cannot be written");
+  return 1;
+}
+
 // Asks the server that runs with these flags how it is.
 int HealthCheck(const Settings& settings) {
   const std::string probe = absl::GetFlag(FLAGS_probe);
@@ -230,12 +238,15 @@ int HealthCheck(const Settings& settings) {
 int main(int argc, char** argv) {
   // Debian builds Abseil without NDEBUG, so gRPC's mutexes would look for cycles at every lock: 2 % of a small call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  rnnserve::FillStandardDescriptors();
   rnnserve::SetUsage(RNNSERVE_VERSION);
   if (rnnserve::AsksForHelp(argc, argv)) {
     rnnserve::PrintHelp();
-    return 0;
+    return rnnserve::Printed();
   }
   absl::StatusOr<rnnserve::Settings> settings = rnnserve::Settings::Load(argc, argv);
+  rnnserve::SetLogFormat(
+      absl::GetFlag(FLAGS_log_format));  // for what is told of mistakes; CheckFlags checks this one, too
   if (!settings.ok()) {
     rnnserve::LogError(absl::StrCat(settings.status().message()));
     return 1;
@@ -247,12 +258,11 @@ int main(int argc, char** argv) {
     rnnserve::LogError(absl::StrCat("unexpected argument ", absl::StrJoin(words, " "), "; see rnnserve --help"));
     return 1;
   }
-  rnnserve::SetLogFormat(absl::GetFlag(FLAGS_log_format));  // for what CheckFlags tells; it checks this one, too
   const int64_t memory_limit = rnnserve::MemoryLimit();
   rnnserve::FitToMemory(memory_limit, *settings);
   rnnserve::RaiseDescriptorLimit();
   if (!rnnserve::CheckFlags(*settings)) return 1;
   if (!prints) return rnnserve::Run(*settings, memory_limit);
   std::cout << settings->Print();
-  return 0;
+  return rnnserve::Printed();
 }

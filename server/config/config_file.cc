@@ -7,7 +7,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 
 #include "absl/flags/reflection.h"
@@ -85,12 +84,13 @@ absl::StatusOr<std::vector<FileSetting>> ReadConfigFile(const std::string& path)
   }
   std::ifstream file(path);
   if (!file.is_open()) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
-  std::stringstream content;
-  content << file.rdbuf();
-  const std::string text = std::move(content).str();
+  std::string text(kMaxFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (file.bad()) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read to its end"));
   if (text.size() > kMaxFileBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": has ", text.size(), " bytes; a config file has at most ", kMaxFileBytes));
+        absl::StrCat(path, ": has more than ", kMaxFileBytes, " bytes, which no config file has"));
   }
   return ParseConfig(text, path);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config/descriptor_limit.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
@@ -14,6 +16,12 @@ namespace {
 constexpr int64_t kDefaultMostConnections = 10'000;
 
 }  // namespace
+
+void FillStandardDescriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);  // takes the lowest number that is free: this one
+  }
+}
 
 void RaiseDescriptorLimit() {
   rlimit limit = {};

@@ -9,6 +9,10 @@ namespace rnnserve {
 // Descriptors for all but connections: models, listeners, the admin port, gRPC's own.
 inline constexpr int64_t kOtherDescriptors = 64;
 
+// Where standard input, output or error are closed, /dev/null takes their place: otherwise the next file or connection
+// would get their numbers, and the log would be written to it. Before anything is opened.
+void FillStandardDescriptors();
+
 // To the hard limit: the soft one is for programs that use select().
 void RaiseDescriptorLimit();
 

@@ -26,6 +26,14 @@ constexpr char kUsage[] =
 
 bool IsOurs(absl::string_view file) { return absl::EndsWith(file, "server/config/flags.cc"); }
 
+std::map<std::string, const absl::CommandLineFlag*> OurFlags() {
+  std::map<std::string, const absl::CommandLineFlag*> flags;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (IsOurs(flag->Filename())) flags.emplace(std::string(name), flag);
+  }
+  return flags;
+}
+
 }  // namespace
 
 void SetUsage(const std::string& version) {
@@ -42,16 +50,18 @@ bool AsksForHelp(int argc, char** argv) {
 }
 
 void PrintHelp() {
-  std::map<std::string, const absl::CommandLineFlag*> flags;
-  for (const auto& [name, flag] : absl::GetAllFlags()) {
-    if (IsOurs(flag->Filename())) flags.emplace(std::string(name), flag);
-  }
   std::cout << "rnnserve " << kUsage << "\n\nFlags:\n";
-  for (const auto& [name, flag] : flags) {
+  for (const auto& [name, flag] : OurFlags()) {
     const std::string value = flag->DefaultValue();
     std::cout << "  --" << name << (value.empty() ? "" : "=" + value) << "\n      " << flag->Help() << "\n";
   }
   std::cout << "  --help, --version\n";
+}
+
+std::vector<std::string> FlagNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, flag] : OurFlags()) names.push_back(name);
+  return names;
 }
 
 }  // namespace rnnserve

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace rnnserve {
 
@@ -11,5 +12,7 @@ void SetUsage(const std::string& version);
 // Whether a word of the command line asks for help.
 bool AsksForHelp(int argc, char** argv);
 void PrintHelp();
+// Of the flags that it lists.
+std::vector<std::string> FlagNames();
 
 }  // namespace rnnserve

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "server/config/command_line.h"
 #include "server/config/flags.h"
 
 namespace rnnserve {
@@ -52,6 +53,7 @@ std::vector<std::string> ParseWords(int argc, char** argv) {
 bool IsFileReadAgain(std::string_view name) { return std::ranges::find(kReadAgain, name) != kReadAgain.end(); }
 
 absl::StatusOr<Settings> Settings::Load(int argc, char** argv) {
+  if (absl::Status words = CheckCommandLine(argc, argv); !words.ok()) return words;
   Settings settings;
   settings.words_ = ParseWords(argc, argv);
   settings.on_command_line_ = FlagsOf(argc, argv);
@@ -62,8 +64,13 @@ absl::StatusOr<Settings> Settings::Load(int argc, char** argv) {
   std::string mistakes;
   for (FileSetting& setting : *of_file) {
     if (settings.IsOnCommandLine(setting.name)) continue;
+    absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(setting.name);
+    if (flag.CurrentValue() != flag.DefaultValue()) {  // by a --flagfile or from the environment, as Abseil has them
+      settings.on_command_line_.insert(setting.name);
+      continue;
+    }
     std::string why;
-    if (!absl::FindCommandLineFlag(setting.name)->ParseFrom(setting.value, &why)) {
+    if (!flag.ParseFrom(setting.value, &why)) {
       absl::StrAppend(&mistakes, mistakes.empty() ? "" : "\n", settings.path_, ":", setting.line, ": ", setting.name,
                       ": \"", setting.value, "\" is not what it takes", why.empty() ? "" : ": ", why);
       continue;

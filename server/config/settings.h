@@ -19,8 +19,7 @@ namespace rnnserve {
 
 class Settings {
  public:
-  // INVALID_ARGUMENT tells what of the file is wrong, and where; a wrong command line ends the process, as Abseil has
-  // it.
+  // INVALID_ARGUMENT tells what of the file is wrong, and where; or of the command line.
   static absl::StatusOr<Settings> Load(int argc, char** argv);
 
   // What is no flag on the command line, without the program's name.

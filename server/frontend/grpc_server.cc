@@ -227,7 +227,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   std::unique_ptr<Tokens> tokens;
   if (!options.tokens_file.empty()) {
     absl::StatusOr<std::unique_ptr<Tokens>> loaded = Tokens::Load(options.tokens_file);
-    if (!loaded.ok()) return loaded.status();
+    if (!loaded.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat("the file of tokens, ", loaded.status().message()));
+    }
     tokens = *std::move(loaded);
   }
   auto parts = std::make_unique<Parts>(options, core, sessions, builder, std::move(tokens));

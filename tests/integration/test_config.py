@@ -7,11 +7,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 
 import pytest
 
 import wire
-from server_process import Server, run_to_end
+from server_process import BINARY, Server, run_to_end
 from test_service import _case
 
 SCHEMA = (wire.REPOSITORY / "server/config/config.proto").read_text()
@@ -110,6 +111,50 @@ def test_flags_out_of_range_are_told_as_the_log_is(flag, expected):
     assert done.returncode == 1
     told = json.loads(done.stderr)["message"]
     assert told.startswith(f"{flag}: ") and expected in told
+
+
+@pytest.mark.parametrize("flags, expected", [
+    (["--max_cals=3"], "--max_cals is no flag; --max_calls is one; rnnserve --help lists them"),
+    (["--drain-timeout=3s"], "--drain-timeout is no flag; --drain_timeout is one"),
+    (["--nolog_level"], "--nolog_level is no flag; --log_level is one"),
+    (["--" + "x" * 100_000], "x is no flag; rnnserve --help"),
+    (["--drain_timeout=30"], "--drain_timeout=30: expected a duration such as 500ms, 30s"),
+    (["--max_calls", "4k"], "--max_calls=4k: expected a whole number"),
+    (["--session_bytes=8GiB"], "--session_bytes=8GiB: expected a whole number of 64 bits, without unit"),
+    (["--cpu_helper=maybe"], "--cpu_helper=maybe: expected true or false"),
+    (["--listen"], "--listen: expected a value behind it, as in --listen=VALUE")])
+def test_mistakes_of_the_command_line(flags, expected):
+    done = run_to_end("--log_format=json", *flags)
+    assert done.returncode == 1 and not done.stdout
+    assert expected in json.loads(done.stderr)["message"]
+
+
+def test_version_and_help():
+    assert re.fullmatch(r"rnnserve \d+\.\d+\.\d+\n", run_to_end("--version").stdout)
+    for word in ["--help", "-h"]:
+        done = run_to_end("--max_calls=7", word)
+        assert done.returncode == 0 and "--max_calls=4096\n" in done.stdout
+
+
+def test_the_environment_goes_before_the_file(tmp_path, monkeypatch):
+    """As flags do; Abseil's --fromenv reads it."""
+    monkeypatch.setenv("FLAGS_max_calls", "5")
+    shown = _print(f"--config={_file(tmp_path, 'max_calls: 6')}", "--fromenv=max_calls")
+    assert shown["max_calls"] == ("max_calls: 5", "flag")
+
+
+def test_what_cannot_be_printed_is_told():
+    for words in [["config", "print"], ["--help"]]:
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([BINARY, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 1 and "standard output cannot be written" in done.stderr
+
+
+def test_a_huge_file_is_not_read(tmp_path):
+    path = _file(tmp_path, "max_calls: 5")
+    os.truncate(path, 1 << 36)  # holes
+    done = run_to_end(f"--config={path}")
+    assert done.returncode == 1 and f"{path}: has more than 1048576 bytes" in done.stderr
 
 
 def test_a_flag_mends_what_the_file_has_wrong(tmp_path):

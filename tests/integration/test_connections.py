@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import struct
+import subprocess
 
 import grpc
 import numpy as np
@@ -17,7 +19,7 @@ import random_operators
 import wire
 from half_messages import PREFACE, frame
 from operators import Case
-from server_process import Server, run_to_end
+from server_process import BINARY, Server, run_to_end
 from test_admin import _metrics
 
 SECONDS = 60
@@ -262,3 +264,29 @@ def test_the_limit_of_connections():
 def test_more_connections_than_descriptors_are_refused_at_start():
     done = run_to_end("--listen=127.0.0.1:0", "--max_connections=2000000000")
     assert done.returncode == 1 and "--max_connections=2000000000" in done.stderr
+
+
+def test_a_port_alone_is_that_of_all_addresses():
+    server = Server(listen=":0")
+    try:
+        for host in ["127.0.0.1", "::1"] if socket.has_dualstack_ipv6() else ["127.0.0.1"]:
+            with socket.create_connection((host, server.port), timeout=SECONDS):
+                pass
+        assert server.recurrent.Infer(_request(), timeout=SECONDS).outputs
+    finally:
+        assert server.stop() == 0
+
+
+def test_a_closed_standard_error_is_nobodys_connection(tmp_path):
+    """Whoever gets its number would get the log."""
+    port_file = tmp_path / "port"
+    command = f'exec "{BINARY}" --listen=127.0.0.1:0 --admin_listen= --port_file="{port_file}" <&- >&- 2>&-'
+    process = subprocess.Popen(["sh", "-c", command])
+    try:
+        while not port_file.exists():
+            assert process.poll() is None
+        # gRPC leaks an eventfd before main, which takes the lowest number.
+        assert [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in (1, 2)] == ["/dev/null"] * 2
+    finally:
+        process.terminate()
+        assert process.wait(timeout=SECONDS) == 0

@@ -38,11 +38,13 @@ int PortOf(int fd) {
 }
 
 absl::StatusOr<ListenSocket> Bind(const std::string& address, const sockaddr* where, socklen_t size,
-                                  const std::string& path) {
+                                  const std::string& path, bool is_alone = true) {
   const int fd = socket(where->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return errno == EAFNOSUPPORT ? NotHere() : CannotListen(address, std::strerror(errno));
   const int on = 1;
   if (where->sa_family != AF_UNIX) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  // Of all of a machine's addresses (":50051") there are two, and that of IPv6 would take that of IPv4 along.
+  if (where->sa_family == AF_INET6 && !is_alone) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
   if (bind(fd, where, size) != 0 || listen(fd, kBacklog) != 0) {
     const int error = errno;
     close(fd);
@@ -118,7 +120,8 @@ absl::StatusOr<std::vector<ListenSocket>> Listen(const std::string& address) {
     // The port lies at the same place for IPv4.
     auto* where = reinterpret_cast<sockaddr_in6*>(next->ai_addr);
     if (!sockets.empty()) where->sin6_port = htons(static_cast<uint16_t>(sockets.front().port()));
-    absl::StatusOr<ListenSocket> bound = Bind(address, next->ai_addr, next->ai_addrlen, "");
+    absl::StatusOr<ListenSocket> bound =
+        Bind(address, next->ai_addr, next->ai_addrlen, "", found->get()->ai_next == nullptr);
     if (absl::IsNotFound(bound.status())) continue;
     if (!bound.ok()) return bound.status();
     sockets.push_back(*std::move(bound));

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config/command_line.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "server/config/help.h"
+
+namespace rnnserve {
+namespace {
+
+// No flag's is longer.
+constexpr size_t kLongestName = 64;
+
+// Abseil knows these without having them as flags.
+bool IsAbout(absl::string_view name) { return name == "version" || absl::StartsWith(name, "help"); }
+
+// Levenshtein's.
+size_t Distance(absl::string_view from, absl::string_view to) {
+  std::vector<size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < from.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t k = 0; k < to.size(); ++k) {
+      const size_t exchanged = diagonal + (from[i] == to[k] ? 0 : 1);
+      diagonal = row[k + 1];
+      row[k + 1] = std::min({row[k + 1] + 1, row[k] + 1, exchanged});
+    }
+  }
+  return row.back();
+}
+
+std::string UnknownFlag(absl::string_view name) {
+  name = name.substr(0, kLongestName);
+  std::string nearest;
+  size_t least = 2 + name.size() / 4;
+  for (const std::string& known : FlagNames()) {
+    if (const size_t distance = Distance(name, known); distance < least) {
+      least = distance;
+      nearest = known;
+    }
+  }
+  return absl::StrCat("--", name, " is no flag", nearest.empty() ? "" : absl::StrCat("; --", nearest, " is one"),
+                      "; rnnserve --help lists them");
+}
+
+absl::string_view Expected(const absl::CommandLineFlag& flag) {
+  if (flag.IsOfType<absl::Duration>()) return "a duration such as 500ms, 30s, 1h30m or inf";
+  if (flag.IsOfType<bool>()) return "true or false";
+  if (flag.IsOfType<double>()) return "a number";
+  if (flag.IsOfType<int32_t>()) return "a whole number of 32 bits";
+  if (flag.IsOfType<int64_t>()) return "a whole number of 64 bits, without unit";
+  return "another value";
+}
+
+}  // namespace
+
+absl::Status CheckCommandLine(int argc, char** argv) {
+  std::vector<std::string> mistakes;
+  for (int k = 1; k < argc; ++k) {
+    absl::string_view word = argv[k];
+    if (word == "--") break;
+    if (!absl::ConsumePrefix(&word, "-") || word.empty()) continue;
+    absl::ConsumePrefix(&word, "-");
+    const size_t equals = word.find('=');
+    const absl::string_view name = word.substr(0, equals);
+    if (name == "undefok") return absl::OkStatus();  // Abseil's: names flags that may be unknown
+    absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
+    if (flag == nullptr) {
+      absl::string_view positive = name;
+      const bool is_negation = equals == absl::string_view::npos && absl::ConsumePrefix(&positive, "no") &&
+                               absl::FindCommandLineFlag(positive) != nullptr &&
+                               absl::FindCommandLineFlag(positive)->IsOfType<bool>();
+      if (!is_negation && !IsAbout(name)) mistakes.push_back(UnknownFlag(name));
+      continue;
+    }
+    if (equals == absl::string_view::npos && flag->IsOfType<bool>()) continue;
+    if (equals == absl::string_view::npos && k + 1 == argc) {
+      mistakes.push_back(absl::StrCat("--", name, ": expected a value behind it, as in --", name, "=VALUE"));
+      continue;
+    }
+    const std::string value(equals == absl::string_view::npos ? argv[++k] : word.substr(equals + 1));
+    std::string why;
+    if (flag->ParseFrom(value, &why)) continue;
+    mistakes.push_back(absl::StrCat("--", name, "=", value, ": expected ", Expected(*flag)));
+  }
+  if (mistakes.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(mistakes, "\n"));
+}
+
+}  // namespace rnnserve
