@@ -173,10 +173,14 @@ struct GrpcServer::Parts {
 
   void Accept(const Options& options, std::vector<ListenSocket> sockets) {
     Acceptor::Options accepting;
-    accepting.connections.max_connections = static_cast<size_t>(options.max_connections);
-    if (!options.tls.certificate.empty()) accepting.connections.greeting_bytes = kTlsGreetingBytes;
+    accepting.max_connections = static_cast<size_t>(options.max_connections);
+    if (!options.tls.certificate.empty()) {
+      accepting.connections.greeting_bytes = kTlsGreetingBytes;
+      accepting.lobby.look = &LookAtTlsGreeting;
+    }
     accepting.accepted = connections_total.With({"accepted"});
     accepting.refused = connections_total.With({"refused"});
+    accepting.dismissed = connections_total.With({"dismissed"});
     const std::function<void(int)> nothing = [](int) {};
     const auto on_plain = options.tls.certificate.empty() ? options.on_plain_connection : nothing;
     acceptor = std::make_unique<Acceptor>(std::move(accepting), std::move(sockets), [this, on_plain](int fd) {

@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ten times as many connections as descriptors, of each hostile kind, while others call: how soon it serves newcomers
-again, and what the others' p99 does: without them, beside the same flood of a listener that only accepts and holds
-(what attacker and kernel take of the machine), and beside theirs, in turn."""
+again, and what the others' p99 does.
+
+A round has parts, each as long as the connections take to come in:
+  apart    a flood whose attacker takes only what CPU is left over (SCHED_IDLE), as one on a machine of its own
+  held     the connections of `apart`, once all have come
+  flood    the same with an attacker that takes its share of this machine's CPUs: some of what it does to the others is
+           its own use of them
+  control  that attacker, but against a listener that only accepts and holds: what of it is not the server's doing
+  without  nobody but the others
+Each part has its own p99. What is told is their median over the rounds, with the lowest and the highest, and that of
+each round's ratios. Newcomers come in rounds of their own, since they take CPU from the others too."""
 
 from __future__ import annotations
 
@@ -24,15 +33,19 @@ from test_security import Authority, _channel, _put, _tls_flags
 
 DESCRIPTORS = 512
 ROUNDS = int(os.environ.get("RNNSERVE_ROUNDS", "4"))
-CALLS = 2000  # of the others, in each part of a round
+SETTLE = 1000  # calls of the others between two parts
 SECONDS = 60
 KINDS = {"silent": b"", "greeting": PREFACE + SETTINGS, "slow headers": PREFACE + SETTINGS + frame(1, 0, 1, b"\x82"),
          "never reading": PREFACE + SETTINGS + frame(6, 0, 0, b"12345678") * 2, "half a TLS handshake": None}
 # A process of its own: it must not take the others' time in this one.
 ATTACK = """
-import contextlib, resource, socket, sys
-port, count, greeting = int(sys.argv[1]), int(sys.argv[2]), bytes.fromhex(sys.argv[3])
+import contextlib, os, resource, socket, sys
+port, count, greeting, is_apart = int(sys.argv[1]), int(sys.argv[2]), bytes.fromhex(sys.argv[3]), sys.argv[4] == "apart"
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+if is_apart:
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+print("ready", flush=True)
+sys.stdin.readline()
 held = []
 for _ in range(count):
     held.append(socket.create_connection(("127.0.0.1", port), timeout=60))
@@ -68,12 +81,11 @@ class Others(threading.Thread):
             self.seconds.append(time.perf_counter() - began)
 
     def calls(self, count):
-        """How long the next ones take."""
+        """Until they have made so many more."""
         since = len(self.seconds)
         while len(self.seconds) < since + count:
             assert self.is_alive()
             self.stop.wait(0.01)
-        return self.seconds[since:]
 
 
 def _p99_ms(seconds):
@@ -99,15 +111,24 @@ def _client_hello():
     return said.read()
 
 
-@contextlib.contextmanager
-def _flood(port, greeting):
-    attacker = subprocess.Popen([sys.executable, "-c", ATTACK, str(port), str(10 * DESCRIPTORS), greeting.hex()],
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert attacker.stdout.readline() == b"held\n"
-        yield
-    finally:
-        attacker.communicate(timeout=SECONDS)
+class Attacker:
+    """Ready to come when told to; leaves with its connections."""
+
+    def __init__(self, port, greeting, place="beside"):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", ATTACK, str(port), str(10 * DESCRIPTORS), greeting.hex(), place],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdout.readline() == b"ready\n"
+
+    def come(self):
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+    def has_come(self):
+        assert self.process.stdout.readline() == b"held\n"
+
+    def leave(self):
+        self.process.communicate(timeout=SECONDS)
 
 
 @contextlib.contextmanager
@@ -121,6 +142,56 @@ def _control():
         holder.communicate()
 
 
+def _first_flood(others, connect, port, greeting, place):
+    """How long it takes until a newcomer is served who comes behind them all, from their begin and from its own."""
+    attacker = Attacker(port, greeting, place)
+    others.calls(SETTLE)
+    began = time.monotonic()
+    attacker.come()
+    attacker.has_come()
+    waited = _newcomer(connect)
+    lasted = time.monotonic() - began
+    attacker.leave()
+    others.calls(SETTLE)
+    return lasted, waited
+
+
+def _part(others, seconds, attacker=None):
+    """The p99 of the others in ms, in so long from the moment the attacker comes."""
+    since = len(others.seconds)
+    if attacker is not None:
+        attacker.come()
+    others.stop.wait(seconds)
+    assert others.is_alive()
+    p99 = _p99_ms(others.seconds[since:])
+    if attacker is not None:
+        attacker.has_come()
+    return p99
+
+
+def _round(others, port, greeting, seconds):
+    p99 = {}
+    attacker = Attacker(port, greeting, "apart")
+    others.calls(SETTLE)
+    p99["apart"] = _part(others, seconds["apart"], attacker)
+    others.calls(SETTLE)
+    p99["held"] = _part(others, seconds["apart"])
+    attacker.leave()
+    with _control() as elsewhere:
+        for part, where in (("flood", port), ("control", elsewhere)):
+            attacker = Attacker(where, greeting)
+            others.calls(SETTLE)
+            p99[part] = _part(others, seconds["beside"], attacker)
+            attacker.leave()
+            others.calls(SETTLE)
+    p99["without"] = _part(others, seconds["beside"])
+    return p99
+
+
+def _spread(figures):
+    return f"{np.median(figures):.2f} ({min(figures):.2f} to {max(figures):.2f})"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_flood(kind, tell, tmp_path):
     greeting, flags, connect = KINDS[kind], [], None
@@ -131,31 +202,23 @@ def test_flood(kind, tell, tmp_path):
         greeting, flags, connect = _client_hello(), _tls_flags(tmp_path), lambda: _channel(server, authority)
     server = Server(*flags, descriptors=DESCRIPTORS)
     connect = connect or (lambda: wire.channel(server.address))
-    phases = {phase: [] for phase in ("without", "control comes", "control held", "flood comes", "flood held")}
-    again = []
     with contextlib.ExitStack() as stack:
         stack.callback(server.stop)
         others = Others(stack.enter_context(connect()))
         others.start()
         stack.callback(others.stop.set)
-        others.calls(CALLS)
-        for _ in range(ROUNDS):
-            phases["without"] += others.calls(CALLS)
-            with _control() as port:
-                since = len(others.seconds)
-                with _flood(port, greeting):
-                    phases["control comes"] += others.seconds[since:]
-                    phases["control held"] += others.calls(CALLS)
-            others.calls(CALLS)  # its end is over
-            since = len(others.seconds)
-            with _flood(server.port, greeting):
-                phases["flood comes"] += others.seconds[since:]
-                again.append(_newcomer(connect))
-                phases["flood held"] += others.calls(CALLS)
-            others.calls(CALLS)
+        others.calls(SETTLE)
+        lasted, again = {}, []
+        for place in ("apart", "beside") * 2:
+            lasted[place], waited = _first_flood(others, connect, server.port, greeting, place)
+            again.append(waited)
+        rounds = [_round(others, server.port, greeting, lasted) for _ in range(ROUNDS)]
         others.stop.set()
         others.join(SECONDS)
         assert max(again) < 5 and server.alive()
-    tell(f"{kind}, {ROUNDS} times: {10 * DESCRIPTORS} connections against {DESCRIPTORS} descriptors: a newcomer is served "
-         f"after {max(again):.2f} s at most; p99 of the others in ms: "
-         + ", ".join(f"{phase} {_p99_ms(seconds):.2f}" for phase, seconds in phases.items()))
+    parts = {part: np.array([p99[part] for p99 in rounds]) for part in rounds[0]}
+    tell(f"{kind}, {ROUNDS} rounds of {10 * DESCRIPTORS} connections against {DESCRIPTORS} descriptors: a newcomer is "
+         f"served after {max(again):.2f} s at most; all have come after {max(lasted.values()):.2f} s; p99 of the others in ms, median (lowest to highest): "
+         + ", ".join(f"{part} {_spread(p99)}" for part, p99 in parts.items())
+         + "; ratios: " + ", ".join(f"{a} / {b} {_spread(parts[a] / parts[b])}" for a, b in
+                                    (("apart", "without"), ("held", "without"), ("flood", "control"))))

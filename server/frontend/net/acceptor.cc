@@ -5,10 +5,12 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -17,13 +19,33 @@
 namespace rnnserve {
 namespace {
 
-// Accepted from one socket before others have their turn.
-constexpr int kInARow = 4;
-// After as many: whoever floods the server with connections waits in the kernel's queue, and does not take the CPU of
-// those who call. 4,000 connections a second come in.
-constexpr int kBreathMs = 1;
+// Connections come in as fast as this, after a few at once: accepting one and hanging up on it again takes 30 us of a
+// CPU, nearly all in the kernel. Whoever floods the server waits in the kernel's queue.
+constexpr absl::Duration kPerAccept = absl::Microseconds(500);
+constexpr double kAcceptsAtOnce = 16;
+// Handed over and without a call: as soon as there are so many of the last second, the next ones are handed over
+// slowly.
+constexpr size_t kMaxUnproven = 16;
+constexpr absl::Duration kLook = absl::Milliseconds(5);
+constexpr absl::Duration kSlowTurn = absl::Milliseconds(20);
+// Of the connections, one in so many is the least that the lobby may have.
+constexpr size_t kPartOfLobby = 8;
+// Connections that make room at a time: one of so many.
+constexpr size_t kPartGivenUp = 64;
 // Between two looks when there is neither a descriptor nor one to give up.
 constexpr int kPauseMs = 10;
+
+// Who wakes up on this thread does not interrupt somebody else's work, and has its share of the CPU all the same.
+void YieldToOthers() {
+  const sched_param none = {};
+  if (sched_getscheduler(0) == SCHED_OTHER) sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
+int WaitUntil(pollfd* ready, nfds_t count, absl::Time until) {
+  if (until == absl::InfiniteFuture()) return poll(ready, count, -1);
+  const timespec left = absl::ToTimespec(std::max(until - SteadyNow(), absl::ZeroDuration()));
+  return ppoll(ready, count, &left, nullptr);
+}
 
 int OpenReserve() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
@@ -33,7 +55,9 @@ Acceptor::Acceptor(Options options, std::vector<ListenSocket> sockets, Handler h
     : options_(std::move(options)),
       sockets_(std::move(sockets)),
       handler_(std::move(handler)),
+      lobby_(options_.lobby, options_.dismissed, options_.refused),
       table_(options_.connections),
+      accepts_(kPerAccept, kAcceptsAtOnce),
       stop_event_(eventfd(0, EFD_CLOEXEC)),
       reserve_(OpenReserve()),
       thread_([this] { Loop(); }) {}
@@ -48,6 +72,7 @@ void Acceptor::Stop() {
 
 void Acceptor::HangUp(absl::Duration longest) {
   Stop();
+  lobby_.Clear();
   table_.HangUp();
   const absl::Time end = SteadyNow() + longest;
   while (table_.Count() > 0 && SteadyNow() < end) poll(nullptr, 0, kPauseMs);
@@ -60,48 +85,75 @@ Acceptor::~Acceptor() {
 }
 
 void Acceptor::Loop() {
-  std::vector<pollfd> ready = {{stop_event_, POLLIN, 0}};
+  YieldToOthers();
+  std::vector<pollfd> ready = {{stop_event_, POLLIN, 0}, {lobby_.fd(), POLLIN, 0}};
   for (const ListenSocket& socket : sockets_) ready.push_back({socket.fd(), POLLIN, 0});
+  size_t turn = 0;  // of the sockets
+  absl::Time wake = absl::InfiniteFuture();
   for (;;) {
-    if (poll(ready.data(), ready.size(), -1) < 0) continue;
+    // While it is too early to accept, nobody looks at the sockets.
+    const absl::Time next_accept = accepts_.next();
+    const bool may_accept = next_accept <= SteadyNow();
+    const nfds_t count = may_accept ? ready.size() : 2;
+    if (WaitUntil(ready.data(), count, may_accept ? wake : std::min(wake, next_accept)) < 0) continue;
     if (ready[0].revents != 0) return;
-    bool is_flood = false;
-    for (size_t k = 0; k < sockets_.size(); ++k) {
-      if (ready[k + 1].revents != 0) is_flood |= Accept(sockets_[k]);
+    const absl::Time now = SteadyNow();
+    lobby_.Look(now);
+    for (size_t k = 0; may_accept && k < sockets_.size(); ++k) {
+      turn = (turn + 1) % sockets_.size();
+      if (ready[turn + 2].revents != 0 && Accept(sockets_[turn], now)) {
+        accepts_.Take(now);
+        break;
+      }
     }
-    if (is_flood) poll(ready.data(), 1, kBreathMs);
+    wake = std::min(HandOver(now), lobby_.next_end());
   }
 }
 
-bool Acceptor::Accept(const ListenSocket& socket) {
-  for (int k = 0; k < kInARow; ++k) {
-    const int fd = accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-      Take(fd);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return false;
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      if (!Refuse(socket)) return false;
+absl::Time Acceptor::HandOver(absl::Time now) {
+  while (lobby_.has_greeted()) {
+    if (now < next_look_) return next_look_;
+    if (table_.Unproven(kMaxUnproven, now) == kMaxUnproven) {
+      next_look_ = now + kLook;
+      if (now < next_turn_) return next_look_;
+      next_turn_ = now + kSlowTurn;
     }
-    // Else the peer has gone already.
+    const int fd = lobby_.Take();
+    const int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    const auto timeout_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(options_.peer_timeout));
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    table_.Add(fd, now);
+    options_.accepted->Add();
+    handler_(fd);
+  }
+  return absl::InfiniteFuture();
+}
+
+bool Acceptor::Accept(const ListenSocket& socket, absl::Time now) {
+  const int fd = accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0) {
+    const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    return is_short && Refuse(socket);  // else the peer has gone already
+  }
+  if (MakeRoom(now)) {
+    lobby_.Add(fd, now);
+  } else {
+    options_.refused->Add();
+    close(fd);
   }
   return true;
 }
 
-void Acceptor::Take(int fd) {
-  const absl::Time now = SteadyNow();
-  if (!table_.MakeRoom(now)) {
-    options_.refused->Add();
-    close(fd);
-    return;
+bool Acceptor::MakeRoom(absl::Time now) {
+  const auto is_full = [this] { return lobby_.size() + table_.size() >= options_.max_connections; };
+  if (!is_full()) return true;
+  table_.Sweep(now);
+  if (!is_full()) return true;
+  if (lobby_.size() <= options_.max_connections / kPartOfLobby) {
+    table_.GiveUp(std::max<size_t>(options_.max_connections / kPartGivenUp, 1), now);
   }
-  const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  const auto timeout_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(options_.peer_timeout));
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
-  table_.Add(fd, now);
-  options_.accepted->Add();
-  handler_(fd);
+  return lobby_.Drop(now);
 }
 
 bool Acceptor::Refuse(const ListenSocket& socket) {

@@ -4,8 +4,11 @@
 //
 //   Acceptor acceptor(options, std::move(sockets), [&](int fd) { hand it to gRPC; });
 //
-// The handler owns the descriptor, which is non-blocking; it runs on the acceptor's thread. The destructor stops the
-// loop and closes the sockets; connections go on.
+// The handler gets connections that have greeted, and owns the descriptor, which is non-blocking; it runs on the
+// acceptor's thread. The destructor stops the loop and closes the sockets; connections that were handed over go on.
+//
+// A flood of connections shall take no time from those who call. So they come in at a pace; those who have not greeted
+// wait in a lobby; and where many have greeted and do not call, they are handed over at a slower pace, the last first.
 #pragma once
 
 #include <functional>
@@ -15,6 +18,8 @@
 
 #include "server/frontend/net/connection_table.h"
 #include "server/frontend/net/listen_socket.h"
+#include "server/frontend/net/lobby.h"
+#include "server/frontend/net/pace.h"
 #include "server/telemetry/metric.h"
 
 namespace rnnserve {
@@ -22,12 +27,16 @@ namespace rnnserve {
 class Acceptor {
  public:
   struct Options {
+    // Handed over and waiting together; at least 1.
+    size_t max_connections = 1;
+    Lobby::Options lobby = {};
     ConnectionTable::Options connections = {};
     // A peer that leaves data unacknowledged so long has gone.
     absl::Duration peer_timeout = absl::Seconds(20);
-    // Connections accepted, and refused for the limit or for want of descriptors.
+    // Connections handed over, refused for the limit or for want of descriptors, and dismissed by the lobby.
     std::shared_ptr<Counter> accepted;
     std::shared_ptr<Counter> refused;
+    std::shared_ptr<Counter> dismissed;
   };
   using Handler = std::function<void(int fd)>;
 
@@ -36,22 +45,29 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // Accepts no more, hangs up on those that are connected, and waits for at most so long until gRPC has closed them.
+  // Accepts no more, hangs up on those that wait and those that are connected, and waits for at most so long until gRPC
+  // has closed them.
   void HangUp(absl::Duration longest);
 
  private:
   void Stop();
   void Loop();
-  // Whether there may be more than it takes at once.
-  bool Accept(const ListenSocket& socket);
-  void Take(int fd);
+  // Hands over those whose turn it is; when it wants to look again.
+  absl::Time HandOver(absl::Time now);
+  // Takes one connection from the socket's queue; false: there is none, or none can be taken now.
+  bool Accept(const ListenSocket& socket, absl::Time now);
+  bool MakeRoom(absl::Time now);
   // Takes one connection from the queue when there is no descriptor for it, and hangs up.
   bool Refuse(const ListenSocket& socket);
 
   const Options options_;
   const std::vector<ListenSocket> sockets_;
   const Handler handler_;
+  Lobby lobby_;
   ConnectionTable table_;
+  Pace accepts_;
+  absl::Time next_look_ = absl::InfinitePast();  // whether those who were handed over have called
+  absl::Time next_turn_ = absl::InfinitePast();  // of one who has greeted, if they have not
   int stop_event_;
   int reserve_;  // a descriptor to be given up for Refuse
 

@@ -14,9 +14,6 @@
 namespace rnnserve {
 namespace {
 
-// Connections that make room at a time: one of this many, so that few sweeps are needed.
-constexpr size_t kPartGivenUp = 8;
-
 // Bytes the peer has sent; more than any greeting where the kernel does not say.
 uint64_t BytesReceived(int fd) {
   tcp_info info = {};
@@ -40,16 +37,40 @@ size_t ConnectionTable::Count() {
   return connections_.size();
 }
 
+void ConnectionTable::Sweep(absl::Time now) {
+  if (now < next_sweep_) return;
+  next_sweep_ = now + options_.sweep_interval;
+  Count();
+}
+
+bool ConnectionTable::HasCalled(Connection& connection, int fd) const {
+  if (!connection.has_called) connection.has_called = BytesReceived(fd) > options_.greeting_bytes;
+  return connection.has_called;
+}
+
+size_t ConnectionTable::Unproven(size_t most, absl::Time now) {
+  size_t unproven = 0;
+  for (auto it = connections_.rbegin(); it != connections_.rend() && unproven < most; ++it) {
+    if (now - it->since >= options_.min_age) break;
+    if (it->has_called || it->is_over) continue;
+    it->is_over = !IsOpen(*it);
+    if (!it->is_over && !HasCalled(*it, it->fd)) ++unproven;
+  }
+  return unproven;
+}
+
 size_t ConnectionTable::GiveUp(size_t most, absl::Time now) {
   size_t given_up = 0;
-  for (const Connection& connection : connections_) {
+  for (Connection& connection : connections_) {
     if (given_up == most || now - connection.since < options_.min_age) break;
+    if (connection.has_called || connection.is_over) continue;
     // gRPC may close the descriptor at any moment, and its number may come again as another connection's: a duplicate
     // stays what it was found to be.
     const int fd = fcntl(connection.fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) continue;
-    if (IsSocket(fd, connection.inode) && BytesReceived(fd) <= options_.greeting_bytes) {
+    if (IsSocket(fd, connection.inode) && !HasCalled(connection, fd)) {
       shutdown(fd, SHUT_RDWR);
+      connection.is_over = true;
       ++given_up;
     }
     close(fd);
@@ -64,15 +85,6 @@ void ConnectionTable::HangUp() {
     if (IsSocket(fd, connection.inode)) shutdown(fd, SHUT_RD);
     close(fd);
   }
-}
-
-bool ConnectionTable::MakeRoom(absl::Time now) {
-  if (connections_.size() < options_.max_connections) return true;
-  if (now < next_sweep_) return false;
-  next_sweep_ = now + options_.sweep_interval;
-  if (Count() < options_.max_connections) return true;
-  GiveUp(std::max<size_t>(options_.max_connections / kPartGivenUp, 1), now);
-  return false;
 }
 
 void ConnectionTable::Add(int fd, absl::Time now) {

@@ -2,7 +2,7 @@
 // The connections that were handed to gRPC, and which of them still are: gRPC does not say when it closes one, so the
 // table looks whether a descriptor is still the socket it was.
 //
-// When it is full, connections on which no call ever came make room, the oldest first: whoever only holds connections
+// Connections on which no call ever came can be given up to make room, the oldest first: whoever only holds connections
 // loses them to those who call. Not thread-safe.
 #pragma once
 
@@ -19,8 +19,6 @@ namespace rnnserve {
 class ConnectionTable {
  public:
   struct Options {
-    // At least 1.
-    size_t max_connections = 1;
     // Bytes that may come before the first call: HTTP/2's greeting, and a TLS handshake where there is one.
     uint64_t greeting_bytes = 200;
     // A connection is not given up earlier, so that whoever has just come can call.
@@ -31,13 +29,20 @@ class ConnectionTable {
 
   explicit ConnectionTable(Options options) : options_(options) {}
 
-  // Whether one more connection fits at `now`.
-  bool MakeRoom(absl::Time now);
-  // `fd` is open, and MakeRoom was true.
+  // `fd` is open.
   void Add(int fd, absl::Time now);
 
-  // Looks which are still open.
+  // Those that were open at the last look.
+  size_t size() const { return connections_.size(); }
+  // Looks which are still open, if the last look is long enough ago.
+  void Sweep(absl::Time now);
+  // Looks now.
   size_t Count();
+  // Those younger than min_age without a call, as far as `most`.
+  size_t Unproven(size_t most, absl::Time now);
+  // Shuts down up to `most` connections without a call, and says how many. gRPC closes their descriptors a moment
+  // later.
+  size_t GiveUp(size_t most, absl::Time now);
 
   // Nothing more is read from any of them: gRPC closes them as if their peers had gone.
   void HangUp();
@@ -47,10 +52,12 @@ class ConnectionTable {
     int fd;
     ino_t inode;
     absl::Time since;
+    bool has_called = false;
+    bool is_over = false;  // given up, or found closed
   };
   static bool IsOpen(const Connection& connection);
-  // Shuts down up to `most` connections without a call. Their descriptors are closed by gRPC a moment later.
-  size_t GiveUp(size_t most, absl::Time now);
+  // Whether a call has come over `fd`, which is the connection; remembers when one has.
+  bool HasCalled(Connection& connection, int fd) const;
 
   const Options options_;
   std::vector<Connection> connections_;  // the oldest first

@@ -7,16 +7,32 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/server/frontend/net/loopback.h"
 
-// The table asks by number whether a descriptor that somebody else owns is still the connection it was (by inode), and its
-// owner may close it meanwhile. ThreadSanitizer reports that one question; all else here stays under it.
+// The table asks by number whether a descriptor that somebody else owns is still the connection it was (by inode), and
+// its owner may close it meanwhile. ThreadSanitizer reports that one question; all else here stays under it.
 extern "C" const char* __tsan_default_suppressions() { return "race:rnnserve::ConnectionTable::IsOpen\n"; }
 
 namespace rnnserve {
 namespace {
+
+constexpr std::string_view kGreeting("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+
+void Say(const OwnedFd& client, std::string_view bytes) {
+  EXPECT_EQ(send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+}
+
+// A connection that greets at once; it may be hung up on.
+OwnedFd Greet(int port) {
+  OwnedFd client = ConnectTo(port);
+  send(client.get(), kGreeting.data(), kGreeting.size(), MSG_NOSIGNAL);
+  return client;
+}
 
 // An acceptor whose connections are kept here.
 class Keeper {
@@ -25,10 +41,11 @@ class Keeper {
     absl::StatusOr<std::vector<ListenSocket>> sockets = Listen("127.0.0.1:0");
     port_ = sockets->front().port();
     Acceptor::Options options;
-    options.connections.max_connections = max_connections;
+    options.max_connections = max_connections;
     options.connections.sweep_interval = absl::ZeroDuration();
     options.accepted = accepted_;
     options.refused = refused_;
+    options.dismissed = dismissed_;
     acceptor_ = std::make_unique<Acceptor>(options, *std::move(sockets), [this](int fd) {
       const std::lock_guard lock(mutex_);
       kept_.emplace_back(fd);
@@ -37,11 +54,27 @@ class Keeper {
   }
 
   int port() const { return port_; }
+  int64_t accepted() const { return accepted_->value(); }
   int64_t refused() const { return refused_->value(); }
+  int64_t dismissed() const { return dismissed_->value(); }
   void Stop() { acceptor_.reset(); }
   void Await(size_t connections) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return kept_.size() >= connections; });
+  }
+  // Until somebody is handed over who said this after its greeting.
+  void AwaitWord(std::string_view word) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      std::string said(kGreeting.size() + word.size(), ' ');
+      for (const OwnedFd& fd : kept_) {
+        if (recv(fd.get(), said.data(), said.size(), MSG_PEEK) == static_cast<ssize_t>(said.size()) &&
+            std::string_view(said).substr(kGreeting.size()) == word) {
+          return true;
+        }
+      }
+      return false;
+    });
   }
   void CloseAll() {
     const std::lock_guard lock(mutex_);
@@ -49,7 +82,8 @@ class Keeper {
   }
 
  private:
-  const std::shared_ptr<Counter> accepted_ = std::make_shared<Counter>(), refused_ = std::make_shared<Counter>();
+  const std::shared_ptr<Counter> accepted_ = std::make_shared<Counter>(), refused_ = std::make_shared<Counter>(),
+                                 dismissed_ = std::make_shared<Counter>();
   int port_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -59,33 +93,76 @@ class Keeper {
 
 TEST(Acceptor, HandsConnectionsOn) {
   Keeper keeper(10);
-  const OwnedFd a = ConnectTo(keeper.port()), b = ConnectTo(keeper.port());
+  const OwnedFd a = Greet(keeper.port()), b = Greet(keeper.port());
   keeper.Await(2);
   EXPECT_EQ(keeper.refused(), 0);
 }
 
 TEST(Acceptor, RefusesAboveTheLimitAndGoesOnBelow) {
   Keeper keeper(2);
-  const OwnedFd a = ConnectTo(keeper.port()), b = ConnectTo(keeper.port());
+  const OwnedFd a = Greet(keeper.port()), b = Greet(keeper.port());
   keeper.Await(2);
   EXPECT_TRUE(HungUp(ConnectTo(keeper.port())));
   EXPECT_EQ(keeper.refused(), 1);
   keeper.CloseAll();
-  const OwnedFd c = ConnectTo(keeper.port());
+  const OwnedFd c = Greet(keeper.port());
   keeper.Await(1);
+}
+
+TEST(Acceptor, HandsOnOnlyThoseWhoHaveGreeted) {
+  Keeper keeper(10);
+  const OwnedFd silent = ConnectTo(keeper.port()), slow = ConnectTo(keeper.port());
+  Say(slow, kGreeting.substr(0, 32));
+  const OwnedFd prompt = Greet(keeper.port());
+  keeper.Await(1);
+  Say(slow, kGreeting.substr(32));
+  keeper.Await(2);
+  EXPECT_EQ(keeper.accepted(), 2);
+  EXPECT_EQ(keeper.refused() + keeper.dismissed(), 0);
+}
+
+TEST(Acceptor, DismissesWhoeverSpeaksAnotherLanguage) {
+  Keeper keeper(10);
+  const OwnedFd client = ConnectTo(keeper.port());
+  Say(client, "GET / HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(HungUp(client));
+  EXPECT_EQ(keeper.dismissed(), 1);
+}
+
+TEST(Acceptor, TheSilentMakeRoomForThoseWhoGreet) {
+  Keeper keeper(8);
+  std::vector<OwnedFd> silent;
+  for (int k = 0; k < 20; ++k) silent.push_back(ConnectTo(keeper.port()));
+  const OwnedFd newcomer = Greet(keeper.port());
+  keeper.Await(1);
+  EXPECT_TRUE(HungUp(silent.front()));
+  EXPECT_GE(keeper.refused(), 12);
+}
+
+// Those who greet and never call are let in slowly; somebody who comes last is not behind them all.
+TEST(Acceptor, WhoGreetsLastDoesNotWaitBehindAFlood) {
+  constexpr int kFlood = 500;
+  Keeper keeper(1000);
+  std::vector<OwnedFd> flood;
+  for (int k = 0; k < kFlood; ++k) flood.push_back(Greet(keeper.port()));
+  const OwnedFd newcomer = Greet(keeper.port());
+  Say(newcomer, "me");
+  keeper.AwaitWord("me");
+  EXPECT_LT(keeper.accepted(), kFlood);
 }
 
 TEST(Acceptor, StopsWithConnectionsOpen) {
   Keeper keeper(10);
-  const OwnedFd a = ConnectTo(keeper.port());
+  const OwnedFd a = Greet(keeper.port()), silent = ConnectTo(keeper.port());
   keeper.Await(1);
   keeper.Stop();
+  EXPECT_TRUE(HungUp(silent));
   EXPECT_LT(ConnectTo(keeper.port()).get(), 0);
 }
 
 TEST(Acceptor, GoesOnAfterDescriptorsHaveRunOut) {
   Keeper keeper(1'000'000);
-  const OwnedFd before = ConnectTo(keeper.port());
+  const OwnedFd before = Greet(keeper.port());
   keeper.Await(1);
   const OwnedFd client(socket(AF_INET, SOCK_STREAM, 0));
   rlimit limit = {};
@@ -104,7 +181,7 @@ TEST(Acceptor, GoesOnAfterDescriptorsHaveRunOut) {
     EXPECT_TRUE(HungUp(client)) << "refused, not left waiting";
   }
   setrlimit(RLIMIT_NOFILE, &saved);
-  const OwnedFd after = ConnectTo(keeper.port());
+  const OwnedFd after = Greet(keeper.port());
   keeper.Await(2);
 }
 

@@ -35,24 +35,19 @@ class ConnectionTableTest : public testing::Test {
   }
 
   const absl::StatusOr<std::vector<ListenSocket>> sockets_ = Listen("127.0.0.1:0");
-  ConnectionTable table_{{.max_connections = 2,
-                          .greeting_bytes = 10,
-                          .min_age = absl::Seconds(1),
-                          .sweep_interval = absl::Milliseconds(50)}};
+  ConnectionTable table_{{.greeting_bytes = 10, .min_age = absl::Seconds(1), .sweep_interval = absl::Milliseconds(50)}};
   absl::Time now_ = absl::FromUnixSeconds(1000);
 };
 
-TEST_F(ConnectionTableTest, AClosedConnectionMakesRoom) {
+TEST_F(ConnectionTableTest, AClosedConnectionIsNoticedAtTheNextSweep) {
   Pair a = Connect(), b = Connect();
-  for (const Pair* pair : {&a, &b}) {
-    EXPECT_TRUE(table_.MakeRoom(now_));
-    table_.Add(pair->server.get(), now_);
-  }
-  EXPECT_FALSE(table_.MakeRoom(now_));
+  for (const Pair* pair : {&a, &b}) table_.Add(pair->server.get(), now_);
+  table_.Sweep(now_);
   a.server.Close();
-  EXPECT_FALSE(table_.MakeRoom(now_ + absl::Milliseconds(49))) << "it does not look all the time";
-  EXPECT_TRUE(table_.MakeRoom(now_ + absl::Milliseconds(50)));
-  EXPECT_EQ(table_.Count(), 1u);
+  table_.Sweep(now_ + absl::Milliseconds(49));
+  EXPECT_EQ(table_.size(), 2u) << "it does not look all the time";
+  table_.Sweep(now_ + absl::Milliseconds(50));
+  EXPECT_EQ(table_.size(), 1u);
 }
 
 TEST_F(ConnectionTableTest, AnotherSocketOfTheSameNumberIsAnother) {
@@ -70,7 +65,7 @@ TEST_F(ConnectionTableTest, TheOldestWithoutACallGoesFirst) {
   table_.Add(called.server.get(), now_);
   table_.Add(silent.server.get(), now_);
   now_ += absl::Seconds(1);
-  EXPECT_FALSE(table_.MakeRoom(now_)) << "there is room once it has been closed";
+  EXPECT_EQ(table_.GiveUp(1, now_), 1u);
   EXPECT_TRUE(HungUp(silent.client));
   Send(called, 1);  // still there
 }
@@ -78,23 +73,53 @@ TEST_F(ConnectionTableTest, TheOldestWithoutACallGoesFirst) {
 TEST_F(ConnectionTableTest, WhoHasJustComeMayStay) {
   const Pair a = Connect(), b = Connect();
   table_.Add(a.server.get(), now_);
-  table_.Add(b.server.get(), now_);
-  EXPECT_FALSE(table_.MakeRoom(now_ + absl::Seconds(1) - absl::Nanoseconds(1)));
+  table_.Add(b.server.get(), now_ + absl::Nanoseconds(1));
+  EXPECT_EQ(table_.GiveUp(2, now_ + absl::Seconds(1) - absl::Nanoseconds(1)), 0u);
   Send(a, 1);
   Send(b, 1);
-  EXPECT_FALSE(table_.MakeRoom(now_ + absl::Seconds(2)));
+  EXPECT_EQ(table_.GiveUp(2, now_ + absl::Seconds(1)), 1u);
   EXPECT_TRUE(HungUp(a.client));
+  Send(b, 1);
 }
 
-TEST_F(ConnectionTableTest, WhoHasCalledNeverMakesRoom) {
+TEST_F(ConnectionTableTest, NobodyIsGivenUpTwice) {
+  const Pair a = Connect(), b = Connect();
+  for (const Pair* pair : {&a, &b}) table_.Add(pair->server.get(), now_);
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(table_.GiveUp(1, now_), 1u);
+  Send(b, 1);
+  EXPECT_EQ(table_.GiveUp(1, now_), 1u);
+  EXPECT_TRUE(HungUp(a.client));
+  EXPECT_TRUE(HungUp(b.client));
+  EXPECT_EQ(table_.GiveUp(1, now_), 0u);
+}
+
+TEST_F(ConnectionTableTest, WhoHasCalledIsNeverGivenUp) {
   const Pair a = Connect(), b = Connect();
   for (const Pair* pair : {&a, &b}) {
     Send(*pair, 11);
     table_.Add(pair->server.get(), now_);
   }
-  EXPECT_FALSE(table_.MakeRoom(now_ + absl::Hours(1)));
+  EXPECT_EQ(table_.GiveUp(2, now_ + absl::Hours(1)), 0u);
   Send(a, 1);
   Send(b, 1);
+}
+
+TEST_F(ConnectionTableTest, UnprovenAreThoseOfTheLastSecondWithoutACall) {
+  const Pair old = Connect(), called = Connect(), silent = Connect(), silent_too = Connect();
+  Pair gone = Connect();
+  table_.Add(old.server.get(), now_);
+  now_ += absl::Nanoseconds(1);
+  for (const Pair* pair : std::initializer_list<const Pair*>{&called, &silent, &silent_too, &gone})
+    table_.Add(pair->server.get(), now_);
+  Send(called, 11);
+  gone.server.Close();
+  now_ += absl::Seconds(1) - absl::Nanoseconds(1);
+  EXPECT_EQ(table_.Unproven(9, now_), 2u);
+  EXPECT_EQ(table_.Unproven(1, now_), 1u);
+  Send(silent, 11);
+  EXPECT_EQ(table_.Unproven(9, now_), 1u);
+  EXPECT_EQ(table_.Unproven(9, now_ + absl::Nanoseconds(1)), 0u);
 }
 
 }  // namespace

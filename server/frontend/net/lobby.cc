@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/net/lobby.h"
+
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <iterator>
+#include <utility>
+
+namespace rnnserve {
+namespace {
+
+constexpr int kEventsAtOnce = 64;
+
+// No farewell, and nothing of it stays in the kernel.
+void Reset(int fd) {
+  const linger now = {.l_onoff = 1, .l_linger = 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+  close(fd);
+}
+
+}  // namespace
+
+Lobby::Lobby(Options options, std::shared_ptr<Counter> dismissed, std::shared_ptr<Counter> refused)
+    : options_(options),
+      dismissed_(std::move(dismissed)),
+      refused_(std::move(refused)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
+
+Lobby::~Lobby() {
+  Clear();
+  if (epoll_ >= 0) close(epoll_);
+}
+
+void Lobby::Add(int fd, absl::Time now) {
+  const auto guest = silent_.insert(silent_.end(), {fd, now});
+  all_[fd] = guest;
+  // Edges: what has come stays where it is, and must not be told again and again.
+  epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = fd}};
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) return Close(guest, *refused_);
+  LookAt(guest);
+}
+
+void Lobby::LookAt(Guests::iterator guest) {
+  if (guest->has_greeted) return;
+  std::array<uint8_t, kGreetingHeadBytes> head;
+  const ssize_t got = recv(guest->fd, head.data(), head.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+  int come = 0;
+  if (got <= 0 || ioctl(guest->fd, FIONREAD, &come) != 0) return Close(guest, *dismissed_);
+  const auto known = static_cast<size_t>(got);
+  switch (options_.look({head.data(), known}, static_cast<size_t>(come))) {
+    case Greeting::kNotYet:
+      return;
+    case Greeting::kWrong:
+      return Close(guest, *dismissed_);
+    case Greeting::kComplete:
+      guest->has_greeted = true;
+      greeted_.splice(greeted_.end(), silent_, guest);
+  }
+}
+
+void Lobby::Look(absl::Time now) {
+  std::array<epoll_event, kEventsAtOnce> events;
+  const int count = epoll_wait(epoll_, events.data(), kEventsAtOnce, 0);
+  for (int k = 0; k < count; ++k) {
+    const epoll_event& event = events[static_cast<size_t>(k)];
+    const auto found = all_.find(event.data.fd);
+    if (found == all_.end()) continue;
+    // Whoever sends no more will not call either.
+    if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+      Close(found->second, *dismissed_);
+    } else {
+      LookAt(found->second);
+    }
+  }
+  while (!silent_.empty() && now - silent_.front().since >= options_.patience) Close(silent_.begin(), *dismissed_);
+}
+
+int Lobby::Take() {
+  if (greeted_.empty()) return -1;
+  const int fd = Release(std::prev(greeted_.end()));
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  return fd;
+}
+
+bool Lobby::Drop(absl::Time now) {
+  const bool is_late = !silent_.empty() && now - silent_.front().since >= options_.grace;
+  Guests& from = is_late || greeted_.empty() ? silent_ : greeted_;
+  if (from.empty()) return false;
+  Close(from.begin(), *refused_);
+  return true;
+}
+
+void Lobby::Clear() {
+  for (const auto& [fd, guest] : all_) close(fd);
+  all_.clear();
+  silent_.clear();
+  greeted_.clear();
+}
+
+absl::Time Lobby::next_end() const {
+  return silent_.empty() ? absl::InfiniteFuture() : silent_.front().since + options_.patience;
+}
+
+int Lobby::Release(Guests::iterator guest) {
+  const int fd = guest->fd;
+  all_.erase(fd);
+  (guest->has_greeted ? greeted_ : silent_).erase(guest);
+  return fd;
+}
+
+void Lobby::Close(Guests::iterator guest, Counter& why) {
+  why.Add();
+  Reset(Release(guest));  // leaves the epoll set with it
+}
+
+}  // namespace rnnserve
