@@ -3,6 +3,7 @@
 """The service beyond its capacity, and next to itself with other ways of batching: prints Markdown tables.
 
     tests/bench/overload_table.py [--quick] [--write]
+    tests/bench/overload_table.py --beyond          only beyond capacity, and nothing written
 
 Goodput counts answers inside their deadline, in open loop, from the moment a request was due. The load generator wakes every
 5 ms (TICK); a row beside the sweep has it wake for every request and every answer. Health is asked every 30 ms meanwhile, over
@@ -171,7 +172,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="2 rounds of short runs: only a hint")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md as well")
+    parser.add_argument("--beyond", action="store_true", help="only the table beyond capacity; to look at its spread")
     arguments = parser.parse_args()
+    if arguments.beyond and arguments.write:
+        parser.error("--write needs both tables")
     rounds, seconds = (2, 1.5) if arguments.quick else (5, 3)
     rnnctl, binary = environment.program("client/rnnctl/rnnctl"), environment.program("server/rnnserve")
     report = environment.Report("overload_table", arguments.write)
@@ -179,7 +183,8 @@ def main():
     report.add(f"{started:%Y-%m-%d %H:%M} UTC, {environment.machine()}, shared with the load generator and a load of "
                f"{pathlib.Path('/proc/loadavg').read_text().split()[0]} beside it; `{' '.join(sys.argv)}`, medians of {rounds} "
                f"rounds of {seconds} s.")
-    report.add("\n**Ways of batching**\n\n" + modes_table(rnnctl, binary, rounds, seconds))
+    if not arguments.beyond:
+        report.add("\n**Ways of batching**\n\n" + modes_table(rnnctl, binary, rounds, seconds))
     report.add("\n**Beyond capacity** (LSTM H = 512, I = 8, T = 400)\n\n" + overload_table(rnnctl, binary, rounds, seconds))
     report.finish()
 
