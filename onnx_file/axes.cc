@@ -7,20 +7,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "onnx_file/bad_file.h"
 #include "onnx_file/node.h"
 
 namespace rnnserve {
 namespace {
 
-constexpr size_t kMaxRank = 8;
-
-absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
+constexpr size_t kMaxAxes = 8;
 
 // `axis` of `rank`, counted from the end if negative.
 absl::StatusOr<size_t> Place(int64_t axis, size_t rank) {
   const auto bound = static_cast<int64_t>(rank);
   if (axis >= -bound && axis < bound) return static_cast<size_t>(axis < 0 ? axis + bound : axis);
-  return Bad(absl::StrCat("names axis ", axis, " of ", rank));
+  return BadFile(absl::StrCat("names axis ", axis, " of ", rank));
 }
 
 absl::StatusOr<std::set<size_t>> Places(const std::vector<int64_t>& which, size_t rank) {
@@ -28,7 +27,7 @@ absl::StatusOr<std::set<size_t>> Places(const std::vector<int64_t>& which, size_
   for (const int64_t axis : which) {
     const absl::StatusOr<size_t> place = Place(axis, rank);
     if (!place.ok()) return place.status();
-    if (!places.insert(*place).second) return Bad(absl::StrCat("names axis ", axis, " twice"));
+    if (!places.insert(*place).second) return BadFile(absl::StrCat("names axis ", axis, " twice"));
   }
   return places;
 }
@@ -60,12 +59,12 @@ absl::Status Axes::Apply(const onnx::NodeProto& node, NodeInts ints) {
   if (transpose) return Transpose(*std::move(list));
   if (reshape) {
     const onnx::AttributeProto* allow_zero = FindAttribute(node, "allowzero");
-    if (allow_zero != nullptr && allow_zero->i() != 0) return Bad("has allowzero = 1");
+    if (allow_zero != nullptr && allow_zero->i() != 0) return BadFile("has allowzero = 1");
     return Reshape(*std::move(list));
   }
   if (IsOnnxOp(node, "Squeeze")) return Squeeze(*std::move(list));
   if (IsOnnxOp(node, "Unsqueeze")) return Unsqueeze(*std::move(list));
-  return Bad("computes numbers");
+  return BadFile("computes numbers");
 }
 
 absl::Status Axes::Transpose(std::optional<std::vector<int64_t>> perm) {
@@ -76,7 +75,7 @@ absl::Status Axes::Transpose(std::optional<std::vector<int64_t>> perm) {
   const absl::StatusOr<std::set<size_t>> all = Places(*perm, axes_.size());
   if (!all.ok()) return all.status();
   if (all->size() != axes_.size()) {
-    return Bad(absl::StrCat("has a perm of ", perm->size(), " axes, but ", axes_.size(), " come"));
+    return BadFile(absl::StrCat("has a perm of ", perm->size(), " axes, but ", axes_.size(), " come"));
   }
   std::vector<Axis> moved;
   for (const int64_t from : *perm) moved.push_back(axes_[*Place(from, axes_.size())]);
@@ -85,7 +84,7 @@ absl::Status Axes::Transpose(std::optional<std::vector<int64_t>> perm) {
 }
 
 absl::Status Axes::Squeeze(std::optional<std::vector<int64_t>> which) {
-  if (!which) return Bad("names no axes, so that an axis of one step or one row would go as well");
+  if (!which) return BadFile("names no axes, so that an axis of one step or one row would go as well");
   const absl::StatusOr<std::set<size_t>> places = Places(*which, axes_.size());
   if (!places.ok()) return places.status();
   std::vector<Axis> left;
@@ -93,7 +92,7 @@ absl::Status Axes::Squeeze(std::optional<std::vector<int64_t>> which) {
     if (!places->contains(k)) {
       left.push_back(axes_[k]);
     } else if (!axes_[k].empty()) {
-      return Bad(absl::StrCat("takes axis ", k, " out of ", Text(), ", which is not always 1"));
+      return BadFile(absl::StrCat("takes axis ", k, " out of ", Text(), ", which is not always 1"));
     }
   }
   axes_ = std::move(left);
@@ -101,9 +100,9 @@ absl::Status Axes::Squeeze(std::optional<std::vector<int64_t>> which) {
 }
 
 absl::Status Axes::Unsqueeze(std::optional<std::vector<int64_t>> which) {
-  if (!which) return Bad("names no axes");
+  if (!which) return BadFile("names no axes");
   const size_t rank = axes_.size() + which->size();
-  if (rank > kMaxRank) return Bad(absl::StrCat("gives ", rank, " axes"));
+  if (rank > kMaxAxes) return BadFile(absl::StrCat("gives ", rank, " axes"));
   const absl::StatusOr<std::set<size_t>> places = Places(*which, rank);
   if (!places.ok()) return places.status();
   std::vector<Axis> widened;
@@ -119,9 +118,9 @@ absl::StatusOr<Axes::Axis> Axes::Take(int64_t size, size_t index, bool from_back
     atoms.erase(from_back ? atoms.end() - 1 : atoms.begin());
   };
   if (size == 0) {  // as it comes
-    if (index >= axes_.size()) return Bad(absl::StrCat("keeps axis ", index, " of ", Text()));
+    if (index >= axes_.size()) return BadFile(absl::StrCat("keeps axis ", index, " of ", Text()));
     while (taken.size() < axes_[index].size() && !atoms.empty()) take_one();
-    if (taken != axes_[index]) return Bad(absl::StrCat("keeps axis ", index, " of ", Text(), " in another place"));
+    if (taken != axes_[index]) return BadFile(absl::StrCat("keeps axis ", index, " of ", Text(), " in another place"));
     return taken;
   }
   int64_t product = 1;
@@ -132,13 +131,13 @@ absl::StatusOr<Axes::Axis> Axes::Take(int64_t size, size_t index, bool from_back
   }
   while (!atoms.empty() && (from_back ? atoms.back() : atoms.front()).size == 1) take_one();  // H = 1 goes along
   if (product == size) return taken;
-  return Bad(absl::StrCat("makes an axis of ", size, " out of ", Text(),
-                          "; steps and rows are as many as a request brings (name them 0 or -1)"));
+  return BadFile(absl::StrCat("makes an axis of ", size, " out of ", Text(),
+                              "; steps and rows are as many as a request brings (name them 0 or -1)"));
 }
 
 absl::Status Axes::Reshape(std::optional<std::vector<int64_t>> shape) {
-  if (!shape) return Bad("has no shape");
-  if (shape->size() > kMaxRank) return Bad(absl::StrCat("gives ", shape->size(), " axes"));
+  if (!shape) return BadFile("has no shape");
+  if (shape->size() > kMaxAxes) return BadFile(absl::StrCat("gives ", shape->size(), " axes"));
   std::vector<Atom> atoms;
   for (const Axis& axis : axes_) atoms.insert(atoms.end(), axis.begin(), axis.end());
   const auto rest = std::ranges::find(*shape, -1);
@@ -157,7 +156,7 @@ absl::Status Axes::Reshape(std::optional<std::vector<int64_t>> shape) {
   if (rest != shape->end()) {
     made[before] = std::move(atoms);
   } else if (!atoms.empty()) {
-    return Bad(absl::StrCat("has a shape that holds only a part of ", Text()));
+    return BadFile(absl::StrCat("has a shape that holds only a part of ", Text()));
   }
   axes_ = std::move(made);
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
 #include "onnx_file/fold.h"
 #include "onnx_file/node.h"
 
@@ -15,7 +16,6 @@ namespace {
 constexpr int64_t kComputedAtLeast = int64_t{1} << 20;
 constexpr int64_t kComputedForStored = 8;
 
-absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
 absl::Status NotFixed(const std::string& text) { return absl::NotFoundError(text); }
 
 std::string LabelOf(const Scope::Definition& definition) {
@@ -35,7 +35,7 @@ const onnx::TensorProto* StoredTensor(const Scope::Definition& definition) {
 absl::Status FailedInput(const Scope::Definition& definition, const std::string& name, const Scope::Definition& source,
                          const absl::Status& status) {
   if (StoredTensor(source) == nullptr) return status;
-  return Bad(
+  return BadFile(
       absl::StrCat("is computed by ", LabelOf(definition), " from ", Quoted(name), ", which ", status.message()));
 }
 
@@ -82,8 +82,8 @@ absl::Status Constants::AddInputs(const Definition& definition, std::vector<cons
                                    source == nullptr ? "neither a graph input nor an initializer" : "a graph input"));
     }
     if (open_.contains(source)) {
-      return Bad(absl::StrCat("is computed by ", LabelOf(definition), " from ", Quoted(input),
-                              ", which is computed from it: the graph has a cycle"));
+      return BadFile(absl::StrCat("is computed by ", LabelOf(definition), " from ", Quoted(input),
+                                  ", which is computed from it: the graph has a cycle"));
     }
     const auto result = results_.find(source);
     if (result == results_.end()) {
@@ -110,7 +110,7 @@ Constants::Result Constants::Evaluate(const Definition& definition) {
   Result folded = Fold(node, inputs, left);
   computed_bytes_ += allowance - left;
   if (!folded.ok()) {
-    return Bad(absl::StrCat("is computed by ", LabelOf(definition), ", which ", folded.status().message()));
+    return BadFile(absl::StrCat("is computed by ", LabelOf(definition), ", which ", folded.status().message()));
   }
   return folded;
 }

@@ -10,12 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/op/stack.h"
 #include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
 #include "onnx_file/node.h"
 
 namespace rnnserve {
 namespace {
-
-absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
 
 // Operators that only name values or their axes anew; applied to outputs they change no number.
 constexpr std::array<std::string_view, 5> kArrange = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape"};
@@ -40,14 +39,14 @@ absl::StatusOr<OnnxGraph> OnnxGraph::Create(const onnx::GraphProto& graph, Const
   OnnxGraph made(constants);
   made.scope_ = *std::move(scope);
   if (graph.sparse_initializer_size() > 0) {
-    return Bad("the graph has sparse initializers, which are not supported; store the weights dense");
+    return BadFile("the graph has sparse initializers, which are not supported; store the weights dense");
   }
   for (int k = 0; k < graph.node_size(); ++k) {
     if (absl::Status added = made.AddNode(graph.node(k), k); !added.ok()) return added;
   }
   if (made.layers_.empty()) {
-    return Bad(absl::StrCat("the graph has no LSTM, GRU or RNN node (it has ", graph.node_size(),
-                            " nodes); a model is a recurrent operator or a chain of them"));
+    return BadFile(absl::StrCat("the graph has no LSTM, GRU or RNN node (it has ", graph.node_size(),
+                                " nodes); a model is a recurrent operator or a chain of them"));
   }
   if (absl::Status outputs = made.CheckOutputs(); !outputs.ok()) return outputs;
   return made;
@@ -61,7 +60,7 @@ absl::Status OnnxGraph::AddNode(const onnx::NodeProto& node, int index) {
 
 absl::Status OnnxGraph::AddLayer(const onnx::NodeProto& node, const std::string& label) {
   if (layers_.size() == kMaxLayers) {
-    return Bad(absl::StrCat(label, " is layer ", kMaxLayers + 1, "; a model has at most ", kMaxLayers));
+    return BadFile(absl::StrCat(label, " is layer ", kMaxLayers + 1, "; a model has at most ", kMaxLayers));
   }
   const onnx::AttributeProto* direction = FindAttribute(node, "direction");
   const Layer layer = {.node = &node,
@@ -73,9 +72,9 @@ absl::Status OnnxGraph::AddLayer(const onnx::NodeProto& node, const std::string&
   }
   for (int k = 1; k < node.input_size(); ++k) {
     if (!given_.contains(node.input(k))) continue;
-    return Bad(absl::StrCat(InputLabel(static_cast<size_t>(k), node.input(k)), " of ", label,
-                            " comes out of another layer; the layers of a stack start from states of their own, so "
-                            "export each into a model of its own"));
+    return BadFile(absl::StrCat(InputLabel(static_cast<size_t>(k), node.input(k)), " of ", label,
+                                " comes out of another layer; the layers of a stack start from states of their own, so "
+                                "export each into a model of its own"));
   }
   const size_t number = layers_.size();
   layers_.push_back(layer);
@@ -92,9 +91,9 @@ absl::Status OnnxGraph::AddLayer(const onnx::NodeProto& node, const std::string&
 absl::Status OnnxGraph::CheckLink(const Layer& layer) const {
   const std::string x = layer.node->input_size() > 0 ? layer.node->input(0) : "";
   const auto refuse = [&](const std::string& reason) {
-    return Bad(absl::StrCat("the graph has another recurrent node: ", layer.label, ", whose X (input 0, ", Quoted(x),
-                            ") ", reason,
-                            "; the layers of a model are one chain, so export others into models of their own"));
+    return BadFile(absl::StrCat("the graph has another recurrent node: ", layer.label, ", whose X (input 0, ",
+                                Quoted(x), ") ", reason,
+                                "; the layers of a model are one chain, so export others into models of their own"));
   };
   const auto found = given_.find(x);
   if (found == given_.end()) return refuse(absl::StrCat("is not what ", layers_.back().label, " gives"));
@@ -116,10 +115,10 @@ absl::Status OnnxGraph::AddBystander(const onnx::NodeProto& node, const std::str
   const bool after = std::ranges::any_of(node.input(), [&](const std::string& name) { return given_.contains(name); });
   if (!after) {
     if (IsOnnxOp(node, kArrange) || IsOnnxOp(node, kComputeShapes)) return absl::OkStatus();
-    return Bad(absl::StrCat(label, " computes numbers", kWhatFits));
+    return BadFile(absl::StrCat(label, " computes numbers", kWhatFits));
   }
   std::optional<Given> made = IsOnnxOp(node, "Concat") ? Joined(node) : Arranged(node, label);
-  if (!made) return Bad(absl::StrCat(label, " computes from the recurrent node's outputs", kWhatFits));
+  if (!made) return BadFile(absl::StrCat(label, " computes from the recurrent node's outputs", kWhatFits));
   if (node.output_size() > 0 && !node.output(0).empty()) given_.emplace(node.output(0), *std::move(made));
   return absl::OkStatus();
 }
@@ -162,10 +161,10 @@ absl::Status OnnxGraph::CheckOutputs() const {
     const auto found = given_.find(output.name());
     if (found == given_.end() || found->second.kind != Given::Kind::kY) continue;
     if (found->second.last_layer + 1 == layers_.size()) continue;
-    return Bad(absl::StrCat("graph output ", Quoted(output.name()), " is the Y of ",
-                            layers_[found->second.last_layer].label,
-                            ", but a model gives only that of its last layer, ", layers_.back().label,
-                            "; drop the output, or export the layers into models of their own"));
+    return BadFile(absl::StrCat("graph output ", Quoted(output.name()), " is the Y of ",
+                                layers_[found->second.last_layer].label,
+                                ", but a model gives only that of its last layer, ", layers_.back().label,
+                                "; drop the output, or export the layers into models of their own"));
   }
   return absl::OkStatus();
 }

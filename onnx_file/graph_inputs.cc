@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
 #include "onnx_file/fold_call.h"
 #include "onnx_file/graph.h"
 #include "onnx_file/node.h"
@@ -15,8 +16,6 @@ namespace {
 
 constexpr size_t kLengths = 4;
 constexpr int64_t kStateRank = 3;
-
-absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
 
 // A Cast that lengths pass as they are; one to bool, for one, makes 1 of all.
 bool KeepsLengths(const onnx::NodeProto& node) {
@@ -36,8 +35,8 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> OnnxGraph::Ints(const onnx::
   if (is_input) {
     absl::StatusOr<OnnxTensor> value = constants_->Value(*scope_, node.input(static_cast<int>(index)));
     if (!value.ok()) {
-      return Bad(absl::StrCat("takes its ", Abseil(name), " from ", Quoted(node.input(static_cast<int>(index))),
-                              ", which ", value.status().message()));
+      return BadFile(absl::StrCat("takes its ", Abseil(name), " from ", Quoted(node.input(static_cast<int>(index))),
+                                  ", which ", value.status().message()));
     }
     values[index] = *std::move(value);
     inputs[index] = &values[index];
@@ -49,8 +48,8 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> OnnxGraph::Ints(const onnx::
 absl::StatusOr<OnnxGraph::Source> OnnxGraph::Fixed(size_t index, Source source) const {
   absl::StatusOr<OnnxTensor> value = constants_->Value(*scope_, source.name);
   if (!value.ok()) {
-    return Bad(absl::StrCat(InputLabel(index, source.name), " ", value.status().message(),
-                            absl::IsNotFound(value.status()) ? kFixWeights : ""));
+    return BadFile(absl::StrCat(InputLabel(index, source.name), " ", value.status().message(),
+                                absl::IsNotFound(value.status()) ? kFixWeights : ""));
   }
   source.value = *std::move(value);
   return source;
@@ -91,34 +90,35 @@ absl::StatusOr<OnnxGraph::Source> OnnxGraph::Input(size_t layer, size_t index) c
     if (narrows && narrowed.ok()) {
       if (absl::Status status = Narrow(layers_[layer], by, source); !status.ok()) {
         narrowed =
-            Bad(absl::StrCat(InputLabel(index, node.input(static_cast<int>(index))), " of ", layers_[layer].label,
-                             " comes from ", NodeLabel(by, definition->node_index), ", which ", status.message()));
+            BadFile(absl::StrCat(InputLabel(index, node.input(static_cast<int>(index))), " of ", layers_[layer].label,
+                                 " comes from ", NodeLabel(by, definition->node_index), ", which ", status.message()));
       }
     }
     source.name = by.input(0);
   }
-  return Bad(absl::StrCat(InputLabel(index, node.input(static_cast<int>(index))),
-                          " is neither a graph input nor an initializer"));
+  return BadFile(absl::StrCat(InputLabel(index, node.input(static_cast<int>(index))),
+                              " is neither a graph input nor an initializer"));
 }
 
 // PyTorch's h0[k:k + 1]: one Slice of the first axis.
 absl::Status OnnxGraph::Narrow(const Layer& layer, const onnx::NodeProto& node, Source& source) const {
-  if (source.rows) return Bad("slices what is sliced again");
-  if (layer.layout == 1) return Bad("cuts a state that is [N, D, H] (layout 1); give each layer a graph input");
+  if (source.rows) return BadFile("slices what is sliced again");
+  if (layer.layout == 1) return BadFile("cuts a state that is [N, D, H] (layout 1); give each layer a graph input");
   const auto one = [&](std::string_view name, size_t index,
                        std::optional<int64_t> otherwise) -> absl::StatusOr<int64_t> {
     const absl::StatusOr<std::optional<std::vector<int64_t>>> list = Ints(node, name, index);
     if (!list.ok()) return list.status();
     if (*list && (*list)->size() == 1) return (**list)[0];
     if (!*list && otherwise) return *otherwise;
-    return Bad(absl::StrCat("slices other axes than the first, or has no ", Abseil(name)));
+    return BadFile(absl::StrCat("slices other axes than the first, or has no ", Abseil(name)));
   };
   const absl::StatusOr<int64_t> first = one("starts", 1, {}), end = one("ends", 2, {});
   const absl::StatusOr<int64_t> axis = one("axes", 3, 0), step = one("steps", 4, 1);
   for (const auto* number : {&first, &end, &axis, &step}) {
     if (!number->ok()) return number->status();
   }
-  if ((*axis != 0 && *axis != -kStateRank) || *step != 1) return Bad("slices other axes than the first, or with steps");
+  if ((*axis != 0 && *axis != -kStateRank) || *step != 1)
+    return BadFile("slices other axes than the first, or with steps");
   source.rows = Rows{*first, *end};
   return absl::OkStatus();
 }
@@ -145,7 +145,7 @@ absl::StatusOr<OnnxGraph::Source> OnnxGraph::TurnedX(const Layer& layer, Source 
     if (nodes.back()->input_size() == 0) return Computed(layer, 0, *nodes.back());
     source.name = nodes.back()->input(0);
   }
-  return Bad(absl::StrCat(InputLabel(0, layer.node->input(0)), " is neither a graph input nor an initializer"));
+  return BadFile(absl::StrCat(InputLabel(0, layer.node->input(0)), " is neither a graph input nor an initializer"));
 }
 
 absl::Status OnnxGraph::Computed(const Layer& layer, size_t index, const onnx::NodeProto& by) const {
@@ -155,9 +155,9 @@ absl::Status OnnxGraph::Computed(const Layer& layer, size_t index, const onnx::N
       : index < kLengths  ? "store it as an initializer (PyTorch: do_constant_folding=True)"
       : index == kLengths ? "make it a graph input"
                           : "make it a graph input, or zeros";
-  return Bad(absl::StrCat("input ", index, " of the ", layer.node->op_type(), " node, ",
-                          Quoted(layer.node->input(static_cast<int>(index))), ", is computed in the graph (",
-                          Quoted(by.op_type()), "); ", std::string(mend)));
+  return BadFile(absl::StrCat("input ", index, " of the ", layer.node->op_type(), " node, ",
+                              Quoted(layer.node->input(static_cast<int>(index))), ", is computed in the graph (",
+                              Quoted(by.op_type()), "); ", std::string(mend)));
 }
 
 }  // namespace rnnserve

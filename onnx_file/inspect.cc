@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/op/stack.h"
 #include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
 #include "onnx_file/constants.h"
 #include "onnx_file/node.h"
 #include "onnx_file/parse.h"
@@ -14,8 +15,6 @@
 
 namespace rnnserve {
 namespace {
-
-absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
 
 // A walk over all graphs of a file, the branches of If included.
 class Inspector {
@@ -51,7 +50,7 @@ class Inspector {
       const onnx::NodeProto& node = nodes[k];
       if (IsRecurrent(node) || IsForeignRecurrent(node)) {
         if (found_.nodes.size() == kMaxNodes) {
-          return Bad(absl::StrCat("holds more than ", kMaxNodes, " recurrent nodes"));
+          return BadFile(absl::StrCat("holds more than ", kMaxNodes, " recurrent nodes"));
         }
         Recurrent(node, scope);
         continue;
@@ -104,26 +103,26 @@ class Inspector {
     if (spec.ok()) {
       report.spec = *std::move(spec);
     } else {
-      report.status = Bad(std::string(spec.status().message()));
+      report.status = BadFile(std::string(spec.status().message()));
     }
   }
 
   absl::Status Fill(const onnx::NodeProto& node, const Scope* scope, InspectedNode& report) {
     if (!IsRecurrent(node)) {
-      return Bad(absl::StrCat("is an operator of domain ", Quoted(node.domain()),
-                              ", not ONNX's own; export the layer as ",
-                              "ONNX's LSTM, GRU or RNN (of a quantized model: before it is quantized)"));
+      return BadFile(absl::StrCat("is an operator of domain ", Quoted(node.domain()),
+                                  ", not ONNX's own; export the layer as ",
+                                  "ONNX's LSTM, GRU or RNN (of a quantized model: before it is quantized)"));
     }
     absl::StatusOr<OperatorDef> op = OperatorOf(node, found_.opset);
     if (!op.ok()) return op.status();
     report.op = *std::move(op);
-    if (!obstacle_.empty()) return Bad(obstacle_);
+    if (!obstacle_.empty()) return BadFile(obstacle_);
     const auto names = RecurrentInputs(node.op_type());
     if (static_cast<size_t>(node.input_size()) > names.size()) {
-      return Bad(absl::StrCat("has ", node.input_size(), " inputs, but the operator has ", names.size()));
+      return BadFile(absl::StrCat("has ", node.input_size(), " inputs, but the operator has ", names.size()));
     }
     absl::Status first_error;
-    if (node.input_size() == 0 || node.input(0).empty()) first_error = Bad("has no input X (input 0)");
+    if (node.input_size() == 0 || node.input(0).empty()) first_error = BadFile("has no input X (input 0)");
     for (size_t index = 0; index < static_cast<size_t>(node.input_size()); ++index) {
       const std::string& name = node.input(static_cast<int>(index));
       if (name.empty()) continue;
@@ -140,7 +139,7 @@ class Inspector {
     absl::StatusOr<OnnxTensor> value = constants_.Value(scope, name);
     absl::Status status = value.ok() ? CheckFloating(value->view.type) : value.status();
     if (!status.ok()) {
-      return Bad(
+      return BadFile(
           absl::StrCat(InputLabel(index, name), " ", status.message(), absl::IsNotFound(status) ? kFixWeights : ""));
     }
     const std::string weight(RecurrentInputs("LSTM")[index]);

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
 #include "onnx_file/constants.h"
 #include "onnx_file/graph.h"
 #include "onnx_file/node.h"
@@ -22,8 +23,6 @@
 namespace rnnserve {
 namespace {
 
-absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
-
 bool AllZero(std::span<const std::byte> data) {
   return std::ranges::all_of(data, [](std::byte byte) { return byte == std::byte{0}; });
 }
@@ -31,7 +30,7 @@ bool AllZero(std::span<const std::byte> data) {
 // A weight, which Constants has read.
 absl::Status AddWeight(size_t index, OnnxGraph::Source source, OnnxOperator& loaded) {
   if (absl::Status floating = CheckFloating(source.value->view.type); !floating.ok()) {
-    return Bad(absl::StrCat(InputLabel(index, source.name), " ", floating.message()));
+    return BadFile(absl::StrCat(InputLabel(index, source.name), " ", floating.message()));
   }
   const std::string_view name = RecurrentInputs(loaded.op.op_type)[index];
   loaded.weights.push_back({std::string(name), std::move(source.value->view)});
@@ -44,15 +43,17 @@ absl::Status CheckData(size_t index, const OnnxGraph::Source& source) {
   if (!source.value) return absl::OkStatus();  // a graph input, or zeros
   const std::string label = InputLabel(index, source.name);
   if (!IsStateInput(index)) {
-    return Bad(absl::StrCat(label, " is fixed in the file; it comes with each request, so make it a graph input without an initializer",
-                            index == 0 ? "" : " or leave it out"));
+    return BadFile(absl::StrCat(
+        label, " is fixed in the file; it comes with each request, so make it a graph input without an initializer",
+        index == 0 ? "" : " or leave it out"));
   }
   if (absl::Status floating = CheckFloating(source.value->view.type); !floating.ok()) {
-    return Bad(absl::StrCat(label, " ", floating.message()));
+    return BadFile(absl::StrCat(label, " ", floating.message()));
   }
   if (AllZero(source.value->view.data)) return absl::OkStatus();
-  return Bad(
-      absl::StrCat(label, " is fixed in the file and not zero; make it a graph input without an initializer and send it with each request"));
+  return BadFile(absl::StrCat(label,
+                              " is fixed in the file and not zero; make it a graph input without an initializer and "
+                              "send it with each request"));
 }
 
 // Which request inputs feed which inputs of the nodes, over all layers.
@@ -66,8 +67,8 @@ class Feeds {
     const auto [other, first] = names_.emplace(source.name, name);
     // The lengths are for all layers, and so is a state that each takes its part of.
     if (first || (other->second == name && (index == kLengths || source.rows))) return absl::OkStatus();
-    return Bad(absl::StrCat("graph input ", Quoted(source.name), " is both ", other->second, " and ", name,
-                            layer == 0 ? "" : absl::StrCat(" of layer ", layer), "; requests send them apart"));
+    return BadFile(absl::StrCat("graph input ", Quoted(source.name), " is both ", other->second, " and ", name,
+                                layer == 0 ? "" : absl::StrCat(" of layer ", layer), "; requests send them apart"));
   }
 
   // Whether one state of all layers is cut as a request's would be: layer by layer, and nothing else.
@@ -102,9 +103,9 @@ class Feeds {
                         place(state.source.rows->first) == before &&
                         place(state.source.rows->end) == before + directions;
       if (!fits) {
-        return Bad(absl::StrCat("the initial state of ", layers[state.layer].label, " is not rows ", before, " to ",
-                                before + directions - 1, " of graph input ", Quoted(states[0].source.name),
-                                "; one state of all layers is cut layer by layer, in their order"));
+        return BadFile(absl::StrCat("the initial state of ", layers[state.layer].label, " is not rows ", before, " to ",
+                                    before + directions - 1, " of graph input ", Quoted(states[0].source.name),
+                                    "; one state of all layers is cut layer by layer, in their order"));
       }
       before += directions;
     }
@@ -121,8 +122,8 @@ absl::Status AddInputs(const OnnxGraph& graph, size_t layer, Feeds& feeds, OnnxS
   const onnx::NodeProto& node = *graph.layers()[layer].node;
   const std::span<const std::string_view> names = RecurrentInputs(node.op_type());
   if (static_cast<size_t>(node.input_size()) > names.size()) {
-    return Bad(absl::StrCat("the ", node.op_type(), " node has ", node.input_size(), " inputs, but the operator has ",
-                            names.size()));
+    return BadFile(absl::StrCat("the ", node.op_type(), " node has ", node.input_size(),
+                                " inputs, but the operator has ", names.size()));
   }
   for (size_t index = layer == 0 ? 0 : 1; index < names.size(); ++index) {
     absl::StatusOr<OnnxGraph::Source> source = graph.Input(layer, index);
@@ -130,7 +131,7 @@ absl::Status AddInputs(const OnnxGraph& graph, size_t layer, Feeds& feeds, OnnxS
     if (index == Feeds::kLengths) lengths = source->name;
     if (source->name.empty()) {
       if (absl::Status fed = feeds.Add(layer, index, *source); !fed.ok()) return fed;
-      if (index == 0) return Bad(absl::StrCat("the ", node.op_type(), " node has no input X (input 0)"));
+      if (index == 0) return BadFile(absl::StrCat("the ", node.op_type(), " node has no input X (input 0)"));
       continue;
     }
     if (absl::Status fed = feeds.Add(layer, index, *source); !fed.ok()) return fed;
@@ -154,9 +155,9 @@ absl::StatusOr<OnnxStack> Load(const OnnxGraph& graph, int64_t opset, std::share
     if (absl::Status added = AddInputs(graph, layer, feeds, stack, lengths); !added.ok()) return added;
     if (layer == 0) first_lengths = lengths;
     if (lengths != first_lengths) {
-      return Bad(absl::StrCat(graph.layers()[layer].label, " takes its sequence_lens from ", Quoted(lengths),
-                              ", but the first layer from ", Quoted(first_lengths),
-                              "; a request brings one for all layers"));
+      return BadFile(absl::StrCat(graph.layers()[layer].label, " takes its sequence_lens from ", Quoted(lengths),
+                                  ", but the first layer from ", Quoted(first_lengths),
+                                  "; a request brings one for all layers"));
     }
   }
   if (absl::Status states = feeds.CheckStates(graph.layers()); !states.ok()) return states;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
 
 namespace rnnserve {
 namespace {
@@ -17,12 +18,10 @@ constexpr std::array<std::string_view, 3> kRecurrent = {"LSTM", "GRU", "RNN"};
 constexpr std::array<std::string_view, 8> kInputs = {"X",         "W",         "R", "B", "sequence_lens",
                                                      "initial_h", "initial_c", "P"};
 
-absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
-
 bool IsDefaultDomain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
 absl::StatusOr<AttributeValue> Value(const onnx::AttributeProto& attribute) {
-  if (!attribute.ref_attr_name().empty()) return Bad("refers to an attribute of a function");
+  if (!attribute.ref_attr_name().empty()) return BadFile("refers to an attribute of a function");
   switch (attribute.type()) {
     case onnx::AttributeProto::FLOAT:
       return attribute.f();
@@ -37,8 +36,8 @@ absl::StatusOr<AttributeValue> Value(const onnx::AttributeProto& attribute) {
     case onnx::AttributeProto::STRINGS:
       return std::vector<std::string>(attribute.strings().begin(), attribute.strings().end());
     default:
-      return Bad(absl::StrCat("has type ", onnx::AttributeProto_AttributeType_Name(attribute.type()),
-                              ", but FLOAT, INT, STRING, FLOATS, INTS or STRINGS is needed"));
+      return BadFile(absl::StrCat("has type ", onnx::AttributeProto_AttributeType_Name(attribute.type()),
+                                  ", but FLOAT, INT, STRING, FLOATS, INTS or STRINGS is needed"));
   }
 }
 
@@ -85,9 +84,10 @@ absl::StatusOr<OperatorDef> OperatorOf(const onnx::NodeProto& node, int64_t opse
   op.opset = opset;
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     absl::StatusOr<AttributeValue> value = Value(attribute);
-    if (!value.ok()) return Bad(absl::StrCat("attribute ", Quoted(attribute.name()), " ", value.status().message()));
+    if (!value.ok())
+      return BadFile(absl::StrCat("attribute ", Quoted(attribute.name()), " ", value.status().message()));
     if (!op.attributes.emplace(attribute.name(), *std::move(value)).second) {
-      return Bad(absl::StrCat("attribute ", Quoted(attribute.name()), " is given twice"));
+      return BadFile(absl::StrCat("attribute ", Quoted(attribute.name()), " is given twice"));
     }
   }
   return op;

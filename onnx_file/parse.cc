@@ -6,28 +6,24 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "onnx_file/bad_file.h"
 
 namespace rnnserve {
-namespace {
-
-absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> ParseOnnx(const Folder& folder, const std::string& name,
                                                                   int64_t max_bytes) {
   const absl::StatusOr<File> file = folder.OpenFile(name);
   if (!file.ok()) return file.status();
   if (file->size() > max_bytes) {
-    return Bad(absl::StrCat("has ", file->size(), " bytes, above the limit of ", max_bytes,
-                            "; keep the weights in external data"));
+    return BadFile(absl::StrCat("has ", file->size(), " bytes, above the limit of ", max_bytes,
+                                "; keep the weights in external data"));
   }
   auto model = std::make_shared<onnx::ModelProto>();
   google::protobuf::io::FileInputStream stream(file->fd());
   if (!model->ParseFromZeroCopyStream(&stream)) {
-    return Bad(absl::StrCat("is no ONNX model, was cut off, or nests graphs too deep (", file->size(), " bytes)"));
+    return BadFile(absl::StrCat("is no ONNX model, was cut off, or nests graphs too deep (", file->size(), " bytes)"));
   }
-  if (!model->has_graph()) return Bad(absl::StrCat("holds no graph (", file->size(), " bytes)"));
+  if (!model->has_graph()) return BadFile(absl::StrCat("holds no graph (", file->size(), " bytes)"));
   return model;
 }
 
@@ -36,11 +32,11 @@ absl::StatusOr<int64_t> OpsetOf(const onnx::ModelProto& model) {
   for (const onnx::OperatorSetIdProto& import : model.opset_import()) {
     if (!import.domain().empty() && import.domain() != "ai.onnx") continue;
     if (opset && *opset != import.version()) {
-      return Bad(absl::StrCat("imports both opset ", *opset, " and ", import.version(), " of the default domain"));
+      return BadFile(absl::StrCat("imports both opset ", *opset, " and ", import.version(), " of the default domain"));
     }
     opset = import.version();
   }
-  if (!opset) return Bad("has no opset_import of the default domain, so the operator's version is unknown");
+  if (!opset) return BadFile("has no opset_import of the default domain, so the operator's version is unknown");
   return *opset;
 }
 

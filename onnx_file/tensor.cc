@@ -11,19 +11,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
 
 namespace rnnserve {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "typed lists are used as they lie in memory");
 
-absl::Status Bad(const std::string& text) { return absl::FailedPreconditionError(text); }
-
 absl::Status WrongType(int32_t number, std::string_view needed) {
   const auto name = onnx::TensorProto_DataType_IsValid(number)
                         ? onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(number))
                         : "unknown";
-  return Bad(absl::StrCat("has data_type ", number, " (", name, "), but ", Abseil(needed), " is needed"));
+  return BadFile(absl::StrCat("has data_type ", number, " (", name, "), but ", Abseil(needed), " is needed"));
 }
 
 // A number of external_data: absent, or digits.
@@ -34,7 +33,7 @@ absl::StatusOr<std::optional<int64_t>> Number(const std::map<std::string, std::s
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    return Bad(
+    return BadFile(
         absl::StrCat("has the external_data ", key, " ", Quoted(text), ", but a number from 0 to 2^63 - 1 is needed"));
   }
   return value;
@@ -44,7 +43,7 @@ absl::StatusOr<std::string> ReadExternal(const onnx::TensorProto& tensor, const 
   std::map<std::string, std::string> entries;
   for (const onnx::StringStringEntryProto& entry : tensor.external_data()) {
     if (!entries.emplace(entry.key(), entry.value()).second) {
-      return Bad(absl::StrCat("names ", Quoted(entry.key()), " twice in external_data"));
+      return BadFile(absl::StrCat("names ", Quoted(entry.key()), " twice in external_data"));
     }
   }
   const std::string& location = entries["location"];
@@ -55,17 +54,17 @@ absl::StatusOr<std::string> ReadExternal(const onnx::TensorProto& tensor, const 
 
   const absl::StatusOr<File> file = folder.OpenOwnFile(location);
   if (!file.ok()) {
-    return Bad(absl::StrCat("has its data in ", Quoted(location), ", which ", file.status().message()));
+    return BadFile(absl::StrCat("has its data in ", Quoted(location), ", which ", file.status().message()));
   }
   const int64_t start = offset->value_or(0);
   // Without a length the data go to the end of the file.
   const int64_t held = length->value_or(file->size() > start ? file->size() - start : 0);
   if (held != bytes) {
-    return Bad(absl::StrCat("needs ", bytes, " bytes by its shape, but its external data in ", Quoted(location),
-                            " have ", held, " (file of ", file->size(), " bytes, offset ", start, ")"));
+    return BadFile(absl::StrCat("needs ", bytes, " bytes by its shape, but its external data in ", Quoted(location),
+                                " have ", held, " (file of ", file->size(), " bytes, offset ", start, ")"));
   }
   absl::StatusOr<std::string> data = file->Read(start, bytes);
-  if (!data.ok()) return Bad(absl::StrCat("has its data in ", Quoted(location), ": ", data.status().message()));
+  if (!data.ok()) return BadFile(absl::StrCat("has its data in ", Quoted(location), ": ", data.status().message()));
   return data;
 }
 
@@ -79,7 +78,7 @@ absl::StatusOr<std::string> FilledList(const onnx::TensorProto& tensor) {
   std::string filled;
   for (const auto& [name, has_elements] : lists) {
     if (!has_elements) continue;
-    if (!filled.empty()) return Bad(absl::StrCat("has both ", filled, " and ", name, "; one of them is needed"));
+    if (!filled.empty()) return BadFile(absl::StrCat("has both ", filled, " and ", name, "; one of them is needed"));
     filled = name;
   }
   return filled;
@@ -101,8 +100,8 @@ const char* ListOf(DataType type) {
 template <typename List>
 absl::StatusOr<OnnxTensor> FromList(const List& list, TensorView view, int64_t elements) {
   if (list.size() != elements) {
-    return Bad(absl::StrCat("has ", list.size(), " elements in ", ListOf(view.type), ", but its shape ",
-                            ShapeString(view.shape), " has ", elements));
+    return BadFile(absl::StrCat("has ", list.size(), " elements in ", ListOf(view.type), ", but its shape ",
+                                ShapeString(view.shape), " has ", elements));
   }
   view.data = std::as_bytes(std::span(list.data(), static_cast<size_t>(elements)));
   return OnnxTensor{std::move(view), nullptr};
@@ -115,7 +114,7 @@ absl::StatusOr<OnnxTensor> From16Bits(const onnx::TensorProto& tensor, TensorVie
   auto narrow = std::make_shared<std::vector<uint16_t>>();
   narrow->reserve(static_cast<size_t>(elements));
   for (const int32_t bits : tensor.int32_data()) {
-    if (bits < 0 || bits > 0xffff) return Bad(absl::StrCat("has ", bits, " in int32_data, which are no 16 bits"));
+    if (bits < 0 || bits > 0xffff) return BadFile(absl::StrCat("has ", bits, " in int32_data, which are no 16 bits"));
     narrow->push_back(static_cast<uint16_t>(bits));
   }
   wide->view.data = std::as_bytes(std::span(*narrow));
@@ -128,16 +127,16 @@ absl::StatusOr<OnnxTensor> From16Bits(const onnx::TensorProto& tensor, TensorVie
 absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder& folder, int64_t max_bytes) {
   const auto type = static_cast<DataType>(tensor.data_type());
   if (ByteSize(type) == 0) return WrongType(tensor.data_type(), "FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT32 or INT64");
-  if (tensor.dims_size() > 8) return Bad(absl::StrCat("has ", tensor.dims_size(), " dimensions"));
+  if (tensor.dims_size() > 8) return BadFile(absl::StrCat("has ", tensor.dims_size(), " dimensions"));
   TensorView view{.type = type, .shape = Shape(tensor.dims().begin(), tensor.dims().end()), .data = {}};
   const std::optional<int64_t> elements = NumElements(view.shape);
   const std::optional<int64_t> bytes = NumBytes(type, view.shape);
-  if (!bytes) return Bad(absl::StrCat("has the impossible shape ", ShapeString(view.shape)));
+  if (!bytes) return BadFile(absl::StrCat("has the impossible shape ", ShapeString(view.shape)));
   if (*bytes > max_bytes) {
-    return Bad(absl::StrCat("takes ", *bytes, " bytes by its shape ", ShapeString(view.shape), ", but at most ",
-                            max_bytes, " are left for this model"));
+    return BadFile(absl::StrCat("takes ", *bytes, " bytes by its shape ", ShapeString(view.shape), ", but at most ",
+                                max_bytes, " are left for this model"));
   }
-  if (tensor.has_segment()) return Bad("is stored in segments, which are not supported; store it whole");
+  if (tensor.has_segment()) return BadFile("is stored in segments, which are not supported; store it whole");
 
   if (tensor.data_location() == onnx::TensorProto_DataLocation_EXTERNAL) {
     absl::StatusOr<std::string> read = ReadExternal(tensor, folder, *bytes);
@@ -151,12 +150,12 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
   if (*list == "raw_data" || (*list == "" && *elements == 0)) {
     view.data = std::as_bytes(std::span(tensor.raw_data()));
     if (static_cast<int64_t>(view.data.size()) == *bytes) return OnnxTensor{std::move(view), nullptr};
-    return Bad(absl::StrCat("has ", view.data.size(), " bytes in raw_data, but its shape ", ShapeString(view.shape),
-                            " and type ", std::string(DataTypeName(type)), " need ", *bytes));
+    return BadFile(absl::StrCat("has ", view.data.size(), " bytes in raw_data, but its shape ", ShapeString(view.shape),
+                                " and type ", std::string(DataTypeName(type)), " need ", *bytes));
   }
   if (*list != ListOf(type)) {
-    return Bad(absl::StrCat("has its elements in ", *list == "" ? "no list" : *list, ", but type ",
-                            std::string(DataTypeName(type)), " needs ", ListOf(type), " or raw_data"));
+    return BadFile(absl::StrCat("has its elements in ", *list == "" ? "no list" : *list, ", but type ",
+                                std::string(DataTypeName(type)), " needs ", ListOf(type), " or raw_data"));
   }
   switch (type) {
     case DataType::kFloat:

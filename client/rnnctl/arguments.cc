@@ -5,15 +5,14 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "client/rnnctl/view.h"
 #include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl {
 namespace {
 
-constexpr std::string_view kUsage = "rnnctl/USAGE";
+constexpr std::string_view kUsageReason = "rnnctl/USAGE";
 constexpr Flag kHelp = {.name = "help", .value = "", .help = "this text"};
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 // Levenshtein: insertions, deletions and replacements from one word to the other.
 size_t EditDistance(std::string_view a, std::string_view b) {
@@ -56,10 +55,10 @@ bool IsFlagWord(std::string_view word) { return word.size() > 1 && word[0] == '-
 }  // namespace
 
 absl::Status UsageError(std::string_view message) {
-  return WithReason(absl::InvalidArgumentError(View(message)), kUsage);
+  return WithReason(absl::InvalidArgumentError(View(message)), kUsageReason);
 }
 
-bool IsUsageError(const absl::Status& status) { return ReasonOf(status) == kUsage; }
+bool IsUsageError(const absl::Status& status) { return ReasonOf(status) == kUsageReason; }
 
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates) {
   std::string_view best;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/rnnctl/arguments.h"
+#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl {
 namespace {
@@ -31,8 +32,6 @@ constexpr KindName kAttributes[] = {
     {"input_forget", Kind::kInt},        {"layout", Kind::kInt},
     {"linear_before_reset", Kind::kInt}, {"output_sequence", Kind::kInt},
 };
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string Names(std::span<const KindName> table) {
   return absl::StrJoin(table, ", ", [](std::string* out, const KindName& entry) { out->append(entry.name); });

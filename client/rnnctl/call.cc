@@ -12,13 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/rnnctl/attributes.h"
+#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl {
 namespace {
 
 constexpr int64_t kMaxVersion = std::numeric_limits<int64_t>::max();
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 absl::StatusOr<std::chrono::milliseconds> TimeoutFrom(const Arguments& arguments) {
   const std::optional<std::string> text = arguments.Get("timeout");

@@ -10,6 +10,7 @@
 #include "client/cpp/status.h"
 #include "client/rnnctl/show.h"
 #include "client/rnnctl/tensor_files.h"
+#include "client/rnnctl/view.h"
 #include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl {
@@ -24,8 +25,6 @@ Exit codes:
   4  --timeout passed
   5  the results could not be written
 )";
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 std::vector<Command> Commands() {
   std::vector<Command> commands;

@@ -117,15 +117,15 @@ absl::Status RunInfer(const Arguments& arguments, Streams& streams) {
   return absl::OkStatus();
 }
 
-constexpr Command kCommands[] = {{.name = "infer",
-                                  .summary = "run an operator or a model over sequences",
-                                  .usage = "[REQUEST.json | -] [FLAGS]",
-                                  .text = kText,
-                                  .flags = kFlags,
-                                  .run = RunInfer}};
+constexpr Command kInferCommands[] = {{.name = "infer",
+                                       .summary = "run an operator or a model over sequences",
+                                       .usage = "[REQUEST.json | -] [FLAGS]",
+                                       .text = kText,
+                                       .flags = kFlags,
+                                       .run = RunInfer}};
 
 }  // namespace
 
-std::span<const Command> InferCommands() { return kCommands; }
+std::span<const Command> InferCommands() { return kInferCommands; }
 
 }  // namespace rnnserve::rnnctl

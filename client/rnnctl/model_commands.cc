@@ -118,7 +118,7 @@ constexpr std::array kLoadFlags = {
     kTensorFlag,     kCastFlag, kEngineFlag, kClipCellFlag,  kEmptyRowFlag, kDeterministicFlag,
     kReducedFlag,    kJsonFlag, kServerFlag, kTimeoutFlag,   kMaxReplyFlag};
 
-constexpr Command kCommands[] = {
+constexpr Command kModelCommands[] = {
     {.name = "models ls",
      .summary = "list the models, and the repository files that could not be loaded",
      .usage = "[FLAGS]",
@@ -163,6 +163,6 @@ constexpr Command kCommands[] = {
 
 }  // namespace
 
-std::span<const Command> ModelCommands() { return kCommands; }
+std::span<const Command> ModelCommands() { return kModelCommands; }
 
 }  // namespace rnnserve::rnnctl

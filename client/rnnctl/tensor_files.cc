@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/npy.h"
 #include "client/rnnctl/arguments.h"
+#include "client/rnnctl/view.h"
 #include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl {
@@ -18,8 +19,6 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 31;
 constexpr std::string_view kOutput = "rnnctl/OUTPUT";
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 client::Tensor NarrowLengths(client::Tensor tensor) {
   if (tensor.name != "sequence_lens" || tensor.type != DataType::kInt64) return tensor;

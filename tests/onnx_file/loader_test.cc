@@ -11,7 +11,7 @@
 #include "engine/op/op_spec.h"
 #include "tests/onnx_file/onnx_fixture.h"
 
-namespace rnnserve {
+namespace rnnserve::loader_of_files {
 namespace {
 
 using testing::AllOf;
@@ -362,4 +362,4 @@ TEST(OnnxLoader, Garbage) {
 }
 
 }  // namespace
-}  // namespace rnnserve
+}  // namespace rnnserve::loader_of_files

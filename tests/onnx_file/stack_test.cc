@@ -9,7 +9,7 @@
 #include "onnx_file/loader.h"
 #include "tests/onnx_file/onnx_fixture.h"
 
-namespace rnnserve {
+namespace rnnserve::stack_of_nodes {
 namespace {
 
 using testing::AllOf;
@@ -129,4 +129,4 @@ TEST(OnnxStackTest, LinksThatAreNone) {
 }
 
 }  // namespace
-}  // namespace rnnserve
+}  // namespace rnnserve::stack_of_nodes

@@ -140,16 +140,16 @@ absl::Status RunBench(const Arguments& arguments, Streams& streams) {
   return Outcome(*report);
 }
 
-constexpr Command kCommands[] = {{.name = "bench",
-                                  .summary = "measure a server under load",
-                                  .usage = "[FLAGS]",
-                                  .text = kText,
-                                  .flags = kFlags,
-                                  .run = RunBench}};
+constexpr Command kBenchCommands[] = {{.name = "bench",
+                                       .summary = "measure a server under load",
+                                       .usage = "[FLAGS]",
+                                       .text = kText,
+                                       .flags = kFlags,
+                                       .run = RunBench}};
 
 }  // namespace
 }  // namespace bench
 
-std::span<const Command> BenchCommands() { return bench::kCommands; }
+std::span<const Command> BenchCommands() { return bench::kBenchCommands; }
 
 }  // namespace rnnserve::rnnctl

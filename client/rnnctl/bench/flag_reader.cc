@@ -7,13 +7,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/rnnctl/call.h"
+#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl::bench {
-namespace {
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
-}  // namespace
+namespace {}  // namespace
 
 absl::Status Excluded(std::string_view flag, std::string_view by) {
   return UsageError(absl::StrCat("--", View(flag), " and --", View(by), " exclude each other"));

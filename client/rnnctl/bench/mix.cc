@@ -12,6 +12,7 @@
 #include "client/rnnctl/arguments.h"
 #include "client/rnnctl/attributes.h"
 #include "client/rnnctl/call.h"
+#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl::bench {
 namespace {
@@ -20,8 +21,6 @@ using google::protobuf::Value;
 
 constexpr std::array<std::string_view, 9> kKeys = {"weight", "model", "op",    "opset",     "hidden",
                                                    "input",  "rows",  "steps", "attributes"};
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 absl::Status Wrong(std::string_view what, std::string_view expected) {
   return UsageError(absl::StrCat(View(what), ": expected ", View(expected)));

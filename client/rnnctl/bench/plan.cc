@@ -12,6 +12,7 @@
 #include "client/rnnctl/bench/flag_reader.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/tensor_files.h"
+#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl::bench {
 namespace {
@@ -20,8 +21,6 @@ constexpr size_t kMaxLevels = 1000;
 constexpr int64_t kMaxInFlight = 1 << 16;
 constexpr double kMaxRate = 1e7;
 constexpr Time kFindDuration = std::chrono::seconds(3);  // of each number of sessions tried
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 absl::Status WrongLevels(std::string_view text, std::string_view what) {
   return UsageError(

@@ -165,7 +165,7 @@ constexpr std::array kExtractFlags = {
     Flag{.name = "node", .value = "NAME", .help = "which recurrent node: its name, or its number in rnnctl inspect"},
     Flag{.name = "out", .value = "FILE", .help = "where to write; folders are made", .short_name = 'o'}};
 
-constexpr Command kCommands[] = {
+constexpr Command kInspectCommands[] = {
     {.name = "inspect",
      .summary = "show the recurrent nodes of an ONNX file, and what keeps each from being a model",
      .usage = "FILE [FLAGS]",
@@ -195,6 +195,6 @@ constexpr Command kCommands[] = {
 
 }  // namespace
 
-std::span<const Command> InspectCommands() { return kCommands; }
+std::span<const Command> InspectCommands() { return kInspectCommands; }
 
 }  // namespace rnnserve::rnnctl

@@ -237,7 +237,7 @@ constexpr std::array kImportFlags = {kModelFlag, kNameFlag, kJsonFlag, kServerFl
 constexpr std::array kForkFlags = {kCountFlag, kNamesFlag, kJsonFlag, kServerFlag, kTimeoutFlag};
 constexpr std::array kCloseFlags = {kServerFlag, kTimeoutFlag};
 
-constexpr Command kCommands[] = {
+constexpr Command kSessionCommands[] = {
     {.name = "sessions ls",
      .summary = "list the live sessions",
      .usage = "[FLAGS]",
@@ -291,6 +291,6 @@ constexpr Command kCommands[] = {
 
 }  // namespace
 
-std::span<const Command> SessionCommands() { return kCommands; }
+std::span<const Command> SessionCommands() { return kSessionCommands; }
 
 }  // namespace rnnserve::rnnctl

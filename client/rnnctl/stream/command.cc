@@ -35,7 +35,7 @@ constexpr Flag kOutFlag = {.name = "out",
                            .value = "DIR",
                            .help = "write outputs and final state as .npy; -: the first output, raw, to stdout"};
 constexpr Flag kValuesFlag = {.name = "values", .value = "N", .help = "elements of each output to print; default 4"};
-constexpr Flag kNameFlag = {.name = "name", .value = "NAME", .help = "of the session"};
+constexpr Flag kSessionNameFlag = {.name = "name", .value = "NAME", .help = "of the session"};
 constexpr Flag kAttachFlag = {
     .name = "attach", .value = "", .help = "go on with the live session --name, if there is one"};
 constexpr Flag kKeepFlag = {.name = "keep", .value = "", .help = "leave the session open at the end"};
@@ -51,7 +51,7 @@ constexpr Flag kTimeoutHereFlag = {
 constexpr std::array kFlags = {kModelFlag,    kFingerprintFlag, kOpFlag,          kOpsetFlag,         kOpVersionFlag,
                                kDomainFlag,   kAttrFlag,        kTensorFlag,      kCastFlag,          kOutputsFlag,
                                kChunkFlag,    kRealtimeFlag,    kFeaturesFlag,    kRowsFlag,          kOutFlag,
-                               kJsonFlag,     kValuesFlag,      kNameFlag,        kAttachFlag,        kKeepFlag,
+                               kJsonFlag,     kValuesFlag,      kSessionNameFlag, kAttachFlag,        kKeepFlag,
                                kEveryFlag,    kInFlightFlag,    kEngineFlag,      kDeterministicFlag, kReducedFlag,
                                kClipCellFlag, kServersFlag,     kTimeoutHereFlag, kMaxReplyFlag};
 
@@ -226,7 +226,7 @@ absl::Status RunStream(const Arguments& arguments, Streams& streams) {
   return absl::OkStatus();
 }
 
-constexpr Command kCommands[] = {
+constexpr Command kStreamCommands[] = {
     {.name = "stream",
      .summary = "feed a session chunk by chunk: a file, standard input, a real-time source",
      .usage = "[X.npy | -] (--model NAME | --op TYPE ...) [FLAGS]",
@@ -236,6 +236,6 @@ constexpr Command kCommands[] = {
 
 }  // namespace
 
-std::span<const Command> StreamCommands() { return kCommands; }
+std::span<const Command> StreamCommands() { return kStreamCommands; }
 
 }  // namespace rnnserve::rnnctl

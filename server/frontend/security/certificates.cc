@@ -20,7 +20,7 @@
 namespace rnnserve {
 namespace {
 
-constexpr std::chrono::seconds kRefreshInterval(1);
+constexpr std::chrono::seconds kRereadInterval(1);
 
 template <auto kFree>
 struct Free {
@@ -164,7 +164,7 @@ void Certificates::Refresh() {
 
 void Certificates::Watch() {
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kRefreshInterval, [this] { return stopping_; })) {
+  while (!wake_.wait_for(lock, kRereadInterval, [this] { return stopping_; })) {
     lock.unlock();
     Refresh();
     lock.lock();

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kWorkers = 6;
 
-std::vector<CellSpec> Specs() {
+std::vector<CellSpec> SharedSpecs() {
   std::vector<CellSpec> specs;
   for (const CellKind kind : {CellKind::kLstm, CellKind::kGru, CellKind::kRnn}) {
     specs.push_back(cpu::DefaultSpec(kind, DataType::kFloat, 24, 64));
@@ -48,7 +48,7 @@ std::ptrdiff_t ThreadsOfThisProcess() {
 }
 
 TEST(OneDnnThreads, WorkersShareProgramsAndBringNoThreadsOfTheirOwn) {
-  const std::vector<CellSpec> specs = Specs();
+  const std::vector<CellSpec> specs = SharedSpecs();
   std::vector<ProgramPtr> programs, fresh;
   std::vector<std::vector<double>> want;
   for (const CellSpec& spec : specs) {
@@ -87,7 +87,7 @@ TEST(OneDnnThreads, WorkersShareProgramsAndBringNoThreadsOfTheirOwn) {
 
 // The caller's own OpenMP settings are its own.
 TEST(OneDnnThreads, TheCallersTeamIsLeftAsItWas) {
-  const CellSpec spec = Specs()[0];
+  const CellSpec spec = SharedSpecs()[0];
   const ProgramPtr program = MakeOneDnnEngine()->Compile(cpu::RandomCell(spec, 5), {}).value();
   const std::ptrdiff_t before = ThreadsOfThisProcess();
   RunRows(*program, spec, 40);

@@ -6,7 +6,7 @@
 #include "engine/reference/reference_engine.h"
 #include "tests/engine/support/run_operator.h"
 
-namespace rnnserve {
+namespace rnnserve::golden_openvino {
 namespace {
 
 using Doubles = std::vector<double>;
@@ -98,4 +98,4 @@ TEST(GoldenOpenVinoTest, RnnSequenceAxesLengthsAndDirections) {
 }
 
 }  // namespace
-}  // namespace rnnserve
+}  // namespace rnnserve::golden_openvino

@@ -9,7 +9,7 @@
 #include "engine/reference/reference_engine.h"
 #include "tests/engine/support/run_operator.h"
 
-namespace rnnserve {
+namespace rnnserve::golden_onnx {
 namespace {
 
 using Doubles = std::vector<double>;
@@ -278,4 +278,4 @@ TEST(GoldenTest, SixteenBitDataKeepsItsStateInFloat32) {
 }
 
 }  // namespace
-}  // namespace rnnserve
+}  // namespace rnnserve::golden_onnx

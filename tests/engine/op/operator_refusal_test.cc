@@ -9,7 +9,7 @@
 #include "engine/op/field_error.h"
 #include "tests/engine/op/example_operator.h"
 
-namespace rnnserve {
+namespace rnnserve::operator_refusal {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -211,4 +211,4 @@ TEST(OperatorRefusalTest, WhatIsAllowed) {
 }
 
 }  // namespace
-}  // namespace rnnserve
+}  // namespace rnnserve::operator_refusal

@@ -10,7 +10,7 @@
 #include "engine/op/field_error.h"
 #include "tests/engine/op/example_operator.h"
 
-namespace rnnserve {
+namespace rnnserve::stack_of_operators {
 namespace {
 
 using testing::ElementsAre;
@@ -219,4 +219,4 @@ TEST_F(StackRequestTest, EmptyRowsAreListedOnRequest) {
 }
 
 }  // namespace
-}  // namespace rnnserve
+}  // namespace rnnserve::stack_of_operators

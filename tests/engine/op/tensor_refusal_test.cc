@@ -8,7 +8,7 @@
 #include "engine/op/field_error.h"
 #include "tests/engine/op/example_operator.h"
 
-namespace rnnserve {
+namespace rnnserve::tensor_refusal {
 namespace {
 
 constexpr int64_t kTwo31 = int64_t{1} << 31;
@@ -226,4 +226,4 @@ TEST(TensorRefusalTest, Bfloat16ComesWithVersion22AndIsAnOpenVinoType) {
 }
 
 }  // namespace
-}  // namespace rnnserve
+}  // namespace rnnserve::tensor_refusal

@@ -16,7 +16,7 @@ constexpr absl::Duration kIdle = absl::Milliseconds(900);
 
 SequenceAccount& AccountOf(const SequenceSlice& row) { return static_cast<SequenceAccount&>(*row.after); }
 
-std::string Name(const JobAccount& job) { return absl::StrCat("submission ", job.index); }
+std::string NameOf(const JobAccount& job) { return absl::StrCat("submission ", job.index); }
 
 }  // namespace
 
@@ -73,19 +73,19 @@ void Ledger::Formed(const Slice& slice, int sharers, absl::Time now) {
 void Ledger::CheckRow(const SequenceSlice& row, int program, absl::Time now) {
   const SequenceAccount& sequence = AccountOf(row);
   const JobAccount& job = *sequence.lane->job;
-  if (sequence.lane->program != program) Complain(absl::StrCat(Name(job), " runs through another's program"));
-  if (job.has_ended) Complain(absl::StrCat(Name(job), " runs after it has ended"));
-  if (sequence.is_running) Complain(absl::StrCat(Name(job), " has a sequence in two slices at once"));
+  if (sequence.lane->program != program) Complain(absl::StrCat(NameOf(job), " runs through another's program"));
+  if (job.has_ended) Complain(absl::StrCat(NameOf(job), " runs after it has ended"));
+  if (sequence.is_running) Complain(absl::StrCat(NameOf(job), " has a sequence in two slices at once"));
   if (row.steps < 1 || row.steps > sequence.steps - sequence.done) {
-    Complain(absl::StrCat(Name(job), ": ", row.steps, " steps where ", sequence.steps - sequence.done, " are left"));
+    Complain(absl::StrCat(NameOf(job), ": ", row.steps, " steps where ", sequence.steps - sequence.done, " are left"));
   }
   const State* const before = sequence.done > 0 ? &sequence : sequence.has_before ? &sequence.before : nullptr;
-  if (row.before != before) Complain(absl::StrCat(Name(job), " does not go on from its own state"));
-  if (job.deadline <= now) Complain(absl::StrCat(Name(job), " is computed after its deadline"));
+  if (row.before != before) Complain(absl::StrCat(NameOf(job), " does not go on from its own state"));
+  if (job.deadline <= now) Complain(absl::StrCat(NameOf(job), " is computed after its deadline"));
   if (!job.has_run && !job.may_be_probe && IsHopeless(job, now)) {
-    Complain(absl::StrCat(Name(job), " is begun though it is hopeless"));
+    Complain(absl::StrCat(NameOf(job), " is begun though it is hopeless"));
   }
-  if (job.cancelled->load()) Complain(absl::StrCat(Name(job), " is computed after it was cancelled"));
+  if (job.cancelled->load()) Complain(absl::StrCat(NameOf(job), " is computed after it was cancelled"));
 }
 
 void Ledger::CheckShape(const Slice& slice, int program, int sharers) {
@@ -104,7 +104,7 @@ void Ledger::CheckShape(const Slice& slice, int program, int sharers) {
     if (lane == job->lanes.end() || lane->second.waiting == 0) continue;
     // Those may be on their way out.
     if (job->cancelled->load() || job->deadline != absl::InfiniteFuture()) continue;
-    Complain(absl::StrCat("a slice has ", rows, " rows, and ", Name(*job), " waits for the same program"));
+    Complain(absl::StrCat("a slice has ", rows, " rows, and ", NameOf(*job), " waits for the same program"));
   }
 }
 
@@ -125,7 +125,7 @@ void Ledger::CheckOverdue(const Slice& slice, int program, absl::Time now) {
   CheckPriority(slice, program, leads, now);
   slices_past_overdue_ = has_overdue && !leads ? slices_past_overdue_ + 1 : 0;
   if (slices_past_overdue_ < 4) return;
-  Complain(absl::StrCat(Name(*oldest->job), " has waited ", absl::FormatDuration(now - oldest->waiting_since),
+  Complain(absl::StrCat(NameOf(*oldest->job), " has waited ", absl::FormatDuration(now - oldest->waiting_since),
                         " and was passed over four times"));
 }
 
@@ -141,12 +141,12 @@ void Ledger::CheckPriority(const Slice& slice, int program, bool overdue_leads, 
     const JobAccount& job = *lane.job;
     if (job.deadline != absl::InfiniteFuture()) return;  // may be on its way out
     if (job.arrival->priority > best) {
-      Complain(absl::StrCat(Name(job), " waits, and a slice of lower priority runs"));
+      Complain(absl::StrCat(NameOf(job), " waits, and a slice of lower priority runs"));
     }
     if (lane.program != program || job.arrival->priority <= worst) return;
     const auto is_of_lane = [&](const SequenceSlice& row) { return AccountOf(row).lane == &lane; };
     if (std::ranges::any_of(slice.rows, is_of_lane)) return;
-    Complain(absl::StrCat(Name(job), " was left out of a slice that holds one of lower priority"));
+    Complain(absl::StrCat(NameOf(job), " was left out of a slice that holds one of lower priority"));
   });
 }
 
@@ -178,7 +178,7 @@ void Ledger::CountShares(const std::vector<SequenceSlice>& rows, double seconds)
 
 void Ledger::Idle(absl::Time now) {
   ForWaiting(now, [&](const LaneAccount& lane) {
-    Complain(absl::StrCat("a worker is idle while ", Name(*lane.job), " waits"));
+    Complain(absl::StrCat("a worker is idle while ", NameOf(*lane.job), " waits"));
   });
 }
 
