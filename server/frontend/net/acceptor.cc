@@ -23,13 +23,10 @@ namespace {
 // CPU, nearly all in the kernel. Whoever floods the server waits in the kernel's queue.
 constexpr absl::Duration kPerAccept = absl::Microseconds(500);
 constexpr double kAcceptsAtOnce = 16;
-// Handed over and without a call: as soon as there are so many of the last second, the next ones are handed over
-// slowly.
-constexpr size_t kMaxUnproven = 16;
-constexpr absl::Duration kLook = absl::Milliseconds(5);
-constexpr absl::Duration kSlowTurn = absl::Milliseconds(20);
-// And more slowly yet while the lobby has more than its least. Each delays a call by up to a transport's cost: of a caller
-// with 2,000 calls a second, fewer than one in a hundred.
+// Between two turns of those who have greeted (see TrialWindow).
+constexpr absl::Duration kTurn = absl::Milliseconds(20);
+// And while the lobby has more than its least. Each connection delays a call by up to a transport's cost: of a caller with
+// 2,000 calls a second, fewer than one in a hundred.
 constexpr absl::Duration kCrowdedTurn = absl::Milliseconds(60);
 // Of the connections, one in so many is the least that the lobby may have.
 constexpr size_t kPartOfLobby = 8;
@@ -114,14 +111,12 @@ void Acceptor::Loop() {
 }
 
 absl::Time Acceptor::HandOver(absl::Time now) {
-  while (lobby_.has_greeted()) {
-    if (now < next_look_) return next_look_;
-    if (table_.Unproven(kMaxUnproven, now) == kMaxUnproven) {
-      next_look_ = now + kLook;
-      if (now < next_turn_) return next_look_;
-      next_turn_ = now + (lobby_.size() > options_.max_connections / kPartOfLobby ? kCrowdedTurn : kSlowTurn);
-    }
+  if (!lobby_.has_greeted()) return absl::InfiniteFuture();
+  if (now < next_turn_) return next_turn_;
+  const auto [waiting, proved] = table_.OnTrial(TrialWindow::kMost, now);
+  for (size_t places = window_.Places(waiting, proved); places > 0; --places) {
     const int fd = lobby_.Take();
+    if (fd < 0) return absl::InfiniteFuture();
     const int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     const auto timeout_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(options_.peer_timeout));
@@ -130,7 +125,8 @@ absl::Time Acceptor::HandOver(absl::Time now) {
     options_.accepted->Add();
     handler_(fd);
   }
-  return absl::InfiniteFuture();
+  next_turn_ = now + (lobby_.size() > options_.max_connections / kPartOfLobby ? kCrowdedTurn : kTurn);
+  return lobby_.has_greeted() ? next_turn_ : absl::InfiniteFuture();
 }
 
 bool Acceptor::Accept(const ListenSocket& socket, absl::Time now) {

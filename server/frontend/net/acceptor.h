@@ -20,6 +20,7 @@
 #include "server/frontend/net/listen_socket.h"
 #include "server/frontend/net/lobby.h"
 #include "server/frontend/net/pace.h"
+#include "server/frontend/net/trial_window.h"
 #include "server/telemetry/metric.h"
 
 namespace rnnserve {
@@ -66,8 +67,8 @@ class Acceptor {
   Lobby lobby_;
   ConnectionTable table_;
   Pace accepts_;
-  absl::Time next_look_ = absl::InfinitePast();  // whether those who were handed over have called
-  absl::Time next_turn_ = absl::InfinitePast();  // of one who has greeted, if they have not
+  TrialWindow window_;
+  absl::Time next_turn_ = absl::InfinitePast();  // of those who have greeted
   int stop_event_;
   int reserve_;  // a descriptor to be given up for Refuse
 

@@ -48,15 +48,15 @@ bool ConnectionTable::HasCalled(Connection& connection, int fd) const {
   return connection.has_called;
 }
 
-size_t ConnectionTable::Unproven(size_t most, absl::Time now) {
-  size_t unproven = 0;
-  for (auto it = connections_.rbegin(); it != connections_.rend() && unproven < most; ++it) {
+ConnectionTable::Trial ConnectionTable::OnTrial(size_t most, absl::Time now) {
+  Trial trial;
+  for (auto it = connections_.rbegin(); it != connections_.rend() && trial.waiting < most; ++it) {
     if (now - it->since >= options_.min_age) break;
     if (it->has_called || it->is_over) continue;
     it->is_over = !IsOpen(*it);
-    if (!it->is_over && !HasCalled(*it, it->fd)) ++unproven;
+    if (!it->is_over) ++(HasCalled(*it, it->fd) ? trial.proved : trial.waiting);
   }
-  return unproven;
+  return trial;
 }
 
 size_t ConnectionTable::GiveUp(size_t most, absl::Time now) {

@@ -38,8 +38,12 @@ class ConnectionTable {
   void Sweep(absl::Time now);
   // Looks now.
   size_t Count();
-  // Those younger than min_age without a call, as far as `most`.
-  size_t Unproven(size_t most, absl::Time now);
+  struct Trial {
+    size_t waiting = 0;  // those younger than min_age without a call
+    size_t proved = 0;   // whose first call was seen now
+  };
+  // Of the youngest, until `most` of them wait.
+  Trial OnTrial(size_t most, absl::Time now);
   // Shuts down up to `most` connections without a call, and says how many. gRPC closes their descriptors a moment
   // later.
   size_t GiveUp(size_t most, absl::Time now);

@@ -105,7 +105,7 @@ TEST_F(ConnectionTableTest, WhoHasCalledIsNeverGivenUp) {
   Send(b, 1);
 }
 
-TEST_F(ConnectionTableTest, UnprovenAreThoseOfTheLastSecondWithoutACall) {
+TEST_F(ConnectionTableTest, OnTrialAreThoseOfTheLastSecondWithoutACall) {
   const Pair old = Connect(), called = Connect(), silent = Connect(), silent_too = Connect();
   Pair gone = Connect();
   table_.Add(old.server.get(), now_);
@@ -115,11 +115,17 @@ TEST_F(ConnectionTableTest, UnprovenAreThoseOfTheLastSecondWithoutACall) {
   Send(called, 11);
   gone.server.Close();
   now_ += absl::Seconds(1) - absl::Nanoseconds(1);
-  EXPECT_EQ(table_.Unproven(9, now_), 2u);
-  EXPECT_EQ(table_.Unproven(1, now_), 1u);
+  const auto expect = [&](size_t most, size_t waiting, size_t proved) {
+    const auto trial = table_.OnTrial(most, now_);
+    EXPECT_EQ(trial.waiting, waiting);
+    EXPECT_EQ(trial.proved, proved);
+  };
+  expect(9, 2, 1);
+  expect(1, 1, 0);
   Send(silent, 11);
-  EXPECT_EQ(table_.Unproven(9, now_), 1u);
-  EXPECT_EQ(table_.Unproven(9, now_ + absl::Nanoseconds(1)), 0u);
+  expect(9, 1, 1);  // each is told once
+  now_ += absl::Nanoseconds(1);
+  expect(9, 0, 0);
 }
 
 }  // namespace
