@@ -25,15 +25,40 @@ void HealthBoard::TakeWaiting(Watchers::iterator begin, Watchers::iterator end,
   }
 }
 
+void HealthBoard::Put(std::string_view name, bool is_serving, std::vector<std::coroutine_handle<>>& waiting) {
+  const Health before = Look(name);
+  serving_.insert_or_assign(std::string(name), is_serving);
+  std::erase(retired_, name);
+  if (Look(name) == before) return;
+  const auto [begin, end] = watchers_.equal_range(name);
+  TakeWaiting(begin, end, waiting);
+}
+
+void HealthBoard::Forget(std::string_view name, std::vector<std::coroutine_handle<>>& waiting) {
+  const auto [begin, end] = watchers_.equal_range(name);
+  TakeWaiting(begin, end, waiting);
+  serving_.erase(serving_.find(name));
+}
+
 void HealthBoard::Set(std::string_view name, bool is_serving) {
   std::vector<std::coroutine_handle<>> waiting;
   {
     std::lock_guard lock(mutex_);
-    const Health before = Look(name);
-    serving_.insert_or_assign(std::string(name), is_serving);
-    if (Look(name) == before) return;
-    const auto [begin, end] = watchers_.equal_range(name);
-    TakeWaiting(begin, end, waiting);
+    Put(name, is_serving, waiting);
+  }
+  Resume(waiting);
+}
+
+void HealthBoard::Retire(std::string_view name) {
+  std::vector<std::coroutine_handle<>> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    Put(name, false, waiting);
+    retired_.emplace_back(name);
+    if (retired_.size() > kMostRetired) {
+      Forget(retired_.front(), waiting);
+      retired_.pop_front();
+    }
   }
   Resume(waiting);
 }

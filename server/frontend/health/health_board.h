@@ -11,6 +11,8 @@
 #pragma once
 
 #include <coroutine>
+#include <cstddef>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -24,8 +26,14 @@ enum class Health { kUnknown, kServing, kNotServing };
 
 class HealthBoard {
  public:
+  // Names that have been retired and are still known. A model's name is its owner's choice: whoever loads and unloads
+  // names without end must not make the server grow.
+  static constexpr size_t kMostRetired = 1000;
+
   // From its first Set on a name is known.
   void Set(std::string_view name, bool is_serving);
+  // It serves no more, and is forgotten once kMostRetired others have been retired after it, unless it comes back.
+  void Retire(std::string_view name);
   // All names stop serving, those that come later as well.
   void Leave();
 
@@ -73,6 +81,8 @@ class HealthBoard {
 
   // With the mutex held.
   Health Look(std::string_view name) const;
+  void Put(std::string_view name, bool is_serving, std::vector<std::coroutine_handle<>>& waiting);
+  void Forget(std::string_view name, std::vector<std::coroutine_handle<>>& waiting);
   // With the mutex held; whoever gets them resumes them without it.
   static void TakeWaiting(Watchers::iterator begin, Watchers::iterator end,
                           std::vector<std::coroutine_handle<>>& waiting);
@@ -80,6 +90,7 @@ class HealthBoard {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::map<std::string, bool, std::less<>> serving_;
+  std::deque<std::string> retired_;  // of serving_, the first one first
   Watchers watchers_;
   bool leaving_ = false;
 };

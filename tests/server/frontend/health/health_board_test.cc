@@ -35,6 +35,32 @@ TEST(HealthBoard, KnowsWhatWasSet) {
   EXPECT_EQ(board.Get(""), Health::kUnknown);
 }
 
+TEST(HealthBoard, RetiredNamesAreForgottenInTurn) {
+  HealthBoard board;
+  board.Set("kept", false);
+  board.Set("back", true);
+  board.Retire("back");
+  board.Set("watched", true);
+  HealthBoard::Watcher watcher(board, "watched");
+  Story story;
+  Follow(watcher, story);
+  board.Retire("watched");
+  board.Set("back", true);
+  for (size_t k = 1; k < HealthBoard::kMostRetired; ++k) {
+    board.Set(std::to_string(k), true);
+    board.Retire(std::to_string(k));
+  }
+  EXPECT_EQ(board.Get("watched"), Health::kNotServing);
+  board.Retire("one more");
+  EXPECT_EQ(board.Get("watched"), Health::kUnknown);
+  EXPECT_EQ(board.Get("1"), Health::kNotServing);
+  EXPECT_EQ(board.Get("back"), Health::kServing);
+  EXPECT_EQ(board.Get("kept"), Health::kNotServing);
+  EXPECT_THAT(story.news, ElementsAre(Health::kServing, Health::kNotServing, Health::kUnknown));
+  watcher.Stop();
+  EXPECT_TRUE(story.ended);
+}
+
 TEST(HealthBoard, NothingServesOnceItLeaves) {
   HealthBoard board;
   board.Set("a", true);
