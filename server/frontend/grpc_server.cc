@@ -82,13 +82,25 @@ void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder&
 class TransportQuota {
  public:
   TransportQuota(int64_t besides, grpc::ServerBuilder& builder) : besides_(besides) {
-    LetIn(0);
     builder.SetResourceQuota(quota_);
+    Resize();
   }
-  void LetIn(int64_t bytes) { quota_.Resize(static_cast<size_t>(besides_ + bytes)); }
+  void LetInCalls(int64_t bytes) { LetIn(calls_, bytes); }
+  void LetInStreams(int64_t bytes) { LetIn(streams_, bytes); }
 
  private:
+  void LetIn(int64_t& part, int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    part = bytes;
+    Resize();
+  }
+  void Resize() { quota_.Resize(static_cast<size_t>(besides_ + calls_ + streams_)); }
+
   const int64_t besides_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  int64_t calls_ = 0;
+  int64_t streams_ = 0;
   grpc::ResourceQuota quota_{"rnnserve"};
 };
 
@@ -96,7 +108,15 @@ BodyLine::Options LineOptions(const GrpcServer::Options& options, TransportQuota
   BodyLine::Options line;
   line.max_bytes = options.door.max_bytes;
   line.memory = options.door.memory;
-  line.let_in = [&quota](int64_t bytes) { quota.LetIn(bytes); };
+  line.let_in = [&quota](int64_t bytes) { quota.LetInCalls(bytes); };
+  return line;
+}
+
+StreamLine::Options StreamLineOptions(const GrpcServer::Options& options, TransportQuota& quota) {
+  StreamLine::Options line;
+  line.max_bytes = options.door.max_bytes;
+  line.memory = options.door.memory;
+  line.let_in = [&quota](int64_t bytes) { quota.LetInStreams(bytes); };
   return line;
 }
 
@@ -147,13 +167,19 @@ struct GrpcServer::Parts {
                 },
                 options.run_work}),
         line(LineOptions(options, quota), poller.queue()),
+        stream_line(StreamLineOptions(options, quota), poller.queue()),
         preparation(options.preparation_threads),
         health(options.max_health_watches),
-        streams({&poller, &gate, &preparation, &send_watch, &requests, &call_log, options.streams}),
+        streams({&poller, &gate, &preparation, &send_watch, &stream_line, &requests, &call_log, options.streams}),
         recurrent(core, session_core, &door),
         sessions(session_core),
         models(core, [this](const std::string& name, bool is_loaded) {
-          if (!IsService(name)) health.board().Set(name, is_loaded);
+          if (IsService(name)) return;
+          if (is_loaded) {
+            health.board().Set(name, true);
+          } else {
+            health.board().Retire(name);
+          }
         }) {}
 
   // A model may be called like a service; the service's health is not the model's.
@@ -204,6 +230,7 @@ struct GrpcServer::Parts {
   SendWatch send_watch;
   Poller poller;
   BodyLine line;
+  StreamLine stream_line;
   PreparationPool preparation;
   UnarySite site;
   HealthService health;

@@ -8,6 +8,7 @@ import collections
 import concurrent.futures
 import os
 import pathlib
+import queue
 import time
 import uuid
 
@@ -16,6 +17,7 @@ import pytest
 
 import wire
 from server_process import BINARY, Server
+from session_calls import operation
 from test_service import SECONDS, _case
 
 # cgroup v1's memory controller, or v2.
@@ -84,6 +86,56 @@ def _load(server, callers, calls, steps):
     return codes
 
 
+def _stream_load(server, streams, seconds, steps):
+    """How many chunks ended with which code, with so many streams that each keep one chunk in flight, and how many
+    streams broke off. Chunks that are refused go again, as RetryInfo asks."""
+    case = _case(steps=steps, rows=16, inputs=32, hidden=32)
+    x = wire.tensor("X", case.tensors["X"])
+    weights = [wire.tensor(name, value) for name, value in case.tensors.items() if name != "X"]
+    channels = [wire.channel(server.address) for _ in range(8)]
+    until = time.monotonic() + seconds
+
+    def one(k):
+        codes = collections.Counter()
+        opening = wire.sessions_pb2.OpenRequest(operator=wire.operator(case), weights=weights, rows=16, outputs=["Y"])
+        opening.window_operations = 0
+        while True:
+            try:
+                key = wire.sessions_grpc.SessionsStub(channels[k % 8]).Open(opening, timeout=SECONDS).session
+                break
+            except grpc.RpcError as error:
+                codes[f"Open {error.code().name}"] += 1
+                if time.monotonic() > until or error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
+                    return codes
+        say = queue.SimpleQueue()
+        call = wire.recurrent_grpc.RecurrentStub(channels[k % 8]).Stream(iter(say.get, None))
+        number = 1
+        try:
+            while time.monotonic() < until:
+                say.put(wire.sessions_pb2.StreamRequest(operations=[
+                    operation(key, number, chunk=wire.sessions_pb2.Chunk(inputs=[x]))]))
+                status = next(call).replies[0].status
+                codes[grpc_status(status.code)] += 1
+                number += status.code == 0
+                if status.code:
+                    time.sleep(0.02)
+        except grpc.RpcError as error:
+            codes[f"broken: {error.code().name}"] += 1
+        finally:
+            say.put(None)
+        return codes
+
+    with concurrent.futures.ThreadPoolExecutor(streams) as pool:
+        codes = sum(pool.map(one, range(streams)), collections.Counter())
+    for channel in channels:
+        channel.close()
+    return codes
+
+
+def grpc_status(number):
+    return next(code.name for code in grpc.StatusCode if code.value[0] == number)
+
+
 @pytest.fixture
 def groups():
     made = []
@@ -128,3 +180,32 @@ def test_overload_within_a_memory_limit(tell, tmp_path, groups, steps):
     finally:
         code = server.stop()
     assert code == 0
+
+
+@pytest.mark.parametrize("steps", [SMALL, LARGE], ids=["chunks of 1 MiB", "chunks of 4 MiB"])
+def test_streams_within_a_memory_limit(tell, tmp_path, groups, steps):
+    """64 streams that each send a large chunk at once, where there is memory for 8."""
+    seconds = float(os.environ.get("RNNSERVE_SECONDS", "10"))
+    usual = groups()
+    server = Server("--engine=cpu", "--drain_timeout=100ms", binary=usual.starter(tmp_path))
+    try:
+        codes = _stream_load(server, USUAL, seconds, steps)
+        assert set(codes) == {"OK"}, codes
+        usually = codes["OK"]
+    finally:
+        server.stop()
+    working_set = usual.peak()
+
+    bounded = groups(int(1.2 * working_set))
+    server = Server("--engine=cpu", "--drain_timeout=100ms", binary=bounded.starter(tmp_path))
+    try:
+        codes = _stream_load(server, MANY, seconds, steps)
+        tell(f"working set of {USUAL} streams {working_set >> 20} MiB; limit {int(1.2 * working_set) >> 20} MiB, peak "
+             f"{bounded.peak() >> 20} MiB with {MANY} streams: {dict(codes)}; killed: {bounded.kills()}; without a "
+             f"limit {USUAL} streams have {usually} OK in the time")
+        assert server.alive() and bounded.kills() == 0, server.log()
+        assert {code.removeprefix("Open ") for code in codes} <= {"OK", "RESOURCE_EXHAUSTED"}
+        assert codes["OK"] > usually / 2
+        assert _load(server, 1, 10, 4) == {"OK": 10}, "it serves on"
+    finally:
+        server.stop()

@@ -50,13 +50,20 @@ class SessionStream::Message {
  public:
   Message(Door* door, uint64_t connection) : door_(door), connection_(connection), arrived_(SteadyNow()) {}
   ~Message() {
-    if (inside_bytes_) door_->Leave(connection_, *inside_bytes_);
+    if (!inside_bytes_) return;
+    if (has_memory_) {
+      door_->LeaveWithMemory(connection_, *inside_bytes_);
+    } else {
+      door_->Leave(connection_, *inside_bytes_);
+    }
   }
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
 
-  absl::Status Enter(int64_t bytes) {
-    absl::Status status = door_->Enter(connection_, bytes, /*even_if_closed=*/true);
+  absl::Status Enter(int64_t bytes, bool has_memory) {
+    absl::Status status = has_memory ? door_->EnterWithMemory(connection_, bytes, /*even_if_closed=*/true)
+                                     : door_->Enter(connection_, bytes, /*even_if_closed=*/true);
+    has_memory_ = has_memory;
     if (status.ok()) inside_bytes_ = bytes;
     return status;
   }
@@ -69,6 +76,7 @@ class SessionStream::Message {
   const uint64_t connection_;
   const absl::Time arrived_;
   std::optional<int64_t> inside_bytes_;
+  bool has_memory_ = false;
   google::protobuf::Arena arena_;
   v1::StreamRequest* const request_ = google::protobuf::Arena::CreateMessage<v1::StreamRequest>(&arena_);
 };
@@ -76,10 +84,11 @@ class SessionStream::Message {
 Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes) {
   const size_t size = bytes.Length();
   const auto message = std::make_shared<Message>(door_, call_->connection());
-  const absl::Status entered = message->Enter(static_cast<int64_t>(size));
+  const absl::Status entered = message->Enter(static_cast<int64_t>(size), call_->HasMemory());
   if (size > kMaxPollerBytes) co_await call_->Hop();
   absl::Status parsed = message->Parse(bytes);
   bytes.Clear();
+  call_->Parsed();
   if (!parsed.ok()) co_return parsed;
   for (int k = 0; k < message->request().operations_size(); ++k) {
     co_await call_->Room();

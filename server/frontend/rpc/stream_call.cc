@@ -153,9 +153,11 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
     }
   }
   while (status.ok()) {
+    co_await call->place_.Turn(call->connection_);
     grpc::ByteBuffer message;
     const bool read = co_await Completion([&](void* tag) { call->stream_.Read(&message, tag); });
     if (!read) break;
+    call->place_.Came(static_cast<int64_t>(message.Length()));
     if ((*caller)->revoked.load(std::memory_order_relaxed)) {
       status = absl::UnauthenticatedError("the token of this stream is not valid any more");
       break;
@@ -167,6 +169,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
       status = OutOfMemory();
     }
   }
+  call->Parsed();
   co_await call->Quiet();
   if (inside) site.Leave(call);
   co_await call->Quiet();  // a drain may have been told meanwhile; now nobody writes any more

@@ -38,6 +38,7 @@
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/raw_service.h"
 #include "server/frontend/rpc/send_watch.h"
+#include "server/frontend/rpc/stream_line.h"
 #include "server/frontend/rpc/task.h"
 #include "server/frontend/security/gate.h"
 #include "server/telemetry/request_metrics.h"
@@ -87,6 +88,7 @@ class StreamSite {
     Gate* gate;
     PreparationPool* preparation;
     SendWatch* send_watch;
+    StreamLine* line;
     const RequestMetrics* requests;
     CallLog* log;
     StreamLimits limits;
@@ -123,7 +125,7 @@ class StreamSite {
 
 class StreamCall : public std::enable_shared_from_this<StreamCall> {
  public:
-  explicit StreamCall(StreamSite& site) : site_(site) {}
+  explicit StreamCall(StreamSite& site) : site_(site), place_(*site.parts().line) {}
   StreamCall(const StreamCall&) = delete;
   StreamCall& operator=(const StreamCall&) = delete;
 
@@ -149,6 +151,9 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
                                       outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));
                  }};
   }
+  // Whether the handler's message has been promised the memory for being copied; it has been copied and is gone.
+  bool HasMemory() const { return place_.has_memory(); }
+  void Parsed() { place_.Parsed(); }
   // Awaited before anything long.
   PreparationPool::Hopping Hop() { return site_.parts().preparation->Hop(connection_); }
 
@@ -219,6 +224,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   void Changed(std::unique_lock<std::mutex>& lock);  // continues who waits for what is so now
 
   StreamSite& site_;
+  StreamLine::Place place_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};
   End end_{&context_};

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/frontend/rpc/stream_line.h"
+
+#include <grpc/support/time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "server/telemetry/steady_now.h"
+
+namespace rnnserve {
+namespace {
+
+// While somebody waits: memory comes free without telling.
+constexpr int kLookMs = 2;
+// What HTTP/2 takes of a message that nobody has asked for.
+constexpr int64_t kUnaskedBytes = 64 << 10;
+// A message, what it is parsed into, what comes of it, and that as it is sent.
+constexpr int64_t kTimesMessage = 4;
+// Before the first message of all has come, one may be as large as this part of the memory.
+constexpr int64_t kPartOfUnknown = 8 * kTimesMessage;
+// Changes of less are not told.
+constexpr int64_t kToldBytes = 1 << 20;
+
+}  // namespace
+
+int64_t StreamLine::Expected(const Place& place) const {
+  if (place.usual_ >= 0) return place.usual_;
+  const int64_t others = largest_.Get();
+  return others > 0 || options_.memory == nullptr ? others : options_.memory->usable() / kPartOfUnknown;
+}
+
+bool StreamLine::TryTake(Place& place, absl::Time now) {
+  const int64_t bytes = Expected(place);
+  if (bytes <= kUnaskedBytes) return true;
+  ForgetIdle(now);
+  const bool is_alone = asked_.empty();  // may always come in
+  if (!is_alone && bytes > options_.max_bytes - bytes_) return false;
+  if (MemoryWatch* const memory = options_.memory) {
+    const int64_t wanted = kTimesMessage * bytes;
+    if (is_alone) {
+      memory->Promise(wanted);
+    } else if (!memory->TryPromise(wanted, now)) {
+      return false;
+    }
+    place.promised_ = wanted;
+  }
+  place.bytes_ = bytes;
+  bytes_ += bytes;
+  place.since_ = now;
+  place.holds_ = true;
+  place.is_asked_ = true;
+  place.asked_ = asked_.insert(asked_.end(), &place);
+  Tell();
+  return true;
+}
+
+void StreamLine::Release(Place& place, int64_t bytes) {
+  if (std::exchange(place.is_asked_, false)) asked_.erase(place.asked_);
+  late_bytes_ -= std::exchange(place.late_, 0);
+  bytes_ += bytes - std::exchange(place.bytes_, bytes);
+  const int64_t promised = std::exchange(place.promised_, 0);
+  if (options_.memory != nullptr && promised > 0) options_.memory->Promise(-promised);
+}
+
+void StreamLine::ForgetIdle(absl::Time now) {
+  while (!asked_.empty() && now - asked_.front()->since_ >= options_.max_kept) {
+    Place& place = *asked_.front();
+    const int64_t late = place.bytes_;
+    Release(place, 0);
+    late_bytes_ += place.late_ = late;
+  }
+}
+
+std::vector<std::coroutine_handle<>> StreamLine::TakeNext() {
+  std::vector<std::coroutine_handle<>> next;
+  const absl::Time now = SteadyNow();
+  while (!turns_.empty()) {
+    const uint64_t caller = turns_.front();
+    std::deque<Turning*>& own = waiting_[caller];
+    if (!TryTake(own.front()->place_, now)) break;
+    next.push_back(own.front()->waiting_);
+    own.pop_front();
+    turns_.pop_front();
+    if (own.empty()) {
+      waiting_.erase(caller);
+    } else {
+      turns_.push_back(caller);
+    }
+    --waiting_streams_;
+  }
+  return next;
+}
+
+void StreamLine::Move() {
+  std::vector<std::coroutine_handle<>> next;
+  {
+    const std::lock_guard lock(mutex_);
+    next = TakeNext();
+    Tell();
+  }
+  for (const std::coroutine_handle<>& waiting : next) waiting.resume();
+}
+
+void StreamLine::Tell() {
+  // Who was asked may still send it.
+  const int64_t asked = std::max(bytes_, std::min(bytes_ + late_bytes_, options_.max_bytes));
+  const int64_t bytes = asked + waiting_streams_ * kUnaskedBytes;
+  if (bytes <= told_ && bytes >= told_ / 2 - kToldBytes) return;
+  told_ = bytes + bytes / 4 + kToldBytes;
+  options_.let_in(told_);
+}
+
+void StreamLine::SetAlarm() {
+  if (is_set_) return;
+  is_set_ = true;
+  const gpr_timespec at = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kLookMs, GPR_TIMESPAN));
+  void* const tag = static_cast<CompletionTag*>(this);
+  BeforeStart(tag);
+  alarm_.Set(queue_, at, tag);
+}
+
+void StreamLine::Complete(bool) {
+  Move();
+  const std::lock_guard lock(mutex_);
+  is_set_ = false;
+  if (waiting_streams_ > 0) SetAlarm();
+}
+
+// Whether the next message needs no room, or has it.
+bool StreamLine::Turning::await_ready() {
+  if (place_.usual_ >= 0 && place_.usual_ <= kUnaskedBytes) return true;
+  StreamLine& line = place_.line_;
+  const std::lock_guard lock(line.mutex_);
+  return line.turns_.empty() && line.TryTake(place_, SteadyNow());
+}
+
+bool StreamLine::Turning::await_suspend(std::coroutine_handle<> waiting) {
+  StreamLine& line = place_.line_;
+  waiting_ = waiting;
+  const std::lock_guard lock(line.mutex_);
+  std::deque<Turning*>& own = line.waiting_[place_.caller_];
+  if (own.empty()) line.turns_.push_back(place_.caller_);
+  own.push_back(this);
+  ++line.waiting_streams_;
+  line.Tell();
+  line.SetAlarm();
+  return true;
+}
+
+void StreamLine::Place::Came(int64_t bytes) {
+  if (!holds_ && bytes <= kUnaskedBytes && usual_ >= 0) return;
+  holds_ = true;
+  const std::lock_guard lock(line_.mutex_);
+  line_.Release(*this, bytes);
+  line_.largest_.Saw(bytes, SteadyNow());
+  usual_ = std::max(bytes, usual_ / 2);
+  if (MemoryWatch* const memory = line_.options_.memory) {
+    promised_ = (kTimesMessage - 1) * bytes;
+    memory->Promise(promised_ + bytes);
+    memory->Took(bytes);
+  }
+  line_.Tell();
+}
+
+// Who waits looks for himself, a moment later: what comes of this message needs memory first.
+void StreamLine::Place::Parsed() {
+  if (!std::exchange(holds_, false)) return;
+  const std::lock_guard lock(line_.mutex_);
+  if (promised_ > 0 && !is_asked_) {
+    line_.options_.memory->Promise(bytes_);
+    line_.options_.memory->Took(bytes_);
+  }
+  line_.Release(*this, 0);
+  line_.Tell();
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lets messages of streams in to be read. They are not announced: what a stream is asked for it sends, and what it is
+// not asked for HTTP/2 holds back after 64 KiB. So a stream whose messages are large is asked for the next one once
+// there is memory for one like its last; others wait, callers in turns. Small messages never wait.
+//
+//   StreamLine::Place place(line);                    // one a stream
+//   co_await place.Turn(caller);
+//   co_await the message;
+//   place.Came(bytes);
+//   ...
+//   place.Parsed();                                   // it has been copied, and is gone
+//
+// A stream may be asked and have nothing to say: room is kept for it for a moment only. Thread-safe; a place is used by
+// one stream.
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/completion_queue.h>
+
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/frontend/rpc/call_sizes.h"
+#include "server/frontend/rpc/completion.h"
+#include "server/telemetry/memory_watch.h"
+
+namespace rnnserve {
+
+class StreamLine final : private CompletionTag {
+ public:
+  struct Options {
+    // Bytes of messages on their way in, or not yet parsed, as far as they can be known.
+    int64_t max_bytes = int64_t{1} << 30;
+    // A stream that was asked and has sent nothing by then has no room kept for it any more.
+    absl::Duration max_kept = absl::Milliseconds(100);
+    // Whether the process has memory; outlives the line. Null: the above is all there is to it.
+    MemoryWatch* memory = nullptr;
+    // Told how many bytes have been let in, about, before more may come than it was told last. One call at a time.
+    std::function<void(int64_t)> let_in = [](int64_t) {};
+  };
+  class Place;
+  class Turning;
+
+  StreamLine(Options options, grpc::CompletionQueue* queue) : options_(std::move(options)), queue_(queue) {}
+  StreamLine(const StreamLine&) = delete;
+  StreamLine& operator=(const StreamLine&) = delete;
+
+ private:
+  void Complete(bool) override;
+  // All of these with mutex_ held.
+  int64_t Expected(const Place& place) const;
+  bool TryTake(Place& place, absl::Time now);
+  void Release(Place& place, int64_t bytes);  // from what it holds to `bytes`
+  void ForgetIdle(absl::Time now);
+  std::vector<std::coroutine_handle<>> TakeNext();
+  void Tell();
+  void SetAlarm();
+  void Move();  // without it
+
+  const Options options_;
+  grpc::CompletionQueue* const queue_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  RecentLargest largest_;
+  int64_t bytes_ = 0;  // of all places
+  int64_t late_bytes_ = 0;
+  std::list<Place*> asked_;                           // and not forgotten, the oldest first
+  std::map<uint64_t, std::deque<Turning*>> waiting_;  // by caller; none is empty
+  std::deque<uint64_t> turns_;                        // the callers of waiting_
+  int64_t waiting_streams_ = 0;
+  int64_t told_ = 0;
+  bool is_set_ = false;
+  grpc::Alarm alarm_;
+};
+
+class StreamLine::Turning {
+ public:
+  bool await_ready();
+  bool await_suspend(std::coroutine_handle<> waiting);
+  void await_resume() const noexcept {}
+
+ private:
+  friend class StreamLine;
+  friend class StreamLine::Place;
+  explicit Turning(Place& place) : place_(place) {}
+  Place& place_;
+  std::coroutine_handle<> waiting_;
+};
+
+class StreamLine::Place {
+ public:
+  explicit Place(StreamLine& line) : line_(line) {}
+  ~Place() { Parsed(); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  // Before each message; `caller`: who shares turns.
+  Turning Turn(uint64_t caller) {
+    caller_ = caller;
+    return Turning(*this);
+  }
+  void Came(int64_t bytes);
+  // Whether the message that came has been promised the memory for what it is parsed into.
+  bool has_memory() const { return promised_ > 0; }
+  void Parsed();
+
+ private:
+  friend class StreamLine;
+  friend class StreamLine::Turning;
+  StreamLine& line_;
+  uint64_t caller_ = 0;
+  int64_t usual_ = -1;  // bytes of its messages; -1: none has come
+  bool holds_ = false;  // perhaps some of what follows
+  // Guarded by the line's mutex.
+  int64_t bytes_ = 0;     // of the line's
+  int64_t late_ = 0;      // after it was asked, and forgotten
+  int64_t promised_ = 0;  // of memory
+  absl::Time since_;
+  bool is_asked_ = false;  // and in asked_
+  std::list<Place*>::iterator asked_;
+};
+
+}  // namespace rnnserve
