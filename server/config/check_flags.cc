@@ -11,12 +11,15 @@
 #include "absl/strings/str_join.h"
 #include "server/config/descriptor_limit.h"
 #include "server/config/flags.h"
+#include "server/config/memory_limit.h"
 #include "server/telemetry/log.h"
 
 namespace rnnserve {
 namespace {
 
 constexpr int32_t kMostWorkers = 4096;
+// With 64 KiB of it one connection in twenty is hung up on, with 1 KiB no call ever comes in.
+constexpr int64_t kLeastTransportBytes = 1 << 20;
 constexpr int32_t kMostExpectedCalls = 65536;
 
 // host:port with a port that exists, or unix:path. gRPC takes 99999 for 34463.
@@ -63,13 +66,24 @@ class Checks {
   bool good_ = true;
 };
 
+void CheckMemory(Checks& checks) {
+  const int64_t asked = absl::GetFlag(FLAGS_memory_limit);
+  const int64_t limit = MemoryLimit();
+  if (asked < 0 || (asked > 0 && asked < kLeastMemoryLimit)) {
+    checks.Wrong("memory_limit",
+                 absl::StrCat("at least ", kLeastMemoryLimit, " (with less nothing could be served), or 0"));
+  } else if (limit > 0 && limit < kLeastMemoryLimit) {
+    checks.Wrong("memory_limit", absl::StrCat("a container of at least ", kLeastMemoryLimit, " bytes; this one has ",
+                                              limit, ", with which nothing could be served"));
+  }
+}
+
 void CheckSizes(Checks& checks) {
   checks.Within("workers", absl::GetFlag(FLAGS_workers), 0, kMostWorkers);
   checks.AtLeast("max_message_bytes", absl::GetFlag(FLAGS_max_message_bytes), 1);
   checks.AtLeast<int64_t>("max_tensor_elements", absl::GetFlag(FLAGS_max_tensor_elements), 1);
   checks.AtLeast<int64_t>("max_steps", absl::GetFlag(FLAGS_max_steps), 1);
-  checks.AtLeast<int64_t>("memory_limit", absl::GetFlag(FLAGS_memory_limit), 0);
-  checks.AtLeast<int64_t>("max_transport_bytes", absl::GetFlag(FLAGS_max_transport_bytes), 1);
+  checks.AtLeast<int64_t>("max_transport_bytes", absl::GetFlag(FLAGS_max_transport_bytes), kLeastTransportBytes);
   checks.AtLeast<int64_t>("max_reply_bytes", absl::GetFlag(FLAGS_max_reply_bytes), 1);
   checks.AtLeast<int64_t>("max_request_bytes_in_flight", absl::GetFlag(FLAGS_max_request_bytes_in_flight), 1);
   checks.AtLeast<int64_t>("max_output_bytes_in_flight", absl::GetFlag(FLAGS_max_output_bytes_in_flight), 1);
@@ -130,6 +144,7 @@ void CheckAddresses(Checks& checks) {
 
 bool CheckFlags(const Settings& settings) {
   Checks checks(settings);
+  CheckMemory(checks);
   CheckSizes(checks);
   CheckSessions(checks);
   CheckTimes(checks);

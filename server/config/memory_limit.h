@@ -15,6 +15,9 @@ namespace rnnserve {
 // `groups`: the text of /proc/self/cgroup; `root`: where they are mounted.
 int64_t MemoryLimitOf(const std::string& groups, const std::filesystem::path& root);
 
+// With less the process, which takes 36 MiB by itself, could not serve two small calls at once.
+inline constexpr int64_t kLeastMemoryLimit = int64_t{48} << 20;
+
 // What --memory_limit says; 0 there: the container's limit, if it has one. 0: none.
 int64_t MemoryLimit();
 

@@ -200,16 +200,30 @@ def test_limits_of_tensors():
 
 
 def test_a_memory_limit_lowers_what_nobody_has_set():
-    shown = _print("--memory_limit=1600", "--session_bytes=77")
-    assert shown["memory_limit"] == ("memory_limit: 1600", "flag")
+    limit = 1600 << 20
+    shown = _print(f"--memory_limit={limit}", "--session_bytes=77")
+    assert shown["memory_limit"] == (f"memory_limit: {limit}", "flag")
     assert shown["session_bytes"] == ("session_bytes: 77", "flag")
-    assert shown["packed_weight_bytes"] == ("packed_weight_bytes: 600", "6/16 of the memory limit")
+    assert shown["packed_weight_bytes"] == (f"packed_weight_bytes: {600 << 20}", "6/16 of the memory limit")
     assert _print(f"--memory_limit={1 << 50}")["packed_weight_bytes"][1] == "default", "not raised"
 
 
+@pytest.mark.parametrize("flag, least", [("max_transport_bytes", 1 << 20), ("memory_limit", 48 << 20)])
+def test_limits_that_nothing_could_be_served_with(flag, least):
+    for words in [[], ["config", "print"]]:
+        done = run_to_end(*words, f"--{flag}={least - 1}", "--listen=127.0.0.1:0")
+        assert done.returncode == 1 and f"--{flag}={least - 1}: expected at least {least}" in done.stderr
+    server = Server(f"--{flag}={least}")
+    try:
+        calls = [server.recurrent.Infer.future(wire.request(_case()), timeout=60) for _ in range(50)]
+        assert {call.code().name for call in calls} == {"OK"}
+    finally:
+        assert server.stop() == 0
+
+
 def test_near_its_memory_limit_it_refuses_what_is_not_alone():
-    """Less than the process takes by itself: calls pass one at a time."""
-    server = Server("--memory_limit=1000000", "--max_transport_bytes=100000000")
+    """Hardly more than the process takes by itself: large calls pass a few at a time."""
+    server = Server(f"--memory_limit={48 << 20}", "--max_transport_bytes=100000000")
     try:
         assert server.recurrent.Infer(wire.request(_case())).outputs
         calls = [server.recurrent.Infer.future(wire.request(_case(steps=4000, rows=8)), timeout=60)
@@ -217,7 +231,7 @@ def test_near_its_memory_limit_it_refuses_what_is_not_alone():
         codes = {call.code().name for call in calls}
         assert codes == {"OK", "RESOURCE_EXHAUSTED"}, codes
         text = next(call.details() for call in calls if call.code().name != "OK")
-        assert "1000000 bytes that it may take" in text
+        assert f"{48 << 20} bytes that it may take" in text
         assert server.recurrent.Infer(wire.request(_case())).outputs
     finally:
         assert server.stop() == 0
