@@ -11,6 +11,9 @@ namespace rnnserve {
 // rnnserve_abusive_connections_total: those that were hung up on.
 void CountAbusive(Metrics& metrics);
 
+// Tells in the log if gRPC's library does not read through these after all.
+void TellIfReadsAreUnguarded(bool with_tls);
+
 // `fd` is a connection that has just been accepted and whose bytes are HTTP/2 as they come. Those of TLS need no call.
 void GuardReads(int fd);
 

@@ -36,6 +36,7 @@
 #include "server/core/routing_thread.h"
 #include "server/core/verifier.h"
 #include "server/gauges.h"
+#include "server/guarded_reads.h"
 #include "server/options.h"
 #include "server/process_memory.h"
 #include "server/sessions/sweeper.h"
@@ -195,6 +196,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   if (!absl::GetFlag(FLAGS_tokens_file).empty() && absl::GetFlag(FLAGS_tls_cert).empty()) {
     LogWarning("tokens without TLS: whoever sees the network sees them");
   }
+  TellIfReadsAreUnguarded(/*with_tls=*/!absl::GetFlag(FLAGS_tls_cert).empty());
   LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
                        port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", workers, " workers"));
 

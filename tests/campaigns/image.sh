@@ -37,6 +37,16 @@ ready=$(( ($(date +%s%N) - began) / 1000000 ))
 "${engine[@]}" exec "$name" /usr/bin/rnnserve healthcheck --admin_listen=127.0.0.1:50952 || fail "not healthy"
 [ "$("${engine[@]}" inspect --format '{{.Config.User}}' "$name")" = 65532:65532 ] || fail "it runs as root"
 ! "${engine[@]}" exec "$name" /bin/sh -c true 2>/dev/null || fail "there is a shell"
+"${engine[@]}" logs "$name" 2>&1 | grep "not hung up on" && fail "what gRPC reads is not guarded"
+python3 - <<'PYTHON' || fail "a flood of frames is not hung up on"
+import contextlib, socket, urllib.request
+with socket.create_connection(("127.0.0.1", 50951), timeout=20) as peer, contextlib.suppress(OSError):
+    peer.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + 10_000 * bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    while peer.recv(65536):
+        pass
+metrics = urllib.request.urlopen("http://127.0.0.1:50952/metrics", timeout=20).read().decode()
+raise SystemExit("\nrnnserve_abusive_connections_total 1\n" not in metrics)
+PYTHON
 "${engine[@]}" exec "$name" /usr/bin/rnnserve config print | grep -q '^listen: ' || fail "config print"
 "${engine[@]}" stop -t 20 "$name" >/dev/null
 code=$("${engine[@]}" inspect --format '{{.State.ExitCode}}' "$name")

@@ -60,6 +60,13 @@ def test_every_metric_is_documented_and_every_documented_one_is_there(used):
     assert served == documented
 
 
+def test_metrics_of_a_store_are_documented_as_not_there(used):
+    """There is no external store: sessions live in memory."""
+    assert "rnnserve_store_" not in _get(used, "/metrics")[1]
+    assert re.search(r"there are no `rnnserve_store_operations_total`\s+and `rnnserve_store_duration_seconds`",
+                     DOCS.read_text())
+
+
 def test_labels_are_as_documented(used):
     rows = re.findall(r"^\| `(\w+)` \| \w+ \|([^|]*)\|", DOCS.read_text(), re.MULTILINE)
     documented = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}

@@ -9,6 +9,7 @@ import re
 import socket
 import struct
 import subprocess
+import subprocess
 
 import grpc
 import numpy as np
@@ -126,6 +127,25 @@ def test_floods_are_told_with_their_peer():
         assert re.search(rf"hung up on a peer: too many settings peer={re.escape(peer)}$", server.log(), re.MULTILINE)
     finally:
         assert server.stop() == 0
+
+
+@pytest.mark.parametrize("function", [b"recvmsg", b"SSL_read"])
+def test_a_server_that_cannot_guard_its_reads_says_so(server, tmp_path, function):
+    """Its name for the function is misspelt, so gRPC's library finds the usual one."""
+    assert "not hung up on" not in server.log()
+    misspelt = tmp_path / "rnnserve"
+    misspelt.write_bytes(BINARY.read_bytes().replace(b"\0" + function + b"\0", b"\0" + function[:-1] + b"_\0", 1))
+    misspelt.chmod(0o755)
+    flags = []
+    if function == b"SSL_read":
+        flags = [f"--tls_cert={tmp_path}/crt", f"--tls_key={tmp_path}/key"]
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-subj", "/CN=x", "-keyout", tmp_path / "key", "-out", tmp_path / "crt"], check=True,
+                       capture_output=True, timeout=SECONDS)
+    unguarded = Server(*flags, binary=misspelt)
+    log = unguarded.log()
+    assert unguarded.stop() == 0
+    assert log.count("not hung up on: libraries find another " + function.decode()) == 1
 
 
 def test_many_idle_connections(server):
