@@ -12,27 +12,27 @@ namespace rnnserve {
 namespace {
 
 // While somebody waits: memory comes free without telling.
-constexpr int kLookMs = 2;
+constexpr int kStreamLookMs = 2;
 // What HTTP/2 takes of a message that nobody has asked for.
-constexpr int64_t kUnaskedBytes = 64 << 10;
+constexpr int64_t kUnaskedOfStream = 64 << 10;
 // A message, what it is parsed into, what comes of it, and that as it is sent.
 constexpr int64_t kTimesMessage = 4;
 // Before the first message of all has come, one may be as large as this part of the memory.
-constexpr int64_t kPartOfUnknown = 8 * kTimesMessage;
+constexpr int64_t kPartOfFirst = 8 * kTimesMessage;
 // Changes of less are not told.
-constexpr int64_t kToldBytes = 1 << 20;
+constexpr int64_t kToldStreamBytes = 1 << 20;
 
 }  // namespace
 
 int64_t StreamLine::Expected(const Place& place) const {
   if (place.usual_ >= 0) return place.usual_;
   const int64_t others = largest_.Get();
-  return others > 0 || options_.memory == nullptr ? others : options_.memory->usable() / kPartOfUnknown;
+  return others > 0 || options_.memory == nullptr ? others : options_.memory->usable() / kPartOfFirst;
 }
 
 bool StreamLine::TryTake(Place& place, absl::Time now) {
   const int64_t bytes = Expected(place);
-  if (bytes <= kUnaskedBytes) return true;
+  if (bytes <= kUnaskedOfStream) return true;
   ForgetIdle(now);
   const bool is_alone = asked_.empty();  // may always come in
   if (!is_alone && bytes > options_.max_bytes - bytes_) return false;
@@ -105,16 +105,16 @@ void StreamLine::Move() {
 void StreamLine::Tell() {
   // Who was asked may still send it.
   const int64_t asked = std::max(bytes_, std::min(bytes_ + late_bytes_, options_.max_bytes));
-  const int64_t bytes = asked + waiting_streams_ * kUnaskedBytes;
-  if (bytes <= told_ && bytes >= told_ / 2 - kToldBytes) return;
-  told_ = bytes + bytes / 4 + kToldBytes;
+  const int64_t bytes = asked + waiting_streams_ * kUnaskedOfStream;
+  if (bytes <= told_ && bytes >= told_ / 2 - kToldStreamBytes) return;
+  told_ = bytes + bytes / 4 + kToldStreamBytes;
   options_.let_in(told_);
 }
 
 void StreamLine::SetAlarm() {
   if (is_set_) return;
   is_set_ = true;
-  const gpr_timespec at = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kLookMs, GPR_TIMESPAN));
+  const gpr_timespec at = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kStreamLookMs, GPR_TIMESPAN));
   void* const tag = static_cast<CompletionTag*>(this);
   BeforeStart(tag);
   alarm_.Set(queue_, at, tag);
@@ -129,7 +129,7 @@ void StreamLine::Complete(bool) {
 
 // Whether the next message needs no room, or has it.
 bool StreamLine::Turning::await_ready() {
-  if (place_.usual_ >= 0 && place_.usual_ <= kUnaskedBytes) return true;
+  if (place_.usual_ >= 0 && place_.usual_ <= kUnaskedOfStream) return true;
   StreamLine& line = place_.line_;
   const std::lock_guard lock(line.mutex_);
   return line.turns_.empty() && line.TryTake(place_, SteadyNow());
@@ -149,7 +149,7 @@ bool StreamLine::Turning::await_suspend(std::coroutine_handle<> waiting) {
 }
 
 void StreamLine::Place::Came(int64_t bytes) {
-  if (!holds_ && bytes <= kUnaskedBytes && usual_ >= 0) return;
+  if (!holds_ && bytes <= kUnaskedOfStream && usual_ >= 0) return;
   holds_ = true;
   const std::lock_guard lock(line_.mutex_);
   line_.Release(*this, bytes);
