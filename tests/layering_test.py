@@ -35,7 +35,7 @@ ARROWS = {
     "client/rnnctl": ["client/cpp", "engine", "engine/op", "engine/cpu", "engine/onednn", "engine/reference", "onnx_file"],
 }
 # main.cc and what it is helped by name every concrete class.
-FREE = {"server/" + name for name in ("main.cc", "gauges.cc", "gauges.h", "guarded_reads.cc",
+FREE = {"server/" + name for name in ("main.cc", "gauges.cc", "gauges.h", "guarded_reads.cc", "guarded_reads_check.cc",
                                         "guarded_reads.h", "options.cc", "options.h", "process_memory.cc",
                                         "process_memory.h", "signals.cc", "signals.h")}
 # gRPC and protobuf belong to the front-end and the clients; onnx_file reads ONNX's own protobuf, config its file's.
