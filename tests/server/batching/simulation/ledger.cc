@@ -14,9 +14,6 @@ namespace {
 
 // Where the simulation cannot know what the scheduler has learned so far, it allows this factor.
 constexpr double kBenefitOfDoubt = 10;
-// What has waited is given up by what others took lately, which says less yet; KeepsGoodputBeyondCapacity would see it
-// if it were too much.
-constexpr double kDoubtWhileWaiting = 20;
 
 // The last eighth of a bound is for tenants that have nothing, or little with what they ask for.
 bool MayHave(int64_t most, int64_t used, int64_t of_tenant, int64_t more) {
@@ -98,6 +95,21 @@ double Ledger::SecondsOfAll() const {
   return seconds;
 }
 
+double Ledger::SecondsInCompany(const JobAccount& job) const {
+  std::map<int, int64_t> rows;
+  for (const JobAccount* other : alive_) {
+    for (const auto& sequence : other->sequences) ++rows[sequence->lane->program];
+  }
+  double seconds = 0;
+  for (const auto& sequence : job.sequences) {
+    const ProgramCost& cost = CostOf(sequence->lane->program);
+    const double row_seconds = cost.row_seconds * static_cast<double>(rows[sequence->lane->program]);
+    seconds =
+        std::max(seconds, static_cast<double>(sequence->steps - sequence->done) * (cost.step_seconds + row_seconds));
+  }
+  return seconds;
+}
+
 void Ledger::Answered(JobAccount& job, const absl::Status& status, absl::Time now) {
   const int64_t rows = static_cast<int64_t>(job.sequences.size());
   int64_t rows_of_tenant = 0, bytes_of_tenant = 0;
@@ -146,7 +158,7 @@ void Ledger::Ended(JobAccount& job, const ScheduleOutcome& outcome, absl::Time n
   if (job.has_ended) return Complain(absl::StrCat(Name(job), " ended twice"));
   if (!job.is_owned) return Complain(absl::StrCat(Name(job), " ended though it was refused"));
   job.has_ended = true;
-  const double expected = SecondsOfAll();
+  const double expected = SecondsInCompany(job);
   std::erase(alive_, &job);
   sequences_ -= static_cast<int64_t>(job.sequences.size());
   bytes_ -= job.arrival->bytes;
@@ -166,7 +178,7 @@ void Ledger::Ended(JobAccount& job, const ScheduleOutcome& outcome, absl::Time n
   } else if (outcome.status.code() == absl::StatusCode::kCancelled) {
     if (!job.cancelled->load()) Complain(absl::StrCat(Name(job), " was given up though nobody cancelled it"));
   } else if (outcome.status.code() == absl::StatusCode::kDeadlineExceeded) {
-    const bool is_hopeless = !job.has_run && job.deadline - now < kDoubtWhileWaiting * absl::Seconds(expected);
+    const bool is_hopeless = !job.has_run && job.deadline - now < kBenefitOfDoubt * absl::Seconds(expected);
     if (job.deadline > now && !is_hopeless) Complain(absl::StrCat(Name(job), " was given up before its deadline"));
   } else {
     Complain(absl::StrCat(Name(job), " ended with ", outcome.status.ToString()));

@@ -95,6 +95,8 @@ class Ledger {
   void CountShares(const std::vector<SequenceSlice>& rows, double seconds);
   // What is left of it, if nothing else ran.
   double AloneSeconds(const JobAccount& job) const;
+  // The same, with all that is owned of its programs beside it to its end, be it done before: newcomers follow.
+  double SecondsInCompany(const JobAccount& job) const;
   // What is left of all that is owned, one sequence after the other.
   double SecondsOfAll() const;
   bool HasIdleProgram(const JobAccount& job, absl::Time now) const;

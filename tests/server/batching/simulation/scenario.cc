@@ -131,7 +131,6 @@ Scenario MakeOverload(uint64_t seed, double load) {
     scenario.slow_period = deadline * 0.7;
     scenario.slow = dice.Logarithmic(1.2, 2);
   }
-  scenario.disturbance = 2;  // few and long ones would make the comparison one of luck
   scenario.measured_from = deadline;
   scenario.measured_to = 4 * deadline;
   for (absl::Duration now; now < scenario.measured_to;) {

@@ -42,8 +42,6 @@ struct Scenario {
   // All tenants have work all the time, each through programs of its own: everybody gets the same.
   bool is_share_test = false;
   int tenants = 1;
-  // A slice in a hundred takes so many times longer.
-  double disturbance = 10;
   // In each such period the machine is slower by `slow` for a quarter of it.
   absl::Duration slow_period = absl::InfiniteDuration();
   double slow = 1;

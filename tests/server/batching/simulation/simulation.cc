@@ -105,7 +105,7 @@ class Run {
   double Disturbance() {
     const double scatter = 0.9 + static_cast<double>(dice_() % 200) / 1000;
     const bool is_slow = (now_ - start_) % scenario_.slow_period < scenario_.slow_period / 4;
-    return scatter * (dice_() % 100 == 0 ? scenario_.disturbance : 1) * (is_slow ? scenario_.slow : 1);
+    return scatter * (dice_() % 100 == 0 ? 10 : 1) * (is_slow ? scenario_.slow : 1);
   }
 
   const Scenario& scenario_;
@@ -127,18 +127,19 @@ std::string Simulate(uint64_t seed, Fault fault) {
   return Run(scenario, fault).Go();
 }
 
-std::string SimulateOverload(uint64_t seed, Fault fault) {
+Overload SimulateOverload(uint64_t seed, Fault fault) {
   double peak = 0, beyond = 0;
   for (const double load : {0.7, 0.85, 1.0, 1.5, 4.0}) {
     const Scenario scenario = MakeOverload(seed, load);
     Run run(scenario, fault);
     std::string found = run.Go();
-    if (!found.empty()) return absl::StrCat("at ", load, " times capacity: ", found);
+    if (!found.empty()) return {absl::StrCat("at ", load, " times capacity: ", found), 0};
     beyond = static_cast<double>(run.good_steps());
     peak = std::max(peak, beyond);
   }
-  if (beyond >= 0.9 * peak) return "";
-  return absl::StrCat("goodput at 4 times capacity is ", beyond / peak, " of its peak");
+  const double kept = beyond / peak;
+  if (kept >= kLeastKept) return {"", kept};
+  return {absl::StrCat("goodput at 4 times capacity is ", kept, " of its peak"), kept};
 }
 
 }  // namespace rnnserve::simulation
