@@ -197,6 +197,11 @@ int Run(const Settings& settings, int64_t memory_limit) {
     LogWarning("tokens without TLS: whoever sees the network sees them");
   }
   TellIfReadsAreUnguarded(/*with_tls=*/!absl::GetFlag(FLAGS_tls_cert).empty());
+  if (absl::GetFlag(FLAGS_max_connection_age) != absl::InfiniteDuration() &&
+      absl::GetFlag(FLAGS_max_connection_age_grace) < absl::GetFlag(FLAGS_max_call_duration)) {
+    LogWarning(
+        "--max_connection_age_grace is shorter than --max_call_duration: connections are cut with calls on them");
+  }
   LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
                        port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", workers, " workers"));
 

@@ -16,6 +16,12 @@ int Workers(const LoadedPlugins& plugins) {
   return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)) + plugins.workers_wanted();
 }
 
+// A connection may be told to go right after a stream has begun, which then has the grace.
+absl::Duration StreamAge() {
+  if (absl::GetFlag(FLAGS_max_connection_age) == absl::InfiniteDuration()) return absl::InfiniteDuration();
+  return absl::GetFlag(FLAGS_max_connection_age_grace) * 0.9;
+}
+
 GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler, MemoryWatch* memory) {
   GrpcServer::Options options;
   options.metrics = &metrics;
@@ -32,6 +38,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace);
   options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight), memory};
   options.streams.max_streams = absl::GetFlag(FLAGS_max_streams);
+  options.streams.max_age = StreamAge();
   options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
   options.max_send_duration = absl::GetFlag(FLAGS_max_send_duration);

@@ -17,6 +17,7 @@ import pytest
 
 import half_messages
 import random_operators
+import session_calls
 import wire
 from half_messages import PREFACE, frame
 from operators import Case
@@ -284,6 +285,32 @@ def test_the_limit_of_connections():
 def test_more_connections_than_descriptors_are_refused_at_start():
     done = run_to_end("--listen=127.0.0.1:0", "--max_connections=2000000000")
     assert done.returncode == 1 and "--max_connections=2000000000" in done.stderr
+
+
+def test_a_stream_is_handed_over_before_its_connection_goes():
+    """All that was read has been answered, and nothing else was applied."""
+    server = Server("--max_connection_age=1s", "--max_connection_age_grace=1s", "--drain_timeout=100ms")
+    calls = session_calls.Sessions(server.address)
+    try:
+        key, number = calls.open(), 0
+        for _ in range(3):
+            stream = session_calls.Stream(calls)
+            with pytest.raises(grpc.RpcError) as ended:
+                while True:
+                    stream.send(session_calls.operation(key, number + 1, **session_calls.chunk([number + 1])))
+                    assert stream.receive().status.code == 0
+                    number += 1
+            assert ended.value.code() == grpc.StatusCode.UNAVAILABLE and "has reached its age" in ended.value.details()
+            stream.cancel()
+            assert calls.state(key).number == number
+        assert calls.log(key) == [float(value) for value in range(1, number + 1)][-session_calls.H:]
+        samples = _metrics(server)
+        assert samples['rnnserve_requests_total{method="Recurrent.Stream",code="UNAVAILABLE"}'] == 3
+        assert samples['rnnserve_rejected_total{reason="draining"}'] == 0
+        assert samples['rnnserve_connections_total{result="accepted"}'] >= 2, "connections have been told to go"
+    finally:
+        calls.close()
+        assert server.stop() == 0
 
 
 def test_a_port_alone_is_that_of_all_addresses():

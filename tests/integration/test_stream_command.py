@@ -17,6 +17,7 @@ import pytest
 import wire
 from server_process import Server
 from session_calls import Sessions, remembering_weights
+from test_admin import _metrics
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "client/sessions"))
 from cutting_proxy import CuttingProxy  # noqa: E402  (that of the Python client's tests)
@@ -228,6 +229,18 @@ def test_connections_cut_in_the_middle_of_messages(server, cell, seed):
     assert fed.end()["reconnects"] >= 3
     assert proxy.cut >= 3, "it was not cut"
     proxy.close()
+
+
+def test_connections_that_have_reached_their_age(cell):
+    server = Server("--max_connection_age=1s", "--max_connection_age_grace=1s", "--drain_timeout=100ms")
+    fed = Fed(server.address, cell)
+    for handed_over in (0, 1, 2):
+        while _metrics(server).get('rnnserve_requests_total{method="Recurrent.Stream",code="UNAVAILABLE"}', 0) < handed_over:
+            assert server.alive()
+        fed.feed(5)
+        fed.check(5)
+    assert fed.end()["reconnects"] >= 2
+    assert server.stop() == 0
 
 
 @pytest.mark.parametrize("every", [1, 7, 1000])

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/batching/retry_delay.h"
 #include "server/frontend/status_table.h"
 #include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/rejection.h"
@@ -15,6 +16,12 @@ namespace {
 
 // Of replies that leave together.
 constexpr int64_t kMostMessageBytes = 1 << 20;
+
+absl::Status HandedOver() {
+  return WithRetryDelay(absl::UnavailableError("this stream has reached its age, and its connection may be told to go; "
+                                               "begin another one: what has no answer here was not applied"),
+                        absl::Milliseconds(1));
+}
 
 }  // namespace
 
@@ -152,11 +159,13 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
                                                          "one; come again later"));
     }
   }
+  if (inside && site.parts().limits.max_age < absl::InfiniteDuration()) {
+    call->reader_.GiveUpAt(site.parts().poller->queue(), SteadyNow() + site.parts().limits.max_age);
+  }
   while (status.ok()) {
     co_await call->place_.Turn(call->connection_);
-    grpc::ByteBuffer message;
-    const bool read = co_await Completion([&](void* tag) { call->stream_.Read(&message, tag); });
-    if (!read) break;
+    if (!co_await call->reader_.Next()) break;
+    grpc::ByteBuffer message = call->reader_.TakeMessage();
     call->place_.Came(static_cast<int64_t>(message.Length()));
     if ((*caller)->revoked.load(std::memory_order_relaxed)) {
       status = absl::UnauthenticatedError("the token of this stream is not valid any more");
@@ -170,6 +179,8 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
     }
   }
   call->Parsed();
+  const bool is_handed_over = status.ok() && call->reader_.given_up();
+  if (is_handed_over) status = HandedOver();
   co_await call->Quiet();
   if (inside) site.Leave(call);
   co_await call->Quiet();  // a drain may have been told meanwhile; now nobody writes any more
@@ -178,12 +189,15 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
     const WireError error = ToWireError(status);
     call->stream_.Finish({error.code, error.message, error.details}, tag);
   });
+  co_await call->reader_.Over();
   co_await call->end_;
   const absl::Status told =
       status.ok() && call->cancelled()->load() ? absl::CancelledError("the caller cancelled") : status;
   site.stream_metrics_->Ended(told.code());
   site.parts().log->Ended("Recurrent.Stream", status, "", call->context_);
-  if (const std::optional<Rejection> why = RejectionOf(status)) site.parts().requests->Refused(*why);
+  if (const std::optional<Rejection> why = RejectionOf(status); why && !is_handed_over) {
+    site.parts().requests->Refused(*why);
+  }
   call->handler_.reset();  // it holds the call
 }
 

@@ -39,6 +39,7 @@
 #include "server/frontend/rpc/raw_service.h"
 #include "server/frontend/rpc/send_watch.h"
 #include "server/frontend/rpc/stream_line.h"
+#include "server/frontend/rpc/stream_reader.h"
 #include "server/frontend/rpc/task.h"
 #include "server/frontend/security/gate.h"
 #include "server/telemetry/request_metrics.h"
@@ -73,6 +74,10 @@ struct StreamLimits {
   // Outputs are counted elsewhere as well; errors are not, and a caller who reads nothing could have them by the
   // million.
   int64_t total_outbox_bytes = 256 << 20;
+
+  // A stream is handed over after so long: nothing more is read, what has been read is answered, and it ends with
+  // UNAVAILABLE. For servers that tell connections to go, which would cut it off in the middle.
+  absl::Duration max_age = absl::InfiniteDuration();
 
   int64_t OutboxBytes(int64_t streams) const {
     const int64_t even = std::max<int64_t>(total_outbox_bytes / std::max<int64_t>(streams, 1), 64 << 10);
@@ -227,6 +232,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   StreamLine::Place place_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};
+  StreamReader reader_{&stream_};
   End end_{&context_};
   Written written_{this};
   CallerPtr caller_;

@@ -12,8 +12,12 @@ namespace {
 constexpr size_t kLines = 4;
 constexpr uint64_t kKept = 16;
 
-SessionServer::Setup SetupOf(bool slices_on_poller) {
+// Streams are handed over again and again while messages are on their way.
+constexpr absl::Duration kStreamAge = absl::Milliseconds(30);
+
+SessionServer::Setup SetupOf(bool slices_on_poller, bool hands_over) {
   SessionServer::Setup setup;
+  if (hands_over) setup.server.streams.max_age = kStreamAge;
   setup.slices_on_poller = slices_on_poller;
   return setup;
 }
@@ -24,7 +28,7 @@ Chaos::Chaos(uint64_t seed, Size size)
     : dice_(seed),
       size_(size),
       slices_on_poller_(seed % 2 == 1),
-      server_(SetupOf(slices_on_poller_)),
+      server_(SetupOf(slices_on_poller_, seed % 4 >= 2)),
       control_(server_.server->ports()[0]) {
   for (size_t k = 0; k < kLines; ++k) lines_.push_back(std::make_unique<Line>(server_.server->ports()[0]));
 }

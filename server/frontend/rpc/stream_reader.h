@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads of a stream that can be given up. gRPC ends a read only together with its call, and then replies are lost: so a
+// read that is not waited for any more is left alone until the call has been finished.
+//
+//   StreamReader reader(&stream);
+//   reader.GiveUpAt(queue, at);           // perhaps
+//   while (co_await reader.Next()) Use(reader.TakeMessage());
+//   ... stream.Finish(...)                // reader.given_up() says why it was over
+//   co_await reader.Over();               // before it goes
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include <coroutine>
+#include <mutex>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "server/frontend/rpc/completion.h"
+#include "server/frontend/rpc/raw_service.h"
+
+namespace rnnserve {
+
+class StreamReader {
+ public:
+  // `stream` outlives it.
+  explicit StreamReader(RawStream* stream) : stream_(stream) {}
+  StreamReader(const StreamReader&) = delete;
+  StreamReader& operator=(const StreamReader&) = delete;
+
+  // From this time (SteadyNow's) on no message comes any more; one that was on its way is dropped. At most once.
+  void GiveUpAt(grpc::CompletionQueue* queue, absl::Time at);
+
+  // co_await Next(): whether a message has come; false as well once it has been given up. One coroutine waits at a
+  // time.
+  auto Next() { return Reading{*this}; }
+  grpc::ByteBuffer TakeMessage() { return std::move(message_); }
+  bool given_up() const {
+    const std::lock_guard lock(mutex_);
+    return given_up_;
+  }
+
+  // co_await Over(): until gRPC has nothing of this any more.
+  auto Over() {
+    alarm_.Cancel();
+    return Ending{*this};
+  }
+
+ private:
+  class Tag final : public CompletionTag {
+   public:
+    Tag(StreamReader* reader, void (StreamReader::*done)(bool ok)) : reader_(reader), done_(done) {}
+    void Complete(bool ok) override { (reader_->*done_)(ok); }
+
+   private:
+    StreamReader* const reader_;
+    void (StreamReader::*const done_)(bool ok);
+  };
+  struct Reading {
+    StreamReader& reader;
+    bool await_ready() const noexcept { return false; }
+    bool await_suspend(std::coroutine_handle<> waiting) { return reader.Read(waiting); }
+    bool await_resume() const { return reader.has_message(); }
+  };
+  struct Ending {
+    StreamReader& reader;
+    bool await_ready() const noexcept { return false; }
+    bool await_suspend(std::coroutine_handle<> waiting) { return reader.WaitForEnd(waiting); }
+    void await_resume() const noexcept {}
+  };
+
+  // False: there is nothing to wait for.
+  bool Read(std::coroutine_handle<> waiting);
+  bool WaitForEnd(std::coroutine_handle<> waiting);
+  bool has_message() const;
+  void ReadDone(bool ok);
+  void AlarmDone(bool ok);
+  // With `lock` on mutex_, which it gives back: continues who waits for the end.
+  void Ended(std::unique_lock<std::mutex>& lock);
+
+  RawStream* const stream_;
+  Tag read_done_{this, &StreamReader::ReadDone};
+  Tag alarm_done_{this, &StreamReader::AlarmDone};
+  grpc::Alarm alarm_;
+  grpc::ByteBuffer message_;  // gRPC's while is_reading_
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  bool is_reading_ = false;
+  bool is_alarm_set_ = false;
+  bool has_message_ = false;
+  bool given_up_ = false;
+  std::coroutine_handle<> next_;  // waits for a message
+  std::coroutine_handle<> end_;   // waits for the end
+};
+
+}  // namespace rnnserve
