@@ -22,6 +22,11 @@ absl::Status CheckAddress(const std::string& address) {
                                                  "; expected HOST:PORT, such as 127.0.0.1:50051, or ", "unix:PATH"));
 }
 
+// Whatever http_proxy says: a proxy elsewhere would look for the server on its own machine.
+bool IsThisMachine(const std::string& address) {
+  return address.starts_with("localhost:") || address.starts_with("127.") || address.starts_with("[::1]:");
+}
+
 std::shared_ptr<grpc::ChannelCredentials> ChannelCredentials(const Credentials& credentials) {
   if (!credentials.tls) return grpc::InsecureChannelCredentials();
   return grpc::SslCredentials({credentials.root_certificates, credentials.private_key, credentials.certificate});
@@ -56,6 +61,7 @@ absl::StatusOr<Connection> Connection::Make(std::string address, const ClientOpt
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 40'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 15'000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  if (IsThisMachine(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (own_socket) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(address, ChannelCredentials(credentials), arguments);

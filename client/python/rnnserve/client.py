@@ -254,6 +254,8 @@ class Client:
     def _connect(self, address, more=()):
         options = [("grpc.max_receive_message_length", self._max_message_bytes),
                    ("grpc.max_send_message_length", self._max_message_bytes), *more]
+        if address.startswith(("localhost:", "127.", "[::1]:")):
+            options.append(("grpc.enable_http_proxy", 0))  # http_proxy's would look for it on its own machine
         if self._credentials is None:
             return grpc.insecure_channel(address, options=options)
         return grpc.secure_channel(address, self._credentials, options=options)

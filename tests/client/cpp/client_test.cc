@@ -154,6 +154,15 @@ TEST(ClientTest, TellsAServerThatIsNotThereFromOneThatIsUnavailable) {
   EXPECT_EQ(ReasonOf(draining), std::nullopt);
 }
 
+TEST(ClientTest, AsksNoProxyForWhatRunsOnThisMachine) {
+  FakeServer server;
+  server.on_list = [](v1::ListModelsResponse&) { return FakeStatus{}; };
+  setenv("http_proxy", "http://127.0.0.1:1", 1);
+  const absl::Status listed = Connect(server.address())->List().status();
+  unsetenv("http_proxy");
+  EXPECT_TRUE(listed.ok()) << listed;
+}
+
 TEST(ClientTest, TakesRepliesAboveFourMebibytesUpToItsOwnLimit) {
   FakeServer server;
   server.on_infer = [](const v1::InferRequest&, v1::InferResponse& reply) {

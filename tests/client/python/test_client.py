@@ -29,6 +29,12 @@ def test_result_of_an_infer(client):
     assert (result.queue_time, result.compute_time, result.request_id) == (1.5, 0.0, "mine")
 
 
+def test_no_proxy_is_asked_for_this_machine(client, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with rnnserve.Client(client._address) as here:
+        assert here.infer(make_operator(), {"X": X}, timeout=60).engine == "formulas"
+
+
 def test_weights_are_sent_once_and_again_when_the_server_dropped_them(server, client):
     op = make_operator()
     first = client.infer(op, {"X": X}).outputs["Y"]
