@@ -10,6 +10,7 @@ import os
 import pathlib
 import queue
 import re
+import shutil
 import socket
 import ssl
 import subprocess
@@ -214,6 +215,56 @@ def test_what_cannot_be_used_is_told_once_and_the_old_one_stays(served, authorit
         assert server.stop() == 0
     told = [event["message"] for event in events if event["level"] == "error"]
     assert len(told) == 1 and f"{served}/{name}: " in told[0], events
+
+
+def _mount(folder, number, files):
+    """As Kubernetes puts a volume's next content in place: all at once, by renaming one link."""
+    content = folder / f"..2026_{number}"
+    content.mkdir(parents=True)
+    for name, text in files.items():
+        (content / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    (folder / "..data_tmp").symlink_to(content.name)
+    (folder / "..data_tmp").rename(folder / "..data")
+    for name in files:
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(f"..data/{name}")
+
+
+def test_all_files_change_at_once(authority, tmp_path):
+    """Certificate, key, callers' authority and tokens, in a volume of Kubernetes."""
+    second = Authority(tmp_path, "second")
+    volume = tmp_path / "volume"
+
+    def mount(number, callers, token):
+        certificate, key = authority.sign("server", 30 + number)
+        _mount(volume, number, {"tls.crt": certificate, "tls.key": key, "ca.crt": callers.certificate.read_bytes(),
+                                "tokens": f"alice {token}\n"})
+
+    mount(1, authority, ALICE)
+    server = Server(*_tls_flags(volume), f"--tls_client_ca={volume}/ca.crt", f"--tokens_file={volume}/tokens")
+    old, new = authority.sign("client", 34), second.sign("client", 35)
+
+    def served(pair, token):
+        with _channel(server, authority, pair) as channel:
+            try:
+                return bool(_infer(channel, token).outputs)
+            except grpc.RpcError:
+                return False
+
+    try:
+        assert served(old, ALICE) and not served(new, ALICE)
+        mount(2, second, BOB)
+        shutil.rmtree(volume / "..2026_1")
+        while not served(new, BOB):
+            assert server.alive()
+        assert not served(old, BOB) and not served(new, ALICE)
+        for name in ("tls.crt", "tls.key", "ca.crt", "tokens"):
+            (volume / name).unlink()
+        while "tokens stay as they were" not in server.log():
+            assert server.alive()
+        assert served(new, BOB), "what is gone changes nothing"
+    finally:
+        assert server.stop() == 0
 
 
 def test_mutual_tls(served, authority, tmp_path):
