@@ -116,6 +116,7 @@ class Chaos {
   Dice dice_;
   const Size size_;
   const bool slices_on_poller_;
+  const bool hands_over_;  // streams end again and again
   SessionServer server_;
   std::vector<std::unique_ptr<Line>> lines_;
   CallerConnection control_;  // never disturbed

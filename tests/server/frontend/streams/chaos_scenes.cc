@@ -13,7 +13,11 @@ namespace rnnserve {
 void Chaos::Scene() {
   Mirror& mirror = AnyMirror();
   const When when = static_cast<When>(dice_.Draw(0, 2));
-  switch (dice_.Draw(1, 10)) {
+  const int64_t scene = dice_.Draw(1, 10);
+  // Some have a stream of their own, which must not be handed over in the middle.
+  const bool has_stream = scene == 3 || scene == 4 || scene == 8 || scene == 9;
+  if (hands_over_ && has_stream) return AskAgain(mirror);
+  switch (scene) {
     case 1:
       return OtherContent(mirror);
     case 2:
