@@ -26,7 +26,7 @@ constexpr Chaos::Size kSize = {.sessions = 16, .rounds = 2, .sessions_a_round = 
 constexpr uint64_t kSeeds = 2;
 constexpr Chaos::Size kSize = {.sessions = 48, .rounds = 4, .sessions_a_round = 24};
 #else
-constexpr uint64_t kSeeds = 8;
+constexpr uint64_t kSeeds = 10;
 constexpr Chaos::Size kSize = {};
 #endif
 
