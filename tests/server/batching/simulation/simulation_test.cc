@@ -15,6 +15,8 @@ namespace rnnserve::simulation {
 namespace {
 
 constexpr int kEnoughFailures = 5;
+// Fewer seeds say nothing about the mean.
+constexpr uint64_t kEnoughToCount = 20;
 // Ten times slower under a sanitizer, which looks at the same code whatever the seed.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kSeeds = 1'000;
@@ -58,6 +60,7 @@ TEST(Simulation, KeepsGoodputBeyondCapacity) {
   const uint64_t seeds = last - first + 1;
   std::printf("at 4 times capacity %.3f of the peak in the mean, %.3f at least, below 0.9 in %d of %d\n",
               kept / static_cast<double>(seeds), least, static_cast<int>(below), static_cast<int>(seeds));
+  if (seeds < kEnoughToCount) return;
   EXPECT_GE(kept, 0.95 * static_cast<double>(seeds));
   EXPECT_LE(below, seeds / 20);
 }
