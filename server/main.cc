@@ -137,6 +137,7 @@ void Drain(GrpcServer& server, const sigset_t& signals) {
 int Run(const Settings& settings, int64_t memory_limit) {
   SetLogLevel(absl::GetFlag(FLAGS_log_level));
   const sigset_t signals = BlockLeaveSignals();
+  std::optional<LeaveAtOnce> starting(signals);
 
   const std::vector<std::unique_ptr<Engine>> own_engines = OwnEngines();
   std::vector<const Engine*> engines;
@@ -177,6 +178,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   SessionCore session_core(SessionOptions(session_metrics), &core, &sessions, &clock);
   const Sweeper sweeper(&sessions, MemorySessions::Options().sweep_period);
 
+  starting.reset();
   absl::StatusOr<std::unique_ptr<GrpcServer>> server =
       GrpcServer::Start(ServerOptions(metrics, scheduler, memory.get()), &core, &session_core);
   if (!server.ok()) {

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
+import pathlib
 import signal
+import subprocess
 
 import grpc
 import pytest
 from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2
 
+import repository_files
 import wire
-from server_process import Server, run_to_end
+from server_process import BINARY, STOP_SECONDS, Server, run_to_end
 from test_service import NOT_SERVING, SECONDS, SERVING, _case, _health, _load
 
 FOREVER = "--drain_timeout=1h"
@@ -125,3 +129,28 @@ def test_healthcheck():
                                        ["healthcheck", "twice"]])
 def test_a_wrong_healthcheck_is_told(arguments):
     assert run_to_end(*arguments).returncode == 1
+
+
+def _takes_signals(process) -> bool:
+    """Whether it has come to where SIGTERM is not the end of it any more."""
+    lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return any(line.startswith("SigBlk:") and int(line.split()[1], 16) >> signal.SIGTERM - 1 & 1 for line in lines)
+
+
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+def test_the_start_is_left_at_once(tmp_path, told):
+    """A thousand models of 4 MiB take seconds to read."""
+    first = repository_files.write(tmp_path / "m000" / "1", repository_files.model(_case(hidden=512), opset=14))
+    for k in range(1, 1000):
+        folder = tmp_path / f"m{k:03}" / "1"
+        folder.mkdir(parents=True)
+        os.link(first, folder / "model.onnx")
+    process = subprocess.Popen([BINARY, "--listen=127.0.0.1:0", "--admin_listen=", f"--models={tmp_path}",
+                                f"--port_file={tmp_path}/port"], stderr=subprocess.PIPE, text=True)
+    while not _takes_signals(process):
+        assert process.poll() is None
+    process.send_signal(told)
+    _, log = process.communicate(timeout=STOP_SECONDS)
+    assert process.returncode == 0
+    assert "told to leave before anything was served" in log and "model m" not in log and "listening" not in log
+    assert not (tmp_path / "port").exists()
