@@ -28,6 +28,7 @@
 #include "server/admin/health_probe.h"
 #include "server/config/check_flags.h"
 #include "server/config/config_watch.h"
+#include "server/config/cpu_limit.h"
 #include "server/config/descriptor_limit.h"
 #include "server/config/flags.h"
 #include "server/config/help.h"
@@ -63,7 +64,7 @@ void LogModels(const ModelStore& models) {
 
 std::vector<std::unique_ptr<Engine>> OwnEngines() {
   std::vector<std::unique_ptr<Engine>> engines;
-  const bool helps = absl::GetFlag(FLAGS_cpu_helper) && std::thread::hardware_concurrency() > 1;
+  const bool helps = absl::GetFlag(FLAGS_cpu_helper) && AvailableCpus().count > 1;
   engines.push_back(helps ? MakeCpuEngineWithHelper() : MakeCpuEngine());
 #ifdef RNNSERVE_HAS_ONEDNN
   engines.push_back(MakeOneDnnEngine());
@@ -269,6 +270,7 @@ int main(int argc, char** argv) {
   }
   const int64_t memory_limit = rnnserve::MemoryLimit();
   rnnserve::FitToMemory(memory_limit, *settings);
+  rnnserve::ShowCpus(*settings);
   rnnserve::RaiseDescriptorLimit();
   if (!rnnserve::CheckFlags(*settings)) return 1;
   if (!prints) return rnnserve::Run(*settings, memory_limit);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/options.h"
 
-#include <algorithm>
-#include <thread>
-
+#include "server/config/cpu_limit.h"
 #include "server/config/descriptor_limit.h"
 #include "server/config/flags.h"
 #include "server/guarded_reads.h"
@@ -13,7 +11,7 @@ namespace rnnserve {
 int Workers(const LoadedPlugins& plugins) {
   const int asked = absl::GetFlag(FLAGS_workers);
   if (asked > 0) return asked;
-  return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)) + plugins.workers_wanted();
+  return AvailableCpus().count + plugins.workers_wanted();
 }
 
 // A connection may be told to go right after a stream has begun, which then has the grace.

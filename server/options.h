@@ -16,7 +16,8 @@
 
 namespace rnnserve {
 
-// Threads that run engines: as many as the flag says, or one for each CPU and those that devices want.
+// Threads that run engines: as many as the flag says, or one for each CPU that the process may use and those that
+// devices want.
 int Workers(const LoadedPlugins& plugins);
 
 // `memory` of these: null without a limit.

@@ -33,8 +33,10 @@ ABSL_FLAG(
     double, verify_share, 0,
     "share of the calls, 0 to 1, that run on a second engine as well; the largest difference is logged and counted. "
     "Such a call is answered once both have run");
-ABSL_FLAG(int32_t, workers, 0,
-          "threads that run engines; 0: one for each CPU, and those that the devices of plugins want");
+ABSL_FLAG(
+    int32_t, workers, 0,
+    "threads that run engines; 0: one for each CPU that the process may use (affinity, the container's quota), and "
+    "those that the devices of plugins want");
 ABSL_FLAG(
     bool, cpu_helper, true,
     "a second thread shares the work of a slice that runs alone on the cpu engine; it sleeps under load and where "

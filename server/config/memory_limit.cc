@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <limits>
-#include <sstream>
 #include <string_view>
 
 #include "absl/flags/reflection.h"
@@ -42,44 +41,18 @@ int64_t ReadLimit(const std::filesystem::path& file) {
   return bytes;
 }
 
-// Of `group`, a path below `root`, and of all above it. In a container the path may be that of the host.
-int64_t LeastLimit(const std::filesystem::path& root, std::filesystem::path group, const char* file) {
-  int64_t least = ReadLimit(root / file);
-  for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {
-    least = std::min(least, ReadLimit(root / group / file));
-  }
-  return least;
-}
-
-std::string Read(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 }  // namespace
 
-int64_t MemoryLimitOf(const std::string& groups, const std::filesystem::path& root) {
+int64_t MemoryLimitOf(const ControlGroups& groups) {
   int64_t least = kNone;
-  std::istringstream lines(groups);
-  for (std::string line; std::getline(lines, line);) {  // number:controllers:path
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = absl::StrCat(",", line.substr(first + 1, second - first - 1), ",");
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") {
-      least =
-          std::min({least, LeastLimit(root, group, "memory.max"), LeastLimit(root / "unified", group, "memory.max")});
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      least = std::min(least, LeastLimit(root / "memory", group, "memory.limit_in_bytes"));
-    }
-  }
+  for (const auto& group : groups.version_1) least = std::min(least, ReadLimit(group / "memory.limit_in_bytes"));
+  for (const auto& group : groups.version_2) least = std::min(least, ReadLimit(group / "memory.max"));
   return least == kNone ? 0 : least;
 }
 
 int64_t MemoryLimit() {
   const int64_t asked = absl::GetFlag(FLAGS_memory_limit);
-  return asked > 0 ? asked : MemoryLimitOf(Read("/proc/self/cgroup"), "/sys/fs/cgroup");
+  return asked > 0 ? asked : MemoryLimitOf(OwnGroups("memory"));
 }
 
 void FitToMemory(int64_t limit, Settings& settings) {

@@ -3,17 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <string>
-#include <vector>
 
+#include "server/config/control_groups.h"
 #include "server/config/settings.h"
 
 namespace rnnserve {
 
-// The least limit of the process's control group and of those around it; 0: none. Control groups 1 and 2.
-// `groups`: the text of /proc/self/cgroup; `root`: where they are mounted.
-int64_t MemoryLimitOf(const std::string& groups, const std::filesystem::path& root);
+// The least limit of these groups; 0: none.
+int64_t MemoryLimitOf(const ControlGroups& groups);
 
 // With less the process, which takes 36 MiB by itself, could not serve two small calls at once.
 inline constexpr int64_t kLeastMemoryLimit = int64_t{48} << 20;

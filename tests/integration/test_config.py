@@ -199,6 +199,22 @@ def test_limits_of_tensors():
         assert server.stop() == 0
 
 
+def test_there_are_as_many_workers_as_cpus_that_may_be_used():
+    """taskset leaves it one."""
+    cpu = min(os.sched_getaffinity(0))
+    def start(*words):
+        return subprocess.Popen(["taskset", "-c", str(cpu), BINARY, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True)
+    shown = start("config", "print").communicate()[0]
+    assert "workers: 0  # default; 1, the " in shown
+    assert "workers: 0  # flag\n" in start("config", "print", "--workers=0").communicate()[0]
+    server = start("--listen=127.0.0.1:0", "--admin_listen=")
+    told = next(line for line in server.stderr if "listening on" in line)
+    server.terminate()
+    server.communicate()
+    assert server.returncode == 0 and told.endswith(" with 1 workers\n")
+
+
 def test_a_memory_limit_lowers_what_nobody_has_set():
     limit = 1600 << 20
     shown = _print(f"--memory_limit={limit}", "--session_bytes=77")

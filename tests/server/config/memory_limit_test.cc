@@ -28,9 +28,9 @@ class MemoryLimitTest : public testing::Test {
 };
 
 TEST_F(MemoryLimitTest, NoneWithoutControlGroups) {
-  EXPECT_EQ(MemoryLimitOf("", root_), 0);
-  EXPECT_EQ(MemoryLimitOf("0::/a\n3:memory:/a\n", root_), 0) << "no such files";
-  EXPECT_EQ(MemoryLimitOf("no colons at all\n::\n", root_), 0);
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "", root_)), 0);
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "0::/a\n3:memory:/a\n", root_)), 0) << "no such files";
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "no colons at all\n::\n", root_)), 0);
 }
 
 TEST_F(MemoryLimitTest, TheLeastOfTheGroupsAround) {
@@ -39,29 +39,29 @@ TEST_F(MemoryLimitTest, TheLeastOfTheGroupsAround) {
   Put("kube/pod/memory.max", "2000");
   Put("kube/pod/box/memory.max", "max");
   Put("kube/pod/other/memory.max", "5");
-  EXPECT_EQ(MemoryLimitOf("0::/kube/pod/box\n", root_), 2000);
-  EXPECT_EQ(MemoryLimitOf("0::/kube\n", root_), 3000);
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "0::/kube/pod/box\n", root_)), 2000);
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "0::/kube\n", root_)), 3000);
 }
 
 TEST_F(MemoryLimitTest, InAContainerTheGroupIsTheRoot) {
   Put("memory.max", "4096");
-  EXPECT_EQ(MemoryLimitOf("0::/\n", root_), 4096);
-  EXPECT_EQ(MemoryLimitOf("0::/../../of/the/host\n", root_), 4096);
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "0::/\n", root_)), 4096);
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "0::/../../of/the/host\n", root_)), 4096);
 }
 
 TEST_F(MemoryLimitTest, ControlGroups1) {
   Put("memory/memory.limit_in_bytes", "9223372036854771712");
-  EXPECT_EQ(MemoryLimitOf("4:cpu:/\n3:memory:/docker/x\n", root_), 0) << "their word for none";
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "4:cpu:/\n3:memory:/docker/x\n", root_)), 0) << "their word for none";
   Put("memory/docker/x/memory.limit_in_bytes", "777");
-  EXPECT_EQ(MemoryLimitOf("4:cpu:/\n3:blkio,memory:/docker/x\n0::/\n", root_), 777);
-  EXPECT_EQ(MemoryLimitOf("3:memoryless:/docker/x\n", root_), 0);
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "4:cpu:/\n3:blkio,memory:/docker/x\n0::/\n", root_)), 777);
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "3:memoryless:/docker/x\n", root_)), 0);
 }
 
 TEST_F(MemoryLimitTest, WhatIsNoNumberIsNoLimit) {
   Put("memory.max", "many");
-  EXPECT_EQ(MemoryLimitOf("0::/\n", root_), 0);
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "0::/\n", root_)), 0);
   Put("memory.max", "");
-  EXPECT_EQ(MemoryLimitOf("0::/\n", root_), 0);
+  EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "0::/\n", root_)), 0);
 }
 
 }  // namespace
