@@ -36,7 +36,6 @@
 #include "server/config/settings.h"
 #include "server/core/routing_thread.h"
 #include "server/core/verifier.h"
-#include "server/frontend/net/listen_socket.h"
 #include "server/gauges.h"
 #include "server/guarded_reads.h"
 #include "server/options.h"
@@ -80,28 +79,19 @@ std::unique_ptr<RequestScheduler> ComparedScheduler(int workers) {
   return std::make_unique<RequestScheduler>(ComparedOptions(workers));
 }
 
-// None if there is to be none, or if another process has the default port: two servers on one machine are no error.
-absl::StatusOr<std::vector<ListenSocket>> AdminSockets() {
+// Null if there is to be none, or if another process has the default port: two servers on one machine are no error.
+absl::StatusOr<std::unique_ptr<HttpServer>> StartAdmin(const GrpcServer& server, const Metrics& metrics) {
   const std::string listen = absl::GetFlag(FLAGS_admin_listen);
-  if (listen.empty()) return std::vector<ListenSocket>();
-  absl::StatusOr<std::vector<ListenSocket>> sockets = Listen(listen);
-  if (!sockets.ok() && listen == kDefaultAdminListen) {
-    LogWarning(absl::StrCat("no admin port: ", sockets.status().message(), " (--admin_listen names another)"));
-    return std::vector<ListenSocket>();
+  if (listen.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<HttpServer>> admin = StartAdminServer({.listen = listen,
+                                                                        .metrics = &metrics,
+                                                                        .is_ready = [&] { return server.is_ready(); },
+                                                                        .is_alive = [&] { return server.is_alive(); }});
+  if (!admin.ok() && listen == kDefaultAdminListen) {
+    LogWarning(absl::StrCat("no admin port: ", admin.status().message(), " (--admin_listen names another)"));
+    return nullptr;
   }
-  return sockets;
-}
-
-// Null without sockets.
-std::unique_ptr<HttpServer> StartAdmin(const std::vector<ListenSocket>& sockets, const GrpcServer& server,
-                                       const Metrics& metrics) {
-  if (sockets.empty()) return nullptr;
-  AdminOptions options;
-  for (const ListenSocket& socket : sockets) options.sockets.push_back(socket.fd());
-  options.metrics = &metrics;
-  options.is_ready = [&] { return server.is_ready(); };
-  options.is_alive = [&] { return server.is_alive(); };
-  return StartAdminServer(std::move(options));
+  return admin;
 }
 
 // Whole or not at all: whoever waits for the file must not read half a number. False, and told, if that fails.
@@ -196,14 +186,13 @@ int Run(const Settings& settings, int64_t memory_limit) {
     LogError(absl::StrCat(server.status().message()));
     return 1;
   }
-  const absl::StatusOr<std::vector<ListenSocket>> admin_sockets = AdminSockets();
-  if (!admin_sockets.ok()) {
-    LogError(absl::StrCat(settings.Named("admin_listen"), ": ", admin_sockets.status().message()));
+  absl::StatusOr<std::unique_ptr<HttpServer>> admin = StartAdmin(**server, metrics);
+  if (!admin.ok()) {
+    LogError(absl::StrCat(settings.Named("admin_listen"), ": ", admin.status().message()));
     return 1;
   }
-  std::unique_ptr<HttpServer> admin = StartAdmin(*admin_sockets, **server, metrics);
   const int port = (*server)->ports()[0];
-  const int admin_port = admin == nullptr ? 0 : admin_sockets->front().port();
+  const int admin_port = *admin == nullptr ? 0 : (*admin)->port();
   if (!WritePortFile("port_file", absl::GetFlag(FLAGS_port_file), port)) return 1;
   if (!WritePortFile("admin_port_file", absl::GetFlag(FLAGS_admin_port_file), admin_port)) return 1;
   if (admin_port > 0) LogInfo(absl::StrCat("admin port ", admin_port));
@@ -227,7 +216,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   scheduler.Abort();
   plugins.OnFailure({});
   if (compared != nullptr) compared->Abort();
-  admin.reset();
+  admin->reset();
   server->reset();
   return 0;
 }

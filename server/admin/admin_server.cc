@@ -17,9 +17,9 @@ HttpPage YesOrNo(bool answer, std::string yes, std::string no) {
 
 }  // namespace
 
-std::unique_ptr<HttpServer> StartAdminServer(AdminOptions options) {
+absl::StatusOr<std::unique_ptr<HttpServer>> StartAdminServer(AdminOptions options) {
   HttpServer::Options http;
-  http.sockets = std::move(options.sockets);
+  http.listen = options.listen;
   const Metrics* metrics = options.metrics;
   http.pages["/metrics"] = [metrics] {
     return HttpPage{200, "text/plain; version=0.0.4; charset=utf-8", PrometheusText(metrics->Collect())};
@@ -32,7 +32,7 @@ std::unique_ptr<HttpServer> StartAdminServer(AdminOptions options) {
     return HttpPage{200, "application/json", StatusJson(metrics->Collect(), is_ready(), LatestProblems())};
   };
   http.pages["/"] = [] { return HttpPage{200, "text/html; charset=utf-8", std::string(kStatusPage)}; };
-  return std::make_unique<HttpServer>(std::move(http));
+  return HttpServer::Start(std::move(http));
 }
 
 }  // namespace rnnserve

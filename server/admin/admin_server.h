@@ -5,21 +5,22 @@
 
 #include <functional>
 #include <memory>
-#include <vector>
+#include <string>
 
+#include "absl/status/statusor.h"
 #include "server/admin/http_server.h"
 #include "server/telemetry/metrics.h"
 
 namespace rnnserve {
 
 struct AdminOptions {
-  std::vector<int> sockets;  // that listen and do not block; outlive the server
-  const Metrics* metrics;    // outlives the server
+  std::string listen;
+  const Metrics* metrics;  // outlives the server
   // From any thread; must not block.
   std::function<bool()> is_ready;
   std::function<bool()> is_alive;
 };
 
-std::unique_ptr<HttpServer> StartAdminServer(AdminOptions options);
+absl::StatusOr<std::unique_ptr<HttpServer>> StartAdminServer(AdminOptions options);
 
 }  // namespace rnnserve

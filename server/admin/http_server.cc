@@ -1,41 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/admin/http_server.h"
 
+#include <civetweb.h>
+#include <netdb.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <new>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <future>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
-#include "server/admin/http_request.h"
-#include "server/admin/http_socket.h"
+#include "server/admin/http_library.h"
 
 namespace rnnserve {
 namespace {
 
-constexpr int kThreads = 16;
-constexpr absl::Duration kTimeout = absl::Seconds(2);
-constexpr int kNoDescriptorsPauseMs = 100;
+constexpr char kThreads[] = "16";
+constexpr char kRequestTimeoutMs[] = "2000";
+constexpr std::chrono::milliseconds kKnockInterval(20);
 
 std::string_view Reason(int code) {
   switch (code) {
     case 200:
       return "OK";
-    case 400:
-      return "Bad Request";
     case 404:
       return "Not Found";
     case 405:
       return "Method Not Allowed";
-    case 431:
-      return "Request Header Fields Too Large";
     case 503:
       return "Service Unavailable";
     default:
@@ -43,75 +42,127 @@ std::string_view Reason(int code) {
   }
 }
 
-std::string Text(const HttpPage& page, bool with_body = true) {
-  return absl::StrCat("HTTP/1.1 ", page.code, " ", std::string(Reason(page.code)),
-                      "\r\nContent-Type: ", page.content_type, "\r\nContent-Length: ", page.body.size(),
-                      "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-                      "Content-Security-Policy: default-src 'self' 'unsafe-inline'\r\n"
-                      "Connection: close\r\n",
-                      page.code == 405 ? "Allow: GET, HEAD\r\n" : "", "\r\n", with_body ? page.body : "");
+void Send(mg_connection* connection, const HttpPage& page, bool with_body, const char* more_headers = "") {
+  std::string text = absl::StrCat("HTTP/1.1 ", page.code, " ", std::string(Reason(page.code)),
+                                  "\r\nContent-Type: ", page.content_type, "\r\nContent-Length: ", page.body.size(),
+                                  "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+                                  "Content-Security-Policy: default-src 'self' 'unsafe-inline'\r\n"
+                                  "Connection: close\r\n",
+                                  more_headers, "\r\n");
+  if (with_body) text += page.body;
+  mg_write(connection, text.data(), text.size());
 }
 
-std::string Refusal(int code, std::string why) { return Text({code, "text/plain", std::move(why)}); }
-
-HttpPage Made(const std::function<HttpPage()>& make) {
-  try {
-    return make();
-  } catch (const std::bad_alloc&) {
-    return {503, "text/plain", "no memory left to make it\n"};
+// %41 is A, and %00 a byte of the path like any other. Nothing for what is no path.
+std::optional<std::string> Decoded(std::string_view path) {
+  std::string decoded;
+  while (!path.empty()) {
+    if (path[0] != '%') {
+      decoded += path[0];
+      path.remove_prefix(1);
+      continue;
+    }
+    uint8_t byte = 0;
+    if (path.size() < 3) return std::nullopt;
+    const auto [end, error] = std::from_chars(path.data() + 1, path.data() + 3, byte, 16);
+    if (error != std::errc() || end != path.data() + 3) return std::nullopt;
+    decoded += static_cast<char>(byte);
+    path.remove_prefix(3);
   }
+  return decoded;
+}
+
+// civetweb takes "8080" for all addresses and "host:8080" for one.
+std::string ListeningPort(std::string_view listen) {
+  constexpr std::string_view kAll = "0.0.0.0:";
+  return std::string(listen.starts_with(kAll) ? listen.substr(kAll.size()) : listen);
+}
+
+// Connects to a server of this process and hangs up.
+void Knock(const std::string& listen, int port) {
+  const std::string host = listen.substr(0, listen.rfind(':'));
+  const std::string bare = host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(bare.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return;
+  const int fd = socket(found->ai_family, found->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd >= 0) {
+    if (connect(fd, found->ai_addr, found->ai_addrlen) != 0 && errno == EINPROGRESS) {
+      pollfd ready = {fd, POLLOUT, 0};
+      poll(&ready, 1, kKnockInterval.count());
+    }
+    close(fd);
+  }
+  freeaddrinfo(found);
 }
 
 }  // namespace
 
-HttpServer::HttpServer(Options options) : options_(std::move(options)), stop_fd_(eventfd(0, EFD_CLOEXEC)) {
-  for (int k = 0; k < kThreads; ++k) threads_.emplace_back([this] { Serve(); });
+struct HttpServer::Impl {
+  static int Handle(mg_connection* connection) {
+    const mg_request_info* request = mg_get_request_info(connection);
+    const auto* impl = static_cast<const Impl*>(request->user_data);
+    const std::string_view method = request->request_method;
+    // As it was sent: civetweb's own decoding ends at a NUL, and takes /metrics/.. for /.
+    const std::optional<std::string> path = Decoded(request->local_uri_raw != nullptr ? request->local_uri_raw : "%");
+    const auto page = path ? impl->options.pages.find(*path) : impl->options.pages.end();
+    if (page == impl->options.pages.end()) {
+      Send(connection, {404, "text/plain", "no such page\n"}, method != "HEAD");
+    } else if (method != "GET" && method != "HEAD") {
+      Send(connection, {405, "text/plain", "GET and HEAD only\n"}, true, "Allow: GET, HEAD\r\n");
+    } else {
+      Send(connection, page->second(), method == "GET");
+    }
+    return 1;  // answered, whatever it was: civetweb serves no files
+  }
+
+  static int Silent(const mg_connection*, const char*) { return 1; }
+
+  Options options;
+  mg_context* context = nullptr;
+  int port = 0;
+};
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
+  InitHttpLibrary();
+  auto impl = std::make_unique<Impl>();
+  impl->options = std::move(options);
+  mg_callbacks callbacks = {};
+  callbacks.begin_request = Impl::Handle;
+  callbacks.log_message = Impl::Silent;
+  const std::string port = ListeningPort(impl->options.listen);
+  const char* settings[] = {"listening_ports",
+                            port.c_str(),
+                            "num_threads",
+                            kThreads,
+                            "request_timeout_ms",
+                            kRequestTimeoutMs,
+                            "enable_keep_alive",
+                            "no",
+                            "decode_url",
+                            "no",
+                            nullptr};
+  impl->context = mg_start(&callbacks, impl.get(), settings);
+  if (impl->context == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", impl->options.listen, " for HTTP: is the address right, and the port free?"));
+  }
+  mg_server_port bound = {};
+  if (mg_get_server_ports(impl->context, 1, &bound) > 0) impl->port = bound.port;
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 HttpServer::~HttpServer() {
-  eventfd_write(stop_fd_, 1);
-  for (std::thread& thread : threads_) thread.join();
-  close(stop_fd_);
+  // civetweb's listener looks at the wish to stop every two seconds, or when somebody connects.
+  std::future<void> stopped = std::async(std::launch::async, [this] { mg_stop(impl_->context); });
+  do {
+    Knock(impl_->options.listen, impl_->port);
+  } while (stopped.wait_for(kKnockInterval) != std::future_status::ready);
 }
 
-void HttpServer::Serve() {
-  for (int fd; (fd = Accept()) >= 0;) {
-    HttpSocket caller(fd, stop_fd_, kTimeout);
-    const HttpSocket::Head head = caller.ReadHead();
-    if (!head.is_whole && !head.is_too_long) continue;
-    if (caller.Write(Answer(head.is_whole ? head.text : ""))) caller.Finish();
-  }
-}
-
-// The next caller; -1: the server goes.
-int HttpServer::Accept() {
-  const std::lock_guard lock(accepting_);
-  std::vector<pollfd> wait = {{stop_fd_, POLLIN, 0}};
-  for (const int socket : options_.sockets) wait.push_back({socket, POLLIN, 0});
-  for (int pause_ms = -1;; pause_ms = -1) {
-    poll(wait.data(), wait.size(), -1);
-    if (wait[0].revents != 0) return -1;
-    for (size_t k = 1; k < wait.size(); ++k) {
-      if (wait[k].revents == 0) continue;
-      const int fd = accept4(wait[k].fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (fd >= 0) return fd;
-      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pause_ms = kNoDescriptorsPauseMs;
-    }
-    if (pause_ms > 0) poll(wait.data(), 1, pause_ms);
-  }
-}
-
-std::string HttpServer::Answer(std::string_view head) const {
-  if (head.empty()) return Refusal(431, "the request's head is too long\n");
-  std::string_view line = head.substr(0, head.find('\n'));
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  const std::optional<HttpRequest> request = ParseRequestLine(line);
-  if (!request) return Refusal(400, "no HTTP/1 request\n");
-  const auto page = options_.pages.find(request->path);
-  const bool with_body = request->method != "HEAD";
-  if (page == options_.pages.end()) return Text({404, "text/plain", "no such page\n"}, with_body);
-  if (request->method != "GET" && with_body) return Refusal(405, "GET and HEAD only\n");
-  return Text(Made(page->second), with_body);
-}
+int HttpServer::port() const { return impl_->port; }
 
 }  // namespace rnnserve

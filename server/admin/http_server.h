@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small HTTP server for operators: a few fixed pages, GET and HEAD only, nothing from the disk, one request a
-// connection.
+// A small HTTP server for operators: a few fixed pages, GET and HEAD only, nothing from the disk.
 //
 //   HttpServer::Options options;
-//   options.sockets = {fd};
+//   options.listen = "127.0.0.1:9464";
 //   options.pages["/healthz"] = [] { return HttpPage{200, "text/plain", "ok\n"}; };
-//   HttpServer server(std::move(options));   // serves until it goes
+//   auto server = HttpServer::Start(std::move(options)).value();
 //
 // Few threads, short timeouts, requests without bodies: slow or silent callers cost each other, not the process.
 #pragma once
 
 #include <functional>
 #include <map>
-#include <mutex>
+#include <memory>
 #include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace rnnserve {
 
@@ -29,28 +27,23 @@ struct HttpPage {
 class HttpServer {
  public:
   struct Options {
-    // That listen and do not block; outlive the server, who does not close them.
-    std::vector<int> sockets;
+    // host:port; port 0 picks a free one.
+    std::string listen;
     // By path. Called on threads of the server, several at once.
     std::map<std::string, std::function<HttpPage()>, std::less<>> pages;
   };
 
-  explicit HttpServer(Options options);
+  // Listening when it returns. UNAVAILABLE if the address cannot be bound.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(Options options);
   // Waits for pages being made.
   ~HttpServer();
-  HttpServer(const HttpServer&) = delete;
-  HttpServer& operator=(const HttpServer&) = delete;
+
+  int port() const;
 
  private:
-  void Serve();
-  int Accept();
-  // Of a request's head; "" of one that is too long.
-  std::string Answer(std::string_view head) const;
-
-  const Options options_;
-  const int stop_fd_;
-  std::mutex accepting_;  // one thread waits for callers, the others for it: each caller wakes one
-  std::vector<std::thread> threads_;
+  struct Impl;
+  explicit HttpServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace rnnserve

@@ -129,7 +129,9 @@ void CheckAddresses(Checks& checks) {
     checks.Wrong("listen", absl::StrCat("host:port with a port from 0 to 65535, or unix:path, not ", address));
   }
   const std::string admin = absl::GetFlag(FLAGS_admin_listen);
-  if (!admin.empty() && (!IsAddress(admin) || absl::StartsWith(admin, "unix"))) {
+  if (absl::StartsWith(admin, "[")) {
+    checks.Wrong("admin_listen", "an IPv4 address: the HTTP library has no IPv6");
+  } else if (!admin.empty() && (!IsAddress(admin) || absl::StartsWith(admin, "unix"))) {
     checks.Wrong("admin_listen", "host:port with a port from 0 to 65535, or nothing");
   }
   checks.AtLeast("metrics_models", absl::GetFlag(FLAGS_metrics_models), 0);

@@ -105,7 +105,7 @@ def test_a_pipe_is_no_file(tmp_path):
 
 @pytest.mark.parametrize("flag, expected", [
     ("--workers=2147483647", "0 to 4096"), ("--workers=-1", "0 to 4096"), ("--expected_calls=2147483647", "1 to 65536"),
-    ("--expected_calls=0", "1 to 65536"), ("--max_streams=0", "at least 1"), ("--admin_listen=unix:/x", "host:port"), ("--admin_listen=[::]", "host:port")])
+    ("--expected_calls=0", "1 to 65536"), ("--max_streams=0", "at least 1"), ("--admin_listen=unix:/x", "host:port"), ("--admin_listen=[::]:9464", "IPv4")])
 def test_flags_out_of_range_are_told_as_the_log_is(flag, expected):
     done = run_to_end("--listen=127.0.0.1:0", "--log_format=json", flag)
     assert done.returncode == 1

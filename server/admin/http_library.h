@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// civetweb's own counting of its users is not safe against threads: everybody calls this first.
+#pragma once
+
+namespace rnnserve {
+
+void InitHttpLibrary();
+
+}  // namespace rnnserve
