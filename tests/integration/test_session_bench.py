@@ -8,6 +8,8 @@ import os
 import pathlib
 import subprocess
 
+import pytest
+
 import wire
 
 RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or wire.REPOSITORY / "build/release/client/rnnctl/rnnctl")
@@ -55,3 +57,10 @@ def test_open_loop_and_search(server):
 
 def test_what_the_server_refuses_is_told(server):
     assert "engine" in bench(server, "--sessions=2", "--engine=none", code=1)
+
+
+@pytest.mark.parametrize("kind", [[], ["--sessions=1"]])
+def test_no_proxy_is_asked_for_this_machine(server, monkeypatch, kind):
+    """As no other command of rnnctl asks it."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert bench(server, "--requests=10", *kind)

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/this_machine.h"
 #include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl::bench {
@@ -75,6 +76,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectedChannel(const std::strin
                                                                 const client::ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(options.max_receive_bytes);
+  if (client::IsThisMachine(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
   const std::chrono::nanoseconds patience = options.timeout.count() > 0 ? options.timeout : std::chrono::minutes(1);
