@@ -7,6 +7,7 @@ Nothing of client/python is used, so that a mistake there can't hide one in the 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import pathlib
 import shutil
@@ -37,6 +38,10 @@ def _generate():
     sys.path.insert(0, folder)
 
 
+# The Python client, if it is installed, for tests that use both: the stubs are a namespace of its name, which would hide
+# an editable install.
+with contextlib.suppress(ImportError):
+    importlib.import_module("rnnserve")
 _generate()
 tensor_pb2 = importlib.import_module("rnnserve.v1.tensor_pb2")
 recurrent_pb2 = importlib.import_module("rnnserve.v1.recurrent_pb2")
