@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -29,9 +30,24 @@
 namespace rnnserve {
 namespace {
 
+// Bytes that were written to a connection, and those of them that have left; nothing where the kernel does not say.
+struct Written {
+  uint64_t all;
+  uint64_t left;
+};
+std::optional<Written> WrittenTo(int fd) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  constexpr size_t kNeeded = offsetof(tcp_info, tcpi_bytes_retrans) + sizeof(info.tcpi_bytes_retrans);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || size < kNeeded) return std::nullopt;
+  const uint64_t left = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
+  return Written{left + info.tcpi_notsent_bytes, left};
+}
+
 struct GuardedSocket {
-  explicit GuardedSocket(ino_t of) : inode(of) {}
+  GuardedSocket(int fd, ino_t of) : inode(of), written_before(WrittenTo(fd).value_or(Written{}).all) {}
   const ino_t inode;
+  const uint64_t written_before;  // by others than gRPC
   FrameGuard guard{SteadyNow()};
 };
 
@@ -73,23 +89,20 @@ void Tell(const char* why, int fd) {
   LogWarning(absl::StrCat("hung up on a peer: ", why), {{"peer", PeerOf(fd)}, {"untold_before", more}});
 }
 
-// Whether anything has been sent, and that is gRPC's settings first; true where the kernel does not say.
-bool HasSent(int fd) {
-  tcp_info info = {};
-  socklen_t size = sizeof(info);
-  constexpr size_t kNeeded = offsetof(tcp_info, tcpi_bytes_sent) + sizeof(info.tcpi_bytes_sent);
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || size < kNeeded) return true;
-  return info.tcpi_bytes_sent > 0;
-}
-
 // What `size` bytes that were read into `message` look like; null: nothing to say.
-const char* Look(int fd, FrameGuard& guard, const msghdr& message, size_t size) {
+const char* Look(int fd, GuardedSocket& guarded, const msghdr& message, size_t size) {
   const absl::Time now = SteadyNow();
-  const bool settings_sent = guard.acknowledged() || HasSent(fd);
+  FrameGuard& guard = guarded.guard;
+  // What gRPC writes first are its settings.
+  const auto settings_sent = [&] {
+    const std::optional<Written> written = WrittenTo(fd);
+    return !written || written->left > guarded.written_before;
+  };
+  const bool may_acknowledge = guard.acknowledged() || settings_sent();
   const char* why = nullptr;
   for (size_t k = 0; k < message.msg_iovlen && size > 0 && why == nullptr; ++k) {
     const size_t bytes = std::min(size, message.msg_iov[k].iov_len);
-    why = guard.Look({static_cast<const uint8_t*>(message.msg_iov[k].iov_base), bytes}, now, settings_sent);
+    why = guard.Look({static_cast<const uint8_t*>(message.msg_iov[k].iov_base), bytes}, now, may_acknowledge);
     size -= bytes;
   }
   return why;
@@ -101,7 +114,7 @@ bool MayGoOn(int fd, const msghdr& message, size_t size) {
   std::atomic<GuardedSocket*>& place = sockets[static_cast<size_t>(fd)];
   GuardedSocket* const guarded = place.load(std::memory_order_acquire);
   if (guarded == nullptr) return true;
-  const char* const why = Look(fd, guarded->guard, message, size);
+  const char* const why = Look(fd, *guarded, message, size);
   if (why == nullptr) return true;
   if (InodeOf(fd) != guarded->inode) return true;  // the number is another's now, and nobody's whom we guard
   Tell(why, fd);
@@ -142,7 +155,7 @@ void CountAbusive(Metrics& metrics) {
 
 void GuardReads(int fd) {
   if (fd < 0 || static_cast<size_t>(fd) >= kDescriptors) return;
-  delete sockets[static_cast<size_t>(fd)].exchange(new GuardedSocket(InodeOf(fd)), std::memory_order_acq_rel);
+  delete sockets[static_cast<size_t>(fd)].exchange(new GuardedSocket(fd, InodeOf(fd)), std::memory_order_acq_rel);
 }
 
 }  // namespace rnnserve

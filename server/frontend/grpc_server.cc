@@ -203,6 +203,9 @@ struct GrpcServer::Parts {
     if (!options.tls.certificate.empty()) {
       accepting.connections.greeting_bytes = kTlsGreetingBytes;
       accepting.lobby.look = &LookAtTlsGreeting;
+      accepting.on_trial = true;
+    } else {
+      accepting.lobby.answer = Http2ServerGreeting(static_cast<uint32_t>(options.max_streams_per_connection));
     }
     accepting.accepted = connections_total.With({"accepted"});
     accepting.refused = connections_total.With({"refused"});

@@ -59,6 +59,15 @@ def _connect(server) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
 
 
+def _leave(connection):
+    """Once the server has let go of it, and has taken note of all that came."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(1 << 16):
+            pass
+    connection.close()
+
+
 def _fresh_infer(server, request):
     """Over a connection of its own, so that the server has to accept one."""
     channel = wire.channel(server.address)
@@ -79,7 +88,7 @@ def test_garbage(server, what):
     assert _fresh_infer(server, request).outputs == first
     assert server.recurrent.Infer(request, timeout=SECONDS).outputs == first
     for connection in held:
-        connection.close()
+        _leave(connection)
     assert server.recurrent.Infer(request, timeout=SECONDS).outputs == first
 
 
@@ -147,6 +156,89 @@ def test_a_server_that_cannot_guard_its_reads_says_so(server, tmp_path, function
     log = unguarded.log()
     assert unguarded.stop() == 0
     assert log.count("not hung up on: libraries find another " + function.decode()) == 1
+
+
+class Frames:
+    """Of what the server sends, one after the other."""
+
+    def __init__(self, connection):
+        self.reader = connection.makefile("rb")
+
+    def next(self):
+        """Kind, flags and payload."""
+        head = self.reader.read(9)
+        return head[3], head[4], self.reader.read(int.from_bytes(head[:3], "big"))
+
+    def until(self, kind, flags):
+        while (found := self.next())[:2] != (kind, flags):
+            pass
+        return found[2]
+
+
+def test_a_greeting_is_answered_before_grpc_has_the_connection(server):
+    """By the frame that gRPC begins with too, byte for byte: the acknowledgement of one is that of the other."""
+    with contextlib.closing(_connect(server)) as connection:
+        connection.sendall(PREFACE + SETTINGS)
+        frames = Frames(connection)
+        first = frames.next()
+        assert first[:2] == (4, 0)
+        assert (4, 0, frames.until(4, 0)) == first
+
+
+def test_acknowledging_what_came_before_grpc_lifts_no_limit():
+    server = Server("--max_streams_per_connection=200")
+    try:
+        with contextlib.closing(_connect(server)) as connection:
+            connection.sendall(PREFACE + SETTINGS)
+            assert Frames(connection).next()[:2] == (4, 0)
+            connection.sendall(frame(4, 1, 0, b""))
+            with pytest.raises(OSError):
+                for k in range(1_000_000):
+                    connection.sendall(frame(1, 4, 2 * k + 1, CALL))
+        assert server.recurrent.Infer(_request(), timeout=SECONDS).outputs
+        assert server.resident_kib() < 500_000
+    finally:
+        assert server.stop() == 0
+
+
+def test_callers_that_begin_with_many_streams(server):
+    """As soon as they have been answered, and before gRPC has said a word."""
+    for _ in range(30):
+        with contextlib.closing(_connect(server)) as connection:
+            connection.sendall(PREFACE + SETTINGS)
+            frames = Frames(connection)
+            assert frames.next()[:2] == (4, 0)
+            connection.sendall(frame(4, 1, 0, b"") + b"".join(
+                frame(1, 5, 2 * k + 1, half_messages.call_headers("/no/such")) for k in range(500)))
+            for _ in range(500):
+                frames.until(1, 5)
+
+
+def test_who_pings_before_it_calls_is_answered(server):
+    with contextlib.ExitStack() as stack:
+        pinging = [stack.enter_context(contextlib.closing(_connect(server))) for _ in range(20)]
+        for connection in pinging:
+            connection.sendall(PREFACE + SETTINGS)
+            assert Frames(connection).next()[:2] == (4, 0)
+        for k, connection in enumerate(pinging):
+            connection.sendall(frame(6, 0, 0, b"ping %3d" % k))
+        for k, connection in enumerate(pinging):
+            assert Frames(connection).until(6, 1) == b"ping %3d" % k
+
+
+def test_callers_that_connect_long_before_they_call(server):
+    before = _metrics(server)
+    with contextlib.ExitStack() as stack:
+        channels = [stack.enter_context(wire.channel(server.address)) for _ in range(100)]
+        for ready in [grpc.channel_ready_future(channel) for channel in channels]:
+            ready.result(timeout=SECONDS)
+        request = _request()
+        first = server.recurrent.Infer(request, timeout=SECONDS).outputs
+        for channel in channels:
+            assert wire.recurrent_grpc.RecurrentStub(channel).Infer(request, timeout=SECONDS).outputs == first
+    for result in ("refused", "dismissed"):
+        name = f'rnnserve_connections_total{{result="{result}"}}'
+        assert _metrics(server)[name] == before[name]
 
 
 def test_many_idle_connections(server):

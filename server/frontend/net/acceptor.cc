@@ -23,11 +23,12 @@ namespace {
 // CPU, nearly all in the kernel. Whoever floods the server waits in the kernel's queue.
 constexpr absl::Duration kPerAccept = absl::Microseconds(500);
 constexpr double kAcceptsAtOnce = 16;
-// Between two turns of those who have greeted (see TrialWindow).
+// Between two turns of those who have greeted and not called, or are on trial (see TrialWindow).
 constexpr absl::Duration kTurn = absl::Milliseconds(20);
-// And while the lobby has more than its least. Each connection delays a call by up to a transport's cost: of a caller with
-// 2,000 calls a second, fewer than one in a hundred.
+// And while the lobby has more than its least. Each connection delays calls by up to a transport's cost: of a caller
+// with 2,000 calls a second, fewer than one in a hundred. Those on trial may be callers.
 constexpr absl::Duration kCrowdedTurn = absl::Milliseconds(60);
+constexpr absl::Duration kCrowdedIdleTurn = absl::Milliseconds(200);
 // Of the connections, one in so many is the least that the lobby may have.
 constexpr size_t kPartOfLobby = 8;
 // Connections that make room at a time: one of so many.
@@ -106,27 +107,43 @@ void Acceptor::Loop() {
         break;
       }
     }
-    wake = std::min(HandOver(now), lobby_.next_end());
+    wake = std::min({HandOverCallers(now), HandOverIdle(now), lobby_.next_end()});
   }
 }
 
-absl::Time Acceptor::HandOver(absl::Time now) {
-  if (!lobby_.has_greeted()) return absl::InfiniteFuture();
-  if (now < next_turn_) return next_turn_;
-  const auto [waiting, proved] = table_.OnTrial(TrialWindow::kMost, now);
-  for (size_t places = window_.Places(waiting, proved); places > 0; --places) {
-    const int fd = lobby_.Take();
-    if (fd < 0) return absl::InfiniteFuture();
-    const int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    const auto timeout_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(options_.peer_timeout));
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
-    table_.Add(fd, now);
-    options_.accepted->Add();
-    handler_(fd);
+absl::Time Acceptor::HandOverCallers(absl::Time now) {
+  if (!lobby_.has_callers()) return absl::InfiniteFuture();
+  if (!options_.on_trial) {
+    while (lobby_.has_callers()) HandOver(lobby_.TakeCaller(), now);
+    return absl::InfiniteFuture();
   }
-  next_turn_ = now + (lobby_.size() > options_.max_connections / kPartOfLobby ? kCrowdedTurn : kTurn);
-  return lobby_.has_greeted() ? next_turn_ : absl::InfiniteFuture();
+  if (now < next_trial_) return next_trial_;
+  const auto [waiting, proved] = table_.OnTrial(TrialWindow::kMost, now);
+  for (size_t places = window_.Places(waiting, proved); places > 0 && lobby_.has_callers(); --places) {
+    HandOver(lobby_.TakeCaller(), now);
+  }
+  next_trial_ = now + (IsCrowded() ? kCrowdedTurn : kTurn);
+  return lobby_.has_callers() ? next_trial_ : absl::InfiniteFuture();
+}
+
+absl::Time Acceptor::HandOverIdle(absl::Time now) {
+  if (!lobby_.has_greeted()) return absl::InfiniteFuture();
+  if (now < next_idle_) return next_idle_;
+  HandOver(lobby_.TakeGreeted(), now);
+  next_idle_ = now + (IsCrowded() ? kCrowdedIdleTurn : kTurn);
+  return lobby_.has_greeted() ? next_idle_ : absl::InfiniteFuture();
+}
+
+bool Acceptor::IsCrowded() const { return lobby_.size() > options_.max_connections / kPartOfLobby; }
+
+void Acceptor::HandOver(int fd, absl::Time now) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  const auto timeout_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(options_.peer_timeout));
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+  table_.Add(fd, now);
+  options_.accepted->Add();
+  handler_(fd);
 }
 
 bool Acceptor::Accept(const ListenSocket& socket, absl::Time now) {
@@ -149,7 +166,7 @@ bool Acceptor::MakeRoom(absl::Time now) {
   if (!is_full()) return true;
   table_.Sweep(now);
   if (!is_full()) return true;
-  if (lobby_.size() <= options_.max_connections / kPartOfLobby) {
+  if (!IsCrowded()) {
     table_.GiveUp(std::max<size_t>(options_.max_connections / kPartGivenUp, 1), now);
   }
   return lobby_.Drop(now);

@@ -7,8 +7,9 @@
 // The handler gets connections that have greeted, and owns the descriptor, which is non-blocking; it runs on the
 // acceptor's thread. The destructor stops the loop and closes the sockets; connections that were handed over go on.
 //
-// A flood of connections shall take no time from those who call. So they come in at a pace; those who have not greeted
-// wait in a lobby; and where many have greeted and do not call, they are handed over at a slower pace, the last first.
+// A flood of connections shall take no time from those who call. So they come in at a pace, and wait in a lobby until
+// they call; those who have greeted and do not are handed over in slow turns. Of TLS the lobby sees only that a peer
+// begins: these are on trial, and where many do not call, they are handed over at a slower pace, the last first.
 #pragma once
 
 #include <functional>
@@ -32,6 +33,8 @@ class Acceptor {
     size_t max_connections = 1;
     Lobby::Options lobby = {};
     ConnectionTable::Options connections = {};
+    // Whether those who call may yet turn out not to: of TLS one sees only that they begin.
+    bool on_trial = false;
     // A peer that leaves data unacknowledged so long has gone.
     absl::Duration peer_timeout = absl::Seconds(20);
     // Connections handed over, refused for the limit or for want of descriptors, and dismissed by the lobby.
@@ -53,8 +56,13 @@ class Acceptor {
  private:
   void Stop();
   void Loop();
-  // Hands over those whose turn it is; when it wants to look again.
-  absl::Time HandOver(absl::Time now);
+  // Hands over those whose turn it is, of those who call and of those who have only greeted; when it wants to look
+  // again.
+  absl::Time HandOverCallers(absl::Time now);
+  absl::Time HandOverIdle(absl::Time now);
+  void HandOver(int fd, absl::Time now);
+  // Whether more wait than the lobby is left in any case.
+  bool IsCrowded() const;
   // Takes one connection from the socket's queue; false: there is none, or none can be taken now.
   bool Accept(const ListenSocket& socket, absl::Time now);
   bool MakeRoom(absl::Time now);
@@ -68,7 +76,8 @@ class Acceptor {
   ConnectionTable table_;
   Pace accepts_;
   TrialWindow window_;
-  absl::Time next_turn_ = absl::InfinitePast();  // of those who have greeted
+  absl::Time next_trial_ = absl::InfinitePast();
+  absl::Time next_idle_ = absl::InfinitePast();
   int stop_event_;
   int reserve_;  // a descriptor to be given up for Refuse
 

@@ -54,7 +54,7 @@ const char* FrameGuard::Begin(absl::Time now, bool settings_sent) {
     case kHeaders:
       block_bytes_ = 0;
       continuations_ = 0;
-      if (!acknowledged_ && ++early_streams_ > kMaxEarlyStreams) {
+      if (!acknowledged_ && ++early_streams_ > kMaxEarlyStreams * early_times_) {
         return "too many streams before it acknowledged the server's settings";
       }
       return Headers(static_cast<int64_t>(length), (flags & kEndHeaders) != 0);
@@ -64,7 +64,10 @@ const char* FrameGuard::Begin(absl::Time now, bool settings_sent) {
     case kReset:
       return resets_.Take(now) ? nullptr : "too many streams reset";
     case kSettings:
-      if ((flags & kAcknowledges) != 0 && settings_sent) acknowledged_ = true;
+      if ((flags & kAcknowledges) != 0) {
+        acknowledged_ = acknowledged_ || settings_sent;
+        early_times_ = kPromisedTimes;
+      }
       return settings_.Take(now) ? nullptr : "too many settings";
     case kData:
       if (length > 0 || (flags & kEndStream) != 0) return nullptr;
@@ -81,7 +84,9 @@ const char* FrameGuard::Begin(absl::Time now, bool settings_sent) {
 const char* FrameGuard::Headers(int64_t bytes, bool is_end) {
   block_bytes_ += bytes;
   if (!acknowledged_) early_header_bytes_ += bytes;
-  if (block_bytes_ > kMaxBlockBytes || early_header_bytes_ > kMaxEarlyHeaderBytes) return "too many bytes of headers";
+  if (block_bytes_ > kMaxBlockBytes || early_header_bytes_ > kMaxEarlyHeaderBytes * early_times_) {
+    return "too many bytes of headers";
+  }
   if (is_end) block_bytes_ = continuations_ = 0;
   return nullptr;
 }

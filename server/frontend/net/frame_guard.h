@@ -28,11 +28,14 @@ class FrameGuard {
   // of their headers. Proxies begin with up to 100 streams.
   static constexpr int64_t kMaxEarlyStreams = 128;
   static constexpr int64_t kMaxEarlyHeaderBytes = 64 << 10;
+  // So many times that, once it has acknowledged the same settings before gRPC sent them (Http2ServerGreeting): it
+  // keeps to them, but gRPC does not hold it to them yet.
+  static constexpr int64_t kPromisedTimes = 16;
 
   explicit FrameGuard(absl::Time now) : resets_{4096, 10'000, now}, settings_{1000, 1000, now}, idle_{1024, 100, now} {}
 
-  // Null while all is well; else why not, from then on. `settings_sent`: whether the server's own had left before these
-  // bytes came; gRPC takes an acknowledgement that comes earlier as if it meant none.
+  // Null while all is well; else why not, from then on. `settings_sent`: whether gRPC's own had left before these
+  // bytes came; it takes an acknowledgement that comes earlier as one of no limits.
   const char* Look(std::span<const uint8_t> bytes, absl::Time now, bool settings_sent = true);
   bool acknowledged() const { return acknowledged_; }
 
@@ -56,6 +59,7 @@ class FrameGuard {
   const char* why_ = nullptr;
   bool is_http2_ = true;
   bool acknowledged_ = false;
+  int64_t early_times_ = 1;
   size_t greeted_ = 0;  // bytes of the preface that have come
   std::array<uint8_t, 9> header_ = {};
   size_t header_bytes_ = 0;

@@ -2,6 +2,7 @@
 #include "server/frontend/net/greeting.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 namespace rnnserve {
@@ -10,8 +11,19 @@ namespace {
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kFrameHeaderBytes = 9;
 constexpr size_t kMaxFrameBytes = 16384;  // until the server allows more
-constexpr uint8_t kSettings = 4;
-static_assert(kPreface.size() + kFrameHeaderBytes == kGreetingHeadBytes);
+constexpr uint8_t kAcknowledges = 0x1;
+constexpr uint8_t kEndHeaders = 0x4;
+static_assert(kPreface.size() + kFrameHeaderBytes <= kGreetingHeadBytes);
+
+// RFC 9113, section 6.
+enum Type : uint8_t { kHeaders = 1, kPriority = 2, kSettings = 4, kWindow = 8, kContinuation = 9 };
+// Section 6.5.2, and gRPC's own.
+enum SettingId : uint16_t {
+  kMaxConcurrentStreams = 3,
+  kInitialWindowSize = 4,
+  kMaxHeaderListSize = 6,
+  kAllowTrueBinaryMetadata = 65027
+};
 
 constexpr size_t kRecordHeaderBytes = 5;
 constexpr size_t kMaxRecordBytes = 16384;
@@ -26,11 +38,27 @@ Greeting LookAtHttp2Greeting(std::span<const uint8_t> head, size_t come) {
       std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(known), kPreface.begin(),
                  [](uint8_t byte, char expected) { return byte == static_cast<uint8_t>(expected); });
   if (!is_preface) return Greeting::kWrong;
-  if (head.size() < kGreetingHeadBytes) return Greeting::kNotYet;
-  const std::span<const uint8_t> frame = head.subspan(kPreface.size());
-  const size_t length = size_t{frame[0]} << 16 | size_t{frame[1]} << 8 | frame[2];
-  if (frame[3] != kSettings || length > kMaxFrameBytes) return Greeting::kWrong;
-  return come < kGreetingHeadBytes + length ? Greeting::kNotYet : Greeting::kComplete;
+  bool has_greeted = false, is_in_headers = false;
+  for (size_t at = kPreface.size();;) {  // of a frame
+    const Greeting so_far = has_greeted ? Greeting::kComplete : Greeting::kNotYet;
+    if (come < at + kFrameHeaderBytes) return so_far;
+    if (head.size() < at + kFrameHeaderBytes) return Greeting::kElse;  // farther away than one looks
+    const std::span<const uint8_t> frame = head.subspan(at);
+    const size_t length = size_t{frame[0]} << 16 | size_t{frame[1]} << 8 | frame[2];
+    const uint8_t type = frame[3], flags = frame[4];
+    if (!has_greeted && (type != kSettings || length > kMaxFrameBytes)) return Greeting::kWrong;
+    if (is_in_headers || type == kHeaders) {
+      is_in_headers = true;
+      if (type != kHeaders && type != kContinuation) return Greeting::kElse;
+    } else if (has_greeted && type != kWindow && type != kPriority &&
+               !(type == kSettings && (flags & kAcknowledges) != 0)) {
+      return Greeting::kElse;
+    }
+    at += kFrameHeaderBytes + length;
+    if (come < at) return so_far;
+    if (is_in_headers && (flags & kEndHeaders) != 0) return Greeting::kCalls;
+    has_greeted = true;
+  }
 }
 
 Greeting LookAtTlsGreeting(std::span<const uint8_t> head, size_t come) {
@@ -39,7 +67,31 @@ Greeting LookAtTlsGreeting(std::span<const uint8_t> head, size_t come) {
   if (head.size() < kRecordHeaderBytes) return Greeting::kNotYet;
   const size_t length = size_t{head[3]} << 8 | head[4];
   if (length == 0 || length > kMaxRecordBytes) return Greeting::kWrong;
-  return come < kRecordHeaderBytes + length ? Greeting::kNotYet : Greeting::kComplete;
+  return come < kRecordHeaderBytes + length ? Greeting::kNotYet : Greeting::kCalls;
+}
+
+std::string Http2ServerGreeting(uint32_t max_concurrent_streams) {
+  struct Setting {
+    uint16_t id;
+    uint32_t value;
+  };
+  const Setting settings[] = {{kMaxConcurrentStreams, max_concurrent_streams},
+                              {kInitialWindowSize, 65535},
+                              {kMaxHeaderListSize, 8192},
+                              {kAllowTrueBinaryMetadata, 1}};
+  std::string frame;
+  const auto put = [&frame](uint32_t value, int bytes) {
+    while (bytes-- > 0) frame.push_back(static_cast<char>(value >> 8 * bytes));
+  };
+  put(6 * std::size(settings), 3);
+  put(Type::kSettings, 1);
+  put(0, 1);  // no flags
+  put(0, 4);  // of the connection
+  for (const Setting& setting : settings) {
+    put(setting.id, 2);
+    put(setting.value, 4);
+  }
+  return frame;
 }
 
 }  // namespace rnnserve

@@ -37,7 +37,7 @@ Lobby::~Lobby() {
 }
 
 void Lobby::Add(int fd, absl::Time now) {
-  const auto guest = silent_.insert(silent_.end(), {fd, now});
+  const auto guest = silent_.insert(silent_.end(), {fd, now, &silent_});
   all_[fd] = guest;
   // Edges: what has come stays where it is, and must not be told again and again.
   epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = fd}};
@@ -46,7 +46,7 @@ void Lobby::Add(int fd, absl::Time now) {
 }
 
 void Lobby::LookAt(Guests::iterator guest) {
-  if (guest->has_greeted) return;
+  if (guest->is_known) return;
   std::array<uint8_t, kGreetingHeadBytes> head;
   const ssize_t got = recv(guest->fd, head.data(), head.size(), MSG_PEEK | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
@@ -59,9 +59,21 @@ void Lobby::LookAt(Guests::iterator guest) {
     case Greeting::kWrong:
       return Close(guest, *dismissed_);
     case Greeting::kComplete:
-      guest->has_greeted = true;
-      greeted_.splice(greeted_.end(), silent_, guest);
+      if (guest->among != &silent_) return;  // it has been answered
+      return Answer(guest->fd) ? Move(guest, greeted_) : Close(guest, *dismissed_);
+    case Greeting::kElse:
+      guest->is_known = true;
+      return Move(guest, greeted_);
+    case Greeting::kCalls:
+      guest->is_known = true;
+      return Move(guest, calling_);
   }
+}
+
+bool Lobby::Answer(int fd) const {
+  // Nothing has been sent before, so there is room for all of it.
+  return send(fd, options_.answer.data(), options_.answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(options_.answer.size());
 }
 
 void Lobby::Look(absl::Time now) {
@@ -81,36 +93,42 @@ void Lobby::Look(absl::Time now) {
   while (!silent_.empty() && now - silent_.front().since >= options_.patience) Close(silent_.begin(), *dismissed_);
 }
 
-int Lobby::Take() {
-  if (greeted_.empty()) return -1;
-  const int fd = Release(std::prev(greeted_.end()));
+int Lobby::Take(Guests& from) {
+  if (from.empty()) return -1;
+  const int fd = Release(std::prev(from.end()));
   epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
   return fd;
 }
 
 bool Lobby::Drop(absl::Time now) {
   const bool is_late = !silent_.empty() && now - silent_.front().since >= options_.grace;
-  Guests& from = is_late || greeted_.empty() ? silent_ : greeted_;
-  if (from.empty()) return false;
-  Close(from.begin(), *refused_);
-  return true;
+  for (Guests* const from : {is_late ? &silent_ : &greeted_, &greeted_, &calling_, &silent_}) {
+    if (from->empty()) continue;
+    Close(from->begin(), *refused_);
+    return true;
+  }
+  return false;
 }
 
 void Lobby::Clear() {
   for (const auto& [fd, guest] : all_) close(fd);
   all_.clear();
-  silent_.clear();
-  greeted_.clear();
+  for (Guests* const guests : {&silent_, &greeted_, &calling_}) guests->clear();
 }
 
 absl::Time Lobby::next_end() const {
   return silent_.empty() ? absl::InfiniteFuture() : silent_.front().since + options_.patience;
 }
 
+void Lobby::Move(Guests::iterator guest, Guests& to) {
+  to.splice(to.end(), *guest->among, guest);
+  guest->among = &to;
+}
+
 int Lobby::Release(Guests::iterator guest) {
   const int fd = guest->fd;
   all_.erase(fd);
-  (guest->has_greeted ? greeted_ : silent_).erase(guest);
+  guest->among->erase(guest);
   return fd;
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections that have been accepted and not been handed to gRPC: a transport costs it a hundred microseconds of the
-// thread that serves calls, and here those who only hold connections cost next to nothing. They wait until they have
-// greeted, and then until it is their turn: the one that greeted last comes first, so that newcomers need not wait
-// behind a flood.
+// thread that serves calls, and here those who only hold connections cost next to nothing. Most clients wait for the
+// server's greeting before they call, so the lobby answers theirs with it, and lets them wait until they call. The one
+// that spoke last comes first, so that newcomers need not wait behind a flood.
 //
-//   Lobby lobby({.look = &LookAtHttp2Greeting}, dismissed, refused);
+//   Lobby lobby({.look = &LookAtHttp2Greeting, .answer = Http2ServerGreeting(100)}, dismissed, refused);
 //   lobby.Add(fd, now);
 //   ... once fd() can be read, or at next_end() ...
 //   lobby.Look(now);
-//   if (const int fd = lobby.Take(); fd >= 0) hand it on;
+//   if (const int fd = lobby.TakeCaller(); fd >= 0) hand it on;
 //
 // It owns the descriptors until they are taken. What peers send stays in the kernel. Not thread-safe.
 #pragma once
@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <list>
 #include <memory>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
@@ -28,6 +29,8 @@ class Lobby {
  public:
   struct Options {
     Greeting (*look)(std::span<const uint8_t> head, size_t come) = &LookAtHttp2Greeting;
+    // To a greeting without a call.
+    std::string answer = {};
     // Whoever has not greeted by then is dismissed.
     absl::Duration patience = absl::Seconds(5);
     // Where there is no room, whoever has not greeted goes before those who have, but not so early: a greeting is a
@@ -46,8 +49,10 @@ class Lobby {
   void Add(int fd, absl::Time now);
   // Whoever has said something since, or has left, or has not greeted in time.
   void Look(absl::Time now);
-  // The one that greeted last, which is the caller's now; -1: nobody has greeted.
-  int Take();
+  // The last of those who call, or of those who have greeted and do not; it is whose takes it from now on. -1: there is
+  // none.
+  int TakeCaller() { return Take(calling_); }
+  int TakeGreeted() { return Take(greeted_); }
   // Hangs up on one, to make room; false: there is none.
   bool Drop(absl::Time now);
   // Hangs up on all.
@@ -55,19 +60,25 @@ class Lobby {
 
   int fd() const { return epoll_; }
   size_t size() const { return all_.size(); }
+  bool has_callers() const { return !calling_.empty(); }
   bool has_greeted() const { return !greeted_.empty(); }
   // When the next one has waited too long.
   absl::Time next_end() const;
 
  private:
+  struct Guest;
+  using Guests = std::list<Guest>;
   struct Guest {
     int fd;
     absl::Time since;
-    bool has_greeted = false;
+    Guests* among;
+    bool is_known = false;  // no more is to be learned by looking
   };
-  using Guests = std::list<Guest>;
 
   void LookAt(Guests::iterator guest);
+  bool Answer(int fd) const;
+  void Move(Guests::iterator guest, Guests& to);
+  int Take(Guests& from);
   // Forgets it, without closing.
   int Release(Guests::iterator guest);
   void Close(Guests::iterator guest, Counter& why);
@@ -75,7 +86,8 @@ class Lobby {
   const Options options_;
   const std::shared_ptr<Counter> dismissed_, refused_;
   const int epoll_;
-  Guests silent_, greeted_;  // the oldest first; of those who greeted, whose greeting is the oldest
+  // The oldest first; of those who have spoken, who has waited longest since it greeted, called or asked for more.
+  Guests silent_, greeted_, calling_;
   absl::flat_hash_map<int, Guests::iterator> all_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many connections may be on trial at once, that is handed over and without a call: few to begin with, and more once
-// those on trial do call, as TCP's slow start has it. Clients that come back all together double it in each of their
-// round trips; those that only hold connections get one place a turn.
+// How many connections may be on trial at once, that is handed over and without a call: few to begin with, and more
+// once those on trial do call, as TCP's slow start has it. Clients that come back all together double it in each of
+// their round trips; those that only hold connections get one place a turn.
 #pragma once
 
 #include <algorithm>

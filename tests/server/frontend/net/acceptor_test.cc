@@ -22,27 +22,33 @@ namespace rnnserve {
 namespace {
 
 constexpr std::string_view kGreeting("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+constexpr std::string_view kCall("\0\0\1\1\4\0\0\0\1\x82", 10);
+const std::string kGreetingAndCall = std::string(kGreeting) + std::string(kCall);
+constexpr std::string_view kHello("\x16\3\1\0\4they", 9), kAnotherHello("\x16\3\1\0\2me", 7);
 
 void Say(const OwnedFd& client, std::string_view bytes) {
   EXPECT_EQ(send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
 }
 
 // A connection that greets at once; it may be hung up on.
-OwnedFd Greet(int port) {
+OwnedFd Greet(int port, std::string_view greeting = kGreeting) {
   OwnedFd client = ConnectTo(port);
-  send(client.get(), kGreeting.data(), kGreeting.size(), MSG_NOSIGNAL);
+  send(client.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
   return client;
 }
 
 // An acceptor whose connections are kept here.
 class Keeper {
  public:
-  explicit Keeper(size_t max_connections) {
+  explicit Keeper(size_t max_connections, bool on_trial = false) {
     absl::StatusOr<std::vector<ListenSocket>> sockets = Listen("127.0.0.1:0");
     port_ = sockets->front().port();
     Acceptor::Options options;
     options.max_connections = max_connections;
     options.connections.sweep_interval = absl::ZeroDuration();
+    options.lobby.answer = "welcome";
+    if (on_trial) options.lobby.look = &LookAtTlsGreeting;
+    options.on_trial = on_trial;
     options.accepted = accepted_;
     options.refused = refused_;
     options.dismissed = dismissed_;
@@ -62,14 +68,13 @@ class Keeper {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return kept_.size() >= connections; });
   }
-  // Until somebody is handed over who said this after its greeting.
+  // Until somebody is handed over who has said this.
   void AwaitWord(std::string_view word) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
-      std::string said(kGreeting.size() + word.size(), ' ');
+      std::string said(word.size(), ' ');
       for (const OwnedFd& fd : kept_) {
-        if (recv(fd.get(), said.data(), said.size(), MSG_PEEK) == static_cast<ssize_t>(said.size()) &&
-            std::string_view(said).substr(kGreeting.size()) == word) {
+        if (recv(fd.get(), said.data(), said.size(), MSG_PEEK) == static_cast<ssize_t>(said.size()) && said == word) {
           return true;
         }
       }
@@ -139,15 +144,36 @@ TEST(Acceptor, TheSilentMakeRoomForThoseWhoGreet) {
   EXPECT_GE(keeper.refused(), 12);
 }
 
-// Those who greet and never call are let in slowly; somebody who comes last is not behind them all.
-TEST(Acceptor, WhoGreetsLastDoesNotWaitBehindAFlood) {
+// Those who greet and do not call wait; those who call do not.
+TEST(Acceptor, WhoCallsDoesNotWaitBehindAFlood) {
   constexpr int kFlood = 500;
   Keeper keeper(1000);
   std::vector<OwnedFd> flood;
   for (int k = 0; k < kFlood; ++k) flood.push_back(Greet(keeper.port()));
   const OwnedFd newcomer = Greet(keeper.port());
-  Say(newcomer, "me");
-  keeper.AwaitWord("me");
+  std::string welcome(7, ' ');
+  ASSERT_EQ(recv(newcomer.get(), welcome.data(), welcome.size(), MSG_WAITALL), 7);
+  EXPECT_EQ(welcome, "welcome");
+  Say(newcomer, kCall);
+  keeper.AwaitWord(kGreetingAndCall);
+  EXPECT_LT(keeper.accepted(), kFlood);
+}
+
+TEST(Acceptor, ManyWhoCallAtOnce) {
+  Keeper keeper(1000);
+  std::vector<OwnedFd> clients;
+  for (int k = 0; k < 100; ++k) clients.push_back(Greet(keeper.port(), kGreetingAndCall));
+  keeper.Await(100);
+}
+
+// Of TLS nobody sees who calls: they are let in slowly, and somebody who comes last is not behind them all.
+TEST(Acceptor, WhoBeginsLastDoesNotWaitBehindAFloodOfTls) {
+  constexpr int kFlood = 500;
+  Keeper keeper(1000, /*on_trial=*/true);
+  std::vector<OwnedFd> flood;
+  for (int k = 0; k < kFlood; ++k) flood.push_back(Greet(keeper.port(), kHello));
+  const OwnedFd newcomer = Greet(keeper.port(), kAnotherHello);
+  keeper.AwaitWord(kAnotherHello);
   EXPECT_LT(keeper.accepted(), kFlood);
 }
 

@@ -57,11 +57,22 @@ TEST_F(FrameGuardTest, StreamsBeforeTheSettingsAreAcknowledged) {
   EXPECT_NE(Look(""), "") << "from then on";
 }
 
-TEST_F(FrameGuardTest, AnAcknowledgementOfWhatWasNotSentIsNone) {
-  const std::string early = std::string(kPreface) + Frame(kSettings, kAck, 0);
-  guard_.Look({reinterpret_cast<const uint8_t*>(early.data()), early.size()}, now_, /*settings_sent=*/false);
-  EXPECT_FALSE(guard_.acknowledged());
-  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 10), FrameGuard::kMaxEarlyStreams + 1), "");
+TEST_F(FrameGuardTest, AnAcknowledgementBeforeGrpcHasSentItsSettingsIsWorthSomeStreams) {
+  const std::string early = std::string(kPreface) + Frame(kSettings, 0, 0) + Frame(kSettings, kAck, 0);
+  const auto begin = [&] {
+    guard_ = FrameGuard(now_);
+    guard_.Look({reinterpret_cast<const uint8_t*>(early.data()), early.size()}, now_, /*settings_sent=*/false);
+    EXPECT_FALSE(guard_.acknowledged());
+  };
+  begin();
+  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 10), 2048), "");
+  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 10)), "");
+  begin();
+  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 16384), 64), "");
+  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 1)), "");
+  begin();
+  Look(Frame(kSettings, kAck, 0));
+  EXPECT_TRUE(guard_.acknowledged());
 }
 
 TEST_F(FrameGuardTest, HeadersBeforeTheSettingsAreAcknowledged) {

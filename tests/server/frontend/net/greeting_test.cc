@@ -17,26 +17,81 @@ Greeting After(Look look, std::string_view bytes) {
   return look({reinterpret_cast<const uint8_t*>(head.data()), head.size()}, bytes.size());
 }
 
-// Of every length up to the last byte it is not yet complete, from there on it is.
-void ExpectCompleteWithItsLastByte(Look look, const std::string& greeting) {
-  for (size_t bytes = 0; bytes < greeting.size(); ++bytes) {
-    EXPECT_EQ(After(look, std::string_view(greeting).substr(0, bytes)), Greeting::kNotYet) << bytes;
+// Of every length up to the last byte it is not yet there, from there on it is.
+void ExpectWithItsLastByte(Look look, const std::string& greeting, Greeting expected,
+                           Greeting before = Greeting::kNotYet, size_t from = 0) {
+  for (size_t bytes = from; bytes < greeting.size(); ++bytes) {
+    EXPECT_EQ(After(look, std::string_view(greeting).substr(0, bytes)), before) << bytes;
   }
-  EXPECT_EQ(After(look, greeting), Greeting::kComplete);
-  EXPECT_EQ(After(look, greeting + "and a call"), Greeting::kComplete);
+  EXPECT_EQ(After(look, greeting), expected);
 }
 
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+enum Type { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPing, kGoAway, kWindow, kContinuation };
+constexpr int kAck = 1, kEndHeaders = 4;
 
-std::string Http2(char type, size_t length, size_t come) {
-  const std::string header = {
-      static_cast<char>(length >> 16), static_cast<char>(length >> 8), static_cast<char>(length), type, 0, 0, 0, 0, 0};
-  return std::string(kPreface) + header + std::string(come, 'x');
+std::string Frame(int type, int flags, size_t length, size_t come) {
+  const std::string header = {static_cast<char>(length >> 16),
+                              static_cast<char>(length >> 8),
+                              static_cast<char>(length),
+                              static_cast<char>(type),
+                              static_cast<char>(flags),
+                              0,
+                              0,
+                              0,
+                              0};
+  return header + std::string(come, 'x');
+}
+std::string Frame(int type, int flags, size_t length) { return Frame(type, flags, length, length); }
+std::string Http2(int type, size_t length, size_t come) { return std::string(kPreface) + Frame(type, 0, length, come); }
+const std::string& Http2() {
+  static const std::string greeting = Http2(kSettings, 30, 30);
+  return greeting;
 }
 
 TEST(Http2Greeting, IsThePrefaceAndTheFirstSettings) {
-  ExpectCompleteWithItsLastByte(&LookAtHttp2Greeting, Http2(4, 0, 0));
-  ExpectCompleteWithItsLastByte(&LookAtHttp2Greeting, Http2(4, 300, 300));
+  ExpectWithItsLastByte(&LookAtHttp2Greeting, Http2(kSettings, 0, 0), Greeting::kComplete);
+  ExpectWithItsLastByte(&LookAtHttp2Greeting, Http2(kSettings, 300, 300), Greeting::kComplete);
+}
+
+TEST(Http2Greeting, ACallIsCompleteHeaders) {
+  const std::string greeting =
+      Http2() + Frame(kWindow, 0, 4) + Frame(kSettings, kAck, 0) + Frame(kPriority, 0, 5) + Frame(kWindow, 0, 4);
+  EXPECT_EQ(After(&LookAtHttp2Greeting, greeting), Greeting::kComplete);
+  for (const std::string& headers :
+       {Frame(kHeaders, kEndHeaders, 70), Frame(kHeaders, kEndHeaders, 10'000),
+        Frame(kHeaders, 0, 70) + Frame(kContinuation, 0, 0) + Frame(kContinuation, kEndHeaders, 7)}) {
+    ExpectWithItsLastByte(&LookAtHttp2Greeting, greeting + headers, Greeting::kCalls, Greeting::kComplete,
+                          Http2().size());
+    EXPECT_EQ(After(&LookAtHttp2Greeting, greeting + headers + Frame(kData, 0, 1000)), Greeting::kCalls);
+  }
+}
+
+TEST(Http2Greeting, HeadersWithoutEndAreNoCall) {
+  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2() + Frame(kHeaders, 0, 70)), Greeting::kComplete);
+  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2() + Frame(kHeaders, 0, 70) + Frame(kData, kEndHeaders, 1)),
+            Greeting::kElse);
+  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2() + Frame(kHeaders, kEndHeaders, 70, 69)), Greeting::kComplete);
+}
+
+TEST(Http2Greeting, WhatOnlyAWholeServerHasAnAnswerFor) {
+  for (const int type :
+       {int{kData}, int{kReset}, int{kSettings}, int{kPush}, int{kPing}, int{kGoAway}, int{kContinuation}, 77}) {
+    EXPECT_EQ(After(&LookAtHttp2Greeting, Http2() + Frame(kWindow, 0, 4) + Frame(type, 0, 0)), Greeting::kElse) << type;
+  }
+}
+
+TEST(Http2Greeting, NobodyLooksFarther) {
+  std::string long_greeting = Http2(kSettings, 300, 300);
+  while (long_greeting.size() + 9 <= kGreetingHeadBytes) {
+    EXPECT_EQ(After(&LookAtHttp2Greeting, long_greeting), Greeting::kComplete) << long_greeting.size();
+    long_greeting += Frame(kWindow, 0, 4);
+  }
+  EXPECT_EQ(After(&LookAtHttp2Greeting, long_greeting), Greeting::kComplete);
+  EXPECT_EQ(After(&LookAtHttp2Greeting, long_greeting + Frame(kHeaders, kEndHeaders, 70)), Greeting::kElse);
+  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kSettings, 600, 600)), Greeting::kComplete);
+  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2() + Frame(kHeaders, 0, 600) + Frame(kContinuation, kEndHeaders, 1)),
+            Greeting::kElse);
 }
 
 TEST(Http2Greeting, AWrongByteIsNoticedAtOnce) {
@@ -49,9 +104,9 @@ TEST(Http2Greeting, AWrongByteIsNoticedAtOnce) {
 }
 
 TEST(Http2Greeting, WhatFollowsMustBeSettingsOfAllowedSize) {
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(1, 0, 0)), Greeting::kWrong);
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(4, 16384, 0)), Greeting::kNotYet);
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(4, 16385, 0)), Greeting::kWrong);
+  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kHeaders, 0, 0)), Greeting::kWrong);
+  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kSettings, 16384, 0)), Greeting::kNotYet);
+  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kSettings, 16385, 0)), Greeting::kWrong);
 }
 
 std::string Record(char type, char major, size_t length, size_t come) {
@@ -60,9 +115,10 @@ std::string Record(char type, char major, size_t length, size_t come) {
 }
 
 TEST(TlsGreeting, IsTheFirstRecord) {
-  ExpectCompleteWithItsLastByte(&LookAtTlsGreeting, Record(22, 3, 1, 1));
-  ExpectCompleteWithItsLastByte(&LookAtTlsGreeting, Record(22, 3, 517, 517));
-  EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 3, 16384, 16384)), Greeting::kComplete);
+  ExpectWithItsLastByte(&LookAtTlsGreeting, Record(22, 3, 1, 1), Greeting::kCalls);
+  ExpectWithItsLastByte(&LookAtTlsGreeting, Record(22, 3, 517, 517), Greeting::kCalls);
+  EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 3, 517, 517) + "more"), Greeting::kCalls);
+  EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 3, 16384, 16384)), Greeting::kCalls);
 }
 
 TEST(TlsGreeting, AWrongByteIsNoticedAtOnce) {
@@ -71,6 +127,17 @@ TEST(TlsGreeting, AWrongByteIsNoticedAtOnce) {
   EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 2, 10, 0).substr(0, 2)), Greeting::kWrong);
   EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 3, 0, 0)), Greeting::kWrong);
   EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 3, 16385, 0)), Greeting::kWrong);
+}
+
+TEST(Http2ServerGreeting, IsASettingsFrame) {
+  const std::string_view expected(
+      "\0\0\x18\4\0\0\0\0\0"
+      "\0\3\0\1\2\3"
+      "\0\4\0\0\xff\xff"
+      "\0\6\0\0\x20\0"
+      "\xfe\3\0\0\0\1",
+      33);
+  EXPECT_EQ(Http2ServerGreeting(0x10203), expected);
 }
 
 }  // namespace
