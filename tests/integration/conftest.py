@@ -13,7 +13,7 @@ def pytest_sessionstart(session):
 @pytest.fixture(scope="module")
 def server():
     """One server for the tests of a file; it has to live to the end and to leave with 0 on SIGTERM."""
-    running = Server()
+    running = Server("--drain_timeout=1s")  # sessions that tests leave behind are not waited for
     yield running
     assert running.alive(), f"the server died:\n{running.log()}"
     assert running.stop() == 0, "the server did not leave with status 0 on SIGTERM"

@@ -9,7 +9,7 @@ import pytest
 
 import wire
 from server_process import Server
-from session_calls import H, Sessions, Stream, chunk, open_request, operation
+from session_calls import H, Sessions, Stream, chunk, log_of, open_request, operation
 
 pb = wire.sessions_pb2
 Code = grpc.StatusCode
@@ -181,34 +181,89 @@ def test_leaving_hands_states_over():
     old.stop()
 
 
-def test_what_a_tenant_has_is_unknown_to_others(tmp_path):
-    """Keys, names and lists: a key of another tenant is answered in the words of one that never was."""
-    tokens = {"alice": "alice-0123456789abcdef", "bob": "bob-0123456789abcdef"}
+KINDS = {
+    "chunk": chunk([1])["chunk"], "reset": pb.Reset(), "set_state": pb.SetState(state=state_of((1, 1, H))),
+    "forced": pb.SetState(state=state_of((1, 1, H)), force=True), "select_rows": pb.SelectRows(rows=[0]),
+    "rewind": pb.Rewind(checkpoint="c"), "close": pb.Close(), "close_and_return": pb.Close(return_state=True)}
+FIELDS = {"forced": "set_state", "close_and_return": "close"}
+
+
+def _questions(key, **fields):
+    """What may be asked of a session, on streams in operations of its own kind."""
+    return {"get_state": pb.GetStateRequest(session=key, **fields), "fork": pb.ForkRequest(session=key, **fields),
+            "checkpoint": pb.CheckpointRequest(session=key, name="c", **fields)}
+
+
+@pytest.fixture
+def tenants(tmp_path):
+    """Calls of alice and bob, each with a token of their own."""
+    tokens = {name: f"{name}-0123456789abcdef" for name in ["alice", "bob"]}
     (tmp_path / "tokens").write_text("".join(f"{name} {token}\n" for name, token in tokens.items()))
     server = Server(f"--tokens_file={tmp_path}/tokens")
     stub = wire.sessions_grpc.SessionsStub(server.channel)
 
     def call(tenant, method, request):
-        return getattr(stub, method)(request, timeout=60, metadata=[("authorization", f"Bearer {tokens[tenant]}")])
+        does = server.recurrent.Stream if method == "Stream" else getattr(stub, method)
+        return does(request, timeout=60, metadata=[("authorization", f"Bearer {tokens[tenant]}")])
 
-    key = call("alice", "Open", open_request(name="n", request_id="r")).session
-    never = key[:-8] + ("A" * 8 if key[-8:] != "A" * 8 else "B" * 8)
-    for method, request in [
-            ("Apply", lambda k: pb.ApplyRequest(operation=operation(k, 1, **chunk([1])))),
-            ("Apply", lambda k: pb.ApplyRequest(operation=operation(k, 1, close=pb.Close()))),
-            ("GetState", lambda k: pb.GetStateRequest(session=k)),
-            ("Fork", lambda k: pb.ForkRequest(session=k)),
-            ("Checkpoint", lambda k: pb.CheckpointRequest(session=k, name="c")),
-            ("Open", lambda k: open_request(state_of_session=k))]:
-        foreign = wire.refusal(call, "bob", method, request(key))
-        unknown = wire.refusal(call, "bob", method, request(never))
-        assert (foreign.code, foreign.reasons, foreign.text) == (unknown.code, unknown.reasons, unknown.text)
-        assert foreign.code == Code.NOT_FOUND and foreign.reasons == ["SESSION_UNKNOWN"]
-    mine = call("bob", "Open", open_request(name="n", request_id="r")).session
-    assert mine != key, "names and request ids are each tenant's own"
-    assert [info.session for info in call("bob", "List", pb.ListSessionsRequest()).sessions] == [mine]
-    state = call("alice", "GetState", pb.GetStateRequest(session=key))
-    assert state.number == 0, "nothing of all that touched it"
-    for tenant, session in [("alice", key), ("bob", mine)]:
-        call(tenant, "Apply", pb.ApplyRequest(operation=operation(session, 1, close=pb.Close())))
+    yield call
     assert server.stop() == 0
+
+
+def test_what_a_tenant_has_is_unknown_to_others(tenants):
+    """Keys, names and lists: a key of another tenant is answered in the words of one that never was, whatever is asked,
+    with a number or without, before the session's last number or after it."""
+    key = tenants("alice", "Open", open_request(name="n", request_id="r")).session
+    tenants("alice", "Apply", pb.ApplyRequest(operation=operation(key, 1, **chunk([7]))))
+    tenants("alice", "Checkpoint", pb.CheckpointRequest(session=key, name="c"))
+    never = key[:-8] + ("A" * 8 if key[-8:] != "A" * 8 else "B" * 8)
+
+    unary = [("Open", lambda k: open_request(state_of_session=k))]
+    streamed = [lambda k: operation("", open=open_request(state_of_session=k))]
+    for number in [None, 1, 2, 5, 2**64 - 1]:
+        for name, kind in KINDS.items():
+            field = FIELDS.get(name, name)
+            unary.append(("Apply", lambda k, n=number, f=field, v=kind: pb.ApplyRequest(operation=operation(k, n, **{f: v}))))
+            streamed.append(lambda k, n=number, f=field, v=kind: operation(k, n, **{f: v}))
+    for after in [None, 0, 1, 5]:
+        for kind, method in [("get_state", "GetState"), ("fork", "Fork"), ("checkpoint", "Checkpoint")]:
+            unary.append((method, lambda k, a=after, f=kind: _questions(k, after_number=a)[f]))
+            streamed.append(lambda k, a=after, f=kind: operation("", **{f: _questions(k, after_number=a)[f]}))
+
+    for method, request in unary:
+        foreign = wire.refusal(tenants, "bob", method, request(key))
+        unknown = wire.refusal(tenants, "bob", method, request(never))
+        assert (foreign.code, foreign.reasons, foreign.text) == (unknown.code, unknown.reasons, unknown.text)
+        assert foreign.code == Code.NOT_FOUND and foreign.reasons == ["SESSION_UNKNOWN"], request(key)
+    for request in streamed:  # on streams of their own: what is asked behind a failure may be held back
+        told = []
+        for k in [key, never]:
+            messages = list(tenants("bob", "Stream", iter([pb.StreamRequest(operations=[request(k)])])))
+            reply, = (reply for message in messages for reply in message.replies)
+            assert reply.status.code == Code.NOT_FOUND.value[0], request(k)
+            reply.session = ""  # as it was asked
+            told.append(reply.SerializeToString(deterministic=True))
+        assert told[0] == told[1]
+
+    mine = tenants("bob", "Open", open_request(name="n", request_id="r", attach=True)).session
+    assert mine != key, "names and request ids are each tenant's own"
+    assert [info.session for info in tenants("bob", "List", pb.ListSessionsRequest()).sessions] == [mine]
+    listed, = tenants("alice", "List", pb.ListSessionsRequest()).sessions
+    state = tenants("alice", "GetState", pb.GetStateRequest(session=key))
+    assert (listed.session, listed.last_applied, state.number, log_of(state)) == (key, 1, 1, [7]), "nothing touched it"
+    assert tenants("bob", "GetState", pb.GetStateRequest(session=mine)).number == 0
+    for tenant, session, number in [("alice", key, 2), ("bob", mine, 1)]:
+        tenants(tenant, "Apply", pb.ApplyRequest(operation=operation(session, number, close=pb.Close())))
+
+
+def test_what_another_tenant_had_is_unknown_to_others(tenants):
+    """Also once it is closed, when its owner is told that it was."""
+    key = tenants("alice", "Open", open_request()).session
+    never = key[:-8] + ("A" * 8 if key[-8:] != "A" * 8 else "B" * 8)
+    tenants("alice", "Apply", pb.ApplyRequest(operation=operation(key, 1, close=pb.Close())))
+    refused = {k: wire.refusal(tenants, "bob", "Apply", pb.ApplyRequest(operation=operation(k, 1, close=pb.Close())))
+               for k in [key, never]}
+    assert refused[key].code == Code.NOT_FOUND
+    assert (refused[key].text, refused[key].reasons) == (refused[never].text, refused[never].reasons)
+    again = tenants("alice", "Apply", pb.ApplyRequest(operation=operation(key, 1, close=pb.Close())))
+    assert again.reply.repeated_reply
