@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/status.json against the scrape: every figure of the status page, worked out anew from what /metrics says."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import grpc
+import pytest
+
+import wire
+from server_process import Server
+from session_calls import Sessions, Stream, chunk, operation
+from test_admin import _get
+from test_service import SECONDS, _case, _load
+
+# They move while nobody calls.
+RESTLESS = {"process_resident_memory_bytes", "process_virtual_memory_bytes", "process_open_fds"}
+EMPTY = ()
+
+
+class Scrape:
+    """Series of each name: {labels: value}, labels as a tuple of pairs."""
+
+    def __init__(self, text):
+        self.kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+        self.series = {}
+        for name, labels, value in re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", text, re.MULTILINE):
+            pairs = tuple(re.findall(r'(\w+)="([^"]*)"', labels))
+            self.series.setdefault(name, {})[pairs] = float(value)
+
+    def by(self, name, label):
+        """Sums over what has the same value of one label."""
+        sums = {}
+        for pairs, value in self.series.get(name, {}).items():
+            key = dict(pairs)[label]
+            sums[key] = sums.get(key, 0) + value
+        return sums
+
+    def quantile_ms(self, name, labels, quantile):
+        """As Prometheus' histogram_quantile: evenly within a bucket, at most the last bound."""
+        buckets = sorted((float(dict(pairs)["le"]), value) for pairs, value in self.series[name + "_bucket"].items()
+                         if pairs[:-1] == labels)
+        rank, lower, below = quantile * buckets[-1][1], 0.0, 0.0
+        if not rank:
+            return 0
+        for bound, upto in buckets:
+            if upto >= rank and upto > below:
+                return 1e3 * (lower if math.isinf(bound) else lower + (bound - lower) * (rank - below) / (upto - below))
+            lower, below = bound, upto
+
+    def mean(self, name, labels):
+        count = self.series[name + "_count"][labels]
+        return self.series[name + "_sum"][labels] / count if count else 0
+
+
+def expected(scrape):
+    """What the status page should say."""
+    methods = []
+    errors = {}
+    for pairs, value in scrape.series["rnnserve_requests_total"].items():
+        if dict(pairs)["code"] != "OK":
+            errors[dict(pairs)["method"]] = errors.get(dict(pairs)["method"], 0) + value
+    for method, requests in sorted(scrape.by("rnnserve_requests_total", "method").items()):
+        quantile = [scrape.quantile_ms("rnnserve_request_duration_seconds", (("method", method),), q) for q in (0.5, 0.99)]
+        methods.append({"method": method, "requests": requests, "errors": errors[method], "p50_ms": quantile[0],
+                        "p99_ms": quantile[1]})
+    work = []
+    for pairs, slices in scrape.series["rnnserve_slices_total"].items():
+        labels = dict(pairs)
+        quantile = [scrape.quantile_ms("rnnserve_compute_duration_seconds", pairs, q) for q in (0.5, 0.99)]
+        work.append({"model": labels["model"], "engine": labels["engine"], "slices": slices,
+                     "mean_sequences": scrape.mean("rnnserve_slice_sequences", pairs),
+                     "mean_steps": scrape.mean("rnnserve_slice_steps", pairs),
+                     "compute_p50_ms": quantile[0], "compute_p99_ms": quantile[1]})
+    return {
+        "ready": True, "version": dict(*scrape.series["rnnserve_build_info"])["version"], "methods": methods, "work": work,
+        "now": {name: scrape.series[name][EMPTY] for name, kind in scrape.kinds.items()
+                if kind == "gauge" and EMPTY in scrape.series[name] and name not in RESTLESS},
+        "rejected": scrape.by("rnnserve_rejected_total", "reason"),
+        "loaded": [dict(pairs) for pairs in scrape.series["rnnserve_model_loaded"]],
+        "sessions": [{"model": model, "active": active}
+                     for model, active in scrape.by("rnnserve_sessions_active", "model").items()]}
+
+
+def same(shown, told):
+    """Figures to a millionth; of lists, in any order of what they name."""
+    if isinstance(told, dict):
+        return set(shown) == set(told) and all(same(shown[key], told[key]) for key in told)
+    if isinstance(told, list):
+        def order(entry):
+            return [value for _, value in sorted(entry.items()) if isinstance(value, str)]
+        return len(shown) == len(told) and all(map(same, sorted(shown, key=order), sorted(told, key=order)))
+    return shown == pytest.approx(told, rel=1e-6) if isinstance(told, float) else shown == told
+
+
+@pytest.fixture
+def busy():
+    """A server that has answered, refused and kept some of everything."""
+    server = Server("--max_sessions=2", "--max_steps=50", "--drain_timeout=1s")
+    sessions = Sessions(server.address)
+    _load(server, "named")
+    for steps, rows in [(3, 1), (7, 4), (20, 2), (20, 8)]:
+        request = wire.request(_case(steps=steps, rows=rows), engine="cpu")
+        server.recurrent.Infer(request, timeout=SECONDS)
+        request.ClearField("operator")
+        request.model.name = "named"
+        x, = [tensor for tensor in request.inputs if tensor.name == "X"]
+        del request.inputs[:]
+        request.inputs.append(x)
+        server.recurrent.Infer(request, timeout=SECONDS)
+    server.recurrent.Infer(wire.request(_case(), engine="reference"), timeout=SECONDS)
+    for refused in [lambda: server.recurrent.Infer(wire.request(_case(steps=51))), lambda: sessions.feed("x", 1, [1]),
+                    lambda: sessions.feed("y", 1, [1])]:
+        wire.refusal(refused)
+    keys = [sessions.open() for _ in range(2)]
+    assert wire.refusal(sessions.open).code == grpc.StatusCode.RESOURCE_EXHAUSTED
+    sessions.feed(keys[0], 1, [1, 2, 3])
+    stream = Stream(sessions)
+    stream.send(*(operation(keys[1], number, **chunk([number])) for number in range(1, 6)))
+    stream.receive_many(5)
+    stream.end()
+    yield server
+    sessions.close()
+    assert server.stop() == 0
+
+
+def test_the_status_page_says_what_the_scrape_says(busy):
+    while True:  # answers leave before their calls are over, and a stream is counted then
+        scrape = Scrape(_get(busy, "/metrics")[1])
+        over = scrape.by("rnnserve_requests_total", "method")["Recurrent.Stream"] == 1
+        if over and scrape.series["rnnserve_requests_in_flight"][EMPTY] == 0:
+            break
+        assert busy.alive()
+    shown = json.loads(_get(busy, "/status.json")[1])
+    assert shown.pop("uptime_seconds") > 0 and shown.pop("errors") == []
+    assert {name for name in RESTLESS if shown["now"].pop(name) > 0} == RESTLESS
+    told = expected(scrape)
+    for part in told:
+        assert same(shown[part], told[part]), f"{part}: {shown[part]}, expected {told[part]}"
+    assert set(shown) == set(told)
+
+    methods = {entry["method"]: (entry["requests"], entry["errors"]) for entry in shown["methods"]}
+    assert methods["Recurrent.Infer"] == (10, 1) and methods["Sessions.Open"] == (3, 1)
+    assert methods["Sessions.Apply"] == (3, 2) and methods["Recurrent.Stream.operation"] == (5, 0)
+    assert methods["Recurrent.Stream"] == (1, 0)
+    assert {name: count for name, count in shown["rejected"].items() if count} == {"too_large": 1, "invalid": 2, "quota": 1}
+    assert {(entry["model"], entry["engine"]) for entry in shown["work"]} >= {
+        ("(inline)", "cpu"), ("(inline)", "reference"), ("named", "cpu")}
+    assert {entry["model"]: entry["active"] for entry in shown["sessions"]}["(inline)"] == 2
+    assert shown["now"]["rnnserve_session_bytes"] > 0 and shown["loaded"] == [{"model": "named", "version": "1"}]
