@@ -39,9 +39,12 @@ def server():
     assert running.stop() == 0
 
 
-def test_go(server, tmp_path):
+@pytest.fixture(scope="module")
+def go(tmp_path_factory):
+    """Builds one of the callers."""
     _needs("go", "protoc", "protoc-gen-go")
-    protos, package = tmp_path / "proto", tmp_path / "go/src/rnnservepb"
+    folder = tmp_path_factory.mktemp("go")
+    protos, package = folder / "proto", folder / "go/src/rnnservepb"
     package.mkdir(parents=True)
     for file in FILES:
         # Debian 12's generator does not know proto3's `optional`; without it zeros are not sent, which is the same here.
@@ -54,11 +57,29 @@ def test_go(server, tmp_path):
     _run("protoc", f"-I{protos}", f"--go_out=plugins=grpc,import_path=rnnservepb{same_package}:{package}", *FILES)
     for file in package.rglob("*.go"):
         file.rename(package / file.name)
-    shutil.copy(HERE / "caller.go", tmp_path)
-    environment = {**os.environ, "GO111MODULE": "off", "GOPATH": f"{tmp_path}/go:/usr/share/gocode",
-                   "GOCACHE": f"{tmp_path}/cache"}
-    _run("go", "build", "-o", tmp_path / "caller", tmp_path / "caller.go", env=environment)
-    assert _run(tmp_path / "caller", server.address) == SAID
+    environment = {**os.environ, "GO111MODULE": "off", "GOPATH": f"{folder}/go:/usr/share/gocode",
+                   "GOCACHE": f"{folder}/cache"}
+
+    def build(name):
+        _run("go", "build", "-o", folder / name, HERE / f"{name}.go", HERE / "remembering.go", env=environment)
+        return folder / name
+
+    return build
+
+
+def test_go(server, go):
+    assert _run(go("caller"), server.address) == SAID
+
+
+def test_go_and_connections_of_an_age(go, tell):
+    """grpc-go hides that a connection is told to go from unary calls; streams are handed over."""
+    server = Server("--max_connection_age=1s", "--max_connection_age_grace=1s", "--drain_timeout=100ms")
+    said = _run(go("aged"), server.address)
+    assert server.stop() == 0
+    calls, failed, streams, chunks = map(int, re.findall(r"\d+", said))
+    assert (failed, streams) == (0, 3) and calls > 100 and chunks > 3
+    tell(f"Go, connections told to go after 1 s: {calls} unary calls, {failed} failed; {streams} streams handed over, "
+         f"{chunks} chunks")
 
 
 def test_ruby(server, tmp_path):
