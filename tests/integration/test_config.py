@@ -38,6 +38,12 @@ def test_every_flag_is_in_the_schema_and_the_other_way_round():
     assert flags - ONLY_FLAGS == fields
 
 
+def test_every_flag_is_documented_as_help_tells_it():
+    helped = re.findall(r"^  --(\w+)(?:=(.*))?\n      (.*)$", run_to_end("--help").stdout, re.MULTILINE)
+    table = (wire.REPOSITORY / "docs/operations.md").read_text().split("## Flags")[1]
+    assert sorted(re.findall(r"^\| `--(\w+)` \| (?:`(.*?)`)? ?\| (.*) \|$", table, re.MULTILINE)) == sorted(helped)
+
+
 def test_origins(tmp_path):
     path = _file(tmp_path, '# ours\nmax_calls: 7\nlisten: "127.0.0.1:0"\nlisten: "unix:/x.sock"\nmax_streams: 8\n'
                            'drain_timeout: "90s"\ncpu_helper: false\nverify_share: 0.5\n')
