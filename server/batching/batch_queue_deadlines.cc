@@ -12,7 +12,7 @@ namespace rnnserve {
 namespace {
 
 // Jobs looked at for cancellation at each slice, besides those that are about to run.
-constexpr int kSweptJobs = 16;
+constexpr size_t kSweptJobs = 16;
 // Estimates of waiting err on this side, so that what is let in ends in time.
 constexpr double kWaitMargin = 1.25;
 constexpr double kMostSlowdown = 10;
@@ -106,7 +106,8 @@ void BatchQueue::DropDead(Finished& finished) {
     LearnStretch(job, /*is_done=*/false);
     Kill(job, absl::DeadlineExceededError("the deadline passed before the computation was done"), finished);
   }
-  for (int k = 0; k < kSweptJobs && !jobs_.empty(); ++k) {
+  const size_t swept = std::min(kSweptJobs, jobs_.size());  // none of them twice
+  for (size_t k = 0; k < swept && !jobs_.empty(); ++k) {
     if (cursor_ == jobs_.end()) cursor_ = jobs_.begin();
     Job& job = **cursor_++;
     if (!DropIfDead(job, finished)) HurryIfLate(job);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/models/model_store.h"
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -121,7 +123,7 @@ std::vector<LoadedModel> ModelStore::List() const {
 
 absl::StatusOr<ModelPtr> ModelStore::GetByFingerprint(std::string_view fingerprint) {
   const std::string hex = absl::AsciiStrToLower({fingerprint.data(), fingerprint.size()});
-  if (hex.size() != 64 || hex.find_first_not_of("0123456789abcdef") != std::string::npos) {
+  if (hex.size() != 64 || !std::ranges::all_of(hex, [](unsigned char c) { return absl::ascii_isxdigit(c); })) {
     return FieldError("fingerprint", absl::StrCat("a fingerprint is 64 hexadecimal digits, as a reply gave it, but ",
                                                   Quoted(fingerprint), " came (", fingerprint.size(), " bytes)"));
   }
