@@ -114,6 +114,7 @@ void CheckTimes(Checks& checks) {
   checks.AtLeast("max_connection_age_grace", absl::GetFlag(FLAGS_max_connection_age_grace), absl::Seconds(1));
   checks.AtLeast("target_slice", absl::GetFlag(FLAGS_target_slice), absl::Microseconds(1));
   checks.AtLeast("short_slice", absl::GetFlag(FLAGS_short_slice), absl::ZeroDuration());
+  checks.AtLeast("poll_ahead", absl::GetFlag(FLAGS_poll_ahead), absl::ZeroDuration());
   checks.AtLeast("max_batch_delay", absl::GetFlag(FLAGS_max_batch_delay), absl::ZeroDuration());
   checks.AtLeast("max_priority_wait", absl::GetFlag(FLAGS_max_priority_wait), absl::ZeroDuration());
   checks.Positive("max_call_duration", absl::GetFlag(FLAGS_max_call_duration));

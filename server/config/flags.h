@@ -50,6 +50,7 @@ ABSL_DECLARE_FLAG(int64_t, queue_sequences);
 ABSL_DECLARE_FLAG(absl::Duration, target_slice);
 ABSL_DECLARE_FLAG(std::string, batching);
 ABSL_DECLARE_FLAG(absl::Duration, short_slice);
+ABSL_DECLARE_FLAG(absl::Duration, poll_ahead);
 ABSL_DECLARE_FLAG(absl::Duration, max_batch_delay);
 ABSL_DECLARE_FLAG(absl::Duration, max_priority_wait);
 ABSL_DECLARE_FLAG(int64_t, packed_weight_bytes);

@@ -165,7 +165,8 @@ struct GrpcServer::Parts {
                 [this, waiting = options.work_waiting] {
                   return streams.open() == 0 && waiting() >= door.calls() + line.reading();
                 },
-                options.run_work}),
+                options.run_work, [this] { return door.calls() == 0 && line.reading() == 0; }},
+               options.most_looking),
         line(LineOptions(options, quota), poller.queue()),
         stream_line(StreamLineOptions(options, quota), poller.queue()),
         preparation(options.preparation_threads),

@@ -60,6 +60,8 @@ class GrpcServer {
     // added to it, and doing it.
     std::function<int64_t()> work_waiting = [] { return 0; };
     std::function<void()> run_work = [] {};
+    // That thread looks so long for a lone caller's next call before it sleeps (Lookout).
+    absl::Duration most_looking = absl::Microseconds(200);
     // Watch calls of grpc.health.v1 at once.
     int max_health_watches = 1000;
     // Threads for parsing and hashing large messages and for loading models.

@@ -11,11 +11,18 @@ namespace {
 
 // Work does not wait for more of them.
 constexpr int kMostEvents = 256;
+// So many events one call has at most: it arrives, its message comes, its answer has left, it is over.
+constexpr int kEventsOfOneCall = 4;
 
 // Never 0.
 int64_t SteadyNanos() {
   const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(since_boot).count() | 1;
+}
+
+void Complete(void* tag, bool ok) {
+  AfterCompletion(tag);
+  static_cast<CompletionTag*>(tag)->Complete(ok);
 }
 
 }  // namespace
@@ -36,7 +43,10 @@ void Poller::Stop() {
   if (thread_.joinable()) {
     thread_.join();
   } else {
-    Poll();  // never started: the queue must be drained all the same
+    // Never started, and who would be asked for work may be gone: the queue must be drained all the same.
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_->Next(&tag, &ok)) Complete(tag, ok);
   }
   queue_.reset();
 }
@@ -48,19 +58,36 @@ void Poller::Poll() {
   work_.run();
   for (;;) {
     busy_since_ns_.store(0, std::memory_order_relaxed);
-    const gpr_timespec until = work_.waits() ? gpr_inf_past(GPR_CLOCK_MONOTONIC) : gpr_inf_future(GPR_CLOCK_MONOTONIC);
-    const auto next = queue_->AsyncNext(&tag, &ok, until);
+    const auto next = Next(&tag, &ok);
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
     busy_since_ns_.store(SteadyNanos(), std::memory_order_relaxed);
     GiveBackIfAsked();
     if (next == grpc::CompletionQueue::GOT_EVENT) {
-      AfterCompletion(tag);
-      static_cast<CompletionTag*>(tag)->Complete(ok);
+      ++events_since_idle_;
+      Complete(tag, ok);
       if (!work_.waits() || (++events < kMostEvents && !work_.is_complete())) continue;
     }
     work_.run();
     events = 0;
   }
+}
+
+// Looking is for a lone caller: where several call, the thread would take their calls in one by one instead of
+// together.
+grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
+  const auto next = [&](gpr_timespec until) { return queue_->AsyncNext(tag, ok, until); };
+  if (work_.waits()) return next(gpr_inf_past(GPR_CLOCK_MONOTONIC));
+  if (!work_.is_idle()) return next(gpr_inf_future(GPR_CLOCK_MONOTONIC));
+  const bool is_lone = std::exchange(events_since_idle_, 0) <= kEventsOfOneCall;
+  const int64_t window = is_lone ? absl::ToInt64Nanoseconds(lookout_.window()) : 0;
+  const int64_t began = SteadyNanos();
+  auto found = grpc::CompletionQueue::TIMEOUT;
+  while (found == grpc::CompletionQueue::TIMEOUT && SteadyNanos() - began < window) {
+    found = next(gpr_inf_past(GPR_CLOCK_MONOTONIC));
+  }
+  if (found == grpc::CompletionQueue::TIMEOUT) found = next(gpr_inf_future(GPR_CLOCK_MONOTONIC));
+  lookout_.Came(absl::Nanoseconds(SteadyNanos() - began));
+  return found;
 }
 
 bool Poller::IsTurning(absl::Duration patience) const {

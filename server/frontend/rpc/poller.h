@@ -3,7 +3,7 @@
 // What they have gathered meanwhile is worked off when the queue is dry, or nobody is left who could add to it, and
 // after a bounded number of events.
 //
-//   Poller poller(builder.AddCompletionQueue());     // before the server is built
+//   Poller poller(builder.AddCompletionQueue(), ...);     // before the server is built
 //   poller.Start();                                  // after
 //   ...
 //   server->Shutdown(...);                           // ends posted slots
@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "server/frontend/rpc/lookout.h"
 
 namespace rnnserve {
 
@@ -33,10 +34,14 @@ class Poller {
     // Whether everybody who is being served has added to it: looking for more would cost a lone caller 40 us.
     std::function<bool()> is_complete;
     std::function<void()> run;
+    // Whether nobody is being served: only then is the next event looked for before the thread sleeps (Lookout), since
+    // others may need its CPU to serve them.
+    std::function<bool()> is_idle;
   };
 
-  Poller(std::unique_ptr<grpc::ServerCompletionQueue> queue, Work work)
-      : queue_(std::move(queue)), work_(std::move(work)) {}
+  // `most_looking`: see Lookout; zero: the thread sleeps at once.
+  Poller(std::unique_ptr<grpc::ServerCompletionQueue> queue, Work work, absl::Duration most_looking)
+      : queue_(std::move(queue)), work_(std::move(work)), lookout_(most_looking) {}
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
@@ -63,9 +68,13 @@ class Poller {
 
  private:
   void Poll();
+  // The next event; TIMEOUT if none is there and work waits.
+  grpc::CompletionQueue::NextStatus Next(void** tag, bool* ok);
 
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const Work work_;
+  Lookout lookout_;
+  int events_since_idle_ = 0;
   std::mutex mutex_;
   std::condition_variable nobody_;
   int64_t guests_ = 0;                      // guarded by mutex_
