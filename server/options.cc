@@ -42,7 +42,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_send_duration = absl::GetFlag(FLAGS_max_send_duration);
   options.work_waiting = [&scheduler] { return scheduler.collected(); };
   // With one CPU whoever is to send the next call could not run meanwhile.
-  const bool has_one_cpu = std::thread::hardware_concurrency() <= 1;
+  const bool has_one_cpu = AvailableCpus().count <= 1;
   options.most_looking = has_one_cpu ? absl::ZeroDuration() : absl::GetFlag(FLAGS_poll_ahead);
   options.run_work = [&scheduler] { scheduler.RunCollected(); };
   return options;
