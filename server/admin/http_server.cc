@@ -132,6 +132,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
   callbacks.begin_request = Impl::Handle;
   callbacks.log_message = Impl::Silent;
   const std::string port = ListeningPort(impl->options.listen);
+  // Whatever host a target names, as in GET http://host:9464/metrics; civetweb hangs up where its port is another one.
   const char* settings[] = {"listening_ports",
                             port.c_str(),
                             "num_threads",
@@ -141,6 +142,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
                             "enable_keep_alive",
                             "no",
                             "decode_url",
+                            "no",
+                            "enable_auth_domain_check",
                             "no",
                             nullptr};
   impl->context = mg_start(&callbacks, impl.get(), settings);

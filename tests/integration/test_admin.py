@@ -222,6 +222,14 @@ def test_pages_that_are(server, path):
     assert _raw(server, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())[0] == 200
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "name.of.a.balancer"])
+def test_targets_with_their_host(server, host):
+    """As RFC 9112, section 3.2.2, wants them taken."""
+    for path in ["/metrics", "/%6detrics?x", "/"]:
+        assert _raw(server, f"GET http://{host}:{server.admin_port}{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())[0] == 200
+    assert _raw(server, f"GET http://{host}:{server.admin_port}/x HTTP/1.1\r\nHost: x\r\n\r\n".encode())[0] == 404
+
+
 def test_requests_that_are_none(server):
     for request in [b"GET /met\0rics HTTP/1.1\r\n\r\n", b"GET /" + 20000 * b"a" + b" HTTP/1.1\r\n\r\n", b"nothing\r\n\r\n"]:
         assert 400 <= _raw(server, request)[0] < 500
