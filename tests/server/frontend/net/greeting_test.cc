@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -107,6 +109,36 @@ TEST(Http2Greeting, WhatFollowsMustBeSettingsOfAllowedSize) {
   EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kHeaders, 0, 0)), Greeting::kWrong);
   EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kSettings, 16384, 0)), Greeting::kNotYet);
   EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kSettings, 16385, 0)), Greeting::kWrong);
+}
+
+// What is known stays so, however much more comes, and whatever it is.
+TEST(Http2Greeting, IsNeverTakenBack) {
+  std::mt19937 random(1);
+  const auto pick = [&random](size_t below) { return random() % below; };
+  std::array<int, 5> seen = {};
+  for (int k = 0; k < 2000; ++k) {
+    std::string bytes = Http2(kSettings, pick(100), 0);
+    bytes.append(static_cast<uint8_t>(bytes[bytes.size() - 7]), 'x');
+    while (bytes.size() < 2 * kGreetingHeadBytes) {
+      constexpr int kTypes[] = {kWindow, kPriority, kSettings, kHeaders, kContinuation, kPing};
+      bytes += Frame(kTypes[pick(6)], static_cast<int>(pick(8)), pick(60));
+    }
+    for (size_t flips = pick(4); flips > 0; --flips) bytes[pick(bytes.size())] = static_cast<char>(pick(256));
+    Greeting last = Greeting::kNotYet;
+    for (size_t come = 0; come <= bytes.size(); ++come) {
+      const Greeting now = After(&LookAtHttp2Greeting, std::string_view(bytes).substr(0, come));
+      if (last == Greeting::kComplete) {
+        ASSERT_TRUE(now != Greeting::kNotYet && now != Greeting::kWrong) << k << " " << come;
+      } else if (last != Greeting::kNotYet) {
+        ASSERT_EQ(now, last) << k << " " << come;
+      }
+      last = now;
+    }
+    ++seen[static_cast<size_t>(last)];
+  }
+  EXPECT_GT(seen[static_cast<size_t>(Greeting::kCalls)], 100);
+  EXPECT_GT(seen[static_cast<size_t>(Greeting::kElse)], 100);
+  EXPECT_GT(seen[static_cast<size_t>(Greeting::kWrong)], 10);
 }
 
 std::string Record(char type, char major, size_t length, size_t come) {
