@@ -160,7 +160,7 @@ struct GrpcServer::Parts {
         door(options.door),
         send_watch(options.max_send_duration),
         poller(builder.AddCompletionQueue(),
-               {[waiting = options.work_waiting] { return waiting() > 0; },
+               {options.work_waiting,
                 // A stream's next message may be here already: who has streams looks until the queue is dry.
                 [this, waiting = options.work_waiting] {
                   return streams.open() == 0 && waiting() >= door.calls() + line.reading();

@@ -11,8 +11,6 @@ namespace {
 
 // Work does not wait for more of them.
 constexpr int kMostEvents = 256;
-// So many events one call has at most: it arrives, its message comes, its answer has left, it is over.
-constexpr int kEventsOfOneCall = 4;
 
 // Never 0.
 int64_t SteadyNanos() {
@@ -63,23 +61,20 @@ void Poller::Poll() {
     busy_since_ns_.store(SteadyNanos(), std::memory_order_relaxed);
     GiveBackIfAsked();
     if (next == grpc::CompletionQueue::GOT_EVENT) {
-      ++events_since_idle_;
       Complete(tag, ok);
-      if (!work_.waits() || (++events < kMostEvents && !work_.is_complete())) continue;
+      if (work_.waiting() == 0 || (++events < kMostEvents && !work_.is_complete())) continue;
     }
+    served_ += work_.waiting();
     work_.run();
     events = 0;
   }
 }
 
-// Looking is for a lone caller: where several call, the thread would take their calls in one by one instead of
-// together.
 grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
   const auto next = [&](gpr_timespec until) { return queue_->AsyncNext(tag, ok, until); };
-  if (work_.waits()) return next(gpr_inf_past(GPR_CLOCK_MONOTONIC));
+  if (work_.waiting() > 0) return next(gpr_inf_past(GPR_CLOCK_MONOTONIC));
   if (!work_.is_idle()) return next(gpr_inf_future(GPR_CLOCK_MONOTONIC));
-  const bool is_lone = std::exchange(events_since_idle_, 0) <= kEventsOfOneCall;
-  const int64_t window = is_lone ? absl::ToInt64Nanoseconds(lookout_.window()) : 0;
+  const int64_t window = absl::ToInt64Nanoseconds(lookout_.Window(std::exchange(served_, 0)));
   const int64_t began = SteadyNanos();
   auto found = grpc::CompletionQueue::TIMEOUT;
   while (found == grpc::CompletionQueue::TIMEOUT && SteadyNanos() - began < window) {

@@ -30,7 +30,8 @@ class Poller {
  public:
   // Called on the poller's thread; `run` takes a moment at most.
   struct Work {
-    std::function<bool()> waits;
+    // How many calls and operations have added to it.
+    std::function<int64_t()> waiting;
     // Whether everybody who is being served has added to it: looking for more would cost a lone caller 40 us.
     std::function<bool()> is_complete;
     std::function<void()> run;
@@ -74,7 +75,7 @@ class Poller {
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const Work work_;
   Lookout lookout_;
-  int events_since_idle_ = 0;
+  int64_t served_ = 0;  // since nobody was being served
   std::mutex mutex_;
   std::condition_variable nobody_;
   int64_t guests_ = 0;                      // guarded by mutex_
