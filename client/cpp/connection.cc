@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/status.h"
-#include "client/cpp/this_machine.h"
 #include "engine/op/field_error.h"
 
 namespace rnnserve::client {
@@ -21,6 +20,11 @@ absl::Status CheckAddress(const std::string& address) {
   if (wrong == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the server's address \"", address, "\" ", wrong,
                                                  "; expected HOST:PORT, such as 127.0.0.1:50051, or ", "unix:PATH"));
+}
+
+// Whatever http_proxy says: a proxy elsewhere would look for the server on its own machine.
+bool IsThisMachine(const std::string& address) {
+  return address.starts_with("localhost:") || address.starts_with("127.") || address.starts_with("[::1]:");
 }
 
 std::shared_ptr<grpc::ChannelCredentials> ChannelCredentials(const Credentials& credentials) {

@@ -372,8 +372,12 @@ def test_rnnctl_with_certificates_and_a_token(served, authority, tmp_path):
     assert listed.returncode == 0, listed.stderr
     fed = rnnctl(known, *feed)
     assert fed.returncode == 0 and len(fed.stdout.splitlines()) >= 3, fed.stderr
+    bench = ["bench", "--hidden=8", "--requests=10", "--warm-up=0s"]
+    for arguments in (bench, [*bench, "--sessions=1", "--outputs=Y"]):
+        measured = rnnctl(known, *arguments)
+        assert measured.returncode == 0, measured.stderr
     for missing, told in (("RNNCTL_TOKEN_FILE", "UNAUTHENTICATED"), ("RNNCTL_TLS_CERT", ""), ("RNNCTL_TLS_CA", "")):
-        for arguments in (["models", "ls"], feed):
+        for arguments in (["models", "ls"], feed, bench):
             refused = rnnctl({key: value for key, value in known.items() if key != missing}, *arguments)
             assert refused.returncode != 0 and told in refused.stderr, (missing, refused.stderr)
     wrong = rnnctl(known | {"RNNCTL_TLS_CA": f"{tmp_path}/none"}, "models", "ls")

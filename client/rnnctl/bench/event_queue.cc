@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/rnnctl/bench/event_queue.h"
 
-#include <grpcpp/create_channel.h>
 #include <sys/resource.h>
 
 #include <chrono>
@@ -9,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/this_machine.h"
+#include "client/cpp/connection.h"
 #include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl::bench {
@@ -74,11 +73,9 @@ gpr_timespec ToGpr(Time moment) {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectedChannel(const std::string& address,
                                                                 const client::ClientOptions& options) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(options.max_receive_bytes);
-  if (client::IsThisMachine(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  std::shared_ptr<grpc::Channel> channel =
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  absl::StatusOr<client::Connection> connection = client::Connection::Make(address, options);
+  if (!connection.ok()) return connection.status();
+  std::shared_ptr<grpc::Channel> channel = std::move(connection->channel);
   const std::chrono::nanoseconds patience = options.timeout.count() > 0 ? options.timeout : std::chrono::minutes(1);
   const gpr_timespec deadline = ToGpr(SteadyNow() + patience);
   grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
@@ -88,6 +85,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectedChannel(const std::strin
   }
   if (state == GRPC_CHANNEL_READY) return channel;
   return WithReason(absl::UnavailableError(absl::StrCat("cannot connect to ", address)), client::kCannotConnect);
+}
+
+void AddToken(grpc::ClientContext& context, const client::ClientOptions& options) {
+  const std::string& token = options.credentials.token;
+  if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
 }
 
 }  // namespace rnnserve::rnnctl::bench

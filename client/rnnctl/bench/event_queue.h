@@ -56,4 +56,7 @@ gpr_timespec ToGpr(Time moment);
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectedChannel(const std::string& address,
                                                                 const client::ClientOptions& options);
 
+// Of the credentials, to the context of every call over such a channel.
+void AddToken(grpc::ClientContext& context, const client::ClientOptions& options);
+
 }  // namespace rnnserve::rnnctl::bench

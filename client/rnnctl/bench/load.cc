@@ -45,6 +45,7 @@ class GrpcCaller final : public Caller {
     call.request = request;
     call.context.emplace();
     call.context->set_wait_for_ready(true);  // a server that went away is waited for, not hammered
+    AddToken(*call.context, options_.client);
     if (options_.client.timeout.count() > 0) call.context->set_deadline(ToGpr(due + options_.client.timeout));
     call.reader = stub_.PrepareUnaryCall(&*call.context, method_, requests_[request], events_.queue());
     call.reader->StartCall();

@@ -43,6 +43,7 @@ void Link::Start() {
   last_heard_ = SteadyNow();
   context_.emplace();
   context_->set_wait_for_ready(true);  // a server that went away is waited for, not hammered
+  AddToken(*context_, *options_);
   call_ = stub_->PrepareCall(&*context_, kMethod, queue_);
   call_->StartCall(&started_);
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "client/cpp/client.h"
 #include "client/rnnctl/bench/caller.h"
 
 namespace rnnserve::rnnctl::bench {
@@ -36,8 +37,9 @@ class Link {
   }
 
   // The pointers outlive it, and so do the queue's events.
-  Link(grpc::GenericStub* stub, grpc::CompletionQueue* queue, int64_t operations_a_message, const Hooks* hooks)
-      : stub_(stub), queue_(queue), operations_a_message_(operations_a_message), hooks_(hooks) {}
+  Link(grpc::GenericStub* stub, grpc::CompletionQueue* queue, const client::ClientOptions* options,
+       int64_t operations_a_message, const Hooks* hooks)
+      : stub_(stub), queue_(queue), options_(options), operations_a_message_(operations_a_message), hooks_(hooks) {}
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
@@ -70,6 +72,7 @@ class Link {
 
   grpc::GenericStub* const stub_;
   grpc::CompletionQueue* const queue_;
+  const client::ClientOptions* const options_;
   const int64_t operations_a_message_;
   const Hooks* const hooks_;
 

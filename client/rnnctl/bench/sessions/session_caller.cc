@@ -32,7 +32,7 @@ class StreamCaller final : public SessionCaller {
         echoing_(static_cast<size_t>(options.streams)) {
     if (options.check) check_.emplace(*options.check);
     for (int64_t k = 0; k < options.streams; ++k) {
-      links_.push_back(std::make_unique<Link>(&stub_, events_.queue(), options.operations, &hooks_));
+      links_.push_back(std::make_unique<Link>(&stub_, events_.queue(), &options_.client, options.operations, &hooks_));
     }
   }
 
