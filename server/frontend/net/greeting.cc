@@ -38,26 +38,27 @@ Greeting LookAtHttp2Greeting(std::span<const uint8_t> head, size_t come) {
       std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(known), kPreface.begin(),
                  [](uint8_t byte, char expected) { return byte == static_cast<uint8_t>(expected); });
   if (!is_preface) return Greeting::kWrong;
-  bool has_greeted = false, is_in_headers = false;
+  Greeting so_far = Greeting::kNotYet;
+  bool is_in_headers = false;
   for (size_t at = kPreface.size();;) {  // of a frame
-    const Greeting so_far = has_greeted ? Greeting::kComplete : Greeting::kNotYet;
     if (come < at + kFrameHeaderBytes) return so_far;
     if (head.size() < at + kFrameHeaderBytes) return Greeting::kElse;  // farther away than one looks
     const std::span<const uint8_t> frame = head.subspan(at);
     const size_t length = size_t{frame[0]} << 16 | size_t{frame[1]} << 8 | frame[2];
     const uint8_t type = frame[3], flags = frame[4];
+    const bool has_greeted = so_far != Greeting::kNotYet;
     if (!has_greeted && (type != kSettings || length > kMaxFrameBytes)) return Greeting::kWrong;
     if (is_in_headers || type == kHeaders) {
       is_in_headers = true;
       if (type != kHeaders && type != kContinuation) return Greeting::kElse;
     } else if (has_greeted && type != kWindow && type != kPriority &&
                !(type == kSettings && (flags & kAcknowledges) != 0)) {
-      return Greeting::kElse;
+      so_far = Greeting::kElse;  // a call may follow all the same: pings keep idle connections alive
     }
     at += kFrameHeaderBytes + length;
     if (come < at) return so_far;
     if (is_in_headers && (flags & kEndHeaders) != 0) return Greeting::kCalls;
-    has_greeted = true;
+    if (!has_greeted) so_far = Greeting::kComplete;
   }
 }
 

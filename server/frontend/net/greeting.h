@@ -15,7 +15,7 @@ enum class Greeting {
   kNotYet,
   kComplete,  // and nothing that wants an answer but the server's own greeting
   kCalls,     // the headers of a call are complete; of TLS: the handshake has to go on
-  kElse,      // complete, and something that only a whole server has an answer for
+  kElse,      // complete, and something that only a whole server has an answer for; a call may yet follow
   kWrong
 };
 

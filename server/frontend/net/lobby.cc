@@ -46,26 +46,29 @@ void Lobby::Add(int fd, absl::Time now) {
 }
 
 void Lobby::LookAt(Guests::iterator guest) {
-  if (guest->is_known) return;
+  if (guest->among == &calling_) return;  // no more is to be learned by looking
   std::array<uint8_t, kGreetingHeadBytes> head;
   const ssize_t got = recv(guest->fd, head.data(), head.size(), MSG_PEEK | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
   int come = 0;
   if (got <= 0 || ioctl(guest->fd, FIONREAD, &come) != 0) return Close(guest, *dismissed_);
   const auto known = static_cast<size_t>(got);
-  switch (options_.look({head.data(), known}, static_cast<size_t>(come))) {
+  const Greeting said = options_.look({head.data(), known}, static_cast<size_t>(come));
+  switch (said) {
     case Greeting::kNotYet:
       return;
     case Greeting::kWrong:
       return Close(guest, *dismissed_);
     case Greeting::kComplete:
-      if (guest->among != &silent_) return;  // it has been answered
-      return Answer(guest->fd) ? Move(guest, greeted_) : Close(guest, *dismissed_);
-    case Greeting::kElse:
-      guest->is_known = true;
-      return Move(guest, greeted_);
+    case Greeting::kElse: {
+      const bool asks = said == Greeting::kElse && !guest->has_asked;
+      guest->has_asked |= asks;
+      const bool is_new = guest->among == &silent_;
+      if (is_new && !Answer(guest->fd)) return Close(guest, *dismissed_);
+      if (is_new || asks) Move(guest, greeted_);
+      return;
+    }
     case Greeting::kCalls:
-      guest->is_known = true;
       return Move(guest, calling_);
   }
 }

@@ -72,7 +72,7 @@ class Lobby {
     int fd;
     absl::Time since;
     Guests* among;
-    bool is_known = false;  // no more is to be learned by looking
+    bool has_asked = false;  // for more than a greeting
   };
 
   void LookAt(Guests::iterator guest);

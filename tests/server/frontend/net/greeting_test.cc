@@ -83,6 +83,12 @@ TEST(Http2Greeting, WhatOnlyAWholeServerHasAnAnswerFor) {
   }
 }
 
+TEST(Http2Greeting, ACallAfterSomethingElseIsACall) {
+  const std::string pinging = Http2() + Frame(kPing, 0, 8) + Frame(kWindow, 0, 4) + Frame(kPing, 0, 8);
+  ExpectWithItsLastByte(&LookAtHttp2Greeting, pinging + Frame(kHeaders, kEndHeaders, 70), Greeting::kCalls,
+                        Greeting::kElse, pinging.size());
+}
+
 TEST(Http2Greeting, NobodyLooksFarther) {
   std::string long_greeting = Http2(kSettings, 300, 300);
   while (long_greeting.size() + 9 <= kGreetingHeadBytes) {
