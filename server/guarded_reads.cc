@@ -45,10 +45,11 @@ std::optional<Written> WrittenTo(int fd) {
 }
 
 struct GuardedSocket {
-  GuardedSocket(int fd, ino_t of) : inode(of), written_before(WrittenTo(fd).value_or(Written{}).all) {}
+  GuardedSocket(int fd, ino_t of, int64_t max_streams)
+      : inode(of), written_before(WrittenTo(fd).value_or(Written{}).all), guard(SteadyNow(), max_streams) {}
   const ino_t inode;
   const uint64_t written_before;  // by others than gRPC
-  FrameGuard guard{SteadyNow()};
+  FrameGuard guard;
 };
 
 // By descriptor. The last one of a number stays until the next comes: gRPC does not say when it closes one.
@@ -153,9 +154,10 @@ void CountAbusive(Metrics& metrics) {
                           [] { return static_cast<double>(abusive.load(std::memory_order_relaxed)); });
 }
 
-void GuardReads(int fd) {
+void GuardReads(int fd, int64_t max_streams) {
   if (fd < 0 || static_cast<size_t>(fd) >= kDescriptors) return;
-  delete sockets[static_cast<size_t>(fd)].exchange(new GuardedSocket(fd, InodeOf(fd)), std::memory_order_acq_rel);
+  auto* const guarded = new GuardedSocket(fd, InodeOf(fd), max_streams);
+  delete sockets[static_cast<size_t>(fd)].exchange(guarded, std::memory_order_acq_rel);
 }
 
 }  // namespace rnnserve

@@ -4,6 +4,8 @@
 // hang up on peers whose guard says so.
 #pragma once
 
+#include <cstdint>
+
 #include "server/telemetry/metrics.h"
 
 namespace rnnserve {
@@ -15,6 +17,7 @@ void CountAbusive(Metrics& metrics);
 void TellIfReadsAreUnguarded(bool with_tls);
 
 // `fd` is a connection that has just been accepted and whose bytes are HTTP/2 as they come. Those of TLS need no call.
-void GuardReads(int fd);
+// `max_streams` are promised to it.
+void GuardReads(int fd, int64_t max_streams);
 
 }  // namespace rnnserve

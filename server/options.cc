@@ -29,8 +29,8 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_connections = MaxConnections();
-  options.on_plain_connection = GuardReads;
   options.max_streams_per_connection = absl::GetFlag(FLAGS_max_streams_per_connection);
+  options.on_plain_connection = [streams = options.max_streams_per_connection](int fd) { GuardReads(fd, streams); };
   options.max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle);
   options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
   options.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace);

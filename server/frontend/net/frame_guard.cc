@@ -54,7 +54,7 @@ const char* FrameGuard::Begin(absl::Time now, bool settings_sent) {
     case kHeaders:
       block_bytes_ = 0;
       continuations_ = 0;
-      if (!acknowledged_ && ++early_streams_ > kMaxEarlyStreams * early_times_) {
+      if (!acknowledged_ && ++early_streams_ > most_early_streams_) {
         return "too many streams before it acknowledged the server's settings";
       }
       return Headers(static_cast<int64_t>(length), (flags & kEndHeaders) != 0);
@@ -66,7 +66,8 @@ const char* FrameGuard::Begin(absl::Time now, bool settings_sent) {
     case kSettings:
       if ((flags & kAcknowledges) != 0) {
         acknowledged_ = acknowledged_ || settings_sent;
-        early_times_ = kPromisedTimes;
+        most_early_streams_ = std::max(max_streams_ * kPromisedTimes, kMaxEarlyStreams);
+        most_early_header_bytes_ = std::max(most_early_streams_ * kPromisedHeaderBytes, kMaxEarlyHeaderBytes);
       }
       return settings_.Take(now) ? nullptr : "too many settings";
     case kData:
@@ -84,9 +85,8 @@ const char* FrameGuard::Begin(absl::Time now, bool settings_sent) {
 const char* FrameGuard::Headers(int64_t bytes, bool is_end) {
   block_bytes_ += bytes;
   if (!acknowledged_) early_header_bytes_ += bytes;
-  if (block_bytes_ > kMaxBlockBytes || early_header_bytes_ > kMaxEarlyHeaderBytes * early_times_) {
+  if (block_bytes_ > kMaxBlockBytes || early_header_bytes_ > most_early_header_bytes_)
     return "too many bytes of headers";
-  }
   if (is_end) block_bytes_ = continuations_ = 0;
   return nullptr;
 }

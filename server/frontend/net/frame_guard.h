@@ -28,11 +28,15 @@ class FrameGuard {
   // of their headers. Proxies begin with up to 100 streams.
   static constexpr int64_t kMaxEarlyStreams = 128;
   static constexpr int64_t kMaxEarlyHeaderBytes = 64 << 10;
-  // So many times that, once it has acknowledged the same settings before gRPC sent them (Http2ServerGreeting): it
-  // keeps to them, but gRPC does not hold it to them yet.
-  static constexpr int64_t kPromisedTimes = 16;
+  // Once it has acknowledged the same settings before gRPC sent them (Http2ServerGreeting), it keeps to them, but gRPC
+  // does not hold it to them yet: so many times the streams they promise, each with half of the headers that gRPC
+  // takes.
+  static constexpr int64_t kPromisedTimes = 2;
+  static constexpr int64_t kPromisedHeaderBytes = 4 << 10;
 
-  explicit FrameGuard(absl::Time now) : resets_{4096, 10'000, now}, settings_{1000, 1000, now}, idle_{1024, 100, now} {}
+  // `max_streams`: what the server's settings promise.
+  explicit FrameGuard(absl::Time now, int64_t max_streams = 1024)
+      : max_streams_(max_streams), resets_{4096, 10'000, now}, settings_{1000, 1000, now}, idle_{1024, 100, now} {}
 
   // Null while all is well; else why not, from then on. `settings_sent`: whether gRPC's own had left before these
   // bytes came; it takes an acknowledgement that comes earlier as one of no limits.
@@ -53,13 +57,15 @@ class FrameGuard {
   const char* Begin(absl::Time now, bool settings_sent);  // a frame whose header is in header_
   const char* Headers(int64_t bytes, bool is_end);
 
+  int64_t max_streams_;
   Allowance resets_;
   Allowance settings_;
   Allowance idle_;  // frames that change nothing
   const char* why_ = nullptr;
   bool is_http2_ = true;
   bool acknowledged_ = false;
-  int64_t early_times_ = 1;
+  int64_t most_early_streams_ = kMaxEarlyStreams;
+  int64_t most_early_header_bytes_ = kMaxEarlyHeaderBytes;
   size_t greeted_ = 0;  // bytes of the preface that have come
   std::array<uint8_t, 9> header_ = {};
   size_t header_bytes_ = 0;

@@ -59,8 +59,8 @@ TEST_F(FrameGuardTest, StreamsBeforeTheSettingsAreAcknowledged) {
 
 TEST_F(FrameGuardTest, AnAcknowledgementBeforeGrpcHasSentItsSettingsIsWorthSomeStreams) {
   const std::string early = std::string(kPreface) + Frame(kSettings, 0, 0) + Frame(kSettings, kAck, 0);
-  const auto begin = [&] {
-    guard_ = FrameGuard(now_);
+  const auto begin = [&](int64_t max_streams = 1024) {
+    guard_ = FrameGuard(now_, max_streams);
     guard_.Look({reinterpret_cast<const uint8_t*>(early.data()), early.size()}, now_, /*settings_sent=*/false);
     EXPECT_FALSE(guard_.acknowledged());
   };
@@ -68,8 +68,13 @@ TEST_F(FrameGuardTest, AnAcknowledgementBeforeGrpcHasSentItsSettingsIsWorthSomeS
   EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 10), 2048), "");
   EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 10)), "");
   begin();
-  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 16384), 64), "");
+  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 8192), 1024), "") << "all at once, with as many headers as gRPC takes";
   EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 1)), "");
+  begin(4096);
+  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 8192), 4096), "");
+  begin(1);
+  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 10), FrameGuard::kMaxEarlyStreams), "");
+  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 10)), "");
   begin();
   Look(Frame(kSettings, kAck, 0));
   EXPECT_TRUE(guard_.acknowledged());
