@@ -35,7 +35,12 @@ class StreamReader {
   // co_await Next(): whether a message has come; false as well once it has been given up. One coroutine waits at a
   // time.
   auto Next() { return Reading{*this}; }
-  grpc::ByteBuffer TakeMessage() { return std::move(message_); }
+  // Nothing of it stays here: a buffer that is moved is copied, and its memory would be held until the next one.
+  grpc::ByteBuffer TakeMessage() {
+    grpc::ByteBuffer message;
+    message.Swap(&message_);
+    return message;
+  }
   bool given_up() const {
     const std::lock_guard lock(mutex_);
     return given_up_;
