@@ -5,16 +5,13 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
 
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-
 #include "absl/flags/reflection.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "server/config/config.pb.h"
+#include "server/files/plain_file.h"
 
 namespace rnnserve {
 namespace {
@@ -77,22 +74,9 @@ absl::StatusOr<std::vector<FileSetting>> ParseConfig(std::string_view text, std:
 }
 
 absl::StatusOr<std::vector<FileSetting>> ReadConfigFile(const std::string& path) {
-  std::error_code error;
-  // Opening a pipe waits for whoever writes, perhaps for ever, and a device may have no end.
-  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read: it is no plain file"));
-  }
-  std::ifstream file(path);
-  if (!file.is_open()) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
-  std::string text(kMaxFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad()) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read to its end"));
-  if (text.size() > kMaxFileBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": has more than ", kMaxFileBytes, " bytes, which no config file has"));
-  }
-  return ParseConfig(text, path);
+  const absl::StatusOr<std::string> text = ReadPlainFile(path, kMaxFileBytes);
+  if (!text.ok()) return absl::InvalidArgumentError(text.status().message());
+  return ParseConfig(*text, path);
 }
 
 std::vector<ConfigLine> PrintConfig() {

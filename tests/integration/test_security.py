@@ -340,6 +340,40 @@ def test_files_that_cannot_be_used_are_told(served, authority):
         assert done.returncode == 1 and wrong in done.stderr, done.stderr
 
 
+def _with_all_files(authority, folder) -> list[str]:
+    for name, content in {"ca.crt": authority.certificate.read_bytes(), "tokens": f"alice {ALICE}\n"}.items():
+        _put(folder / name, content)
+    return [*_tls_flags(folder), f"--tls_client_ca={folder}/ca.crt", f"--tokens_file={folder}/tokens"]
+
+
+NAMED = ["tls.crt", "tls.key", "ca.crt", "tokens"]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_pipe_in_place_of_a_file_is_told_at_the_start(served, authority, name):
+    flags = _with_all_files(authority, served)
+    (served / name).unlink()
+    os.mkfifo(served / name)
+    done = run_to_end("--listen=127.0.0.1:0", "--admin_listen=", *flags)
+    assert done.returncode == 1 and f"{served}/{name}: cannot be read: it is no plain file" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_pipe_in_place_of_a_file_holds_nothing_up(served, authority, name):
+    """Neither serving nor leaving: whoever reads it would wait for somebody who writes."""
+    server = Server(*_with_all_files(authority, served))
+    try:
+        os.mkfifo(served / "pipe")
+        (served / "pipe").rename(served / name)
+        told = f"{served}/{name}: cannot be read: it is no plain file"
+        while told not in server.log():
+            with _channel(server, authority, authority.sign("client", 51)) as channel:
+                assert _infer(channel, ALICE).outputs
+        assert server.log().count(told) == 1
+    finally:
+        assert server.stop() == 0
+
+
 # Tokens.
 
 

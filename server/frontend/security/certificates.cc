@@ -8,12 +8,11 @@
 #include <array>
 #include <chrono>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/files/plain_file.h"
 #include "server/frontend/security/file_version.h"
 #include "server/telemetry/log.h"
 
@@ -21,6 +20,7 @@ namespace rnnserve {
 namespace {
 
 constexpr std::chrono::seconds kRereadInterval(1);
+constexpr size_t kMaxPemBytes = 16 << 20;
 
 template <auto kFree>
 struct Free {
@@ -43,11 +43,8 @@ absl::Status Unusable(const std::string& path, absl::string_view what) {
 }
 
 absl::StatusOr<std::string> Read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad() || text.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": cannot be read, or is empty"));
-  }
+  absl::StatusOr<std::string> text = ReadPlainFile(path, kMaxPemBytes);
+  if (text.ok() && text->empty()) return absl::FailedPreconditionError(absl::StrCat(path, ": is empty"));
   return text;
 }
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/files/plain_file.h"
 #include "server/frontend/security/file_version.h"
 #include "server/telemetry/log.h"
 
@@ -23,6 +23,7 @@ namespace rnnserve {
 namespace {
 
 constexpr std::chrono::seconds kRefreshInterval(1);
+constexpr size_t kMaxTokensBytes = 64 << 20;
 constexpr size_t kShortestToken = 16;
 constexpr size_t kLongestTenant = 64;
 constexpr absl::string_view kHashed = "sha256:";
@@ -117,13 +118,12 @@ std::string Tokens::Digest(std::string_view sha256) const {
 }
 
 absl::StatusOr<Tokens::Table> Tokens::Read() const {
-  std::ifstream file(path_);
-  file.peek();  // folders can be opened, too
-  if (file.bad() || !file.is_open()) return absl::FailedPreconditionError(absl::StrCat(path_, ": cannot be read"));
-  file.clear();  // an empty one is at its end already
+  const absl::StatusOr<std::string> text = ReadPlainFile(path_, kMaxTokensBytes);
+  if (!text.ok()) return text.status();
   Table table;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+    ++number;
     const std::vector<absl::string_view> words = WordsOf(line);
     if (words.empty()) continue;
     const auto wrong = [&](absl::string_view why) {
@@ -142,7 +142,6 @@ absl::StatusOr<Tokens::Table> Tokens::Read() const {
     }
     if (!table.emplace(Digest(*sha256), std::move(caller)).second) return wrong("this token is there already");
   }
-  if (file.bad()) return absl::FailedPreconditionError(absl::StrCat(path_, ": cannot be read to its end"));
   return table;
 }
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -84,6 +85,19 @@ TEST_F(TokensTest, AreReadAgain) {
   EXPECT_TRUE(alice->revoked.load());
   EXPECT_EQ((*tokens)->Find(kBob), bob) << "who is as before stays the same";
   EXPECT_FALSE(bob->revoked.load());
+}
+
+// Opening it would wait for whoever writes, and the destructor for that.
+TEST_F(TokensTest, APipeInPlaceOfTheFileHoldsNothingUp) {
+  Write(std::string("alice ") + kAlice);
+  const auto tokens = Tokens::Load(path_);
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  const std::string pipe = path_ + ".next";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  ASSERT_EQ(std::rename(pipe.c_str(), path_.c_str()), 0);
+  (*tokens)->Refresh();
+  EXPECT_NE((*tokens)->Find(kAlice), nullptr);
+  EXPECT_THAT(std::string(Tokens::Load(path_).status().message()), HasSubstr("it is no plain file"));
 }
 
 TEST_F(TokensTest, ABrokenFileChangesNothing) {
