@@ -73,8 +73,8 @@ void CheckMemory(Checks& checks) {
     checks.Wrong("memory_limit",
                  absl::StrCat("at least ", kLeastMemoryLimit, " (with less nothing could be served), or 0"));
   } else if (limit > 0 && limit < kLeastMemoryLimit) {
-    checks.Wrong("memory_limit", absl::StrCat("a container of at least ", kLeastMemoryLimit, " bytes; this one has ",
-                                              limit, ", with which nothing could be served"));
+    checks.Wrong("memory_limit", absl::StrCat("a container or machine of at least ", kLeastMemoryLimit,
+                                              " bytes; this one has ", limit, ", with which nothing could be served"));
   }
 }
 

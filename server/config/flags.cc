@@ -46,7 +46,7 @@ ABSL_FLAG(int64_t, max_tensor_elements, int64_t{1} << 26, "elements of X or of a
 ABSL_FLAG(int64_t, max_steps, 1 << 24, "steps of a request or a chunk");
 ABSL_FLAG(int64_t, memory_limit, 0,
           "bytes that the process may take; near it requests are refused, and defaults of other limits are lowered to "
-          "shares of it; 0: the limit of the container, if it has one");
+          "shares of it; 0: the limit of the container, or the machine's memory if that is less");
 ABSL_FLAG(int64_t, max_transport_bytes, int64_t{1} << 30,
           "bytes on their way in, all connections together, besides messages that have been let in");
 ABSL_FLAG(int64_t, max_reply_bytes, 64 << 20, "bytes of a reply's tensors");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config/memory_limit.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -34,6 +36,12 @@ constexpr std::array<Share, 8> kShares = {{{"max_transport_bytes", 2},
                                            {"session_bytes", 8},
                                            {"max_tenant_session_bytes", 8}}};
 
+// 0: unknown.
+int64_t MachinesMemory() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES);
+  return pages > 0 ? pages * sysconf(_SC_PAGESIZE) : 0;
+}
+
 int64_t ReadLimit(const std::filesystem::path& file) {
   std::string word;
   int64_t bytes = 0;
@@ -50,15 +58,20 @@ int64_t MemoryLimitOf(const ControlGroups& groups) {
   return least == kNone ? 0 : least;
 }
 
+int64_t LeastMemory(int64_t container, int64_t machine) {
+  if (container <= 0 || machine <= 0) return std::max(container, machine);
+  return std::min(container, machine);
+}
+
 int64_t MemoryLimit() {
   const int64_t asked = absl::GetFlag(FLAGS_memory_limit);
-  return asked > 0 ? asked : MemoryLimitOf(OwnGroups("memory"));
+  return asked > 0 ? asked : LeastMemory(MemoryLimitOf(OwnGroups("memory")), MachinesMemory());
 }
 
 void FitToMemory(int64_t limit, Settings& settings) {
   if (limit <= 0) return;
   if (absl::GetFlag(FLAGS_memory_limit) == 0) {
-    settings.SetOrigin("memory_limit", absl::StrCat("default; the container's, ", limit, " bytes"));
+    settings.SetOrigin("memory_limit", absl::StrCat("default; the container's or the machine's, ", limit, " bytes"));
   }
   for (const Share& share : kShares) {
     const std::string name(share.flag);

@@ -106,6 +106,7 @@ class TransportQuota {
 
 BodyLine::Options LineOptions(const GrpcServer::Options& options, TransportQuota& quota) {
   BodyLine::Options line;
+  line.max_message_bytes = options.max_message_bytes;
   line.max_bytes = options.door.max_bytes;
   line.memory = options.door.memory;
   line.let_in = [&quota](int64_t bytes) { quota.LetInCalls(bytes); };
@@ -114,6 +115,7 @@ BodyLine::Options LineOptions(const GrpcServer::Options& options, TransportQuota
 
 StreamLine::Options StreamLineOptions(const GrpcServer::Options& options, TransportQuota& quota) {
   StreamLine::Options line;
+  line.max_message_bytes = options.max_message_bytes;
   line.max_bytes = options.door.max_bytes;
   line.memory = options.door.memory;
   line.let_in = [&quota](int64_t bytes) { quota.LetInStreams(bytes); };

@@ -66,7 +66,10 @@ bool BodyLine::TakePlace(Turning& turning) {
   MemoryWatch* const memory = options_.memory;
   int64_t message = Counted(turning.sizes_.message.Get());
   int64_t whole = turning.sizes_.whole.Get();
-  if (whole == 0 && memory != nullptr) whole = message = memory->usable() / kPartOfUnknown;
+  if (whole == 0 && memory != nullptr) {
+    whole = std::min(memory->usable() / kPartOfUnknown, 2 * options_.max_message_bytes);
+    message = std::min(whole, options_.max_message_bytes);
+  }
   // Whoever comes alone may always enter.
   const bool is_alone = reading_.empty() && settled_.empty();
   if (!is_alone && !bytes_.Fits(turning.caller_, message)) return false;

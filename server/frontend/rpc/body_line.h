@@ -36,6 +36,8 @@ class BodyLine final : private CompletionTag {
   struct Options {
     // Bytes of messages on their way in, or being parsed, as far as they can be known.
     int64_t max_bytes = int64_t{1} << 30;
+    // The largest message that may come.
+    int64_t max_message_bytes = int64_t{64} << 20;
     // Calls in line.
     int64_t max_waiting = 1024;
     // Time in line.

@@ -27,7 +27,8 @@ constexpr int64_t kToldStreamBytes = 1 << 20;
 int64_t StreamLine::Expected(const Place& place) const {
   if (place.usual_ >= 0) return place.usual_;
   const int64_t others = largest_.Get();
-  return others > 0 || options_.memory == nullptr ? others : options_.memory->usable() / kPartOfFirst;
+  if (others > 0 || options_.memory == nullptr) return others;
+  return std::min(options_.memory->usable() / kPartOfFirst, options_.max_message_bytes);
 }
 
 bool StreamLine::TryTake(Place& place, absl::Time now) {

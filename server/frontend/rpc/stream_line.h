@@ -39,6 +39,8 @@ class StreamLine final : private CompletionTag {
   struct Options {
     // Bytes of messages on their way in, or not yet parsed, as far as they can be known.
     int64_t max_bytes = int64_t{1} << 30;
+    // The largest message that may come.
+    int64_t max_message_bytes = int64_t{64} << 20;
     // A stream that was asked and has sent nothing by then has no room kept for it any more.
     absl::Duration max_kept = absl::Milliseconds(100);
     // Whether the process has memory; outlives the line. Null: the above is all there is to it.

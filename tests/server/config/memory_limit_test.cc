@@ -2,6 +2,7 @@
 #include "server/config/memory_limit.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -62,6 +63,20 @@ TEST_F(MemoryLimitTest, WhatIsNoNumberIsNoLimit) {
   EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "0::/\n", root_)), 0);
   Put("memory.max", "");
   EXPECT_EQ(MemoryLimitOf(GroupsOf("memory", "0::/\n", root_)), 0);
+}
+
+TEST(LeastMemoryTest, OfContainerAndMachineWhatIsKnown) {
+  EXPECT_EQ(LeastMemory(3000, 2000), 2000);
+  EXPECT_EQ(LeastMemory(2000, 3000), 2000);
+  EXPECT_EQ(LeastMemory(0, 3000), 3000) << "no container's limit";
+  EXPECT_EQ(LeastMemory(2000, 0), 2000);
+  EXPECT_EQ(LeastMemory(0, 0), 0);
+}
+
+TEST(LeastMemoryTest, WithoutAContainerTheMachinesMemoryIsTheLimit) {
+  const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  EXPECT_GT(MemoryLimit(), 0);
+  EXPECT_LE(MemoryLimit(), machine);
 }
 
 }  // namespace

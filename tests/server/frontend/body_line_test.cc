@@ -87,6 +87,15 @@ TEST_F(BodyLineTest, LetsInWhatFits) {
   EXPECT_EQ(line_->waiting(), 0);
 }
 
+TEST_F(BodyLineTest, WhatIsUnknownIsExpectedToBeNoLargerThanAMessageMayBe) {
+  MemoryWatch machine(int64_t{64} << 30, [] { return int64_t{0}; });
+  Line({.max_bytes = 1024 * kMiB,
+        .max_message_bytes = 64 * kMiB,
+        .max_wait = absl::InfiniteDuration(),
+        .memory = &machine});
+  for (uint64_t caller = 0; caller < 8; ++caller) EXPECT_TRUE(Come(caller).status) << caller;
+}
+
 TEST_F(BodyLineTest, CallersTakeTurns) {
   Line({.max_bytes = 8 * kMiB, .max_wait = absl::InfiniteDuration()});
   Expect10();

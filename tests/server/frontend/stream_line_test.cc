@@ -93,6 +93,19 @@ TEST_F(StreamLineTest, LargeOnesWaitUntilThereIsRoomCallersInTurns) {
   EXPECT_THAT(order_, ElementsAre(1, 1, 1, 2, 1));
 }
 
+TEST_F(StreamLineTest, WhatIsUnknownIsExpectedToBeNoLargerThanAMessageMayBe) {
+  MemoryWatch machine(int64_t{64} << 30, [] { return int64_t{0}; });
+  StreamLine::Options options = Keeping(absl::Hours(1), 1024 * kMiB);
+  options.memory = &machine;
+  options.max_message_bytes = 64 * kMiB;
+  StreamLine line(options, &queue_);
+  std::list<Stream> streams;
+  for (uint64_t caller = 0; caller < 8; ++caller) {
+    Ask(streams.emplace_back(line), caller);
+    EXPECT_TRUE(streams.back().asked) << caller;
+  }
+}
+
 TEST_F(StreamLineTest, WhoIsAloneIsAskedWhateverHisMessagesTake) {
   MemoryWatch memory(64 * kMiB, [] { return 64 * kMiB; });
   StreamLine::Options options = Keeping(absl::Hours(1), 1);
