@@ -19,9 +19,11 @@
 namespace rnnserve {
 namespace {
 
-// Connections come in as fast as this, after a few at once: accepting one and hanging up on it again takes 30 us of a
-// CPU, nearly all in the kernel. Whoever floods the server waits in the kernel's queue.
+// Connections come in as fast as this, after a few at once, and slower while somebody has to be hung up on for each:
+// the two take 45 to 79 us of a CPU, nearly all in the kernel. Whoever floods the server waits in the kernel's queue,
+// of 4,096 places by default, and who comes behind them shall still be served within 5 s.
 constexpr absl::Duration kPerAccept = absl::Microseconds(500);
+constexpr absl::Duration kPerHangUp = absl::Microseconds(250);
 constexpr double kAcceptsAtOnce = 16;
 // Between two turns of those who have greeted and not called, or are on trial (see TrialWindow).
 constexpr absl::Duration kTurn = absl::Milliseconds(20);
@@ -150,7 +152,7 @@ bool Acceptor::Accept(const ListenSocket& socket, absl::Time now) {
   const int fd = accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) {
     const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    return is_short && Refuse(socket);  // else the peer has gone already
+    return is_short && Refuse(socket, now);  // else the peer has gone already
   }
   if (MakeRoom(now)) {
     lobby_.Add(fd, now);
@@ -166,13 +168,15 @@ bool Acceptor::MakeRoom(absl::Time now) {
   if (!is_full()) return true;
   table_.Sweep(now);
   if (!is_full()) return true;
+  accepts_.Delay(now, kPerHangUp);
   if (!IsCrowded()) {
     table_.GiveUp(std::max<size_t>(options_.max_connections / kPartGivenUp, 1), now);
   }
   return lobby_.Drop(now);
 }
 
-bool Acceptor::Refuse(const ListenSocket& socket) {
+bool Acceptor::Refuse(const ListenSocket& socket, absl::Time now) {
+  accepts_.Delay(now, kPerHangUp);
   if (reserve_ >= 0) close(std::exchange(reserve_, -1));
   const int fd = accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd >= 0) {

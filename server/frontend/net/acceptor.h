@@ -67,7 +67,7 @@ class Acceptor {
   bool Accept(const ListenSocket& socket, absl::Time now);
   bool MakeRoom(absl::Time now);
   // Takes one connection from the queue when there is no descriptor for it, and hangs up.
-  bool Refuse(const ListenSocket& socket);
+  bool Refuse(const ListenSocket& socket, absl::Time now);
 
   const Options options_;
   const std::vector<ListenSocket> sockets_;

@@ -3,6 +3,7 @@
 //
 //   Pace pace(absl::Milliseconds(1), 16);
 //   if (pace.next() <= now) { ...; pace.Take(now); }
+//   pace.Delay(now, absl::Microseconds(300));  // this one took more than others do
 #pragma once
 
 #include "absl/time/time.h"
@@ -16,7 +17,9 @@ class Pace {
   // When the next one may be done.
   absl::Time next() const { return due_ - ahead_; }
   // One was done.
-  void Take(absl::Time now) { due_ = (due_ < now ? now : due_) + each_; }
+  void Take(absl::Time now) { Delay(now, each_); }
+  // The next ones are due so much later.
+  void Delay(absl::Time now, absl::Duration by) { due_ = (due_ < now ? now : due_) + by; }
 
  private:
   const absl::Duration each_;

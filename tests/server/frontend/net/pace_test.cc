@@ -35,5 +35,15 @@ TEST(Pace, ARestGivesBackNoMoreThanThose) {
   EXPECT_EQ(pace.next(), now + absl::Milliseconds(2));
 }
 
+TEST(Pace, WhatTookLongerDelaysTheNextOnes) {
+  absl::Time now = absl::FromUnixSeconds(1000);
+  Pace pace(absl::Milliseconds(2), 3);
+  for (int k = 0; k < 3; ++k) {
+    pace.Delay(now, absl::Milliseconds(1));
+    pace.Take(now);
+  }
+  EXPECT_EQ(pace.next(), now + absl::Milliseconds(5));
+}
+
 }  // namespace
 }  // namespace rnnserve
