@@ -25,6 +25,8 @@ namespace {
 constexpr absl::Duration kPerAccept = absl::Microseconds(500);
 constexpr absl::Duration kPerHangUp = absl::Microseconds(250);
 constexpr double kAcceptsAtOnce = 16;
+// What is late by more has let others go first often enough.
+constexpr absl::Duration kMayBeLate = absl::Milliseconds(2);
 // Between two turns of those who have greeted and not called, or are on trial (see TrialWindow).
 constexpr absl::Duration kTurn = absl::Milliseconds(20);
 // And while the lobby has more than its least. Each connection delays calls by up to a transport's cost: of a caller
@@ -154,13 +156,20 @@ bool Acceptor::Accept(const ListenSocket& socket, absl::Time now) {
     const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
     return is_short && Refuse(socket, now);  // else the peer has gone already
   }
-  if (MakeRoom(now)) {
+  LetOthersGoFirst();
+  const bool has_room = MakeRoom(now);
+  LetOthersGoFirst();
+  if (has_room) {
     lobby_.Add(fd, now);
   } else {
     options_.refused->Add();
     close(fd);
   }
   return true;
+}
+
+void Acceptor::LetOthersGoFirst() const {
+  if (SteadyNow() - accepts_.next() < kMayBeLate) sched_yield();
 }
 
 bool Acceptor::MakeRoom(absl::Time now) {

@@ -65,6 +65,8 @@ class Acceptor {
   bool IsCrowded() const;
   // Takes one connection from the socket's queue; false: there is none, or none can be taken now.
   bool Accept(const ListenSocket& socket, absl::Time now);
+  // Between two steps of Accept: who has a call to serve on this CPU waits for one of them and not for all.
+  void LetOthersGoFirst() const;
   bool MakeRoom(absl::Time now);
   // Takes one connection from the queue when there is no descriptor for it, and hangs up.
   bool Refuse(const ListenSocket& socket, absl::Time now);
