@@ -141,10 +141,11 @@ def test_floods_are_told_with_their_peer():
 
 @pytest.mark.parametrize("function", [b"recvmsg", b"SSL_read"])
 def test_a_server_that_cannot_guard_its_reads_says_so(server, tmp_path, function):
-    """Its name for the function is misspelt, so gRPC's library finds the usual one."""
+    """Its name for the function is misspelt, so gRPC's library finds the usual one. Misspelt at its begin: the linker lets
+    "read" be the end of "SSL_read"."""
     assert "not hung up on" not in server.log()
     misspelt = tmp_path / "rnnserve"
-    misspelt.write_bytes(BINARY.read_bytes().replace(b"\0" + function + b"\0", b"\0" + function[:-1] + b"_\0", 1))
+    misspelt.write_bytes(BINARY.read_bytes().replace(b"\0" + function + b"\0", b"\0_" + function[1:] + b"\0", 1))
     misspelt.chmod(0o755)
     flags = []
     if function == b"SSL_read":
