@@ -7,9 +7,11 @@
 #include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -60,6 +62,12 @@ void LogModels(const ModelStore& models) {
   for (const RepositoryFailure& failure : models.Failures()) {
     LogWarning(absl::StrCat("model file ", failure.path, " left out: ", failure.reason));
   }
+}
+
+std::set<std::string, std::less<>> NamesOf(const ModelStore& models) {
+  std::set<std::string, std::less<>> names;
+  for (const LoadedModel& loaded : models.List()) names.insert(loaded.name);
+  return names;
 }
 
 std::vector<std::unique_ptr<Engine>> OwnEngines() {
@@ -153,7 +161,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   const SteadyClock clock;
   Metrics metrics;
   const std::unique_ptr<MemoryWatch> memory = WatchMemory(memory_limit, metrics);
-  ModelLabels model_labels(static_cast<size_t>(absl::GetFlag(FLAGS_metrics_models)));
+  ModelLabels model_labels(static_cast<size_t>(absl::GetFlag(FLAGS_metrics_models)), NamesOf(models));
   WorkMetricsTable work_metrics(metrics, model_labels);
   SessionMetrics session_metrics(metrics, model_labels);
   // Goes after the schedulers: their threads may let go of a session last.
@@ -162,7 +170,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   CellularScheduler scheduler(QueueOptions(workers), absl::GetFlag(FLAGS_short_slice));
   const std::unique_ptr<RequestScheduler> compared = ComparedScheduler(workers);
   Scheduler* const in_use = compared == nullptr ? static_cast<Scheduler*>(&scheduler) : compared.get();
-  AddGauges(models, programs, *in_use, sessions, metrics);
+  AddGauges(models, programs, *in_use, sessions, engines, metrics);
   AddEngineMetrics(engines, metrics);
   plugins.AddMetrics(metrics);
   Core::Options core_options = CoreOptions(memory.get());
@@ -175,6 +183,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
     return 1;
   }
   const RoutingThread routing(&core.router());
+  ShowKnownModels(core, absl::GetFlag(FLAGS_verify_share) > 0, model_labels, work_metrics, session_metrics, metrics);
 
   SessionCore session_core(SessionOptions(session_metrics), &core, &sessions, &clock);
   const Sweeper sweeper(&sessions, MemorySessions::Options().sweep_period);

@@ -27,7 +27,7 @@ class Readings {
   // The first series' value.
   double Value(std::string_view name) const {
     const MetricReading* reading = Find(name);
-    return reading == nullptr ? 0 : reading->samples[0].value;
+    return reading == nullptr || reading->samples.empty() ? 0 : reading->samples[0].value;
   }
   std::span<const MetricSample> Samples(std::string_view name) const {
     const MetricReading* reading = Find(name);
@@ -75,6 +75,7 @@ Json Methods(const Readings& readings) {
 Json Work(const Readings& readings) {
   Json work = Json::array();
   for (const MetricSample& slices : readings.Samples("rnnserve_slices_total")) {
+    if (slices.value == 0) continue;
     work.push_back({{"model", slices.labels[0]},
                     {"engine", slices.labels[1]},
                     {"slices", slices.value},

@@ -17,8 +17,8 @@ ABSL_FLAG(std::string, admin_listen, rnnserve::kDefaultAdminListen,
           "host:port of the admin port (HTTP): /metrics, /healthz, /readyz and a status page at /; empty: none");
 ABSL_FLAG(std::string, admin_port_file, "", "file that gets the admin port's number once it listens");
 ABSL_FLAG(int32_t, metrics_models, 32,
-          "models with metrics of their own, the first ones that are called; further ones are counted together as "
-          "(other), so that a scrape stays small");
+          "models with metrics of their own: those that are in --models at the start, then the first ones that are "
+          "called; further ones are counted together as (other), so that a scrape stays small");
 ABSL_FLAG(std::string, models, "", "folder of models, NAME/VERSION/model.onnx; empty: none");
 ABSL_FLAG(std::vector<std::string>, plugin, {},
           "shared libraries with further engines, separated by commas, e.g. librnnserve_cuda.so; one that cannot serve "

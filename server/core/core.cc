@@ -199,7 +199,7 @@ void Core::Run(AcceptedCall call, Done done) {
   std::optional<AcceptedCall> again = call.verify ? OnAnotherEngine(call) : std::nullopt;
   if (!again) return Start(std::move(call), std::move(done));
   auto both = std::make_shared<VerifiedReply>(options_.verifier, call.label, std::move(done));
-  again->label = "(verify)";
+  again->label = std::string(kVerifiedModel);
   Start(std::move(call), [both](absl::StatusOr<InferReply> reply) { both->First(std::move(reply)); });
   Start(*std::move(again), [both](absl::StatusOr<InferReply> reply) { both->Second(std::move(reply)); });
 }

@@ -49,17 +49,10 @@ absl::StatusOr<Route> Router::Choose(std::string_view name, std::span<const Cell
     if (!engine.ok()) return engine.status();
     return Route{.engine = *engine};
   }
-  EngineList candidates = Candidates(cells, options);
+  EngineList candidates = Eligible(name, cells, options);
   if (candidates.empty()) return ChooseEngine(engines_, name, cells, options).status();
-  for (const Engine* engine : candidates) {
-    if (name.empty() && engine->name() == options_.engine) return Route{.engine = engine};
-  }
-  if (candidates.size() > 1) {
-    const auto is_last_resort = [&](const Engine* e) { return e->name() == options_.last_resort; };
-    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), is_last_resort), candidates.end());
-  }
   const bool is_empty = load.rows < 1 || load.steps < 1;
-  if (candidates.size() == 1 || options.deterministic || is_empty) return Route{.engine = candidates.front()};
+  if (candidates.size() == 1 || is_empty) return Route{.engine = candidates.front()};
 
   const std::lock_guard lock(mutex_);
   load = WithOthers(cells, options, load);
@@ -150,6 +143,21 @@ EngineList Router::Candidates(std::span<const CellPtr> cells, const EngineOption
   for (const Engine* engine : engines_) {
     if (SupportsAll(*engine, cells, options)) candidates.push_back(engine);
   }
+  return candidates;
+}
+
+EngineList Router::Eligible(std::string_view name, std::span<const CellPtr> cells, const EngineOptions& options) const {
+  EngineList candidates = Candidates(cells, options);
+  const std::string_view wanted = name.empty() ? std::string_view(options_.engine) : name;
+  for (const Engine* engine : candidates) {
+    if (engine->name() == wanted) return {engine};
+  }
+  if (!IsAutoEngine(name)) return {};
+  if (candidates.size() > 1) {
+    const auto is_last_resort = [&](const Engine* e) { return e->name() == options_.last_resort; };
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), is_last_resort), candidates.end());
+  }
+  if (options.deterministic && candidates.size() > 1) candidates.resize(1);
   return candidates;
 }
 

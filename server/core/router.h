@@ -79,6 +79,8 @@ class Router {
   const Engine* Settle(const Route& route, std::span<const CellPtr> cells, const EngineOptions& options);
   // The first engine but `engine` that can run the cells, or null.
   const Engine* Another(const Engine* engine, std::span<const CellPtr> cells, const EngineOptions& options) const;
+  // All that Choose may take for `name`, whatever the load.
+  EngineList Eligible(std::string_view name, std::span<const CellPtr> cells, const EngineOptions& options) const;
   // A call has run; its largest slice held `largest_batch` sequences.
   void Ran(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load, int64_t largest_batch);
 

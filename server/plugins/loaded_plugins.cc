@@ -77,6 +77,7 @@ int LoadedPlugins::workers_wanted() const {
 void LoadedPlugins::OnFailure(std::function<void(std::string_view)> told) { failures_->Tell(std::move(told)); }
 
 void LoadedPlugins::AddMetrics(Metrics& metrics) const {
+  if (engines_.empty()) return;
   metrics.GaugeFunction("rnnserve_device_memory_bytes", "Memory of an engine's device: what it holds, and may hold.",
                         {"engine", "kind"}, [this] {
                           std::vector<MetricSample> samples;

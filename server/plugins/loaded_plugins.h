@@ -41,7 +41,7 @@ class LoadedPlugins {
   // noticed. Empty: nobody; once this has returned, the one before is not called any more.
   void OnFailure(std::function<void(std::string_view engine)> told);
 
-  // rnnserve_device_memory_bytes.
+  // rnnserve_device_memory_bytes, if there is a device.
   void AddMetrics(Metrics& metrics) const;
 
  private:

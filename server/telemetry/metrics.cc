@@ -34,11 +34,21 @@ std::shared_ptr<Metric> MetricFamily<Metric>::With(std::vector<std::string> labe
 }
 
 template <typename Metric>
+void MetricFamily<Metric>::SetKnown(std::set<std::vector<std::string>> known) {
+  const std::lock_guard lock(mutex_);
+  known_ = std::move(known);
+}
+
+template <typename Metric>
 MetricReading MetricFamily<Metric>::Read() const {
   MetricReading reading = description_;
   const std::lock_guard lock(mutex_);
   for (const auto& [labels, metric] : series_) {
     reading.samples.push_back({labels, Value(*metric) / divisor_, Counts(*metric)});
+  }
+  const std::shared_ptr<Metric> untouched = make_();
+  for (const std::vector<std::string>& labels : known_) {
+    if (!series_.contains(labels)) reading.samples.push_back({labels, 0, Counts(*untouched)});
   }
   return reading;
 }
@@ -114,17 +124,22 @@ void Metrics::CounterFunction(std::string name, std::string help, std::function<
   });
 }
 
+void Metrics::BeforeCollect(std::function<void()> prepare) {
+  const std::lock_guard lock(mutex_);
+  preparations_.push_back(std::move(prepare));
+}
+
 std::vector<MetricReading> Metrics::Collect() const {
+  std::vector<std::function<void()>> preparations;
   std::vector<std::function<MetricReading()>> readers;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, read] : families_) readers.push_back(read);
+    preparations = preparations_;
   }
+  for (const auto& prepare : preparations) prepare();
   std::vector<MetricReading> readings;
-  for (const auto& read : readers) {
-    MetricReading reading = read();
-    if (!reading.samples.empty()) readings.push_back(std::move(reading));
-  }
+  for (const auto& read : readers) readings.push_back(read());
   return readings;
 }
 

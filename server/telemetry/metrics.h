@@ -7,7 +7,8 @@
 //   ok->Add();                                                         // as often as one likes
 //   metrics.GaugeFunction("rnnserve_queue_bytes", "...", [&] { return queue.bytes(); });
 //
-// A series stays until the process ends. Label values come from tables and from ModelLabels (model_labels.h), which
+// A series stays until the process ends. Label sets that are known before anybody counts under them are shown as 0
+// (MetricFamily::SetKnown). Label values come from tables and from ModelLabels (model_labels.h), which
 // bounds them, never from a request's free text.
 //
 // Thread-safe. The registry outlives whoever counts; what a function reads outlives the last Collect.
@@ -17,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +57,9 @@ class MetricFamily {
   // The metric of these label values; the same one each time. Takes a lock: keep the pointer.
   std::shared_ptr<Metric> With(std::vector<std::string> labels);
 
+  // Label sets that Read shows as 0 as long as nobody has asked for their metric; in place of the last ones.
+  void SetKnown(std::set<std::vector<std::string>> known);
+
   MetricReading Read() const;
 
  private:
@@ -63,6 +68,7 @@ class MetricFamily {
   const std::function<std::shared_ptr<Metric>()> make_;
   mutable std::mutex mutex_;
   std::map<std::vector<std::string>, std::shared_ptr<Metric>> series_;  // guarded by mutex_
+  std::set<std::vector<std::string>> known_;                            // guarded by mutex_
 };
 
 using CounterFamily = MetricFamily<Counter>;
@@ -89,7 +95,10 @@ class Metrics {
   void GaugeFunction(std::string name, std::string help, std::vector<std::string> label_names, Reader read);
   void CounterFunction(std::string name, std::string help, std::function<double()> read);
 
-  // All families by name. Those without a series are left out.
+  // Called when a Collect begins, on its thread; must not take long.
+  void BeforeCollect(std::function<void()> prepare);
+
+  // All families by name, those without a series too.
   std::vector<MetricReading> Collect() const;
 
  private:
@@ -99,6 +108,7 @@ class Metrics {
 
   mutable std::mutex mutex_;
   std::map<std::string, std::function<MetricReading()>> families_;  // guarded by mutex_
+  std::vector<std::function<void()>> preparations_;                 // guarded by mutex_
   std::vector<std::shared_ptr<void>> owned_;                        // guarded by mutex_
 };
 

@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/telemetry/session_metrics.h"
 
+#include <array>
+#include <set>
+#include <utility>
+#include <vector>
+
 namespace rnnserve {
+namespace {
+
+// As SessionCounters has them.
+constexpr std::array kEvents = {"opened", "closed", "expired", "refused", "resumed", "lost"};
+
+}  // namespace
 
 SessionMetrics::SessionMetrics(Metrics& metrics, ModelLabels& labels)
     : labels_(labels),
@@ -11,9 +22,7 @@ SessionMetrics::SessionMetrics(Metrics& metrics, ModelLabels& labels)
       events_(metrics.Counters("rnnserve_sessions_total", "What happened to sessions.", {"model", "event"})),
       repeated_(metrics.Counters("rnnserve_operations_repeated_total",
                                  "Operations that came again and were answered without computing them again.",
-                                 {"model"})),
-      inline_(Of(kInlineModel)),
-      unknown_(Of(kUnknownModel)) {}
+                                 {"model"})) {}
 
 SessionCountersPtr SessionMetrics::Of(std::string_view model) {
   const std::string label(labels_.Of(model));
@@ -21,6 +30,18 @@ SessionCountersPtr SessionMetrics::Of(std::string_view model) {
   SessionCountersPtr& counters = by_label_[label];
   if (counters == nullptr) counters = Make(label);
   return counters;
+}
+
+void SessionMetrics::SetKnown(std::span<const std::string> models) {
+  std::set<std::vector<std::string>> labels, events;
+  for (const std::string& model : models) {
+    labels.insert({model});
+    for (const char* event : kEvents) events.insert({model, event});
+  }
+  active_.SetKnown(labels);
+  state_bytes_.SetKnown(labels);
+  repeated_.SetKnown(std::move(labels));
+  events_.SetKnown(std::move(events));
 }
 
 SessionCountersPtr SessionMetrics::Make(const std::string& label) {

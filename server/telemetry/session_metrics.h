@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,9 @@ class SessionMetrics {
   // the pointer.
   SessionCountersPtr Of(std::string_view model);
 
+  // Labels of models that are shown as 0 until they have sessions.
+  void SetKnown(std::span<const std::string> models);
+
  private:
   SessionCountersPtr Make(const std::string& label);
 
@@ -50,9 +54,6 @@ class SessionMetrics {
 
   std::mutex mutex_;
   std::map<std::string, SessionCountersPtr, std::less<>> by_label_;  // guarded by mutex_
-  // Known label sets start at 0.
-  const SessionCountersPtr inline_;
-  const SessionCountersPtr unknown_;
 };
 
 }  // namespace rnnserve

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import re
 import signal
@@ -13,7 +14,9 @@ import subprocess
 import grpc
 import pytest
 
+import repository_files
 import wire
+from operators import WEIGHTS
 from server_process import Server, run_to_end
 from test_service import SECONDS, _case, _load
 
@@ -52,12 +55,17 @@ def used(server):
     return server
 
 
+def _documented():
+    """Name, kind and labels of each metric that is there without further flags."""
+    rows = [line for line in DOCS.read_text().splitlines() if "only with" not in line]
+    found = re.findall(r"^\| `((?:rnnserve|process)_\w+)` \| (\w+) \|([^|]*)\|", "\n".join(rows), re.MULTILINE)
+    return [(name, kind, re.findall(r"`(\w+)`", labels)) for name, kind, labels in found]
+
+
 def test_every_metric_is_documented_and_every_documented_one_is_there(used):
     _, text = _get(used, "/metrics")
     served = {(name, kind) for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)}
-    rows = [line for line in DOCS.read_text().splitlines() if "only with" not in line]
-    documented = set(re.findall(r"^\| `((?:rnnserve|process)_\w+)` \| (\w+) \|", "\n".join(rows), re.MULTILINE))
-    assert served == documented
+    assert served == {(name, kind) for name, kind, _ in _documented()}
 
 
 def test_metrics_of_a_store_are_documented_as_not_there(used):
@@ -152,7 +160,7 @@ def test_models_are_bounded():
                 fresh.recurrent.Infer(request, timeout=SECONDS)
                 now = _metrics(fresh)
                 steps = {name: value for name, value in now.items() if name.startswith("rnnserve_sequence_steps_total")}
-                assert all(steps[name] >= value for name, value in before.items()), "counters never go back"
+                assert all(steps.get(name, 0) >= value for name, value in before.items()), "counters never go back"
                 before = steps
         for model, calls in [("m0004", 2), ("m0003", 2), ("(other)", 6)]:
             assert now[f'rnnserve_sequence_steps_total{{model="{model}",kind="useful"}}'] == calls * 4 * 2
@@ -166,13 +174,117 @@ def test_models_are_bounded():
         assert fresh.stop() == 0
 
 
-def test_known_labels_start_at_zero():
-    fresh = Server()
+ENGINES = ["cpu", "onednn"]  # that calls of a model may be routed to; the last resort has none where these can
+NO_MODELS = ["(inline)", "(other)"]
+EVENTS = ["opened", "closed", "expired", "refused", "resumed", "lost"]
+
+
+def _labels(**values):
+    """All combinations: of lists of values, the set of labels as a scrape has them."""
+    return {",".join(f'{name}="{value}"' for name, value in zip(values, row)) for row in itertools.product(*values.values())}
+
+
+def _known_labels(model):
+    """Of each documented metric with labels, those that are there before any call."""
+    models, sessions = [model, *NO_MODELS], [model, *NO_MODELS, "(unknown)"]
+    services = [file.DESCRIPTOR.services_by_name for file in (wire.recurrent_pb2, wire.sessions_pb2, wire.models_pb2)]
+    methods = [f"{service.name}.{method.name}" for names in services for service in names.values()
+               for method in service.methods] + ["Recurrent.Stream.operation"]
+    work = _labels(model=[model], engine=ENGINES) | _labels(model=NO_MODELS, engine=[*ENGINES, "reference"])
+    return {
+        "rnnserve_requests_total": _labels(method=methods, code=[code.name for code in grpc.StatusCode]),
+        "rnnserve_request_duration_seconds": _labels(method=methods),
+        "rnnserve_connections_total": _labels(result=["accepted", "refused", "dismissed"]),
+        "rnnserve_queue_duration_seconds": _labels(model=models),
+        "rnnserve_compute_duration_seconds": work,
+        "rnnserve_rejected_total": _labels(reason=["queue_full", "deadline", "quota", "memory", "draining", "too_large",
+                                                   "invalid"]),
+        "rnnserve_slices_total": work,
+        "rnnserve_slice_sequences": work,
+        "rnnserve_slice_steps": work,
+        "rnnserve_sequence_steps_total": _labels(model=models, kind=["useful", "padding"]),
+        "rnnserve_sessions_active": _labels(model=sessions),
+        "rnnserve_session_state_bytes": _labels(model=sessions),
+        "rnnserve_sessions_total": _labels(model=sessions, event=EVENTS),
+        "rnnserve_operations_repeated_total": _labels(model=sessions),
+        "rnnserve_nonfinite_outputs_total": _labels(model=models),
+        "rnnserve_verified_total": _labels(outcome=["agreed", "differed", "failed"]),
+        "rnnserve_packed_weight_bytes": _labels(engine=[*ENGINES, "reference"]),
+    }
+
+
+def _version():
+    return re.search(r"project\(.* VERSION (\S+)", (wire.REPOSITORY / "CMakeLists.txt").read_text()).group(1)
+
+
+def _families(text):
+    """Of each metric that has a type: its kind, and its samples by labels; of a histogram their counts."""
+    families = {name: (kind, {}) for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)}
+    for name, labels, value in re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", text, re.MULTILINE):
+        family = name if name in families else name.removesuffix("_count")
+        if family in families:
+            families[family][1][labels] = float(value)
+    return families
+
+
+@pytest.mark.parametrize("loaded", ["from the folder", "by a caller"])
+def test_known_labels_start_at_zero(loaded, tmp_path):
+    """Every metric of the documented table, before the first call."""
+    if loaded == "from the folder":
+        repository_files.write(tmp_path / "vad" / "1", repository_files.model(repository_files.case("LSTM", 14)))
+    fresh = Server(f"--models={tmp_path}")
     try:
-        samples = _metrics(fresh)
-        assert samples['rnnserve_requests_total{method="Recurrent.Infer",code="INTERNAL"}'] == 0
-        for reason in ["queue_full", "deadline", "quota", "memory", "draining", "too_large", "invalid"]:
-            assert samples[f'rnnserve_rejected_total{{reason="{reason}"}}'] == 0
+        before = "rnnserve_model_loaded" in _families(_get(fresh, "/metrics")[1])
+        assert before, "a metric without a series has a type all the same"
+        if loaded == "by a caller":
+            _load(fresh, "vad")
+        text = _get(fresh, "/metrics")[1]
+        served = _families(text)
+        documented = {name: (kind, labels) for name, kind, labels in _documented()}
+        assert {name: kind for name, (kind, _) in served.items()} == {name: kind for name, (kind, _) in documented.items()}
+        known = _known_labels("vad")
+        told_apart = {"rnnserve_model_loaded": {'model="vad",version="1"'},
+                      "rnnserve_build_info": {f'version="{_version()}"'},
+                      "rnnserve_engine_in_service": _labels(engine=[*ENGINES, "reference"])}  # and are not 0
+        assert set(known) | set(told_apart) == {name for name, (_, labels) in documented.items() if labels}
+        for name, labels in known.items():
+            samples = dict(served[name][1])
+            if loaded == "by a caller":
+                samples.pop('method="Models.Load",code="OK"', samples.pop('method="Models.Load"', None))
+                samples.pop('result="accepted"', None)
+                labels = labels - {'method="Models.Load",code="OK"', 'method="Models.Load"', 'result="accepted"'}
+            assert samples == dict.fromkeys(labels, 0), name
+        for name, labels in told_apart.items():
+            assert served[name][1] == dict.fromkeys(labels, 1), name
+        _promtool_is_silent(text)
+    finally:
+        assert fresh.stop() == 0
+
+
+def test_models_of_the_folder_keep_their_places(tmp_path):
+    """Whoever may load models takes no series from those that the server started with."""
+    for name in ["b", "c"]:
+        repository_files.write(tmp_path / name / "1", repository_files.model(repository_files.case("LSTM", 14)))
+    fresh = Server(f"--models={tmp_path}", "--metrics_models=3")
+    try:
+        def steps(model):
+            return _metrics(fresh).get(f'rnnserve_sequence_steps_total{{model="{model}",kind="useful"}}')
+
+        x = wire.tensor("X", repository_files.case("LSTM", 14).tensors["X"])
+        request = wire.recurrent_pb2.InferRequest(inputs=[x])
+        for stranger in ["a", "d", "e"]:
+            request.model.name = stranger
+            load = wire.models_pb2.LoadRequest(name=stranger)
+            case = repository_files.case("LSTM", 14, seed=2)
+            load.inline.operator.CopyFrom(wire.operator(case))
+            load.inline.weights.extend(wire.tensor(k, v) for k, v in case.tensors.items() if k in WEIGHTS)
+            fresh.models.Load(load)
+            fresh.recurrent.Infer(request, timeout=SECONDS)
+        each = steps("a")
+        assert each > 0 and [steps(model) for model in "bcde"] == [0, 0, None, None] and steps("(other)") == 2 * each
+        request.model.name = "c"
+        fresh.recurrent.Infer(request, timeout=SECONDS)
+        assert [steps(model) for model in ["a", "b", "c", "(other)"]] == [each, 0, each, 2 * each]
     finally:
         assert fresh.stop() == 0
 

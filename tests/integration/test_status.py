@@ -69,6 +69,8 @@ def expected(scrape):
                         "p99_ms": quantile[1]})
     work = []
     for pairs, slices in scrape.series["rnnserve_slices_total"].items():
+        if not slices:
+            continue
         labels = dict(pairs)
         quantile = [scrape.quantile_ms("rnnserve_compute_duration_seconds", pairs, q) for q in (0.5, 0.99)]
         work.append({"model": labels["model"], "engine": labels["engine"], "slices": slices,

@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "server/telemetry/process_metrics.h"
 #include "server/telemetry/prometheus_text.h"
@@ -64,10 +67,32 @@ TEST(Metrics, AFunctionIsReadAtEachCollect) {
   EXPECT_THAT(Text(metrics), HasSubstr("\na 2\n"));
 }
 
-TEST(Metrics, AFamilyWithoutSeriesIsNotShown) {
+TEST(Metrics, AFamilyWithoutSeriesHasItsTypeAllTheSame) {
   Metrics metrics;
   metrics.Counters("a_total", "How many.", {"k"});
-  EXPECT_EQ(Text(metrics), "");
+  EXPECT_EQ(Text(metrics), "# HELP a_total How many.\n# TYPE a_total counter\n");
+}
+
+TEST(Metrics, KnownLabelsAreShownAsZeroUntilTheyAreCounted) {
+  Metrics metrics;
+  CounterFamily& family = metrics.Counters("a_total", "How many.", {"k"});
+  int collects = 0;
+  metrics.BeforeCollect([&] {
+    family.SetKnown(++collects < 3 ? std::set<std::vector<std::string>>{{"x"}, {"y"}}
+                                   : std::set<std::vector<std::string>>{{"z"}});
+  });
+  EXPECT_THAT(Text(metrics), HasSubstr("a_total{k=\"x\"} 0\na_total{k=\"y\"} 0\n"));
+  family.With({"x"})->Add(2);
+  EXPECT_THAT(Text(metrics), HasSubstr("counter\na_total{k=\"x\"} 2\na_total{k=\"y\"} 0\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("counter\na_total{k=\"x\"} 2\na_total{k=\"z\"} 0\n")) << "what counts stays";
+}
+
+TEST(Metrics, KnownHistogramsAreEmpty) {
+  Metrics metrics;
+  metrics.Sizes("s", "How large.", {"k"}).SetKnown({{"x"}});
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("s_count{k=\"x\"} 0\ns_sum{k=\"x\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("s_bucket{k=\"x\",le=\"+Inf\"} 0\n"));
 }
 
 TEST(Metrics, ManyThreadsLoseNothing) {
@@ -118,6 +143,36 @@ TEST(ModelLabels, TheFirstModelsHaveTheirOwn) {
   EXPECT_EQ(labels.Of("a"), "a");
   EXPECT_EQ(labels.Of("c"), kOtherModels);
   EXPECT_EQ(ModelLabels(0).Of("a"), kOtherModels);
+}
+
+TEST(ModelLabels, PlacesAreKeptForTheModelsOfTheStart) {
+  ModelLabels labels(3, {"x", "y"});
+  EXPECT_EQ(labels.Of("a"), "a");
+  EXPECT_EQ(labels.Of("b"), kOtherModels) << "the last two places are kept";
+  EXPECT_EQ(labels.Of("y"), "y");
+  EXPECT_EQ(labels.Of("b"), kOtherModels);
+  EXPECT_EQ(labels.Of("x"), "x");
+  EXPECT_EQ(labels.Of("c"), kOtherModels);
+
+  ModelLabels few(1, {"x", "y"});
+  EXPECT_EQ(few.Of("a"), kOtherModels);
+  EXPECT_EQ(few.Of("y"), "y");
+  EXPECT_EQ(few.Of("x"), kOtherModels);
+}
+
+TEST(ModelLabels, LoadedModelsHaveSeriesAsFarAsThereArePlaces) {
+  using testing::ElementsAre;
+  ModelLabels labels(3, {"x", "y"});
+  const std::set<std::string> loaded = {"a", "b", "x", "y"};
+  EXPECT_THAT(labels.Own(loaded), ElementsAre("a", "x", "y"));
+  EXPECT_THAT(labels.Own({"b", "y"}), ElementsAre("b", "y"));
+  labels.Of("b");
+  EXPECT_THAT(labels.Own(loaded), ElementsAre("b", "x", "y")) << "being loaded takes no place";
+  labels.Of("x");
+  EXPECT_THAT(labels.Own(loaded), ElementsAre("b", "x", "y"));
+  EXPECT_THAT(labels.Own({"a"}), ElementsAre());
+  EXPECT_THAT(ModelLabels(0, {"x"}).Own(loaded), ElementsAre());
+  EXPECT_THAT(ModelLabels(1, {"x", "y"}).Own(loaded), ElementsAre("x"));
 }
 
 TEST(ModelMetrics, TheSameModelsHaveSeriesOfWorkAndOfSessions) {
