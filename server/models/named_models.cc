@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
 #include "engine/op/wording.h"
+#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 namespace {
@@ -65,9 +66,10 @@ absl::StatusOr<LoadedModel> NamedModels::Add(LoadedModel loaded) {
   const auto content = contents_.find(loaded.model->fingerprint());
   const int64_t charge = bytes_per_model_ + (content == contents_.end() ? loaded.model->weight_bytes() : 0);
   if (charge > max_bytes_ - bytes_) {
-    return absl::ResourceExhaustedError(
+    return Overloaded(
+        Rejection::kMemory,
         absl::StrCat("model ", Quoted(loaded.name), " takes ", charge, " bytes, but named models hold ", bytes_, " of ",
-                     max_bytes_, " bytes; unload models that are not needed, or raise the server's limit"));
+                     max_bytes_, " bytes; unload models that are not needed, or raise --model_weight_bytes"));
   }
   bytes_ += charge;
   Content& entry = contents_[loaded.model->fingerprint()];
