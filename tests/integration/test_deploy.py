@@ -4,6 +4,7 @@ exist."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import re
 import shutil
@@ -20,7 +21,7 @@ import yaml
 
 import wire
 from server_process import Server, run_to_end
-from session_calls import remembering_weights
+from session_calls import Sessions, remembering_weights
 from test_admin import _metrics
 from test_service import SECONDS, _case
 
@@ -144,6 +145,11 @@ def _count(server) -> int:
     return int(_metrics(server)['rnnserve_requests_total{method="Recurrent.Infer",code="OK"}'])
 
 
+def _remembering():
+    w, r = (wire.array(tensor) for tensor in remembering_weights())
+    return rnnserve.rnn(w, r, activations=["Affine"], activation_alpha=[1.0], activation_beta=[0.0])
+
+
 def _live_sessions(server) -> int:
     return int(_metrics(server)['rnnserve_sessions_active{model="(inline)"}'])
 
@@ -232,9 +238,7 @@ def test_sessions_go_on_behind_a_proxy(tmp_path, proxy, end):
             stack.callback(server.stop)
         address = stack.enter_context(proxied(proxy, servers, tmp_path))
         client = stack.enter_context(rnnserve.Client(address))
-        w, r = (wire.array(tensor) for tensor in remembering_weights())
-        cell = rnnserve.rnn(w, r, activations=["Affine"], activation_alpha=[1.0], activation_beta=[0.0])
-        session = client.session(cell, outputs=["Y_h"], checkpoint_every=5 if end == "is killed" else 0)
+        session = client.session(_remembering(), outputs=["Y_h"], checkpoint_every=5 if end == "is killed" else 0)
         for value in range(1, 41):
             if value == 20:
                 there = next(server for server in servers if _live_sessions(server) == 1)
@@ -243,3 +247,48 @@ def test_sessions_go_on_behind_a_proxy(tmp_path, proxy, end):
             assert list(seen[:value]) == list(range(value, 0, -1)), "nothing is lost, nothing comes twice"
         assert there.process.wait(timeout=SECONDS) == (0 if end == "leaves" else -signal.SIGKILL)
         session.close()
+
+
+@PROXIES
+def test_nobody_notices_a_restart_behind_a_proxy(tmp_path, proxy):
+    """Of two servers one leaves, and a session keeps it from going: our client's calls and new sessions find the other
+    one, also where the proxy goes on sending them to both."""
+    leaving, other = servers = [Server("--drain_timeout=60s"), Server()]
+    with contextlib.ExitStack() as stack:
+        for server in servers:
+            stack.callback(server.stop)
+        keeper = Sessions(leaving.address)
+        key = keeper.open()
+        address = stack.enter_context(proxied(proxy, servers, tmp_path))
+        client = stack.enter_context(rnnserve.Client(address))
+        cell, x = _remembering(), np.array([[[1]], [[2]]], np.float32)
+
+        def infer(_):
+            return list(client.infer(cell, {"X": x}, outputs=["Y_h"]).outputs["Y_h"][0, 0, :3])
+
+        def open_and_feed(_):  # each from a client of its own, as after a start
+            with rnnserve.Client(address) as newcomer, newcomer.session(cell, outputs=["Y_h"]) as session:
+                return list(session.feed(x)["Y_h"][0, 0, :3])
+
+        assert infer(0) == [2, 1, 0]
+        leaving.process.send_signal(signal.SIGTERM)
+        while True:
+            try:
+                leaving.recurrent.Infer(wire.request(_case()), timeout=SECONDS)
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.UNAVAILABLE
+                break
+        refused = _refused_for_draining(leaving)
+        with concurrent.futures.ThreadPoolExecutor(12) as users:
+            answers = [*users.map(infer, range(36)), *users.map(open_and_feed, range(12))]
+        assert answers == [[2, 1, 0]] * 48
+        assert leaving.alive(), "it was there all the time"
+        if proxy is _nginx:
+            assert _refused_for_draining(leaving) > refused, "and was asked"
+        keeper.end(key)
+        assert leaving.process.wait(timeout=SECONDS) == 0
+        assert other.alive()
+
+
+def _refused_for_draining(server) -> int:
+    return int(_metrics(server)['rnnserve_rejected_total{reason="draining"}'])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client: one channel to one server."""
+"""The client: a channel to a server, and to others where there are any."""
 
 import collections.abc
 import dataclasses
@@ -18,8 +18,12 @@ from rnnserve.operators import Operator, operator_from_wire, options_from_wire, 
 from rnnserve.sessions.hub import Hub
 from rnnserve.sessions.session import open_session
 from rnnserve.sessions.wire import Opening
+from rnnserve.tries import Patience, Places, Tries
 from rnnserve.v1 import models_pb2, models_pb2_grpc, recurrent_pb2, recurrent_pb2_grpc, tensor_pb2
 
+# A server that is back is noticed within a second, a route that is dead after five.
+_CHANNEL = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 5000),
+            ("grpc.max_reconnect_backoff_ms", 1000)]
 # A connection of its own, also to a name that leads elsewhere by now. Idle ones that are dead are noticed within a minute
 # (the server allows a ping every 30 s), and lost ones sought again at once.
 _SESSION_CHANNEL = [("grpc.use_local_subchannel_pool", 1), ("grpc.keepalive_time_ms", 40_000),
@@ -94,8 +98,15 @@ class Client:
                        raise it together with the server's
     credentials        grpc.ChannelCredentials for TLS; None: plain text
     timeout            seconds that a call may take where it names none; None: no limit
-    others             addresses of further servers with the same models: where sessions move to when theirs leaves
-    patience           seconds that a session may be without a server that answers
+    others             addresses of further servers with the same models: where infer turns to when the first one takes
+                       no calls, and sessions move when theirs leaves
+    patience           seconds that a session, or an infer without a timeout, may be without a server that takes it
+
+    An infer that a server refuses as UNAVAILABLE, as one does that leaves, or that finds none, is sent again: to each
+    address in turn, to the same one when it said or after 0.05 s, 0.1 s, ... 1 s, until its timeout has passed, or
+    `patience` where it has none. So is the opening of a session, until `patience` is over. Where nobody has ever answered
+    this client, 5 s is all: the address may be wrong. patience=0: nothing is sent again. Other errors, and calls that
+    manage models, are never sent again.
 
     Every call raises RnnServeError with the server's code, text and field. Close it, or use it in a `with`.
     """
@@ -105,17 +116,20 @@ class Client:
         self._address = _check_address(address)
         self._max_message_bytes = max_message_bytes
         self._credentials = credentials
-        self._channel = self._connect(address)
-        self._recurrent = recurrent_pb2_grpc.RecurrentStub(self._channel)
+        self._channel = self._connect(address, _CHANNEL)
         self._models = models_pb2_grpc.ModelsStub(self._channel)
         self._health = health_pb2_grpc.HealthStub(self._channel)
         self._timeout = timeout
-        addresses = [address, *map(_check_address, others)]
-        self._hub = Hub(lambda place: self._connect(place, _SESSION_CHANNEL), addresses, patience)
+        self._addresses = [address, *map(_check_address, others)]
+        self._patience = Patience(patience)
+        self._places = Places(len(self._addresses))
+        self._hub = Hub(lambda place: self._connect(place, _SESSION_CHANNEL), self._addresses, self._patience)
         self._tags = map(str, itertools.count(1))
         self._mutex = threading.Lock()
-        # Guarded by the mutex: fingerprints of operators whose weights the server has seen.
+        # Guarded by the mutex: fingerprints of operators whose weights the server has seen, and, by place in `_addresses`,
+        # the channels that infer has needed so far, with its stubs.
         self._fingerprints = weakref.WeakKeyDictionary()
+        self._lines = {0: (self._channel, recurrent_pb2_grpc.RecurrentStub(self._channel))}
 
     def __enter__(self):
         return self
@@ -126,7 +140,10 @@ class Client:
     def close(self):
         """Closes the connection; calls under way end with CANCELLED, and so do sessions that are still open."""
         self._hub.close()
-        self._channel.close()
+        with self._mutex:
+            lines = list(self._lines.values())
+        for channel, _ in lines:
+            channel.close()
 
     def infer(self, op=None, inputs=None, *, model=None, version=None, fingerprint=None, outputs=(), engine="",
               priority=0, request_id="", timeout=None, **options):
@@ -136,7 +153,7 @@ class Client:
         inputs: arrays by name. Weights that are bound to op go along by themselves: in full with the first call of
         this client, as a fingerprint after it, and in full again if the server has dropped them meanwhile.
         outputs: names wanted; none: the operator's default. engine: by name, "" lets the server choose.
-        priority: -100 to 100, larger first. timeout: seconds.
+        priority: -100 to 100, larger first. timeout: seconds, those included in which no server takes it.
         options: clip_cell_input, empty_row_state ("zeros" or "initial"), deterministic, allow_reduced_precision.
         """
         if sum(target is not None for target in (op, model, fingerprint)) != 1:
@@ -160,7 +177,7 @@ class Client:
             request.fingerprint = fingerprint
         else:
             return self._infer_operator(op, request, self._deadline(timeout))
-        return _result(self._call(self._recurrent.Infer, request, self._deadline(timeout)))
+        return _result(self._send(request, self._deadline(timeout)))
 
     def session(self, target=None, *, version=None, fingerprint=None, state=None, rows=1, outputs=(), name="",
                 attach=False, checkpoint_every=0, max_in_flight=8, idle_timeout=None, window_operations=None,
@@ -266,14 +283,14 @@ class Client:
         if known is not None:
             request.fingerprint = known
             try:
-                return _result(self._call(self._recurrent.Infer, request, deadline))
+                return _result(self._send(request, deadline))
             except RnnServeError as error:
                 if error.code != grpc.StatusCode.NOT_FOUND or error.reason != "FINGERPRINT_EVICTED":
                     raise
             # The server dropped the weights: send them again, below.
         request.operator.CopyFrom(op.to_wire())
         request.inputs.extend(op.weights_to_wire())
-        result = _result(self._call(self._recurrent.Infer, request, deadline))
+        result = _result(self._send(request, deadline))
         if op.weights and result.fingerprint:
             with self._mutex:
                 self._fingerprints[op] = result.fingerprint
@@ -283,12 +300,43 @@ class Client:
         timeout = self._timeout if timeout is None else timeout
         return None if timeout is None else time.monotonic() + timeout
 
-    def _call(self, method, request, deadline):
+    def _send(self, request, deadline):
+        """Infer, at the first server that takes it."""
+        began = time.monotonic()
+        tries = Tries(self._places.in_order(began), began)
+        while True:
+            place = tries.place
+            try:
+                reply = self._call(self._infer_at(place), request, deadline, self._addresses[place])
+                self._patience.hear()
+                self._places.took(place)
+                return reply
+            except RnnServeError as error:
+                now = time.monotonic()
+                self._patience.hear(error)
+                if error.code != grpc.StatusCode.UNAVAILABLE:
+                    raise tries.told(error, now) from None
+                self._places.refused(place, error, now)
+                pause = tries.failed(error, now)
+                if not self._patience.seconds or now + pause >= self._patience.end(began, deadline):
+                    raise tries.told(error, now) from None
+            if pause:
+                self._hub.pause(pause)
+
+    def _infer_at(self, place):
+        with self._mutex:
+            if place not in self._lines:
+                self._hub.check_open()
+                channel = self._connect(self._addresses[place], _CHANNEL)
+                self._lines[place] = (channel, recurrent_pb2_grpc.RecurrentStub(channel))
+            return self._lines[place][1].Infer
+
+    def _call(self, method, request, deadline, address=None):
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
             return method(request, timeout=timeout)
         except grpc.RpcError as error:
-            raise from_rpc_error(error, self._address) from None
+            raise from_rpc_error(error, address or self._address) from None
 
 
 def _check_address(address):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server in this process that answers Infer by rnnserve.formulas, and forgets weights when told to."""
+"""A server in this process that answers Infer by rnnserve.formulas, and forgets weights or refuses calls when told to."""
 
 import concurrent.futures
 import hashlib
@@ -11,30 +11,41 @@ from google.rpc import error_details_pb2, status_pb2
 
 from rnnserve import Operator, formulas, tensors
 from rnnserve.operators import operator_from_wire, options_from_wire
-from rnnserve.v1 import models_pb2, models_pb2_grpc, recurrent_pb2, recurrent_pb2_grpc
+from rnnserve.v1 import (models_pb2, models_pb2_grpc, recurrent_pb2, recurrent_pb2_grpc, sessions_pb2,
+                         sessions_pb2_grpc)
 
 
-class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsServicer):
-    """Keeps the requests it saw in `requests`; `evict()` drops all weights; listens on `address`."""
+class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsServicer,
+                 sessions_pb2_grpc.SessionsServicer):
+    """Keeps the requests it saw in `requests`; `evict()` drops all weights; listens on `address`, whose port may be given.
 
-    def __init__(self):
+    refusals   what the next calls are refused with, the first one first: (code, seconds of RetryInfo or None)
+    opens      (request, x-session-route) of every Sessions.Open; those that are not refused open a session that does
+               nothing"""
+
+    def __init__(self, port=0):
         self.requests = []
+        self.refusals = []
+        self.opens = []
         self._held = {}
         self._names = {}
         self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
         recurrent_pb2_grpc.add_RecurrentServicer_to_server(self, self._server)
         models_pb2_grpc.add_ModelsServicer_to_server(self, self._server)
-        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        sessions_pb2_grpc.add_SessionsServicer_to_server(self, self._server)
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{port}")
+        self.address = f"127.0.0.1:{self.port}"
         self._server.start()
 
     def stop(self):
-        self._server.stop(None)
+        self._server.stop(None).wait()
 
     def evict(self):
         self._held.clear()
 
     def Infer(self, request, context):
         self.requests.append(request)
+        self._refuse(context)
         inputs = {tensor.name: tensors.decode(tensor) for tensor in request.inputs}
         kind = request.WhichOneof("target")
         if kind == "operator":
@@ -60,12 +71,34 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
 
     def Load(self, request, context):
         self.requests.append(request)
+        self._refuse(context)
         weights = {tensor.name: tensors.decode(tensor) for tensor in request.inline.weights}
         fingerprint = self._names[request.name] = self._hold(request.inline.operator, weights)
         model = models_pb2.ModelInfo(name=request.name, version=request.version, fingerprint=fingerprint,
                                      operator=request.inline.operator, options=request.options, source="upload")
         model.inputs.add(name="X", data_type=1, shape=["T", "N", "3"])
         return models_pb2.LoadResponse(model=model)
+
+    def Open(self, request, context):
+        self.opens.append((request, dict(context.invocation_metadata())["x-session-route"]))
+        self._refuse(context)
+        return sessions_pb2.OpenResponse(session="key", fingerprint="0" * 64, max_in_flight=request.max_in_flight)
+
+    def Stream(self, requests, context):
+        context.send_initial_metadata(())
+        yield from (sessions_pb2.StreamResponse() for _ in requests)
+
+    def _refuse(self, context):
+        if not self.refusals:
+            return
+        code, seconds = self.refusals.pop(0)
+        if seconds is not None:
+            retry, detail = error_details_pb2.RetryInfo(), any_pb2.Any()
+            retry.retry_delay.FromNanoseconds(round(seconds * 1e9))
+            detail.Pack(retry)
+            status = status_pb2.Status(code=code.value[0], details=[detail])
+            context.set_trailing_metadata([("grpc-status-details-bin", status.SerializeToString())])
+        context.abort(code, "refused by the test")
 
     def _hold(self, wire, weights):
         text = wire.SerializeToString(deterministic=True)

@@ -2,6 +2,7 @@
 """All sessions of a client: which server each is on, and who moves it when that server leaves or is gone."""
 
 import contextlib
+import itertools
 import logging
 import queue
 import threading
@@ -15,6 +16,7 @@ from rnnserve.sessions import wire
 from rnnserve.sessions.entry import Phase
 from rnnserve.sessions.link import Link
 from rnnserve.sessions.verdict import data_loss
+from rnnserve.tries import backoff, is_refusal, retold
 
 _MOVERS = 4
 _CALL_SECONDS = 30.0
@@ -24,15 +26,17 @@ _FAILOVER_SECONDS = 1.0
 # How a connection that breaks shows, directly and through proxies.
 _LOST_ON_THE_WAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.CANCELLED,
                     grpc.StatusCode.UNKNOWN)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+_REPEAT_SECONDS = 0.02
 _WATCH_SECONDS = 0.5
 
 
 class Hub:
-    """connect(address) makes a channel; addresses: where sessions may live, the preferred one first."""
+    """connect(address) makes a channel; addresses: where sessions may live, the preferred one first; patience: a
+    Patience."""
 
     def __init__(self, connect, addresses, patience):
-        self.patience = patience
+        self.patience = patience.seconds
+        self._patience = patience
         self._connect = connect
         self._addresses = list(addresses)
         self._lock = threading.RLock()
@@ -58,21 +62,19 @@ class Hub:
         """Opens a session where it is possible first: (link, OpenResponse, GetStateResponse or None).
 
         tell: the session may have been used before, so its state is asked for."""
-        error = None
-        for address in self._addresses:
-            try:
-                link = self._link(address)
-                reply = self._open(link, opening, state, request_id)
-                known = link.get_state(reply.session, _CALL_SECONDS) if tell else None
-                return link, reply, known
-            except RnnServeError as raised:
-                error = raised
-                if error.code != grpc.StatusCode.UNAVAILABLE:
-                    raise
-        raise error
+
+        def attempt(link):
+            reply = self._open(link, opening, state, request_id)
+            known = link.get_state(reply.session, _CALL_SECONDS) if tell else None
+            return link, reply, known
+
+        return self._ask_in_turn(self._addresses, attempt,
+                                 goes_on=lambda error: error.code == grpc.StatusCode.UNAVAILABLE)
 
     def adopt(self, session, link):
         """A session that has just been opened on that link. Under the lock."""
+        if link.closed:  # another Open was refused there meanwhile
+            link = link.again()
         self._sessions.add(session)
         session.link = link
         link.sessions.add(session)
@@ -110,14 +112,7 @@ class Hub:
 
     def leaving(self, link):
         """That server said that it leaves. Under the lock."""
-        link.leaving = True
-        if self._links.get(link.address) is link:
-            del self._links[link.address]
-        for session in list(link.sessions):
-            session.journal.drain()
-            self.pump(session)
-        if not link.sessions:
-            link.close()
+        self._avoid(link, leaves=True)
 
     def broken(self, link, error, final):
         """The link's stream ended; the link opens another by itself. Under the lock."""
@@ -145,13 +140,34 @@ class Hub:
             for link in self._links.values():
                 link.abort()
 
+    def pause(self, seconds):
+        """Before another try; a client that is closed meanwhile makes none."""
+        self._closed.wait(seconds)
+        self.check_open()
+
+    def check_open(self):
+        if self._closed.is_set():
+            raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed")
+
     def _link(self, address):
         with self._lock:
-            if self._closed.is_set():
-                raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed")
+            self.check_open()
             if address not in self._links:
                 self._links[address] = Link(self, address, self._connect)
             return self._links[address]
+
+    def _avoid(self, link, leaves):
+        """No more sessions there, and if it leaves, those that it has are taken elsewhere. Under the lock."""
+        link.leaving = link.leaving or leaves
+        link.retired = True
+        if self._links.get(link.address) is link:
+            del self._links[link.address]
+        if leaves:
+            for session in list(link.sessions):
+                session.journal.drain()
+                self.pump(session)
+        if not link.sessions:
+            link.close()
 
     def _open(self, link, opening, state, request_id):
         known = self._known.get(opening.op) if opening.op is not None else None
@@ -196,43 +212,67 @@ class Hub:
 
     def _move(self, session):
         """Opens the session from its snapshot wherever that works first."""
-        deadline, pause, error = time.monotonic() + self.patience, _FIRST_PAUSE, None
         here = session.link.address
         state = session.journal.snapshot.state
         opening = session.opening.anew(state)
         request_id = f"{session.identity} {session.journal.incarnation + 1}"
         addresses = sorted(self._addresses, key=lambda address: address == here)
-        while session.journal.phase is Phase.HOMELESS and addresses and time.monotonic() < deadline:
-            for address in list(addresses):
-                try:
-                    link = self._link(address)
-                    reply = self._open(link, opening, state, request_id)
-                    if reply.fingerprint != session.fingerprint:
-                        addresses.remove(address)
-                        raise RnnServeError(grpc.StatusCode.FAILED_PRECONDITION,
-                                            f"{address} has another model under the name {session.opening.model!r}")
-                except RnnServeError as raised:
-                    error = raised
-                    if raised.reason == "DRAINING":
-                        with self.changing():
-                            self.leaving(link)
-                    continue
-                with self.changing():
-                    session.moving = False
-                    if session.journal.phase is Phase.HOMELESS:
-                        session.link.remove(session)
-                        session.key = reply.session
-                        session.journal.opened(wire.window_bytes(reply))
-                        self.adopt(session, link)
-                    self.pump(session)
+
+        def attempt(link):
+            reply = self._open(link, opening, state, request_id)
+            if reply.fingerprint != session.fingerprint:
+                addresses.remove(link.address)
+                raise RnnServeError(grpc.StatusCode.FAILED_PRECONDITION,
+                                    f"{link.address} has another model under the name {session.opening.model!r}")
+            return link, reply
+
+        try:
+            link, reply = self._ask_in_turn(
+                addresses, attempt, goes_on=lambda _: addresses and session.journal.phase is Phase.HOMELESS)
+        except RnnServeError as error:
+            if self._closed.is_set():
                 return
-            if self._closed.wait(pause):
-                return
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            with self.changing():
+                session.moving = False
+                session.journal.end(data_loss(f"no server took its state over: {error}"))
+                self.pump(session)
+            return
         with self.changing():
             session.moving = False
-            session.journal.end(data_loss(f"no server took its state over: {error}"))
+            if session.journal.phase is Phase.HOMELESS:
+                session.link.remove(session)
+                session.key = reply.session
+                session.journal.opened(wire.window_bytes(reply))
+                self.adopt(session, link)
             self.pump(session)
+
+    def _ask_in_turn(self, addresses, attempt, goes_on):
+        """What attempt(link) gives at the first address where it raises nothing.
+
+        They are asked in turn while goes_on(error), until patience is over. A server that leaves has opened nothing, so
+        the next try at its address is another link, with a route of its own: behind a proxy that may be another server.
+        Otherwise the link stays, and with it the route, so that an Open whose reply was lost meets itself."""
+        began, tries = time.monotonic(), 0
+        for rounds in itertools.count(1):
+            for address in list(addresses):
+                link = self._link(address)
+                tries += 1
+                try:
+                    result = attempt(link)
+                    self._patience.hear()
+                    return result
+                except RnnServeError as raised:
+                    error = raised
+                self._patience.hear(error)
+                if is_refusal(error):
+                    with self.changing():
+                        self._avoid(link, leaves=error.reason == "DRAINING")
+                if not goes_on(error):
+                    raise error
+            pause, now = backoff(rounds), time.monotonic()
+            if now + pause >= self._patience.end(began):
+                raise retold(error, tries, now - began)
+            self.pause(pause)
 
     def _watch(self):
         """Notices dead lines and ends what waits for too long, while there are sessions."""
@@ -266,7 +306,7 @@ def _repeat(link, request):
         try:
             return link.open(request, _CALL_SECONDS)
         except RnnServeError as error:
-            if error.reason or error.code not in _LOST_ON_THE_WAY or not tries_left:
+            if error.reason or is_refusal(error) or error.code not in _LOST_ON_THE_WAY or not tries_left:
                 raise
-        time.sleep(_FIRST_PAUSE)
+        time.sleep(_REPEAT_SECONDS)
     return None  # not reached: the last try returns or raises

@@ -28,9 +28,10 @@ _FINAL = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, gr
 class Link:
     """`hub` gives the lock (held around everything here that says so), and what to do with replies."""
 
-    def __init__(self, hub, address, connect):
+    def __init__(self, hub, address, connect, route=None):
         self.address = address
         self.leaving = False
+        self.retired = False  # takes no more sessions, and closes with its last one
         self.sessions = set()  # under the lock
         self.down_since = time.monotonic()  # None: connected, as far as is known
         self._hub = hub
@@ -39,7 +40,7 @@ class Link:
         self._heard = time.monotonic()
         self._probed = None  # since when a sign of life is waited for; under the lock
         # What balancers keep together: the calls of this link go to one server while it is there.
-        self._route = (("x-session-route", uuid.uuid4().hex),)
+        self._route = route or (("x-session-route", uuid.uuid4().hex),)
         self._expected = {}  # tag -> (session, bytes sent); under the lock
         self._requests = None  # the stream's queue while there is a stream; under the lock
         self._closing = threading.Event()
@@ -50,6 +51,16 @@ class Link:
     def up(self):
         """Whether operations may be put on the wire. Under the lock."""
         return self._requests is not None
+
+    @property
+    def closed(self):
+        return self._closing.is_set()
+
+    def again(self):
+        """Another link to the same server."""
+        link = Link(self._hub, self.address, self._connect, self._route)
+        link.leaving, link.retired = self.leaving, True
+        return link
 
     def is_own_thread(self):
         return threading.current_thread() is self._thread
@@ -89,7 +100,7 @@ class Link:
     def remove(self, session):
         """Under the lock."""
         self.sessions.discard(session)
-        if self.leaving and not self.sessions:
+        if self.retired and not self.sessions:
             self.close()
 
     def close(self):

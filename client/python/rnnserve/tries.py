@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call that is sent again while no server takes it: where, when, and for how long. No gRPC channels, no clock."""
+
+import random
+
+import grpc
+
+from rnnserve.errors import RnnServeError
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+# Where nobody has ever answered, the address is more likely wrong than its server restarting.
+_STRANGER_SECONDS = 5.0
+# What a call may end with although no server has heard of it.
+_NOBODYS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED,
+            grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
+# For so long a server that did not take a call is asked after the others, unless it named a longer time itself.
+_SHUN_SECONDS = 1.0
+
+
+def is_refusal(error):
+    """Whether the server itself said that it takes nothing now, as one does that leaves: nothing was begun."""
+    return error.code == grpc.StatusCode.UNAVAILABLE and (error.reason == "DRAINING" or error.retry_after is not None)
+
+
+def backoff(failed, spread=random.uniform):
+    """Seconds to wait after so many tries that failed."""
+    return min(_FIRST_PAUSE * 2 ** min(failed - 1, 10), _LONGEST_PAUSE) * spread(0.8, 1.2)
+
+
+def retold(error, count, seconds, before=""):
+    """`error` of the last of so many tries."""
+    if count < 2:
+        return error
+    return RnnServeError(error.code, f"{error.message} (tried {count} times in {seconds:.1f} s{before})", error.fields,
+                         error.reason, error.metadata, error.retry_after)
+
+
+class Patience:
+    """How long a client's calls go without a server that takes them: `seconds`, less while none has ever answered."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self._heard = False
+
+    def hear(self, error=None):
+        """A reply came, or an error: those that only a server can have sent count as well."""
+        self._heard = self._heard or error is None or error.code not in _NOBODYS or is_refusal(error)
+
+    def end(self, began, deadline=None):
+        """When a call that began then is given up. Its own deadline goes before `seconds`."""
+        end = began + self.seconds if deadline is None else deadline
+        return end if self._heard else min(end, began + _STRANGER_SECONDS)
+
+
+class Places:
+    """The servers a client knows, the preferred one first, and which of them lately took no call."""
+
+    def __init__(self, count):
+        self._shunned = [0.0] * count  # until when
+
+    def in_order(self, now):
+        return sorted(range(len(self._shunned)), key=lambda place: max(self._shunned[place], now))
+
+    def took(self, place):
+        self._shunned[place] = 0.0
+
+    def refused(self, place, error, now):
+        self._shunned[place] = now + max(_SHUN_SECONDS, error.retry_after or 0.0)
+
+
+class Tries:
+    """Those of one call. Each place is asked at once, and again when it said, else after pauses that grow to a second."""
+
+    def __init__(self, order, began, spread=random.uniform):
+        self.place = order[0]
+        self._began = began
+        self._spread = spread
+        self._due = dict.fromkeys(order, began)
+        self._failed = dict.fromkeys(order, 0)
+        self._last = None
+
+    def failed(self, error, now):
+        """At `place`, which is the next one to ask from now on: returns the seconds until then."""
+        self._last = error
+        self._failed[self.place] += 1
+        if error.retry_after is None:
+            pause = backoff(self._failed[self.place], self._spread)
+        else:  # a little later than told, so that those who were told the same do not come together
+            pause = error.retry_after * self._spread(1.0, 1.2)
+        self._due[self.place] = now + pause
+        self.place = min(self._due, key=self._due.get)
+        return max(0.0, self._due[self.place] - now)
+
+    def told(self, error, now):
+        """`error`, which ends the call, with how often it was tried."""
+        count = sum(self._failed.values()) + (error is not self._last)
+        before = ""
+        if self._last not in (None, error):
+            before = f"; before that {self._last.code.name}: {self._last.message}"
+        return retold(error, count, now - self._began, before)
