@@ -233,6 +233,7 @@ bool SessionRun::IsGivenUp() const {
 void SessionRun::End(absl::StatusOr<Change> change) {
   if (change.ok() && IsGivenUp())
     change = absl::CancelledError("the caller went away before the operation was applied");
+  if (absl::IsDataLoss(change.status()) && model_->counters() != nullptr) model_->counters()->lost->Add();
   Lease lease = *std::move(lease_);
   lease_.reset();
   call_.kind = ResetOp{};

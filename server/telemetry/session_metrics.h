@@ -26,7 +26,7 @@ struct SessionCounters {
   std::shared_ptr<Counter> expired;
   std::shared_ptr<Counter> refused;   // not opened: a limit, or the server leaves
   std::shared_ptr<Counter> resumed;   // a stream went on with a session that another stream or call had
-  std::shared_ptr<Counter> lost;      // asked for after the run of the server that had it
+  std::shared_ptr<Counter> lost;      // asked for after the run of the server, or the engine, that had it
   std::shared_ptr<Counter> repeated;  // operations answered or joined without computing them again
 };
 using SessionCountersPtr = std::shared_ptr<const SessionCounters>;

@@ -116,6 +116,7 @@ def test_sessions_on_the_device_are_lost_and_the_others_go_on(server, sessions):
     server.kill_device()
     failure = _lost(sessions.feed, on_device, 3, [5])
     assert failure.infos[0].metadata["next_expected"] == "3", "nothing was applied"
+    assert _metrics(server)['rnnserve_sessions_total{model="(inline)",event="lost"}'] == 1
     _lost(sessions.feed, on_device, 3, [5])
     again = sessions.feed(on_device, 2, [4])
     assert again.repeated_reply and again.outputs == first.outputs, "what was answered is still answered"

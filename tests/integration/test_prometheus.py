@@ -12,6 +12,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import yaml
+
 import wire
 from server_process import Server
 from session_calls import Sessions
@@ -29,10 +31,10 @@ def _free_port() -> int:
 class Prometheus:
     """With the configuration of deploy/, which `edit` makes fit."""
 
-    def __init__(self, targets, folder):
+    def __init__(self, targets, folder, file="prometheus.yml"):
         self.addresses = targets
         self.port = _free_port()
-        config = (PROMETHEUS / "prometheus.yml").read_text().replace("/etc/prometheus", str(PROMETHEUS))
+        config = (PROMETHEUS / file).read_text().replace("/etc/prometheus", str(PROMETHEUS))
         (folder / "prometheus.yml").write_text(self.edit(config, folder))
         self.log = open(folder / "log", "wb")
         self.process = subprocess.Popen(
@@ -65,6 +67,38 @@ class Prometheus:
         self.process.terminate()
         self.process.wait(timeout=SECONDS)
         self.log.close()
+
+
+class InCluster(Prometheus):
+    """With the configuration for Kubernetes, and pods as its discovery would tell them: Debian builds Prometheus without."""
+
+    def edit(self, config, _folder) -> str:
+        def pod(address, app, port_name, phase="Running"):
+            return {"targets": [address], "labels": {
+                "__meta_kubernetes_pod_label_app": app, "__meta_kubernetes_pod_container_port_name": port_name,
+                "__meta_kubernetes_pod_phase": phase, "__meta_kubernetes_namespace": "speech",
+                "__meta_kubernetes_pod_name": "rnnserve-1"}}
+
+        server, = self.addresses
+        parsed = yaml.safe_load(config)
+        job, = parsed["scrape_configs"]
+        assert job.pop("kubernetes_sd_configs") == [{"role": "pod"}]
+        job["static_configs"] = [pod(server, "rnnserve", "admin"), pod("127.0.0.1:1", "rnnserve", "grpc"),
+                                 pod("127.0.0.1:2", "nginx", "admin"), pod("127.0.0.1:3", "rnnserve", "admin", "Failed")]
+        parsed["global"]["scrape_interval"] = "200ms"
+        return yaml.safe_dump(parsed)
+
+
+def test_in_kubernetes_the_job_is_the_one_of_the_alerts(tmp_path):
+    with contextlib.ExitStack() as stack:
+        server = Server("--drain_timeout=100ms")
+        stack.callback(server.stop)
+        prometheus = InCluster([f"127.0.0.1:{server.admin_port}"], tmp_path, "kubernetes.yml")
+        stack.callback(prometheus.stop)
+        prometheus.await_value("sum(up)", lambda value: value == 1)
+        scraped, = prometheus.query("up")
+        assert json.loads(scraped) == {"__name__": "up", "job": "rnnserve", "app": "rnnserve", "namespace": "speech",
+                                       "pod": "rnnserve-1", "instance": f"127.0.0.1:{server.admin_port}"}
 
 
 def test_sessions_and_slices_are_seen_to_move(tmp_path):
