@@ -78,7 +78,10 @@ Task<Answer> SessionsService::Apply(UnaryCall& call) {
                                   .cancelled = call.cancelled()};
   Callback<OperationReplied> applying([&](auto done) { RunOperation(*core_, operation, sender, std::move(done)); });
   OperationReplied replied = co_await applying;
-  if (!replied.status.ok()) co_return Refusal(WithFieldPrefix(std::move(replied.status), "operation."));
+  if (!replied.status.ok()) {
+    call.set_request_id(operation.request_id());  // for the log
+    co_return Refusal(WithFieldPrefix(std::move(replied.status), "operation."));
+  }
   // Moved on the heap, not assigned: from there into an arena that would be a copy.
   Answer answer = Reply<v1::ApplyResponse>(arena, [&](v1::ApplyResponse& response) {
     response.set_allocated_reply(std::make_unique<v1::OperationReply>(std::move(replied.reply)).release());

@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/frontend/rpc/call_log.h"
 
+#include <optional>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/rejection.h"
 #include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
 
+constexpr size_t kMostMessage = 1024;  // some quote what the caller sent
 constexpr std::string_view kTraceparentShape = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
 
 std::string_view TraceparentOf(const grpc::ServerContext& context) {
   const auto found = context.client_metadata().find("traceparent");
   if (found == context.client_metadata().end()) return "";
   return CheckedTraceparent({found->second.data(), found->second.size()});
+}
+
+void Tell(void (*log)(std::string_view, LogFields), const std::string& text, int64_t skipped,
+          const LoggedCaller& caller, const grpc::ServerContext& context) {
+  const std::string more = skipped == 0 ? "" : absl::StrCat(skipped);
+  std::string peer = caller.peer.empty() ? context.peer() : std::string(caller.peer);
+  if (peer == "unknown") peer.clear();  // the call is over
+  log(text, {{"request_id", caller.request_id},
+             {"traceparent", TraceparentOf(context)},
+             {"tenant", caller.tenant},
+             {"peer", peer},
+             {"untold_before", more}});
 }
 
 }  // namespace
@@ -29,18 +46,37 @@ std::string_view CheckedTraceparent(std::string_view value) {
   return value;
 }
 
-void CallLog::Ended(const std::string& method, const absl::Status& status, std::string_view request_id,
-                    const grpc::ServerContext& context) {
-  const bool is_our_fault = absl::IsInternal(status) || absl::IsUnknown(status) || absl::IsDataLoss(status);
-  if (!is_our_fault) return;
-  const auto skipped = limit_.Allow(SteadyNow());
+CallLog::Kind CallLog::KindOf(std::string_view method, const absl::Status& status) {
+  if (absl::IsInternal(status) || absl::IsUnknown(status) || absl::IsDataLoss(status)) return Kind::kFault;
+  const std::optional<Rejection> why = RejectionOf(status);
+  if (!why) return Kind::kGivenUp;
+  if (absl::IsUnauthenticated(status)) return Kind::kToken;
+  if (absl::IsPermissionDenied(status)) return Kind::kPermission;
+  if (*why == Rejection::kTooLarge) return Kind::kTooLarge;
+  if (*why != Rejection::kInvalid) return Kind::kOther;
+  if (method == "Models.Load" || method == "Models.Unload") return Kind::kModels;
+  return ReasonOf(status) == "SESSION_UNKNOWN" ? Kind::kSession : Kind::kOther;
+}
+
+void CallLog::Failed(const std::string& method, const absl::Status& status, const LoggedCaller& caller,
+                     const grpc::ServerContext& context) {
+  const Kind kind = KindOf(method, status);
+  if (kind == Kind::kGivenUp) return;
+  const auto skipped = LimitOf(kind).Allow(SteadyNow());
   if (!skipped) return;
-  const std::string more = *skipped == 0 ? "" : absl::StrCat(*skipped);
-  LogError(absl::StrCat(method, ": ", absl::StatusCodeToString(status.code()), ": ", status.message()),
-           {{"request_id", request_id},
-            {"traceparent", TraceparentOf(context)},
-            {"peer", context.peer()},
-            {"untold_before", more}});
+  const auto log = kind == Kind::kFault ? LogError : kind == Kind::kOther ? LogDebug : LogWarning;
+  Tell(log,
+       absl::StrCat(method, kind == Kind::kFault ? ": " : " refused: ", absl::StatusCodeToString(status.code()), ": ",
+                    status.message().substr(0, kMostMessage)),
+       *skipped, caller, context);
+}
+
+void CallLog::BrokeOff(const std::string& method, const LoggedCaller& caller, const grpc::ServerContext& context) {
+  const auto skipped = broke_off_limit_.Allow(SteadyNow());
+  if (!skipped) return;
+  Tell(LogInfo,
+       absl::StrCat(method, " broke off: its caller gave up, or its message is larger than --max_message_bytes"),
+       *skipped, caller, context);
 }
 
 }  // namespace rnnserve

@@ -58,7 +58,7 @@ void StreamSite::EndRevoked() {
 
 void StreamCall::Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived) {
   site_.operation_metrics_->Answered(status.code(), SteadyNow() - arrived);
-  site_.parts().log->Ended("Recurrent.Stream.operation", status, request_id, context_);
+  site_.parts().log->Ended("Recurrent.Stream.operation", status, {caller_->tenant, request_id}, context_);
   if (const std::optional<Rejection> why = RejectionOf(status)) site_.parts().requests->Refused(*why);
 }
 
@@ -184,6 +184,9 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   co_await call->Quiet();
   if (inside) site.Leave(call);
   co_await call->Quiet();  // a drain may have been told meanwhile; now nobody writes any more
+  const std::string_view tenant = caller.ok() ? std::string_view((*caller)->tenant) : std::string_view();
+  // Before it is over: then its peer is forgotten.
+  if (!is_handed_over) site.parts().log->Ended("Recurrent.Stream", status, {tenant, ""}, call->context_);
   co_await Completion([&](void* tag) {
     if (status.ok()) return call->stream_.Finish(grpc::Status::OK, tag);
     const WireError error = ToWireError(status);
@@ -194,7 +197,6 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   const absl::Status told =
       status.ok() && call->cancelled()->load() ? absl::CancelledError("the caller cancelled") : status;
   site.stream_metrics_->Ended(told.code());
-  site.parts().log->Ended("Recurrent.Stream", status, "", call->context_);
   if (const std::optional<Rejection> why = RejectionOf(status); why && !is_handed_over) {
     site.parts().requests->Refused(*why);
   }

@@ -65,7 +65,8 @@ Task<absl::Status> UnaryCall::Receive(const UnaryMethod& method, UnarySite& site
 
 void UnaryCall::Came(CallerPtr caller) {
   caller_ = std::move(caller);
-  share_ = absl::HashOf(caller_->tenant.empty() ? context_.peer() : caller_->tenant);
+  if (caller_->tenant.empty()) peer_ = context_.peer();
+  share_ = absl::HashOf(caller_->tenant.empty() ? peer_ : caller_->tenant);
 }
 
 absl::Status UnaryCall::StillWanted() const {
@@ -126,7 +127,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   call.request_.Clear();
   const auto tell = [&](const absl::Status& status) {
     method.metrics->Answered(status.code(), SteadyNow() - call.arrived_);
-    site.log->Ended(method.name, status, call.request_id_, call.context_);
+    site.log->Ended(method.name, status, call.LoggedAs(), call.context_);
     if (const std::optional<Rejection> why = RejectionOf(status)) site.metrics->Refused(*why);
   };
   const absl::Status status = answer.status;
@@ -140,7 +141,9 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   }
   co_await call.end_;
   // Whether its caller went away, or gRPC refused its message for its size, is known only now.
-  if (call.broke_off_) tell(call.cancelled()->load() ? absl::CancelledError("the call broke off") : status);
+  const bool is_cut_off = call.broke_off_ && call.cancelled()->load();
+  if (is_cut_off) site.log->BrokeOff(method.name, call.LoggedAs(), call.context_);
+  if (call.broke_off_) tell(is_cut_off ? absl::CancelledError("the call broke off") : status);
   site.metrics->in_flight().Add(-1);
   if (!inside) co_return;
   method.sizes->SawReply(call.request_bytes(), reply_bytes, SteadyNow());

@@ -98,6 +98,9 @@ class UnaryCall {
   // Lets the message in, once there is room for it. On the poller.
   Task<absl::Status> Receive(const struct UnaryMethod& method, struct UnarySite& site);
   void Came(CallerPtr caller);
+  LoggedCaller LoggedAs() const {
+    return {caller_ == nullptr ? "" : std::string_view(caller_->tenant), request_id_, peer_};
+  }
   void Finish(Answer answer, void* tag);
 
   const absl::Duration max_duration_;
@@ -109,6 +112,7 @@ class UnaryCall {
   BodyLine::Place place_;
   bool broke_off_ = false;  // before its message had come
   CallerPtr caller_;
+  std::string peer_;  // of a caller without a tenant; its context forgets it when the call is over
   uint64_t share_ = 0;
   std::string request_id_;
   int64_t request_bytes_ = 0;

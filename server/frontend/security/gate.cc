@@ -7,8 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/telemetry/log.h"
-#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -17,31 +15,23 @@ constexpr std::string_view kScheme = "Bearer ";
 
 }  // namespace
 
-absl::Status Gate::Refuse(const grpc::ServerContext& context, absl::Status status) {
-  if (const auto skipped = log_limit_.Allow(SteadyNow())) {
-    LogWarning(absl::StrCat("call from ", context.peer(), " refused: ", status.message(),
-                            *skipped == 0 ? "" : absl::StrCat(" (and ", *skipped, " more such calls before it)")));
-  }
-  return status;
-}
-
 absl::StatusOr<CallerPtr> Gate::Admit(const grpc::ServerContext& context, Permission permission) {
   if (tokens_ == nullptr) return anybody_;
   const auto header = context.client_metadata().find("authorization");
   if (header == context.client_metadata().end()) {
-    return Refuse(context, absl::UnauthenticatedError("no token; send metadata `authorization: Bearer TOKEN`"));
+    return absl::UnauthenticatedError("no token; send metadata `authorization: Bearer TOKEN`");
   }
   const std::string_view value(header->second.data(), header->second.size());
   const bool is_bearer = absl::StartsWithIgnoreCase(absl::string_view(value.data(), value.size()),
                                                     absl::string_view(kScheme.data(), kScheme.size()));
   if (!is_bearer) {
-    return Refuse(context, absl::UnauthenticatedError("expected metadata `authorization: Bearer TOKEN`"));
+    return absl::UnauthenticatedError("expected metadata `authorization: Bearer TOKEN`");
   }
   CallerPtr caller = tokens_->Find(value.substr(kScheme.size()));
-  if (caller == nullptr) return Refuse(context, absl::UnauthenticatedError("this token is not known here"));
+  if (caller == nullptr) return absl::UnauthenticatedError("this token is not known here");
   if (permission == Permission::kChangeModels && !caller->may_change_models) {
-    return Refuse(context, absl::PermissionDeniedError(absl::StrCat(
-                               "tenant ", caller->tenant, " may not load or unload models; its token lacks `models`")));
+    return absl::PermissionDeniedError(
+        absl::StrCat("tenant ", caller->tenant, " may not load or unload models; its token lacks `models`"));
   }
   return caller;
 }

@@ -10,7 +10,6 @@
 
 #include "absl/status/statusor.h"
 #include "server/frontend/security/tokens.h"
-#include "server/telemetry/log_limit.h"
 
 namespace rnnserve {
 
@@ -30,11 +29,8 @@ class Gate {
   }
 
  private:
-  absl::Status Refuse(const grpc::ServerContext& context, absl::Status status);
-
   const std::unique_ptr<Tokens> tokens_;
   const CallerPtr anybody_ = std::make_shared<Caller>();
-  LogLimit log_limit_;
 };
 
 }  // namespace rnnserve
