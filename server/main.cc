@@ -87,15 +87,17 @@ std::unique_ptr<RequestScheduler> ComparedScheduler(int workers) {
   return std::make_unique<RequestScheduler>(ComparedOptions(workers));
 }
 
-// Null if there is to be none, or if another process has the default port: two servers on one machine are no error.
-absl::StatusOr<std::unique_ptr<HttpServer>> StartAdmin(const GrpcServer& server, const Metrics& metrics) {
+// Null if there is to be none, or if another process has the port and nobody has named it: two servers on one machine
+// are no error.
+absl::StatusOr<std::unique_ptr<HttpServer>> StartAdmin(const GrpcServer& server, const Metrics& metrics,
+                                                       bool is_default) {
   const std::string listen = absl::GetFlag(FLAGS_admin_listen);
   if (listen.empty()) return nullptr;
   absl::StatusOr<std::unique_ptr<HttpServer>> admin = StartAdminServer({.listen = listen,
                                                                         .metrics = &metrics,
                                                                         .is_ready = [&] { return server.is_ready(); },
                                                                         .is_alive = [&] { return server.is_alive(); }});
-  if (!admin.ok() && listen == kDefaultAdminListen) {
+  if (!admin.ok() && is_default) {
     LogWarning(absl::StrCat("no admin port: ", admin.status().message(), " (--admin_listen names another)"));
     return nullptr;
   }
@@ -195,7 +197,8 @@ int Run(const Settings& settings, int64_t memory_limit) {
     LogError(absl::StrCat(server.status().message()));
     return 1;
   }
-  absl::StatusOr<std::unique_ptr<HttpServer>> admin = StartAdmin(**server, metrics);
+  absl::StatusOr<std::unique_ptr<HttpServer>> admin =
+      StartAdmin(**server, metrics, settings.OriginOf("admin_listen") == "default");
   if (!admin.ok()) {
     LogError(absl::StrCat(settings.Named("admin_listen"), ": ", admin.status().message()));
     return 1;

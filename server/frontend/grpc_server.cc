@@ -26,6 +26,7 @@
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/send_watch.h"
+#include "server/frontend/rpc/unknown_methods.h"
 #include "server/frontend/security/tls.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/log_limit.h"
@@ -172,7 +173,7 @@ struct GrpcServer::Parts {
         line(LineOptions(options, quota), poller.queue()),
         stream_line(StreamLineOptions(options, quota), poller.queue()),
         preparation(options.preparation_threads),
-        health(options.max_health_watches),
+        health(options.max_health_watches, requests),
         streams({&poller, &gate, &preparation, &send_watch, &stream_line, &requests, &call_log, options.streams}),
         recurrent(core, session_core, &door),
         sessions(session_core),
@@ -241,7 +242,8 @@ struct GrpcServer::Parts {
   UnarySite site;
   HealthService health;
   StreamSite streams;
-  ReflectionService reflection{kListed};
+  ReflectionService reflection{kListed, requests};
+  UnknownMethods unknown{requests};
   RecurrentService recurrent;
   SessionsService sessions;
   ModelsService models;
@@ -281,6 +283,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, MakeCredentials(certificates));
   builder.RegisterService(parts->health.grpc());
   builder.RegisterService(parts->reflection.grpc());
+  builder.RegisterAsyncGenericService(parts->unknown.grpc());
   builder.RegisterService(parts->recurrent.grpc());
   builder.RegisterService(parts->models.grpc());
   builder.RegisterService(parts->sessions.grpc());
@@ -305,6 +308,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   for (int k = 0; k < kStreamSlots; ++k) ServeStream(parts->recurrent.stream(), parts->streams);
   parts->health.Serve(parts->poller);
   parts->reflection.Serve(parts->poller, parts->send_watch);
+  parts->unknown.Serve(parts->poller);
   parts->gate.OnChange([raw = parts.get()] { raw->streams.EndRevoked(); });
   parts->poller.Start();
   parts->Accept(options, std::move(sockets));

@@ -6,8 +6,8 @@
 
 namespace rnnserve {
 
-MethodMetrics::MethodMetrics(CounterFamily& requests, HistogramFamily& durations, std::string method)
-    : duration_(durations.With({method})) {
+MethodMetrics::MethodMetrics(CounterFamily& requests, HistogramFamily* durations, std::string method)
+    : duration_(durations == nullptr ? nullptr : durations->With({method})) {
   for (size_t code = 0; code < kCodes; ++code) {
     by_code_[code] = requests.With({method, absl::StatusCodeToString(static_cast<absl::StatusCode>(code))});
   }
@@ -15,7 +15,7 @@ MethodMetrics::MethodMetrics(CounterFamily& requests, HistogramFamily& durations
 
 void MethodMetrics::Answered(absl::StatusCode code, absl::Duration duration) const {
   Ended(code);
-  duration_->Observe(duration);
+  if (duration_ != nullptr) duration_->Observe(duration);
 }
 
 void MethodMetrics::Ended(absl::StatusCode code) const {
@@ -35,7 +35,11 @@ RequestMetrics::RequestMetrics(Metrics& metrics)
 }
 
 std::unique_ptr<MethodMetrics> RequestMetrics::Method(std::string method) const {
-  return std::make_unique<MethodMetrics>(requests_, durations_, std::move(method));
+  return std::make_unique<MethodMetrics>(requests_, &durations_, std::move(method));
+}
+
+std::unique_ptr<MethodMetrics> RequestMetrics::Untimed(std::string method) const {
+  return std::make_unique<MethodMetrics>(requests_, nullptr, std::move(method));
 }
 
 }  // namespace rnnserve

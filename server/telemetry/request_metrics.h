@@ -19,7 +19,8 @@ namespace rnnserve {
 // Of one method: its calls by code, and how long they took.
 class MethodMetrics {
  public:
-  MethodMetrics(CounterFamily& requests, HistogramFamily& durations, std::string method);
+  // `durations`: null where they say nothing.
+  MethodMetrics(CounterFamily& requests, HistogramFamily* durations, std::string method);
 
   void Answered(absl::StatusCode code, absl::Duration duration) const;
   // Of a stream, whose duration says nothing.
@@ -36,6 +37,8 @@ class RequestMetrics {
   explicit RequestMetrics(Metrics& metrics);
 
   std::unique_ptr<MethodMetrics> Method(std::string method) const;
+  // Of calls that take no time worth telling, or as long as their caller likes: only Ended.
+  std::unique_ptr<MethodMetrics> Untimed(std::string method) const;
 
   // Calls, and operations of streams, that were refused.
   void Refused(Rejection why) const { rejected_[static_cast<size_t>(why)]->Add(); }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import itertools
 import json
@@ -13,6 +14,7 @@ import subprocess
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import repository_files
 import wire
@@ -141,6 +143,36 @@ def test_callers_cannot_make_labels(server):
     assert set(_metrics(server)) - before == set()
 
 
+def test_every_call_is_counted():
+    """Health, reflection and what does not exist, too."""
+    fresh = Server()
+    try:
+        def calls():
+            return {name.removeprefix("rnnserve_requests_total"): value for name, value in _metrics(fresh).items()
+                    if name.startswith("rnnserve_requests_total") and value}
+
+        health = health_pb2_grpc.HealthStub(fresh.channel)
+        health.Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
+        wire.refusal(health.Check, health_pb2.HealthCheckRequest(service="nobody"), timeout=SECONDS)
+        watch = health.Watch(health_pb2.HealthCheckRequest(), timeout=SECONDS)
+        next(watch)
+        watch.cancel()
+        told = fresh.channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+        list(told(iter([]), timeout=SECONDS))
+        for path in ["/rnnserve.v1.Recurrent/Nope", "/a/b", "/x"]:
+            refused = wire.refusal(fresh.channel.unary_unary(path), 1000 * b"x", timeout=SECONDS)
+            assert refused.code == grpc.StatusCode.UNIMPLEMENTED and "no such method" in refused.text
+        stream = fresh.channel.stream_stream("/a/c")(iter(3 * [b"x"]), timeout=SECONDS)
+        assert wire.refusal(list, stream).code == grpc.StatusCode.UNIMPLEMENTED
+        expected = {'{method="Health.Check",code="OK"}': 1, '{method="Health.Check",code="NOT_FOUND"}': 1,
+                    '{method="Health.Watch",code="CANCELLED"}': 1, '{method="(unknown)",code="UNIMPLEMENTED"}': 4,
+                    '{method="ServerReflection.ServerReflectionInfo",code="OK"}': 1}
+        while calls() != expected:  # a watch is over when the server has heard so
+            assert fresh.alive() and all(value <= expected.get(name, 0) for name, value in calls().items()), calls()
+    finally:
+        assert fresh.stop() == 0
+
+
 def test_models_are_bounded():
     """The first ones that are called have series of their own; the sums hold."""
     loaded, called = 1003, 5
@@ -176,6 +208,7 @@ def test_models_are_bounded():
 
 ENGINES = ["cpu", "onednn"]  # that calls of a model may be routed to; the last resort has none where these can
 NO_MODELS = ["(inline)", "(other)"]
+UNTIMED = ["Health.Check", "Health.Watch", "ServerReflection.ServerReflectionInfo", "(unknown)"]
 EVENTS = ["opened", "closed", "expired", "refused", "resumed", "lost"]
 
 
@@ -192,7 +225,7 @@ def _known_labels(model):
                for method in service.methods] + ["Recurrent.Stream.operation"]
     work = _labels(model=[model], engine=ENGINES) | _labels(model=NO_MODELS, engine=[*ENGINES, "reference"])
     return {
-        "rnnserve_requests_total": _labels(method=methods, code=[code.name for code in grpc.StatusCode]),
+        "rnnserve_requests_total": _labels(method=[*methods, *UNTIMED], code=[code.name for code in grpc.StatusCode]),
         "rnnserve_request_duration_seconds": _labels(method=methods),
         "rnnserve_connections_total": _labels(result=["accepted", "refused", "dismissed"]),
         "rnnserve_queue_duration_seconds": _labels(model=models),
@@ -391,6 +424,18 @@ def test_a_port_in_use_is_told_if_it_was_asked_for():
         port = taken.getsockname()[1]
         done = run_to_end("--listen=127.0.0.1:0", f"--admin_listen=127.0.0.1:{port}")
     assert done.returncode == 1 and f"127.0.0.1:{port}" in done.stderr
+
+
+@pytest.mark.parametrize("named", ["by a flag", "in a file"])
+def test_the_default_port_is_an_error_too_if_it_was_asked_for(named, tmp_path):
+    (tmp_path / "config").write_text('admin_listen: "127.0.0.1:9464"\n')
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):  # some other process has it
+            taken.bind(("127.0.0.1", 9464))
+            taken.listen()
+        flag = "--admin_listen=127.0.0.1:9464" if named == "by a flag" else f"--config={tmp_path}/config"
+        done = run_to_end("--listen=127.0.0.1:0", flag)
+    assert done.returncode == 1 and "127.0.0.1:9464" in done.stderr
 
 
 def test_no_admin_port():

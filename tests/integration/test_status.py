@@ -43,6 +43,8 @@ class Scrape:
         """As Prometheus' histogram_quantile: evenly within a bucket, at most the last bound."""
         buckets = sorted((float(dict(pairs)["le"]), value) for pairs, value in self.series[name + "_bucket"].items()
                          if pairs[:-1] == labels)
+        if not buckets:
+            return 0
         rank, lower, below = quantile * buckets[-1][1], 0.0, 0.0
         if not rank:
             return 0

@@ -83,9 +83,10 @@ CallTask HealthService::ServeCheck(Poller& poller) {
   ServeCheck(poller);
   const absl::StatusOr<std::string> name = NameIn(request);
   const Health health = name.ok() ? board_.Get(*name) : Health::kUnknown;
+  const absl::Status status = name.ok() && health == Health::kUnknown ? UnknownName(*name) : name.status();
+  check_metrics_->Ended(status.code());
   co_await Completion([&](void* tag) {
-    if (!name.ok()) return responder.FinishWithError(Refusal(name.status()), tag);
-    if (health == Health::kUnknown) return responder.FinishWithError(Refusal(UnknownName(*name)), tag);
+    if (!status.ok()) return responder.FinishWithError(Refusal(status), tag);
     responder.Finish(Reply(health), grpc::Status::OK, tag);
   });
 }
@@ -119,6 +120,7 @@ CallTask HealthService::ServeWatch(Poller& poller) {
                      " of them this connection's, and takes ", watches_.most(), "; ask with Check, or watch later"));
   }
   if (!refused.ok()) {
+    watch_metrics_->Ended(refused.code());
     co_await Completion([&](void* tag) { call.writer.Finish(Refusal(refused), tag); });
     co_await call.end;
     co_return;
@@ -132,6 +134,7 @@ CallTask HealthService::ServeWatch(Poller& poller) {
     const bool written = co_await Completion([&](void* tag) { call.writer.Write(Reply(*health), tag); });
     if (!written) break;
   }
+  watch_metrics_->Ended(absl::StatusCode::kCancelled);
   // Only a caller that has gone ends a watch. Both go on on the poller.
   co_await Completion([&](void* tag) { call.writer.Finish(grpc::Status::CANCELLED, tag); });
   co_await call.end;

@@ -3,18 +3,24 @@
 // poller: each wakes the other, which costs a short call half its time.
 #pragma once
 
+#include <memory>
+
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/batching/fair_bound.h"
 #include "server/frontend/health/health_board.h"
 #include "server/frontend/rpc/completion.h"
 #include "server/frontend/rpc/poller.h"
+#include "server/telemetry/request_metrics.h"
 
 namespace rnnserve {
 
 class HealthService {
  public:
   // Watch calls at once; further ones are RESOURCE_EXHAUSTED. No connection gets all of them (FairBound).
-  explicit HealthService(int max_watches) : watches_(max_watches) {}
+  HealthService(int max_watches, const RequestMetrics& requests)
+      : check_metrics_(requests.Untimed("Health.Check")),
+        watch_metrics_(requests.Untimed("Health.Watch")),
+        watches_(max_watches) {}
 
   grpc::Service* grpc() { return &service_; }
   HealthBoard& board() { return board_; }
@@ -30,6 +36,8 @@ class HealthService {
   CallTask ServeCheck(Poller& poller);
   CallTask ServeWatch(Poller& poller);
 
+  const std::unique_ptr<MethodMetrics> check_metrics_;
+  const std::unique_ptr<MethodMetrics> watch_metrics_;
   HealthBoard board_;
   Raw service_;
   FairBound watches_;  // the poller's thread only

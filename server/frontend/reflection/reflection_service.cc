@@ -60,6 +60,7 @@ CallTask ReflectionService::ServeStream(Poller& poller, SendWatch& send_watch) {
     const bool written = co_await Completion([&](void* tag) { stream.Write(answer, tag); });
     if (!written) break;
   }
+  metrics_->Ended(status.code());
   co_await Completion([&](void* tag) {
     const WireError error = status.ok() ? WireError() : ToWireError(status);
     stream.Finish(status.ok() ? grpc::Status::OK : grpc::Status(error.code, error.message, error.details), tag);

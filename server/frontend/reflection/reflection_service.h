@@ -2,6 +2,7 @@
 // grpc.reflection.v1alpha.ServerReflection on the poller's own queue; gRPC's own brings threads that poll beside it.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -9,13 +10,15 @@
 #include "server/frontend/rpc/completion.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/send_watch.h"
+#include "server/telemetry/request_metrics.h"
 
 namespace rnnserve {
 
 class ReflectionService {
  public:
   // Lists these services, whose names outlive it.
-  explicit ReflectionService(std::span<const std::string_view> services) : services_(services) {}
+  ReflectionService(std::span<const std::string_view> services, const RequestMetrics& requests)
+      : metrics_(requests.Untimed("ServerReflection.ServerReflectionInfo")), services_(services) {}
 
   grpc::Service* grpc() { return &service_; }
 
@@ -28,6 +31,7 @@ class ReflectionService {
 
   CallTask ServeStream(Poller& poller, SendWatch& send_watch);
 
+  const std::unique_ptr<MethodMetrics> metrics_;
   const std::span<const std::string_view> services_;
   Raw service_;
   int streams_ = 0;  // the poller's thread only
