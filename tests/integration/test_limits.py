@@ -30,7 +30,7 @@ REASON = 'rnnserve_rejected_total{reason="%s"}'
 PER_MODEL = 4096  # what a model or a packed program counts for besides its weights
 REPLY_BYTES = 256 << 10
 KEPT_MODELS = 3
-IDLE = 3
+IDLE = 2
 
 
 def _case(seed=1, steps=2, rows=1, hidden=8, inputs=2) -> Case:
@@ -334,7 +334,7 @@ def test_bytes_of_a_tenants_sessions(tmp_path):
 @pytest.mark.parametrize("wait, order", [("1ms", ["short", "long"]), ("1h", ["long", "short"])])
 def test_who_has_waited_long_is_served_whatever_its_priority(wait, order):
     """A tenth of the work, with a lower priority: in every fourth slice it is done first, else it has to wait."""
-    server = Server("--workers=1", "--short_slice=0", f"--max_priority_wait={wait}")
+    server = Server("--workers=1", "--short_slice=0", "--target_slice=500us", "--poll_ahead=0", f"--max_priority_wait={wait}")
     over = []
     try:
         def send(name, steps, priority):
@@ -343,10 +343,10 @@ def test_who_has_waited_long_is_served_whatever_its_priority(wait, order):
             call.add_done_callback(lambda done: over.append(name))
             return call
 
-        calls = [send("long", 10000, 100)]
+        calls = [send("long", 7000, 100)]
         _until(server, lambda samples: samples["rnnserve_queue_sequences"] == 8)
         assert not over
-        calls.append(send("short", 1000, -100))
+        calls.append(send("short", 700, -100))
         for call in calls:
             assert call.result().outputs
         deadline = time.monotonic() + SECONDS
