@@ -6,25 +6,34 @@
 #include "client/cpp/codec.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/health.h"
+#include "client/cpp/infer_calls.h"
 #include "rnnserve/v1/models.grpc.pb.h"
-#include "rnnserve/v1/recurrent.grpc.pb.h"
 
 namespace rnnserve::client {
 
 struct Client::Connection : client::Connection {
-  explicit Connection(client::Connection base)
-      : client::Connection(std::move(base)),
-        recurrent(v1::Recurrent::NewStub(channel)),
+  explicit Connection(std::vector<client::Connection> servers)
+      : client::Connection(servers.front()),
+        infer(std::move(servers), options.patience),
         models(v1::Models::NewStub(channel)) {}
 
-  std::unique_ptr<v1::Recurrent::Stub> recurrent;
+  InferCalls infer;
   std::unique_ptr<v1::Models::Stub> models;
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(std::string address, ClientOptions options) {
-  absl::StatusOr<client::Connection> connection = client::Connection::Make(std::move(address), options);
-  if (!connection.ok()) return connection.status();
-  return std::unique_ptr<Client>(new Client(std::make_unique<Connection>(*std::move(connection))));
+  if (options.patience.count() < 0) {
+    return absl::InvalidArgumentError("the patience is negative; 0 means that nothing is sent again");
+  }
+  std::vector<std::string> addresses = options.others;
+  addresses.insert(addresses.begin(), std::move(address));
+  std::vector<client::Connection> servers;
+  for (std::string& each : addresses) {
+    absl::StatusOr<client::Connection> connection = client::Connection::Make(std::move(each), options);
+    if (!connection.ok()) return connection.status();
+    servers.push_back(*std::move(connection));
+  }
+  return std::unique_ptr<Client>(new Client(std::make_unique<Connection>(std::move(servers))));
 }
 
 Client::Client(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
@@ -34,9 +43,8 @@ absl::StatusOr<InferResult> Client::Infer(const Target& target, const std::vecto
                                           const InferOptions& options) {
   const v1::InferRequest request = EncodeInfer(target, inputs, options);
   v1::InferResponse reply;
-  const absl::Status status = connection_->Run(
-      options.timeout.value_or(connection_->options.timeout),
-      [&](grpc::ClientContext& context) { return connection_->recurrent->Infer(&context, request, &reply); });
+  const absl::Status status =
+      connection_->infer.Run(options.timeout.value_or(connection_->options.timeout), request, reply);
   if (!status.ok()) return status;
   return DecodeInfer(reply);
 }
@@ -45,8 +53,7 @@ absl::StatusOr<InferResult> Client::InferJson(std::string_view json) {
   const absl::StatusOr<v1::InferRequest> request = ParseInferJson(json);
   if (!request.ok()) return request.status();
   v1::InferResponse reply;
-  const absl::Status status = connection_->Run(
-      [&](grpc::ClientContext& context) { return connection_->recurrent->Infer(&context, *request, &reply); });
+  const absl::Status status = connection_->infer.Run(connection_->options.timeout, *request, reply);
   if (!status.ok()) return status;
   return DecodeInfer(reply);
 }

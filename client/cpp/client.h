@@ -13,6 +13,11 @@
 // machine-readable reason, RetryDelayOf (client/cpp/status.h) the server's advice when to try again. A server that
 // cannot be reached is UNAVAILABLE with reason kCannotConnect.
 //
+// An Infer that a server refuses as UNAVAILABLE, as one does that leaves, or that finds none, is sent again: to each
+// address in turn, to the same one when it said or after 50 ms, 100 ms, ... 1 s, until its timeout has passed. Where
+// nobody has ever answered this client, 5 s is all: the address may be wrong. The error tells how often it was tried.
+// Other errors, and all other calls, are never sent again.
+//
 // Safe from any thread. Calls block; connecting happens on the first one. To run one operator many times without
 // sending its weights each time, see bound_operator.h.
 #pragma once
@@ -35,9 +40,14 @@ inline constexpr std::string_view kCannotConnect = "CANNOT_CONNECT";
 struct ClientOptions {
   // Largest reply taken, in bytes. gRPC's own default of 4 MiB is too small for the outputs of long sequences.
   int max_receive_bytes = 64 << 20;
-  // Time for a call, connecting included. 0: no limit.
+  // Time for a call, connecting and being sent again included. 0: no limit.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   Credentials credentials = {};
+  // Further servers with the same models: where Infer turns to when the first one takes no calls.
+  std::vector<std::string> others = {};
+  // How long an Infer that has no timeout may be without a server that takes it. 0: nothing is sent again, timeout or
+  // not.
+  std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
 
 class Client {

@@ -154,6 +154,11 @@ StreamLedger::Agreed StreamDriver::agreed() const {
   return agreed_;
 }
 
+std::string StreamDriver::route() const {
+  std::lock_guard lock(mutex_);
+  return route_;
+}
+
 std::string StreamDriver::key() const {
   std::lock_guard lock(mutex_);
   return ledger_.session();

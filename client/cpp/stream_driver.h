@@ -63,7 +63,7 @@ class StreamDriver final : private OperationStream::Listener {
   const v1::OpenRequest& request() const { return request_; }
   const StreamOptions& options() const { return options_; }
   const std::string& fingerprint() const { return fingerprint_; }
-  const std::string& route() const { return route_; }
+  std::string route() const;
   StreamLedger::Agreed agreed() const;
   std::string key() const;
   size_t server() const;
@@ -100,12 +100,12 @@ class StreamDriver final : private OperationStream::Listener {
   const v1::OpenRequest request_;
   const StreamOptions options_;
   const std::string fingerprint_;
-  const std::string route_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // for the thread
   std::condition_variable room_;     // for those who wait to add something
   // Guarded by mutex_.
+  std::string route_;  // another one for each server that has to be looked for
   StreamLedger::Agreed agreed_;
   StreamLedger ledger_;
   std::map<StreamLedger::Ticket, Done> waiting_;

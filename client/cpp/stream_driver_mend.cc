@@ -2,6 +2,7 @@
 // The thread of a StreamDriver: who waits too long, and what is to be done about it.
 #include <algorithm>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "client/cpp/session_codec.h"
 #include "client/cpp/status.h"
 #include "client/cpp/stream_driver.h"
+#include "client/cpp/tries.h"
 #include "engine/op/field_error.h"
 #include "rnnserve/v1/sessions.grpc.pb.h"
 
@@ -21,8 +23,6 @@ using std::chrono::milliseconds;
 // One server's chance to open a session, and to answer at all, before another is asked.
 constexpr milliseconds kOpenTime = std::chrono::seconds(15);
 constexpr milliseconds kSilence = std::chrono::seconds(20);
-// Over all servers, as long as connections break on the way.
-constexpr int kOpenRounds = 3;
 // Tries to reach the server that has the session before one is opened elsewhere.
 constexpr int kTriesAtHome = 3;
 
@@ -66,11 +66,15 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::
                                                          const v1::OpenRequest& request, const StreamOptions& options) {
   v1::OpenRequest repeatable = request;
   if (repeatable.request_id().empty()) repeatable.set_request_id(RandomId());
-  const std::string route = RandomId();
+  std::string route = RandomId();
   absl::Status last = absl::InvalidArgumentError("no server is named; name at least one");
-  bool was_cut = true;
-  for (int round = 0; round < kOpenRounds && std::exchange(was_cut, false); ++round) {
-    for (size_t k = 0; k < servers.size(); ++k) {
+  Backoff backoff(std::random_device{}(), kLongestPause);
+  const Time began = Clock::now();
+  bool is_heard = false;
+  int tries = 0;
+  for (int round = 1;; ++round) {
+    bool goes_on = false;
+    for (size_t k = 0; k < servers.size(); ++k, ++tries) {
       absl::StatusOr<Connection> connection = Connection::Make(servers[k], ConnectionOptions(options));
       if (!connection.ok()) return connection.status();
       connection->route = route;
@@ -80,10 +84,18 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::
       });
       if (last.ok()) return Opened(response, request, k, route);
       if (!IsTransient(last)) return last;
-      was_cut = was_cut || (ReasonOf(last) != kCannotConnect && !RetryDelayOf(last));
+      // One that leaves has opened nothing; behind a proxy another route may lead to another server. What may have been
+      // lost on the way goes where it went before, and meets itself.
+      if (IsRefusal(last)) route = RandomId();
+      is_heard = is_heard || IsHeard(last);
+      goes_on = goes_on || absl::IsUnavailable(last) || !RetryDelayOf(last);
     }
+    const Time now = Clock::now();
+    const Time next = now + backoff.After(round);
+    const bool is_over = next >= began + (is_heard ? options.max_wait : std::min(options.max_wait, kStrangerTime));
+    if (!goes_on || is_over) return Retold(last, tries, now - began);
+    std::this_thread::sleep_until(next);
   }
-  return last;
 }
 
 void StreamDriver::Loop() {
@@ -202,6 +214,7 @@ void StreamDriver::LeaveDrained() {
   wire_.reset();
   home_.reset();
   next_server_ = last_home_ + 1;
+  route_ = RandomId();  // away from the server that leaves, behind a proxy that goes on sending to it
   handing_over_ = true;
   tries_ = 0;
   mend_at_ = Clock::now();
@@ -265,6 +278,7 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
   mend_at_ = Clock::now() + backoff_.After(tries_);
   if (!status.ok()) {
     last_error_ = status;
+    if (IsRefusal(status)) route_ = RandomId();
     if (!IsTransient(status))
       Fail(Lost(absl::StrCat(servers_[server], " did not take the session over: "), status), calls);
     return;

@@ -82,15 +82,14 @@ google::protobuf::Any ReasonDetail(const std::string& reason) {
   return Pack(info);
 }
 
-FakeServer::FakeServer() : services_(std::make_unique<Services>(this)) {
+FakeServer::FakeServer(int port) : services_(std::make_unique<Services>(this)) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
   builder.RegisterService(&services_->recurrent);
   builder.RegisterService(&services_->models);
   services_->server = builder.BuildAndStart();
-  address_ = "127.0.0.1:" + std::to_string(port);
+  address_ = "127.0.0.1:" + std::to_string(port_);
 }
 
 FakeServer::~FakeServer() { services_->server->Shutdown(); }

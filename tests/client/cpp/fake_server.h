@@ -31,10 +31,11 @@ google::protobuf::Any ReasonDetail(const std::string& reason);
 
 class FakeServer {
  public:
-  FakeServer();
+  explicit FakeServer(int port = 0);
   ~FakeServer();
 
   const std::string& address() const { return address_; }
+  int port() const { return port_; }
 
   // Set before the calls they answer.
   std::function<FakeStatus(const v1::InferRequest&, v1::InferResponse&)> on_infer;
@@ -47,6 +48,7 @@ class FakeServer {
  private:
   struct Services;
   std::unique_ptr<Services> services_;
+  int port_ = 0;
   std::string address_;
 };
 

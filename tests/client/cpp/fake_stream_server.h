@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "google/rpc/error_details.pb.h"
 #include "rnnserve/v1/recurrent.grpc.pb.h"
 #include "rnnserve/v1/sessions.grpc.pb.h"
 #include "tests/client/cpp/fake_session_server.h"
@@ -55,10 +57,22 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
   void SetFingerprint(const std::string& fingerprint) {
     Set([&] { fingerprint_ = fingerprint; });
   }
+  // So many Opens are refused; if `leaving`, in the words of a server that leaves.
+  void RefuseOpens(int count, bool leaving) {
+    Set([&] {
+      refused_opens_ = count;
+      leaving_ = leaving;
+    });
+  }
   // What calls said where they belong, in turn.
   std::vector<std::string> routes() {
     std::lock_guard lock(mutex_);
     return routes_;
+  }
+  // Under which sessions were opened.
+  std::set<std::string> request_ids() {
+    std::lock_guard lock(mutex_);
+    return request_ids_;
   }
   std::vector<std::string> log() {
     std::lock_guard lock(mutex_);
@@ -75,14 +89,22 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
   // With mutex_ held.
   void SeeRoute(const grpc::ServerContext& context) {
     const auto found = context.client_metadata().find("x-session-route");
-    routes_.emplace_back(found == context.client_metadata().end()
-                             ? "none"
-                             : std::string(found->second.data(), found->second.size()));
+    routes_.emplace_back(
+        found == context.client_metadata().end() ? "none" : std::string(found->second.data(), found->second.size()));
   }
 
   grpc::Status Open(grpc::ServerContext* context, const v1::OpenRequest* request, v1::OpenResponse* response) override {
     std::lock_guard lock(mutex_);
     SeeRoute(*context);
+    request_ids_.insert(request->request_id());
+    if (refused_opens_ > 0) {
+      --refused_opens_;
+      google::rpc::RetryInfo retry;
+      retry.mutable_retry_delay()->set_seconds(1);
+      google::rpc::Status details;
+      details.add_details()->PackFrom(retry);
+      return {grpc::UNAVAILABLE, "leaving", leaving_ ? details.SerializeAsString() : ""};
+    }
     if (draining_) return {grpc::UNAVAILABLE, "leaving"};
     response->set_session(session_.Open(request->has_state() ? &request->state() : nullptr));
     response->set_fingerprint(fingerprint_);
@@ -133,6 +155,9 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
   bool draining_ = false;
   bool silent_ = false;
   std::vector<std::string> routes_;
+  std::set<std::string> request_ids_;
+  int refused_opens_ = 0;
+  bool leaving_ = false;
 
   std::string address_;
   std::unique_ptr<grpc::Server> server_;

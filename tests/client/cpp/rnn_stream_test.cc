@@ -191,12 +191,35 @@ TEST(RnnStreamTest, WhatIsInFlightWhenTheStreamIsLetGoIsCancelled) {
   EXPECT_EQ(result.get().status().code(), absl::StatusCode::kCancelled);
 }
 
-TEST(RnnStreamTest, OpenTriesEachServerOnceAndExplains) {
+TEST(RnnStreamTest, AnOpenThatALeavingServerRefusesIsSentOnAnotherRoute) {
+  FakeStreamServer server;
+  server.RefuseOpens(3, /*leaving=*/true);
+  FeedAndCheck(*OpenTo({server.address()}), 0, 2);
+  const std::vector<std::string> routes = server.routes();  // of four Opens and the stream
+  ASSERT_THAT(routes, SizeIs(5));
+  EXPECT_EQ(std::set<std::string>(routes.begin(), routes.end()).size(), 4u);
+  EXPECT_EQ(routes[4], routes[3]);
+  EXPECT_THAT(server.request_ids(), SizeIs(1));
+}
+
+TEST(RnnStreamTest, AnOpenWhoseReplyWasLostMeetsItself) {
+  FakeStreamServer server;
+  server.RefuseOpens(3, /*leaving=*/false);  // as a proxy says it
+  FeedAndCheck(*OpenTo({server.address()}), 0, 2);
+  const std::vector<std::string> routes = server.routes();
+  ASSERT_THAT(routes, SizeIs(5));
+  EXPECT_EQ(std::set<std::string>(routes.begin(), routes.end()).size(), 1u);
+  EXPECT_THAT(server.request_ids(), SizeIs(1));
+}
+
+TEST(RnnStreamTest, OpenTriesEachServerAndExplains) {
   FakeStreamServer leaving, there;
   leaving.Drain();
   EXPECT_EQ(OpenTo({leaving.address(), there.address()})->server(), there.address());
-  const absl::Status nobody = RnnStream::Open({"127.0.0.1:1"}, kSpec).status();
+  const absl::Status nobody =
+      RnnStream::Open({"127.0.0.1:1"}, kSpec, {.max_wait = std::chrono::milliseconds(200)}).status();
   EXPECT_EQ(ReasonOf(nobody), kCannotConnect);
+  EXPECT_THAT(std::string(nobody.message()), HasSubstr("(tried "));
   EXPECT_EQ(RnnStream::Open({}, kSpec).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(FieldOf(RnnStream::Open({"h:1"}, kSpec, {.max_in_flight = 0}).status()), "max_in_flight");
 }

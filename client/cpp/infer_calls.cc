@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cpp/infer_calls.h"
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+namespace rnnserve::client {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+InferCalls::InferCalls(std::vector<Connection> servers, milliseconds patience)
+    : patience_(patience), places_(servers.size()) {
+  for (Connection& server : servers) {
+    auto stub = v1::Recurrent::NewStub(server.channel);
+    lines_.push_back({std::move(server), std::move(stub)});
+  }
+}
+
+absl::Status InferCalls::Run(milliseconds timeout, const v1::InferRequest& request, v1::InferResponse& reply) {
+  const TryTime began = Clock::now();
+  Tries tries(InOrder(began), began, std::random_device()());
+  milliseconds left = timeout;
+  while (true) {
+    const size_t place = tries.place();
+    const Line& line = lines_[place];
+    const absl::Status status = line.connection.Run(
+        left, [&](grpc::ClientContext& context) { return line.stub->Infer(&context, request, &reply); });
+    const TryTime now = Clock::now();
+    const TryTime end = Hear(place, status, now, began, timeout);
+    if (!absl::IsUnavailable(status)) return tries.Told(status, now);
+    const TryTime next = tries.Failed(status, now);
+    if (patience_.count() == 0 || next >= end) return tries.Told(status, now);
+    std::this_thread::sleep_until(next);
+    if (timeout.count() > 0) {  // 0 would mean: no limit
+      left = std::max(milliseconds(1), std::chrono::ceil<milliseconds>(timeout - (Clock::now() - began)));
+    }
+  }
+}
+
+std::vector<size_t> InferCalls::InOrder(TryTime now) const {
+  std::lock_guard lock(mutex_);
+  return places_.InOrder(now);
+}
+
+TryTime InferCalls::Hear(size_t place, const absl::Status& status, TryTime now, TryTime began, milliseconds timeout) {
+  std::lock_guard lock(mutex_);
+  is_heard_ = is_heard_ || IsHeard(status);
+  if (status.ok()) places_.Took(place);
+  if (absl::IsUnavailable(status)) places_.Refused(place, status, now);
+  const milliseconds allowed = timeout.count() > 0 ? timeout : patience_;
+  return began + (is_heard_ ? allowed : std::min(allowed, kStrangerTime));
+}
+
+}  // namespace rnnserve::client

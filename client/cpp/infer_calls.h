@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recurrent.Infer at the first of several servers that takes it. It keeps nothing between calls there, so what is
+// refused as UNAVAILABLE can be sent again, wherever. Inside the library only: it names gRPC.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/cpp/connection.h"
+#include "client/cpp/tries.h"
+#include "rnnserve/v1/recurrent.grpc.pb.h"
+
+namespace rnnserve::client {
+
+class InferCalls {
+ public:
+  // At least one, the preferred one first. `patience`: see ClientOptions.
+  InferCalls(std::vector<Connection> servers, std::chrono::milliseconds patience);
+
+  absl::Status Run(std::chrono::milliseconds timeout, const v1::InferRequest& request, v1::InferResponse& reply);
+
+ private:
+  struct Line {
+    Connection connection;
+    std::unique_ptr<v1::Recurrent::Stub> stub;
+  };
+
+  std::vector<size_t> InOrder(TryTime now) const;
+  // What place said; when a call that began then is given up.
+  TryTime Hear(size_t place, const absl::Status& status, TryTime now, TryTime began, std::chrono::milliseconds timeout);
+
+  std::vector<Line> lines_;
+  const std::chrono::milliseconds patience_;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  Places places_;
+  bool is_heard_ = false;  // somebody has answered
+};
+
+}  // namespace rnnserve::client

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cpp/tries.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cpp/status.h"
+#include "engine/op/field_error.h"
+
+namespace rnnserve::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+// For so long a server that did not take a call is asked after the others, unless it named a longer time itself.
+constexpr milliseconds kShunTime{1000};
+
+}  // namespace
+
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsUnavailable(status) && (ReasonOf(status) == "DRAINING" || RetryDelayOf(status).has_value());
+}
+
+bool IsHeard(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return IsRefusal(status);
+    default:
+      return true;
+  }
+}
+
+absl::Status Retold(const absl::Status& status, int tries, std::chrono::steady_clock::duration time,
+                    const absl::Status& before) {
+  if (status.ok() || tries < 2) return status;
+  std::string text = absl::StrFormat("%s (tried %d times in %.1f s", status.message(), tries,
+                                     std::chrono::duration<double>(time).count());
+  if (!before.ok()) {
+    absl::StrAppend(&text, "; before that ", absl::StatusCodeToString(before.code()), ": ", before.message());
+  }
+  absl::Status told(status.code(), absl::StrCat(text, ")"));
+  status.ForEachPayload([&](auto url, const absl::Cord& payload) { told.SetPayload(url, payload); });
+  return told;
+}
+
+std::vector<size_t> Places::InOrder(TryTime now) const {
+  std::vector<size_t> order(shunned_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return std::max(shunned_[a], now) < std::max(shunned_[b], now); });
+  return order;
+}
+
+void Places::Refused(size_t place, const absl::Status& status, TryTime now) {
+  shunned_[place] = now + std::max(kShunTime, RetryDelayOf(status).value_or(kShunTime));
+}
+
+Tries::Tries(const std::vector<size_t>& order, TryTime began, uint32_t seed)
+    : began_(began), random_(seed), backoff_(seed, kLongestPause) {
+  for (const size_t index : order) places_.push_back({index, began, 0});
+  place_ = order.front();
+}
+
+TryTime Tries::Failed(const absl::Status& status, TryTime now) {
+  last_ = status;
+  ++failed_;
+  for (Place& place : places_) {
+    if (place.index != place_) continue;
+    ++place.failed;
+    const auto told = RetryDelayOf(status);
+    // A little later than told, so that those who were told the same do not come together.
+    place.due = now + (told ? *told * std::uniform_int_distribution<int64_t>(100, 120)(random_) / 100
+                            : backoff_.After(place.failed));
+  }
+  const auto next =
+      std::min_element(places_.begin(), places_.end(), [](const Place& a, const Place& b) { return a.due < b.due; });
+  place_ = next->index;
+  return std::max(next->due, now);
+}
+
+absl::Status Tries::Told(const absl::Status& status, TryTime now) const {
+  if (absl::IsUnavailable(status)) return Retold(status, failed_, now - began_);
+  return Retold(status, failed_ + 1, now - began_, last_);
+}
+
+}  // namespace rnnserve::client

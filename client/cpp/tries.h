@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call that is sent again while no server takes it: where, when, and for how long. No gRPC, no clock; inside the
+// library only.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/cpp/backoff.h"
+
+namespace rnnserve::client {
+
+using TryTime = std::chrono::steady_clock::time_point;
+
+// For so long calls are tried where nobody has ever answered: the address is more likely wrong than its server
+// restarting.
+inline constexpr std::chrono::milliseconds kStrangerTime{5000};
+// Between two tries at a server that named no time itself.
+inline constexpr std::chrono::milliseconds kLongestPause{1000};
+
+// Whether the server itself said that it takes nothing now, as one does that leaves: nothing was begun.
+bool IsRefusal(const absl::Status& status);
+// Whether a server answered: with success, or with what only a server says.
+bool IsHeard(const absl::Status& status);
+// `status` of the last of so many tries, `before` what the one before it ended with.
+absl::Status Retold(const absl::Status& status, int tries, std::chrono::steady_clock::duration time,
+                    const absl::Status& before = {});
+
+// The servers of a client, the preferred one first, and which of them lately took no call.
+class Places {
+ public:
+  explicit Places(size_t count) : shunned_(count) {}
+
+  // Those that did not are last.
+  std::vector<size_t> InOrder(TryTime now) const;
+  void Took(size_t place) { shunned_[place] = {}; }
+  void Refused(size_t place, const absl::Status& status, TryTime now);
+
+ private:
+  std::vector<TryTime> shunned_;  // until when
+};
+
+// Those of one call. Each place is asked at once, and again when it said, else after pauses that grow to a second.
+class Tries {
+ public:
+  Tries(const std::vector<size_t>& order, TryTime began, uint32_t seed);
+
+  // The next one to ask.
+  size_t place() const { return place_; }
+  // It took nothing; when to ask `place`, from now on perhaps another one.
+  TryTime Failed(const absl::Status& status, TryTime now);
+  // Of a call that ends so: an error tells how often it was tried.
+  absl::Status Told(const absl::Status& status, TryTime now) const;
+
+ private:
+  struct Place {
+    size_t index = 0;
+    TryTime due;
+    int failed = 0;
+  };
+
+  TryTime began_;
+  std::minstd_rand random_;
+  Backoff backoff_;
+  std::vector<Place> places_;
+  size_t place_ = 0;
+  int failed_ = 0;
+  absl::Status last_;
+};
+
+}  // namespace rnnserve::client

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// An Infer that is sent again, over gRPC. When and where in detail: tries_test.cc.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <optional>
+
+#include "client/cpp/client.h"
+#include "client/cpp/status.h"
+#include "engine/op/field_error.h"
+#include "tests/client/cpp/fake_server.h"
+
+namespace rnnserve::client {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::Not;
+
+google::protobuf::Any RetryDetail(int ms) {
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(ms / 1000);
+  retry.mutable_retry_delay()->set_nanos(ms % 1000 * 1'000'000);
+  return Pack(retry);
+}
+
+// Refuses so many calls, and counts all.
+class Refusing {
+ public:
+  Refusing(FakeServer& server, int refusals, FakeStatus refusal) {
+    server.on_infer = [this, refusals, refusal](const v1::InferRequest&, v1::InferResponse&) {
+      return ++calls < refusals + 1 ? refusal : FakeStatus{};
+    };
+  }
+  std::atomic<int> calls = 0;
+};
+
+absl::Status InferOnce(Client& client) { return client.Infer(ModelRef{"m"}, {}).status(); }
+
+TEST(InferCallsTest, AServerThatRefusesIsAskedAgain) {
+  FakeServer server;
+  Refusing refusing(server, 3, {14, "leaving", {RetryDetail(1)}});
+  EXPECT_TRUE(InferOnce(*Client::Create(server.address()).value()).ok());
+  EXPECT_EQ(refusing.calls, 4);
+}
+
+TEST(InferCallsTest, AServerThatComesBackOnItsPort) {
+  std::optional<FakeServer> server(std::in_place);
+  Refusing first(*server, 0, {});
+  const auto client = Client::Create(server->address()).value();
+  EXPECT_TRUE(InferOnce(*client).ok());
+  const int port = server->port();
+  server.reset();
+  auto result = std::async(std::launch::async, [&] { return InferOnce(*client); });
+  server.emplace(port);
+  Refusing second(*server, 0, {});
+  const absl::Status status = result.get();
+  // Between the port's opening and `second` it would be UNIMPLEMENTED, an answer as well.
+  EXPECT_TRUE(status.ok() || absl::IsUnimplemented(status)) << status;
+}
+
+TEST(InferCallsTest, AnotherServerIsAskedAtOnceAndFirstForAWhile) {
+  FakeServer leaving, there;
+  Refusing refusing(leaving, 100, {14, "leaving", {RetryDetail(600'000)}});
+  Refusing taking(there, 0, {});
+  const auto client = Client::Create(leaving.address(), {.others = {there.address()}}).value();
+  for (int k = 0; k < 3; ++k) EXPECT_TRUE(InferOnce(*client).ok());
+  EXPECT_EQ(refusing.calls, 1);
+  EXPECT_EQ(taking.calls, 3);
+}
+
+TEST(InferCallsTest, TheTimeoutEndsIt) {
+  FakeServer server;
+  Refusing refusing(server, 1000, {14, "leaving", {RetryDetail(5000)}});
+  const auto client = Client::Create(server.address(), {.timeout = milliseconds(4000)}).value();
+  const absl::Status status = InferOnce(*client);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(refusing.calls, 1) << "it would be over by then";
+
+  Refusing soon(server, 1000, {14, "leaving", {RetryDetail(20)}});
+  const absl::Status late = client->Infer(ModelRef{"m"}, {}, {.timeout = milliseconds(300)}).status();
+  EXPECT_THAT(std::string(late.message()), HasSubstr("leaving"));
+  EXPECT_THAT(std::string(late.message()), HasSubstr("(tried "));
+  EXPECT_GT(soon.calls, 1);
+}
+
+TEST(InferCallsTest, ItCanBeSwitchedOff) {
+  FakeServer server;
+  Refusing refusing(server, 1, {14, "leaving", {RetryDetail(1)}});
+  const auto client = Client::Create(server.address(), {.patience = milliseconds(0)}).value();
+  EXPECT_EQ(InferOnce(*client).message(), "leaving");
+  EXPECT_EQ(refusing.calls, 1);
+  EXPECT_FALSE(Client::Create(server.address(), {.patience = milliseconds(-1)}).ok());
+  EXPECT_FALSE(Client::Create(server.address(), {.others = {"nowhere"}}).ok());
+}
+
+TEST(InferCallsTest, OtherCodesAreNotSentAgain) {
+  FakeServer server;
+  const auto client = Client::Create(server.address()).value();
+  for (int code = 1; code <= 16; ++code) {
+    if (code == 14) continue;
+    Refusing refusing(server, 1, {code, "no", {RetryDetail(1)}});
+    const absl::Status status = InferOnce(*client);
+    EXPECT_EQ(status.raw_code(), code);
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("tried"))) << code;
+    EXPECT_EQ(refusing.calls, 1) << code;
+  }
+}
+
+TEST(InferCallsTest, OtherCallsAreNotSentAgain) {
+  FakeServer server;
+  int calls = 0;
+  server.on_list = [&](v1::ListModelsResponse&) {
+    ++calls;
+    return FakeStatus{14, "leaving", {RetryDetail(1)}};
+  };
+  EXPECT_FALSE(Client::Create(server.address()).value()->List().ok());
+  EXPECT_EQ(calls, 1);
+}
+
+}  // namespace
+}  // namespace rnnserve::client

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cpp/tries.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/cpp/status.h"
+#include "engine/op/field_error.h"
+#include "google/rpc/error_details.pb.h"
+#include "grpcpp/support/status.h"
+
+namespace rnnserve::client {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Ge;
+using testing::Le;
+
+const TryTime kBegan = TryTime(std::chrono::hours(1));
+const absl::Status kLost = absl::UnavailableError("no answer");
+
+absl::Status Refused(int ms, int code = 14) {
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(ms / 1000);
+  retry.mutable_retry_delay()->set_nanos(ms % 1000 * 1'000'000);
+  google::rpc::Status details;
+  details.add_details()->PackFrom(retry);
+  return FromGrpc(grpc::Status(static_cast<grpc::StatusCode>(code), "leaving", details.SerializeAsString()));
+}
+
+TEST(TriesTest, ARefusalIsTheServersOwnWord) {
+  EXPECT_TRUE(IsRefusal(Refused(1000)));
+  EXPECT_TRUE(IsRefusal(WithReason(kLost, "DRAINING")));
+  EXPECT_FALSE(IsRefusal(kLost));
+  EXPECT_FALSE(IsRefusal(Refused(1000, 8))) << "busy";
+  EXPECT_TRUE(IsHeard(Refused(1000)));
+  EXPECT_TRUE(IsHeard(absl::OkStatus()));
+  EXPECT_TRUE(IsHeard(absl::NotFoundError("no such model")));
+  EXPECT_FALSE(IsHeard(kLost));
+  EXPECT_FALSE(IsHeard(absl::DeadlineExceededError("")));
+}
+
+TEST(TriesTest, PausesDoubleUpToASecond) {
+  Tries tries({0}, kBegan, /*seed=*/3);
+  TryTime now = kBegan;
+  for (const int ms : {50, 100, 200, 400, 800, 1000, 1000}) {
+    const TryTime next = tries.Failed(kLost, now);
+    EXPECT_THAT(next - now, AllOf(Ge(milliseconds(ms * 8 / 10)), Le(milliseconds(ms * 12 / 10)))) << ms;
+    now = next;
+  }
+}
+
+TEST(TriesTest, AServerIsAskedAgainWhenItSaid) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    const TryTime next = Tries({0}, kBegan, seed).Failed(Refused(3000), kBegan);
+    EXPECT_THAT(next - kBegan, AllOf(Ge(milliseconds(3000)), Le(milliseconds(3600))));
+  }
+}
+
+TEST(TriesTest, TheOthersAreAskedAtOnceAndThenWhoeverIsDueFirst) {
+  Tries tries({2, 0, 1}, kBegan, /*seed=*/5);
+  EXPECT_EQ(tries.place(), 2u);
+  EXPECT_EQ(tries.Failed(Refused(1000), kBegan), kBegan);
+  EXPECT_EQ(tries.place(), 0u);
+  EXPECT_EQ(tries.Failed(kLost, kBegan), kBegan);
+  EXPECT_EQ(tries.place(), 1u);
+  TryTime now = kBegan;
+  now = tries.Failed(Refused(5000), now);
+  EXPECT_EQ(tries.place(), 0u) << "it named no time";
+  for (int k = 0; k < 4; ++k) now = tries.Failed(kLost, now);
+  EXPECT_EQ(tries.place(), 2u);
+  EXPECT_GE(now, kBegan + milliseconds(1000));
+}
+
+TEST(TriesTest, AServerThatTookNothingIsAskedLastForAWhile) {
+  Places places(3);
+  EXPECT_THAT(places.InOrder(kBegan), ElementsAre(0, 1, 2));
+  places.Refused(0, kLost, kBegan);
+  EXPECT_THAT(places.InOrder(kBegan + milliseconds(999)), ElementsAre(1, 2, 0));
+  EXPECT_THAT(places.InOrder(kBegan + milliseconds(1000)), ElementsAre(0, 1, 2));
+  places.Refused(0, Refused(5000), kBegan);
+  places.Refused(1, kLost, kBegan);
+  EXPECT_THAT(places.InOrder(kBegan + milliseconds(500)), ElementsAre(2, 1, 0));
+  EXPECT_THAT(places.InOrder(kBegan + milliseconds(4999)), ElementsAre(1, 2, 0));
+  places.Took(0);
+  EXPECT_THAT(places.InOrder(kBegan + milliseconds(500)), ElementsAre(0, 2, 1));
+}
+
+TEST(TriesTest, AnErrorTellsHowOftenItWasTried) {
+  Tries tries({0, 1}, kBegan, /*seed=*/1);
+  EXPECT_EQ(tries.Told(absl::NotFoundError("no"), kBegan).message(), "no");
+  EXPECT_TRUE(tries.Told(absl::OkStatus(), kBegan).ok());
+  tries.Failed(kLost, kBegan);
+  EXPECT_EQ(tries.Told(kLost, kBegan).message(), "no answer") << "once needs no word";
+  tries.Failed(Refused(500), kBegan + milliseconds(2500));
+  const absl::Status told = tries.Told(Refused(500), kBegan + milliseconds(2500));
+  EXPECT_EQ(told.message(), "leaving (tried 2 times in 2.5 s)");
+  EXPECT_EQ(RetryDelayOf(told), milliseconds(500));
+  EXPECT_EQ(tries.Told(absl::DeadlineExceededError("too late"), kBegan + milliseconds(3000)).message(),
+            "too late (tried 3 times in 3.0 s; before that UNAVAILABLE: leaving)");
+  EXPECT_TRUE(tries.Told(absl::OkStatus(), kBegan).ok());
+}
+
+}  // namespace
+}  // namespace rnnserve::client
