@@ -224,7 +224,7 @@ def test_idle_connections_are_told_to_go():
 
 def test_old_connections_are_told_to_go():
     """Though they are busy; the call that is on one is finished if its time of grace is enough, else cut off."""
-    server = Server("--max_connection_age=1s", "--max_connection_age_grace=2s")
+    server = Server("--max_connection_age=1s", "--max_connection_age_grace=1s")
     try:
         endless = wire.request(_case(steps=20000, rows=64, hidden=128), engine="reference", outputs=["Y_h"])
         cut = server.recurrent.Infer.future(endless)
