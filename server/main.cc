@@ -116,6 +116,17 @@ bool WritePortFile(const char* flag, const std::string& path, int port) {
   return false;
 }
 
+// Who reaches the port may do all there is. Mutual TLS lets nobody in without a certificate, and tells nobody apart.
+void TellIfOpenToAll() {
+  if (!absl::GetFlag(FLAGS_tokens_file).empty() || !absl::GetFlag(FLAGS_tls_client_ca).empty()) return;
+  std::vector<std::string> open = absl::GetFlag(FLAGS_listen);
+  std::erase_if(open, [](const std::string& address) { return IsLocalAddress(address); });
+  if (open.empty()) return;
+  LogWarning(absl::StrCat("no --tokens_file: whoever reaches ", absl::StrJoin(open, ", "),
+                          " may also load and unload models and sees all sessions; --tokens_file tells callers apart, "
+                          "--tls_client_ca lets in those with a certificate"));
+}
+
 // Until a signal comes; meanwhile tells of what changes in the config file.
 int AwaitLeave(const sigset_t& signals, const Settings& settings) {
   ConfigWatch watch(settings);
@@ -211,6 +222,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   if (!absl::GetFlag(FLAGS_tokens_file).empty() && absl::GetFlag(FLAGS_tls_cert).empty()) {
     LogWarning("tokens without TLS: whoever sees the network sees them");
   }
+  TellIfOpenToAll();
   TellIfReadsAreUnguarded(/*with_tls=*/!absl::GetFlag(FLAGS_tls_cert).empty());
   if (absl::GetFlag(FLAGS_max_connection_age) != absl::InfiniteDuration() &&
       absl::GetFlag(FLAGS_max_connection_age_grace) < absl::GetFlag(FLAGS_max_call_duration)) {

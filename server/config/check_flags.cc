@@ -145,6 +145,14 @@ void CheckAddresses(Checks& checks) {
 
 }  // namespace
 
+bool IsLocalAddress(std::string_view address) {
+  const absl::string_view text(address.data(), address.size());
+  for (const char* local : {"unix:", "unix-abstract:", "127.", "localhost:", "[::1]:", "::1:"}) {
+    if (absl::StartsWith(text, local)) return true;
+  }
+  return false;
+}
+
 bool CheckFlags(const Settings& settings) {
   Checks checks(settings);
   CheckMemory(checks);

@@ -104,11 +104,9 @@ absl::StatusOr<LoadedModel> ModelStore::LoadStack(std::string name, int64_t vers
                           .source = "upload"});
 }
 
-absl::Status ModelStore::Unload(std::string_view name, std::optional<int64_t> version) {
-  absl::StatusOr<std::vector<LoadedModel>> removed;  // destroyed after the lock is gone
+absl::StatusOr<std::vector<LoadedModel>> ModelStore::Unload(std::string_view name, std::optional<int64_t> version) {
   const std::lock_guard lock(impl_->mutex);
-  removed = impl_->named.Remove(name, version);
-  return removed.status();
+  return impl_->named.Remove(name, version);
 }
 
 absl::StatusOr<LoadedModel> ModelStore::Get(std::string_view name, std::optional<int64_t> version) const {

@@ -66,7 +66,8 @@ class ModelStore {
   // FAILED_PRECONDITION with the path and what is wrong.
   absl::StatusOr<LoadedModel> LoadFromRepository(std::string name, int64_t version, OptionalOptions options,
                                                  std::string engine);
-  absl::Status Unload(std::string_view name, std::optional<int64_t> version);
+  // What has been removed.
+  absl::StatusOr<std::vector<LoadedModel>> Unload(std::string_view name, std::optional<int64_t> version);
 
   // Without version: the highest. NOT_FOUND (reason MODEL_UNKNOWN) names what is loaded.
   absl::StatusOr<LoadedModel> Get(std::string_view name, std::optional<int64_t> version) const;

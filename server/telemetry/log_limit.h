@@ -16,24 +16,32 @@ namespace rnnserve {
 // Thread-safe.
 class LogLimit {
  public:
-  explicit LogLimit(absl::Duration interval = absl::Seconds(1)) : interval_(interval) {}
+  // `most` in an interval.
+  explicit LogLimit(absl::Duration interval = absl::Seconds(1), int64_t most = 1) : interval_(interval), most_(most) {}
 
-  // Once in an interval: how many were not allowed since the last time. Else nothing.
+  // If one may be logged: how many were not allowed since the last time. Else nothing.
   std::optional<int64_t> Allow(absl::Time now) {
     const std::lock_guard lock(mutex_);
     // A clock that was set back must not silence the log.
-    if (now < next_ && now >= next_ - interval_) {
+    const bool goes_on = now < next_ && now >= next_ - interval_;
+    if (!goes_on) {
+      next_ = now + interval_;
+      allowed_ = 0;
+    }
+    if (allowed_ == most_) {
       ++skipped_;
       return std::nullopt;
     }
-    next_ = now + interval_;
+    ++allowed_;
     return std::exchange(skipped_, 0);
   }
 
  private:
   const absl::Duration interval_;
+  const int64_t most_;
   std::mutex mutex_;
   absl::Time next_ = absl::InfinitePast();  // guarded by mutex_
+  int64_t allowed_ = 0;                     // since next_ was set; guarded by mutex_
   int64_t skipped_ = 0;                     // guarded by mutex_
 };
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import grpc
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import formulas
 import random_operators
 import wire
 from operators import WEIGHTS, Case
+from server_process import Server
 from test_onnxruntime import excess
 
 
@@ -123,6 +126,22 @@ def test_an_unloaded_name_is_free(server):
     server.models.Load(_load("free", _case(seed=6)))
     _unload(server, "free")
     assert "free" not in [m.name for m in _list(server).models]
+
+
+def test_who_changes_models_is_logged():
+    server = Server("--log_format=json")
+    try:
+        for _ in range(2):
+            loaded = server.models.Load(_load("told", _case("LSTM", hidden=4), version=3)).model
+        _unload(server, "told")
+        events = [json.loads(line) for line in server.log().splitlines()]
+    finally:
+        assert server.stop() == 0
+    told = [event for event in events if event["message"] in ("model loaded", "model unloaded")]
+    assert [event["message"] for event in told] == ["model loaded", "model loaded", "model unloaded"]
+    for event in told:
+        assert (event["model"], event["version"], event["source"]) == ("told", "3", "upload") and loaded.name == "told"
+        assert event["peer"].startswith("ipv4:127.0.0.1:") and int(event["bytes"]) > 0
 
 
 def test_list_is_in_order(server):

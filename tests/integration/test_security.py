@@ -374,6 +374,19 @@ def test_a_pipe_in_place_of_a_file_holds_nothing_up(served, authority, name):
         assert server.stop() == 0
 
 
+@pytest.mark.parametrize("listen, flags, is_open", [
+    ("127.0.0.1:0,localhost:0,unix:{}/s", [], ""), ("0.0.0.0:0", [], "0.0.0.0:0"),
+    ("127.0.0.1:0,0.0.0.0:0", [], "0.0.0.0:0"), ("0.0.0.0:0", ["--tls_cert={}/tls.crt", "--tls_key={}/tls.key"], "0.0.0.0:0"),
+    ("0.0.0.0:0", ["--tls_cert={}/tls.crt", "--tls_key={}/tls.key", "--tls_client_ca={}/tls.crt"], ""),
+    ("0.0.0.0:0", ["--tokens_file={}/tokens"], "")])
+def test_who_is_open_to_all_is_told(served, listen, flags, is_open):
+    _put(served / "tokens", f"alice {ALICE}\n")
+    server = Server(*[flag.format(served) for flag in flags], listen=listen.format(served))
+    told = [line for line in server.log().splitlines() if "load and unload models" in line]
+    assert server.stop() == 0
+    assert len(told) == bool(is_open) and all(f"reaches {is_open} may" in line for line in told), told
+
+
 # Tokens.
 
 

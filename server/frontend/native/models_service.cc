@@ -5,10 +5,13 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
 #include "server/frontend/native/infer_codec.h"
 #include "server/frontend/native/model_codec.h"
 #include "server/frontend/rpc/message_bytes.h"
+#include "server/telemetry/log.h"
+#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 
@@ -27,17 +30,18 @@ ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving
 }
 
 template <typename Request, typename Response>
-Task<Answer> ModelsService::Serve(UnaryCall& call, absl::Status (ModelsService::*answer)(const Request&, Response&)) {
+Task<Answer> ModelsService::Serve(UnaryCall& call,
+                                  absl::Status (ModelsService::*answer)(const UnaryCall&, const Request&, Response&)) {
   google::protobuf::Arena arena;
   auto& request = *google::protobuf::Arena::CreateMessage<Request>(&arena);
   auto& response = *google::protobuf::Arena::CreateMessage<Response>(&arena);
   absl::Status status = call.Parse(request);
-  if (status.ok()) status = (this->*answer)(request, response);
+  if (status.ok()) status = (this->*answer)(call, request, response);
   if (!status.ok()) co_return Answer{std::move(status), {}};
   co_return Answer{absl::OkStatus(), SerialiseBytes(response)};
 }
 
-absl::Status ModelsService::Load(const v1::LoadRequest& request, v1::LoadResponse& response) {
+absl::Status ModelsService::Load(const UnaryCall& sent, const v1::LoadRequest& request, v1::LoadResponse& response) {
   absl::StatusOr<LoadCall> call = DecodeLoad(request);
   if (!call.ok()) return call.status();
   if (absl::Status known = core_->CheckEngineName(call->engine); !known.ok()) return known;
@@ -46,20 +50,23 @@ absl::Status ModelsService::Load(const v1::LoadRequest& request, v1::LoadRespons
           ? core_->models().LoadInline(call->name, call->version, *call->op, call->weights, call->options, call->engine)
           : core_->models().LoadFromRepository(call->name, call->version, call->options, call->engine);
   if (!loaded.ok()) return InLoadRequest(loaded.status());
+  Log("loaded", *loaded, sent);
   TellServing(loaded->name);
   Encode(*loaded, *response.mutable_model());
   return absl::OkStatus();
 }
 
-absl::Status ModelsService::Unload(const v1::UnloadRequest& request, v1::UnloadResponse&) {
+absl::Status ModelsService::Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse&) {
   const absl::StatusOr<ModelName> model = DecodeModelRef(request.model(), "model");
   if (!model.ok()) return model.status();
-  if (absl::Status status = core_->models().Unload(model->name, model->version); !status.ok()) return status;
+  const auto removed = core_->models().Unload(model->name, model->version);
+  if (!removed.ok()) return removed.status();
+  for (const LoadedModel& unloaded : *removed) Log("unloaded", unloaded, sent);
   TellServing(model->name);
   return absl::OkStatus();
 }
 
-absl::Status ModelsService::Get(const v1::GetModelRequest& request, v1::GetModelResponse& response) {
+absl::Status ModelsService::Get(const UnaryCall&, const v1::GetModelRequest& request, v1::GetModelResponse& response) {
   const absl::StatusOr<LoadedModel> loaded = Find(request);
   if (!loaded.ok()) return loaded.status();
   Encode(*loaded, *response.mutable_model());
@@ -88,7 +95,7 @@ absl::StatusOr<LoadedModel> ModelsService::Find(const v1::GetModelRequest& reque
   return unnamed;
 }
 
-absl::Status ModelsService::List(const v1::ListModelsRequest&, v1::ListModelsResponse& response) {
+absl::Status ModelsService::List(const UnaryCall&, const v1::ListModelsRequest&, v1::ListModelsResponse& response) {
   for (const LoadedModel& loaded : core_->models().List()) Encode(loaded, *response.add_models());
   for (RepositoryFailure& failure : core_->models().Failures()) {
     v1::ListModelsResponse::Failure& message = *response.add_failures();
@@ -96,6 +103,20 @@ absl::Status ModelsService::List(const v1::ListModelsRequest&, v1::ListModelsRes
     message.set_reason(std::move(failure.reason));
   }
   return absl::OkStatus();
+}
+
+void ModelsService::Log(const char* what, const LoadedModel& model, const UnaryCall& sent) {
+  const auto skipped = log_limit_.Allow(SteadyNow());
+  if (!skipped) return;
+  const std::string version = absl::StrCat(model.version), bytes = absl::StrCat(model.model->weight_bytes());
+  const std::string peer = sent.peer(), more = *skipped == 0 ? "" : absl::StrCat(*skipped);
+  LogInfo(absl::StrCat("model ", what), {{"model", model.name},
+                                         {"version", version},
+                                         {"source", model.source},
+                                         {"bytes", bytes},
+                                         {"tenant", sent.caller()->tenant},
+                                         {"peer", peer},
+                                         {"untold_before", more}});
 }
 
 void ModelsService::TellServing(const std::string& name) {

@@ -10,6 +10,7 @@
 #include "server/core/core.h"
 #include "server/frontend/rpc/raw_service.h"
 #include "server/frontend/rpc/unary_call.h"
+#include "server/telemetry/log_limit.h"
 
 namespace rnnserve {
 
@@ -26,21 +27,25 @@ class ModelsService {
  private:
   // One method: bytes in, message decoded, `answer` filled in, bytes out.
   template <typename Request, typename Response>
-  Task<Answer> Serve(UnaryCall& call, absl::Status (ModelsService::*answer)(const Request&, Response&));
+  Task<Answer> Serve(UnaryCall& call,
+                     absl::Status (ModelsService::*answer)(const UnaryCall&, const Request&, Response&));
 
-  absl::Status Load(const v1::LoadRequest& request, v1::LoadResponse& response);
-  absl::Status Unload(const v1::UnloadRequest& request, v1::UnloadResponse& response);
-  absl::Status Get(const v1::GetModelRequest& request, v1::GetModelResponse& response);
-  absl::Status List(const v1::ListModelsRequest& request, v1::ListModelsResponse& response);
+  absl::Status Load(const UnaryCall& sent, const v1::LoadRequest& request, v1::LoadResponse& response);
+  absl::Status Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse& response);
+  absl::Status Get(const UnaryCall& sent, const v1::GetModelRequest& request, v1::GetModelResponse& response);
+  absl::Status List(const UnaryCall& sent, const v1::ListModelsRequest& request, v1::ListModelsResponse& response);
 
   absl::StatusOr<LoadedModel> Find(const v1::GetModelRequest& request);
   // Tells `serving_` what is so now. Loading and unloading at the same time end in the truth, in whatever order.
   void TellServing(const std::string& name);
+  // That a model has come or gone, and who did it: at most a hundred a second.
+  void Log(const char* what, const LoadedModel& model, const UnaryCall& sent);
   void Encode(const LoadedModel& loaded, v1::ModelInfo& info) const;
 
   Core* const core_;
   std::mutex serving_mutex_;  // held while `serving_` is called
   const Serving serving_;
+  LogLimit log_limit_{absl::Seconds(1), 100};
   RawService service_;
   std::vector<UnaryMethod> methods_;
 };

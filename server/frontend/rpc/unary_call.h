@@ -62,6 +62,8 @@ class UnaryCall {
   void set_request_id(std::string id) { request_id_ = std::move(id); }
   // Who called. Set before a method answers.
   const CallerPtr& caller() const { return caller_; }
+  // Its address.
+  std::string peer() const { return peer_.empty() ? context_.peer() : peer_; }
   // Whoever shares compute fairly with others: the tenant, or the connection where the server knows no tenants.
   uint64_t share() const { return share_; }
   // Becomes true when the caller cancels, disconnects or its deadline passes.

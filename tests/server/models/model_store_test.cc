@@ -57,7 +57,7 @@ TEST(ModelStore, LoadGetListUnload) {
   EXPECT_TRUE(Load(store, "vad", 2, MakeOperator("RNN")).ok());
   EXPECT_TRUE(store.Unload("vad", {}).ok());
   EXPECT_TRUE(store.List().empty());
-  EXPECT_EQ(ReasonOf(store.Unload("vad", {})), "MODEL_UNKNOWN");
+  EXPECT_EQ(ReasonOf(store.Unload("vad", {}).status()), "MODEL_UNKNOWN");
 }
 
 TEST(ModelStore, EqualContentAgainIsOk) {

@@ -82,6 +82,17 @@ TEST(LogLimit, AllowsOnceInAnIntervalAndCountsTheRest) {
   EXPECT_EQ(limit.Allow(start + absl::Seconds(2)), 0);
 }
 
+TEST(LogLimit, AllowsSeveralInAnInterval) {
+  LogLimit limit(absl::Seconds(1), 2);
+  const absl::Time start = absl::FromUnixSeconds(1000);
+  EXPECT_EQ(limit.Allow(start), 0);
+  EXPECT_EQ(limit.Allow(start), 0);
+  EXPECT_EQ(limit.Allow(start), std::nullopt);
+  EXPECT_EQ(limit.Allow(start + absl::Seconds(1)), 1);
+  EXPECT_EQ(limit.Allow(start + absl::Seconds(1)), 0);
+  EXPECT_EQ(limit.Allow(start + absl::Seconds(1)), std::nullopt);
+}
+
 TEST(LogLimit, AClockSetBackDoesNotSilenceIt) {
   LogLimit limit(absl::Seconds(1));
   const absl::Time start = absl::FromUnixSeconds(1'000'000);
