@@ -296,6 +296,7 @@ int main(int argc, char** argv) {
   rnnserve::FitToMemory(memory_limit, *settings);
   rnnserve::ShowCpus(*settings);
   rnnserve::RaiseDescriptorLimit();
+  rnnserve::ShowConnections(*settings);
   if (!rnnserve::CheckFlags(*settings)) return 1;
   if (!prints) return rnnserve::Run(*settings, memory_limit);
   std::cout << settings->Print();

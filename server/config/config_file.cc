@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<FileSetting>> ParseConfig(std::string_view text, std:
                                               : config.GetReflection()->HasField(config, &field);
     if (!is_there) continue;
     const TextFormat::ParseLocation place = places.GetLocation(&field, field.is_repeated() ? 0 : -1);
-    settings.push_back({field.name(), ValueOf(config, field), place.line + 1});
+    settings.push_back({field.name(), ValueOf(config, field), place.line + 1, place.column + 1});
   }
   return settings;
 }
@@ -91,6 +91,8 @@ std::vector<ConfigLine> PrintConfig() {
     };
     if (!field.is_repeated()) {
       add(value);
+    } else if (value.empty()) {
+      lines.push_back({field.name(), absl::StrCat("# ", field.name(), ": none")});
     } else {
       for (const absl::string_view entry : absl::StrSplit(value, ',', absl::SkipEmpty())) add(entry);
     }

@@ -17,6 +17,7 @@ struct FileSetting {
   std::string name;
   std::string value;  // as the flag of this name takes it
   int line = 0;       // from 1; of a list the first entry's
+  int column = 0;     // from 1
 
   friend bool operator==(const FileSetting&, const FileSetting&) = default;
 };
@@ -25,7 +26,8 @@ struct FileSetting {
 absl::StatusOr<std::vector<FileSetting>> ReadConfigFile(const std::string& path);
 absl::StatusOr<std::vector<FileSetting>> ParseConfig(std::string_view text, std::string_view path);
 
-// The same the other way: a line, or one for each entry of a list, as a config file has them.
+// The same the other way: a line, or one for each entry of a list, as a config file has them; of an empty list a
+// comment.
 struct ConfigLine {
   std::string name;
   std::string text;

@@ -80,8 +80,10 @@ const Cpus& AvailableCpus() {
 }
 
 void ShowCpus(Settings& settings) {
-  if (absl::GetFlag(FLAGS_workers) != 0 || settings.OriginOf("workers") != "default") return;
-  settings.SetOrigin("workers", absl::StrCat("default; ", AvailableCpus().count, ", ", AvailableCpus().reason));
+  if (absl::GetFlag(FLAGS_workers) != 0) return;
+  settings.SetMeaning("workers",
+                      absl::StrCat(AvailableCpus().count, ", ", AvailableCpus().reason,
+                                   absl::GetFlag(FLAGS_plugin).empty() ? "" : ", and those that plugins want"));
 }
 
 }  // namespace rnnserve

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "server/config/flags.h"
 
 namespace rnnserve {
@@ -40,6 +41,14 @@ int64_t MostConnections() {
 int MaxConnections() {
   const int asked = absl::GetFlag(FLAGS_max_connections);
   return asked > 0 ? asked : static_cast<int>(std::min(MostConnections(), kDefaultMostConnections));
+}
+
+void ShowConnections(Settings& settings) {
+  if (absl::GetFlag(FLAGS_max_connections) != 0) return;
+  const bool is_bounded = MostConnections() < kDefaultMostConnections;
+  settings.SetMeaning("max_connections", is_bounded ? absl::StrCat(MaxConnections(), ", ", kOtherDescriptors,
+                                                                   " below the limit of file descriptors")
+                                                    : absl::StrCat(MaxConnections()));
 }
 
 }  // namespace rnnserve

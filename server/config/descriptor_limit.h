@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "server/config/settings.h"
+
 namespace rnnserve {
 
 // Descriptors for all but connections: models, listeners, the admin port, gRPC's own.
@@ -21,5 +23,8 @@ int64_t MostConnections();
 
 // What --max_connections says; 0 there: a usual number, or MostConnections() if that is less.
 int MaxConnections();
+
+// Tells what --max_connections=0 stands for. After RaiseDescriptorLimit.
+void ShowConnections(Settings& settings);
 
 }  // namespace rnnserve

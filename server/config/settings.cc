@@ -71,11 +71,12 @@ absl::StatusOr<Settings> Settings::Load(int argc, char** argv) {
     }
     std::string why;
     if (!flag.ParseFrom(setting.value, &why)) {
-      absl::StrAppend(&mistakes, mistakes.empty() ? "" : "\n", settings.path_, ":", setting.line, ": ", setting.name,
-                      ": \"", setting.value, "\" is not what it takes", why.empty() ? "" : ": ", why);
+      absl::StrAppend(&mistakes, mistakes.empty() ? "" : "\n", settings.path_, ":", setting.line, ":", setting.column,
+                      ": ", setting.name, ": \"", setting.value, "\" is not what it takes", why.empty() ? "" : ": ",
+                      why);
       continue;
     }
-    settings.lines_[setting.name] = setting.line;
+    settings.lines_[setting.name] = setting;
     settings.of_file_.push_back(std::move(setting));
   }
   if (!mistakes.empty()) return absl::InvalidArgumentError(mistakes);
@@ -84,7 +85,7 @@ absl::StatusOr<Settings> Settings::Load(int argc, char** argv) {
 
 std::string Settings::OriginOf(const std::string& name) const {
   if (const auto derived = derived_.find(name); derived != derived_.end()) return derived->second;
-  if (const auto line = lines_.find(name); line != lines_.end()) return absl::StrCat(path_, ":", line->second);
+  if (const auto line = lines_.find(name); line != lines_.end()) return absl::StrCat(path_, ":", line->second.line);
   if (on_command_line_.contains(name)) return "flag";
   // Those of a --flagfile are not seen above.
   const absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);
@@ -95,13 +96,15 @@ std::string Settings::Named(const std::string& name) const {
   const std::string value = absl::FindCommandLineFlag(name)->CurrentValue();
   const auto line = lines_.find(name);
   if (line == lines_.end()) return absl::StrCat("--", name, "=", value);
-  return absl::StrCat(path_, ":", line->second, ": ", name, "=", value);
+  return absl::StrCat(path_, ":", line->second.line, ":", line->second.column, ": ", name, "=", value);
 }
 
 std::string Settings::Print() const {
   std::string text = "# What is in force, and where it comes from. Settings are read at the start alone.\n";
   for (const ConfigLine& line : PrintConfig()) {
+    const auto meaning = meanings_.find(line.name);
     absl::StrAppend(&text, line.text, "  # ", OriginOf(line.name),
+                    meaning == meanings_.end() ? "" : absl::StrCat("; ", meaning->second),
                     IsFileReadAgain(line.name) ? "; what it names is read again when it changes\n" : "\n");
   }
   return text;

@@ -28,6 +28,8 @@ class Settings {
   std::string OriginOf(const std::string& name) const;
   // For a value that the server has derived.
   void SetOrigin(const std::string& name, std::string origin) { derived_[name] = std::move(origin); }
+  // What a value of 0 stands for here, such as "192, 64 below ...".
+  void SetMeaning(const std::string& name, std::string meaning) { meanings_[name] = std::move(meaning); }
   // How an error names a setting and its value.
   std::string Named(const std::string& name) const;
   // Of --config; "" if there is none.
@@ -45,9 +47,10 @@ class Settings {
   std::vector<std::string> words_;
   std::string path_;
   std::vector<FileSetting> of_file_;
-  std::map<std::string, int> lines_;  // of of_file_
+  std::map<std::string, FileSetting> lines_;  // of_file_ by name
   std::set<std::string> on_command_line_;
   std::map<std::string, std::string> derived_;
+  std::map<std::string, std::string> meanings_;
 };
 
 // Whether the content of what a setting names is read again while the server runs.

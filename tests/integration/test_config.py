@@ -59,6 +59,22 @@ def test_origins(tmp_path):
     assert shown["tokens_file"] == ('tokens_file: "t"', "flag; what it names is read again when it changes")
 
 
+@pytest.mark.parametrize("descriptors, shown", [(256, "max_connections: 0  # default; 192, 64 below the limit of file descriptors\n"),
+                                                (20000, "max_connections: 0  # default; 10000\n")])
+def test_what_max_connections_stands_for_is_shown(descriptors, shown):
+    """And is what is in force: the limit is the hard one."""
+    done = subprocess.run(["prlimit", f"--nofile={descriptors}:{descriptors}", BINARY, "config", "print"],
+                          capture_output=True, text=True, check=True)
+    assert shown in done.stdout
+
+
+def test_every_setting_is_shown():
+    lines = run_to_end("config", "print").stdout.splitlines()[1:]
+    assert {re.match(r"(?:# )?(\w+): ", line)[1] for line in lines} == set(
+        re.findall(r"^  (?:optional|repeated) \w+ (\w+) = \d+;", SCHEMA, re.MULTILINE))
+    assert "# plugin: none  # default" in lines
+
+
 def test_what_is_printed_is_a_config_file(tmp_path):
     flags = ["--listen=127.0.0.1:0,unix:/x.sock", "--max_connection_age=inf", "--models=/a \"b\"\\c", "--nocpu_helper",
              "--verify_share=0.25", "--max_batch_delay=1.5ms"]
@@ -74,11 +90,11 @@ def test_what_is_printed_is_a_config_file(tmp_path):
     ("max_calls: 99999999999\n", ":1:12: ", "range"),
     ("\n\nmax_calls 5\n", ":3:11: ", ":"),
     ("max_calls: 5\nmax_calls: 6\n", ":2:", "multiple times"),
-    ('\ndrain_timeout: "3 moons"\n', ":2: ", "3 moons"),
-    ("\n\nmax_calls: 0\n", ":3: ", "expected at least 1"),
-    ('batching: "sometimes"\n', ":1: ", "cellular, request, off"),
-    ('max_streams: 1\nlisten: "here"\n', ":2: ", "host:port"),
-    ('max_streams: 1\nmax_connections: 2000000000\n', ":2: ", "file descriptors"),
+    ('\ndrain_timeout: "3 moons"\n', ":2:1: ", "3 moons"),
+    ("\n\nmax_calls: 0\n", ":3:1: ", "expected at least 1"),
+    ('max_steps: 4  batching: "sometimes"\n', ":1:15: ", "cellular, request, off"),
+    ('max_streams: 1\nlisten: "here"\n', ":2:1: ", "host:port"),
+    ('max_streams: 1\nmax_connections: 2000000000\n', ":2:1: ", "file descriptors"),
     ("\x00\x01\x02", ":1:", ""),
 ])
 @pytest.mark.parametrize("words", [[], ["config", "print"]])
@@ -213,7 +229,8 @@ def test_there_are_as_many_workers_as_cpus_that_may_be_used():
                                 text=True)
     shown = start("config", "print").communicate()[0]
     assert "workers: 0  # default; 1, the " in shown
-    assert "workers: 0  # flag\n" in start("config", "print", "--workers=0").communicate()[0]
+    assert "workers: 0  # flag; 1, the " in start("config", "print", "--workers=0").communicate()[0]
+    assert "workers: 2  # flag\n" in start("config", "print", "--workers=2").communicate()[0]
     server = start("--listen=127.0.0.1:0", "--admin_listen=")
     told = next(line for line in server.stderr if "listening on" in line)
     server.terminate()
