@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <utility>
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
@@ -33,11 +34,10 @@ bool IsAddress(absl::string_view address) {
 class Checks {
  public:
   explicit Checks(const Settings& settings) : settings_(settings) {}
-  bool good() const { return good_; }
+  std::vector<std::string> mistakes() && { return std::move(mistakes_); }
 
   void Wrong(const char* flag, absl::string_view expected) {
-    LogError(absl::StrCat(settings_.Named(flag), ": expected ", expected));
-    good_ = false;
+    mistakes_.push_back(absl::StrCat(settings_.Named(flag), ": expected ", expected));
   }
   template <typename Number>
   void AtLeast(const char* flag, const Number& value, Number least) {
@@ -63,7 +63,7 @@ class Checks {
 
  private:
   const Settings& settings_;
-  bool good_ = true;
+  std::vector<std::string> mistakes_;
 };
 
 void CheckMemory(Checks& checks) {
@@ -153,7 +153,7 @@ bool IsLocalAddress(std::string_view address) {
   return false;
 }
 
-bool CheckFlags(const Settings& settings) {
+std::vector<std::string> MistakesOf(const Settings& settings) {
   Checks checks(settings);
   CheckMemory(checks);
   CheckSizes(checks);
@@ -173,7 +173,13 @@ bool CheckFlags(const Settings& settings) {
   if (absl::GetFlag(FLAGS_tls_cert).empty() && !absl::GetFlag(FLAGS_tls_client_ca).empty()) {
     checks.Wrong("tls_client_ca", "--tls_cert and --tls_key with it");
   }
-  return checks.good();
+  return std::move(checks).mistakes();
+}
+
+bool CheckFlags(const Settings& settings) {
+  const std::vector<std::string> mistakes = MistakesOf(settings);
+  for (const std::string& mistake : mistakes) LogError(mistake);
+  return mistakes.empty();
 }
 
 }  // namespace rnnserve

@@ -5,8 +5,10 @@
 #include <map>
 #include <set>
 
+#include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/config/check_flags.h"
 
 namespace rnnserve {
 namespace {
@@ -17,6 +19,16 @@ std::map<std::string, std::string> ValuesOf(const std::vector<FileSetting>& sett
   return values;
 }
 
+constexpr char kWillFail[] = "the config file has changed, and the next start will fail: ";
+
+// "" if a start would take it. The flags are as before afterwards: nobody else reads them once the server runs.
+std::string MistakesOfFile(const Settings& settings, const std::vector<FileSetting>& of_file) {
+  const absl::FlagSaver saver;
+  const absl::StatusOr<Settings> next = settings.WithFile(of_file);
+  if (!next.ok()) return std::string(next.status().message());
+  return absl::StrJoin(MistakesOf(*next), "; ");
+}
+
 }  // namespace
 
 std::optional<std::string> ConfigWatch::Look() {
@@ -24,7 +36,7 @@ std::optional<std::string> ConfigWatch::Look() {
   const absl::StatusOr<std::vector<FileSetting>> read = ReadConfigFile(settings_.path());
   std::string news;
   if (!read.ok()) {
-    news = absl::StrCat("the config file has changed, and the next start will fail: ", read.status().message());
+    news = absl::StrCat(kWillFail, read.status().message());
   } else {
     const std::map<std::string, std::string> before = ValuesOf(settings_.of_file());
     std::map<std::string, std::string> now = ValuesOf(*read);
@@ -36,7 +48,10 @@ std::optional<std::string> ConfigWatch::Look() {
     for (const auto& [name, value] : now) {
       if (!before.contains(name)) differing.insert(name);
     }
-    if (!differing.empty()) {
+    const std::string mistakes = differing.empty() ? "" : MistakesOfFile(settings_, *read);
+    if (!mistakes.empty()) {
+      news = absl::StrCat(kWillFail, mistakes);
+    } else if (!differing.empty()) {
       news = absl::StrCat(settings_.path(), " has changed; a restart is needed for ", absl::StrJoin(differing, ", "));
     }
   }

@@ -61,25 +61,46 @@ absl::StatusOr<Settings> Settings::Load(int argc, char** argv) {
   if (settings.path_.empty()) return settings;
   absl::StatusOr<std::vector<FileSetting>> of_file = ReadConfigFile(settings.path_);
   if (!of_file.ok()) return of_file.status();
+  if (absl::Status taken = settings.TakeFile(*std::move(of_file)); !taken.ok()) return taken;
+  return settings;
+}
+
+absl::Status Settings::TakeFile(std::vector<FileSetting> of_file) {
   std::string mistakes;
-  for (FileSetting& setting : *of_file) {
-    if (settings.IsOnCommandLine(setting.name)) continue;
+  for (FileSetting& setting : of_file) {
+    if (IsOnCommandLine(setting.name)) continue;
     absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(setting.name);
     if (flag.CurrentValue() != flag.DefaultValue()) {  // by a --flagfile or from the environment, as Abseil has them
-      settings.on_command_line_.insert(setting.name);
+      on_command_line_.insert(setting.name);
       continue;
     }
     std::string why;
     if (!flag.ParseFrom(setting.value, &why)) {
-      absl::StrAppend(&mistakes, mistakes.empty() ? "" : "\n", settings.path_, ":", setting.line, ":", setting.column,
-                      ": ", setting.name, ": \"", setting.value, "\" is not what it takes", why.empty() ? "" : ": ",
-                      why);
+      absl::StrAppend(&mistakes, mistakes.empty() ? "" : "\n", path_, ":", setting.line, ":", setting.column, ": ",
+                      setting.name, ": \"", setting.value, "\" is not what it takes", why.empty() ? "" : ": ", why);
       continue;
     }
-    settings.lines_[setting.name] = setting;
-    settings.of_file_.push_back(std::move(setting));
+    lines_[setting.name] = setting;
+    of_file_.push_back(std::move(setting));
   }
   if (!mistakes.empty()) return absl::InvalidArgumentError(mistakes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Settings> Settings::WithFile(std::vector<FileSetting> of_file) const {
+  Settings settings = *this;
+  const auto reset = [](const std::string& name) {
+    absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);
+    std::string why;
+    flag.ParseFrom(flag.DefaultValue(), &why);
+  };
+  for (const FileSetting& setting : settings.of_file_) reset(setting.name);
+  for (const FileSetting& setting : of_file) {
+    if (derived_.contains(setting.name)) reset(setting.name);
+  }
+  settings.of_file_.clear();
+  settings.lines_.clear();
+  if (absl::Status taken = settings.TakeFile(std::move(of_file)); !taken.ok()) return taken;
   return settings;
 }
 

@@ -38,11 +38,16 @@ class Settings {
   const std::vector<FileSetting>& of_file() const { return of_file_; }
   bool IsOnCommandLine(const std::string& name) const { return on_command_line_.contains(name); }
 
+  // These with another file. Sets the flags that it names and that neither the command line nor this file has set: for
+  // a look at what would be (absl::FlagSaver), not while other threads read flags. INVALID_ARGUMENT as Load.
+  absl::StatusOr<Settings> WithFile(std::vector<FileSetting> of_file) const;
+
   // What is in force, as a config file, each line with its origin.
   std::string Print() const;
 
  private:
   Settings() = default;
+  absl::Status TakeFile(std::vector<FileSetting> of_file);
 
   std::vector<std::string> words_;
   std::string path_;

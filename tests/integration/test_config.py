@@ -196,6 +196,8 @@ def test_a_running_server_tells_what_takes_a_restart(tmp_path):
 
         told("max_calls: 101\nmax_streams: 7\nmax_sessions: 3\n", "a restart is needed for max_calls, max_sessions\n")
         told("max_calls: many\n", f"the next start will fail: {path}:1:12: ")
+        told("max_streams: 9\nmax_calls: 0\n", f"the next start will fail: {path}:2:1: max_calls=0: expected at least 1")
+        told('max_calls: 7\ndrain_timeout: "3 moons"\n', f"the next start will fail: {path}:2:1: drain_timeout: ")
         told("max_calls: 100\n", "is again as it was at the start")
         assert "max_streams" not in server.log(), "a flag overrides it"
     finally:
