@@ -92,7 +92,7 @@ void ShowKnownModels(Core& core, bool verifies, const ModelLabels& labels, WorkM
     for (const LoadedModel& version : loaded) names.insert(version.name);
     std::vector<std::string> models = labels.Own(names);
     auto known = always;
-    for (const LoadedModel& version : loaded) {
+    for (const LoadedModel& version : std::span(loaded).first(std::min(loaded.size(), kListedModels))) {
       if (!std::ranges::binary_search(models, version.name)) continue;
       for (std::string& engine : EnginesOf(version, core)) known.emplace_back(version.name, std::move(engine));
     }

@@ -24,6 +24,7 @@ std::optional<absl::Duration> RetryDelayOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kRetryUrl);
   int64_t microseconds = 0;
   if (!payload || !absl::SimpleAtoi(std::string(*payload), &microseconds)) return std::nullopt;
+  if (microseconds == absl::ToInt64Microseconds(absl::InfiniteDuration())) return absl::InfiniteDuration();
   return absl::Microseconds(microseconds);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long a refused caller should wait before it comes again, attached to the refusal; a front-end sends it as
-// google.rpc.RetryInfo.
+// google.rpc.RetryInfo, and none for an infinite one.
 #pragma once
 
 #include <optional>

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/op/field_error.h"
+#include "server/batching/retry_delay.h"
 
 namespace rnnserve {
 namespace {
@@ -23,6 +24,11 @@ absl::Status SupportsAll(const Engine& engine, std::span<const CellPtr> cells, c
 
 std::string Reason(const Engine& engine, const absl::Status& status) {
   return absl::StrCat("engine \"", View(engine.name()), "\": ", status.message());
+}
+
+// A device that has failed stays so until the server is started again: nothing is gained by asking here again.
+absl::Status OutOfService(const std::string& text) {
+  return WithRetryDelay(WithReason(absl::UnavailableError(text), "ENGINE_OUT_OF_SERVICE"), absl::InfiniteDuration());
 }
 
 }  // namespace
@@ -48,6 +54,7 @@ absl::StatusOr<const Engine*> ChooseEngine(std::span<const Engine* const> engine
     const absl::Status supports = SupportsAll(*engine, cells, options);
     if (supports.ok()) return engine;
     reasons.push_back(Reason(*engine, supports));
+    if (absl::IsUnavailable(supports) && !IsAutoEngine(name)) return OutOfService(reasons.back());
     if (!IsAutoEngine(name)) return absl::Status(supports.code(), reasons.back());
   }
   return absl::UnimplementedError(absl::StrJoin(reasons, "; "));

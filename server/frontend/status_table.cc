@@ -94,6 +94,7 @@ void AddQuotaFailure(const absl::Status& status, const std::string& message, goo
 int32_t RetryAfterMs(const absl::Status& status, const Row& row) {
   const std::optional<absl::Duration> delay = RetryDelayOf(status);
   if (row.retry_after_ms == 0 || !delay) return row.retry_after_ms;
+  if (*delay == absl::InfiniteDuration()) return 0;
   return static_cast<int32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(*delay), 1, 600'000));
 }
 

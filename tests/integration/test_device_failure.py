@@ -142,6 +142,7 @@ def test_sessions_on_the_device_are_lost_and_the_others_go_on(server, sessions):
     assert sessions.log(elsewhere) == [7, 8]
     refused = wire.refusal(sessions.stub.Open, open_request(engine=name))
     assert refused.code == Code.UNAVAILABLE and "out of service" in str(refused)
+    assert refused.reasons == ["ENGINE_OUT_OF_SERVICE"] and "google.rpc.RetryInfo" not in refused.detail_types
     # Giving up a lost session is no error.
     sessions.apply(on_device, 3, close=pb.Close())
 

@@ -4,6 +4,7 @@
 
 #include "engine/op/field_error.h"
 #include "google/rpc/error_details.pb.h"
+#include "server/batching/retry_delay.h"
 #include "server/core/limit_error.h"
 #include "server/frontend/status_table.h"
 #include "server/frontend/wire_text.h"
@@ -40,6 +41,8 @@ TEST(WireError, CarriesFieldReasonAndNumbers) {
 TEST(WireError, SaysWhenToComeAgainOnlyWhereThatHelps) {
   EXPECT_TRUE(ToWireError(absl::ResourceExhaustedError("full")).retry_after_ms);
   EXPECT_TRUE(ToWireError(absl::UnavailableError("leaving")).retry_after_ms);
+  EXPECT_EQ(ToWireError(WithRetryDelay(absl::UnavailableError("busy"), absl::Seconds(3))).retry_after_ms, 3000);
+  EXPECT_FALSE(ToWireError(WithRetryDelay(absl::UnavailableError("gone"), absl::InfiniteDuration())).retry_after_ms);
   EXPECT_FALSE(ToWireError(absl::InvalidArgumentError("no")).retry_after_ms);
   EXPECT_TRUE(ToWireError(absl::InvalidArgumentError("no")).details.empty());
 }
