@@ -318,7 +318,7 @@ class Client:
                     raise tries.told(error, now) from None
                 self._places.refused(place, error, now)
                 pause = tries.failed(error, now)
-                if not self._patience.seconds or now + pause >= self._patience.end(began, deadline):
+                if not self._patience.seconds or now + pause >= self._patience.end(began, deadline, tries.asked_all):
                     raise tries.told(error, now) from None
             if pause:
                 self._hub.pause(pause)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call that is sent again while no server takes it: where, when, and for how long. No gRPC channels, no clock."""
 
+import math
 import random
 
 import grpc
@@ -20,6 +21,11 @@ _SHUN_SECONDS = 1.0
 def is_refusal(error):
     """Whether the server itself said that it takes nothing now, as one does that leaves: nothing was begun."""
     return error.code == grpc.StatusCode.UNAVAILABLE and (error.reason == "DRAINING" or error.retry_after is not None)
+
+
+def lacks_engine(error):
+    """Whether the engine that the call names is out of service on that server, until it is started again."""
+    return error.code == grpc.StatusCode.UNAVAILABLE and error.reason == "ENGINE_OUT_OF_SERVICE"
 
 
 def backoff(failed, spread=random.uniform):
@@ -44,12 +50,15 @@ class Patience:
 
     def hear(self, error=None):
         """A reply came, or an error: those that only a server can have sent count as well."""
-        self._heard = self._heard or error is None or error.code not in _NOBODYS or is_refusal(error)
+        if error is None or error.code not in _NOBODYS or is_refusal(error) or lacks_engine(error):
+            self._heard = True
 
-    def end(self, began, deadline=None):
-        """When a call that began then is given up. Its own deadline goes before `seconds`."""
+    def end(self, began, deadline=None, asked_all=True):
+        """When a call that began then is given up. Its own deadline goes before `seconds`.
+
+        asked_all: every address has failed already. One that is dead can take all of the time for strangers."""
         end = began + self.seconds if deadline is None else deadline
-        return end if self._heard else min(end, began + _STRANGER_SECONDS)
+        return end if self._heard or not asked_all else min(end, began + _STRANGER_SECONDS)
 
 
 class Places:
@@ -65,11 +74,14 @@ class Places:
         self._shunned[place] = 0.0
 
     def refused(self, place, error, now):
+        if lacks_engine(error):  # the matter of that call alone
+            return
         self._shunned[place] = now + max(_SHUN_SECONDS, error.retry_after or 0.0)
 
 
 class Tries:
-    """Those of one call. Each place is asked at once, and again when it said, else after pauses that grow to a second."""
+    """Those of one call. Each place is asked at once, and again when it said, else after pauses that grow to a second.
+    One that lacks the engine is not asked again."""
 
     def __init__(self, order, began, spread=random.uniform):
         self.place = order[0]
@@ -79,11 +91,18 @@ class Tries:
         self._failed = dict.fromkeys(order, 0)
         self._last = None
 
+    @property
+    def asked_all(self):
+        """Whether every place has failed."""
+        return all(self._failed.values())
+
     def failed(self, error, now):
-        """At `place`, which is the next one to ask from now on: returns the seconds until then."""
+        """At `place`, which is the next one to ask from now on: returns the seconds until then; inf: none is left."""
         self._last = error
         self._failed[self.place] += 1
-        if error.retry_after is None:
+        if lacks_engine(error):
+            pause = math.inf
+        elif error.retry_after is None:
             pause = backoff(self._failed[self.place], self._spread)
         else:  # a little later than told, so that those who were told the same do not come together
             pause = error.retry_after * self._spread(1.0, 1.2)

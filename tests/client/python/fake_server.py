@@ -19,7 +19,8 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
                  sessions_pb2_grpc.SessionsServicer):
     """Keeps the requests it saw in `requests`; `evict()` drops all weights; listens on `address`, whose port may be given.
 
-    refusals   what the next calls are refused with, the first one first: (code, seconds of RetryInfo or None)
+    refusals   what the next calls are refused with, the first one first: (code, seconds of RetryInfo or None, and
+               perhaps a reason)
     opens      (request, x-session-route) of every Sessions.Open; those that are not refused open a session that does
                nothing"""
 
@@ -91,12 +92,15 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
     def _refuse(self, context):
         if not self.refusals:
             return
-        code, seconds = self.refusals.pop(0)
+        code, seconds, *reason = self.refusals.pop(0)
+        status = status_pb2.Status(code=code.value[0])
         if seconds is not None:
-            retry, detail = error_details_pb2.RetryInfo(), any_pb2.Any()
+            retry = error_details_pb2.RetryInfo()
             retry.retry_delay.FromNanoseconds(round(seconds * 1e9))
-            detail.Pack(retry)
-            status = status_pb2.Status(code=code.value[0], details=[detail])
+            status.details.add().Pack(retry)
+        if reason:
+            status.details.add().Pack(error_details_pb2.ErrorInfo(reason=reason[0], domain="rnnserve"))
+        if status.details:
             context.set_trailing_metadata([("grpc-status-details-bin", status.SerializeToString())])
         context.abort(code, "refused by the test")
 

@@ -3,6 +3,8 @@
 
 import contextlib
 import socket
+import time
+import types
 
 import fake_server
 import grpc
@@ -119,13 +121,56 @@ def test_an_address_where_nobody_ever_answered_is_soon_told():
         taken.bind(("127.0.0.1", 0))
         address = "127.0.0.1:%d" % taken.getsockname()[1]
         with rnnserve.Client(address) as client:
-            client._patience.end = lambda began, deadline=None: type(client._patience).end(
-                client._patience, began - 4.7, deadline)
+            client._patience.end = lambda began, *more: type(client._patience).end(
+                client._patience, began - 4.7, *more)
             for call in (lambda: client.infer(OP, {"X": X}), lambda: client.session(OP)):
                 with pytest.raises(rnnserve.RnnServeError) as caught:
                     call()
                 assert caught.value.code == Code.UNAVAILABLE and address in caught.value.message
                 assert "is rnnserve running there?" in caught.value.message and "(tried " in caught.value.message
+
+
+def test_where_the_first_is_dead_the_others_are_asked_whatever_that_took(server):
+    with rnnserve.Client("127.0.0.1:1", others=[server.address]) as client:
+        client._patience.end = lambda began, *more: type(client._patience).end(client._patience, began - 5.1, *more)
+        assert client.infer(OP, {"X": X}).engine == "formulas"
+
+
+def test_an_engine_out_of_service_is_asked_for_elsewhere_only(server):
+    lost = (Code.UNAVAILABLE, None, "ENGINE_OUT_OF_SERVICE")
+    with second_server() as other, rnnserve.Client(server.address, others=[other.address]) as client:
+        pauses = Pauses(client)
+        server.refusals = [lost] * 2
+        client.infer(OP, {"X": X}, engine="cuda")
+        client.session(OP, engine="cuda")
+        assert (len(server.requests), len(other.requests), len(server.opens), len(other.opens)) == (1, 1, 1, 1)
+        client.infer(OP, {"X": X})
+        assert len(server.requests) > 1, "it takes other calls"
+
+        server.refusals, other.refusals = [lost] * 9, [lost] * 9
+        for call in (lambda: client.infer(OP, {"X": X}, engine="cuda"), lambda: client.session(OP, engine="cuda")):
+            with pytest.raises(rnnserve.RnnServeError, match="tried 2 times") as caught:
+                call()
+            assert caught.value.reason == "ENGINE_OUT_OF_SERVICE"
+        assert (len(server.refusals), len(other.refusals), pauses.seconds) == (7, 7, [])
+
+
+def test_no_session_is_adopted_after_close(server, client):
+    session = client.session(OP)
+    link = session.link
+    client.close()
+    with pytest.raises(rnnserve.RnnServeError, match="the client was closed"), client._hub.changing():
+        client._hub.adopt(session, link)
+    assert session.link is link, "no new connection"
+
+
+def test_a_link_that_is_given_up_takes_no_other_along(server, client):
+    hub = client._hub
+    newer = hub._link(server.address)
+    older = types.SimpleNamespace(address=server.address, sessions=set(), down_since=time.monotonic() - 3600.0)
+    with hub.changing():
+        hub.broken(older, None, final=False)
+    assert hub._links == {server.address: newer} and not newer.closed
 
 
 def test_a_client_that_is_closed_waits_no_longer(server, client):

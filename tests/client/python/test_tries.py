@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """When, where and for how long a call is sent again. No server and no clock."""
 
+import math
+
 import grpc
 import pytest
 
 from rnnserve import RnnServeError
-from rnnserve.tries import Patience, Places, Tries, is_refusal
+from rnnserve.tries import Patience, Places, Tries, is_refusal, lacks_engine
 
 Code = grpc.StatusCode
 LOST = RnnServeError(Code.UNAVAILABLE, "no answer")
+NO_ENGINE = RnnServeError(Code.UNAVAILABLE, "the device is lost", reason="ENGINE_OUT_OF_SERVICE")
 
 
 def leaving(seconds=1.0, reason=""):
@@ -53,6 +56,18 @@ def test_the_others_are_asked_at_once_and_then_whoever_is_due_first():
     assert tries.failed(LOST, 100.28) == pytest.approx(0.22) and tries.place == 2
 
 
+def test_one_without_the_engine_is_not_asked_again():
+    tries = Tries([0, 1], 100.0, lowest)
+    assert (tries.failed(NO_ENGINE, 100.0), tries.place, tries.asked_all) == (0.0, 1, False)
+    for now in (100.0, 200.0, 300.0):
+        assert tries.failed(LOST, now) < 1 and tries.place == 1 and tries.asked_all
+    assert tries.failed(NO_ENGINE, 400.0) == math.inf
+    places = Places(2)
+    places.refused(0, NO_ENGINE, 100.0)
+    assert places.in_order(100.0) == [0, 1], "other calls are welcome there"
+    assert lacks_engine(NO_ENGINE) and not is_refusal(NO_ENGINE) and not lacks_engine(LOST)
+
+
 def test_a_server_that_took_no_call_is_asked_last_for_a_while():
     places = Places(3)
     assert places.in_order(100.0) == [0, 1, 2]
@@ -72,9 +87,10 @@ def test_patience_is_short_with_an_address_that_never_answered():
     assert patience.end(100.0) == 105.0 and patience.end(100.0, deadline=102.0) == 102.0
     assert patience.end(100.0, deadline=130.0) == 105.0
     assert Patience(2.0).end(100.0) == 102.0
+    assert patience.end(100.0, asked_all=False) == 160.0 and patience.end(100.0, 130.0, asked_all=False) == 130.0
 
 
-@pytest.mark.parametrize("word", [None, leaving(), RnnServeError(Code.NOT_FOUND, "no such model")])
+@pytest.mark.parametrize("word", [None, leaving(), NO_ENGINE, RnnServeError(Code.NOT_FOUND, "no such model")])
 def test_patience_with_one_that_has_answered(word):
     patience = Patience(60.0)
     patience.hear(word)

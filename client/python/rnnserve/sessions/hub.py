@@ -16,7 +16,7 @@ from rnnserve.sessions import wire
 from rnnserve.sessions.entry import Phase
 from rnnserve.sessions.link import Link
 from rnnserve.sessions.verdict import data_loss
-from rnnserve.tries import backoff, is_refusal, retold
+from rnnserve.tries import backoff, is_refusal, lacks_engine, retold
 
 _MOVERS = 4
 _CALL_SECONDS = 30.0
@@ -73,6 +73,7 @@ class Hub:
 
     def adopt(self, session, link):
         """A session that has just been opened on that link. Under the lock."""
+        self.check_open()
         if link.closed:  # another Open was refused there meanwhile
             link = link.again()
         self._sessions.add(session)
@@ -126,7 +127,8 @@ class Hub:
             elif (journal.recoverable and down > _FAILOVER_SECONDS) or down > self.patience:
                 journal.gone(why)
             self.pump(session)
-        if not link.sessions and down > self.patience and self._links.pop(link.address, None):
+        if not link.sessions and down > self.patience and self._links.get(link.address) is link:
+            del self._links[link.address]
             link.close()
 
     def close(self):
@@ -251,10 +253,11 @@ class Hub:
 
         They are asked in turn while goes_on(error), until patience is over. A server that leaves has opened nothing, so
         the next try at its address is another link, with a route of its own: behind a proxy that may be another server.
-        Otherwise the link stays, and with it the route, so that an Open whose reply was lost meets itself."""
-        began, tries = time.monotonic(), 0
+        Otherwise the link stays, and with it the route, so that an Open whose reply was lost meets itself. Where
+        the engine is out of service, no second try mends it."""
+        began, tries, useless = time.monotonic(), 0, set()
         for rounds in itertools.count(1):
-            for address in list(addresses):
+            for address in [address for address in addresses if address not in useless]:
                 link = self._link(address)
                 tries += 1
                 try:
@@ -267,8 +270,12 @@ class Hub:
                 if is_refusal(error):
                     with self.changing():
                         self._avoid(link, leaves=error.reason == "DRAINING")
+                if lacks_engine(error):
+                    useless.add(address)
                 if not goes_on(error):
                     raise error
+                if useless.issuperset(addresses):
+                    raise retold(error, tries, time.monotonic() - began)
             pause, now = backoff(rounds), time.monotonic()
             if now + pause >= self._patience.end(began):
                 raise retold(error, tries, now - began)
