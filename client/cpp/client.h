@@ -14,9 +14,11 @@
 // cannot be reached is UNAVAILABLE with reason kCannotConnect.
 //
 // An Infer that a server refuses as UNAVAILABLE, as one does that leaves, or that finds none, is sent again: to each
-// address in turn, to the same one when it said or after 50 ms, 100 ms, ... 1 s, until its timeout has passed. Where
-// nobody has ever answered this client, 5 s is all: the address may be wrong. The error tells how often it was tried.
-// Other errors, and all other calls, are never sent again.
+// address in turn, to the same one when it said or after 50 ms, 100 ms, ... 1 s, until its timeout has passed. So is
+// one whose connection broke while it was under way: it keeps nothing on the server, so to run it twice does no harm.
+// Where the engine that it names is out of service, only the other addresses are asked. Where nobody has ever answered
+// this client, 5 s is all once each address was asked: they may be wrong. The error tells how often it was tried. Other
+// errors, and all other calls, are never sent again.
 //
 // Safe from any thread. Calls block; connecting happens on the first one. To run one operator many times without
 // sending its weights each time, see bound_operator.h.

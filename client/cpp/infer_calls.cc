@@ -28,9 +28,13 @@ absl::Status InferCalls::Run(milliseconds timeout, const v1::InferRequest& reque
     const absl::Status status = line.connection.Run(
         left, [&](grpc::ClientContext& context) { return line.stub->Infer(&context, request, &reply); });
     const TryTime now = Clock::now();
-    const TryTime end = Hear(place, status, now, began, timeout);
+    const bool is_heard = Hear(place, status, now);
     if (!absl::IsUnavailable(status)) return tries.Told(status, now);
     const TryTime next = tries.Failed(status, now);
+    const milliseconds allowed = timeout.count() > 0 ? timeout : patience_;
+    // An address that is dead can take all of the time for strangers: the others are asked all the same.
+    const bool is_stranger = !is_heard && tries.HasAskedAll();
+    const TryTime end = began + (is_stranger ? std::min(allowed, kStrangerTime) : allowed);
     if (patience_.count() == 0 || next >= end) return tries.Told(status, now);
     std::this_thread::sleep_until(next);
     if (timeout.count() > 0) {  // 0 would mean: no limit
@@ -44,13 +48,12 @@ std::vector<size_t> InferCalls::InOrder(TryTime now) const {
   return places_.InOrder(now);
 }
 
-TryTime InferCalls::Hear(size_t place, const absl::Status& status, TryTime now, TryTime began, milliseconds timeout) {
+bool InferCalls::Hear(size_t place, const absl::Status& status, TryTime now) {
   std::lock_guard lock(mutex_);
   is_heard_ = is_heard_ || IsHeard(status);
   if (status.ok()) places_.Took(place);
   if (absl::IsUnavailable(status)) places_.Refused(place, status, now);
-  const milliseconds allowed = timeout.count() > 0 ? timeout : patience_;
-  return began + (is_heard_ ? allowed : std::min(allowed, kStrangerTime));
+  return is_heard_;
 }
 
 }  // namespace rnnserve::client

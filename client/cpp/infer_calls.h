@@ -30,8 +30,8 @@ class InferCalls {
   };
 
   std::vector<size_t> InOrder(TryTime now) const;
-  // What place said; when a call that began then is given up.
-  TryTime Hear(size_t place, const absl::Status& status, TryTime now, TryTime began, std::chrono::milliseconds timeout);
+  // What place said; whether anybody has answered yet.
+  bool Hear(size_t place, const absl::Status& status, TryTime now);
 
   std::vector<Line> lines_;
   const std::chrono::milliseconds patience_;

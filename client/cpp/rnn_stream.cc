@@ -179,7 +179,7 @@ absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Fork(const std::string& na
                                 parent.agreed(),
                                 answered->server,
                                 answered->reply.position(),
-                                parent.route(),
+                                answered->route,
                                 StreamLedger::Origin::kElsewhere};
   return std::unique_ptr<RnnStream>(new RnnStream(
       std::make_unique<Impl>(parent.servers(), std::move(request), parent.options(), std::move(session))));

@@ -89,6 +89,9 @@ void StreamDriver::OnTaken(uint64_t id) {
   std::lock_guard lock(mutex_);
   if (id != wire_id_ || wire_ == nullptr) return;
   broken_since_.reset();
+  reopen_id_.clear();
+  reopen_route_.clear();
+  without_engine_.clear();
   // A connection that breaks as soon as it carries something is not tried faster for having been made.
   if (!ledger_.IsWaiting()) tries_ = 0;
 }
@@ -121,7 +124,8 @@ void StreamDriver::Hear(StreamLedger::Verdict verdict, Calls& calls) {
       closed_ = completion.status.ok();
       if (!closed_) close_.reset();
     }
-    absl::StatusOr<Answered> answered = Answered{std::move(completion.reply), last_home_};
+    std::string route = completion.reply.has_fork() ? route_ : "";
+    absl::StatusOr<Answered> answered = Answered{std::move(completion.reply), last_home_, std::move(route)};
     if (!completion.status.ok()) answered = std::move(completion.status);
     calls.push_back(
         [done = std::move(waiting.mapped()), answered = std::move(answered)]() mutable { done(std::move(answered)); });
@@ -152,11 +156,6 @@ void StreamDriver::OnEnd(uint64_t id, absl::Status status, std::shared_ptr<Opera
 StreamLedger::Agreed StreamDriver::agreed() const {
   std::lock_guard lock(mutex_);
   return agreed_;
-}
-
-std::string StreamDriver::route() const {
-  std::lock_guard lock(mutex_);
-  return route_;
 }
 
 std::string StreamDriver::key() const {

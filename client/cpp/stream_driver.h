@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +32,7 @@ class StreamDriver final : private OperationStream::Listener {
   struct Answered {
     v1::OperationReply reply;
     size_t server = 0;  // where it ran, in the list
+    std::string route;  // and where that was found; of a fork, which has to be found as well
   };
   // On any thread, with no lock held. Must not wait for this stream.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Answered>)>;
@@ -63,7 +65,6 @@ class StreamDriver final : private OperationStream::Listener {
   const v1::OpenRequest& request() const { return request_; }
   const StreamOptions& options() const { return options_; }
   const std::string& fingerprint() const { return fingerprint_; }
-  std::string route() const;
   StreamLedger::Agreed agreed() const;
   std::string key() const;
   size_t server() const;
@@ -105,7 +106,7 @@ class StreamDriver final : private OperationStream::Listener {
   std::condition_variable changed_;  // for the thread
   std::condition_variable room_;     // for those who wait to add something
   // Guarded by mutex_.
-  std::string route_;  // another one for each server that has to be looked for
+  std::string route_;  // of the session; another one for each server that has to be looked for
   StreamLedger::Agreed agreed_;
   StreamLedger ledger_;
   std::map<StreamLedger::Ticket, Done> waiting_;
@@ -129,7 +130,10 @@ class StreamDriver final : private OperationStream::Listener {
   Time heard_;
   std::optional<Time> broken_since_;
   absl::Status last_error_;
+  // Of what is being opened anew, until the stream is mended: its id and its route, and who cannot have it.
   std::string reopen_id_;
+  std::string reopen_route_;
+  std::set<size_t> without_engine_;
   grpc::ClientContext* opening_ = nullptr;  // to be cancelled by the destructor
   StreamRepairs repairs_;
 

@@ -72,13 +72,16 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::
   const Time began = Clock::now();
   bool is_heard = false;
   int tries = 0;
+  std::set<size_t> without_engine;
   for (int round = 1;; ++round) {
     bool goes_on = false;
-    for (size_t k = 0; k < servers.size(); ++k, ++tries) {
+    for (size_t k = 0; k < servers.size(); ++k) {
+      if (without_engine.contains(k)) continue;
       absl::StatusOr<Connection> connection = Connection::Make(servers[k], ConnectionOptions(options));
       if (!connection.ok()) return connection.status();
       connection->route = route;
       v1::OpenResponse response;
+      ++tries;
       last = connection->Run([&](grpc::ClientContext& context) {
         return v1::Sessions::NewStub(connection->channel)->Open(&context, repeatable, &response);
       });
@@ -87,7 +90,12 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::
       // One that leaves has opened nothing; behind a proxy another route may lead to another server. What may have been
       // lost on the way goes where it went before, and meets itself.
       if (IsRefusal(last)) route = RandomId();
-      is_heard = is_heard || IsHeard(last);
+      // What could not be connected to is UNAVAILABLE by now, so whoever took all of the time is there.
+      is_heard = is_heard || IsHeard(last) || absl::IsDeadlineExceeded(last);
+      if (LacksEngine(last)) {
+        without_engine.insert(k);
+        continue;
+      }
       goes_on = goes_on || absl::IsUnavailable(last) || !RetryDelayOf(last);
     }
     const Time now = Clock::now();
@@ -214,7 +222,7 @@ void StreamDriver::LeaveDrained() {
   wire_.reset();
   home_.reset();
   next_server_ = last_home_ + 1;
-  route_ = RandomId();  // away from the server that leaves, behind a proxy that goes on sending to it
+  reopen_route_ = RandomId();  // away from the server that leaves, behind a proxy that goes on sending to it
   handing_over_ = true;
   tries_ = 0;
   mend_at_ = Clock::now();
@@ -222,8 +230,9 @@ void StreamDriver::LeaveDrained() {
 }
 
 void StreamDriver::Mend(Lock& lock, Calls& calls) {
+  const bool is_another = servers_.size() > 1 + without_engine_.size();
   const bool goes_elsewhere =
-      !home_ || (ledger_.CanReplay() && servers_.size() > 1 && tries_ >= kTriesAtHome && tries_ % 2 == 1);
+      !home_ || (ledger_.CanReplay() && is_another && tries_ >= kTriesAtHome && tries_ % 2 == 1);
   ++tries_;
   mend_at_ = Clock::now() + backoff_.After(tries_);
   if (goes_elsewhere) {
@@ -257,13 +266,16 @@ v1::OpenRequest StreamDriver::RequestFromSnapshot() {
 }
 
 void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
-  size_t server = next_server_++ % servers_.size();
-  if (home_ == server) server = next_server_++ % servers_.size();
+  size_t server = 0;
+  do {
+    server = next_server_++ % servers_.size();
+  } while (home_ == server || without_engine_.contains(server));
+  if (reopen_route_.empty()) reopen_route_ = route_;
   const v1::OpenRequest request = RequestFromSnapshot();
   absl::StatusOr<Connection> connection =
       Connection::Make(servers_[server], ConnectionOptions(options_), /*own_socket=*/true);
   if (!connection.ok()) return Fail(connection.status(), calls);
-  connection->route = route_;
+  connection->route = reopen_route_;
   v1::OpenResponse response;
   grpc::ClientContext context;
   connection->AddMetadata(context);
@@ -278,8 +290,9 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
   mend_at_ = Clock::now() + backoff_.After(tries_);
   if (!status.ok()) {
     last_error_ = status;
-    if (IsRefusal(status)) route_ = RandomId();
-    if (!IsTransient(status))
+    if (IsRefusal(status)) reopen_route_ = RandomId();
+    if (LacksEngine(status)) without_engine_.insert(server);
+    if (!IsTransient(status) || (!home_ && without_engine_.size() == servers_.size()))
       Fail(Lost(absl::StrCat(servers_[server], " did not take the session over: "), status), calls);
     return;
   }
@@ -291,6 +304,7 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
   }
   ledger_.BeginAgain(response.session(), agreed_ = AgreedIn(response));
   reopen_id_.clear();
+  route_ = std::exchange(reopen_route_, {});
   home_ = last_home_ = server;
   ++(std::exchange(handing_over_, false) ? repairs_.hand_overs : repairs_.replays);
   StartWire(*connection);

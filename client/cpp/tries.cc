@@ -24,6 +24,10 @@ bool IsRefusal(const absl::Status& status) {
   return absl::IsUnavailable(status) && (ReasonOf(status) == "DRAINING" || RetryDelayOf(status).has_value());
 }
 
+bool LacksEngine(const absl::Status& status) {
+  return absl::IsUnavailable(status) && ReasonOf(status) == "ENGINE_OUT_OF_SERVICE";
+}
+
 bool IsHeard(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
@@ -31,7 +35,7 @@ bool IsHeard(const absl::Status& status) {
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kUnknown:
-      return IsRefusal(status);
+      return IsRefusal(status) || LacksEngine(status);
     default:
       return true;
   }
@@ -59,6 +63,7 @@ std::vector<size_t> Places::InOrder(TryTime now) const {
 }
 
 void Places::Refused(size_t place, const absl::Status& status, TryTime now) {
+  if (LacksEngine(status)) return;  // the matter of that call alone
   shunned_[place] = now + std::max(kShunTime, RetryDelayOf(status).value_or(kShunTime));
 }
 
@@ -68,12 +73,20 @@ Tries::Tries(const std::vector<size_t>& order, TryTime began, uint32_t seed)
   place_ = order.front();
 }
 
+bool Tries::HasAskedAll() const {
+  return std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.failed > 0; });
+}
+
 TryTime Tries::Failed(const absl::Status& status, TryTime now) {
   last_ = status;
   ++failed_;
   for (Place& place : places_) {
     if (place.index != place_) continue;
     ++place.failed;
+    if (LacksEngine(status)) {
+      place.due = TryTime::max();
+      continue;
+    }
     const auto told = RetryDelayOf(status);
     // A little later than told, so that those who were told the same do not come together.
     place.due = now + (told ? *told * std::uniform_int_distribution<int64_t>(100, 120)(random_) / 100

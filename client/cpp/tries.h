@@ -24,6 +24,8 @@ inline constexpr std::chrono::milliseconds kLongestPause{1000};
 
 // Whether the server itself said that it takes nothing now, as one does that leaves: nothing was begun.
 bool IsRefusal(const absl::Status& status);
+// Whether the engine that the call names is out of service on that server, until it is started again.
+bool LacksEngine(const absl::Status& status);
 // Whether a server answered: with success, or with what only a server says.
 bool IsHeard(const absl::Status& status);
 // `status` of the last of so many tries, `before` what the one before it ended with.
@@ -44,14 +46,17 @@ class Places {
   std::vector<TryTime> shunned_;  // until when
 };
 
-// Those of one call. Each place is asked at once, and again when it said, else after pauses that grow to a second.
+// Those of one call. Each place is asked at once, and again when it said, else after pauses that grow to a second. One
+// that lacks the engine is not asked again.
 class Tries {
  public:
   Tries(const std::vector<size_t>& order, TryTime began, uint32_t seed);
 
   // The next one to ask.
   size_t place() const { return place_; }
-  // It took nothing; when to ask `place`, from now on perhaps another one.
+  // Whether every place has failed.
+  bool HasAskedAll() const;
+  // It took nothing; when to ask `place`, from now on perhaps another one. TryTime::max(): none is left.
   TryTime Failed(const absl::Status& status, TryTime now);
   // Of a call that ends so: an error tells how often it was tried.
   absl::Status Told(const absl::Status& status, TryTime now) const;

@@ -92,7 +92,11 @@ FakeServer::FakeServer(int port) : services_(std::make_unique<Services>(this)) {
   address_ = "127.0.0.1:" + std::to_string(port_);
 }
 
-FakeServer::~FakeServer() { services_->server->Shutdown(); }
+FakeServer::~FakeServer() {
+  if (is_there()) services_->server->Shutdown();
+}
+
+bool FakeServer::is_there() const { return services_->server != nullptr; }
 
 void FakeServer::SetServing(bool serving) { services_->server->GetHealthCheckService()->SetServingStatus(serving); }
 

@@ -33,6 +33,8 @@ class FakeServer {
  public:
   explicit FakeServer(int port = 0);
   ~FakeServer();
+  // Not if somebody else had the port.
+  bool is_there() const;
 
   const std::string& address() const { return address_; }
   int port() const { return port_; }

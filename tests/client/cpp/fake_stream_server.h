@@ -64,6 +64,10 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
       leaving_ = leaving;
     });
   }
+  // Refuses every Open, as one whose engine is out of service.
+  void LoseEngine() {
+    Set([&] { has_engine_ = false; });
+  }
   // What calls said where they belong, in turn.
   std::vector<std::string> routes() {
     std::lock_guard lock(mutex_);
@@ -104,6 +108,13 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
       google::rpc::Status details;
       details.add_details()->PackFrom(retry);
       return {grpc::UNAVAILABLE, "leaving", leaving_ ? details.SerializeAsString() : ""};
+    }
+    if (!has_engine_) {
+      google::rpc::ErrorInfo info;
+      info.set_reason("ENGINE_OUT_OF_SERVICE");
+      google::rpc::Status details;
+      details.add_details()->PackFrom(info);
+      return {grpc::UNAVAILABLE, "the device is lost", details.SerializeAsString()};
     }
     if (draining_) return {grpc::UNAVAILABLE, "leaving"};
     response->set_session(session_.Open(request->has_state() ? &request->state() : nullptr));
@@ -158,6 +169,7 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
   std::set<std::string> request_ids_;
   int refused_opens_ = 0;
   bool leaving_ = false;
+  bool has_engine_ = true;
 
   std::string address_;
   std::unique_ptr<grpc::Server> server_;

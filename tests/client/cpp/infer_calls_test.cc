@@ -54,7 +54,9 @@ TEST(InferCallsTest, AServerThatComesBackOnItsPort) {
   const int port = server->port();
   server.reset();
   auto result = std::async(std::launch::async, [&] { return InferOnce(*client); });
-  server.emplace(port);  // one that knows no Infer, so that nothing is set while it may be asked
+  do {
+    server.emplace(port);  // one that knows no Infer, so that nothing is set while it may be asked
+  } while (!server->is_there() && result.wait_for(milliseconds(10)) != std::future_status::ready);
   EXPECT_TRUE(absl::IsUnimplemented(result.get()));
 }
 
@@ -66,6 +68,26 @@ TEST(InferCallsTest, AnotherServerIsAskedAtOnceAndFirstForAWhile) {
   for (int k = 0; k < 3; ++k) EXPECT_TRUE(InferOnce(*client).ok());
   EXPECT_EQ(refusing.calls, 1);
   EXPECT_EQ(taking.calls, 3);
+}
+
+TEST(InferCallsTest, AnEngineOutOfServiceIsAskedForElsewhereOnly) {
+  FakeServer first, second;
+  const FakeStatus lost{14, "the device is lost", {ReasonDetail("ENGINE_OUT_OF_SERVICE")}};
+  Refusing here(first, 1, lost);
+  Refusing there(second, 0, {});
+  const auto client = Client::Create(first.address(), {.others = {second.address()}}).value();
+  EXPECT_TRUE(InferOnce(*client).ok());
+  EXPECT_EQ(there.calls, 1);
+  EXPECT_TRUE(InferOnce(*client).ok());
+  EXPECT_EQ(here.calls, 2) << "it takes other calls";
+
+  Refusing never(first, 1000, lost);
+  Refusing nor(second, 1000, lost);
+  const absl::Status status = InferOnce(*client);
+  EXPECT_EQ(ReasonOf(status), "ENGINE_OUT_OF_SERVICE");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tried 2 times"));
+  EXPECT_EQ(never.calls, 1);
+  EXPECT_EQ(nor.calls, 1);
 }
 
 TEST(InferCallsTest, TheTimeoutEndsIt) {

@@ -212,12 +212,51 @@ TEST(RnnStreamTest, AnOpenWhoseReplyWasLostMeetsItself) {
   EXPECT_THAT(server.request_ids(), SizeIs(1));
 }
 
+TEST(RnnStreamTest, AnEngineOutOfServiceIsAskedForElsewhereOnly) {
+  FakeStreamServer first, second, third;
+  first.LoseEngine();
+  second.RefuseOpens(2, /*leaving=*/false);
+  EXPECT_EQ(OpenTo({first.address(), second.address()})->server(), second.address());
+  EXPECT_THAT(first.routes(), SizeIs(1));
+  const absl::Status status = RnnStream::Open({first.address()}, kSpec).status();
+  EXPECT_EQ(ReasonOf(status), "ENGINE_OUT_OF_SERVICE");
+  EXPECT_THAT(first.routes(), SizeIs(2));
+
+  const auto stream = OpenTo({third.address(), first.address(), second.address()});
+  FeedAndCheck(*stream, 0, 2);
+  third.Drain();
+  FeedAndCheck(*stream, 2, 5);
+  EXPECT_EQ(stream->server(), second.address());
+  second.LoseEngine();
+  third.LoseEngine();
+  second.Drain();
+  const absl::Status over = stream->Feed(Named("x")).status();
+  EXPECT_EQ(over.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(over.message()), HasSubstr("the device is lost"));
+  EXPECT_THAT(first.routes(), SizeIs(4)) << "once by each";
+}
+
+TEST(RnnStreamTest, WhoIsAskedMeanwhileDoesNotChangeTheWayHome) {
+  FakeStreamServer home, other;
+  other.RefuseOpens(1 << 30, /*leaving=*/true);
+  const auto stream = OpenTo({home.address(), other.address()}, {.checkpoint_every = 4});
+  home.CutEvery(1);
+  auto result = stream->FeedAsync(Named("x"));
+  while (other.routes().size() < 2 && result.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
+  }
+  home.CutEvery(0);
+  EXPECT_TRUE(result.get().ok());
+  const std::vector<std::string> routes = home.routes();
+  EXPECT_THAT(routes, Each(routes.front()));
+  EXPECT_EQ(stream->repairs().replays, 0);
+}
+
 TEST(RnnStreamTest, OpenTriesEachServerAndExplains) {
   FakeStreamServer leaving, there;
   leaving.Drain();
   EXPECT_EQ(OpenTo({leaving.address(), there.address()})->server(), there.address());
   const absl::Status nobody =
-      RnnStream::Open({"127.0.0.1:1"}, kSpec, {.max_wait = std::chrono::milliseconds(200)}).status();
+      RnnStream::Open({"127.0.0.1:1"}, kSpec, {.max_wait = std::chrono::milliseconds(2000)}).status();
   EXPECT_EQ(ReasonOf(nobody), kCannotConnect);
   EXPECT_THAT(std::string(nobody.message()), HasSubstr("(tried "));
   EXPECT_EQ(RnnStream::Open({}, kSpec).status().code(), absl::StatusCode::kInvalidArgument);

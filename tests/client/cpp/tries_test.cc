@@ -20,6 +20,7 @@ using testing::Le;
 
 const TryTime kBegan = TryTime(std::chrono::hours(1));
 const absl::Status kLost = absl::UnavailableError("no answer");
+const absl::Status kNoEngine = WithReason(absl::UnavailableError("the device is lost"), "ENGINE_OUT_OF_SERVICE");
 
 absl::Status Refused(int ms, int code = 14) {
   google::rpc::RetryInfo retry;
@@ -72,6 +73,23 @@ TEST(TriesTest, TheOthersAreAskedAtOnceAndThenWhoeverIsDueFirst) {
   for (int k = 0; k < 4; ++k) now = tries.Failed(kLost, now);
   EXPECT_EQ(tries.place(), 2u);
   EXPECT_GE(now, kBegan + milliseconds(1000));
+}
+
+TEST(TriesTest, OneWithoutTheEngineIsNotAskedAgain) {
+  EXPECT_TRUE(LacksEngine(kNoEngine) && IsHeard(kNoEngine) && !IsRefusal(kNoEngine) && !LacksEngine(kLost));
+  Tries tries({0, 1}, kBegan, /*seed=*/1);
+  EXPECT_EQ(tries.Failed(kNoEngine, kBegan), kBegan);
+  EXPECT_FALSE(tries.HasAskedAll());
+  TryTime now = kBegan;
+  for (int k = 0; k < 9; ++k) {
+    EXPECT_EQ(tries.place(), 1u);
+    now = tries.Failed(kLost, now);
+    EXPECT_TRUE(tries.HasAskedAll());
+  }
+  EXPECT_EQ(tries.Failed(kNoEngine, now), TryTime::max());
+  Places places(2);
+  places.Refused(0, kNoEngine, kBegan);
+  EXPECT_THAT(places.InOrder(kBegan), ElementsAre(0, 1)) << "other calls are welcome there";
 }
 
 TEST(TriesTest, AServerThatTookNothingIsAskedLastForAWhile) {
