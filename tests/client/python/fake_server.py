@@ -22,12 +22,14 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
     refusals   what the next calls are refused with, the first one first: (code, seconds of RetryInfo or None, and
                perhaps a reason)
     opens      (request, x-session-route) of every Sessions.Open; those that are not refused open a session that does
-               nothing"""
+               nothing
+    on_open    called with each of them before it is answered"""
 
     def __init__(self, port=0):
         self.requests = []
         self.refusals = []
         self.opens = []
+        self.on_open = lambda request: None
         self._held = {}
         self._names = {}
         self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
@@ -82,6 +84,7 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
 
     def Open(self, request, context):
         self.opens.append((request, dict(context.invocation_metadata())["x-session-route"]))
+        self.on_open(request)
         self._refuse(context)
         return sessions_pb2.OpenResponse(session="key", fingerprint="0" * 64, max_in_flight=request.max_in_flight)
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls and Opens that are sent again, over gRPC with a server of the test's. What is waited for is not waited here."""
 
+import concurrent.futures
 import contextlib
 import socket
+import threading
 import time
 import types
 
@@ -166,11 +168,34 @@ def test_no_session_is_adopted_after_close(server, client):
 
 def test_a_link_that_is_given_up_takes_no_other_along(server, client):
     hub = client._hub
-    newer = hub._link(server.address)
-    older = types.SimpleNamespace(address=server.address, sessions=set(), down_since=time.monotonic() - 3600.0)
+    with hub._link(server.address) as newer:
+        pass
+    older = types.SimpleNamespace(address=server.address, sessions=set(), attempts=0, down_since=time.monotonic() - 3600.0)
     with hub.changing():
         hub.broken(older, None, final=False)
     assert hub._links == {server.address: newer} and not newer.closed
+
+
+def test_an_open_under_way_outlives_anothers_refusal(server, client):
+    client.infer(OP, {"X": X})
+    arrived, refused = threading.Event(), threading.Event()
+
+    def hold(request):
+        if request.name == "first":
+            arrived.set()
+            refused.wait(60)
+
+    server.on_open = hold
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.session, OP, name="first")
+        assert arrived.wait(60)
+        link = client._hub._links[server.address]
+        server.refusals = [(Code.UNAVAILABLE, 0.001)]
+        client.session(OP, name="second")
+        stayed = link.retired and not link.closed
+        refused.set()
+        assert stayed and first.result().link.sessions and link.closed
+    assert [request.name for request, _ in server.opens].count("first") == 1
 
 
 def test_a_client_that_is_closed_waits_no_longer(server, client):

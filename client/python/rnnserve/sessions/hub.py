@@ -127,7 +127,7 @@ class Hub:
             elif (journal.recoverable and down > _FAILOVER_SECONDS) or down > self.patience:
                 journal.gone(why)
             self.pump(session)
-        if not link.sessions and down > self.patience and self._links.get(link.address) is link:
+        if not link.sessions and not link.attempts and down > self.patience and self._links.get(link.address) is link:
             del self._links[link.address]
             link.close()
 
@@ -151,12 +151,21 @@ class Hub:
         if self._closed.is_set():
             raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed")
 
+    @contextlib.contextmanager
     def _link(self, address):
+        """The link for a new session there. Until the end it stays open, whatever others are told on it."""
         with self._lock:
             self.check_open()
             if address not in self._links:
                 self._links[address] = Link(self, address, self._connect)
-            return self._links[address]
+            link = self._links[address]
+            link.attempts += 1
+        try:
+            yield link
+        finally:
+            with self._lock:
+                link.attempts -= 1
+                link.close_if_done()
 
     def _avoid(self, link, leaves):
         """No more sessions there, and if it leaves, those that it has are taken elsewhere. Under the lock."""
@@ -168,8 +177,7 @@ class Hub:
             for session in list(link.sessions):
                 session.journal.drain()
                 self.pump(session)
-        if not link.sessions:
-            link.close()
+        link.close_if_done()
 
     def _open(self, link, opening, state, request_id):
         known = self._known.get(opening.op) if opening.op is not None else None
@@ -258,18 +266,18 @@ class Hub:
         began, tries, useless = time.monotonic(), 0, set()
         for rounds in itertools.count(1):
             for address in [address for address in addresses if address not in useless]:
-                link = self._link(address)
                 tries += 1
-                try:
-                    result = attempt(link)
-                    self._patience.hear()
-                    return result
-                except RnnServeError as raised:
-                    error = raised
-                self._patience.hear(error)
-                if is_refusal(error):
-                    with self.changing():
-                        self._avoid(link, leaves=error.reason == "DRAINING")
+                with self._link(address) as link:
+                    try:
+                        result = attempt(link)
+                        self._patience.hear()
+                        return result
+                    except RnnServeError as raised:
+                        error = raised
+                    self._patience.hear(error)
+                    if is_refusal(error):
+                        with self.changing():
+                            self._avoid(link, leaves=error.reason == "DRAINING")
                 if lacks_engine(error):
                     useless.add(address)
                 if not goes_on(error):

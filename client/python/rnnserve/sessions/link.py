@@ -33,6 +33,7 @@ class Link:
         self.leaving = False
         self.retired = False  # takes no more sessions, and closes with its last one
         self.sessions = set()  # under the lock
+        self.attempts = 0  # to open one here, under way; under the lock
         self.down_since = time.monotonic()  # None: connected, as far as is known
         self._hub = hub
         self._connect = connect
@@ -100,7 +101,11 @@ class Link:
     def remove(self, session):
         """Under the lock."""
         self.sessions.discard(session)
-        if self.retired and not self.sessions:
+        self.close_if_done()
+
+    def close_if_done(self):
+        """Once it takes no more sessions and has none. Under the lock."""
+        if self.retired and not self.sessions and not self.attempts:
             self.close()
 
     def close(self):
