@@ -65,6 +65,7 @@ class BodyLineTest : public testing::Test {
 
   int64_t resident_ = 0;
   MemoryWatch memory_{kLimit, [this] { return resident_; }};
+  MemoryWatch machine_{int64_t{64} << 30, [] { return int64_t{0}; }};
   grpc::CompletionQueue queue_;
   CallSizes sizes_;
   int64_t let_in_ = 0;
@@ -88,11 +89,10 @@ TEST_F(BodyLineTest, LetsInWhatFits) {
 }
 
 TEST_F(BodyLineTest, WhatIsUnknownIsExpectedToBeNoLargerThanAMessageMayBe) {
-  MemoryWatch machine(int64_t{64} << 30, [] { return int64_t{0}; });
   Line({.max_bytes = 1024 * kMiB,
         .max_message_bytes = 64 * kMiB,
         .max_wait = absl::InfiniteDuration(),
-        .memory = &machine});
+        .memory = &machine_});
   for (uint64_t caller = 0; caller < 8; ++caller) EXPECT_TRUE(Come(caller).status) << caller;
 }
 
