@@ -170,13 +170,15 @@ def test_a_link_that_is_given_up_takes_no_other_along(server, client):
     hub = client._hub
     with hub._link(server.address) as newer:
         pass
-    older = types.SimpleNamespace(address=server.address, sessions=set(), attempts=0, down_since=time.monotonic() - 3600.0)
+    older = types.SimpleNamespace(address=server.address, sessions=set(), attempts=0,
+                                  down_since=time.monotonic() - 3600.0)
     with hub.changing():
         hub.broken(older, None, final=False)
     assert hub._links == {server.address: newer} and not newer.closed
 
 
-def test_an_open_under_way_outlives_anothers_refusal(server, client):
+@pytest.mark.parametrize("closes", [False, True])
+def test_an_open_under_way_outlives_anothers_refusal(server, client, closes):
     client.infer(OP, {"X": X})
     arrived, refused = threading.Event(), threading.Event()
 
@@ -193,8 +195,15 @@ def test_an_open_under_way_outlives_anothers_refusal(server, client):
         server.refusals = [(Code.UNAVAILABLE, 0.001)]
         client.session(OP, name="second")
         stayed = link.retired and not link.closed
+        if closes:
+            client.close()
+            ended = first.exception(60)
         refused.set()
-        assert stayed and first.result().link.sessions and link.closed
+        assert stayed
+        if closes:
+            assert ended.code == Code.CANCELLED
+        else:
+            assert first.result().link.sessions and link.closed
     assert [request.name for request, _ in server.opens].count("first") == 1
 
 

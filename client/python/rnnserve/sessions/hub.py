@@ -41,6 +41,7 @@ class Hub:
         self._addresses = list(addresses)
         self._lock = threading.RLock()
         self._links = {}  # address -> the Link for new sessions
+        self._asked = []  # links with an Open under way, each as often as it has them
         self._sessions = set()
         self._ready = []  # callbacks that are due once the lock is free
         self._known = weakref.WeakKeyDictionary()  # fingerprints of operators whose weights some server has seen
@@ -139,7 +140,7 @@ class Hub:
             for session in list(self._sessions):
                 session.journal.end(error)
                 self.pump(session)
-            for link in self._links.values():
+            for link in {*self._links.values(), *self._asked}:
                 link.abort()
 
     def pause(self, seconds):
@@ -160,11 +161,13 @@ class Hub:
                 self._links[address] = Link(self, address, self._connect)
             link = self._links[address]
             link.attempts += 1
+            self._asked.append(link)
         try:
             yield link
         finally:
             with self._lock:
                 link.attempts -= 1
+                self._asked.remove(link)
                 link.close_if_done()
 
     def _avoid(self, link, leaves):
