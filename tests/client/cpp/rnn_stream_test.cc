@@ -179,7 +179,7 @@ TEST(RnnStreamTest, CheckpointsAndForksOutliveTheServer) {
 TEST(RnnStreamTest, ASilentServerIsGivenUpInTheEnd) {
   FakeStreamServer server;
   server.FallSilent();
-  const auto stream = OpenTo({server.address()}, {.max_wait = std::chrono::milliseconds(100)});
+  const auto stream = OpenTo({server.address()}, {.max_wait = std::chrono::milliseconds(1000)});
   const absl::StatusCode code = stream->Feed(Named("x")).status().code();
   EXPECT_TRUE(code == absl::StatusCode::kDeadlineExceeded || code == absl::StatusCode::kDataLoss) << code;
 }
