@@ -81,12 +81,6 @@ std::vector<std::unique_ptr<Engine>> OwnEngines() {
   return engines;
 }
 
-// The scheduler that --batching asks for in place of the usual one; null: that one.
-std::unique_ptr<RequestScheduler> ComparedScheduler(int workers) {
-  if (absl::GetFlag(FLAGS_batching) == "cellular") return nullptr;
-  return std::make_unique<RequestScheduler>(ComparedOptions(workers));
-}
-
 // Null if there is to be none, or if another process has the port and nobody has named it: two servers on one machine
 // are no error.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartAdmin(const GrpcServer& server, const Metrics& metrics,
@@ -181,16 +175,14 @@ int Run(const Settings& settings, int64_t memory_limit) {
   MemorySessions sessions(SessionLimits(session_metrics, memory.get()), &clock);
   const int workers = Workers(plugins);
   CellularScheduler scheduler(QueueOptions(workers), absl::GetFlag(FLAGS_short_slice));
-  const std::unique_ptr<RequestScheduler> compared = ComparedScheduler(workers);
-  Scheduler* const in_use = compared == nullptr ? static_cast<Scheduler*>(&scheduler) : compared.get();
-  AddGauges(models, programs, *in_use, sessions, engines, metrics);
+  AddGauges(models, programs, scheduler, sessions, engines, metrics);
   AddEngineMetrics(engines, metrics);
   plugins.AddMetrics(metrics);
   Core::Options core_options = CoreOptions(memory.get());
   core_options.metrics = &work_metrics;
   Verifier verifier(absl::GetFlag(FLAGS_verify_share), &metrics);
   core_options.verifier = &verifier;
-  Core core(core_options, std::move(engines), &models, &programs, in_use);
+  Core core(core_options, std::move(engines), &models, &programs, &scheduler);
   if (absl::Status known = core.CheckEngineName(core_options.routing.engine); !known.ok()) {
     LogError(absl::StrCat(settings.Named("engine"), ": ", known.message()));
     return 1;
@@ -239,7 +231,6 @@ int Run(const Settings& settings, int64_t memory_limit) {
   Drain(**server, signals);
   scheduler.Abort();
   plugins.OnFailure({});
-  if (compared != nullptr) compared->Abort();
   admin->reset();
   server->reset();
   return 0;

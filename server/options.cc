@@ -60,15 +60,6 @@ BatchQueue::Options QueueOptions(int workers) {
   return options;
 }
 
-RequestScheduler::Options ComparedOptions(int workers) {
-  RequestScheduler::Options options;
-  options.workers = workers;
-  options.shares = absl::GetFlag(FLAGS_batching) == "request";
-  options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
-  options.max_bytes = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
-  return options;
-}
-
 Core::Options CoreOptions(MemoryWatch* memory) {
   Core::Options options;
   options.memory = memory;

@@ -4,7 +4,6 @@
 
 #include "server/batching/batch_queue.h"
 #include "server/batching/cellular_scheduler.h"
-#include "server/batching/request_scheduler.h"
 #include "server/core/core.h"
 #include "server/core/session_core.h"
 #include "server/frontend/grpc_server.h"
@@ -23,7 +22,6 @@ int Workers(const LoadedPlugins& plugins);
 // `memory` of these: null without a limit.
 GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler, MemoryWatch* memory);
 BatchQueue::Options QueueOptions(int workers);
-RequestScheduler::Options ComparedOptions(int workers);
 Core::Options CoreOptions(MemoryWatch* memory);
 MemorySessions::Options SessionLimits(SessionMetrics& metrics, MemoryWatch* memory);
 SessionCore::Options SessionOptions(SessionMetrics& metrics);

@@ -160,7 +160,6 @@ std::vector<std::string> MistakesOf(const Settings& settings) {
   CheckSessions(checks);
   CheckTimes(checks);
   CheckAddresses(checks);
-  checks.OneOf("batching", absl::GetFlag(FLAGS_batching), {"cellular", "request", "off"});
   checks.OneOf("log_level", absl::GetFlag(FLAGS_log_level), {"debug", "info", "warning", "error", "off"});
   checks.OneOf("log_format", absl::GetFlag(FLAGS_log_format), {"text", "json"});
   const double verify_share = absl::GetFlag(FLAGS_verify_share);

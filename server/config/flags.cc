@@ -67,10 +67,6 @@ ABSL_FLAG(int64_t, queue_sequences, 1 << 16, "sequences waiting or running; furt
 ABSL_FLAG(
     absl::Duration, target_slice, absl::Milliseconds(1),
     "how long sequences run together before others may join; shorter: sooner answers, longer: a little less work");
-ABSL_FLAG(
-    std::string, batching, "cellular",
-    "cellular: sequences of all requests share slices; for comparison: request (whole requests of equal shape run "
-    "together), off (one by one)");
 ABSL_FLAG(absl::Duration, short_slice, absl::Microseconds(200),
           "slices expected to take no longer run on the thread that takes calls in, without the way to a worker and "
           "back; 0: none");

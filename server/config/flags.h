@@ -48,7 +48,6 @@ ABSL_DECLARE_FLAG(absl::Duration, max_connection_age_grace);
 ABSL_DECLARE_FLAG(int32_t, expected_calls);
 ABSL_DECLARE_FLAG(int64_t, queue_sequences);
 ABSL_DECLARE_FLAG(absl::Duration, target_slice);
-ABSL_DECLARE_FLAG(std::string, batching);
 ABSL_DECLARE_FLAG(absl::Duration, short_slice);
 ABSL_DECLARE_FLAG(absl::Duration, poll_ahead);
 ABSL_DECLARE_FLAG(absl::Duration, max_batch_delay);

@@ -22,7 +22,7 @@ sys.path.insert(0, str(environment.HERE / "service"))
 import processes  # noqa: E402
 
 MIXED = ["--hidden=128", "--steps=1:400", "--outputs=Y_h"]
-MODES = {"cellular": [], "whole requests of equal shape": ["--batching=request"], "one by one": ["--batching=off"]}
+MODES = {"cellular": None, "whole requests of equal shape": "request", "one by one": "off"}
 PEER = "Python + onnxruntime"
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 PLOT = environment.ROOT / "docs" / "latency_over_load.svg"
@@ -78,7 +78,7 @@ def main():
     rnnctl, binary = environment.program("client/rnnctl/rnnctl"), environment.program("server/rnnserve")
     started = datetime.datetime.now(datetime.timezone.utc)
     with contextlib.ExitStack() as stack:
-        servers = {name: stack.enter_context(processes.rnnserve(binary, flags)) for name, flags in MODES.items()}
+        servers = {name: stack.enter_context(processes.batching(binary, mode)) for name, mode in MODES.items()}
         script = environment.HERE / "service" / "ort_server.py"
         servers[PEER] = stack.enter_context(processes.Server(PEER, [environment.python(), script, "pool"]))
         peak = statistics.median(

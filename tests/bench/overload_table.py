@@ -34,7 +34,7 @@ LONG = ["--hidden=512", "--input=8", "--steps=400", "--outputs=Y_h"]
 # from when requests were due, not from the tick.
 TICK = "--tick=5ms"
 SMALL_QUEUE = 128
-MODES = {"cellular": [], "whole requests of equal shape": ["--batching=request"], "one by one": ["--batching=off"]}
+MODES = {"cellular": None, "whole requests of equal shape": "request", "one by one": "off"}
 MODE_ROWS = {
     "H = 512, T = 32": [*MODEL, "--concurrency=64"],
     "H = 512, T = 1": ["--hidden=512", "--steps=1", "--outputs=Y_h", "--concurrency=64"],
@@ -75,7 +75,7 @@ def modes_table(rnnctl, binary, rounds, seconds):
     lines = ["| 64 callers, LSTM | batching | calls /s | p50 / p99 ms | largest batch | server CPU us a call |",
              "|---|---|---|---|---|---|"]
     with contextlib.ExitStack() as stack:
-        servers = {name: stack.enter_context(processes.rnnserve(binary, flags)) for name, flags in MODES.items()}
+        servers = {name: stack.enter_context(processes.batching(binary, mode)) for name, mode in MODES.items()}
         for row, flags in MODE_ROWS.items():
             runs = {name: [] for name in MODES}
             for _ in range(rounds):

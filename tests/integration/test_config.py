@@ -92,7 +92,7 @@ def test_what_is_printed_is_a_config_file(tmp_path):
     ("max_calls: 5\nmax_calls: 6\n", ":2:", "multiple times"),
     ('\ndrain_timeout: "3 moons"\n', ":2:1: ", "3 moons"),
     ("\n\nmax_calls: 0\n", ":3:1: ", "expected at least 1"),
-    ('max_steps: 4  batching: "sometimes"\n', ":1:15: ", "cellular, request, off"),
+    ('max_steps: 4  log_format: "yaml"\n', ":1:15: ", "text, json"),
     ('max_streams: 1\nlisten: "here"\n', ":2:1: ", "host:port"),
     ('max_streams: 1\nmax_connections: 2000000000\n', ":2:1: ", "file descriptors"),
     ("\x00\x01\x02", ":1:", ""),

@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 import time
 
+import environment
+
 
 class Server:
     """A child process that tells its port on standard output or in a file; ends with the `with` block."""
@@ -54,6 +56,13 @@ def rnnserve(binary, flags):
         if any(flag.startswith("--admin_listen=") for flag in flags):
             server.admin = f"127.0.0.1:{server._told(admin_file)}"
         return server
+
+
+def batching(binary, mode):
+    """rnnserve itself, or, with `mode`, its comparison with another scheduler (batching_server.cc)."""
+    if mode is None:
+        return rnnserve(binary, [])
+    return Server(mode, [environment.program("tests/bench/batching_server"), mode])
 
 
 class Failed(Exception):

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/batching/request_scheduler.h"
+#include "tests/bench/service/request_scheduler.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "server/batching/retry_delay.h"
 #include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/steady_now.h"
 
@@ -14,11 +12,6 @@ namespace rnnserve {
 namespace {
 
 constexpr size_t kWorkspacesPerWorker = 8;
-constexpr absl::Duration kRetry = absl::Milliseconds(50);
-
-absl::Status ShuttingDown() {
-  return absl::UnavailableError("the server is shutting down; send the request to another one or later");
-}
 
 absl::Status MayRun(const Submission& submission) {
   if (submission.deadline != absl::InfiniteFuture() && SteadyNow() >= submission.deadline) {
@@ -40,8 +33,7 @@ int64_t Rows(const Submission& submission) { return static_cast<int64_t>(submiss
 
 }  // namespace
 
-RequestScheduler::RequestScheduler(Options options)
-    : options_(options), bounds_(options.max_sequences, options.max_bytes) {
+RequestScheduler::RequestScheduler(Options options) : options_(options) {
   for (int k = 0; k < std::max(options_.workers, 1); ++k) threads_.emplace_back([this] { Work(); });
 }
 
@@ -57,36 +49,10 @@ RequestScheduler::~RequestScheduler() {
 absl::Status RequestScheduler::Schedule(Submission submission) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || aborted_) return ShuttingDown();
-    if (absl::Status full = bounds_.Check(submission); !full.ok()) return WithRetryDelay(std::move(full), kRetry);
-    bounds_.Take(submission.tenant, Rows(submission), submission.bytes);
     queue_.push_back({std::move(submission), SteadyNow(), {}});
   }
   wake_.notify_one();
   return absl::OkStatus();
-}
-
-QueueLoad RequestScheduler::load() const {
-  const std::lock_guard lock(mutex_);
-  return bounds_.load();
-}
-
-void RequestScheduler::GiveBack(const Entry& entry) {
-  bounds_.GiveBack(entry.submission.tenant, Rows(entry.submission), entry.submission.bytes);
-}
-
-void RequestScheduler::Abort() {
-  std::deque<Entry> given_up;
-  {
-    const std::lock_guard lock(mutex_);
-    aborted_ = true;
-    given_up.swap(queue_);
-    for (const Entry& entry : given_up) GiveBack(entry);
-  }
-  for (Entry& entry : given_up) {
-    entry.outcome.status = ShuttingDown();
-    entry.submission.done(std::move(entry.outcome));
-  }
 }
 
 std::vector<RequestScheduler::Entry> RequestScheduler::TakeBatch() {
@@ -143,9 +109,6 @@ void RequestScheduler::Work() {
     std::vector<Entry> batch = TakeBatch();
     lock.unlock();
     Run(batch, workspaces);
-    lock.lock();
-    for (const Entry& entry : batch) GiveBack(entry);
-    lock.unlock();
     for (Entry& entry : batch) entry.submission.done(std::move(entry.outcome));
     batch.clear();
     lock.lock();
