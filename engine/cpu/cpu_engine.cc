@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/cpu/aligned_buffer.h"
 #include "engine/cpu/cpu_program.h"
+#include "engine/cpu/targets.h"
 
 namespace rnnserve {
 namespace {
@@ -29,7 +30,7 @@ absl::Status CheckPadding(const CellSpec& cell) {
 
 class CpuEngine : public Engine {
  public:
-  explicit CpuEngine(std::shared_ptr<cpu::Helper> helper) : helper_(std::move(helper)) {}
+  explicit CpuEngine(std::shared_ptr<cpu::Helper> helper) : helper_(std::move(helper)) { cpu::LimitTargets(); }
 
   std::string_view name() const override { return "cpu"; }
 

@@ -17,8 +17,14 @@ std::span<const size_t> GateOrder(CellKind kind) {
   return std::span(kOther).first(static_cast<size_t>(GateCount(kind)));
 }
 
+// Whether layouts are tied to rows and steps: those of a GRU, and without AVX2 all.
+bool LayoutsVary(CellKind kind) {
+  const auto avx2 = static_cast<unsigned>(dnnl::cpu_isa::avx2);
+  return kind == CellKind::kGru || (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & avx2) != avx2;
+}
+
 // Pairs of layouts besides the plain ones.
-size_t MostPackings(CellKind kind) { return kind == CellKind::kGru ? 2 : 1; }
+size_t MostPackings(CellKind kind) { return LayoutsVary(kind) ? 2 : 1; }
 
 float* Values(const Memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
 
@@ -93,8 +99,8 @@ int64_t PackedWeights::most_bytes() const {
   const CellSpec& spec = cell_->spec();
   const int64_t pair = GateCount(spec.kind) * spec.hidden_size * (spec.input_size + spec.hidden_size) *
                        static_cast<int64_t>(ByteSize(spec.data_type));
-  // A GRU's plain layout comes on top.
-  const auto pairs = static_cast<int64_t>(MostPackings(spec.kind)) + (spec.kind == CellKind::kGru ? 1 : 0);
+  // Where layouts vary, the plain one comes on top.
+  const auto pairs = static_cast<int64_t>(MostPackings(spec.kind)) + (LayoutsVary(spec.kind) ? 1 : 0);
   return pairs * pair + static_cast<int64_t>(bias_.get_desc().get_size());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cell's weights in the layouts that oneDNN's primitives ask for, each made once. All shapes of an LSTM or RNN ask
-// for the same; a GRU's packings may be tied to rows and steps, so that only the first ones are kept and later shapes
-// have to do with the plain layout.
+// for the same; a GRU's packings (without AVX2 all) may be tied to rows and steps, so that only the first ones are kept
+// and later shapes have to do with the plain layout.
 //
 //   ONNX W [G*H, I], R [G*H, H]: rows by gate, LSTM i, o, f, c     oneDNN [I or H, G, H] (igo), LSTM i, f, c, o
 //   ONNX P [3*H]: i, o, f                                          oneDNN [3, H]: i, f, o

@@ -10,7 +10,7 @@ namespace {
 
 absl::Status Refuse(absl::string_view reason) { return absl::UnimplementedError(reason); }
 
-absl::Status CheckType(const CellSpec& cell, const EngineOptions& options, bool cpu_multiplies_bfloat16) {
+absl::Status CheckType(const CellSpec& cell, const EngineOptions& options) {
   if (cell.data_type == DataType::kFloat) return absl::OkStatus();
   const std::string_view name = DataTypeName(cell.data_type);
   if (cell.data_type != DataType::kBFloat16) {
@@ -20,7 +20,6 @@ absl::Status CheckType(const CellSpec& cell, const EngineOptions& options, bool 
   if (!options.allow_reduced_precision) {
     return Refuse("tensors are bfloat16, which it rounds h to at every step; allow reduced precision to have that");
   }
-  if (!cpu_multiplies_bfloat16) return Refuse("tensors are bfloat16, and this CPU lacks AVX512_BF16");
   return absl::OkStatus();
 }
 
@@ -50,14 +49,19 @@ absl::Status CheckCell(const CellSpec& cell, const EngineOptions& options, bool 
   if (options.deterministic) {
     return Refuse("deterministic is set, and its results may differ in the last bits with what shares the batch");
   }
-  if (absl::Status type = CheckType(cell, options, cpu_multiplies_bfloat16); !type.ok()) return type;
+  if (absl::Status type = CheckType(cell, options); !type.ok()) return type;
   if (cell.input_size == 0) return Refuse("X has no features (input_size 0)");
   if (!std::isinf(cell.clip)) return Refuse("clip is set, and it cannot clip");
   if (cell.input_forget) return Refuse("input_forget is 1, and it cannot couple the gates");
   if (cell.has_peephole && cell.data_type != DataType::kFloat) {
     return Refuse(absl::StrCat("P is given, and it takes peepholes in float32 only"));
   }
-  return CheckFunctions(cell);
+  if (absl::Status functions = CheckFunctions(cell); !functions.ok()) return functions;
+  // Last: the reasons above hold on every machine.
+  if (cell.data_type == DataType::kBFloat16 && !cpu_multiplies_bfloat16) {
+    return Refuse("tensors are bfloat16, and this CPU lacks AVX512_BF16");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace rnnserve::onednn

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/onednn/recurrence.h"
 
+#include "engine/instruction_set.h"
+
 namespace rnnserve::onednn {
 namespace {
 
@@ -59,6 +61,20 @@ void Finish(const typename Primitive::primitive_desc& description, Recurrence& o
   out.scratchpad = description.scratchpad_desc();
 }
 
+dnnl::status LimitInstructions() {
+  switch (MaxInstructionSet()) {
+    case InstructionSet::kSse4:
+      return dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);
+    case InstructionSet::kAvx2:
+      return dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
+    case InstructionSet::kAvx512:
+      return dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core);
+    case InstructionSet::kAll:
+      break;
+  }
+  return dnnl::status::success;
+}
+
 }  // namespace
 
 Memory::data_type OneDnnType(DataType type) {
@@ -70,6 +86,8 @@ int64_t BiasGates(const CellSpec& cell) {
 }
 
 bool CpuMultipliesBFloat16() {
+  // Every engine asks this when it is made, and oneDNN takes a limit only before anything else.
+  [[maybe_unused]] static const dnnl::status limited = LimitInstructions();
   const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
