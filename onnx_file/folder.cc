@@ -22,6 +22,7 @@ namespace {
 
 absl::Status SystemError(int error) {
   if (error == ENOENT) return absl::NotFoundError("does not exist");
+  if (error == ENOTDIR) return absl::FailedPreconditionError("is not a folder");
   return absl::FailedPreconditionError(absl::StrCat("cannot be opened (", std::generic_category().message(error), ")"));
 }
 

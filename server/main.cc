@@ -81,16 +81,28 @@ std::vector<std::unique_ptr<Engine>> OwnEngines() {
   return engines;
 }
 
+RefusedFiles RefusedOf(const ModelStore& models) {
+  std::vector<RepositoryFailure> failures = models.Failures();
+  RefusedFiles refused = {.count = failures.size(), .first = {}};
+  if (failures.size() > RefusedFiles::kMostShown) failures.resize(RefusedFiles::kMostShown);
+  for (RepositoryFailure& failure : failures) {
+    refused.first.push_back({std::move(failure.path), std::move(failure.reason)});
+  }
+  return refused;
+}
+
 // Null if there is to be none, or if another process has the port and nobody has named it: two servers on one machine
 // are no error.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartAdmin(const GrpcServer& server, const Metrics& metrics,
-                                                       bool is_default) {
+                                                       const ModelStore& models, bool is_default) {
   const std::string listen = absl::GetFlag(FLAGS_admin_listen);
   if (listen.empty()) return nullptr;
-  absl::StatusOr<std::unique_ptr<HttpServer>> admin = StartAdminServer({.listen = listen,
-                                                                        .metrics = &metrics,
-                                                                        .is_ready = [&] { return server.is_ready(); },
-                                                                        .is_alive = [&] { return server.is_alive(); }});
+  absl::StatusOr<std::unique_ptr<HttpServer>> admin =
+      StartAdminServer({.listen = listen,
+                        .metrics = &metrics,
+                        .is_ready = [&] { return server.is_ready(); },
+                        .is_alive = [&] { return server.is_alive(); },
+                        .refused_files = [&] { return RefusedOf(models); }});
   if (!admin.ok() && is_default) {
     LogWarning(absl::StrCat("no admin port: ", admin.status().message(), " (--admin_listen names another)"));
     return nullptr;
@@ -162,7 +174,11 @@ int Run(const Settings& settings, int64_t memory_limit) {
   for (const Engine* engine : plugins.engines()) engines.push_back(engine);
   ModelStore models(
       {absl::GetFlag(FLAGS_models), absl::GetFlag(FLAGS_inline_weight_bytes), absl::GetFlag(FLAGS_model_weight_bytes)});
-  models.ScanRepository();
+  if (absl::Status read = models.ScanRepository(); !read.ok()) {
+    LogError(
+        absl::StrCat(settings.Named("models"), ": ", read.message(), "; expected a folder of NAME/VERSION/model.onnx"));
+    return 1;
+  }
   LogModels(models);
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
   const SteadyClock clock;
@@ -201,7 +217,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
     return 1;
   }
   absl::StatusOr<std::unique_ptr<HttpServer>> admin =
-      StartAdmin(**server, metrics, settings.OriginOf("admin_listen") == "default");
+      StartAdmin(**server, metrics, models, settings.OriginOf("admin_listen") == "default");
   if (!admin.ok()) {
     LogError(absl::StrCat(settings.Named("admin_listen"), ": ", admin.status().message()));
     return 1;

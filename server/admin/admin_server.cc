@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "server/admin/status_json.h"
 #include "server/admin/status_page.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/prometheus_text.h"
@@ -28,8 +27,9 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartAdminServer(AdminOptions option
     return YesOrNo(is_alive(), "ok\n", "no call has moved for a while\n");
   };
   http.pages["/readyz"] = [is_ready = options.is_ready] { return YesOrNo(is_ready(), "ready\n", "not ready\n"); };
-  http.pages["/status.json"] = [metrics, is_ready = options.is_ready] {
-    return HttpPage{200, "application/json", StatusJson(metrics->Collect(), is_ready(), LatestProblems())};
+  http.pages["/status.json"] = [metrics, is_ready = options.is_ready, refused_files = options.refused_files] {
+    return HttpPage{200, "application/json",
+                    StatusJson(metrics->Collect(), is_ready(), LatestProblems(), refused_files())};
   };
   http.pages["/"] = [] { return HttpPage{200, "text/html; charset=utf-8", std::string(kStatusPage)}; };
   return HttpServer::Start(std::move(http));

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/admin/http_server.h"
+#include "server/admin/status_json.h"
 #include "server/telemetry/metrics.h"
 
 namespace rnnserve {
@@ -19,6 +20,7 @@ struct AdminOptions {
   // From any thread; must not block.
   std::function<bool()> is_ready;
   std::function<bool()> is_alive;
+  std::function<RefusedFiles()> refused_files;
 };
 
 absl::StatusOr<std::unique_ptr<HttpServer>> StartAdminServer(AdminOptions options);

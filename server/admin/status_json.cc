@@ -109,7 +109,8 @@ double Quantile(std::span<const double> bounds, std::span<const int64_t> counts,
   return bounds.empty() ? 0 : bounds.back();
 }
 
-std::string StatusJson(std::span<const MetricReading> all, bool is_ready, std::span<const LoggedProblem> problems) {
+std::string StatusJson(std::span<const MetricReading> all, bool is_ready, std::span<const LoggedProblem> problems,
+                       const RefusedFiles& refused_files) {
   const Readings readings(all);
   Json status = {{"ready", is_ready}, {"methods", Methods(readings)}, {"work", Work(readings)}};
   if (const MetricReading* build = readings.Find("rnnserve_build_info"))
@@ -139,6 +140,10 @@ std::string StatusJson(std::span<const MetricReading> all, bool is_ready, std::s
     for (const MetricSample& sample : readings.Samples("rnnserve_sessions_active")) {
       status["sessions"].push_back({{"model", sample.labels[0]}, {"active", sample.value}});
     }
+  }
+  status["refused_files"] = {{"count", refused_files.count}, {"first", Json::array()}};
+  for (const RefusedFile& file : refused_files.first) {
+    status["refused_files"]["first"].push_back({{"path", file.path}, {"reason", file.reason}});
   }
   // Names of models may hold what is no UTF-8.
   return status.dump(-1, ' ', false, Json::error_handler_t::replace);

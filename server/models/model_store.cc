@@ -111,7 +111,14 @@ absl::StatusOr<std::vector<LoadedModel>> ModelStore::Unload(std::string_view nam
 
 absl::StatusOr<LoadedModel> ModelStore::Get(std::string_view name, std::optional<int64_t> version) const {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->named.Get(name, version);
+  absl::StatusOr<LoadedModel> loaded = impl_->named.Get(name, version);
+  if (loaded.ok()) return loaded;
+  const std::optional<RepositoryFailure> refused = impl_->failures.Of(name, version);
+  if (!refused) return loaded;
+  return WithReason(absl::NotFoundError(absl::StrCat(version ? absl::StrCat("version ", *version, " of ") : "",
+                                                     "model ", Quoted(name), " is not loaded; the server refused ",
+                                                     refused->path, " of its repository folder: ", refused->reason)),
+                    "MODEL_UNKNOWN");
 }
 
 std::vector<LoadedModel> ModelStore::List() const {

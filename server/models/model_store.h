@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/models/model.h"
+#include "server/models/repository_failures.h"
 
 namespace rnnserve {
 
@@ -28,11 +29,6 @@ struct LoadedModel {
   OptionalOptions options;
   std::string engine;  // of calls that name none; "": the server's default
   std::string source;  // "upload" or a path below the repository folder
-};
-
-struct RepositoryFailure {
-  std::string path;
-  std::string reason;
 };
 
 class ModelStore {
@@ -51,7 +47,8 @@ class ModelStore {
   ~ModelStore();
 
   // Loads NAME/VERSION/model.onnx of the whole repository; broken files are remembered as failures, never fatal.
-  void ScanRepository();
+  // An error: the folder itself cannot be read; the text does not name it.
+  absl::Status ScanRepository();
   std::vector<RepositoryFailure> Failures() const;
 
   // Models.Load. Equal content (operator, weights, options, engine) under the same name and version: OK; other content:
@@ -69,7 +66,8 @@ class ModelStore {
   // What has been removed.
   absl::StatusOr<std::vector<LoadedModel>> Unload(std::string_view name, std::optional<int64_t> version);
 
-  // Without version: the highest. NOT_FOUND (reason MODEL_UNKNOWN) names what is loaded.
+  // Without version: the highest. NOT_FOUND (reason MODEL_UNKNOWN) says why the repository's file was refused, or names
+  // what is loaded.
   absl::StatusOr<LoadedModel> Get(std::string_view name, std::optional<int64_t> version) const;
   // NOT_FOUND with reason FINGERPRINT_EVICTED; INVALID_ARGUMENT if it is not 64 hexadecimal digits.
   absl::StatusOr<ModelPtr> GetByFingerprint(std::string_view fingerprint);

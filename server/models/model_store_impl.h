@@ -42,7 +42,7 @@ struct ModelStore::Impl {
   mutable std::mutex mutex;  // guards what follows
   InlineCache cache;
   NamedModels named;
-  std::vector<RepositoryFailure> failures;
+  RepositoryFailures failures;
 };
 
 }  // namespace rnnserve

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
 #include "onnx_file/folder.h"
+#include "onnx_file/loader.h"
 #include "server/models/model_names.h"
 #include "server/models/model_store_impl.h"
-#include "onnx_file/loader.h"
 
 namespace rnnserve {
 namespace {
@@ -18,20 +18,23 @@ std::string FilePath(const std::string& name, const std::string& version) {
   return absl::StrCat(name, "/", version, "/model.onnx");
 }
 
-// Loads every file of the repository and remembers what failed.
+// Loads every file of the repository and gathers what failed.
 class Scan {
  public:
   using Load = absl::FunctionRef<absl::Status(const Folder&, const std::string& name, int64_t version)>;
   // `load` outlives the scan.
   explicit Scan(Load load) : load_(load) {}
 
-  void Root(const std::string& path) {
+  absl::Status Root(const std::string& path) {
     const absl::StatusOr<Folder> root = Folder::Open(path);
-    if (!root.ok()) return Fail(path, root.status());
-    ForEach(path, *root, [&](const std::string& name) { Model(*root, name); });
+    if (!root.ok()) return root.status();
+    const absl::StatusOr<std::vector<std::string>> names = root->Names();
+    if (!names.ok()) return names.status();
+    for (const std::string& name : *names) Model(*root, name);
+    return absl::OkStatus();
   }
 
-  std::vector<RepositoryFailure> failures() && { return std::move(failures_); }
+  RepositoryFailures failures() && { return std::move(failures_); }
 
  private:
   void Model(const Folder& root, const std::string& name) {
@@ -65,10 +68,10 @@ class Scan {
   }
 
   void Fail(const std::string& path, const absl::Status& status) { Fail(path, std::string(status.message())); }
-  void Fail(const std::string& path, std::string reason) { failures_.push_back({Printable(path), std::move(reason)}); }
+  void Fail(const std::string& path, std::string reason) { failures_.Set(Printable(path), std::move(reason)); }
 
   const Load load_;
-  std::vector<RepositoryFailure> failures_;
+  RepositoryFailures failures_;
 };
 
 }  // namespace
@@ -94,20 +97,21 @@ absl::StatusOr<LoadedModel> ModelStore::Impl::AddFromFolder(const Folder& folder
   }
 }
 
-void ModelStore::ScanRepository() {
-  if (impl_->options.repository.empty()) return;
+absl::Status ModelStore::ScanRepository() {
+  if (impl_->options.repository.empty()) return absl::OkStatus();
   const auto load = [this](const Folder& folder, const std::string& name, int64_t version) {
     return impl_->AddFromFolder(folder, name, version, {}, "").status();
   };
   Scan scan(load);
-  scan.Root(impl_->options.repository);
+  if (absl::Status read = scan.Root(impl_->options.repository); !read.ok()) return read;
   const std::lock_guard lock(impl_->mutex);
   impl_->failures = std::move(scan).failures();
+  return absl::OkStatus();
 }
 
 std::vector<RepositoryFailure> ModelStore::Failures() const {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->failures;
+  return impl_->failures.List();
 }
 
 absl::StatusOr<LoadedModel> ModelStore::LoadFromRepository(std::string name, int64_t version, OptionalOptions options,
@@ -133,7 +137,7 @@ absl::StatusOr<LoadedModel> ModelStore::LoadFromRepository(std::string name, int
     return absl::IsNotFound(status) ? WithReason(std::move(status), "MODEL_UNKNOWN") : status;
   }
   const std::lock_guard lock(impl_->mutex);
-  std::erase_if(impl_->failures, [&](const RepositoryFailure& failure) { return failure.path == path; });
+  impl_->failures.Clear(path);
   return loaded;
 }
 

@@ -334,7 +334,8 @@ def test_status(used):
 
 
 def test_the_log_as_json(tmp_path):
-    fresh = Server("--log_format=json", f"--models={tmp_path}/no\tsuch \"folder\"")
+    (tmp_path / "no\tsuch \"name\"").mkdir()
+    fresh = Server("--log_format=json", f"--models={tmp_path}")
     events = [json.loads(line) for line in fresh.log().splitlines()]
     assert all({"time", "level", "message"} <= set(event) for event in events)
     assert any("listening on" in event["message"] and event["level"] == "info" for event in events)

@@ -4,6 +4,7 @@ server starts whatever lies there."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
@@ -15,7 +16,9 @@ import formulas
 import repository_files
 import wire
 from operators import OUTPUTS, WEIGHTS
-from server_process import Server
+from server_process import Server, run_to_end
+from session_calls import Sessions
+from test_admin import _get
 from test_onnxruntime import excess
 
 
@@ -102,6 +105,24 @@ def test_broken_files_are_reported_with_path_and_reason(repository):
             assert broken[name].lower() in reason.lower(), f"{path}: {reason}"
 
 
+def test_a_refused_file_says_so_where_its_model_is_asked_for(repository):
+    """In NOT_FOUND of Infer, of Open and of Get, and in /status.json."""
+    server, _, sound, _ = repository
+    reason = {f.path: f.reason for f in _list(server).failures}["garbage/1/model.onnx"]
+    case = sound["lstm-14", 1]
+    sessions = Sessions(server.address)
+    ref = wire.tensor_pb2.ModelRef(name="garbage")
+    for failure in (wire.refusal(_infer, server, case, "garbage"),
+                    wire.refusal(sessions.stub.Open, wire.sessions_pb2.OpenRequest(model=ref)),
+                    wire.refusal(server.models.Get, wire.models_pb2.GetModelRequest(model=ref))):
+        assert failure.code == grpc.StatusCode.NOT_FOUND and failure.reasons == ["MODEL_UNKNOWN"], str(failure)
+        assert "garbage/1/model.onnx" in failure.text and reason in failure.text, failure.text
+    sessions.close()
+    shown = json.loads(_get(server, "/status.json")[1])["refused_files"]
+    assert shown["count"] == len(_list(server).failures)
+    assert {"path": "garbage/1/model.onnx", "reason": reason} in shown["first"]
+
+
 def test_nothing_from_outside_is_read(repository):
     server, _, _, broken = repository
     loaded = {m.name for m in _list(server).models}
@@ -152,6 +173,14 @@ def test_special_files_do_not_hang_the_start(tmp_path):
         assert {f.path.split("/")[0] for f in _list(server).failures} == {"fifo-model", "fifo-data"}
     finally:
         assert server.stop(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("what, text", [("nowhere", "does not exist"), ("file", "is not a folder")])
+def test_a_repository_that_is_none_ends_the_start(tmp_path, what, text):
+    (tmp_path / "file").write_text("")
+    done = run_to_end("--listen=127.0.0.1:0", "--admin_listen=", f"--models={tmp_path / what}")
+    assert done.returncode == 1 and "listening" not in done.stderr
+    assert f"--models={tmp_path / what}: {text}" in done.stderr, done.stderr
 
 
 def test_an_empty_repository(tmp_path):

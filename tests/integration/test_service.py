@@ -181,16 +181,6 @@ def test_a_wrong_flag_is_told(flag):
     assert name in done.stdout + done.stderr or "nowhere.invalid" in done.stdout + done.stderr
 
 
-def test_models_folder_that_is_not_there(tmp_path):
-    """The server starts, and says so in its list."""
-    running = Server(f"--models={tmp_path}/nothing")
-    try:
-        failures = running.models.List(wire.models_pb2.ListModelsRequest()).failures
-        assert len(failures) == 1 and "nothing" in failures[0].path
-    finally:
-        assert running.stop() == 0
-
-
 def test_help_and_version():
     done = run_to_end("--help")
     assert done.returncode == 0 and "--listen=0.0.0.0:50051" in done.stdout and "Exit codes" in done.stdout

@@ -86,7 +86,8 @@ def expected(scrape):
         "rejected": scrape.by("rnnserve_rejected_total", "reason"),
         "loaded": [dict(pairs) for pairs in scrape.series["rnnserve_model_loaded"]],
         "sessions": [{"model": model, "active": active}
-                     for model, active in scrape.by("rnnserve_sessions_active", "model").items()]}
+                     for model, active in scrape.by("rnnserve_sessions_active", "model").items()],
+        "refused_files": {"count": 0, "first": []}}
 
 
 def same(shown, told):

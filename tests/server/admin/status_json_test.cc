@@ -50,5 +50,12 @@ TEST(StatusJson, ShowsWhatIsCounted) {
   EXPECT_THAT(json, Not(HasSubstr("sessions")));
 }
 
+TEST(StatusJson, ShowsRefusedFiles) {
+  const std::string json = StatusJson({}, true, {}, {.count = 200, .first = {{"vad/1/model.onnx", "is \"cut off\""}}});
+  EXPECT_THAT(
+      json,
+      HasSubstr(R"("refused_files":{"count":200,"first":[{"path":"vad/1/model.onnx","reason":"is \"cut off\""}]})"));
+}
+
 }  // namespace
 }  // namespace rnnserve

@@ -16,7 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Pair;
+using testing::Not;
 
 std::map<std::string, std::string> Failures(const ModelStore& store) {
   std::map<std::string, std::string> failures;
@@ -50,14 +50,14 @@ TEST(Repository, GoodFilesLoadAndBrokenOnesAreReported) {
   std::filesystem::create_symlink(folder.path("vad"), folder.path("alias"));
 
   ModelStore store({.repository = folder.path()});
-  store.ScanRepository();
+  ASSERT_TRUE(store.ScanRepository().ok());
   std::vector<std::string> loaded;
   for (const LoadedModel& model : store.List()) loaded.push_back(model.source);
   EXPECT_THAT(loaded,
               ElementsAre("alias/1/model.onnx", "alias/12/model.onnx", "vad/1/model.onnx", "vad/12/model.onnx"));
   const auto failures = Failures(store);
   const std::map<std::string, std::string> expected = {
-      {"README.md", "cannot be opened"},
+      {"README.md", "is not a folder"},
       {"alias/-1", "is no version"},
       {"alias/0", "is no version"},
       {"alias/007", "is no version"},
@@ -87,7 +87,7 @@ TEST(Repository, MayBeALink) {
   folder.Write("v5/vad/1/model.onnx", SmallModel("RNN", 7).SerializeAsString());
   std::filesystem::create_symlink("v5", folder.path("current"));
   ModelStore store({.repository = folder.path("current")});
-  store.ScanRepository();
+  ASSERT_TRUE(store.ScanRepository().ok());
   EXPECT_TRUE(store.Get("vad", {}).ok());
   EXPECT_TRUE(store.Failures().empty());
 }
@@ -95,8 +95,34 @@ TEST(Repository, MayBeALink) {
 TEST(Repository, ThatDoesNotExist) {
   const TemporaryFolder folder;
   ModelStore store({.repository = folder.path("nowhere")});
-  store.ScanRepository();
-  EXPECT_THAT(Failures(store), ElementsAre(Pair(folder.path("nowhere"), "does not exist")));
+  const absl::Status read = store.ScanRepository();
+  EXPECT_EQ(read.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Text(read), "does not exist");
+}
+
+TEST(Repository, ARefusedFileSaysWhyItsModelIsNotThere) {
+  const TemporaryFolder folder;
+  folder.Write("vad/2/model.onnx", "cut");
+  folder.Write("vad/10/model.onnx", SmallModel("LSTM", 0).SerializeAsString());
+  folder.Write("vad/9/model.onnx", SmallModel("LSTM", 14).SerializeAsString());
+  folder.Write("tone/3/model.onnx", "cut");
+  folder.Write("empty/.keep", "");
+  ModelStore store({.repository = folder.path()});
+  ASSERT_TRUE(store.ScanRepository().ok());
+  const auto why = [&](const char* name, std::optional<int64_t> version) {
+    const absl::Status status = store.Get(name, version).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+    EXPECT_EQ(ReasonOf(status), "MODEL_UNKNOWN");
+    return Text(status);
+  };
+  EXPECT_EQ(store.Get("vad", {})->version, 9);
+  EXPECT_THAT(why("vad", 10),
+              AllOf(HasSubstr("version 10 of model \"vad\""), HasSubstr("vad/10/model.onnx"), HasSubstr("opset")));
+  EXPECT_THAT(why("vad", 2), AllOf(HasSubstr("vad/2/model.onnx"), HasSubstr("no ONNX model")));
+  EXPECT_THAT(why("tone", {}), AllOf(HasSubstr("tone/3/model.onnx"), HasSubstr("no ONNX model")));
+  EXPECT_THAT(why("empty", {}), HasSubstr("no version folder"));
+  EXPECT_THAT(why("vad", 1), AllOf(HasSubstr("has no version 1"), Not(HasSubstr("refused"))));
+  EXPECT_THAT(why("ton", {}), AllOf(HasSubstr("loaded models: vad"), Not(HasSubstr("refused"))));
 }
 
 TEST(Repository, ScansAgain) {
@@ -104,15 +130,15 @@ TEST(Repository, ScansAgain) {
   folder.Write("a/1/model.onnx", SmallModel("RNN", 14).SerializeAsString());
   folder.Write("b/1/model.onnx", "cut");
   ModelStore store({.repository = folder.path()});
-  store.ScanRepository();
+  ASSERT_TRUE(store.ScanRepository().ok());
   const ModelPtr first = store.Get("a", {})->model;
   folder.Write("b/1/model.onnx", SmallModel("GRU", 14).SerializeAsString());
-  store.ScanRepository();
+  ASSERT_TRUE(store.ScanRepository().ok());
   EXPECT_EQ(store.Get("a", {})->model, first);
   EXPECT_TRUE(store.Get("b", {}).ok());
   EXPECT_TRUE(store.Failures().empty());
   folder.Write("a/1/model.onnx", SmallModel("GRU", 14).SerializeAsString());
-  store.ScanRepository();
+  ASSERT_TRUE(store.ScanRepository().ok());
   EXPECT_THAT(Failures(store).at("a/1/model.onnx"), HasSubstr("unload it first"));
   EXPECT_EQ(store.Get("a", {})->model, first);
 }
@@ -129,7 +155,7 @@ TEST(Repository, LoadFromRepository) {
   EXPECT_EQ(Text(missing), "a/1/model.onnx: does not exist");
 
   folder.Write("a/1/model.onnx", "cut");
-  store.ScanRepository();
+  ASSERT_TRUE(store.ScanRepository().ok());
   EXPECT_EQ(store.Failures().size(), 1U);
   const absl::Status broken = load("a", 1).status();
   EXPECT_EQ(broken.code(), absl::StatusCode::kFailedPrecondition);
@@ -154,7 +180,7 @@ TEST(Repository, WeightsAboveTheBound) {
   const TemporaryFolder folder;
   folder.Write("a/1/model.onnx", SmallModel("RNN", 14).SerializeAsString());
   ModelStore store({.repository = folder.path(), .named_bytes = 19});
-  store.ScanRepository();
+  ASSERT_TRUE(store.ScanRepository().ok());
   EXPECT_THAT(Failures(store).at("a/1/model.onnx"), HasSubstr("at most 7 are left"));
 }
 
