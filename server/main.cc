@@ -26,6 +26,7 @@
 #include "engine/onednn/onednn_engine.h"
 #endif
 #include "engine/reference/reference_engine.h"
+#include "server/admin/admin_notice.h"
 #include "server/admin/admin_server.h"
 #include "server/admin/health_probe.h"
 #include "server/config/check_flags.h"
@@ -224,6 +225,9 @@ int Run(const Settings& settings, int64_t memory_limit) {
   }
   const int port = (*server)->ports()[0];
   const int admin_port = *admin == nullptr ? 0 : (*admin)->port();
+  if (const absl::Status posted = PostAdminNotice(absl::GetFlag(FLAGS_admin_listen), admin_port); !posted.ok()) {
+    LogWarning(absl::StrCat("rnnserve healthcheck needs --admin_listen here: ", posted.message()));
+  }
   if (!WritePortFile("port_file", absl::GetFlag(FLAGS_port_file), port)) return 1;
   if (!WritePortFile("admin_port_file", absl::GetFlag(FLAGS_admin_port_file), admin_port)) return 1;
   if (admin_port > 0) LogInfo(absl::StrCat("admin port ", admin_port));
@@ -260,15 +264,17 @@ int Printed() {
   return 1;
 }
 
-// Asks the server that runs with these flags how it is.
+// Asks a running server how it is: that of the port which the flags name, else the one that runs here.
 int HealthCheck(const Settings& settings) {
   const std::string probe = absl::GetFlag(FLAGS_probe);
   if (probe != "alive" && probe != "ready") {
     LogError(absl::StrCat(settings.Named("probe"), ": expected alive or ready"));
     return 1;
   }
+  const absl::StatusOr<std::string> port =
+      FindAdminPort(absl::GetFlag(FLAGS_admin_listen), settings.OriginOf("admin_listen") == "default");
   const absl::Status health =
-      ProbeHealth(absl::GetFlag(FLAGS_admin_listen), probe == "alive" ? "/healthz" : "/readyz", absl::Seconds(5));
+      port.ok() ? ProbeHealth(*port, probe == "alive" ? "/healthz" : "/readyz", absl::Seconds(5)) : port.status();
   std::cout << (health.ok() ? "ok" : std::string(health.message())) << "\n";
   return health.ok() ? 0 : 1;
 }

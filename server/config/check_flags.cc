@@ -36,8 +36,9 @@ class Checks {
   explicit Checks(const Settings& settings) : settings_(settings) {}
   std::vector<std::string> mistakes() && { return std::move(mistakes_); }
 
-  void Wrong(const char* flag, absl::string_view expected) {
-    mistakes_.push_back(absl::StrCat(settings_.Named(flag), ": expected ", expected));
+  // `entry`: of a list.
+  void Wrong(const char* flag, absl::string_view expected, size_t entry = 0) {
+    mistakes_.push_back(absl::StrCat(settings_.Named(flag, entry), ": expected ", expected));
   }
   template <typename Number>
   void AtLeast(const char* flag, const Number& value, Number least) {
@@ -125,9 +126,10 @@ void CheckTimes(Checks& checks) {
 
 void CheckAddresses(Checks& checks) {
   if (absl::GetFlag(FLAGS_listen).empty()) checks.Wrong("listen", "an address, e.g. 0.0.0.0:50051");
-  for (const std::string& address : absl::GetFlag(FLAGS_listen)) {
-    if (IsAddress(address)) continue;
-    checks.Wrong("listen", absl::StrCat("host:port with a port from 0 to 65535, or unix:path, not ", address));
+  const std::vector<std::string> listen = absl::GetFlag(FLAGS_listen);
+  for (size_t k = 0; k < listen.size(); ++k) {
+    if (IsAddress(listen[k])) continue;
+    checks.Wrong("listen", absl::StrCat("host:port with a port from 0 to 65535, or unix:path, not ", listen[k]), k);
   }
   const std::string admin = absl::GetFlag(FLAGS_admin_listen);
   if (absl::StartsWith(admin, "[")) {

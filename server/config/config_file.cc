@@ -5,6 +5,8 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
 
+#include <map>
+
 #include "absl/flags/reflection.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -48,6 +50,50 @@ std::string ValueOf(const config::Config& config, const FieldDescriptor& field) 
   return text;
 }
 
+// Where the text names each field, and where its strings begin. The parser itself tells one place for a list in
+// brackets, not those of its entries. `text` has been parsed.
+struct Places {
+  std::map<std::string, FilePlace> fields;
+  std::map<std::string, std::vector<FilePlace>> strings;  // the first of each mention: where the field is named
+};
+
+Places FindPlaces(std::string_view text) {
+  using google::protobuf::io::Tokenizer;
+  Places places;
+  Mistakes none("");
+  google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
+  Tokenizer tokens(&stream, &none);
+  tokens.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
+  std::string field;
+  bool is_first = false;
+  while (tokens.Next()) {
+    const Tokenizer::Token& token = tokens.current();
+    const FilePlace here = {token.line + 1, token.column + 1};
+    if (token.type == Tokenizer::TYPE_IDENTIFIER) {
+      field = token.text;
+      places.fields[field] = here;
+      is_first = true;
+    } else if (token.type == Tokenizer::TYPE_STRING && tokens.previous().type != Tokenizer::TYPE_STRING) {
+      places.strings[field].push_back(is_first ? places.fields[field] : here);  // two in a row are one
+      is_first = false;
+    }
+  }
+  return places;
+}
+
+// Of each entry as the flag has them: one of the file may hold several, with commas between.
+std::vector<FilePlace> PlacesOf(const config::Config& config, const FieldDescriptor& field, const Places& places) {
+  if (!field.is_repeated()) return {places.fields.at(field.name())};
+  const std::vector<FilePlace>& strings = places.strings.at(field.name());
+  std::vector<FilePlace> of_entries;
+  for (size_t k = 0; k < strings.size(); ++k) {
+    const std::vector<std::string> parts = absl::StrSplit(
+        config.GetReflection()->GetRepeatedString(config, &field, static_cast<int>(k)), ',', absl::SkipEmpty());
+    of_entries.insert(of_entries.end(), parts.size(), strings[k]);
+  }
+  return of_entries.empty() ? strings : of_entries;
+}
+
 std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\""); }
 
 }  // namespace
@@ -55,20 +101,18 @@ std::string Quoted(absl::string_view text) { return absl::StrCat("\"", absl::Utf
 absl::StatusOr<std::vector<FileSetting>> ParseConfig(std::string_view text, std::string_view path) {
   config::Config config;
   Mistakes mistakes(path);
-  google::protobuf::TextFormat::ParseInfoTree places;
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&mistakes);
-  parser.WriteLocationsTo(&places);
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   if (!parser.Parse(&stream, &config)) return absl::InvalidArgumentError(mistakes.Text());
+  const Places places = FindPlaces(text);
   std::vector<FileSetting> settings;
   for (int k = 0; k < config.GetDescriptor()->field_count(); ++k) {
     const FieldDescriptor& field = *config.GetDescriptor()->field(k);
     const bool is_there = field.is_repeated() ? config.GetReflection()->FieldSize(config, &field) > 0
                                               : config.GetReflection()->HasField(config, &field);
     if (!is_there) continue;
-    const TextFormat::ParseLocation place = places.GetLocation(&field, field.is_repeated() ? 0 : -1);
-    settings.push_back({field.name(), ValueOf(config, field), place.line + 1, place.column + 1});
+    settings.push_back({field.name(), ValueOf(config, field), PlacesOf(config, field, places)});
   }
   return settings;
 }
@@ -85,16 +129,18 @@ std::vector<ConfigLine> PrintConfig() {
   for (int k = 0; k < schema.field_count(); ++k) {
     const FieldDescriptor& field = *schema.field(k);
     const std::string value = absl::FindCommandLineFlag(field.name())->CurrentValue();
-    const auto add = [&](absl::string_view text) {
+    const auto add = [&](absl::string_view text, size_t entry = 0) {
       const bool is_text = field.type() == FieldDescriptor::TYPE_STRING;
-      lines.push_back({field.name(), absl::StrCat(field.name(), ": ", is_text ? Quoted(text) : std::string(text))});
+      lines.push_back(
+          {field.name(), absl::StrCat(field.name(), ": ", is_text ? Quoted(text) : std::string(text)), entry});
     };
     if (!field.is_repeated()) {
       add(value);
     } else if (value.empty()) {
       lines.push_back({field.name(), absl::StrCat("# ", field.name(), ": none")});
     } else {
-      for (const absl::string_view entry : absl::StrSplit(value, ',', absl::SkipEmpty())) add(entry);
+      size_t entry = 0;
+      for (const absl::string_view text : absl::StrSplit(value, ',', absl::SkipEmpty())) add(text, entry++);
     }
   }
   return lines;

@@ -2,7 +2,7 @@
 // The file of --config: a text of rnnserve.config.Config (config.proto).
 //
 //   absl::StatusOr<std::vector<FileSetting>> settings = ReadConfigFile("/etc/rnnserve.textproto");
-//   // {"max_calls", "4096", 3}, {"drain_timeout", "30s", 4}
+//   // {"max_calls", "4096", {{3, 1}}}, {"listen", "a:1,b:2", {{4, 1}, {5, 1}}}
 #pragma once
 
 #include <string>
@@ -13,13 +13,15 @@
 
 namespace rnnserve {
 
+struct FilePlace {
+  int line = 0;    // from 1
+  int column = 0;  // from 1
+};
+
 struct FileSetting {
   std::string name;
-  std::string value;  // as the flag of this name takes it
-  int line = 0;       // from 1; of a list the first entry's
-  int column = 0;     // from 1
-
-  friend bool operator==(const FileSetting&, const FileSetting&) = default;
+  std::string value;              // as the flag of this name takes it
+  std::vector<FilePlace> places;  // of each entry of a list; else one
 };
 
 // In the order of the schema. INVALID_ARGUMENT with a line for each mistake: PATH:LINE:COLUMN: what is wrong.
@@ -31,6 +33,7 @@ absl::StatusOr<std::vector<FileSetting>> ParseConfig(std::string_view text, std:
 struct ConfigLine {
   std::string name;
   std::string text;
+  size_t entry = 0;  // of a list
 };
 // Of all fields of the schema, with the values that their flags have now.
 std::vector<ConfigLine> PrintConfig();

@@ -76,8 +76,9 @@ absl::Status Settings::TakeFile(std::vector<FileSetting> of_file) {
     }
     std::string why;
     if (!flag.ParseFrom(setting.value, &why)) {
-      absl::StrAppend(&mistakes, mistakes.empty() ? "" : "\n", path_, ":", setting.line, ":", setting.column, ": ",
-                      setting.name, ": \"", setting.value, "\" is not what it takes", why.empty() ? "" : ": ", why);
+      absl::StrAppend(&mistakes, mistakes.empty() ? "" : "\n", path_, ":", setting.places[0].line, ":",
+                      setting.places[0].column, ": ", setting.name, ": \"", setting.value, "\" is not what it takes",
+                      why.empty() ? "" : ": ", why);
       continue;
     }
     lines_[setting.name] = setting;
@@ -104,29 +105,37 @@ absl::StatusOr<Settings> Settings::WithFile(std::vector<FileSetting> of_file) co
   return settings;
 }
 
-std::string Settings::OriginOf(const std::string& name) const {
+const FilePlace* Settings::PlaceOf(const std::string& name, size_t entry) const {
+  const auto line = lines_.find(name);
+  if (line == lines_.end()) return nullptr;
+  const std::vector<FilePlace>& places = line->second.places;
+  return &places[std::min(entry, places.size() - 1)];
+}
+
+std::string Settings::OriginOf(const std::string& name, size_t entry) const {
   if (const auto derived = derived_.find(name); derived != derived_.end()) return derived->second;
-  if (const auto line = lines_.find(name); line != lines_.end()) return absl::StrCat(path_, ":", line->second.line);
+  if (const FilePlace* place = PlaceOf(name, entry)) return absl::StrCat(path_, ":", place->line);
   if (on_command_line_.contains(name)) return "flag";
   // Those of a --flagfile are not seen above.
   const absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);
   return flag.CurrentValue() == flag.DefaultValue() ? "default" : "flag";
 }
 
-std::string Settings::Named(const std::string& name) const {
+std::string Settings::Named(const std::string& name, size_t entry) const {
   const std::string value = absl::FindCommandLineFlag(name)->CurrentValue();
-  const auto line = lines_.find(name);
-  if (line == lines_.end()) return absl::StrCat("--", name, "=", value);
-  return absl::StrCat(path_, ":", line->second.line, ":", line->second.column, ": ", name, "=", value);
+  const FilePlace* place = PlaceOf(name, entry);
+  if (place == nullptr) return absl::StrCat("--", name, "=", value);
+  return absl::StrCat(path_, ":", place->line, ":", place->column, ": ", name, "=", value);
 }
 
 std::string Settings::Print() const {
   std::string text = "# What is in force, and where it comes from. Settings are read at the start alone.\n";
   for (const ConfigLine& line : PrintConfig()) {
     const auto meaning = meanings_.find(line.name);
-    absl::StrAppend(&text, line.text, "  # ", OriginOf(line.name),
+    const bool names_file = IsFileReadAgain(line.name) && !absl::FindCommandLineFlag(line.name)->CurrentValue().empty();
+    absl::StrAppend(&text, line.text, "  # ", OriginOf(line.name, line.entry),
                     meaning == meanings_.end() ? "" : absl::StrCat("; ", meaning->second),
-                    IsFileReadAgain(line.name) ? "; what it names is read again when it changes\n" : "\n");
+                    names_file ? "; what it names is read again when it changes\n" : "\n");
   }
   return text;
 }

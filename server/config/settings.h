@@ -24,14 +24,14 @@ class Settings {
 
   // What is no flag on the command line, without the program's name.
   const std::vector<std::string>& words() const { return words_; }
-  // "default", "flag", or the file's path and line.
-  std::string OriginOf(const std::string& name) const;
+  // "default", "flag", or the file's path and line: of a list those of an entry.
+  std::string OriginOf(const std::string& name, size_t entry = 0) const;
   // For a value that the server has derived.
   void SetOrigin(const std::string& name, std::string origin) { derived_[name] = std::move(origin); }
   // What a value of 0 stands for here, such as "192, 64 below ...".
   void SetMeaning(const std::string& name, std::string meaning) { meanings_[name] = std::move(meaning); }
-  // How an error names a setting and its value.
-  std::string Named(const std::string& name) const;
+  // How an error names a setting and its value; of a list at the place of an entry.
+  std::string Named(const std::string& name, size_t entry = 0) const;
   // Of --config; "" if there is none.
   const std::string& path() const { return path_; }
   // Those of the file that no flag overrides.
@@ -48,6 +48,8 @@ class Settings {
  private:
   Settings() = default;
   absl::Status TakeFile(std::vector<FileSetting> of_file);
+  // In the file; null: it does not say.
+  const FilePlace* PlaceOf(const std::string& name, size_t entry) const;
 
   std::vector<std::string> words_;
   std::string path_;

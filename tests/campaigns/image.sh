@@ -31,10 +31,10 @@ began=$(date +%s%N)
 "${engine[@]}" run -d --name "$name" --read-only --cap-drop=ALL --network host "$tag" \
   --listen=127.0.0.1:50951 --admin_listen=127.0.0.1:50952 --drain_timeout=5s >/dev/null
 for _ in $(seq 200); do
-  "${engine[@]}" exec "$name" /usr/bin/rnnserve healthcheck --admin_listen=127.0.0.1:50952 --probe=ready >/dev/null 2>&1 && break
+  "${engine[@]}" exec "$name" /usr/bin/rnnserve healthcheck --probe=ready >/dev/null 2>&1 && break
 done
 ready=$(( ($(date +%s%N) - began) / 1000000 ))
-"${engine[@]}" exec "$name" /usr/bin/rnnserve healthcheck --admin_listen=127.0.0.1:50952 || fail "not healthy"
+"${engine[@]}" exec "$name" /usr/bin/rnnserve healthcheck || fail "not healthy"
 [ "$("${engine[@]}" inspect --format '{{.Config.User}}' "$name")" = 65532:65532 ] || fail "it runs as root"
 ! "${engine[@]}" exec "$name" /bin/sh -c true 2>/dev/null || fail "there is a shell"
 "${engine[@]}" logs "$name" 2>&1 | grep "not hung up on" && fail "what gRPC reads is not guarded"

@@ -49,7 +49,7 @@ def test_origins(tmp_path):
                            'drain_timeout: "90s"\ncpu_helper: false\nverify_share: 0.5\n')
     shown = _print(f"--config={path}", "--max_streams=9", "--log_level", "warning", "--tokens_file=t")
     assert shown["max_calls"] == ("max_calls: 7", f"{path}:2")
-    assert shown["listen"] == ('listen: "unix:/x.sock"', f"{path}:3")
+    assert shown["listen"] == ('listen: "unix:/x.sock"', f"{path}:4")
     assert shown["drain_timeout"] == ('drain_timeout: "1m30s"', f"{path}:6")
     assert shown["cpu_helper"] == ("cpu_helper: false", f"{path}:7")
     assert shown["verify_share"] == ("verify_share: 0.5", f"{path}:8")
@@ -57,6 +57,17 @@ def test_origins(tmp_path):
     assert shown["log_level"] == ('log_level: "warning"', "flag")
     assert shown["log_format"] == ('log_format: "text"', "default")
     assert shown["tokens_file"] == ('tokens_file: "t"', "flag; what it names is read again when it changes")
+    assert shown["tls_cert"] == ('tls_cert: ""', "default")
+
+
+def test_each_entry_of_a_list_has_its_own_line(tmp_path):
+    path = _file(tmp_path, 'listen: "127.0.0.1:0"\nmax_calls: 7\n\nlisten: ["unix:/x.sock,unix:/y.sock",\n'
+                           '  "unix:/z.sock"]\nplugin: ""\nplugin: "p.so"\n')
+    lines = run_to_end("config", "print", f"--config={path}").stdout.splitlines()
+    told = [tuple(line.split("  # ")) for line in lines if re.match("listen|plugin:", line)]
+    assert told == [('listen: "127.0.0.1:0"', f"{path}:1"), ('listen: "unix:/x.sock"', f"{path}:4"),
+                    ('listen: "unix:/y.sock"', f"{path}:4"), ('listen: "unix:/z.sock"', f"{path}:5"),
+                    ('plugin: "p.so"', f"{path}:7")]
 
 
 @pytest.mark.parametrize("descriptors, shown", [(256, "max_connections: 0  # default; 192, 64 below the limit of file descriptors\n"),
@@ -94,6 +105,7 @@ def test_what_is_printed_is_a_config_file(tmp_path):
     ("\n\nmax_calls: 0\n", ":3:1: ", "expected at least 1"),
     ('max_steps: 4  log_format: "yaml"\n', ":1:15: ", "text, json"),
     ('max_streams: 1\nlisten: "here"\n', ":2:1: ", "host:port"),
+    ('listen: "a:1"\nmax_streams: 1\n  listen: "b:99999"\n', ":3:3: ", "not b:99999"),
     ('max_streams: 1\nmax_connections: 2000000000\n', ":2:1: ", "file descriptors"),
     ("\x00\x01\x02", ":1:", ""),
 ])

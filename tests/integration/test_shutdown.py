@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 
@@ -123,6 +124,44 @@ def test_healthcheck():
     assert server.process.wait(timeout=SECONDS) == 0
     assert run_to_end("healthcheck", admin).returncode == 1
     server.stop()
+
+
+def _healthcheck(binary, *flags):
+    """Its exit code and what it says."""
+    done = subprocess.run([binary, "healthcheck", *flags], capture_output=True, text=True, timeout=SECONDS, check=False)
+    return done.returncode, done.stdout.strip()
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """A copy of the program: servers of the same program are told apart from those of other tests."""
+    return shutil.copy(BINARY, tmp_path / "rnnserve")
+
+
+def test_healthcheck_finds_the_port_that_the_server_has(alone, tmp_path):
+    """As the image's HEALTHCHECK, which knows none of the flags that follow the image's name."""
+    config = tmp_path / "rnnserve.textproto"
+    config.write_text('admin_listen: "127.0.0.1:0"\n')
+    for flags in [[], [f"--config={config}"]]:
+        server = Server("--drain_timeout=100ms", *flags, admin_listen="127.0.0.1:0", binary=alone)
+        assert server.admin_port != 9464
+        for words in [[], ["--probe=ready"], [f"--config={config}"], ["--admin_listen=0.0.0.0:0"]]:
+            assert _healthcheck(alone, *words) == (0, "ok"), words
+        second = Server("--drain_timeout=100ms", binary=alone)
+        code, told = _healthcheck(alone)
+        assert code == 1 and all(f"process {one.process.pid} at 127.0.0.1:{one.admin_port}" in told
+                                 for one in (server, second)) and "--admin_listen" in told
+        assert _healthcheck(alone, f"--admin_listen=127.0.0.1:{second.admin_port}") == (0, "ok")
+        assert second.stop() == 0
+        assert server.stop() == 0
+        assert _healthcheck(alone, "--admin_listen=0.0.0.0:0")[0] == 1
+
+
+def test_healthcheck_of_a_server_without_an_admin_port(alone):
+    server = Server("--drain_timeout=100ms", admin_listen="", binary=alone)
+    code, told = _healthcheck(alone)
+    assert code == 1 and f"process {server.process.pid}, has no admin port" in told and "--admin_listen" in told
+    assert server.stop() == 0
 
 
 @pytest.mark.parametrize("arguments", [["healthcheck", "--admin_listen="], ["healthcheck", "--probe=well"],
