@@ -167,6 +167,7 @@ std::vector<std::string> MistakesOf(const Settings& settings) {
   const double verify_share = absl::GetFlag(FLAGS_verify_share);
   if (!(verify_share >= 0 && verify_share <= 1))
     checks.Wrong("verify_share", "0 to 1, e.g. 0.01 for every hundredth call");
+  checks.OneOf("tls_min_version", absl::GetFlag(FLAGS_tls_min_version), {"1.2", "1.3"});
   if (absl::GetFlag(FLAGS_tls_cert).empty() != absl::GetFlag(FLAGS_tls_key).empty()) {
     checks.Wrong(absl::GetFlag(FLAGS_tls_cert).empty() ? "tls_key" : "tls_cert",
                  "--tls_cert and --tls_key, or neither");

@@ -11,6 +11,11 @@ ABSL_FLAG(std::string, tls_cert, "",
           "PEM file of the server's certificate and its chain; empty: no TLS; read again when it changes");
 ABSL_FLAG(std::string, tls_key, "", "PEM file of the certificate's private key");
 ABSL_FLAG(std::string, tls_client_ca, "", "PEM file of who signs callers' certificates; empty: callers need none");
+ABSL_FLAG(std::string, tls_min_version, "1.2", "the oldest version of TLS that is spoken: 1.2 or 1.3");
+ABSL_FLAG(
+    std::string, tls_ciphers, "",
+    "cipher suites of TLS 1.2 in OpenSSL's notation, separated by colons; empty: gRPC's choice, as the environment "
+    "variable GRPC_SSL_CIPHER_SUITES may have it; TLS 1.3 has its own");
 ABSL_FLAG(std::string, tokens_file, "",
           "file of bearer tokens, a line each: TENANT TOKEN [models]; empty: none needed; read again when it changes");
 ABSL_FLAG(std::string, admin_listen, rnnserve::kDefaultAdminListen,

@@ -258,6 +258,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   ConfigureTransport(options, builder);
   std::shared_ptr<Certificates> certificates;
   if (!options.tls.certificate.empty()) {
+    if (absl::Status policy = ApplyTlsPolicy(options.tls_policy); !policy.ok()) return policy;
     absl::StatusOr<std::shared_ptr<Certificates>> loaded = Certificates::Load(options.tls);
     if (!loaded.ok()) return loaded.status();
     certificates = *std::move(loaded);

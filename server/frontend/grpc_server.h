@@ -21,6 +21,7 @@
 #include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/stream_call.h"
 #include "server/frontend/security/certificates.h"
+#include "server/frontend/security/tls_policy.h"
 #include "server/telemetry/metrics.h"
 
 namespace rnnserve {
@@ -31,6 +32,7 @@ class GrpcServer {
     // host:port, [::]:port or unix:path; port 0 picks a free one.
     std::vector<std::string> listen = {"0.0.0.0:50051"};
     TlsFiles tls = {};
+    TlsPolicy tls_policy = {};
     // Of bearer tokens; empty: nobody needs one.
     std::string tokens_file = {};
     // Bytes of a request message; gRPC answers larger ones with RESOURCE_EXHAUSTED.

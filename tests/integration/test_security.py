@@ -117,6 +117,48 @@ def test_tls(served, authority):
         assert server.stop() == 0
 
 
+def _agreed(server, authority, **wishes):
+    """Version of TLS and cipher suite that a handshake with these wishes ends in."""
+    context = ssl.create_default_context(cafile=authority.certificate)
+    context.set_alpn_protocols(["h2"])
+    context.maximum_version = wishes.get("version", ssl.TLSVersion.TLSv1_3)
+    if "ciphers" in wishes:
+        context.set_ciphers(wishes["ciphers"])
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as plain:
+        with context.wrap_socket(plain, server_hostname="localhost") as secure:
+            return secure.version(), secure.cipher()[0]
+
+
+ONLY_1_2 = ssl.TLSVersion.TLSv1_2
+STRONG, WEAKER = "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256"
+
+
+def test_what_handshakes_may_agree_on(served, authority):
+    server = Server(*_tls_flags(served))
+    try:
+        assert _agreed(server, authority)[0] == "TLSv1.3"
+        for ciphers in (STRONG, WEAKER):
+            assert _agreed(server, authority, version=ONLY_1_2, ciphers=ciphers) == ("TLSv1.2", ciphers)
+    finally:
+        assert server.stop() == 0
+    server = Server(*_tls_flags(served), f"--tls_ciphers={STRONG}")
+    try:
+        assert _agreed(server, authority, version=ONLY_1_2) == ("TLSv1.2", STRONG)
+        with pytest.raises(OSError):
+            _agreed(server, authority, version=ONLY_1_2, ciphers=WEAKER)
+    finally:
+        assert server.stop() == 0
+    server = Server(*_tls_flags(served), "--tls_min_version=1.3")
+    try:
+        with _channel(server, authority) as channel:
+            assert _infer(channel).outputs
+        with pytest.raises(OSError):
+            _agreed(server, authority, version=ONLY_1_2)
+        assert _agreed(server, authority)[0] == "TLSv1.3"
+    finally:
+        assert server.stop() == 0
+
+
 def test_floods_of_frames_end_within_tls(served, authority):
     server = Server(*_tls_flags(served))
     try:
@@ -335,6 +377,8 @@ def test_files_that_cannot_be_used_are_told(served, authority):
                          ([f"--tls_cert={served}/chain", f"--tls_key={key}"], f"{served}/chain: a certificate after"),
                          ([f"--tls_cert={crt}"], "--tls_key"),
                          ([f"--tls_client_ca={crt}"], "--tls_client_ca"),
+                         ([f"--tls_cert={crt}", f"--tls_key={key}", "--tls_ciphers=good:best"], "--tls_ciphers=good:best"),
+                         (["--tls_min_version=1.1"], "--tls_min_version=1.1: expected 1.2, 1.3"),
                          ([f"--tokens_file={served}/none"], f"{served}/none")]:
         done = run_to_end("--listen=127.0.0.1:0", "--admin_listen=", *flags)
         assert done.returncode == 1 and wrong in done.stderr, done.stderr
