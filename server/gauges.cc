@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/guarded_reads.h"
 #include "server/telemetry/model_labels.h"
 #include "server/telemetry/process_metrics.h"
+#include "server/transport/guarded_reads.h"
 
 namespace rnnserve {
 namespace {
@@ -56,7 +56,9 @@ void AddGauges(const ModelStore& models, const ProgramCache& programs, const Sch
                const MemorySessions& sessions, std::span<const Engine* const> engines, Metrics& metrics) {
   AddProcessMetrics(metrics);
   AddBuildInfo(metrics, RNNSERVE_VERSION);
+#ifdef RNNSERVE_PACED_LISTENER
   CountAbusive(metrics);
+#endif
   metrics.GaugeFunction("rnnserve_queue_sequences", "Sequences waiting or running.",
                         [&] { return static_cast<double>(scheduler.load().sequences); });
   metrics.GaugeFunction("rnnserve_queue_bytes", "Outputs and states of requests waiting or running.",

@@ -40,7 +40,6 @@
 #include "server/core/routing_thread.h"
 #include "server/core/verifier.h"
 #include "server/gauges.h"
-#include "server/guarded_reads.h"
 #include "server/options.h"
 #include "server/process_memory.h"
 #include "server/sessions/sweeper.h"
@@ -50,6 +49,7 @@
 #include "server/telemetry/session_metrics.h"
 #include "server/telemetry/steady_now.h"
 #include "server/telemetry/work_metrics.h"
+#include "server/transport/guarded_reads.h"
 
 namespace rnnserve {
 namespace {
@@ -235,7 +235,9 @@ int Run(const Settings& settings, int64_t memory_limit) {
     LogWarning("tokens without TLS: whoever sees the network sees them");
   }
   TellIfOpenToAll();
-  TellIfReadsAreUnguarded(/*with_tls=*/!absl::GetFlag(FLAGS_tls_cert).empty());
+#ifdef RNNSERVE_PACED_LISTENER
+  LogIfReadsAreUnguarded(/*with_tls=*/!absl::GetFlag(FLAGS_tls_cert).empty());
+#endif
   if (absl::GetFlag(FLAGS_max_connection_age) != absl::InfiniteDuration() &&
       absl::GetFlag(FLAGS_max_connection_age_grace) < absl::GetFlag(FLAGS_max_call_duration)) {
     LogWarning(

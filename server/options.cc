@@ -4,7 +4,7 @@
 #include "server/config/cpu_limit.h"
 #include "server/config/descriptor_limit.h"
 #include "server/config/flags.h"
-#include "server/guarded_reads.h"
+#include "server/transport/guarded_reads.h"
 
 namespace rnnserve {
 
@@ -31,7 +31,10 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_connections = MaxConnections();
   options.max_streams_per_connection = absl::GetFlag(FLAGS_max_streams_per_connection);
+#ifdef RNNSERVE_PACED_LISTENER
+  options.make_listener = &MakePacedListener;
   options.on_plain_connection = [streams = options.max_streams_per_connection](int fd) { GuardReads(fd, streams); };
+#endif
   options.max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle);
   options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
   options.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace);
@@ -42,9 +45,9 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
   options.max_send_duration = absl::GetFlag(FLAGS_max_send_duration);
   options.work_waiting = [&scheduler] { return scheduler.collected(); };
-  // With one CPU whoever is to send the next call could not run meanwhile.
+  // With one CPU the caller could not run meanwhile to send its next call.
   const bool has_one_cpu = AvailableCpus().count <= 1;
-  options.most_looking = has_one_cpu ? absl::ZeroDuration() : absl::GetFlag(FLAGS_poll_ahead);
+  options.max_busy_poll = has_one_cpu ? absl::ZeroDuration() : absl::GetFlag(FLAGS_poll_ahead);
   options.run_work = [&scheduler] { scheduler.RunCollected(); };
   return options;
 }

@@ -22,13 +22,14 @@ ARROWS = {
     "onnx_file": ["engine", "engine/op"],
     "server/files": [],
     "server/telemetry": [],
+    "server/transport": ["server/telemetry"],
     "server/config": ["server/files", "server/telemetry"],
     "server/batching": ["engine", "server/telemetry"],
     "server/sessions": ["engine", "engine/op", "server/telemetry"],  # of engine/op: field_error.h
     "server/models": ["engine", "engine/op", "onnx_file", "server/telemetry"],
     "server/core": ["engine", "engine/op", "server/batching", "server/sessions", "server/models", "server/telemetry"],
     "server/frontend": ["engine", "engine/op", "server/batching", "server/core", "server/files", "server/models",
-                        "server/sessions", "server/telemetry"],
+                        "server/sessions", "server/telemetry", "server/transport"],
     "server/admin": ["server/telemetry"],
     "server/plugins": ["engine", "engine/plugin", "server/telemetry"],
     "client/cpp": ["engine", "engine/op"],
@@ -36,12 +37,12 @@ ARROWS = {
     "client/rnnctl": ["client/cpp", "engine", "engine/op", "engine/cpu", "engine/onednn", "engine/reference", "onnx_file"],
 }
 # main.cc and what it is helped by name every concrete class.
-FREE = {"server/" + name for name in ("main.cc", "gauges.cc", "gauges.h", "guarded_reads.cc", "guarded_reads_check.cc",
-                                        "guarded_reads.h", "options.cc", "options.h", "process_memory.cc",
+FREE = {"server/" + name for name in ("main.cc", "gauges.cc", "gauges.h", "options.cc", "options.h", "process_memory.cc",
                                         "process_memory.h", "signals.cc", "signals.h")}
 # gRPC and protobuf belong to the front-end and the clients; onnx_file reads ONNX's own protobuf, config its file's.
 WIRE = re.compile(r"^(grpc|grpcpp|grpc\+\+|google/)|\.pb\.h$|^onnx/")
-WIRE_ROOMS = ("server/frontend", "server/main.cc", "server/config/", "client/", "onnx_file/")
+WIRE_ROOMS = ("server/frontend", "server/transport/listener.h", "server/transport/grpc_listener.cc",
+              "server/transport/paced_listener.cc", "server/main.cc", "server/config/", "client/", "onnx_file/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 SOURCES = (".cc", ".c", ".cu", ".h", ".cuh")
 

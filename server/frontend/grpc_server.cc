@@ -9,18 +9,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <iterator>
 #include <limits>
 #include <mutex>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/frontend/health/health_service.h"
 #include "server/frontend/native/models_service.h"
 #include "server/frontend/native/recurrent_service.h"
 #include "server/frontend/native/sessions_service.h"
-#include "server/frontend/net/acceptor.h"
 #include "server/frontend/reflection/reflection_service.h"
 #include "server/frontend/rpc/body_line.h"
 #include "server/frontend/rpc/poller.h"
@@ -48,7 +47,6 @@ constexpr std::array<std::string_view, 5> kListed = {kServices[0], kServices[1],
 // as if it had been their own doing; a connection that is closed before is UNAVAILABLE, and they go elsewhere.
 constexpr absl::Duration kGoodbye = absl::Milliseconds(500);
 constexpr int kMaxReadChunkBytes = 64 << 10;
-constexpr uint64_t kTlsGreetingBytes = 1024;
 constexpr absl::Duration kPollerPatience = absl::Seconds(10);
 
 int Milliseconds(absl::Duration duration) {
@@ -169,7 +167,7 @@ struct GrpcServer::Parts {
                   return streams.open() == 0 && waiting() >= door.calls() + line.reading();
                 },
                 options.run_work, [this] { return door.calls() == 0 && line.reading() == 0; }},
-               options.most_looking),
+               options.max_busy_poll),
         line(LineOptions(options, quota), poller.queue()),
         stream_line(StreamLineOptions(options, quota), poller.queue()),
         preparation(options.preparation_threads),
@@ -201,27 +199,15 @@ struct GrpcServer::Parts {
     }
   }
 
-  void Accept(const Options& options, std::vector<ListenSocket> sockets) {
-    Acceptor::Options accepting;
-    accepting.max_connections = static_cast<size_t>(options.max_connections);
-    if (!options.tls.certificate.empty()) {
-      accepting.connections.greeting_bytes = kTlsGreetingBytes;
-      accepting.lobby.look = &LookAtTlsGreeting;
-      accepting.on_trial = true;
-    } else {
-      accepting.lobby.answer = Http2ServerGreeting(static_cast<uint32_t>(options.max_streams_per_connection));
-    }
-    accepting.accepted = connections_total.With({"accepted"});
-    accepting.refused = connections_total.With({"refused"});
-    accepting.dismissed = connections_total.With({"dismissed"});
-    const std::function<void(int)> nothing = [](int) {};
-    const auto on_plain = options.tls.certificate.empty() ? options.on_plain_connection : nothing;
-    acceptor = std::make_unique<Acceptor>(std::move(accepting), std::move(sockets), [this, on_plain](int fd) {
-      on_plain(fd);
-      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-      connection.fd = fd;
-      connections->HandleNewConnection(&connection);
-    });
+  ListenerOptions ListeningOptions(const Options& options) const {
+    return {.addresses = options.listen,
+            .max_connections = options.max_connections,
+            .max_streams_per_connection = options.max_streams_per_connection,
+            .has_tls = !options.tls.certificate.empty(),
+            .on_plain_connection = options.on_plain_connection,
+            .accepted = connections_total.With({"accepted"}),
+            .refused = connections_total.With({"refused"}),
+            .dismissed = connections_total.With({"dismissed"})};
   }
 
   std::vector<int> ports;
@@ -247,9 +233,8 @@ struct GrpcServer::Parts {
   RecurrentService recurrent;
   SessionsService sessions;
   ModelsService models;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
+  std::unique_ptr<Listener> listener;
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<Acceptor> acceptor;
 };
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, Core* core, SessionCore* sessions) {
@@ -273,15 +258,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     tokens = *std::move(loaded);
   }
   auto parts = std::make_unique<Parts>(options, core, sessions, builder, std::move(tokens));
-  std::vector<ListenSocket> sockets;
-  for (const std::string& address : options.listen) {
-    absl::StatusOr<std::vector<ListenSocket>> listening = Listen(address);
-    if (!listening.ok()) return listening.status();
-    parts->ports.push_back(listening->front().port());
-    std::ranges::move(*listening, std::back_inserter(sockets));
-  }
-  parts->connections = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, MakeCredentials(certificates));
+  absl::StatusOr<std::unique_ptr<Listener>> listener =
+      options.make_listener(parts->ListeningOptions(options), MakeCredentials(certificates), builder);
+  if (!listener.ok()) return listener.status();
+  parts->listener = *std::move(listener);
   builder.RegisterService(parts->health.grpc());
   builder.RegisterService(parts->reflection.grpc());
   builder.RegisterAsyncGenericService(parts->unknown.grpc());
@@ -290,8 +270,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   builder.RegisterService(parts->sessions.grpc());
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr) {
-    return absl::InternalError("gRPC does not start; --log_level=debug may say why");
+    return absl::UnavailableError(absl::StrCat("gRPC does not start on ", absl::StrJoin(options.listen, ", "),
+                                               "; is an address taken? --log_level=debug may tell more"));
   }
+  parts->ports = parts->listener->ports();
   HealthBoard& board = parts->health.board();
   board.Set("", true);  // the server
   for (const std::string_view service : kServices) board.Set(service, true);
@@ -312,7 +294,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   parts->unknown.Serve(parts->poller);
   parts->gate.OnChange([raw = parts.get()] { raw->streams.EndRevoked(); });
   parts->poller.Start();
-  parts->Accept(options, std::move(sockets));
+  parts->listener->Start();
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts), sessions));
 }
 
@@ -322,8 +304,7 @@ GrpcServer::GrpcServer(std::unique_ptr<Parts> parts, SessionCore* sessions)
 GrpcServer::~GrpcServer() {
   parts_->door.Close();
   parts_->gate.OnChange({});
-  parts_->acceptor->HangUp(std::max(parts_->goodbye_until - SteadyNow(), absl::ZeroDuration()));
-  parts_->acceptor.reset();
+  parts_->listener->HangUp(std::max(parts_->goodbye_until - SteadyNow(), absl::ZeroDuration()));
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->poller.Stop();
 }

@@ -23,6 +23,7 @@
 #include "server/frontend/security/certificates.h"
 #include "server/frontend/security/tls_policy.h"
 #include "server/telemetry/metrics.h"
+#include "server/transport/listener.h"
 
 namespace rnnserve {
 
@@ -41,8 +42,10 @@ class GrpcServer {
     // comes unasked, and parts of messages on streams. Above: gRPC reads no more from callers, and gives up connections
     // if that does not help.
     int64_t max_transport_bytes = int64_t{1} << 30;
+    // How connections come in.
+    ListenerFactory make_listener = &MakeGrpcListener;
     // Connections at once; when there are as many, those that have never called make room, or new ones are refused.
-    // Must stay below the limit of file descriptors.
+    // Must stay below the limit of file descriptors. gRPC's own listener has no such bound.
     int max_connections = 1000;
     // A connection without calls is told to go after this, any connection after this age: so that load spreads again
     // over servers that came later. It has the grace to finish its calls; infinite: never.
@@ -62,8 +65,8 @@ class GrpcServer {
     // added to it, and doing it.
     std::function<int64_t()> work_waiting = [] { return 0; };
     std::function<void()> run_work = [] {};
-    // That thread looks so long for a lone caller's next call before it sleeps (Lookout).
-    absl::Duration most_looking = absl::Microseconds(200);
+    // How long that thread polls for a lone caller's next call before it sleeps (BusyPoll).
+    absl::Duration max_busy_poll = absl::Microseconds(200);
     // Watch calls of grpc.health.v1 at once.
     int max_health_watches = 1000;
     // Threads for parsing and hashing large messages and for loading models.

@@ -34,7 +34,7 @@ void ReflectionService::Serve(Poller& poller, SendWatch& send_watch) {
 }
 
 CallTask ReflectionService::ServeStream(Poller& poller, SendWatch& send_watch) {
-  const Poller::Guest guest(poller);
+  const Poller::Hold hold(poller);
   grpc::ServerContext context;
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream(&context);
   const bool arrived = co_await Completion(

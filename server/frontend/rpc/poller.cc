@@ -35,7 +35,7 @@ void Poller::Stop() {
   if (queue_ == nullptr) return;
   {
     std::unique_lock lock(mutex_);
-    nobody_.wait(lock, [this] { return guests_ == 0; });
+    released_.wait(lock, [this] { return holds_ == 0; });
   }
   queue_->Shutdown();
   if (thread_.joinable()) {
@@ -74,14 +74,14 @@ grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
   const auto next = [&](gpr_timespec until) { return queue_->AsyncNext(tag, ok, until); };
   if (work_.waiting() > 0) return next(gpr_inf_past(GPR_CLOCK_MONOTONIC));
   if (!work_.is_idle()) return next(gpr_inf_future(GPR_CLOCK_MONOTONIC));
-  const int64_t window = absl::ToInt64Nanoseconds(lookout_.Window(std::exchange(served_, 0)));
+  const int64_t window = absl::ToInt64Nanoseconds(busy_poll_.Window(std::exchange(served_, 0)));
   const int64_t began = SteadyNanos();
   auto found = grpc::CompletionQueue::TIMEOUT;
   while (found == grpc::CompletionQueue::TIMEOUT && SteadyNanos() - began < window) {
     found = next(gpr_inf_past(GPR_CLOCK_MONOTONIC));
   }
   if (found == grpc::CompletionQueue::TIMEOUT) found = next(gpr_inf_future(GPR_CLOCK_MONOTONIC));
-  lookout_.Came(absl::Nanoseconds(SteadyNanos() - began));
+  busy_poll_.Came(absl::Nanoseconds(SteadyNanos() - began));
   return found;
 }
 
@@ -90,14 +90,14 @@ bool Poller::IsTurning(absl::Duration patience) const {
   return since == 0 || SteadyNanos() - since < absl::ToInt64Nanoseconds(patience);
 }
 
-Poller::Guest::Guest(Poller& poller) : poller_(poller) {
+Poller::Hold::Hold(Poller& poller) : poller_(poller) {
   std::lock_guard lock(poller_.mutex_);
-  ++poller_.guests_;
+  ++poller_.holds_;
 }
 
-Poller::Guest::~Guest() {
+Poller::Hold::~Hold() {
   std::lock_guard lock(poller_.mutex_);
-  if (--poller_.guests_ == 0) poller_.nobody_.notify_all();
+  if (--poller_.holds_ == 0) poller_.released_.notify_all();
 }
 
 }  // namespace rnnserve

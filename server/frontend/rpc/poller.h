@@ -7,7 +7,7 @@
 //   poller.Start();                                  // after
 //   ...
 //   server->Shutdown(...);                           // ends posted slots
-//   poller.Stop();                                   // waits for the last guest, then for the thread
+//   poller.Stop();                                   // waits for the last Hold, then for the thread
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "server/frontend/rpc/lookout.h"
+#include "server/frontend/rpc/busy_poll.h"
 
 namespace rnnserve {
 
@@ -35,14 +35,14 @@ class Poller {
     // Whether everybody who is being served has added to it: looking for more would cost a lone caller 40 us.
     std::function<bool()> is_complete;
     std::function<void()> run;
-    // Whether nobody is being served: only then is the next event looked for before the thread sleeps (Lookout), since
+    // Whether nobody is being served: only then is the next event looked for before the thread sleeps (BusyPoll), since
     // others may need its CPU to serve them.
     std::function<bool()> is_idle;
   };
 
-  // `most_looking`: see Lookout; zero: the thread sleeps at once.
-  Poller(std::unique_ptr<grpc::ServerCompletionQueue> queue, Work work, absl::Duration most_looking)
-      : queue_(std::move(queue)), work_(std::move(work)), lookout_(most_looking) {}
+  // `max_busy_poll`: see BusyPoll; zero: the thread sleeps at once.
+  Poller(std::unique_ptr<grpc::ServerCompletionQueue> queue, Work work, absl::Duration max_busy_poll)
+      : queue_(std::move(queue)), work_(std::move(work)), busy_poll_(max_busy_poll) {}
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
@@ -56,12 +56,12 @@ class Poller {
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
   // Held by each coroutine that uses the queue: a queue must not be shut down while operations may still be started.
-  class Guest {
+  class Hold {
    public:
-    explicit Guest(Poller& poller);
-    ~Guest();
-    Guest(const Guest&) = delete;
-    Guest& operator=(const Guest&) = delete;
+    explicit Hold(Poller& poller);
+    ~Hold();
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
 
    private:
     Poller& poller_;
@@ -74,11 +74,11 @@ class Poller {
 
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const Work work_;
-  Lookout lookout_;
+  BusyPoll busy_poll_;
   int64_t served_ = 0;  // since nobody was being served
   std::mutex mutex_;
-  std::condition_variable nobody_;
-  int64_t guests_ = 0;                      // guarded by mutex_
+  std::condition_variable released_;
+  int64_t holds_ = 0;                       // guarded by mutex_
   std::atomic<int64_t> busy_since_ns_ = 0;  // 0: waits
 
   std::thread thread_;

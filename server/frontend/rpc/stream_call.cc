@@ -134,7 +134,7 @@ void StreamCall::WriteDone(bool ok) {
 }
 
 CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
-  const Poller::Guest guest(*site.parts().poller);
+  const Poller::Hold hold(*site.parts().poller);
   const auto call = std::make_shared<StreamCall>(site);
   const bool arrived = co_await Completion([&](void* tag) {
     call->context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&call->end_));

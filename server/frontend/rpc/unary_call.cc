@@ -90,7 +90,7 @@ void UnaryCall::Finish(Answer answer, void* tag) {
 }
 
 CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
-  const Poller::Guest guest(*site.poller);
+  const Poller::Hold hold(*site.poller);
   UnaryCall call(site.max_duration, site.preparation);
   const bool arrived = co_await Completion([&](void* tag) {
     call.context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&call.end_));

@@ -26,6 +26,9 @@ RunningServer::RunningServer(Setup setup)
       workers({.workers = 2, .max_sequences = setup.max_queued_sequences}),
       core(setup.core, {&fake, reference.get()}, &store, &programs, &cancellation) {
   setup.server.listen = {"127.0.0.1:0"};
+#ifdef RNNSERVE_PACED_LISTENER
+  if (setup.own_listener) setup.server.make_listener = &MakePacedListener;
+#endif
   absl::StatusOr<std::unique_ptr<GrpcServer>> started = GrpcServer::Start(setup.server, &core, &session_core);
   if (!started.ok()) {
     std::fprintf(stderr, "%s\n", started.status().ToString().c_str());

@@ -41,6 +41,7 @@ struct RunningServer {
     std::function<absl::Status()> before_slice = [] { return absl::OkStatus(); };
     int64_t max_queued_sequences = 1 << 16;
     GrpcServer::Options server = {};
+    bool own_listener = true;  // where the build has it; else gRPC's
     Core::Options core = {};
   };
   RunningServer() : RunningServer(Setup()) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/frame_guard.h"
+#include "server/transport/frame_guard.h"
 
 #include <gtest/gtest.h>
 

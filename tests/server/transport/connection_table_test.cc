@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/connection_table.h"
+#include "server/transport/connection_table.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "server/frontend/net/listen_socket.h"
-#include "tests/server/frontend/net/loopback.h"
+#include "server/transport/listen_socket.h"
+#include "tests/server/transport/loopback.h"
 
 namespace rnnserve {
 namespace {
@@ -116,9 +116,9 @@ TEST_F(ConnectionTableTest, OnTrialAreThoseOfTheLastSecondWithoutACall) {
   gone.server.Close();
   now_ += absl::Seconds(1) - absl::Nanoseconds(1);
   const auto expect = [&](size_t most, size_t waiting, size_t proved) {
-    const auto trial = table_.OnTrial(most, now_);
-    EXPECT_EQ(trial.waiting, waiting);
-    EXPECT_EQ(trial.proved, proved);
+    const auto handshakes = table_.InHandshake(most, now_);
+    EXPECT_EQ(handshakes.waiting, waiting);
+    EXPECT_EQ(handshakes.proved, proved);
   };
   expect(9, 2, 1);
   expect(1, 1, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/greeting.h"
+#include "server/transport/greeting.h"
 
 #include <algorithm>
 #include <iterator>
@@ -42,7 +42,7 @@ Greeting LookAtHttp2Greeting(std::span<const uint8_t> head, size_t come) {
   bool is_in_headers = false;
   for (size_t at = kPreface.size();;) {  // of a frame
     if (come < at + kFrameHeaderBytes) return so_far;
-    if (head.size() < at + kFrameHeaderBytes) return Greeting::kElse;  // farther away than one looks
+    if (head.size() < at + kFrameHeaderBytes) return Greeting::kElse;  // beyond the bytes that are looked at
     const std::span<const uint8_t> frame = head.subspan(at);
     const size_t length = size_t{frame[0]} << 16 | size_t{frame[1]} << 8 | frame[2];
     const uint8_t type = frame[3], flags = frame[4];

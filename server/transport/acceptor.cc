@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/acceptor.h"
+#include "server/transport/acceptor.h"
 
 #include <fcntl.h>
 #include <linux/tcp.h>
@@ -19,28 +19,28 @@
 namespace rnnserve {
 namespace {
 
-// Connections come in as fast as this, after a few at once, and slower while somebody has to be hung up on for each:
-// the two take 45 to 79 us of a CPU, nearly all in the kernel. Whoever floods the server waits in the kernel's queue,
-// of 4,096 places by default, and who comes behind them shall still be served within 5 s.
+// The pace at which connections come in, after a few at once, and slower while each needs another one to be closed: the
+// two take 45 to 79 us of a CPU, nearly all of it in the kernel. A flood waits in the kernel's queue, of 4,096 places
+// by default, and a connection behind it is still served within 5 s.
 constexpr absl::Duration kPerAccept = absl::Microseconds(500);
 constexpr absl::Duration kPerHangUp = absl::Microseconds(250);
 constexpr double kAcceptsAtOnce = 16;
-// What is late by more has let others go first often enough.
+// A connection that is later than this has let other threads go first often enough.
 constexpr absl::Duration kMayBeLate = absl::Milliseconds(2);
-// Between two turns of those who have greeted and not called, or are on trial (see TrialWindow).
+// Between two turns of connections that have greeted and not called, or are in a handshake (HandshakeWindow).
 constexpr absl::Duration kTurn = absl::Milliseconds(20);
-// And while the lobby has more than its least. Each connection delays calls by up to a transport's cost: of a caller
-// with 2,000 calls a second, fewer than one in a hundred. Those on trial may be callers.
+// The same while many are pending. Each connection delays calls by up to a transport's cost: of a caller with 2,000
+// calls a second, fewer than one in a hundred. A handshake may yet bring a call, so those turns are shorter.
 constexpr absl::Duration kCrowdedTurn = absl::Milliseconds(60);
 constexpr absl::Duration kCrowdedIdleTurn = absl::Milliseconds(200);
-// Of the connections, one in so many is the least that the lobby may have.
-constexpr size_t kPartOfLobby = 8;
-// Connections that make room at a time: one of so many.
+// One connection in eight may be pending in any case.
+constexpr size_t kPendingPart = 8;
+// Connections that are given up at a time: one in 64.
 constexpr size_t kPartGivenUp = 64;
-// Between two looks when there is neither a descriptor nor one to give up.
+// Between two looks while there is neither a descriptor nor one to give up.
 constexpr int kPauseMs = 10;
 
-// Who wakes up on this thread does not interrupt somebody else's work, and has its share of the CPU all the same.
+// A wake-up of this thread interrupts no other thread; its share of the CPU stays.
 void YieldToOthers() {
   const sched_param none = {};
   if (sched_getscheduler(0) == SCHED_OTHER) sched_setscheduler(0, SCHED_BATCH, &none);
@@ -60,7 +60,7 @@ Acceptor::Acceptor(Options options, std::vector<ListenSocket> sockets, Handler h
     : options_(std::move(options)),
       sockets_(std::move(sockets)),
       handler_(std::move(handler)),
-      lobby_(options_.lobby, options_.dismissed, options_.refused),
+      pending_(options_.pending, options_.dismissed, options_.refused),
       table_(options_.connections),
       accepts_(kPerAccept, kAcceptsAtOnce),
       stop_event_(eventfd(0, EFD_CLOEXEC)),
@@ -77,7 +77,7 @@ void Acceptor::Stop() {
 
 void Acceptor::HangUp(absl::Duration longest) {
   Stop();
-  lobby_.Clear();
+  pending_.Clear();
   table_.HangUp();
   const absl::Time end = SteadyNow() + longest;
   while (table_.Count() > 0 && SteadyNow() < end) poll(nullptr, 0, kPauseMs);
@@ -91,19 +91,19 @@ Acceptor::~Acceptor() {
 
 void Acceptor::Loop() {
   YieldToOthers();
-  std::vector<pollfd> ready = {{stop_event_, POLLIN, 0}, {lobby_.fd(), POLLIN, 0}};
+  std::vector<pollfd> ready = {{stop_event_, POLLIN, 0}, {pending_.fd(), POLLIN, 0}};
   for (const ListenSocket& socket : sockets_) ready.push_back({socket.fd(), POLLIN, 0});
   size_t turn = 0;  // of the sockets
   absl::Time wake = absl::InfiniteFuture();
   for (;;) {
-    // While it is too early to accept, nobody looks at the sockets.
+    // While it is too early to accept, the sockets are not polled.
     const absl::Time next_accept = accepts_.next();
     const bool may_accept = next_accept <= SteadyNow();
     const nfds_t count = may_accept ? ready.size() : 2;
     if (WaitUntil(ready.data(), count, may_accept ? wake : std::min(wake, next_accept)) < 0) continue;
     if (ready[0].revents != 0) return;
     const absl::Time now = SteadyNow();
-    lobby_.Look(now);
+    pending_.Look(now);
     for (size_t k = 0; may_accept && k < sockets_.size(); ++k) {
       turn = (turn + 1) % sockets_.size();
       if (ready[turn + 2].revents != 0 && Accept(sockets_[turn], now)) {
@@ -111,34 +111,34 @@ void Acceptor::Loop() {
         break;
       }
     }
-    wake = std::min({HandOverCallers(now), HandOverIdle(now), lobby_.next_end()});
+    wake = std::min({HandOverCallers(now), HandOverIdle(now), pending_.next_end()});
   }
 }
 
 absl::Time Acceptor::HandOverCallers(absl::Time now) {
-  if (!lobby_.has_callers()) return absl::InfiniteFuture();
-  if (!options_.on_trial) {
-    while (lobby_.has_callers()) HandOver(lobby_.TakeCaller(), now);
+  if (!pending_.has_callers()) return absl::InfiniteFuture();
+  if (!options_.limit_handshakes) {
+    while (pending_.has_callers()) HandOver(pending_.TakeCaller(), now);
     return absl::InfiniteFuture();
   }
-  if (now < next_trial_) return next_trial_;
-  const auto [waiting, proved] = table_.OnTrial(TrialWindow::kMost, now);
-  for (size_t places = window_.Places(waiting, proved); places > 0 && lobby_.has_callers(); --places) {
-    HandOver(lobby_.TakeCaller(), now);
+  if (now < next_handshake_) return next_handshake_;
+  const auto [waiting, proved] = table_.InHandshake(HandshakeWindow::kMost, now);
+  for (size_t places = window_.Places(waiting, proved); places > 0 && pending_.has_callers(); --places) {
+    HandOver(pending_.TakeCaller(), now);
   }
-  next_trial_ = now + (IsCrowded() ? kCrowdedTurn : kTurn);
-  return lobby_.has_callers() ? next_trial_ : absl::InfiniteFuture();
+  next_handshake_ = now + (IsCrowded() ? kCrowdedTurn : kTurn);
+  return pending_.has_callers() ? next_handshake_ : absl::InfiniteFuture();
 }
 
 absl::Time Acceptor::HandOverIdle(absl::Time now) {
-  if (!lobby_.has_greeted()) return absl::InfiniteFuture();
+  if (!pending_.has_greeted()) return absl::InfiniteFuture();
   if (now < next_idle_) return next_idle_;
-  HandOver(lobby_.TakeGreeted(), now);
+  HandOver(pending_.TakeGreeted(), now);
   next_idle_ = now + (IsCrowded() ? kCrowdedIdleTurn : kTurn);
-  return lobby_.has_greeted() ? next_idle_ : absl::InfiniteFuture();
+  return pending_.has_greeted() ? next_idle_ : absl::InfiniteFuture();
 }
 
-bool Acceptor::IsCrowded() const { return lobby_.size() > options_.max_connections / kPartOfLobby; }
+bool Acceptor::IsCrowded() const { return pending_.size() > options_.max_connections / kPendingPart; }
 
 void Acceptor::HandOver(int fd, absl::Time now) {
   const int on = 1;
@@ -160,7 +160,7 @@ bool Acceptor::Accept(const ListenSocket& socket, absl::Time now) {
   const bool has_room = MakeRoom(now);
   LetOthersGoFirst();
   if (has_room) {
-    lobby_.Add(fd, now);
+    pending_.Add(fd, now);
   } else {
     options_.refused->Add();
     close(fd);
@@ -173,7 +173,7 @@ void Acceptor::LetOthersGoFirst() const {
 }
 
 bool Acceptor::MakeRoom(absl::Time now) {
-  const auto is_full = [this] { return lobby_.size() + table_.size() >= options_.max_connections; };
+  const auto is_full = [this] { return pending_.size() + table_.size() >= options_.max_connections; };
   if (!is_full()) return true;
   table_.Sweep(now);
   if (!is_full()) return true;
@@ -181,7 +181,7 @@ bool Acceptor::MakeRoom(absl::Time now) {
   if (!IsCrowded()) {
     table_.GiveUp(std::max<size_t>(options_.max_connections / kPartGivenUp, 1), now);
   }
-  return lobby_.Drop(now);
+  return pending_.Drop(now);
 }
 
 bool Acceptor::Refuse(const ListenSocket& socket, absl::Time now) {

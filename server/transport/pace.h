@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often something may be done: some at once, then one each so long.
+// A pace: a burst of `at_once`, then one each `each`.
 //
 //   Pace pace(absl::Milliseconds(1), 16);
 //   if (pace.next() <= now) { ...; pace.Take(now); }

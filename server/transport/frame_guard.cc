@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/frame_guard.h"
+#include "server/transport/frame_guard.h"
 
 #include <algorithm>
 #include <string_view>
@@ -17,8 +17,8 @@ enum Type : uint8_t { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPin
 
 }  // namespace
 
-bool FrameGuard::Allowance::Take(absl::Time now) {
-  left = std::min(most, left + std::max(absl::ToDoubleSeconds(now - at), 0.0) * per_second);
+bool FrameGuard::TokenBucket::Take(absl::Time now) {
+  left = std::min(burst, left + std::max(absl::ToDoubleSeconds(now - at), 0.0) * per_second);
   at = now;
   if (left < 1) return false;
   left -= 1;
@@ -29,7 +29,7 @@ const char* FrameGuard::Look(std::span<const uint8_t> bytes, absl::Time now, boo
   while (why_ == nullptr && is_http2_ && !bytes.empty()) {
     size_t used = 1;
     if (greeted_ < kPreface.size()) {
-      // Whoever speaks something else is turned away by gRPC.
+      // gRPC refuses a peer that speaks another protocol.
       is_http2_ = bytes[0] == static_cast<uint8_t>(kPreface[greeted_++]);
     } else if (payload_left_ > 0) {
       used = std::min(payload_left_, bytes.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/trial_window.h"
+#include "server/transport/handshake_window.h"
 
 #include <gtest/gtest.h>
 
@@ -8,16 +8,16 @@
 namespace rnnserve {
 namespace {
 
-TEST(TrialWindow, WhoOnlyHoldsGetsAFewPlacesAndThenOneATurn) {
-  TrialWindow window;
+TEST(HandshakeWindow, WhoOnlyHoldsGetsAFewPlacesAndThenOneATurn) {
+  HandshakeWindow window;
   EXPECT_EQ(window.Places(0, 0), 16u);
   EXPECT_EQ(window.Places(16, 0), 1u);
   EXPECT_EQ(window.Places(17, 0), 1u);
   EXPECT_EQ(window.Places(10, 0), 6u);
 }
 
-TEST(TrialWindow, GrowsAsThoseOnTrialCallAndIsBounded) {
-  TrialWindow window;
+TEST(HandshakeWindow, GrowsAsThoseOnTrialCallAndIsBounded) {
+  HandshakeWindow window;
   size_t places = window.Places(0, 0), last = 0;
   for (; places > last; places = window.Places(0, places)) {
     EXPECT_GE(places, std::min(2 * last, size_t{256}));
@@ -28,8 +28,8 @@ TEST(TrialWindow, GrowsAsThoseOnTrialCallAndIsBounded) {
   EXPECT_EQ(window.Places(0, ~size_t{0}), 256u);
 }
 
-TEST(TrialWindow, IsSmallAgainOnceItIsFullOfThoseWhoDoNotCall) {
-  TrialWindow window;
+TEST(HandshakeWindow, IsSmallAgainOnceItIsFullOfThoseWhoDoNotCall) {
+  HandshakeWindow window;
   EXPECT_EQ(window.Places(0, 100), 216u);
   EXPECT_EQ(window.Places(216, 0), 1u);
   EXPECT_EQ(window.Places(17, 0), 1u);
@@ -37,8 +37,8 @@ TEST(TrialWindow, IsSmallAgainOnceItIsFullOfThoseWhoDoNotCall) {
 }
 
 // Places are paid for with calls: of those who do, each brings two more at most.
-TEST(TrialWindow, ATrickleOfCallsOpensNoGate) {
-  TrialWindow window;
+TEST(HandshakeWindow, ATrickleOfCallsOpensNoGate) {
+  HandshakeWindow window;
   window.Places(0, 0);
   size_t waiting = 16, handed = 0;
   for (int turn = 0; turn < 50; ++turn) {

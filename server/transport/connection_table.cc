@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/connection_table.h"
+#include "server/transport/connection_table.h"
 
 #include <fcntl.h>
 #include <linux/tcp.h>
@@ -48,15 +48,15 @@ bool ConnectionTable::HasCalled(Connection& connection, int fd) const {
   return connection.has_called;
 }
 
-ConnectionTable::Trial ConnectionTable::OnTrial(size_t most, absl::Time now) {
-  Trial trial;
-  for (auto it = connections_.rbegin(); it != connections_.rend() && trial.waiting < most; ++it) {
+ConnectionTable::Handshakes ConnectionTable::InHandshake(size_t most, absl::Time now) {
+  Handshakes handshakes;
+  for (auto it = connections_.rbegin(); it != connections_.rend() && handshakes.waiting < most; ++it) {
     if (now - it->since >= options_.min_age) break;
     if (it->has_called || it->is_over) continue;
     it->is_over = !IsOpen(*it);
-    if (!it->is_over) ++(HasCalled(*it, it->fd) ? trial.proved : trial.waiting);
+    if (!it->is_over) ++(HasCalled(*it, it->fd) ? handshakes.proved : handshakes.waiting);
   }
-  return trial;
+  return handshakes;
 }
 
 size_t ConnectionTable::GiveUp(size_t most, absl::Time now) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connections that were handed to gRPC, and which of them still are: gRPC does not say when it closes one, so the
-// table looks whether a descriptor is still the socket it was.
+// The connections that gRPC has. gRPC does not tell when it closes one, so the table looks whether a descriptor is
+// still the socket it was.
 //
-// Connections on which no call ever came can be given up to make room, the oldest first: whoever only holds connections
-// loses them to those who call. Not thread-safe.
+// Connections on which no call ever came can be given up to make room, the oldest first: a peer that only holds
+// connections loses them to peers that call. Not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,7 @@ class ConnectionTable {
   struct Options {
     // Bytes that may come before the first call: HTTP/2's greeting, and a TLS handshake where there is one.
     uint64_t greeting_bytes = 200;
-    // A connection is not given up earlier, so that whoever has just come can call.
+    // A younger connection is not given up: it may be about to call.
     absl::Duration min_age = absl::Seconds(1);
     // How often it looks through all connections.
     absl::Duration sweep_interval = absl::Milliseconds(50);
@@ -32,23 +32,23 @@ class ConnectionTable {
   // `fd` is open.
   void Add(int fd, absl::Time now);
 
-  // Those that were open at the last look.
+  // Connections that were open at the last look.
   size_t size() const { return connections_.size(); }
-  // Looks which are still open, if the last look is long enough ago.
+  // Forgets closed connections, if the last look is at least a sweep interval ago.
   void Sweep(absl::Time now);
-  // Looks now.
+  // The same at once; returns size().
   size_t Count();
-  struct Trial {
-    size_t waiting = 0;  // those younger than min_age without a call
-    size_t proved = 0;   // whose first call was seen now
+  struct Handshakes {
+    size_t waiting = 0;  // connections younger than min_age without a call
+    size_t proved = 0;   // connections whose first call was seen now
   };
-  // Of the youngest, until `most` of them wait.
-  Trial OnTrial(size_t most, absl::Time now);
-  // Shuts down up to `most` connections without a call, and says how many. gRPC closes their descriptors a moment
+  // Counts from the youngest connection on, until `most` are waiting.
+  Handshakes InHandshake(size_t most, absl::Time now);
+  // Shuts down up to `most` connections without a call, and returns how many. gRPC closes their descriptors a moment
   // later.
   size_t GiveUp(size_t most, absl::Time now);
 
-  // Nothing more is read from any of them: gRPC closes them as if their peers had gone.
+  // Shuts all connections down for reading: gRPC closes them as if their peers had gone.
   void HangUp();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/acceptor.h"
+#include "server/transport/acceptor.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/server/frontend/net/loopback.h"
+#include "tests/server/transport/loopback.h"
 
 // The table asks by number whether a descriptor that somebody else owns is still the connection it was (by inode), and
 // its owner may close it meanwhile. ThreadSanitizer reports that one question; all else here stays under it.
@@ -40,15 +40,15 @@ OwnedFd Greet(int port, std::string_view greeting = kGreeting) {
 // An acceptor whose connections are kept here.
 class Keeper {
  public:
-  explicit Keeper(size_t max_connections, bool on_trial = false) {
+  explicit Keeper(size_t max_connections, bool limit_handshakes = false) {
     absl::StatusOr<std::vector<ListenSocket>> sockets = Listen("127.0.0.1:0");
     port_ = sockets->front().port();
     Acceptor::Options options;
     options.max_connections = max_connections;
     options.connections.sweep_interval = absl::ZeroDuration();
-    options.lobby.answer = "welcome";
-    if (on_trial) options.lobby.look = &LookAtTlsGreeting;
-    options.on_trial = on_trial;
+    options.pending.answer = "welcome";
+    if (limit_handshakes) options.pending.look = &LookAtTlsGreeting;
+    options.limit_handshakes = limit_handshakes;
     options.accepted = accepted_;
     options.refused = refused_;
     options.dismissed = dismissed_;
@@ -169,7 +169,7 @@ TEST(Acceptor, ManyWhoCallAtOnce) {
 // Of TLS nobody sees who calls: they are let in slowly, and somebody who comes last is not behind them all.
 TEST(Acceptor, WhoBeginsLastDoesNotWaitBehindAFloodOfTls) {
   constexpr int kFlood = 500;
-  Keeper keeper(1000, /*on_trial=*/true);
+  Keeper keeper(1000, /*limit_handshakes=*/true);
   std::vector<OwnedFd> flood;
   for (int k = 0; k < kFlood; ++k) flood.push_back(Greet(keeper.port(), kHello));
   const OwnedFd newcomer = Greet(keeper.port(), kAnotherHello);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/guarded_reads.h"
+#include "server/transport/guarded_reads.h"
 
 #include <dlfcn.h>
 #include <linux/tcp.h>
@@ -22,10 +22,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/frontend/net/frame_guard.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/log_limit.h"
 #include "server/telemetry/steady_now.h"
+#include "server/transport/frame_guard.h"
 
 namespace rnnserve {
 namespace {
@@ -48,11 +48,11 @@ struct GuardedSocket {
   GuardedSocket(int fd, ino_t of, int64_t max_streams)
       : inode(of), written_before(WrittenTo(fd).value_or(Written{}).all), guard(SteadyNow(), max_streams) {}
   const ino_t inode;
-  const uint64_t written_before;  // by others than gRPC
+  const uint64_t written_before;  // before gRPC had the connection
   FrameGuard guard;
 };
 
-// By descriptor. The last one of a number stays until the next comes: gRPC does not say when it closes one.
+// By descriptor. An entry stays until the descriptor's next connection: gRPC does not tell when it closes one.
 constexpr size_t kDescriptors = 1 << 20;
 std::array<std::atomic<GuardedSocket*>, kDescriptors> sockets;
 
@@ -63,7 +63,7 @@ ino_t InodeOf(int fd) {
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
 }
 
-// As gRPC tells a call's peer. Empty: not known.
+// In gRPC's form of a call's peer. Empty: not known.
 std::string PeerOf(int fd) {
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
@@ -81,7 +81,7 @@ std::string PeerOf(int fd) {
 }
 
 // `fd`: -1 if it is not known.
-void Tell(const char* why, int fd) {
+void LogClosed(const char* why, int fd) {
   abusive.fetch_add(1, std::memory_order_relaxed);
   static LogLimit limit;
   const auto skipped = limit.Allow(SteadyNow());
@@ -117,13 +117,13 @@ bool MayGoOn(int fd, const msghdr& message, size_t size) {
   if (guarded == nullptr) return true;
   const char* const why = Look(fd, *guarded, message, size);
   if (why == nullptr) return true;
-  if (InodeOf(fd) != guarded->inode) return true;  // the number is another's now, and nobody's whom we guard
-  Tell(why, fd);
+  if (InodeOf(fd) != guarded->inode) return true;  // the descriptor is another socket's now, which has no guard
+  LogClosed(why, fd);
   return false;
 }
 
-// OpenSSL does not know whose bytes it decrypts: gRPC hands it what it has read from a socket just before, on the same
-// thread. Where every look found the same socket, that is the peer's; else nobody is named.
+// OpenSSL does not know which socket its bytes came from: gRPC hands it what it has just read, on the same thread.
+// Where every look found the same socket, that is the peer's; else the log names no peer.
 thread_local int last_read = -1;
 
 struct GuardedSession {
@@ -181,7 +181,7 @@ extern "C" __attribute__((visibility("default"))) int SSL_read(SSL* ssl, void* b
   session.SawRead();
   const char* const why = session.guard.Look(bytes, rnnserve::SteadyNow());
   if (why == nullptr) return got;
-  rnnserve::Tell(why, session.fd);
+  rnnserve::LogClosed(why, session.fd);
   ERR_raise(ERR_LIB_SSL, ERR_R_OPERATION_FAIL);  // gRPC asks SSL_get_error, which looks here, and hangs up
   return -1;
 }

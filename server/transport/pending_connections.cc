@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/lobby.h"
+#include "server/transport/pending_connections.h"
 
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -25,68 +25,69 @@ void Reset(int fd) {
 
 }  // namespace
 
-Lobby::Lobby(Options options, std::shared_ptr<Counter> dismissed, std::shared_ptr<Counter> refused)
+PendingConnections::PendingConnections(Options options, std::shared_ptr<Counter> dismissed,
+                                       std::shared_ptr<Counter> refused)
     : options_(options),
       dismissed_(std::move(dismissed)),
       refused_(std::move(refused)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
-Lobby::~Lobby() {
+PendingConnections::~PendingConnections() {
   Clear();
   if (epoll_ >= 0) close(epoll_);
 }
 
-void Lobby::Add(int fd, absl::Time now) {
-  const auto guest = silent_.insert(silent_.end(), {fd, now, &silent_});
-  all_[fd] = guest;
+void PendingConnections::Add(int fd, absl::Time now) {
+  const auto connection = silent_.insert(silent_.end(), {fd, now, &silent_});
+  all_[fd] = connection;
   // Edges: what has come stays where it is, and must not be told again and again.
   epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = fd}};
-  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) return Close(guest, *refused_);
-  LookAt(guest);
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) return Close(connection, *refused_);
+  LookAt(connection);
 }
 
-void Lobby::LookAt(Guests::iterator guest) {
-  if (guest->among == &calling_) return;  // no more is to be learned by looking
+void PendingConnections::LookAt(Connections::iterator connection) {
+  if (connection->among == &calling_) return;  // no more is to be learned by looking
   std::array<uint8_t, kGreetingHeadBytes> head;
-  const ssize_t got = recv(guest->fd, head.data(), head.size(), MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = recv(connection->fd, head.data(), head.size(), MSG_PEEK | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
   int come = 0;
-  if (got <= 0 || ioctl(guest->fd, FIONREAD, &come) != 0) return Close(guest, *dismissed_);
+  if (got <= 0 || ioctl(connection->fd, FIONREAD, &come) != 0) return Close(connection, *dismissed_);
   const auto known = static_cast<size_t>(got);
   const Greeting said = options_.look({head.data(), known}, static_cast<size_t>(come));
   switch (said) {
     case Greeting::kNotYet:
       return;
     case Greeting::kWrong:
-      return Close(guest, *dismissed_);
+      return Close(connection, *dismissed_);
     case Greeting::kComplete:
     case Greeting::kElse: {
-      const bool asks = said == Greeting::kElse && !guest->has_asked;
-      guest->has_asked |= asks;
-      const bool is_new = guest->among == &silent_;
-      if (is_new && !Answer(guest->fd)) return Close(guest, *dismissed_);
-      if (is_new || asks) Move(guest, greeted_);
+      const bool asks = said == Greeting::kElse && !connection->has_asked;
+      connection->has_asked |= asks;
+      const bool is_new = connection->among == &silent_;
+      if (is_new && !Answer(connection->fd)) return Close(connection, *dismissed_);
+      if (is_new || asks) Move(connection, greeted_);
       return;
     }
     case Greeting::kCalls:
-      return Move(guest, calling_);
+      return Move(connection, calling_);
   }
 }
 
-bool Lobby::Answer(int fd) const {
+bool PendingConnections::Answer(int fd) const {
   // Nothing has been sent before, so there is room for all of it.
   return send(fd, options_.answer.data(), options_.answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL) ==
          static_cast<ssize_t>(options_.answer.size());
 }
 
-void Lobby::Look(absl::Time now) {
+void PendingConnections::Look(absl::Time now) {
   std::array<epoll_event, kEventsAtOnce> events;
   const int count = epoll_wait(epoll_, events.data(), kEventsAtOnce, 0);
   for (int k = 0; k < count; ++k) {
     const epoll_event& event = events[static_cast<size_t>(k)];
     const auto found = all_.find(event.data.fd);
     if (found == all_.end()) continue;
-    // Whoever sends no more will not call either.
+    // A peer that sends no more does not call either.
     if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
       Close(found->second, *dismissed_);
     } else {
@@ -96,16 +97,16 @@ void Lobby::Look(absl::Time now) {
   while (!silent_.empty() && now - silent_.front().since >= options_.patience) Close(silent_.begin(), *dismissed_);
 }
 
-int Lobby::Take(Guests& from) {
+int PendingConnections::Take(Connections& from) {
   if (from.empty()) return -1;
   const int fd = Release(std::prev(from.end()));
   epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
   return fd;
 }
 
-bool Lobby::Drop(absl::Time now) {
+bool PendingConnections::Drop(absl::Time now) {
   const bool is_late = !silent_.empty() && now - silent_.front().since >= options_.grace;
-  for (Guests* const from : {is_late ? &silent_ : &greeted_, &greeted_, &calling_, &silent_}) {
+  for (Connections* const from : {is_late ? &silent_ : &greeted_, &greeted_, &calling_, &silent_}) {
     if (from->empty()) continue;
     Close(from->begin(), *refused_);
     return true;
@@ -113,31 +114,31 @@ bool Lobby::Drop(absl::Time now) {
   return false;
 }
 
-void Lobby::Clear() {
-  for (const auto& [fd, guest] : all_) close(fd);
+void PendingConnections::Clear() {
+  for (const auto& [fd, connection] : all_) close(fd);
   all_.clear();
-  for (Guests* const guests : {&silent_, &greeted_, &calling_}) guests->clear();
+  for (Connections* const connections : {&silent_, &greeted_, &calling_}) connections->clear();
 }
 
-absl::Time Lobby::next_end() const {
+absl::Time PendingConnections::next_end() const {
   return silent_.empty() ? absl::InfiniteFuture() : silent_.front().since + options_.patience;
 }
 
-void Lobby::Move(Guests::iterator guest, Guests& to) {
-  to.splice(to.end(), *guest->among, guest);
-  guest->among = &to;
+void PendingConnections::Move(Connections::iterator connection, Connections& to) {
+  to.splice(to.end(), *connection->among, connection);
+  connection->among = &to;
 }
 
-int Lobby::Release(Guests::iterator guest) {
-  const int fd = guest->fd;
+int PendingConnections::Release(Connections::iterator connection) {
+  const int fd = connection->fd;
   all_.erase(fd);
-  guest->among->erase(guest);
+  connection->among->erase(connection);
   return fd;
 }
 
-void Lobby::Close(Guests::iterator guest, Counter& why) {
+void PendingConnections::Close(Connections::iterator connection, Counter& why) {
   why.Add();
-  Reset(Release(guest));  // leaves the epoll set with it
+  Reset(Release(connection));  // leaves the epoll set with it
 }
 
 }  // namespace rnnserve

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/listen_socket.h"
+#include "server/transport/listen_socket.h"
 
 #include <gmock/gmock.h>
 #include <sys/un.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "tests/server/frontend/net/loopback.h"
+#include "tests/server/transport/loopback.h"
 
 namespace rnnserve {
 namespace {

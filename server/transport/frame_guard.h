@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads along what a peer sends, frame by frame, and says when it is time to hang up. gRPC 1.51 holds a peer to its
-// limits of streams and headers only once the peer has acknowledged them: one that never does may open streams and send
-// headers until the memory is gone. Resets, and frames that say nothing, have no limit at all there.
+// Follows the HTTP/2 frames that a peer sends and tells when to close the connection. gRPC 1.51 enforces its limits of
+// streams and headers only once the peer has acknowledged them: a peer that never does may open streams and send
+// headers until the memory is gone. gRPC has no limit at all for resets and for frames that change nothing.
 //
 //   FrameGuard guard(SteadyNow());
 //   if (const char* why = guard.Look(bytes, SteadyNow())) HangUp(why);
@@ -24,13 +24,12 @@ class FrameGuard {
   // Of a header block; gRPC takes 8 KiB of headers.
   static constexpr int64_t kMaxBlockBytes = 64 << 10;
   static constexpr int64_t kMaxContinuations = 16;
-  // Until the peer has acknowledged the server's settings, which takes an honest one a round trip: streams, and bytes
-  // of their headers. Proxies begin with up to 100 streams.
+  // Streams, and bytes of their headers, before the peer has acknowledged the server's settings; an honest peer needs a
+  // round trip for that. Proxies begin with up to 100 streams.
   static constexpr int64_t kMaxEarlyStreams = 128;
   static constexpr int64_t kMaxEarlyHeaderBytes = 64 << 10;
-  // Once it has acknowledged the same settings before gRPC sent them (Http2ServerGreeting), it keeps to them, but gRPC
-  // does not hold it to them yet: so many times the streams they promise, each with half of the headers that gRPC
-  // takes.
+  // A peer that has acknowledged the same settings before gRPC sent them (Http2ServerGreeting) keeps to them, but gRPC
+  // does not enforce them yet: twice the streams they promise, each with half of the headers that gRPC takes.
   static constexpr int64_t kPromisedTimes = 2;
   static constexpr int64_t kPromisedHeaderBytes = 4 << 10;
 
@@ -38,18 +37,18 @@ class FrameGuard {
   explicit FrameGuard(absl::Time now, int64_t max_streams = 1024)
       : max_streams_(max_streams), resets_{4096, 10'000, now}, settings_{1000, 1000, now}, idle_{1024, 100, now} {}
 
-  // Null while all is well; else why not, from then on. `settings_sent`: whether gRPC's own had left before these
-  // bytes came; it takes an acknowledgement that comes earlier as one of no limits.
+  // Null while the peer may go on; else why not, from then on. `settings_sent`: whether gRPC's own settings had left
+  // before these bytes came; gRPC takes an earlier acknowledgement as one of no limits.
   const char* Look(std::span<const uint8_t> bytes, absl::Time now, bool settings_sent = true);
   bool acknowledged() const { return acknowledged_; }
 
  private:
-  // So many at once, and so many a second.
-  struct Allowance {
-    double most;
+  // Token bucket: burst and rate.
+  struct TokenBucket {
+    double burst;
     double per_second;
     absl::Time at;
-    double left = most;
+    double left = burst;
 
     bool Take(absl::Time now);
   };
@@ -58,9 +57,9 @@ class FrameGuard {
   const char* Headers(int64_t bytes, bool is_end);
 
   int64_t max_streams_;
-  Allowance resets_;
-  Allowance settings_;
-  Allowance idle_;  // frames that change nothing
+  TokenBucket resets_;
+  TokenBucket settings_;
+  TokenBucket idle_;  // frames that change nothing
   const char* why_ = nullptr;
   bool is_http2_ = true;
   bool acknowledged_ = false;

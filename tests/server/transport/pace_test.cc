@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/pace.h"
+#include "server/transport/pace.h"
 
 #include <gtest/gtest.h>
 

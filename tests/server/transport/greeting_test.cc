@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/greeting.h"
+#include "server/transport/greeting.h"
 
 #include <gtest/gtest.h>
 

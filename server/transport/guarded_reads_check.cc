@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether gRPC's library reads through what guarded_reads.cc puts in its way. A gRPC that is built otherwise, reads
-// with other functions or binds them itself would go on without a word, and without a guard.
+// Whether gRPC's library reads through the functions of guarded_reads.cc. A gRPC that is built otherwise, reads with
+// other functions or binds them itself would run without a guard and say nothing.
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "server/guarded_reads.h"
 #include "server/telemetry/log.h"
+#include "server/transport/guarded_reads.h"
 
 namespace rnnserve {
 namespace {
@@ -66,7 +66,7 @@ std::string WhyNot(const char* symbol, const void* ours) {
 
 }  // namespace
 
-void TellIfReadsAreUnguarded(bool with_tls) {
+void LogIfReadsAreUnguarded(bool with_tls) {
   const std::string why = with_tls ? WhyNot("SSL_read", reinterpret_cast<const void*>(&SSL_read))
                                    : WhyNot("recvmsg", reinterpret_cast<const void*>(&recvmsg));
   if (why.empty()) return;

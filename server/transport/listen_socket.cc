@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/net/listen_socket.h"
+#include "server/transport/listen_socket.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -53,7 +53,7 @@ absl::StatusOr<ListenSocket> Bind(const std::string& address, const sockaddr* wh
   return ListenSocket(fd, PortOf(fd), path);
 }
 
-// A socket file that nobody answers at is what a killed server left behind.
+// A socket file without a listener is what a killed server left behind.
 void RemoveIfDead(const std::string& path, const sockaddr_un& where, socklen_t size) {
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
