@@ -23,7 +23,7 @@ constexpr std::string_view kPing(
 constexpr std::string_view kAnswer = "the server's greeting";
 const std::string kGreetingAndCall = std::string(kGreeting) + std::string(kCall);
 
-class LobbyTest : public testing::Test {
+class PendingConnectionsTest : public testing::Test {
  protected:
   // The client's end of a connection that waits in the pending, and its number there.
   struct Connection {
@@ -70,7 +70,7 @@ class LobbyTest : public testing::Test {
   absl::Time now_ = absl::FromUnixSeconds(1000);
 };
 
-TEST_F(LobbyTest, OnlyThoseWhoHaveGreetedAreTaken) {
+TEST_F(PendingConnectionsTest, OnlyThoseWhoHaveGreetedAreTaken) {
   const Connection silent = Come(), half = Come(kGreeting.substr(0, 32));
   pending_.Look(now_);
   EXPECT_EQ(pending_.TakeGreeted(), -1);
@@ -83,7 +83,7 @@ TEST_F(LobbyTest, OnlyThoseWhoHaveGreetedAreTaken) {
   EXPECT_EQ(dismissed_->value() + refused_->value(), 0);
 }
 
-TEST_F(LobbyTest, AGreetingAndACallInSingleBytes) {
+TEST_F(PendingConnectionsTest, AGreetingAndACallInSingleBytes) {
   const Connection connection = Come();
   for (size_t k = 0; k < kGreetingAndCall.size(); ++k) {
     EXPECT_EQ(pending_.has_greeted(), k >= kGreeting.size());
@@ -103,13 +103,13 @@ TEST_F(LobbyTest, AGreetingAndACallInSingleBytes) {
   close(fd);
 }
 
-TEST_F(LobbyTest, WhoCallsAtOnceIsNotAnswered) {
+TEST_F(PendingConnectionsTest, WhoCallsAtOnceIsNotAnswered) {
   const Connection connection = Come(kGreetingAndCall), pinging = Come(std::string(kGreeting) + std::string(kPing));
   EXPECT_FALSE(IsAnswered(connection));
   EXPECT_TRUE(IsAnswered(pinging)) << "it may wait for that before it calls";
 }
 
-TEST_F(LobbyTest, WhoAsksForMoreIsNextAndNoCallerUntilItCalls) {
+TEST_F(PendingConnectionsTest, WhoAsksForMoreIsNextAndNoCallerUntilItCalls) {
   const Connection connection = Come(kGreeting), caller = Come(kGreeting), other = Come(kGreeting);
   Say(caller, kPing);
   pending_.Look(now_);
@@ -125,7 +125,7 @@ TEST_F(LobbyTest, WhoAsksForMoreIsNextAndNoCallerUntilItCalls) {
   EXPECT_EQ(TakeGreeted(), connection.fd) << "its turn is next";
 }
 
-TEST_F(LobbyTest, WhoHasBeenTakenIsNoLongerLookedAt) {
+TEST_F(PendingConnectionsTest, WhoHasBeenTakenIsNoLongerLookedAt) {
   const Connection connection = Come(kGreeting);
   const int fd = pending_.TakeGreeted();
   pending_.Look(now_);
@@ -135,7 +135,7 @@ TEST_F(LobbyTest, WhoHasBeenTakenIsNoLongerLookedAt) {
   close(fd);
 }
 
-TEST_F(LobbyTest, TheLastWhoSpokeIsFirst) {
+TEST_F(PendingConnectionsTest, TheLastWhoSpokeIsFirst) {
   const Connection a = Come(), b = Come(kGreeting), c = Come(kGreeting);
   Say(a, kGreeting);
   pending_.Look(now_);
@@ -149,7 +149,7 @@ TEST_F(LobbyTest, TheLastWhoSpokeIsFirst) {
   EXPECT_EQ(TakeCaller(), e.fd);
 }
 
-TEST_F(LobbyTest, AWrongGreetingIsDismissedAtOnce) {
+TEST_F(PendingConnectionsTest, AWrongGreetingIsDismissedAtOnce) {
   const Connection at_once = Come("GET / HTTP/1.1\r\n\r\n"), later = Come("PRI");
   EXPECT_TRUE(HungUp(at_once.client));
   EXPECT_EQ(pending_.size(), 1u);
@@ -159,7 +159,7 @@ TEST_F(LobbyTest, AWrongGreetingIsDismissedAtOnce) {
   EXPECT_EQ(dismissed_->value(), 2);
 }
 
-TEST_F(LobbyTest, WhoeverDoesNotGreetInTimeIsDismissed) {
+TEST_F(PendingConnectionsTest, WhoeverDoesNotGreetInTimeIsDismissed) {
   EXPECT_EQ(pending_.next_end(), absl::InfiniteFuture());
   const Connection greeted = Come(kGreeting), slow = Come("PRI");
   EXPECT_EQ(pending_.next_end(), now_ + absl::Seconds(5));
@@ -174,7 +174,7 @@ TEST_F(LobbyTest, WhoeverDoesNotGreetInTimeIsDismissed) {
   EXPECT_EQ(TakeGreeted(), greeted.fd) << "it is not its fault that it waits";
 }
 
-TEST_F(LobbyTest, WhoeverLeavesIsForgotten) {
+TEST_F(PendingConnectionsTest, WhoeverLeavesIsForgotten) {
   Connection silent = Come(), greeted = Come(kGreeting);
   const Connection half_closed = Come(kGreeting);
   silent.client.Close();
@@ -186,7 +186,7 @@ TEST_F(LobbyTest, WhoeverLeavesIsForgotten) {
   EXPECT_EQ(dismissed_->value(), 3);
 }
 
-TEST_F(LobbyTest, WhoHadLeftBeforeItCameIn) {
+TEST_F(PendingConnectionsTest, WhoHadLeftBeforeItCameIn) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
   close(ends[0]);
@@ -194,7 +194,7 @@ TEST_F(LobbyTest, WhoHadLeftBeforeItCameIn) {
   EXPECT_EQ(pending_.size(), 0u);
 }
 
-TEST_F(LobbyTest, ToMakeRoomTheOldestSilentOneGoesThenTheOldestWhoGreetedThenWhoCalls) {
+TEST_F(PendingConnectionsTest, ToMakeRoomTheOldestSilentOneGoesThenTheOldestWhoGreetedThenWhoCalls) {
   const Connection calling = Come(kGreetingAndCall), greeted = Come(kGreeting), later = Come(kGreeting),
                    silent = Come(), silent_too = Come();
   now_ += absl::Milliseconds(200);
@@ -210,7 +210,7 @@ TEST_F(LobbyTest, ToMakeRoomTheOldestSilentOneGoesThenTheOldestWhoGreetedThenWho
   EXPECT_EQ(refused_->value(), 6);
 }
 
-TEST_F(LobbyTest, MoreAtOnceThanItLooksAtAtOnce) {
+TEST_F(PendingConnectionsTest, MoreAtOnceThanItLooksAtAtOnce) {
   std::vector<Connection> connections;
   for (int k = 0; k < 200; ++k) connections.push_back(Come());
   for (const Connection& connection : connections) Say(connection, kGreeting);
@@ -218,7 +218,7 @@ TEST_F(LobbyTest, MoreAtOnceThanItLooksAtAtOnce) {
   for (int k = 0; k < 200; ++k) EXPECT_GE(TakeGreeted(), 0) << k;
 }
 
-TEST_F(LobbyTest, ClearHangsUpOnAll) {
+TEST_F(PendingConnectionsTest, ClearHangsUpOnAll) {
   const Connection silent = Come(), greeted = Come(kGreeting);
   pending_.Clear();
   EXPECT_TRUE(IsAnswered(greeted));
