@@ -20,7 +20,7 @@ constexpr std::string_view kExitCodes = R"(
 Exit codes:
   0  all went well
   1  the server refused the call or failed
-  2  a flag, a file or the request's JSON is wrong; nothing was sent
+  2  a flag, a file or the request's JSON is wrong
   3  cannot connect to --server
   4  --timeout passed
   5  the results could not be written

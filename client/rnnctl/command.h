@@ -18,7 +18,7 @@ namespace rnnserve::rnnctl {
 enum ExitCode : int {
   kOk = 0,
   kRefused = 1,        // the server refused the call or failed
-  kUsage = 2,          // a flag, a file or the request's JSON is wrong; nothing was sent
+  kUsage = 2,          // a flag, a file or the request's JSON is wrong
   kCannotConnect = 3,  // no server at --server
   kTimedOut = 4,       // --timeout passed
   kCannotWrite = 5,    // the results could not be written

@@ -113,6 +113,17 @@ std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+std::string ShowTime(std::chrono::nanoseconds time) {
+  using std::chrono::round;
+  using Tenths = std::chrono::duration<int64_t, std::deci>;
+  const auto tenths = round<Tenths>(std::max(time, std::chrono::nanoseconds::zero()));
+  if (tenths < std::chrono::minutes(1)) return absl::StrFormat("%d.%ds", tenths.count() / 10, tenths.count() % 10);
+  const auto seconds = round<std::chrono::seconds>(time);
+  if (seconds < std::chrono::hours(1)) return absl::StrFormat("%dm%02ds", seconds.count() / 60, seconds.count() % 60);
+  const auto minutes = round<std::chrono::minutes>(time);
+  return absl::StrFormat("%dh%02dm", minutes.count() / 60, minutes.count() % 60);
+}
+
 std::string ShowResult(const client::InferResult& result, const std::vector<std::string>& files, size_t values) {
   std::vector<std::vector<std::string>> rows = {{"NAME", "TYPE", "SHAPE", "MIN", "MAX", "MEAN"}};
   rows[0].push_back(files.empty() ? "VALUES" : "FILE");

@@ -8,8 +8,10 @@ import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
+import wave
 
 import numpy as np
 import pytest
@@ -73,7 +75,7 @@ class Fed:
 
     def __init__(self, servers: str, cell, *flags):
         self.process = subprocess.Popen(
-            [RNNCTL, "stream", "-", *cell, "--json", "--chunk=1", "--outputs=Y_h", f"--server={servers}", *flags],
+            [RNNCTL, "stream", "--format=raw", *cell, "--json", "--chunk=1", "--outputs=Y_h", f"--server={servers}", *flags],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.fed: list[float] = []
         self.seen = 0
@@ -158,10 +160,41 @@ def test_batch_first_and_a_model_and_the_state_goes_on(server, lstm, tmp_path):
 def test_standard_input_is_npy_or_raw_and_so_is_the_output(server, lstm):
     flags = [*lstm_flags(lstm), f"--server={server.address}", "--outputs=Y", "--out=-"]
     npy = rnnctl("stream", *flags, input=(lstm / "x.npy").read_bytes())
-    raw = rnnctl("stream", "-", "--rows=2", *flags, input=np.load(lstm / "x.npy").tobytes())
+    raw = rnnctl("stream", "-", "--format=raw", "--rows=2", *flags, input=np.load(lstm / "x.npy").tobytes())
     assert npy.returncode == raw.returncode == 0, raw.stderr
     assert npy.stdout == raw.stdout and len(raw.stdout) == 37 * 2 * 5 * 4
     assert b"37 steps" in raw.stderr
+
+
+@pytest.mark.parametrize("channels, rows, size", [(1, 1, None), (3, 1, None), (2, 2, None), (1, 1, 0x80000000)])
+def test_a_wav_recording_is_read_as_samples(server, lstm, tmp_path, channels, rows, size):
+    """16-bit PCM, as a file and through a pipe, with the size that arecord writes there; against the same samples as an
+    array. Read with its header, as float32, the numbers were others."""
+    pcm = np.random.default_rng(channels).integers(-2**15, 2**15, 240 * channels, np.int16)
+    with wave.open(str(tmp_path / "x.wav"), "wb") as file:
+        file.setparams((channels, 2, 16000, 0, "NONE", ""))
+        file.writeframes(pcm.tobytes())
+    recording = (tmp_path / "x.wav").read_bytes()
+    if size:
+        recording = recording[:40] + struct.pack("<I", size) + recording[44:]
+    samples = (pcm / np.float32(2**15)).astype(np.float32)
+    per_channel = samples.reshape(-1, channels)
+    array = {(1, 1): samples.reshape(-1, 1, 3), (3, 1): per_channel.reshape(-1, 1, 3),
+             (2, 2): per_channel.reshape(-1, 3, 2).swapaxes(1, 2)}[channels, rows]
+    np.save(tmp_path / "x.npy", np.ascontiguousarray(array))
+    flags = [*lstm_flags(lstm), f"--server={server.address}", "--outputs=Y", "--out=-"]
+    expected = rnnctl("stream", tmp_path / "x.npy", *flags)
+    assert expected.returncode == 0 and len(expected.stdout) == len(array) * rows * 5 * 4
+    piped = rnnctl("stream", f"--rows={rows}", "--sample-rate=16000", *flags, input=recording)
+    assert piped.stdout == expected.stdout, piped.stderr
+    assert f"WAV, 16000 Hz, {channels} channel" in piped.stderr.decode()
+    if not size:
+        assert rnnctl("stream", tmp_path / "x.wav", f"--rows={rows}", *flags).stdout == expected.stdout
+    mistake = rnnctl("stream", "--sample-rate=8000", f"--rows={rows}", *flags, input=recording)
+    assert mistake.returncode == 2 and "--sample-rate" in mistake.stderr.decode() and not mistake.stdout
+    if rows == 1:
+        mistake = rnnctl("stream", "--realtime=16001", *flags, input=recording)
+        assert mistake.returncode == 2 and "--realtime=wav" in mistake.stderr.decode() and not mistake.stdout
 
 
 def test_real_time_keeps_its_pace(server, lstm):
@@ -176,7 +209,11 @@ def test_real_time_keeps_its_pace(server, lstm):
     (["--chunk=0"], 2, "--chunk"),
     (["--realtime=fast"], 2, "--realtime"),
     (["--attach"], 2, "--name"),
-    (["--rows=2"], 2, "ends within a step"),
+    (["--format=raw", "--rows=2"], 2, "ends within a step"),
+    (["--format=flac"], 2, "npy, wav or raw"),
+    (["--rows=2"], 2, "--format=raw"),
+    (["--realtime=wav", "--format=raw"], 2, "--realtime=wav"),
+    (["--format=wav"], 2, "RIFF"),
 ])
 def test_mistakes_are_told(server, lstm, flags, code, text):
     target = [] if "--model" in flags[0] else lstm_flags(lstm)

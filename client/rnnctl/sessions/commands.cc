@@ -2,11 +2,9 @@
 // rnnctl sessions ls, show, export, import, fork, close.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/cpp/session_client.h"
 #include "client/cpp/session_json.h"
@@ -39,13 +37,6 @@ absl::StatusOr<Sessions> ConnectSessions(const Arguments& arguments) {
   return sessions;
 }
 
-std::string Span(std::chrono::nanoseconds time) {
-  const double seconds = static_cast<double>(time.count()) / 1e9;
-  if (seconds < 60) return absl::StrFormat("%.1fs", seconds);
-  if (seconds < 3600) return absl::StrFormat("%.0fm%02.0fs", std::floor(seconds / 60), std::fmod(seconds, 60));
-  return absl::StrFormat("%.0fh%02.0fm", std::floor(seconds / 3600), std::floor(std::fmod(seconds, 3600) / 60));
-}
-
 // --- ls, show
 
 absl::Status RunList(const Arguments& arguments, Streams& streams) {
@@ -73,7 +64,7 @@ absl::Status RunList(const Arguments& arguments, Streams& streams) {
     rows.push_back({info.name.empty() ? "-" : info.name,
                     info.model.empty() ? info.fingerprint.substr(0, 12) : info.model, absl::StrCat(info.rows),
                     absl::StrCat(info.last_applied), absl::StrCat(info.position), absl::StrCat(info.state_bytes, " B"),
-                    Span(info.idle), Span(info.expires_in), info.key});
+                    ShowTime(info.idle), ShowTime(info.expires_in), info.key});
   }
   streams.out << Printable(FormatTable(rows));
   if (has_more) streams.err << "there are more; --limit shows more than " << most << "\n";
@@ -98,8 +89,8 @@ absl::Status RunShow(const Arguments& arguments, Streams& streams) {
                                         {"last number", absl::StrCat(info->last_applied)},
                                         {"steps", absl::StrCat(info->position)},
                                         {"state", absl::StrCat(info->state_bytes, " bytes")},
-                                        {"idle", Span(info->idle)},
-                                        {"expires in", Span(info->expires_in)}}));
+                                        {"idle", ShowTime(info->idle)},
+                                        {"expires in", ShowTime(info->expires_in)}}));
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include "client/rnnctl/command.h"
 
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <limits>
 
@@ -11,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cpp/rnn_stream.h"
 #include "client/rnnctl/call.h"
+#include "client/rnnctl/show.h"
 #include "client/rnnctl/stream/feeding.h"
 #include "client/rnnctl/stream/results.h"
 #include "client/rnnctl/stream/source.h"
@@ -27,10 +29,19 @@ constexpr Flag kServersFlag = {
     .help = "where rnnserve listens, and where to go on when it leaves; default as in infer"};
 constexpr Flag kChunkFlag = {.name = "chunk", .value = "N", .help = "steps a chunk; default 16"};
 constexpr Flag kRealtimeFlag = {
-    .name = "realtime", .value = "RATE", .help = "send each chunk when a source of RATE steps a second would have it"};
+    .name = "realtime",
+    .value = "RATE|wav",
+    .help = "send each chunk when a source of RATE steps a second would have it; wav: at the recording's own rate"};
+constexpr Flag kFormatFlag = {
+    .name = "format",
+    .value = "FORMAT",
+    .help = "npy, wav, or raw (bare little-endian float32); default: npy or wav, by its mark"};
+constexpr Flag kSampleRateFlag = {
+    .name = "sample-rate", .value = "HZ", .help = "WAV: refuse a recording of another rate than the model's"};
 constexpr Flag kFeaturesFlag = {
-    .name = "features", .value = "N", .help = "raw input: values of a step; default: as the model says"};
-constexpr Flag kRowsFlag = {.name = "rows", .value = "N", .help = "raw input: rows of a step; default 1"};
+    .name = "features", .value = "N", .help = "WAV and raw: values of a step; default: as the model says"};
+constexpr Flag kRowsFlag = {
+    .name = "rows", .value = "N", .help = "WAV: one for each channel; raw: rows of a step; default 1"};
 constexpr Flag kOutFlag = {.name = "out",
                            .value = "DIR",
                            .help = "write outputs and final state as .npy; -: the first output, raw, to stdout"};
@@ -48,17 +59,21 @@ constexpr Flag kTimeoutHereFlag = {
     .value = "TIME",
     .help = "give up when a chunk has no answer for so long, reconnecting included; default 60s"};
 
-constexpr std::array kFlags = {kModelFlag,    kFingerprintFlag, kOpFlag,          kOpsetFlag,         kOpVersionFlag,
-                               kDomainFlag,   kAttrFlag,        kTensorFlag,      kCastFlag,          kOutputsFlag,
-                               kChunkFlag,    kRealtimeFlag,    kFeaturesFlag,    kRowsFlag,          kOutFlag,
-                               kJsonFlag,     kValuesFlag,      kSessionNameFlag, kAttachFlag,        kKeepFlag,
-                               kEveryFlag,    kInFlightFlag,    kEngineFlag,      kDeterministicFlag, kReducedFlag,
-                               kClipCellFlag, kServersFlag,     kTimeoutHereFlag, kMaxReplyFlag};
+constexpr std::array kFlags = {
+    kModelFlag,    kFingerprintFlag, kOpFlag,       kOpsetFlag,  kOpVersionFlag,     kDomainFlag,      kAttrFlag,
+    kTensorFlag,   kCastFlag,        kOutputsFlag,  kFormatFlag, kSampleRateFlag,    kChunkFlag,       kRealtimeFlag,
+    kFeaturesFlag, kRowsFlag,        kOutFlag,      kJsonFlag,   kValuesFlag,        kSessionNameFlag, kAttachFlag,
+    kKeepFlag,     kEveryFlag,       kInFlightFlag, kEngineFlag, kDeterministicFlag, kReducedFlag,     kClipCellFlag,
+    kServersFlag,  kTimeoutHereFlag, kMaxReplyFlag};
 
 constexpr std::string_view kText =
-    R"(Opens a session, feeds it the input chunk by chunk, and prints each chunk's outputs as they come. The input is a .npy
-file, [steps, rows, features], [steps, features] or [steps], or raw little-endian float32 values as they arrive; - or
-nothing reads standard input. Tensors other than X are the weights of --op and the initial state (initial_h, initial_c).
+    R"(Opens a session, feeds it the input chunk by chunk, and prints each chunk's outputs as they come. The input is a file,
+or standard input where it is - or not given:
+- .npy: [steps, rows, features], [steps, features] or [steps];
+- WAV: PCM scaled to [-1, 1), or floats as they are. One channel: successive samples fill a step, as many as the model
+  has features. Several: as many as the model has features (a step is a sample of each), or as --rows (each is a row);
+- with --format=raw: bare little-endian float32 values, step by step, as they arrive.
+Tensors other than X are the weights of --op and the initial state (initial_h, initial_c).
 
 Goes on by itself after a lost connection, on the next of several servers (or behind one balanced address) when one
 leaves, and with --checkpoint-every also when one is killed. What cannot be mended ends it with DATA_LOSS.
@@ -69,8 +84,9 @@ leaves, and with --checkpoint-every also when one is killed. What cannot be mend
 
 Examples:
   rnnctl stream --model vad --outputs Y_h x.npy
-  rnnctl stream --model vad --chunk 512 --realtime 16000 speech.npy --server gpu-1:50051,gpu-2:50051
-  arecord -f FLOAT_LE -r 16000 | rnnctl stream --model tone --chunk 160 --checkpoint-every 100
+  rnnctl stream --model vad --sample-rate 16000 --realtime wav speech.wav --server gpu-1:50051,gpu-2:50051
+  arecord -q -t wav -f S16_LE -c 1 -r 16000 | rnnctl stream --model vad --sample-rate 16000 --checkpoint-every 100
+  arecord -q -t raw -f FLOAT_LE -c 1 -r 16000 | rnnctl stream --model vad --format raw
   rnnctl stream --op GRU --opset 14 --tensor W=w.npy --tensor R=r.npy --out results x.npy)";
 
 absl::StatusOr<client::SessionSpec> SpecFrom(const Arguments& arguments) {
@@ -154,32 +170,109 @@ absl::StatusOr<XShape> FindShape(const client::SessionSpec& spec, const std::vec
   return model.status();
 }
 
+absl::StatusOr<Reading> ReadingFrom(const Arguments& arguments) {
+  Reading reading;
+  if (const auto text = arguments.Get("format")) {
+    const absl::StatusOr<InputFormat> format = ParseInputFormat(*text);
+    if (!format.ok()) return format.status();
+    reading.format = *format;
+  }
+  const absl::StatusOr<std::optional<int64_t>> steps = IntFlag(arguments, "chunk", 1, int64_t{1} << 24);
+  if (!steps.ok()) return steps.status();
+  reading.steps = steps->value_or(reading.steps);
+  const absl::StatusOr<std::optional<int64_t>> rate = IntFlag(arguments, "sample-rate", 1, int64_t{1} << 30);
+  if (!rate.ok()) return rate.status();
+  reading.sample_rate = rate->value_or(0);
+  return reading;
+}
+
+// --rows and --features in place of what the model says.
+absl::Status TakeShape(const Arguments& arguments, XShape& x) {
+  const absl::StatusOr<std::optional<int64_t>> rows = IntFlag(arguments, "rows", 1, int64_t{1} << 20);
+  if (!rows.ok()) return rows.status();
+  x.rows = rows->value_or(1);
+  const absl::StatusOr<std::optional<int64_t>> features = IntFlag(arguments, "features", 1, int64_t{1} << 24);
+  if (!features.ok()) return features.status();
+  x.features = features->value_or(x.features);
+  return absl::OkStatus();
+}
+
+// Of --realtime, in steps a second, 0 without; nothing: that of the recording.
+absl::StatusOr<std::optional<double>> PaceFrom(const Arguments& arguments) {
+  const auto text = arguments.Get("realtime");
+  if (!text) return std::optional<double>(0);
+  if (*text == "wav") return std::optional<double>();
+  double pace = 0;
+  if (absl::SimpleAtod(*text, &pace) && pace > 0 && pace <= 1e9) return std::optional<double>(pace);
+  return UsageError(absl::StrCat("--realtime=", *text,
+                                 ": expected steps a second, such as 100 or 31.25, or wav for the recording's"));
+}
+
+// The same, held against what the input says of itself.
+absl::StatusOr<double> CheckedPace(std::optional<double> asked, const ChunkSource& source) {
+  const double own = source.steps_per_second();
+  if (!asked && own == 0) return UsageError("--realtime=wav: the input is no WAV; say its steps a second");
+  if (!asked || *asked == 0 || own == 0) return asked.value_or(own);
+  if (std::abs(*asked - own) <= 1e-6 * own) return own;
+  return UsageError(
+      absl::StrCat("--realtime=", *asked, ": the recording has ", own, " steps a second; --realtime=wav takes that"));
+}
+
+absl::StatusOr<ResultForm> FormFrom(const Arguments& arguments) {
+  const bool raw = arguments.Get("out") == "-";
+  if (raw && arguments.Has("json")) return UsageError("--out - and --json exclude each other");
+  return raw ? ResultForm::kRaw : arguments.Has("json") ? ResultForm::kJson : ResultForm::kTable;
+}
+
+void Tell(const std::string& remark, Streams& streams) {
+  if (!remark.empty()) streams.err << Printable(remark) << "\n";
+}
+
+// Feeds the source and prints what comes.
+absl::Status Feed(ChunkSource& source, const XShape& x, double pace, const Arguments& arguments,
+                  client::RnnStream& stream, StreamResults& results, ResultForm form, Streams& streams) {
+  Tell(source.Introduction(), streams);
+  const Clock::time_point start = Clock::now();
+  int64_t steps = 0;
+  const absl::Status fed = FeedAll(source, x.step_axis, pace, stream, results, steps);
+  if (!fed.ok()) return fed;
+  const auto wall = Clock::now() - start;
+  const absl::StatusOr<client::SessionState> state = arguments.Has("keep") ? stream.State() : stream.Close();
+  if (!state.ok()) return state.status();
+  if (absl::Status written = results.WriteFiles(state->tensors); !written.ok()) return written;
+  const double rate = pace > 0 ? pace : source.steps_per_second();
+  const auto audio = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(rate > 0 ? static_cast<double>(steps) / rate : 0));
+  if (form == ResultForm::kJson) {
+    streams.out << results.SummaryJson(wall, audio, stream.repairs(), stream.key(), stream.server());
+  } else {
+    (form == ResultForm::kRaw ? streams.err : streams.out) << results.Summary(wall, audio, stream.repairs());
+    if (arguments.Has("keep")) Tell(absl::StrCat("session ", stream.key(), " on ", stream.server()), streams);
+  }
+  Tell(source.Remark(), streams);
+  return absl::OkStatus();
+}
+
 absl::Status RunStream(const Arguments& arguments, Streams& streams) {
   if (arguments.positional().size() > 1) return ExpectArguments(arguments, 1, "");
   const std::string input = arguments.positional().empty() ? "-" : arguments.positional()[0];
-  const std::string out = arguments.Get("out").value_or("");
-  if (out == "-" && arguments.Has("json")) return UsageError("--out - and --json exclude each other");
+  const absl::StatusOr<ResultForm> form = FormFrom(arguments);
+  if (!form.ok()) return form.status();
   absl::StatusOr<client::SessionSpec> spec = SpecFrom(arguments);
   if (!spec.ok()) return spec.status();
   const absl::StatusOr<client::StreamOptions> options = StreamOptionsFrom(arguments);
   if (!options.ok()) return options.status();
-  const absl::StatusOr<std::optional<int64_t>> chunk = IntFlag(arguments, "chunk", 1, int64_t{1} << 24);
-  if (!chunk.ok()) return chunk.status();
+  const absl::StatusOr<Reading> reading = ReadingFrom(arguments);
+  if (!reading.ok()) return reading.status();
   // The server's default window keeps a reply of 256 steps.
-  if (chunk->value_or(0) > 256) spec->window_bytes = 1 << 20;
-  const absl::StatusOr<std::optional<int64_t>> rows = IntFlag(arguments, "rows", 1, int64_t{1} << 20);
-  if (!rows.ok()) return rows.status();
-  const absl::StatusOr<std::optional<int64_t>> features = IntFlag(arguments, "features", 1, int64_t{1} << 24);
-  if (!features.ok()) return features.status();
+  if (reading->steps > 256) spec->window_bytes = 1 << 20;
+  XShape unknown;
+  if (absl::Status taken = TakeShape(arguments, unknown); !taken.ok()) return taken;
   const absl::StatusOr<std::optional<int64_t>> values =
       IntFlag(arguments, "values", 0, std::numeric_limits<int64_t>::max());
   if (!values.ok()) return values.status();
-  double rate = 0;
-  if (const auto text = arguments.Get("realtime")) {
-    if (!absl::SimpleAtod(*text, &rate) || !(rate > 0 && rate <= 1e9)) {
-      return UsageError(absl::StrCat("--realtime=", *text, ": expected steps a second, such as 16000 or 31.25"));
-    }
-  }
+  const absl::StatusOr<std::optional<double>> asked_pace = PaceFrom(arguments);
+  if (!asked_pace.ok()) return asked_pace.status();
   std::ifstream file;
   if (input != "-") {
     file.open(input, std::ios::binary);
@@ -191,45 +284,25 @@ absl::Status RunStream(const Arguments& arguments, Streams& streams) {
   if (!client_options.ok()) return client_options.status();
   absl::StatusOr<XShape> x = FindShape(*spec, servers, *client_options);
   if (!x.ok()) return x.status();
-  x->rows = rows->value_or(1);
-  if (*features) x->features = **features;
+  if (absl::Status taken = TakeShape(arguments, *x); !taken.ok()) return taken;
   const absl::StatusOr<std::unique_ptr<ChunkSource>> source =
-      OpenSource(input == "-" ? streams.in : file, input == "-" ? "standard input" : input, *x, chunk->value_or(16));
+      OpenSource(input == "-" ? streams.in : file, input == "-" ? "standard input" : input, *x, *reading);
   if (!source.ok()) return source.status();
+  const absl::StatusOr<double> pace = CheckedPace(*asked_pace, **source);
+  if (!pace.ok()) return pace.status();
   if (!spec->attach && spec->state.empty()) spec->rows = (*source)->rows();
-  absl::StatusOr<std::unique_ptr<client::RnnStream>> stream =
+  const absl::StatusOr<std::unique_ptr<client::RnnStream>> stream =
       client::RnnStream::Open(servers, *std::move(spec), *options);
   if (!stream.ok()) return stream.status();
-
-  const ResultForm form = arguments.Has("json") ? ResultForm::kJson
-                          : out == "-"          ? ResultForm::kRaw
-                                                : ResultForm::kTable;
-  StreamResults results(form, out == "-" ? "" : out, static_cast<size_t>(values->value_or(4)), x->step_axis,
-                        streams.out);
-  const Clock::time_point start = Clock::now();
-  int64_t steps = 0;
-  const absl::Status fed = FeedAll(**source, x->step_axis, rate, **stream, results, steps);
-  if (!fed.ok()) return fed;
-  const auto wall = Clock::now() - start;
-  absl::StatusOr<client::SessionState> state = arguments.Has("keep") ? (*stream)->State() : (*stream)->Close();
-  if (!state.ok()) return state.status();
-  if (absl::Status written = results.WriteFiles(state->tensors); !written.ok()) return written;
-  const auto audio = std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(rate > 0 ? static_cast<double>(steps) / rate : 0));
-  const client::StreamRepairs repairs = (*stream)->repairs();
-  if (form == ResultForm::kJson) {
-    streams.out << results.SummaryJson(wall, audio, repairs, (*stream)->key(), (*stream)->server());
-  } else {
-    (form == ResultForm::kRaw ? streams.err : streams.out) << results.Summary(wall, audio, repairs);
-    if (arguments.Has("keep")) streams.err << "session " << (*stream)->key() << " on " << (*stream)->server() << "\n";
-  }
-  return absl::OkStatus();
+  const std::string folder = *form == ResultForm::kRaw ? "" : arguments.Get("out").value_or("");
+  StreamResults results(*form, folder, static_cast<size_t>(values->value_or(4)), x->step_axis, streams.out);
+  return Feed(**source, *x, *pace, arguments, **stream, results, *form, streams);
 }
 
 constexpr Command kStreamCommands[] = {
     {.name = "stream",
      .summary = "feed a session chunk by chunk: a file, standard input, a real-time source",
-     .usage = "[X.npy | -] (--model NAME | --op TYPE ...) [FLAGS]",
+     .usage = "[X.npy | X.wav | -] (--model NAME | --op TYPE ...) [FLAGS]",
      .text = kText,
      .flags = kFlags,
      .run = RunStream}};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the chunks of `rnnctl stream` come from: a .npy array, or raw float32 values as they arrive.
+// Where the chunks of `rnnctl stream` come from: a .npy array, a WAV recording, or raw float32 values as they arrive.
 #pragma once
 
 #include <istream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "client/cpp/tensor.h"
@@ -16,8 +17,19 @@ namespace rnnserve::rnnctl {
 struct XShape {
   DataType type = DataType::kFloat;
   size_t step_axis = 0;  // of [T, N, I], or 1 of [N, T, I]
-  int64_t rows = 1;      // of raw values; an array has its own
+  int64_t rows = 1;      // of raw values and samples; an array has its own
   int64_t features = 0;  // 0: not known
+};
+
+enum class InputFormat { kDetect, kNpy, kWav, kRaw };
+
+// "npy", "wav" or "raw".
+absl::StatusOr<InputFormat> ParseInputFormat(std::string_view text);
+
+struct Reading {
+  InputFormat format = InputFormat::kDetect;
+  int64_t steps = 16;       // of a chunk
+  int64_t sample_rate = 0;  // that a WAV recording must have; 0: any
 };
 
 class ChunkSource {
@@ -27,12 +39,23 @@ class ChunkSource {
   virtual absl::StatusOr<std::optional<client::Tensor>> Next() = 0;
   // Rows of all chunks.
   virtual int64_t rows() const = 0;
+  // As the input itself says; 0: it does not.
+  virtual double steps_per_second() const { return 0; }
+  // What a person should know of the input, before the first and after the last chunk; "": nothing.
+  virtual std::string Introduction() const { return ""; }
+  virtual std::string Remark() const { return ""; }
 };
 
-// `in` begins with the bytes of a .npy file, which is read whole ([T, N, I], [T, I] or [T]), or holds raw little-endian
-// float32 values, step by step, each step row by row, which are read as they come. Chunks have `steps` steps, the last
-// one perhaps fewer. `name` is for errors. `in` outlives the source.
+// What `in` begins with is detected:
+// - a .npy file, which is read whole: [T, N, I], [T, I] or [T];
+// - a WAV recording, which is read as it comes. With as many channels as a step has values, each moment is a step;
+//   with as many channels as rows, each channel is a row. Of one channel, or of a row's, successive samples fill a
+//   step.
+// Raw little-endian float32 values, step by step, each step row by row, are read as they come, and have no mark: they
+// are read only where kRaw says so.
+// Chunks have as many steps as `reading` says, the last one perhaps fewer. `name` is for errors. `in` outlives the
+// source.
 absl::StatusOr<std::unique_ptr<ChunkSource>> OpenSource(std::istream& in, const std::string& name, const XShape& x,
-                                                        int64_t steps);
+                                                        const Reading& reading);
 
 }  // namespace rnnserve::rnnctl

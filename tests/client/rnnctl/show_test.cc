@@ -21,6 +21,18 @@ TEST(ShowTest, ControlCharactersDoNotReachTheTerminal) {
   EXPECT_EQ(Printable("a\x1b[2Jb\r\n\tc\x7f\xc3\xa9"), "a?[2Jb?\n\tc?\xc3\xa9");
 }
 
+TEST(ShowTest, TimesCarryIntoTheNextUnit) {
+  using namespace std::chrono_literals;
+  const std::pair<std::chrono::nanoseconds, const char*> kTimes[] = {
+      {-5s, "0.0s"},           {0s, "0.0s"},        {49'999'999ns, "0.0s"},      {50ms, "0.0s"},
+      {51ms, "0.1s"},          {9'960ms, "10.0s"},  {59'949'999'999ns, "59.9s"}, {59'960ms, "1m00s"},
+      {60s, "1m00s"},          {60'499ms, "1m00s"}, {119'600ms, "2m00s"},        {599'499ms, "9m59s"},
+      {599'600ms, "10m00s"},   {600s, "10m00s"},    {3'599'499ms, "59m59s"},     {3'599'600ms, "1h00m"},
+      {3'629s, "1h00m"},       {3'631s, "1h01m"},   {7'199s, "2h00m"},           {24h, "24h00m"},
+      {86'399'999ms, "24h00m"}};
+  for (const auto& [time, text] : kTimes) EXPECT_EQ(ShowTime(time), text) << time.count();
+}
+
 TEST(ShowTest, OutputsInOneLineEach) {
   client::InferResult result;
   result.outputs = {client::MakeTensor("Y", {2, 3}, std::vector<float>{1, -2, 0.5f, 4, 5, 6.5f}),
