@@ -16,6 +16,15 @@
 namespace rnnserve::rnnctl {
 namespace {
 
+constexpr std::string_view kEnvironment = R"(
+Environment:
+  RNNCTL_SERVER      stands for --server
+  RNNCTL_TLS_CA      PEM file of the authorities to trust; switches TLS on
+  RNNCTL_TLS_CERT    PEM files of the caller's own certificate and key, where the server asks for one
+  RNNCTL_TLS_KEY
+  RNNCTL_TOKEN_FILE  file with a bearer token, where the server asks for one
+)";
+
 constexpr std::string_view kExitCodes = R"(
 Exit codes:
   0  all went well
@@ -50,7 +59,7 @@ std::string Overview() {
       "Commands:\n", FormatTable(rows),
       "\nExamples:\n  rnnctl infer request.json\n  rnnctl infer --model vad --tensor X=x.npy --outputs Y_h\n"
       "  rnnctl models ls --server gpu-7:50051\n\nEvery command tells more with --help.\n",
-      View(kExitCodes));
+      View(kEnvironment), View(kExitCodes));
 }
 
 std::string Help(const Command& command) {

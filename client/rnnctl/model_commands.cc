@@ -13,7 +13,7 @@ namespace rnnserve::rnnctl {
 namespace {
 
 constexpr Flag kRepositoryFlag = {
-    .name = "repository", .value = "", .help = "load NAME/VERSION/model.onnx of the server's repository folder"};
+    .name = "repository", .value = "", .help = "load NAME/VERSION/model.onnx of the server's folder --models"};
 
 // The one argument of show, load and unload.
 absl::StatusOr<client::ModelRef> ModelFrom(const Arguments& arguments) {
@@ -49,6 +49,11 @@ absl::Status RunShow(const Arguments& arguments, Streams& streams) {
 }
 
 absl::StatusOr<client::LoadRequest> LoadRequestFrom(const Arguments& arguments) {
+  if (arguments.positional().size() == 2) {
+    return UsageError(absl::StrCat("unexpected argument ", arguments.positional()[1],
+                                   "; an ONNX file goes into the server's folder --models as NAME/VERSION/model.onnx, "
+                                   "weights in .npy files come as --tensor NAME=FILE"));
+  }
   const absl::StatusOr<client::ModelRef> ref = ModelFrom(arguments);
   if (!ref.ok()) return ref.status();
   client::LoadRequest request{.name = ref->name, .version = ref->version};
@@ -123,8 +128,9 @@ constexpr Command kModelCommands[] = {
      .summary = "list the models, and the repository files that could not be loaded",
      .usage = "[FLAGS]",
      .text =
-         "Lists the models that the server holds, and the files of its repository folder that it could not load, with "
-         "the\nreason.\n\nExamples:\n  rnnctl models ls\n  rnnctl models ls --json --server gpu-7:50051",
+         "Lists the models that the server holds (bytes of the weights as loaded, and as engines have packed them so "
+         "far), and\nthe files of its repository folder that it could not load, with the reason.\n\nExamples:\n  "
+         "rnnctl models ls\n  rnnctl models ls --json --server gpu-7:50051",
      .flags = kShowFlags,
      .run = RunList},
     {.name = "models show",
@@ -137,27 +143,32 @@ constexpr Command kModelCommands[] = {
     {.name = "models load",
      .summary = "load a model from .npy weights or from the server's repository",
      .usage = "NAME[:VERSION] (--repository | --op TYPE --tensor NAME=FILE ...) [FLAGS]",
-     .text =
-         "Loads a model under a name; without a version, as version 1. An upload lives as long as the server's "
-         "process.\nLoading the same content twice is fine; other content under the same name and version is refused.\n"
-         "--engine and the options become the model's defaults.\n\nExamples:\n"
-         "  rnnctl models load vad:2 --op GRU --opset 14 --tensor W=w.npy --tensor R=r.npy --tensor B=b.npy \\\n"
-         "      --attr linear_before_reset=1\n"
-         "  rnnctl models load vad:3 --repository",
+     .text = "Loads a model under a name; without a version, as version 1. With --op the weights are sent from .npy "
+             "files, and "
+             "the\nmodel lives as long as the server's process. With --repository the server reads its own file "
+             "NAME/VERSION/model.onnx\nbelow its folder --models; nothing is sent from here.\n"
+             "Loading the same content twice is fine; other content under the same name and version is refused.\n"
+             "--engine and the options become the model's defaults.\n\nExamples:\n"
+             "  rnnctl models load vad:2 --op GRU --opset 14 --tensor W=w.npy --tensor R=r.npy --tensor B=b.npy \\\n"
+             "      --attr linear_before_reset=1\n"
+             "  rnnctl models load vad:3 --repository",
      .flags = kLoadFlags,
      .run = RunLoad},
     {.name = "models unload",
      .summary = "end new use of a model",
      .usage = "NAME[:VERSION] [FLAGS]",
-     .text = "Ends new use of a model. Calls that are running keep what they hold.\n\nExamples:\n"
+     .text = "Ends new use of a model, without a version of all its versions. Calls that are running and open sessions "
+             "keep "
+             "what\nthey hold.\n\nExamples:\n"
              "  rnnctl models unload vad:2",
      .flags = kCallFlags,
      .run = RunUnload},
     {.name = "health",
      .summary = "ask whether the server, or one model of it, is serving",
-     .usage = "[SERVICE] [FLAGS]",
-     .text = "Asks grpc.health.v1. Prints \"serving\" and ends with 0, or ends with 1.\n\nExamples:\n"
-             "  rnnctl health\n  rnnctl health --server gpu-7:50051 --timeout 2s",
+     .usage = "[NAME] [FLAGS]",
+     .text = "Asks grpc.health.v1 for the server, a model by its name, or an engine of a plugin (engine/NAME). Prints "
+             "\"serving\" and ends\nwith 0, or ends with 1.\n\nExamples:\n"
+             "  rnnctl health\n  rnnctl health vad\n  rnnctl health --server gpu-7:50051 --timeout 2s",
      .flags = kCallFlags,
      .run = RunHealth}};
 

@@ -124,6 +124,15 @@ std::string ShowTime(std::chrono::nanoseconds time) {
   return absl::StrFormat("%dh%02dm", minutes.count() / 60, minutes.count() % 60);
 }
 
+std::string ShowBytes(int64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  double size = static_cast<double>(bytes) / 1024;
+  const char* const units[] = {"KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  for (; size >= 1023.95 && unit + 1 < std::size(units); ++unit) size /= 1024;
+  return absl::StrFormat("%.1f %s", size, units[unit]);
+}
+
 std::string ShowResult(const client::InferResult& result, const std::vector<std::string>& files, size_t values) {
   std::vector<std::vector<std::string>> rows = {{"NAME", "TYPE", "SHAPE", "MIN", "MAX", "MEAN"}};
   rows[0].push_back(files.empty() ? "VALUES" : "FILE");
@@ -152,8 +161,8 @@ std::string ShowModels(const client::ModelList& list) {
   std::vector<std::vector<std::string>> rows = {
       {"NAME", "VERSION", "OPERATOR", "WEIGHTS", "PACKED", "SOURCE", "FINGERPRINT"}};
   for (const client::ModelInfo& model : list.models) {
-    rows.push_back({model.name, absl::StrCat(model.version), OperatorsText(model), absl::StrCat(model.weight_bytes),
-                    absl::StrCat(model.packed_bytes), model.source, model.fingerprint.substr(0, 12)});
+    rows.push_back({model.name, absl::StrCat(model.version), OperatorsText(model), ShowBytes(model.weight_bytes),
+                    ShowBytes(model.packed_bytes), model.source, model.fingerprint.substr(0, 12)});
   }
   if (!list.models.empty()) text = FormatTable(rows);
   for (const auto& failure : list.failures) {
@@ -170,7 +179,8 @@ std::string ShowModel(const client::ModelInfo& model) {
       {"fingerprint", model.fingerprint},
       {"source", model.source},
       {"engine", model.engine.empty() ? "the server's default" : model.engine},
-      {"weights", absl::StrCat(model.weight_bytes, " bytes, packed ", model.packed_bytes)},
+      {"weights",
+       absl::StrCat(ShowBytes(model.weight_bytes), "; packed by engines so far ", ShowBytes(model.packed_bytes))},
   };
   AddOptions(model.options, facts);
   AddAttributes("attribute", model.op, facts);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,9 @@ std::string Printable(std::string_view text);
 // A time as people read it, rounded to the smaller of its units: "3.2s", "10m00s", "2h05m".
 // Below zero: "0.0s".
 std::string ShowTime(std::chrono::nanoseconds time);
+
+// "800 B", "1.5 MiB".
+std::string ShowBytes(int64_t bytes);
 
 // `files`: paths of the outputs, or empty. `values`: how many elements of each output to show.
 std::string ShowResult(const client::InferResult& result, const std::vector<std::string>& files, size_t values);

@@ -134,7 +134,9 @@ absl::StatusOr<LoadedModel> ModelStore::LoadFromRepository(std::string name, int
   absl::StatusOr<LoadedModel> loaded = load();
   if (!loaded.ok()) {
     absl::Status status(loaded.status().code(), absl::StrCat(path, ": ", loaded.status().message()));
-    return absl::IsNotFound(status) ? WithReason(std::move(status), "MODEL_UNKNOWN") : status;
+    if (!absl::IsNotFound(status)) return status;
+    return WithReason(absl::NotFoundError(absl::StrCat(path, " does not exist in the repository folder (--models)")),
+                      "MODEL_UNKNOWN");
   }
   const std::lock_guard lock(impl_->mutex);
   impl_->failures.Clear(path);

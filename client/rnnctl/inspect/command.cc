@@ -112,21 +112,37 @@ absl::StatusOr<const InspectedNode*> FindNode(const OnnxInspection& file, const 
                                  known.empty() ? "; the file has none" : absl::StrCat("; there are:", known)));
 }
 
+// Whole or not at all: a server may be looking. Its hidden name until then is one that servers pass over.
 absl::Status Write(const std::filesystem::path& path, const std::string& bytes) {
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   if (error) return OutputError(absl::StrCat("cannot make the folder of ", path.string(), ": ", error.message()));
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  const std::filesystem::path unfinished = path.parent_path() / absl::StrCat(".", path.filename().string(), ".tmp");
+  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
   file << bytes;
   file.close();
-  if (!file) return OutputError(absl::StrCat("cannot write ", path.string()));
-  return absl::OkStatus();
+  if (file) std::filesystem::rename(unfinished, path, error);
+  if (file && !error) return absl::OkStatus();
+  std::filesystem::remove(unfinished, error);
+  return OutputError(absl::StrCat("cannot write ", path.string()));
+}
+
+// How a server comes to serve what was written.
+std::string NextStep(const std::filesystem::path& path) {
+  const std::filesystem::path version = path.parent_path(), name = version.parent_path();
+  int64_t number = 0;
+  if (path.filename() != "model.onnx" || !absl::SimpleAtoi(version.filename().string(), &number) || number < 1 ||
+      !name.has_filename()) {
+    return "a server reads it as NAME/VERSION/model.onnx of its folder --models\n";
+  }
+  const std::string folder = name.has_parent_path() ? name.parent_path().string() : ".";
+  return absl::StrCat("a server with --models=", folder, " has it as ", name.filename().string(), ":", number, "\n");
 }
 
 absl::Status RunExtract(const Arguments& arguments, Streams& streams) {
   if (absl::Status only = OnlyFile(arguments); !only.ok()) return only;
   const std::optional<std::string> target = arguments.Get("out");
-  if (!target || target->empty()) return UsageError("where to write is missing: -o NAME/1/model.onnx");
+  if (!target || target->empty()) return UsageError("where to write is missing: -o FOLDER/NAME/1/model.onnx");
   const std::string& path = arguments.positional()[0];
   const absl::StatusOr<OnnxInspection> file = Inspect(path);
   if (!file.ok()) return file.status();
@@ -147,7 +163,7 @@ absl::Status RunExtract(const Arguments& arguments, Streams& streams) {
   std::error_code error;
   if (std::filesystem::equivalent(path, *target, error)) return UsageError("-o names the file that is read");
   if (absl::Status written = Write(*target, *bytes); !written.ok()) return written;
-  streams.out << "wrote " << *target << " (" << bytes->size() << " bytes)\n";
+  streams.out << "wrote " << *target << " (" << bytes->size() << " bytes); " << NextStep(*target);
   for (const InspectedInput& input : (*node)->inputs) {
     if (!input.remark.empty()) streams.out << "mind: " << input.remark << "\n";
   }
@@ -162,7 +178,9 @@ constexpr std::array kInspectFlags = {
          .repeated = true},
     Flag{.name = "json", .value = "", .help = "print JSON"}};
 constexpr std::array kExtractFlags = {
-    Flag{.name = "node", .value = "NAME", .help = "which recurrent node: its name, or its number in rnnctl inspect"},
+    Flag{.name = "node",
+         .value = "NAME",
+         .help = "which recurrent node, if there are several: its name, or its number in rnnctl inspect"},
     Flag{.name = "out", .value = "FILE", .help = "where to write; folders are made", .short_name = 'o'}};
 
 constexpr Command kInspectCommands[] = {
@@ -182,14 +200,15 @@ constexpr Command kInspectCommands[] = {
      .run = RunInspect},
     {.name = "extract",
      .summary = "write one recurrent node of an ONNX file as a model of its own",
-     .usage = "FILE --node NAME -o NAME/1/model.onnx",
-     .text = "Writes an ONNX file with this node alone, which the server loads from its repository: its weights are "
-             "stored, "
-             "every other\ninput is a graph input called as the operator calls it (X, sequence_lens, initial_h, "
-             "initial_c).\n\nExamples:\n"
-             "  rnnctl extract silero_vad.onnx --node 1 -o models/vad/1/model.onnx\n"
-             "  rnnctl extract model.onnx --node /rnn/LSTM -o models/vad/1/model.onnx && rnnctl models load vad "
-             "--repository",
+     .usage = "FILE [--node NAME] -o FOLDER/NAME/VERSION/model.onnx",
+     .text =
+         "Writes an ONNX file with this node alone, for a graph that holds more than recurrent nodes: its weights are "
+         "stored,\nevery other input is a graph input called as the operator calls it (X, sequence_lens, initial_h, "
+         "initial_c). Where\nFOLDER is that of a server's --models, the server serves it. Needs no server.\n\n"
+         "Examples:\n"
+         "  rnnctl inspect silero_vad.onnx     # numbers and names of its nodes\n"
+         "  rnnctl extract silero_vad.onnx --node 1 -o /srv/models/vad/1/model.onnx\n"
+         "  rnnctl models load vad --repository     # a server with --models=/srv/models that does not look by itself",
      .flags = kExtractFlags,
      .run = RunExtract}};
 

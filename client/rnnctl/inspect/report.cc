@@ -100,7 +100,7 @@ void AddDetails(const Report& report, const InspectedNode& node, const std::vect
   AddEngines(report, answers, rows);
   if (!report.file.loads.ok()) {
     add("to load it", absl::StrCat("rnnctl extract ", InShell(report.path), " --node ",
-                                   InShell(NodeKey(report.file, node)), " -o NAME/1/model.onnx"));
+                                   InShell(NodeKey(report.file, node)), " -o FOLDER/NAME/1/model.onnx"));
   }
 }
 

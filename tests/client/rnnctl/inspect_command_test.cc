@@ -63,7 +63,7 @@ TEST_F(InspectCommandTest, Table) {
   EXPECT_THAT(outcome.out, HasSubstr("engine cpu        runs it\n"));
   EXPECT_THAT(outcome.out, HasSubstr("engine reference  runs it\n"));
   EXPECT_THAT(outcome.out, HasSubstr("engine auto "));
-  EXPECT_THAT(outcome.out, HasSubstr("rnnctl extract " + path + " --node rnn -o NAME/1/model.onnx\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("rnnctl extract " + path + " --node rnn -o FOLDER/NAME/1/model.onnx\n"));
   EXPECT_THAT(outcome.out, HasSubstr("cannot load       W (input 1, \"input.1\") is a graph input"));
 }
 
@@ -105,11 +105,16 @@ TEST_F(InspectCommandTest, Extract) {
   const Outcome outcome = RunRnnctl({"extract", path, "--node", "rnn", "-o", target});
   ASSERT_EQ(outcome.code, kOk) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("wrote " + target));
+  EXPECT_THAT(outcome.out, HasSubstr("a server with --models=" + folder_.Path("models") + " has it as x:1\n"));
   EXPECT_THAT(RunRnnctl({"inspect", target}).out, HasSubstr("as it is: a model\n"));
   // By number, and in place of an older file.
   const std::string first = ReadBytes(target);
   EXPECT_EQ(RunRnnctl({"extract", path, "--node=1", "--out=" + target}).code, kOk);
   EXPECT_EQ(ReadBytes(target), first);
+  EXPECT_FALSE(std::filesystem::exists(folder_.Path("models/x/1/.model.onnx.tmp")));
+  // Where no server looks.
+  EXPECT_THAT(RunRnnctl({"extract", path, "--node=1", "-o", folder_.Path("x.onnx")}).out,
+              HasSubstr("a server reads it as NAME/VERSION/model.onnx of its folder --models\n"));
 }
 
 TEST_F(InspectCommandTest, NodesThatShareAName) {
@@ -128,7 +133,7 @@ TEST_F(InspectCommandTest, WhatCannotBeExtracted) {
               AllOf(HasSubstr("no recurrent node is called none"), HasSubstr("\n  1  GRU  rnn\n  2  GRU  broken\n")));
   EXPECT_THAT(Usage({"extract", path, "--node=3", "-o", target}), HasSubstr("no recurrent node is called 3"));
   EXPECT_THAT(Usage({"extract", path, "-o", target}), HasSubstr("--node is missing"));
-  EXPECT_THAT(Usage({"extract", path, "--node=rnn"}), HasSubstr("-o NAME/1/model.onnx"));
+  EXPECT_THAT(Usage({"extract", path, "--node=rnn"}), HasSubstr("-o FOLDER/NAME/1/model.onnx"));
   EXPECT_THAT(Usage({"extract", path, "--node=rnn", "-o", path}), HasSubstr("names the file that is read"));
   EXPECT_FALSE(std::filesystem::exists(target));
   const std::string occupied = folder_.Write("file", "");

@@ -110,6 +110,8 @@ TEST_F(ModelCommandsTest, MistakesNameTheFix) {
   EXPECT_THAT(Usage({"models", "show", "vad", "2"}), HasSubstr("unexpected argument 2"));
   EXPECT_THAT(Usage({"models", "ls", "vad"}), HasSubstr("unexpected argument vad"));
   EXPECT_THAT(Usage({"models", "load", "vad"}), HasSubstr("either --repository, or --op"));
+  EXPECT_THAT(Usage({"models", "load", "vad", "vad.onnx"}),
+              AllOf(HasSubstr("unexpected argument vad.onnx"), HasSubstr("NAME/VERSION/model.onnx")));
   EXPECT_THAT(Usage({"models", "load", "vad", "--repository", "--op=GRU"}), HasSubstr("either --repository, or --op"));
   EXPECT_THAT(Usage({"models", "load", "vad", "--repository", "--tensor=W=w.npy"}),
               HasSubstr("--tensor belongs to --op"));

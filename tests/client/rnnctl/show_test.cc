@@ -33,6 +33,18 @@ TEST(ShowTest, TimesCarryIntoTheNextUnit) {
   for (const auto& [time, text] : kTimes) EXPECT_EQ(ShowTime(time), text) << time.count();
 }
 
+TEST(ShowTest, BytesCarryIntoTheNextUnit) {
+  const std::pair<int64_t, const char*> kSizes[] = {{0, "0 B"},
+                                                    {1023, "1023 B"},
+                                                    {1024, "1.0 KiB"},
+                                                    {1048524, "1023.9 KiB"},
+                                                    {1048525, "1.0 MiB"},
+                                                    {393216 * 4, "1.5 MiB"},
+                                                    {int64_t{16} << 30, "16.0 GiB"},
+                                                    {INT64_MAX, "8388608.0 TiB"}};
+  for (const auto& [bytes, text] : kSizes) EXPECT_EQ(ShowBytes(bytes), text) << bytes;
+}
+
 TEST(ShowTest, OutputsInOneLineEach) {
   client::InferResult result;
   result.outputs = {client::MakeTensor("Y", {2, 3}, std::vector<float>{1, -2, 0.5f, 4, 5, 6.5f}),

@@ -152,7 +152,7 @@ TEST(Repository, LoadFromRepository) {
   const absl::Status missing = load("a", 1).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ReasonOf(missing), "MODEL_UNKNOWN");
-  EXPECT_EQ(Text(missing), "a/1/model.onnx: does not exist");
+  EXPECT_EQ(Text(missing), "a/1/model.onnx does not exist in the repository folder (--models)");
 
   folder.Write("a/1/model.onnx", "cut");
   ASSERT_TRUE(store.ScanRepository().ok());
