@@ -24,14 +24,14 @@ absl::StatusOr<InferResult> BoundOperator::SendWithWeights(const std::vector<Ten
   inputs.insert(inputs.end(), weights_.begin(), weights_.end());
   absl::StatusOr<InferResult> result = client_->Infer(op_, inputs, options);
   if (result.ok()) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     fingerprint_ = result->fingerprint;
   }
   return result;
 }
 
 std::string BoundOperator::KnownFingerprint() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return fingerprint_;
 }
 

@@ -9,11 +9,11 @@
 // Safe from any thread. The client must outlive it.
 #pragma once
 
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "client/cpp/client.h"
 
 namespace rnnserve::client {
@@ -33,8 +33,8 @@ class BoundOperator {
   const OperatorDef op_;
   const std::vector<Tensor> weights_;
 
-  std::mutex mutex_;
-  std::string fingerprint_;  // guarded by mutex_; empty until a reply has told it
+  Mutex mutex_;
+  std::string fingerprint_ ABSL_GUARDED_BY(mutex_);  // empty until a reply has told it
 };
 
 }  // namespace rnnserve::client

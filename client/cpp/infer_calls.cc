@@ -44,12 +44,12 @@ absl::Status InferCalls::Run(milliseconds timeout, const v1::InferRequest& reque
 }
 
 std::vector<size_t> InferCalls::InOrder(TryTime now) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return places_.InOrder(now);
 }
 
 bool InferCalls::Hear(size_t place, const absl::Status& status, TryTime now) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   is_heard_ = is_heard_ || IsHeard(status);
   if (status.ok()) places_.Took(place);
   if (absl::IsUnavailable(status)) places_.Refused(place, status, now);

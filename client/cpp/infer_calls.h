@@ -5,11 +5,11 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/tries.h"
 #include "rnnserve/v1/recurrent.grpc.pb.h"
@@ -36,10 +36,9 @@ class InferCalls {
   std::vector<Line> lines_;
   const std::chrono::milliseconds patience_;
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  Places places_;
-  bool is_heard_ = false;  // somebody has answered
+  mutable Mutex mutex_;
+  Places places_ ABSL_GUARDED_BY(mutex_);
+  bool is_heard_ ABSL_GUARDED_BY(mutex_) = false;  // somebody has answered
 };
 
 }  // namespace rnnserve::client

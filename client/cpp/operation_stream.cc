@@ -26,7 +26,7 @@ std::shared_ptr<OperationStream> OperationStream::Start(const Connection& connec
 }
 
 void OperationStream::Send(std::vector<v1::Operation> operations) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (ended_ || finishing_) return;
   for (v1::Operation& operation : operations) outbox_.push_back(std::move(operation));
   if (!writing_) StartWriting();
@@ -49,7 +49,7 @@ void OperationStream::StartWriting() {
 }
 
 void OperationStream::Finish() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (ended_ || finishing_) return;
   finishing_ = true;
   if (!writing_) StartWriting();
@@ -68,14 +68,14 @@ void OperationStream::OnReadDone(bool ok) {
     return;
   }
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ended_ = true;
   }
   RemoveHold();
 }
 
 void OperationStream::OnWriteDone(bool ok) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   writing_ = false;
   if (ok && !ended_) StartWriting();
 }

@@ -13,10 +13,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "client/cpp/connection.h"
 #include "rnnserve/v1/recurrent.grpc.pb.h"
 
@@ -45,7 +45,7 @@ class OperationStream final : private grpc::ClientBidiReactor<v1::StreamRequest,
 
  private:
   OperationStream(const Connection& connection, Listener* listener, uint64_t id);
-  void StartWriting();  // with mutex_ held
+  void StartWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // with mutex_ held
 
   void OnReadInitialMetadataDone(bool ok) override;
   void OnReadDone(bool ok) override;
@@ -60,13 +60,12 @@ class OperationStream final : private grpc::ClientBidiReactor<v1::StreamRequest,
   v1::StreamResponse incoming_;
   std::shared_ptr<OperationStream> self_;  // until OnDone
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::deque<v1::Operation> outbox_;
-  v1::StreamRequest outgoing_;
-  bool writing_ = false;
-  bool finishing_ = false;
-  bool ended_ = false;  // nothing can be written any more
+  Mutex mutex_;
+  std::deque<v1::Operation> outbox_ ABSL_GUARDED_BY(mutex_);
+  v1::StreamRequest outgoing_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // nothing can be written any more
 };
 
 }  // namespace rnnserve::client

@@ -42,7 +42,7 @@ StreamDriver::~StreamDriver() {
   lock.unlock();
   thread_.join();
   lock.lock();
-  changed_.wait(lock, [this] { return open_wires_ == 0; });
+  changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_wires_ == 0; });
   std::map<StreamLedger::Ticket, Done> waiting = std::exchange(waiting_, {});
   lock.unlock();
   for (auto& [ticket, done] : waiting) {
@@ -86,7 +86,7 @@ void StreamDriver::Pump(Time now) {
 }
 
 void StreamDriver::OnTaken(uint64_t id) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (id != wire_id_ || wire_ == nullptr) return;
   broken_since_.reset();
   reopen_id_.clear();
@@ -99,7 +99,7 @@ void StreamDriver::OnTaken(uint64_t id) {
 void StreamDriver::OnMessage(uint64_t id, v1::StreamResponse& message) {
   Calls calls;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (id != wire_id_ || wire_ == nullptr) return;
     heard_ = Clock::now();
     if (message.has_drain()) ledger_.Drain();
@@ -139,7 +139,7 @@ void StreamDriver::Hear(StreamLedger::Verdict verdict, Calls& calls) {
 void StreamDriver::OnEnd(uint64_t id, absl::Status status, std::shared_ptr<OperationStream> stream) {
   Calls calls;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (id == wire_id_ && wire_ != nullptr) {
       DropWire();
       last_error_ = status;
@@ -147,29 +147,29 @@ void StreamDriver::OnEnd(uint64_t id, absl::Status status, std::shared_ptr<Opera
     }
   }
   for (auto& call : calls) call();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ended_.push_back(std::move(stream));
   --open_wires_;
   changed_.notify_all();
 }
 
 StreamLedger::Agreed StreamDriver::agreed() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return agreed_;
 }
 
 std::string StreamDriver::key() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return ledger_.session();
 }
 
 size_t StreamDriver::server() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return last_home_;
 }
 
 StreamRepairs StreamDriver::repairs() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return repairs_;
 }
 

@@ -7,11 +7,9 @@
 // reconnects, hands over and opens anew.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +18,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "client/cpp/backoff.h"
 #include "client/cpp/operation_stream.h"
 #include "client/cpp/rnn_stream.h"
@@ -74,7 +73,7 @@ class StreamDriver final : private OperationStream::Listener {
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
   using Calls = std::vector<absl::AnyInvocable<void()>>;
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = MutexLock;
 
   void OnTaken(uint64_t id) override;
   void OnMessage(uint64_t id, v1::StreamResponse& message) override;
@@ -82,60 +81,61 @@ class StreamDriver final : private OperationStream::Listener {
 
   // All below with mutex_ held. What is to be called without it is added to `calls`.
   void Loop();
-  Calls Look(Lock& lock);
-  absl::Status TooLong(Time now) const;
-  bool IsSilent(Time now) const;
-  void Hear(StreamLedger::Verdict verdict, Calls& calls);
-  void Pump(Time now);
-  void StartWire(const Connection& connection);
-  void DropWire();
-  void Lose(absl::Status status, Calls& calls);
-  void Fail(absl::Status status, Calls& calls);
-  void LeaveDrained();
-  void Mend(Lock& lock, Calls& calls);
-  void Reattach(Calls& calls);
-  void OpenAnew(Lock& lock, Calls& calls);
-  v1::OpenRequest RequestFromSnapshot();
+  Calls Look(Lock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  absl::Status TooLong(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsSilent(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Hear(StreamLedger::Verdict verdict, Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Pump(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartWire(const Connection& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropWire() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Lose(absl::Status status, Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fail(absl::Status status, Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaveDrained() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Mend(Lock& lock, Calls& calls) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void Reattach(Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OpenAnew(Lock& lock, Calls& calls) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  v1::OpenRequest RequestFromSnapshot() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::vector<std::string> servers_;
   const v1::OpenRequest request_;
   const StreamOptions options_;
   const std::string fingerprint_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // for the thread
-  std::condition_variable room_;     // for those who wait to add something
-  // Guarded by mutex_.
-  std::string route_;  // of the session; another one for each server that has to be looked for
-  StreamLedger::Agreed agreed_;
-  StreamLedger ledger_;
-  std::map<StreamLedger::Ticket, Done> waiting_;
-  std::optional<StreamLedger::Ticket> close_;
-  bool closed_ = false;
-  bool stopping_ = false;
-  absl::Status failed_;
-  std::shared_ptr<OperationStream> wire_;                // null: to be mended
-  uint64_t wire_id_ = 0;                                 // of wire_, counted
-  std::vector<std::weak_ptr<OperationStream>> wires_;    // all that may not have ended, for the destructor
-  std::vector<std::shared_ptr<OperationStream>> ended_;  // to be dropped by the thread
-  int open_wires_ = 0;                                   // that have not ended
-  std::optional<size_t> home_;  // the server that has the session; absent: it has to be opened anew
-  size_t last_home_ = 0;
-  size_t next_server_ = 0;  // to be asked to open
-  bool handing_over_ = false;
-  int tries_ = 0;
-  Backoff backoff_;
-  Time mend_at_;
-  Time pause_until_;
-  Time heard_;
-  std::optional<Time> broken_since_;
-  absl::Status last_error_;
+  mutable Mutex mutex_;
+  CondVar changed_;                            // for the thread
+  CondVar room_;                               // for those who wait to add something
+  std::string route_ ABSL_GUARDED_BY(mutex_);  // of the session; another one for each server that has to be looked for
+  StreamLedger::Agreed agreed_ ABSL_GUARDED_BY(mutex_);
+  StreamLedger ledger_ ABSL_GUARDED_BY(mutex_);
+  std::map<StreamLedger::Ticket, Done> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::optional<StreamLedger::Ticket> close_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<OperationStream> wire_ ABSL_GUARDED_BY(mutex_);  // null: to be mended
+  uint64_t wire_id_ ABSL_GUARDED_BY(mutex_) = 0;                   // of wire_, counted
+  std::vector<std::weak_ptr<OperationStream>> wires_
+      ABSL_GUARDED_BY(mutex_);  // all that may not have ended, for the destructor
+  std::vector<std::shared_ptr<OperationStream>> ended_ ABSL_GUARDED_BY(mutex_);  // to be dropped by the thread
+  int open_wires_ ABSL_GUARDED_BY(mutex_) = 0;                                   // that have not ended
+  std::optional<size_t> home_
+      ABSL_GUARDED_BY(mutex_);  // the server that has the session; absent: it has to be opened anew
+  size_t last_home_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t next_server_ ABSL_GUARDED_BY(mutex_) = 0;  // to be asked to open
+  bool handing_over_ ABSL_GUARDED_BY(mutex_) = false;
+  int tries_ ABSL_GUARDED_BY(mutex_) = 0;
+  Backoff backoff_ ABSL_GUARDED_BY(mutex_);
+  Time mend_at_ ABSL_GUARDED_BY(mutex_);
+  Time pause_until_ ABSL_GUARDED_BY(mutex_);
+  Time heard_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Time> broken_since_ ABSL_GUARDED_BY(mutex_);
+  absl::Status last_error_ ABSL_GUARDED_BY(mutex_);
   // Of what is being opened anew, until the stream is mended: its id and its route, and who cannot have it.
-  std::string reopen_id_;
-  std::string reopen_route_;
-  std::set<size_t> without_engine_;
-  grpc::ClientContext* opening_ = nullptr;  // to be cancelled by the destructor
-  StreamRepairs repairs_;
+  std::string reopen_id_ ABSL_GUARDED_BY(mutex_);
+  std::string reopen_route_ ABSL_GUARDED_BY(mutex_);
+  std::set<size_t> without_engine_ ABSL_GUARDED_BY(mutex_);
+  grpc::ClientContext* opening_ ABSL_GUARDED_BY(mutex_) = nullptr;  // to be cancelled by the destructor
+  StreamRepairs repairs_ ABSL_GUARDED_BY(mutex_);
 
   std::thread thread_;  // last: it sees all of the above
 };

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "engine/float16.h"
 #include "engine/onednn/call_plan.h"
 #include "engine/onednn/one_thread_team.h"
@@ -83,8 +83,8 @@ class OneDnnProgram : public Program {
   const size_t x_bytes_, h_bytes_, c_bytes_;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   mutable PackedWeights weights_;
-  mutable std::mutex mutex_;
-  mutable std::map<std::pair<size_t, int64_t>, std::shared_ptr<const Shared>> shared_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable std::map<std::pair<size_t, int64_t>, std::shared_ptr<const Shared>> shared_ ABSL_GUARDED_BY(mutex_);
 };
 
 std::unique_ptr<State> OneDnnProgram::NewState() const {
@@ -119,7 +119,7 @@ absl::Status OneDnnProgram::Advance(std::span<const SequenceSlice> slices, Works
 std::shared_ptr<const OneDnnProgram::Shared> OneDnnProgram::Find(size_t rows, int64_t steps) const {
   const std::pair key(rows, steps);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = shared_.find(key); found != shared_.end()) return found->second;
   }
   const OneThreadTeam team;
@@ -131,7 +131,7 @@ std::shared_ptr<const OneDnnProgram::Shared> OneDnnProgram::Find(size_t rows, in
       break;
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return shared_.emplace(key, std::move(made)).first->second;
 }
 

@@ -71,7 +71,7 @@ PackedWeights::PackedWeights(const dnnl::engine& engine, CellPtr cell)
       peephole_(MakePeephole(engine_, *cell_)) {}
 
 std::optional<PackedWeights::Pair> PackedWeights::Find(const Recurrence& recurrence, WeightLayout layout) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Pair& pair : pairs_) {
     if (pair.w.get_desc() == recurrence.w && pair.r.get_desc() == recurrence.r) return pair;
   }

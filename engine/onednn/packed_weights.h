@@ -10,10 +10,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/onednn/recurrence.h"
 
 namespace rnnserve::onednn {
@@ -41,8 +41,8 @@ class PackedWeights {
   const dnnl::engine engine_;
   const CellPtr cell_;
   Memory bias_, peephole_;
-  std::mutex mutex_;
-  std::vector<Pair> pairs_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Pair> pairs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rnnserve::onednn

@@ -96,7 +96,7 @@ absl::Status OpenEngine::NoResult(const char* doing) const {
 
 absl::Status OpenEngine::InService() const {
   if (!failed_.load(std::memory_order_acquire)) return absl::OkStatus();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return absl::UnavailableError(absl::StrCat("out of service: ", failure_));
 }
 
@@ -107,7 +107,7 @@ void OpenEngine::LookForFailure() const {
   std::string reason = Printable(info.failure, sizeof info.failure);
   if (reason.empty()) reason = "no reason given";
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (failed_.load(std::memory_order_relaxed)) return;
     failure_ = reason;
     failed_.store(true, std::memory_order_release);

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "engine/plugin/engine_abi.h"
 #include "engine/plugin/plugin_text.h"
 
@@ -53,8 +53,8 @@ class OpenEngine {
   rnnserve_engine* const engine_;
   const std::function<void(const std::string&)> on_failure_;
   mutable std::atomic<bool> failed_ = false;
-  mutable std::mutex mutex_;
-  mutable std::string failure_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable std::string failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rnnserve::plugin

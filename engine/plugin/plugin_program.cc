@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plugin/plugin_program.h"
 
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace rnnserve::plugin {
 namespace {
@@ -68,7 +68,7 @@ class PluginState final : public State {
   ~PluginState() override { program_->api().state_destroy(state_); }
 
   absl::Status failure() const override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return failure_;
   }
   rnnserve_state* get() const { return state_; }
@@ -93,14 +93,14 @@ class PluginState final : public State {
 
  private:
   void Set(absl::Status failure) const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     failure_ = std::move(failure);
   }
 
   const HandlePtr program_;
   rnnserve_state* state_ = nullptr;
-  mutable std::mutex mutex_;      // several may read one state at once
-  mutable absl::Status failure_;  // guarded by mutex_
+  mutable Mutex mutex_;  // several may read one state at once
+  mutable absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 class PluginWorkspace final : public Workspace {

@@ -61,7 +61,7 @@ CellularScheduler::CellularScheduler(BatchQueue::Options options, absl::Duration
 
 CellularScheduler::~CellularScheduler() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -70,7 +70,7 @@ CellularScheduler::~CellularScheduler() {
 
 absl::Status CellularScheduler::Schedule(Submission submission) {
   const absl::Time now = SteadyNow();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (stopping_ || aborted_) return ShuttingDown();
   absl::Status status = queue_.Add(submission, now);
   if (!status.ok()) return status;
@@ -88,7 +88,7 @@ void CellularScheduler::RunCollected() {
   collector.scheduler_id = id_;
   collector.collected = 0;
   BatchQueue::Finished finished;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const absl::Time begin = SteadyNow();
   absl::Time now = begin;
   // Others wait for this thread.
@@ -105,7 +105,7 @@ void CellularScheduler::RunCollected() {
 void CellularScheduler::Abort() {
   BatchQueue::Finished finished;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     aborted_ = true;
     queue_.Fail(ShuttingDown(), finished);
   }
@@ -113,7 +113,7 @@ void CellularScheduler::Abort() {
 }
 
 QueueLoad CellularScheduler::load() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return queue_.load();
 }
 
@@ -125,7 +125,7 @@ void CellularScheduler::WakeAnother() {
   wake_.notify_one();
 }
 
-bool CellularScheduler::Wait(std::unique_lock<std::mutex>& lock, WorkspaceCache& workspaces) {
+bool CellularScheduler::Wait(MutexLock& lock, WorkspaceCache& workspaces) {
   if (stopping_ && queue_.empty()) {
     wake_.notify_all();
     return false;
@@ -149,7 +149,7 @@ bool CellularScheduler::Wait(std::unique_lock<std::mutex>& lock, WorkspaceCache&
 void CellularScheduler::Work() {
   WorkspaceCache workspaces(kWorkspacesPerWorker);
   BatchQueue::Finished finished;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
     std::optional<Slice> slice = queue_.Form(SteadyNow(), workers_, finished);
     if (!slice && finished.empty()) {
@@ -166,7 +166,7 @@ void CellularScheduler::Work() {
 }
 
 // Called and left with the lock held; lets it go meanwhile.
-void CellularScheduler::RunSlice(std::unique_lock<std::mutex>& lock, Slice slice, WorkspaceCache& workspaces,
+void CellularScheduler::RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& workspaces,
                                  BatchQueue::Finished& finished) {
   lock.unlock();
   Tell(finished);
@@ -178,7 +178,7 @@ void CellularScheduler::RunSlice(std::unique_lock<std::mutex>& lock, Slice slice
   queue_.Complete(std::move(slice), ran, took.count(), SteadyNow(), finished);
 }
 
-void CellularScheduler::TellUnlocked(std::unique_lock<std::mutex>& lock, BatchQueue::Finished& finished) {
+void CellularScheduler::TellUnlocked(MutexLock& lock, BatchQueue::Finished& finished) {
   if (finished.empty()) return;
   lock.unlock();
   Tell(finished);

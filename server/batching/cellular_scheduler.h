@@ -18,12 +18,11 @@
 // Abort first to fail it instead.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "server/batching/batch_queue.h"
 #include "server/batching/scheduler.h"
 #include "server/batching/workspace_cache.h"
@@ -52,25 +51,24 @@ class CellularScheduler final : public Scheduler {
 
  private:
   void Work();
-  void RunSlice(std::unique_lock<std::mutex>& lock, Slice slice, WorkspaceCache& workspaces,
-                BatchQueue::Finished& finished);
-  static void TellUnlocked(std::unique_lock<std::mutex>& lock, BatchQueue::Finished& finished);
+  void RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& workspaces,
+                BatchQueue::Finished& finished) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  static void TellUnlocked(MutexLock& lock, BatchQueue::Finished& finished) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // Waits until there may be a slice; false: never again.
-  bool Wait(std::unique_lock<std::mutex>& lock, WorkspaceCache& workspaces);
-  void WakeAnother();
+  bool Wait(MutexLock& lock, WorkspaceCache& workspaces) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void WakeAnother() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int workers_;
   const absl::Duration short_slice_;
   const uint64_t id_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  // Guarded by mutex_.
-  BatchQueue queue_;
-  int idle_ = 0;     // workers that wait
-  int signals_ = 0;  // of them, how many have been woken and not come yet
-  bool stopping_ = false;
-  bool aborted_ = false;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  BatchQueue queue_ ABSL_GUARDED_BY(mutex_);
+  int idle_ ABSL_GUARDED_BY(mutex_) = 0;     // workers that wait
+  int signals_ ABSL_GUARDED_BY(mutex_) = 0;  // of them, how many have been woken and not come yet
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;  // last: they use everything above
 };

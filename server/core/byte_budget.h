@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/mutex.h"
 #include "server/batching/fair_bound.h"
 #include "server/telemetry/memory_watch.h"
 
@@ -66,7 +66,7 @@ class ByteBudget {
 
   // One share larger than the whole budget is granted when nothing else is out: it would never fit otherwise.
   std::optional<Share> Take(uint64_t caller, int64_t bytes) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!bound_.Fits(caller, bytes)) return std::nullopt;
     bound_.Take(caller, bytes);
     if (memory_ != nullptr) memory_->Promise(Twice(bytes));
@@ -76,26 +76,29 @@ class ByteBudget {
   // Memory for so much of a reply, in tensors and encoded. Never above the largest number.
   static int64_t Twice(int64_t bytes) { return 2 * std::min(bytes, std::numeric_limits<int64_t>::max() / 2); }
 
-  int64_t bytes() const { return bound_.most(); }
+  int64_t bytes() const {
+    MutexLock lock(mutex_);
+    return bound_.most();
+  }
   int64_t used() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return bound_.used();
   }
   int64_t held(uint64_t caller) const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return bound_.held(caller);
   }
 
  private:
   void GiveBack(uint64_t caller, int64_t bytes, int64_t copies) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     bound_.GiveBack(caller, bytes);
     if (memory_ != nullptr && copies > 0) memory_->Promise(copies == 2 ? -Twice(bytes) : -bytes);
   }
 
   MemoryWatch* const memory_;
-  mutable std::mutex mutex_;
-  FairBound bound_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  FairBound bound_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rnnserve

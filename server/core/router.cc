@@ -54,7 +54,7 @@ absl::StatusOr<Route> Router::Choose(std::string_view name, std::span<const Cell
   const bool is_empty = load.rows < 1 || load.steps < 1;
   if (candidates.size() == 1 || is_empty) return Route{.engine = candidates.front()};
 
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   load = WithOthers(cells, options, load);
   const Engine* known = Known(candidates, cells, options, ShapeOf(load), true);
   if (known != nullptr) return Route{.engine = known};
@@ -65,9 +65,9 @@ absl::StatusOr<Route> Router::Choose(std::string_view name, std::span<const Cell
 const Engine* Router::Settle(const Route& route, std::span<const CellPtr> cells, const EngineOptions& options) {
   if (!route.is_provisional) return route.engine;
   const RouteShape shape = ShapeOf(route.load);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   // One trial at a time: others would disturb it, and may ask for the same.
-  changed_.wait(lock, [this] { return !is_settling_; });
+  changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !is_settling_; });
   Refill();
   for (const CellPtr& cell : cells) {
     if (Known(route.candidates, {&cell, 1}, options, shape, false) != nullptr) continue;
@@ -100,19 +100,19 @@ const Engine* Router::Another(const Engine* engine, std::span<const CellPtr> cel
 }
 
 void Router::Ran(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load, int64_t largest_batch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const int64_t others = std::max<int64_t>(largest_batch - load.rows, 0);
   for (const CellPtr& cell : cells) table_.Shared({cell->spec(), options}, others);
 }
 
 bool Router::AwaitTrial() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return stopped_ || !waiting_.empty(); });
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopped_ || !waiting_.empty(); });
   return !stopped_;
 }
 
 absl::Duration Router::RunTrial() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (waiting_.empty()) return absl::ZeroDuration();
   const Trial trial = std::move(waiting_.front());
   waiting_.pop_front();
@@ -127,14 +127,14 @@ absl::Duration Router::RunTrial() {
 
 void Router::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
   }
   changed_.notify_all();
 }
 
 size_t Router::trials() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return waiting_.size();
 }
 

@@ -20,10 +20,8 @@
 // Thread-safe; no lock is held while an engine compiles or runs.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +30,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "server/core/routing_table.h"
 #include "server/core/routing_trial.h"
@@ -103,14 +102,16 @@ class Router {
 
   EngineList Candidates(std::span<const CellPtr> cells, const EngineOptions& options) const;
   // All below with mutex_ held.
-  RouteLoad WithOthers(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load) const;
+  RouteLoad WithOthers(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null if a cell is unknown on one of `engines`; with `ask`, trials are asked for where the
   // figures are old or of another shape.
   const Engine* Known(std::span<const Engine* const> engines, std::span<const CellPtr> cells,
-                      const EngineOptions& options, const RouteShape& shape, bool ask);
-  void Ask(Trial trial);
-  void Refill();
-  void Keep(const Trial& trial, std::vector<EngineCost> costs);
+                      const EngineOptions& options, const RouteShape& shape, bool ask)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Ask(Trial trial) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Refill() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Keep(const Trial& trial, std::vector<EngineCost> costs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Without the mutex.
   std::vector<EngineCost> Measure(const Trial& trial, const TrialLimits& limits);
@@ -119,15 +120,14 @@ class Router {
   const std::vector<const Engine*> engines_;
   ProgramCache* const programs_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_.
-  RoutingTable table_;
-  std::deque<Trial> waiting_;
-  bool is_settling_ = false;  // a call measures
-  absl::Duration allowance_;  // for such calls
-  absl::Duration refilled_at_;
-  bool stopped_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  RoutingTable table_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Trial> waiting_ ABSL_GUARDED_BY(mutex_);
+  bool is_settling_ ABSL_GUARDED_BY(mutex_) = false;  // a call measures
+  absl::Duration allowance_ ABSL_GUARDED_BY(mutex_);  // for such calls
+  absl::Duration refilled_at_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rnnserve

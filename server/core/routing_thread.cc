@@ -9,7 +9,7 @@ RoutingThread::RoutingThread(Router* router) : router_(router), thread_([this] {
 
 RoutingThread::~RoutingThread() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -20,8 +20,10 @@ RoutingThread::~RoutingThread() {
 void RoutingThread::Work() {
   while (router_->AwaitTrial()) {
     const absl::Duration rest = router_->RunTrial();
-    std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, absl::ToChronoNanoseconds(rest), [this] { return stopping_; })) return;
+    MutexLock lock(mutex_);
+    if (wake_.wait_for(lock, absl::ToChronoNanoseconds(rest),
+                       [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; }))
+      return;
   }
 }
 

@@ -3,10 +3,9 @@
 // each, so that they take a small share of the time. Stops the router when it goes.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "server/core/router.h"
 
 namespace rnnserve {
@@ -23,10 +22,10 @@ class RoutingThread {
   void Work();
 
   Router* const router_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_
-  std::thread thread_;     // last: it uses everything above
+  Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses everything above
 };
 
 }  // namespace rnnserve

@@ -20,7 +20,7 @@ bool IsSame(const PinnedModel& a, const PinnedModel& b) {
 SessionModelPtr SessionModels::Share(PinnedModel pinned, const std::string& model_name,
                                      const std::vector<std::string>& outputs, DataType kept_type,
                                      SessionCountersPtr counters) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (shared_.size() >= look_at_) ForgetUnused();
   std::vector<std::weak_ptr<const SessionModel>>& variants = shared_[pinned.model.get()];
   std::erase_if(variants, [](const auto& one) { return one.expired(); });

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 #include "server/core/session_model.h"
 
 namespace rnnserve {
@@ -22,12 +22,12 @@ class SessionModels {
  private:
   static constexpr size_t kFew = 64;
 
-  void ForgetUnused();
+  void ForgetUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::mutex mutex_;
-  // Guarded by mutex_. A model is at its address as long as a session pins it, and another one there is told apart.
-  absl::flat_hash_map<const Model*, std::vector<std::weak_ptr<const SessionModel>>> shared_;
-  size_t look_at_ = kFew;  // models
+  Mutex mutex_;
+  // A model is at its address as long as a session pins it, and another one there is told apart.
+  absl::flat_hash_map<const Model*, std::vector<std::weak_ptr<const SessionModel>>> shared_ ABSL_GUARDED_BY(mutex_);
+  size_t look_at_ ABSL_GUARDED_BY(mutex_) = kFew;  // models
 };
 
 }  // namespace rnnserve

@@ -7,13 +7,13 @@
 #pragma once
 
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 #include "server/sessions/sessions.h"
 
 namespace rnnserve {
@@ -21,7 +21,7 @@ namespace rnnserve {
 class SessionOwner {
  public:
   Attachment Of(Sessions& sessions, const SessionId& id) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto [found, is_new] = attached_.try_emplace(id);
     if (!is_new) return found->second;
     const Attachment attachment = sessions.Attach();
@@ -33,7 +33,7 @@ class SessionOwner {
 
   // Of those that are live.
   std::vector<std::string> Keys(Sessions& sessions) const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::vector<std::string> keys;
     for (const auto& [id, attachment] : attached_) {
       if (std::optional<std::string> key = sessions.KeyOf(id)) keys.push_back(*std::move(key));
@@ -43,12 +43,12 @@ class SessionOwner {
 
   // How many are remembered.
   size_t size() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return attached_.size();
   }
 
  private:
-  void LookAfterOne(Sessions& sessions) {
+  void LookAfterOne(Sessions& sessions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (turns_.empty()) return;
     const SessionId id = turns_.front();
     turns_.pop_front();
@@ -59,10 +59,9 @@ class SessionOwner {
     }
   }
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  absl::flat_hash_map<SessionId, Attachment> attached_;
-  std::deque<SessionId> turns_;  // each of attached_ once
+  mutable Mutex mutex_;
+  absl::flat_hash_map<SessionId, Attachment> attached_ ABSL_GUARDED_BY(mutex_);
+  std::deque<SessionId> turns_ ABSL_GUARDED_BY(mutex_);  // each of attached_ once
 };
 
 }  // namespace rnnserve

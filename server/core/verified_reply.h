@@ -3,13 +3,13 @@
 // caller's message.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "server/core/verifier.h"
 
 namespace rnnserve {
@@ -30,7 +30,7 @@ class VerifiedReply {
 
   void Set(Reply& which, absl::StatusOr<InferReply> reply) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       which = std::move(reply);
       if (!first_ || !second_) return;
     }
@@ -42,7 +42,7 @@ class VerifiedReply {
   Verifier* const verifier_;
   const std::string model_;
   Done done_;
-  std::mutex mutex_;
+  Mutex mutex_;
   // Guarded by mutex_ until both are set.
   Reply first_, second_;
 };

@@ -96,7 +96,7 @@ void Verifier::Compare(std::string_view model, const InferReply& first, const ab
   const double tolerance = first.outputs.empty() ? 0 : Tolerance(first.outputs[0].type);
   (difference <= tolerance ? agreed_ : differed_)->Add();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     largest_ = std::max(largest_, difference);
     if (difference <= 2 * logged_) return;
     logged_ = difference;
@@ -110,7 +110,7 @@ void Verifier::Compare(std::string_view model, const InferReply& first, const ab
 }
 
 double Verifier::largest() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return largest_;
 }
 

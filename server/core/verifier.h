@@ -11,10 +11,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "server/core/core.h"
 #include "server/telemetry/metrics.h"
 
@@ -42,10 +42,9 @@ class Verifier {
   std::atomic<int64_t> calls_ = 0;
   std::shared_ptr<Counter> agreed_, differed_, failed_;
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  double largest_ = 0;
-  double logged_ = 0;
+  mutable Mutex mutex_;
+  double largest_ ABSL_GUARDED_BY(mutex_) = 0;
+  double logged_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rnnserve

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/mutex.h"
 #include "server/frontend/health/health_service.h"
 #include "server/frontend/native/models_service.h"
 #include "server/frontend/native/recurrent_service.h"
@@ -82,25 +83,30 @@ class TransportQuota {
  public:
   TransportQuota(int64_t besides, grpc::ServerBuilder& builder) : besides_(besides) {
     builder.SetResourceQuota(quota_);
+    const MutexLock lock(mutex_);
     Resize();
   }
-  void LetInCalls(int64_t bytes) { LetIn(calls_, bytes); }
-  void LetInStreams(int64_t bytes) { LetIn(streams_, bytes); }
+  void LetInCalls(int64_t bytes) {
+    const MutexLock lock(mutex_);
+    calls_ = bytes;
+    Resize();
+  }
+  void LetInStreams(int64_t bytes) {
+    const MutexLock lock(mutex_);
+    streams_ = bytes;
+    Resize();
+  }
 
  private:
-  void LetIn(int64_t& part, int64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    part = bytes;
-    Resize();
+  void Resize() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    quota_.Resize(static_cast<size_t>(besides_ + calls_ + streams_));
   }
-  void Resize() { quota_.Resize(static_cast<size_t>(besides_ + calls_ + streams_)); }
 
   const int64_t besides_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  int64_t calls_ = 0;
-  int64_t streams_ = 0;
-  grpc::ResourceQuota quota_{"rnnserve"};
+  Mutex mutex_;
+  int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t streams_ ABSL_GUARDED_BY(mutex_) = 0;
+  grpc::ResourceQuota quota_ ABSL_GUARDED_BY(mutex_){"rnnserve"};
 };
 
 BodyLine::Options LineOptions(const GrpcServer::Options& options, TransportQuota& quota) {

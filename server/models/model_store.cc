@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "engine/op/field_error.h"
 #include "engine/op/wording.h"
 #include "server/models/model_names.h"
@@ -68,7 +69,7 @@ absl::StatusOr<ModelPtr> ModelStore::Impl::ByFingerprint(StackSpec stack, std::s
 }
 
 absl::StatusOr<LoadedModel> ModelStore::Impl::AddNamed(LoadedModel loaded) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   return named.Add(std::move(loaded));
 }
 
@@ -105,12 +106,12 @@ absl::StatusOr<LoadedModel> ModelStore::LoadStack(std::string name, int64_t vers
 }
 
 absl::StatusOr<std::vector<LoadedModel>> ModelStore::Unload(std::string_view name, std::optional<int64_t> version) {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   return impl_->named.Remove(name, version);
 }
 
 absl::StatusOr<LoadedModel> ModelStore::Get(std::string_view name, std::optional<int64_t> version) const {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   absl::StatusOr<LoadedModel> loaded = impl_->named.Get(name, version);
   if (loaded.ok()) return loaded;
   const std::optional<RepositoryFailure> refused = impl_->failures.Of(name, version);
@@ -122,7 +123,7 @@ absl::StatusOr<LoadedModel> ModelStore::Get(std::string_view name, std::optional
 }
 
 std::vector<LoadedModel> ModelStore::List() const {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   return impl_->named.List();
 }
 
@@ -132,7 +133,7 @@ absl::StatusOr<ModelPtr> ModelStore::GetByFingerprint(std::string_view fingerpri
     return FieldError("fingerprint", absl::StrCat("a fingerprint is 64 hexadecimal digits, as a reply gave it, but ",
                                                   Quoted(fingerprint), " came (", fingerprint.size(), " bytes)"));
   }
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   if (ModelPtr model = impl_->cache.Find(hex)) return model;
   if (ModelPtr model = impl_->named.FindByFingerprint(hex)) return model;
   return WithReason(absl::NotFoundError(absl::StrCat("no model with fingerprint ", hex,
@@ -146,7 +147,7 @@ absl::StatusOr<ModelPtr> ModelStore::FindOrCreate(const OperatorDef& op, std::sp
   absl::StatusOr<ModelPtr> model = impl_->Shared({&layer, 1});
   if (!model.ok()) return model;
   std::vector<ModelPtr> evicted;  // destroyed after the lock is gone
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   if (impl_->named.FindByFingerprint((*model)->fingerprint()) == nullptr) evicted = impl_->cache.Put(*model);
   return model;
 }

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "onnx_file/folder.h"
 #include "server/models/content_tag.h"
 #include "server/models/inline_cache.h"
@@ -39,7 +39,7 @@ struct ModelStore::Impl {
   ContentTag tags;
   WeakTable<const Model> tagged;  // the same by content tag
 
-  mutable std::mutex mutex;  // guards what follows
+  mutable Mutex mutex;  // guards what follows
   InlineCache cache;
   NamedModels named;
   RepositoryFailures failures;

@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <compare>
-#include <condition_variable>
 #include <exception>
 #include <iterator>
 #include <list>
 #include <map>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -17,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace rnnserve {
 namespace {
@@ -57,7 +56,7 @@ KeyView KeyOf(const Engine& engine, const Cell& cell, const EngineOptions& optio
 
 // A compilation under way; those who ask for the same program wait for it.
 struct Flight {
-  std::condition_variable landed;
+  CondVar landed;
   std::optional<absl::StatusOr<ProgramPtr>> result;
 };
 
@@ -94,7 +93,7 @@ struct ProgramCache::Impl {
   explicit Impl(int64_t bytes) : max_bytes(bytes) {}
 
   const int64_t max_bytes;
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   Entries entries;
   std::list<const Key*> by_use;  // least recent first; not the dropped ones
   std::map<Key, std::shared_ptr<Flight>, KeyOrder> flights;
@@ -166,7 +165,7 @@ ProgramCache::~ProgramCache() = default;
 bool ProgramCache::MakeRoom(const Engine& engine) {
   std::vector<ProgramPtr> dropped;
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     dropped = impl_->DropIdle(engine.name());
   }
   return !dropped.empty();
@@ -177,7 +176,7 @@ absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr
   std::shared_ptr<Flight> flight;
   std::vector<ProgramPtr> dropped;  // destroyed after the lock is gone
   {
-    std::unique_lock lock(impl_->mutex);
+    MutexLock lock(impl_->mutex);
     if (ProgramPtr program = impl_->Find(key)) {
       dropped = impl_->Evict();
       return program;
@@ -193,7 +192,7 @@ absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr
   absl::StatusOr<ProgramPtr> program = Compile(engine, cell, options);
   if (absl::IsResourceExhausted(program.status()) && MakeRoom(engine)) program = Compile(engine, cell, options);
   const int64_t packed = program.ok() ? (*program)->packed_bytes() : 0;
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   if (program.ok()) {
     impl_->ForgetDead();
     const Entry entry{.program = nullptr,
@@ -212,7 +211,7 @@ absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr
 
 bool ProgramCache::Holds(const Engine& engine, const Cell& cell, const EngineOptions& options) const {
   const KeyView key = KeyOf(engine, cell, options);
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   const auto found = impl_->entries.find(key);
   return found != impl_->entries.end() && found->second.alive();
 }
@@ -220,7 +219,7 @@ bool ProgramCache::Holds(const Engine& engine, const Cell& cell, const EngineOpt
 void ProgramCache::Forget(const Engine& engine, const Cell& cell, const EngineOptions& options) {
   const KeyView key = KeyOf(engine, cell, options);
   ProgramPtr dropped;  // destroyed after the lock is gone
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   const auto found = impl_->entries.find(key);
   if (found == impl_->entries.end() || found->second.program.use_count() != 1) return;
   dropped = impl_->Drop(found->second);
@@ -228,14 +227,14 @@ void ProgramCache::Forget(const Engine& engine, const Cell& cell, const EngineOp
 }
 
 int64_t ProgramCache::bytes() const {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   int64_t bytes = 0;
   for (const auto& [key, entry] : impl_->entries) bytes += entry.alive() ? entry.packed : 0;
   return bytes;
 }
 
 int64_t ProgramCache::bytes_of(const Cell& cell) const {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   int64_t bytes = 0;
   for (auto at = impl_->entries.lower_bound(KeyView{cell.key(), "", false, false});
        at != impl_->entries.end() && at->first.cell == cell.key(); ++at) {
@@ -245,7 +244,7 @@ int64_t ProgramCache::bytes_of(const Cell& cell) const {
 }
 
 std::map<std::string, int64_t> ProgramCache::bytes_by_engine() const {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   std::map<std::string, int64_t> bytes;
   for (const auto& [key, entry] : impl_->entries) bytes[key.engine] += entry.alive() ? entry.packed : 0;
   return bytes;

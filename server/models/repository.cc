@@ -5,6 +5,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "engine/op/field_error.h"
 #include "onnx_file/folder.h"
 #include "onnx_file/loader.h"
@@ -104,13 +105,13 @@ absl::Status ModelStore::ScanRepository() {
   };
   Scan scan(load);
   if (absl::Status read = scan.Root(impl_->options.repository); !read.ok()) return read;
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->failures = std::move(scan).failures();
   return absl::OkStatus();
 }
 
 std::vector<RepositoryFailure> ModelStore::Failures() const {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   return impl_->failures.List();
 }
 
@@ -138,7 +139,7 @@ absl::StatusOr<LoadedModel> ModelStore::LoadFromRepository(std::string name, int
     return WithReason(absl::NotFoundError(absl::StrCat(path, " does not exist in the repository folder (--models)")),
                       "MODEL_UNKNOWN");
   }
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->failures.Clear(path);
   return loaded;
 }

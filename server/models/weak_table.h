@@ -8,10 +8,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace rnnserve {
 
@@ -20,14 +21,14 @@ class WeakTable {
  public:
   // Null if no object of this key is alive.
   std::shared_ptr<T> Find(const std::string& key) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = objects_.find(key);
     return found == objects_.end() ? nullptr : found->second.lock();
   }
 
   // The living object of this key; `candidate` becomes it if there is none.
   std::shared_ptr<T> Share(const std::string& key, std::shared_ptr<T> candidate) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::weak_ptr<T>& entry = objects_[key];
     if (std::shared_ptr<T> alive = entry.lock()) return alive;
     entry = candidate;
@@ -43,7 +44,7 @@ class WeakTable {
   }
 
   static constexpr size_t kFirstSweep = 64;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::unordered_map<std::string, std::weak_ptr<T>> objects_;
   size_t next_sweep_ = kFirstSweep;
 };

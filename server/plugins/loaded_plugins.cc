@@ -2,10 +2,10 @@
 #include "server/plugins/loaded_plugins.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "server/telemetry/log.h"
 
 namespace rnnserve {
@@ -13,21 +13,21 @@ namespace rnnserve {
 class LoadedPlugins::Failures {
  public:
   void Failed(const std::string& engine) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     failed_.push_back(engine);
     if (told_) told_(engine);
   }
   void Tell(std::function<void(std::string_view)> told) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     told_ = std::move(told);
     if (!told_) return;
     for (const std::string& engine : failed_) told_(engine);
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<std::string> failed_;             // guarded by mutex_
-  std::function<void(std::string_view)> told_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::string> failed_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(std::string_view)> told_ ABSL_GUARDED_BY(mutex_);
 };
 
 LoadedPlugins::LoadedPlugins(const Options& options, std::span<const Engine* const> own)

@@ -7,12 +7,12 @@
 #include <atomic>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace rnnserve {
 namespace {
@@ -36,8 +36,8 @@ spdlog::logger& Logger() {
 }
 
 struct Problems {
-  std::mutex mutex;
-  std::deque<LoggedProblem> latest;  // guarded by mutex, the newest first
+  Mutex mutex;
+  std::deque<LoggedProblem> latest ABSL_GUARDED_BY(mutex);  // the newest first
 };
 
 Problems& TheProblems() {
@@ -48,7 +48,7 @@ Problems& TheProblems() {
 void Remember(spdlog::level::level_enum level, std::string text) {
   const spdlog::string_view_t name = spdlog::level::to_string_view(level);
   Problems& problems = TheProblems();
-  const std::lock_guard lock(problems.mutex);
+  const MutexLock lock(problems.mutex);
   problems.latest.push_front({absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()),
                               std::string(name.data(), name.size()), std::move(text)});
   if (problems.latest.size() > kMostProblems) problems.latest.pop_back();
@@ -148,7 +148,7 @@ bool SetLogFormat(std::string_view format) {
 
 std::vector<LoggedProblem> LatestProblems() {
   Problems& problems = TheProblems();
-  const std::lock_guard lock(problems.mutex);
+  const MutexLock lock(problems.mutex);
   return {problems.latest.begin(), problems.latest.end()};
 }
 

@@ -5,11 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace rnnserve {
 
@@ -21,7 +21,7 @@ class LogLimit {
 
   // If one may be logged: how many were not allowed since the last time. Else nothing.
   std::optional<int64_t> Allow(absl::Time now) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // A clock that was set back must not silence the log.
     const bool goes_on = now < next_ && now >= next_ - interval_;
     if (!goes_on) {
@@ -39,10 +39,10 @@ class LogLimit {
  private:
   const absl::Duration interval_;
   const int64_t most_;
-  std::mutex mutex_;
-  absl::Time next_ = absl::InfinitePast();  // guarded by mutex_
-  int64_t allowed_ = 0;                     // since next_ was set; guarded by mutex_
-  int64_t skipped_ = 0;                     // guarded by mutex_
+  Mutex mutex_;
+  absl::Time next_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  int64_t allowed_ ABSL_GUARDED_BY(mutex_) = 0;  // since next_ was set
+  int64_t skipped_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rnnserve

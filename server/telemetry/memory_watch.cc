@@ -49,21 +49,21 @@ void MemoryWatch::Turn(absl::Time now) {
 }
 
 bool MemoryWatch::HasRoom(int64_t bytes, absl::Time now) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!Fits(bytes, now)) return false;
   lately_ += bytes;
   return true;
 }
 
 bool MemoryWatch::TryPromise(int64_t bytes, absl::Time now) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!Fits(bytes, now)) return false;
   Promise(bytes);
   return true;
 }
 
 bool MemoryWatch::Fits(int64_t bytes, absl::Time now) {
-  const auto fits = [&] {
+  const auto fits = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const int64_t promised = promised_.load(std::memory_order_relaxed) + taken_.load(std::memory_order_relaxed);
     return bytes <= usable_ - resident_ - lately_ - before_ - promised;
   };

@@ -14,9 +14,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
@@ -45,9 +45,9 @@ class MemoryWatch {
   int64_t usable() const { return usable_; }
 
  private:
-  void Look(absl::Time now);
-  void Turn(absl::Time now);
-  bool Fits(int64_t bytes, absl::Time now);
+  void Look(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Turn(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Fits(int64_t bytes, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t limit_;
   const int64_t usable_;
@@ -55,16 +55,15 @@ class MemoryWatch {
   const std::function<void(bool)> relieve_;
   std::atomic<int64_t> promised_ = 0;
   std::atomic<int64_t> taken_ = 0;  // since the last look, or a little before
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  int64_t resident_ = 0;
+  Mutex mutex_;
+  int64_t resident_ ABSL_GUARDED_BY(mutex_) = 0;
   // Let in by HasRoom since `turned_`, and in the time before that.
-  int64_t lately_ = 0;
-  int64_t before_ = 0;
-  absl::Time turned_ = absl::InfinitePast();
-  absl::Time looked_ = absl::InfinitePast();
-  bool in_need_ = false;
-  absl::Time relieved_ = absl::InfinitePast();
+  int64_t lately_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t before_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time turned_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time looked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool in_need_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time relieved_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };
 
 // Of this process, as /proc has it: what it has in memory without the pages of its files, which the kernel takes back

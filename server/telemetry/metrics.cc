@@ -27,7 +27,7 @@ std::vector<int64_t> Counts(const Histogram& histogram) {
 template <typename Metric>
 std::shared_ptr<Metric> MetricFamily<Metric>::With(std::vector<std::string> labels) {
   assert(labels.size() == description_.label_names.size());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::shared_ptr<Metric>& metric = series_[std::move(labels)];
   if (metric == nullptr) metric = make_();
   return metric;
@@ -35,14 +35,14 @@ std::shared_ptr<Metric> MetricFamily<Metric>::With(std::vector<std::string> labe
 
 template <typename Metric>
 void MetricFamily<Metric>::SetKnown(std::set<std::vector<std::string>> known) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   known_ = std::move(known);
 }
 
 template <typename Metric>
 MetricReading MetricFamily<Metric>::Read() const {
   MetricReading reading = description_;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [labels, metric] : series_) {
     reading.samples.push_back({labels, Value(*metric) / divisor_, Counts(*metric)});
   }
@@ -62,7 +62,7 @@ MetricFamily<Metric>& Metrics::Add(MetricReading description, double divisor,
                                    std::function<std::shared_ptr<Metric>()> make) {
   std::string name = description.name;
   auto family = std::make_shared<MetricFamily<Metric>>(std::move(description), divisor, std::move(make));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   [[maybe_unused]] const bool is_new = families_.emplace(name, [f = family.get()] { return f->Read(); }).second;
   assert(is_new && "two metrics of one name");
   owned_.push_back(family);
@@ -96,7 +96,7 @@ HistogramFamily& Metrics::Sizes(std::string name, std::string help, std::vector<
 
 void Metrics::AddReader(MetricReading description, Reader read) {
   std::string name = description.name;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   [[maybe_unused]] const bool is_new = families_
                                            .emplace(std::move(name),
                                                     [description = std::move(description), read = std::move(read)] {
@@ -125,7 +125,7 @@ void Metrics::CounterFunction(std::string name, std::string help, std::function<
 }
 
 void Metrics::BeforeCollect(std::function<void()> prepare) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   preparations_.push_back(std::move(prepare));
 }
 
@@ -133,7 +133,7 @@ std::vector<MetricReading> Metrics::Collect() const {
   std::vector<std::function<void()>> preparations;
   std::vector<std::function<MetricReading()>> readers;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [name, read] : families_) readers.push_back(read);
     preparations = preparations_;
   }

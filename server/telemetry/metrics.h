@@ -17,13 +17,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "server/telemetry/metric.h"
 
 namespace rnnserve {
@@ -66,9 +66,9 @@ class MetricFamily {
   const MetricReading description_;  // without samples
   const double divisor_;
   const std::function<std::shared_ptr<Metric>()> make_;
-  mutable std::mutex mutex_;
-  std::map<std::vector<std::string>, std::shared_ptr<Metric>> series_;  // guarded by mutex_
-  std::set<std::vector<std::string>> known_;                            // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::vector<std::string>, std::shared_ptr<Metric>> series_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::vector<std::string>> known_ ABSL_GUARDED_BY(mutex_);
 };
 
 using CounterFamily = MetricFamily<Counter>;
@@ -106,10 +106,10 @@ class Metrics {
   MetricFamily<Metric>& Add(MetricReading description, double divisor, std::function<std::shared_ptr<Metric>()> make);
   void AddReader(MetricReading description, Reader read);
 
-  mutable std::mutex mutex_;
-  std::map<std::string, std::function<MetricReading()>> families_;  // guarded by mutex_
-  std::vector<std::function<void()>> preparations_;                 // guarded by mutex_
-  std::vector<std::shared_ptr<void>> owned_;                        // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, std::function<MetricReading()>> families_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> preparations_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<void>> owned_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rnnserve

@@ -11,7 +11,7 @@ ModelLabels::ModelLabels(size_t most, std::set<std::string, std::less<>> first)
 
 std::string_view ModelLabels::Of(std::string_view model) {
   if (model.starts_with('(')) return model;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (called_.contains(model)) return model;
   const bool is_first = first_.contains(model);
   if (called_.size() + (is_first ? 0 : kept_) >= most_) return kOtherModels;
@@ -21,7 +21,7 @@ std::string_view ModelLabels::Of(std::string_view model) {
 }
 
 std::vector<std::string> ModelLabels::Own(const std::set<std::string>& loaded) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::string> own;
   size_t free_for_first = most_ - called_.size();
   size_t free_for_others = free_for_first - std::min(free_for_first, kept_);

@@ -11,11 +11,12 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace rnnserve {
 
@@ -43,9 +44,9 @@ class ModelLabels {
   const size_t most_;
   const std::set<std::string, std::less<>> first_;
 
-  mutable std::mutex mutex_;
-  std::set<std::string, std::less<>> called_;  // guarded by mutex_
-  size_t kept_;                                // of first_, not called yet; guarded by mutex_
+  mutable Mutex mutex_;
+  std::set<std::string, std::less<>> called_ ABSL_GUARDED_BY(mutex_);
+  size_t kept_ ABSL_GUARDED_BY(mutex_);  // of first_, not called yet
 };
 
 }  // namespace rnnserve

@@ -26,7 +26,7 @@ SessionMetrics::SessionMetrics(Metrics& metrics, ModelLabels& labels)
 
 SessionCountersPtr SessionMetrics::Of(std::string_view model) {
   const std::string label(labels_.Of(model));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   SessionCountersPtr& counters = by_label_[label];
   if (counters == nullptr) counters = Make(label);
   return counters;

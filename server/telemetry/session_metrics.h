@@ -8,11 +8,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/model_labels.h"
 
@@ -52,8 +52,8 @@ class SessionMetrics {
   CounterFamily& events_;
   CounterFamily& repeated_;
 
-  std::mutex mutex_;
-  std::map<std::string, SessionCountersPtr, std::less<>> by_label_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, SessionCountersPtr, std::less<>> by_label_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rnnserve

@@ -23,7 +23,7 @@ WorkMetricsTable::WorkMetricsTable(Metrics& metrics, ModelLabels& labels)
 
 std::shared_ptr<const WorkMetrics> WorkMetricsTable::Of(std::string_view model, std::string_view engine) {
   const std::string_view label = labels_.Of(model);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = by_label_.find(label); found != by_label_.end()) {
     if (const auto known = found->second.find(engine); known != found->second.end()) return known->second;
   }

@@ -11,12 +11,12 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/model_labels.h"
 
@@ -57,8 +57,8 @@ class WorkMetricsTable {
   CounterFamily& nonfinite_outputs_;
 
   using ByEngine = std::map<std::string, std::shared_ptr<const WorkMetrics>, std::less<>>;
-  std::mutex mutex_;
-  std::map<std::string, ByEngine, std::less<>> by_label_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, ByEngine, std::less<>> by_label_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rnnserve

@@ -24,7 +24,9 @@ std::string Ms(std::chrono::nanoseconds time) {
   return ms < 10 ? absl::StrFormat("%.3f", ms) : ms < 100 ? absl::StrFormat("%.2f", ms) : absl::StrFormat("%.1f", ms);
 }
 
-std::string Rate(double per_second) { return absl::StrFormat(per_second < 100 ? "%.2f" : "%.0f", per_second); }
+std::string Rate(double per_second) {
+  return per_second < 100 ? absl::StrFormat("%.2f", per_second) : absl::StrFormat("%.0f", per_second);
+}
 
 std::string CodeName(int code) { return absl::StatusCodeToString(static_cast<absl::StatusCode>(code)); }
 

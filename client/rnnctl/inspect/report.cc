@@ -49,7 +49,10 @@ std::string InShell(const std::string& word) {
 
 std::string LoadName(const Load& load) { return absl::StrCat("T=", load.steps, " N=", load.rows); }
 
-std::string Us(double us) { return absl::StrFormat(us < 10 ? "%.2f us" : us < 1000 ? "%.1f us" : "%.0f us", us); }
+std::string Us(double us) {
+  if (us < 10) return absl::StrFormat("%.2f us", us);
+  return us < 1000 ? absl::StrFormat("%.1f us", us) : absl::StrFormat("%.0f us", us);
+}
 
 // Of one node, in order: a line for each engine, then what `auto` does.
 void AddEngines(const Report& report, const std::vector<EngineAnswer>& answers, Rows& rows) {

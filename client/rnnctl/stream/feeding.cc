@@ -2,14 +2,14 @@
 #include "client/rnnctl/stream/feeding.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace rnnserve::rnnctl {
 namespace {
@@ -28,30 +28,31 @@ class Printer {
     Clock::time_point sent;
   };
   void Add(Fed fed) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     queue_.push_back(std::move(fed));
     changed_.notify_one();
   }
   bool failed() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return !status_.ok();
   }
   // After the last one: how it went.
   absl::Status Finish() {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       finished_ = true;
       changed_.notify_one();
     }
     if (thread_.joinable()) thread_.join();
+    MutexLock lock(mutex_);
     return status_;
   }
 
  private:
   void Run() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] { return finished_ || !queue_.empty(); });
+      changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return finished_ || !queue_.empty(); });
       if (queue_.empty()) return;
       Fed fed = std::move(queue_.front());
       queue_.pop_front();
@@ -66,11 +67,11 @@ class Printer {
   }
 
   StreamResults& results_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Fed> queue_;  // guarded by mutex_, as what follows
-  bool finished_ = false;
-  absl::Status status_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Fed> queue_ ABSL_GUARDED_BY(mutex_);
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

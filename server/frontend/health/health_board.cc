@@ -43,7 +43,7 @@ void HealthBoard::Forget(std::string_view name, std::vector<std::coroutine_handl
 void HealthBoard::Set(std::string_view name, bool is_serving) {
   std::vector<std::coroutine_handle<>> waiting;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     Put(name, is_serving, waiting);
   }
   Resume(waiting);
@@ -52,7 +52,7 @@ void HealthBoard::Set(std::string_view name, bool is_serving) {
 void HealthBoard::Retire(std::string_view name) {
   std::vector<std::coroutine_handle<>> waiting;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     Put(name, false, waiting);
     retired_.emplace_back(name);
     if (retired_.size() > kMostRetired) {
@@ -66,7 +66,7 @@ void HealthBoard::Retire(std::string_view name) {
 void HealthBoard::Leave() {
   std::vector<std::coroutine_handle<>> waiting;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     leaving_ = true;
     for (const auto& [name, serving] : serving_) {
       if (!serving) continue;
@@ -78,17 +78,17 @@ void HealthBoard::Leave() {
 }
 
 Health HealthBoard::Get(std::string_view name) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return Look(name);
 }
 
 HealthBoard::Watcher::Watcher(HealthBoard& board, std::string name) : board_(board), name_(std::move(name)) {
-  std::lock_guard lock(board_.mutex_);
+  MutexLock lock(board_.mutex_);
   board_.watchers_.emplace(name_, this);
 }
 
 HealthBoard::Watcher::~Watcher() {
-  std::lock_guard lock(board_.mutex_);
+  MutexLock lock(board_.mutex_);
   const auto [begin, end] = board_.watchers_.equal_range(name_);
   for (auto watcher = begin; watcher != end; ++watcher) {
     if (watcher->second != this) continue;
@@ -100,7 +100,7 @@ HealthBoard::Watcher::~Watcher() {
 void HealthBoard::Watcher::Stop() {
   std::coroutine_handle<> waiting;
   {
-    std::lock_guard lock(board_.mutex_);
+    MutexLock lock(board_.mutex_);
     stopped_ = true;
     waiting = std::exchange(waiting_, nullptr);
   }
@@ -108,14 +108,14 @@ void HealthBoard::Watcher::Stop() {
 }
 
 bool HealthBoard::Watcher::Waiting::await_suspend(std::coroutine_handle<> waiting) {
-  std::lock_guard lock(watcher_.board_.mutex_);
+  MutexLock lock(watcher_.board_.mutex_);
   if (watcher_.stopped_ || watcher_.told_ != watcher_.board_.Look(watcher_.name_)) return false;
   watcher_.waiting_ = waiting;
   return true;
 }
 
 std::optional<Health> HealthBoard::Watcher::Waiting::await_resume() {
-  std::lock_guard lock(watcher_.board_.mutex_);
+  MutexLock lock(watcher_.board_.mutex_);
   if (watcher_.stopped_) return std::nullopt;
   watcher_.told_ = watcher_.board_.Look(watcher_.name_);
   return watcher_.told_;

@@ -14,11 +14,12 @@
 #include <cstddef>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace rnnserve {
 
@@ -80,19 +81,20 @@ class HealthBoard {
   using Watchers = std::multimap<std::string_view, Watcher*>;
 
   // With the mutex held.
-  Health Look(std::string_view name) const;
-  void Put(std::string_view name, bool is_serving, std::vector<std::coroutine_handle<>>& waiting);
-  void Forget(std::string_view name, std::vector<std::coroutine_handle<>>& waiting);
+  Health Look(std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Put(std::string_view name, bool is_serving, std::vector<std::coroutine_handle<>>& waiting)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Forget(std::string_view name, std::vector<std::coroutine_handle<>>& waiting)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // With the mutex held; whoever gets them resumes them without it.
   static void TakeWaiting(Watchers::iterator begin, Watchers::iterator end,
                           std::vector<std::coroutine_handle<>>& waiting);
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  std::map<std::string, bool, std::less<>> serving_;
-  std::deque<std::string> retired_;  // of serving_, the first one first
-  Watchers watchers_;
-  bool leaving_ = false;
+  mutable Mutex mutex_;
+  std::map<std::string, bool, std::less<>> serving_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> retired_ ABSL_GUARDED_BY(mutex_);  // of serving_, the first one first
+  Watchers watchers_ ABSL_GUARDED_BY(mutex_);
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rnnserve

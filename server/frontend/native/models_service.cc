@@ -120,7 +120,7 @@ void ModelsService::Log(const char* what, const LoadedModel& model, const UnaryC
 }
 
 void ModelsService::TellServing(const std::string& name) {
-  const std::lock_guard lock(serving_mutex_);
+  const MutexLock lock(serving_mutex_);
   serving_(name, core_->models().Get(name, {}).ok());
 }
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "rnnserve/v1/models.pb.h"
 #include "server/core/core.h"
 #include "server/frontend/rpc/raw_service.h"
@@ -43,7 +43,7 @@ class ModelsService {
   void Encode(const LoadedModel& loaded, v1::ModelInfo& info) const;
 
   Core* const core_;
-  std::mutex serving_mutex_;  // held while `serving_` is called
+  Mutex serving_mutex_;  // held while `serving_` is called
   const Serving serving_;
   LogLimit log_limit_{absl::Seconds(1), 100};
   RawService service_;

@@ -18,7 +18,7 @@ absl::Status Door::EnterWithMemory(uint64_t caller, int64_t bytes, bool even_if_
 void Door::LeaveWithMemory(uint64_t caller, int64_t bytes) { GiveBack(caller, bytes, nullptr); }
 
 absl::Status Door::IsOpen(bool even_if_closed) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return IsOpenLocked(even_if_closed);
 }
 
@@ -28,7 +28,7 @@ absl::Status Door::IsOpenLocked(bool even_if_closed) const {
 }
 
 absl::Status Door::Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (absl::Status open = IsOpenLocked(even_if_closed); !open.ok()) return open;
   if (!calls_.Fits(caller, 1)) {
     return Overloaded(Rejection::kQueueFull, absl::StrCat("the server is busy with ", calls_.used(), " calls, ",
@@ -54,7 +54,7 @@ absl::Status Door::Take(uint64_t caller, int64_t bytes, bool even_if_closed, Mem
 }
 
 void Door::GiveBack(uint64_t caller, int64_t bytes, MemoryWatch* memory) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   calls_.GiveBack(caller, 1);
   bytes_.GiveBack(caller, bytes);
   if (memory != nullptr) memory->Promise(-bytes);
@@ -63,18 +63,18 @@ void Door::GiveBack(uint64_t caller, int64_t bytes, MemoryWatch* memory) {
 }
 
 int64_t Door::calls() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return calls_.used();
 }
 
 void Door::Close() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   closed_ = true;
 }
 
 bool Door::WaitEmpty(absl::Time deadline) {
-  std::unique_lock lock(mutex_);
-  const auto enough = [this] { return calls_.used() == 0 || hurried_; };
+  MutexLock lock(mutex_);
+  const auto enough = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.used() == 0 || hurried_; };
   if (deadline == absl::InfiniteFuture()) {
     changed_.wait(lock, enough);
   } else {
@@ -84,13 +84,14 @@ bool Door::WaitEmpty(absl::Time deadline) {
 }
 
 bool Door::WaitHurry(absl::Duration most) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, absl::ToChronoNanoseconds(most), [this] { return hurried_; });
+  MutexLock lock(mutex_);
+  changed_.wait_for(lock, absl::ToChronoNanoseconds(most),
+                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return hurried_; });
   return hurried_;
 }
 
 void Door::Hurry() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   hurried_ = true;
   changed_.notify_all();
 }

@@ -3,12 +3,11 @@
 // good when the server leaves.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "server/batching/fair_bound.h"
 #include "server/telemetry/memory_watch.h"
 
@@ -52,16 +51,15 @@ class Door {
  private:
   absl::Status Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory);
   void GiveBack(uint64_t caller, int64_t bytes, MemoryWatch* memory);
-  absl::Status IsOpenLocked(bool even_if_closed) const;
+  absl::Status IsOpenLocked(bool even_if_closed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   MemoryWatch* const memory_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_.
-  FairBound calls_;
-  FairBound bytes_;
-  bool closed_ = false;
-  bool hurried_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  FairBound calls_ ABSL_GUARDED_BY(mutex_);
+  FairBound bytes_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hurried_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rnnserve

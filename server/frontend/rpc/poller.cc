@@ -34,8 +34,8 @@ void Poller::Start() {
 void Poller::Stop() {
   if (queue_ == nullptr) return;
   {
-    std::unique_lock lock(mutex_);
-    released_.wait(lock, [this] { return holds_ == 0; });
+    MutexLock lock(mutex_);
+    released_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return holds_ == 0; });
   }
   queue_->Shutdown();
   if (thread_.joinable()) {
@@ -91,12 +91,12 @@ bool Poller::IsTurning(absl::Duration patience) const {
 }
 
 Poller::Hold::Hold(Poller& poller) : poller_(poller) {
-  std::lock_guard lock(poller_.mutex_);
+  MutexLock lock(poller_.mutex_);
   ++poller_.holds_;
 }
 
 Poller::Hold::~Hold() {
-  std::lock_guard lock(poller_.mutex_);
+  MutexLock lock(poller_.mutex_);
   if (--poller_.holds_ == 0) poller_.released_.notify_all();
 }
 

@@ -13,15 +13,14 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "server/frontend/rpc/busy_poll.h"
 
 namespace rnnserve {
@@ -76,9 +75,9 @@ class Poller {
   const Work work_;
   BusyPoll busy_poll_;
   int64_t served_ = 0;  // since nobody was being served
-  std::mutex mutex_;
-  std::condition_variable released_;
-  int64_t holds_ = 0;                       // guarded by mutex_
+  Mutex mutex_;
+  CondVar released_;
+  int64_t holds_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<int64_t> busy_since_ns_ = 0;  // 0: waits
 
   std::thread thread_;

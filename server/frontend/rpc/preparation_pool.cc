@@ -13,7 +13,7 @@ PreparationPool::PreparationPool(int threads) {
 
 PreparationPool::~PreparationPool() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -22,7 +22,7 @@ PreparationPool::~PreparationPool() {
 
 void PreparationPool::Enqueue(std::coroutine_handle<> waiting, uint64_t caller) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::deque<std::coroutine_handle<>>& own = queues_[caller];
     if (own.empty()) turns_.push_back(caller);
     own.push_back(waiting);
@@ -47,8 +47,8 @@ void PreparationPool::Work() {
   for (;;) {
     std::coroutine_handle<> next;
     {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !turns_.empty(); });
+      MutexLock lock(mutex_);
+      wake_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !turns_.empty(); });
       if (turns_.empty()) return;
       next = TakeNext();
     }

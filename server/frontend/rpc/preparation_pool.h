@@ -7,15 +7,14 @@
 // bounded by the calls in flight (Door). The destructor runs what is queued.
 #pragma once
 
-#include <condition_variable>
 #include <coroutine>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 
 namespace rnnserve {
 
@@ -43,15 +42,15 @@ class PreparationPool {
 
  private:
   void Enqueue(std::coroutine_handle<> waiting, uint64_t caller);
-  std::coroutine_handle<> TakeNext();  // with the mutex held
+  std::coroutine_handle<> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // with the mutex held
   void Work();
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  // Guarded by mutex_.
-  absl::flat_hash_map<uint64_t, std::deque<std::coroutine_handle<>>> queues_;  // by caller; none is empty
-  std::deque<uint64_t> turns_;                                                 // the callers of queues_
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  absl::flat_hash_map<uint64_t, std::deque<std::coroutine_handle<>>> queues_
+      ABSL_GUARDED_BY(mutex_);                          // by caller; none is empty
+  std::deque<uint64_t> turns_ ABSL_GUARDED_BY(mutex_);  // the callers of queues_
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;  // last: they use everything above
 };

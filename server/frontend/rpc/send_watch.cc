@@ -19,7 +19,7 @@ SendWatch::SendWatch(absl::Duration patience) : patience_(patience) {
 
 SendWatch::~SendWatch() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_one();
@@ -30,7 +30,7 @@ SendWatch::Sending::Sending(SendWatch& watch, grpc::ServerContext* context) : wa
   const absl::Time ends = SteadyNow() + watch_.patience_;
   bool was_idle = false;
   {
-    std::lock_guard lock(watch_.mutex_);
+    MutexLock lock(watch_.mutex_);
     place_ = watch_.entries_.insert(watch_.entries_.end(), {context, ends, false});
     std::swap(was_idle, watch_.idle_);
   }
@@ -38,19 +38,20 @@ SendWatch::Sending::Sending(SendWatch& watch, grpc::ServerContext* context) : wa
 }
 
 SendWatch::Sending::~Sending() {
-  std::lock_guard lock(watch_.mutex_);
+  MutexLock lock(watch_.mutex_);
   watch_.entries_.erase(place_);
 }
 
 void SendWatch::Watch() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     EndOverdue(SteadyNow());
     idle_ = entries_.empty();
     if (idle_) {
-      wake_.wait(lock, [this] { return stopping_ || !idle_; });
+      wake_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !idle_; });
     } else {
-      wake_.wait_for(lock, absl::ToChronoNanoseconds(patience_ / kLooks), [this] { return stopping_; });
+      wake_.wait_for(lock, absl::ToChronoNanoseconds(patience_ / kLooks),
+                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
     }
   }
 }

@@ -11,12 +11,11 @@
 
 #include <grpcpp/server_context.h>
 
-#include <condition_variable>
 #include <list>
-#include <mutex>
 #include <thread>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace rnnserve {
 
@@ -52,15 +51,14 @@ class SendWatch {
 
  private:
   void Watch();
-  void EndOverdue(absl::Time now);
+  void EndOverdue(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration patience_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  // Guarded by mutex_.
-  std::list<Entry> entries_;  // the oldest first
-  bool idle_ = false;         // the thread waits for a first entry
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  bool idle_ ABSL_GUARDED_BY(mutex_) = false;         // the thread waits for a first entry
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;  // last: it uses everything above
 };

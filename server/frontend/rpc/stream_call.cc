@@ -26,7 +26,7 @@ absl::Status HandedOver() {
 }  // namespace
 
 bool StreamSite::Enter(const std::shared_ptr<StreamCall>& call) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!bound_.Fits(call->connection(), 1)) return false;
   bound_.Take(call->connection(), 1);
   calls_.insert(call);
@@ -36,21 +36,21 @@ bool StreamSite::Enter(const std::shared_ptr<StreamCall>& call) {
 }
 
 void StreamSite::Leave(const std::shared_ptr<StreamCall>& call) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   calls_.erase(call);
   open_.fetch_sub(1, std::memory_order_relaxed);
   bound_.GiveBack(call->connection(), 1);
 }
 
 void StreamSite::Drain(absl::Time leaves_at) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   leaves_at_ = leaves_at;
   for (const std::shared_ptr<StreamCall>& call : calls_) call->handler_->OnDrain(leaves_at);
 }
 
 // Reads and writes of a cancelled call fail, and it ends as it would after its caller has gone.
 void StreamSite::EndRevoked() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const std::shared_ptr<StreamCall>& call : calls_) {
     if (call->caller_->revoked.load(std::memory_order_relaxed)) call->context_.TryCancel();
   }
@@ -64,19 +64,19 @@ void StreamCall::Answered(const absl::Status& status, std::string_view request_i
 
 void StreamCall::Began() {
   site_.parts().requests->in_flight().Add(1);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++in_flight_;
 }
 
 void StreamCall::Ended() {
   const std::shared_ptr<StreamCall> self = shared_from_this();
   site_.parts().requests->in_flight().Add(-1);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   --in_flight_;
   Changed(lock);
 }
 
-void StreamCall::Changed(std::unique_lock<std::mutex>& lock) {
+void StreamCall::Changed(MutexLock& lock) {
   if (!waiting_ || !condition_()) return;
   const std::coroutine_handle<> waiting = std::exchange(waiting_, nullptr);
   condition_ = nullptr;
@@ -85,7 +85,7 @@ void StreamCall::Changed(std::unique_lock<std::mutex>& lock) {
 }
 
 void StreamCall::Send(grpc::Slice part, std::shared_ptr<void> held) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (broken_) return;
   outbox_bytes_ += static_cast<int64_t>(part.size());
   outbox_.push_back({std::move(part), std::move(held)});
@@ -110,7 +110,7 @@ void StreamCall::StartWrite() {
 }
 
 void StreamCall::SendInitialMetadata() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   writing_ = true;
   stream_.SendInitialMetadata(static_cast<void*>(static_cast<CompletionTag*>(&written_)));
 }
@@ -119,7 +119,7 @@ void StreamCall::WriteDone(bool ok) {
   const std::shared_ptr<StreamCall> self = shared_from_this();
   std::vector<std::shared_ptr<void>> gone;
   std::deque<Part> unsent;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   sending_.reset();
   gone = std::exchange(on_wire_, {});
   outbox_bytes_ -= std::exchange(wire_bytes_, 0);

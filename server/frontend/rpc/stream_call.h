@@ -16,12 +16,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <coroutine>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -30,6 +28,7 @@
 #include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "server/batching/fair_bound.h"
 #include "server/frontend/rpc/call_log.h"
 #include "server/frontend/rpc/completion.h"
@@ -121,11 +120,10 @@ class StreamSite {
   const std::unique_ptr<MethodMetrics> stream_metrics_;
   const std::unique_ptr<MethodMetrics> operation_metrics_;
   std::atomic<int64_t> open_ = 0;  // of calls_
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  std::set<std::shared_ptr<StreamCall>> calls_;
-  FairBound bound_;
-  std::optional<absl::Time> leaves_at_;
+  mutable Mutex mutex_;
+  std::set<std::shared_ptr<StreamCall>> calls_ ABSL_GUARDED_BY(mutex_);
+  FairBound bound_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Time> leaves_at_ ABSL_GUARDED_BY(mutex_);
 };
 
 class StreamCall : public std::enable_shared_from_this<StreamCall> {
@@ -151,7 +149,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
 
   // co_await call.Room(): until there may be more in flight.
   auto Room() {
-    return Until{*this, [this] {
+    return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
                    return broken_ || (in_flight_ < site_.parts().limits.max_in_flight &&
                                       outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));
                  }};
@@ -201,11 +199,11 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     StreamCall& call;
     std::function<bool()> condition;
     bool await_ready() const {
-      std::lock_guard lock(call.mutex_);
+      MutexLock lock(call.mutex_);
       return condition();
     }
     bool await_suspend(std::coroutine_handle<> waiting) {
-      std::lock_guard lock(call.mutex_);
+      MutexLock lock(call.mutex_);
       if (condition()) return false;
       call.waiting_ = waiting;
       call.condition_ = condition;
@@ -215,7 +213,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   };
   // Nothing in flight and nothing to write.
   Until Quiet() {
-    return Until{*this, [this] { return in_flight_ == 0 && !writing_; }};
+    return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_; }};
   }
 
   struct Part {
@@ -225,8 +223,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
 
   void SendInitialMetadata();
   void WriteDone(bool ok);
-  void StartWrite();                                 // with mutex_ held
-  void Changed(std::unique_lock<std::mutex>& lock);  // continues who waits for what is so now
+  void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);       // with mutex_ held
+  void Changed(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;  // continues who waits for what is so now
 
   StreamSite& site_;
   StreamLine::Place place_;
@@ -239,18 +237,17 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   uint64_t connection_ = 0;  // asking gRPC each time costs a string
   std::unique_ptr<StreamHandler> handler_;
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::deque<Part> outbox_;
-  std::vector<std::shared_ptr<void>> on_wire_;  // held by the message being written
-  int64_t outbox_bytes_ = 0;                    // of the outbox and what is being written
-  int64_t wire_bytes_ = 0;
-  int64_t in_flight_ = 0;
-  bool writing_ = false;
-  bool broken_ = false;  // nothing can be written any more
-  std::coroutine_handle<> waiting_;
+  Mutex mutex_;
+  std::deque<Part> outbox_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<void>> on_wire_ ABSL_GUARDED_BY(mutex_);  // held by the message being written
+  int64_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;                    // of the outbox and what is being written
+  int64_t wire_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // nothing can be written any more
+  std::coroutine_handle<> waiting_ ABSL_GUARDED_BY(mutex_);
   std::function<bool()> condition_;
-  std::optional<SendWatch::Sending> sending_;
+  std::optional<SendWatch::Sending> sending_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Posts one slot, serves the stream that takes it, and posts the next slot as soon as this one is taken. Ends with the

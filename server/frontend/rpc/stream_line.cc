@@ -96,7 +96,7 @@ std::vector<std::coroutine_handle<>> StreamLine::TakeNext() {
 void StreamLine::Move() {
   std::vector<std::coroutine_handle<>> next;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     next = TakeNext();
     Tell();
   }
@@ -123,7 +123,7 @@ void StreamLine::SetAlarm() {
 
 void StreamLine::Complete(bool) {
   Move();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_set_ = false;
   if (waiting_streams_ > 0) SetAlarm();
 }
@@ -132,14 +132,14 @@ void StreamLine::Complete(bool) {
 bool StreamLine::Turning::await_ready() {
   if (place_.usual_ >= 0 && place_.usual_ <= kUnaskedOfStream) return true;
   StreamLine& line = place_.line_;
-  const std::lock_guard lock(line.mutex_);
+  const MutexLock lock(line.mutex_);
   return line.turns_.empty() && line.TryTake(place_, SteadyNow());
 }
 
 bool StreamLine::Turning::await_suspend(std::coroutine_handle<> waiting) {
   StreamLine& line = place_.line_;
   waiting_ = waiting;
-  const std::lock_guard lock(line.mutex_);
+  const MutexLock lock(line.mutex_);
   std::deque<Turning*>& own = line.waiting_[place_.caller_];
   if (own.empty()) line.turns_.push_back(place_.caller_);
   own.push_back(this);
@@ -152,7 +152,7 @@ bool StreamLine::Turning::await_suspend(std::coroutine_handle<> waiting) {
 void StreamLine::Place::Came(int64_t bytes) {
   if (!holds_ && bytes <= kUnaskedOfStream && usual_ >= 0) return;
   holds_ = true;
-  const std::lock_guard lock(line_.mutex_);
+  const MutexLock lock(line_.mutex_);
   line_.Release(*this, bytes);
   line_.largest_.Saw(bytes, SteadyNow());
   usual_ = std::max(bytes, usual_ / 2);
@@ -167,7 +167,7 @@ void StreamLine::Place::Came(int64_t bytes) {
 // Who waits looks for himself, a moment later: what comes of this message needs memory first.
 void StreamLine::Place::Parsed() {
   if (!std::exchange(holds_, false)) return;
-  const std::lock_guard lock(line_.mutex_);
+  const MutexLock lock(line_.mutex_);
   if (promised_ > 0 && !is_asked_) {
     line_.options_.memory->Promise(bytes_);
     line_.options_.memory->Took(bytes_);

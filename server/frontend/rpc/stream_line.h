@@ -23,11 +23,11 @@
 #include <functional>
 #include <list>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "server/frontend/rpc/call_sizes.h"
 #include "server/frontend/rpc/completion.h"
 #include "server/telemetry/memory_watch.h"
@@ -58,29 +58,28 @@ class StreamLine final : private CompletionTag {
  private:
   void Complete(bool) override;
   // All of these with mutex_ held.
-  int64_t Expected(const Place& place) const;
-  bool TryTake(Place& place, absl::Time now);
-  void Release(Place& place, int64_t bytes);  // from what it holds to `bytes`
-  void ForgetIdle(absl::Time now);
-  std::vector<std::coroutine_handle<>> TakeNext();
-  void Tell();
-  void SetAlarm();
+  int64_t Expected(const Place& place) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TryTake(Place& place, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Release(Place& place, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // from what it holds to `bytes`
+  void ForgetIdle(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<std::coroutine_handle<>> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetAlarm() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Move();  // without it
 
   const Options options_;
   grpc::CompletionQueue* const queue_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  RecentLargest largest_;
-  int64_t bytes_ = 0;  // of all places
-  int64_t late_bytes_ = 0;
-  std::list<Place*> asked_;                           // and not forgotten, the oldest first
-  std::map<uint64_t, std::deque<Turning*>> waiting_;  // by caller; none is empty
-  std::deque<uint64_t> turns_;                        // the callers of waiting_
-  int64_t waiting_streams_ = 0;
-  int64_t told_ = 0;
-  bool is_set_ = false;
-  grpc::Alarm alarm_;
+  Mutex mutex_;
+  RecentLargest largest_ ABSL_GUARDED_BY(mutex_);
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all places
+  int64_t late_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::list<Place*> asked_ ABSL_GUARDED_BY(mutex_);                           // and not forgotten, the oldest first
+  std::map<uint64_t, std::deque<Turning*>> waiting_ ABSL_GUARDED_BY(mutex_);  // by caller; none is empty
+  std::deque<uint64_t> turns_ ABSL_GUARDED_BY(mutex_);                        // the callers of waiting_
+  int64_t waiting_streams_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t told_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_set_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
 };
 
 class StreamLine::Turning {

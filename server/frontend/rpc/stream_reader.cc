@@ -12,7 +12,7 @@ void StreamReader::GiveUpAt(grpc::CompletionQueue* queue, absl::Time at) {
   const gpr_timespec when =
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(millis > 0 ? millis : 0, GPR_TIMESPAN));
   void* const tag = static_cast<CompletionTag*>(&alarm_done_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_alarm_set_ = true;
   BeforeStart(tag);
   alarm_.Set(queue, when, tag);
@@ -20,7 +20,7 @@ void StreamReader::GiveUpAt(grpc::CompletionQueue* queue, absl::Time at) {
 
 bool StreamReader::Read(std::coroutine_handle<> waiting) {
   void* const tag = static_cast<CompletionTag*>(&read_done_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   has_message_ = false;
   if (given_up_) return false;
   next_ = waiting;
@@ -31,12 +31,12 @@ bool StreamReader::Read(std::coroutine_handle<> waiting) {
 }
 
 bool StreamReader::has_message() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return has_message_ && !given_up_;
 }
 
 void StreamReader::ReadDone(bool ok) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   is_reading_ = false;
   has_message_ = ok;
   if (const std::coroutine_handle<> next = std::exchange(next_, nullptr)) {
@@ -48,7 +48,7 @@ void StreamReader::ReadDone(bool ok) {
 }
 
 void StreamReader::AlarmDone(bool ok) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   is_alarm_set_ = false;
   if (ok) given_up_ = true;  // else Over has cancelled it
   if (const std::coroutine_handle<> next = std::exchange(next_, nullptr)) {
@@ -60,13 +60,13 @@ void StreamReader::AlarmDone(bool ok) {
 }
 
 bool StreamReader::WaitForEnd(std::coroutine_handle<> waiting) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!is_reading_ && !is_alarm_set_) return false;
   end_ = waiting;
   return true;
 }
 
-void StreamReader::Ended(std::unique_lock<std::mutex>& lock) {
+void StreamReader::Ended(MutexLock& lock) {
   if (is_reading_ || is_alarm_set_ || !end_) return;
   const std::coroutine_handle<> end = std::exchange(end_, nullptr);
   lock.unlock();

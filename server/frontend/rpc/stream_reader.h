@@ -13,10 +13,10 @@
 #include <grpcpp/grpcpp.h>
 
 #include <coroutine>
-#include <mutex>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "server/frontend/rpc/completion.h"
 #include "server/frontend/rpc/raw_service.h"
 
@@ -42,7 +42,7 @@ class StreamReader {
     return message;
   }
   bool given_up() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return given_up_;
   }
 
@@ -82,7 +82,7 @@ class StreamReader {
   void ReadDone(bool ok);
   void AlarmDone(bool ok);
   // With `lock` on mutex_, which it gives back: continues who waits for the end.
-  void Ended(std::unique_lock<std::mutex>& lock);
+  void Ended(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   RawStream* const stream_;
   Tag read_done_{this, &StreamReader::ReadDone};
@@ -90,14 +90,13 @@ class StreamReader {
   grpc::Alarm alarm_;
   grpc::ByteBuffer message_;  // gRPC's while is_reading_
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  bool is_reading_ = false;
-  bool is_alarm_set_ = false;
-  bool has_message_ = false;
-  bool given_up_ = false;
-  std::coroutine_handle<> next_;  // waits for a message
-  std::coroutine_handle<> end_;   // waits for the end
+  mutable Mutex mutex_;
+  bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_alarm_set_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_message_ ABSL_GUARDED_BY(mutex_) = false;
+  bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
+  std::coroutine_handle<> next_ ABSL_GUARDED_BY(mutex_);  // waits for a message
+  std::coroutine_handle<> end_ ABSL_GUARDED_BY(mutex_);   // waits for the end
 };
 
 }  // namespace rnnserve

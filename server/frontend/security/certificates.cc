@@ -109,18 +109,24 @@ void TellIfExpired(const std::string& path, absl::Time expiry) {
 
 absl::StatusOr<std::shared_ptr<Certificates>> Certificates::Load(TlsFiles files) {
   const std::shared_ptr<Certificates> certificates(new Certificates(std::move(files)));
-  certificates->version_ = certificates->Version();
+  {
+    const MutexLock refresh(certificates->refresh_mutex_);
+    certificates->version_ = certificates->Version();
+  }
   absl::StatusOr<Content> content = Check(certificates->files_);
   if (!content.ok()) return content.status();
   TellIfExpired(certificates->files_.certificate, content->expiry);
-  certificates->in_force_ = std::make_shared<const Content>(*std::move(content));
+  {
+    const MutexLock lock(certificates->mutex_);
+    certificates->in_force_ = std::make_shared<const Content>(*std::move(content));
+  }
   certificates->thread_ = std::thread([raw = certificates.get()] { raw->Watch(); });
   return certificates;
 }
 
 Certificates::~Certificates() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -128,7 +134,7 @@ Certificates::~Certificates() {
 }
 
 std::shared_ptr<const Certificates::Content> Certificates::InForce() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return in_force_;
 }
 
@@ -138,7 +144,7 @@ std::string Certificates::Version() const {
 }
 
 void Certificates::Refresh() {
-  const std::lock_guard refresh_lock(refresh_mutex_);
+  const MutexLock refresh_lock(refresh_mutex_);
   std::string version = Version();
   if (version == version_) return;
   absl::StatusOr<Content> read = Check(files_);
@@ -155,13 +161,13 @@ void Certificates::Refresh() {
   told_.clear();
   LogInfo(absl::StrCat("certificate read again: ", files_.certificate, ", valid until ", Utc(read->expiry)));
   TellIfExpired(files_.certificate, read->expiry);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   in_force_ = std::make_shared<const Content>(*std::move(read));
 }
 
 void Certificates::Watch() {
-  std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kRereadInterval, [this] { return stopping_; })) {
+  MutexLock lock(mutex_);
+  while (!wake_.wait_for(lock, kRereadInterval, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; })) {
     lock.unlock();
     Refresh();
     lock.lock();

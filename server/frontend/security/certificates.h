@@ -8,14 +8,13 @@
 // Thread-safe.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace rnnserve {
 
@@ -52,17 +51,15 @@ class Certificates {
   void Watch();
 
   const TlsFiles files_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  // Guarded by mutex_.
-  std::shared_ptr<const Content> in_force_;
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::shared_ptr<const Content> in_force_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::mutex refresh_mutex_;
-  // Guarded by refresh_mutex_.
-  std::string version_;    // of the files as they were read last
-  std::string suspected_;  // what was wrong with them at the last look
-  std::string told_;       // and has been told
+  Mutex refresh_mutex_;
+  std::string version_ ABSL_GUARDED_BY(refresh_mutex_);    // of the files as they were read last
+  std::string suspected_ ABSL_GUARDED_BY(refresh_mutex_);  // what was wrong with them at the last look
+  std::string told_ ABSL_GUARDED_BY(refresh_mutex_);       // and has been told
 
   std::thread thread_;  // last: it uses everything above
 };

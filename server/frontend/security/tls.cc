@@ -4,9 +4,10 @@
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 
-#include <mutex>
 #include <string>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace rnnserve {
 namespace {
@@ -38,7 +39,7 @@ class WatchedCredentials final : public grpc::ServerCredentials {
   }
   grpc_ssl_certificate_config_reload_status FetchNew(grpc_ssl_server_certificate_config** config) {
     std::shared_ptr<const Certificates::Content> now = certificates_->InForce();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (now == fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair = {now->key.c_str(), now->certificate.c_str()};
     // gRPC insists on some who may sign; where callers are not asked for a certificate nobody looks at them.
@@ -49,8 +50,8 @@ class WatchedCredentials final : public grpc::ServerCredentials {
   }
 
   const std::shared_ptr<const Certificates> certificates_;
-  std::mutex mutex_;
-  std::shared_ptr<const Certificates::Content> fetched_;  // guarded by mutex_
+  Mutex mutex_;
+  std::shared_ptr<const Certificates::Content> fetched_ ABSL_GUARDED_BY(mutex_);
   grpc_server_credentials* const credentials_;
 };
 

@@ -93,17 +93,23 @@ Tokens::Tokens(std::string path) : path_(std::move(path)), key_(RandomKey()) {}
 
 absl::StatusOr<std::unique_ptr<Tokens>> Tokens::Load(const std::string& path) {
   std::unique_ptr<Tokens> tokens(new Tokens(path));
-  tokens->version_ = FileVersion(path);
+  {
+    const MutexLock refresh(tokens->refresh_mutex_);
+    tokens->version_ = FileVersion(path);
+  }
   absl::StatusOr<Table> table = tokens->Read();
   if (!table.ok()) return table.status();
-  tokens->table_ = *std::move(table);
+  {
+    const MutexLock lock(tokens->mutex_);
+    tokens->table_ = *std::move(table);
+  }
   tokens->thread_ = std::thread([raw = tokens.get()] { raw->Watch(); });
   return tokens;
 }
 
 Tokens::~Tokens() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -147,18 +153,18 @@ absl::StatusOr<Tokens::Table> Tokens::Read() const {
 
 CallerPtr Tokens::Find(std::string_view token) const {
   const std::string digest = Digest(Sha256(token));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = table_.find(digest);
   return found == table_.end() ? nullptr : found->second;
 }
 
 void Tokens::OnChange(std::function<void()> told) {
-  const std::lock_guard lock(refresh_mutex_);
+  const MutexLock lock(refresh_mutex_);
   told_ = std::move(told);
 }
 
 void Tokens::Refresh() {
-  const std::lock_guard refresh_lock(refresh_mutex_);
+  const MutexLock refresh_lock(refresh_mutex_);
   std::string version = FileVersion(path_);
   if (version == version_) return;
   absl::StatusOr<Table> read = Read();
@@ -175,7 +181,7 @@ void Tokens::Refresh() {
 }
 
 void Tokens::Exchange(Table read) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Callers that are as before stay the same objects.
   for (auto& [digest, caller] : read) {
     const auto before = table_.find(digest);
@@ -193,8 +199,9 @@ void Tokens::Exchange(Table read) {
 }
 
 void Tokens::Watch() {
-  std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kRefreshInterval, [this] { return stopping_; })) {
+  MutexLock lock(mutex_);
+  while (
+      !wake_.wait_for(lock, kRefreshInterval, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; })) {
     lock.unlock();
     Refresh();
     lock.lock();

@@ -11,17 +11,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
 
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 
 namespace rnnserve {
 
@@ -60,17 +59,16 @@ class Tokens {
 
   const std::string path_;
   const std::string key_;  // random: digests cannot be steered by whoever tries tokens
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  // Guarded by mutex_.
-  Table table_;
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  Table table_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::mutex refresh_mutex_;
-  // Of the file as it was read last: modified, size, inode. Guarded by refresh_mutex_.
-  std::string version_;
-  std::string told_problem_;            // since then; guarded by refresh_mutex_
-  std::function<void()> told_ = [] {};  // guarded by refresh_mutex_
+  Mutex refresh_mutex_;
+  // Of the file as it was read last: modified, size, inode.
+  std::string version_ ABSL_GUARDED_BY(refresh_mutex_);
+  std::string told_problem_ ABSL_GUARDED_BY(refresh_mutex_);  // since then
+  std::function<void()> told_ ABSL_GUARDED_BY(refresh_mutex_) = [] {};
 
   std::thread thread_;  // last: it uses everything above
 };
