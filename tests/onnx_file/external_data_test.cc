@@ -139,7 +139,7 @@ TEST_F(OnnxExternalData, WhatIsNoFile) {
   EXPECT_THAT(Refusal({{"location", "loop"}}), HasSubstr("cannot be opened"));
   EXPECT_THAT(Refusal({{"location", "sub"}}), HasSubstr("not a regular file"));
   EXPECT_THAT(Refusal({{"location", "pipe"}}), HasSubstr("not a regular file"));
-  EXPECT_THAT(Refusal({{"location", "sub/w/x"}}), HasSubstr("cannot be opened"));
+  EXPECT_THAT(Refusal({{"location", "sub/w/x"}}), HasSubstr("not a folder"));
 }
 
 }  // namespace
