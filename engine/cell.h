@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cell: one direction's equations and weights, immutable. Everything that decides what a step computes, and nothing else:
-// two equal cells may share packed weights and batches, whoever sent them.
+// A cell: one direction's equations and weights, immutable. Everything that decides what a step computes, and nothing
+// else: two equal cells may share packed weights and batches, from any caller.
 #pragma once
 
 #include <array>
@@ -16,9 +16,7 @@ namespace rnnserve {
 
 enum class CellKind { kLstm, kGru, kRnn };
 
-constexpr int64_t GateCount(CellKind kind) {
-  return kind == CellKind::kLstm ? 4 : kind == CellKind::kGru ? 3 : 1;
-}
+constexpr int64_t GateCount(CellKind kind) { return kind == CellKind::kLstm ? 4 : kind == CellKind::kGru ? 3 : 1; }
 
 // The activation functions of the ONNX recurrent operators (shared spec, recurrent-operators.md section 6).
 enum class ActivationKind {
@@ -95,9 +93,13 @@ class Cell {
 };
 
 template <>
-inline const CellWeights<float>& Cell::weights<float>() const { return f32_; }
+inline const CellWeights<float>& Cell::weights<float>() const {
+  return f32_;
+}
 template <>
-inline const CellWeights<double>& Cell::weights<double>() const { return f64_; }
+inline const CellWeights<double>& Cell::weights<double>() const {
+  return f64_;
+}
 
 using CellPtr = std::shared_ptr<const Cell>;
 

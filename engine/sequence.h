@@ -10,7 +10,7 @@
 
 namespace rnnserve {
 
-// h (and c) of one sequence. Each program makes, imports and exports its own kind; nobody else looks inside.
+// h (and c) of one sequence. Each program makes, imports and exports its own kind; only that program looks inside.
 class State {
  public:
   virtual ~State() = default;

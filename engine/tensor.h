@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A view of a tensor that somebody else owns. Row-major, packed, little-endian; the data need not be aligned.
+// A view of a tensor, without ownership. Row-major, packed, little-endian; the data need not be aligned.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ struct NamedTensor {
 // "[2, 3]".
 std::string ShapeString(std::span<const int64_t> shape);
 
-// Product of the dimensions; nullopt if a dimension is negative or the product of the *non-zero* dimensions exceeds 2^63 - 1
-// (so that no partial product overflows either, whatever the order).
+// Product of the dimensions; nullopt if a dimension is negative or the product of the *non-zero* dimensions exceeds
+// 2^63 - 1 (so that no partial product overflows either, whatever the order).
 std::optional<int64_t> NumElements(std::span<const int64_t> shape);
 
 // NumElements * ByteSize(type); nullopt as if the element size were one more dimension.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files below a folder, and never outside it: a path is opened first and then asked where it really lies, so that no
-// link leads out, whoever puts it there and whenever. Links that stay inside are followed.
+// link leads out, however and whenever it is put there. Links that stay inside are followed.
 #pragma once
 
 #include <cstdint>

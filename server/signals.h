@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIGTERM and SIGINT, taken by whoever waits for them.
+// SIGTERM and SIGINT, taken by the thread that waits for them.
 #pragma once
 
 #include <signal.h>

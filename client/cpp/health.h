@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Check call of grpc.health.v1. Its two messages have one field each and are written by hand here, so that a
-// program that also links somebody else's generated health.proto does not register the file twice.
+// program that also links another generated health.proto does not register the file twice.
 #pragma once
 
 #include <memory>

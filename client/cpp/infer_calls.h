@@ -38,7 +38,7 @@ class InferCalls {
 
   mutable Mutex mutex_;
   Places places_ ABSL_GUARDED_BY(mutex_);
-  bool is_heard_ ABSL_GUARDED_BY(mutex_) = false;  // somebody has answered
+  bool is_heard_ ABSL_GUARDED_BY(mutex_) = false;  // a server has answered
 };
 
 }  // namespace rnnserve::client

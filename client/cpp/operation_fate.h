@@ -17,7 +17,7 @@ enum class Fate {
   kRefused,
   // The session, or the reply, is not on this server any more.
   kLost,
-  // The session is somebody else's now, or was closed on purpose: nothing to be mended.
+  // Another owner has the session now, or it was closed on purpose: nothing to be mended.
   kOver,
 };
 

@@ -17,7 +17,7 @@ namespace rnnserve::client {
 
 class ReplyRoom {
  public:
-  // As agreed at Open. 0: nobody keeps replies, so nothing is held back.
+  // As agreed at Open. 0: the server keeps no replies, so nothing is held back.
   void SetWindow(int64_t bytes) { window_bytes_ = bytes; }
 
   // Of an operation that changes the session; nothing: not known yet.

@@ -3,7 +3,7 @@
 // breaks. Inside the library only.
 //
 // The usual way costs no thread of ours: an operation is written by the caller's thread, its reply is heard on one of
-// gRPC's, which calls `done`. The thread of the driver looks now and then whether somebody waits for too long, and
+// gRPC's, which calls `done`. The thread of the driver looks now and then whether an operation waits for too long, and
 // reconnects, hands over and opens anew.
 #pragma once
 
@@ -103,7 +103,7 @@ class StreamDriver final : private OperationStream::Listener {
 
   mutable Mutex mutex_;
   CondVar changed_;                            // for the thread
-  CondVar room_;                               // for those who wait to add something
+  CondVar room_;                               // for threads that wait to add an operation
   std::string route_ ABSL_GUARDED_BY(mutex_);  // of the session; another one for each server that has to be looked for
   StreamLedger::Agreed agreed_ ABSL_GUARDED_BY(mutex_);
   StreamLedger ledger_ ABSL_GUARDED_BY(mutex_);
@@ -130,7 +130,7 @@ class StreamDriver final : private OperationStream::Listener {
   Time heard_ ABSL_GUARDED_BY(mutex_);
   std::optional<Time> broken_since_ ABSL_GUARDED_BY(mutex_);
   absl::Status last_error_ ABSL_GUARDED_BY(mutex_);
-  // Of what is being opened anew, until the stream is mended: its id and its route, and who cannot have it.
+  // Of what is being opened anew, until the stream is mended: its id, its route, and the servers that cannot have it.
   std::string reopen_id_ ABSL_GUARDED_BY(mutex_);
   std::string reopen_route_ ABSL_GUARDED_BY(mutex_);
   std::set<size_t> without_engine_ ABSL_GUARDED_BY(mutex_);

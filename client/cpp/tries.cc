@@ -88,7 +88,7 @@ TryTime Tries::Failed(const absl::Status& status, TryTime now) {
       continue;
     }
     const auto told = RetryDelayOf(status);
-    // A little later than told, so that those who were told the same do not come together.
+    // A little later than told, so that callers that were told the same do not come together.
     place.due = now + (told ? *told * std::uniform_int_distribution<int64_t>(100, 120)(random_) / 100
                             : backoff_.After(place.failed));
   }

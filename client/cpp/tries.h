@@ -16,7 +16,7 @@ namespace rnnserve::client {
 
 using TryTime = std::chrono::steady_clock::time_point;
 
-// For so long calls are tried where nobody has ever answered: the address is more likely wrong than its server
+// For so long calls are tried where no server has ever answered: the address is more likely wrong than its server
 // restarting.
 inline constexpr std::chrono::milliseconds kStrangerTime{5000};
 // Between two tries at a server that named no time itself.

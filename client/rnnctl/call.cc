@@ -96,7 +96,7 @@ absl::StatusOr<client::ClientOptions> ClientOptionsFrom(const Arguments& argumen
   const absl::StatusOr<std::chrono::milliseconds> timeout = TimeoutFrom(arguments);
   if (!timeout.ok()) return timeout.status();
   options.timeout = *timeout;
-  options.patience = std::chrono::milliseconds(0);  // whoever looks at a terminal is told at once
+  options.patience = std::chrono::milliseconds(0);  // at a terminal the error comes at once
   const absl::StatusOr<std::optional<int64_t>> mib = IntFlag(arguments, "max-reply-mib", 1, 2047);
   if (!mib.ok()) return mib.status();
   if (*mib) options.max_receive_bytes = static_cast<int>(**mib << 20);

@@ -94,7 +94,7 @@ CudnnPath::CudnnPath(Device& device, Lane& lane, const rnnserve_cell& cell, cons
 std::unique_ptr<CudnnPath::Plan> CudnnPath::MakePlan(Device& device, Lane& lane, const rnnserve_weights& weights,
                                                      cudnnRNNAlgo_t algo, uint32_t flags) {
   const bool half = run_type_ == RNNSERVE_FLOAT16 || run_type_ == RNNSERVE_BFLOAT16;
-  // TF32 is what cuDNN's default may use; down-conversion to float16, which overflows, nobody has allowed.
+  // TF32 is what cuDNN's default may use; down-conversion to float16, which overflows, is not allowed.
   const cudnnMathType_t math = half                            ? CUDNN_TENSOR_OP_MATH
                                : run_type_ == RNNSERVE_DOUBLE  ? CUDNN_DEFAULT_MATH
                                : cell_.allow_reduced_precision ? CUDNN_DEFAULT_MATH

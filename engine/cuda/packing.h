@@ -20,7 +20,7 @@
 namespace rnnserve::cuda {
 
 // Elements from the start of the staging area to a slice's step 0 of the block, and from step to step. base < 0: no
-// such walk (an output nobody wants).
+// such walk (an output that was not asked for).
 struct Walk {
   int64_t base;
   int64_t stride;

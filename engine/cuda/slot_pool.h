@@ -17,7 +17,7 @@ class SlotPool {
   SlotPool(Device& device, size_t slot_bytes) : device_(device), slot_bytes_(slot_bytes) {}
   void* Take();
   enum class Content { kAny, kSecret };
-  // kSecret: nobody gets the slot before it has been wiped. Never throws.
+  // kSecret: no caller gets the slot before it has been wiped. Never throws.
   void Return(void* slot, Content content);
 
   // Moves up to `most` slots to be wiped into `to`, which has room for them.
@@ -25,7 +25,7 @@ class SlotPool {
   // Of one that TakeSpent has given away. Never throws.
   void Wiped(void* slot);
   void NotWiped(void* slot);
-  // Gives slabs that nobody uses back to the device. Never throws.
+  // Gives unused slabs back to the device. Never throws.
   void Trim();
 
  private:

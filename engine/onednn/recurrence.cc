@@ -15,7 +15,7 @@ dnnl::primitive_attr Attributes() {
   dnnl::primitive_attr attributes;
   // The library's own scratchpad belongs to the creating thread: executing elsewhere crashes (oneDNN#1385).
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  // Whatever the environment says: rounding float32 is for those who allow it.
+  // Whatever the environment says: float32 is rounded only where the request allows it.
   attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
   return attributes;
 }

@@ -55,7 +55,7 @@ absl::Status PluginEngine::Supports(const CellSpec& cell, const EngineOptions& o
   const rnnserve_cell raw = ToAbi(cell, options);
   ErrorText error;
   const int32_t code = engine_->api().supports(engine_->get(), &raw, error.data(), error.size());
-  // The reason alone: who asks says which engine it asked.
+  // The reason alone: the caller names the engine.
   if (code == RNNSERVE_UNIMPLEMENTED) return absl::UnimplementedError(error.text());
   return engine_->Check(code, "asked for support", error);
 }

@@ -21,8 +21,8 @@ constexpr double kSlowdownRate = 0.02;
 constexpr double kStretchUp = 0.1;
 constexpr double kStretchDown = 0.005;
 constexpr double kMostStretch = 4;
-// An estimate older than this refuses nobody without letting one try: what is refused says nothing about its cost, and
-// a machine that was slow for a while would be taken for slow for ever.
+// An estimate older than this refuses no request without letting one try: what is refused says nothing about its cost,
+// and a machine that was slow for a while would be taken for slow for ever.
 constexpr absl::Duration kProbeAfter = absl::Seconds(1);
 // What is begun hurries when its slack is less than this much of what is left of it.
 constexpr double kHurry = 0.5;
@@ -73,7 +73,7 @@ void BatchQueue::LearnStretch(const Job& job, bool is_done) {
   for (const Lane& lane : job.lanes) left += lane.row_steps;
   if (left == job.row_steps) return;
   const double done = static_cast<double>(job.row_steps - left) / static_cast<double>(job.row_steps);
-  // Somebody else's slice may come between, however short this one is.
+  // Another program's slice may come between, however short this one is.
   const double expected = job.run_seconds * done + absl::ToDoubleSeconds(options_.target_slice);
   const double ratio = absl::ToDoubleSeconds(now_ - job.began) / expected;
   for (const Lane& lane : job.lanes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A bound that callers share and none can take whole: the last eighth is kept for callers that hold nothing, or little
-// with what they ask for. Whoever floods the server is refused while the others are still let in.
+// with what they ask for. A caller that floods the server is refused while the others are still let in.
 //
 //   FairBound bound(4096);
 //   if (bound.Fits(caller, 1)) bound.Take(caller, 1);
@@ -56,7 +56,7 @@ class FairBound {
 
   int64_t most_, open_, little_;
   int64_t used_ = 0;
-  absl::flat_hash_map<uint64_t, int64_t> held_;  // nobody with nothing
+  absl::flat_hash_map<uint64_t, int64_t> held_;  // only callers that hold something
 };
 
 }  // namespace rnnserve

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fair queueing: who of several that have work has used least.
+// Fair queueing: which of several shares that have work has used least.
 //
 //   FairShare<Tenant> tenants;            // Tenant has a member `Share share`
 //   tenants.Enter(tenant);                // it has work now

@@ -21,7 +21,7 @@ std::map<std::string, std::string> ValuesOf(const std::vector<FileSetting>& sett
 
 constexpr char kWillFail[] = "the config file has changed, and the next start will fail: ";
 
-// "" if a start would take it. The flags are as before afterwards: nobody else reads them once the server runs.
+// "" if a start would take it. The flags are as before afterwards: no other thread reads them once the server runs.
 std::string MistakesOfFile(const Settings& settings, const std::vector<FileSetting>& of_file) {
   const absl::FlagSaver saver;
   const absl::StatusOr<Settings> next = settings.WithFile(of_file);

@@ -21,7 +21,7 @@ int64_t LeastMemory(int64_t container, int64_t machine);
 // What --memory_limit says; 0 there: the container's limit, or the machine's memory if that is less. 0: unknown.
 int64_t MemoryLimit();
 
-// Flags that nobody has set go down to their share of the limit, where their default is above it.
+// Flags that were not set go down to their share of the limit, where their default is above it.
 void FitToMemory(int64_t limit, Settings& settings);
 
 }  // namespace rnnserve

@@ -44,7 +44,7 @@ std::set<std::string> FlagsOf(int argc, char** argv) {
 std::vector<std::string> ParseWords(int argc, char** argv) {
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   std::vector<std::string> words(rest.begin() + 1, rest.end());
-  std::erase(words, "");  // some of those who run a HEALTHCHECK add an empty one
+  std::erase(words, "");  // some container runtimes add an empty one to HEALTHCHECK
   return words;
 }
 

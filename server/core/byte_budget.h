@@ -60,7 +60,7 @@ class ByteBudget {
     int64_t copies_ = 2;  // still promised
   };
 
-  // `memory` hears what is promised: tensors, and what they are encoded into. It outlives the budget; null: nobody
+  // `memory` hears what is promised: tensors, and what they are encoded into. It outlives the budget; null: nothing
   // does.
   explicit ByteBudget(int64_t bytes, MemoryWatch* memory = nullptr) : memory_(memory), bound_(bytes) {}
 

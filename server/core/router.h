@@ -48,7 +48,7 @@ struct RoutingOptions {
   // Calls beyond that run on the first engine that can.
   absl::Duration most_waiting = absl::Seconds(2);
   double waiting_share = 0.1;
-  // Of the time, for trials that nobody waits for; and for those among them whose figures are only old. These last
+  // Of the time, for trials that no call waits for; and for those among them whose figures are only old. These last
   // for hours at full load, and what they take is all lost to callers then.
   double background_share = 0.05;
   double retry_share = 0.01;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that measures engines while nobody waits for it: runs a router's trials one at a time and rests after
+// The thread that measures engines while no call waits for it: runs a router's trials one at a time and rests after
 // each, so that they take a small share of the time. Stops the router when it goes.
 #pragma once
 

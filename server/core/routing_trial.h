@@ -27,7 +27,7 @@ struct TrialLimits {
   int most_rounds = 15;
 };
 
-// For trials that nobody waits for.
+// For trials that no call waits for.
 inline constexpr TrialLimits PatientLimits() {
   return {.total = absl::Milliseconds(100),
           .least_rounds = 7,

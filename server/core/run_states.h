@@ -9,12 +9,12 @@
 
 namespace rnnserve {
 
-// The deleter of kept states, for whoever lets go of one last: what a session knew must not lie in free memory.
+// The deleter of kept states, called by the last holder: what a session knew must not lie in free memory.
 struct WipeState {
   ProgramPtr program;
   DataType compute_type;
   void operator()(const State* state) const {
-    State& last = const_cast<State&>(*state);  // nobody else holds it any more
+    State& last = const_cast<State&>(*state);  // the last reference
     program->ImportState(compute_type, nullptr, nullptr, last);
     delete state;
   }

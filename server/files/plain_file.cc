@@ -17,7 +17,7 @@ namespace {
 
 class Open {
  public:
-  // O_NONBLOCK: a pipe opens at once, whoever writes; it changes nothing for regular files.
+  // O_NONBLOCK: a pipe opens at once, with or without a writer; it changes nothing for regular files.
   explicit Open(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
   ~Open() {
     if (fd_ >= 0) close(fd_);

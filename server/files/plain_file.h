@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a file whose path an operator has given, while others may put anything in its place: settings, tokens,
-// certificates. Never waits: opening a pipe would, until somebody writes to it, and a device may have no end.
+// certificates. Never waits: opening a pipe would, until another process writes to it, and a device may have no end.
 //
 //   absl::StatusOr<std::string> text = ReadPlainFile("/etc/rnnserve/tokens", /*most=*/1 << 20);
 //

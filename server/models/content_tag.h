@@ -5,8 +5,8 @@
 //   ContentTag tags;
 //   std::optional<std::string> tag = tags.Of(stack, layers);   // 16 bytes; equal contents have equal tags
 //
-// Poly1305 is a universal hash: whoever does not know the key finds two contents of L bytes with one tag with a
-// probability of at most L / 2^109, whatever they try, and nobody learns tags: they never leave this process. So a tag
+// Poly1305 is a universal hash: without the key, two contents of L bytes with one tag are found with a
+// probability of at most L / 2^109, whatever is tried, and tags stay secret: they never leave this process. So a tag
 // may stand for its content here, and nowhere else. Thread-safe.
 #pragma once
 

@@ -54,7 +54,7 @@ KeyView KeyOf(const Engine& engine, const Cell& cell, const EngineOptions& optio
   return {cell.key(), engine.name(), options.allow_reduced_precision, options.deterministic};
 }
 
-// A compilation under way; those who ask for the same program wait for it.
+// A compilation under way; threads that ask for the same program wait for it.
 struct Flight {
   CondVar landed;
   std::optional<absl::StatusOr<ProgramPtr>> result;
@@ -140,7 +140,7 @@ struct ProgramCache::Impl {
     return dropped;
   }
 
-  // Programs of one engine that nobody runs, to be destroyed by the caller, without the mutex.
+  // Programs of one engine without users, to be destroyed by the caller, without the mutex.
   std::vector<ProgramPtr> DropIdle(std::string_view engine) {
     std::vector<ProgramPtr> dropped;
     for (auto at = by_use.begin(); at != by_use.end();) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed weights, shared between equal cells, bounded in bytes, least recently used first. A program that somebody
-// runs is held by its ProgramPtr and is never taken away under them; programs nobody runs go first. Thread-safe; two
+// Packed weights, shared between equal cells, bounded in bytes, least recently used first. A program that a call
+// runs is held by its ProgramPtr and is never taken away meanwhile; programs without users go first. Thread-safe; two
 // threads that ask for the same program at once compile it once. A failure is not remembered.
 #pragma once
 
@@ -23,13 +23,13 @@ class ProgramCache {
   ~ProgramCache();
 
   // The engine's program for the cell, compiled if it is not here. Where the engine has no memory left for it
-  // (RESOURCE_EXHAUSTED), its programs that nobody runs make room, once.
+  // (RESOURCE_EXHAUSTED), its programs without users make room, once.
   absl::StatusOr<ProgramPtr> Get(const Engine& engine, const CellPtr& cell, const EngineOptions& options);
 
   // Whether Get would return at once.
   bool Holds(const Engine& engine, const Cell& cell, const EngineOptions& options) const;
 
-  // Lets a program go that nobody runs.
+  // Releases a program without users.
   void Forget(const Engine& engine, const Cell& cell, const EngineOptions& options);
 
   // Packed bytes alive now, all programs together, of one cell, and of each engine. Programs that were dropped but

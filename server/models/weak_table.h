@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects by content key, as long as somebody else holds them: equal content becomes one object. Thread-safe.
+// Objects by content key, as long as they are held elsewhere: equal content becomes one object. Thread-safe.
 //
 //   WeakTable<const Cell> cells;
 //   cell = cells.Share(cell->key(), cell);  // the first equal one that is alive, or this one

@@ -38,7 +38,7 @@ class LoadedPlugins {
   int workers_wanted() const;
 
   // `told` is called once with each engine that has failed for good or does so from now on, from whichever thread
-  // noticed. Empty: nobody; once this has returned, the one before is not called any more.
+  // noticed. Empty: none; once this has returned, the one before is not called any more.
   void OnFailure(std::function<void(std::string_view engine)> told);
 
   // rnnserve_device_memory_bytes, if there is a device.

@@ -3,7 +3,7 @@
 // asked to give back what it keeps, and does so between two pieces of work.
 //
 //   AskToGiveBack();        // anybody
-//   GiveBackIfAsked();      // each thread, where it holds no lock; a load while nobody asks
+//   GiveBackIfAsked();      // each thread, where it holds no lock; one load while no release is asked for
 #pragma once
 
 #include <atomic>

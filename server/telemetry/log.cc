@@ -41,7 +41,7 @@ struct Problems {
 };
 
 Problems& TheProblems() {
-  static auto* problems = new Problems;  // for whoever logs while the process ends
+  static auto* problems = new Problems;  // never destroyed: threads may log while the process ends
   return *problems;
 }
 

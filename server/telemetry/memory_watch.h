@@ -30,7 +30,7 @@ class MemoryWatch {
   // False: with `bytes` more, and all that has been promised, the process would come too close to the limit. What was
   // let in by it lately counts for a while, as if none of it had been taken yet.
   bool HasRoom(int64_t bytes, absl::Time now = SteadyNow());
-  // The same for somebody who says when he takes it: true promises him so much, until Took or Promise(-bytes).
+  // Reserves `bytes`; release with Took() or Promise(-bytes).
   bool TryPromise(int64_t bytes, absl::Time now = SteadyNow());
   // Promises whether there is room or not; negative: not wanted any more.
   void Promise(int64_t bytes) { promised_.fetch_add(bytes, std::memory_order_relaxed); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is counted: a counter, a gauge, a histogram. Lock-free; a change costs one or two relaxed additions.
 //
-// Whoever counts holds a pointer to the metric, looked up once (metrics.h), and never a name. Values are whole numbers:
-// durations in nanoseconds, sizes in bytes; the registry knows by what to divide for seconds.
+// A counting thread holds a pointer to the metric, looked up once (metrics.h), and never a name. Values are whole
+// numbers: durations in nanoseconds, sizes in bytes; the registry knows by what to divide for seconds.
 #pragma once
 
 #include <atomic>

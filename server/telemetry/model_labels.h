@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which models have series of their own: the first ones that work comes for, as many as there may be. All others count
 // together, so that a scrape stays small however many models are loaded, come and go. Places are kept for the models
-// that the operator started the server with, so that whoever may load models cannot take them away.
+// that the operator started the server with, so that callers with the permission to load models cannot take them away.
 //
 //   ModelLabels labels(32, {"kws"});
 //   labels.Of("vad");   // "vad", or kOtherModels; the same each time, so that no counter ever goes back
@@ -23,7 +23,7 @@ namespace rnnserve {
 // What stands in parentheses cannot be a model's name. These are no models, and have series of their own besides.
 // Operators that come inline or by fingerprint: callers are not bounded.
 inline constexpr std::string_view kInlineModel = "(inline)";
-// Whoever asks for a session of another run of the server does not say its model.
+// A request for a session of another run of the server does not name its model.
 inline constexpr std::string_view kUnknownModel = "(unknown)";
 // Second runs on another engine (Verifier).
 inline constexpr std::string_view kVerifiedModel = "(verify)";
@@ -32,7 +32,7 @@ inline constexpr std::string_view kOtherModels = "(other)";
 
 class ModelLabels {
  public:
-  // `first`: as many of them as there may be have their places before all others, whoever is called first.
+  // `first`: as many of them as there may be have their places before all others, in whatever order models are called.
   explicit ModelLabels(size_t most, std::set<std::string, std::less<>> first = {});
 
   std::string_view Of(std::string_view model);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time for deadlines and durations: the machine's clock as it was at the first call, and from there on by the steady
-// clock. Somebody who sets the machine's clock, by a second or by a year, moves no deadline and opens no quota. Not for
+// The time for deadlines and durations: the machine's clock as it was at the first call, and from there on by the
+// steady clock. Setting the machine's clock, by a second or by a year, moves no deadline and opens no quota. Not for
 // telling people what time it is.
 #pragma once
 

@@ -38,7 +38,8 @@ absl::Status EventQueue::StartTimer() {
   return absl::OkStatus();
 }
 
-// On the timer's thread: an event for whoever waits on the queue. The alarm is free again once its event was taken.
+// On the timer's thread: an event for the thread that waits on the queue. The alarm is free again once its event was
+// taken.
 void EventQueue::Tick() {
   if (!ticking_.exchange(true)) alarm_.Set(&queue_, gpr_inf_past(GPR_CLOCK_MONOTONIC), &alarm_);
 }

@@ -3,7 +3,7 @@
 //
 // Closed loop: each caller sends its next request when its answer came. Open loop: requests are due at moments of their
 // own (schedule.h), whether or not earlier ones are answered; a call's latency counts from the moment it was due, so a
-// server that stalls is charged for all who had to wait meanwhile; so is the time until a tick (Load::tick).
+// server that stalls is charged for all requests that had to wait meanwhile; so is the time until a tick (Load::tick).
 //
 // Time runs in windows. Answers that come during warm-up are dropped.
 #pragma once

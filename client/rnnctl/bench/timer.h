@@ -4,8 +4,8 @@
 //   PreciseTimer timer([&] { wake the thread that waits elsewhere });
 //   timer.Arm(moment);       // replaces the moment armed before
 //
-// Arming costs one system call and wakes nobody. The function runs on the timer's own thread; it may also be called for
-// a moment that was replaced just then.
+// Arming costs one system call and wakes no thread. The function runs on the timer's own thread; it may also be called
+// for a moment that was replaced just then.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which names serve, and who waits for it to change.
+// Which names serve, and the watchers that wait for a change.
 //
 //   HealthBoard board;
 //   board.Set("rnnserve.v1.Recurrent", true);
@@ -27,8 +27,8 @@ enum class Health { kUnknown, kServing, kNotServing };
 
 class HealthBoard {
  public:
-  // Names that have been retired and are still known. A model's name is its owner's choice: whoever loads and unloads
-  // names without end must not make the server grow.
+  // Names that have been retired and are still known. A model's name is its owner's choice: a caller that loads and
+  // unloads names without end must not make the server grow.
   static constexpr size_t kMostRetired = 1000;
 
   // From its first Set on a name is known.
@@ -86,7 +86,7 @@ class HealthBoard {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(std::string_view name, std::vector<std::coroutine_handle<>>& waiting)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // With the mutex held; whoever gets them resumes them without it.
+  // With the mutex held; the caller resumes them without it.
   static void TakeWaiting(Watchers::iterator begin, Watchers::iterator end,
                           std::vector<std::coroutine_handle<>>& waiting);
 

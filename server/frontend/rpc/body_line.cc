@@ -13,9 +13,9 @@
 namespace rnnserve {
 namespace {
 
-// While somebody waits: memory comes free without telling.
+// Between two looks while calls wait: memory comes free without a signal.
 constexpr int kLookMs = 2;
-// What HTTP/2 takes of a message that nobody has asked for.
+// What HTTP/2 takes of a message before it is asked for.
 constexpr int64_t kUnaskedBytes = 64 << 10;
 // Before the first message has come, one may be as large as this part of the memory.
 constexpr int64_t kPartOfUnknown = 8;
@@ -70,7 +70,7 @@ bool BodyLine::TakePlace(Turning& turning) {
     whole = std::min(memory->usable() / kPartOfUnknown, 2 * options_.max_message_bytes);
     message = std::min(whole, options_.max_message_bytes);
   }
-  // Whoever comes alone may always enter.
+  // A call that is alone is always let in.
   const bool is_alone = reading_.empty() && settled_.empty();
   if (!is_alone && !bytes_.Fits(turning.caller_, message)) return false;
   if (memory != nullptr) {
@@ -130,7 +130,7 @@ void BodyLine::ForgetSlow(absl::Time now) {
 }
 
 void BodyLine::Move() {
-  if (std::exchange(is_moving_, true)) return;  // who is resumed may leave at once
+  if (std::exchange(is_moving_, true)) return;  // a resumed call may leave at once
   RefuseLate(SteadyNow());
   while (!turns_.empty()) {
     const uint64_t caller = turns_.front();

@@ -9,7 +9,7 @@
 //   place.Came(bytes);
 //   ...                                                               // place.Parsed() once it has been copied
 //
-// Who has been let in and sends nothing holds no room for long.
+// Room of a call that has been let in and sends nothing is released after `max_kept`.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -124,7 +124,7 @@ class BodyLine final : private CompletionTag {
   void Queue(Turning& turning);
   bool TakePlace(Turning& turning);
   void Leave(Place& place);
-  // Lets in who may come now, and refuses who has waited too long.
+  // Lets in the calls that have room now, and refuses those that have waited too long.
   void Move();
   void RefuseLate(absl::Time now);
   void Resume(Turning& turning);

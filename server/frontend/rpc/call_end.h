@@ -17,7 +17,7 @@ namespace rnnserve {
 
 class CallEnd final : private CompletionTag {
  public:
-  // `told` is called when it comes, unless somebody awaits it already.
+  // `told` is called when it comes, unless a coroutine awaits it already.
   explicit CallEnd(std::function<void()> told) : told_(std::move(told)) {}
   CallEnd(const CallEnd&) = delete;
   CallEnd& operator=(const CallEnd&) = delete;

@@ -14,7 +14,7 @@
 
 namespace rnnserve {
 
-// What is known of who called; what is "" is left out.
+// What is known of the caller; what is "" is left out.
 struct LoggedCaller {
   std::string_view tenant;
   std::string_view request_id;

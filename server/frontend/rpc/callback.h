@@ -27,7 +27,7 @@ class Callback {
 
   bool await_ready() const noexcept { return false; }
 
-  // Whoever comes second, the callback or the end of this function, continues the coroutine: resuming it from within
+  // The second to finish, the callback or this function, continues the coroutine: resuming it from within
   // `start` would destroy what `start` still uses.
   bool await_suspend(std::coroutine_handle<> waiting) {
     waiting_ = waiting;

@@ -8,7 +8,7 @@
 //   }
 //
 // Each event of the queue has a CompletionTag as its tag; the poller calls its Complete. The coroutine goes on there.
-// Whoever starts an operation must not touch the coroutine afterwards: it may already run on the poller.
+// The thread that starts an operation must not touch the coroutine afterwards: it may already run on the poller.
 #pragma once
 
 #include <coroutine>
@@ -77,8 +77,8 @@ class Completion final : private CompletionTag {
   bool ok_ = false;
 };
 
-// A coroutine that nobody waits for: an exception that leaves one ends the process. Errors are values in this code; the
-// one exception it knows, std::bad_alloc, is caught where a Task is awaited.
+// A coroutine without an awaiting one: an exception that leaves one ends the process. Errors are values in this code;
+// the one exception it knows, std::bad_alloc, is caught where a Task is awaited.
 struct CallTask {
   struct promise_type {
     CallTask get_return_object() noexcept { return {}; }

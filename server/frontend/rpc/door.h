@@ -27,10 +27,10 @@ class Door {
   explicit Door(Options options) : memory_(options.memory), calls_(options.max_calls), bytes_(options.max_bytes) {}
 
   // OK: inside, until Leave with the same numbers. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
-  // Who may come while the server drains (`even_if_closed`) comes in until it shuts down.
+  // Calls with `even_if_closed` are admitted until the server shuts down.
   absl::Status Enter(uint64_t caller, int64_t bytes, bool even_if_closed = false);
   void Leave(uint64_t caller, int64_t bytes);
-  // The same for somebody who has been promised the memory already.
+  // The same for a call whose memory has been reserved already.
   absl::Status EnterWithMemory(uint64_t caller, int64_t bytes, bool even_if_closed);
   void LeaveWithMemory(uint64_t caller, int64_t bytes);
   // UNAVAILABLE once closed, like Enter.
@@ -39,9 +39,9 @@ class Door {
   // Calls inside.
   int64_t calls() const;
 
-  // Nobody enters any more.
+  // Admits no further calls.
   void Close();
-  // Waits until nobody is inside; false if that takes longer than until `deadline` or Hurry is called.
+  // Waits until no call is inside; false if that takes longer than until `deadline` or Hurry is called.
   bool WaitEmpty(absl::Time deadline);
   // Waits so long, or until Hurry is called; whether it was.
   bool WaitHurry(absl::Duration most);

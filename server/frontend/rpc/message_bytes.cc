@@ -27,7 +27,7 @@ absl::Status ParseBytes(grpc::ByteBuffer& bytes, google::protobuf::Message& mess
 
 grpc::ByteBuffer SerialiseBytes(const google::protobuf::Message& message) {
   grpc::Slice slice(message.ByteSizeLong());
-  // A slice that we alone hold: nobody minds that it is written.
+  // No other reference to this slice exists, so it may be written.
   message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
   return grpc::ByteBuffer(&slice, 1);
 }

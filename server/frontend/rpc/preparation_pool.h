@@ -3,7 +3,7 @@
 //
 //   co_await pool.Hop(caller);     // the rest of the coroutine runs on a thread of the pool
 //
-// Callers take turns: one who sends a thousand large messages does not hold up the next one's. What waits here is
+// Callers take turns: a caller that sends a thousand large messages does not hold up the next one's. What waits here is
 // bounded by the calls in flight (Door). The destructor runs what is queued.
 #pragma once
 

@@ -11,9 +11,9 @@
 namespace rnnserve {
 namespace {
 
-// While somebody waits: memory comes free without telling.
+// Between two looks while streams wait: memory comes free without a signal.
 constexpr int kStreamLookMs = 2;
-// What HTTP/2 takes of a message that nobody has asked for.
+// What HTTP/2 takes of a message before it is asked for.
 constexpr int64_t kUnaskedOfStream = 64 << 10;
 // A message, what it is parsed into, what comes of it, and that as it is sent.
 constexpr int64_t kTimesMessage = 4;
@@ -104,7 +104,7 @@ void StreamLine::Move() {
 }
 
 void StreamLine::Tell() {
-  // Who was asked may still send it.
+  // A stream that was asked may still send its message.
   const int64_t asked = std::max(bytes_, std::min(bytes_ + late_bytes_, options_.max_bytes));
   const int64_t bytes = asked + waiting_streams_ * kUnaskedOfStream;
   if (bytes <= told_ && bytes >= told_ / 2 - kToldStreamBytes) return;
@@ -164,7 +164,7 @@ void StreamLine::Place::Came(int64_t bytes) {
   line_.Tell();
 }
 
-// Who waits looks for himself, a moment later: what comes of this message needs memory first.
+// Waiting streams look a moment later: what comes of this message needs memory first.
 void StreamLine::Place::Parsed() {
   if (!std::exchange(holds_, false)) return;
   const MutexLock lock(line_.mutex_);

@@ -103,7 +103,7 @@ class StreamLine::Place {
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
-  // Before each message; `caller`: who shares turns.
+  // Before each message; `caller`: the tenant or connection that shares turns.
   Turning Turn(uint64_t caller) {
     caller_ = caller;
     return Turning(*this);

@@ -81,7 +81,7 @@ class StreamReader {
   bool has_message() const;
   void ReadDone(bool ok);
   void AlarmDone(bool ok);
-  // With `lock` on mutex_, which it gives back: continues who waits for the end.
+  // With `lock` on mutex_, which it releases: continues the coroutine that waits for the end.
   void Ended(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   RawStream* const stream_;

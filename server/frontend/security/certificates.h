@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's certificate, its key and who may sign callers', from files that are read again when they change. What
-// cannot be used is told in the log and changes nothing: the certificate that was in force stays.
+// The server's certificate, its key and the authorities that sign callers' certificates, from files that are read again
+// when they change. What cannot be used is told in the log and changes nothing: the certificate that was in force
+// stays.
 //
 //   auto certificates = Certificates::Load({"tls.crt", "tls.key"}).value();
 //   certificates->InForce()->expiry;

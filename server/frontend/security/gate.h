@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who calls, and whether they may: `authorization: Bearer TOKEN` of a call's metadata.
+// The caller of a call, and whether it is allowed: `authorization: Bearer TOKEN` of a call's metadata.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -23,7 +23,7 @@ class Gate {
   // UNAUTHENTICATED without a known token, PERMISSION_DENIED if it does not give `permission`.
   absl::StatusOr<CallerPtr> Admit(const grpc::ServerContext& context, Permission permission);
 
-  // Called, on another thread, when tokens may have been taken away. Nothing: nobody wants to know any more.
+  // Called, on another thread, when tokens may have been taken away. Empty: not called any more.
   void OnChange(std::function<void()> told) {
     if (tokens_ != nullptr) tokens_->OnChange(std::move(told));
   }

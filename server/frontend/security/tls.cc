@@ -42,7 +42,7 @@ class WatchedCredentials final : public grpc::ServerCredentials {
     const MutexLock lock(mutex_);
     if (now == fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair = {now->key.c_str(), now->certificate.c_str()};
-    // gRPC insists on some who may sign; where callers are not asked for a certificate nobody looks at them.
+    // gRPC insists on some authorities; where callers are not asked for a certificate they are not used.
     const std::string& signers = certificates_->asks_callers() ? now->client_ca : now->certificate;
     *config = grpc_ssl_server_certificate_config_create(signers.c_str(), &pair, 1);
     fetched_ = std::move(now);
