@@ -1,15 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generates the stubs rnnserve/v1/*_pb2*.py from the repository's proto folder while the package is built."""
+"""Generates the stubs rnnserve/v1/*_pb2*.py while the package is built: from the repository's proto folder, or from the
+copy of it that an sdist carries."""
 
 import pathlib
+import re
+import shutil
 import sys
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROTO = HERE.parent.parent / "proto"
-FILES = ["tensor", "recurrent", "models", "sessions"]
+REPOSITORY = HERE.parent.parent
+CARRIED = HERE / "proto"
+PROTO = CARRIED if CARRIED.exists() else REPOSITORY / "proto"
+FILES = [f"rnnserve/v1/{name}.proto" for name in ("tensor", "recurrent", "models", "sessions")]
+
+# The generator's checks that the runtimes are at least as new as itself. What it writes runs on older ones as well, back
+# to those that pyproject.toml names: tests/client/python/test_distributions.py runs it on them.
+_CHECKS = {
+    "_pb2.py": [re.compile(r"^from google\.protobuf import runtime_version as _runtime_version\n", re.M),
+                re.compile(r"^_runtime_version\.ValidateProtobufRuntimeVersion\(\n(?:    .*\n)*\)\n", re.M)],
+    "_pb2_grpc.py": [re.compile(r"^GRPC_GENERATED_VERSION = .*\n(?:.*\n)*?if _version_not_supported:\n(?:    .*\n)+", re.M)],
+}
 
 
 class BuildWithStubs(build_py):
@@ -20,23 +34,43 @@ class BuildWithStubs(build_py):
         generate(HERE if self.editable_mode else pathlib.Path(self.build_lib))
 
 
+class SdistWithProtos(sdist):
+    """sdist, and in it what lies outside this folder: the protos and the licence."""
+
+    def make_release_tree(self, base_dir, files):
+        super().make_release_tree(base_dir, files)
+        base = pathlib.Path(base_dir)
+        for name in FILES:
+            (base / "proto" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(PROTO / name, base / "proto" / name)
+
+
 def generate(target):
     # Imported here: pip asks for metadata before it needs a compiler.
     import grpc_tools
     from grpc_tools import protoc
 
-    if not (PROTO / "rnnserve" / "v1" / "tensor.proto").exists():
-        sys.exit(f"rnnserve: {PROTO} holds no rnnserve/v1/*.proto; build the package inside a checkout: "
-                 "pip install ./client/python")
+    if not (PROTO / FILES[0]).exists():
+        sys.exit(f"rnnserve: {PROTO} holds no {FILES[0]}; build the package inside a checkout "
+                 "(pip install ./client/python), or from its sdist")
     # google/protobuf/*.proto, as the generator brings them.
     well_known = pathlib.Path(grpc_tools.__file__).parent / "_proto"
     target.mkdir(parents=True, exist_ok=True)
-    code = protoc.main(
-        ["protoc", f"-I{PROTO}", f"-I{well_known}", f"--python_out={target}", f"--grpc_python_out={target}"]
-        + [f"rnnserve/v1/{name}.proto" for name in FILES])
+    code = protoc.main(["protoc", f"-I{PROTO}", f"-I{well_known}", f"--python_out={target}", f"--pyi_out={target}",
+                        f"--grpc_python_out={target}", *FILES])
     if code != 0:
         sys.exit(f"rnnserve: protoc ended with {code}")
     (target / "rnnserve" / "v1" / "__init__.py").write_text("# Generated from proto/rnnserve/v1.\n")
+    for file in (target / "rnnserve" / "v1").glob("*_pb2*.py"):
+        file.write_text(without_version_checks(file.name, file.read_text()))
 
 
-setup(cmdclass={"build_py": BuildWithStubs})
+def without_version_checks(name, text):
+    for pattern in next(patterns for end, patterns in _CHECKS.items() if name.endswith(end)):
+        text, count = pattern.subn("", text)
+        if count != 1:
+            sys.exit(f"rnnserve: {name} does not have the version check that this generator writes ({pattern.pattern})")
+    return text
+
+
+setup(cmdclass={"build_py": BuildWithStubs, "sdist": SdistWithProtos})

@@ -5,15 +5,26 @@ Slow and plain on purpose: what to hold a server's or a converter's numbers agai
 input of ONNX LSTM, GRU and RNN, all eleven functions included. It trusts its arguments: shapes are not checked.
 """
 
+from __future__ import annotations
+
+import functools
 import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from rnnserve.operators import Operator
+
+Array = npt.NDArray[Any]
+Function = Callable[[Array], Array]
 
 _DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 _BLOCKS = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 # By lower-case name: the function of (x, alpha, beta), and the defaults of alpha and beta (None: it has none).
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, tuple[Callable[[Array, Any, Any], Any], float | None, float | None]] = {
     "relu": (lambda x, a, b: np.where(np.isnan(x), x, np.maximum(x, 0)), None, None),
     "tanh": (lambda x, a, b: np.tanh(x), None, None),
     "sigmoid": (lambda x, a, b: 0.5 * (1 + np.tanh(0.5 * x)), None, None),
@@ -28,7 +39,7 @@ _FUNCTIONS = {
 }
 
 
-def run(op, inputs):
+def run(op: Operator, inputs: Mapping[str, npt.ArrayLike | None]) -> dict[str, Array]:
     """The outputs Y, Y_h and, for LSTM, Y_c of an ONNX rnnserve.Operator, as float64 arrays by name.
 
     inputs: arrays by name, and the weights that are not bound to op. Axes follow op's layout.
@@ -37,15 +48,16 @@ def run(op, inputs):
     lens = given.pop("sequence_lens", None)
     given = {name: value.astype(np.float64) for name, value in given.items()}
     X, W, R = given["X"], given["W"], given["R"]
-    batch_first = op.attributes.get("layout", 0) == 1
+    attributes: dict[str, Any] = op.attributes
+    batch_first = attributes.get("layout", 0) == 1
     if batch_first:
         X = np.swapaxes(X, 0, 1)
     steps, rows, hidden = X.shape[0], X.shape[1], R.shape[-1]
-    direction = op.attributes.get("direction", "forward")
+    direction = attributes.get("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
     lens = np.full(rows, steps) if lens is None else lens
 
-    def state(name):
+    def state(name: str) -> Array:
         if name not in given:
             return np.zeros((directions, rows, hidden))
         return np.swapaxes(given[name], 0, 1) if batch_first else given[name]
@@ -72,14 +84,17 @@ def run(op, inputs):
     return outputs
 
 
-def _step(op, functions, x, h, c, W, R, B, P):
+def _step(op: Operator, functions: Sequence[Function], x: Array, h: Array, c: Array, W: Array, R: Array, B: Array,
+          P: Array) -> tuple[Array, Array]:
     hidden = h.shape[0]
-    bound = op.attributes.get("clip", math.inf)
+    attributes: dict[str, Any] = op.attributes
+    bound = attributes.get("clip", math.inf)
 
-    def clip(v):
-        return np.clip(v, -bound, bound)
+    def clip(v: Array) -> Array:
+        clipped: Array = np.clip(v, -bound, bound)
+        return clipped
 
-    def block(array, k):
+    def block(array: Array, k: int) -> Array:
         return array[k * hidden:(k + 1) * hidden]
 
     blocks = _BLOCKS[op.op_type]
@@ -91,7 +106,7 @@ def _step(op, functions, x, h, c, W, R, B, P):
         f, g = functions
         z = f(clip(wx[0] + block(R, 0) @ h + rb[0]))
         r = f(clip(wx[1] + block(R, 1) @ h + rb[1]))
-        if op.attributes.get("linear_before_reset", 0):
+        if attributes.get("linear_before_reset", 0):
             n = g(clip(wx[2] + r * (block(R, 2) @ h + rb[2])))
         else:
             n = g(clip(wx[2] + block(R, 2) @ (r * h) + rb[2]))
@@ -99,29 +114,34 @@ def _step(op, functions, x, h, c, W, R, B, P):
     f, g, out = functions
     wx = [v + block(R, k) @ h + rb[k] for k, v in enumerate(wx)]  # i, o, f, c
     i = f(clip(wx[0] + block(P, 0) * c))
-    forget = 1 - i if op.attributes.get("input_forget", 0) else f(clip(wx[2] + block(P, 2) * c))
+    forget = 1 - i if attributes.get("input_forget", 0) else f(clip(wx[2] + block(P, 2) * c))
     new = forget * c + i * g(clip(wx[3]))
     o = f(clip(wx[1] + block(P, 1) * new))
     return o * out(clip(new) if op.options.get("clip_cell_input", True) else new), new
 
 
-def _functions(op, direction, directions):
+def _functions(op: Operator, direction: int, directions: int) -> list[Function]:
     """The functions of one direction. Lists of parameters are read as needed; of full length, by position."""
     count = len(_DEFAULTS[op.op_type])
-    names = [name.lower() for name in op.attributes.get("activations") or _DEFAULTS[op.op_type] * directions]
+    attributes: dict[str, Any] = op.attributes
+    names = [name.lower() for name in attributes.get("activations") or _DEFAULTS[op.op_type] * directions]
     names = names[:count * directions]
-    columns = []
-    for key, place in (("activation_alpha", 1), ("activation_beta", 2)):
-        given = list(op.attributes.get(key) or [])
-        needed = sum(_FUNCTIONS[name][place] is not None for name in names)
+    columns: list[list[float | None]] = []
+    for key in ("activation_alpha", "activation_beta"):
+        given: list[float | None] = list(attributes.get(key) or [])
+        defaults = [_FUNCTIONS[name][1] if key == "activation_alpha" else _FUNCTIONS[name][2] for name in names]
+        needed = sum(default is not None for default in defaults)
         if len(given) > needed:
             columns.append(given)
             continue
         queue = iter(given)
-        columns.append([None if _FUNCTIONS[name][place] is None else next(queue, _FUNCTIONS[name][place])
-                        for name in names])
-    bound = []
+        columns.append([None if default is None else next(queue, default) for default in defaults])
+    bound: list[Function] = []
     for k in range(direction * count, (direction + 1) * count):
-        function = _FUNCTIONS[names[k]][0]
-        bound.append(lambda x, function=function, a=columns[0][k], b=columns[1][k]: function(x, a, b))
+        bound.append(functools.partial(_apply, _FUNCTIONS[names[k]][0], columns[0][k], columns[1][k]))
     return bound
+
+
+def _apply(function: Callable[[Array, Any, Any], Any], alpha: float | None, beta: float | None, x: Array) -> Array:
+    value: Array = function(x, alpha, beta)
+    return value

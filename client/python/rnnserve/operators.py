@@ -1,13 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators: what to run, with or without its weights."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 from rnnserve import tensors
 from rnnserve.v1 import tensor_pb2
 
-_OPTIONS = ("clip_cell_input", "empty_row_state", "deterministic", "allow_reduced_precision")
+AttributeValue = bool | int | float | str | Sequence[float] | Sequence[str]
+
+
+class Options(TypedDict, total=False):
+    """Choices outside the operator; None as absent."""
+
+    clip_cell_input: bool | None
+    empty_row_state: Literal["zeros", "initial"] | None
+    deterministic: bool | None
+    allow_reduced_precision: bool | None
+
+
+_OPTIONS = tuple(Options.__annotations__)
 _EMPTY_ROW_STATES = {"zeros": tensor_pb2.ZEROS, "initial": tensor_pb2.INITIAL}
 
 
@@ -26,7 +44,10 @@ class Operator:
     An Operator does not change after it is made, so it may be shared between threads and clients.
     """
 
-    def __init__(self, op_type, *, version=None, opset=None, domain="", attributes=None, weights=None, options=None):
+    def __init__(self, op_type: str, *, version: int | None = None, opset: int | None = None, domain: str = "",
+                 attributes: Mapping[str, AttributeValue] | None = None,
+                 weights: Mapping[str, npt.ArrayLike | None] | None = None,
+                 options: Options | None = None) -> None:
         if (version is None) == (opset is None):
             raise ValueError(f"{op_type}: give exactly one of version (the operator's own, e.g. 14) and opset")
         self.op_type = op_type
@@ -34,20 +55,20 @@ class Operator:
         self.opset = opset
         self.domain = domain
         self.attributes = dict(attributes or {})
-        self.options = dict(options or {})
+        self.options = Options(**(options or {}))
         options_to_wire(self.options)  # refuses here what is unknown, not at the first call
-        self.weights = {}
+        self.weights: dict[str, npt.NDArray[Any]] = {}
         for name, value in (weights or {}).items():
             if value is not None:
                 self.weights[name] = np.array(value)
                 self.weights[name].setflags(write=False)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         version = f"version={self.version}" if self.version is not None else f"opset={self.opset}"
         shapes = {name: list(value.shape) for name, value in self.weights.items()}
         return f"Operator({self.op_type!r}, {version}, attributes={self.attributes}, weights={shapes})"
 
-    def to_wire(self):
+    def to_wire(self) -> tensor_pb2.Operator:
         """The rnnserve.v1.Operator, without weights."""
         message = tensor_pb2.Operator(domain=self.domain, op_type=self.op_type)
         if self.version is not None:
@@ -58,12 +79,14 @@ class Operator:
             message.attributes[name].CopyFrom(_attribute(name, value))
         return message
 
-    def weights_to_wire(self):
+    def weights_to_wire(self) -> list[tensor_pb2.Tensor]:
         """The weights as a list of rnnserve.v1.Tensor."""
         return [tensors.encode(name, value) for name, value in self.weights.items()]
 
 
-def lstm(W, R, B=None, P=None, *, version=None, opset=None, options=None, **attributes):
+def lstm(W: npt.ArrayLike, R: npt.ArrayLike, B: npt.ArrayLike | None = None, P: npt.ArrayLike | None = None, *,
+         version: int | None = None, opset: int | None = None, options: Options | None = None,
+         **attributes: AttributeValue) -> Operator:
     """An ONNX LSTM bound to its weights; blocks in the order i, o, f, c (P: i, o, f).
 
     W [D, 4H, I], R [D, 4H, H], B [D, 8H] (Wb then Rb), P [D, 3H]; D is 2 for direction="bidirectional", else 1.
@@ -75,7 +98,8 @@ def lstm(W, R, B=None, P=None, *, version=None, opset=None, options=None, **attr
     return _onnx("LSTM", {"W": W, "R": R, "B": B, "P": P}, version, opset, options, attributes)
 
 
-def gru(W, R, B=None, *, version=None, opset=None, options=None, **attributes):
+def gru(W: npt.ArrayLike, R: npt.ArrayLike, B: npt.ArrayLike | None = None, *, version: int | None = None,
+        opset: int | None = None, options: Options | None = None, **attributes: AttributeValue) -> Operator:
     """An ONNX GRU bound to its weights; blocks in the order z, r, h.
 
     W [D, 3H, I], R [D, 3H, H], B [D, 6H] (Wb then Rb). Attributes as lstm (no input_forget), and linear_before_reset
@@ -84,7 +108,8 @@ def gru(W, R, B=None, *, version=None, opset=None, options=None, **attributes):
     return _onnx("GRU", {"W": W, "R": R, "B": B}, version, opset, options, attributes)
 
 
-def rnn(W, R, B=None, *, version=None, opset=None, options=None, **attributes):
+def rnn(W: npt.ArrayLike, R: npt.ArrayLike, B: npt.ArrayLike | None = None, *, version: int | None = None,
+        opset: int | None = None, options: Options | None = None, **attributes: AttributeValue) -> Operator:
     """An ONNX RNN bound to its weights: W [D, H, I], R [D, H, H], B [D, 2H] (Wb then Rb).
 
     Attributes, inputs and outputs as gru, without linear_before_reset.
@@ -92,19 +117,19 @@ def rnn(W, R, B=None, *, version=None, opset=None, options=None, **attributes):
     return _onnx("RNN", {"W": W, "R": R, "B": B}, version, opset, options, attributes)
 
 
-def openvino(op_type, W, R, B, *, version=None, options=None, **attributes):
+def openvino(op_type: str, W: npt.ArrayLike, R: npt.ArrayLike, B: npt.ArrayLike, *, version: int | None = None,
+             options: Options | None = None, **attributes: AttributeValue) -> Operator:
     """An OpenVINO LSTMSequence (blocks f, i, c, o), GRUSequence (z, r, h) or RNNSequence bound to its weights.
 
     W [D, G*H, I], R [D, G*H, H], B [D, G*H] ([D, 4H] for a GRU with linear_before_reset). Attributes hidden_size and
     direction are required. version: 5 unless told. Inputs of a call, all required: X [N, T, I],
     initial_hidden_state [N, D, H], initial_cell_state (LSTM), sequence_lengths [N]. Outputs: Y [N, D, T, H], Ho, Co.
     """
-    attributes = {name: int(value) if isinstance(value, bool) else value for name, value in attributes.items()}
     return Operator(op_type, version=5 if version is None else version, domain="openvino", attributes=attributes,
                     weights={"W": W, "R": R, "B": B}, options=options)
 
 
-def options_to_wire(options):
+def options_to_wire(options: Mapping[str, Any]) -> tensor_pb2.Options:
     """The rnnserve.v1.Options of a mapping; None stands for absent. Raises ValueError for what is unknown."""
     message = tensor_pb2.Options()
     for name, value in options.items():
@@ -120,41 +145,43 @@ def options_to_wire(options):
     return message
 
 
-def options_from_wire(message):
+def options_from_wire(message: tensor_pb2.Options) -> Options:
     """The inverse of options_to_wire: what is present, by name."""
-    options = {field.name: value for field, value in message.ListFields()}
+    options: Any = {field.name: value for field, value in message.ListFields()}
     if "empty_row_state" in options:
         names = {number: name for name, number in _EMPTY_ROW_STATES.items()}
         options["empty_row_state"] = names.get(options["empty_row_state"], "")
-    return options
+    known: Options = options
+    return known
 
 
-def operator_from_wire(message):
+def operator_from_wire(message: tensor_pb2.Operator) -> Operator:
     """The Operator of an rnnserve.v1.Operator, without weights."""
-    attributes = {}
+    attributes: dict[str, Any] = {}
     for name, attribute in message.attributes.items():
         kind = attribute.WhichOneof("value")
-        value = getattr(attribute, kind) if kind else None
+        value: Any = getattr(attribute, kind) if kind else None
         attributes[name] = list(value.values) if kind in ("floats", "ints", "strings") else value
     version = message.version if message.HasField("version") else None
     opset = message.opset if message.HasField("opset") else None
     return Operator(message.op_type, version=version, opset=opset, domain=message.domain, attributes=attributes)
 
 
-def _onnx(op_type, weights, version, opset, options, attributes):
+def _onnx(op_type: str, weights: Mapping[str, npt.ArrayLike | None], version: int | None, opset: int | None,
+          options: Options | None, attributes: Mapping[str, AttributeValue]) -> Operator:
     if version is None and opset is None:
         version = 22 if np.asarray(weights["W"]).dtype == ml_dtypes.bfloat16 else 14
     return Operator(op_type, version=version, opset=opset, attributes=attributes, weights=weights, options=options)
 
 
-def _attribute(name, value):
+def _attribute(name: str, value: Any) -> tensor_pb2.Attribute:
     if isinstance(value, (bool, int, np.integer, np.bool_)):
         return tensor_pb2.Attribute(i=int(value))
     if isinstance(value, (float, np.floating)):
         return tensor_pb2.Attribute(f=float(value))
     if isinstance(value, str):
         return tensor_pb2.Attribute(s=value)
-    values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [None]
+    values: list[Any] = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [None]
     if all(isinstance(item, str) for item in values) and values:
         return tensor_pb2.Attribute(strings=tensor_pb2.Attribute.Strings(values=values))
     # The lists of recurrent operators are of text or of floats; ints may stand in a list of floats.

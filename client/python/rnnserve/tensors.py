@@ -2,14 +2,16 @@
 """numpy arrays to rnnserve.v1.Tensor (Encode) and back (Decode)."""
 
 import math
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 from rnnserve.v1 import tensor_pb2
 
 # Wire type, the dtype as it lies in `raw` (little-endian), and the typed list that may stand for it.
-_TYPES = {
+_TYPES: dict[np.dtype[Any], tuple[tensor_pb2.DataType, Any, str]] = {
     np.dtype(np.float32): (tensor_pb2.FLOAT, "<f4", "float_data"),
     np.dtype(np.float64): (tensor_pb2.DOUBLE, "<f8", "double_data"),
     np.dtype(np.float16): (tensor_pb2.FLOAT16, "<f2", "float_data"),
@@ -20,7 +22,7 @@ _TYPES = {
 _BY_WIRE = {wire: (dtype, np.dtype(raw), typed) for dtype, (wire, raw, typed) in _TYPES.items()}
 
 
-def encode(name, value):
+def encode(name: str, value: npt.ArrayLike) -> tensor_pb2.Tensor:
     """One named tensor for the wire.
 
     Takes what numpy.asarray takes, with dtype float32, float64, float16, ml_dtypes.bfloat16, int32 or int64, of any
@@ -41,7 +43,7 @@ def encode(name, value):
                              raw=array.astype(raw, copy=False).tobytes(order="C"))
 
 
-def decode(tensor):
+def decode(tensor: tensor_pb2.Tensor) -> npt.NDArray[Any]:
     """The array of a tensor from the wire, writable and in native byte order.
 
     Raises ValueError for an unknown type, and for a count of elements that disagrees with the shape.

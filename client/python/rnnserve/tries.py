@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call that is sent again while no server takes it: where, when, and for how long. No gRPC channels, no clock."""
 
+from __future__ import annotations
+
 import math
 import random
+from collections.abc import Callable, Sequence
 
 import grpc
 
 from rnnserve.errors import RnnServeError
 
+Spread = Callable[[float, float], float]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 # Where nobody has ever answered, the address is more likely wrong than its server restarting.
 _STRANGER_SECONDS = 5.0
@@ -18,22 +22,22 @@ _NOBODYS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc
 _SHUN_SECONDS = 1.0
 
 
-def is_refusal(error):
+def is_refusal(error: RnnServeError) -> bool:
     """Whether the server itself said that it takes nothing now, as one does that leaves: nothing was begun."""
     return error.code == grpc.StatusCode.UNAVAILABLE and (error.reason == "DRAINING" or error.retry_after is not None)
 
 
-def lacks_engine(error):
+def lacks_engine(error: RnnServeError) -> bool:
     """Whether the engine that the call names is out of service on that server, until it is started again."""
     return error.code == grpc.StatusCode.UNAVAILABLE and error.reason == "ENGINE_OUT_OF_SERVICE"
 
 
-def backoff(failed, spread=random.uniform):
+def backoff(failed: int, spread: Spread = random.uniform) -> float:
     """Seconds to wait after so many tries that failed."""
-    return min(_FIRST_PAUSE * 2 ** min(failed - 1, 10), _LONGEST_PAUSE) * spread(0.8, 1.2)
+    return float(min(_FIRST_PAUSE * 2 ** min(failed - 1, 10), _LONGEST_PAUSE) * spread(0.8, 1.2))
 
 
-def retold(error, count, seconds, before=""):
+def retold(error: RnnServeError, count: int, seconds: float, before: str = "") -> RnnServeError:
     """`error` of the last of so many tries."""
     if count < 2:
         return error
@@ -44,16 +48,16 @@ def retold(error, count, seconds, before=""):
 class Patience:
     """How long a client's calls go without a server that takes them: `seconds`, less while none has ever answered."""
 
-    def __init__(self, seconds):
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._heard = False
 
-    def hear(self, error=None):
+    def hear(self, error: RnnServeError | None = None) -> None:
         """A reply came, or an error: those that only a server can have sent count as well."""
         if error is None or error.code not in _NOBODYS or is_refusal(error) or lacks_engine(error):
             self._heard = True
 
-    def end(self, began, deadline=None, asked_all=True):
+    def end(self, began: float, deadline: float | None = None, asked_all: bool = True) -> float:
         """When a call that began then is given up. Its own deadline goes before `seconds`.
 
         asked_all: every address has failed already. One that is dead can take all of the time for strangers."""
@@ -64,16 +68,16 @@ class Patience:
 class Places:
     """The servers a client knows, the preferred one first, and which of them lately took no call."""
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         self._shunned = [0.0] * count  # until when
 
-    def in_order(self, now):
+    def in_order(self, now: float) -> list[int]:
         return sorted(range(len(self._shunned)), key=lambda place: max(self._shunned[place], now))
 
-    def took(self, place):
+    def took(self, place: int) -> None:
         self._shunned[place] = 0.0
 
-    def refused(self, place, error, now):
+    def refused(self, place: int, error: RnnServeError, now: float) -> None:
         if lacks_engine(error):  # the matter of that call alone
             return
         self._shunned[place] = now + max(_SHUN_SECONDS, error.retry_after or 0.0)
@@ -83,20 +87,20 @@ class Tries:
     """Those of one call. Each place is asked at once, and again when it said, else after pauses that grow to a second.
     One that lacks the engine is not asked again."""
 
-    def __init__(self, order, began, spread=random.uniform):
+    def __init__(self, order: Sequence[int], began: float, spread: Spread = random.uniform) -> None:
         self.place = order[0]
         self._began = began
         self._spread = spread
         self._due = dict.fromkeys(order, began)
         self._failed = dict.fromkeys(order, 0)
-        self._last = None
+        self._last: RnnServeError | None = None
 
     @property
-    def asked_all(self):
+    def asked_all(self) -> bool:
         """Whether every place has failed."""
         return all(self._failed.values())
 
-    def failed(self, error, now):
+    def failed(self, error: RnnServeError, now: float) -> float:
         """At `place`, which is the next one to ask from now on: returns the seconds until then; inf: none is left."""
         self._last = error
         self._failed[self.place] += 1
@@ -107,13 +111,13 @@ class Tries:
         else:  # a little later than told, so that those who were told the same do not come together
             pause = error.retry_after * self._spread(1.0, 1.2)
         self._due[self.place] = now + pause
-        self.place = min(self._due, key=self._due.get)
+        self.place = min(self._due, key=self._due.__getitem__)
         return max(0.0, self._due[self.place] - now)
 
-    def told(self, error, now):
+    def told(self, error: RnnServeError, now: float) -> RnnServeError:
         """`error`, which ends the call, with how often it was tried."""
         count = sum(self._failed.values()) + (error is not self._last)
         before = ""
-        if self._last not in (None, error):
+        if self._last is not None and self._last is not error:
             before = f"; before that {self._last.code.name}: {self._last.message}"
         return retold(error, count, now - self._began, before)

@@ -21,12 +21,16 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
 
     refusals   what the next calls are refused with, the first one first: (code, seconds of RetryInfo or None, and
                perhaps a reason)
+    metadata   of every Infer, Open and List, as a dict
+    sessions   how many List tells of
     opens      (request, x-session-route) of every Sessions.Open; those that are not refused open a session that does
                nothing
     on_open    called with each of them before it is answered"""
 
     def __init__(self, port=0):
         self.requests = []
+        self.metadata = []
+        self.sessions = 0
         self.refusals = []
         self.opens = []
         self.on_open = lambda request: None
@@ -48,6 +52,7 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
 
     def Infer(self, request, context):
         self.requests.append(request)
+        self.metadata.append(dict(context.invocation_metadata()))
         self._refuse(context)
         inputs = {tensor.name: tensors.decode(tensor) for tensor in request.inputs}
         kind = request.WhichOneof("target")
@@ -82,8 +87,20 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
         model.inputs.add(name="X", data_type=1, shape=["T", "N", "3"])
         return models_pb2.LoadResponse(model=model)
 
+    def List(self, request, context):
+        """Of Models and of Sessions: two services, one name."""
+        self.metadata.append(dict(context.invocation_metadata()))
+        if isinstance(request, models_pb2.ListModelsRequest):
+            return models_pb2.ListModelsResponse()
+        first, size = int(request.page_token or 0), request.page_size or 100
+        page = range(first, min(first + size, self.sessions))
+        return sessions_pb2.ListSessionsResponse(
+            sessions=[sessions_pb2.SessionInfo(session=f"key {k}", idle={"nanos": 500_000_000}) for k in page],
+            next_page_token=str(page.stop) if page.stop < self.sessions else "")
+
     def Open(self, request, context):
-        self.opens.append((request, dict(context.invocation_metadata())["x-session-route"]))
+        self.metadata.append(dict(context.invocation_metadata()))
+        self.opens.append((request, self.metadata[-1]["x-session-route"]))
         self.on_open(request)
         self._refuse(context)
         return sessions_pb2.OpenResponse(session="key", fingerprint="0" * 64, max_in_flight=request.max_in_flight)

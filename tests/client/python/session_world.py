@@ -23,11 +23,12 @@ class World:
                                snapshot=snapshot)
         self.key = self.server.open(None)
         self.requests, self.replies = collections.deque(), collections.deque()
+        self.heard = False  # the server has taken something off this connection
         self.outcomes = []  # (what, value, error) in the order in which they came
         self.pump()
 
-    def do(self, operation, what=None):
-        self.journal.add(operation, lambda value, error: self.outcomes.append((what, value, error)))
+    def do(self, operation, what=None, deadline=None):
+        self.journal.add(operation, lambda value, error: self.outcomes.append((what, value, error)), deadline)
         self.pump()
 
     def feed(self, *values):
@@ -41,6 +42,7 @@ class World:
     def serve(self):
         """The server takes the next request off the wire."""
         if self.requests:
+            self.heard = True
             sending = self.requests.popleft()
             self.replies.append((sending.tag, self.server.apply(self.key, sending)))
 
@@ -49,7 +51,14 @@ class World:
             self.journal.answered(*self.replies.popleft())
             self.pump()
 
+    def nobody_there(self):
+        """A connection that never came to be, until the next thing happens; where there is one, this is nothing."""
+        if not self.heard:
+            self.requests.clear()
+            self.journal.cut(never_left=True)
+
     def cut(self):
+        self.heard = False
         self.requests.clear()
         self.replies.clear()
         self.journal.cut()
@@ -69,10 +78,15 @@ class World:
         """What the driver does for a homeless session."""
         if self.server.draining:
             self.server = FakeServer(self.keys, self.window)
+        self.heard = False
         self.requests.clear()
         self.replies.clear()
         self.key = self.server.open(self.journal.snapshot.state)
         self.journal.opened()
+        self.pump()
+
+    def expire(self, now=1.0):
+        self.journal.expire(now)
         self.pump()
 
     def release(self):
@@ -81,6 +95,7 @@ class World:
 
     def run(self):
         """Until nothing moves any more."""
+        self.pump()
         for _ in range(2000):
             if self.journal.phase is Phase.HOMELESS:
                 self.reopen()

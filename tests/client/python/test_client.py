@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
+import importlib.metadata
+import itertools
+import subprocess
+import sys
 
 import grpc
 import numpy as np
@@ -31,7 +35,7 @@ def test_result_of_an_infer(client):
 
 def test_no_proxy_is_asked_for_this_machine(client, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    with rnnserve.Client(client._address) as here:
+    with rnnserve.Client(client._addresses[0]) as here:
         assert here.infer(make_operator(), {"X": X}, timeout=60).engine == "formulas"
 
 
@@ -147,3 +151,79 @@ def test_arguments_of_other_types_are_told(client):
         client.infer([make_operator()], {"X": X})
     with pytest.raises(TypeError, match="op is of type dict"):
         client.load("name", {})
+
+
+def test_token_and_metadata_go_with_every_call(server):
+    tokens = itertools.count()
+    with rnnserve.Client(server.address, token=lambda: f"{next(tokens)}\n", metadata=[("x-tenant", "a"), ("x-raw-bin", b"\1")],
+                         timeout=30) as client:
+        client.infer(make_operator(), {"X": X})
+        client.models()
+        client.session(make_operator())
+    assert len(server.metadata) == 3, "Open too"
+    assert len({sent["authorization"] for sent in server.metadata}) == 3, "a new one each time"
+    assert server.metadata[0]["authorization"] == "Bearer 0"
+    assert {(sent["x-tenant"], sent["x-raw-bin"]) for sent in server.metadata} == {("a", b"\1")}
+    with rnnserve.Client(server.address, token="fixed", timeout=30) as client:
+        client.models()
+    assert server.metadata[-1]["authorization"] == "Bearer fixed"
+
+
+def test_a_token_that_is_not_there_for_a_moment_is_asked_for_again(server, client):
+    tried = []
+
+    def token():
+        tried.append(True)
+        if len(tried) in (1, 4):
+            raise OSError("no such file")
+        return "t"
+
+    with rnnserve.Client(server.address, token=token) as client:
+        assert client.infer(make_operator(), {"X": X}).engine == "formulas"
+        client.session(make_operator())
+    with rnnserve.Client(server.address, token=lambda: {}["x"], timeout=0) as client:
+        with pytest.raises(rnnserve.RnnServeError, match="the token function raised KeyError"):
+            client.models()
+
+
+@pytest.mark.parametrize("pair, why", [(("X-Tenant", "a"), "lower-case"), (("x-raw-bin", "text"), "have bytes"),
+                                       (("x-tenant", b"a"), "bytes, all others str")])
+def test_metadata_that_cannot_be_sent_is_told_at_once(pair, why):
+    with pytest.raises(ValueError, match=why):
+        rnnserve.Client("localhost:1", metadata=[pair])
+
+
+def test_channel_options_go_before_the_clients_own(server):
+    with rnnserve.Client(server.address, options=[("grpc.max_receive_message_length", 64)], timeout=30) as client:
+        with pytest.raises(rnnserve.RnnServeError) as caught:
+            client.infer(make_operator(), {"X": X})
+    assert caught.value.code == grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in caught.value.message
+
+
+def test_sessions_are_listed_page_by_page(server, client):
+    server.sessions = 7
+    listed = list(client.sessions(page_size=3))
+    assert [info.session for info in listed] == [f"key {k}" for k in range(7)] and listed[0].idle == 0.5
+    assert len(server.metadata) == 3
+    assert len(list(client.sessions())) == 7 and len(server.metadata) == 4
+
+
+def test_a_closed_client_says_so(server):
+    client = rnnserve.Client(server.address)
+    client.close()
+    for call in (client.models, lambda: client.infer(make_operator(), {"X": X}), lambda: client.session("m")):
+        with pytest.raises(rnnserve.RnnServeError, match="the client was closed") as caught:
+            call()
+        assert caught.value.code == grpc.StatusCode.CANCELLED
+
+
+def test_what_is_there_after_import_and_what_is_imported_later():
+    script = ("import sys, rnnserve\n"
+              "before = [name for name in ('aio', 'convert', 'formulas') if f'rnnserve.{name}' in sys.modules]\n"
+              "print(before, rnnserve.convert.torch_lstm.__name__, rnnserve.formulas.run.__name__,\n"
+              "      rnnserve.aio.Client.__name__, rnnserve.__version__, 'convert' in dir(rnnserve))")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    version = importlib.metadata.version("rnnserve")
+    assert done.stdout == f"[] torch_lstm run Client {version} True\n"
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        rnnserve.nothing

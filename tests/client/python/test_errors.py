@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+import concurrent.futures
+import multiprocessing
+import pickle
+
 import grpc
 import pytest
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from rnnserve import errors
+from rnnserve import RnnServeError, errors
 
 
 class RpcError(grpc.RpcError):
@@ -65,3 +69,23 @@ def test_a_broken_detail_does_not_hide_the_others():
     error = errors.from_rpc_error(RpcError(grpc.StatusCode.NOT_FOUND, "gone",
                                            (("grpc-status-details-bin", status.SerializeToString()),)))
     assert error.reason == "R"
+
+
+def test_an_error_travels_between_processes():
+    error = RnnServeError(grpc.StatusCode.NOT_FOUND, "no such model", [("model.name", "unknown")], "MODEL_UNKNOWN",
+                          {"model": "m"}, 1.5)
+    error.add_note("seen by a worker") if hasattr(error, "add_note") else None
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is RnnServeError and str(again) == str(error) and vars(again) == vars(error)
+
+
+def fail():
+    raise RnnServeError(grpc.StatusCode.UNAVAILABLE, "nobody there", reason="DRAINING")
+
+
+def test_a_call_in_a_process_pool_raises_it_where_its_result_is_asked_for():
+    context = multiprocessing.get_context("spawn")  # gRPC's threads do not outlive a fork
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        with pytest.raises(RnnServeError, match="nobody there") as caught:
+            pool.submit(fail).result(timeout=120)
+    assert caught.value.reason == "DRAINING" and caught.value.code is grpc.StatusCode.UNAVAILABLE

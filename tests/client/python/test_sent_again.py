@@ -28,7 +28,7 @@ class Pauses:
         self._then = list(then)
         client._hub.pause = self._pause
 
-    def _pause(self, seconds):
+    async def _pause(self, seconds):
         self.seconds.append(seconds)
         if self._then:
             self._then.pop(0)()
@@ -51,7 +51,7 @@ def test_a_server_that_comes_back_on_its_port(server, client):
 
         def come_back():
             back.append(stack.enter_context(second_server(server.port)))
-            grpc.channel_ready_future(client._channel).result(timeout=60)  # within a second, had the pauses their time
+            grpc.channel_ready_future(client._channels[0]._channel).result(timeout=60)  # within a second, had the pauses their time
 
         Pauses(client, lambda: None, come_back)
         assert client.infer(OP, {"X": X}).engine == "formulas"
@@ -212,9 +212,12 @@ def test_a_client_that_is_closed_waits_no_longer(server, client):
     client._patience.seconds = 3600.0
     pause = client._hub.pause
 
-    def close_in_the_middle(seconds):
-        client._hub._closed.wait = lambda _: client.close()
-        pause(seconds)
+    async def closed_meanwhile(_):
+        client.close()
+
+    async def close_in_the_middle(seconds):
+        client._hub._closed.wait = closed_meanwhile
+        await pause(seconds)
 
     client._hub.pause = close_in_the_middle
     with pytest.raises(rnnserve.RnnServeError, match="the client was closed"):

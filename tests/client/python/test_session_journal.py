@@ -10,6 +10,7 @@ from fake_sessions import refusal
 from session_world import World
 
 from rnnserve.sessions import operations as ops
+from rnnserve.sessions import wire
 from rnnserve.sessions.entry import Phase
 from rnnserve.sessions.journal import Journal
 
@@ -291,3 +292,86 @@ def test_no_more_is_sent_than_has_its_replies_in_the_window():
     assert len(journal.sendable()) == 1
     feed(1000)  # more than the window: the server says so, once it is alone
     assert journal.sendable() == []
+
+
+def chunk(*values):
+    return ops.Chunk(list(values))
+
+
+def test_what_was_never_sent_is_taken_back_at_its_deadline_with_what_waits_behind_it():
+    world = World(max_in_flight=1)
+    world.feed(1)
+    for value in (2, 3):
+        world.do(chunk(value), value, deadline=1.0 if value == 2 else None)
+    world.expire(0.9)
+    assert world.outcomes == []
+    world.expire(1.0)
+    assert [(what, error.reason) for what, _, error in world.outcomes] == [(2, "NOT_SENT"), (3, "PREDECESSOR_FAILED")]
+    world.feed(4)
+    assert world.log() == [1, 4], "under the number that the second one had"
+
+
+def test_what_was_sent_keeps_its_turn_when_its_caller_is_gone():
+    world = World()
+    world.do(chunk(1), 1, deadline=1.0)
+    world.feed(2)
+    world.serve()
+    world.expire()
+    (what, _, error), = world.outcomes
+    assert (what, error.code, error.reason) == (1, Code.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN")
+    world.cut()
+    world.expire()
+    assert world.log() == [1, 2] and world.server.runs == 2 and world.journal.position == 2
+    assert len(world.outcomes) == 3
+
+
+def test_what_was_sent_on_a_connection_that_never_came_to_be_is_taken_back():
+    world = World()
+    world.feed(1)
+    world.serve()
+    world.cut()
+    world.do(chunk(2), 2, deadline=1.0)
+    world.nobody_there()
+    world.expire()
+    (what, _, error), = world.outcomes
+    assert (what, error.reason) == (2, "NOT_SENT")
+    assert world.log() == [1] and world.outcomes[1] == ((1,), [1], None)
+
+
+def test_what_was_sent_and_is_refused_after_its_deadline_fails_what_is_behind_it():
+    world = World()
+    world.do(ops.Chunk("bad"), "bad", deadline=1.0)
+    world.expire()
+    world.feed(2)
+    world.do(ops.GetState(), "state")
+    world.run()
+    assert [error and error.reason for _, _, error in world.outcomes] == ["OUTCOME_UNKNOWN", "PREDECESSOR_FAILED", None]
+    assert world.outcomes[-1][1]["log"] == [], "the state may be asked for meanwhile"
+    world.feed(3)
+    assert world.log() == [3]
+
+
+def test_what_runs_again_from_a_snapshot_is_not_taken_back():
+    world = World(keep_every=5)
+    world.feed(1)
+    world.run()
+    world.kill()
+    world.do(chunk(2), 2, deadline=1.0)
+    world.run()
+    world.kill()
+    world.do(chunk(3), 3, deadline=1.0)
+    world.serve()  # SESSION_LOST
+    world.reply()
+    assert world.journal.phase is Phase.HOMELESS
+    world.expire()
+    assert world.outcomes[-1][2].reason in ("NOT_SENT", "OUTCOME_UNKNOWN")
+    assert world.log()[:2] == [1, 2]
+
+
+@pytest.mark.parametrize("deadline, session_timeout, sent", [(None, None, None), (None, 60.0, 60.0), (110.0, 60.0, 9.0),
+                                                             (103.0, None, 2.7), (200.0, 60.0, 99.0), (99.0, None, 0.001)])
+def test_the_server_has_a_little_less_time_than_the_caller(deadline, session_timeout, sent):
+    world = World()
+    world.do(ops.Chunk((), timeout=session_timeout), deadline=deadline)
+    message = wire.encode_operation("key", world.requests[0], now=100.0)
+    assert (message.timeout.ToNanoseconds() * 1e-9 if message.HasField("timeout") else None) == pytest.approx(sent)

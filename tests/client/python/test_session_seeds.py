@@ -131,3 +131,37 @@ def test_whatever_happens_each_operation_counts_once(keep_every):
             raise AssertionError(f"seed {seed}, keep_every {keep_every}: {error}") from error
     assert all(happened[name] > SEEDS / 50 for name in ("cut", "drain", "busy", "no memory", "moved", "kill")), happened
     assert (happened["lost"] > 0) == (keep_every == 0), happened
+
+
+@pytest.mark.parametrize("keep_every", [0, 3])
+def test_whoever_waits_no_longer_is_told_what_is_true(keep_every):
+    """As above with deadlines: what was taken back never counts, what is unknown counts once or never."""
+    happened = collections.Counter()
+    for seed in range(SEEDS // 5):
+        chance = random.Random(seed)
+        world = World(keep_every=keep_every, max_in_flight=chance.randint(1, 4))
+        events = [World.serve] * 6 + [World.reply] * 6 + [World.release] * 2 + [World.cut, World.drain, World.expire,
+                                                                               World.nobody_there]
+        events += [World.kill] if keep_every else []
+        asked = 0
+        for _ in range(chance.randint(5, 60)):
+            if chance.random() < 0.3:
+                asked += 1
+                world.do(ops.Chunk("bad" if chance.random() < 0.1 else [asked]), asked,
+                         deadline=chance.choice([None, 1.0]))
+            else:
+                disturb(world, chance, events, happened)
+        world.run()
+        outcomes = {what: (value, error) for what, value, error in world.outcomes}
+        final = world.log()
+        assert len(world.outcomes) == len(outcomes) + 1 == asked + 1, f"seed {seed}: each is answered once"
+        assert final == sorted(set(final)), f"seed {seed}: nothing runs twice or out of turn"
+        for what, (value, error) in outcomes.items():
+            if error is None:
+                assert value == final[:final.index(what) + 1], f"seed {seed}"
+            else:
+                happened[error.reason] += 1
+                assert error.reason == "OUTCOME_UNKNOWN" or what not in final, f"seed {seed}: {what} {error}"
+                happened["unknown, counted"] += what in final
+    wanted = ("NOT_SENT", "OUTCOME_UNKNOWN", "PREDECESSOR_FAILED", "unknown, counted", "cut", "drain")
+    assert all(happened[name] > SEEDS / 50 for name in wanted), happened

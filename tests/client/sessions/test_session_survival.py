@@ -13,7 +13,6 @@ from cutting_proxy import CuttingProxy
 from server_process import Server
 
 import rnnserve
-from rnnserve import client as client_module
 from rnnserve.sessions import hub, link
 
 Code = grpc.StatusCode
@@ -81,13 +80,11 @@ def test_a_line_that_is_dead_and_does_not_say_so(server, monkeypatch):
     proxy.close()
 
 
-def test_a_line_that_dies_while_it_is_idle_is_replaced_before_it_is_needed(server, monkeypatch):
+def test_a_line_that_dies_while_it_is_idle_is_replaced_before_it_is_needed(server):
     """By keepalive: the client's own question for a sign of life is asked only where an answer is due."""
-    options = dict(client_module._SESSION_CHANNEL) | {
-        "grpc.keepalive_time_ms": 1000, "grpc.keepalive_timeout_ms": 500, "grpc.http2.ping_timeout_ms": 500}
-    monkeypatch.setattr(client_module, "_SESSION_CHANNEL", list(options.items()))
+    options = [("grpc.keepalive_time_ms", 1000), ("grpc.keepalive_timeout_ms", 500), ("grpc.http2.ping_timeout_ms", 500)]
     proxy = CuttingProxy(server.port, seed=3, cuts=0)
-    with rnnserve.Client(proxy.address) as client:
+    with rnnserve.Client(proxy.address, options=options) as client:
         with client.session(remembering(), outputs=["Y_h"]) as session:
             assert tape(session.feed(steps(1))["Y_h"]) == [1]
             proxy.wait_for_connection(1)

@@ -8,22 +8,32 @@ Masks: only one whose holes are all at the end maps to sequence_lens. go_backwar
 processing order, so flip Y's time axis to compare (Keras's Bidirectional flips it itself, as ONNX does).
 """
 
-import numpy as np
+from __future__ import annotations
 
-from rnnserve.convert.blocks import check_shape, reorder_blocks
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rnnserve.convert.blocks import Array, check_shape, reorder_blocks
 from rnnserve.operators import Operator
 
 # ONNX name, alpha, beta (None: the function has none).
-_ACTIVATIONS = {
+Weights = Sequence[npt.ArrayLike | None]
+Function = tuple[str, float | None, float | None]
+
+_ACTIVATIONS: dict[str, Function] = {
     "tanh": ("Tanh", None, None), "sigmoid": ("Sigmoid", None, None), "relu": ("Relu", None, None),
     "linear": ("Affine", 1.0, 0.0), "elu": ("Elu", 1.0, None), "softsign": ("Softsign", None, None),
     "softplus": ("Softplus", None, None),
 }
-_HARD_SIGMOID = {2: ("HardSigmoid", 0.2, 0.5), 3: ("HardSigmoid", 1.0 / 6.0, 0.5)}
+_HARD_SIGMOID: dict[int, Function] = {2: ("HardSigmoid", 0.2, 0.5), 3: ("HardSigmoid", 1.0 / 6.0, 0.5)}
 
 
-def keras_lstm(kernel, recurrent_kernel, bias=None, *, backward=None, go_backwards=False, activation="tanh",
-               recurrent_activation="sigmoid", keras=3, layout=0, version=14):
+def keras_lstm(kernel: npt.ArrayLike, recurrent_kernel: npt.ArrayLike, bias: npt.ArrayLike | None = None, *,
+               backward: Weights | None = None, go_backwards: bool = False, activation: str = "tanh",
+               recurrent_activation: str = "sigmoid", keras: int = 3, layout: int = 0, version: int = 14) -> Operator:
     """The operator of a Keras LSTM.
 
     kernel [I, 4H], recurrent_kernel [H, 4H], bias [4H] or None (use_bias=False). backward: the same three (or two) of
@@ -35,8 +45,10 @@ def keras_lstm(kernel, recurrent_kernel, bias=None, *, backward=None, go_backwar
                      layout, version, {}, two_biases=False)
 
 
-def keras_gru(kernel, recurrent_kernel, bias=None, *, reset_after=True, backward=None, go_backwards=False,
-              activation="tanh", recurrent_activation="sigmoid", keras=3, layout=0, version=14):
+def keras_gru(kernel: npt.ArrayLike, recurrent_kernel: npt.ArrayLike, bias: npt.ArrayLike | None = None, *,
+              reset_after: bool = True, backward: Weights | None = None, go_backwards: bool = False,
+              activation: str = "tanh", recurrent_activation: str = "sigmoid", keras: int = 3, layout: int = 0,
+              version: int = 14) -> Operator:
     """The operator of a Keras GRU: kernel [I, 3H], recurrent_kernel [H, 3H].
 
     bias: [2, 3H] with reset_after=True (Keras's default since 2), [3H] with reset_after=False. Otherwise as keras_lstm.
@@ -46,14 +58,17 @@ def keras_gru(kernel, recurrent_kernel, bias=None, *, reset_after=True, backward
                      {"linear_before_reset": int(reset_after)}, two_biases=reset_after)
 
 
-def keras_simple_rnn(kernel, recurrent_kernel, bias=None, *, backward=None, go_backwards=False, activation="tanh",
-                     keras=3, layout=0, version=14):
+def keras_simple_rnn(kernel: npt.ArrayLike, recurrent_kernel: npt.ArrayLike, bias: npt.ArrayLike | None = None, *,
+                     backward: Weights | None = None, go_backwards: bool = False, activation: str = "tanh",
+                     keras: int = 3, layout: int = 0, version: int = 14) -> Operator:
     """The operator of a Keras SimpleRNN: kernel [I, H], recurrent_kernel [H, H], bias [H]. Otherwise as keras_lstm."""
     return _operator("RNN", (0,), (kernel, recurrent_kernel, bias), backward, go_backwards, [activation], keras,
                      layout, version, {}, two_biases=False)
 
 
-def _operator(op_type, order, forward, backward, go_backwards, names, keras, layout, version, attributes, two_biases):
+def _operator(op_type: str, order: Sequence[int], forward: Weights, backward: Weights | None, go_backwards: bool,
+              names: Sequence[str], keras: int, layout: int, version: int, attributes: dict[str, Any],
+              two_biases: bool) -> Operator:
     if backward is not None and go_backwards:
         raise ValueError("go_backwards and backward exclude each other: Bidirectional runs both ways already")
     sides = [_weights(op_type, order, forward, two_biases)]
@@ -72,29 +87,32 @@ def _operator(op_type, order, forward, backward, go_backwards, names, keras, lay
             attributes[key] = values
     if layout:
         attributes["layout"] = layout
-    W, R, B = (None if sides[0][k] is None else np.stack([side[k] for side in sides]) for k in range(3))
-    return Operator(op_type, version=version, attributes=attributes, weights={"W": W, "R": R, "B": B})
+    biases = [side[2] for side in sides if side[2] is not None]
+    weights = {"W": np.stack([side[0] for side in sides]), "R": np.stack([side[1] for side in sides]),
+               "B": np.stack(biases) if biases else None}
+    return Operator(op_type, version=version, attributes=attributes, weights=weights)
 
 
-def _weights(op_type, order, arrays, two_biases):
-    kernel, recurrent, bias = arrays
-    recurrent = np.asarray(recurrent)
+def _weights(op_type: str, order: Sequence[int], arrays: Weights, two_biases: bool) -> tuple[Array, Array, Array | None]:
+    kernel, recurrent, bias = (None if array is None else np.asarray(array) for array in arrays)
+    if kernel is None or recurrent is None:
+        raise ValueError("kernel and recurrent_kernel are required")
     hidden, columns = recurrent.shape[0], recurrent.shape[0] * len(order)
     check_shape("recurrent_kernel", recurrent, (hidden, columns), f"{op_type} of {hidden} units")
-    kernel = np.asarray(kernel)
     check_shape("kernel", kernel, (kernel.shape[0], columns), f"{op_type} of {hidden} units")
     W, R = reorder_blocks(kernel, order, axis=1).T, reorder_blocks(recurrent, order, axis=1).T
     if bias is None:
         return W, R, None
+    halves: Sequence[Array]
     if two_biases:
-        halves = check_shape("bias", bias, (2, columns), f"GRU of {hidden} units with reset_after")
+        halves = list(check_shape("bias", bias, (2, columns), f"GRU of {hidden} units with reset_after"))
     else:
         bias = check_shape("bias", bias, (columns,), f"{op_type} of {hidden} units")
         halves = (bias, np.zeros_like(bias))
     return W, R, np.concatenate([reorder_blocks(half, order) for half in halves])
 
 
-def _activation(name, keras):
+def _activation(name: str, keras: int) -> Function:
     if name == "hard_sigmoid":
         if keras not in _HARD_SIGMOID:
             raise ValueError(f"keras is {keras!r}; give 2 or 3: their hard_sigmoid differs")

@@ -5,11 +5,14 @@ The server takes the OpenVINO operators as they are (rnnserve.openvino); this is
 """
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from rnnserve.convert.blocks import check_shape, reorder_blocks
-from rnnserve.operators import Operator
+from rnnserve.convert.blocks import Array, check_shape, reorder_blocks
+from rnnserve.operators import Operator, Options
 
 # ONNX operator, where its blocks come from, and the default functions.
 _KINDS = {
@@ -21,8 +24,10 @@ _FUNCTIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", "hardsigmoid
 _HARD_SIGMOID = {"activation_alpha": 0.2, "activation_beta": 0.5}
 
 
-def openvino_sequence(op_type, W, R, B, *, direction="forward", activations=(), activations_alpha=(),
-                      activations_beta=(), clip=math.inf, linear_before_reset=False, version=14):
+def openvino_sequence(op_type: str, W: npt.ArrayLike, R: npt.ArrayLike, B: npt.ArrayLike, *, direction: str = "forward",
+                      activations: Sequence[str] = (), activations_alpha: Sequence[float] = (),
+                      activations_beta: Sequence[float] = (), clip: float = math.inf, linear_before_reset: bool = False,
+                      version: int = 14) -> Operator:
     """The ONNX operator, layout 1, of an OpenVINO sequence operator.
 
     W [D, G*H, I], R [D, G*H, H], B [D, G*H] (GRUSequence with linear_before_reset: [D, 4H]); rows f, i, c, o or
@@ -38,7 +43,7 @@ def openvino_sequence(op_type, W, R, B, *, direction="forward", activations=(), 
     rows = len(order) * hidden
     check_shape("R", R, (directions, rows, hidden), f"{op_type} of direction {direction}")
     check_shape("W", W, (directions, rows, W.shape[-1]), f"{op_type} of direction {direction}")
-    attributes = {"direction": direction.lower(), "hidden_size": hidden, "layout": 1}
+    attributes: dict[str, Any] = {"direction": direction.lower(), "hidden_size": hidden, "layout": 1}
     attributes.update(_functions(activations or defaults, len(defaults), activations_alpha, activations_beta,
                                  directions))
     if clip < 0 or math.isnan(clip):
@@ -49,17 +54,17 @@ def openvino_sequence(op_type, W, R, B, *, direction="forward", activations=(), 
         attributes["linear_before_reset"] = int(linear_before_reset)
     biases = _biases(np.asarray(B), directions, hidden, order, onnx_type == "GRU" and linear_before_reset, op_type)
     # OpenVINO clamps the gates only; ONNX's text clamps the cell too.
-    options = {"clip_cell_input": False} if onnx_type == "LSTM" and "clip" in attributes else None
+    options: Options | None = {"clip_cell_input": False} if onnx_type == "LSTM" and "clip" in attributes else None
     return Operator(onnx_type, version=version, attributes=attributes, options=options,
                     weights={"W": reorder_blocks(W, order, axis=1), "R": reorder_blocks(R, order, axis=1), "B": biases})
 
 
-def openvino_output(Y):
+def openvino_output(Y: npt.ArrayLike) -> Array:
     """OpenVINO's Y [N, D, T, H] of an ONNX layout-1 Y [N, T, D, H]."""
     return np.swapaxes(np.asarray(Y), 1, 2)
 
 
-def _biases(B, directions, hidden, order, apart, op_type):
+def _biases(B: Array, directions: int, hidden: int, order: Sequence[int], apart: bool, op_type: str) -> Array:
     if apart:
         check_shape("B", B, (directions, 4 * hidden), f"{op_type} with linear_before_reset")
         zeros = np.zeros((directions, 2 * hidden), B.dtype)
@@ -68,10 +73,12 @@ def _biases(B, directions, hidden, order, apart, op_type):
     return np.concatenate([reorder_blocks(B, order, axis=1), np.zeros_like(B)], axis=1)
 
 
-def _functions(names, count, alphas, betas, directions):
+def _functions(names: Sequence[str], count: int, alphas: Sequence[float], betas: Sequence[float],
+               directions: int) -> dict[str, Any]:
     if len(names) != count:
         raise ValueError(f"activations has {len(names)} names, but {count} are needed (they serve both directions)")
-    functions, parameters = [], {"activation_alpha": [], "activation_beta": []}
+    functions: list[str] = []
+    parameters: dict[str, list[float]] = {"activation_alpha": [], "activation_beta": []}
     for place, name in enumerate(names):
         if name.lower() not in _FUNCTIONS:
             raise ValueError(f"activation {name!r} is not one of {', '.join(_FUNCTIONS)}")
@@ -79,6 +86,6 @@ def _functions(names, count, alphas, betas, directions):
         if name.lower() == "hardsigmoid":
             for key, given in (("activation_alpha", alphas), ("activation_beta", betas)):
                 parameters[key].append(float(given[place]) if place < len(given) else _HARD_SIGMOID[key])
-    attributes = {"activations": functions * directions}
+    attributes: dict[str, Any] = {"activations": functions * directions}
     attributes.update({key: values * directions for key, values in parameters.items() if values})
     return attributes

@@ -2,12 +2,14 @@
 """TensorFlow 1's BasicLSTMCell (and LSTMCell without peepholes and projection)."""
 
 import numpy as np
+import numpy.typing as npt
 
 from rnnserve.convert.blocks import check_shape, reorder_blocks
 from rnnserve.operators import Operator
 
 
-def tf1_basic_lstm(kernel, bias, *, forget_bias=1.0, layout=0, version=14):
+def tf1_basic_lstm(kernel: npt.ArrayLike, bias: npt.ArrayLike, *, forget_bias: float = 1.0, layout: int = 0,
+                   version: int = 14) -> Operator:
     """The operator of a BasicLSTMCell.
 
     kernel [I+H, 4H] with columns i, j, f, o (j: the new input), bias [4H]. forget_bias is what the cell adds to f when

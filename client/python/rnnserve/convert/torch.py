@@ -6,32 +6,45 @@ LSTM i, f, g, o and GRU r, z, n; ONNX wants i, o, f, c and z, r, h. torch's GRU 
 bias_hh), which is linear_before_reset = 1.
 """
 
+from __future__ import annotations
+
 import collections.abc
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
-from rnnserve.convert.blocks import check_shape, reorder_blocks
+from rnnserve.convert.blocks import Array, check_shape, reorder_blocks
 from rnnserve.operators import Operator
 
 
-def torch_lstm(state_dict, *, prefix="", batch_first=False, version=14):
+StateDict = Mapping[str, Any]  # arrays, or tensors of torch
+
+
+def torch_lstm(state_dict: StateDict, *, prefix: str = "", batch_first: bool = False,
+               version: int | None = None) -> list[Operator]:
     """The operators of a torch.nn.LSTM, one a layer.
 
-    state_dict: arrays (or CPU tensors) by torch's names, of which those that start with `prefix` count; backward
-    directions are found by their names (..._reverse), biases may be missing. batch_first: layout 1. A layer's Y
+    state_dict: arrays (or tensors) by torch's names, of which those that start with `prefix` count; backward
+    directions are found by their names (..._reverse), biases may be missing. version: the ONNX operator's; without it 14,
+    and 22 for bfloat16. batch_first: layout 1. A layer's Y
     becomes the next one's X through torch_output. Raises ValueError for weight_hr (proj_size), which no ONNX operator
     expresses, and for shapes that do not fit.
     """
     return _layers("LSTM", state_dict, prefix, (0, 3, 1, 2), {}, batch_first, version)
 
 
-def torch_gru(state_dict, *, prefix="", batch_first=False, version=14):
+def torch_gru(state_dict: StateDict, *, prefix: str = "", batch_first: bool = False,
+              version: int | None = None) -> list[Operator]:
     """The operators of a torch.nn.GRU, one a layer; as torch_lstm."""
     return _layers("GRU", state_dict, prefix, (1, 0, 2), {"linear_before_reset": 1}, batch_first, version)
 
 
-def torch_rnn(state_dict, *, nonlinearity="tanh", prefix="", batch_first=False, version=14):
+def torch_rnn(state_dict: StateDict, *, nonlinearity: str = "tanh", prefix: str = "", batch_first: bool = False,
+              version: int | None = None) -> list[Operator]:
     """The operators of a torch.nn.RNN, one a layer; as torch_lstm. nonlinearity: "tanh" or "relu"."""
     names = {"tanh": "Tanh", "relu": "Relu"}
     if nonlinearity not in names:
@@ -39,7 +52,7 @@ def torch_rnn(state_dict, *, nonlinearity="tanh", prefix="", batch_first=False, 
     return _layers("RNN", state_dict, prefix, (0,), {"activations": [names[nonlinearity]]}, batch_first, version)
 
 
-def torch_output(Y, *, batch_first=False):
+def torch_output(Y: npt.ArrayLike, *, batch_first: bool = False) -> Array:
     """torch's output of an operator's Y: [T, D, N, H] to [T, N, D*H], with batch_first [N, T, D, H] to [N, T, D*H]."""
     Y = np.asarray(Y)
     if not batch_first:
@@ -47,11 +60,12 @@ def torch_output(Y, *, batch_first=False):
     return Y.reshape(Y.shape[0], Y.shape[1], -1)
 
 
-def _layers(op_type, state_dict, prefix, order, attributes, batch_first, version):
+def _layers(op_type: str, state_dict: StateDict, prefix: str, order: Sequence[int], attributes: dict[str, Any],
+            batch_first: bool, version: int | None) -> list[Operator]:
     if not isinstance(state_dict, collections.abc.Mapping):
         raise TypeError(f"state_dict is of type {type(state_dict).__name__}; give arrays by name, such as "
                         "module.state_dict()")
-    arrays = {name[len(prefix):]: np.asarray(value) for name, value in state_dict.items() if name.startswith(prefix)}
+    arrays = {name[len(prefix):]: _array(value) for name, value in state_dict.items() if name.startswith(prefix)}
     if any(re.fullmatch(r"weight_hr_l\d+(_reverse)?", name) for name in arrays):
         raise ValueError("weight_hr (proj_size) is a projection after the cell, which no ONNX operator expresses; "
                          "train without proj_size")
@@ -65,11 +79,12 @@ def _layers(op_type, state_dict, prefix, order, attributes, batch_first, version
     return [_layer(op_type, arrays, layer, order, attributes, batch_first, version) for layer in range(count)]
 
 
-def _layer(op_type, arrays, layer, order, attributes, batch_first, version):
+def _layer(op_type: str, arrays: dict[str, Array], layer: int, order: Sequence[int], attributes: dict[str, Any],
+           batch_first: bool, version: int | None) -> Operator:
     suffixes = [f"_l{layer}"]
     if f"weight_ih_l{layer}_reverse" in arrays:
         suffixes.append(f"_l{layer}_reverse")
-    W, R, B = [], [], []
+    W, R, B = list[Array](), list[Array](), list[Array]()
     for suffix in suffixes:
         w, r = _take(arrays, "weight_ih" + suffix), _take(arrays, "weight_hh" + suffix)
         rows, hidden = w.shape[0], w.shape[0] // len(order)
@@ -85,11 +100,22 @@ def _layer(op_type, arrays, layer, order, attributes, batch_first, version):
         attributes["activations"] = attributes["activations"] * len(suffixes)
     if batch_first:
         attributes["layout"] = 1
+    if version is None:
+        version = 22 if W[0].dtype == ml_dtypes.bfloat16 else 14  # the first that has it
     return Operator(op_type, version=version, attributes=attributes,
                     weights={"W": np.stack(W), "R": np.stack(R), "B": np.stack(B) if B else None})
 
 
-def _take(arrays, name):
+def _take(arrays: dict[str, Array], name: str) -> Array:
     if name not in arrays:
         raise ValueError(f"{name} is missing among {', '.join(sorted(arrays))}")
     return arrays[name]
+
+
+def _array(value: Any) -> Array:
+    """Of a tensor wherever it lies, with or without gradient; numpy knows no bfloat16, ml_dtypes does."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":
+            return np.asarray(value.float().numpy()).astype(ml_dtypes.bfloat16)  # exact
+    return np.asarray(value)

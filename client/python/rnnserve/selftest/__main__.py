@@ -3,17 +3,19 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 
 import numpy as np
 
 from rnnserve import Client, RnnServeError, formulas
 from rnnserve.selftest.cases import all_cases
+from rnnserve.selftest.published import Array
 
 # The converters round parameters and biases to float32 once; the server computes in float32.
 FORMULA_TOLERANCE, SERVER_TOLERANCE = 1e-6, 1e-5
 
 
-def difference(expected, actual):
+def difference(expected: Mapping[str, Array], actual: Mapping[str, Array]) -> float:
     """The largest difference over all outputs; infinite where one is missing or has another shape."""
     worst = 0.0
     for name, value in expected.items():
@@ -23,7 +25,7 @@ def difference(expected, actual):
     return worst
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m rnnserve.selftest", description="Compares the converters and the formulas, and with --address "
         "a server, with each framework's published equations.")

@@ -2,12 +2,15 @@
 """The self-test's cases: a framework's weights, its equations, and the converted operator, on random data."""
 
 import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from rnnserve import convert
 from rnnserve.operators import Operator
 from rnnserve.selftest import published
+from rnnserve.selftest.published import Array, Function, Step
 
 STEPS, ROWS, WIDTH, HIDDEN = 6, 3, 5, 7
 LENS = np.array([6, 1, 4], np.int32)
@@ -19,20 +22,20 @@ class Case:
 
     name: str
     op: Operator
-    inputs: dict
-    expected: dict
+    inputs: dict[str, Array]
+    expected: dict[str, Array]
 
 
-def all_cases():
+def all_cases() -> list[Case]:
     """Every case, the same ones in every process."""
     return [*_torch(), *_keras(), *_tf1(), *_openvino()]
 
 
-def _random(rng, *shape):
+def _random(rng: np.random.Generator, *shape: int) -> Array:
     return rng.uniform(-0.8, 0.8, shape).astype(np.float32)
 
 
-def _case(name, op, directions, seed):
+def _case(name: str, op: Operator, directions: Sequence[tuple[Step, Sequence[Array], bool]], seed: int) -> Case:
     """directions: (step, weights, backward), one or two of them."""
     rng = np.random.default_rng(seed)
     X = _random(rng, STEPS, ROWS, WIDTH)
@@ -52,12 +55,13 @@ def _case(name, op, directions, seed):
     return Case(name, op, inputs, expected)
 
 
-def _torch():
+def _torch() -> Iterator[Case]:
     relu = published.torch_rnn(lambda x: np.maximum(x, 0))
-    kinds = [("LSTM", 4, published.torch_lstm, convert.torch_lstm, {}),
-             ("GRU", 3, published.torch_gru, convert.torch_gru, {}),
-             ("RNN tanh", 1, published.torch_rnn(np.tanh), convert.torch_rnn, {}),
-             ("RNN relu", 1, relu, convert.torch_rnn, {"nonlinearity": "relu"})]
+    kinds: list[tuple[str, int, Step, Callable[..., list[Operator]], dict[str, str]]] = [
+        ("LSTM", 4, published.torch_lstm, convert.torch_lstm, {}),
+        ("GRU", 3, published.torch_gru, convert.torch_gru, {}),
+        ("RNN tanh", 1, published.torch_rnn(np.tanh), convert.torch_rnn, {}),
+        ("RNN relu", 1, relu, convert.torch_rnn, {"nonlinearity": "relu"})]
     for seed, (name, blocks, step, converter, options) in enumerate(kinds):
         for suffixes in (("",), ("", "_reverse")):
             rng = np.random.default_rng(100 + seed)
@@ -71,27 +75,29 @@ def _torch():
             yield _case(f"torch {name}{' bidirectional' if len(suffixes) == 2 else ''}", op, directions, seed)
 
 
-def _keras():
-    tanh, sigmoid = ("tanh", np.tanh), ("sigmoid", published.sigmoid)
+def _keras() -> Iterator[Case]:
+    tanh: Function = np.tanh
+    sigmoid: tuple[str, Function] = ("sigmoid", published.sigmoid)
     hard = {2: published.hard_sigmoid_keras2, 3: published.hard_sigmoid_keras3}
     for seed, (keras, (gate_name, gate)) in enumerate(
             [(3, sigmoid)] + [(keras, ("hard_sigmoid", function)) for keras, function in hard.items()]):
         for both in (False, True):
             suffix = f" {gate_name} (Keras {keras}){' Bidirectional' if both else ''}"
-            options = {"recurrent_activation": gate_name, "keras": keras}
+            options: dict[str, Any] = {"recurrent_activation": gate_name, "keras": keras}
             rng = np.random.default_rng(200 + seed)
 
-            def case(name, step, converter, blocks, bias_shape, seed=seed, both=both, rng=rng, **options):
+            def case(name: str, step: Step, converter: Callable[..., Operator], blocks: int, bias_shape: tuple[int, ...],
+                     seed: int = seed, both: bool = both, rng: np.random.Generator = rng, **options: Any) -> Case:
                 sides = [[_random(rng, WIDTH, blocks * HIDDEN), _random(rng, HIDDEN, blocks * HIDDEN),
                           _random(rng, *bias_shape)] for _ in range(1 + both)]
                 op = converter(*sides[0], backward=sides[1] if both else None, layout=int(both), **options)
                 return _case(name, op, [(step, side, d == 1) for d, side in enumerate(sides)], 20 + seed)
 
-            yield case("Keras LSTM" + suffix, published.keras_lstm(tanh[1], gate), convert.keras_lstm, 4,
+            yield case("Keras LSTM" + suffix, published.keras_lstm(tanh, gate), convert.keras_lstm, 4,
                        (4 * HIDDEN,), **options)
-            yield case("Keras GRU reset_after" + suffix, published.keras_gru(tanh[1], gate, True), convert.keras_gru,
+            yield case("Keras GRU reset_after" + suffix, published.keras_gru(tanh, gate, True), convert.keras_gru,
                        3, (2, 3 * HIDDEN), reset_after=True, **options)
-            yield case("Keras GRU reset before" + suffix, published.keras_gru(tanh[1], gate, False), convert.keras_gru,
+            yield case("Keras GRU reset before" + suffix, published.keras_gru(tanh, gate, False), convert.keras_gru,
                        3, (3 * HIDDEN,), reset_after=False, **options)
             if gate_name == "sigmoid":
                 yield case("Keras SimpleRNN" + (" Bidirectional" if both else ""),
@@ -103,7 +109,7 @@ def _keras():
                 [(published.keras_lstm(lambda x: x, published.sigmoid), weights, True)], 25)
 
 
-def _tf1():
+def _tf1() -> Iterator[Case]:
     rng = np.random.default_rng(300)
     weights = [_random(rng, WIDTH + HIDDEN, 4 * HIDDEN), _random(rng, 4 * HIDDEN)]
     for forget_bias in (1.0, 0.0):
@@ -112,12 +118,13 @@ def _tf1():
                     [(published.tf1_basic_lstm(forget_bias), weights, False)], 30)
 
 
-def _openvino():
-    kinds = [("LSTMSequence", 4, 4, published.openvino_lstm(np.inf), {}),
-             ("LSTMSequence", 4, 4, published.openvino_lstm(0.7), {"clip": 0.7}),
-             ("GRUSequence", 3, 3, published.openvino_gru(False), {}),
-             ("GRUSequence", 3, 4, published.openvino_gru(True), {"linear_before_reset": True}),
-             ("RNNSequence", 1, 1, published.openvino_rnn, {})]
+def _openvino() -> Iterator[Case]:
+    kinds: list[tuple[str, int, int, Step, dict[str, Any]]] = [
+        ("LSTMSequence", 4, 4, published.openvino_lstm(np.inf), {}),
+        ("LSTMSequence", 4, 4, published.openvino_lstm(0.7), {"clip": 0.7}),
+        ("GRUSequence", 3, 3, published.openvino_gru(False), {}),
+        ("GRUSequence", 3, 4, published.openvino_gru(True), {"linear_before_reset": True}),
+        ("RNNSequence", 1, 1, published.openvino_rnn, {})]
     for seed, (op_type, blocks, bias_blocks, step, options) in enumerate(kinds):
         for direction in ("forward", "reverse", "bidirectional"):
             rng = np.random.default_rng(400 + seed)

@@ -3,8 +3,13 @@
 
 import dataclasses
 import enum
+from collections.abc import Callable
+from typing import Any
 
+from rnnserve.errors import RnnServeError
 from rnnserve.sessions import operations as ops
+
+OnDone = Callable[[Any, RnnServeError | None], object]
 
 
 class Phase(enum.Enum):
@@ -20,10 +25,11 @@ class Entry:
 
     operation: ops.Operation
     index: int  # 0 for those without a number
-    on_done: object = None  # on_done(value, error); None: nobody waits
+    on_done: OnDone | None = None  # on_done(value, error); None: nobody waits
+    deadline: float | None = None  # when its caller waits no longer
     tag: str | None = None  # of the latest sending that is still to be answered
-    refusal: Exception | None = None  # it cannot be sent at all
-    tried: bool = False  # sent in this incarnation: perhaps applied
+    refusal: RnnServeError | None = None  # it cannot be sent at all
+    tries: int = 0  # how often it was sent in this incarnation; 0: it cannot have been applied
     answer: ops.Answer | None = None
     reply_bytes: int | None = 0  # of the window, once sent; None: not known
 
@@ -34,3 +40,4 @@ class Sending:
     number: int | None
     operation: ops.Operation
     replayed: bool  # answered long ago: run again for the state alone
+    deadline: float | None = None

@@ -1,22 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """All sessions of a client: which server each is on, and who moves it when that server leaves or is gone."""
 
+from __future__ import annotations
+
+import collections
 import contextlib
 import itertools
 import logging
-import queue
 import threading
 import time
 import weakref
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
+from rnnserve.backends import Backend, Channel, Metadata
 from rnnserve.errors import RnnServeError
+from rnnserve.operators import Operator
 from rnnserve.sessions import wire
 from rnnserve.sessions.entry import Phase
 from rnnserve.sessions.link import Link
 from rnnserve.sessions.verdict import data_loss
-from rnnserve.tries import backoff, is_refusal, lacks_engine, retold
+from rnnserve.tries import Patience, backoff, is_refusal, lacks_engine, retold
+from rnnserve.v1 import sessions_pb2
+
+if TYPE_CHECKING:
+    from rnnserve.sessions.core import SessionCore
+
+T = TypeVar("T")
 
 _MOVERS = 4
 _CALL_SECONDS = 30.0
@@ -31,27 +43,31 @@ _WATCH_SECONDS = 0.5
 
 
 class Hub:
-    """connect(address) makes a channel; addresses: where sessions may live, the preferred one first; patience: a
-    Patience."""
+    """connect(address) makes a channel; addresses: where sessions may live, the preferred one first; metadata() goes with
+    every call. On a loop the lock is never waited for: nothing is awaited under it."""
 
-    def __init__(self, connect, addresses, patience):
+    def __init__(self, backend: Backend, connect: Callable[[str], Channel], addresses: Sequence[str], patience: Patience,
+                 metadata: Callable[[], Metadata] = tuple) -> None:
+        self.backend = backend
+        self.metadata = metadata
         self.patience = patience.seconds
         self._patience = patience
         self._connect = connect
         self._addresses = list(addresses)
         self._lock = threading.RLock()
-        self._links = {}  # address -> the Link for new sessions
-        self._asked = []  # links with an Open under way, each as often as it has them
-        self._sessions = set()
-        self._ready = []  # callbacks that are due once the lock is free
-        self._known = weakref.WeakKeyDictionary()  # fingerprints of operators whose weights some server has seen
-        self._moves = queue.SimpleQueue()
+        self._links: dict[str, Link] = {}  # address -> the Link for new sessions
+        self._asked: list[Link] = []  # links with an Open under way, each as often as it has them
+        self._sessions: set[SessionCore] = set()
+        self._ready: list[tuple[Callable[[Any, Any], object], Any, Any]] = []  # callbacks due once the lock is free
+        # Fingerprints of operators whose weights some server has seen.
+        self._known: weakref.WeakKeyDictionary[Operator, str] = weakref.WeakKeyDictionary()
+        self._homeless: collections.deque[SessionCore] = collections.deque()
         self._movers = 0
         self._watching = False
-        self._closed = threading.Event()
+        self._closed = backend.event()
 
     @contextlib.contextmanager
-    def changing(self):
+    def changing(self) -> Iterator[None]:
         """The lock around every journal; at the end, those who wait are told."""
         with self._lock:
             yield
@@ -59,20 +75,21 @@ class Hub:
         for on_done, value, error in ready:
             on_done(value, error)
 
-    def start(self, opening, state, request_id, tell):
+    async def start(self, opening: wire.Opening, state: Any, request_id: str, tell: bool,
+                    ) -> tuple[Link, sessions_pb2.OpenResponse, sessions_pb2.GetStateResponse | None]:
         """Opens a session where it is possible first: (link, OpenResponse, GetStateResponse or None).
 
         tell: the session may have been used before, so its state is asked for."""
 
-        def attempt(link):
-            reply = self._open(link, opening, state, request_id)
-            known = link.get_state(reply.session, _CALL_SECONDS) if tell else None
+        async def attempt(link: Link) -> tuple[Link, sessions_pb2.OpenResponse, sessions_pb2.GetStateResponse | None]:
+            reply = await self._open(link, opening, state, request_id)
+            known = await link.get_state(reply.session, _CALL_SECONDS) if tell else None
             return link, reply, known
 
-        return self._ask_in_turn(self._addresses, attempt,
+        return await self._ask_in_turn(self._addresses, attempt,
                                  goes_on=lambda error: error.code == grpc.StatusCode.UNAVAILABLE)
 
-    def adopt(self, session, link):
+    def adopt(self, session: SessionCore, link: Link) -> None:
         """A session that has just been opened on that link. Under the lock."""
         self.check_open()
         if link.closed:  # another Open was refused there meanwhile
@@ -84,9 +101,9 @@ class Hub:
             session.journal.drain()
         if not self._watching:
             self._watching = True
-            self._start_thread(self._watch)
+            self.backend.start(self._watch)
 
-    def pump(self, session):
+    def pump(self, session: SessionCore) -> None:
         """Whatever follows from the journal's new state. Under the lock."""
         journal = session.journal
         if session.link.up:
@@ -94,36 +111,39 @@ class Hub:
                 session.link.put(session, sending)
         if journal.hold_seconds is not None and not session.timer_runs:
             session.timer_runs = True
-            timer = threading.Timer(journal.hold_seconds, self._release, [session])
-            timer.daemon = True
-            timer.start()
+            self.backend.after(journal.hold_seconds, lambda: self._release(session))
         if journal.phase is Phase.HOMELESS and not session.moving:
             session.moving = True
+            self._homeless.append(session)
             if self._movers < _MOVERS:
                 self._movers += 1
-                self._start_thread(self._move_all)
-            self._moves.put(session)
+                self.backend.start(self._move_all)
         if journal.phase is Phase.ENDED and session in self._sessions:
             self._sessions.discard(session)
             session.link.remove(session)
         self._ready += journal.take_finished()
-        session.room.notify_all()
+        session.changed()
 
-    def condition(self):
+    def expire(self, session: SessionCore, now: float) -> None:
+        """Tells those who wait no longer. Under the lock."""
+        session.journal.expire(now)
+        self.pump(session)
+
+    def condition(self) -> threading.Condition:
         return threading.Condition(self._lock)
 
-    def leaving(self, link):
+    def leaving(self, link: Link) -> None:
         """That server said that it leaves. Under the lock."""
         self._avoid(link, leaves=True)
 
-    def broken(self, link, error, final):
+    def broken(self, link: Link, error: RnnServeError | None, final: bool) -> None:
         """The link's stream ended; the link opens another by itself. Under the lock."""
-        down = time.monotonic() - link.down_since
+        down = 0.0 if link.down_since is None else time.monotonic() - link.down_since
         why = f"no answer from {link.address} for {down:.0f} s ({error.message if error else 'the stream ended'})"
         for session in list(link.sessions):
             journal = session.journal
             journal.cut()
-            if final:
+            if final and error is not None:
                 journal.end(error)
             elif (journal.recoverable and down > _FAILOVER_SECONDS) or down > self.patience:
                 journal.gone(why)
@@ -132,7 +152,7 @@ class Hub:
             del self._links[link.address]
             link.close()
 
-    def close(self):
+    def close(self) -> None:
         """Ends every session here, without a word to the server."""
         error = RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed")
         with self.changing():
@@ -143,17 +163,17 @@ class Hub:
             for link in {*self._links.values(), *self._asked}:
                 link.abort()
 
-    def pause(self, seconds):
+    async def pause(self, seconds: float) -> None:
         """Before another try; a client that is closed meanwhile makes none."""
-        self._closed.wait(seconds)
+        await self._closed.wait(seconds)
         self.check_open()
 
-    def check_open(self):
+    def check_open(self) -> None:
         if self._closed.is_set():
             raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed")
 
     @contextlib.contextmanager
-    def _link(self, address):
+    def _link(self, address: str) -> Iterator[Link]:
         """The link for a new session there. Until the end it stays open, whatever others are told on it."""
         with self._lock:
             self.check_open()
@@ -170,7 +190,7 @@ class Hub:
                 self._asked.remove(link)
                 link.close_if_done()
 
-    def _avoid(self, link, leaves):
+    def _avoid(self, link: Link, leaves: bool) -> None:
         """No more sessions there, and if it leaves, those that it has are taken elsewhere. Under the lock."""
         link.leaving = link.leaving or leaves
         link.retired = True
@@ -182,57 +202,54 @@ class Hub:
                 self.pump(session)
         link.close_if_done()
 
-    def _open(self, link, opening, state, request_id):
+    async def _open(self, link: Link, opening: wire.Opening, state: Any, request_id: str) -> sessions_pb2.OpenResponse:
         known = self._known.get(opening.op) if opening.op is not None else None
         if known:
             try:
-                return _repeat(link, opening.request(state, request_id, known))
+                return await self._repeat(link, opening.request(state, request_id, known))
             except RnnServeError as error:
                 if error.reason != "FINGERPRINT_EVICTED":
                     raise
-        reply = _repeat(link, opening.request(state, request_id))
+        reply = await self._repeat(link, opening.request(state, request_id))
         if opening.op is not None and opening.op.weights:
             self._known[opening.op] = reply.fingerprint
         return reply
 
-    def _release(self, session):
+    def _release(self, session: SessionCore) -> None:
         with self.changing():
             session.timer_runs = False
             session.journal.release()
             self.pump(session)
 
-    def _start_thread(self, target):
-        threading.Thread(target=target, name="rnnserve sessions", daemon=True).start()
-
-    def _move_all(self):
+    async def _move_all(self) -> None:
         """A mover: takes one homeless session after the other."""
-        while not self._closed.is_set():
+        while True:
+            with self._lock:
+                if not self._homeless or self._closed.is_set():
+                    self._movers -= 1
+                    return
+                session = self._homeless.popleft()
             try:
-                session = self._moves.get(timeout=_WATCH_SECONDS)
-            except queue.Empty:
-                with self._lock:
-                    if self._moves.empty():
-                        self._movers -= 1
-                        return
-                continue
-            try:
-                self._move(session)
+                await self._move(session)
             except Exception as error:  # whoever waits for the session is told, and the others are moved
                 with self.changing():
                     session.journal.end(RnnServeError(grpc.StatusCode.INTERNAL, f"it could not be moved: {error!r}"))
                     self.pump(session)
                 logging.getLogger(__name__).exception("a session could not be moved")
 
-    def _move(self, session):
+    async def _move(self, session: SessionCore) -> None:
         """Opens the session from its snapshot wherever that works first."""
-        here = session.link.address
-        state = session.journal.snapshot.state
+        with self._lock:
+            here, snapshot = session.link.address, session.journal.snapshot
+            if snapshot is None:  # it has ended meanwhile
+                return
+        state = snapshot.state
         opening = session.opening.anew(state)
         request_id = f"{session.identity} {session.journal.incarnation + 1}"
         addresses = sorted(self._addresses, key=lambda address: address == here)
 
-        def attempt(link):
-            reply = self._open(link, opening, state, request_id)
+        async def attempt(link: Link) -> tuple[Link, sessions_pb2.OpenResponse]:
+            reply = await self._open(link, opening, state, request_id)
             if reply.fingerprint != session.fingerprint:
                 addresses.remove(link.address)
                 raise RnnServeError(grpc.StatusCode.FAILED_PRECONDITION,
@@ -240,8 +257,8 @@ class Hub:
             return link, reply
 
         try:
-            link, reply = self._ask_in_turn(
-                addresses, attempt, goes_on=lambda _: addresses and session.journal.phase is Phase.HOMELESS)
+            link, reply = await self._ask_in_turn(
+                addresses, attempt, goes_on=lambda _: bool(addresses) and session.journal.phase is Phase.HOMELESS)
         except RnnServeError as error:
             if self._closed.is_set():
                 return
@@ -259,20 +276,21 @@ class Hub:
                 self.adopt(session, link)
             self.pump(session)
 
-    def _ask_in_turn(self, addresses, attempt, goes_on):
+    async def _ask_in_turn(self, addresses: list[str], attempt: Callable[[Link], Awaitable[T]],
+                           goes_on: Callable[[RnnServeError], bool]) -> T:
         """What attempt(link) gives at the first address where it raises nothing.
 
         They are asked in turn while goes_on(error), until patience is over. A server that leaves has opened nothing, so
         the next try at its address is another link, with a route of its own: behind a proxy that may be another server.
         Otherwise the link stays, and with it the route, so that an Open whose reply was lost meets itself. Where
         the engine is out of service, no second try mends it."""
-        began, tries, useless = time.monotonic(), 0, set()
+        began, tries, useless = time.monotonic(), 0, set[str]()
         for rounds in itertools.count(1):
             for address in [address for address in addresses if address not in useless]:
                 tries += 1
                 with self._link(address) as link:
                     try:
-                        result = attempt(link)
+                        result = await attempt(link)
                         self._patience.hear()
                         return result
                     except RnnServeError as raised:
@@ -290,12 +308,13 @@ class Hub:
             pause, now = backoff(rounds), time.monotonic()
             if now + pause >= self._patience.end(began):
                 raise retold(error, tries, now - began)
-            self.pause(pause)
+            await self.pause(pause)
+        raise AssertionError("there is always another round")
 
-    def _watch(self):
+    async def _watch(self) -> None:
         """Notices dead lines and ends what waits for too long, while there are sessions."""
-        since = {}  # session -> (what everything waits for, since when)
-        while not self._closed.wait(_WATCH_SECONDS):
+        since: dict[SessionCore, tuple[Any, float]] = {}  # what everything waits for, since when
+        while not await self._closed.wait(_WATCH_SECONDS):
             now = time.monotonic()
             with self.changing():
                 if not self._sessions:
@@ -304,11 +323,12 @@ class Hub:
                 for link in {session.link for session in self._sessions}:
                     link.look(now)
                 for session in list(self._sessions):
+                    self.expire(session, now)
                     head = session.journal.head
-                    if head is None or since.get(session, (None,))[0] is not head:
+                    if head is None or since.get(session, (None, now))[0] is not head:
                         since[session] = (head, now)
                         continue
-                    allowed = getattr(head.operation, "timeout", session.timeout)
+                    allowed: float | None = getattr(head.operation, "timeout", session.timeout)
                     if allowed is not None and now - since[session][1] > allowed + self.patience:
                         session.journal.end(RnnServeError(
                             grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -317,14 +337,13 @@ class Hub:
                         self.pump(session)
                 since = {session: seen for session, seen in since.items() if session in self._sessions}
 
-
-def _repeat(link, request):
-    """Open, repeated where the connection was lost on the way: the request id keeps that from opening two."""
-    for tries_left in range(_OPEN_TRIES - 1, -1, -1):
-        try:
-            return link.open(request, _CALL_SECONDS)
-        except RnnServeError as error:
-            if error.reason or is_refusal(error) or error.code not in _LOST_ON_THE_WAY or not tries_left:
-                raise
-        time.sleep(_REPEAT_SECONDS)
-    return None  # not reached: the last try returns or raises
+    async def _repeat(self, link: Link, request: sessions_pb2.OpenRequest) -> sessions_pb2.OpenResponse:
+        """Open, repeated where the connection was lost on the way: the request id keeps that from opening two."""
+        for tries_left in range(_OPEN_TRIES - 1, -1, -1):
+            try:
+                return await link.open(request, _CALL_SECONDS)
+            except RnnServeError as error:
+                if error.reason or is_refusal(error) or error.code not in _LOST_ON_THE_WAY or not tries_left:
+                    raise
+            await self._closed.wait(_REPEAT_SECONDS)
+        raise AssertionError("the last try returns or raises")

@@ -15,13 +15,19 @@ Operations are counted 1, 2, 3, ... over the session's whole life (index). Each 
 from 1 again: number = index - base.
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
+from rnnserve.errors import RnnServeError
 from rnnserve.sessions import operations as ops
-from rnnserve.sessions.entry import Entry, Phase, Sending
+from rnnserve.sessions.entry import Entry, OnDone, Phase, Sending
 from rnnserve.sessions.reply_room import ReplyRoom
-from rnnserve.sessions.verdict import Verdict, closed, data_loss, judge, predecessor_failed
+from rnnserve.sessions.verdict import (Verdict, closed, data_loss, judge, not_sent, outcome_unknown,
+                                       predecessor_failed)
 
 _RETRY_SECONDS = 0.05
 
@@ -29,17 +35,17 @@ _RETRY_SECONDS = 0.05
 class Journal:
     """See above. `tags` yields texts that are unique among all journals of a driver."""
 
-    def __init__(self, tags, *, index=0, max_in_flight=8, keep_every=0, snapshot=None, most_kept_bytes=64 << 20,
-                 window_bytes=0):
+    def __init__(self, tags: Iterator[str], *, index: int = 0, max_in_flight: int = 8, keep_every: int = 0,
+                 snapshot: ops.Snapshot | None = None, most_kept_bytes: int = 64 << 20, window_bytes: int = 0) -> None:
         self.phase = Phase.LIVE
-        self.error = None
+        self.error: RnnServeError | None = None
         self.position = snapshot.position if snapshot else 0
         self.incarnation = 1
         # Where to open from. Without keep_every only while the session moves.
         self.snapshot = snapshot if keep_every else None
         # Seconds to wait before sendable() gives anything again; the driver calls release() then.
-        self.hold_seconds = None
-        self.checkpoints = {}  # States by name
+        self.hold_seconds: float | None = None
+        self.checkpoints: dict[str, ops.State] = {}  # by name
         self.repairs = collections.Counter(reconnects=0, hand_overs=0, replays=0)
         self._tags = tags
         self._max_in_flight = max_in_flight
@@ -52,53 +58,55 @@ class Journal:
         self._reply_room = ReplyRoom(window_bytes)
         self._rows_since = 0  # the index since which the session has the rows it has
         self._server_position = 0
-        self._queue = collections.deque()  # Entries without an answer that counts
-        self._kept = collections.deque()  # numbered Entries answered since the snapshot
-        self._sent = {}  # tag -> Entry
-        self._fetch_tag = None
-        self._finished = []
+        self._queue: collections.deque[Entry] = collections.deque()  # those without an answer that counts
+        self._kept: collections.deque[Entry] = collections.deque()  # numbered ones, answered since the snapshot
+        self._sent: dict[str, Entry] = {}  # by tag
+        self._fetch_tag: str | None = None
+        self._finished: list[tuple[OnDone, Any, RnnServeError | None]] = []
 
     @property
-    def waiting(self):
+    def waiting(self) -> int:
         """Operations of the caller that are not answered."""
         return sum(entry.on_done is not None for entry in self._queue)
 
     @property
-    def head(self):
+    def head(self) -> Entry | None:
         """What everything else waits for, or None."""
         return self._queue[0] if self._queue else None
 
     @property
-    def recoverable(self):
+    def recoverable(self) -> bool:
         return self.snapshot is not None
 
     @property
-    def index(self):
+    def index(self) -> int:
         return self._settled
 
-    def add(self, operation, on_done):
-        """Takes an operation in; on_done(value, error) is called once, by way of take_finished."""
+    def add(self, operation: ops.Operation, on_done: OnDone, deadline: float | None = None) -> None:
+        """Takes an operation in; on_done(value, error) is called once, by way of take_finished.
+
+        deadline: see expire; the operation changes the session."""
         if self.phase is Phase.ENDED:
             self._finished.append((on_done, None, self.error))
             return
         if operation.numbered:
             self._index += 1
-        self._queue.append(Entry(operation, self._index if operation.numbered else 0, on_done))
+        self._queue.append(Entry(operation, self._index if operation.numbered else 0, on_done, deadline))
         self._forget_homeless_close()
 
-    def take_finished(self):
+    def take_finished(self) -> list[tuple[OnDone, Any, RnnServeError | None]]:
         finished, self._finished = self._finished, []
         return finished
 
-    def sendable(self):
+    def sendable(self) -> list[Sending]:
         """What goes out now, in order."""
-        out = []
+        out: list[Sending] = []
         if self.hold_seconds is not None:
             return out
         if self.phase is Phase.FETCHING:
             # What may have been applied is asked again before the state is: its answers must not be lost.
             out += [self._send(entry) for entry in self._queue
-                    if entry.tried and entry.index and entry.tag is None and entry.answer is None]
+                    if entry.tries and entry.index and entry.tag is None and entry.answer is None]
             if self._fetch_tag is None:
                 self._fetch_tag = next(self._tags)
                 out.append(Sending(self._fetch_tag, None, ops.GetState(), False))
@@ -114,7 +122,7 @@ class Journal:
                     break
         return out
 
-    def answered(self, tag, answer):
+    def answered(self, tag: str, answer: ops.Answer) -> None:
         if tag == self._fetch_tag:
             self._fetch_tag = None
             self._settle()
@@ -127,11 +135,15 @@ class Journal:
         entry.tag, entry.answer = None, answer
         self._settle()
 
-    def cut(self):
-        """The connection is lost: what is unanswered goes out again, under the same numbers."""
+    def cut(self, never_left: bool = False) -> None:
+        """The connection is lost: what is unanswered goes out again, under the same numbers. never_left: it never came to
+        be, so what was sent on it has reached no server."""
+        if never_left:
+            for entry in self._sent.values():
+                entry.tries -= 1
         self._unsend()
 
-    def unsendable(self, tag, error):
+    def unsendable(self, tag: str, error: RnnServeError) -> None:
         """Sending that operation broke the connection, as it will each time: it fails once all before it is answered."""
         entry = self._sent.get(tag)
         if entry is not None:
@@ -139,7 +151,7 @@ class Journal:
         self.cut()
         self._settle()
 
-    def drain(self):
+    def drain(self) -> None:
         """The server is leaving."""
         if self.phase is Phase.LIVE:
             self.phase = Phase.FETCHING
@@ -149,10 +161,31 @@ class Journal:
                                             if not isinstance(entry.operation, ops.KeepSnapshot))
             self._settle()
 
-    def release(self):
+    def expire(self, now: float) -> None:
+        """Tells the callers whose deadline has passed.
+
+        What was never sent to this server is taken back, and what waits behind it fails as behind any other that
+        failed. What was sent may have been applied: it keeps its number, and only its caller is gone."""
+        for place, entry in enumerate(self._queue):
+            if entry.deadline is None or entry.deadline > now:
+                continue
+            entry.deadline = None
+            if entry.tries:
+                self._finish(entry, error=outcome_unknown())
+                entry.on_done = _nobody
+                continue
+            behind = [self._queue.pop() for _ in range(len(self._queue) - place - 1)]
+            self._queue.pop()
+            self._index = max([self._settled, *(before.index for before in self._queue)])
+            self._finish(entry, error=not_sent())
+            for later in reversed(behind):
+                self._finish(later, error=predecessor_failed(not_sent()))
+            break
+
+    def release(self) -> None:
         self.hold_seconds = None
 
-    def gone(self, why):
+    def gone(self, why: str) -> None:
         """This server cannot be reached, or does not have the session."""
         if self.phase is Phase.ENDED or self.phase is Phase.HOMELESS:
             return
@@ -160,7 +193,7 @@ class Journal:
         self.hold_seconds = None
         if self.snapshot is None:
             head = self.head
-            if head is not None and head.operation.closes and not head.operation.return_state:
+            if head is not None and ops.only_closes(head.operation):
                 self._finish(self._queue.popleft(), None)
             self.end(data_loss(why))
             return
@@ -168,8 +201,9 @@ class Journal:
         self.repairs["replays"] += 1
         self._forget_homeless_close()
 
-    def opened(self, window_bytes=0):
+    def opened(self, window_bytes: int = 0) -> None:
         """A new session holds `snapshot`; it counts from 1."""
+        assert self.snapshot is not None
         self._reply_room.window_bytes = window_bytes
         self.phase = Phase.LIVE
         self.incarnation += 1
@@ -184,18 +218,18 @@ class Journal:
         self._keep_at = self._settled + self._keep_every
         self._queue = collections.deque(again + waiting)
         for entry in self._queue:
-            entry.tried = False
+            entry.tries = 0
         if not self._keep_every:
             self.snapshot = None
 
-    def attached(self, number, position):
+    def attached(self, number: int, position: int) -> None:
         """Before the first operation: the session has been used before."""
         self._base = self._index - number
         self.position = self._server_position = position
         if self.snapshot is not None:
             self.snapshot = dataclasses.replace(self.snapshot, position=position)
 
-    def end(self, error):
+    def end(self, error: RnnServeError) -> None:
         """No more of this session; everything that waits fails with `error`."""
         if self.phase is Phase.ENDED:
             return
@@ -206,7 +240,7 @@ class Journal:
         while self._queue:
             self._finish(self._queue.popleft(), error=error)
 
-    def branch(self):
+    def branch(self) -> Journal:
         """A journal for a fork made after the last answered operation; its session counts on from here."""
         other = Journal(self._tags, index=self._settled, max_in_flight=self._max_in_flight, keep_every=self._keep_every,
                         window_bytes=self._reply_room.window_bytes)
@@ -217,28 +251,28 @@ class Journal:
         other.checkpoints = dict(self.checkpoints)
         return other
 
-    def _has_reply_room(self, entry):
+    def _has_reply_room(self, entry: Entry) -> bool:
         """Of its reply next to those in flight, so that none falls out of the window before it has come."""
         others = [sent.reply_bytes for sent in self._sent.values() if sent.index]
         return not entry.index or self._reply_room.fits(self._reply_room.expect(entry.operation), others)
 
-    def _send(self, entry):
+    def _send(self, entry: Entry) -> Sending:
         if isinstance(entry.operation, ops.SelectRows):
             self._reply_room.forget()
             self._rows_since = entry.index
         entry.reply_bytes = self._reply_room.expect(entry.operation) if entry.index else 0
-        entry.tag, entry.tried, entry.answer = next(self._tags), True, None
+        entry.tag, entry.tries, entry.answer = next(self._tags), entry.tries + 1, None
         self._sent[entry.tag] = entry
         number = entry.index - self._base if entry.index else None
-        return Sending(entry.tag, number, entry.operation, entry.on_done is None and entry.index > 0)
+        return Sending(entry.tag, number, entry.operation, entry.on_done is None and entry.index > 0, entry.deadline)
 
-    def _unsend(self):
+    def _unsend(self) -> None:
         for entry in self._queue:
             entry.tag = entry.answer = None
         self._sent.clear()
         self._fetch_tag = None
 
-    def _settle(self):
+    def _settle(self) -> None:
         """Takes answers in the order of the operations; what was refused out of turn waits for what is before it."""
         while self._queue:
             entry = self._queue[0]
@@ -251,15 +285,15 @@ class Journal:
                     return
                 continue
             self._queue.popleft()
-            self._applied(entry)
+            self._applied(entry, entry.answer)
         due = self._settled >= self._keep_at or 2 * self._kept_bytes > self._most_kept_bytes
         if self._keep_every and self.phase is Phase.LIVE and due:
             self._keep_at = self._settled + self._keep_every
             if not any(isinstance(entry.operation, ops.KeepSnapshot) for entry in self._queue):
                 self._queue.append(Entry(ops.KeepSnapshot(), 0))
 
-    def _applied(self, entry):
-        operation, answer = entry.operation, entry.answer
+    def _applied(self, entry: Entry, answer: ops.Answer) -> None:
+        operation = entry.operation
         if operation.numbered:
             self._settled = entry.index
             if entry.index >= self._rows_since and entry.on_done is not None:
@@ -285,7 +319,7 @@ class Journal:
         if operation.closes:
             self.end(closed())
 
-    def _refused(self, entry, error):
+    def _refused(self, entry: Entry, error: RnnServeError) -> bool:
         """The first in the queue failed. Returns whether the next ones may be looked at."""
         verdict = judge(error)
         if verdict is Verdict.FAIL:
@@ -295,14 +329,18 @@ class Journal:
             self._queue.popleft()
             self._finish(entry, error=error)
             if entry.index:
-                # Its number is free again, and nothing behind it was applied.
+                # Its number is free again, and nothing behind it was applied. Whoever has been told that its outcome is
+                # unknown may ask for the state meanwhile, and gets it.
                 self._index = self._settled
-                while self._queue:
-                    self._finish(self._queue.popleft(), error=predecessor_failed(error))
-                self._sent.clear()
+                kept = [later for later in self._queue if entry.on_done is _nobody and not later.index]
+                for later in self._queue:
+                    if later not in kept:
+                        self._finish(later, error=predecessor_failed(error))
+                self._queue = collections.deque(kept)
+                self._sent = {later.tag: later for later in kept if later.tag is not None}
             return True
         if verdict is Verdict.ENDED:
-            if entry.operation.closes and not entry.operation.return_state and error.reason == "SESSION_ENDED":
+            if ops.only_closes(entry.operation) and error.reason == "SESSION_ENDED":
                 self._finish(self._queue.popleft(), None)  # what was wanted
             self.end(error)
         elif verdict is Verdict.LOST:
@@ -316,7 +354,7 @@ class Journal:
             self.hold_seconds = _RETRY_SECONDS if error.retry_after is None else error.retry_after
         return False
 
-    def _fetched(self, answer):
+    def _fetched(self, answer: ops.Answer) -> None:
         if answer.error is not None:
             if judge(answer.error) is Verdict.RETRY:
                 self.hold_seconds = answer.error.retry_after or _RETRY_SECONDS
@@ -336,17 +374,21 @@ class Journal:
         self.repairs["hand_overs"] += 1
         self._forget_homeless_close()
 
-    def _forget_kept(self):
+    def _forget_kept(self) -> None:
         self._kept.clear()
         self._kept_bytes = 0
 
-    def _forget_homeless_close(self):
+    def _forget_homeless_close(self) -> None:
         """Nothing is opened anew only to be closed."""
         head = self.head
-        if self.phase is Phase.HOMELESS and head and head.operation.closes and not head.operation.return_state:
+        if self.phase is Phase.HOMELESS and head is not None and ops.only_closes(head.operation):
             self._finish(self._queue.popleft(), None)
             self.end(closed())
 
-    def _finish(self, entry, value=None, error=None):
+    def _finish(self, entry: Entry, value: Any = None, error: RnnServeError | None = None) -> None:
         if entry.on_done is not None:
             self._finished.append((entry.on_done, value, error))
+
+
+def _nobody(value: Any, error: RnnServeError | None) -> None:
+    """Waits for an operation whose caller has been told that its time is over."""

@@ -2,17 +2,29 @@
 """One server as the sessions on it see it: a connection of their own and one stream for all of them, opened again
 whenever it breaks."""
 
+from __future__ import annotations
+
 import queue
 import threading
 import time
 import uuid
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING
 
 import grpc
 
+from rnnserve import methods
+from rnnserve.backends import Channel, ChannelClosed, Mailbox, Metadata
 from rnnserve.errors import RnnServeError, from_rpc_error
+from rnnserve.methods import Method, ReplyT, RequestT
 from rnnserve.sessions import wire
+from rnnserve.sessions.entry import Sending
 from rnnserve.sessions.operations import Answer
-from rnnserve.v1 import recurrent_pb2_grpc, sessions_pb2, sessions_pb2_grpc
+from rnnserve.v1 import sessions_pb2
+
+if TYPE_CHECKING:
+    from rnnserve.sessions.core import SessionCore
+    from rnnserve.sessions.hub import Hub
 
 _MOST_OPERATIONS = 64
 _MOST_BYTES = 1 << 20
@@ -21,6 +33,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 SILENCE_SECONDS = 5.0
 # gRPC's word for a message above the server's limit, which ends the stream.
 _TOO_LARGE = "message larger than max"
+# And for a call whose connection never came to be.
+_NO_CONNECTION = "failed to connect to all addresses"
 # What no second try mends.
 _FINAL = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
 
@@ -28,61 +42,64 @@ _FINAL = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, gr
 class Link:
     """`hub` gives the lock (held around everything here that says so), and what to do with replies."""
 
-    def __init__(self, hub, address, connect, route=None):
+    def __init__(self, hub: Hub, address: str, connect: Callable[[str], Channel], route: str = "") -> None:
         self.address = address
         self.leaving = False
         self.retired = False  # takes no more sessions, and closes with its last one
-        self.sessions = set()  # under the lock
+        self.sessions: set[SessionCore] = set()  # under the lock
         self.attempts = 0  # to open one here, under way; under the lock
-        self.down_since = time.monotonic()  # None: connected, as far as is known
+        self.down_since: float | None = time.monotonic()  # None: connected, as far as is known
         self._hub = hub
         self._connect = connect
-        self._use(connect(address))
+        self._channel = connect(address)
         self._heard = time.monotonic()
-        self._probed = None  # since when a sign of life is waited for; under the lock
+        self._probed: float | None = None  # since when a sign of life is waited for; under the lock
         # What balancers keep together: the calls of this link go to one server while it is there.
-        self._route = route or (("x-session-route", uuid.uuid4().hex),)
-        self._expected = {}  # tag -> (session, bytes sent); under the lock
-        self._requests = None  # the stream's queue while there is a stream; under the lock
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"rnnserve {address}", daemon=True)
-        self._thread.start()
+        self._route = route or uuid.uuid4().hex
+        self._expected: dict[str, tuple[SessionCore, int]] = {}  # tag -> (session, bytes sent); under the lock
+        # The stream's operations while there is a stream; under the lock.
+        self._requests: Mailbox[sessions_pb2.Operation | None] | None = None
+        self._closing = hub.backend.event()
+        self._thread: int | None = None  # that reads replies
+        hub.backend.start(self._run)
 
     @property
-    def up(self):
+    def up(self) -> bool:
         """Whether operations may be put on the wire. Under the lock."""
         return self._requests is not None
 
     @property
-    def closed(self):
+    def closed(self) -> bool:
         return self._closing.is_set()
 
-    def again(self):
+    def again(self) -> Link:
         """Another link to the same server."""
         link = Link(self._hub, self.address, self._connect, self._route)
         link.leaving, link.retired = self.leaving, True
         return link
 
-    def is_own_thread(self):
-        return threading.current_thread() is self._thread
+    def is_own_thread(self) -> bool:
+        return threading.get_ident() == self._thread
 
-    def open(self, request, timeout):
+    async def open(self, request: sessions_pb2.OpenRequest, timeout: float) -> sessions_pb2.OpenResponse:
         """Sessions.Open; raises RnnServeError."""
-        return self._call(self._sessions_stub.Open, request, timeout)
+        return await self._call(methods.OPEN, request, timeout)
 
-    def get_state(self, key, timeout):
+    async def get_state(self, key: str, timeout: float) -> sessions_pb2.GetStateResponse:
         """Sessions.GetState of what is committed; raises RnnServeError."""
-        return self._call(self._sessions_stub.GetState, sessions_pb2.GetStateRequest(session=key), timeout)
+        return await self._call(methods.GET_STATE, sessions_pb2.GetStateRequest(session=key), timeout)
 
-    def put(self, session, sending):
+    def put(self, session: SessionCore, sending: Sending) -> None:
         """Under the lock, while `up`."""
-        message = wire.encode_operation(session.key, sending)
+        assert self._requests is not None
+        now = time.monotonic()
+        message = wire.encode_operation(session.key, sending, now)
         if not self._expected:
-            self._heard = time.monotonic()  # nothing was due before
+            self._heard = now  # nothing was due before
         self._expected[sending.tag] = (session, message.ByteSize())
         self._requests.put(message)
 
-    def look(self, now):
+    def look(self, now: float) -> None:
         """Notices a line that is dead without saying so: half-open, as after a lost route. Under the lock.
 
         A server that computes for long answers a probe at once; where nothing comes, another connection is made, and
@@ -94,107 +111,117 @@ class Link:
             self._requests.put(sessions_pb2.Operation(request_id="alive?", get_state=sessions_pb2.GetStateRequest()))
         elif now - self._probed > SILENCE_SECONDS:
             self._probed = None
-            dead = self._channel
-            self._use(self._connect(self.address))
+            dead, self._channel = self._channel, self._connect(self.address)
             dead.close()
 
-    def remove(self, session):
+    def remove(self, session: SessionCore) -> None:
         """Under the lock."""
         self.sessions.discard(session)
         self.close_if_done()
 
-    def close_if_done(self):
+    def close_if_done(self) -> None:
         """Once it takes no more sessions and has none. Under the lock."""
         if self.retired and not self.sessions and not self.attempts:
             self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Says goodbye to the server once all is answered; does not wait. Under the lock."""
         self._closing.set()
         if self._requests is not None:
             self._requests.put(None)
 
-    def abort(self):
-        """Ends calls and connection now."""
-        self._closing.set()
-        self._channel.close()
+    def abort(self) -> None:
+        """Ends calls and connection now. Under the lock."""
+        self.close()
+        self._channel.close(gently=True)
 
-    def _call(self, method, request, timeout):
+    def _metadata(self) -> Metadata:
+        return (("x-session-route", self._route), *self._hub.metadata())
+
+    async def _call(self, method: Method[RequestT, ReplyT], request: RequestT, timeout: float) -> ReplyT:
         try:
-            return method(request, timeout=timeout, metadata=self._route)
+            return await self._channel.unary(method, request, timeout, self._metadata())
         except grpc.RpcError as error:
             raise from_rpc_error(error, self.address) from None
-        except ValueError as error:  # grpc's word for a closed channel
+        except ChannelClosed as error:
             raise RnnServeError(grpc.StatusCode.UNAVAILABLE, f"the connection to {self.address} was closed") from error
 
-    def _use(self, channel):
-        self._channel = channel
-        self._stub = recurrent_pb2_grpc.RecurrentStub(channel)
-        self._sessions_stub = sessions_pb2_grpc.SessionsStub(channel)
-
-    def _run(self):
+    async def _run(self) -> None:
+        self._thread = threading.get_ident()
         pause, broke = _FIRST_PAUSE, False
         while not self._closing.is_set():
-            requests = queue.SimpleQueue()
-            try:
-                call = self._stub.Stream(_batches(requests), metadata=self._route)
-            except ValueError:
-                continue  # the channel was closed just now: aborted, or replaced
-            with self._hub.changing():
-                self._requests = requests
-                if self._closing.is_set():
-                    requests.put(None)
-                for session in list(self.sessions):
-                    session.journal.cut()
-                    self._hub.pump(session)
+            requests: Mailbox[sessions_pb2.Operation | None] = self._hub.backend.mailbox()
             error = None
             try:
-                call.initial_metadata()  # comes when the server has taken the stream
-                if call.is_active():
+                call = self._channel.stream(methods.STREAM, _batches(requests), self._metadata())
+                self._begin(requests)
+                if await call.started():  # the server has taken the stream
                     self.down_since, pause = None, _FIRST_PAUSE
                     if broke:
                         self._count_reconnect()
-                for message in call:
+                while (message := await call.receive()) is not None:
                     self._heard = time.monotonic()
                     self.down_since, pause = None, _FIRST_PAUSE
                     self._take(message)
             except grpc.RpcError as raised:
                 error = from_rpc_error(raised, self.address)
+            except ChannelClosed:
+                error = RnnServeError(grpc.StatusCode.UNAVAILABLE, f"the connection to {self.address} was closed")
+            except RnnServeError as raised:  # there is no token
+                error = raised
             requests.put(None)
             broke = True
-            with self._hub.changing():
-                self._requests = None
-                if error is not None and _TOO_LARGE in error.message and self._expected:
-                    tag, (session, _) = max(self._expected.items(), key=lambda item: item[1][1])
-                    session.journal.unsendable(tag, error)
-                self._expected.clear()
-                if self.down_since is None:
-                    self.down_since = time.monotonic()
-                self._hub.broken(self, error, error is not None and error.code in _FINAL)
-            self._closing.wait(pause)
+            self._end(error)
+            await self._closing.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         self._channel.close()
 
-    def _take(self, message):
+    def _begin(self, requests: Mailbox[sessions_pb2.Operation | None]) -> None:
+        """There is a stream."""
+        with self._hub.changing():
+            self._requests = requests
+            if self._closing.is_set():
+                requests.put(None)
+            for session in list(self.sessions):
+                session.journal.cut()
+                self._hub.pump(session)
+
+    def _end(self, error: RnnServeError | None) -> None:
+        """There is none any more."""
+        with self._hub.changing():
+            self._requests = None
+            if error is not None and _NO_CONNECTION in error.message:
+                for session in self.sessions:
+                    session.journal.cut(never_left=True)
+            if error is not None and _TOO_LARGE in error.message and self._expected:
+                tag, (session, _) = max(self._expected.items(), key=lambda item: item[1][1])
+                session.journal.unsendable(tag, error)
+            self._expected.clear()
+            if self.down_since is None:
+                self.down_since = time.monotonic()
+            self._hub.broken(self, error, error is not None and error.code in _FINAL)
+
+    def _take(self, message: sessions_pb2.StreamResponse) -> None:
         answers = [(reply.request_id, self._decode(reply)) for reply in message.replies]
         for _, answer in answers:
             if isinstance(answer.value, list):
                 answer.value = [(key, self) for key in answer.value]  # where the forks are
         with self._hub.changing():
             for tag, answer in answers:
-                session, _ = self._expected.pop(tag, (None, 0))
-                if session is not None:
+                expected = self._expected.pop(tag, None)
+                if expected is not None:
+                    session, _ = expected
                     session.journal.answered(tag, answer)
                     self._hub.pump(session)
             if message.HasField("drain"):
                 self._hub.leaving(self)
 
-    def _count_reconnect(self):
+    def _count_reconnect(self) -> None:
         with self._hub.changing():
             for session in self.sessions:
                 session.journal.repairs["reconnects"] += 1
 
-    def _decode(self, reply):
+    def _decode(self, reply: sessions_pb2.OperationReply) -> Answer:
         try:
             return wire.decode_reply(reply)
         except (ValueError, TypeError) as error:
@@ -202,9 +229,9 @@ class Link:
             return Answer(error=RnnServeError(grpc.StatusCode.INTERNAL, why, reason="UNREADABLE_REPLY"))
 
 
-def _batches(requests):
-    """StreamRequests of what is in the queue by then, until None; one above _MOST_BYTES goes alone."""
-    operation = requests.get()
+async def _batches(requests: Mailbox[sessions_pb2.Operation | None]) -> AsyncGenerator[sessions_pb2.StreamRequest, None]:
+    """StreamRequests of what is in the mailbox by then, until None; one above _MOST_BYTES goes alone."""
+    operation = await requests.get()
     while operation is not None:
         batch, size = [operation], operation.ByteSize()
         operation = None
@@ -223,4 +250,4 @@ def _batches(requests):
             operation = None
         yield sessions_pb2.StreamRequest(operations=batch)
         if operation is None:
-            operation = requests.get()
+            operation = await requests.get()

@@ -2,16 +2,25 @@
 """What can be asked of a session, and what is known of its state. Plain values: no gRPC, no clock."""
 
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from rnnserve.errors import RnnServeError
+
+Outputs = dict[str, npt.NDArray[Any]]
 
 
-class State(dict):
+class State(dict[str, npt.NDArray[Any]]):
     """The tensors of a state by name (initial_h, initial_c; of a stack initial_h.0, ...), in the compute type.
 
     fingerprint  of the model it belongs to
     position     steps the session had run through
     """
 
-    def __init__(self, tensors=(), fingerprint="", position=0):
+    def __init__(self, tensors: Mapping[str, npt.NDArray[Any]] | Iterable[tuple[str, npt.NDArray[Any]]] = (),
+                 fingerprint: str = "", position: int = 0) -> None:
         super().__init__(tensors)
         self.fingerprint = fingerprint
         self.position = position
@@ -35,8 +44,8 @@ class Operation:
 
 @dataclasses.dataclass(frozen=True)
 class Chunk(Operation):
-    inputs: object  # encoded already: the caller may change its arrays
-    outputs: tuple | None = None
+    inputs: Sequence[Any]  # encoded already: the caller may change its arrays
+    outputs: tuple[str, ...] | None = None
     timeout: float | None = None
     priority: int = 0
     bytes: int = 0
@@ -54,7 +63,7 @@ class SetState(Operation):
 
 @dataclasses.dataclass(frozen=True)
 class SelectRows(Operation):
-    rows: tuple
+    rows: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +77,11 @@ class Rewind(Operation):
 class Close(Operation):
     return_state: bool = False
     closes = True
+
+
+def only_closes(operation: Operation) -> bool:
+    """Whether nothing is asked of it but that the session be gone."""
+    return isinstance(operation, Close) and not operation.return_state
 
 
 class Glance(Operation):
@@ -101,5 +115,5 @@ class Answer:
 
     number: int = 0
     position: int = 0
-    value: object = None
-    error: Exception | None = None
+    value: Any = None
+    error: RnnServeError | None = None

@@ -20,7 +20,7 @@ _LOST = {"SESSION_UNKNOWN", "SESSION_LOST", "NUMBER_TOO_OLD", "NUMBER_TOO_HIGH"}
 _TAKEN = {"OLDER_OWNER", "NUMBER_REUSED", "UNREADABLE_REPLY"}
 
 
-def judge(error):
+def judge(error: RnnServeError) -> Verdict:
     """The Verdict on an RnnServeError that came with an operation's turn."""
     if error.reason == "DRAINING":
         return Verdict.MOVE
@@ -40,19 +40,31 @@ def judge(error):
     return Verdict.FAIL
 
 
-def closed():
+def closed() -> RnnServeError:
     return RnnServeError(grpc.StatusCode.FAILED_PRECONDITION, "the session is closed; open another",
                          reason="SESSION_CLOSED")
 
 
-def data_loss(why):
+def data_loss(why: str) -> RnnServeError:
     return RnnServeError(
         grpc.StatusCode.DATA_LOSS,
         f"the session's state is gone: {why}; open another session, with checkpoint_every=N if it shall survive this",
         reason="SESSION_LOST")
 
 
-def predecessor_failed(error):
+def not_sent() -> RnnServeError:
+    return RnnServeError(grpc.StatusCode.DEADLINE_EXCEEDED,
+                         "its time is over before it was sent to a server; the session is as it was", reason="NOT_SENT")
+
+
+def outcome_unknown() -> RnnServeError:
+    return RnnServeError(
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        "no server has answered in its time, so whether it counts is not known yet; it keeps its turn, and what comes "
+        "later runs behind it: state() tells once that is known", reason="OUTCOME_UNKNOWN")
+
+
+def predecessor_failed(error: RnnServeError) -> RnnServeError:
     return RnnServeError(grpc.StatusCode.ABORTED,
                          f"an operation before this one failed, so this one was not run: {error}",
                          reason="PREDECESSOR_FAILED")

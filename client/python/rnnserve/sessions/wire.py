@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations and states as rnnserve.v1 messages, and replies as Answers."""
 
-import dataclasses
+from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
 from google.protobuf import duration_pb2
 
 from rnnserve import tensors
 from rnnserve.errors import from_operation_status
-from rnnserve.operators import Operator, options_to_wire
+from rnnserve.operators import Operator, Options, options_to_wire
 from rnnserve.sessions import operations as ops
+from rnnserve.sessions.entry import Sending
 from rnnserve.v1 import sessions_pb2 as pb
 from rnnserve.v1 import tensor_pb2
 
@@ -21,9 +27,9 @@ class Opening:
     version: int | None = None
     fingerprint: str | None = None
     op: Operator | None = None
-    options: dict = dataclasses.field(default_factory=dict)
+    options: Options = dataclasses.field(default_factory=Options)
     rows: int = 1
-    outputs: tuple = ()
+    outputs: tuple[str, ...] = ()
     name: str = ""
     attach: bool = False
     max_in_flight: int = 8
@@ -33,11 +39,11 @@ class Opening:
     engine: str = ""
     state_type: str | None = None
 
-    def fork(self):
+    def fork(self) -> Opening:
         """The Opening of a fork: names are unique."""
         return dataclasses.replace(self, name="", attach=False)
 
-    def anew(self, state):
+    def anew(self, state: ops.State | None) -> Opening:
         """The Opening of the same session with that state elsewhere: SelectRows may have changed its rows, and it must
         not meet another's of its name."""
         if not state:
@@ -45,15 +51,15 @@ class Opening:
         first = next(iter(state.values()))  # [1, rows, H], or [rows, 1, H]: sessions have one direction
         return dataclasses.replace(self, attach=False, rows=first.shape[0] * first.shape[1])
 
-    def request(self, state, request_id, known_fingerprint=""):
+    def request(self, state: Mapping[str, npt.ArrayLike] | None, request_id: str,
+                known_fingerprint: str = "") -> pb.OpenRequest:
         """An OpenRequest that may be repeated; known_fingerprint stands for an operator's weights."""
         window = max(16, 2 * self.max_in_flight) if self.window_operations is None else self.window_operations
         request = pb.OpenRequest(
             request_id=request_id, name=self.name, attach=self.attach, rows=self.rows, outputs=self.outputs,
             max_in_flight=self.max_in_flight, window_operations=window, window_bytes=self.window_bytes,
-            engine=self.engine, options=options_to_wire(self.options))
-        if self.state_type is not None:
-            request.state_type = tensor_pb2.DataType.Value(self.state_type.upper())
+            engine=self.engine, options=options_to_wire(self.options),
+            state_type=None if self.state_type is None else self.state_type.upper())
         if self.idle_timeout is not None:
             request.idle_timeout.CopyFrom(_duration(self.idle_timeout))
         if state is not None:
@@ -63,31 +69,31 @@ class Opening:
             request.model.CopyFrom(tensor_pb2.ModelRef(name=self.model, version=self.version))
         elif fingerprint:
             request.fingerprint = fingerprint
-        else:
+        elif self.op is not None:
             request.operator.CopyFrom(self.op.to_wire())
             request.weights.extend(self.op.weights_to_wire())
         return request
 
 
-def window_bytes(opened):
+def window_bytes(opened: pb.OpenResponse) -> int:
     """Of an OpenResponse; 0: no replies are kept."""
     return opened.window_bytes if opened.window_operations else 0
 
 
-def encode_chunk(inputs):
+def encode_chunk(inputs: Mapping[str, npt.ArrayLike | None]) -> list[tensor_pb2.Tensor]:
     """The list of Tensors of arrays by name."""
     return [tensors.encode(name, value) for name, value in inputs.items() if value is not None]
 
 
-def encode_state(state):
+def encode_state(state: Mapping[str, npt.ArrayLike]) -> pb.StateTensors:
     return pb.StateTensors(tensors=[tensors.encode(name, value) for name, value in state.items()])
 
 
-def decode_state(message, fingerprint="", position=0):
+def decode_state(message: pb.StateTensors, fingerprint: str = "", position: int = 0) -> ops.State:
     return ops.State({tensor.name: tensors.decode(tensor) for tensor in message.tensors}, fingerprint, position)
 
 
-def encode_operation(key, sending):
+def encode_operation(key: str, sending: Sending, now: float) -> pb.Operation:
     """The Operation of a journal's Sending."""
     operation = sending.operation
     message = pb.Operation(request_id=sending.tag, session=key, number=sending.number)
@@ -101,8 +107,9 @@ def encode_operation(key, sending):
                 if operation.outputs is not None:
                     message.chunk.override_outputs = True
                     message.chunk.outputs.extend(operation.outputs)
-                if operation.timeout is not None:
-                    message.timeout.CopyFrom(_duration(operation.timeout))
+                timeout = operation.timeout if sending.deadline is None else _servers_part(sending.deadline - now)
+                if timeout is not None:
+                    message.timeout.CopyFrom(_duration(timeout))
         case ops.Reset():
             message.reset.SetInParent()
             if operation.state is not None:
@@ -124,7 +131,7 @@ def encode_operation(key, sending):
     return message
 
 
-def decode_reply(reply):
+def decode_reply(reply: pb.OperationReply) -> ops.Answer:
     """The Answer of an OperationReply."""
     if reply.status.code != 0:
         return ops.Answer(error=from_operation_status(reply.status))
@@ -143,7 +150,12 @@ def decode_reply(reply):
     return answer
 
 
-def _duration(seconds):
+def _servers_part(left: float) -> float:
+    """Of the seconds that the caller waits: so that the server's own word, that the state is as it was, comes in time."""
+    return max(0.9 * left, left - 1.0, 0.001)
+
+
+def _duration(seconds: float) -> duration_pb2.Duration:
     duration = duration_pb2.Duration()
     duration.FromNanoseconds(round(seconds * 1e9))
     return duration

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client does, however it waits: Client blocks threads, aio.Client is awaited."""
+
+from __future__ import annotations
+
+import collections.abc
+import itertools
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import grpc
+import numpy.typing as npt
+from grpc_health.v1 import health_pb2
+
+from rnnserve import methods, results, tensors
+from rnnserve.backends import Backend, Channel, ChannelClosed, ChannelOptions, Metadata
+from rnnserve.errors import RnnServeError, from_rpc_error
+from rnnserve.methods import Method, ReplyT, RequestT
+from rnnserve.operators import Operator, Options, options_to_wire
+from rnnserve.results import ModelInfo, Result, SessionInfo
+from rnnserve.sessions.core import SessionCore, open_session
+from rnnserve.sessions.hub import Hub
+from rnnserve.sessions.wire import Opening
+from rnnserve.tries import Patience, Places, Tries
+from rnnserve.v1 import models_pb2, recurrent_pb2, sessions_pb2, tensor_pb2
+
+Inputs = Mapping[str, npt.ArrayLike | None]
+Token = str | Callable[[], str]
+SessionT = TypeVar("SessionT", bound=SessionCore)
+
+# A server that is back is noticed within a second, a route that is dead after five.
+_CHANNEL = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 5000),
+            ("grpc.max_reconnect_backoff_ms", 1000)]
+# A connection of its own, also to a name that leads elsewhere by now. Idle ones that are dead are noticed within a minute
+# (the server allows a ping every 30 s), and lost ones sought again at once.
+_SESSION_CHANNEL = [("grpc.use_local_subchannel_pool", 1), ("grpc.keepalive_time_ms", 40_000),
+                    ("grpc.keepalive_timeout_ms", 15_000), ("grpc.http2.ping_timeout_ms", 15_000),  # which, depends on gRPC
+                    ("grpc.http2.max_pings_without_data", 0),
+                    ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 1000),
+                    ("grpc.max_reconnect_backoff_ms", 1000)]
+
+
+class ClientCore:
+    """Every coroutine raises RnnServeError. See Client for what the arguments mean."""
+
+    def __init__(self, backend: Backend, address: str, max_message_bytes: int,
+                 credentials: grpc.ChannelCredentials | None, timeout: float | None, others: Iterable[str],
+                 patience: float, token: Token | None, metadata: Metadata, options: ChannelOptions) -> None:
+        self._backend = backend
+        self._addresses = [check_address(address), *map(check_address, others)]
+        self._max_message_bytes = max_message_bytes
+        self._credentials = credentials
+        self._token = token
+        self._always = check_metadata(metadata)
+        self._options = list(options)
+        self._timeout = timeout
+        self._patience = Patience(patience)
+        self._places = Places(len(self._addresses))
+        self._hub = Hub(backend, lambda place: self._connect(place, _SESSION_CHANNEL), self._addresses, self._patience,
+                        self._metadata)
+        self._tags = map(str, itertools.count(1))
+        self._mutex = threading.Lock()
+        # Guarded by the mutex: fingerprints of operators whose weights the server has seen, and, by place in `_addresses`,
+        # the channels that calls have needed so far.
+        self._fingerprints: weakref.WeakKeyDictionary[Operator, str] = weakref.WeakKeyDictionary()
+        self._channels: dict[int, Channel] = {}
+
+    def _close(self) -> None:
+        self._hub.close()
+        with self._mutex:
+            channels = list(self._channels.values())
+        for channel in channels:
+            channel.close()
+
+    async def _infer(self, op: Operator | None, inputs: Inputs | None, model: str | None, version: int | None,
+                     fingerprint: str | None, outputs: str | Iterable[str], engine: str, priority: int, request_id: str,
+                     timeout: float | None, options: Options) -> Result:
+        if sum(target is not None for target in (op, model, fingerprint)) != 1:
+            raise ValueError("give exactly one of op, model and fingerprint")
+        if version is not None and model is None:
+            raise ValueError("version belongs to model, which is absent")
+        inputs = _check_inputs(inputs)
+        if op is not None:
+            _check_operator(op)
+            options = Options(**{**op.options, **options})
+            twice = sorted(set(inputs) & set(op.weights))
+            if twice:
+                raise ValueError(f"{', '.join(twice)} is bound to the operator and given among the inputs too")
+        request = recurrent_pb2.InferRequest(
+            request_id=request_id, outputs=[outputs] if isinstance(outputs, str) else outputs,
+            options=options_to_wire(options), engine=engine, priority=priority,
+            inputs=[tensors.encode(name, value) for name, value in inputs.items() if value is not None])
+        deadline = self._deadline(timeout)
+        if op is not None:
+            return await self._infer_operator(op, request, deadline)
+        if model is not None:
+            request.model.CopyFrom(model_ref(model, version))
+        elif fingerprint is not None:
+            request.fingerprint = fingerprint
+        return results.result(await self._send(request, deadline))
+
+    async def _infer_operator(self, op: Operator, request: recurrent_pb2.InferRequest, deadline: float | None) -> Result:
+        with self._mutex:
+            known = self._fingerprints.get(op)
+        if known is not None:
+            request.fingerprint = known
+            try:
+                return results.result(await self._send(request, deadline))
+            except RnnServeError as error:
+                if error.code != grpc.StatusCode.NOT_FOUND or error.reason != "FINGERPRINT_EVICTED":
+                    raise
+            # The server dropped the weights: send them again, below.
+        request.operator.CopyFrom(op.to_wire())
+        request.inputs.extend(op.weights_to_wire())
+        result = results.result(await self._send(request, deadline))
+        if op.weights and result.fingerprint:
+            with self._mutex:
+                self._fingerprints[op] = result.fingerprint
+        return result
+
+    async def _open_session(self, kind: type[SessionT], target: str | Operator | None, version: int | None,
+                            fingerprint: str | None, state: Mapping[str, npt.ArrayLike] | None, rows: int,
+                            outputs: str | Iterable[str], name: str, attach: bool, checkpoint_every: int,
+                            max_in_flight: int, idle_timeout: float | None, window_operations: int | None,
+                            window_bytes: int | None, engine: str, state_type: str | None, timeout: float | None,
+                            options: Options) -> SessionT:
+        if (target is None) == (fingerprint is None):
+            raise ValueError("give exactly one of a target (a model's name or an Operator) and fingerprint")
+        if version is not None and not isinstance(target, str):
+            raise ValueError("version belongs to a model's name, which is absent")
+        op = None
+        if target is not None and not isinstance(target, str):
+            op = _check_operator(target)
+            options = Options(**{**op.options, **options})
+        if checkpoint_every < 0 or max_in_flight < 1:
+            raise ValueError("checkpoint_every is at least 0 and max_in_flight at least 1")
+        opening = Opening(model=target if isinstance(target, str) else None, version=version, fingerprint=fingerprint,
+                          op=op, options=options, rows=rows,
+                          outputs=(outputs,) if isinstance(outputs, str) else tuple(outputs),
+                          name=name, attach=attach, max_in_flight=max_in_flight, idle_timeout=idle_timeout,
+                          window_operations=window_operations, window_bytes=window_bytes, engine=engine,
+                          state_type=state_type)
+        return await open_session(kind, self._hub, opening, state, checkpoint_every, timeout, self._max_message_bytes,
+                                  self._tags)
+
+    async def _load(self, name: str, op: Operator, weights: Inputs | None, version: int, engine: str,
+                    timeout: float | None, options: Options) -> ModelInfo:
+        _check_operator(op)
+        inline = models_pb2.InlineModel(operator=op.to_wire(), weights=op.weights_to_wire())
+        inline.weights.extend(tensors.encode(key, value) for key, value in (weights or {}).items() if value is not None)
+        request = models_pb2.LoadRequest(name=name, version=version, inline=inline, engine=engine,
+                                         options=options_to_wire({**op.options, **options}))
+        return results.model_info((await self._manage(methods.LOAD, request, timeout)).model)
+
+    async def _load_repository(self, name: str, version: int, engine: str, timeout: float | None,
+                               options: Options) -> ModelInfo:
+        request = models_pb2.LoadRequest(name=name, version=version, repository=True, engine=engine,
+                                         options=options_to_wire(options))
+        return results.model_info((await self._manage(methods.LOAD, request, timeout)).model)
+
+    async def _unload(self, name: str, version: int | None, timeout: float | None) -> None:
+        await self._manage(methods.UNLOAD, models_pb2.UnloadRequest(model=model_ref(name, version)), timeout)
+
+    async def _get(self, name: str | None, version: int | None, fingerprint: str | None,
+                   timeout: float | None) -> ModelInfo:
+        if (name is None) == (fingerprint is None):
+            raise ValueError("give exactly one of name and fingerprint")
+        request = models_pb2.GetModelRequest(fingerprint=fingerprint)
+        if name is not None:
+            request.model.CopyFrom(model_ref(name, version))
+        return results.model_info((await self._manage(methods.GET_MODEL, request, timeout)).model)
+
+    async def _list_models(self, timeout: float | None) -> models_pb2.ListModelsResponse:
+        return await self._manage(methods.LIST_MODELS, models_pb2.ListModelsRequest(), timeout)
+
+    async def _list_sessions(self, page_size: int | None, page_token: str,
+                             timeout: float | None) -> tuple[list[SessionInfo], str]:
+        """A page, and the token of the next one; "" after the last."""
+        request = sessions_pb2.ListSessionsRequest(page_size=page_size, page_token=page_token)
+        reply = await self._manage(methods.LIST_SESSIONS, request, timeout)
+        return [results.session_info(info) for info in reply.sessions], reply.next_page_token
+
+    async def _check_health(self, service: str, timeout: float | None) -> str:
+        reply = await self._manage(methods.CHECK_HEALTH, health_pb2.HealthCheckRequest(service=service), timeout)
+        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status))
+
+    async def _manage(self, method: Method[RequestT, ReplyT], request: RequestT, timeout: float | None) -> ReplyT:
+        """A call to the first server, sent once."""
+        return await self._call(0, method, request, self._deadline(timeout))
+
+    async def _send(self, request: recurrent_pb2.InferRequest, deadline: float | None) -> recurrent_pb2.InferResponse:
+        """Infer, at the first server that takes it."""
+        began = time.monotonic()
+        tries = Tries(self._places.in_order(began), began)
+        while True:
+            place = tries.place
+            try:
+                reply = await self._call(place, methods.INFER, request, deadline)
+                self._patience.hear()
+                self._places.took(place)
+                return reply
+            except RnnServeError as error:
+                now = time.monotonic()
+                self._patience.hear(error)
+                if error.code != grpc.StatusCode.UNAVAILABLE:
+                    raise tries.told(error, now) from None
+                self._places.refused(place, error, now)
+                pause = tries.failed(error, now)
+                if not self._patience.seconds or now + pause >= self._patience.end(began, deadline, tries.asked_all):
+                    raise tries.told(error, now) from None
+            if pause:
+                await self._hub.pause(pause)
+
+    async def _call(self, place: int, method: Method[RequestT, ReplyT], request: RequestT,
+                    deadline: float | None) -> ReplyT:
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            return await self._channel_to(place).unary(method, request, timeout, self._metadata())
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, self._addresses[place]) from None
+        except ChannelClosed:
+            raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed") from None
+
+    def _channel_to(self, place: int) -> Channel:
+        with self._mutex:
+            self._hub.check_open()
+            if place not in self._channels:
+                self._channels[place] = self._connect(self._addresses[place], _CHANNEL)
+            return self._channels[place]
+
+    def _connect(self, address: str, more: Sequence[tuple[str, int]]) -> Channel:
+        options: dict[str, Any] = {"grpc.max_receive_message_length": self._max_message_bytes,
+                                   "grpc.max_send_message_length": self._max_message_bytes, **dict(more)}
+        if address.startswith(("localhost:", "127.", "[::1]:")):
+            options["grpc.enable_http_proxy"] = 0  # http_proxy's would look for it on its own machine
+        options.update(self._options)
+        return self._backend.connect(address, self._credentials, list(options.items()))
+
+    def _metadata(self) -> Metadata:
+        """Of a call that begins now. Where the function gives no token, it is asked again with the next try."""
+        if self._token is None:
+            return self._always
+        try:
+            token = self._token if isinstance(self._token, str) else self._token()
+        except Exception as error:
+            raise RnnServeError(grpc.StatusCode.UNAVAILABLE, f"the token function raised {error!r}") from error
+        return (*self._always, ("authorization", f"Bearer {token.strip()}"))
+
+    def _deadline(self, timeout: float | None) -> float | None:
+        timeout = self._timeout if timeout is None else timeout
+        return None if timeout is None else time.monotonic() + timeout
+
+
+def check_address(address: str) -> str:
+    """The address, or ValueError for two slips that gRPC itself answers with riddles."""
+    url = address.startswith(("http://", "https://"))
+    if url or ":" not in address:
+        raise ValueError(f"address {address!r} {'is a URL' if url else 'has no port'}; give HOST:PORT, such as "
+                         "127.0.0.1:50051, or unix:PATH")
+    return address
+
+
+def check_metadata(metadata: Metadata) -> Metadata:
+    """The pairs, or ValueError for what HTTP/2 does not carry."""
+    for key, value in metadata:
+        if key != key.lower() or not key.isascii() or not key:
+            raise ValueError(f"metadata key {key!r}: keys are lower-case ASCII, such as {key.lower() or 'x-tenant'!r}")
+        if isinstance(value, bytes) != key.endswith("-bin"):
+            raise ValueError(f"metadata {key!r} has a value of type {type(value).__name__}; keys that end in -bin have "
+                             "bytes, all others str")
+    return tuple(metadata)
+
+
+def model_ref(name: str, version: int | None) -> tensor_pb2.ModelRef:
+    return tensor_pb2.ModelRef(name=name, version=version)
+
+
+def _check_inputs(inputs: Any) -> dict[str, npt.ArrayLike | None]:
+    if inputs is None:
+        return {}
+    if not isinstance(inputs, collections.abc.Mapping):
+        raise TypeError(f'inputs is of type {type(inputs).__name__}; give arrays by name, such as {{"X": x}}')
+    return dict(inputs)
+
+
+def _check_operator(op: Any) -> Operator:
+    if not isinstance(op, Operator):
+        more = "; torch's converters give one Operator a layer, so run them in turn" if isinstance(op, list) else ""
+        raise TypeError(f"op is of type {type(op).__name__}; give an Operator, such as rnnserve.lstm(W, R){more}")
+    return op

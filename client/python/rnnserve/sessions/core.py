@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a session is, however its user waits: Session blocks threads, aio.Session is awaited."""
+
+from __future__ import annotations
+
+import collections.abc
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rnnserve.sessions import operations as ops
+from rnnserve.sessions import wire
+from rnnserve.sessions.entry import OnDone
+from rnnserve.sessions.hub import Hub
+from rnnserve.sessions.journal import Journal
+from rnnserve.sessions.link import Link
+from rnnserve.sessions.operations import State
+
+Chunk = npt.ArrayLike | Mapping[str, npt.ArrayLike | None]
+SessionT = TypeVar("SessionT", bound="SessionCore")
+
+
+class SessionCore:
+    """identity: what its Opens are known by; key: what this server calls it, another one after a move."""
+
+    def __init__(self, hub: Hub, opening: wire.Opening, identity: str, fingerprint: str, key: str, journal: Journal,
+                 timeout: float | None, max_message_bytes: int) -> None:
+        self.identity = identity
+        self.fingerprint = fingerprint
+        self.key = key
+        self.opening = opening
+        self.timeout = timeout
+        self.journal = journal
+        self.link: Link  # set by the hub
+        self.moving = self.timer_runs = False
+        self._hub = hub
+        self._max_message_bytes = max_message_bytes
+
+    @property
+    def position(self) -> int:
+        """Steps that the session has run through, of what is answered."""
+        return self.journal.position
+
+    @property
+    def repairs(self) -> dict[str, int]:
+        """What it took to keep the session going: how many "reconnects", "hand_overs" (of a leaving server's state) and
+        "replays" (from a snapshot)."""
+        return dict(self.journal.repairs)
+
+    def changed(self) -> None:
+        """The hub has done something about it. Under the lock."""
+
+    def _add(self, operation: ops.Operation, on_done: OnDone, deadline: float | None = None) -> None:
+        """Under the lock."""
+        self.journal.add(operation, on_done, deadline)
+        self._hub.pump(self)
+
+    def _expire(self) -> None:
+        with self._hub.changing():
+            self._hub.expire(self, time.monotonic())
+
+    def _chunk(self, x: Chunk, outputs: str | Iterable[str] | None, priority: int) -> ops.Chunk:
+        inputs: dict[str, Any] = dict(x) if isinstance(x, collections.abc.Mapping) else {"X": x}
+        encoded = wire.encode_chunk(inputs)
+        size = sum(len(tensor.raw) for tensor in encoded)
+        if size > self._max_message_bytes - 4096:
+            raise ValueError(f"the chunk has {size} bytes, but messages are bounded by {self._max_message_bytes}; "
+                             "feed fewer steps at a time, or raise Client(max_message_bytes)")
+        outputs = (outputs,) if isinstance(outputs, str) else outputs
+        return ops.Chunk(encoded, None if outputs is None else tuple(outputs), self.timeout, priority, size)
+
+    def _rewind(self, name: str) -> ops.Rewind:
+        state = self.journal.checkpoints.get(name)
+        if state is None:
+            known = ", ".join(sorted(self.journal.checkpoints)) or "none"
+            raise ValueError(f"the session has no checkpoint {name!r}; it has {known}")
+        return ops.Rewind(state)
+
+    def _fork(self, count: int | None) -> tuple[ops.Fork, Callable[[OnDone], OnDone]]:
+        """The operation, and what turns its answer into sessions of this class for another on_done."""
+
+        def adopting(done: OnDone) -> OnDone:
+            def adopt(keys: Any, error: Any) -> None:
+                if error is not None:
+                    done(None, error)
+                    return
+                made: list[SessionCore] = []
+                with self._hub.changing():
+                    for (key, link), journal in keys:
+                        fork = type(self)(self._hub, self.opening.fork(), str(uuid.uuid4()), self.fingerprint, key,
+                                          journal, self.timeout, self._max_message_bytes)
+                        self._hub.adopt(fork, link)
+                        self._hub.pump(fork)
+                        made.append(fork)
+                done(made, None)
+
+            return adopt
+
+        return ops.Fork(str(uuid.uuid4()), 1 if count is None else count), adopting
+
+    def _told(self, final: State) -> State:
+        """The State that Close gave, with what else is known of it."""
+        final.fingerprint, final.position = self.fingerprint, self.position
+        return final
+
+
+async def open_session(kind: type[SessionT], hub: Hub, opening: wire.Opening, state: Mapping[str, npt.ArrayLike] | None,
+                       checkpoint_every: int, timeout: float | None, max_message_bytes: int,
+                       tags: Iterator[str]) -> SessionT:
+    """What session() of a client does after reading its arguments."""
+    identity = str(uuid.uuid4())
+    link, reply, known = await hub.start(opening, state, f"{identity} 1", tell=opening.attach)
+    snapshot = None
+    position = 0
+    if known is not None:
+        position = known.position
+        state = wire.decode_state(known.state, known.fingerprint, known.position)
+    if checkpoint_every:
+        snapshot = ops.Snapshot(0, None if state is None else State(copied(state)), position)
+    journal = Journal(tags, max_in_flight=opening.max_in_flight, keep_every=checkpoint_every, snapshot=snapshot,
+                      window_bytes=wire.window_bytes(reply))
+    if known is not None:
+        journal.attached(known.number, position)
+    session = kind(hub, opening, identity, reply.fingerprint, reply.session, journal, timeout, max_message_bytes)
+    with hub.changing():
+        hub.adopt(session, link)
+        hub.pump(session)
+    return session
+
+
+def copied(state: Mapping[str, npt.ArrayLike]) -> State:
+    """The caller may change its arrays."""
+    return State({name: np.array(array) for name, array in state.items()}, getattr(state, "fingerprint", ""),
+                 getattr(state, "position", 0))
