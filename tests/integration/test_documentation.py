@@ -26,7 +26,8 @@ from server_process import BINARY, Server
 
 ROOT = wire.REPOSITORY
 RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or ROOT / "build/release/client/rnnctl/rnnctl").resolve()
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "client/python/README.md",
+             *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"(?:^(?P<above>[^\n]*)\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S)
 SCRIPT = re.compile(r"(?:\./)?((?:tests|client|deploy|server|engine)/[\w./-]*\.(?:py|sh|yaml|yml))(?=$| )")
 MARK = re.compile(r"<!-- (run: background|run by|run|not run|text)(?:: (.+))? -->")
@@ -39,7 +40,7 @@ def blocks(document: pathlib.Path):
         yield (*(mark.groups() if mark else (None, None)), found["language"], found["code"])
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_block_says_what_runs_it(document):
     for kind, of, _, code in blocks(document):
         assert kind, f"nothing says what runs this block of {document.name}:\n{code}"

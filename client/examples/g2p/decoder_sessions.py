@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decoder as sessions: one for each word, opened with the encoder's final state and fed its own output."""
 
+import concurrent.futures
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import package
 import pronounce
+from package import Array, Pronunciation, Weights
+
+from rnnserve import Client, Session
 
 
-def open_all(client, weights, words):
+def open_all(client: Client, weights: Weights, words: Sequence[str]) -> tuple[list[Session], Array, Array]:
     """(sessions, Y, lens): the encoder runs all words in one request, and each word's last state starts a session."""
     Y, h, lens = pronounce.encode(client, weights, words)
     sessions = [client.session(pronounce.DECODER, state={"initial_h": h[:, k:k + 1]}, outputs=["Y_h"])
@@ -16,10 +21,11 @@ def open_all(client, weights, words):
     return sessions, Y, lens
 
 
-def greedy(client, weights, words):
+def greedy(client: Client, weights: Weights, words: Sequence[str]) -> list[Pronunciation]:
     """For every word (phonemes, encoder states, decoder states), as package.predict gives them."""
     sessions, Y, lens = open_all(client, weights, words)
-    phonemes, states = [[] for _ in words], [[] for _ in words]
+    phonemes: list[list[str]] = [[] for _ in words]
+    states: list[list[Array]] = [[] for _ in words]
     going = {k: package.BEGIN for k in range(len(words))}  # words that are not finished, and their last token
     for _ in range(package.MOST_PHONEMES):
         futures = {k: sessions[k].feed_async(weights["dec_emb"][[token]][None]) for k, token in going.items()}
@@ -40,12 +46,12 @@ def greedy(client, weights, words):
 class Hypothesis:
     """A beginning of a pronunciation; `row` of the session holds its state once its last token has been fed."""
 
-    tokens: tuple = ()
+    tokens: tuple[int, ...] = ()
     log_probability: float = 0.0
     row: int = 0
 
     @property
-    def ended(self):
+    def ended(self) -> bool:
         return self.tokens[-1:] == (package.END,)
 
 
@@ -56,14 +62,15 @@ class Beam:
     The greedy choice keeps a place of its own among `width`, so that what is found is never less probable than it.
     """
 
-    def __init__(self, session, weights, width):
+    def __init__(self, session: Session, weights: Weights, width: int) -> None:
         self._session, self._weights, self._width = session, weights, width
-        self._going, self._best = [Hypothesis()], None
+        self._going = [Hypothesis()]
+        self._best: Hypothesis | None = None
         self._greedy_goes_on = True  # as the first of _going
-        self._answer = None
+        self._answer: concurrent.futures.Future[dict[str, Array]] | None = None
         self.rows_selected = 0
 
-    def feed(self):
+    def feed(self) -> None:
         """Sends each hypothesis's last token, behind the rows it needs; waits for neither."""
         if not self._going:
             return
@@ -74,9 +81,9 @@ class Beam:
         last = [hypothesis.tokens[-1] if hypothesis.tokens else package.BEGIN for hypothesis in self._going]
         self._answer = self._session.feed_async(self._weights["dec_emb"][last][None])
 
-    def take(self):
+    def take(self) -> None:
         """The answer of feed: the next, most probable hypotheses."""
-        if not self._going:
+        if not self._going or self._answer is None:
             return
         scores = package.log_probabilities(self._weights, self._answer.result()["Y_h"][0])
         totals = scores + np.array([[hypothesis.log_probability] for hypothesis in self._going])
@@ -94,18 +101,19 @@ class Beam:
                        (self._best is None or hypothesis.log_probability > self._best.log_probability)]
         self._greedy_goes_on = bool(greedy) and extended[0] in self._going
 
-    def offer(self, hypothesis):
+    def offer(self, hypothesis: Hypothesis) -> None:
         if self._best is None or hypothesis.log_probability > self._best.log_probability:
             self._best = hypothesis
 
-    def result(self):
+    def result(self) -> Hypothesis:
         """The most probable Hypothesis; what has not ended by now counts as it is."""
         for hypothesis in self._going:
             self.offer(hypothesis)
+        assert self._best is not None
         return self._best
 
 
-def beam_search(client, weights, words, width):
+def beam_search(client: Client, weights: Weights, words: Sequence[str], width: int) -> tuple[list[Hypothesis], int]:
     """For every word the most probable Hypothesis found, and how many rows were selected on the way."""
     sessions, _, _ = open_all(client, weights, words)
     beams = [Beam(session, weights, width) for session in sessions]

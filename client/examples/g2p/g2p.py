@@ -11,18 +11,22 @@ import argparse
 import json
 import pathlib
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import package
 import pronounce
+from package import Array, Pronunciation, Weights
 
 import rnnserve
 
 TOLERANCE = 1e-5
+Record = dict[str, Any]  # of a word, as --json prints it
 WORDS = pathlib.Path(__file__).with_name("words.txt")
 
 
-def state_difference(ours, theirs):
+def state_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
     """The largest difference of two runs' hidden states; infinite where they have not the same number of steps."""
     worst = 0.0
     for mine, other in zip(ours, theirs):
@@ -33,13 +37,13 @@ def state_difference(ours, theirs):
     return worst
 
 
-def finite(value):
+def finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def compare(weights, words, answers):
+def compare(weights: Weights, words: Sequence[str], answers: Sequence[Pronunciation]) -> list[Record]:
     """One record a word: the two pronunciations and how far the runs are apart."""
-    records = []
+    records: list[Record] = []
     for word, (phonemes, encoder, decoder) in zip(words, answers):
         expected, expected_encoder, expected_decoder = package.predict(weights, word)
         difference = state_difference((encoder, decoder), (expected_encoder, expected_decoder))
@@ -48,24 +52,25 @@ def compare(weights, words, answers):
     return records
 
 
-def print_table(records):
-    columns = [("word", lambda r: r["word"]), ("phonemes from the server", lambda r: " ".join(r["server"])),
-               ("from the package's formulas", lambda r: " ".join(r["package"])),
-               ("equal", lambda r: "yes" if r["equal"] else "NO"), ("states", lambda r: f"{r['state_difference']:.0e}")]
+def print_table(records: Sequence[Record]) -> None:
+    columns: list[tuple[str, Callable[[Record], str]]] = [
+        ("word", lambda r: r["word"]), ("phonemes from the server", lambda r: " ".join(r["server"])),
+        ("from the package's formulas", lambda r: " ".join(r["package"])),
+        ("equal", lambda r: "yes" if r["equal"] else "NO"), ("states", lambda r: f"{r['state_difference']:.0e}")]
     rows = [[title for title, _ in columns]] + [[cell(record) for _, cell in columns] for record in records]
     widths = [max(len(row[k]) for row in rows) for k in range(len(columns))]
     for row in rows:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
 
 
-def read_words(arguments):
+def read_words(arguments: argparse.Namespace) -> list[str]:
     if arguments.words:
         return [word.lower() for word in arguments.words]
     lines = (line.strip() for line in WORDS.read_text(encoding="utf-8").splitlines())
     return [line.lower() for line in lines if line and not line.startswith("#")]
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(prog="g2p.py", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="words to pronounce (default: those of words.txt)")

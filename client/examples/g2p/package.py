@@ -6,8 +6,16 @@ The package itself is not imported: it wants nltk and downloads data, and neithe
 
 import importlib.metadata
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Weights = dict[str, Array]  # {enc,dec}_{emb,w_ih,w_hh,b_ih,b_hh}, fc_w, fc_b
+# Of a word: its phonemes, and the hidden states of the encoder and of the decoder, step by step.
+Pronunciation = tuple[list[str], Array, Array]
 
 GRAPHEMES = ["<pad>", "<unk>", "</s>"] + list("abcdefghijklmnopqrstuvwxyz")
 PHONEMES = ["<pad>", "<unk>", "<s>", "</s>"] + (
@@ -19,7 +27,7 @@ MOST_PHONEMES = 20
 INSTALL = "pip install --no-deps -r client/examples/g2p/requirements.txt"
 
 
-def find_weights():
+def find_weights() -> pathlib.Path:
     """The path of checkpoint20.npz in the installed package; raises FileNotFoundError that says how to install it."""
     try:
         files = importlib.metadata.files("g2p-en") or []
@@ -27,27 +35,28 @@ def find_weights():
         files = []
     for file in files:
         if file.name == "checkpoint20.npz":
-            return pathlib.Path(file.locate())
+            return pathlib.Path(str(file.locate()))
     raise FileNotFoundError(f"the weights of g2p-en are not installed in this Python; {INSTALL}")
 
 
-def load_weights(path):
-    """The arrays by name, float32: {enc,dec}_{emb,w_ih,w_hh,b_ih,b_hh}, fc_w, fc_b."""
+def load_weights(path: pathlib.Path) -> Weights:
+    """The arrays by name, float32."""
     with np.load(path) as file:
         return {name: file[name] for name in file.files}
 
 
-def encode(weights, word):
+def encode(weights: Weights, word: str) -> Array:
     """The embedded letters of a word and its end mark, [letters + 1, 256]; unknown characters are <unk>."""
     known = {grapheme: index for index, grapheme in enumerate(GRAPHEMES)}
     return weights["enc_emb"][[known.get(char, known["<unk>"]) for char in [*word, "</s>"]]]
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
+def sigmoid(x: Array) -> Array:
+    value: Array = 1 / (1 + np.exp(-x))
+    return value
 
 
-def grucell(x, h, w_ih, w_hh, b_ih, b_hh):
+def grucell(x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Array) -> Array:
     """G2p.grucell: rows r, z, n; x and h are [1, 256]."""
     rzn_ih = np.matmul(x, w_ih.T) + b_ih
     rzn_hh = np.matmul(h, w_hh.T) + b_hh
@@ -55,18 +64,19 @@ def grucell(x, h, w_ih, w_hh, b_ih, b_hh):
     rz_hh, n_hh = rzn_hh[:, :rzn_hh.shape[-1] * 2 // 3], rzn_hh[:, rzn_hh.shape[-1] * 2 // 3:]
     r, z = np.split(sigmoid(rz_ih + rz_hh), 2, -1)
     n = np.tanh(n_ih + r * n_hh)
-    return (1 - z) * n + z * h
+    new: Array = (1 - z) * n + z * h
+    return new
 
 
-def predict(weights, word):
+def predict(weights: Weights, word: str) -> Pronunciation:
     """G2p.predict, and on the way the hidden state of every step: (phonemes, encoder states, decoder states)."""
     cell = {side: [weights[f"{side}_{name}"] for name in ("w_ih", "w_hh", "b_ih", "b_hh")] for side in ("enc", "dec")}
-    h = np.zeros((1, weights["enc_w_hh"].shape[-1]), np.float32)
-    encoder = []
+    h: Array = np.zeros((1, weights["enc_w_hh"].shape[-1]), np.float32)
+    encoder: list[Array] = []
     for x in encode(weights, word):
         h = grucell(x[None], h, *cell["enc"])
         encoder.append(h[0])
-    token, phonemes, decoder = BEGIN, [], []
+    token, phonemes, decoder = BEGIN, list[str](), list[Array]()
     for _ in range(MOST_PHONEMES):
         h = grucell(weights["dec_emb"][[token]], h, *cell["dec"])
         decoder.append(h[0])
@@ -77,17 +87,18 @@ def predict(weights, word):
     return phonemes, np.array(encoder), np.array(decoder)
 
 
-def log_probabilities(weights, h):
+def log_probabilities(weights: Weights, h: Array) -> Array:
     """Of every next phoneme after hidden states h [rows, 256]: [rows, phonemes]."""
     logits = np.matmul(h, weights["fc_w"].T) + weights["fc_b"]
     logits -= logits.max(axis=1, keepdims=True)
-    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    result: Array = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return result
 
 
-def log_probability(weights, word, tokens):
+def log_probability(weights: Weights, word: str, tokens: Sequence[int]) -> float:
     """Of a whole pronunciation (token numbers, END among them where it ends by itself), by the package's formulas."""
     cell = {side: [weights[f"{side}_{name}"] for name in ("w_ih", "w_hh", "b_ih", "b_hh")] for side in ("enc", "dec")}
-    h = np.zeros((1, weights["enc_w_hh"].shape[-1]), np.float32)
+    h: Array = np.zeros((1, weights["enc_w_hh"].shape[-1]), np.float32)
     for x in encode(weights, word):
         h = grucell(x[None], h, *cell["enc"])
     total = 0.0

@@ -12,24 +12,29 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Sequence
 
 import decoder_sessions
 import g2p
 import package
 import pronounce
+from decoder_sessions import Hypothesis
+from g2p import Record
+from package import Pronunciation, Weights
 
 import rnnserve
 
 SCORE_TOLERANCE = 1e-4  # of a logarithm of a probability
 
 
-def score(weights, word, phonemes):
+def score(weights: Weights, word: str, phonemes: Sequence[str]) -> float:
     """The logarithm of the greedy pronunciation's probability, by the package's formulas."""
     tokens = [package.PHONEMES.index(phoneme) for phoneme in phonemes]
     return package.log_probability(weights, word, tokens + [package.END] * (len(tokens) < package.MOST_PHONEMES))
 
 
-def compare(weights, words, greedy, beams):
+def compare(weights: Weights, words: Sequence[str], greedy: Sequence[Pronunciation],
+            beams: Sequence[Hypothesis]) -> list[Record]:
     records = g2p.compare(weights, words, greedy)
     for record, beam in zip(records, beams):
         tokens = [token for token in beam.tokens if token != package.END]
@@ -41,8 +46,8 @@ def compare(weights, words, greedy, beams):
     return records
 
 
-def print_table(records):
-    def pronunciation(phonemes, value):
+def print_table(records: Sequence[Record]) -> None:
+    def pronunciation(phonemes: Sequence[str], value: float) -> str:
         return f"{' '.join(phonemes)} ({math.exp(value):.2f})"
 
     rows = [("word", "greedy (probability)", "beam search", "")]
@@ -56,7 +61,7 @@ def print_table(records):
         print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(prog="spell.py", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="words to pronounce (default: those of words.txt)")

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PNG: for each recording its waveform, the probability of speech over it, and the stretches found."""
 
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from PIL import Image, ImageDraw
+
+Array = npt.NDArray[Any]
+Panel = tuple[str, Array, Array, Sequence[tuple[float, float]]]
 
 WIDTH, PANEL, MARGIN, LABEL = 1400, 110, 10, 190
 PAPER, WAVE, SHADE, CURVE, INK = (255, 255, 255), (120, 120, 130), (214, 236, 214), (200, 40, 40), (30, 30, 30)
 
 
-def draw(path, panels, seconds_shown):
+def draw(path: pathlib.Path, panels: Sequence[Panel], seconds_shown: float) -> None:
     """panels: (name, samples, probabilities, stretches). All share the time axis, from 0 to seconds_shown."""
     image = Image.new("RGB", (WIDTH, len(panels) * PANEL + 30), PAPER)
     pen = ImageDraw.Draw(image)
@@ -29,7 +37,7 @@ def draw(path, panels, seconds_shown):
     image.save(path)
 
 
-def _waveform(pen, samples, scale, top, bottom):
+def _waveform(pen: ImageDraw.ImageDraw, samples: Array, scale: float, top: float, bottom: float) -> None:
     """The lowest and highest sample of each pixel column."""
     columns = max(1, int(len(samples) / 16000 * scale))
     middle, half = (top + bottom) / 2, (bottom - top) / 2

@@ -6,8 +6,13 @@ import shutil
 import subprocess
 import tempfile
 import wave
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
 
 RATE = 16000
 TESTDATA = pathlib.Path("/usr/share/pocketsphinx/test/data")
@@ -21,7 +26,7 @@ SPOKEN = [("en-us", "The server keeps the state, and the client keeps talking.")
           ("it", "Il silenzio è la parte più facile.")]
 
 
-def read(path):
+def read(path: pathlib.Path) -> Array:
     """Mono samples in [-1, 1), float32, at 16 kHz. `.raw` is 16 bit at 16 kHz."""
     if path.suffix == ".raw":
         return np.frombuffer(path.read_bytes(), "<i2").astype(np.float32) / 32768
@@ -29,14 +34,17 @@ def read(path):
         if file.getsampwidth() != 2:
             raise ValueError(f"{path} has {8 * file.getsampwidth()} bits a sample; only 16 are read")
         samples = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32) / 32768
-        samples, rate = samples.reshape(-1, file.getnchannels()).mean(axis=1), file.getframerate()
+        mono: Array = samples.reshape(-1, file.getnchannels()).mean(axis=1)
+        rate = file.getframerate()
     if rate == RATE:
-        return samples
-    places = np.arange(int(len(samples) * RATE / rate)) * (rate / RATE)
-    return np.interp(places, np.arange(len(samples)), samples).astype(np.float32)
+        return mono
+    places = np.arange(int(len(mono) * RATE / rate)) * (rate / RATE)
+    resampled = np.zeros(len(places), np.float32)
+    resampled[:] = np.interp(places, np.arange(len(mono)), mono)
+    return resampled
 
 
-def collect(folders, most):
+def collect(folders: Sequence[str], most: int) -> list[tuple[str, Array]]:
     """(name, samples) of the folders' files, or of TESTDATA and espeak-ng where they are installed; at most `most`."""
     if folders:
         paths = [path for folder in folders for path in sorted(pathlib.Path(folder).rglob("*"))
@@ -52,7 +60,7 @@ def collect(folders, most):
     return found
 
 
-def speak(voice, text):
+def speak(voice: str, text: str) -> Array:
     """A synthetic voice, with half a second of silence around it."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "voice.wav"

@@ -14,12 +14,15 @@ import pathlib
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import model
 import numpy as np
 import picture
 import recordings
 import segments
+from model import Array, Columns
 
 import rnnserve
 
@@ -28,11 +31,12 @@ MODEL = "silero-vad-16k"
 SECONDS = model.CHUNK / model.RATE
 
 
-def stream(client, pieces, all_frames, options, live=False):
+def stream(client: rnnserve.Client, pieces: model.Pieces, all_frames: Sequence[Array], checkpoint_every: int,
+           live: bool = False) -> list[Columns]:
     """At each tick every recording that goes on has one chunk, as live sources would; if `live`, ticks come no faster
     than speech. Returns what Whole.run gives."""
-    sessions = [client.session(MODEL, outputs=["Y_h", "Y_c"], **options) for _ in all_frames]
-    results = [[] for _ in all_frames]
+    sessions = [client.session(MODEL, outputs=["Y_h", "Y_c"], checkpoint_every=checkpoint_every) for _ in all_frames]
+    results: list[list[tuple[float, Array, Array]]] = [[] for _ in all_frames]
     begin = time.monotonic()
     for tick in range(max(map(len, all_frames))):
         if live:
@@ -46,17 +50,17 @@ def stream(client, pieces, all_frames, options, live=False):
             results[k].append((probability, h, c))
     for session in sessions:
         session.close()
-    return [tuple(np.array(column, np.float32) for column in zip(*rows)) for rows in results]
+    return [model.columns(rows) for rows in results]
 
 
-def differences(ours, theirs):
+def differences(ours: Columns, theirs: Columns) -> list[float]:
     """The largest of h, of c (relative where it is above 1) and of the probability, of all chunks."""
     (p, h, c), (whole_p, whole_h, whole_c) = ours, theirs
     relative = np.abs(c - whole_c) / np.maximum(1, np.abs(whole_c))
     return [float(np.max(value)) for value in (np.abs(h - whole_h), relative, np.abs(p - whole_p))]
 
 
-def table(records):
+def table(records: Sequence[dict[str, Any]]) -> None:
     width = max(len(record["name"]) for record in records)
     print(f"{'recording':{width}}  seconds  speech (seconds)")
     for record in records:
@@ -64,7 +68,7 @@ def table(records):
         print(f"{record['name']:{width}}  {record['seconds']:7.2f}  {speech}")
 
 
-def arguments_of(words):
+def arguments_of(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="vad.py", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--address", default="127.0.0.1:50051", help="the server's HOST:PORT (default: %(default)s)")
@@ -80,7 +84,7 @@ def arguments_of(words):
     return parser.parse_args(words)
 
 
-def main():
+def main() -> int:
     arguments = arguments_of(sys.argv[1:])
     try:
         path = arguments.model or model.find_file()
@@ -93,7 +97,7 @@ def main():
         with rnnserve.Client(arguments.address, timeout=60) as client:
             client.load(MODEL, operator)
             begin = time.monotonic()
-            streamed = stream(client, pieces, frames, {"checkpoint_every": arguments.checkpoint_every}, arguments.live)
+            streamed = stream(client, pieces, frames, arguments.checkpoint_every, arguments.live)
             took = time.monotonic() - begin
     except (OSError, RuntimeError, ValueError, rnnserve.RnnServeError) as error:
         print(f"vad.py: {error}", file=sys.stderr)
@@ -103,7 +107,7 @@ def main():
     checked = [differences(ours, whole.run(each)) for ours, each in zip(streamed, frames)]
     h, c, probability = np.max(checked, axis=0).tolist()  # a NaN stays
     good = all(value <= TOLERANCE for value in (h, c, probability))
-    records = [{"name": name, "seconds": len(sound) / model.RATE, "chunks": len(each),
+    records: list[dict[str, Any]] = [{"name": name, "seconds": len(sound) / model.RATE, "chunks": len(each),
                 "speech": segments.speech(ours[0].tolist(), SECONDS)}
                for name, sound, each, ours in zip(names, sounds, frames, streamed)]
     picture.draw(arguments.picture, [(record["name"], sound, ours[0], record["speech"])

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import grpc
 import numpy.typing as npt
@@ -85,7 +85,7 @@ class ClientCore:
         inputs = _check_inputs(inputs)
         if op is not None:
             _check_operator(op)
-            options = Options(**{**op.options, **options})
+            options = merged(op.options, options)
             twice = sorted(set(inputs) & set(op.weights))
             if twice:
                 raise ValueError(f"{', '.join(twice)} is bound to the operator and given among the inputs too")
@@ -134,7 +134,7 @@ class ClientCore:
         op = None
         if target is not None and not isinstance(target, str):
             op = _check_operator(target)
-            options = Options(**{**op.options, **options})
+            options = merged(op.options, options)
         if checkpoint_every < 0 or max_in_flight < 1:
             raise ValueError("checkpoint_every is at least 0 and max_in_flight at least 1")
         opening = Opening(model=target if isinstance(target, str) else None, version=version, fingerprint=fingerprint,
@@ -152,7 +152,7 @@ class ClientCore:
         inline = models_pb2.InlineModel(operator=op.to_wire(), weights=op.weights_to_wire())
         inline.weights.extend(tensors.encode(key, value) for key, value in (weights or {}).items() if value is not None)
         request = models_pb2.LoadRequest(name=name, version=version, inline=inline, engine=engine,
-                                         options=options_to_wire({**op.options, **options}))
+                                         options=options_to_wire(merged(op.options, options)))
         return results.model_info((await self._manage(methods.LOAD, request, timeout)).model)
 
     async def _load_repository(self, name: str, version: int, engine: str, timeout: float | None,
@@ -254,6 +254,13 @@ class ClientCore:
         return None if timeout is None else time.monotonic() + timeout
 
 
+def merged(first: Options, second: Options) -> Options:
+    """What the second says, else the first."""
+    options = first.copy()
+    options.update(second)
+    return options
+
+
 def check_address(address: str) -> str:
     """The address, or ValueError for two slips that gRPC itself answers with riddles."""
     url = address.startswith(("http://", "https://"))
@@ -278,16 +285,17 @@ def model_ref(name: str, version: int | None) -> tensor_pb2.ModelRef:
     return tensor_pb2.ModelRef(name=name, version=version)
 
 
-def _check_inputs(inputs: Any) -> dict[str, npt.ArrayLike | None]:
+def _check_inputs(inputs: object) -> dict[str, npt.ArrayLike | None]:
     if inputs is None:
         return {}
     if not isinstance(inputs, collections.abc.Mapping):
         raise TypeError(f'inputs is of type {type(inputs).__name__}; give arrays by name, such as {{"X": x}}')
-    return dict(inputs)
+    return dict(cast("Inputs", inputs))
 
 
-def _check_operator(op: Any) -> Operator:
+def _check_operator(op: object) -> Operator:
     if not isinstance(op, Operator):
-        more = "; torch's converters give one Operator a layer, so run them in turn" if isinstance(op, list) else ""
-        raise TypeError(f"op is of type {type(op).__name__}; give an Operator, such as rnnserve.lstm(W, R){more}")
+        name = op.__class__.__name__
+        more = "; torch's converters give one Operator a layer, so run them in turn" if name == "list" else ""
+        raise TypeError(f"op is of type {name}; give an Operator, such as rnnserve.lstm(W, R){more}")
     return op

@@ -66,7 +66,7 @@ def run(op: Operator, inputs: Mapping[str, npt.ArrayLike | None]) -> dict[str, A
     P = given.get("P", np.zeros((directions, 3 * hidden)))
     start_h, start_c = state("initial_h"), state("initial_c")
     Y = np.zeros((steps, directions, rows, hidden))
-    final = {"Y_h": np.zeros((directions, rows, hidden)), "Y_c": np.zeros((directions, rows, hidden))}
+    final: dict[str, Array] = {name: np.zeros((directions, rows, hidden)) for name in ("Y_h", "Y_c")}
     for d in range(directions):
         functions = _functions(op, d, directions)
         backward = direction == "reverse" or d == 1
@@ -78,7 +78,7 @@ def run(op: Operator, inputs: Mapping[str, npt.ArrayLike | None]) -> dict[str, A
                 Y[t, d, n] = h
             if lens[n] > 0 or op.options.get("empty_row_state") == "initial":
                 final["Y_h"][d, n], final["Y_c"][d, n] = h, c
-    outputs = {"Y": Y.transpose(2, 0, 1, 3) if batch_first else Y}
+    outputs: dict[str, Array] = {"Y": Y.transpose(2, 0, 1, 3) if batch_first else Y}
     for name in ("Y_h", "Y_c") if op.op_type == "LSTM" else ("Y_h",):
         outputs[name] = np.swapaxes(final[name], 0, 1) if batch_first else final[name]
     return outputs

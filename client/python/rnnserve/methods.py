@@ -4,12 +4,13 @@
 import dataclasses
 from typing import Any, Generic, TypeVar
 
+from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
 from rnnserve.v1 import models_pb2, recurrent_pb2, sessions_pb2
 
-RequestT = TypeVar("RequestT")
-ReplyT = TypeVar("ReplyT")
+RequestT = TypeVar("RequestT", bound=Message)
+ReplyT = TypeVar("ReplyT", bound=Message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,8 +21,8 @@ class Method(Generic[RequestT, ReplyT]):
 
     def stub(self, make: Any) -> Any:
         """What make, a channel's unary_unary or stream_stream, gives for this call."""
-        return make(self.path, request_serializer=self.request.SerializeToString,  # type: ignore[attr-defined]
-                    response_deserializer=self.reply.FromString)  # type: ignore[attr-defined]
+        return make(self.path, request_serializer=self.request.SerializeToString,
+                    response_deserializer=self.reply.FromString)
 
 
 INFER = Method("/rnnserve.v1.Recurrent/Infer", recurrent_pb2.InferRequest, recurrent_pb2.InferResponse)

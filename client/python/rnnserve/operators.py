@@ -175,13 +175,14 @@ def _onnx(op_type: str, weights: Mapping[str, npt.ArrayLike | None], version: in
 
 
 def _attribute(name: str, value: Any) -> tensor_pb2.Attribute:
-    if isinstance(value, (bool, int, np.integer, np.bool_)):
-        return tensor_pb2.Attribute(i=int(value))
-    if isinstance(value, (float, np.floating)):
-        return tensor_pb2.Attribute(f=float(value))
+    one: Any = value.item() if hasattr(value, "item") and not np.shape(value) else value  # of numpy's scalars
+    if isinstance(one, int):
+        return tensor_pb2.Attribute(i=int(one))
+    if isinstance(one, float):
+        return tensor_pb2.Attribute(f=one)
     if isinstance(value, str):
         return tensor_pb2.Attribute(s=value)
-    values: list[Any] = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [None]
+    values: list[Any] = [*value] if type(value) in (list, tuple, np.ndarray) else [None]
     if all(isinstance(item, str) for item in values) and values:
         return tensor_pb2.Attribute(strings=tensor_pb2.Attribute.Strings(values=values))
     # The lists of recurrent operators are of text or of floats; ints may stand in a list of floats.

@@ -66,7 +66,7 @@ class ModelInfo:
     source: str
     weight_bytes: int
     packed_bytes: int
-    layers: list[Operator] = dataclasses.field(default_factory=list)
+    layers: list[Operator] = dataclasses.field(default_factory=list[Operator])
 
 
 @dataclasses.dataclass

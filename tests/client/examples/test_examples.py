@@ -86,8 +86,7 @@ def test_selftest_through_the_server(address):
 
 
 @pytest.mark.parametrize("readme, block, begins", [
-    ("README.md", 0, "(5, "), ("README.md", 1, "(5, 1, 1, 4)\n" * 10), ("client/python/README.md", 0, "(5, "),
-    ("client/python/README.md", 1, "(1, 1, 8)\n" * 10)])
+    ("README.md", 0, "(5, "), ("README.md", 1, "(5, 1, 1, 4)\n" * 10)])
 def test_the_python_of_the_readmes_runs(address, readme, block, begins):
     blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / readme).read_text(encoding="utf-8"), re.DOTALL)
     code, replaced = re.subn(r"(localhost|127\.0\.0\.1):50051", address, blocks[block])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections.abc
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -60,11 +60,12 @@ def torch_output(Y: npt.ArrayLike, *, batch_first: bool = False) -> Array:
     return Y.reshape(Y.shape[0], Y.shape[1], -1)
 
 
-def _layers(op_type: str, state_dict: StateDict, prefix: str, order: Sequence[int], attributes: dict[str, Any],
+def _layers(op_type: str, given: object, prefix: str, order: Sequence[int], attributes: dict[str, Any],
             batch_first: bool, version: int | None) -> list[Operator]:
-    if not isinstance(state_dict, collections.abc.Mapping):
-        raise TypeError(f"state_dict is of type {type(state_dict).__name__}; give arrays by name, such as "
+    if not isinstance(given, collections.abc.Mapping):
+        raise TypeError(f"state_dict is of type {type(given).__name__}; give arrays by name, such as "
                         "module.state_dict()")
+    state_dict = cast("StateDict", given)
     arrays = {name[len(prefix):]: _array(value) for name, value in state_dict.items() if name.startswith(prefix)}
     if any(re.fullmatch(r"weight_hr_l\d+(_reverse)?", name) for name in arrays):
         raise ValueError("weight_hr (proj_size) is a projection after the cell, which no ONNX operator expresses; "
@@ -85,6 +86,7 @@ def _layer(op_type: str, arrays: dict[str, Array], layer: int, order: Sequence[i
     if f"weight_ih_l{layer}_reverse" in arrays:
         suffixes.append(f"_l{layer}_reverse")
     W, R, B = list[Array](), list[Array](), list[Array]()
+    hidden = 0
     for suffix in suffixes:
         w, r = _take(arrays, "weight_ih" + suffix), _take(arrays, "weight_hh" + suffix)
         rows, hidden = w.shape[0], w.shape[0] // len(order)

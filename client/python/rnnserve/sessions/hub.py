@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
@@ -67,7 +67,7 @@ class Hub:
         self._closed = backend.event()
 
     @contextlib.contextmanager
-    def changing(self) -> Iterator[None]:
+    def changing(self) -> Generator[None]:
         """The lock around every journal; at the end, those who wait are told."""
         with self._lock:
             yield
@@ -173,7 +173,7 @@ class Hub:
             raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed")
 
     @contextlib.contextmanager
-    def _link(self, address: str) -> Iterator[Link]:
+    def _link(self, address: str) -> Generator[Link]:
         """The link for a new session there. Until the end it stays open, whatever others are told on it."""
         with self._lock:
             self.check_open()
@@ -285,20 +285,14 @@ class Hub:
         Otherwise the link stays, and with it the route, so that an Open whose reply was lost meets itself. Where
         the engine is out of service, no second try mends it."""
         began, tries, useless = time.monotonic(), 0, set[str]()
+        error: RnnServeError | None = None
         for rounds in itertools.count(1):
             for address in [address for address in addresses if address not in useless]:
                 tries += 1
-                with self._link(address) as link:
-                    try:
-                        result = await attempt(link)
-                        self._patience.hear()
-                        return result
-                    except RnnServeError as raised:
-                        error = raised
-                    self._patience.hear(error)
-                    if is_refusal(error):
-                        with self.changing():
-                            self._avoid(link, leaves=error.reason == "DRAINING")
+                try:
+                    return await self._ask(address, attempt)
+                except RnnServeError as raised:
+                    error = raised
                 if lacks_engine(error):
                     useless.add(address)
                 if not goes_on(error):
@@ -306,10 +300,23 @@ class Hub:
                 if useless.issuperset(addresses):
                     raise retold(error, tries, time.monotonic() - began)
             pause, now = backoff(rounds), time.monotonic()
-            if now + pause >= self._patience.end(began):
+            if error is not None and now + pause >= self._patience.end(began):
                 raise retold(error, tries, now - began)
             await self.pause(pause)
         raise AssertionError("there is always another round")
+
+    async def _ask(self, address: str, attempt: Callable[[Link], Awaitable[T]]) -> T:
+        with self._link(address) as link:
+            try:
+                result = await attempt(link)
+                self._patience.hear()
+                return result
+            except RnnServeError as error:
+                self._patience.hear(error)
+                if is_refusal(error):
+                    with self.changing():
+                        self._avoid(link, leaves=error.reason == "DRAINING")
+                raise
 
     async def _watch(self) -> None:
         """Notices dead lines and ends what waits for too long, while there are sessions."""

@@ -204,8 +204,8 @@ class Link:
     def _take(self, message: sessions_pb2.StreamResponse) -> None:
         answers = [(reply.request_id, self._decode(reply)) for reply in message.replies]
         for _, answer in answers:
-            if isinstance(answer.value, list):
-                answer.value = [(key, self) for key in answer.value]  # where the forks are
+            if type(answer.value) is list:
+                answer.value = [(key, self) for key in _keys(answer)]  # where the forks are
         with self._hub.changing():
             for tag, answer in answers:
                 expected = self._expected.pop(tag, None)
@@ -227,6 +227,11 @@ class Link:
         except (ValueError, TypeError) as error:
             why = f"{self.address} sent a reply that this client cannot read: {error}"
             return Answer(error=RnnServeError(grpc.StatusCode.INTERNAL, why, reason="UNREADABLE_REPLY"))
+
+
+def _keys(answer: Answer) -> list[str]:
+    keys: list[str] = answer.value
+    return keys
 
 
 async def _batches(requests: Mailbox[sessions_pb2.Operation | None]) -> AsyncGenerator[sessions_pb2.StreamRequest, None]:
