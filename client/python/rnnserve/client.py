@@ -67,13 +67,14 @@ class Client(ClientCore):
         """Closes the connection; calls under way end with CANCELLED, and so do sessions that are still open."""
         self._close()
 
-    def infer(self, op: Operator | None = None, inputs: Inputs | None = None, *, model: str | None = None,
+    def infer(self, op: Operator | str | None = None, inputs: Inputs | None = None, *, model: str | None = None,
               version: int | None = None, fingerprint: str | None = None, outputs: str | Iterable[str] = (),
               engine: str = "", priority: int = 0, request_id: str = "", timeout: float | None = None,
               **options: Unpack[Options]) -> Result:
         """Runs one operator over whole sequences and returns a Result.
 
-        Exactly one of op (an Operator), model (a name; version absent: the highest) and fingerprint says what to run.
+        Exactly one of op (an Operator, or a model's name), model (a name; version absent: the highest) and fingerprint
+        says what to run.
         inputs: arrays by name. Weights that are bound to op go along by themselves: in full with the first call of
         this client, as a fingerprint after it, and in full again if the server has dropped them meanwhile.
         outputs: names wanted; none: the operator's default. engine: by name, "" lets the server choose.

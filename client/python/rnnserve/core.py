@@ -68,6 +68,9 @@ class ClientCore:
         self._fingerprints: weakref.WeakKeyDictionary[Operator, str] = weakref.WeakKeyDictionary()
         self._channels: dict[int, Channel] = {}
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__.removesuffix('.client')}.Client of {', '.join(self._addresses)}>"
+
     def _close(self) -> None:
         self._hub.close()
         with self._mutex:
@@ -75,11 +78,13 @@ class ClientCore:
         for channel in channels:
             channel.close()
 
-    async def _infer(self, op: Operator | None, inputs: Inputs | None, model: str | None, version: int | None,
+    async def _infer(self, op: Operator | str | None, inputs: Inputs | None, model: str | None, version: int | None,
                      fingerprint: str | None, outputs: str | Iterable[str], engine: str, priority: int, request_id: str,
                      timeout: float | None, options: Options) -> Result:
         if sum(target is not None for target in (op, model, fingerprint)) != 1:
             raise ValueError("give exactly one of op, model and fingerprint")
+        if isinstance(op, str):
+            op, model = None, op
         if version is not None and model is None:
             raise ValueError("version belongs to model, which is absent")
         inputs = _check_inputs(inputs)
@@ -297,5 +302,5 @@ def _check_operator(op: object) -> Operator:
     if not isinstance(op, Operator):
         name = op.__class__.__name__
         more = "; torch's converters give one Operator a layer, so run them in turn" if name == "list" else ""
-        raise TypeError(f"op is of type {name}; give an Operator, such as rnnserve.lstm(W, R){more}")
+        raise TypeError(f"op is of type {name}; give a model's name, or an Operator such as rnnserve.lstm(W, R){more}")
     return op

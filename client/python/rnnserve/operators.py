@@ -60,7 +60,7 @@ class Operator:
         self.weights: dict[str, npt.NDArray[Any]] = {}
         for name, value in (weights or {}).items():
             if value is not None:
-                self.weights[name] = np.array(value)
+                self.weights[name] = np.array(tensors.as_array(value))
                 self.weights[name].setflags(write=False)
 
     def __repr__(self) -> str:
@@ -170,7 +170,7 @@ def operator_from_wire(message: tensor_pb2.Operator) -> Operator:
 def _onnx(op_type: str, weights: Mapping[str, npt.ArrayLike | None], version: int | None, opset: int | None,
           options: Options | None, attributes: Mapping[str, AttributeValue]) -> Operator:
     if version is None and opset is None:
-        version = 22 if np.asarray(weights["W"]).dtype == ml_dtypes.bfloat16 else 14
+        version = 22 if tensors.as_array(weights["W"]).dtype == ml_dtypes.bfloat16 else 14
     return Operator(op_type, version=version, opset=opset, attributes=attributes, weights=weights, options=options)
 
 

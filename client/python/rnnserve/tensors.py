@@ -22,14 +22,24 @@ _TYPES: dict[np.dtype[Any], tuple[tensor_pb2.DataType, Any, str]] = {
 _BY_WIRE = {wire: (dtype, np.dtype(raw), typed) for dtype, (wire, raw, typed) in _TYPES.items()}
 
 
+def as_array(value: Any) -> npt.NDArray[Any]:
+    """What numpy.asarray takes, and tensors of torch wherever they lie, with or without gradient, bfloat16 among them
+    (numpy has no such type; ml_dtypes has)."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":
+            return np.asarray(value.float()).astype(ml_dtypes.bfloat16)  # exact
+    return np.asarray(value)
+
+
 def encode(name: str, value: npt.ArrayLike) -> tensor_pb2.Tensor:
     """One named tensor for the wire.
 
-    Takes what numpy.asarray takes, with dtype float32, float64, float16, ml_dtypes.bfloat16, int32 or int64, of any
+    Takes what as_array takes, with dtype float32, float64, float16, ml_dtypes.bfloat16, int32 or int64, of any
     byte order and strides. `sequence_lens` may have any integer type and is sent as int32, as ONNX wants it.
     Raises TypeError for other dtypes and ValueError for a length that does not fit int32.
     """
-    array = np.asarray(value)
+    array = as_array(value)
     if name == "sequence_lens" and array.dtype.kind in "iu" and array.dtype != np.int32:
         if array.size and (array.max() > np.iinfo(np.int32).max or array.min() < np.iinfo(np.int32).min):
             raise ValueError(f"sequence_lens holds a value outside int32: {array.min()} to {array.max()}")

@@ -89,6 +89,9 @@ def test_load_and_call_by_name(server, client):
     assert model.inputs == [rnnserve.TensorSpec("X", "FLOAT", ["T", "N", "3"], False)]
     by_name = client.infer(model="tagger", version=3, inputs={"X": X})
     assert server.requests[-1].model.version == 3
+    short = client.infer("tagger", {"X": X}, version=2)
+    assert (server.requests[-1].model.name, server.requests[-1].model.version) == ("tagger", 2)
+    np.testing.assert_array_equal(short.outputs["Y"], by_name.outputs["Y"])
     np.testing.assert_array_equal(by_name.outputs["Y"], client.infer(op, {"X": X}).outputs["Y"])
 
 
@@ -151,6 +154,8 @@ def test_arguments_of_other_types_are_told(client):
         client.infer([make_operator()], {"X": X})
     with pytest.raises(TypeError, match="op is of type dict"):
         client.load("name", {})
+    with pytest.raises(TypeError, match="give a model's name, or an Operator"):
+        client.infer(5, {"X": X})
 
 
 def test_token_and_metadata_go_with_every_call(server):
@@ -227,3 +232,9 @@ def test_what_is_there_after_import_and_what_is_imported_later():
     assert done.stdout == f"[] torch_lstm run Client {version} True\n"
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         rnnserve.nothing
+
+
+def test_what_a_client_and_a_session_are_shown_as(server):
+    with rnnserve.Client(server.address, others=["b:2"]) as client:
+        assert repr(client) == f"<rnnserve.Client of {server.address}, b:2>"
+        assert repr(client.session("tagger")) == f"<Session of 'tagger', 0 steps, live at {server.address}>"

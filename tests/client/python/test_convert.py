@@ -129,7 +129,32 @@ def test_weights_that_do_not_fit_are_refused_by_name(call, text):
         call()
 
 
-def test_a_prefix_that_is_missing_is_guessed_and_a_module_is_refused():
+class Module:
+    """As torch's: weights by name, and what else the constructor was told."""
+
+    def __init__(self, state, **told):
+        self.state_dict = lambda: state
+        self.__dict__.update(told)
+
+    def get_submodule(self, name):
+        return getattr(self, name) if name else self
+
+
+def test_a_module_says_itself_what_its_weights_do_not():
+    state = torch_state(1, 2, 4, 1, 1)
+    inner = Module(state, batch_first=True, nonlinearity="relu")
+    outer = Module({f"rnn.{name}": value for name, value in state.items()}, rnn=inner)
+    for op in (*convert.torch_rnn(inner), *convert.torch_rnn(outer, prefix="rnn.")):
+        assert op.attributes["layout"] == 1 and op.attributes["activations"] == ["Relu"]
+    op, = convert.torch_rnn(inner, batch_first=False, nonlinearity="tanh")
+    assert "layout" not in op.attributes and op.attributes["activations"] == ["Tanh"]
+    op, = convert.torch_rnn(state)
+    assert "layout" not in op.attributes and op.attributes["activations"] == ["Tanh"]
+    with pytest.raises(ValueError, match=r"is the prefix 'rnn\.'\?"):
+        convert.torch_rnn(outer, prefix="enc.")
+
+
+def test_a_prefix_that_is_missing_is_guessed_and_other_things_are_refused():
     weights = {"enc.weight_ih_l0": np.zeros((4, 2)), "enc.weight_hh_l0": np.zeros((4, 4)), "fc.weight": np.zeros(2)}
     for prefix in ("", "enc", "dec."):
         with pytest.raises(ValueError, match=r"is the prefix 'enc\.'\?"):

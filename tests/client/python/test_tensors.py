@@ -63,3 +63,33 @@ def test_other_dtypes_are_refused_by_name():
 def test_a_tensor_that_disagrees_with_itself_is_refused(fields, text):
     with pytest.raises(ValueError, match="Y.*" + text):
         tensors.decode(tensor_pb2.Tensor(name="Y", **fields))
+
+
+class TorchTensor:
+    """As far as torch's is looked at: it refuses numpy where it has a gradient, lies elsewhere or is bfloat16."""
+
+    def __init__(self, array, dtype, ready=False):
+        self._array, self.dtype, self._ready = array, f"torch.{dtype}", ready
+
+    def detach(self):
+        return TorchTensor(self._array, self.dtype.removeprefix("torch."), self._ready)
+
+    def cpu(self):
+        return TorchTensor(self._array, self.dtype.removeprefix("torch."), self.dtype != "torch.bfloat16")
+
+    def float(self):
+        return TorchTensor(self._array.astype(np.float32), "float32", True)
+
+    def __array__(self, dtype=None, copy=None):
+        if not self._ready:
+            raise RuntimeError("Can't call numpy() on this Tensor")
+        return self._array
+
+
+def test_tensors_of_torch():
+    values = np.array([[1.5, -2.25]])
+    for dtype in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16):
+        array = values.astype(dtype)
+        decoded = tensors.decode(tensors.encode("X", TorchTensor(array, np.dtype(dtype).name)))
+        assert decoded.dtype == array.dtype
+        np.testing.assert_array_equal(decoded, array)

@@ -17,6 +17,13 @@ Array = npt.NDArray[Any]
 X = np.zeros((5, 1, 3), np.float32)
 
 
+class Module:
+    """As torch's have it."""
+
+    def state_dict(self, *, keep_vars: bool = False) -> dict[str, Any]:
+        return {}
+
+
 def blocking(arrays: dict[str, Array]) -> None:
     op = rnnserve.lstm(X, X, direction="forward", clip=0.5, activations=["Tanh", "Tanh", "Tanh"])
     with rnnserve.Client("localhost:1", token=lambda: "t", metadata=[("x-a", "b")], options=[("grpc.a", 1)]) as client:
@@ -36,6 +43,7 @@ def blocking(arrays: dict[str, Array]) -> None:
             assert_type(session.close(), None)
         client.session("m", state=session.close(return_state=True))
     assert_type(convert.torch_lstm({"weight_ih_l0": X}), list[rnnserve.Operator])
+    assert_type(convert.torch_lstm(Module()), list[rnnserve.Operator])
     assert_type(formulas.run(op, {"X": X})["Y"], Array)
     assert_type(rnnserve.convert.torch_output(X), Array)
     assert_type(rnnserve.__version__, str)
@@ -55,7 +63,7 @@ async def awaited() -> None:
 
 
 def mistakes(client: rnnserve.Client) -> None:
-    client.infer("model", {"X": X})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.infer(5, {"X": X})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     client.infer(model="m", inputs={"X": X}, determinstic=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     client.infer(model="m", empty_row_state="zero")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     client.session("m").feed(X).shape  # type: ignore[attr-defined]  # pyright: ignore

@@ -48,7 +48,7 @@ class Client(ClientCore):
         self._close()
         await self._loop.join()
 
-    async def infer(self, op: Operator | None = None, inputs: Inputs | None = None, *, model: str | None = None,
+    async def infer(self, op: Operator | str | None = None, inputs: Inputs | None = None, *, model: str | None = None,
                     version: int | None = None, fingerprint: str | None = None, outputs: str | Iterable[str] = (),
                     engine: str = "", priority: int = 0, request_id: str = "", timeout: float | None = None,
                     **options: Unpack[Options]) -> Result:

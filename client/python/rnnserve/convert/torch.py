@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections.abc
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import ml_dtypes
 import numpy as np
@@ -19,37 +19,47 @@ import numpy.typing as npt
 
 from rnnserve.convert.blocks import Array, check_shape, reorder_blocks
 from rnnserve.operators import Operator
+from rnnserve.tensors import as_array
 
 
 StateDict = Mapping[str, Any]  # arrays, or tensors of torch
 
 
-def torch_lstm(state_dict: StateDict, *, prefix: str = "", batch_first: bool = False,
+class Module(Protocol):
+    """A torch.nn.Module, as far as it is looked at."""
+
+    def state_dict(self) -> StateDict: ...
+
+
+def torch_lstm(weights: Module | StateDict, *, prefix: str = "", batch_first: bool | None = None,
                version: int | None = None) -> list[Operator]:
     """The operators of a torch.nn.LSTM, one a layer.
 
-    state_dict: arrays (or tensors) by torch's names, of which those that start with `prefix` count; backward
-    directions are found by their names (..._reverse), biases may be missing. version: the ONNX operator's; without it 14,
-    and 22 for bfloat16. batch_first: layout 1. A layer's Y
-    becomes the next one's X through torch_output. Raises ValueError for weight_hr (proj_size), which no ONNX operator
-    expresses, and for shapes that do not fit.
+    weights: the module itself, or a state_dict: arrays (or tensors) by torch's names, of which those that start with
+    `prefix` count. Backward directions are found by their names (..._reverse), biases may be missing. batch_first:
+    layout 1; None: as the module says, and False for a state_dict. version: the ONNX operator's; None: 14, and 22 for
+    bfloat16. A layer's Y becomes the next one's X through torch_output. Raises ValueError for weight_hr (proj_size),
+    which no ONNX operator expresses, and for shapes that do not fit.
     """
-    return _layers("LSTM", state_dict, prefix, (0, 3, 1, 2), {}, batch_first, version)
+    return _layers("LSTM", weights, prefix, (0, 3, 1, 2), {}, batch_first, version)
 
 
-def torch_gru(state_dict: StateDict, *, prefix: str = "", batch_first: bool = False,
+def torch_gru(weights: Module | StateDict, *, prefix: str = "", batch_first: bool | None = None,
               version: int | None = None) -> list[Operator]:
     """The operators of a torch.nn.GRU, one a layer; as torch_lstm."""
-    return _layers("GRU", state_dict, prefix, (1, 0, 2), {"linear_before_reset": 1}, batch_first, version)
+    return _layers("GRU", weights, prefix, (1, 0, 2), {"linear_before_reset": 1}, batch_first, version)
 
 
-def torch_rnn(state_dict: StateDict, *, nonlinearity: str = "tanh", prefix: str = "", batch_first: bool = False,
-              version: int | None = None) -> list[Operator]:
-    """The operators of a torch.nn.RNN, one a layer; as torch_lstm. nonlinearity: "tanh" or "relu"."""
+def torch_rnn(weights: Module | StateDict, *, nonlinearity: str | None = None, prefix: str = "",
+              batch_first: bool | None = None, version: int | None = None) -> list[Operator]:
+    """The operators of a torch.nn.RNN, one a layer; as torch_lstm. nonlinearity: "tanh" or "relu"; None: as the module
+    says, and "tanh" for a state_dict."""
     names = {"tanh": "Tanh", "relu": "Relu"}
+    if nonlinearity is None:
+        nonlinearity = str(getattr(_inner(weights, prefix), "nonlinearity", "tanh"))
     if nonlinearity not in names:
         raise ValueError(f'nonlinearity is {nonlinearity!r}; torch knows "tanh" and "relu"')
-    return _layers("RNN", state_dict, prefix, (0,), {"activations": [names[nonlinearity]]}, batch_first, version)
+    return _layers("RNN", weights, prefix, (0,), {"activations": [names[nonlinearity]]}, batch_first, version)
 
 
 def torch_output(Y: npt.ArrayLike, *, batch_first: bool = False) -> Array:
@@ -60,13 +70,16 @@ def torch_output(Y: npt.ArrayLike, *, batch_first: bool = False) -> Array:
     return Y.reshape(Y.shape[0], Y.shape[1], -1)
 
 
-def _layers(op_type: str, given: object, prefix: str, order: Sequence[int], attributes: dict[str, Any],
-            batch_first: bool, version: int | None) -> list[Operator]:
-    if not isinstance(given, collections.abc.Mapping):
-        raise TypeError(f"state_dict is of type {type(given).__name__}; give arrays by name, such as "
+def _layers(op_type: str, weights: Any, prefix: str, order: Sequence[int], attributes: dict[str, Any],
+            batch_first: bool | None, version: int | None) -> list[Operator]:
+    if batch_first is None:
+        batch_first = bool(getattr(_inner(weights, prefix), "batch_first", False))
+    state_dict: Any = weights.state_dict() if hasattr(weights, "state_dict") else weights
+    if not isinstance(state_dict, collections.abc.Mapping):
+        raise TypeError(f"weights are of type {type(weights).__name__}; give a torch module, or arrays by name, such as "
                         "module.state_dict()")
-    state_dict = cast("StateDict", given)
-    arrays = {name[len(prefix):]: _array(value) for name, value in state_dict.items() if name.startswith(prefix)}
+    state_dict = cast("StateDict", state_dict)
+    arrays = {name[len(prefix):]: as_array(value) for name, value in state_dict.items() if name.startswith(prefix)}
     if any(re.fullmatch(r"weight_hr_l\d+(_reverse)?", name) for name in arrays):
         raise ValueError("weight_hr (proj_size) is a projection after the cell, which no ONNX operator expresses; "
                          "train without proj_size")
@@ -78,6 +91,14 @@ def _layers(op_type: str, given: object, prefix: str, order: Sequence[int], attr
         hint = f"; is the prefix {ends[0].removesuffix('weight_ih_l0')!r}?" if ends else ""
         raise ValueError(f"no {prefix}weight_ih_l0 among {', '.join(sorted(map(str, state_dict))) or 'no names'}{hint}")
     return [_layer(op_type, arrays, layer, order, attributes, batch_first, version) for layer in range(count)]
+
+
+def _inner(weights: Any, prefix: str) -> Any:
+    """The module that the prefix names, where a module was given."""
+    try:
+        return weights.get_submodule(prefix.removesuffix("."))
+    except AttributeError:  # no module, or none of that name: the names of the weights tell what is wrong
+        return weights
 
 
 def _layer(op_type: str, arrays: dict[str, Array], layer: int, order: Sequence[int], attributes: dict[str, Any],
@@ -113,11 +134,3 @@ def _take(arrays: dict[str, Array], name: str) -> Array:
         raise ValueError(f"{name} is missing among {', '.join(sorted(arrays))}")
     return arrays[name]
 
-
-def _array(value: Any) -> Array:
-    """Of a tensor wherever it lies, with or without gradient; numpy knows no bfloat16, ml_dtypes does."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        if str(value.dtype) == "torch.bfloat16":
-            return np.asarray(value.float().numpy()).astype(ml_dtypes.bfloat16)  # exact
-    return np.asarray(value)

@@ -40,6 +40,10 @@ class SessionCore:
         self._hub = hub
         self._max_message_bytes = max_message_bytes
 
+    def __repr__(self) -> str:
+        target = self.opening.model or self.opening.op or self.fingerprint
+        return f"<Session of {target!r}, {self.position} steps, {self.journal.phase.name.lower()} at {self.link.address}>"
+
     @property
     def position(self) -> int:
         """Steps that the session has run through, of what is answered."""

@@ -8,6 +8,7 @@ import numpy as np
 
 class _GRU:
     def __init__(self, inputs, hidden, num_layers=1, bidirectional=False, batch_first=False):
+        self.batch_first = batch_first
         rng, self._arrays = np.random.default_rng(0), {}
         for layer in range(num_layers):
             for suffix in ("", "_reverse")[:1 + bidirectional]:
