@@ -13,21 +13,23 @@ import unittest
 # Room -> rooms it may include. Longest prefix wins; a room may always include itself.
 ARROWS = {
     "engine": [],  # the vocabulary: cell.h, sequence.h, engine.h, ...
-    "engine/op": ["engine"],
+    "engine/map": ["engine", "engine/onednn"],  # of engine/onednn: the limit of instructions, and teams of one thread
+    "engine/op": ["engine", "engine/map"],  # of engine/map: what a pipeline is
     "engine/reference": ["engine"],
     "engine/cpu": ["engine"],
     "engine/onednn": ["engine"],
     "engine/plugin": ["engine"],
     "engine/cuda": ["engine/plugin"],
-    "onnx_file": ["engine", "engine/op"],
+    "onnx_file": ["engine", "engine/map", "engine/op"],
     "server/files": [],
     "server/telemetry": [],
     "server/transport": ["server/telemetry"],
     "server/config": ["server/files", "server/telemetry"],
     "server/batching": ["engine", "server/telemetry"],
     "server/sessions": ["engine", "engine/op", "server/telemetry"],  # of engine/op: field_error.h
-    "server/models": ["engine", "engine/op", "onnx_file", "server/telemetry"],
-    "server/core": ["engine", "engine/op", "server/batching", "server/sessions", "server/models", "server/telemetry"],
+    "server/models": ["engine", "engine/map", "engine/op", "onnx_file", "server/telemetry"],
+    "server/core": ["engine", "engine/map", "engine/op", "server/batching", "server/sessions", "server/models",
+                    "server/telemetry"],
     "server/frontend": ["engine", "engine/op", "server/batching", "server/core", "server/files", "server/models",
                         "server/sessions", "server/telemetry", "server/transport"],
     "server/admin": ["server/telemetry"],

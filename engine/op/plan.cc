@@ -62,27 +62,7 @@ absl::Status ReadLengths(const StackSpec& stack, std::span<const NamedTensor> in
                       absl::StrCat(input.name, " is ", Abseil(DataTypeName(type)), "; ", spec.Name(), " takes ",
                                    onnx ? "int32" : "int32 or int64"));
   }
-  const std::array<ExpectedAxis, 1> axes = {{{"N", plan.rows}}};
-  absl::Status status = CheckShape(input, axes, spec.Name(), "one length for each row of X");
-  if (!status.ok()) return status;
-  plan.lengths.reserve(static_cast<size_t>(plan.rows));
-  const std::byte* at = input.tensor.data.data();
-  for (int64_t row = 0; row < plan.rows; ++row) {
-    int64_t length = 0;
-    if (type == DataType::kInt32) {
-      int32_t value = 0;
-      std::memcpy(&value, at + row * 4, sizeof value);
-      length = value;
-    } else {
-      std::memcpy(&length, at + row * 8, sizeof length);
-    }
-    if (length < 0 || length > plan.steps) {
-      return FieldError(InputField(name), absl::StrCat(input.name, " of row ", row, " is ", length, "; expected 0 to ",
-                                                       plan.steps, " (T, the steps of X)"));
-    }
-    plan.lengths.push_back(length);
-  }
-  return absl::OkStatus();
+  return ReadLengths(input, spec.Name(), plan);
 }
 
 absl::StatusOr<OutputPlan> PlanOutput(const OutputSlot& slot, const RunPlan& plan) {
@@ -90,7 +70,8 @@ absl::StatusOr<OutputPlan> PlanOutput(const OutputSlot& slot, const RunPlan& pla
                        .type = slot.signature.type,
                        .shape = slot.signature.shape,
                        .kind = slot.kind,
-                       .layer = slot.layer};
+                       .layer = slot.layer,
+                       .number = slot.number};
   for (int64_t& axis : output.shape) {
     if (axis == kDimT) axis = plan.steps;
     if (axis == kDimN) axis = plan.rows;
@@ -139,6 +120,8 @@ absl::Status CheckApart(std::span<const OutputPlan> outputs) {
   return absl::OkStatus();
 }
 
+}  // namespace
+
 absl::Status PlanOutputs(const StackSpec& stack, std::span<const std::string> wanted, RunPlan& plan) {
   const std::vector<OutputSlot> slots = OutputSlots(stack);
   if (absl::Status status = CheckWanted(stack, slots, wanted); !status.ok()) return status;
@@ -152,10 +135,34 @@ absl::Status PlanOutputs(const StackSpec& stack, std::span<const std::string> wa
   return CheckApart(plan.outputs);
 }
 
-}  // namespace
+absl::Status ReadLengths(const NamedTensor& input, std::string_view owner, RunPlan& plan) {
+  const std::array<ExpectedAxis, 1> axes = {{{"N", plan.rows}}};
+  absl::Status status = CheckShape(input, axes, owner, "one length for each row of X");
+  if (!status.ok()) return status;
+  const DataType type = input.tensor.type;
+  plan.lengths.reserve(static_cast<size_t>(plan.rows));
+  const std::byte* at = input.tensor.data.data();
+  for (int64_t row = 0; row < plan.rows; ++row) {
+    int64_t length = 0;
+    if (type == DataType::kInt32) {
+      int32_t value = 0;
+      std::memcpy(&value, at + row * 4, sizeof value);
+      length = value;
+    } else {
+      std::memcpy(&length, at + row * 8, sizeof length);
+    }
+    if (length < 0 || length > plan.steps) {
+      return FieldError(InputField(input.name), absl::StrCat(input.name, " of row ", row, " is ", length, "; expected 0 to ",
+                                                       plan.steps, " (T, the steps of X)"));
+    }
+    plan.lengths.push_back(length);
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<RunPlan> PlanRun(const StackSpec& stack, std::span<const NamedTensor> inputs,
                                 std::span<const std::string> wanted, const RunOptions& options) {
+  if (stack.pipeline != nullptr) return PlanPipelineRun(stack, inputs, wanted, options);
   RunPlan plan;
   plan.empty_row_state = options.empty_row_state;
   absl::Status status = ReadX(stack, inputs, plan);
@@ -168,7 +175,7 @@ absl::StatusOr<RunPlan> PlanRun(const StackSpec& stack, std::span<const NamedTen
 }
 
 int64_t BytesAfter(const StackSpec& stack, const RunPlan& plan, size_t layer) {
-  if (layer + 1 == stack.layers.size() || plan.rows == 0) return 0;
+  if (layer + 1 == stack.layers.size() || plan.rows == 0 || stack.pipeline != nullptr) return 0;
   const OpSpec& spec = stack.layers[layer];
   const std::array<int64_t, 4> shape = {plan.steps, plan.rows, spec.directions(), spec.hidden_size};
   return NumBytes(spec.data_type, shape).value_or(std::numeric_limits<int64_t>::max());

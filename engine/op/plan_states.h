@@ -15,6 +15,12 @@ namespace rnnserve {
 absl::StatusOr<const NamedTensor*> FindData(std::span<const NamedTensor> inputs, std::string_view name, bool required,
                                             std::string_view owner);
 
+// Fills in plan.lengths from a tensor of int32 or int64; plan.rows and plan.steps are known.
+absl::Status ReadLengths(const NamedTensor& input, std::string_view owner, RunPlan& plan);
+
+// Fills in plan.outputs; plan.rows and plan.steps are known.
+absl::Status PlanOutputs(const StackSpec& stack, std::span<const std::string> wanted, RunPlan& plan);
+
 // Fills in plan.initial; plan.rows is known.
 absl::Status ReadInitialStates(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan);
 

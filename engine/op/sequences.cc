@@ -37,28 +37,30 @@ struct LayerRun {
   const OpSpec& spec() const { return stack.layers[layer]; }
   bool first() const { return layer == 0; }
   bool last() const { return layer + 1 == stack.layers.size(); }
+  bool in_pipeline() const { return stack.pipeline != nullptr; }
 };
 
-Walk WalkX(const LayerRun& run, int64_t t, int64_t n, int64_t i) {
+Walk WalkX(const LayerRun& run, int64_t t, int64_t n, int64_t i, bool rows_first) {
+  if (run.in_pipeline()) return rows_first ? Walk{t * i, 0, i} : Walk{i, 0, n * i};
   if (run.first() && XBatchFirst(run.stack)) return {t * i, 0, i};
   return {i, 0, n * i};
 }
 
 Walk WalkY(const LayerRun& run, int64_t t, int64_t n, int64_t d, int64_t h) {
-  if (!run.last()) return {d * h, h, n * d * h};
+  if (!run.last() || run.in_pipeline()) return {d * h, h, n * d * h};
   if (run.spec().dialect == Dialect::kOpenVino) return {d * t * h, t * h, h};
   if (run.stack.batch_first || run.spec().layout == 1) return {t * d * h, h, d * h};
   return {h, n * h, d * n * h};
 }
 
-Walks WalksOf(const LayerRun& run) {
+Walks WalksOf(const LayerRun& run, bool x_rows_first) {
   const OpSpec& spec = run.spec();
   const auto element = static_cast<int64_t>(ByteSize(spec.data_type));
   const int64_t i = spec.input_size * element;
   const int64_t h = spec.hidden_size * element;
   const int64_t t = run.plan.steps, n = run.plan.rows, d = spec.directions();
   const Walk state = spec.batch_first() ? Walk{d * h, h, 0} : Walk{h, n * h, 0};
-  return {WalkX(run, t, n, i), WalkY(run, t, n, d, h), state};
+  return {WalkX(run, t, n, i, x_rows_first), WalkY(run, t, n, d, h), state};
 }
 
 struct Targets {
@@ -112,10 +114,11 @@ std::vector<Sequence> MakeSequences(const StackSpec& stack, const RunPlan& plan,
   if (plan.rows == 0) return {};  // then nothing bounds T, and the strides could overflow
   const LayerRun run = {stack, plan, layer};
   const OpSpec& spec = run.spec();
-  const Walks walks = WalksOf(run);
-  Targets targets = TargetsOf(run, buffers);
+  const Walks walks = WalksOf(run, between.x_rows_first);
+  const bool given = run.in_pipeline();
+  Targets targets = given ? Targets{between.y, between.final_h, between.final_c} : TargetsOf(run, buffers);
   if (!run.last()) targets.y = between.y;
-  const std::byte* x = run.first() ? plan.x.data.data() : between.x;
+  const std::byte* x = run.first() && !given ? plan.x.data.data() : between.x;
   const InitialState& initial = plan.initial[layer];
   const std::byte* initial_h = initial.h ? initial.h->data.data() : nullptr;
   const std::byte* initial_c = initial.c ? initial.c->data.data() : nullptr;

@@ -41,6 +41,7 @@ struct OutputSlot {
   OutputKind kind = OutputKind::kY;
   std::optional<size_t> layer = {};
   bool by_default = true;
+  size_t number = 0;  // of a pipeline's outputs
 };
 std::vector<OutputSlot> OutputSlots(const StackSpec& stack);
 

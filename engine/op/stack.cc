@@ -39,6 +39,7 @@ absl::Status CheckJoint(const OpSpec& before, const OpSpec& next, size_t layer) 
 }  // namespace
 
 std::string StackSpec::Name() const {
+  if (pipeline != nullptr) return "this model";
   return layers.size() == 1 ? layers.front().Name() : absl::StrCat("this stack of ", layers.size(), " layers");
 }
 

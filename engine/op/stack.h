@@ -24,10 +24,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/map/pipeline.h"
 #include "engine/op/op_spec.h"
 #include "engine/tensor.h"
 
@@ -42,6 +44,9 @@ struct StackSpec {
   std::vector<OpSpec> layers;  // first to last, 1 to kMaxLayers of them
   // X and Y have the rows first, whatever the layers' own axes are; states keep theirs.
   bool batch_first = false;
+  // What a whole model does around its layers, and what its file calls its tensors: then the names above mean nothing.
+  // Null: the layers are all there is.
+  PipelinePtr pipeline = nullptr;
 
   DataType data_type() const { return layers.front().data_type; }
   // "LSTM-14", or "this stack of 3 layers": for texts.
@@ -62,11 +67,16 @@ absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool b
 
 std::vector<TensorSignature> DataInputs(const StackSpec& stack);
 std::vector<TensorSignature> Outputs(const StackSpec& stack);
+// Those of DataInputs that a chunk of a session brings: no states.
+std::vector<TensorSignature> ChunkInputs(const StackSpec& stack);
+bool IsChunkInput(const StackSpec& stack, std::string_view name);
+// What brings the steps: X, or the first of a pipeline's inputs that does.
+std::string DataInputName(const StackSpec& stack);
 
 // Names that `inputs` may hold next to a model (no weights): unknown and repeated ones are refused.
 absl::Status CheckDataNames(const StackSpec& stack, std::span<const NamedTensor> inputs);
 
-enum class OutputKind { kY, kFinalH, kFinalC };
+enum class OutputKind { kY, kFinalH, kFinalC, kPipeline };
 
 struct OutputPlan {
   std::string name;
@@ -75,6 +85,7 @@ struct OutputPlan {
   int64_t bytes = 0;  // checked against overflow
   OutputKind kind = OutputKind::kY;
   std::optional<size_t> layer = {};  // a final state of this layer only; else of all
+  size_t number = 0;                 // of a pipeline's outputs
 };
 
 // What a layer starts from, in its own axes; absent: zeros.
@@ -87,7 +98,8 @@ struct RunPlan {
   int64_t steps = 0;             // T
   int64_t rows = 0;              // N
   std::vector<int64_t> lengths;  // N values, 0..T
-  TensorView x;
+  TensorView x;                       // without a pipeline
+  std::vector<TensorView> data;       // of each of a pipeline's inputs; absent ones and states are empty
   std::vector<InitialState> initial;  // of each layer
   std::vector<OutputPlan> outputs;    // those wanted, in the order of Outputs()
   EmptyRowState empty_row_state = EmptyRowState::kZeros;
@@ -99,6 +111,10 @@ struct RunPlan {
 absl::StatusOr<RunPlan> PlanRun(const StackSpec& stack, std::span<const NamedTensor> inputs,
                                 std::span<const std::string> wanted, const RunOptions& options);
 
+// PlanRun for a stack with a pipeline.
+absl::StatusOr<RunPlan> PlanPipelineRun(const StackSpec& stack, std::span<const NamedTensor> inputs,
+                                        std::span<const std::string> wanted, const RunOptions& options);
+
 // What lies between layer `layer` and the next, [T, N, D*H]; 0 for the last one, INT64_MAX if it cannot be counted.
 int64_t BytesAfter(const StackSpec& stack, const RunPlan& plan, size_t layer);
 
@@ -106,6 +122,10 @@ int64_t BytesAfter(const StackSpec& stack, const RunPlan& plan, size_t layer);
 struct Between {
   const std::byte* x = nullptr;  // what the layer before gave; unused for the first
   std::byte* y = nullptr;        // what this one gives; unused for the last
+  // Of a layer in a pipeline, which uses both: steps before rows in x, and where final states go, in the layer's axes.
+  bool x_rows_first = false;
+  std::byte* final_h = nullptr;
+  std::byte* final_c = nullptr;
 };
 
 // One row in one direction. Strides in bytes; pointers null where not given or not wanted.

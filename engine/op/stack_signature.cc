@@ -46,6 +46,13 @@ std::string LayerName(const StackSpec& stack, std::string_view name, size_t laye
 }
 
 std::vector<TensorSignature> DataInputs(const StackSpec& stack) {
+  if (stack.pipeline != nullptr) {
+    std::vector<TensorSignature> inputs;
+    for (const PipelineInput& input : stack.pipeline->inputs) {
+      inputs.push_back({input.name, input.type, input.shape, input.optional});
+    }
+    return inputs;
+  }
   const OpSpec& first = stack.layers.front();
   const TensorNames names = NamesOf(first.dialect, first.kind);
   const bool onnx = first.dialect == Dialect::kOnnx;
@@ -67,7 +74,37 @@ std::vector<TensorSignature> DataInputs(const StackSpec& stack) {
   return inputs;
 }
 
+bool IsChunkInput(const StackSpec& stack, std::string_view name) {
+  if (stack.pipeline == nullptr) {
+    return name == "X" || name == NamesOf(stack.layers.front().dialect, stack.layers.front().kind).sequence_lens;
+  }
+  const auto declared = std::ranges::find(stack.pipeline->inputs, name, &PipelineInput::name);
+  return declared != stack.pipeline->inputs.end() && declared->kind <= PipelineInput::Kind::kLengths;
+}
+
+std::vector<TensorSignature> ChunkInputs(const StackSpec& stack) {
+  std::vector<TensorSignature> inputs = DataInputs(stack);
+  std::erase_if(inputs, [&](const TensorSignature& input) { return !IsChunkInput(stack, input.name); });
+  // OpenVINO's lengths may be left out here.
+  for (TensorSignature& input : inputs) input.optional |= stack.pipeline == nullptr && input.name != "X";
+  return inputs;
+}
+
+std::string DataInputName(const StackSpec& stack) {
+  if (stack.pipeline == nullptr) return "X";
+  const auto is_data = [](const PipelineInput& input) { return input.kind == PipelineInput::Kind::kSteps; };
+  return std::ranges::find_if(stack.pipeline->inputs, is_data)->name;  // a pipeline has one
+}
+
 std::vector<OutputSlot> OutputSlots(const StackSpec& stack) {
+  if (stack.pipeline != nullptr) {
+    std::vector<OutputSlot> slots;
+    for (const PipelineOutput& output : stack.pipeline->outputs) {
+      slots.push_back({{output.name, output.type, output.shape, true}, OutputKind::kPipeline});
+      slots.back().number = slots.size() - 1;
+    }
+    return slots;
+  }
   const OpSpec& last = stack.layers.back();
   const TensorNames names = NamesOf(last.dialect, last.kind);
   std::vector<OutputSlot> slots;
@@ -101,7 +138,7 @@ absl::Status CheckDataNames(const StackSpec& stack, std::span<const NamedTensor>
   // One layer's names are literals, which need no memory: this is asked for each request.
   absl::InlinedVector<std::string_view, 4> known;
   std::vector<TensorSignature> signatures;
-  if (stack.layers.size() == 1) {
+  if (stack.layers.size() == 1 && stack.pipeline == nullptr) {
     const TensorNames names = NamesOf(stack.layers[0].dialect, stack.layers[0].kind);
     known = {"X", names.sequence_lens, names.initial_h};
     if (!names.initial_c.empty()) known.push_back(names.initial_c);
@@ -110,7 +147,7 @@ absl::Status CheckDataNames(const StackSpec& stack, std::span<const NamedTensor>
     for (const TensorSignature& signature : signatures) known.push_back(signature.name);
   }
   for (const NamedTensor& input : inputs) {
-    if (!IsWeightName(input.name)) continue;
+    if (!IsWeightName(input.name) || stack.pipeline != nullptr) continue;
     return FieldError(InputField(input.name),
                       absl::StrCat(input.name,
                                    " is a weight, which the model holds already: leave it out, or send the "

@@ -242,7 +242,8 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
 
 void Core::Start(AcceptedCall call, Done done) {
   auto made = OrOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<InferRun>> {
-    return std::make_unique<InferRun>(call.model, std::move(call.plan), std::move(call.memory), std::move(call.states));
+    return std::make_unique<InferRun>(call.model, std::move(call.plan), std::move(call.memory), std::move(call.states),
+                                      call.engine_options.deterministic);
   });
   if (!made.ok()) return done(made.status());
   std::unique_ptr<InferRun> run = *std::move(made);

@@ -44,6 +44,7 @@ int64_t BufferBytes(const StackSpec& stack, const RunPlan& plan, size_t layer) {
 }  // namespace
 
 int64_t BetweenBytes(const StackSpec& stack, const RunPlan& plan) {
+  if (stack.pipeline != nullptr) return PlaceBytes(stack, plan);
   return stack.layers.size() == 1 ? 0 : ClampedSum(BufferBytes(stack, plan, 0), BufferBytes(stack, plan, 1));
 }
 
@@ -53,7 +54,8 @@ int64_t RunBytes(const StackSpec& stack, const RunPlan& plan) {
   return ClampedSum(ClampedSum(ReplyBytes(plan), BetweenBytes(stack, plan)), states);
 }
 
-InferRun::InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share, std::optional<RunStates> kept)
+InferRun::InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share, std::optional<RunStates> kept,
+                   bool deterministic)
     : model_(std::move(model)), plan_(std::move(plan)), share_(std::move(share)), kept_(std::move(kept)) {
   plan_.list_empty_rows = kept_.has_value();
   outputs_.reserve(plan_.outputs.size());
@@ -62,7 +64,25 @@ InferRun::InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share, std::o
     buffers_.push_back(reinterpret_cast<std::byte*>(outputs_.back().bytes.data()));
   }
   share_.Took();
-  MakeLayer();
+  if (model_->stack().pipeline == nullptr) {
+    MakeLayer();
+    return;
+  }
+  maps_.emplace(model_->stack(), plan_, buffers_, model_->map_programs(deterministic));
+  MakeStage();
+}
+
+void InferRun::MakeStage() {
+  for (in_map_ = false; stage_ < maps_->stages(); maps_->Finish(stage_++)) {
+    if (!maps_->is_layer(stage_)) {
+      in_map_ = maps_->has_work(stage_);
+      if (in_map_) return;
+      continue;
+    }
+    layer_ = stage_ / 2;
+    sequences_ = MakeSequences(model_->stack(), plan_, buffers_, layer_, maps_->LayerMemory(stage_));
+    if (!sequences_.empty()) return;
+  }
 }
 
 void InferRun::MakeLayer() {
@@ -86,9 +106,10 @@ size_t InferRun::IndexOf(const Sequence& sequence) const {
   return static_cast<size_t>(sequence.direction * plan_.rows + sequence.row);
 }
 
-absl::StatusOr<std::vector<SequenceTask>> InferRun::StartLayer(const std::vector<ProgramPtr>& programs) {
+absl::StatusOr<std::vector<SequenceTask>> InferRun::StartStage(const std::vector<std::vector<ProgramPtr>>& programs) {
+  if (in_map_) return maps_->Start(stage_);
   const OpSpec& spec = model_->stack().layers[layer_];
-  programs_ = programs;
+  programs_ = programs[layer_];
   states_.clear();
   states_.reserve(sequences_.size());
   std::vector<SequenceTask> tasks;
@@ -122,6 +143,20 @@ absl::StatusOr<std::vector<SequenceTask>> InferRun::StartLayer(const std::vector
   return tasks;
 }
 
+absl::Status InferRun::FinishStage() {
+  if (!in_map_) {
+    if (absl::Status finished = FinishLayer(); !finished.ok()) return finished;
+  }
+  if (maps_) {
+    maps_->Finish(stage_++);
+    MakeStage();
+  } else if (!last()) {
+    ++layer_;
+    MakeLayer();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status InferRun::FinishLayer() {
   const DataType type = model_->stack().data_type();
   for (size_t k = 0; k < sequences_.size(); ++k) {
@@ -142,10 +177,6 @@ absl::Status InferRun::FinishLayer() {
   }
   states_.clear();
   sequences_.clear();
-  if (!last()) {
-    ++layer_;
-    MakeLayer();
-  }
   return absl::OkStatus();
 }
 

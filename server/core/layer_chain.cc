@@ -40,12 +40,12 @@ LayerChain::LayerChain(std::unique_ptr<InferRun> run, std::vector<std::vector<Pr
 void LayerChain::Start() {
   while (!run_->done()) {
     absl::StatusOr<std::vector<SequenceTask>> tasks =
-        OrOutOfMemory([&] { return run_->StartLayer(programs_[run_->layer()]); });
+        OrOutOfMemory([&] { return run_->StartStage(programs_); });
     if (!tasks.ok()) return End(tasks.status());
     Submission submission;
     submission.tasks = *std::move(tasks);
     if (submission.tasks.empty()) {
-      if (absl::Status finished = FinishLayer(); !finished.ok()) return End(std::move(finished));
+      if (absl::Status finished = FinishStage(); !finished.ok()) return End(std::move(finished));
       continue;
     }
     submission.priority = terms_.priority;
@@ -63,17 +63,17 @@ void LayerChain::Start() {
   End(run_->Finish(sum_, engine_));
 }
 
-absl::Status LayerChain::FinishLayer() {
-  return OrOutOfMemory([&] { return run_->FinishLayer(); });
+absl::Status LayerChain::FinishStage() {
+  return OrOutOfMemory([&] { return run_->FinishStage(); });
 }
 
 void LayerChain::LayerDone(const ScheduleOutcome& outcome) {
   if (!outcome.status.ok()) return End(outcome.status);
-  ran_(run_->layer(), outcome.largest_batch);
+  if (!run_->in_map()) ran_(run_->layer(), outcome.largest_batch);
   if (std::exchange(first_, false)) sum_.queue_time = outcome.queue_time;
   sum_.compute_time += outcome.compute_time;
   sum_.largest_batch = std::max(sum_.largest_batch, outcome.largest_batch);
-  if (absl::Status finished = FinishLayer(); !finished.ok()) return End(std::move(finished));
+  if (absl::Status finished = FinishStage(); !finished.ok()) return End(std::move(finished));
   Start();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes an accepted call's run through the scheduler, one layer after the other: the sequences of different requests
-// meet in each layer's cells, and a deadline or cancellation between layers ends the run before the next one is paid
+// Takes an accepted call's run through the scheduler, one layer or map after the other: the sequences of different
+// requests meet in each layer's cells, and a deadline or cancellation between layers ends the run before the next one is paid
 // for.
 #pragma once
 
@@ -39,7 +39,7 @@ class LayerChain : public std::enable_shared_from_this<LayerChain> {
 
  private:
   void LayerDone(const ScheduleOutcome& outcome);
-  absl::Status FinishLayer();
+  absl::Status FinishStage();
   // The run goes before `done` is called: it points into the caller's message, which the caller may let go.
   void End(absl::StatusOr<InferReply> reply);
 

@@ -74,6 +74,9 @@ absl::Status CheckShapes(const RunPlan& plan, int64_t max_elements, int64_t max_
         {.limit = max_elements, .value = elements});
   };
   absl::Status fits = check("inputs[X].shape", "X", plan.x.shape);
+  for (const TensorView& input : plan.data) {
+    if (fits.ok()) fits = check("inputs", "an input", input.shape);
+  }
   for (const OutputPlan& output : plan.outputs) {
     if (fits.ok()) fits = check("outputs", output.name, output.shape);
   }

@@ -40,13 +40,13 @@ absl::Status CheckForward(const StackSpec& stack) {
 // A chunk of no steps, from its shapes alone: tells whether the outputs exist, and what of them does not grow.
 absl::StatusOr<RunPlan> PlanNoSteps(const PinnedModel& pinned, int64_t rows, std::span<const std::string> outputs) {
   const StackSpec& stack = pinned.model->stack();
-  NamedTensor x;
-  for (const TensorSignature& input : DataInputs(stack)) {
-    if (input.name != "X") continue;
-    x = {"X", {input.type, input.shape, {}}};
-    for (int64_t& axis : x.tensor.shape) axis = axis == kDimT ? 0 : axis == kDimN ? rows : axis;
+  std::vector<NamedTensor> empty;
+  for (const TensorSignature& input : ChunkInputs(stack)) {
+    if (input.optional) continue;
+    NamedTensor& tensor = empty.emplace_back(NamedTensor{input.name, {input.type, input.shape, {}}});
+    for (int64_t& axis : tensor.tensor.shape) axis = axis == kDimT ? 0 : axis == kDimN ? rows : axis;
   }
-  return PlanRun(stack, {&x, 1}, outputs, pinned.run_options);
+  return PlanRun(stack, empty, outputs, pinned.run_options);
 }
 
 // Of the reply of a chunk of so many steps; more than `most` is `most`.

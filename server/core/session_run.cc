@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
-#include "engine/op/signature.h"
+#include "engine/op/wording.h"
 #include "server/core/limit_error.h"
 #include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/steady_now.h"
@@ -31,14 +31,13 @@ absl::Status SessionRun::Prepare() {
 
 absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
   const StackSpec& stack = model_->stack();
-  for (const NamedTensor& input : op.inputs) {
-    const TensorNames names = NamesOf(stack.layers.front().dialect, stack.layers.front().kind);
-    if (input.name == "X" || input.name == names.sequence_lens) continue;
-    if (absl::Status known = CheckDataNames(stack, op.inputs); !known.ok()) return known;
-    return FieldError(absl::StrCat("inputs[", input.name, "]"),
-                      absl::StrCat(input.name, " is the session's own state; send X alone, or SetState before it"));
-  }
   if (absl::Status known = CheckDataNames(stack, op.inputs); !known.ok()) return known;
+  for (const NamedTensor& input : op.inputs) {
+    if (IsChunkInput(stack, input.name)) continue;
+    return FieldError(absl::StrCat("inputs[", input.name, "]"),
+                      absl::StrCat(input.name, " is the session's own state; send ", DataInputName(stack),
+                                   " alone, or SetState before it"));
+  }
   InferCall infer;
   infer.inputs = op.inputs;
   infer.outputs = op.outputs ? *op.outputs : model_->outputs();
@@ -121,7 +120,8 @@ void SessionRun::Start(Lease lease) {
 void SessionRun::RunChunk() {
   const SessionState& state = *lease_->state();
   if (accepted_->plan.rows != state.rows) {
-    return End(RowsDiffer("inputs[X].shape", "X", accepted_->plan.rows, state.rows));
+    const std::string x = DataInputName(model_->stack());
+    return End(RowsDiffer(InputField(x) + ".shape", x, accepted_->plan.rows, state.rows));
   }
   AcceptedCall accepted = *std::move(accepted_);
   accepted_.reset();

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "engine/map/map_program.h"
+
 namespace rnnserve {
 namespace {
 
@@ -20,6 +22,17 @@ absl::StatusOr<std::vector<CellPtr>> SharedCells(const OpSpec& spec, std::span<c
 
 bool ClipReadingMatters(const OpSpec& spec) {
   return spec.dialect == Dialect::kOnnx && spec.kind == CellKind::kLstm && std::isfinite(spec.clip);
+}
+
+std::vector<ProgramPtr> MapPrograms(const Pipeline& pipeline, bool deterministic) {
+  std::vector<ProgramPtr> programs;
+  const auto add = [&](const MapUse& use) {
+    const EngineOptions options = {.deterministic = deterministic};
+    programs.push_back(use.map == nullptr ? nullptr : CompileMap(use.map, options));
+  };
+  for (const MapUse& use : pipeline.maps) add(use);
+  add(pipeline.rows);
+  return programs;
 }
 
 }  // namespace
@@ -47,6 +60,11 @@ absl::StatusOr<ModelPtr> Model::Create(StackSpec stack, std::span<const LayerVie
     distinct.insert(clipped->begin(), clipped->end());
     distinct.insert(unclipped->begin(), unclipped->end());
     model->layers_.push_back({layers[k].op, *std::move(clipped), *std::move(unclipped)});
+  }
+  if (stack.pipeline != nullptr) {
+    model->maps_ = MapPrograms(*stack.pipeline, false);
+    model->deterministic_maps_ = MapPrograms(*stack.pipeline, true);
+    for (const ProgramPtr& program : model->maps_) model->weight_bytes_ += program == nullptr ? 0 : program->packed_bytes();
   }
   model->stack_ = std::move(stack);
   model->fingerprint_ = std::move(fingerprint);

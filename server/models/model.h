@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/engine.h"
 #include "engine/op/stack.h"
 #include "server/models/weak_table.h"
 
@@ -47,6 +48,10 @@ class Model {
   const StackSpec& stack() const { return stack_; }
   // As many as stack().layers.
   const std::vector<ModelLayer>& layers() const { return layers_; }
+  // Of a pipeline: its maps' programs, the last one that of `rows`; null where there is no map. Else empty.
+  const std::vector<ProgramPtr>& map_programs(bool deterministic) const {
+    return deterministic ? deterministic_maps_ : maps_;
+  }
   // SHA-256 over canonical operators and weights, 64 hexadecimal digits.
   const std::string& fingerprint() const { return fingerprint_; }
   // The distinct cells it holds, for both readings of clip_cell_input.
@@ -58,6 +63,7 @@ class Model {
   Model() = default;
   StackSpec stack_;
   std::vector<ModelLayer> layers_;
+  std::vector<ProgramPtr> maps_, deterministic_maps_;
   std::string fingerprint_;
   std::vector<CellPtr> distinct_cells_;
   int64_t weight_bytes_ = 0;

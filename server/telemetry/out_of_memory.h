@@ -2,7 +2,7 @@
 // What a failed allocation becomes: an answer to the request it was made for. Around work that allocates as much as a
 // request asks for, wherever an exception would leave the thread or leave others waiting.
 //
-//   absl::StatusOr<Tasks> tasks = OrOutOfMemory([&] { return run.StartLayer(programs); });
+//   absl::StatusOr<Tasks> tasks = OrOutOfMemory([&] { return run.StartStage(programs); });
 #pragma once
 
 #include <new>

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/map/functions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+namespace rnnserve::map {
+namespace {
+
+template <typename T, typename F>
+void Each(const T* x, T* y, int64_t count, F function) {
+  for (int64_t k = 0; k < count; ++k) y[k] = function(x[k]);
+}
+
+template <typename T, typename F>
+void EachPair(const T* a, const T* b, T* y, int64_t count, F function) {
+  for (int64_t k = 0; k < count; ++k) y[k] = function(a[k], b[k]);
+}
+
+template <typename T>
+T Sigmoid(T x) {
+  return T{1} / (T{1} + std::exp(-x));
+}
+
+template <typename T>
+T Softplus(T x) {
+  return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
+}
+
+template <typename T>
+T GeluTanh(T x) {
+  const T inner = static_cast<T>(std::numbers::sqrt2 * std::numbers::inv_sqrtpi) * (x + T(0.044715) * x * x * x);
+  return T(0.5) * x * (T{1} + std::tanh(inner));
+}
+
+// NaN is larger than any number.
+template <typename T>
+bool IsLarger(T a, T b) {
+  return a > b || (std::isnan(a) && !std::isnan(b));
+}
+
+}  // namespace
+
+template <typename T>
+void Apply(MapFunction function, double given_alpha, double given_beta, const T* x, T* y, int64_t count) {
+  const T alpha = static_cast<T>(given_alpha), beta = static_cast<T>(given_beta);
+  switch (function) {
+    case MapFunction::kRelu: return Each(x, y, count, [](T v) { return v < T{0} ? T{0} : v; });
+    case MapFunction::kTanh: return Each(x, y, count, [](T v) { return std::tanh(v); });
+    case MapFunction::kSigmoid: return Each(x, y, count, [](T v) { return Sigmoid(v); });
+    case MapFunction::kExp: return Each(x, y, count, [](T v) { return std::exp(v); });
+    case MapFunction::kLog: return Each(x, y, count, [](T v) { return std::log(v); });
+    case MapFunction::kSqrt: return Each(x, y, count, [](T v) { return std::sqrt(v); });
+    case MapFunction::kNegative: return Each(x, y, count, [](T v) { return -v; });
+    case MapFunction::kAbsolute: return Each(x, y, count, [](T v) { return std::abs(v); });
+    case MapFunction::kReciprocal: return Each(x, y, count, [](T v) { return T{1} / v; });
+    case MapFunction::kSquare: return Each(x, y, count, [](T v) { return v * v; });
+    case MapFunction::kSoftplus: return Each(x, y, count, [](T v) { return Softplus(v); });
+    case MapFunction::kSoftsign: return Each(x, y, count, [](T v) { return v / (T{1} + std::abs(v)); });
+    case MapFunction::kErf: return Each(x, y, count, [](T v) { return std::erf(v); });
+    case MapFunction::kGelu:
+      return Each(x, y, count,
+                  [](T v) { return T(0.5) * v * (T{1} + std::erf(v / static_cast<T>(std::numbers::sqrt2))); });
+    case MapFunction::kGeluTanh: return Each(x, y, count, [](T v) { return GeluTanh(v); });
+    case MapFunction::kSilu: return Each(x, y, count, [=](T v) { return v * Sigmoid(alpha * v); });
+    case MapFunction::kLeakyRelu: return Each(x, y, count, [=](T v) { return v < T{0} ? alpha * v : v; });
+    case MapFunction::kElu: return Each(x, y, count, [=](T v) { return v < T{0} ? alpha * std::expm1(v) : v; });
+    case MapFunction::kSelu:
+      return Each(x, y, count, [=](T v) { return beta * (v > T{0} ? v : alpha * std::expm1(v)); });
+    case MapFunction::kHardSigmoid:
+      return Each(x, y, count, [=](T v) { return std::clamp(alpha * v + beta, T{0}, T{1}); });
+    case MapFunction::kClip:
+      return Each(x, y, count, [=](T v) { return v < alpha ? alpha : v > beta ? beta : v; });
+    default: std::copy_n(x, count, y);
+  }
+}
+
+template <typename T>
+void Combine(MapFunction function, const T* a, const T* b, T* y, int64_t count) {
+  switch (function) {
+    case MapFunction::kAdd: return EachPair(a, b, y, count, [](T v, T w) { return v + w; });
+    case MapFunction::kSubtract: return EachPair(a, b, y, count, [](T v, T w) { return v - w; });
+    case MapFunction::kMultiply: return EachPair(a, b, y, count, [](T v, T w) { return v * w; });
+    case MapFunction::kDivide: return EachPair(a, b, y, count, [](T v, T w) { return v / w; });
+    case MapFunction::kPower: return EachPair(a, b, y, count, [](T v, T w) { return std::pow(v, w); });
+    case MapFunction::kMaximum: return EachPair(a, b, y, count, [](T v, T w) { return IsLarger(w, v) ? w : v; });
+    case MapFunction::kMinimum:
+      return EachPair(a, b, y, count, [](T v, T w) { return w < v || std::isnan(w) ? w : v; });
+    default: std::copy_n(a, count, y);
+  }
+}
+
+template <typename T>
+T Reduce(MapFunction function, const T* x, int64_t count) {
+  T value = x[0];
+  switch (function) {
+    case MapFunction::kLargest:
+      for (int64_t k = 1; k < count; ++k) value = IsLarger(x[k], value) ? x[k] : value;
+      return value;
+    case MapFunction::kSmallest:
+      for (int64_t k = 1; k < count; ++k) value = x[k] < value || std::isnan(x[k]) ? x[k] : value;
+      return value;
+    default:
+      for (int64_t k = 1; k < count; ++k) value += x[k];
+      return function == MapFunction::kMean ? value / static_cast<T>(count) : value;
+  }
+}
+
+template <typename T>
+void Softmax(const T* x, T* y, int64_t count, bool logarithm) {
+  const T largest = Reduce(MapFunction::kLargest, x, count);
+  T sum = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    const T power = std::exp(x[k] - largest);
+    sum += power;
+    y[k] = logarithm ? x[k] - largest : power;
+  }
+  const T scale = logarithm ? std::log(sum) : T{1} / sum;
+  for (int64_t k = 0; k < count; ++k) y[k] = logarithm ? y[k] - scale : y[k] * scale;
+}
+
+template <typename T>
+void Normalize(const T* x, T* y, int64_t count, double epsilon, const T* scale, const T* bias) {
+  const T mean = Reduce(MapFunction::kMean, x, count);
+  T variance = 0;
+  for (int64_t k = 0; k < count; ++k) variance += (x[k] - mean) * (x[k] - mean);
+  const T factor = T{1} / std::sqrt(variance / static_cast<T>(count) + static_cast<T>(epsilon));
+  for (int64_t k = 0; k < count; ++k) {
+    y[k] = (x[k] - mean) * factor * scale[k] + (bias == nullptr ? T{0} : bias[k]);
+  }
+}
+
+template <typename T>
+int64_t ArgMax(const T* x, int64_t count) {
+  int64_t best = 0;
+  for (int64_t k = 1; k < count; ++k) best = IsLarger(x[k], x[best]) ? k : best;
+  return best;
+}
+
+template <typename T>
+void TopK(const T* x, int64_t count, int64_t k, int64_t* order, T* values, int64_t* places) {
+  std::iota(order, order + count, 0);
+  const auto before = [x](int64_t a, int64_t b) { return IsLarger(x[a], x[b]) || (!IsLarger(x[b], x[a]) && a < b); };
+  std::partial_sort(order, order + k, order + count, before);
+  for (int64_t place = 0; place < k; ++place) {
+    values[place] = x[order[place]];
+    places[place] = order[place];
+  }
+}
+
+#define RNNSERVE_MAP_FUNCTIONS(T)                                                                \
+  template void Apply(MapFunction, double, double, const T*, T*, int64_t);                       \
+  template void Combine(MapFunction, const T*, const T*, T*, int64_t);                           \
+  template T Reduce(MapFunction, const T*, int64_t);                                             \
+  template void Softmax(const T*, T*, int64_t, bool);                                            \
+  template void Normalize(const T*, T*, int64_t, double, const T*, const T*);                    \
+  template int64_t ArgMax(const T*, int64_t);                                                    \
+  template void TopK(const T*, int64_t, int64_t, int64_t*, T*, int64_t*);
+RNNSERVE_MAP_FUNCTIONS(float)
+RNNSERVE_MAP_FUNCTIONS(double)
+#undef RNNSERVE_MAP_FUNCTIONS
+
+}  // namespace rnnserve::map

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole model around its recurrent layers: maps before, between and after them, and the tensors as its file calls and
+// shapes them. Plain data, made when a file is loaded.
+//
+//   tokens -> [map 0: Lookup] -> layer 0 -> layer 1 -> [map 2: Product, Softmax] -> probabilities
+//                                                \-> Y at the last step -> [rows: Product] -> class
+//
+// Numbers wait at *places*: what a request brings, what a map or layer gives at every step, or once a row.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/map/map.h"
+#include "engine/tensor.h"
+
+namespace rnnserve {
+
+enum class PlaceKind {
+  kInput,   // tensor of a request, by step and row
+  kStream,  // [T, N, width], kept from the stage that gives it to the last one that takes it
+  kRow,     // [N, width]: what is left of a stream at the end of its rows
+  kFinalH,  // the final state of one direction of a layer, [N, width]
+  kFinalC,
+};
+
+struct Place {
+  PlaceKind kind = PlaceKind::kStream;
+  DataType type = DataType::kFloat;
+  int64_t width = 0;
+  size_t input = 0;       // kInput: of Pipeline::inputs
+  size_t layer = 0;       // kFinalH, kFinalC
+  int64_t direction = 0;  // likewise
+  // kStream: the last stage that takes it. Stage 2k is map k, stage 2k + 1 layer k.
+  size_t last_stage = 0;
+};
+
+struct PipelineInput {
+  enum class Kind { kSteps, kLengths, kInitialH, kInitialC };
+  std::string name;
+  DataType type = DataType::kFloat;
+  Kind kind = Kind::kSteps;
+  Shape shape;             // as in the file, with kDimT and kDimN
+  bool optional = false;
+  std::vector<size_t> layers = {};  // of a state: those it is of, one after the other
+  int64_t entries = 0;     // of integers: at least -entries and less than it; 0: any
+};
+
+struct PipelineOutput {
+  std::string name;
+  DataType type = DataType::kFloat;
+  Shape shape;         // as in the file, with kDimT and kDimN
+  OverTime over_time = OverTime::kEach;
+};
+
+// A map in its place.
+struct MapUse {
+  struct Target {
+    int place = -1;   // or
+    int output = -1;  // of Pipeline::outputs
+    OverTime over_time = OverTime::kEach;  // of a place of kind kRow
+  };
+  MapPtr map = nullptr;         // null: nothing to do
+  std::vector<int> reads = {};  // place of each input
+  std::vector<Target> writes = {};
+};
+
+struct Pipeline {
+  std::vector<PipelineInput> inputs;
+  std::vector<PipelineOutput> outputs;
+  std::vector<Place> places;
+  std::vector<MapUse> maps;  // maps[k] runs before layer k, the last one after all of them
+  MapUse rows;               // once a row, at the very end
+  std::vector<int> layer_x;  // the place that each layer takes
+  std::vector<int> layer_y;  // and gives; -1: nothing takes it
+
+  // In the words of the file, for fingerprints: everything that decides results, the numbers of maps left out.
+  std::string CanonicalText() const;
+};
+using PipelinePtr = std::shared_ptr<const Pipeline>;
+
+}  // namespace rnnserve

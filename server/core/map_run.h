@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The maps of one run of a pipeline, and the memory between its stages: each stream lives from the stage that gives it
+// to the last one that takes it.
+//
+//   MapRun maps(stack, plan, outputs, programs);
+//   std::vector<SequenceTask> tasks = maps.Start(0);   // a sequence a row; all of them run
+//   maps.Finish(0);
+//   ... MakeSequences(stack, plan, {}, 0, maps.LayerMemory(0)) ...
+//   maps.Finish(1);
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/map/map_program.h"
+#include "engine/op/stack.h"
+#include "server/batching/scheduler.h"
+
+namespace rnnserve {
+
+class MapRun {
+ public:
+  // Stage 2k is map k, stage 2k + 1 layer k; then comes the last map, and what is computed once a row.
+  // `outputs` is memory of plan.outputs; all but `programs` outlive this.
+  MapRun(const StackSpec& stack, const RunPlan& plan, std::span<std::byte* const> outputs,
+         std::vector<ProgramPtr> programs);
+
+  size_t stages() const { return 2 * stack_.layers.size() + 2; }
+  bool is_layer(size_t stage) const { return stage % 2 == 1 && stage + 1 < stages(); }
+
+  bool has_work(size_t stage) const;
+  // Of a map: one for each row that has steps.
+  std::vector<SequenceTask> Start(size_t stage);
+  // Of a layer.
+  Between LayerMemory(size_t stage);
+  // Once the stage has run, or has had nothing to do.
+  void Finish(size_t stage);
+
+ private:
+  const MapUse& UseOf(size_t stage) const;
+  // Memory of a place, made if it is not there.
+  std::byte* Room(int place);
+  MapRow::In Source(int place, int64_t row);
+  MapRow::Out ToPlace(const MapUse::Target& target, int64_t row);
+  MapRow::Out ToOutput(int output, int64_t row) const;
+
+  const StackSpec& stack_;
+  const Pipeline& pipeline_;
+  const RunPlan& plan_;
+  const std::span<std::byte* const> outputs_;
+  const std::vector<ProgramPtr> programs_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;  // of each place; a layer's final states lie at their first place
+  std::vector<std::unique_ptr<State>> rows_;          // of the stage that runs
+};
+
+// The most that the places of a run take at one time; INT64_MAX if it cannot be counted.
+int64_t PlaceBytes(const StackSpec& stack, const RunPlan& plan);
+
+}  // namespace rnnserve
