@@ -33,6 +33,8 @@ class Constants {
   absl::StatusOr<OnnxTensor> Value(const Scope& scope, const std::string& name);
   // A tensor without a name, such as the value of ConstantOfShape.
   absl::StatusOr<OnnxTensor> Stored(const onnx::TensorProto& tensor);
+  // Of what has been read so far.
+  int64_t stored_bytes() const { return stored_bytes_; }
 
  private:
   using Result = absl::StatusOr<OnnxTensor>;

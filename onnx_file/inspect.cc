@@ -211,7 +211,7 @@ absl::Status Loads(const Folder& folder, const std::string& name, const OnnxLimi
   if (!loaded.ok()) return loaded.status();
   std::vector<LayerView> layers;
   for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});
-  return ResolveStack(layers, loaded->batch_first).status();
+  return ResolveStack(layers, loaded->batch_first, loaded->pipeline).status();
 }
 
 }  // namespace

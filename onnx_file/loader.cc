@@ -16,8 +16,10 @@
 #include "onnx_file/bad_file.h"
 #include "onnx_file/constants.h"
 #include "onnx_file/graph.h"
+#include "onnx_file/lowering.h"
 #include "onnx_file/node.h"
 #include "onnx_file/parse.h"
+#include "onnx_file/pipeline_maker.h"
 #include "onnx_file/tensor.h"
 
 namespace rnnserve {
@@ -164,17 +166,43 @@ absl::StatusOr<OnnxStack> Load(const OnnxGraph& graph, int64_t opset, std::share
   return stack;
 }
 
+// Layers, and nothing that computes numbers beside them.
+absl::StatusOr<OnnxStack> LoadBare(const onnx::GraphProto& graph, Constants& constants, int64_t opset,
+                                   std::shared_ptr<const void> file) {
+  const absl::StatusOr<OnnxGraph> read = OnnxGraph::Create(graph, constants);
+  if (!read.ok()) return read.status();
+  return Load(*read, opset, std::move(file));
+}
+
+absl::StatusOr<OnnxStack> LoadWhole(const onnx::GraphProto& graph, Constants& constants, int64_t opset,
+                                    std::shared_ptr<const void> file) {
+  Lowering lowered(graph, constants, opset);
+  if (absl::Status read = lowered.Run(); !read.ok()) return read;
+  OnnxStack stack;
+  DataType type = DataType::kFloat;
+  for (LoweredLayer& layer : lowered.layers()) {
+    for (const NamedTensor& weight : layer.op.weights) type = weight.tensor.type;
+    layer.op.storage.push_back(file);
+    stack.layers.push_back(std::move(layer.op));
+  }
+  absl::StatusOr<PipelinePtr> pipeline = MakePipeline(lowered, type);
+  if (!pipeline.ok()) return pipeline.status();
+  stack.pipeline = *std::move(pipeline);
+  return stack;
+}
+
 }  // namespace
 
 absl::StatusOr<OnnxStack> LoadOnnx(const Folder& folder, const OnnxLimits& limits, const std::string& name) {
   const auto model = ParseOnnx(folder, name, limits.file_bytes);
   if (!model.ok()) return model.status();
-  Constants constants(folder, limits.tensor_bytes);
-  const absl::StatusOr<OnnxGraph> graph = OnnxGraph::Create((*model)->graph(), constants);
-  if (!graph.ok()) return graph.status();
   const absl::StatusOr<int64_t> opset = OpsetOf(**model);
   if (!opset.ok()) return opset.status();
-  return Load(*graph, *opset, *model);
+  Constants constants(folder, limits.tensor_bytes);
+  absl::StatusOr<OnnxStack> bare = LoadBare((*model)->graph(), constants, *opset, *model);
+  if (bare.ok()) return bare;
+  Constants again(folder, limits.tensor_bytes);
+  return LoadWhole((*model)->graph(), again, *opset, *model);
 }
 
 }  // namespace rnnserve

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/map/pipeline.h"
 #include "engine/op/operator.h"
 #include "engine/tensor.h"
 #include "onnx_file/folder.h"
@@ -34,6 +35,8 @@ struct OnnxOperator {
 struct OnnxStack {
   std::vector<OnnxOperator> layers;  // at least one; not yet checked against each other
   bool batch_first = false;          // the file turns X from [N, T, I] to the first layer's [T, N, I]
+  // What else the file computes, and what it calls its tensors; null: the layers are all there is.
+  PipelinePtr pipeline = nullptr;
 };
 
 // Reads file `name` of `folder`. NOT_FOUND if it is missing; every other error is FAILED_PRECONDITION and says what is

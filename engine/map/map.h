@@ -81,8 +81,8 @@ enum class OverTime { kEach, kFirst, kLast, kSum, kMean, kLargest, kSmallest };
 struct MapOp {
   MapOpKind kind = MapOpKind::kUnary;
   MapFunction function = MapFunction::kNone;
-  std::vector<int> in;   // values that inputs and earlier operators give
-  std::vector<int> out;  // one; kTopK two
+  std::vector<int> in = {};   // values that inputs and earlier operators give
+  std::vector<int> out = {};  // one; kTopK two
   MapNumbersPtr a = nullptr, b = nullptr;
   int64_t inner = 0;  // numbers that the operator goes along: the last axis
   int64_t count = 0;

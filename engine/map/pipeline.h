@@ -39,19 +39,19 @@ struct Place {
 
 struct PipelineInput {
   enum class Kind { kSteps, kLengths, kInitialH, kInitialC };
-  std::string name;
+  std::string name = {};
   DataType type = DataType::kFloat;
   Kind kind = Kind::kSteps;
-  Shape shape;             // as in the file, with kDimT and kDimN
+  Shape shape = {};        // as in the file, with kDimT and kDimN
   bool optional = false;
   std::vector<size_t> layers = {};  // of a state: those it is of, one after the other
   int64_t entries = 0;     // of integers: at least -entries and less than it; 0: any
 };
 
 struct PipelineOutput {
-  std::string name;
+  std::string name = {};
   DataType type = DataType::kFloat;
-  Shape shape;         // as in the file, with kDimT and kDimN
+  Shape shape = {};    // as in the file, with kDimT and kDimN
   OverTime over_time = OverTime::kEach;
 };
 

@@ -36,6 +36,21 @@ absl::Status CheckJoint(const OpSpec& before, const OpSpec& next, size_t layer) 
   return absl::OkStatus();
 }
 
+// Whether a pipeline gives the layer what it takes, and takes what it gives.
+absl::Status CheckPlaces(const Pipeline& pipeline, const OpSpec& spec, size_t layer) {
+  const Place& x = pipeline.places[static_cast<size_t>(pipeline.layer_x[layer])];
+  if (x.width != spec.input_size || x.type != spec.data_type) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        LayerLabel(layer, spec), " takes ", spec.input_size, " columns of ", Abseil(DataTypeName(spec.data_type)),
+        " (the last axis of its W), but what comes before it gives ", x.width, " of ", Abseil(DataTypeName(x.type))));
+  }
+  const int y = pipeline.layer_y[layer];
+  const int64_t width = spec.directions() * spec.hidden_size;
+  if (y < 0 || pipeline.places[static_cast<size_t>(y)].width == width) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(LayerLabel(layer, spec), " gives ", width, " numbers a step (directions ",
+                                                 "times hidden size), but its file takes others"));
+}
+
 }  // namespace
 
 std::string StackSpec::Name() const {
@@ -54,13 +69,14 @@ std::vector<std::string> StackSpec::Warnings() const {
   return warnings;
 }
 
-absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first) {
+absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first, PipelinePtr pipeline) {
   if (layers.empty() || layers.size() > kMaxLayers) {
     return absl::InvalidArgumentError(
         absl::StrCat("a model has 1 to ", kMaxLayers, " layers, but ", layers.size(), " came"));
   }
   StackSpec stack;
   stack.batch_first = batch_first;
+  stack.pipeline = std::move(pipeline);
   for (const LayerView& view : layers) {
     absl::StatusOr<OpSpec> spec = ResolveOperator(view.op, view.tensors);
     if (!spec.ok()) {
@@ -68,7 +84,10 @@ absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool b
       return absl::Status(spec.status().code(),
                           absl::StrCat("layer ", stack.layers.size(), ": ", spec.status().message()));
     }
-    if (!stack.layers.empty()) {
+    if (stack.pipeline != nullptr) {
+      absl::Status fits = CheckPlaces(*stack.pipeline, *spec, stack.layers.size());
+      if (!fits.ok()) return fits;
+    } else if (!stack.layers.empty()) {
       absl::Status fits = CheckJoint(stack.layers.back(), *spec, stack.layers.size());
       if (!fits.ok()) return fits;
     }

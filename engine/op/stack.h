@@ -63,7 +63,8 @@ struct LayerView {
 
 // Checks each layer as ResolveOperator does, and that they fit together. Errors of a layer of several begin with its
 // number and have no field.
-absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first = false);
+absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first = false,
+                                      PipelinePtr pipeline = nullptr);
 
 std::vector<TensorSignature> DataInputs(const StackSpec& stack);
 std::vector<TensorSignature> Outputs(const StackSpec& stack);

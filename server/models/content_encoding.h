@@ -41,8 +41,25 @@ class ContentEncoder {
       Bytes(tensor.data.data(), tensor.data.size());
     }
   }
+  void Pipeline(const rnnserve::Pipeline& pipeline) {
+    Text(pipeline.CanonicalText());
+    for (const MapUse& use : pipeline.maps) Numbers(use);
+    Numbers(pipeline.rows);
+  }
 
  private:
+  void Numbers(const MapUse& use) {
+    if (use.map == nullptr) return;
+    for (const MapOp& op : use.map->ops) {
+      for (const MapNumbersPtr& numbers : {op.a, op.b}) {
+        if (numbers == nullptr) continue;
+        Bytes(numbers->f32.data(), numbers->f32.size() * sizeof(float));
+        Bytes(numbers->f64.data(), numbers->f64.size() * sizeof(double));
+      }
+      Bytes(op.places.data(), op.places.size() * sizeof(int64_t));
+    }
+  }
+
   Add add_;
 };
 
@@ -51,7 +68,11 @@ class ContentEncoder {
 template <typename Add>
 void EncodeContent(const StackSpec& stack, std::span<const LayerView> layers, Add add) {
   ContentEncoder<Add> encoder(add);
-  if (layers.size() > 1 || stack.batch_first) {
+  if (stack.pipeline != nullptr) {
+    encoder.Text("rnnserve pipeline 1");
+    encoder.Pipeline(*stack.pipeline);
+    encoder.Number(static_cast<int64_t>(layers.size()));
+  } else if (layers.size() > 1 || stack.batch_first) {
     encoder.Text("rnnserve stack 1");
     encoder.Number(stack.batch_first);
     encoder.Number(static_cast<int64_t>(layers.size()));

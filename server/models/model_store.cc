@@ -50,8 +50,9 @@ absl::Status CheckNameAndVersion(std::string_view name, int64_t version) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ModelPtr> ModelStore::Impl::Shared(std::span<const LayerView> layers, bool batch_first) {
-  absl::StatusOr<StackSpec> stack = ResolveStack(layers, batch_first);
+absl::StatusOr<ModelPtr> ModelStore::Impl::Shared(std::span<const LayerView> layers, bool batch_first,
+                                                  PipelinePtr pipeline) {
+  absl::StatusOr<StackSpec> stack = ResolveStack(layers, batch_first, std::move(pipeline));
   if (!stack.ok()) return stack.status();
   const std::optional<std::string> tag = tags.Of(*stack, layers);
   if (ModelPtr model = tag ? tagged.Find(*tag) : nullptr) return model;

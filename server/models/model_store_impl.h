@@ -26,7 +26,8 @@ struct ModelStore::Impl {
         named(options.named_bytes, kBytesPerModel) {}
 
   // The model of this content, held by whoever asked; hashes and builds without the mutex.
-  absl::StatusOr<ModelPtr> Shared(std::span<const LayerView> layers, bool batch_first = false);
+  absl::StatusOr<ModelPtr> Shared(std::span<const LayerView> layers, bool batch_first = false,
+                                  PipelinePtr pipeline = nullptr);
   absl::StatusOr<ModelPtr> ByFingerprint(StackSpec stack, std::span<const LayerView> layers);
   absl::StatusOr<LoadedModel> AddNamed(LoadedModel loaded);
   // model.onnx of a version's folder. The text of an error does not name the path.

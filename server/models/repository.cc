@@ -84,7 +84,7 @@ absl::StatusOr<LoadedModel> ModelStore::Impl::AddFromFolder(const Folder& folder
     if (!file.ok()) return file.status();
     std::vector<LayerView> layers;
     for (const OnnxOperator& layer : file->layers) layers.push_back({layer.op, layer.weights});
-    absl::StatusOr<ModelPtr> model = Shared(layers, file->batch_first);
+    absl::StatusOr<ModelPtr> model = Shared(layers, file->batch_first, file->pipeline);
     if (!model.ok()) return absl::FailedPreconditionError(model.status().message());
     std::string source = FilePath(name, absl::StrCat(version));
     return AddNamed({.name = std::move(name),

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx_file/lowering.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/float16.h"
+#include "engine/op/stack.h"
+#include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
+#include "onnx_file/fold_call.h"
+#include "onnx_file/node.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr int64_t kMadeAtLeast = int64_t{1} << 20;
+constexpr int64_t kMadeForStored = 16;
+
+// What the sizes of a graph input are in the file.
+std::optional<int64_t> DimOf(const onnx::ValueInfoProto& input, int axis) {
+  const auto& dim = input.type().tensor_type().shape().dim(axis);
+  return dim.has_dim_value() && dim.dim_value() > 0 ? std::optional(dim.dim_value()) : std::nullopt;
+}
+
+}  // namespace
+
+absl::Status Lowering::Run() {
+  absl::StatusOr<std::unique_ptr<const Scope>> scope = Scope::Create(graph_);
+  if (!scope.ok()) return scope.status();
+  scope_ = *std::move(scope);
+  inputs_.resize(static_cast<size_t>(graph_.input_size()));
+  for (int k = 0; k < graph_.input_size(); ++k) input_numbers_.emplace(graph_.input(k).name(), static_cast<size_t>(k));
+  // The layers' type decides what everything else is computed in.
+  for (const onnx::NodeProto& node : graph_.node()) {
+    if (!IsRecurrent(node) || node.input_size() < 2) continue;
+    const absl::StatusOr<OnnxTensor> w = constants_.Value(*scope_, node.input(1));
+    if (w.ok() && IsFloating(w->view.type)) data_type_ = w->view.type;
+    break;
+  }
+  if (graph_.output_size() == 0) return BadFile("the graph has no outputs");
+  for (const onnx::ValueInfoProto& output : graph_.output()) {
+    if (absl::Status resolved = Resolve(output.name()); !resolved.ok()) return resolved;
+    if (absl::Status checked = CheckOutput(output); !checked.ok()) return checked;
+  }
+  if (layers_.empty()) return NoLayers();
+  return CheckStates();
+}
+
+absl::Status Lowering::NoLayers() const {
+  const bool loops = std::ranges::any_of(graph_.node(), [](const onnx::NodeProto& node) {
+    return IsOnnxOp(node, "Loop") || IsOnnxOp(node, "Scan");
+  });
+  const char* what = loops ? "its recurrence is a Loop or Scan of single operators"
+                           : "if the model has a recurrent layer, this export is unrolled";
+  return BadFile(absl::StrCat("the graph has no LSTM, GRU or RNN node that its outputs need (it has ", graph_.node_size(),
+                              " nodes): ", what, "; export it with dynamo=False (PyTorch: torch.onnx.export(..., "
+                              "dynamo=False) keeps nn.RNN, nn.GRU and nn.LSTM as one node)"));
+}
+
+absl::Status Lowering::CheckOutput(const onnx::ValueInfoProto& output) {
+  const auto refuse = [&](const std::string& text) {
+    return BadFile(absl::StrCat("graph output ", Quoted(output.name()), " ", text, "; drop it from the file's outputs"));
+  };
+  const Flow* flow = std::get_if<Flow>(&values_.at(output.name()));
+  if (flow == nullptr) return refuse("is not computed from what a request brings step by step");
+  if (std::ranges::find(outputs_, output.name(), &Output::name) != outputs_.end()) return refuse("comes twice");
+  absl::StatusOr<Flow> canonical = flows_.Canonical(*flow);
+  if (!canonical.ok()) return refuse(std::string(canonical.status().message()));
+  outputs_.push_back({output.name(), *std::move(canonical)});
+  return absl::OkStatus();
+}
+
+// Depth first on a stack of its own: a hostile chain is as long as the file.
+absl::Status Lowering::Resolve(const std::string& name) {
+  std::vector<std::string> waiting = {name};
+  while (!waiting.empty()) {
+    const std::string next = waiting.back();
+    if (values_.contains(next)) {
+      waiting.pop_back();
+      continue;
+    }
+    const Scope::Definition* definition = scope_->Find(next);
+    if (definition == nullptr) return BadFile(absl::StrCat(Quoted(next), " is defined by nothing in the graph"));
+    if (definition->is_input()) {
+      values_.emplace(next, GraphInput{input_numbers_.at(next)});
+    } else if (definition->tensor != nullptr || IsOnnxOp(*definition->node, "Constant")) {
+      values_.emplace(next, Fixed{});
+    } else {
+      const onnx::NodeProto& node = *definition->node;
+      bool is_ready = true;
+      for (const std::string& input : node.input()) {
+        if (input.empty() || values_.contains(input)) continue;
+        const Scope::Definition* source = scope_->Find(input);
+        if (source != nullptr && source->node != nullptr && open_.contains(source->node)) {
+          return BadFile(absl::StrCat(scope_->Label(node, definition->node_index), " takes ", Quoted(input),
+                                      ", which is computed from it: the graph has a cycle"));
+        }
+        waiting.push_back(input);
+        is_ready = false;
+      }
+      if (!is_ready) {
+        open_.insert(&node);
+        continue;
+      }
+      open_.erase(&node);
+      if (absl::Status evaluated = Evaluate(*definition); !evaluated.ok()) return evaluated;
+      if (!values_.contains(next)) {
+        return BadFile(absl::StrCat("output ", Quoted(next), " of ", scope_->Label(node, definition->node_index),
+                                    " is not supported"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::Evaluate(const Scope::Definition& definition) {
+  const onnx::NodeProto& node = *definition.node;
+  if (!done_.insert(&node).second) return absl::OkStatus();
+  Call call = {node, scope_->Label(node, definition.node_index), {}};
+  bool all_fixed = node.input_size() > 0;
+  for (const std::string& input : node.input()) {
+    call.inputs.push_back(input.empty() ? nullptr : &values_.at(input));
+    all_fixed &= input.empty() || std::holds_alternative<Fixed>(values_.at(input));
+  }
+  if (IsRecurrent(node)) return Layer(call);
+  if (all_fixed && !IsOnnxOp(node, "ConstantOfShape")) {
+    for (const std::string& output : node.output()) values_.emplace(output, Fixed{});
+    return absl::OkStatus();
+  }
+  const Handler handler = HandlerOf(node);
+  if (handler == nullptr) {
+    return BadFile(absl::StrCat(
+        call.label, " is an operator that a served model cannot have; before, between and after the LSTM, GRU and RNN "
+        "nodes a file may compute what looks at one step alone (Gather, MatMul, Gemm, Add, Softmax, LayerNormalization, "
+        "TopK, ...) and end sequences by their last step or a mean or maximum over time. Cut it there: `rnnctl extract` "
+        "writes the layers as a model of their own, to be called with what comes before"));
+  }
+  Result result = (this->*handler)(call);
+  if (!result.ok()) {
+    return BadFile(absl::StrCat(call.label, " ", result.status().message()));
+  }
+  return Give(node, 0, *std::move(result));
+}
+
+absl::Status Lowering::Give(const onnx::NodeProto& node, int output, GraphValue value) {
+  if (output < node.output_size() && !node.output(output).empty()) {
+    values_.emplace(node.output(output), std::move(value));
+  }
+  return absl::OkStatus();
+}
+
+Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
+  static const std::unordered_map<std::string_view, Handler> handlers = [] {
+    std::unordered_map<std::string_view, Handler> made = {
+        {"Identity", &Lowering::Identity}, {"Dropout", &Lowering::Identity}, {"Cast", &Lowering::Cast},
+        {"Shape", &Lowering::ShapeOf}, {"Gather", &Lowering::Gather}, {"Slice", &Lowering::Slice},
+        {"Split", &Lowering::Split}, {"Concat", &Lowering::Concat}, {"Expand", &Lowering::Expand},
+        {"Tile", &Lowering::Expand}, {"ConstantOfShape", &Lowering::ConstantOfShape}, {"MatMul", &Lowering::MatMul},
+        {"Gemm", &Lowering::Gemm}, {"Softmax", &Lowering::SoftmaxOf}, {"LogSoftmax", &Lowering::SoftmaxOf},
+        {"LayerNormalization", &Lowering::LayerNormalization},
+        {"BatchNormalization", &Lowering::BatchNormalization}, {"ArgMax", &Lowering::ArgMax},
+        {"TopK", &Lowering::TopK}};
+    for (const char* op : {"Transpose", "Squeeze", "Unsqueeze", "Reshape", "Flatten"}) made.emplace(op, &Lowering::Move);
+    for (const char* op : {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"}) made.emplace(op, &Lowering::Arithmetic);
+    for (const char* op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"}) made.emplace(op, &Lowering::Reduce);
+    for (const char* op : {"Relu", "Tanh", "Sigmoid", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Softplus",
+                           "Softsign", "Erf", "Gelu", "LeakyRelu", "Elu", "Selu", "HardSigmoid", "HardSwish", "Clip"}) {
+      made.emplace(op, &Lowering::Function);
+    }
+    return made;
+  }();
+  if (!node.domain().empty() && node.domain() != "ai.onnx") return nullptr;
+  const auto found = handlers.find(node.op_type());
+  return found == handlers.end() ? nullptr : found->second;
+}
+
+absl::StatusOr<OnnxTensor> Lowering::Value(const Call& call, size_t index) {
+  const std::string& name = call.node.input(static_cast<int>(index));
+  if (!IsFixed(call, index)) return BadFile(absl::StrCat("takes ", Quoted(name), ", which the file does not fix"));
+  absl::StatusOr<OnnxTensor> value = constants_.Value(*scope_, name);
+  if (!value.ok()) return BadFile(absl::StrCat("takes ", Quoted(name), ", which ", value.status().message()));
+  return value;
+}
+
+absl::StatusOr<std::optional<std::vector<int64_t>>> Lowering::Ints(const Call& call, std::string_view name,
+                                                                   size_t index) {
+  std::vector<OnnxTensor> values(index + 1);
+  std::vector<const OnnxTensor*> inputs(index + 1, nullptr);
+  if (FindAttribute(call.node, name) == nullptr && Has(call, index)) {
+    absl::StatusOr<OnnxTensor> value = Value(call, index);
+    if (!value.ok()) return value.status();
+    values[index] = *std::move(value);
+    inputs[index] = &values[index];
+  }
+  int64_t no_bytes = 0;
+  return FoldCall{call.node, inputs, no_bytes}.Ints(name, index);
+}
+
+absl::StatusOr<Sizes> Lowering::SizesOf(const Call& call, size_t index) {
+  if (!Has(call, index)) return BadFile(absl::StrCat("has no input ", index));
+  if (const auto* sizes = std::get_if<Sizes>(call.inputs[index])) return *sizes;
+  if (!IsFixed(call, index)) {
+    return BadFile(absl::StrCat("takes ", Quoted(call.node.input(static_cast<int>(index))),
+                                ", which is neither sizes nor fixed in the file"));
+  }
+  const absl::StatusOr<OnnxTensor> value = Value(call, index);
+  if (!value.ok()) return value.status();
+  const TensorView& view = value->view;
+  const size_t count = ByteSize(view.type) == 0 ? 0 : view.data.size() / ByteSize(view.type);
+  if (IsFloating(view.type) || view.shape.size() > 1 || count > kMaxRank) {
+    return BadFile(absl::StrCat("takes ", Quoted(call.node.input(static_cast<int>(index))),
+                                ", which is no list of sizes"));
+  }
+  Sizes sizes = {.list = {}, .is_scalar = view.shape.empty()};
+  for (size_t k = 0; k < count; ++k) sizes.list.emplace_back(IntAt(view, static_cast<int64_t>(k)));
+  return sizes;
+}
+
+absl::StatusOr<Flow> Lowering::FlowOf(const Call& call, size_t index) {
+  if (!Has(call, index)) return BadFile(absl::StrCat("has no input ", index));
+  if (const auto* flow = std::get_if<Flow>(call.inputs[index])) return *flow;
+  if (const auto* input = std::get_if<GraphInput>(call.inputs[index])) return AsSteps(input->input);
+  return BadFile(absl::StrCat("takes ", Quoted(call.node.input(static_cast<int>(index))),
+                              ", which is no number of a step (but sizes, a part of a state, or fixed in the file)"));
+}
+
+// [T, N, ...] or [N, T, ...]: which of them will be seen where a layer takes it.
+absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
+  InputUse& use = inputs_[input];
+  const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input));
+  const std::string label = absl::StrCat("takes graph input ", Quoted(info.name()), ", which ");
+  if (use.kind != InputUse::Kind::kUnused && use.kind != InputUse::Kind::kSteps) {
+    return BadFile(absl::StrCat(label, "is the lengths or a state already"));
+  }
+  if (use.kind == InputUse::Kind::kUnused) {
+    if (!info.type().tensor_type().has_shape()) {
+      return BadFile(absl::StrCat(label, "has no shape in the file; export it with its shape"));
+    }
+    const auto type = static_cast<DataType>(info.type().tensor_type().elem_type());
+    if (ByteSize(type) == 0 || (IsFloating(type) && type != data_type_)) {
+      return BadFile(absl::StrCat(label, "has data_type ", info.type().tensor_type().elem_type(),
+                                  ", but the layers' (", Abseil(DataTypeName(data_type_)), "), INT32 or INT64 is needed"));
+    }
+    const int rank = info.type().tensor_type().shape().dim_size();
+    if (rank < 2 || rank > 6) {
+      return BadFile(absl::StrCat(label, "has ", rank, " axes; steps and rows are its first two (export with a batch axis)"));
+    }
+    std::vector<LayoutAxis> axes = {{{.symbol = symbols_.New(DimOf(info, 0))}}, {{.symbol = symbols_.New(DimOf(info, 1))}}};
+    for (int axis = 2; axis < rank; ++axis) {
+      const std::optional<int64_t> size = DimOf(info, axis);
+      if (!size || *size > FlowGraph::kMaxWidth) {
+        return BadFile(absl::StrCat(label, "has no fixed size as axis ", axis, "; only steps and rows may be open"));
+      }
+      axes.push_back({{.size = *size}});
+    }
+    use.layout = Layout(std::move(axes)).Canonical();
+    use.type = type;
+    FlowNode node;
+    node.kind = FlowNode::Kind::kInput;
+    node.input = input;
+    node.is_integer = !IsFloating(type);
+    node.width = use.layout.width();
+    const absl::StatusOr<int> made = flows_.Add(std::move(node));
+    if (!made.ok()) return made.status();
+    use.node = *made;
+    use.kind = InputUse::Kind::kSteps;
+  }
+  return Flow{use.node, use.layout, use.type};
+}
+
+int64_t Lowering::IntOf(const Call& call, std::string_view name, int64_t otherwise) const {
+  const onnx::AttributeProto* attribute = FindAttribute(call.node, name);
+  return attribute == nullptr ? otherwise : attribute->i();
+}
+
+double Lowering::FloatOf(const Call& call, std::string_view name, double otherwise) const {
+  const onnx::AttributeProto* attribute = FindAttribute(call.node, name);
+  return attribute == nullptr ? otherwise : static_cast<double>(attribute->f());
+}
+
+absl::StatusOr<std::vector<double>> Lowering::Doubles(const OnnxTensor& tensor, std::string_view what) {
+  const TensorView& view = tensor.view;
+  const size_t count = ByteSize(view.type) == 0 ? 0 : view.data.size() / ByteSize(view.type);
+  const int64_t allowed = kMadeAtLeast + kMadeForStored * constants_.stored_bytes();
+  made_bytes_ += static_cast<int64_t>(count * sizeof(double));
+  if (made_bytes_ > allowed) {
+    return BadFile(absl::StrCat("needs more memory for its ", Abseil(what), " than what the file stores explains"));
+  }
+  std::vector<double> values(count);
+  if (IsFloating(view.type)) {
+    ConvertElements(view.type, view.data.data(), DataType::kDouble, reinterpret_cast<std::byte*>(values.data()), count);
+  } else {
+    for (size_t k = 0; k < count; ++k) values[k] = static_cast<double>(IntAt(view, static_cast<int64_t>(k)));
+  }
+  return values;
+}
+
+absl::StatusOr<MapNumbersPtr> Lowering::Numbers(const std::vector<double>& values) {
+  auto numbers = std::make_shared<MapNumbers>();
+  if (data_type_ == DataType::kDouble) {
+    numbers->f64 = values;
+  } else {
+    numbers->f32.assign(values.begin(), values.end());
+  }
+  return numbers;
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole graph as what it computes of each step and row: its recurrent nodes in order, and flows (flow.h) around them.
+// Everything that only moves axes or computes sizes ends in layouts; what looks along time, other than the layers and
+// what ends a sequence, is refused with the node and what to do.
+//
+//   lowering.h             which kinds of values there are; the walk from the graph's outputs to its inputs
+//   lowering_shapes.cc     Shape, Reshape, Slice, Concat, ... of sizes and of flows
+//   lowering_numbers.cc    MatMul, Add, Softmax, TopK, ...
+//   lowering_layers.cc     LSTM, GRU, RNN: X, states, lengths, weights
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "onnx_file/constants.h"
+#include "onnx_file/flow.h"
+#include "onnx_file/layout.h"
+#include "onnx_file/loader.h"
+#include "onnx_file/scope.h"
+
+namespace rnnserve {
+
+// --- What a name of the graph can mean.
+struct Fixed {};  // the file fixes it: Constants knows the value
+struct Zeros {};  // zeros of whatever shape; only states may be made of them
+struct Sizes {
+  std::vector<Size> list = {};
+  bool is_scalar = false;
+  bool repeats = false;  // the one size in `list`, as often as there are rows: lengths that the graph makes
+};
+struct GraphInput {  // nothing has been done to it yet, so that its use decides what it is
+  size_t input = 0;
+};
+// Parts of a graph input's first axis: initial states of all layers in one.
+struct InputPart {
+  size_t input = 0;
+  int64_t first = 0;
+  int64_t end = 0;  // beyond any file's: to the end
+};
+using GraphValue = std::variant<Fixed, Zeros, Sizes, GraphInput, InputPart, Flow>;
+
+// What a graph input turned out to be.
+struct InputUse {
+  enum class Kind { kUnused, kSteps, kLengths, kState } kind = Kind::kUnused;
+  int node = -1;                     // kSteps
+  Layout layout = {};                // kSteps: with its own symbols
+  DataType type = DataType::kFloat;  // as the file says
+  int64_t entries = 0;               // kSteps of integers: the least table that it is looked up in; 0: none
+  bool is_c = false;                 // kState
+  std::vector<size_t> layers = {};   // kState: in the order of its parts
+  std::vector<std::pair<int64_t, int64_t>> parts = {};  // likewise: rows of the first axis
+};
+
+struct LoweredLayer {
+  OnnxOperator op;
+  std::string label;
+  int x = -1;  // node
+  int y = -1;  // node
+  int64_t directions = 1;
+  int64_t hidden_size = 0;
+};
+
+class Lowering {
+ public:
+  Lowering(const onnx::GraphProto& graph, Constants& constants, int64_t opset) : graph_(graph), constants_(constants), opset_(opset) {}
+
+  // Reads all that the graph's outputs need.
+  absl::Status Run();
+
+  FlowGraph& flows() { return flows_; }
+  const Symbols& symbols() const { return symbols_; }
+  std::vector<LoweredLayer>& layers() { return layers_; }
+  const std::vector<InputUse>& inputs() const { return inputs_; }
+  struct Output {
+    std::string name;
+    Flow flow;
+  };
+  const std::vector<Output>& outputs() const { return outputs_; }
+  const onnx::GraphProto& graph() const { return graph_; }
+
+ private:
+  using Result = absl::StatusOr<GraphValue>;
+  struct Call {
+    const onnx::NodeProto& node;
+    std::string label;
+    std::vector<const GraphValue*> inputs;  // null where the node leaves one out
+  };
+  using Handler = Result (Lowering::*)(const Call& call);
+  static Handler HandlerOf(const onnx::NodeProto& node);
+
+  absl::Status Resolve(const std::string& name);
+  absl::Status Evaluate(const Scope::Definition& definition);
+  absl::Status Give(const onnx::NodeProto& node, int output, GraphValue value);
+  absl::Status CheckOutput(const onnx::ValueInfoProto& output);
+  absl::Status NoLayers() const;
+
+  // --- Values of a call.
+  bool Has(const Call& call, size_t index) const { return index < call.inputs.size() && call.inputs[index] != nullptr; }
+  bool IsFixed(const Call& call, size_t index) const {
+    return Has(call, index) && std::holds_alternative<Fixed>(*call.inputs[index]);
+  }
+  absl::StatusOr<OnnxTensor> Value(const Call& call, size_t index);
+  // A list that the node takes as attribute or as fixed input.
+  absl::StatusOr<std::optional<std::vector<int64_t>>> Ints(const Call& call, std::string_view name, size_t index);
+  // Sizes, or fixed integers as such.
+  absl::StatusOr<Sizes> SizesOf(const Call& call, size_t index);
+  // A graph input becomes one that brings steps.
+  absl::StatusOr<Flow> FlowOf(const Call& call, size_t index);
+  absl::StatusOr<Flow> AsSteps(size_t input);
+  int64_t IntOf(const Call& call, std::string_view name, int64_t otherwise) const;
+  double FloatOf(const Call& call, std::string_view name, double otherwise) const;
+  // Numbers of the compute type, for a map; taken off what the file may have computed.
+  absl::StatusOr<MapNumbersPtr> Numbers(const std::vector<double>& values);
+  absl::StatusOr<std::vector<double>> Doubles(const OnnxTensor& tensor, std::string_view what);
+
+  // --- lowering_shapes.cc
+  Result Identity(const Call& call);
+  Result Cast(const Call& call);
+  Result ShapeOf(const Call& call);
+  Result Gather(const Call& call);
+  Result Slice(const Call& call);
+  Result Split(const Call& call);
+  Result Concat(const Call& call);
+  Result Move(const Call& call);  // Transpose, Squeeze, Unsqueeze, Reshape, Flatten
+  Result Expand(const Call& call);
+  Result ConstantOfShape(const Call& call);
+  Result SliceSizes(const Call& call, const Sizes& sizes);
+  Result SliceFlow(const Call& call, const Flow& flow, size_t axis, int64_t first, int64_t end, int64_t step);
+  Result Step(const Call& call, const Flow& flow, size_t axis, int64_t index, bool keeps_axis);
+  // Numbers `places` of the axis.
+  absl::StatusOr<Flow> SelectOfAxis(const Flow& flow, size_t axis, const std::vector<int64_t>& places);
+  absl::StatusOr<Flow> JoinFlows(const Call& call, size_t axis);
+
+  // --- lowering_numbers.cc
+  Result MatMul(const Call& call);
+  Result Gemm(const Call& call);
+  Result Arithmetic(const Call& call);
+  Result Function(const Call& call);
+  Result SoftmaxOf(const Call& call);
+  Result LayerNormalization(const Call& call);
+  Result BatchNormalization(const Call& call);
+  Result Reduce(const Call& call);
+  Result ArgMax(const Call& call);
+  Result TopK(const Call& call);
+  Result Lookup(const Call& call, const OnnxTensor& table);
+  Result Product(const Flow& flow, const OnnxTensor& weights, bool transposed, double factor);
+  Result WithConstant(const Call& call, const Flow& flow, const OnnxTensor& constant, MapFunction function, bool reversed);
+  Result Pair(const Call& call, MapFunction function);
+  absl::StatusOr<Flow> Unary(const Flow& flow, MapOp op);
+  // The last axis in canonical order, as what the operator goes along.
+  absl::StatusOr<Flow> AlongLast(const Flow& flow, int64_t axis, int64_t& inner);
+  absl::StatusOr<MapNumbersPtr> Spread(const Flow& flow, const OnnxTensor& constant, Layout& widened);
+  Result OverTimeOf(const Flow& flow, size_t axis, OverTime over_time, bool keeps_axis);
+
+  // --- lowering_layers.cc
+  absl::Status Layer(const Call& call);
+  absl::Status TakeX(const Call& call, LoweredLayer& layer, int64_t layout);
+  absl::Status TakeWeights(const Call& call, LoweredLayer& layer);
+  absl::Status TakeLengths(const Call& call);
+  absl::Status TakeState(const Call& call, size_t index);
+  absl::Status GiveOutputs(const Call& call, int64_t layout);
+  absl::Status CheckStates() const;
+
+  const onnx::GraphProto& graph_;
+  Constants& constants_;
+  const int64_t opset_;
+  std::unique_ptr<const Scope> scope_;
+  Symbols symbols_;
+  FlowGraph flows_;
+  std::unordered_map<std::string, GraphValue> values_;
+  std::unordered_map<std::string, size_t> input_numbers_;
+  std::unordered_set<const onnx::NodeProto*> done_, open_;
+  std::vector<InputUse> inputs_;
+  std::vector<LoweredLayer> layers_;
+  std::vector<Output> outputs_;
+  std::optional<std::string> lengths_;  // what the first layer takes; empty: none
+  DataType data_type_ = DataType::kFloat;  // of the layers
+  int64_t made_bytes_ = 0;              // of numbers
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// LSTM, GRU and RNN nodes of a graph that is lowered.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/stack.h"
+#include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
+#include "onnx_file/lowering.h"
+#include "onnx_file/node.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr size_t kLengths = 4;
+
+bool AllZero(const TensorView& view) {
+  return std::ranges::all_of(view.data, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
+
+absl::Status Lowering::Layer(const Call& call) {
+  const auto refuse = [&](const absl::Status& status) {
+    return BadFile(absl::StrCat(call.label, ": ", status.message()));
+  };
+  if (layers_.size() == kMaxLayers) {
+    return BadFile(absl::StrCat(call.label, " is layer ", kMaxLayers + 1, "; a model has at most ", kMaxLayers));
+  }
+  if (call.inputs.size() > RecurrentInputs(call.node.op_type()).size()) {
+    return BadFile(absl::StrCat(call.label, " has ", call.inputs.size(), " inputs, but the operator has ",
+                                RecurrentInputs(call.node.op_type()).size()));
+  }
+  absl::StatusOr<OperatorDef> op = OperatorOf(call.node, opset_);
+  if (!op.ok()) return refuse(op.status());
+  LoweredLayer layer;
+  layer.label = call.label;
+  layer.op.op = *std::move(op);
+  const onnx::AttributeProto* direction = FindAttribute(call.node, "direction");
+  layer.directions = direction != nullptr && direction->s() == "bidirectional" ? 2 : 1;
+  const int64_t layout = IntOf(call, "layout", 0);
+  absl::Status taken = TakeWeights(call, layer);
+  if (taken.ok()) taken = TakeX(call, layer, layout);
+  if (taken.ok()) taken = TakeLengths(call);
+  layers_.push_back(std::move(layer));
+  for (const size_t index : {size_t{5}, size_t{6}}) {
+    if (taken.ok()) taken = TakeState(call, index);
+  }
+  if (!taken.ok()) return refuse(taken);
+  return GiveOutputs(call, layout);
+}
+
+absl::Status Lowering::TakeWeights(const Call& call, LoweredLayer& layer) {
+  for (size_t index = 1; index < call.inputs.size(); ++index) {
+    if (!IsWeightInput(index) || !Has(call, index)) continue;
+    const std::string& name = call.node.input(static_cast<int>(index));
+    absl::StatusOr<OnnxTensor> value = constants_.Value(*scope_, name);
+    if (!value.ok()) {
+      return BadFile(absl::StrCat(InputLabel(index, name), " ", value.status().message(),
+                                  absl::IsNotFound(value.status()) ? kFixWeights : ""));
+    }
+    if (absl::Status floating = CheckFloating(value->view.type); !floating.ok()) {
+      return BadFile(absl::StrCat(InputLabel(index, name), " ", floating.message()));
+    }
+    layer.op.weights.push_back(
+        {std::string(RecurrentInputs(call.node.op_type())[index]), std::move(value->view)});
+    if (value->storage != nullptr) layer.op.storage.push_back(std::move(value->storage));
+    const Shape& shape = layer.op.weights.back().tensor.shape;
+    if (index == 2 && shape.size() == 3) layer.hidden_size = shape[2];
+  }
+  if (layer.hidden_size < 1) return BadFile("has no R, or one that is not [D, gates * H, H]");
+  return absl::OkStatus();
+}
+
+// [T, N, I], whatever has moved its axes before.
+absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layout) {
+  absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return BadFile(absl::StrCat("X (input 0) ", flow.status().message()));
+  if (!flows_.at(flow->node).per_step) {
+    return BadFile("X is a final state or what else ends a sequence; the layers of a model take every step");
+  }
+  if (flow->type != data_type_) {
+    return BadFile(absl::StrCat("X is ", Abseil(DataTypeName(flow->type)), ", but its weights are ",
+                                Abseil(DataTypeName(data_type_))));
+  }
+  const bool has_axes = flow->layout.rank() == 3 && flow->layout.FeatureSize(2);
+  const std::optional<int> t = has_axes ? flow->layout.SymbolOf(layout == 1 ? 1 : 0) : std::nullopt;
+  const std::optional<int> n = has_axes ? flow->layout.SymbolOf(layout == 1 ? 0 : 1) : std::nullopt;
+  if (!t || !n || !symbols_.Unify(*t, Symbols::kT) || !symbols_.Unify(*n, Symbols::kN)) {
+    return BadFile(absl::StrCat("X comes with the axes ", flow->layout.Text(symbols_), ", but ",
+                                layout == 1 ? "[N, T, I]" : "[T, N, I]",
+                                " is needed, T and N being the same for the whole model"));
+  }
+  flow = flows_.Canonical(*flow);
+  if (!flow.ok()) return flow.status();
+  layer.x = flow->node;
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::TakeLengths(const Call& call) {
+  std::string name;
+  if (Has(call, kLengths)) {
+    const GraphValue& value = *call.inputs[kLengths];
+    const auto* sizes = std::get_if<Sizes>(&value);
+    if (const auto* input = std::get_if<GraphInput>(&value)) {
+      InputUse& use = inputs_[input->input];
+      const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input->input));
+      if (use.kind != InputUse::Kind::kUnused && use.kind != InputUse::Kind::kLengths) {
+        return BadFile(absl::StrCat("sequence_lens (input 4) are graph input ", Quoted(info.name()),
+                                    ", which is something else already"));
+      }
+      use.kind = InputUse::Kind::kLengths;
+      use.type = static_cast<DataType>(info.type().tensor_type().elem_type());
+      if (use.type != DataType::kInt32 && use.type != DataType::kInt64) {
+        return BadFile(absl::StrCat("sequence_lens (input 4, ", Quoted(info.name()), ") have data_type ",
+                                    info.type().tensor_type().elem_type(), ", but INT32 or INT64 is needed"));
+      }
+      name = info.name();
+    } else if (sizes == nullptr || sizes->list.size() != 1 || sizes->list[0].factor != 1 ||
+               sizes->list[0].symbols.size() != 1 || symbols_.Find(sizes->list[0].symbols[0]) != Symbols::kT) {
+      return BadFile("sequence_lens (input 4) are computed or fixed in the file; make them a graph input");
+    }
+  }
+  if (!lengths_) lengths_ = name;
+  if (*lengths_ == name) return absl::OkStatus();
+  return BadFile(absl::StrCat("sequence_lens (input 4) are ", Quoted(name), ", but those of the first layer ",
+                              Quoted(*lengths_), "; a request brings one for all layers"));
+}
+
+absl::Status Lowering::TakeState(const Call& call, size_t index) {
+  if (!Has(call, index)) return absl::OkStatus();
+  const GraphValue& value = *call.inputs[index];
+  const std::string label = InputLabel(index, call.node.input(static_cast<int>(index)));
+  if (std::holds_alternative<Zeros>(value)) return absl::OkStatus();
+  if (IsFixed(call, index)) {
+    const absl::StatusOr<OnnxTensor> fixed = Value(call, index);
+    if (!fixed.ok()) return BadFile(absl::StrCat(label, " ", fixed.status().message()));
+    if (AllZero(fixed->view)) return absl::OkStatus();
+    return BadFile(absl::StrCat(label, " is fixed in the file and not zero; make it a graph input and send it with each "
+                                "request"));
+  }
+  const auto* whole = std::get_if<GraphInput>(&value);
+  const auto* part = std::get_if<InputPart>(&value);
+  if (whole == nullptr && part == nullptr) {
+    return BadFile(absl::StrCat(label, " is computed in the graph, or comes out of another layer; it may be zeros, a graph "
+                                "input, or a layer's part of one"));
+  }
+  const size_t input = whole != nullptr ? whole->input : part->input;
+  const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input));
+  InputUse& use = inputs_[input];
+  const bool is_c = index == 6;
+  if (use.kind != InputUse::Kind::kUnused && (use.kind != InputUse::Kind::kState || use.is_c != is_c)) {
+    return BadFile(absl::StrCat(label, " is graph input ", Quoted(info.name()), ", which is something else already"));
+  }
+  use.kind = InputUse::Kind::kState;
+  use.is_c = is_c;
+  use.type = static_cast<DataType>(info.type().tensor_type().elem_type());
+  if (use.type != data_type_) {
+    return BadFile(absl::StrCat(label, " has data_type ", info.type().tensor_type().elem_type(), ", but the weights are ",
+                                Abseil(DataTypeName(data_type_))));
+  }
+  use.layers.push_back(layers_.size() - 1);
+  use.parts.emplace_back(part == nullptr ? 0 : part->first,
+                         part == nullptr ? layers_.back().directions : part->end);
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::GiveOutputs(const Call& call, int64_t layout) {
+  LoweredLayer& layer = layers_.back();
+  const int64_t h = layer.hidden_size, d = layer.directions;
+  const Atom t = {.symbol = Symbols::kT}, n = {.symbol = Symbols::kN};
+  const LayoutAxis directions = d == 1 ? LayoutAxis{} : LayoutAxis{{.size = d, .stride = h}};
+  const LayoutAxis units = {{.size = h, .stride = 1}};
+  FlowNode node;
+  node.kind = FlowNode::Kind::kLayerY;
+  node.layer = layers_.size() - 1;
+  node.width = d * h;
+  const absl::StatusOr<int> y = flows_.Add(node);
+  if (!y.ok()) return y.status();
+  layer.y = *y;
+  absl::Status given = Give(call.node, 0,
+                            Flow{*y, Layout(layout == 1 ? std::vector<LayoutAxis>{{n}, {t}, directions, units}
+                                                        : std::vector<LayoutAxis>{{t}, directions, {n}, units}),
+                                 data_type_});
+  for (int output = 1; output <= 2 && given.ok(); ++output) {
+    if (output >= call.node.output_size() || call.node.output(output).empty()) continue;
+    MapOp join = {.kind = MapOpKind::kConcat, .inner = d * h};
+    for (int64_t direction = 0; direction < d; ++direction) {
+      FlowNode last = node;
+      last.kind = output == 1 ? FlowNode::Kind::kFinalH : FlowNode::Kind::kFinalC;
+      last.per_step = false;
+      last.width = h;
+      last.direction = direction;
+      const absl::StatusOr<int> made = flows_.Add(last);
+      if (!made.ok()) return made.status();
+      join.in.push_back(*made);
+    }
+    const absl::StatusOr<int> state = d == 1 ? absl::StatusOr<int>(join.in[0]) : flows_.AddOp(std::move(join), d * h);
+    if (!state.ok()) return state.status();
+    given = Give(call.node, output,
+                 Flow{*state, Layout(layout == 1 ? std::vector<LayoutAxis>{{n}, directions, units}
+                                                 : std::vector<LayoutAxis>{directions, {n}, units}),
+                      data_type_});
+  }
+  return given;
+}
+
+// A state of several layers is cut layer by layer, in their order.
+absl::Status Lowering::CheckStates() const {
+  for (size_t input = 0; input < inputs_.size(); ++input) {
+    const InputUse& use = inputs_[input];
+    if (use.kind != InputUse::Kind::kState) continue;
+    int64_t total = 0, at = 0;
+    for (const size_t layer : use.layers) total += layers_[layer].directions;
+    for (size_t k = 0; k < use.layers.size(); ++k) {
+      const LoweredLayer& layer = layers_[use.layers[k]];
+      const int64_t end = std::min(use.parts[k].second < 0 ? use.parts[k].second + total : use.parts[k].second, total);
+      const bool fits = use.parts[k].first == at && end == at + layer.directions &&
+                        layer.hidden_size == layers_[use.layers[0]].hidden_size;
+      if (!fits) {
+        return BadFile(absl::StrCat("the initial state of ", layer.label, " is not rows ", at, " to ",
+                                    at + layer.directions - 1, " of graph input ",
+                                    Quoted(graph_.input(static_cast<int>(input)).name()),
+                                    "; one state of all layers is cut layer by layer, in their order"));
+      }
+      at = end;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rnnserve

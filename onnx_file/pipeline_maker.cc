@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx_file/pipeline_maker.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/op_spec.h"
+#include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
+
+namespace rnnserve {
+namespace {
+
+bool IsActivation(MapFunction function) {
+  return function == MapFunction::kRelu || function == MapFunction::kTanh || function == MapFunction::kSigmoid;
+}
+
+class Maker {
+ public:
+  Maker(Lowering& lowered, DataType data_type)
+      : lowered_(lowered), nodes_(lowered.flows().nodes()), data_type_(data_type), made_(std::make_shared<Pipeline>()) {}
+
+  absl::StatusOr<PipelinePtr> Make() {
+    if (absl::Status inputs = Inputs(); !inputs.ok()) return inputs;
+    if (absl::Status outputs = Outputs(); !outputs.ok()) return outputs;
+    Need();
+    Fuse();
+    const size_t layers = lowered_.layers().size();
+    made_->maps.resize(layers + 1);
+    for (const LoweredLayer& layer : lowered_.layers()) {
+      made_->layer_x.push_back(PlaceOf(layer.x));
+      made_->layer_y.push_back(-1);
+    }
+    for (size_t stage = 0; stage <= layers; ++stage) MakeMap(stage, made_->maps[stage]);
+    MakeMap(layers + 1, made_->rows);
+    for (size_t layer = 0; layer < layers; ++layer) {
+      if (const auto place = places_.find(lowered_.layers()[layer].y); place != places_.end()) {
+        made_->layer_y[layer] = place->second;
+      }
+    }
+    SetLastStages();
+    return PipelinePtr(made_);
+  }
+
+ private:
+  const FlowNode& at(int node) const { return nodes_[static_cast<size_t>(node)]; }
+  // The operator behind a second result.
+  int OperatorOf(int node) const { return at(node).result == 0 ? node : at(node).op.in[0]; }
+
+  // The map that computes it: the first one after all layers that it needs. What is of whole rows comes last.
+  size_t StageOf(int node) const { return stages_[static_cast<size_t>(node)]; }
+
+  absl::Status Inputs();
+  absl::Status Outputs();
+  void Need();
+  void Fuse();
+  void MakeMap(size_t stage, MapUse& use);
+  int PlaceOf(int node);
+  void SetLastStages();
+  DataType TypeOf(const FlowNode& node) const {
+    return node.is_integer ? DataType::kInt64 : node.kind == FlowNode::Kind::kOp || node.kind == FlowNode::Kind::kOverTime
+                                                    ? ComputeType(data_type_)
+                                                    : data_type_;
+  }
+
+  Lowering& lowered_;
+  std::vector<FlowNode>& nodes_;
+  const DataType data_type_;
+  std::shared_ptr<Pipeline> made_;
+  std::vector<size_t> input_numbers_;   // graph input -> of the pipeline
+  std::vector<size_t> stages_;          // of each node
+  std::vector<std::vector<int>> users_;  // operators that take each node, and are needed
+  std::set<int> needed_;
+  std::map<int, int> places_;           // of nodes
+  struct Wanted {
+    int node;
+    size_t output;
+  };
+  std::vector<Wanted> wanted_;
+};
+
+absl::Status Maker::Inputs() {
+  const onnx::GraphProto& graph = lowered_.graph();
+  const Symbols& symbols = lowered_.symbols();
+  input_numbers_.resize(lowered_.inputs().size());
+  bool has_lengths = false, has_steps = false;
+  for (size_t k = 0; k < lowered_.inputs().size(); ++k) {
+    const InputUse& use = lowered_.inputs()[k];
+    PipelineInput input;
+    input.name = graph.input(static_cast<int>(k)).name();
+    input.type = use.type;
+    input.entries = use.entries;
+    switch (use.kind) {
+      case InputUse::Kind::kUnused:
+        continue;
+      case InputUse::Kind::kSteps:
+        for (size_t axis = 0; axis < use.layout.rank(); ++axis) {
+          const std::optional<int> symbol = use.layout.SymbolOf(axis);
+          if (symbol && symbols.Find(*symbol) > Symbols::kN) {
+            return BadFile(absl::StrCat("graph input ", Quoted(input.name), ": nothing tells whether its axis ", axis,
+                                        " is the steps or the rows, since no layer takes it"));
+          }
+          input.shape.push_back(!symbol                                ? use.layout.FeatureSize(axis).value_or(1)
+                                : symbols.Find(*symbol) == Symbols::kT ? kDimT
+                                                                       : kDimN);
+        }
+        has_steps = true;
+        break;
+      case InputUse::Kind::kLengths:
+        input.kind = PipelineInput::Kind::kLengths;
+        input.shape = {kDimN};
+        input.optional = true;
+        has_lengths = true;
+        break;
+      case InputUse::Kind::kState:
+        input.kind = use.is_c ? PipelineInput::Kind::kInitialC : PipelineInput::Kind::kInitialH;
+        input.layers = use.layers;
+        int64_t directions = 0;
+        for (const size_t layer : use.layers) directions += lowered_.layers()[layer].directions;
+        input.shape = {directions, kDimN, lowered_.layers()[use.layers[0]].hidden_size};
+        break;
+    }
+    input_numbers_[k] = made_->inputs.size();
+    made_->inputs.push_back(std::move(input));
+  }
+  if (!has_steps) return BadFile("no graph input brings steps");
+  const auto is_lengths = [](const PipelineInput& input) { return input.name == "sequence_lens"; };
+  if (!has_lengths && std::ranges::none_of(made_->inputs, is_lengths)) {
+    made_->inputs.push_back({.name = "sequence_lens",
+                             .type = DataType::kInt32,
+                             .kind = PipelineInput::Kind::kLengths,
+                             .shape = {kDimN},
+                             .optional = true});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Maker::Outputs() {
+  const Symbols& symbols = lowered_.symbols();
+  for (const Lowering::Output& output : lowered_.outputs()) {
+    const Layout& layout = output.flow.layout;
+    PipelineOutput made = {.name = output.name, .type = output.flow.type, .shape = {}};
+    const auto refuse = [&](const std::string& text) {
+      return BadFile(absl::StrCat("graph output ", Quoted(output.name), " ", layout.Text(symbols), " ", text));
+    };
+    bool has_t = false, has_n = false;
+    int64_t gaps = 0, outer = 1;  // runs of numbers in front of T or N
+    for (size_t axis = 0; axis < layout.rank(); ++axis) {
+      const std::optional<int> symbol = layout.SymbolOf(axis);
+      const std::optional<int64_t> size = layout.FeatureSize(axis);
+      if (!symbol && !size) return refuse("joins steps or rows with other axes; keep them apart");
+      if (symbol && symbols.Find(*symbol) > Symbols::kN) return refuse("has an axis that is neither steps nor rows");
+      if (symbol) {
+        (symbols.Find(*symbol) == Symbols::kT ? has_t : has_n) = true;
+        made.shape.push_back(symbols.Find(*symbol) == Symbols::kT ? kDimT : kDimN);
+        gaps += outer > 1 ? 1 : 0;
+        outer = 1;
+      } else {
+        made.shape.push_back(*size);
+        outer *= *size;
+      }
+    }
+    const FlowNode& node = at(output.flow.node);
+    if (!has_n || has_t != node.per_step) return refuse("lacks its rows or steps");
+    if (gaps > 1 || (gaps == 1 && has_t && made.shape[0] != kDimT && made.shape[0] != kDimN)) {
+      return refuse("has its numbers before its steps and rows; transpose it");
+    }
+    std::vector<int> waiting = {output.flow.node};
+    std::set<int> seen;
+    while (!waiting.empty()) {  // what of it sees the end of sequences
+      const int next = waiting.back();
+      waiting.pop_back();
+      if (!seen.insert(next).second) continue;
+      if (at(next).kind == FlowNode::Kind::kOverTime) {
+        if (made.over_time == OverTime::kEach || made.over_time == OverTime::kLast) made.over_time = at(next).over_time;
+        continue;
+      }
+      waiting.insert(waiting.end(), at(next).op.in.begin(), at(next).op.in.end());
+    }
+    wanted_.push_back({output.flow.node, made_->outputs.size()});
+    made_->outputs.push_back(std::move(made));
+  }
+  return absl::OkStatus();
+}
+
+// What outputs and layers need, and the stage of each.
+void Maker::Need() {
+  const size_t layers = lowered_.layers().size();
+  std::vector<int> waiting;
+  for (const Wanted& wanted : wanted_) waiting.push_back(wanted.node);
+  for (const LoweredLayer& layer : lowered_.layers()) waiting.push_back(layer.x);
+  users_.resize(nodes_.size());
+  while (!waiting.empty()) {
+    const int next = waiting.back();
+    waiting.pop_back();
+    if (!needed_.insert(next).second) continue;
+    for (const int in : at(next).op.in) {
+      users_[static_cast<size_t>(in)].push_back(next);
+      waiting.push_back(in);
+    }
+  }
+  stages_.resize(nodes_.size());
+  for (size_t k = 0; k < nodes_.size(); ++k) {  // inputs come before what takes them
+    const FlowNode& node = nodes_[k];
+    size_t& stage = stages_[k];
+    if (node.kind == FlowNode::Kind::kLayerY) stage = node.layer + 1;
+    for (const int in : node.op.in) stage = std::max(stage, stages_[static_cast<size_t>(in)]);
+    if (!node.per_step && node.kind != FlowNode::Kind::kOverTime) stage = layers + 1;
+  }
+}
+
+// A product takes along its bias, and then the function that follows, where nothing else takes what lies between.
+void Maker::Fuse() {
+  std::set<int> kept;
+  for (const Wanted& wanted : wanted_) kept.insert(wanted.node);
+  for (const LoweredLayer& layer : lowered_.layers()) kept.insert(layer.x);
+  for (size_t k = 0; k < nodes_.size(); ++k) {
+    if (!needed_.contains(static_cast<int>(k))) continue;
+    FlowNode& node = nodes_[k];
+    if (node.kind != FlowNode::Kind::kOp || node.op.in.size() != 1 || node.result != 0) continue;
+    const int from = node.op.in[0];
+    const FlowNode& before = at(from);
+    if (before.kind != FlowNode::Kind::kOp || before.op.kind != MapOpKind::kProduct || kept.contains(from) ||
+        users_[static_cast<size_t>(from)].size() != 1 || before.op.function != MapFunction::kNone) {
+      continue;
+    }
+    MapOp product = before.op;
+    if (node.op.kind == MapOpKind::kConstant && node.op.function == MapFunction::kAdd && before.op.b == nullptr &&
+        node.op.a->size() == before.op.a->size() / before.op.inner) {
+      product.b = node.op.a;
+    } else if (node.op.kind == MapOpKind::kUnary && IsActivation(node.op.function)) {
+      product.function = node.op.function;
+    } else {
+      continue;
+    }
+    needed_.erase(from);
+    for (const int in : product.in) std::ranges::replace(users_[static_cast<size_t>(in)], from, static_cast<int>(k));
+    node.op = std::move(product);
+  }
+}
+
+int Maker::PlaceOf(int node) {
+  if (const auto found = places_.find(node); found != places_.end()) return found->second;
+  const FlowNode& from = at(node);
+  Place place = {.type = TypeOf(from), .width = from.width};
+  switch (from.kind) {
+    case FlowNode::Kind::kInput:
+      place.kind = PlaceKind::kInput;
+      place.input = input_numbers_[from.input];
+      place.type = made_->inputs[place.input].type;
+      break;
+    case FlowNode::Kind::kFinalH:
+    case FlowNode::Kind::kFinalC:
+      place.kind = from.kind == FlowNode::Kind::kFinalH ? PlaceKind::kFinalH : PlaceKind::kFinalC;
+      place.layer = from.layer;
+      place.direction = from.direction;
+      break;
+    case FlowNode::Kind::kOverTime:
+      place.kind = PlaceKind::kRow;
+      break;
+    case FlowNode::Kind::kLayerY:
+      break;
+    case FlowNode::Kind::kOp:
+      // What a layer takes has its type.
+      if (std::ranges::any_of(lowered_.layers(), [&](const LoweredLayer& layer) { return layer.x == node; })) {
+        place.type = data_type_;
+      }
+  }
+  made_->places.push_back(place);
+  return places_[node] = static_cast<int>(made_->places.size()) - 1;
+}
+
+// The operators of one stage, in their order, with what they read from outside and what others read of them.
+void Maker::MakeMap(size_t stage, MapUse& use) {
+  auto map = std::make_shared<Map>();
+  map->compute_type = ComputeType(data_type_);
+  std::map<int, int> values;  // of nodes
+  const auto is_here = [&](int node) {
+    return at(node).kind == FlowNode::Kind::kOp && StageOf(node) == stage;
+  };
+  const auto new_value = [&](int node) {
+    map->values.push_back({at(node).width, at(node).is_integer});
+    return values[node] = static_cast<int>(map->values.size()) - 1;
+  };
+  const auto value_of = [&](int node) {
+    if (const auto found = values.find(node); found != values.end()) return found->second;
+    const int place = PlaceOf(node);
+    use.reads.push_back(place);
+    const int value = new_value(node);
+    map->inputs.push_back({value, made_->places[static_cast<size_t>(place)].type});
+    return value;
+  };
+  for (size_t k = 0; k < nodes_.size(); ++k) {
+    const int node = static_cast<int>(k);
+    if (!needed_.contains(node) || !is_here(node) || at(node).result != 0) continue;
+    MapOp op = at(node).op;
+    for (int& in : op.in) in = value_of(in);
+    op.out = {new_value(node)};
+    if (op.kind == MapOpKind::kTopK) {
+      const auto second = std::ranges::find_if(nodes_, [&](const FlowNode& other) {
+        return other.result == 1 && other.op.in[0] == node;
+      });
+      op.out.push_back(new_value(static_cast<int>(second - nodes_.begin())));
+    }
+    map->ops.push_back(std::move(op));
+  }
+  const auto write = [&](int node, MapUse::Target target, DataType type) {
+    map->outputs.push_back({value_of(node), type});
+    use.writes.push_back(target);
+  };
+  // What layers, later maps and the ends of sequences take.
+  for (size_t k = 0; k < nodes_.size(); ++k) {
+    const int node = static_cast<int>(k);
+    if (!needed_.contains(node)) continue;
+    if (at(node).kind == FlowNode::Kind::kOverTime && StageOf(node) == stage) {
+      const int place = PlaceOf(node);
+      write(at(node).op.in[0], {.place = place, .over_time = at(node).over_time},
+            made_->places[static_cast<size_t>(place)].type);
+    }
+    if (!is_here(node)) continue;
+    const bool is_x = std::ranges::any_of(lowered_.layers(), [&](const LoweredLayer& layer) { return layer.x == node; });
+    const bool goes_on = std::ranges::any_of(users_[k], [&](int user) {
+      return needed_.contains(user) && at(user).kind == FlowNode::Kind::kOp && StageOf(OperatorOf(user)) != stage;
+    });
+    if (is_x || goes_on) {
+      const int place = PlaceOf(node);
+      write(node, {.place = place}, made_->places[static_cast<size_t>(place)].type);
+    }
+  }
+  const size_t last = lowered_.layers().size();
+  for (const Wanted& wanted : wanted_) {
+    const FlowNode& node = at(wanted.node);
+    const size_t computed = node.kind == FlowNode::Kind::kOverTime ? last + 1 : StageOf(wanted.node);
+    if (computed != stage) continue;
+    write(wanted.node, {.output = static_cast<int>(wanted.output)}, made_->outputs[wanted.output].type);
+  }
+  if (!map->outputs.empty()) use.map = std::move(map);
+}
+
+void Maker::SetLastStages() {
+  const auto take = [&](int place, size_t stage) {
+    size_t& last = made_->places[static_cast<size_t>(place)].last_stage;
+    last = std::max(last, stage);
+  };
+  for (size_t k = 0; k < made_->maps.size(); ++k) {
+    for (const int place : made_->maps[k].reads) take(place, 2 * k);
+    if (k < made_->layer_x.size()) take(made_->layer_x[k], 2 * k + 1);
+    if (k < made_->layer_y.size() && made_->layer_y[k] >= 0) take(made_->layer_y[k], 2 * k + 1);
+  }
+  for (size_t k = 0; k < made_->maps.size(); ++k) {
+    for (const MapUse::Target& target : made_->maps[k].writes) {
+      if (target.place >= 0) take(target.place, 2 * k);
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<PipelinePtr> MakePipeline(Lowering& lowered, DataType data_type) {
+  return Maker(lowered, data_type).Make();
+}
+
+}  // namespace rnnserve

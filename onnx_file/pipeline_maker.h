@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lowered graph as a pipeline: its flows parted into maps before, between and after the layers.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/map/pipeline.h"
+#include "onnx_file/lowering.h"
+
+namespace rnnserve {
+
+absl::StatusOr<PipelinePtr> MakePipeline(Lowering& lowered, DataType data_type);
+
+}  // namespace rnnserve
