@@ -10,7 +10,6 @@ import grpc
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import repository_files
 import session_calls
@@ -82,3 +81,148 @@ def test_numbers_of_onnxruntime(served):
                 places += value.size if value.dtype.kind == "i" else 0
     # Where two numbers are equal but for rounding either may be the larger one.
     assert misplaced <= places / 200, (misplaced, places)
+
+
+def _axes(whole, name):
+    """Which axis of an input is steps and which rows."""
+    shape = next(i[2] for i in whole.inputs if i[0] == name)
+    return (shape.index("t") if "t" in shape else None), shape.index("n")
+
+
+def _cut(whole, tensors, first, end):
+    return {name: np.take(value, range(first, end), _axes(whole, name)[0]) for name, value in tensors.items()}
+
+
+def _shapes(server, name):
+    request = wire.models_pb2.GetModelRequest()
+    request.model.name = name
+    info = server.models.Get(request).model
+    return {i.name: list(i.shape) for i in info.inputs}, {o.name: list(o.shape) for o in info.outputs}
+
+
+def test_names_types_and_shapes_are_the_files(served):
+    server, _ = served
+    for k, whole in enumerate(MODELS):
+        inputs, outputs = _shapes(server, f"whole-{k}")
+        declared = {name: [str(dim).upper() for dim in shape] for name, _, shape in whole.inputs}
+        assert {name: inputs[name] for name in declared} == declared, k
+        assert set(inputs) - set(declared) <= {"sequence_lens"}
+        assert list(outputs) == whole.outputs
+
+
+def test_ragged_rows_are_what_each_row_is_alone(served):
+    server, root = served
+    rng = np.random.default_rng(5)
+    for k, whole in enumerate(MODELS[:150]):
+        if whole.states:
+            continue
+        session = _session(root / f"whole-{k}" / "1" / "model.onnx")
+        _, shapes = _shapes(server, f"whole-{k}")
+        tensors = whole_graphs.feeds(whole, rng, 6, 3)
+        lengths = np.asarray([6, 2, 4], np.int32)
+        reply = _infer(server, f"whole-{k}", {**tensors, "sequence_lens": lengths})
+        for row, length in enumerate(lengths):
+            alone = {name: np.take(value, [row], _axes(whole, name)[1]) for name, value in
+                     _cut(whole, tensors, 0, length).items()}
+            expected = dict(zip(whole.outputs, session.run(None, alone)))
+            for name, value in expected.items():
+                got = np.take(reply[name], [row], shapes[name].index("N"))
+                if "T" in shapes[name]:
+                    axis = shapes[name].index("T")
+                    assert not np.take(got, range(length, 6), axis).any(), (k, name)
+                    got = np.take(got, range(length), axis)
+                if value.dtype.kind == "f":
+                    _compare(got, value, (k, name, row))
+
+
+def _open(server, name, rows, outputs=()):
+    request = wire.sessions_pb2.OpenRequest(rows=rows, outputs=outputs)
+    request.model.name = name
+    return server.sessions.Open(request)
+
+
+def _apply(server, session, number, tensors):
+    operation = session_calls.operation(session, number, chunk=wire.sessions_pb2.Chunk(
+        inputs=[wire.tensor(key, value) for key, value in tensors.items()]))
+    reply = server.sessions.Apply(operation)
+    assert reply.status.code == 0, reply.status
+    return session_calls.tensors(reply.outputs)
+
+
+def test_streamed_in_random_cuts_it_is_one_sequence(served):
+    server, root = served
+    rng = np.random.default_rng(7)
+    streamed = 0
+    for k, whole in enumerate(MODELS):
+        if not whole.forward or whole.states:
+            continue
+        streamed += 1
+        _, shapes = _shapes(server, f"whole-{k}")
+        rows, steps = int(rng.integers(1, 4)), 7
+        tensors = whole_graphs.feeds(whole, rng, steps, rows)
+        opened = _open(server, f"whole-{k}", rows)
+        cuts = sorted({0, steps, *(int(c) for c in rng.integers(0, steps, 3))})
+        replies = [_apply(server, opened.session, number, _cut(whole, tensors, first, end))
+                   for number, (first, end) in enumerate(zip(cuts, cuts[1:]), start=1)]
+        session = _session(root / f"whole-{k}" / "1" / "model.onnx")
+        for name, value in zip(whole.outputs, session.run(None, tensors)):
+            if name not in replies[0]:
+                assert whole.has_mean, (k, name)
+                continue
+            parts = [reply[name] for reply in replies]
+            got = np.concatenate(parts, shapes[name].index("T")) if "T" in shapes[name] else parts[-1]
+            if value.dtype.kind == "f":
+                _compare(got, value, (k, name, cuts))
+    assert streamed > COUNT // 4
+    print(f"{streamed} models streamed")
+
+
+def test_deterministic_answers_do_not_depend_on_company(served):
+    server, _ = served
+    rng = np.random.default_rng(9)
+    for k, whole in enumerate(MODELS[:20]):
+        tensors = whole_graphs.feeds(whole, rng, 5, 4)
+        request = wire.recurrent_pb2.InferRequest()
+        request.options.deterministic = True
+        request.model.name = f"whole-{k}"
+        request.inputs.extend(wire.tensor(key, value) for key, value in tensors.items())
+        together = wire.results(server.recurrent.Infer(request))
+        alone = {name: np.take(value, [2], _axes(whole, name)[1]) for name, value in tensors.items()}
+        del request.inputs[:]
+        request.inputs.extend(wire.tensor(key, value) for key, value in alone.items())
+        _, shapes = _shapes(server, f"whole-{k}")
+        for name, value in wire.results(server.recurrent.Infer(request)).items():
+            assert np.array_equal(np.take(together[name], [2], shapes[name].index("N")), value), (k, name)
+
+
+def test_a_request_that_does_not_fit_is_refused_by_field(served):
+    server, _ = served
+    k = next(k for k, whole in enumerate(MODELS) if whole.tokens and not whole.states and len(whole.inputs) == 2)
+    whole = MODELS[k]
+    name = next(iter(whole.tokens))
+    tensors = whole_graphs.feeds(whole, np.random.default_rng(1), 3, 2)
+    for changed, text in (({name: tensors[name] + 10**6}, f"{name} has "),
+                          ({name: tensors[name].astype(np.float32)}, "is float32; the model's file has int"),
+                          ({name: tensors[name][:1]}, "T and N are one for all inputs"),
+                          ({name: tensors[name][..., None]}, "has shape"),
+                          ({"X": np.zeros((3, 2, 1), np.float32)}, "there is no input")):
+        with pytest.raises(grpc.RpcError) as refused:
+            _infer(server, f"whole-{k}", {**tensors, **changed})
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert text in refused.value.details(), refused.value.details()
+    with pytest.raises(grpc.RpcError) as refused:
+        _infer(server, f"whole-{k}", {other: value for other, value in tensors.items() if other != name})
+    assert f"input {name} is missing" in refused.value.details()
+
+
+def test_a_session_refuses_what_needs_the_whole_sequence(served):
+    server, _ = served
+    k = next(k for k, whole in enumerate(MODELS) if whole.forward and whole.has_mean and not whole.states)
+    refusals = 0
+    for output in MODELS[k].outputs:
+        try:
+            _open(server, f"whole-{k}", 1, [output])
+        except grpc.RpcError as refused:
+            assert "needs the whole sequence" in refused.details()
+            refusals += 1
+    assert refusals == 1

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes models as torch.onnx.export of the day writes them: FOLDER/NAME/1/model.onnx, and FOLDER/table.json with what was
+exported how. Run with the interpreter of requirements-torch.txt:  python torch_models.py FOLDER"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import pathlib
+import sys
+import warnings
+
+import torch
+
+warnings.filterwarnings("ignore")
+logging.disable(logging.WARNING)
+nn = torch.nn
+
+
+class Tagger(nn.Module):
+    """Tokens to probabilities."""
+
+    def __init__(self, layers=2, bidirectional=False, batch_first=True):
+        super().__init__()
+        self.embed = nn.Embedding(50, 6)
+        self.rnn = nn.LSTM(6, 5, num_layers=layers, bidirectional=bidirectional, batch_first=batch_first, dropout=0.1)
+        self.norm = nn.LayerNorm(10 if bidirectional else 5)
+        self.head = nn.Linear(10 if bidirectional else 5, 7)
+
+    def forward(self, tokens):
+        y, _ = self.rnn(self.embed(tokens))
+        return torch.softmax(self.head(self.norm(y)), -1)
+
+
+class Classifier(nn.Module):
+    """Features to classes: by the last step, the final state of both directions, or a mean."""
+
+    def __init__(self, how, bidirectional=False):
+        super().__init__()
+        self.rnn = nn.GRU(6, 5, num_layers=2, bidirectional=bidirectional, batch_first=True)
+        self.head = nn.Sequential(nn.Linear(10 if bidirectional else 5, 4), nn.ReLU(), nn.Linear(4, 3))
+        self.how = how
+
+    def forward(self, x):
+        y, h = self.rnn(x)
+        if self.how == "last":
+            return self.head(y[:, -1])
+        if self.how == "mean":
+            return self.head(y.mean(1))
+        if self.how == "max":
+            return self.head(y.max(1).values)
+        return self.head(torch.cat((h[-2], h[-1]), -1))
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.LSTM(6, 6)
+        self.second = nn.LSTM(6, 6)
+
+    def forward(self, x):
+        y = x + self.first(x)[0]
+        return y + torch.tanh(self.second(y)[0])
+
+
+class WithStates(nn.Module):
+    """As a language model streams: logits, the five best, and the new states."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(50, 6)
+        self.rnn = nn.LSTM(6, 5, num_layers=2)
+        self.head = nn.Linear(5, 50)
+
+    def forward(self, tokens, h, c):
+        y, (hn, cn) = self.rnn(self.embed(tokens), (h, c))
+        best = torch.topk(self.head(y), 5)
+        return best.values, best.indices, hn, cn
+
+
+def cases():
+    """name, module, arguments, which axis of each argument is steps and which is rows."""
+    tokens, features = torch.randint(0, 50, (2, 9)), torch.randn(9, 2, 6)
+    for kind, layers, bidirectional in itertools.product(("LSTM", "GRU", "RNN"), (1, 2, 3, 4), (False, True)):
+        module = getattr(nn, kind)(6, 5, num_layers=layers, bidirectional=bidirectional, batch_first=layers % 2 == 0)
+        name = f"{kind.lower()}{layers}{'-bi' if bidirectional else ''}"
+        yield name, module, (features,), [{0: "t", 1: "n"} if layers % 2 else {0: "n", 1: "t"}]
+    yield "tagger", Tagger(), (tokens,), [{0: "n", 1: "t"}]
+    yield "tagger-bi", Tagger(bidirectional=True), (tokens,), [{0: "n", 1: "t"}]
+    yield "tagger-tn", Tagger(batch_first=False), (tokens,), [{0: "t", 1: "n"}]
+    for how in ("last", "mean", "max", "states"):
+        yield f"classifier-{how}", Classifier(how, how == "states"), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
+    yield "residual", Residual(), (features,), [{0: "t", 1: "n"}]
+    states = torch.zeros(2, 2, 5)
+    yield "states", WithStates(), (tokens.T.contiguous(), states, states), [{0: "t", 1: "n"}, {1: "n"}, {1: "n"}]
+    yield "proj", nn.LSTM(6, 5, proj_size=3), (features,), [{0: "t", 1: "n"}]
+
+
+def main(folder):
+    table = []
+    for name, module, arguments, axes in cases():
+        module.eval()
+        for dynamo, dynamic in itertools.product((True, False), (True, False)):
+            full = f"{name}-{'dynamo' if dynamo else 'legacy'}-{'dynamic' if dynamic else 'static'}"
+            path = pathlib.Path(folder, full, "1", "model.onnx")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            names = [f"input_{k}" for k in range(len(arguments))]
+            options = {"dynamo": dynamo, "input_names": names, "verbose": False}
+            if dynamic and dynamo:
+                options["dynamic_shapes"] = tuple({axis: torch.export.Dim.AUTO for axis in of} for of in axes)
+                if not isinstance(module, (Tagger, Classifier, Residual, WithStates)):
+                    options["dynamic_shapes"] += (None,)  # hx
+                    arguments = (*arguments[:1], None)
+            elif dynamic:
+                options["dynamic_axes"] = {n: dict(of) for n, of in zip(names, axes)}
+            entry = {"name": full, "axes": [[of.get(0), of.get(1)] for of in axes], "dynamic": dynamic, "error": ""}
+            try:
+                torch.onnx.export(module, arguments[:len(axes)] if not (dynamic and dynamo) else arguments, str(path), **options)
+            except Exception as error:  # what the exporter refuses is a result, too
+                entry["error"] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+                path.unlink(missing_ok=True)
+            arguments = arguments[:len(axes)]
+            table.append(entry)
+            print(full, entry["error"] or "exported", flush=True)
+    pathlib.Path(folder, "table.json").write_text(json.dumps({"torch": torch.__version__, "models": table}, indent=1))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Maps as programs: rows from anywhere to anywhere, cut anywhere. Operators against onnxruntime: tests/integration/
+// test_whole_models.py.
+#include "engine/map/map_program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace rnnserve {
+namespace {
+
+MapNumbersPtr Numbers(std::vector<float> values) {
+  auto numbers = std::make_shared<MapNumbers>();
+  numbers->f32 = std::move(values);
+  return numbers;
+}
+
+// [columns of 3] = tanh(x of 2 * w + b), then the sum of both halves of it beside its largest place.
+Map SmallMap() {
+  Map map;
+  map.values = {{2}, {3}, {1, true}};
+  map.inputs = {{0, DataType::kFloat}};
+  map.outputs = {{1, DataType::kFloat}, {2, DataType::kInt32}};
+  map.ops = {{.kind = MapOpKind::kProduct,
+              .function = MapFunction::kTanh,
+              .in = {0},
+              .out = {1},
+              .a = Numbers({0.5F, -1, 2, 0.25F, 1, -0.5F}),
+              .b = Numbers({0.1F, 0.2F, -0.3F}),
+              .inner = 2},
+             {.kind = MapOpKind::kArgMax, .in = {1}, .out = {2}, .inner = 3}};
+  return map;
+}
+
+std::vector<float> Expected(float a, float b) {
+  return {std::tanh(a * 0.5F + b * 0.25F + 0.1F), std::tanh(-a + b + 0.2F), std::tanh(2 * a - b * 0.5F - 0.3F)};
+}
+
+class MapProgramTest : public testing::TestWithParam<bool> {};
+
+TEST_P(MapProgramTest, RowsOfAnyLengthCutAnywhere) {
+  const ProgramPtr program = CompileMap(std::make_shared<Map>(SmallMap()), {.deterministic = GetParam()});
+  const auto workspace = program->NewWorkspace();
+  constexpr int64_t kLengths[] = {1, 7, 150, 64};
+  constexpr int64_t kMost = 150, kRows = 4;
+  std::vector<float> x(kMost * kRows * 2), y(kMost * kRows * 3, -1);
+  std::vector<int32_t> best(kMost * kRows, -1);
+  for (size_t k = 0; k < x.size(); ++k) x[k] = std::sin(static_cast<float>(k));
+  std::vector<std::unique_ptr<State>> states;
+  for (int64_t row = 0; row < kRows; ++row) {
+    states.push_back(program->NewState());
+    auto& places = static_cast<MapRow&>(*states.back());
+    places.in[0] = {reinterpret_cast<const std::byte*>(x.data() + row * 2), kRows * 2 * 4};
+    places.out[0] = {.first = reinterpret_cast<std::byte*>(y.data() + row * 3), .step = kRows * 3 * 4};
+    places.out[1] = {.first = reinterpret_cast<std::byte*>(best.data() + row * kMost), .step = 4};
+  }
+  for (int64_t first = 0, step = 1; first < kMost; first += step, step = step * 3) {
+    std::vector<SequenceSlice> slices;
+    for (size_t row = 0; row < kRows; ++row) {
+      SequenceSlice slice;
+      slice.steps = std::min(step, kLengths[row] - first);
+      slice.after = states[row].get();
+      if (slice.steps > 0) slices.push_back(slice);
+    }
+    ASSERT_TRUE(program->Advance(slices, *workspace).ok());
+  }
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t t = 0; t < kMost; ++t) {
+      const float* got = y.data() + (t * kRows + row) * 3;
+      const float* from = x.data() + (t * kRows + row) * 2;
+      const std::vector<float> expected =
+          t < kLengths[row] ? Expected(from[0], from[1]) : std::vector<float>{-1, -1, -1};
+      for (size_t k = 0; k < 3; ++k) ASSERT_NEAR(got[k], expected[k], 2e-6) << row << " " << t;
+      const auto largest = std::max_element(expected.begin(), expected.end()) - expected.begin();
+      ASSERT_EQ(best[static_cast<size_t>(row * kMost + t)], t < kLengths[row] ? largest : -1);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, MapProgramTest, testing::Bool());
+
+TEST(MapRowTest, EndsOfARow) {
+  Map map;
+  map.values = {{2}};
+  map.inputs = {{0, DataType::kFloat}};
+  constexpr OverTime kEnds[] = {OverTime::kFirst, OverTime::kLast,    OverTime::kSum,
+                                OverTime::kMean,  OverTime::kLargest, OverTime::kSmallest};
+  for (size_t k = 0; k < std::size(kEnds); ++k) map.outputs.push_back({0, DataType::kFloat});
+  const ProgramPtr program = CompileMap(std::make_shared<Map>(map), {});
+  const auto workspace = program->NewWorkspace();
+  const float x[] = {1, -2, 5, 0, -3, 4.5F};
+  float ends[6][2] = {};
+  const auto state = program->NewState();
+  auto& places = static_cast<MapRow&>(*state);
+  places.in[0] = {reinterpret_cast<const std::byte*>(x), 8};
+  for (size_t k = 0; k < 6; ++k) places.out[k] = {.first = reinterpret_cast<std::byte*>(ends[k]), .over_time = kEnds[k]};
+  for (const int64_t steps : {1, 2}) {
+    SequenceSlice slice;
+    slice.steps = steps;
+    slice.after = state.get();
+    ASSERT_TRUE(program->Advance({&slice, 1}, *workspace).ok());
+  }
+  EXPECT_THAT(ends[0], testing::ElementsAre(1, -2));
+  EXPECT_THAT(ends[1], testing::ElementsAre(-3, 4.5F));
+  EXPECT_THAT(ends[2], testing::ElementsAre(3, 2.5F));
+  EXPECT_THAT(ends[3], testing::Pointwise(testing::FloatNear(1e-6F), {1.0F, 2.5F / 3}));
+  EXPECT_THAT(ends[4], testing::ElementsAre(5, 4.5F));
+  EXPECT_THAT(ends[5], testing::ElementsAre(-3, -2));
+}
+
+TEST(MapRowTest, NumbersInGroups) {
+  Map map;
+  map.values = {{4}};
+  map.inputs = {{0, DataType::kFloat16}};
+  map.outputs = {{0, DataType::kFloat}};
+  const ProgramPtr program = CompileMap(std::make_shared<Map>(map), {});
+  const uint16_t x[] = {0x3c00, 0x4000, 0x4200, 0x4400};  // 1 2 3 4
+  float y[10] = {};
+  const auto state = program->NewState();
+  auto& places = static_cast<MapRow&>(*state);
+  places.in[0] = {reinterpret_cast<const std::byte*>(x), 8};
+  places.out[0] = {.first = reinterpret_cast<std::byte*>(y), .groups = 2, .group = 20};
+  SequenceSlice slice;
+  slice.steps = 1;
+  slice.after = state.get();
+  ASSERT_TRUE(program->Advance({&slice, 1}, *program->NewWorkspace()).ok());
+  EXPECT_THAT(y, testing::ElementsAre(1, 2, 0, 0, 0, 3, 4, 0, 0, 0));
+}
+
+}  // namespace
+}  // namespace rnnserve
