@@ -198,7 +198,11 @@ absl::Status Layout::Reshape(const Symbols& symbols, const std::vector<Size>& sh
   const auto is_rest = [](const Size& size) { return size.is_constant() && size.factor == -1; };
   const auto rest = static_cast<size_t>(std::ranges::find_if(wanted, is_rest) - wanted.begin());
   std::vector<Atom> atoms;
-  for (const LayoutAxis& axis : axes_) atoms.insert(atoms.end(), axis.begin(), axis.end());
+  for (const LayoutAxis& axis : axes_) {
+    for (const Atom& atom : axis) {
+      if (atom.is_symbol() || atom.size > 1) atoms.push_back(atom);
+    }
+  }
   AtomTaker taker(symbols, std::move(atoms));
   std::vector<LayoutAxis> made(wanted.size());
   const auto take = [&](size_t k, bool from_back) {

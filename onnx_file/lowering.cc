@@ -41,6 +41,7 @@ absl::Status Lowering::Run() {
     break;
   }
   if (graph_.output_size() == 0) return BadFile("the graph has no outputs");
+  if (std::ranges::none_of(graph_.node(), IsRecurrent)) return NoLayers();
   for (const onnx::ValueInfoProto& output : graph_.output()) {
     if (absl::Status resolved = Resolve(output.name()); !resolved.ok()) return resolved;
     if (absl::Status checked = CheckOutput(output); !checked.ok()) return checked;

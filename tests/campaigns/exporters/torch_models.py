@@ -92,8 +92,8 @@ def cases():
     for how in ("last", "mean", "max", "states"):
         yield f"classifier-{how}", Classifier(how, how == "states"), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
     yield "residual", Residual(), (features,), [{0: "t", 1: "n"}]
-    states = torch.zeros(2, 2, 5)
-    yield "states", WithStates(), (tokens.T.contiguous(), states, states), [{0: "t", 1: "n"}, {1: "n"}, {1: "n"}]
+    h, c = torch.zeros(2, 2, 5), torch.ones(2, 2, 5)  # one tensor twice would become one input
+    yield "states", WithStates(), (tokens.T.contiguous(), h, c), [{0: "t", 1: "n"}, {1: "n"}, {1: "n"}]
     yield "proj", nn.LSTM(6, 5, proj_size=3), (features,), [{0: "t", 1: "n"}]
 
 
