@@ -138,13 +138,13 @@ def test_ragged_rows_are_what_each_row_is_alone(served):
 def _open(server, name, rows, outputs=()):
     request = wire.sessions_pb2.OpenRequest(rows=rows, outputs=outputs)
     request.model.name = name
-    return server.sessions.Open(request)
+    return wire.sessions_grpc.SessionsStub(server.channel).Open(request)
 
 
 def _apply(server, session, number, tensors):
     operation = session_calls.operation(session, number, chunk=wire.sessions_pb2.Chunk(
         inputs=[wire.tensor(key, value) for key, value in tensors.items()]))
-    reply = server.sessions.Apply(operation)
+    reply = wire.sessions_grpc.SessionsStub(server.channel).Apply(wire.sessions_pb2.ApplyRequest(operation=operation)).reply
     assert reply.status.code == 0, reply.status
     return session_calls.tensors(reply.outputs)
 
