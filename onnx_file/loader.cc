@@ -41,7 +41,7 @@ absl::Status AddWeight(size_t index, OnnxGraph::Source source, OnnxOperator& loa
 }
 
 // An input that each request brings.
-absl::Status CheckData(size_t index, const OnnxGraph::Source& source) {
+absl::Status CheckData(size_t index, const OnnxGraph::Source& source, const OnnxOperator& loaded) {
   if (!source.value) return absl::OkStatus();  // a graph input, or zeros
   const std::string label = InputLabel(index, source.name);
   if (!IsStateInput(index)) {
@@ -51,6 +51,11 @@ absl::Status CheckData(size_t index, const OnnxGraph::Source& source) {
   }
   if (absl::Status floating = CheckFloating(source.value->view.type); !floating.ok()) {
     return BadFile(absl::StrCat(label, " ", floating.message()));
+  }
+  const auto r = std::ranges::find(loaded.weights, "R", &NamedTensor::name);
+  const Shape& shape = source.value->view.shape;
+  if (r != loaded.weights.end() && r->tensor.shape.size() == 3 && shape.size() == 3) {
+    if (absl::Status fits = CheckStateWidth(index, source.name, shape, r->tensor.shape[2]); !fits.ok()) return fits;
   }
   if (AllZero(source.value->view.data)) return absl::OkStatus();
   return BadFile(absl::StrCat(label,
@@ -139,7 +144,7 @@ absl::Status AddInputs(const OnnxGraph& graph, size_t layer, Feeds& feeds, OnnxS
     if (absl::Status fed = feeds.Add(layer, index, *source); !fed.ok()) return fed;
     if (index == 0) stack.batch_first = source->turned;
     const absl::Status taken =
-        IsWeightInput(index) ? AddWeight(index, *std::move(source), loaded) : CheckData(index, *source);
+        IsWeightInput(index) ? AddWeight(index, *std::move(source), loaded) : CheckData(index, *source, loaded);
     if (!taken.ok()) return taken;
   }
   return absl::OkStatus();
@@ -174,6 +179,13 @@ absl::StatusOr<OnnxStack> LoadBare(const onnx::GraphProto& graph, Constants& con
   return Load(*read, opset, std::move(file));
 }
 
+// Whether the file tells what a request brings: a whole model's tensors are the file's own.
+bool IsDescribed(const onnx::GraphProto& graph) {
+  return graph.output_size() > 0 && std::ranges::all_of(graph.input(), [](const onnx::ValueInfoProto& input) {
+           return input.type().tensor_type().has_shape();
+         });
+}
+
 absl::StatusOr<OnnxStack> LoadWhole(const onnx::GraphProto& graph, Constants& constants, int64_t opset,
                                     std::shared_ptr<const void> file) {
   Lowering lowered(graph, constants, opset);
@@ -200,7 +212,7 @@ absl::StatusOr<OnnxStack> LoadOnnx(const Folder& folder, const OnnxLimits& limit
   if (!opset.ok()) return opset.status();
   Constants constants(folder, limits.tensor_bytes);
   absl::StatusOr<OnnxStack> bare = LoadBare((*model)->graph(), constants, *opset, *model);
-  if (bare.ok()) return bare;
+  if (bare.ok() || !IsDescribed((*model)->graph())) return bare;
   Constants again(folder, limits.tensor_bytes);
   return LoadWhole((*model)->graph(), again, *opset, *model);
 }

@@ -139,6 +139,7 @@ absl::Status Lowering::Evaluate(const Scope::Definition& definition) {
         "TopK, ...) and end sequences by their last step or a mean or maximum over time. Cut it there: `rnnctl extract` "
         "writes the layers as a model of their own, to be called with what comes before"));
   }
+  if (!Has(call, 0)) return BadFile(absl::StrCat(call.label, " has no input 0"));
   Result result = (this->*handler)(call);
   if (!result.ok()) {
     return BadFile(absl::StrCat(call.label, " ", result.status().message()));
@@ -250,10 +251,14 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
       return BadFile(absl::StrCat(label, "has ", rank, " axes; steps and rows are its first two (export with a batch axis)"));
     }
     std::vector<LayoutAxis> axes = {{{.symbol = symbols_.New(DimOf(info, 0))}}, {{.symbol = symbols_.New(DimOf(info, 1))}}};
+    int64_t width = 1;
     for (int axis = 2; axis < rank; ++axis) {
       const std::optional<int64_t> size = DimOf(info, axis);
-      if (!size || *size > FlowGraph::kMaxWidth) {
+      if (!size) {
         return BadFile(absl::StrCat(label, "has no fixed size as axis ", axis, "; only steps and rows may be open"));
+      }
+      if (*size > FlowGraph::kMaxWidth || (width *= *size) > FlowGraph::kMaxWidth) {
+        return BadFile(absl::StrCat(label, "has more than ", FlowGraph::kMaxWidth, " numbers a step"));
       }
       axes.push_back({{.size = *size}});
     }

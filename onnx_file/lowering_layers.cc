@@ -136,6 +136,9 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
   if (IsFixed(call, index)) {
     const absl::StatusOr<OnnxTensor> fixed = Value(call, index);
     if (!fixed.ok()) return BadFile(absl::StrCat(label, " ", fixed.status().message()));
+    const std::string& name = call.node.input(static_cast<int>(index));
+    const int64_t hidden_size = layers_.back().hidden_size;
+    if (absl::Status fits = CheckStateWidth(index, name, fixed->view.shape, hidden_size); !fits.ok()) return fits;
     if (AllZero(fixed->view)) return absl::OkStatus();
     return BadFile(absl::StrCat(label, " is fixed in the file and not zero; make it a graph input and send it with each "
                                 "request"));
@@ -213,10 +216,12 @@ absl::Status Lowering::CheckStates() const {
     if (use.kind != InputUse::Kind::kState) continue;
     int64_t total = 0, at = 0;
     for (const size_t layer : use.layers) total += layers_[layer].directions;
+    const auto& declared = graph_.input(static_cast<int>(input)).type().tensor_type().shape();
+    const int64_t rows = declared.dim_size() > 0 && declared.dim(0).has_dim_value() ? declared.dim(0).dim_value() : total;
     for (size_t k = 0; k < use.layers.size(); ++k) {
       const LoweredLayer& layer = layers_[use.layers[k]];
       const int64_t end = std::min(use.parts[k].second < 0 ? use.parts[k].second + total : use.parts[k].second, total);
-      const bool fits = use.parts[k].first == at && end == at + layer.directions &&
+      const bool fits = use.parts[k].first == at && end == at + layer.directions && rows == total &&
                         layer.hidden_size == layers_[use.layers[0]].hidden_size;
       if (!fits) {
         return BadFile(absl::StrCat("the initial state of ", layer.label, " is not rows ", at, " to ",

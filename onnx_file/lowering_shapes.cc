@@ -22,6 +22,7 @@ int64_t Clamped(int64_t index, int64_t size) { return std::clamp<int64_t>(index 
 // Places first, first + step, ... before `end`, of an axis of `size`, as ONNX's Slice counts them.
 std::vector<int64_t> PlacesOf(int64_t first, int64_t end, int64_t step, int64_t size) {
   std::vector<int64_t> places;
+  step = std::clamp<int64_t>(step, -size - 1, size + 1);  // farther is as far, and cannot overflow
   if (step > 0) {
     for (int64_t k = Clamped(first, size), last = Clamped(end, size); k < last; k += step) places.push_back(k);
   } else {

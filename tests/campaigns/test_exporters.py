@@ -22,7 +22,7 @@ from server_process import Server
 HERE = pathlib.Path(__file__).resolve().parent
 TOLERANCE = 1e-5
 # What cannot load, and what its refusal says.
-REFUSED = {"rnn": "dynamo=False"}
+REFUSED = {"rnn": "dynamo=False", "proj": "proj_size"}
 
 
 def _exports(exporter):
