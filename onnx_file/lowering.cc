@@ -51,14 +51,19 @@ absl::Status Lowering::Run() {
 }
 
 absl::Status Lowering::NoLayers() const {
-  const bool loops = std::ranges::any_of(graph_.node(), [](const onnx::NodeProto& node) {
-    return IsOnnxOp(node, "Loop") || IsOnnxOp(node, "Scan");
-  });
-  const char* what = loops ? "its recurrence is a Loop or Scan of single operators"
-                           : "if the model has a recurrent layer, this export is unrolled";
-  return BadFile(absl::StrCat("the graph has no LSTM, GRU or RNN node that its outputs need (it has ", graph_.node_size(),
-                              " nodes): ", what, "; export it with dynamo=False (PyTorch: torch.onnx.export(..., "
-                              "dynamo=False) keeps nn.RNN, nn.GRU and nn.LSTM as one node)"));
+  const auto has = [&](std::string_view op_type) {
+    return std::ranges::any_of(graph_.node(), [&](const onnx::NodeProto& node) { return IsOnnxOp(node, op_type); });
+  };
+  const std::string what = absl::StrCat("the graph has no LSTM, GRU or RNN node that its outputs need (it has ",
+                                        graph_.node_size(), " nodes)");
+  if (has("If")) {
+    return BadFile(absl::StrCat(what, ": it has an If, in whose branches they may lie; `rnnctl inspect` shows them, and "
+                                "`rnnctl extract` writes them as a model of their own"));
+  }
+  return BadFile(absl::StrCat(what, has("Loop") || has("Scan") ? ": its recurrence is a Loop or Scan of single operators"
+                                                               : "; if the model has a recurrent layer, this export is unrolled",
+                              ": export it with dynamo=False (PyTorch: torch.onnx.export(..., dynamo=False) keeps nn.RNN, "
+                              "nn.GRU and nn.LSTM as one node)"));
 }
 
 absl::Status Lowering::CheckOutput(const onnx::ValueInfoProto& output) {

@@ -235,7 +235,7 @@ def _insert(graph, node):
 
 def _two_chains(graph):
     _node(graph, "/rnn/LSTM_1").input[0] = "input"
-    return "takes 5 columns"
+    return "/rnn/LSTM_1"
 
 
 def _encoder_and_decoder(graph):
