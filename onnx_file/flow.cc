@@ -14,8 +14,8 @@ absl::StatusOr<int> FlowGraph::Add(FlowNode node) {
   }
   numbers_ += node.width + static_cast<int64_t>(node.op.places.size());
   if (numbers_ > kMaxNumbers || nodes_.size() == kMaxNodes) {
-    return BadFile(absl::StrCat("is one of too many: the file computes more than ", kMaxNumbers, " numbers a step, or in ",
-                                "more than ", kMaxNodes, " operators"));
+    return BadFile(absl::StrCat("is one of too many: the file computes more than ", kMaxNumbers,
+                                " numbers a step, or in ", "more than ", kMaxNodes, " operators"));
   }
   nodes_.push_back(std::move(node));
   return static_cast<int>(nodes_.size()) - 1;

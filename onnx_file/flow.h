@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a graph computes, step by step and row by row, while it is read: nodes over numbered results, of which those
-// between the layers become maps (pipeline_maker.h). Each is a record of numbers, for one step of one row or once a row.
+// between the layers become maps (pipeline_maker.h). Each is a record of numbers, for one step of one row or once a
+// row.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,13 @@ struct FlowNode {
   int64_t width = 1;
   bool is_integer = false;
   bool per_step = true;
-  size_t input = 0;              // kInput: number of the graph input
-  size_t layer = 0;              // kLayerY, kFinalH, kFinalC
-  int64_t direction = 0;         // kFinalH, kFinalC
+  size_t input = 0;                      // kInput: number of the graph input
+  size_t layer = 0;                      // kLayerY, kFinalH, kFinalC
+  int64_t direction = 0;                 // kFinalH, kFinalC
   OverTime over_time = OverTime::kEach;  // kOverTime: of node op.in[0]
-  MapOp op = {};                 // kOp: in and out are numbers of nodes; kOverTime: in
-  int result = 0;                // kOp: which of the operator's results; others are nodes of their own
-  int64_t limit = 0;             // integers: known to lie in [0, limit); 0: not known
+  MapOp op = {};                         // kOp: in and out are numbers of nodes; kOverTime: in
+  int result = 0;                        // kOp: which of the operator's results; others are nodes of their own
+  int64_t limit = 0;                     // integers: known to lie in [0, limit); 0: not known
 };
 
 // A tensor of the graph that each step, or each row, has its own numbers of.
@@ -36,10 +37,11 @@ struct Flow {
   DataType type = DataType::kFloat;  // as the graph has it
 };
 
-// All nodes so far, and the operators to make more. Numbers are bounded: a hostile file is refused before it takes much.
+// All nodes so far, and the operators to make more. Numbers are bounded: a hostile file is refused before it takes
+// much.
 class FlowGraph {
  public:
-  static constexpr int64_t kMaxWidth = int64_t{1} << 20;   // of a record
+  static constexpr int64_t kMaxWidth = int64_t{1} << 20;    // of a record
   static constexpr int64_t kMaxNumbers = int64_t{1} << 22;  // of all records together
   static constexpr size_t kMaxNodes = 4096;
 

@@ -42,9 +42,7 @@ class AtomTaker {
     taken_.clear();
     Size product;
     std::optional<int64_t> known = 1;  // with the sizes that the file says
-    const auto fits = [&] {
-      return Equal(symbols_, product, size) || (size.is_constant() && known == size.factor);
-    };
+    const auto fits = [&] { return Equal(symbols_, product, size) || (size.is_constant() && known == size.factor); };
     while (!atoms_.empty()) {
       const Atom next = Next();
       const std::optional<int64_t> next_size = next.is_symbol() ? symbols_.SizeOf(next.symbol) : next.size;
@@ -211,7 +209,8 @@ absl::Status Layout::Reshape(const Symbols& symbols, const std::vector<Size>& sh
     return axis.has_value();
   };
   const auto misfit = [&](size_t k) {
-    return BadFile(absl::StrCat("makes another axis ", k, " of ", Text(symbols), " than steps, rows and their numbers "
+    return BadFile(absl::StrCat("makes another axis ", k, " of ", Text(symbols),
+                                " than steps, rows and their numbers "
                                 "make (T and N are as many as a request brings)"));
   };
   for (size_t k = 0; k < rest; ++k) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the axes of a tensor mean while a graph is read: which of them are steps, which rows, and how what is left lies in
-// one step's numbers. Nodes that only move axes change a layout and no number.
+// What the axes of a tensor mean while a graph is read: which of them are steps, which rows, and how what is left lies
+// in one step's numbers. Nodes that only move axes change a layout and no number.
 //
 //   Symbols symbols;                                        // T, N, and those of inputs that are not known yet
 //   Layout y = Layout::Of({{symbols.t()}, {2, 5}, {symbols.n()}, {5, 1}});   // Y: [T, D, N, H], D and H in one record

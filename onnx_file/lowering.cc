@@ -57,18 +57,22 @@ absl::Status Lowering::NoLayers() const {
   const std::string what = absl::StrCat("the graph has no LSTM, GRU or RNN node that its outputs need (it has ",
                                         graph_.node_size(), " nodes)");
   if (has("If")) {
-    return BadFile(absl::StrCat(what, ": it has an If, in whose branches they may lie; `rnnctl inspect` shows them, and "
+    return BadFile(absl::StrCat(what,
+                                ": it has an If, in whose branches they may lie; `rnnctl inspect` shows them, and "
                                 "`rnnctl extract` writes them as a model of their own"));
   }
-  return BadFile(absl::StrCat(what, has("Loop") || has("Scan") ? ": its recurrence is a Loop or Scan of single operators"
-                                                               : "; if the model has a recurrent layer, this export is unrolled",
-                              ": export it with dynamo=False (PyTorch: torch.onnx.export(..., dynamo=False) keeps nn.RNN, "
-                              "nn.GRU and nn.LSTM as one node)"));
+  return BadFile(
+      absl::StrCat(what,
+                   has("Loop") || has("Scan") ? ": its recurrence is a Loop or Scan of single operators"
+                                              : "; if the model has a recurrent layer, this export is unrolled",
+                   ": export it with dynamo=False (PyTorch: torch.onnx.export(..., dynamo=False) keeps nn.RNN, "
+                   "nn.GRU and nn.LSTM as one node)"));
 }
 
 absl::Status Lowering::CheckOutput(const onnx::ValueInfoProto& output) {
   const auto refuse = [&](const std::string& text) {
-    return BadFile(absl::StrCat("graph output ", Quoted(output.name()), " ", text, "; drop it from the file's outputs"));
+    return BadFile(
+        absl::StrCat("graph output ", Quoted(output.name()), " ", text, "; drop it from the file's outputs"));
   };
   const Flow* flow = std::get_if<Flow>(&values_.at(output.name()));
   if (flow == nullptr) return refuse("is not computed from what a request brings step by step");
@@ -138,11 +142,14 @@ absl::Status Lowering::Evaluate(const Scope::Definition& definition) {
   }
   const Handler handler = HandlerOf(node);
   if (handler == nullptr) {
-    return BadFile(absl::StrCat(
-        call.label, " is an operator that a served model cannot have; before, between and after the LSTM, GRU and RNN "
-        "nodes a file may compute what looks at one step alone (Gather, MatMul, Gemm, Add, Softmax, LayerNormalization, "
-        "TopK, ...) and end sequences by their last step or a mean or maximum over time. Cut it there: `rnnctl extract` "
-        "writes the layers as a model of their own, to be called with what comes before"));
+    return BadFile(
+        absl::StrCat(call.label,
+                     " is an operator that a served model cannot have; before, between and after the LSTM, GRU and RNN "
+                     "nodes a file may compute what looks at one step alone (Gather, MatMul, Gemm, Add, Softmax, "
+                     "LayerNormalization, "
+                     "TopK, ...) and end sequences by their last step or a mean or maximum over time. Cut it there: "
+                     "`rnnctl extract` "
+                     "writes the layers as a model of their own, to be called with what comes before"));
   }
   if (!Has(call, 0)) return BadFile(absl::StrCat(call.label, " has no input 0"));
   Result result = (this->*handler)(call);
@@ -161,16 +168,27 @@ absl::Status Lowering::Give(const onnx::NodeProto& node, int output, GraphValue 
 
 Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
   static const std::unordered_map<std::string_view, Handler> handlers = [] {
-    std::unordered_map<std::string_view, Handler> made = {
-        {"Identity", &Lowering::Identity}, {"Dropout", &Lowering::Identity}, {"Cast", &Lowering::Cast},
-        {"Shape", &Lowering::ShapeOf}, {"Gather", &Lowering::Gather}, {"Slice", &Lowering::Slice},
-        {"Split", &Lowering::Split}, {"Concat", &Lowering::Concat}, {"Expand", &Lowering::Expand},
-        {"Tile", &Lowering::Expand}, {"ConstantOfShape", &Lowering::ConstantOfShape}, {"MatMul", &Lowering::MatMul},
-        {"Gemm", &Lowering::Gemm}, {"Softmax", &Lowering::SoftmaxOf}, {"LogSoftmax", &Lowering::SoftmaxOf},
-        {"LayerNormalization", &Lowering::LayerNormalization},
-        {"BatchNormalization", &Lowering::BatchNormalization}, {"ArgMax", &Lowering::ArgMax},
-        {"TopK", &Lowering::TopK}};
-    for (const char* op : {"Transpose", "Squeeze", "Unsqueeze", "Reshape", "Flatten"}) made.emplace(op, &Lowering::Move);
+    std::unordered_map<std::string_view, Handler> made = {{"Identity", &Lowering::Identity},
+                                                          {"Dropout", &Lowering::Identity},
+                                                          {"Cast", &Lowering::Cast},
+                                                          {"Shape", &Lowering::ShapeOf},
+                                                          {"Gather", &Lowering::Gather},
+                                                          {"Slice", &Lowering::Slice},
+                                                          {"Split", &Lowering::Split},
+                                                          {"Concat", &Lowering::Concat},
+                                                          {"Expand", &Lowering::Expand},
+                                                          {"Tile", &Lowering::Expand},
+                                                          {"ConstantOfShape", &Lowering::ConstantOfShape},
+                                                          {"MatMul", &Lowering::MatMul},
+                                                          {"Gemm", &Lowering::Gemm},
+                                                          {"Softmax", &Lowering::SoftmaxOf},
+                                                          {"LogSoftmax", &Lowering::SoftmaxOf},
+                                                          {"LayerNormalization", &Lowering::LayerNormalization},
+                                                          {"BatchNormalization", &Lowering::BatchNormalization},
+                                                          {"ArgMax", &Lowering::ArgMax},
+                                                          {"TopK", &Lowering::TopK}};
+    for (const char* op : {"Transpose", "Squeeze", "Unsqueeze", "Reshape", "Flatten"})
+      made.emplace(op, &Lowering::Move);
     for (const char* op : {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"}) made.emplace(op, &Lowering::Arithmetic);
     for (const char* op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"}) made.emplace(op, &Lowering::Reduce);
     for (const char* op : {"Relu", "Tanh", "Sigmoid", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Softplus",
@@ -218,8 +236,8 @@ absl::StatusOr<Sizes> Lowering::SizesOf(const Call& call, size_t index) {
   const TensorView& view = value->view;
   const size_t count = ByteSize(view.type) == 0 ? 0 : view.data.size() / ByteSize(view.type);
   if (IsFloating(view.type) || view.shape.size() > 1 || count > kMaxRank) {
-    return BadFile(absl::StrCat("takes ", Quoted(call.node.input(static_cast<int>(index))),
-                                ", which is no list of sizes"));
+    return BadFile(
+        absl::StrCat("takes ", Quoted(call.node.input(static_cast<int>(index))), ", which is no list of sizes"));
   }
   Sizes sizes = {.list = {}, .is_scalar = view.shape.empty()};
   for (size_t k = 0; k < count; ++k) sizes.list.emplace_back(IntAt(view, static_cast<int64_t>(k)));
@@ -248,14 +266,16 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
     }
     const auto type = static_cast<DataType>(info.type().tensor_type().elem_type());
     if (ByteSize(type) == 0 || (IsFloating(type) && type != data_type_)) {
-      return BadFile(absl::StrCat(label, "has data_type ", info.type().tensor_type().elem_type(),
-                                  ", but the layers' (", Abseil(DataTypeName(data_type_)), "), INT32 or INT64 is needed"));
+      return BadFile(absl::StrCat(label, "has data_type ", info.type().tensor_type().elem_type(), ", but the layers' (",
+                                  Abseil(DataTypeName(data_type_)), "), INT32 or INT64 is needed"));
     }
     const int rank = info.type().tensor_type().shape().dim_size();
     if (rank < 2 || rank > 6) {
-      return BadFile(absl::StrCat(label, "has ", rank, " axes; steps and rows are its first two (export with a batch axis)"));
+      return BadFile(
+          absl::StrCat(label, "has ", rank, " axes; steps and rows are its first two (export with a batch axis)"));
     }
-    std::vector<LayoutAxis> axes = {{{.symbol = symbols_.New(DimOf(info, 0))}}, {{.symbol = symbols_.New(DimOf(info, 1))}}};
+    std::vector<LayoutAxis> axes = {{{.symbol = symbols_.New(DimOf(info, 0))}},
+                                    {{.symbol = symbols_.New(DimOf(info, 1))}}};
     int64_t width = 1;
     for (int axis = 2; axis < rank; ++axis) {
       const std::optional<int64_t> size = DimOf(info, axis);

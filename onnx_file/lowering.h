@@ -70,7 +70,8 @@ struct LoweredLayer {
 
 class Lowering {
  public:
-  Lowering(const onnx::GraphProto& graph, Constants& constants, int64_t opset) : graph_(graph), constants_(constants), opset_(opset) {}
+  Lowering(const onnx::GraphProto& graph, Constants& constants, int64_t opset)
+      : graph_(graph), constants_(constants), opset_(opset) {}
 
   // Reads all that the graph's outputs need.
   absl::Status Run();
@@ -152,7 +153,8 @@ class Lowering {
   Result TopK(const Call& call);
   Result Lookup(const Call& call, const OnnxTensor& table);
   Result Product(const Flow& flow, const OnnxTensor& weights, bool transposed, double factor);
-  Result WithConstant(const Call& call, const Flow& flow, const OnnxTensor& constant, MapFunction function, bool reversed);
+  Result WithConstant(const Call& call, const Flow& flow, const OnnxTensor& constant, MapFunction function,
+                      bool reversed);
   Result Pair(const Call& call, MapFunction function);
   absl::StatusOr<Flow> Unary(const Flow& flow, MapOp op);
   // The last axis in canonical order, as what the operator goes along.
@@ -181,9 +183,9 @@ class Lowering {
   std::vector<InputUse> inputs_;
   std::vector<LoweredLayer> layers_;
   std::vector<Output> outputs_;
-  std::optional<std::string> lengths_;  // what the first layer takes; empty: none
+  std::optional<std::string> lengths_;     // what the first layer takes; empty: none
   DataType data_type_ = DataType::kFloat;  // of the layers
-  int64_t made_bytes_ = 0;              // of numbers
+  int64_t made_bytes_ = 0;                 // of numbers
 };
 
 }  // namespace rnnserve

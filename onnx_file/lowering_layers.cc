@@ -63,8 +63,7 @@ absl::Status Lowering::TakeWeights(const Call& call, LoweredLayer& layer) {
     if (absl::Status floating = CheckFloating(value->view.type); !floating.ok()) {
       return BadFile(absl::StrCat(InputLabel(index, name), " ", floating.message()));
     }
-    layer.op.weights.push_back(
-        {std::string(RecurrentInputs(call.node.op_type())[index]), std::move(value->view)});
+    layer.op.weights.push_back({std::string(RecurrentInputs(call.node.op_type())[index]), std::move(value->view)});
     if (value->storage != nullptr) layer.op.storage.push_back(std::move(value->storage));
     const Shape& shape = layer.op.weights.back().tensor.shape;
     if (index == 2 && shape.size() == 3) layer.hidden_size = shape[2];
@@ -140,13 +139,15 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
     const int64_t hidden_size = layers_.back().hidden_size;
     if (absl::Status fits = CheckStateWidth(index, name, fixed->view.shape, hidden_size); !fits.ok()) return fits;
     if (AllZero(fixed->view)) return absl::OkStatus();
-    return BadFile(absl::StrCat(label, " is fixed in the file and not zero; make it a graph input and send it with each "
+    return BadFile(absl::StrCat(label,
+                                " is fixed in the file and not zero; make it a graph input and send it with each "
                                 "request"));
   }
   const auto* whole = std::get_if<GraphInput>(&value);
   const auto* part = std::get_if<InputPart>(&value);
   if (whole == nullptr && part == nullptr) {
-    return BadFile(absl::StrCat(label, " is computed in the graph, or comes out of another layer; it may be zeros, a graph "
+    return BadFile(absl::StrCat(label,
+                                " is computed in the graph, or comes out of another layer; it may be zeros, a graph "
                                 "input, or a layer's part of one"));
   }
   const size_t input = whole != nullptr ? whole->input : part->input;
@@ -160,12 +161,11 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
   use.is_c = is_c;
   use.type = static_cast<DataType>(info.type().tensor_type().elem_type());
   if (use.type != data_type_) {
-    return BadFile(absl::StrCat(label, " has data_type ", info.type().tensor_type().elem_type(), ", but the weights are ",
-                                Abseil(DataTypeName(data_type_))));
+    return BadFile(absl::StrCat(label, " has data_type ", info.type().tensor_type().elem_type(),
+                                ", but the weights are ", Abseil(DataTypeName(data_type_))));
   }
   use.layers.push_back(layers_.size() - 1);
-  use.parts.emplace_back(part == nullptr ? 0 : part->first,
-                         part == nullptr ? layers_.back().directions : part->end);
+  use.parts.emplace_back(part == nullptr ? 0 : part->first, part == nullptr ? layers_.back().directions : part->end);
   return absl::OkStatus();
 }
 
@@ -183,8 +183,9 @@ absl::Status Lowering::GiveOutputs(const Call& call, int64_t layout) {
   if (!y.ok()) return y.status();
   layer.y = *y;
   absl::Status given = Give(call.node, 0,
-                            Flow{*y, Layout(layout == 1 ? std::vector<LayoutAxis>{{n}, {t}, directions, units}
-                                                        : std::vector<LayoutAxis>{{t}, directions, {n}, units}),
+                            Flow{*y,
+                                 Layout(layout == 1 ? std::vector<LayoutAxis>{{n}, {t}, directions, units}
+                                                    : std::vector<LayoutAxis>{{t}, directions, {n}, units}),
                                  data_type_});
   for (int output = 1; output <= 2 && given.ok(); ++output) {
     if (output >= call.node.output_size() || call.node.output(output).empty()) continue;
@@ -202,8 +203,9 @@ absl::Status Lowering::GiveOutputs(const Call& call, int64_t layout) {
     const absl::StatusOr<int> state = d == 1 ? absl::StatusOr<int>(join.in[0]) : flows_.AddOp(std::move(join), d * h);
     if (!state.ok()) return state.status();
     given = Give(call.node, output,
-                 Flow{*state, Layout(layout == 1 ? std::vector<LayoutAxis>{{n}, directions, units}
-                                                 : std::vector<LayoutAxis>{directions, {n}, units}),
+                 Flow{*state,
+                      Layout(layout == 1 ? std::vector<LayoutAxis>{{n}, directions, units}
+                                         : std::vector<LayoutAxis>{directions, {n}, units}),
                       data_type_});
   }
   return given;
@@ -217,7 +219,8 @@ absl::Status Lowering::CheckStates() const {
     int64_t total = 0, at = 0;
     for (const size_t layer : use.layers) total += layers_[layer].directions;
     const auto& declared = graph_.input(static_cast<int>(input)).type().tensor_type().shape();
-    const int64_t rows = declared.dim_size() > 0 && declared.dim(0).has_dim_value() ? declared.dim(0).dim_value() : total;
+    const int64_t rows =
+        declared.dim_size() > 0 && declared.dim(0).has_dim_value() ? declared.dim(0).dim_value() : total;
     for (size_t k = 0; k < use.layers.size(); ++k) {
       const LoweredLayer& layer = layers_[use.layers[k]];
       const int64_t end = std::min(use.parts[k].second < 0 ? use.parts[k].second + total : use.parts[k].second, total);

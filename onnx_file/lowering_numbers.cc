@@ -100,7 +100,8 @@ Lowering::Result Lowering::Product(const Flow& given, const OnnxTensor& weights,
   if (transposed) {
     const std::vector<double> before = *values;
     for (int64_t row = 0; row < columns; ++row) {
-      for (int64_t k = 0; k < inner; ++k) (*values)[static_cast<size_t>(k * columns + row)] = before[static_cast<size_t>(row * inner + k)];
+      for (int64_t k = 0; k < inner; ++k)
+        (*values)[static_cast<size_t>(k * columns + row)] = before[static_cast<size_t>(row * inner + k)];
     }
   }
   if (factor != 1) std::ranges::for_each(*values, [factor](double& value) { value *= factor; });
@@ -109,8 +110,8 @@ Lowering::Result Lowering::Product(const Flow& given, const OnnxTensor& weights,
   Flow made = *flow;
   made.layout.axes().back() = {{.size = columns}};
   made.layout = made.layout.Canonical();
-  absl::StatusOr<int> node = flows_.AddOp({.kind = MapOpKind::kProduct, .in = {flow->node}, .a = *numbers, .inner = inner},
-                                          made.layout.width());
+  absl::StatusOr<int> node = flows_.AddOp(
+      {.kind = MapOpKind::kProduct, .in = {flow->node}, .a = *numbers, .inner = inner}, made.layout.width());
   if (!node.ok()) return node.status();
   made.node = *node;
   return made;
@@ -151,7 +152,8 @@ absl::StatusOr<MapNumbersPtr> Lowering::Spread(const Flow& flow, const OnnxTenso
   while (widened.rank() < shape.size() && shape[0] == 1) shape.erase(shape.begin());
   const size_t skipped = constant.view.shape.size() - shape.size();
   if (widened.rank() < shape.size()) {
-    return BadFile(absl::StrCat("computes with ", ShortShape(shape), " of more axes than ", flow.layout.Text(symbols_)));
+    return BadFile(
+        absl::StrCat("computes with ", ShortShape(shape), " of more axes than ", flow.layout.Text(symbols_)));
   }
   const absl::StatusOr<std::vector<double>> values = Doubles(constant, "constant");
   if (!values.ok()) return values.status();
@@ -165,8 +167,10 @@ absl::StatusOr<MapNumbersPtr> Lowering::Spread(const Flow& flow, const OnnxTenso
     const int64_t dim = axis < missing ? 1 : shape[axis - missing];
     const std::optional<int64_t> size = widened.FeatureSize(axis);
     if (dim != 1 && dim != size) {
-      return BadFile(absl::StrCat("computes with ", ShortShape(constant.view.shape), ", which has other numbers for "
-                                  "different steps or rows, or does not fit ", flow.layout.Text(symbols_)));
+      return BadFile(absl::StrCat("computes with ", ShortShape(constant.view.shape),
+                                  ", which has other numbers for "
+                                  "different steps or rows, or does not fit ",
+                                  flow.layout.Text(symbols_)));
     }
     const int64_t step = dim == 1 ? 0 : strides[axis - missing];
     const std::vector<int64_t> own = Layout({widened.axes()[axis]}).Places();
@@ -194,7 +198,8 @@ Lowering::Result Lowering::WithConstant(const Call&, const Flow& flow, const Onn
   Flow made = flow;
   const absl::StatusOr<MapNumbersPtr> numbers = Spread(flow, constant, made.layout);
   if (!numbers.ok()) return numbers.status();
-  absl::StatusOr<Flow> result = Unary(flow, {.kind = MapOpKind::kConstant, .function = function, .a = *numbers, .reversed = reversed});
+  absl::StatusOr<Flow> result =
+      Unary(flow, {.kind = MapOpKind::kConstant, .function = function, .a = *numbers, .reversed = reversed});
   if (!result.ok()) return result.status();
   result->layout = std::move(made.layout);
   return *std::move(result);
@@ -204,21 +209,36 @@ namespace {
 
 MapFunction FunctionOf(std::string_view op_type) {
   static const std::unordered_map<std::string_view, MapFunction> functions = {
-      {"Add", MapFunction::kAdd},           {"Sub", MapFunction::kSubtract},
-      {"Mul", MapFunction::kMultiply},      {"Div", MapFunction::kDivide},
-      {"Pow", MapFunction::kPower},         {"Max", MapFunction::kMaximum},
-      {"Min", MapFunction::kMinimum},       {"Relu", MapFunction::kRelu},
-      {"Tanh", MapFunction::kTanh},         {"Sigmoid", MapFunction::kSigmoid},
-      {"Exp", MapFunction::kExp},           {"Log", MapFunction::kLog},
-      {"Sqrt", MapFunction::kSqrt},         {"Neg", MapFunction::kNegative},
-      {"Abs", MapFunction::kAbsolute},      {"Reciprocal", MapFunction::kReciprocal},
-      {"Softplus", MapFunction::kSoftplus}, {"Softsign", MapFunction::kSoftsign},
-      {"Erf", MapFunction::kErf},           {"Gelu", MapFunction::kGelu},
-      {"LeakyRelu", MapFunction::kLeakyRelu}, {"Elu", MapFunction::kElu},
-      {"Selu", MapFunction::kSelu},         {"HardSigmoid", MapFunction::kHardSigmoid},
-      {"HardSwish", MapFunction::kHardSigmoid}, {"Clip", MapFunction::kClip},
-      {"ReduceMean", MapFunction::kMean},   {"ReduceSum", MapFunction::kSum},
-      {"ReduceMax", MapFunction::kLargest}, {"ReduceMin", MapFunction::kSmallest}};
+      {"Add", MapFunction::kAdd},
+      {"Sub", MapFunction::kSubtract},
+      {"Mul", MapFunction::kMultiply},
+      {"Div", MapFunction::kDivide},
+      {"Pow", MapFunction::kPower},
+      {"Max", MapFunction::kMaximum},
+      {"Min", MapFunction::kMinimum},
+      {"Relu", MapFunction::kRelu},
+      {"Tanh", MapFunction::kTanh},
+      {"Sigmoid", MapFunction::kSigmoid},
+      {"Exp", MapFunction::kExp},
+      {"Log", MapFunction::kLog},
+      {"Sqrt", MapFunction::kSqrt},
+      {"Neg", MapFunction::kNegative},
+      {"Abs", MapFunction::kAbsolute},
+      {"Reciprocal", MapFunction::kReciprocal},
+      {"Softplus", MapFunction::kSoftplus},
+      {"Softsign", MapFunction::kSoftsign},
+      {"Erf", MapFunction::kErf},
+      {"Gelu", MapFunction::kGelu},
+      {"LeakyRelu", MapFunction::kLeakyRelu},
+      {"Elu", MapFunction::kElu},
+      {"Selu", MapFunction::kSelu},
+      {"HardSigmoid", MapFunction::kHardSigmoid},
+      {"HardSwish", MapFunction::kHardSigmoid},
+      {"Clip", MapFunction::kClip},
+      {"ReduceMean", MapFunction::kMean},
+      {"ReduceSum", MapFunction::kSum},
+      {"ReduceMax", MapFunction::kLargest},
+      {"ReduceMin", MapFunction::kSmallest}};
   return functions.at(op_type);
 }
 
@@ -269,7 +289,7 @@ Lowering::Result Lowering::Pair(const Call& call, MapFunction function) {
   for (size_t axis = 0; axis < made.rank(); ++axis) {
     const std::optional<int64_t> size_a = a->layout.FeatureSize(axis), size_b = b->layout.FeatureSize(axis);
     const std::optional<int> symbol_a = a->layout.SymbolOf(axis), symbol_b = b->layout.SymbolOf(axis);
-    const bool fits = size_a && size_b ? *size_a == *size_b || *size_a == 1 || *size_b == 1
+    const bool fits = size_a && size_b       ? *size_a == *size_b || *size_a == 1 || *size_b == 1
                       : symbol_a && symbol_b ? symbols_.Unify(*symbol_a, *symbol_b)
                                              : Equal(symbols_, a->layout.SizeOfAxis(axis), b->layout.SizeOfAxis(axis));
     if (!fits) {
@@ -296,8 +316,8 @@ Lowering::Result Lowering::Pair(const Call& call, MapFunction function) {
   const absl::StatusOr<int> node_b = flows_.Select(b->node, std::move(places_b));
   if (!node_b.ok()) return node_b.status();
   Flow result = {-1, made.Canonical(), a->type};
-  absl::StatusOr<int> node = flows_.AddOp(
-      {.kind = MapOpKind::kBinary, .function = function, .in = {*node_a, *node_b}}, result.layout.width());
+  absl::StatusOr<int> node =
+      flows_.AddOp({.kind = MapOpKind::kBinary, .function = function, .in = {*node_a, *node_b}}, result.layout.width());
   if (!node.ok()) return node.status();
   result.node = *node;
   return result;
@@ -342,8 +362,9 @@ Lowering::Result Lowering::Function(const Call& call) {
   absl::StatusOr<Flow> made = Unary(*flow, std::move(op));
   if (!made.ok()) return made.status();
   if (op_type != "HardSwish") return *std::move(made);
-  absl::StatusOr<int> node = flows_.AddOp(
-      {.kind = MapOpKind::kBinary, .function = MapFunction::kMultiply, .in = {flow->node, made->node}}, flow->layout.width());
+  absl::StatusOr<int> node =
+      flows_.AddOp({.kind = MapOpKind::kBinary, .function = MapFunction::kMultiply, .in = {flow->node, made->node}},
+                   flow->layout.width());
   if (!node.ok()) return node.status();
   made->node = *node;
   return *std::move(made);
@@ -405,8 +426,8 @@ Lowering::Result Lowering::BatchNormalization(const Call& call) {
   auto& [scale, bias, mean, variance] = given;
   if (flow->layout.rank() < 2 || flow->layout.FeatureSize(1) != static_cast<int64_t>(scale.size()) ||
       bias.size() != scale.size() || mean.size() != scale.size() || variance.size() != scale.size()) {
-    return BadFile(absl::StrCat("normalises axis 1 of ", flow->layout.Text(symbols_), " by statistics of ", scale.size(),
-                                " numbers"));
+    return BadFile(absl::StrCat("normalises axis 1 of ", flow->layout.Text(symbols_), " by statistics of ",
+                                scale.size(), " numbers"));
   }
   const double epsilon = FloatOf(call, "epsilon", 1e-5F);
   for (size_t k = 0; k < scale.size(); ++k) {
@@ -505,7 +526,8 @@ Lowering::Result Lowering::ArgMax(const Call& call) {
 Lowering::Result Lowering::TopK(const Call& call) {
   absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
-  const absl::StatusOr<Sizes> k = opset_ < 10 ? absl::StatusOr<Sizes>(Sizes{.list = {Size(IntOf(call, "k", 0))}}) : SizesOf(call, 1);
+  const absl::StatusOr<Sizes> k =
+      opset_ < 10 ? absl::StatusOr<Sizes>(Sizes{.list = {Size(IntOf(call, "k", 0))}}) : SizesOf(call, 1);
   if (!k.ok()) return k.status();
   if (k->list.size() != 1 || !k->list[0].is_constant()) return BadFile("has no fixed K");
   if (IntOf(call, "largest", 1) != 1 || IntOf(call, "sorted", 1) != 1) return BadFile("is not of the largest, sorted");

@@ -67,7 +67,8 @@ Lowering::Result Lowering::ShapeOf(const Call& call) {
   const auto rank = static_cast<int64_t>(flow->layout.rank());
   const int64_t first = Clamped(IntOf(call, "start", 0), rank), end = Clamped(IntOf(call, "end", rank), rank);
   Sizes sizes;
-  for (int64_t axis = first; axis < end; ++axis) sizes.list.push_back(flow->layout.SizeOfAxis(static_cast<size_t>(axis)));
+  for (int64_t axis = first; axis < end; ++axis)
+    sizes.list.push_back(flow->layout.SizeOfAxis(static_cast<size_t>(axis)));
   return sizes;
 }
 
@@ -235,9 +236,10 @@ Lowering::Result Lowering::SliceFlow(const Call& call, const Flow& flow, size_t 
   if (first == 0 && end >= kFar && step == 1) return flow;  // all of them
   if (step == 1 && first == -1 && end >= kFar) return Step(call, flow, axis, -1, true);
   if (step == 1 && first == 0 && end == 1) return Step(call, flow, axis, 0, true);
-  return BadFile(absl::StrCat("takes a part of the steps or rows of ", flow.layout.Text(symbols_),
-                              "; only the first or last step can be picked. If the file has one such node for each step, "
-                              "its recurrence is unrolled: export it with dynamo=False"));
+  return BadFile(
+      absl::StrCat("takes a part of the steps or rows of ", flow.layout.Text(symbols_),
+                   "; only the first or last step can be picked. If the file has one such node for each step, "
+                   "its recurrence is unrolled: export it with dynamo=False"));
 }
 
 Lowering::Result Lowering::Split(const Call& call) {
@@ -256,9 +258,10 @@ Lowering::Result Lowering::Split(const Call& call) {
   if (!axis.ok()) return axis.status();
   const std::optional<int64_t> size = flow->layout.FeatureSize(*axis);
   if (!size) {
-    return BadFile(absl::StrCat("splits the steps or rows of ", flow->layout.Text(symbols_),
-                                "; if the file has one such node for each step, its recurrence is unrolled: export it with "
-                                "dynamo=False"));
+    return BadFile(
+        absl::StrCat("splits the steps or rows of ", flow->layout.Text(symbols_),
+                     "; if the file has one such node for each step, its recurrence is unrolled: export it with "
+                     "dynamo=False"));
   }
   if (parts == 0) return BadFile("has no outputs");
   std::vector<int64_t> counts;

@@ -69,9 +69,10 @@ std::string InputLabel(size_t index, std::string_view name) {
 
 absl::Status CheckStateWidth(size_t index, std::string_view name, std::span<const int64_t> shape, int64_t hidden_size) {
   if (shape.empty() || shape.back() == hidden_size || shape.back() == 1) return absl::OkStatus();
-  return BadFile(absl::StrCat(InputLabel(index, name), " has shape ", ShortShape(shape), ", but H is ", hidden_size,
-                              " by R: the layer has a projection (PyTorch: proj_size), which ONNX's LSTM cannot have; use ",
-                              "a Linear layer after it instead"));
+  return BadFile(
+      absl::StrCat(InputLabel(index, name), " has shape ", ShortShape(shape), ", but H is ", hidden_size,
+                   " by R: the layer has a projection (PyTorch: proj_size), which ONNX's LSTM cannot have; use ",
+                   "a Linear layer after it instead"));
 }
 
 std::string NodeLabel(const onnx::NodeProto& node, int index) {

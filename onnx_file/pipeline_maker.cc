@@ -22,7 +22,10 @@ bool IsActivation(MapFunction function) {
 class Maker {
  public:
   Maker(Lowering& lowered, DataType data_type)
-      : lowered_(lowered), nodes_(lowered.flows().nodes()), data_type_(data_type), made_(std::make_shared<Pipeline>()) {}
+      : lowered_(lowered),
+        nodes_(lowered.flows().nodes()),
+        data_type_(data_type),
+        made_(std::make_shared<Pipeline>()) {}
 
   absl::StatusOr<PipelinePtr> Make() {
     if (absl::Status inputs = Inputs(); !inputs.ok()) return inputs;
@@ -62,20 +65,20 @@ class Maker {
   int PlaceOf(int node);
   void SetLastStages();
   DataType TypeOf(const FlowNode& node) const {
-    return node.is_integer ? DataType::kInt64 : node.kind == FlowNode::Kind::kOp || node.kind == FlowNode::Kind::kOverTime
-                                                    ? ComputeType(data_type_)
-                                                    : data_type_;
+    return node.is_integer                                                              ? DataType::kInt64
+           : node.kind == FlowNode::Kind::kOp || node.kind == FlowNode::Kind::kOverTime ? ComputeType(data_type_)
+                                                                                        : data_type_;
   }
 
   Lowering& lowered_;
   std::vector<FlowNode>& nodes_;
   const DataType data_type_;
   std::shared_ptr<Pipeline> made_;
-  std::vector<size_t> input_numbers_;   // graph input -> of the pipeline
-  std::vector<size_t> stages_;          // of each node
+  std::vector<size_t> input_numbers_;    // graph input -> of the pipeline
+  std::vector<size_t> stages_;           // of each node
   std::vector<std::vector<int>> users_;  // operators that take each node, and are needed
   std::set<int> needed_;
-  std::map<int, int> places_;           // of nodes
+  std::map<int, int> places_;  // of nodes
   struct Wanted {
     int node;
     size_t output;
@@ -279,9 +282,7 @@ void Maker::MakeMap(size_t stage, MapUse& use) {
   auto map = std::make_shared<Map>();
   map->compute_type = ComputeType(data_type_);
   std::map<int, int> values;  // of nodes
-  const auto is_here = [&](int node) {
-    return at(node).kind == FlowNode::Kind::kOp && StageOf(node) == stage;
-  };
+  const auto is_here = [&](int node) { return at(node).kind == FlowNode::Kind::kOp && StageOf(node) == stage; };
   const auto new_value = [&](int node) {
     map->values.push_back({at(node).width, at(node).is_integer});
     return values[node] = static_cast<int>(map->values.size()) - 1;
@@ -301,9 +302,8 @@ void Maker::MakeMap(size_t stage, MapUse& use) {
     for (int& in : op.in) in = value_of(in);
     op.out = {new_value(node)};
     if (op.kind == MapOpKind::kTopK) {
-      const auto second = std::ranges::find_if(nodes_, [&](const FlowNode& other) {
-        return other.result == 1 && other.op.in[0] == node;
-      });
+      const auto second = std::ranges::find_if(
+          nodes_, [&](const FlowNode& other) { return other.result == 1 && other.op.in[0] == node; });
       op.out.push_back(new_value(static_cast<int>(second - nodes_.begin())));
     }
     map->ops.push_back(std::move(op));
@@ -322,7 +322,8 @@ void Maker::MakeMap(size_t stage, MapUse& use) {
             made_->places[static_cast<size_t>(place)].type);
     }
     if (!is_here(node)) continue;
-    const bool is_x = std::ranges::any_of(lowered_.layers(), [&](const LoweredLayer& layer) { return layer.x == node; });
+    const bool is_x =
+        std::ranges::any_of(lowered_.layers(), [&](const LoweredLayer& layer) { return layer.x == node; });
     const bool goes_on = std::ranges::any_of(users_[k], [&](int user) {
       return needed_.contains(user) && at(user).kind == FlowNode::Kind::kOp && StageOf(OperatorOf(user)) != stage;
     });

@@ -47,48 +47,73 @@ template <typename T>
 void Apply(MapFunction function, double given_alpha, double given_beta, const T* x, T* y, int64_t count) {
   const T alpha = static_cast<T>(given_alpha), beta = static_cast<T>(given_beta);
   switch (function) {
-    case MapFunction::kRelu: return Each(x, y, count, [](T v) { return v < T{0} ? T{0} : v; });
-    case MapFunction::kTanh: return Each(x, y, count, [](T v) { return std::tanh(v); });
-    case MapFunction::kSigmoid: return Each(x, y, count, [](T v) { return Sigmoid(v); });
-    case MapFunction::kExp: return Each(x, y, count, [](T v) { return std::exp(v); });
-    case MapFunction::kLog: return Each(x, y, count, [](T v) { return std::log(v); });
-    case MapFunction::kSqrt: return Each(x, y, count, [](T v) { return std::sqrt(v); });
-    case MapFunction::kNegative: return Each(x, y, count, [](T v) { return -v; });
-    case MapFunction::kAbsolute: return Each(x, y, count, [](T v) { return std::abs(v); });
-    case MapFunction::kReciprocal: return Each(x, y, count, [](T v) { return T{1} / v; });
-    case MapFunction::kSquare: return Each(x, y, count, [](T v) { return v * v; });
-    case MapFunction::kSoftplus: return Each(x, y, count, [](T v) { return Softplus(v); });
-    case MapFunction::kSoftsign: return Each(x, y, count, [](T v) { return v / (T{1} + std::abs(v)); });
-    case MapFunction::kErf: return Each(x, y, count, [](T v) { return std::erf(v); });
+    case MapFunction::kRelu:
+      return Each(x, y, count, [](T v) { return v < T{0} ? T{0} : v; });
+    case MapFunction::kTanh:
+      return Each(x, y, count, [](T v) { return std::tanh(v); });
+    case MapFunction::kSigmoid:
+      return Each(x, y, count, [](T v) { return Sigmoid(v); });
+    case MapFunction::kExp:
+      return Each(x, y, count, [](T v) { return std::exp(v); });
+    case MapFunction::kLog:
+      return Each(x, y, count, [](T v) { return std::log(v); });
+    case MapFunction::kSqrt:
+      return Each(x, y, count, [](T v) { return std::sqrt(v); });
+    case MapFunction::kNegative:
+      return Each(x, y, count, [](T v) { return -v; });
+    case MapFunction::kAbsolute:
+      return Each(x, y, count, [](T v) { return std::abs(v); });
+    case MapFunction::kReciprocal:
+      return Each(x, y, count, [](T v) { return T{1} / v; });
+    case MapFunction::kSquare:
+      return Each(x, y, count, [](T v) { return v * v; });
+    case MapFunction::kSoftplus:
+      return Each(x, y, count, [](T v) { return Softplus(v); });
+    case MapFunction::kSoftsign:
+      return Each(x, y, count, [](T v) { return v / (T{1} + std::abs(v)); });
+    case MapFunction::kErf:
+      return Each(x, y, count, [](T v) { return std::erf(v); });
     case MapFunction::kGelu:
       return Each(x, y, count,
                   [](T v) { return T(0.5) * v * (T{1} + std::erf(v / static_cast<T>(std::numbers::sqrt2))); });
-    case MapFunction::kGeluTanh: return Each(x, y, count, [](T v) { return GeluTanh(v); });
-    case MapFunction::kSilu: return Each(x, y, count, [=](T v) { return v * Sigmoid(alpha * v); });
-    case MapFunction::kLeakyRelu: return Each(x, y, count, [=](T v) { return v < T{0} ? alpha * v : v; });
-    case MapFunction::kElu: return Each(x, y, count, [=](T v) { return v < T{0} ? alpha * std::expm1(v) : v; });
+    case MapFunction::kGeluTanh:
+      return Each(x, y, count, [](T v) { return GeluTanh(v); });
+    case MapFunction::kSilu:
+      return Each(x, y, count, [=](T v) { return v * Sigmoid(alpha * v); });
+    case MapFunction::kLeakyRelu:
+      return Each(x, y, count, [=](T v) { return v < T{0} ? alpha * v : v; });
+    case MapFunction::kElu:
+      return Each(x, y, count, [=](T v) { return v < T{0} ? alpha * std::expm1(v) : v; });
     case MapFunction::kSelu:
       return Each(x, y, count, [=](T v) { return beta * (v > T{0} ? v : alpha * std::expm1(v)); });
     case MapFunction::kHardSigmoid:
       return Each(x, y, count, [=](T v) { return std::clamp(alpha * v + beta, T{0}, T{1}); });
     case MapFunction::kClip:
       return Each(x, y, count, [=](T v) { return v < alpha ? alpha : v > beta ? beta : v; });
-    default: std::copy_n(x, count, y);
+    default:
+      std::copy_n(x, count, y);
   }
 }
 
 template <typename T>
 void Combine(MapFunction function, const T* a, const T* b, T* y, int64_t count) {
   switch (function) {
-    case MapFunction::kAdd: return EachPair(a, b, y, count, [](T v, T w) { return v + w; });
-    case MapFunction::kSubtract: return EachPair(a, b, y, count, [](T v, T w) { return v - w; });
-    case MapFunction::kMultiply: return EachPair(a, b, y, count, [](T v, T w) { return v * w; });
-    case MapFunction::kDivide: return EachPair(a, b, y, count, [](T v, T w) { return v / w; });
-    case MapFunction::kPower: return EachPair(a, b, y, count, [](T v, T w) { return std::pow(v, w); });
-    case MapFunction::kMaximum: return EachPair(a, b, y, count, [](T v, T w) { return IsLarger(w, v) ? w : v; });
+    case MapFunction::kAdd:
+      return EachPair(a, b, y, count, [](T v, T w) { return v + w; });
+    case MapFunction::kSubtract:
+      return EachPair(a, b, y, count, [](T v, T w) { return v - w; });
+    case MapFunction::kMultiply:
+      return EachPair(a, b, y, count, [](T v, T w) { return v * w; });
+    case MapFunction::kDivide:
+      return EachPair(a, b, y, count, [](T v, T w) { return v / w; });
+    case MapFunction::kPower:
+      return EachPair(a, b, y, count, [](T v, T w) { return std::pow(v, w); });
+    case MapFunction::kMaximum:
+      return EachPair(a, b, y, count, [](T v, T w) { return IsLarger(w, v) ? w : v; });
     case MapFunction::kMinimum:
       return EachPair(a, b, y, count, [](T v, T w) { return w < v || std::isnan(w) ? w : v; });
-    default: std::copy_n(a, count, y);
+    default:
+      std::copy_n(a, count, y);
   }
 }
 
@@ -150,13 +175,13 @@ void TopK(const T* x, int64_t count, int64_t k, int64_t* order, T* values, int64
   }
 }
 
-#define RNNSERVE_MAP_FUNCTIONS(T)                                                                \
-  template void Apply(MapFunction, double, double, const T*, T*, int64_t);                       \
-  template void Combine(MapFunction, const T*, const T*, T*, int64_t);                           \
-  template T Reduce(MapFunction, const T*, int64_t);                                             \
-  template void Softmax(const T*, T*, int64_t, bool);                                            \
-  template void Normalize(const T*, T*, int64_t, double, const T*, const T*);                    \
-  template int64_t ArgMax(const T*, int64_t);                                                    \
+#define RNNSERVE_MAP_FUNCTIONS(T)                                             \
+  template void Apply(MapFunction, double, double, const T*, T*, int64_t);    \
+  template void Combine(MapFunction, const T*, const T*, T*, int64_t);        \
+  template T Reduce(MapFunction, const T*, int64_t);                          \
+  template void Softmax(const T*, T*, int64_t, bool);                         \
+  template void Normalize(const T*, T*, int64_t, double, const T*, const T*); \
+  template int64_t ArgMax(const T*, int64_t);                                 \
   template void TopK(const T*, int64_t, int64_t, int64_t*, T*, int64_t*);
 RNNSERVE_MAP_FUNCTIONS(float)
 RNNSERVE_MAP_FUNCTIONS(double)

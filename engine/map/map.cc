@@ -12,12 +12,13 @@ namespace {
 // Multiplications that one number of a function, or of what is not a product, is worth.
 constexpr int64_t kWorkOfNumber = 4;
 
-constexpr std::array kOpNames = {"Lookup", "Product", "", "", "", "Softmax", "LogSoftmax", "LayerNormalization", "Reduce",
-                                 "ArgMax", "TopK", "Concat", "Select", "Convert"};
+constexpr std::array kOpNames = {
+    "Lookup", "Product", "",     "",       "",       "Softmax", "LogSoftmax", "LayerNormalization",
+    "Reduce", "ArgMax",  "TopK", "Concat", "Select", "Convert"};
 constexpr std::array kFunctionNames = {
-    "",         "Relu", "Tanh", "Sigmoid", "Exp",   "Log",       "Sqrt", "Neg",  "Abs",         "Reciprocal", "Square",
-    "Softplus", "Softsign", "Erf", "Gelu", "Gelu", "Silu", "LeakyRelu", "Elu", "Selu", "HardSigmoid", "Clip",
-    "Add",      "Sub",  "Mul",  "Div",     "Pow",   "Max",       "Min",  "Sum",  "Mean",        "Max",        "Min"};
+    "",         "Relu",     "Tanh", "Sigmoid", "Exp",  "Log",  "Sqrt",      "Neg", "Abs",  "Reciprocal",  "Square",
+    "Softplus", "Softsign", "Erf",  "Gelu",    "Gelu", "Silu", "LeakyRelu", "Elu", "Selu", "HardSigmoid", "Clip",
+    "Add",      "Sub",      "Mul",  "Div",     "Pow",  "Max",  "Min",       "Sum", "Mean", "Max",         "Min"};
 
 }  // namespace
 

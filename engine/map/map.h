@@ -29,9 +29,13 @@ struct MapNumbers {
   const std::vector<T>& of() const;
 };
 template <>
-inline const std::vector<float>& MapNumbers::of<float>() const { return f32; }
+inline const std::vector<float>& MapNumbers::of<float>() const {
+  return f32;
+}
 template <>
-inline const std::vector<double>& MapNumbers::of<double>() const { return f64; }
+inline const std::vector<double>& MapNumbers::of<double>() const {
+  return f64;
+}
 using MapNumbersPtr = std::shared_ptr<const MapNumbers>;
 
 // What is held for one row of one step while a map runs.
@@ -51,16 +55,28 @@ enum class MapOpKind {
   kNormalize,   // by groups of `inner`: (in - mean) / sqrt(variance + alpha) * a + b
   kReduce,      // by groups of `inner`: function over them; out has one number a group
   kArgMax,      // by groups of `inner`: place of the first largest one
-  kTopK,        // by groups of `inner`: the `count` largest, largest first, of equal ones the first; out: numbers, places
-  kConcat,      // the inputs one after the other
-  kSelect,      // out[k] = in[places[k]]
-  kConvert,     // between integers and numbers; numbers are cut off towards zero
+  kTopK,     // by groups of `inner`: the `count` largest, largest first, of equal ones the first; out: numbers, places
+  kConcat,   // the inputs one after the other
+  kSelect,   // out[k] = in[places[k]]
+  kConvert,  // between integers and numbers; numbers are cut off towards zero
 };
 
 enum class MapFunction {
   kNone,
   // of one number
-  kRelu, kTanh, kSigmoid, kExp, kLog, kSqrt, kNegative, kAbsolute, kReciprocal, kSquare, kSoftplus, kSoftsign, kErf,
+  kRelu,
+  kTanh,
+  kSigmoid,
+  kExp,
+  kLog,
+  kSqrt,
+  kNegative,
+  kAbsolute,
+  kReciprocal,
+  kSquare,
+  kSoftplus,
+  kSoftsign,
+  kErf,
   kGelu,         // x / 2 * (1 + erf(x / sqrt(2)))
   kGeluTanh,     // its approximation by tanh
   kSilu,         // x * sigmoid(alpha * x)
@@ -70,9 +86,18 @@ enum class MapFunction {
   kHardSigmoid,  // alpha * x + beta between 0 and 1
   kClip,         // between alpha and beta
   // of two
-  kAdd, kSubtract, kMultiply, kDivide, kPower, kMaximum, kMinimum,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kPower,
+  kMaximum,
+  kMinimum,
   // of many
-  kSum, kMean, kLargest, kSmallest,
+  kSum,
+  kMean,
+  kLargest,
+  kSmallest,
 };
 
 // What becomes of a value over the steps of a row: all of them, or one number in the end.

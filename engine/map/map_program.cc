@@ -23,7 +23,7 @@ constexpr int64_t kBlockBytes = int64_t{1} << 22;
 constexpr size_t kLine = 64;
 
 struct Free {
-  void operator()(std::byte* data) const { ::operator delete(data, std::align_val_t{kLine}); }
+  void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{kLine}); }
 };
 using Memory = std::unique_ptr<std::byte, Free>;
 
@@ -68,7 +68,7 @@ class MapProgram final : public Program {
 
   absl::Status Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const override {
     Memory& memory = static_cast<MapWorkspace&>(workspace).memory;
-    if (memory == nullptr) memory.reset(static_cast<std::byte*>(::operator new(bytes_, std::align_val_t{kLine})));
+    if (memory == nullptr) memory.reset(static_cast<std::byte*>(::operator new (bytes_, std::align_val_t{kLine})));
     const Block block = {memory.get(), *this};
     std::array<Step, kBlock> steps;
     int64_t count = 0;
@@ -99,9 +99,7 @@ class MapProgram final : public Program {
     std::byte* memory;
     const MapProgram& program;
 
-    T* Numbers(int value) const {
-      return reinterpret_cast<T*>(memory + program.offsets_[static_cast<size_t>(value)]);
-    }
+    T* Numbers(int value) const { return reinterpret_cast<T*>(memory + program.offsets_[static_cast<size_t>(value)]); }
     int64_t* Integers(int value) const {
       return reinterpret_cast<int64_t*>(memory + program.offsets_[static_cast<size_t>(value)]);
     }

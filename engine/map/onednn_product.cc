@@ -49,8 +49,8 @@ class OneDnnProduct final : public Product<float> {
     const onednn::OneThreadTeam team;
     const auto type = Memory::data_type::f32;
     const int64_t columns = op.a->size() / op.inner;
-    weights_ = Memory({{op.inner, columns}, type, Memory::format_tag::ab}, CpuEngine(),
-                      const_cast<float*>(op.a->f32.data()));
+    weights_ =
+        Memory({{op.inner, columns}, type, Memory::format_tag::ab}, CpuEngine(), const_cast<float*>(op.a->f32.data()));
     if (op.b != nullptr) {
       bias_ = Memory({{1, columns}, type, Memory::format_tag::ab}, CpuEngine(), const_cast<float*>(op.b->f32.data()));
     }

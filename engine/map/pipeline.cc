@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 
-
 namespace rnnserve {
 namespace {
 
@@ -15,8 +14,7 @@ namespace {
 class Text {
  public:
   template <typename T>
-  requires std::is_integral_v<T> || std::is_enum_v<T>
-  Text& operator<<(T value) {
+  requires std::is_integral_v<T> || std::is_enum_v<T> Text& operator<<(T value) {
     absl::StrAppend(&text_, static_cast<int64_t>(value), " ");
     return *this;
   }
@@ -29,14 +27,18 @@ class Text {
     return *this;
   }
   template <typename List>
-  requires requires(const List& list) { list.begin(); list.size(); }
+  requires requires(const List& list) {
+    list.begin();
+    list.size();
+  }
   Text& operator<<(const List& list) {
     *this << list.size();
     for (const auto& one : list) *this << one;
     return *this;
   }
   Text& operator<<(const PipelineInput& input) {
-    return *this << input.name << input.type << input.kind << input.shape << input.optional << input.layers << input.entries;
+    return *this << input.name << input.type << input.kind << input.shape << input.optional << input.layers
+                 << input.entries;
   }
   Text& operator<<(const PipelineOutput& output) {
     return *this << output.name << output.type << output.shape << output.over_time;
@@ -48,8 +50,8 @@ class Text {
   Text& operator<<(const MapPort& port) { return *this << port.value << port.type; }
   Text& operator<<(const MapUse::Target& target) { return *this << target.place << target.output << target.over_time; }
   Text& operator<<(const MapOp& op) {
-    return *this << op.kind << op.function << op.in << op.out << op.inner << op.count << op.alpha << op.beta << op.reversed
-                 << (op.a != nullptr) << (op.b != nullptr);
+    return *this << op.kind << op.function << op.in << op.out << op.inner << op.count << op.alpha << op.beta
+                 << op.reversed << (op.a != nullptr) << (op.b != nullptr);
   }
   Text& operator<<(const MapUse& use) {
     *this << (use.map != nullptr) << use.reads << use.writes;

@@ -42,24 +42,24 @@ struct PipelineInput {
   std::string name = {};
   DataType type = DataType::kFloat;
   Kind kind = Kind::kSteps;
-  Shape shape = {};        // as in the file, with kDimT and kDimN
+  Shape shape = {};  // as in the file, with kDimT and kDimN
   bool optional = false;
   std::vector<size_t> layers = {};  // of a state: those it is of, one after the other
-  int64_t entries = 0;     // of integers: at least -entries and less than it; 0: any
+  int64_t entries = 0;              // of integers: at least -entries and less than it; 0: any
 };
 
 struct PipelineOutput {
   std::string name = {};
   DataType type = DataType::kFloat;
-  Shape shape = {};    // as in the file, with kDimT and kDimN
+  Shape shape = {};  // as in the file, with kDimT and kDimN
   OverTime over_time = OverTime::kEach;
 };
 
 // A map in its place.
 struct MapUse {
   struct Target {
-    int place = -1;   // or
-    int output = -1;  // of Pipeline::outputs
+    int place = -1;                        // or
+    int output = -1;                       // of Pipeline::outputs
     OverTime over_time = OverTime::kEach;  // of a place of kind kRow
   };
   MapPtr map = nullptr;         // null: nothing to do

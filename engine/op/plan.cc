@@ -152,8 +152,8 @@ absl::Status ReadLengths(const NamedTensor& input, std::string_view owner, RunPl
       std::memcpy(&length, at + row * 8, sizeof length);
     }
     if (length < 0 || length > plan.steps) {
-      return FieldError(InputField(input.name), absl::StrCat(input.name, " of row ", row, " is ", length, "; expected 0 to ",
-                                                       plan.steps, " (T, the steps of X)"));
+      return FieldError(InputField(input.name), absl::StrCat(input.name, " of row ", row, " is ", length,
+                                                             "; expected 0 to ", plan.steps, " (T, the steps of X)"));
     }
     plan.lengths.push_back(length);
   }

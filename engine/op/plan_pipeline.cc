@@ -64,9 +64,10 @@ absl::Status CheckEntries(const NamedTensor& input, int64_t entries) {
   for (int64_t k = 0; k < count; ++k) {
     const int64_t value = IntegerAt(input.tensor, k);
     if (value >= -entries && value < entries) continue;
-    return FieldError(InputField(input.name), absl::StrCat(input.name, " has ", value, " at element ", k,
-                                                           "; the table that it is looked up in has ", entries,
-                                                           " entries, so -", entries, " to ", entries - 1, " are taken"));
+    return FieldError(
+        InputField(input.name),
+        absl::StrCat(input.name, " has ", value, " at element ", k, "; the table that it is looked up in has ", entries,
+                     " entries, so -", entries, " to ", entries - 1, " are taken"));
   }
   return absl::OkStatus();
 }
@@ -75,7 +76,8 @@ absl::Status ReadState(const StackSpec& stack, const NamedTensor& input, const P
   std::span<const std::byte> rest = input.tensor.data;
   for (const size_t layer : declared.layers) {
     const OpSpec& spec = stack.layers[layer];
-    const size_t bytes = static_cast<size_t>(spec.directions() * plan.rows * spec.hidden_size) * ByteSize(spec.data_type);
+    const size_t bytes =
+        static_cast<size_t>(spec.directions() * plan.rows * spec.hidden_size) * ByteSize(spec.data_type);
     const TensorView part = {declared.type, {spec.directions(), plan.rows, spec.hidden_size}, rest.first(bytes)};
     (declared.kind == PipelineInput::Kind::kInitialH ? plan.initial[layer].h : plan.initial[layer].c) = part;
     rest = rest.subspan(bytes);
@@ -141,7 +143,8 @@ absl::Status CheckSession(const Pipeline& pipeline, std::span<const std::string>
   const auto found = std::ranges::find_if(plan.outputs, has_no_end);
   if (found == plan.outputs.end()) return absl::OkStatus();
   return FieldError(OutputField(found->name),
-                    absl::StrCat("output ", found->name, " needs the whole sequence (its first step, or a mean, sum or "
+                    absl::StrCat("output ", found->name,
+                                 " needs the whole sequence (its first step, or a mean, sum or "
                                  "extreme over time), of which a session sees one chunk at a time; ask for others, or "
                                  "run whole sequences with Infer"));
 }

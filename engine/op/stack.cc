@@ -47,7 +47,8 @@ absl::Status CheckPlaces(const Pipeline& pipeline, const OpSpec& spec, size_t la
   const int y = pipeline.layer_y[layer];
   const int64_t width = spec.directions() * spec.hidden_size;
   if (y < 0 || pipeline.places[static_cast<size_t>(y)].width == width) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(LayerLabel(layer, spec), " gives ", width, " numbers a step (directions ",
+  return absl::InvalidArgumentError(absl::StrCat(LayerLabel(layer, spec), " gives ", width,
+                                                 " numbers a step (directions ",
                                                  "times hidden size), but its file takes others"));
 }
 

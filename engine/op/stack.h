@@ -64,7 +64,7 @@ struct LayerView {
 // Checks each layer as ResolveOperator does, and that they fit together. Errors of a layer of several begin with its
 // number and have no field.
 absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first = false,
-                                      PipelinePtr pipeline = nullptr);
+                                       PipelinePtr pipeline = nullptr);
 
 std::vector<TensorSignature> DataInputs(const StackSpec& stack);
 std::vector<TensorSignature> Outputs(const StackSpec& stack);
@@ -96,9 +96,9 @@ struct InitialState {
 
 // One request's shapes, checked.
 struct RunPlan {
-  int64_t steps = 0;             // T
-  int64_t rows = 0;              // N
-  std::vector<int64_t> lengths;  // N values, 0..T
+  int64_t steps = 0;                  // T
+  int64_t rows = 0;                   // N
+  std::vector<int64_t> lengths;       // N values, 0..T
   TensorView x;                       // without a pipeline
   std::vector<TensorView> data;       // of each of a pipeline's inputs; absent ones and states are empty
   std::vector<InitialState> initial;  // of each layer

@@ -39,8 +39,7 @@ LayerChain::LayerChain(std::unique_ptr<InferRun> run, std::vector<std::vector<Pr
 
 void LayerChain::Start() {
   while (!run_->done()) {
-    absl::StatusOr<std::vector<SequenceTask>> tasks =
-        OrOutOfMemory([&] { return run_->StartStage(programs_); });
+    absl::StatusOr<std::vector<SequenceTask>> tasks = OrOutOfMemory([&] { return run_->StartStage(programs_); });
     if (!tasks.ok()) return End(tasks.status());
     Submission submission;
     submission.tasks = *std::move(tasks);

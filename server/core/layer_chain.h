@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes an accepted call's run through the scheduler, one layer or map after the other: the sequences of different
-// requests meet in each layer's cells, and a deadline or cancellation between layers ends the run before the next one is paid
-// for.
+// requests meet in each layer's cells, and a deadline or cancellation between layers ends the run before the next one
+// is paid for.
 #pragma once
 
 #include <functional>

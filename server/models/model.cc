@@ -64,7 +64,8 @@ absl::StatusOr<ModelPtr> Model::Create(StackSpec stack, std::span<const LayerVie
   if (stack.pipeline != nullptr) {
     model->maps_ = MapPrograms(*stack.pipeline, false);
     model->deterministic_maps_ = MapPrograms(*stack.pipeline, true);
-    for (const ProgramPtr& program : model->maps_) model->weight_bytes_ += program == nullptr ? 0 : program->packed_bytes();
+    for (const ProgramPtr& program : model->maps_)
+      model->weight_bytes_ += program == nullptr ? 0 : program->packed_bytes();
   }
   model->stack_ = std::move(stack);
   model->fingerprint_ = std::move(fingerprint);

@@ -96,7 +96,8 @@ TEST(MapRowTest, EndsOfARow) {
   const auto state = program->NewState();
   auto& places = static_cast<MapRow&>(*state);
   places.in[0] = {reinterpret_cast<const std::byte*>(x), 8};
-  for (size_t k = 0; k < 6; ++k) places.out[k] = {.first = reinterpret_cast<std::byte*>(ends[k]), .over_time = kEnds[k]};
+  for (size_t k = 0; k < 6; ++k)
+    places.out[k] = {.first = reinterpret_cast<std::byte*>(ends[k]), .over_time = kEnds[k]};
   for (const int64_t steps : {1, 2}) {
     SequenceSlice slice;
     slice.steps = steps;
