@@ -17,10 +17,6 @@
 namespace rnnserve {
 namespace {
 
-// X with no elements (I = 0 or T = 0) costs a caller nothing, whatever its other axes say; rows and steps still cost
-// us.
-constexpr int64_t kMaxStepsWithoutData = int64_t{1} << 20;
-
 absl::Status ReadX(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
   const OpSpec& first = stack.layers.front();
   const absl::StatusOr<const NamedTensor*> x = FindData(inputs, "X", true, first.Name());
@@ -34,15 +30,7 @@ absl::Status ReadX(const StackSpec& stack, std::span<const NamedTensor> inputs, 
   plan.x = (*x)->tensor;
   plan.steps = plan.x.shape[batch_first ? 1 : 0];
   plan.rows = plan.x.shape[batch_first ? 0 : 1];
-  int64_t row_steps = 0;
-  const bool too_many = __builtin_mul_overflow(plan.rows, std::max<int64_t>(plan.steps, 1), &row_steps) ||
-                        row_steps > kMaxStepsWithoutData;
-  if (plan.x.data.empty() && too_many) {
-    return FieldError("inputs[X].shape", absl::StrCat("X has shape ", ShortShape(plan.x.shape),
-                                                      " without any element; such a request may have at most ",
-                                                      kMaxStepsWithoutData, " rows times steps"));
-  }
-  return absl::OkStatus();
+  return plan.x.data.empty() ? CheckWithoutData("X", plan.rows, plan.steps) : absl::OkStatus();
 }
 
 absl::Status ReadLengths(const StackSpec& stack, std::span<const NamedTensor> inputs, bool in_session, RunPlan& plan) {

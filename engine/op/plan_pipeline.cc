@@ -14,7 +14,6 @@
 namespace rnnserve {
 namespace {
 
-constexpr int64_t kMaxStepsWithoutData = int64_t{1} << 20;  // as in plan.cc
 constexpr std::string_view kOwner = "this model";
 
 absl::Status CheckType(const NamedTensor& input, DataType type) {
@@ -102,13 +101,7 @@ absl::Status ReadSteps(const Pipeline& pipeline, std::span<const NamedTensor> in
   }
   plan.steps = *steps;
   plan.rows = *rows;
-  int64_t row_steps = 0;
-  const bool too_many = __builtin_mul_overflow(plan.rows, std::max<int64_t>(plan.steps, 1), &row_steps) ||
-                        row_steps > kMaxStepsWithoutData;
-  if (!is_empty || !too_many) return absl::OkStatus();
-  return FieldError(InputField(pipeline.inputs[0].name) + ".shape",
-                    absl::StrCat("an input without any element may have at most ", kMaxStepsWithoutData,
-                                 " rows times steps, but ", plan.rows, " rows of ", plan.steps, " steps came"));
+  return is_empty ? CheckWithoutData(pipeline.inputs[0].name, plan.rows, plan.steps) : absl::OkStatus();
 }
 
 absl::Status ReadOthers(const StackSpec& stack, std::span<const NamedTensor> inputs, bool in_session, RunPlan& plan) {

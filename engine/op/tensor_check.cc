@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/op/tensor_check.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
 #include "engine/op/wording.h"
@@ -74,6 +76,18 @@ absl::Status CheckShape(const NamedTensor& input, std::span<const ExpectedAxis> 
                                                            Abseil(DataTypeName(tensor.type)), " takes ", *bytes));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckWithoutData(std::string_view input, int64_t rows, int64_t steps) {
+  constexpr int64_t kMax = int64_t{1} << 20;
+  int64_t row_steps = 0;
+  if (!__builtin_mul_overflow(rows, std::max<int64_t>(steps, 1), &row_steps) && row_steps <= kMax) {
+    return absl::OkStatus();
+  }
+  return FieldError(InputField(input) + ".shape",
+                    absl::StrCat(Abseil(input), " has ", steps, " steps of ", rows,
+                                 " rows without any element; such a request may have at most ", kMax,
+                                 " rows times steps"));
 }
 
 }  // namespace rnnserve

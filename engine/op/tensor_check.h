@@ -30,4 +30,8 @@ absl::Status CheckFloatingType(const NamedTensor& input, DataType type, std::str
 absl::Status CheckShape(const NamedTensor& input, std::span<const ExpectedAxis> expected, std::string_view owner,
                         std::string_view remark);
 
+// Data with no elements (I = 0 or T = 0) costs a caller nothing, whatever its other axes say; rows and steps still cost
+// the server. `input` has none: refused above 2^20 rows times steps.
+absl::Status CheckWithoutData(std::string_view input, int64_t rows, int64_t steps);
+
 }  // namespace rnnserve
