@@ -43,7 +43,9 @@ absl::StatusOr<std::vector<std::vector<ProgramPtr>>> Programs(ProgramCache& cach
 
 absl::Status InLayer(const StackSpec& stack, size_t layer, const absl::Status& status) {
   if (stack.layers.size() == 1 || FieldOf(status)) return status;
-  return absl::Status(status.code(), absl::StrCat("layer ", layer, ": ", status.message()));
+  absl::Status told(status.code(), absl::StrCat("layer ", layer, ": ", status.message()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
+  return told;
 }
 
 // "cpu", or "cpu, onednn".

@@ -62,7 +62,8 @@ void AddBadRequest(const absl::Status& status, const std::string& message, googl
 }
 
 void AddErrorInfo(const absl::Status& status, google::rpc::Status& details) {
-  const std::optional<std::string> reason = ReasonOf(status);
+  std::optional<std::string> reason = ReasonOf(status);
+  if (!reason && absl::IsUnimplemented(status)) reason = "ENGINE_UNSUPPORTED";  // only engines say so
   const std::optional<Numbers> numbers = NumbersOf(status);
   if (!reason && !numbers) return;
   google::rpc::ErrorInfo info;

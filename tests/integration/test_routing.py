@@ -34,6 +34,7 @@ def test_the_servers_engine_runs_what_it_can(watched):
     assert watched.recurrent.Infer(wire.request(_lstm(), engine="cpu"), timeout=SECONDS).engine == "cpu"
     refused = wire.refusal(watched.recurrent.Infer, wire.request(_lstm(clip=0.5), engine="onednn"), timeout=SECONDS)
     assert refused.code.name == "UNIMPLEMENTED" and "clip is set" in refused.text
+    assert refused.reasons == ["ENGINE_UNSUPPORTED"]
 
 
 def test_every_call_runs_on_a_second_engine_too(watched):

@@ -12,6 +12,7 @@
 #include "engine/op/field_error.h"
 #include "engine/reference/reference_engine.h"
 #include "server/batching/cellular_scheduler.h"
+#include "server/batching/retry_delay.h"
 #include "server/core/core.h"
 #include "server/core/limit_error.h"
 #include "tests/server/core/fake_engine.h"
@@ -317,6 +318,18 @@ TEST_F(FakeStackTest, LaterLayersSayThatTheyGoOn) {
   core.Infer(FakeCall(), [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
   EXPECT_TRUE(reply.get_future().get().ok());
   EXPECT_THAT(recorder.goes_on, ElementsAre(false, true, true));
+}
+
+// Clients go by the reason: that the text names the layer takes nothing from it.
+TEST_F(FakeStackTest, AnEngineOutOfServiceHasItsReasonInAnyLayer) {
+  const FakeEngine failed("failed", {.supports = [](const CellSpec&) { return absl::UnavailableError("worn out"); }});
+  Core core({}, {&failed}, &store_, &programs_, &workers_);
+  InferCall call = FakeCall();
+  call.engine = "failed";
+  const absl::Status refused = core.Accept(call).status();
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("layer 0: "));
+  EXPECT_EQ(ReasonOf(refused), "ENGINE_OUT_OF_SERVICE");
+  EXPECT_EQ(RetryDelayOf(refused), absl::InfiniteDuration());
 }
 
 TEST_F(FakeStackTest, AnEnginesErrorInALaterLayerEndsTheCall) {

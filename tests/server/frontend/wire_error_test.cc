@@ -38,6 +38,15 @@ TEST(WireError, CarriesFieldReasonAndNumbers) {
   EXPECT_FALSE(error.retry_after_ms);
 }
 
+TEST(WireError, AnEngineThatCannotHasAReason) {
+  google::rpc::Status details;
+  ASSERT_TRUE(details.ParseFromString(ToWireError(absl::UnimplementedError("engine \"x\": no clip")).details));
+  google::rpc::ErrorInfo info;
+  ASSERT_TRUE(details.details(0).UnpackTo(&info));
+  EXPECT_EQ(info.reason(), "ENGINE_UNSUPPORTED");
+  EXPECT_EQ(info.domain(), "rnnserve");
+}
+
 TEST(WireError, SaysWhenToComeAgainOnlyWhereThatHelps) {
   EXPECT_TRUE(ToWireError(absl::ResourceExhaustedError("full")).retry_after_ms);
   EXPECT_TRUE(ToWireError(absl::UnavailableError("leaving")).retry_after_ms);
