@@ -16,7 +16,7 @@ speech=
 packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev libre2-dev
   libdnnl-dev opencl-headers ocl-icd-opencl-dev libhwy-dev libonnx-dev libxxhash-dev libspdlog-dev nlohmann-json3-dev
-  prometheus-cpp-dev libcivetweb-dev libmimalloc-dev)
+  prometheus-cpp-dev libcivetweb-dev zlib1g-dev libmimalloc-dev)
 [ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev nginx-light haproxy openssl procps prometheus
   faketime)
 [ -z "$speech" ] || packages+=(pocketsphinx-testdata espeak-ng)

@@ -38,18 +38,6 @@ std::vector<std::string> Names(std::span<const Engine* const> engines) {
   return names;
 }
 
-// Those that run the whole of it; layers that only different ones can run have no series until they are called.
-std::vector<std::string> EnginesOf(const LoadedModel& loaded, Core& core) {
-  const EngineOptions options = {loaded.options.allow_reduced_precision.value_or(false),
-                                 loaded.options.deterministic.value_or(false)};
-  const bool clip = loaded.options.clip_cell_input.value_or(RunOptions().clip_cell_input);
-  std::vector<CellPtr> cells;
-  for (const ModelLayer& layer : loaded.model->layers()) {
-    cells.insert(cells.end(), layer.cells(clip).begin(), layer.cells(clip).end());
-  }
-  return Names(core.router().Eligible(loaded.engine, cells, options));
-}
-
 }  // namespace
 
 void AddGauges(const ModelStore& models, const ProgramCache& programs, const Scheduler& scheduler,
@@ -79,28 +67,16 @@ void AddGauges(const ModelStore& models, const ProgramCache& programs, const Sch
                         });
 }
 
-void ShowKnownModels(Core& core, bool verifies, const ModelLabels& labels, WorkMetricsTable& work,
+void ShowKnownModels(Core& core, const ModelLabels& labels, ModelCalls& calls, WorkMetricsTable& work,
                      SessionMetrics& sessions, Metrics& metrics) {
-  std::vector<std::string> no_models = {std::string(kInlineModel), std::string(kOtherModels)};
-  std::vector<std::pair<std::string, std::string>> always;
-  for (const std::string& engine : Names(core.engines())) {
-    for (const std::string& model : no_models) always.emplace_back(model, engine);
-    if (verifies) always.emplace_back(kVerifiedModel, engine);
+  for (const std::string_view none : {kInlineModel, kOtherModels}) {
+    for (const Engine* engine : core.engines()) work.Of(none, engine->name());
   }
-  no_models.emplace_back(kUnknownModel);
-  metrics.BeforeCollect([&core, &labels, &work, &sessions, no_models, always] {
-    const std::vector<LoadedModel> loaded = core.models().List();
+  for (const std::string_view none : {kInlineModel, kOtherModels, kUnknownModel}) sessions.Of(none);
+  metrics.BeforeCollect([&models = core.models(), &labels, &calls] {
     std::set<std::string> names;
-    for (const LoadedModel& version : loaded) names.insert(version.name);
-    std::vector<std::string> models = labels.Own(names);
-    auto known = always;
-    for (const LoadedModel& version : std::span(loaded).first(std::min(loaded.size(), kListedModels))) {
-      if (!std::ranges::binary_search(models, version.name)) continue;
-      for (std::string& engine : EnginesOf(version, core)) known.emplace_back(version.name, std::move(engine));
-    }
-    models.insert(models.end(), no_models.begin(), no_models.end());
-    work.SetKnown(known);
-    sessions.SetKnown(models);
+    for (const LoadedModel& version : models.List()) names.insert(version.name);
+    calls.SetKnown(labels.Own(names));
   });
 }
 

@@ -11,6 +11,7 @@
 #include "server/models/program_cache.h"
 #include "server/sessions/memory_sessions.h"
 #include "server/telemetry/metrics.h"
+#include "server/telemetry/model_calls.h"
 #include "server/telemetry/model_labels.h"
 #include "server/telemetry/session_metrics.h"
 #include "server/telemetry/work_metrics.h"
@@ -21,9 +22,9 @@ namespace rnnserve {
 void AddGauges(const ModelStore& models, const ProgramCache& programs, const Scheduler& scheduler,
                const MemorySessions& sessions, std::span<const Engine* const> engines, Metrics& metrics);
 
-// From a model's loading on, its series are there as 0: with each engine that calls which name none may run on. So
-// are those of what is no model, with all engines. `verifies`: whether there are runs to compare with.
-void ShowKnownModels(Core& core, bool verifies, const ModelLabels& labels, WorkMetricsTable& work,
+// A model is there from its loading on, with a single line: no requests. What is no model has all its counters and
+// gauges from the start, as 0.
+void ShowKnownModels(Core& core, const ModelLabels& labels, ModelCalls& calls, WorkMetricsTable& work,
                      SessionMetrics& sessions, Metrics& metrics);
 
 }  // namespace rnnserve

@@ -45,6 +45,7 @@
 #include "server/sessions/sweeper.h"
 #include "server/signals.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/model_calls.h"
 #include "server/telemetry/model_labels.h"
 #include "server/telemetry/session_metrics.h"
 #include "server/telemetry/steady_now.h"
@@ -187,7 +188,8 @@ int Run(const Settings& settings, int64_t memory_limit) {
   const std::unique_ptr<MemoryWatch> memory = WatchMemory(memory_limit, metrics);
   ModelLabels model_labels(static_cast<size_t>(absl::GetFlag(FLAGS_metrics_models)), NamesOf(models));
   WorkMetricsTable work_metrics(metrics, model_labels);
-  SessionMetrics session_metrics(metrics, model_labels);
+  ModelCalls model_calls(metrics, model_labels);
+  SessionMetrics session_metrics(metrics, model_labels, &model_calls);
   // Goes after the schedulers: their threads may let go of a session last.
   MemorySessions sessions(SessionLimits(session_metrics, memory.get()), &clock);
   const int workers = Workers(plugins);
@@ -197,6 +199,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   plugins.AddMetrics(metrics);
   Core::Options core_options = CoreOptions(memory.get());
   core_options.metrics = &work_metrics;
+  core_options.calls = &model_calls;
   Verifier verifier(absl::GetFlag(FLAGS_verify_share), &metrics);
   core_options.verifier = &verifier;
   Core core(core_options, std::move(engines), &models, &programs, &scheduler);
@@ -205,7 +208,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
     return 1;
   }
   const RoutingThread routing(&core.router());
-  ShowKnownModels(core, absl::GetFlag(FLAGS_verify_share) > 0, model_labels, work_metrics, session_metrics, metrics);
+  ShowKnownModels(core, model_labels, model_calls, work_metrics, session_metrics, metrics);
 
   SessionCore session_core(SessionOptions(session_metrics), &core, &sessions, &clock);
   const Sweeper sweeper(&sessions, MemorySessions::Options().sweep_period);

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/admin/gzip.h"
 #include "server/admin/http_library.h"
 
 namespace rnnserve {
@@ -26,6 +27,8 @@ namespace {
 constexpr char kThreads[] = "16";
 constexpr char kRequestTimeoutMs[] = "2000";
 constexpr std::chrono::milliseconds kKnockInterval(20);
+// Below it headers and the work outweigh what is saved.
+constexpr size_t kLeastCompressed = 1024;
 
 std::string_view Reason(int code) {
   switch (code) {
@@ -42,15 +45,28 @@ std::string_view Reason(int code) {
   }
 }
 
-void Send(mg_connection* connection, const HttpPage& page, bool with_body, const char* more_headers = "") {
+void Send(mg_connection* connection, const HttpPage& page, bool with_body, std::string_view more_headers = "") {
   std::string text = absl::StrCat("HTTP/1.1 ", page.code, " ", std::string(Reason(page.code)),
                                   "\r\nContent-Type: ", page.content_type, "\r\nContent-Length: ", page.body.size(),
                                   "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
                                   "Content-Security-Policy: default-src 'self' 'unsafe-inline'\r\n"
                                   "Connection: close\r\n",
-                                  more_headers, "\r\n");
+                                  absl::string_view(more_headers.data(), more_headers.size()), "\r\n");
   if (with_body) text += page.body;
   mg_write(connection, text.data(), text.size());
+}
+
+// As callers take it: compressed for those that ask.
+void SendPage(mg_connection* connection, HttpPage page, bool with_body) {
+  const char* accepted = mg_get_header(connection, "Accept-Encoding");
+  std::string headers = "Vary: Accept-Encoding\r\n";
+  if (page.body.size() >= kLeastCompressed && accepted != nullptr && AcceptsGzip(accepted)) {
+    if (std::string compressed = Gzip(page.body); !compressed.empty()) {
+      page.body = std::move(compressed);
+      headers += "Content-Encoding: gzip\r\n";
+    }
+  }
+  Send(connection, page, with_body, headers);
 }
 
 // %41 is A, and %00 a byte of the path like any other. Nothing for what is no path.
@@ -112,7 +128,7 @@ struct HttpServer::Impl {
     } else if (method != "GET" && method != "HEAD") {
       Send(connection, {405, "text/plain", "GET and HEAD only\n"}, true, "Allow: GET, HEAD\r\n");
     } else {
-      Send(connection, page->second(), method == "GET");
+      SendPage(connection, page->second(), method == "GET");
     }
     return 1;  // answered, whatever it was: civetweb serves no files
   }

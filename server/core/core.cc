@@ -72,6 +72,10 @@ Core::Core(Options options, std::vector<const Engine*> engines, ModelStore* mode
 
 absl::Status Core::CheckEngineName(std::string_view name) const { return rnnserve::CheckEngineName(engines_, name); }
 
+const CallMetrics* Core::CallsOfNamed(std::string_view name) const {
+  return CallsOf(models_->Get(name, std::nullopt).ok() ? name : kUnknownModel);
+}
+
 absl::Status Core::CheckSize(const StackSpec& stack, const RunPlan& plan) const {
   absl::Status fits = CheckSequences(stack, plan, options_.max_sequences);
   if (fits.ok()) fits = CheckShapes(plan, options_.max_tensor_elements, options_.max_steps);

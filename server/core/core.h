@@ -23,6 +23,7 @@
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
 #include "server/telemetry/memory_watch.h"
+#include "server/telemetry/model_calls.h"
 #include "server/telemetry/work_metrics.h"
 
 namespace rnnserve {
@@ -127,6 +128,7 @@ class Core {
     MemoryWatch* memory = nullptr;
     // Where work is counted; outlives the core. Null: nowhere.
     WorkMetricsTable* metrics = nullptr;
+    ModelCalls* calls = nullptr;
     RoutingOptions routing = {};
     // Runs some calls twice (verifier.h); outlives the core. Null: none.
     Verifier* verifier = nullptr;
@@ -153,6 +155,13 @@ class Core {
   // Sets memory aside for a reply to `caller` (the tenant of an InferCall); RESOURCE_EXHAUSTED while requests hold all
   // there is, or all that this caller may have.
   absl::StatusOr<ByteBudget::Share> TakeMemory(uint64_t caller, int64_t bytes);
+
+  // Where answers to calls of a model are counted, by its label; null: nowhere.
+  const CallMetrics* CallsOf(std::string_view label) const {
+    return options_.calls == nullptr ? nullptr : &options_.calls->Of(label);
+  }
+  // By what a caller calls it: kUnknownModel where no such model is loaded.
+  const CallMetrics* CallsOfNamed(std::string_view name) const;
 
   // OK for "", "auto" and the engines of this server, else INVALID_ARGUMENT (field `engine`) with their names.
   absl::Status CheckEngineName(std::string_view name) const;

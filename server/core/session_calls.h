@@ -116,6 +116,7 @@ struct OperationAnswer {
   uint64_t number = 0;                                 // 0: none was taken
   std::shared_ptr<const OperationResult> result = {};  // if OK
   bool repeated = false;
+  const CallMetrics* calls = nullptr;  // of the session's model, or kUnknownModel; null: nobody counts
   // What the outputs take of the core's budget: kept until the reply has left the process.
   std::optional<ByteBudget::Share> memory = {};
 };

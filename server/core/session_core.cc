@@ -30,6 +30,10 @@ OperationAnswer Answer(Outcome outcome) {
   return answer;
 }
 
+const CallMetrics* CallsOf(const SessionSubject& subject) {
+  return subject.counters() == nullptr ? nullptr : subject.counters()->calls;
+}
+
 Glance GlanceOf(const GlanceCall& call) {
   Glance glance;
   glance.after_number = call.after_number;
@@ -44,6 +48,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   if (!session.ok()) {
     OperationAnswer answer;
     answer.status = session.status();
+    answer.calls = core_->CallsOf(kUnknownModel);
     if (const std::optional<Numbers> numbers = rnnserve::NumbersOf(answer.status)) {
       answer.has_numbers = true;
       answer.numbers = *numbers;
@@ -72,12 +77,14 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   call.deadline = ends;
   const uint64_t connection = call.connection;
   auto model = std::static_pointer_cast<const SessionModel>((*session)->subject());
+  const CallMetrics* const calls = CallsOf(*model);
   auto run = std::make_shared<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows);
   claim.fault = OrOutOfMemory([&] { return run->Prepare(); });
   claim.reply_bytes = run->reply_bytes();
   claim.granted = [run](Lease lease) { run->Start(std::move(lease)); };
-  claim.done = [this, run, connection, done = std::move(done)](Outcome outcome) mutable {
+  claim.done = [this, run, connection, calls, done = std::move(done)](Outcome outcome) mutable {
     OperationAnswer answer = Answer(std::move(outcome));
+    answer.calls = calls;
     answer.memory = run->TakeMemory();
     if (answer.status.ok() && !answer.memory) SetMemoryAside(connection, answer);
     done(std::move(answer));

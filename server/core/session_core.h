@@ -52,6 +52,8 @@ class SessionCore {
   std::vector<std::string> KeysOf(const SessionOwner& owner);
   std::optional<Numbers> NumbersOf(std::string_view session, std::string_view tenant);
 
+  const Core& core() const { return *core_; }
+
   void StartDrain() { sessions_->StartDrain(); }
   bool IsCarriedOver() { return sessions_->IsCarriedOver(); }
 

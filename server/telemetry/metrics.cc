@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/telemetry/metrics.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -44,11 +45,12 @@ MetricReading MetricFamily<Metric>::Read() const {
   MetricReading reading = description_;
   const MutexLock lock(mutex_);
   for (const auto& [labels, metric] : series_) {
-    reading.samples.push_back({labels, Value(*metric) / divisor_, Counts(*metric)});
+    std::vector<int64_t> counts = Counts(*metric);
+    if (!counts.empty() && std::ranges::all_of(counts, [](int64_t count) { return count == 0; })) continue;
+    reading.samples.push_back({labels, Value(*metric) / divisor_, std::move(counts)});
   }
-  const std::shared_ptr<Metric> untouched = make_();
   for (const std::vector<std::string>& labels : known_) {
-    if (!series_.contains(labels)) reading.samples.push_back({labels, 0, Counts(*untouched)});
+    if (!series_.contains(labels)) reading.samples.push_back({labels, 0});
   }
   return reading;
 }

@@ -7,9 +7,9 @@
 //   ok->Add();                                                         // as often as one likes
 //   metrics.GaugeFunction("rnnserve_queue_bytes", "...", [&] { return queue.bytes(); });
 //
-// A series stays until the process ends. Label sets that are known before anybody counts under them are shown as 0
-// (MetricFamily::SetKnown). Label values come from tables and from ModelLabels (model_labels.h), which
-// bounds them, never from a request's free text.
+// A series stays until the process ends. A counter or gauge is there as 0 from With on, or before anybody counts under
+// its labels (MetricFamily::SetKnown); a histogram, 17 to 26 lines, from its first observation on. Label values come
+// from tables and from ModelLabels (model_labels.h), which bounds them, never from a request's free text.
 //
 // Thread-safe. The registry outlives whoever counts; what a function reads outlives the last Collect.
 #pragma once
@@ -57,7 +57,8 @@ class MetricFamily {
   // The metric of these label values; the same one each time. Takes a lock: keep the pointer.
   std::shared_ptr<Metric> With(std::vector<std::string> labels);
 
-  // Label sets that Read shows as 0 as long as nobody has asked for their metric; in place of the last ones.
+  // Label sets that Read shows as 0 as long as nobody has asked for their metric; in place of the last ones. Not of
+  // histograms.
   void SetKnown(std::set<std::vector<std::string>> known);
 
   MetricReading Read() const;

@@ -6,19 +6,19 @@
 
 namespace rnnserve {
 
-MethodMetrics::MethodMetrics(CounterFamily& requests, HistogramFamily* durations, std::string method)
-    : duration_(durations == nullptr ? nullptr : durations->With({method})) {
+CallMetrics::CallMetrics(CounterFamily& requests, HistogramFamily* durations, std::string kind)
+    : duration_(durations == nullptr ? nullptr : durations->With({kind})) {
   for (size_t code = 0; code < kCodes; ++code) {
-    by_code_[code] = requests.With({method, absl::StatusCodeToString(static_cast<absl::StatusCode>(code))});
+    by_code_[code] = requests.With({kind, absl::StatusCodeToString(static_cast<absl::StatusCode>(code))});
   }
 }
 
-void MethodMetrics::Answered(absl::StatusCode code, absl::Duration duration) const {
+void CallMetrics::Answered(absl::StatusCode code, absl::Duration duration) const {
   Ended(code);
   if (duration_ != nullptr) duration_->Observe(duration);
 }
 
-void MethodMetrics::Ended(absl::StatusCode code) const {
+void CallMetrics::Ended(absl::StatusCode code) const {
   const auto index = static_cast<size_t>(code);
   by_code_[index < kCodes ? index : static_cast<size_t>(absl::StatusCode::kUnknown)]->Add();
 }
@@ -34,12 +34,12 @@ RequestMetrics::RequestMetrics(Metrics& metrics)
   for (const std::string_view name : kRejectionNames) rejected_.push_back(rejected.With({std::string(name)}));
 }
 
-std::unique_ptr<MethodMetrics> RequestMetrics::Method(std::string method) const {
-  return std::make_unique<MethodMetrics>(requests_, &durations_, std::move(method));
+std::unique_ptr<CallMetrics> RequestMetrics::Method(std::string method) const {
+  return std::make_unique<CallMetrics>(requests_, &durations_, std::move(method));
 }
 
-std::unique_ptr<MethodMetrics> RequestMetrics::Untimed(std::string method) const {
-  return std::make_unique<MethodMetrics>(requests_, nullptr, std::move(method));
+std::unique_ptr<CallMetrics> RequestMetrics::Untimed(std::string method) const {
+  return std::make_unique<CallMetrics>(requests_, nullptr, std::move(method));
 }
 
 }  // namespace rnnserve

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a front-end counts of the calls it answers.
+// What a front-end counts of the calls it answers, by method.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@
 
 namespace rnnserve {
 
-// Of one method: its calls by code, and how long they took.
-class MethodMetrics {
+// Calls of one kind, such as of one method: by code, and how long they took.
+class CallMetrics {
  public:
-  // `durations`: null where they say nothing.
-  MethodMetrics(CounterFamily& requests, HistogramFamily* durations, std::string method);
+  // Under the label `kind`, and in `requests` under its code as well. `durations`: null where they say nothing.
+  CallMetrics(CounterFamily& requests, HistogramFamily* durations, std::string kind);
 
   void Answered(absl::StatusCode code, absl::Duration duration) const;
   // Of a stream, whose duration says nothing.
@@ -36,9 +36,9 @@ class RequestMetrics {
  public:
   explicit RequestMetrics(Metrics& metrics);
 
-  std::unique_ptr<MethodMetrics> Method(std::string method) const;
+  std::unique_ptr<CallMetrics> Method(std::string method) const;
   // Of calls that take no time worth telling, or as long as their caller likes: only Ended.
-  std::unique_ptr<MethodMetrics> Untimed(std::string method) const;
+  std::unique_ptr<CallMetrics> Untimed(std::string method) const;
 
   // Calls, and operations of streams, that were refused.
   void Refused(Rejection why) const { rejected_[static_cast<size_t>(why)]->Add(); }

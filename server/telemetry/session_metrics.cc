@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/telemetry/session_metrics.h"
 
-#include <array>
-#include <set>
-#include <utility>
-#include <vector>
-
 namespace rnnserve {
-namespace {
-
-// As SessionCounters has them.
-constexpr std::array kEvents = {"opened", "closed", "expired", "refused", "resumed", "lost"};
-
-}  // namespace
-
-SessionMetrics::SessionMetrics(Metrics& metrics, ModelLabels& labels)
+SessionMetrics::SessionMetrics(Metrics& metrics, ModelLabels& labels, ModelCalls* calls)
     : labels_(labels),
+      calls_(calls),
       active_(metrics.Gauges("rnnserve_sessions_active", "Live sessions.", {"model"})),
       state_bytes_(metrics.Gauges("rnnserve_session_state_bytes",
                                   "Bytes of the states and checkpoints of live sessions.", {"model"})),
@@ -32,18 +21,6 @@ SessionCountersPtr SessionMetrics::Of(std::string_view model) {
   return counters;
 }
 
-void SessionMetrics::SetKnown(std::span<const std::string> models) {
-  std::set<std::vector<std::string>> labels, events;
-  for (const std::string& model : models) {
-    labels.insert({model});
-    for (const char* event : kEvents) events.insert({model, event});
-  }
-  active_.SetKnown(labels);
-  state_bytes_.SetKnown(labels);
-  repeated_.SetKnown(std::move(labels));
-  events_.SetKnown(std::move(events));
-}
-
 SessionCountersPtr SessionMetrics::Make(const std::string& label) {
   const auto event = [&](const char* what) { return events_.With({label, what}); };
   return std::make_shared<const SessionCounters>(SessionCounters{
@@ -56,6 +33,7 @@ SessionCountersPtr SessionMetrics::Make(const std::string& label) {
       .resumed = event("resumed"),
       .lost = event("lost"),
       .repeated = repeated_.With({label}),
+      .calls = calls_ == nullptr ? nullptr : &calls_->Of(label),
   });
 }
 

@@ -8,12 +8,12 @@
 
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/mutex.h"
 #include "server/telemetry/metrics.h"
+#include "server/telemetry/model_calls.h"
 #include "server/telemetry/model_labels.h"
 
 namespace rnnserve {
@@ -28,25 +28,24 @@ struct SessionCounters {
   std::shared_ptr<Counter> resumed;   // a stream went on with a session that another stream or call had
   std::shared_ptr<Counter> lost;      // asked for after the run of the server, or the engine, that had it
   std::shared_ptr<Counter> repeated;  // operations answered or joined without computing them again
+  const CallMetrics* calls;           // of the model, which operations count under; null: nobody counts
 };
 using SessionCountersPtr = std::shared_ptr<const SessionCounters>;
 
 class SessionMetrics {
  public:
-  // `labels` outlives this.
-  SessionMetrics(Metrics& metrics, ModelLabels& labels);
+  // `labels` and `calls` outlive this, and what it gives out.
+  SessionMetrics(Metrics& metrics, ModelLabels& labels, ModelCalls* calls = nullptr);
 
   // The same for all sessions of a model, and for those of all models without series of their own. Takes a lock: keep
   // the pointer.
   SessionCountersPtr Of(std::string_view model);
 
-  // Labels of models that are shown as 0 until they have sessions.
-  void SetKnown(std::span<const std::string> models);
-
  private:
   SessionCountersPtr Make(const std::string& label);
 
   ModelLabels& labels_;
+  ModelCalls* const calls_;
   GaugeFamily& active_;
   GaugeFamily& state_bytes_;
   CounterFamily& events_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/telemetry/work_metrics.h"
 
-#include <set>
-
 namespace rnnserve {
 
 WorkMetricsTable::WorkMetricsTable(Metrics& metrics, ModelLabels& labels)
@@ -30,22 +28,6 @@ std::shared_ptr<const WorkMetrics> WorkMetricsTable::Of(std::string_view model, 
   std::shared_ptr<const WorkMetrics> work = Make(std::string(label), std::string(engine));
   by_label_[std::string(label)][std::string(engine)] = work;
   return work;
-}
-
-void WorkMetricsTable::SetKnown(const std::vector<std::pair<std::string, std::string>>& known) {
-  std::set<std::vector<std::string>> models, steps, pairs;
-  for (const auto& [model, engine] : known) {
-    models.insert({model});
-    for (const char* kind : {"useful", "padding"}) steps.insert({model, kind});
-    pairs.insert({model, engine});
-  }
-  queue_duration_.SetKnown(models);
-  nonfinite_outputs_.SetKnown(std::move(models));
-  steps_.SetKnown(std::move(steps));
-  slices_.SetKnown(pairs);
-  slice_sequences_.SetKnown(pairs);
-  slice_steps_.SetKnown(pairs);
-  compute_duration_.SetKnown(std::move(pairs));
 }
 
 std::shared_ptr<const WorkMetrics> WorkMetricsTable::Make(const std::string& label, const std::string& engine) {

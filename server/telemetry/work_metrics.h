@@ -13,8 +13,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "base/mutex.h"
 #include "server/telemetry/metrics.h"
@@ -37,9 +35,6 @@ class WorkMetricsTable {
  public:
   // `labels` outlives this.
   WorkMetricsTable(Metrics& metrics, ModelLabels& labels);
-
-  // What is shown as 0 until there is work of it: pairs of a model's label and an engine.
-  void SetKnown(const std::vector<std::pair<std::string, std::string>>& known);
 
   // The same for all models without series of their own.
   std::shared_ptr<const WorkMetrics> Of(std::string_view model, std::string_view engine);

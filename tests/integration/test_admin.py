@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.client
 import itertools
 import json
@@ -20,6 +21,7 @@ import repository_files
 import wire
 from operators import WEIGHTS
 from server_process import Server, run_to_end
+from session_calls import Sessions, Stream, operation
 from test_service import SECONDS, _case, _load
 
 DOCS = wire.REPOSITORY / "docs/operations.md"
@@ -128,6 +130,53 @@ def test_calls_are_counted(server):
     assert grown('rnnserve_sequence_steps_total{model="(inline)",kind="padding"}') == 0
 
 
+def test_requests_are_counted_by_model(server):
+    """With their codes and durations; a session's operations as well, on streams or not."""
+    _load(server, "asked")
+    sessions = Sessions(server.address)
+    before = _metrics(server)
+
+    def counted(model, code):
+        name = f'rnnserve_model_requests_total{{model="{model}",code="{code}"}}'
+        return _metrics(server)[name] - before.get(name, 0)
+
+    def timed(model):
+        name = f'rnnserve_model_request_duration_seconds_count{{model="{model}"}}'
+        return _metrics(server).get(name, 0) - before.get(name, 0)
+
+    case = _case()
+    x = wire.tensor("X", case.tensors["X"])
+    asked = wire.recurrent_pb2.InferRequest(model=wire.tensor_pb2.ModelRef(name="asked"), inputs=[x])
+    server.recurrent.Infer(asked, timeout=SECONDS)
+    assert (counted("asked", "OK"), timed("asked")) == (1, 1)
+    asked.model.version = 7
+    wire.refusal(server.recurrent.Infer, asked, timeout=SECONDS)
+    asked.model.ClearField("version")
+    asked.inputs[0].shape[0] += 1  # does not fit its bytes
+    wire.refusal(server.recurrent.Infer, asked, timeout=SECONDS)
+    del asked.inputs[:]
+    wire.refusal(server.recurrent.Infer, asked, timeout=SECONDS)
+    assert [counted("asked", code) for code in ["NOT_FOUND", "INVALID_ARGUMENT", "OK"]] == [1, 2, 1]
+    asked.model.name = "none"
+    wire.refusal(server.recurrent.Infer, asked, timeout=SECONDS)
+    wire.refusal(server.recurrent.Infer, wire.recurrent_pb2.InferRequest(), timeout=SECONDS)
+    wire.refusal(sessions.feed, "no such key", 1, [1])
+    assert [counted("(unknown)", code) for code in ["NOT_FOUND", "INVALID_ARGUMENT"]] == [2, 1]
+    server.recurrent.Infer(wire.request(case), timeout=SECONDS)
+    assert counted("(inline)", "OK") == 1
+
+    session = sessions.open(model=wire.tensor_pb2.ModelRef(name="asked"))
+    row = {"chunk": wire.sessions_pb2.Chunk(inputs=[wire.tensor("X", case.tensors["X"][:, :1])])}
+    sessions.apply(session, 1, **row)
+    stream = Stream(sessions)
+    stream.send(operation(session, 2, **row), operation(session, 9, **row))
+    assert {reply.status.code for reply in stream.receive_many(2)} == {0, grpc.StatusCode.OUT_OF_RANGE.value[0]}
+    stream.end()
+    sessions.state(session)
+    sessions.close()
+    assert (counted("asked", "OK"), counted("asked", "OUT_OF_RANGE"), timed("asked")) == (4, 1, 8)
+
+
 def test_callers_cannot_make_labels(server):
     """Whatever callers name, the series stay the same."""
     before = set(_metrics(server))
@@ -165,7 +214,7 @@ def test_every_call_is_counted():
         stream = fresh.channel.stream_stream("/a/c")(iter(3 * [b"x"]), timeout=SECONDS)
         assert wire.refusal(list, stream).code == grpc.StatusCode.UNIMPLEMENTED
         expected = {'{method="Health.Check",code="OK"}': 1, '{method="Health.Check",code="NOT_FOUND"}': 1,
-                    '{method="Health.Watch",code="CANCELLED"}': 1, '{method="(unknown)",code="UNIMPLEMENTED"}': 4,
+                    '{method="Health.Watch",code="OK"}': 1, '{method="(unknown)",code="UNIMPLEMENTED"}': 4,
                     '{method="ServerReflection.ServerReflectionInfo",code="OK"}': 1}
         while calls() != expected:  # a watch is over when the server has heard so
             assert fresh.alive() and all(value <= expected.get(name, 0) for name, value in calls().items()), calls()
@@ -200,16 +249,17 @@ def test_models_are_bounded():
         assert len(listed) == 1001 and sum(listed.values()) == loaded
         assert listed['rnnserve_model_loaded{model="(other)",version="(other)"}'] == 3
         text = _get(fresh, "/metrics")[1]
-        assert {"m0003", "m0004", "(other)"} == {m for m in re.findall(r'_bucket\{model="([^"]*)"', text)} - {"(inline)"}
+        assert {"m0003", "m0004", "(other)"} == set(re.findall(r'_bucket\{model="([^"]*)"', text))
         _promtool_is_silent(text)
     finally:
         assert fresh.stop() == 0
 
 
-ENGINES = ["cpu", "onednn"]  # that calls of a model may be routed to; the last resort has none where these can
+ENGINES = ["cpu", "onednn", "reference"]
 NO_MODELS = ["(inline)", "(other)"]
 UNTIMED = ["Health.Check", "Health.Watch", "ServerReflection.ServerReflectionInfo", "(unknown)"]
 EVENTS = ["opened", "closed", "expired", "refused", "resumed", "lost"]
+CODES = [code.name for code in grpc.StatusCode]
 
 
 def _labels(**values):
@@ -218,31 +268,26 @@ def _labels(**values):
 
 
 def _known_labels(model):
-    """Of each documented metric with labels, those that are there before any call."""
-    models, sessions = [model, *NO_MODELS], [model, *NO_MODELS, "(unknown)"]
+    """Of each documented counter and gauge with labels, those that are there before any call."""
+    sessions = [*NO_MODELS, "(unknown)"]
     services = [file.DESCRIPTOR.services_by_name for file in (wire.recurrent_pb2, wire.sessions_pb2, wire.models_pb2)]
     methods = [f"{service.name}.{method.name}" for names in services for service in names.values()
                for method in service.methods] + ["Recurrent.Stream.operation"]
-    work = _labels(model=[model], engine=ENGINES) | _labels(model=NO_MODELS, engine=[*ENGINES, "reference"])
     return {
-        "rnnserve_requests_total": _labels(method=[*methods, *UNTIMED], code=[code.name for code in grpc.StatusCode]),
-        "rnnserve_request_duration_seconds": _labels(method=methods),
+        "rnnserve_requests_total": _labels(method=[*methods, *UNTIMED], code=CODES),
+        "rnnserve_model_requests_total": _labels(model=[model], code=["OK"]) | _labels(model=sessions, code=CODES),
         "rnnserve_connections_total": _labels(result=["accepted", "refused", "dismissed"]),
-        "rnnserve_queue_duration_seconds": _labels(model=models),
-        "rnnserve_compute_duration_seconds": work,
         "rnnserve_rejected_total": _labels(reason=["queue_full", "deadline", "quota", "memory", "draining", "too_large",
                                                    "invalid"]),
-        "rnnserve_slices_total": work,
-        "rnnserve_slice_sequences": work,
-        "rnnserve_slice_steps": work,
-        "rnnserve_sequence_steps_total": _labels(model=models, kind=["useful", "padding"]),
+        "rnnserve_slices_total": _labels(model=NO_MODELS, engine=ENGINES),
+        "rnnserve_sequence_steps_total": _labels(model=NO_MODELS, kind=["useful", "padding"]),
         "rnnserve_sessions_active": _labels(model=sessions),
         "rnnserve_session_state_bytes": _labels(model=sessions),
         "rnnserve_sessions_total": _labels(model=sessions, event=EVENTS),
         "rnnserve_operations_repeated_total": _labels(model=sessions),
-        "rnnserve_nonfinite_outputs_total": _labels(model=models),
+        "rnnserve_nonfinite_outputs_total": _labels(model=NO_MODELS),
         "rnnserve_verified_total": _labels(outcome=["agreed", "differed", "failed"]),
-        "rnnserve_packed_weight_bytes": _labels(engine=[*ENGINES, "reference"]),
+        "rnnserve_packed_weight_bytes": _labels(engine=ENGINES),
     }
 
 
@@ -278,14 +323,17 @@ def test_known_labels_start_at_zero(loaded, tmp_path):
         known = _known_labels("vad")
         told_apart = {"rnnserve_model_loaded": {'model="vad",version="1"'},
                       "rnnserve_build_info": {f'version="{_version()}"'},
-                      "rnnserve_engine_in_service": _labels(engine=[*ENGINES, "reference"])}  # and are not 0
-        assert set(known) | set(told_apart) == {name for name, (_, labels) in documented.items() if labels}
+                      "rnnserve_engine_in_service": _labels(engine=ENGINES)}  # and are not 0
+        histograms = {name for name, (kind, _) in documented.items() if kind == "histogram"}
+        assert set(known) | set(told_apart) | histograms == {name for name, (_, labels) in documented.items() if labels}
+        for name in histograms - {"rnnserve_request_duration_seconds"}:
+            assert not served[name][1], f"{name} begins with its first observation"
         for name, labels in known.items():
             samples = dict(served[name][1])
             if loaded == "by a caller":
-                samples.pop('method="Models.Load",code="OK"', samples.pop('method="Models.Load"', None))
-                samples.pop('result="accepted"', None)
-                labels = labels - {'method="Models.Load",code="OK"', 'method="Models.Load"', 'result="accepted"'}
+                came = {'method="Models.Load",code="OK"', 'result="accepted"'}
+                samples = {of: value for of, value in samples.items() if of not in came}
+                labels = labels - came
             assert samples == dict.fromkeys(labels, 0), name
         for name, labels in told_apart.items():
             assert served[name][1] == dict.fromkeys(labels, 1), name
@@ -314,10 +362,15 @@ def test_models_of_the_folder_keep_their_places(tmp_path):
             fresh.models.Load(load)
             fresh.recurrent.Infer(request, timeout=SECONDS)
         each = steps("a")
-        assert each > 0 and [steps(model) for model in "bcde"] == [0, 0, None, None] and steps("(other)") == 2 * each
+        def asked(model):
+            return _metrics(fresh).get(f'rnnserve_model_requests_total{{model="{model}",code="OK"}}')
+
+        assert each > 0 and [steps(model) for model in "bcde"] == [None] * 4 and steps("(other)") == 2 * each
+        assert [asked(model) for model in [*"abcde", "(other)"]] == [1, 0, 0, None, None, 2]
         request.model.name = "c"
         fresh.recurrent.Infer(request, timeout=SECONDS)
-        assert [steps(model) for model in ["a", "b", "c", "(other)"]] == [each, 0, each, 2 * each]
+        assert [steps(model) for model in ["a", "b", "c", "(other)"]] == [each, None, each, 2 * each]
+        assert [asked(model) for model in [*"abcde", "(other)"]] == [1, 0, 1, None, None, 2]
     finally:
         assert fresh.stop() == 0
 
@@ -366,6 +419,37 @@ def test_pages_that_are_not(server, path):
 @pytest.mark.parametrize("path", ["/metrics", "/metrics?name[]=x", "/%6detrics", "/healthz"])
 def test_pages_that_are(server, path):
     assert _raw(server, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())[0] == 200
+
+
+@pytest.mark.parametrize("asked", ["gzip", "deflate, GZIP;q=0.5", "*", "br, *;q=0.1"])
+def test_pages_are_compressed_for_those_that_ask(server, asked):
+    for path in ["/metrics", "/", "/status.json"]:
+        for method in ["GET", "HEAD"]:
+            connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=SECONDS)
+            connection.request(method, path, headers={"Accept-Encoding": asked})
+            response = connection.getresponse()
+            body = response.read()
+            connection.close()
+            assert response.headers["Content-Encoding"] == "gzip" and response.headers["Vary"] == "Accept-Encoding"
+            assert body == b"" if method == "HEAD" else len(body) == int(response.headers["Content-Length"])
+        plain = _get(server, path)[1]
+        assert len(body) == 0 and int(response.headers["Content-Length"]) < len(plain) / 2
+    connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=SECONDS)
+    connection.request("GET", "/metrics", headers={"Accept-Encoding": asked})
+    text = gzip.decompress(connection.getresponse().read()).decode()
+    assert [line.rsplit(" ")[0] for line in text.splitlines()] == [
+        line.rsplit(" ")[0] for line in _get(server, "/metrics")[1].splitlines()]
+
+
+@pytest.mark.parametrize("asked", [None, "", "identity", "gzip;q=0", "deflate", "*;q=0", "gzip; q=0.000"])
+def test_pages_are_plain_for_others(server, asked):
+    headers = f"Accept-Encoding: {asked}\r\n" if asked is not None else ""
+    status, told = _raw(server, f"GET /metrics HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode())
+    assert status == 200 and "Content-Encoding" not in told and told["Vary"] == "Accept-Encoding"
+
+
+def test_small_pages_are_plain(server):
+    assert "Content-Encoding" not in _raw(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n")[1]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "name.of.a.balancer"])

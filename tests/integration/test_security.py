@@ -525,6 +525,8 @@ def test_a_token_taken_away_ends_its_streams(tmp_path):
         _put(file, f"bob {BOB}\n")
         ended = wire.refusal(next, streams[ALICE][1])
         assert ended.code == grpc.StatusCode.CANCELLED, ended
+        while _metrics(server)['rnnserve_requests_total{method="Recurrent.Stream",code="CANCELLED"}'] == 0:
+            assert server.alive()
         say, call = streams[BOB]
         say.put(wire.sessions_pb2.StreamRequest(operations=[operation("no such key", 1, **chunk([1]))]))
         assert next(call).replies[0].status.code == grpc.StatusCode.NOT_FOUND.value[0]

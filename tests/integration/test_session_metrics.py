@@ -97,8 +97,39 @@ def test_streams_and_who_takes_over(counted):
     assert samples['rnnserve_rejected_total{reason="invalid"}'] == 2
     while _metrics(server)["rnnserve_requests_in_flight"] > 0:  # the answer leaves before its call is over
         assert server.alive()
-    while _metrics(server)['rnnserve_requests_total{method="Recurrent.Stream",code="CANCELLED"}'] < 2:
+    _await_streams(server, OK=2)
+
+
+def _await_streams(server, **codes):
+    """Streams that have ended, by code. They are counted once the server has heard so."""
+    while True:
+        metrics = _metrics(server)
+        counted = {code: metrics[f'rnnserve_requests_total{{method="Recurrent.Stream",code="{code}"}}']
+                   for code in ("OK", "CANCELLED", "UNKNOWN", "INTERNAL", "UNAVAILABLE")}
+        if sum(counted.values()) >= sum(codes.values()):
+            assert {code: count for code, count in counted.items() if count} == codes
+            return
         assert server.alive()
+
+
+def test_a_stream_that_its_caller_ends_is_no_error(counted):
+    """However it does so, unless it leaves a reply behind."""
+    server, calls = counted
+    session = calls.open(engine="reference", outputs=["Y_h"])
+    for end in [Stream.end, Stream.cancel]:
+        stream = Stream(calls)
+        stream.send(operation(session, None, **chunk([1])))
+        assert stream.receive().status.code == 0
+        end(stream)
+    _await_streams(server, OK=2)
+    stream = Stream(calls)
+    stream.send(operation(session, None, **chunk([0.0] * 2_000_000)))
+    operations = 'rnnserve_request_duration_seconds_count{method="Recurrent.Stream.operation"}'
+    while (metrics := _metrics(server))["rnnserve_requests_in_flight"] == 0:
+        assert server.alive() and metrics[operations] == 2
+    stream.cancel()
+    _await_streams(server, OK=2, CANCELLED=1)
+    assert "CANCELLED" not in server.log()
 
 
 def test_what_another_run_had_is_counted_and_logged(counted):

@@ -134,8 +134,8 @@ CallTask HealthService::ServeWatch(Poller& poller) {
     const bool written = co_await Completion([&](void* tag) { call.writer.Write(Reply(*health), tag); });
     if (!written) break;
   }
-  watch_metrics_->Ended(absl::StatusCode::kCancelled);
-  // Only a caller that has gone ends a watch. Both go on on the poller.
+  // Only a caller that has gone ends a watch, so that is no error. Both go on on the poller.
+  watch_metrics_->Ended(absl::StatusCode::kOk);
   co_await Completion([&](void* tag) { call.writer.Finish(grpc::Status::CANCELLED, tag); });
   co_await call.end;
   watches_.GiveBack(connection, 1);

@@ -36,8 +36,8 @@ class HealthService {
   CallTask ServeCheck(Poller& poller);
   CallTask ServeWatch(Poller& poller);
 
-  const std::unique_ptr<MethodMetrics> check_metrics_;
-  const std::unique_ptr<MethodMetrics> watch_metrics_;
+  const std::unique_ptr<CallMetrics> check_metrics_;
+  const std::unique_ptr<CallMetrics> watch_metrics_;
   HealthBoard board_;
   Raw service_;
   FairBound watches_;  // the poller's thread only

@@ -7,6 +7,7 @@
 
 #include "server/frontend/native/infer_codec.h"
 #include "server/frontend/native/session_stream.h"
+#include "server/frontend/native/target_calls.h"
 #include "server/frontend/rpc/callback.h"
 #include "server/frontend/rpc/message_bytes.h"
 
@@ -33,13 +34,17 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   absl::Status status = call.Parse(request);
   if (!status.ok()) co_return Answer{std::move(status), {}};
   absl::StatusOr<InferCall> infer = DecodeInfer(request);
-  if (!infer.ok()) co_return Answer{infer.status(), {}};
+  if (!infer.ok()) {
+    call.set_model(CallsOfTarget(*core_, request));
+    co_return Answer{infer.status(), {}};
+  }
   infer->deadline = call.deadline();
   infer->cancelled = call.cancelled();
   infer->tenant = call.share();
   call.set_request_id(request.request_id());
 
   absl::StatusOr<AcceptedCall> accepted = core_->Accept(*infer);
+  call.set_model(accepted.ok() ? core_->CallsOf(accepted->label) : CallsOfTarget(*core_, request));
   if (!accepted.ok()) co_return Answer{accepted.status(), {}};
   if (accepted->takes_long) co_await call.LeavePoller();
 

@@ -5,6 +5,7 @@
 
 #include "engine/op/field_error.h"
 #include "server/frontend/native/session_codec.h"
+#include "server/frontend/native/target_calls.h"
 #include "server/telemetry/out_of_memory.h"
 
 namespace rnnserve {
@@ -64,7 +65,7 @@ class Answering {
         Echo(operation_),
         {}};
     EncodeStatus(replied.status, replied.reply);
-    done_(std::move(replied));
+    Done(std::move(replied));
   }
   template <typename Fill>
   void Succeed(Fill fill, std::shared_ptr<void> held = {}) {
@@ -75,10 +76,15 @@ class Answering {
       return absl::OkStatus();
     });
     if (!filled.ok()) return Fail(filled);
-    done_(std::move(replied));
+    Done(std::move(replied));
   }
 
  private:
+  void Done(OperationReplied replied) {
+    if (operation_.has_open()) replied.calls = CallsOfTarget(core_.core(), operation_.open());
+    done_(std::move(replied));
+  }
+
   SessionCore& core_;
   const v1::Operation& operation_;
   const std::string tenant_;
@@ -109,6 +115,7 @@ void RunChange(SessionCore& core, const v1::Operation& operation, const Operatio
   core.Apply(*std::move(call), [&operation, done = std::move(done)](OperationAnswer answer) mutable {
     OperationReplied replied{{}, Echo(operation), {}};
     replied.held = Held(answer.memory);
+    replied.calls = answer.calls;
     answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation.kind_case()));
     if (absl::Status encoded = Encode(answer, replied.reply); !encoded.ok()) {
       // What is applied stays applied: whoever is refused asks again.

@@ -26,7 +26,8 @@ struct OperationSender {
 struct OperationReplied {
   absl::Status status;
   v1::OperationReply reply;
-  std::shared_ptr<void> held = {};  // let go once the reply has left
+  std::shared_ptr<void> held = {};     // let go once the reply has left
+  const CallMetrics* calls = nullptr;  // of its model; null: it is no request to a model
 };
 using OperationReplyDone = absl::AnyInvocable<void(OperationReplied)>;
 

@@ -95,7 +95,7 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes) {
     const v1::Operation& operation = message->request().operations(k);
     if (!entered.ok()) {
       Refuse(operation, entered);
-      call_->Answered(entered, operation.request_id(), message->arrived());
+      call_->Answered(entered, operation.request_id(), message->arrived(), /*model=*/nullptr);
       continue;
     }
     call_->Began();
@@ -121,7 +121,7 @@ void SessionStream::Run(std::shared_ptr<Message> message, int index) {
                                   .deadline = absl::InfiniteFuture(),
                                   .cancelled = call_->cancelled()};
   RunOperation(*core_, operation, sender, [this, call = call_, message](OperationReplied replied) mutable {
-    call->Answered(replied.status, replied.reply.request_id(), message->arrived());
+    call->Answered(replied.status, replied.reply.request_id(), message->arrived(), replied.calls);
     Send(replied.reply, std::move(replied.held));
     message.reset();
     call->Ended();  // the stream may end, and this object with it

@@ -9,6 +9,7 @@
 #include "engine/op/field_error.h"
 #include "server/frontend/native/session_codec.h"
 #include "server/frontend/native/session_operations.h"
+#include "server/frontend/native/target_calls.h"
 #include "server/frontend/rpc/callback.h"
 #include "server/frontend/rpc/message_bytes.h"
 
@@ -55,6 +56,7 @@ Task<Answer> SessionsService::Open(UnaryCall& call) {
   google::protobuf::Arena arena;
   const absl::StatusOr<v1::OpenRequest*> request = Parse<v1::OpenRequest>(call, arena);
   if (!request.ok()) co_return Refusal(request.status());
+  call.set_model(CallsOfTarget(core_->core(), **request));
   absl::StatusOr<OpenCall> open = DecodeOpen(**request);
   if (!open.ok()) co_return Refusal(open.status());
   open->tenant = call.caller()->tenant;
@@ -78,6 +80,7 @@ Task<Answer> SessionsService::Apply(UnaryCall& call) {
                                   .cancelled = call.cancelled()};
   Callback<OperationReplied> applying([&](auto done) { RunOperation(*core_, operation, sender, std::move(done)); });
   OperationReplied replied = co_await applying;
+  call.set_model(replied.calls);
   if (!replied.status.ok()) {
     call.set_request_id(operation.request_id());  // for the log
     co_return Refusal(WithFieldPrefix(std::move(replied.status), "operation."));

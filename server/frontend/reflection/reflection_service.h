@@ -31,7 +31,7 @@ class ReflectionService {
 
   CallTask ServeStream(Poller& poller, SendWatch& send_watch);
 
-  const std::unique_ptr<MethodMetrics> metrics_;
+  const std::unique_ptr<CallMetrics> metrics_;
   const std::span<const std::string_view> services_;
   Raw service_;
   int streams_ = 0;  // the poller's thread only

@@ -56,8 +56,11 @@ void StreamSite::EndRevoked() {
   }
 }
 
-void StreamCall::Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived) {
-  site_.operation_metrics_->Answered(status.code(), SteadyNow() - arrived);
+void StreamCall::Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived,
+                          const CallMetrics* model) {
+  const absl::Duration took = SteadyNow() - arrived;
+  site_.operation_metrics_->Answered(status.code(), took);
+  if (model != nullptr) model->Answered(status.code(), took);
   site_.parts().log->Ended("Recurrent.Stream.operation", status, {caller_->tenant, request_id}, context_);
   if (const std::optional<Rejection> why = RejectionOf(status)) site_.parts().requests->Refused(*why);
 }
@@ -86,6 +89,7 @@ void StreamCall::Changed(MutexLock& lock) {
 
 void StreamCall::Send(grpc::Slice part, std::shared_ptr<void> held) {
   MutexLock lock(mutex_);
+  given_up_ |= broken_;
   if (broken_) return;
   outbox_bytes_ += static_cast<int64_t>(part.size());
   outbox_.push_back({std::move(part), std::move(held)});
@@ -122,12 +126,13 @@ void StreamCall::WriteDone(bool ok) {
   MutexLock lock(mutex_);
   sending_.reset();
   gone = std::exchange(on_wire_, {});
-  outbox_bytes_ -= std::exchange(wire_bytes_, 0);
   if (!ok) {
     broken_ = true;
+    given_up_ |= outbox_bytes_ > 0;
     unsent.swap(outbox_);
-    outbox_bytes_ = 0;
+    outbox_bytes_ = wire_bytes_;
   }
+  outbox_bytes_ -= std::exchange(wire_bytes_, 0);
   writing_ = false;
   if (!outbox_.empty()) StartWrite();
   Changed(lock);
@@ -194,9 +199,10 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   });
   co_await call->reader_.Over();
   co_await call->end_;
-  const absl::Status told =
-      status.ok() && call->cancelled()->load() ? absl::CancelledError("the caller cancelled") : status;
-  site.stream_metrics_->Ended(told.code());
+  // A caller that needs a stream no more may as well cancel it: nothing is wrong, unless replies were left.
+  const bool is_cut = call->GaveUpReplies() || (caller.ok() && (*caller)->revoked.load(std::memory_order_relaxed));
+  site.stream_metrics_->Ended(status.ok() && call->cancelled()->load() && is_cut ? absl::StatusCode::kCancelled
+                                                                                 : status.code());
   if (const std::optional<Rejection> why = RejectionOf(status); why && !is_handed_over) {
     site.parts().requests->Refused(*why);
   }

@@ -117,8 +117,8 @@ class StreamSite {
   void Leave(const std::shared_ptr<StreamCall>& call);
 
   const Parts parts_;
-  const std::unique_ptr<MethodMetrics> stream_metrics_;
-  const std::unique_ptr<MethodMetrics> operation_metrics_;
+  const std::unique_ptr<CallMetrics> stream_metrics_;
+  const std::unique_ptr<CallMetrics> operation_metrics_;
   std::atomic<int64_t> open_ = 0;  // of calls_
   mutable Mutex mutex_;
   std::set<std::shared_ptr<StreamCall>> calls_ ABSL_GUARDED_BY(mutex_);
@@ -144,8 +144,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // Around each piece of work that will Send later.
   void Began();
   void Ended();
-  // Counts an operation that came at `arrived`, and logs it if need be.
-  void Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived);
+  // Counts an operation that came at `arrived`, among those of its model too (null: of none), and logs it if need be.
+  void Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived, const CallMetrics* model);
 
   // co_await call.Room(): until there may be more in flight.
   auto Room() {
@@ -211,6 +211,10 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     }
     void await_resume() const noexcept {}
   };
+  bool GaveUpReplies() const {
+    const MutexLock lock(mutex_);
+    return given_up_;
+  }
   // Nothing in flight and nothing to write.
   Until Quiet() {
     return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_; }};
@@ -237,14 +241,15 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   uint64_t connection_ = 0;  // asking gRPC each time costs a string
   std::unique_ptr<StreamHandler> handler_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::deque<Part> outbox_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<void>> on_wire_ ABSL_GUARDED_BY(mutex_);  // held by the message being written
   int64_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;                    // of the outbox and what is being written
   int64_t wire_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // nothing can be written any more
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;    // nothing can be written any more
+  bool given_up_ ABSL_GUARDED_BY(mutex_) = false;  // and there were replies to write
   std::coroutine_handle<> waiting_ ABSL_GUARDED_BY(mutex_);
   std::function<bool()> condition_;
   std::optional<SendWatch::Sending> sending_ ABSL_GUARDED_BY(mutex_);

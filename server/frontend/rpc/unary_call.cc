@@ -126,7 +126,9 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   }
   call.request_.Clear();
   const auto tell = [&](const absl::Status& status) {
-    method.metrics->Answered(status.code(), SteadyNow() - call.arrived_);
+    const absl::Duration took = SteadyNow() - call.arrived_;
+    method.metrics->Answered(status.code(), took);
+    if (call.model_ != nullptr) call.model_->Answered(status.code(), took);
     site.log->Ended(method.name, status, call.LoggedAs(), call.context_);
     if (const std::optional<Rejection> why = RejectionOf(status)) site.metrics->Refused(*why);
   };

@@ -60,6 +60,8 @@ class UnaryCall {
   absl::Time deadline() const { return deadline_; }
   // What the caller calls it, for the log.
   void set_request_id(std::string id) { request_id_ = std::move(id); }
+  // Whose requests it counts among besides its method's; null: no model's.
+  void set_model(const CallMetrics* calls) { model_ = calls; }
   // Who called. Set before a method answers.
   const CallerPtr& caller() const { return caller_; }
   // Its address.
@@ -117,6 +119,7 @@ class UnaryCall {
   std::string peer_;  // of a caller without a tenant; its context forgets it when the call is over
   uint64_t share_ = 0;
   std::string request_id_;
+  const CallMetrics* model_ = nullptr;
   int64_t request_bytes_ = 0;
   absl::Time arrived_;
   absl::Time deadline_;
@@ -134,7 +137,7 @@ struct UnaryMethod {
   Permission permission = Permission::kUse;
   // Let in while the server drains, to fetch what would be lost with it.
   bool while_draining = false;
-  std::shared_ptr<const MethodMetrics> metrics = nullptr;  // set before the method is served
+  std::shared_ptr<const CallMetrics> metrics = nullptr;  // set before the method is served
   std::shared_ptr<CallSizes> sizes = std::make_shared<CallSizes>();
 };
 

@@ -24,7 +24,7 @@ class UnknownMethods {
  private:
   CallTask ServeOne(Poller& poller);
 
-  const std::unique_ptr<MethodMetrics> metrics_;
+  const std::unique_ptr<CallMetrics> metrics_;
   grpc::AsyncGenericService service_;
 };
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/telemetry/model_calls.h"
 #include "server/telemetry/process_metrics.h"
 #include "server/telemetry/prometheus_text.h"
 #include "server/telemetry/rejection.h"
@@ -87,12 +88,12 @@ TEST(Metrics, KnownLabelsAreShownAsZeroUntilTheyAreCounted) {
   EXPECT_THAT(Text(metrics), HasSubstr("counter\na_total{k=\"x\"} 2\na_total{k=\"z\"} 0\n")) << "what counts stays";
 }
 
-TEST(Metrics, KnownHistogramsAreEmpty) {
+TEST(Metrics, HistogramsBeginWithTheirFirstObservation) {
   Metrics metrics;
-  metrics.Sizes("s", "How large.", {"k"}).SetKnown({{"x"}});
-  const std::string text = Text(metrics);
-  EXPECT_THAT(text, HasSubstr("s_count{k=\"x\"} 0\ns_sum{k=\"x\"} 0\n"));
-  EXPECT_THAT(text, HasSubstr("s_bucket{k=\"x\",le=\"+Inf\"} 0\n"));
+  const auto x = metrics.Sizes("s", "How large.", {"k"}).With({"x"});
+  EXPECT_EQ(Text(metrics), "# HELP s How large.\n# TYPE s histogram\n");
+  x->Observe(0);
+  EXPECT_THAT(Text(metrics), HasSubstr("s_count{k=\"x\"} 1\ns_sum{k=\"x\"} 0\n"));
 }
 
 TEST(Metrics, ManyThreadsLoseNothing) {
@@ -217,6 +218,25 @@ TEST(ModelMetrics, ModelsThatComeAndGoAreBoundedAndNoCounterGoesBack) {
     }
     EXPECT_EQ(slices, 500 * round);
   }
+}
+
+TEST(ModelCalls, CountByModelAndCode) {
+  Metrics metrics;
+  ModelLabels labels(1);
+  ModelCalls calls(metrics, labels);
+  calls.SetKnown({"a", "b"});
+  EXPECT_THAT(Text(metrics), HasSubstr("counter\nrnnserve_model_requests_total{model=\"a\",code=\"OK\"} 0\n"
+                                       "rnnserve_model_requests_total{model=\"b\",code=\"OK\"} 0\n"));
+  EXPECT_EQ(&calls.Of("a"), &calls.Of("a"));
+  calls.Of("a").Answered(absl::StatusCode::kNotFound, absl::Milliseconds(2));
+  calls.Of("b").Answered(absl::StatusCode::kOk, absl::Milliseconds(2));
+  calls.Of("c").Answered(absl::StatusCode::kOk, absl::Milliseconds(2));
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("rnnserve_model_requests_total{model=\"a\",code=\"NOT_FOUND\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_model_requests_total{model=\"a\",code=\"INTERNAL\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_model_requests_total{model=\"(other)\",code=\"OK\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("rnnserve_model_request_duration_seconds_count{model=\"a\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\"c\"")));
 }
 
 TEST(RequestMetrics, KnownLabelsStartAtZero) {
