@@ -18,7 +18,7 @@ packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
   libdnnl-dev opencl-headers ocl-icd-opencl-dev libhwy-dev libonnx-dev libxxhash-dev libspdlog-dev nlohmann-json3-dev
   prometheus-cpp-dev libcivetweb-dev zlib1g-dev libmimalloc-dev)
 [ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev nginx-light haproxy openssl procps prometheus
-  faketime)
+  faketime chromium)
 [ -z "$speech" ] || packages+=(pocketsphinx-testdata espeak-ng)
 [ "${1:-}" != --campaigns ] || packages+=(golang-go golang-google-grpc-dev golang-google-genproto-dev golang-goprotobuf-dev
   protoc-gen-go-grpc ruby-grpc docker-compose)

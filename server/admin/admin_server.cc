@@ -27,9 +27,10 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartAdminServer(AdminOptions option
     return YesOrNo(is_alive(), "ok\n", "no call has moved for a while\n");
   };
   http.pages["/readyz"] = [is_ready = options.is_ready] { return YesOrNo(is_ready(), "ready\n", "not ready\n"); };
-  http.pages["/status.json"] = [metrics, is_ready = options.is_ready, refused_files = options.refused_files] {
-    return HttpPage{200, "application/json",
-                    StatusJson(metrics->Collect(), is_ready(), LatestProblems(), refused_files())};
+  http.pages["/status.json"] = [metrics, is_ready = options.is_ready, refused_files = options.refused_files,
+                                recorder = std::make_shared<StatusRecorder>(metrics)] {
+    const StatusParts parts = {is_ready(), LatestProblems(), refused_files(), recorder->history().Points()};
+    return HttpPage{200, "application/json", StatusJson(metrics->Collect(), parts)};
   };
   http.pages["/"] = [] { return HttpPage{200, "text/html; charset=utf-8", std::string(kStatusPage)}; };
   return HttpServer::Start(std::move(http));

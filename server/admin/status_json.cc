@@ -4,72 +4,96 @@
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string_view>
 #include <utility>
-#include <vector>
+
+#include "server/admin/readings.h"
 
 namespace rnnserve {
 namespace {
 
 using Json = nlohmann::json;
 
-class Readings {
- public:
-  explicit Readings(std::span<const MetricReading> readings) {
-    for (const MetricReading& reading : readings) by_name_[reading.name] = &reading;
-  }
+// How calls ended. Whoever gives up a call is nobody's mistake, and a refusal no failure.
+struct Outcomes {
+  double requests = 0;
+  double cancelled = 0;
+  double refused = 0;
+  double failed = 0;
 
-  const MetricReading* Find(std::string_view name) const {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : found->second;
-  }
-  // The first series' value.
-  double Value(std::string_view name) const {
-    const MetricReading* reading = Find(name);
-    return reading == nullptr || reading->samples.empty() ? 0 : reading->samples[0].value;
-  }
-  std::span<const MetricSample> Samples(std::string_view name) const {
-    const MetricReading* reading = Find(name);
-    return reading == nullptr ? std::span<const MetricSample>() : reading->samples;
-  }
-  const MetricSample* Sample(std::string_view name, const std::vector<std::string>& labels) const {
-    for (const MetricSample& sample : Samples(name)) {
-      if (sample.labels == labels) return &sample;
+  void Add(std::string_view code, double calls) {
+    requests += calls;
+    if (code == "CANCELLED") {
+      cancelled += calls;
+    } else if (code == "INTERNAL" || code == "UNKNOWN" || code == "DATA_LOSS") {
+      failed += calls;
+    } else if (code != "OK") {
+      refused += calls;
     }
-    return nullptr;
   }
-  double QuantileMs(std::string_view name, const std::vector<std::string>& labels, double quantile) const {
-    const MetricSample* sample = Sample(name, labels);
-    return sample == nullptr ? 0 : 1000 * Quantile(Find(name)->bounds, sample->counts, quantile);
-  }
-  double Mean(std::string_view name, const std::vector<std::string>& labels) const {
-    const MetricSample* sample = Sample(name, labels);
-    if (sample == nullptr) return 0;
-    const int64_t count = std::reduce(sample->counts.begin(), sample->counts.end());
-    return count == 0 ? 0 : sample->value / static_cast<double>(count);
-  }
-
- private:
-  std::map<std::string_view, const MetricReading*> by_name_;
 };
 
-Json Methods(const Readings& readings) {
-  std::map<std::string, std::pair<double, double>> counts;  // all, and what is not OK
-  for (const MetricSample& sample : readings.Samples("rnnserve_requests_total")) {
-    auto& [requests, errors] = counts[sample.labels[0]];
-    requests += sample.value;
-    if (sample.labels[1] != "OK") errors += sample.value;
+Json ToJson(const Outcomes& outcomes) {
+  return {{"requests", outcomes.requests},
+          {"cancelled", outcomes.cancelled},
+          {"refused", outcomes.refused},
+          {"failed", outcomes.failed}};
+}
+
+// By the first label, of a family with code as the second.
+std::map<std::string, Outcomes> OutcomesOf(const Readings& readings, std::string_view name) {
+  std::map<std::string, Outcomes> outcomes;
+  for (const MetricSample& sample : readings.Samples(name)) {
+    outcomes[sample.labels[0]].Add(sample.labels[1], sample.value);
   }
+  return outcomes;
+}
+
+void AddQuantiles(const Readings& readings, const char* family, const std::string& label, Json& entry) {
+  entry["p50_ms"] = readings.QuantileMs(family, {label}, 0.5);
+  entry["p99_ms"] = readings.QuantileMs(family, {label}, 0.99);
+}
+
+Json Methods(const Readings& readings) {
   Json methods = Json::array();
-  for (const auto& [method, count] : counts) {
-    methods.push_back({{"method", method},
-                       {"requests", count.first},
-                       {"errors", count.second},
-                       {"p50_ms", readings.QuantileMs("rnnserve_request_duration_seconds", {method}, 0.5)},
-                       {"p99_ms", readings.QuantileMs("rnnserve_request_duration_seconds", {method}, 0.99)}});
+  for (const auto& [method, outcomes] : OutcomesOf(readings, "rnnserve_requests_total")) {
+    Json& entry = methods.emplace_back(ToJson(outcomes));
+    entry["method"] = method;
+    AddQuantiles(readings, "rnnserve_request_duration_seconds", method, entry);
   }
   return methods;
+}
+
+// All that have series of their own or are loaded.
+Json Models(const Readings& readings) {
+  std::map<std::string, Json> models;
+  for (const MetricSample& sample : readings.Samples("rnnserve_model_loaded")) {
+    models[sample.labels[0]]["versions"].push_back(sample.labels[1]);
+  }
+  for (const auto& [model, outcomes] : OutcomesOf(readings, "rnnserve_model_requests_total")) {
+    Json& entry = models[model];
+    entry.update(ToJson(outcomes));
+    AddQuantiles(readings, "rnnserve_model_request_duration_seconds", model, entry);
+    entry["queue_p99_ms"] = readings.QuantileMs("rnnserve_queue_duration_seconds", {model}, 0.99);
+    entry["sessions"] = readings.Value("rnnserve_sessions_active", {model});
+    entry["session_state_bytes"] = readings.Value("rnnserve_session_state_bytes", {model});
+  }
+  Json list = Json::array();
+  for (auto& [model, entry] : models) {
+    entry["model"] = model;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json Engines(const Readings& readings) {
+  Json engines = Json::array();
+  for (const MetricSample& sample : readings.Samples("rnnserve_engine_in_service")) {
+    engines.push_back({{"engine", sample.labels[0]},
+                       {"in_service", sample.value == 1},
+                       {"packed_weight_bytes", readings.Value("rnnserve_packed_weight_bytes", sample.labels)}});
+  }
+  return engines;
 }
 
 Json Work(const Readings& readings) {
@@ -87,62 +111,57 @@ Json Work(const Readings& readings) {
   return work;
 }
 
+Json Now(std::span<const MetricReading> all) {
+  Json now = Json::object();
+  for (const MetricReading& reading : all) {
+    const bool is_plain = reading.kind == MetricKind::kGauge && reading.label_names.empty();
+    if (is_plain) now[reading.name] = reading.samples[0].value;
+  }
+  return now;
+}
+
+Json History(std::span<const StatusHistory::Point> points) {
+  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
+  Json history = {{"step_seconds", absl::ToDoubleSeconds(StatusHistory::kStep)}};
+  for (const char* series : {"requests_per_second", "sessions", "sequences_per_slice", "p99_ms"}) {
+    history[series] = Json::array();
+  }
+  for (const StatusHistory::Point& point : points) {
+    history["requests_per_second"].push_back(point.requests_per_second);
+    history["sessions"].push_back(point.sessions);
+    history["sequences_per_slice"].push_back(or_null(point.sequences_per_slice));
+    history["p99_ms"].push_back(or_null(point.p99_ms));
+  }
+  return history;
+}
+
 double SecondsSince1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
 
-double Quantile(std::span<const double> bounds, std::span<const int64_t> counts, double quantile) {
-  const int64_t all = std::reduce(counts.begin(), counts.end());
-  if (all == 0) return 0;
-  const double rank = quantile * static_cast<double>(all);
-  int64_t below = 0;
-  for (size_t k = 0; k < bounds.size(); ++k) {
-    if (counts[k] > 0 && static_cast<double>(below + counts[k]) >= rank) {
-      const double lower = k == 0 ? 0 : bounds[k - 1];
-      const double part = (rank - static_cast<double>(below)) / static_cast<double>(counts[k]);
-      return lower + (bounds[k] - lower) * part;
-    }
-    below += counts[k];
-  }
-  return bounds.empty() ? 0 : bounds.back();
-}
-
-std::string StatusJson(std::span<const MetricReading> all, bool is_ready, std::span<const LoggedProblem> problems,
-                       const RefusedFiles& refused_files) {
+std::string StatusJson(std::span<const MetricReading> all, const StatusParts& parts) {
   const Readings readings(all);
-  Json status = {{"ready", is_ready}, {"methods", Methods(readings)}, {"work", Work(readings)}};
-  if (const MetricReading* build = readings.Find("rnnserve_build_info"))
+  Json status = {{"ready", parts.is_ready},          {"methods", Methods(readings)}, {"models", Models(readings)},
+                 {"engines", Engines(readings)},     {"work", Work(readings)},       {"now", Now(all)},
+                 {"history", History(parts.history)}};
+  if (const MetricReading* build = readings.Find("rnnserve_build_info")) {
     status["version"] = build->samples[0].labels[0];
+  }
   if (readings.Find("process_start_time_seconds") != nullptr) {
     status["uptime_seconds"] = SecondsSince1970() - readings.Value("process_start_time_seconds");
-  }
-  status["now"] = Json::object();
-  for (const MetricReading& reading : all) {
-    const bool is_plain = reading.kind == MetricKind::kGauge && reading.label_names.empty();
-    if (is_plain) status["now"][reading.name] = reading.samples[0].value;
   }
   status["rejected"] = Json::object();
   for (const MetricSample& sample : readings.Samples("rnnserve_rejected_total")) {
     status["rejected"][sample.labels[0]] = sample.value;
   }
   status["errors"] = Json::array();
-  for (const LoggedProblem& problem : problems) {
+  for (const LoggedProblem& problem : parts.problems) {
     status["errors"].push_back({{"time", problem.time}, {"level", problem.level}, {"text", problem.text}});
   }
-  status["loaded"] = Json::array();
-  for (const MetricSample& sample : readings.Samples("rnnserve_model_loaded")) {
-    status["loaded"].push_back({{"model", sample.labels[0]}, {"version", sample.labels[1]}});
-  }
-  if (readings.Find("rnnserve_sessions_active") != nullptr) {
-    status["sessions"] = Json::array();
-    for (const MetricSample& sample : readings.Samples("rnnserve_sessions_active")) {
-      status["sessions"].push_back({{"model", sample.labels[0]}, {"active", sample.value}});
-    }
-  }
-  status["refused_files"] = {{"count", refused_files.count}, {"first", Json::array()}};
-  for (const RefusedFile& file : refused_files.first) {
+  status["refused_files"] = {{"count", parts.refused_files.count}, {"first", Json::array()}};
+  for (const RefusedFile& file : parts.refused_files.first) {
     status["refused_files"]["first"].push_back({{"path", file.path}, {"reason", file.reason}});
   }
   // Names of models may hold what is no UTF-8.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/admin/status_history.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/metrics.h"
 
@@ -24,19 +25,26 @@ struct RefusedFiles {
   std::vector<RefusedFile> first;  // kMostShown at most
 };
 
-// {"ready": true, "version": ..., "uptime_seconds": ..., "now": {gauges without labels},
-//  "methods": [{"method", "requests", "errors", "p50_ms", "p99_ms"}], "rejected": {reason: count},
-//  "loaded": [{"model", "version"}],
+// What is not among the metrics.
+struct StatusParts {
+  bool is_ready = false;
+  std::vector<LoggedProblem> problems = {};
+  RefusedFiles refused_files = {};
+  std::vector<StatusHistory::Point> history = {};
+};
+
+// {"ready": true, "version": ..., "uptime_seconds": ..., "now": {gauges without labels}, "rejected": {reason: count},
+//  "methods": [{"method", OUTCOMES, "p50_ms", "p99_ms"}],
+//  "models": [{"model", "versions": [...], OUTCOMES, "p50_ms", "p99_ms", "queue_p99_ms", "sessions",
+//              "session_state_bytes"}], of a model without series of its own only the first two,
+//  "engines": [{"engine", "in_service", "packed_weight_bytes"}],
 //  "work": [{"model", "engine", "slices", "mean_sequences", "mean_steps", "compute_p50_ms", "compute_p99_ms"}],
 //  "errors": [{"time", "level", "text"}],
-//  "sessions": [{"model", "active"}],
-//  "refused_files": {"count": of all, "first": [{"path", "reason"}]}}
+//  "refused_files": {"count": of all, "first": [{"path", "reason"}]},
+//  "history": {"step_seconds", "requests_per_second": [...], "sessions": [...], "sequences_per_slice": [... or null],
+//              "p99_ms": [... or null]}}, the oldest first.
+// OUTCOMES: "requests", and of these "cancelled" (by their callers), "refused" and "failed" (by the server's fault).
 // What is not measured by this server is left out.
-std::string StatusJson(std::span<const MetricReading> readings, bool is_ready,
-                       std::span<const LoggedProblem> problems = {}, const RefusedFiles& refused_files = {});
-
-// The value below which `quantile` of the observations lie, interpolated within its bucket as Prometheus does; above
-// all bounds: the last bound. Without observations 0.
-double Quantile(std::span<const double> bounds, std::span<const int64_t> counts, double quantile);
+std::string StatusJson(std::span<const MetricReading> readings, const StatusParts& parts);
 
 }  // namespace rnnserve

@@ -131,6 +131,15 @@ void Metrics::BeforeCollect(std::function<void()> prepare) {
   preparations_.push_back(std::move(prepare));
 }
 
+MetricReading Metrics::Read(std::string_view name) const {
+  std::function<MetricReading()> read;
+  {
+    const MutexLock lock(mutex_);
+    if (const auto found = families_.find(name); found != families_.end()) read = found->second;
+  }
+  return read ? read() : MetricReading();
+}
+
 std::vector<MetricReading> Metrics::Collect() const {
   std::vector<std::function<void()>> preparations;
   std::vector<std::function<MetricReading()>> readers;

@@ -99,6 +99,9 @@ class Metrics {
   // Called when a Collect begins, on its thread; must not take long.
   void BeforeCollect(std::function<void()> prepare);
 
+  // One family, without preparations; without samples if there is none of that name.
+  MetricReading Read(std::string_view name) const;
+
   // All families by name, those without a series too.
   std::vector<MetricReading> Collect() const;
 
@@ -108,7 +111,7 @@ class Metrics {
   void AddReader(MetricReading description, Reader read);
 
   mutable Mutex mutex_;
-  std::map<std::string, std::function<MetricReading()>> families_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::function<MetricReading()>, std::less<>> families_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> preparations_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<void>> owned_ ABSL_GUARDED_BY(mutex_);
 };

@@ -48,8 +48,8 @@ def test_every_alert_is_tested_has_a_paragraph_and_asks_for_metrics_that_exist()
     for alert in alerts:
         assert f"alertname: {alert}\n        exp_alerts:" in tests, alert
         assert f"#{alert.lower()}\n" in rules and f"### {alert}\n" in DOCS, alert
-    for metric in set(re.findall(r"rnnserve_\w+", rules)):
-        assert f"`{re.sub(r'_bucket$', '', metric)}`" in DOCS, metric
+    for metric in set(re.findall(r"rnnserve_\w+", rules + (DEPLOY / "grafana.json").read_text())):
+        assert f"`{re.sub(r'_(bucket|sum|count)$', '', metric)}`" in DOCS, metric
 
 
 def test_prometheus_takes_the_configuration(tmp_path):

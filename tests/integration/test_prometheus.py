@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import shutil
 import socket
 import subprocess
@@ -123,3 +124,17 @@ def test_sessions_and_slices_are_seen_to_move(tmp_path):
         prometheus.await_value(active, lambda value: value == 2)
         rules = json.load(urllib.request.urlopen(f"http://127.0.0.1:{prometheus.port}/api/v1/rules"))["data"]["groups"]
         assert all(rule["health"] in ("ok", "unknown") for group in rules for rule in group["rules"]) and rules
+        _dashboard_shows_something(prometheus)
+
+
+def _dashboard_shows_something(prometheus):
+    """Each panel of deploy/grafana.json, of a server that is in use."""
+    panels = json.loads((wire.REPOSITORY / "deploy/grafana.json").read_text())["panels"]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+    assert len(panels) == 12 and len({panel["title"] for panel in panels}) == 12
+    for expression in expressions:
+        assert 'instance=~"$instance"' in expression, expression
+        asked = expression.replace("$instance", ".*").replace("$__rate_interval", "1m")
+        while not (values := prometheus.query(asked)):  # of rates once there have been two scrapes
+            assert prometheus.process.poll() is None
+        assert any(not math.isnan(value) for value in values.values()), expression

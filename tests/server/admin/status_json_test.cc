@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "server/admin/readings.h"
+#include "server/telemetry/model_calls.h"
 #include "server/telemetry/request_metrics.h"
 #include "server/telemetry/work_metrics.h"
 
@@ -12,7 +14,6 @@ namespace rnnserve {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 const std::vector<double> kBounds = {1, 2, 4};
 
@@ -33,28 +34,55 @@ TEST(StatusJson, ShowsWhatIsCounted) {
   Metrics metrics;
   const RequestMetrics requests(metrics);
   const auto infer = requests.Method("Infer");
-  infer->Answered(absl::StatusCode::kOk, absl::Milliseconds(1));
-  infer->Answered(absl::StatusCode::kInternal, absl::Milliseconds(1));
+  for (const auto code : {absl::StatusCode::kOk, absl::StatusCode::kInternal, absl::StatusCode::kNotFound,
+                          absl::StatusCode::kInvalidArgument, absl::StatusCode::kCancelled}) {
+    infer->Answered(code, absl::Milliseconds(1));
+  }
   ModelLabels labels(64);
   WorkMetricsTable table(metrics, labels);
   const auto work = table.Of("vad \xff", "cpu");  // a name that is no UTF-8
   work->slices->Add(2);
   work->slice_sequences->Observe(3);
   work->slice_sequences->Observe(6);
-  const std::string json = StatusJson(metrics.Collect(), true);
+  const std::string json = StatusJson(metrics.Collect(), {.is_ready = true});
   EXPECT_THAT(json, HasSubstr(R"("ready":true)"));
-  EXPECT_THAT(json, HasSubstr(R"("errors":1.0,"method":"Infer")"));
-  EXPECT_THAT(json, HasSubstr(R"("requests":2.0)"));
+  EXPECT_THAT(json, HasSubstr(R"({"cancelled":1.0,"failed":1.0,"method":"Infer",)"));
+  EXPECT_THAT(json, HasSubstr(R"("refused":2.0,"requests":5.0})"));
   EXPECT_THAT(json, HasSubstr(R"("mean_sequences":4.5)"));
   EXPECT_THAT(json, HasSubstr("\"vad \xEF\xBF\xBD\""));
-  EXPECT_THAT(json, Not(HasSubstr("sessions")));
+  EXPECT_THAT(json, HasSubstr(R"("models":[])"));
+}
+
+TEST(StatusJson, ShowsModelsThatAreLoadedAndThoseThatCount) {
+  Metrics metrics;
+  ModelLabels labels(1);
+  ModelCalls calls(metrics, labels);
+  metrics.GaugeFunction("rnnserve_model_loaded", "Loaded.", {"model", "version"}, [] {
+    return std::vector<MetricSample>{{{"kws", "1"}, 1}, {{"vad", "1"}, 1}, {{"vad", "7"}, 1}};
+  });
+  calls.Of("vad").Answered(absl::StatusCode::kUnknown, absl::Milliseconds(1));
+  const std::string json = StatusJson(metrics.Collect(), {});
+  EXPECT_THAT(json, HasSubstr(R"({"model":"kws","versions":["1"]})"));
+  EXPECT_THAT(json, HasSubstr(R"({"cancelled":0.0,"failed":1.0,"model":"vad",)"));
+  EXPECT_THAT(json, HasSubstr(R"("versions":["1","7"]})"));
 }
 
 TEST(StatusJson, ShowsRefusedFiles) {
-  const std::string json = StatusJson({}, true, {}, {.count = 200, .first = {{"vad/1/model.onnx", "is \"cut off\""}}});
+  const RefusedFiles refused = {.count = 200, .first = {{"vad/1/model.onnx", "is \"cut off\""}}};
+  const std::string json = StatusJson({}, {.refused_files = refused});
   EXPECT_THAT(
       json,
       HasSubstr(R"("refused_files":{"count":200,"first":[{"path":"vad/1/model.onnx","reason":"is \"cut off\""}]})"));
+}
+
+TEST(StatusJson, ShowsTheLastMinutes) {
+  const std::vector<StatusHistory::Point> points = {
+      {.requests_per_second = 0.5, .sessions = 2, .sequences_per_slice = {}, .p99_ms = {}},
+      {.requests_per_second = 3, .sessions = 4, .sequences_per_slice = 1.5, .p99_ms = 7.5}};
+  EXPECT_THAT(
+      StatusJson({}, {.history = points}),
+      HasSubstr(R"("history":{"p99_ms":[null,7.5],"requests_per_second":[0.5,3.0],"sequences_per_slice":[null,1.5],)"
+                R"("sessions":[2.0,4.0],"step_seconds":5.0})"));
 }
 
 }  // namespace
