@@ -20,10 +20,16 @@ namespace {
 // Of model_loaded: a scrape stays small however many are loaded.
 constexpr size_t kListedModels = 1000;
 
+// `loaded`: by name and version.
 std::vector<MetricSample> LoadedModels(std::span<const LoadedModel> loaded) {
   std::vector<MetricSample> samples;
   for (const LoadedModel& model : loaded.first(std::min(loaded.size(), kListedModels))) {
-    samples.push_back({{model.name, absl::StrCat(model.version)}, 1});
+    std::vector<std::string> labels = {model.name, absl::StrCat(model.version)};
+    if (!samples.empty() && samples.back().labels == labels) {
+      ++samples.back().value;
+    } else {
+      samples.push_back({std::move(labels), 1});
+    }
   }
   if (loaded.size() > kListedModels) {
     const std::string others(kOtherModels);
@@ -53,8 +59,8 @@ void AddGauges(const ModelStore& models, const ProgramCache& programs, const Sch
                         [&] { return static_cast<double>(scheduler.load().bytes); });
   metrics.GaugeFunction("rnnserve_session_bytes", "Bytes of all sessions: states, checkpoints and agreed windows.",
                         [&] { return static_cast<double>(sessions.bytes()); });
-  metrics.GaugeFunction("rnnserve_model_loaded", "1 for each model that has a name.", {"model", "version"},
-                        [&] { return LoadedModels(models.List()); });
+  metrics.GaugeFunction("rnnserve_model_loaded", "1 for each model that has a name, or how many tenants have it.",
+                        {"model", "version"}, [&] { return LoadedModels(models.ListAll()); });
   metrics.GaugeFunction("rnnserve_packed_weight_bytes", "Bytes of weights packed for an engine.", {"engine"},
                         [&programs, names = Names(engines)] {
                           std::map<std::string, int64_t> packed = programs.bytes_by_engine();
@@ -75,7 +81,7 @@ void ShowKnownModels(Core& core, const ModelLabels& labels, ModelCalls& calls, W
   for (const std::string_view none : {kInlineModel, kOtherModels, kUnknownModel}) sessions.Of(none);
   metrics.BeforeCollect([&models = core.models(), &labels, &calls] {
     std::set<std::string> names;
-    for (const LoadedModel& version : models.List()) names.insert(version.name);
+    for (const LoadedModel& version : models.ListAll()) names.insert(version.name);
     calls.SetKnown(labels.Own(names));
   });
 }

@@ -174,8 +174,11 @@ int Run(const Settings& settings, int64_t memory_limit) {
   for (const auto& engine : own_engines) engines.push_back(engine.get());
   LoadedPlugins plugins(PluginOptions(), engines);
   for (const Engine* engine : plugins.engines()) engines.push_back(engine);
-  ModelStore models(
-      {absl::GetFlag(FLAGS_models), absl::GetFlag(FLAGS_inline_weight_bytes), absl::GetFlag(FLAGS_model_weight_bytes)});
+  ModelStore models({.repository = absl::GetFlag(FLAGS_models),
+                     .inline_cache_bytes = absl::GetFlag(FLAGS_inline_weight_bytes),
+                     .named_bytes = absl::GetFlag(FLAGS_model_weight_bytes),
+                     .tenant_bytes = absl::GetFlag(FLAGS_max_tenant_model_bytes),
+                     .tenant_models = absl::GetFlag(FLAGS_max_tenant_models)});
   if (absl::Status read = models.ScanRepository(); !read.ok()) {
     LogError(
         absl::StrCat(settings.Named("models"), ": ", read.message(), "; expected a folder of NAME/VERSION/model.onnx"));

@@ -67,8 +67,9 @@ absl::StatusOr<ModelInfo> Client::Load(const LoadRequest& request) {
   return DecodeModel(reply.model());
 }
 
-absl::Status Client::Unload(const ModelRef& model) {
+absl::Status Client::Unload(const ModelRef& model, const std::string& tenant) {
   v1::UnloadRequest request;
+  request.set_tenant(tenant);
   Encode(model, *request.mutable_model());
   v1::UnloadResponse reply;
   return connection_->Run(
@@ -95,8 +96,9 @@ absl::StatusOr<ModelInfo> Client::Get(const Fingerprint& fingerprint) {
   return DecodeModel(reply.model());
 }
 
-absl::StatusOr<ModelList> Client::List() {
-  const v1::ListModelsRequest request;
+absl::StatusOr<ModelList> Client::List(bool all_tenants) {
+  v1::ListModelsRequest request;
+  request.set_all_tenants(all_tenants);
   v1::ListModelsResponse reply;
   const absl::Status status = connection_->Run(
       [&](grpc::ClientContext& context) { return connection_->models->List(&context, request, &reply); });

@@ -67,10 +67,12 @@ class Client {
   absl::StatusOr<InferResult> InferJson(std::string_view request);
 
   absl::StatusOr<ModelInfo> Load(const LoadRequest& request);
-  absl::Status Unload(const ModelRef& model);
+  // `tenant`, with an operator's token: the model of this tenant. Else the caller's own, or one of everybody's.
+  absl::Status Unload(const ModelRef& model, const std::string& tenant = "");
   absl::StatusOr<ModelInfo> Get(const ModelRef& model);
   absl::StatusOr<ModelInfo> Get(const Fingerprint& fingerprint);
-  absl::StatusOr<ModelList> List();
+  // What the caller sees; with an operator's token also the models of all tenants.
+  absl::StatusOr<ModelList> List(bool all_tenants = false);
 
   // grpc.health.v1: of the server as a whole (""), or of one service or model. One that the server does not know is
   // NOT_FOUND.

@@ -219,6 +219,7 @@ absl::StatusOr<ModelInfo> DecodeModel(const v1::ModelInfo& wire) {
   info.source = wire.source();
   info.weight_bytes = wire.weight_bytes();
   info.packed_bytes = wire.packed_bytes();
+  info.tenant = wire.tenant();
   return info;
 }
 

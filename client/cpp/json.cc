@@ -35,6 +35,7 @@ void EncodeModel(const ModelInfo& info, v1::ModelInfo& wire) {
   wire.set_source(info.source);
   wire.set_weight_bytes(info.weight_bytes);
   wire.set_packed_bytes(info.packed_bytes);
+  wire.set_tenant(info.tenant);
 }
 
 }  // namespace

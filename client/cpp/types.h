@@ -94,6 +94,7 @@ struct ModelInfo {
   std::string source;  // "upload", or the file below the repository folder
   int64_t weight_bytes = 0;
   int64_t packed_bytes = 0;
+  std::string tenant;  // whose it is, and unknown to others; "": everybody's
 };
 
 struct ModelList {

@@ -14,6 +14,10 @@ namespace {
 
 constexpr Flag kRepositoryFlag = {
     .name = "repository", .value = "", .help = "load NAME/VERSION/model.onnx of the server's folder --models"};
+constexpr Flag kAllTenantsFlag = {
+    .name = "all-tenants", .value = "", .help = "with an operator's token: the models of all tenants"};
+constexpr Flag kTenantFlag = {
+    .name = "tenant", .value = "NAME", .help = "with an operator's token: the model of this tenant"};
 
 // The one argument of show, load and unload.
 absl::StatusOr<client::ModelRef> ModelFrom(const Arguments& arguments) {
@@ -27,7 +31,7 @@ absl::Status RunList(const Arguments& arguments, Streams& streams) {
   if (!counted.ok()) return counted;
   const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
   if (!client.ok()) return client.status();
-  const absl::StatusOr<client::ModelList> list = (*client)->List();
+  const absl::StatusOr<client::ModelList> list = (*client)->List(arguments.Has("all-tenants"));
   if (!list.ok()) return list.status();
   streams.out << (arguments.Has("json") ? client::ToJson(*list) : ShowModels(*list));
   return absl::OkStatus();
@@ -96,7 +100,7 @@ absl::Status RunUnload(const Arguments& arguments, Streams& streams) {
   if (!ref.ok()) return ref.status();
   const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
   if (!client.ok()) return client.status();
-  const absl::Status status = (*client)->Unload(*ref);
+  const absl::Status status = (*client)->Unload(*ref, arguments.Get("tenant").value_or(""));
   if (status.ok()) streams.out << "unloaded " << arguments.positional()[0] << "\n";
   return status;
 }
@@ -117,58 +121,87 @@ absl::Status RunHealth(const Arguments& arguments, Streams& streams) {
 }
 
 constexpr std::array kCallFlags = {kServerFlag, kTimeoutFlag};
+constexpr std::array kUnloadFlags = {kTenantFlag, kServerFlag, kTimeoutFlag};
+constexpr std::array kListFlags = {kAllTenantsFlag, kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
 constexpr std::array kShowFlags = {kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
 constexpr std::array kLoadFlags = {
     kRepositoryFlag, kOpFlag,   kOpsetFlag,  kOpVersionFlag, kDomainFlag,   kAttrFlag,
     kTensorFlag,     kCastFlag, kEngineFlag, kClipCellFlag,  kEmptyRowFlag, kDeterministicFlag,
     kReducedFlag,    kJsonFlag, kServerFlag, kTimeoutFlag,   kMaxReplyFlag};
 
+constexpr std::string_view kListText =
+    R"(Lists the models that the server holds for the caller, with the bytes of their weights as loaded and as engines have
+packed them so far, and the files of the server's folder --models that it could not load, with the reason.
+
+Examples:
+  rnnctl models ls
+  rnnctl models ls --json --server gpu-7:50051)";
+
+constexpr std::string_view kShowText = R"(Shows one model; without a version the highest one that is loaded.
+
+Examples:
+  rnnctl models show vad
+  rnnctl models show vad:2 --json)";
+
+constexpr std::string_view kLoadText =
+    R"(Loads a model under a name; without a version, as version 1. With --op the weights are sent from .npy files, and the
+model lives as long as the server's process. With --repository the server reads its own file NAME/VERSION/model.onnx
+below its folder --models; nothing is sent from here. Loading the same content twice is fine; other content under the
+same name and version is refused. --engine and the options become the model's defaults.
+
+Where the server has tokens: a model that is sent is the tenant's own, one that an operator sends or that lies in the
+folder is everybody's.
+
+Examples:
+  rnnctl models load vad:2 --op GRU --opset 14 --tensor W=w.npy --tensor R=r.npy --tensor B=b.npy \
+      --attr linear_before_reset=1
+  rnnctl models load vad:3 --repository)";
+
+constexpr std::string_view kUnloadText =
+    R"(Ends new use of a model, without a version of all its versions. Calls that are running and open sessions keep what
+they hold. Where the server has tokens: of the tenant's own model; with an operator's token also of everybody's.
+
+Examples:
+  rnnctl models unload vad:2)";
+
+constexpr std::string_view kHealthText =
+    R"(Asks grpc.health.v1 for the server, for a model (one of everybody's) by its name, or for an engine of a plugin as
+engine/NAME. Prints "serving" and ends with 0, or ends with 1.
+
+Examples:
+  rnnctl health
+  rnnctl health vad
+  rnnctl health --server gpu-7:50051 --timeout 2s)";
+
 constexpr Command kModelCommands[] = {
     {.name = "models ls",
      .summary = "list the models, and the repository files that could not be loaded",
      .usage = "[FLAGS]",
-     .text =
-         "Lists the models that the server holds (bytes of the weights as loaded, and as engines have packed them so "
-         "far), and\nthe files of its repository folder that it could not load, with the reason.\n\nExamples:\n  "
-         "rnnctl models ls\n  rnnctl models ls --json --server gpu-7:50051",
-     .flags = kShowFlags,
+     .text = kListText,
+     .flags = kListFlags,
      .run = RunList},
     {.name = "models show",
      .summary = "show one model: operator, tensors, options",
      .usage = "NAME[:VERSION] [FLAGS]",
-     .text = "Shows one model; without a version the highest one that is loaded.\n\nExamples:\n"
-             "  rnnctl models show vad\n  rnnctl models show vad:2 --json",
+     .text = kShowText,
      .flags = kShowFlags,
      .run = RunShow},
     {.name = "models load",
      .summary = "load a model from .npy weights or from the server's repository",
      .usage = "NAME[:VERSION] (--repository | --op TYPE --tensor NAME=FILE ...) [FLAGS]",
-     .text = "Loads a model under a name; without a version, as version 1. With --op the weights are sent from .npy "
-             "files, and "
-             "the\nmodel lives as long as the server's process. With --repository the server reads its own file "
-             "NAME/VERSION/model.onnx\nbelow its folder --models; nothing is sent from here.\n"
-             "Loading the same content twice is fine; other content under the same name and version is refused.\n"
-             "--engine and the options become the model's defaults.\n\nExamples:\n"
-             "  rnnctl models load vad:2 --op GRU --opset 14 --tensor W=w.npy --tensor R=r.npy --tensor B=b.npy \\\n"
-             "      --attr linear_before_reset=1\n"
-             "  rnnctl models load vad:3 --repository",
+     .text = kLoadText,
      .flags = kLoadFlags,
      .run = RunLoad},
     {.name = "models unload",
      .summary = "end new use of a model",
      .usage = "NAME[:VERSION] [FLAGS]",
-     .text = "Ends new use of a model, without a version of all its versions. Calls that are running and open sessions "
-             "keep "
-             "what\nthey hold.\n\nExamples:\n"
-             "  rnnctl models unload vad:2",
-     .flags = kCallFlags,
+     .text = kUnloadText,
+     .flags = kUnloadFlags,
      .run = RunUnload},
     {.name = "health",
      .summary = "ask whether the server, or one model of it, is serving",
      .usage = "[NAME] [FLAGS]",
-     .text = "Asks grpc.health.v1 for the server, a model by its name, or an engine of a plugin (engine/NAME). Prints "
-             "\"serving\" and ends\nwith 0, or ends with 1.\n\nExamples:\n"
-             "  rnnctl health\n  rnnctl health vad\n  rnnctl health --server gpu-7:50051 --timeout 2s",
+     .text = kHealthText,
      .flags = kCallFlags,
      .run = RunHealth}};
 

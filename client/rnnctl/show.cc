@@ -160,9 +160,12 @@ std::string ShowModels(const client::ModelList& list) {
   if (list.models.empty()) text = "no models loaded\n";
   std::vector<std::vector<std::string>> rows = {
       {"NAME", "VERSION", "OPERATOR", "WEIGHTS", "PACKED", "SOURCE", "FINGERPRINT"}};
+  const bool of_tenants = std::ranges::any_of(list.models, [](const auto& model) { return !model.tenant.empty(); });
+  if (of_tenants) rows[0].push_back("TENANT");
   for (const client::ModelInfo& model : list.models) {
     rows.push_back({model.name, absl::StrCat(model.version), OperatorsText(model), ShowBytes(model.weight_bytes),
                     ShowBytes(model.packed_bytes), model.source, model.fingerprint.substr(0, 12)});
+    if (of_tenants) rows.back().push_back(model.tenant.empty() ? "(everybody)" : model.tenant);
   }
   if (!list.models.empty()) text = FormatTable(rows);
   for (const auto& failure : list.failures) {
@@ -178,6 +181,7 @@ std::string ShowModel(const client::ModelInfo& model) {
       {"operator", OperatorsText(model)},
       {"fingerprint", model.fingerprint},
       {"source", model.source},
+      {"tenant", model.tenant.empty() ? "everybody's" : model.tenant},
       {"engine", model.engine.empty() ? "the server's default" : model.engine},
       {"weights",
        absl::StrCat(ShowBytes(model.weight_bytes), "; packed by engines so far ", ShowBytes(model.packed_bytes))},

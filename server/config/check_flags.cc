@@ -94,6 +94,8 @@ void CheckSizes(Checks& checks) {
   checks.AtLeast<int64_t>("packed_weight_bytes", absl::GetFlag(FLAGS_packed_weight_bytes), 0);
   checks.AtLeast<int64_t>("inline_weight_bytes", absl::GetFlag(FLAGS_inline_weight_bytes), 0);
   checks.AtLeast<int64_t>("model_weight_bytes", absl::GetFlag(FLAGS_model_weight_bytes), 0);
+  checks.AtLeast<int64_t>("max_tenant_models", absl::GetFlag(FLAGS_max_tenant_models), 0);
+  checks.AtLeast<int64_t>("max_tenant_model_bytes", absl::GetFlag(FLAGS_max_tenant_model_bytes), 0);
   checks.AtLeast<int64_t>("plugin_memory_bytes", absl::GetFlag(FLAGS_plugin_memory_bytes), 0);
   checks.AtLeast("plugin_device", absl::GetFlag(FLAGS_plugin_device), 0);
 }

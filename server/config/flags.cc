@@ -16,8 +16,10 @@ ABSL_FLAG(
     std::string, tls_ciphers, "",
     "cipher suites of TLS 1.2 in OpenSSL's notation, separated by colons; empty: gRPC's choice, as the environment "
     "variable GRPC_SSL_CIPHER_SUITES may have it; TLS 1.3 has its own");
-ABSL_FLAG(std::string, tokens_file, "",
-          "file of bearer tokens, a line each: TENANT TOKEN [models]; empty: none needed; read again when it changes");
+ABSL_FLAG(
+    std::string, tokens_file, "",
+    "file of bearer tokens, a line each: TENANT TOKEN [models] [operator]; empty: none needed; read again when it "
+    "changes");
 ABSL_FLAG(std::string, admin_listen, rnnserve::kDefaultAdminListen,
           "host:port of the admin port (HTTP): /metrics, /healthz, /readyz and a status page at /; empty: none");
 ABSL_FLAG(std::string, admin_port_file, "", "file that gets the admin port's number once it listens");
@@ -87,6 +89,8 @@ ABSL_FLAG(int64_t, packed_weight_bytes, int64_t{4} << 30, "bytes of packed weigh
 ABSL_FLAG(int64_t, inline_weight_bytes, int64_t{1} << 30,
           "bytes of weights kept for requests that name a fingerprint, least recently used go first");
 ABSL_FLAG(int64_t, model_weight_bytes, int64_t{16} << 30, "bytes of weights of all loaded models");
+ABSL_FLAG(int64_t, max_tenant_models, 1000, "models that one tenant may have loaded");
+ABSL_FLAG(int64_t, max_tenant_model_bytes, int64_t{16} << 30, "bytes of weights of one tenant's loaded models");
 ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10),
           "deadline of a call that has none or a later one, such as 30s or 10m");
 ABSL_FLAG(absl::Duration, max_send_duration, absl::Minutes(2),

@@ -57,6 +57,8 @@ ABSL_DECLARE_FLAG(absl::Duration, max_priority_wait);
 ABSL_DECLARE_FLAG(int64_t, packed_weight_bytes);
 ABSL_DECLARE_FLAG(int64_t, inline_weight_bytes);
 ABSL_DECLARE_FLAG(int64_t, model_weight_bytes);
+ABSL_DECLARE_FLAG(int64_t, max_tenant_models);
+ABSL_DECLARE_FLAG(int64_t, max_tenant_model_bytes);
 ABSL_DECLARE_FLAG(absl::Duration, max_call_duration);
 ABSL_DECLARE_FLAG(absl::Duration, max_send_duration);
 ABSL_DECLARE_FLAG(int64_t, session_bytes);

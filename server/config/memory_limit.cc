@@ -27,11 +27,12 @@ struct Share {
   int64_t sixteenths;
 };
 // Together more than there is: few servers hold as much as they may of every kind, and MemoryWatch bounds the sum.
-constexpr std::array<Share, 8> kShares = {{{"max_transport_bytes", 2},
+constexpr std::array<Share, 9> kShares = {{{"max_transport_bytes", 2},
                                            {"max_request_bytes_in_flight", 4},
                                            {"max_output_bytes_in_flight", 4},
                                            {"packed_weight_bytes", 6},
                                            {"model_weight_bytes", 6},
+                                           {"max_tenant_model_bytes", 6},
                                            {"inline_weight_bytes", 1},
                                            {"session_bytes", 8},
                                            {"max_tenant_session_bytes", 8}}};

@@ -10,6 +10,7 @@
 #include "server/core/limit_error.h"
 #include "server/frontend/wire_text.h"
 #include "server/sessions/session_error.h"
+#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 namespace {

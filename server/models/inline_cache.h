@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that only their content names, least recently used first out, bounded in bytes. Not thread-safe.
+// Models that only their content names, by the tenant that brought them, least recently used first out, bounded in
+// bytes. What one tenant brought is unknown to others, and two that bring the same count twice. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "server/models/model.h"
 
 namespace rnnserve {
@@ -19,22 +21,28 @@ class InlineCache {
   InlineCache(int64_t max_bytes, int64_t bytes_per_model) : max_bytes_(max_bytes), bytes_per_model_(bytes_per_model) {}
 
   // Null if it is not here; else it becomes the most recently used.
-  ModelPtr Find(std::string_view fingerprint);
+  ModelPtr Find(std::string_view tenant, std::string_view fingerprint);
 
   // Makes `model` the most recently used, and returns what had to go for it: destroying models takes time, so the
   // caller does it where no lock is held. A model larger than the bound is not kept and nothing goes for it.
-  std::vector<ModelPtr> Put(const ModelPtr& model);
+  std::vector<ModelPtr> Put(std::string_view tenant, const ModelPtr& model);
 
   int64_t bytes() const { return bytes_; }
 
  private:
+  struct Entry {
+    std::string tenant;
+    ModelPtr model;
+  };
+  using Key = std::pair<std::string_view, std::string_view>;  // tenant and fingerprint, of an entry
+
   int64_t Charge(const Model& model) const { return model.weight_bytes() + bytes_per_model_; }
 
   const int64_t max_bytes_;
   const int64_t bytes_per_model_;
   int64_t bytes_ = 0;
-  std::list<ModelPtr> by_use_;                                                  // least recent first
-  std::unordered_map<std::string_view, std::list<ModelPtr>::iterator> places_;  // keys point into the models
+  std::list<Entry> by_use_;  // least recent first
+  absl::flat_hash_map<Key, std::list<Entry>::iterator> places_;
 };
 
 }  // namespace rnnserve

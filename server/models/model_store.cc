@@ -77,9 +77,9 @@ absl::StatusOr<LoadedModel> ModelStore::Impl::AddNamed(LoadedModel loaded) {
 ModelStore::ModelStore(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 ModelStore::~ModelStore() = default;
 
-absl::StatusOr<LoadedModel> ModelStore::LoadInline(std::string name, int64_t version, const OperatorDef& op,
-                                                   std::span<const NamedTensor> weights, OptionalOptions options,
-                                                   std::string engine) {
+absl::StatusOr<LoadedModel> ModelStore::LoadInline(std::string tenant, std::string name, int64_t version,
+                                                   const OperatorDef& op, std::span<const NamedTensor> weights,
+                                                   OptionalOptions options, std::string engine) {
   if (absl::Status checked = CheckNameAndVersion(name, version); !checked.ok()) return checked;
   if (absl::Status checked = CheckWeightsOnly(weights); !checked.ok()) return checked;
   const LayerView layer = {op, weights};
@@ -90,7 +90,8 @@ absl::StatusOr<LoadedModel> ModelStore::LoadInline(std::string name, int64_t ver
                           .model = *std::move(model),
                           .options = options,
                           .engine = std::move(engine),
-                          .source = "upload"});
+                          .source = "upload",
+                          .tenant = std::move(tenant)});
 }
 
 absl::StatusOr<LoadedModel> ModelStore::LoadStack(std::string name, int64_t version, std::span<const LayerView> layers,
@@ -103,17 +104,20 @@ absl::StatusOr<LoadedModel> ModelStore::LoadStack(std::string name, int64_t vers
                           .model = *std::move(model),
                           .options = {},
                           .engine = "",
-                          .source = "upload"});
+                          .source = "upload",
+                          .tenant = ""});
 }
 
-absl::StatusOr<std::vector<LoadedModel>> ModelStore::Unload(std::string_view name, std::optional<int64_t> version) {
+absl::StatusOr<std::vector<LoadedModel>> ModelStore::Unload(std::string_view tenant, UnloadOf whose,
+                                                            std::string_view name, std::optional<int64_t> version) {
   const MutexLock lock(impl_->mutex);
-  return impl_->named.Remove(name, version);
+  return impl_->named.Remove(tenant, whose, name, version);
 }
 
-absl::StatusOr<LoadedModel> ModelStore::Get(std::string_view name, std::optional<int64_t> version) const {
+absl::StatusOr<LoadedModel> ModelStore::Get(std::string_view name, std::optional<int64_t> version,
+                                            std::string_view tenant) const {
   const MutexLock lock(impl_->mutex);
-  absl::StatusOr<LoadedModel> loaded = impl_->named.Get(name, version);
+  absl::StatusOr<LoadedModel> loaded = impl_->named.Get(tenant, name, version);
   if (loaded.ok()) return loaded;
   const std::optional<RepositoryFailure> refused = impl_->failures.Of(name, version);
   if (!refused) return loaded;
@@ -123,33 +127,41 @@ absl::StatusOr<LoadedModel> ModelStore::Get(std::string_view name, std::optional
                     "MODEL_UNKNOWN");
 }
 
-std::vector<LoadedModel> ModelStore::List() const {
+std::vector<LoadedModel> ModelStore::List(std::string_view tenant) const {
   const MutexLock lock(impl_->mutex);
-  return impl_->named.List();
+  return impl_->named.List(tenant);
 }
 
-absl::StatusOr<ModelPtr> ModelStore::GetByFingerprint(std::string_view fingerprint) {
+std::vector<LoadedModel> ModelStore::ListAll() const {
+  const MutexLock lock(impl_->mutex);
+  return impl_->named.ListAll();
+}
+
+absl::StatusOr<ModelPtr> ModelStore::GetByFingerprint(std::string_view fingerprint, std::string_view tenant) {
   const std::string hex = absl::AsciiStrToLower({fingerprint.data(), fingerprint.size()});
   if (hex.size() != 64 || !std::ranges::all_of(hex, [](unsigned char c) { return absl::ascii_isxdigit(c); })) {
     return FieldError("fingerprint", absl::StrCat("a fingerprint is 64 hexadecimal digits, as a reply gave it, but ",
                                                   Quoted(fingerprint), " came (", fingerprint.size(), " bytes)"));
   }
   const MutexLock lock(impl_->mutex);
-  if (ModelPtr model = impl_->cache.Find(hex)) return model;
-  if (ModelPtr model = impl_->named.FindByFingerprint(hex)) return model;
+  if (ModelPtr model = impl_->cache.Find(tenant, hex)) return model;
+  if (ModelPtr model = impl_->named.FindByFingerprint(tenant, hex)) return model;
   return WithReason(absl::NotFoundError(absl::StrCat("no model with fingerprint ", hex,
                                                      " is held here (it may have been evicted); send the operator "
                                                      "with its weights again, or load it under a name")),
                     "FINGERPRINT_EVICTED");
 }
 
-absl::StatusOr<ModelPtr> ModelStore::FindOrCreate(const OperatorDef& op, std::span<const NamedTensor> inputs) {
+absl::StatusOr<ModelPtr> ModelStore::FindOrCreate(const OperatorDef& op, std::span<const NamedTensor> inputs,
+                                                  std::string_view tenant) {
   const LayerView layer = {op, inputs};
   absl::StatusOr<ModelPtr> model = impl_->Shared({&layer, 1});
   if (!model.ok()) return model;
   std::vector<ModelPtr> evicted;  // destroyed after the lock is gone
   const MutexLock lock(impl_->mutex);
-  if (impl_->named.FindByFingerprint((*model)->fingerprint()) == nullptr) evicted = impl_->cache.Put(*model);
+  if (impl_->named.FindByFingerprint(tenant, (*model)->fingerprint()) == nullptr) {
+    evicted = impl_->cache.Put(tenant, *model);
+  }
   return model;
 }
 

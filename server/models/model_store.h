@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The models of this process: loaded by name, or recognised by content.
 //
-// Named models live until unloaded. Inline ones are kept in a cache bounded in bytes, least recently used first.
-// Whoever holds a ModelPtr keeps it, whatever happens here. Thread-safe; no call blocks on files but
-// LoadFromRepository.
+// Named models live until unloaded. Inline ones are kept in a cache bounded in bytes, least recently used first. A
+// model belongs to everybody (tenant "": the repository's, and what operators and servers without tokens load) or to
+// the tenant that loaded or brought it: other tenants' are as if they were not there. Equal content is one object,
+// whoever brings it. A ModelPtr keeps its model, whatever happens here. Thread-safe; no call blocks on files but
+// LoadFromRepository and ScanRepository.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +31,12 @@ struct LoadedModel {
   OptionalOptions options;
   std::string engine;  // of calls that name none; "": the server's default
   std::string source;  // "upload" or a path below the repository folder
+  std::string tenant;  // whose it is; "": everybody's
 };
+
+// Whose models an Unload may remove: the tenant's own; where it has none of that name everybody's as well (an
+// operator); or just the own ones, without a word about everybody's.
+enum class UnloadOf { kOwn, kOwnOrEverybodys, kOwnAlone };
 
 class ModelStore {
  public:
@@ -37,8 +44,11 @@ class ModelStore {
     std::string repository = {};  // folder, "" = none
     // Of canonical weights of models that only a fingerprint names. A model that is larger alone is not kept.
     int64_t inline_cache_bytes = 1 << 30;
-    // Of canonical weights of named models (equal ones count once); above: RESOURCE_EXHAUSTED.
+    // Of canonical weights of named models (equal ones of an owner count once); above: RESOURCE_EXHAUSTED.
     int64_t named_bytes = int64_t{16} << 30;
+    // Of one tenant's named models; above: RESOURCE_EXHAUSTED with a quota. Everybody's have no such bound.
+    int64_t tenant_bytes = int64_t{16} << 30;
+    int64_t tenant_models = 1000;
   };
   // Both bounds count this much for each model besides its weights, so that a flood of tiny ones is bounded too.
   static constexpr int64_t kBytesPerModel = 4096;
@@ -53,29 +63,37 @@ class ModelStore {
 
   // Models.Load. Equal content (operator, weights, options, engine) under the same name and version: OK; other content:
   // ALREADY_EXISTS. Field errors have the paths of LoadRequest: `name`, `inline.operator...`, `inline.weights[W]...`.
-  absl::StatusOr<LoadedModel> LoadInline(std::string name, int64_t version, const OperatorDef& op,
+  // The model becomes that of `tenant`.
+  absl::StatusOr<LoadedModel> LoadInline(std::string tenant, std::string name, int64_t version, const OperatorDef& op,
                                          std::span<const NamedTensor> weights, OptionalOptions options,
                                          std::string engine);
-  // Several layers, as ResolveStack takes them. Errors of a layer have no field.
+  // Several layers, as ResolveStack takes them; everybody's. Errors of a layer have no field.
   absl::StatusOr<LoadedModel> LoadStack(std::string name, int64_t version, std::span<const LayerView> layers,
                                         bool batch_first = false);
-  // NAME/VERSION/model.onnx of the repository. No such file: NOT_FOUND; no repository or a broken file:
+  // NAME/VERSION/model.onnx of the repository; everybody's. No such file: NOT_FOUND; no repository or a broken file:
   // FAILED_PRECONDITION with the path and what is wrong.
   absl::StatusOr<LoadedModel> LoadFromRepository(std::string name, int64_t version, OptionalOptions options,
                                                  std::string engine);
-  // What has been removed.
-  absl::StatusOr<std::vector<LoadedModel>> Unload(std::string_view name, std::optional<int64_t> version);
+  // What has been removed. NOT_FOUND as of Get; PERMISSION_DENIED of what is everybody's, and `whose` does not include.
+  absl::StatusOr<std::vector<LoadedModel>> Unload(std::string_view tenant, UnloadOf whose, std::string_view name,
+                                                  std::optional<int64_t> version);
 
-  // Without version: the highest. NOT_FOUND (reason MODEL_UNKNOWN) says why the repository's file was refused, or names
-  // what is loaded.
-  absl::StatusOr<LoadedModel> Get(std::string_view name, std::optional<int64_t> version) const;
+  // In what follows `tenant` sees its own models and everybody's, the own ones first; "" sees everybody's alone.
+
+  // Without version: the highest of the tenant's own, else of everybody's. NOT_FOUND (reason MODEL_UNKNOWN) says why
+  // the repository's file was refused, or names what is loaded.
+  absl::StatusOr<LoadedModel> Get(std::string_view name, std::optional<int64_t> version,
+                                  std::string_view tenant = {}) const;
   // NOT_FOUND with reason FINGERPRINT_EVICTED; INVALID_ARGUMENT if it is not 64 hexadecimal digits.
-  absl::StatusOr<ModelPtr> GetByFingerprint(std::string_view fingerprint);
-  std::vector<LoadedModel> List() const;
+  absl::StatusOr<ModelPtr> GetByFingerprint(std::string_view fingerprint, std::string_view tenant = {});
+  std::vector<LoadedModel> List(std::string_view tenant = {}) const;
+  // Of all tenants.
+  std::vector<LoadedModel> ListAll() const;
 
   // An inline operator: the model with equal content if there is one, else a new one, cached.
   // `inputs` may hold data tensors too.
-  absl::StatusOr<ModelPtr> FindOrCreate(const OperatorDef& op, std::span<const NamedTensor> inputs);
+  absl::StatusOr<ModelPtr> FindOrCreate(const OperatorDef& op, std::span<const NamedTensor> inputs,
+                                        std::string_view tenant = {});
 
  private:
   struct Impl;

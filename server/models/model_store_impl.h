@@ -12,7 +12,7 @@
 #include "server/models/content_tag.h"
 #include "server/models/inline_cache.h"
 #include "server/models/model_store.h"
-#include "server/models/named_models.h"
+#include "server/models/owned_models.h"
 
 namespace rnnserve {
 
@@ -23,7 +23,7 @@ struct ModelStore::Impl {
   explicit Impl(Options given)
       : options(std::move(given)),
         cache(options.inline_cache_bytes, kBytesPerModel),
-        named(options.named_bytes, kBytesPerModel) {}
+        named({options.named_bytes, options.tenant_bytes, options.tenant_models, kBytesPerModel}) {}
 
   // The model of this content, held by whoever asked; hashes and builds without the mutex.
   absl::StatusOr<ModelPtr> Shared(std::span<const LayerView> layers, bool batch_first = false,
@@ -42,7 +42,7 @@ struct ModelStore::Impl {
 
   mutable Mutex mutex;  // guards what follows
   InlineCache cache;
-  NamedModels named;
+  OwnedModels named;
   RepositoryFailures failures;
 };
 

@@ -4,14 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/op/field_error.h"
 #include "engine/op/wording.h"
-#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 namespace {
-
-constexpr size_t kNamesInText = 10;
 
 bool SameOptions(const OptionalOptions& a, const OptionalOptions& b) {
   return a.clip_cell_input == b.clip_cell_input && a.empty_row_state == b.empty_row_state &&
@@ -32,46 +28,23 @@ std::string Difference(const LoadedModel& have, const LoadedModel& come) {
   return "";
 }
 
-// The first keys of a map: "a, b, c and 4 more".
-template <typename Map>
-std::string Keys(const Map& map) {
-  std::string text;
-  size_t listed = 0;
-  for (const auto& [key, value] : map) {
-    if (listed == kNamesInText) {
-      absl::StrAppend(&text, " and ", map.size() - listed, " more");
-      break;
-    }
-    absl::StrAppend(&text, listed++ == 0 ? "" : ", ", key);
-  }
-  return text;
-}
-
 }  // namespace
 
-absl::StatusOr<LoadedModel> NamedModels::Add(LoadedModel loaded) {
-  const auto name = models_.find(loaded.name);
-  if (name != models_.end()) {
-    const auto version = name->second.find(loaded.version);
-    if (version != name->second.end()) {
-      const std::string difference = Difference(version->second, loaded);
-      if (difference.empty()) return version->second;
-      return absl::AlreadyExistsError(absl::StrCat(
-          "version ", loaded.version, " of model ", Quoted(loaded.name), " is loaded with ", difference,
-          "; unload it first, or load this one as a version that is free (next: ",
-          name->second.rbegin()->first == INT64_MAX ? "none above" : absl::StrCat(name->second.rbegin()->first + 1),
-          ")"));
-    }
+absl::StatusOr<LoadedModel> NamedModels::Add(LoadedModel loaded, absl::FunctionRef<absl::Status(int64_t)> fits) {
+  if (const LoadedModel* have = Find(loaded.name, loaded.version)) {
+    const std::string difference = Difference(*have, loaded);
+    if (difference.empty()) return *have;
+    const int64_t highest = models_.find(loaded.name)->second.rbegin()->first;
+    return absl::AlreadyExistsError(
+        absl::StrCat("version ", loaded.version, " of model ", Quoted(loaded.name), " is loaded with ", difference,
+                     "; unload it first, or load this one as a version that is free (next: ",
+                     highest == INT64_MAX ? "none above" : absl::StrCat(highest + 1), ")"));
   }
   const auto content = contents_.find(loaded.model->fingerprint());
   const int64_t charge = bytes_per_model_ + (content == contents_.end() ? loaded.model->weight_bytes() : 0);
-  if (charge > max_bytes_ - bytes_) {
-    return Overloaded(
-        Rejection::kMemory,
-        absl::StrCat("model ", Quoted(loaded.name), " takes ", charge, " bytes, but named models hold ", bytes_, " of ",
-                     max_bytes_, " bytes; unload models that are not needed, or raise --model_weight_bytes"));
-  }
+  if (absl::Status room = fits(charge); !room.ok()) return room;
   bytes_ += charge;
+  ++entries_;
   Content& entry = contents_[loaded.model->fingerprint()];
   if (entry.names++ == 0) entry.model = loaded.model;
   models_[loaded.name].emplace(loaded.version, loaded);
@@ -80,16 +53,17 @@ absl::StatusOr<LoadedModel> NamedModels::Add(LoadedModel loaded) {
 
 void NamedModels::Forget(const LoadedModel& loaded) {
   bytes_ -= bytes_per_model_;
+  --entries_;
   const auto content = contents_.find(loaded.model->fingerprint());
   if (--content->second.names > 0) return;
   bytes_ -= loaded.model->weight_bytes();
   contents_.erase(content);
 }
 
-absl::StatusOr<std::vector<LoadedModel>> NamedModels::Remove(std::string_view name, std::optional<int64_t> version) {
-  const auto found = models_.find(name);
-  if (found == models_.end() || (version && !found->second.contains(*version))) return Unknown(name, version);
+std::vector<LoadedModel> NamedModels::Remove(std::string_view name, std::optional<int64_t> version) {
   std::vector<LoadedModel> removed;
+  const auto found = models_.find(name);
+  if (found == models_.end()) return removed;
   for (auto at = found->second.begin(); at != found->second.end();) {
     if (version && at->first != *version) {
       ++at;
@@ -103,10 +77,12 @@ absl::StatusOr<std::vector<LoadedModel>> NamedModels::Remove(std::string_view na
   return removed;
 }
 
-absl::StatusOr<LoadedModel> NamedModels::Get(std::string_view name, std::optional<int64_t> version) const {
+const LoadedModel* NamedModels::Find(std::string_view name, std::optional<int64_t> version) const {
   const auto found = models_.find(name);
-  if (found == models_.end() || (version && !found->second.contains(*version))) return Unknown(name, version);
-  return version ? found->second.at(*version) : found->second.rbegin()->second;
+  if (found == models_.end()) return nullptr;
+  if (!version) return &found->second.rbegin()->second;
+  const auto entry = found->second.find(*version);
+  return entry == found->second.end() ? nullptr : &entry->second;
 }
 
 ModelPtr NamedModels::FindByFingerprint(const std::string& fingerprint) const {
@@ -114,26 +90,26 @@ ModelPtr NamedModels::FindByFingerprint(const std::string& fingerprint) const {
   return found == contents_.end() ? nullptr : found->second.model;
 }
 
-std::vector<LoadedModel> NamedModels::List() const {
-  std::vector<LoadedModel> list;
+void NamedModels::AppendTo(std::vector<LoadedModel>& list) const {
   for (const auto& [name, versions] : models_) {
     for (const auto& [version, loaded] : versions) list.push_back(loaded);
   }
-  return list;
 }
 
-absl::Status NamedModels::Unknown(std::string_view name, std::optional<int64_t> version) const {
+std::vector<std::string> NamedModels::Names(size_t most) const {
+  std::vector<std::string> names;
+  for (auto at = models_.begin(); at != models_.end() && names.size() < most; ++at) names.push_back(at->first);
+  return names;
+}
+
+std::vector<int64_t> NamedModels::Versions(std::string_view name, size_t most) const {
+  std::vector<int64_t> versions;
   const auto found = models_.find(name);
-  std::string text;
-  if (found != models_.end()) {
-    text = absl::StrCat("model ", Quoted(name), " has no version ", version.value_or(0),
-                        "; loaded versions: ", Keys(found->second));
-  } else if (models_.empty()) {
-    text = absl::StrCat("model ", Quoted(name), " is not loaded; no model is (load one with Models.Load)");
-  } else {
-    text = absl::StrCat("model ", Quoted(name), " is not loaded; loaded models: ", Keys(models_));
+  if (found == models_.end()) return versions;
+  for (auto at = found->second.begin(); at != found->second.end() && versions.size() < most; ++at) {
+    versions.push_back(at->first);
   }
-  return WithReason(absl::NotFoundError(text), "MODEL_UNKNOWN");
+  return versions;
 }
 
 }  // namespace rnnserve

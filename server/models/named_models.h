@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that have a name and a version, bounded in bytes. Not thread-safe.
+// The models of one owner that have a name and a version. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/models/model_store.h"
@@ -19,33 +20,40 @@ namespace rnnserve {
 class NamedModels {
  public:
   // Each entry counts with `bytes_per_model`, each distinct model with its weights.
-  NamedModels(int64_t max_bytes, int64_t bytes_per_model) : max_bytes_(max_bytes), bytes_per_model_(bytes_per_model) {}
+  explicit NamedModels(int64_t bytes_per_model) : bytes_per_model_(bytes_per_model) {}
 
-  // The entry, or the one that is there already with equal content.
-  absl::StatusOr<LoadedModel> Add(LoadedModel loaded);
-  // What was removed: one version, or all of the name.
-  absl::StatusOr<std::vector<LoadedModel>> Remove(std::string_view name, std::optional<int64_t> version);
+  // The entry, or the one that is there already with equal content. `fits` is asked before there is a new one, with the
+  // bytes it counts.
+  absl::StatusOr<LoadedModel> Add(LoadedModel loaded, absl::FunctionRef<absl::Status(int64_t charge)> fits);
+  // What was removed: one version, or all of the name. Nothing: there is no such model.
+  std::vector<LoadedModel> Remove(std::string_view name, std::optional<int64_t> version);
 
-  // Without version: the highest.
-  absl::StatusOr<LoadedModel> Get(std::string_view name, std::optional<int64_t> version) const;
+  // Without version: the highest. Null: there is no such model.
+  const LoadedModel* Find(std::string_view name, std::optional<int64_t> version) const;
   // Null if no name has it.
   ModelPtr FindByFingerprint(const std::string& fingerprint) const;
-  std::vector<LoadedModel> List() const;
+  void AppendTo(std::vector<LoadedModel>& list) const;
+  // The first names, at most `most`, and the first versions of a name.
+  std::vector<std::string> Names(size_t most) const;
+  std::vector<int64_t> Versions(std::string_view name, size_t most) const;
+
+  int64_t bytes() const { return bytes_; }
+  int64_t entries() const { return entries_; }
+  size_t names() const { return models_.size(); }
 
  private:
   struct Content {
     ModelPtr model;
     int64_t names = 0;
   };
-  using Versions = std::map<int64_t, LoadedModel>;
+  using VersionMap = std::map<int64_t, LoadedModel>;
 
   void Forget(const LoadedModel& loaded);
-  absl::Status Unknown(std::string_view name, std::optional<int64_t> version) const;
 
-  const int64_t max_bytes_;
   const int64_t bytes_per_model_;
   int64_t bytes_ = 0;
-  std::map<std::string, Versions, std::less<>> models_;
+  int64_t entries_ = 0;
+  std::map<std::string, VersionMap, std::less<>> models_;
   std::unordered_map<std::string, Content> contents_;  // by fingerprint
 };
 

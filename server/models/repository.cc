@@ -92,7 +92,8 @@ absl::StatusOr<LoadedModel> ModelStore::Impl::AddFromFolder(const Folder& folder
                      .model = *std::move(model),
                      .options = given,
                      .engine = std::move(engine),
-                     .source = std::move(source)});
+                     .source = std::move(source),
+                     .tenant = ""});
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("no memory left to read it");
   }

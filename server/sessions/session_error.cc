@@ -15,7 +15,6 @@ namespace rnnserve {
 namespace {
 
 constexpr char kNumbersUrl[] = "rnnserve/numbers";  // "last applied,position"
-constexpr char kQuotaUrl[] = "rnnserve/quota";
 constexpr char kCauseUrl[] = "rnnserve/cause";
 
 std::optional<std::string> Payload(const absl::Status& status, const char* url) {
@@ -50,12 +49,8 @@ std::optional<Numbers> NumbersOf(const absl::Status& status) {
 }
 
 absl::Status QuotaError(std::string_view subject, std::string_view message) {
-  absl::Status status = SessionError(absl::StatusCode::kResourceExhausted, "QUOTA_EXCEEDED", message);
-  status.SetPayload(kQuotaUrl, absl::Cord(View(subject)));
-  return WithRejection(std::move(status), Rejection::kQuota);
+  return WithReason(OverQuota(subject, message), "QUOTA_EXCEEDED");
 }
-
-std::optional<std::string> QuotaSubjectOf(const absl::Status& status) { return Payload(status, kQuotaUrl); }
 
 absl::Status TooLarge(std::string_view message, LimitExcess excess) {
   absl::Status status = SessionError(absl::StatusCode::kInvalidArgument, "LIMIT_EXCEEDED", message);

@@ -19,9 +19,8 @@ absl::Status SessionError(absl::StatusCode code, std::string_view reason, std::s
 absl::Status WithNumbers(absl::Status status, const Numbers& numbers);
 std::optional<Numbers> NumbersOf(const absl::Status& status);
 
-// A limit of one tenant, not of the server: google.rpc.QuotaFailure with this subject.
+// A limit of one tenant, not of the server (rejection.h).
 absl::Status QuotaError(std::string_view subject, std::string_view message);
-std::optional<std::string> QuotaSubjectOf(const absl::Status& status);
 
 // Of a fixed limit: the same operation will not fit later either.
 absl::Status TooLarge(std::string_view message, LimitExcess excess);

@@ -10,6 +10,7 @@ namespace rnnserve {
 namespace {
 
 constexpr char kUrl[] = "rnnserve/rejection";
+constexpr char kQuotaUrl[] = "rnnserve/quota";
 
 std::optional<Rejection> ReasonOfCode(absl::StatusCode code) {
   switch (code) {
@@ -43,6 +44,18 @@ absl::Status WithRejection(absl::Status status, Rejection why) {
 
 absl::Status Overloaded(Rejection why, std::string_view message) {
   return WithRejection(absl::ResourceExhaustedError(absl::string_view(message.data(), message.size())), why);
+}
+
+absl::Status OverQuota(std::string_view subject, std::string_view message) {
+  absl::Status status = Overloaded(Rejection::kQuota, message);
+  status.SetPayload(kQuotaUrl, absl::Cord(absl::string_view(subject.data(), subject.size())));
+  return status;
+}
+
+std::optional<std::string> QuotaSubjectOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kQuotaUrl);
+  if (!payload) return std::nullopt;
+  return std::string(*payload);
 }
 
 std::optional<Rejection> RejectionOf(const absl::Status& status) {

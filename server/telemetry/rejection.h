@@ -8,6 +8,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -22,6 +23,9 @@ inline constexpr std::array<std::string_view, 7> kRejectionNames = {"queue_full"
 
 // RESOURCE_EXHAUSTED for one of the first four reasons.
 absl::Status Overloaded(Rejection why, std::string_view message);
+// RESOURCE_EXHAUSTED for a limit of one tenant, not of the server; `subject` as in google.rpc.QuotaFailure.
+absl::Status OverQuota(std::string_view subject, std::string_view message);
+std::optional<std::string> QuotaSubjectOf(const absl::Status& status);
 // Any status, with its reason.
 absl::Status WithRejection(absl::Status status, Rejection why);
 

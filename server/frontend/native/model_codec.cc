@@ -126,6 +126,7 @@ void EncodeModelInfo(const LoadedModel& loaded, int64_t packed_bytes, v1::ModelI
   EncodeOptions(loaded.options, *info.mutable_options());
   info.set_engine(loaded.engine);
   info.set_source(loaded.source);
+  info.set_tenant(loaded.tenant);
   info.set_weight_bytes(loaded.model->weight_bytes());
   info.set_packed_bytes(packed_bytes);
 }

@@ -15,6 +15,16 @@
 
 namespace rnnserve {
 
+namespace {
+
+absl::Status NeedsOperator(const Caller& caller, absl::string_view what) {
+  if (caller.is_operator) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("tenant ", caller.tenant, " may not ", what, "; its token lacks `operator`"));
+}
+
+}  // namespace
+
 ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving_(std::move(serving)) {
   const auto add = [this](std::string name, Permission permission, const char* path, auto answer_function) {
     methods_.push_back({std::move(name), PostUnary(service_, path),
@@ -45,13 +55,19 @@ absl::Status ModelsService::Load(const UnaryCall& sent, const v1::LoadRequest& r
   absl::StatusOr<LoadCall> call = DecodeLoad(request);
   if (!call.ok()) return call.status();
   if (absl::Status known = core_->CheckEngineName(call->engine); !known.ok()) return known;
+  const Caller& caller = *sent.caller();
+  if (!call->op) {
+    absl::Status may = NeedsOperator(caller, "load from the repository, whose models are everybody's");
+    if (!may.ok()) return may;
+  }
+  // What an operator uploads is everybody's.
   absl::StatusOr<LoadedModel> loaded =
-      call->op
-          ? core_->models().LoadInline(call->name, call->version, *call->op, call->weights, call->options, call->engine)
-          : core_->models().LoadFromRepository(call->name, call->version, call->options, call->engine);
+      call->op ? core_->models().LoadInline(caller.is_operator ? "" : caller.tenant, call->name, call->version,
+                                            *call->op, call->weights, call->options, call->engine)
+               : core_->models().LoadFromRepository(call->name, call->version, call->options, call->engine);
   if (!loaded.ok()) return InLoadRequest(loaded.status());
   Log("loaded", *loaded, sent);
-  TellServing(loaded->name);
+  TellServing(*loaded);
   Encode(*loaded, *response.mutable_model());
   return absl::OkStatus();
 }
@@ -59,35 +75,45 @@ absl::Status ModelsService::Load(const UnaryCall& sent, const v1::LoadRequest& r
 absl::Status ModelsService::Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse&) {
   const absl::StatusOr<ModelName> model = DecodeModelRef(request.model(), "model");
   if (!model.ok()) return model.status();
-  const auto removed = core_->models().Unload(model->name, model->version);
+  const Caller& caller = *sent.caller();
+  const bool is_of_tenant = !request.tenant().empty();
+  if (is_of_tenant) {
+    if (absl::Status may = NeedsOperator(caller, "unload another tenant's models"); !may.ok()) return may;
+  }
+  const UnloadOf whose = is_of_tenant         ? UnloadOf::kOwnAlone
+                         : caller.is_operator ? UnloadOf::kOwnOrEverybodys
+                                              : UnloadOf::kOwn;
+  const auto removed =
+      core_->models().Unload(is_of_tenant ? request.tenant() : caller.tenant, whose, model->name, model->version);
   if (!removed.ok()) return removed.status();
   for (const LoadedModel& unloaded : *removed) Log("unloaded", unloaded, sent);
-  TellServing(model->name);
+  TellServing(removed->front());
   return absl::OkStatus();
 }
 
-absl::Status ModelsService::Get(const UnaryCall&, const v1::GetModelRequest& request, v1::GetModelResponse& response) {
-  const absl::StatusOr<LoadedModel> loaded = Find(request);
+absl::Status ModelsService::Get(const UnaryCall& sent, const v1::GetModelRequest& request,
+                                v1::GetModelResponse& response) {
+  const absl::StatusOr<LoadedModel> loaded = Find(sent.caller()->tenant, request);
   if (!loaded.ok()) return loaded.status();
   Encode(*loaded, *response.mutable_model());
   return absl::OkStatus();
 }
 
-absl::StatusOr<LoadedModel> ModelsService::Find(const v1::GetModelRequest& request) {
+absl::StatusOr<LoadedModel> ModelsService::Find(const std::string& tenant, const v1::GetModelRequest& request) {
   if (request.by_case() == v1::GetModelRequest::kModel) {
     const absl::StatusOr<ModelName> model = DecodeModelRef(request.model(), "model");
     if (!model.ok()) return model.status();
-    return core_->models().Get(model->name, model->version);
+    return core_->models().Get(model->name, model->version, tenant);
   }
   if (request.by_case() != v1::GetModelRequest::kFingerprint) {
     return FieldError("by", "the request names no model; set model or fingerprint");
   }
   const absl::StatusOr<ModelFingerprint> fingerprint = DecodeFingerprint(request.fingerprint());
   if (!fingerprint.ok()) return fingerprint.status();
-  for (LoadedModel& loaded : core_->models().List()) {
+  for (LoadedModel& loaded : core_->models().List(tenant)) {
     if (loaded.model->fingerprint() == fingerprint->hex) return std::move(loaded);
   }
-  absl::StatusOr<ModelPtr> model = core_->models().GetByFingerprint(fingerprint->hex);
+  absl::StatusOr<ModelPtr> model = core_->models().GetByFingerprint(fingerprint->hex, tenant);
   if (!model.ok()) return model.status();
   LoadedModel unnamed;
   unnamed.version = 0;
@@ -95,8 +121,15 @@ absl::StatusOr<LoadedModel> ModelsService::Find(const v1::GetModelRequest& reque
   return unnamed;
 }
 
-absl::Status ModelsService::List(const UnaryCall&, const v1::ListModelsRequest&, v1::ListModelsResponse& response) {
-  for (const LoadedModel& loaded : core_->models().List()) Encode(loaded, *response.add_models());
+absl::Status ModelsService::List(const UnaryCall& sent, const v1::ListModelsRequest& request,
+                                 v1::ListModelsResponse& response) {
+  const Caller& caller = *sent.caller();
+  if (request.all_tenants()) {
+    if (absl::Status may = NeedsOperator(caller, "see the models of all tenants"); !may.ok()) return may;
+  }
+  const std::vector<LoadedModel> models =
+      request.all_tenants() ? core_->models().ListAll() : core_->models().List(caller.tenant);
+  for (const LoadedModel& loaded : models) Encode(loaded, *response.add_models());
   for (RepositoryFailure& failure : core_->models().Failures()) {
     v1::ListModelsResponse::Failure& message = *response.add_failures();
     message.set_path(std::move(failure.path));
@@ -114,14 +147,16 @@ void ModelsService::Log(const char* what, const LoadedModel& model, const UnaryC
                                          {"version", version},
                                          {"source", model.source},
                                          {"bytes", bytes},
+                                         {"of_tenant", model.tenant},
                                          {"tenant", sent.caller()->tenant},
                                          {"peer", peer},
                                          {"untold_before", more}});
 }
 
-void ModelsService::TellServing(const std::string& name) {
+void ModelsService::TellServing(const LoadedModel& changed) {
+  if (!changed.tenant.empty()) return;
   const MutexLock lock(serving_mutex_);
-  serving_(name, core_->models().Get(name, {}).ok());
+  serving_(changed.name, core_->models().Get(changed.name, {}).ok());
 }
 
 void ModelsService::Encode(const LoadedModel& loaded, v1::ModelInfo& info) const {

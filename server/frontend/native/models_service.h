@@ -16,7 +16,7 @@ namespace rnnserve {
 
 class ModelsService {
  public:
-  // `serving(name, is_loaded)` is told when a model comes or when its last version has gone. Called on any thread.
+  // `serving(name, is_loaded)` is told when a model of everybody's comes or its last version has gone. On any thread.
   using Serving = std::function<void(const std::string& name, bool is_loaded)>;
 
   ModelsService(Core* core, Serving serving);
@@ -35,9 +35,10 @@ class ModelsService {
   absl::Status Get(const UnaryCall& sent, const v1::GetModelRequest& request, v1::GetModelResponse& response);
   absl::Status List(const UnaryCall& sent, const v1::ListModelsRequest& request, v1::ListModelsResponse& response);
 
-  absl::StatusOr<LoadedModel> Find(const v1::GetModelRequest& request);
-  // Tells `serving_` what is so now. Loading and unloading at the same time end in the truth, in whatever order.
-  void TellServing(const std::string& name);
+  absl::StatusOr<LoadedModel> Find(const std::string& tenant, const v1::GetModelRequest& request);
+  // Tells `serving_` what is so now. Loading and unloading at the same time end in the truth, in whatever order. Of
+  // everybody's models: health asks for no token, and a tenant's are nobody else's to know.
+  void TellServing(const LoadedModel& changed);
   // That a model has come or gone, and who did it: at most a hundred a second.
   void Log(const char* what, const LoadedModel& model, const UnaryCall& sent);
   void Encode(const LoadedModel& loaded, v1::ModelInfo& info) const;

@@ -30,8 +30,8 @@ absl::StatusOr<CallerPtr> Gate::Admit(const grpc::ServerContext& context, Permis
   CallerPtr caller = tokens_->Find(value.substr(kScheme.size()));
   if (caller == nullptr) return absl::UnauthenticatedError("this token is not known here");
   if (permission == Permission::kChangeModels && !caller->may_change_models) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("tenant ", caller->tenant, " may not load or unload models; its token lacks `models`"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        "tenant ", caller->tenant, " may not load or unload models; its token lacks `models` and `operator`"));
   }
   return caller;
 }

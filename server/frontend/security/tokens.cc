@@ -142,9 +142,13 @@ absl::StatusOr<Tokens::Table> Tokens::Read() const {
     auto caller = std::make_shared<Caller>();
     caller->tenant = std::string(words[0]);
     caller->may_change_models = false;
+    caller->is_operator = false;
     for (size_t k = 2; k < words.size(); ++k) {
-      if (words[k] != "models") return wrong(absl::StrCat("word ", k + 1, " is no permission; there is: models"));
+      if (words[k] != "models" && words[k] != "operator") {
+        return wrong(absl::StrCat("word ", k + 1, " is no permission; there are: models, operator"));
+      }
       caller->may_change_models = true;
+      caller->is_operator |= words[k] == "operator";
     }
     if (!table.emplace(Digest(*sha256), std::move(caller)).second) return wrong("this token is there already");
   }
@@ -186,7 +190,8 @@ void Tokens::Exchange(Table read) {
   for (auto& [digest, caller] : read) {
     const auto before = table_.find(digest);
     if (before == table_.end() || before->second->tenant != caller->tenant ||
-        before->second->may_change_models != caller->may_change_models) {
+        before->second->may_change_models != caller->may_change_models ||
+        before->second->is_operator != caller->is_operator) {
       continue;
     }
     caller = std::exchange(before->second, nullptr);

@@ -2,12 +2,13 @@
 // Bearer tokens, and whom they stand for. The file has a line for each:
 //
 //   # tenant   token                                permissions
+//   platform   sha256:5e884898da28047151d0e56f...   operator
 //   speech     sha256:9f86d081884c7d659a2feaa0...   models
 //   search     7Yk2mPq0x8vLrT5nWd3s
 //
-// A token is its text (16 characters or more) or the SHA-256 of it in hexadecimal; the permission `models` lets load
-// and unload models. The file is read again when it changes; one that cannot be used is told in the log, and the tokens
-// stay as they were.
+// A token is its text (16 characters or more) or the SHA-256 of it in hexadecimal. The permission `models` lets load
+// and unload models of the tenant's own, `operator` those of everybody (and of any tenant). The file is read again when
+// it changes; one that cannot be used is told in the log, and the tokens stay as they were.
 #pragma once
 
 #include <atomic>
@@ -28,6 +29,7 @@ namespace rnnserve {
 struct Caller {
   std::string tenant;  // "" where the server has no tokens
   bool may_change_models = true;
+  bool is_operator = true;  // may change everybody's models and other tenants', too
   // The token has been taken away; what is open for it must end.
   std::atomic<bool> revoked = false;
 };

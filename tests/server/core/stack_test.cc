@@ -192,7 +192,7 @@ TEST_F(StackTest, PartsAndBatchFirstGiveTheSameNumbers) {
   joined.insert(joined.end(), second.begin(), second.end());
   EXPECT_EQ(joined, Output(*whole, "Y_h").values);
 
-  ASSERT_TRUE(store_.Unload("stack", {}).ok());
+  ASSERT_TRUE(store_.Unload("", UnloadOf::kOwn, "stack", {}).ok());
   Load(/*batch_first=*/true);
   Floats turned{"X", {2, 4, 2}, std::vector<float>(16)};
   for (size_t n = 0; n < 2; ++n) {
@@ -346,7 +346,7 @@ TEST_F(FakeStackTest, WhatLiesBetweenLayersIsBounded) {
   AddLayer("RNN", 64, 1, 1);
   ops_.erase(ops_.begin(), ops_.begin() + 3);
   views_.erase(views_.begin(), views_.begin() + 3);
-  ASSERT_TRUE(store_.Unload("stack", {}).ok());
+  ASSERT_TRUE(store_.Unload("", UnloadOf::kOwn, "stack", {}).ok());
   Load();
   const Floats x{"X", {8192, 1, 1}, std::vector<float>(8192)};  // 2 MiB between the layers
   InferCall call = Call({});

@@ -27,7 +27,7 @@ TestOperator Wide(float seed) { return MakeOperator("RNN", seed, 100); }
 
 absl::StatusOr<LoadedModel> Load(ModelStore& store, const std::string& name, int64_t version, const TestOperator& given,
                                  OptionalOptions options = {}, const std::string& engine = "") {
-  return store.LoadInline(name, version, given.op, given.inputs, options, engine);
+  return store.LoadInline("", name, version, given.op, given.inputs, options, engine);
 }
 
 absl::StatusOr<ModelPtr> Find(ModelStore& store, const TestOperator& given) {
@@ -50,14 +50,14 @@ TEST(ModelStore, LoadGetListUnload) {
   EXPECT_EQ(store.List().size(), 2U);
   EXPECT_EQ(store.GetByFingerprint(one.model->fingerprint()).value(), one.model);
 
-  EXPECT_TRUE(store.Unload("vad", 3).ok());
+  EXPECT_TRUE(store.Unload("", UnloadOf::kOwn, "vad", 3).ok());
   EXPECT_EQ(store.Get("vad", {})->version, 1);
   EXPECT_FALSE(Holds(store, three.model->fingerprint()));
   EXPECT_EQ(three.model->stack().layers[0].op_type, "GRU") << "who holds it keeps it";
   EXPECT_TRUE(Load(store, "vad", 2, MakeOperator("RNN")).ok());
-  EXPECT_TRUE(store.Unload("vad", {}).ok());
+  EXPECT_TRUE(store.Unload("", UnloadOf::kOwn, "vad", {}).ok());
   EXPECT_TRUE(store.List().empty());
-  EXPECT_EQ(ReasonOf(store.Unload("vad", {}).status()), "MODEL_UNKNOWN");
+  EXPECT_EQ(ReasonOf(store.Unload("", UnloadOf::kOwn, "vad", {}).status()), "MODEL_UNKNOWN");
 }
 
 TEST(ModelStore, EqualContentAgainIsOk) {
@@ -196,10 +196,10 @@ TEST(ModelStore, NamedBytesAreBounded) {
   const absl::Status full = Load(store, "d", 1, MakeOperator("RNN")).status();
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(Text(full), HasSubstr("unload models"));
-  EXPECT_TRUE(store.Unload("b", {}).ok());
+  EXPECT_TRUE(store.Unload("", UnloadOf::kOwn, "b", {}).ok());
   EXPECT_FALSE(Load(store, "d", 1, Wide(2)).ok()) << "c still holds the weights of b";
   EXPECT_TRUE(Load(store, "d", 1, MakeOperator("RNN", 1, 1)).status().code() == absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(store.Unload("c", {}).ok());
+  EXPECT_TRUE(store.Unload("", UnloadOf::kOwn, "c", {}).ok());
   EXPECT_TRUE(Load(store, "d", 1, Wide(2)).ok());
 }
 
