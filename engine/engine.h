@@ -34,6 +34,9 @@ struct EngineOptions {
 class Workspace {
  public:
   virtual ~Workspace() = default;
+
+  // Nothing else of this process wants a CPU: Advance may use more threads than the one that calls it.
+  bool is_alone = true;
 };
 
 // A cell made ready to run. Immutable.

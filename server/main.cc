@@ -196,7 +196,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   // Goes after the schedulers: their threads may let go of a session last.
   MemorySessions sessions(SessionLimits(session_metrics, memory.get()), &clock);
   const int workers = Workers(plugins);
-  CellularScheduler scheduler(QueueOptions(workers), absl::GetFlag(FLAGS_short_slice));
+  CellularScheduler scheduler(QueueOptions(workers), {absl::GetFlag(FLAGS_short_slice)});
   AddGauges(models, programs, scheduler, sessions, engines, metrics);
   AddEngineMetrics(engines, metrics);
   plugins.AddMetrics(metrics);

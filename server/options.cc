@@ -48,7 +48,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   // With one CPU the caller could not run meanwhile to send its next call.
   const bool has_one_cpu = AvailableCpus().count <= 1;
   options.max_busy_poll = has_one_cpu ? absl::ZeroDuration() : absl::GetFlag(FLAGS_poll_ahead);
-  options.run_work = [&scheduler] { scheduler.RunCollected(); };
+  options.run_work = [&scheduler](bool is_alone) { scheduler.RunCollected(is_alone); };
   return options;
 }
 

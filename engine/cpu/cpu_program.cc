@@ -2,6 +2,8 @@
 #include "engine/cpu/cpu_program.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <memory>
 #include <utility>
 
@@ -61,11 +63,16 @@ class CpuProgram : public Program {
   void LoadStates(Scratch& scratch) const;
   void StoreStates(Scratch& scratch) const;
   int64_t Work(std::span<const SequenceSlice> slices) const;
+  HelpRecord& RecordOf(size_t rows) const {
+    return help_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 1, help_.size()) - 1];
+  }
   void RunStretch(const RowGroup& group, Scratch& scratch, Team& team) const;
   void GatherInputs(const RowGroup& group, Scratch& scratch) const;
   void ScatterOutputs(std::span<const SequenceSlice* const> rows, int64_t step, const T* h) const;
 
   std::shared_ptr<Helper> helper_;
+  // For 1, 2, 4 and more rows: what help gains differs. Touched by the Team that holds the helper.
+  mutable std::array<HelpRecord, 4> help_;
   DataType type_;
   bool has_cell_state_;
   size_t inputs_;
@@ -107,7 +114,7 @@ void CpuProgram<T>::ExportState(const State& state, DataType type, std::byte* h,
 template <typename T>
 absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const {
   auto& scratch = static_cast<Scratch&>(workspace);
-  Team team(helper_.get(), Work(slices));
+  Team team(helper_.get(), Work(slices), scratch.is_alone, &RecordOf(slices.size()));
   scratch.plan.Sort(slices);
   LoadStates(scratch);
   for (const RowGroup& group : scratch.plan.Groups()) {

@@ -14,11 +14,8 @@ constexpr std::chrono::microseconds kLookOut{20};
 constexpr int kDense = 16;
 // Between two looks at the clock.
 constexpr int kSpins = 64;
-// Looks for the end of the helper's last part that mean it lost its core: several hundred microseconds.
+// Looks for the end of the helper's last part that mean it has lost its core: several hundred microseconds.
 constexpr int kLongWait = 1 << 14;
-// So many times what it cost to wait for it: that can then cost 5 % at most.
-constexpr int kAvoidance = 20;
-constexpr std::chrono::milliseconds kLeastAvoidance{5};
 
 constexpr uint64_t Left(uint64_t first, uint64_t end) { return first << 32 | end; }
 constexpr uint64_t First(uint64_t left) { return left >> 32; }
@@ -44,19 +41,12 @@ void Helper::Share(size_t parts, Part part, const void* context) {
   WaitForParts(parts - mine);
 }
 
-// The helper is at its last part; longer than this it does not take unless it lost its core.
+// The helper is at its last part; longer than this it does not take unless it has lost its core.
 void Helper::WaitForParts(size_t parts) {
-  Clock::time_point late_since;
   for (int spins = 1; finished_.load(std::memory_order_acquire) != parts; ++spins) {
     hwy::Pause();
-    if (spins % kLongWait != 0) continue;
-    if (!avoided_) late_since = Clock::now();
-    avoided_ = true;
-    std::this_thread::yield();
+    if (spins % kLongWait == 0) std::this_thread::yield();
   }
-  if (!avoided_) return;
-  const auto now = Clock::now();
-  avoided_until_ = now + kAvoidance * (now - late_since) + kLeastAvoidance;
 }
 
 bool Helper::TakeFirst(size_t& part) {
@@ -112,12 +102,8 @@ void Helper::Sleep() {
   asleep_.store(false);
 }
 
-void Helper::Hold(int64_t work) {
-  const auto now = Clock::now();
-  if (avoided_) {
-    if (now < avoided_until_) return;
-    avoided_ = false;
-  }
+// Wakes the helper where that pays.
+void Helper::Expect(int64_t work, Clock::time_point now) {
   if (!asleep_.load(std::memory_order_relaxed)) return;
   dense_ = now - last_end_ < kLookOut ? dense_ + 1 : 0;
   if (work < kWorthWaking && dense_ < kDense) return;
@@ -125,22 +111,27 @@ void Helper::Hold(int64_t work) {
   Wake();
 }
 
-void Helper::Release() {
-  last_end_ = Clock::now();
-  held_.store(false, std::memory_order_release);
-}
-
-Team::Team(Helper* helper, int64_t work) : helper_(helper) {
+Team::Team(Helper* helper, int64_t work, bool may_share, HelpRecord* record)
+    : helper_(helper), record_(record), work_(work) {
   if (helper_ == nullptr) return;
   const bool only = helper_->running_.fetch_add(1, std::memory_order_relaxed) == 0;
-  if (!only || helper_->held_.exchange(true, std::memory_order_acquire)) return;
+  if (!only || !may_share || helper_->held_.exchange(true, std::memory_order_acquire)) return;
   holds_ = true;
-  helper_->Hold(work);
+  began_ = Helper::Clock::now();
+  taken_before_ = helper_->parts_taken();
+  may_help_ = record_ == nullptr || record_->MayHelp(began_);
+  if (may_help_) helper_->Expect(work, began_);
 }
 
 Team::~Team() {
   if (helper_ == nullptr) return;
-  if (holds_) helper_->Release();
+  if (holds_) {
+    const auto now = helper_->last_end_ = Helper::Clock::now();
+    const std::chrono::duration<double> took = now - began_;
+    const bool was_helped = helper_->parts_taken() != taken_before_;
+    if (record_ != nullptr) record_->Ran(was_helped, took.count() / static_cast<double>(work_ + 1), now);
+    helper_->held_.store(false, std::memory_order_release);
+  }
   helper_->running_.fetch_sub(1, std::memory_order_relaxed);
 }
 

@@ -8,12 +8,13 @@
 // and a helper that is late, or was not scheduled at all, costs nothing: the caller takes the parts it did not. Which
 // thread computes a part never shows in its result.
 //
-// A helper whose core was taken from it in the middle of a part keeps the caller waiting. Where that happens it is left
-// alone for a while: on a machine that is busy with other things one thread is faster than two.
+// A helper whose core was taken from it in the middle of a part keeps the caller waiting: on a machine that is busy
+// with other things one thread is faster than two. HelpRecord measures which is faster here.
 //
-// The helper is for one Advance at a time, and only while that is the only one: where several run, every core is taken.
-// Waking a thread takes longer than a small cell's step, so it is woken for large ones or for Advances that follow each
-// other closely, and it looks out for the next one for some microseconds before it sleeps again.
+// The helper is for one Advance at a time, and only while that is the only one and its workspace is_alone: where
+// several run, or several callers wait, each core has work. Waking a thread takes longer than a small cell's step, so
+// it is woken for large ones or for Advances that follow each other closely, and it looks out for the next one for some
+// microseconds before it sleeps again.
 #pragma once
 
 #include <atomic>
@@ -21,6 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <thread>
+
+#include "engine/cpu/help_record.h"
 
 namespace rnnserve::cpu {
 
@@ -40,8 +43,7 @@ class Helper {
   using Part = void (*)(const void* context, size_t part);
 
   // On the thread of the Team that holds the helper.
-  void Hold(int64_t work);
-  void Release();
+  void Expect(int64_t work, Clock::time_point now);
   void Share(size_t parts, Part part, const void* context);
   bool TakeFirst(size_t& part);
   void Wake();
@@ -68,22 +70,22 @@ class Helper {
   // Of the Team that holds it.
   Clock::time_point last_end_;
   int dense_ = 0;  // Advances in a row that followed the last one closely
-  bool avoided_ = false;
-  Clock::time_point avoided_until_;
   std::thread thread_;
 };
 
 class Team {
  public:
   Team() = default;  // the calling thread alone
-  // `work`: multiplications of the whole Advance, roughly.
-  Team(Helper* helper, int64_t work);
+  // `work`: multiplications of the whole Advance, roughly. Without `may_share` its parts are not shared, and others
+  // know that it runs.
+  // `record`: of this kind of work; touched by one Team at a time. Null: help is always worth it.
+  Team(Helper* helper, int64_t work, bool may_share = true, HelpRecord* record = nullptr);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
   // Whether parts would be shared now; a hint against cutting work for nothing.
-  bool IsShared() const { return holds_ && !helper_->avoided_ && helper_->IsLastRunning(); }
+  bool IsShared() const { return may_help_ && helper_->IsLastRunning(); }
 
   // What the parts wrote is visible when it returns.
   template <typename Part>
@@ -98,7 +100,12 @@ class Team {
 
  private:
   Helper* const helper_ = nullptr;
+  HelpRecord* const record_ = nullptr;
+  const int64_t work_ = 0;
   bool holds_ = false;
+  bool may_help_ = false;
+  int64_t taken_before_ = 0;
+  Helper::Clock::time_point began_;
 };
 
 }  // namespace rnnserve::cpu

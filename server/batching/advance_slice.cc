@@ -10,7 +10,9 @@ namespace rnnserve {
 
 absl::Status AdvanceSlice(Slice& slice, WorkspaceCache& workspaces) {
   try {
-    return slice.program->Advance(slice.rows, workspaces.For(slice.program));
+    Workspace& workspace = workspaces.For(slice.program);
+    workspace.is_alone = slice.is_alone;
+    return slice.program->Advance(slice.rows, workspace);
   } catch (const std::bad_alloc&) {
     workspaces.Clear();
   }

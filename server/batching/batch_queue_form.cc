@@ -197,6 +197,7 @@ void BatchQueue::Begin(BatchCell& cell, Slice& slice) {
   slice.id = ++next_slice_;
   slice.program = cell.program;
   slice.steps = StepLimit(cell, slice);
+  slice.is_alone = jobs_.size() == 1 && static_cast<int64_t>(slice.rows.size()) == cell.rows;
   slice.steps_after.reserve(slice.rows.size());
   for (SequenceSlice& row : slice.rows) {
     const int64_t steps = std::min(row.steps, slice.steps);

@@ -53,8 +53,8 @@ void Tell(BatchQueue::Finished& finished) {
 
 }  // namespace
 
-CellularScheduler::CellularScheduler(BatchQueue::Options options, absl::Duration short_slice)
-    : workers_(std::max(options.workers, 1)), short_slice_(short_slice), id_(NextId()), queue_(WithWorkers(options)) {
+CellularScheduler::CellularScheduler(BatchQueue::Options options, ShortSlices short_slices)
+    : workers_(std::max(options.workers, 1)), short_slices_(short_slices), id_(NextId()), queue_(WithWorkers(options)) {
   threads_.reserve(static_cast<size_t>(workers_));
   for (int k = 0; k < workers_; ++k) threads_.emplace_back([this] { Work(); });
 }
@@ -84,16 +84,18 @@ absl::Status CellularScheduler::Schedule(Submission submission) {
 
 int64_t CellularScheduler::collected() const { return collector.scheduler_id == id_ ? collector.collected : 0; }
 
-void CellularScheduler::RunCollected() {
+void CellularScheduler::RunCollected(bool is_alone) {
   collector.scheduler_id = id_;
   collector.collected = 0;
+  const absl::Duration short_slice = is_alone ? short_slices_.of_lone_caller : short_slices_.among_several;
   BatchQueue::Finished finished;
   MutexLock lock(mutex_);
+  is_alone_ = is_alone;
   const absl::Time begin = SteadyNow();
   absl::Time now = begin;
   // Others wait for this thread.
-  while (queue_.has_waiting() && now - begin < kShortSlicesInARow * short_slice_) {
-    if (queue_.NextTakes() > short_slice_) break;
+  while (queue_.has_waiting() && now - begin < kShortSlicesInARow * short_slice) {
+    if (queue_.NextTakes() > short_slice) break;
     std::optional<Slice> slice = queue_.Form(now, 1, finished);
     if (slice) RunSlice(lock, *std::move(slice), collector.workspaces, finished);
     TellUnlocked(lock, finished);
@@ -168,6 +170,7 @@ void CellularScheduler::Work() {
 // Called and left with the lock held; lets it go meanwhile.
 void CellularScheduler::RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& workspaces,
                                  BatchQueue::Finished& finished) {
+  slice.is_alone &= is_alone_;
   lock.unlock();
   Tell(finished);
   const auto start = std::chrono::steady_clock::now();

@@ -10,14 +10,15 @@
 // A thread that collects requests may run short slices itself, which saves the way to a worker and back:
 //
 //   while (...) {
-//     ...                                       // takes in what has arrived; its Schedule calls wake nobody
-//     if (scheduler->collected() > 0) scheduler->RunCollected();
+//     ...                                       // takes in what has arrived; its Schedule calls wake no worker
+//     if (scheduler->collected() > 0) scheduler->RunCollected(/*is_alone=*/false);
 //   }
 //
 // Thread-safe. No lock is held while an engine runs or `done` is called. The destructor runs what is queued; call
 // Abort first to fail it instead.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -29,10 +30,17 @@
 
 namespace rnnserve {
 
+// What CellularScheduler::RunCollected runs: slices expected to take no longer. Among several callers the others' calls
+// wait for that thread meanwhile, and workers would run beside it: only what is shorter than the way to a worker pays.
+struct ShortSlices {
+  absl::Duration of_lone_caller = absl::ZeroDuration();
+  absl::Duration among_several = std::min(of_lone_caller, absl::Microseconds(60));
+};
+
 class CellularScheduler final : public Scheduler {
  public:
-  // `workers` of the queue's options is the number of threads; at least 1. `short_slice`: see RunCollected.
-  explicit CellularScheduler(BatchQueue::Options options, absl::Duration short_slice = absl::ZeroDuration());
+  // `workers` of the queue's options is the number of threads; at least 1.
+  explicit CellularScheduler(BatchQueue::Options options, ShortSlices short_slices = {});
   ~CellularScheduler() override;
   CellularScheduler(const CellularScheduler&) = delete;
   CellularScheduler& operator=(const CellularScheduler&) = delete;
@@ -40,9 +48,9 @@ class CellularScheduler final : public Scheduler {
   absl::Status Schedule(Submission submission) override;
   QueueLoad load() const override;
 
-  // Runs what waits, on this thread, as long as slices are expected to be shorter than `short_slice`, and leaves the
-  // rest to the workers. From the first call on this thread must call it soon after each Schedule.
-  void RunCollected();
+  // Runs short slices of what waits on this thread, and leaves the rest to the workers. From the first call on this
+  // thread must call it soon after each Schedule. `is_alone`: one caller calls, and waits for each answer.
+  void RunCollected(bool is_alone);
   // How often Schedule has been called on this thread since its last RunCollected.
   int64_t collected() const;
 
@@ -59,14 +67,15 @@ class CellularScheduler final : public Scheduler {
   void WakeAnother() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int workers_;
-  const absl::Duration short_slice_;
+  const ShortSlices short_slices_;
   const uint64_t id_;
 
   mutable Mutex mutex_;
   CondVar wake_;
   BatchQueue queue_ ABSL_GUARDED_BY(mutex_);
-  int idle_ ABSL_GUARDED_BY(mutex_) = 0;     // workers that wait
-  int signals_ ABSL_GUARDED_BY(mutex_) = 0;  // of them, how many have been woken and not come yet
+  int idle_ ABSL_GUARDED_BY(mutex_) = 0;          // workers that wait
+  int signals_ ABSL_GUARDED_BY(mutex_) = 0;       // of them, how many have been woken and not come yet
+  bool is_alone_ ABSL_GUARDED_BY(mutex_) = true;  // as RunCollected was told last
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 

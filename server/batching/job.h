@@ -88,6 +88,7 @@ struct Slice {
   int64_t steps = 0;                // of the longest row
   int64_t row_steps = 0;            // of all rows together
 
+  bool is_alone = false;  // it is all that waits or runs, and one submission's
   std::vector<Part> parts;
   bool ran_in_parts = false;         // one after the other, so the time it took says nothing
   std::vector<int64_t> steps_after;  // of each row, once this slice is done

@@ -75,8 +75,8 @@ ABSL_FLAG(
     absl::Duration, target_slice, absl::Milliseconds(1),
     "how long sequences run together before others may join; shorter: sooner answers, longer: a little less work");
 ABSL_FLAG(absl::Duration, short_slice, absl::Microseconds(200),
-          "slices expected to take no longer run on the thread that takes calls in, without the way to a worker and "
-          "back; 0: none");
+          "a lone caller's slices that are expected to take no longer run on the thread that takes calls in, without "
+          "the way to a worker and back (among several callers: at most 60us); 0: none");
 ABSL_FLAG(
     absl::Duration, poll_ahead, absl::Microseconds(200),
     "how long the thread that takes calls in looks for a lone caller's next call before it sleeps, if the last one "

@@ -168,10 +168,7 @@ struct GrpcServer::Parts {
         send_watch(options.max_send_duration),
         poller(builder.AddCompletionQueue(),
                {options.work_waiting,
-                // A stream's next message may be here already: who has streams looks until the queue is dry.
-                [this, waiting = options.work_waiting] {
-                  return streams.open() == 0 && waiting() >= door.calls() + line.reading();
-                },
+                [this, waiting = options.work_waiting] { return waiting() >= door.calls() + line.reading(); },
                 options.run_work, [this] { return door.calls() == 0 && line.reading() == 0; }},
                options.max_busy_poll),
         line(LineOptions(options, quota), poller.queue()),

@@ -62,9 +62,9 @@ class GrpcServer {
     // Posted slots for Infer: about as many calls as arrive while the poller handles others.
     int infer_slots = 64;
     // What the thread that takes calls in works off in between, short slices of the scheduler: how many calls have
-    // added to it, and doing it.
+    // added to it, and doing it, told whether one caller calls alone.
     std::function<int64_t()> work_waiting = [] { return 0; };
-    std::function<void()> run_work = [] {};
+    std::function<void(bool is_alone)> run_work = [](bool) {};
     // How long that thread polls for a lone caller's next call before it sleeps (BusyPoll).
     absl::Duration max_busy_poll = absl::Microseconds(200);
     // Watch calls of grpc.health.v1 at once.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adaptive busy polling: how long a thread polls for the next event before it sleeps. Waking up costs a lone caller's
-// call 50 to 70 us, and its next call comes about as soon after its answer as the last one did.
+// Adaptive busy polling: whether one caller calls alone, and how long a thread polls for that caller's next call before
+// it sleeps. Waking up costs a lone caller's call 50 to 70 us, and its next call comes about as soon after its answer
+// as the last one did.
 //
 //   BusyPoll busy_poll(absl::Microseconds(200));
-//   const absl::Duration window = busy_poll.Window(served);   // calls served since the last Window
-//   ... poll until the window has passed, then sleep ...
-//   busy_poll.Came(waited);                                   // time until the event came, polling and asleep
+//   ... poll until busy_poll.Window() has passed, then sleep ...
+//   busy_poll.Came(waited);          // time until the event came, polling and asleep
+//   busy_poll.Took(calls, waited);   // calls taken in together, and the time waited for them since the last ones
+//   if (busy_poll.is_alone()) ...
 //
 // Polling costs CPU time. After an event that came later than `most`, the thread does not poll at all, so a caller that
 // calls now and then costs at most one `most` for a series of calls. Only a lone caller is polled for: calls of several
@@ -23,16 +25,21 @@ class BusyPoll {
  public:
   explicit BusyPoll(absl::Duration most) : most_(most) {}
 
-  // `served`: calls served since the last Window.
-  absl::Duration Window(int64_t served) {
-    alone_in_a_row_ = served > 1 ? 0 : std::min(alone_in_a_row_ + 1, kAloneInARow);
-    return came_soon_ && alone_in_a_row_ == kAloneInARow ? most_ : absl::ZeroDuration();
+  void Took(int64_t calls, absl::Duration waited) {
+    const bool is_one = calls <= 1 && waited >= kTurnaround;
+    alone_in_a_row_ = is_one ? std::min(alone_in_a_row_ + 1, kAloneInARow) : 0;
   }
   void Came(absl::Duration waited) { came_soon_ = waited <= most_; }
+
+  // Whether the last few calls came one by one, each some time after the one before had been served.
+  bool is_alone() const { return alone_in_a_row_ == kAloneInARow; }
+  absl::Duration Window() const { return came_soon_ && is_alone() ? most_ : absl::ZeroDuration(); }
 
  private:
   // Of several callers one may be served alone at times.
   static constexpr int kAloneInARow = 4;
+  // A caller takes longer from its answer to its next call; a call that is here sooner is another caller's.
+  static constexpr absl::Duration kTurnaround = absl::Microseconds(10);
 
   const absl::Duration most_;
   int alone_in_a_row_ = 0;

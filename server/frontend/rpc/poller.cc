@@ -53,7 +53,7 @@ void Poller::Poll() {
   void* tag = nullptr;
   bool ok = false;
   int events = 0;  // since work was run
-  work_.run();
+  work_.run(false);
   for (;;) {
     busy_since_ns_.store(0, std::memory_order_relaxed);
     const auto next = Next(&tag, &ok);
@@ -62,27 +62,35 @@ void Poller::Poll() {
     GiveBackIfAsked();
     if (next == grpc::CompletionQueue::GOT_EVENT) {
       Complete(tag, ok);
-      if (work_.waiting() == 0 || (++events < kMostEvents && !work_.is_complete())) continue;
+      if (work_.waiting() == 0) continue;
+      const bool is_all = busy_poll_.is_alone() && work_.is_complete();
+      if (++events < kMostEvents && !is_all) continue;
     }
-    served_ += work_.waiting();
-    work_.run();
+    busy_poll_.Took(work_.waiting(), absl::Nanoseconds(std::exchange(waited_ns_, 0)));
+    work_.run(busy_poll_.is_alone());
     events = 0;
   }
 }
 
 grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
-  const auto next = [&](gpr_timespec until) { return queue_->AsyncNext(tag, ok, until); };
-  if (work_.waiting() > 0) return next(gpr_inf_past(GPR_CLOCK_MONOTONIC));
-  if (!work_.is_idle()) return next(gpr_inf_future(GPR_CLOCK_MONOTONIC));
-  const int64_t window = absl::ToInt64Nanoseconds(busy_poll_.Window(std::exchange(served_, 0)));
+  if (work_.waiting() > 0) return queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
+  const bool is_idle = work_.is_idle();
   const int64_t began = SteadyNanos();
-  auto found = grpc::CompletionQueue::TIMEOUT;
-  while (found == grpc::CompletionQueue::TIMEOUT && SteadyNanos() - began < window) {
-    found = next(gpr_inf_past(GPR_CLOCK_MONOTONIC));
-  }
-  if (found == grpc::CompletionQueue::TIMEOUT) found = next(gpr_inf_future(GPR_CLOCK_MONOTONIC));
-  busy_poll_.Came(absl::Nanoseconds(SteadyNanos() - began));
+  const grpc::CompletionQueue::NextStatus found =
+      Await(is_idle ? busy_poll_.Window() : absl::ZeroDuration(), began, tag, ok);
+  const int64_t waited = SteadyNanos() - began;
+  waited_ns_ += waited;
+  if (is_idle) busy_poll_.Came(absl::Nanoseconds(waited));
   return found;
+}
+
+grpc::CompletionQueue::NextStatus Poller::Await(absl::Duration window, int64_t began_ns, void** tag, bool* ok) {
+  const int64_t end_ns = began_ns + absl::ToInt64Nanoseconds(window);
+  while (window > absl::ZeroDuration() && SteadyNanos() < end_ns) {
+    const auto found = queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
+    if (found != grpc::CompletionQueue::TIMEOUT) return found;
+  }
+  return queue_->AsyncNext(tag, ok, gpr_inf_future(GPR_CLOCK_MONOTONIC));
 }
 
 bool Poller::IsTurning(absl::Duration patience) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that polls one completion queue and continues the coroutines that wait there. It must never block.
-// What they have gathered meanwhile is worked off when the queue is dry, or nobody is left who could add to it, and
+// What they have gathered meanwhile is worked off when the queue is dry, or a lone caller's call is all there is, and
 // after a bounded number of events.
 //
 //   Poller poller(builder.AddCompletionQueue(), ...);     // before the server is built
@@ -31,10 +31,11 @@ class Poller {
   struct Work {
     // How many calls and operations have added to it.
     std::function<int64_t()> waiting;
-    // Whether everybody who is being served has added to it: looking for more would cost a lone caller 40 us.
+    // Whether all calls inside have added to it: a lone caller's call is not kept waiting for others to come.
     std::function<bool()> is_complete;
-    std::function<void()> run;
-    // Whether nobody is being served: only then is the next event looked for before the thread sleeps (BusyPoll), since
+    // Told whether one caller calls alone (BusyPoll).
+    std::function<void(bool is_alone)> run;
+    // Whether no call is inside: only then is the next event looked for before the thread sleeps (BusyPoll), since
     // others may need its CPU to serve them.
     std::function<bool()> is_idle;
   };
@@ -70,11 +71,13 @@ class Poller {
   void Poll();
   // The next event; TIMEOUT if none is there and work waits.
   grpc::CompletionQueue::NextStatus Next(void** tag, bool* ok);
+  // The next event, however long that takes; looks for it for `window` before it sleeps.
+  grpc::CompletionQueue::NextStatus Await(absl::Duration window, int64_t began_ns, void** tag, bool* ok);
 
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const Work work_;
   BusyPoll busy_poll_;
-  int64_t served_ = 0;  // since nobody was being served
+  int64_t waited_ns_ = 0;  // for events, since work was run
   Mutex mutex_;
   CondVar released_;
   int64_t holds_ ABSL_GUARDED_BY(mutex_) = 0;

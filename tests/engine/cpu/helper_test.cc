@@ -60,6 +60,24 @@ TEST(TeamTest, ASecondOneIsAloneAndMakesTheFirstAlone) {
   ExpectEachPartOnce(first, 5);
 }
 
+TEST(TeamTest, OneThatMayNotShareMakesOthersAlone) {
+  Helper helper;
+  Team first(&helper, kLarge);
+  {
+    Team second(&helper, kLarge, /*may_share=*/false);
+    EXPECT_FALSE(first.IsShared());
+  }
+  EXPECT_TRUE(first.IsShared());
+}
+
+TEST(TeamTest, OneThatMayNotShareDoesAllItself) {
+  Helper helper;
+  Team team(&helper, kLarge, /*may_share=*/false);
+  EXPECT_FALSE(team.IsShared());
+  ExpectEachPartOnce(team, 5);
+  EXPECT_EQ(helper.parts_taken(), 0);
+}
+
 struct Case {
   CellSpec spec;
   size_t rows;
@@ -105,6 +123,18 @@ TEST(HelpedEngineTest, HasTheSameBits) {
       for (size_t k = 0; k < test.rows; ++k) ASSERT_EQ(results.Results(k), expected.Results(k)) << "row " << k;
     }
   }
+}
+
+TEST(HelpedEngineTest, HasTheSameBitsWhereItIsNotAlone) {
+  const auto engine = MakeCpuEngineWithHelper();
+  const Case test = Cases()[0];
+  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {}).value();
+  Sequences expected = MakeSequences(*program, test, 1), results = MakeSequences(*program, test, 1);
+  Advance(*program, expected.All());
+  const auto workspace = program->NewWorkspace();
+  workspace->is_alone = false;
+  ASSERT_TRUE(program->Advance(results.All(), *workspace).ok());
+  EXPECT_EQ(results.Results(0), expected.Results(0));
 }
 
 TEST(HelpedEngineTest, ManyThreadsShareIt) {

@@ -357,10 +357,10 @@ std::shared_ptr<FakeProgram> KnownProgram(CellularScheduler& scheduler, FakeProg
 }
 
 TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThread) {
-  CellularScheduler scheduler({.workers = 1}, absl::Seconds(1));
+  CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
   const auto program = KnownProgram(scheduler);
   const size_t slices = program->slice_rows().size();
-  scheduler.RunCollected();
+  scheduler.RunCollected(true);
   EXPECT_EQ(scheduler.collected(), 0);
 
   std::vector<Line> lines(3, Line(2));
@@ -375,62 +375,76 @@ TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThread) {
     ASSERT_TRUE(scheduler.Schedule(std::move(submission)).ok());
   }
   EXPECT_EQ(scheduler.collected(), 3);
-  EXPECT_EQ(program->slice_rows().size(), slices);  // nobody has been woken
-  scheduler.RunCollected();
+  EXPECT_EQ(program->slice_rows().size(), slices);  // no worker has been woken
+  scheduler.RunCollected(true);
   EXPECT_THAT(done_on, testing::Each(std::this_thread::get_id()));
   EXPECT_EQ(done_on.size(), 3u);
   EXPECT_EQ(scheduler.collected(), 0);
   for (const Line& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2));
 }
 
+// Whether the thread that collects runs a slice of `program` itself.
+bool RunsHere(CellularScheduler& scheduler, ProgramPtr program, bool is_alone) {
+  scheduler.RunCollected(is_alone);
+  Line line(2);
+  std::promise<std::thread::id> done_on;
+  Submission submission;
+  submission.tasks = {line.Task(std::move(program))};
+  submission.done = [&](ScheduleOutcome) { done_on.set_value(std::this_thread::get_id()); };
+  EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
+  scheduler.RunCollected(is_alone);
+  return done_on.get_future().get() == std::this_thread::get_id();
+}
+
 TEST(CellularScheduler, LeavesCollectedLongSlicesToTheWorkers) {
   for (const absl::Duration short_slice : {absl::ZeroDuration(), absl::Nanoseconds(1)}) {
-    CellularScheduler scheduler({.workers = 1}, short_slice);
-    const auto program = KnownProgram(scheduler);
-    scheduler.RunCollected();
-    Line line(2);
-    std::promise<std::thread::id> done_on;
-    Submission submission;
-    submission.tasks = {line.Task(program)};
-    submission.done = [&](ScheduleOutcome) { done_on.set_value(std::this_thread::get_id()); };
-    ASSERT_TRUE(scheduler.Schedule(std::move(submission)).ok());
-    scheduler.RunCollected();
-    EXPECT_NE(done_on.get_future().get(), std::this_thread::get_id());
+    CellularScheduler scheduler({.workers = 1}, {short_slice});
+    EXPECT_FALSE(RunsHere(scheduler, KnownProgram(scheduler), /*is_alone=*/true));
   }
 }
 
+TEST(CellularScheduler, RunsLongerSlicesOnTheCollectingThreadForALoneCallerThanForSeveral) {
+  CellularScheduler scheduler({.workers = 1},
+                              {.of_lone_caller = absl::Seconds(1), .among_several = absl::ZeroDuration()});
+  const auto program = KnownProgram(scheduler);
+  EXPECT_TRUE(RunsHere(scheduler, program, /*is_alone=*/true));
+  EXPECT_FALSE(RunsHere(scheduler, program, /*is_alone=*/false));
+}
+
 TEST(CellularScheduler, LeavesCollectedWorkOfDevicesToTheWorkers) {
-  CellularScheduler scheduler({.workers = 1}, absl::Seconds(1));
+  CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
   FakeProgram::Hooks hooks;
   hooks.waits = true;
-  const auto program = KnownProgram(scheduler, hooks);
-  scheduler.RunCollected();
-  Line line(1);
-  std::promise<std::thread::id> done_on;
-  Submission submission;
-  submission.tasks = {line.Task(program)};
-  submission.done = [&](ScheduleOutcome) { done_on.set_value(std::this_thread::get_id()); };
-  ASSERT_TRUE(scheduler.Schedule(std::move(submission)).ok());
-  scheduler.RunCollected();
-  EXPECT_NE(done_on.get_future().get(), std::this_thread::get_id());
+  EXPECT_FALSE(RunsHere(scheduler, KnownProgram(scheduler, hooks), /*is_alone=*/true));
 }
 
 TEST(CellularScheduler, LeavesCollectedWorkOfUnknownCostToTheWorkers) {
-  CellularScheduler scheduler({.workers = 1}, absl::Seconds(1));
-  scheduler.RunCollected();
-  Line line(1);
-  std::promise<std::thread::id> done_on;
-  Submission submission;
-  submission.tasks = {line.Task(std::make_shared<FakeProgram>())};
-  submission.done = [&](ScheduleOutcome) { done_on.set_value(std::this_thread::get_id()); };
-  ASSERT_TRUE(scheduler.Schedule(std::move(submission)).ok());
-  scheduler.RunCollected();
-  EXPECT_NE(done_on.get_future().get(), std::this_thread::get_id());
+  CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
+  EXPECT_FALSE(RunsHere(scheduler, std::make_shared<FakeProgram>(), /*is_alone=*/true));
+}
+
+TEST(CellularScheduler, TellsTheEngineWhetherASliceIsAllThereIs) {
+  CellularScheduler scheduler({.workers = 1});
+  const auto program = std::make_shared<FakeProgram>();
+  const auto run = [&](size_t submissions, bool is_alone) {
+    std::vector<Line> lines(submissions, Line(1));
+    std::vector<std::future<ScheduleOutcome>> outcomes(submissions);
+    for (size_t k = 0; k < submissions; ++k) {
+      EXPECT_TRUE(scheduler.Schedule(Of(program, {&lines[k], 1}, outcomes[k])).ok());
+    }
+    scheduler.RunCollected(is_alone);
+    for (auto& outcome : outcomes) EXPECT_EQ(outcome.get().largest_batch, submissions);
+    return program->was_alone();
+  };
+  scheduler.RunCollected(true);
+  EXPECT_TRUE(run(1, true));
+  EXPECT_FALSE(run(2, true)) << "two callers' submissions";
+  EXPECT_FALSE(run(1, false)) << "others are about to come";
 }
 
 TEST(CellularScheduler, CollectingThreadAndWorkersShareTheWork) {
   constexpr int kRounds = 200, kTogether = 8;
-  CellularScheduler scheduler({.workers = 2}, absl::Milliseconds(1));
+  CellularScheduler scheduler({.workers = 2}, {absl::Milliseconds(1)});
   const auto program = KnownProgram(scheduler);
   std::vector<Line> lines(kRounds * kTogether, Line(3));
   std::latch all(kRounds * kTogether);
@@ -446,10 +460,10 @@ TEST(CellularScheduler, CollectingThreadAndWorkersShareTheWork) {
   std::thread other([&] {
     for (size_t k = 0; k < lines.size(); k += 2) send(lines[k]);
   });
-  scheduler.RunCollected();
+  scheduler.RunCollected(true);
   for (size_t k = 1; k < lines.size(); k += 2) {
     send(lines[k]);
-    if (k % kTogether == 7) scheduler.RunCollected();
+    if (k % kTogether == 7) scheduler.RunCollected(true);
   }
   other.join();
   all.wait();

@@ -44,11 +44,12 @@ class FakeProgram final : public Program {
 
   std::unique_ptr<Workspace> NewWorkspace() const override { return hooks_.make_workspace(); }
 
-  absl::Status Advance(std::span<const SequenceSlice> slices, Workspace&) const override {
+  absl::Status Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const override {
     hooks_.allocate(slices.size());
     {
       std::lock_guard lock(mutex_);
       slice_rows_.push_back(slices.size());
+      was_alone_ = workspace.is_alone;
     }
     const absl::Status status = hooks_.before_slice();
     if (!status.ok()) return status;
@@ -63,6 +64,11 @@ class FakeProgram final : public Program {
   std::vector<size_t> slice_rows() const {
     std::lock_guard lock(mutex_);
     return slice_rows_;
+  }
+  // Workspace::is_alone of the last slice.
+  bool was_alone() const {
+    std::lock_guard lock(mutex_);
+    return was_alone_;
   }
 
  private:
@@ -79,7 +85,9 @@ class FakeProgram final : public Program {
 
   const Hooks hooks_;
   mutable std::mutex mutex_;
-  mutable std::vector<size_t> slice_rows_;  // guarded by mutex_
+  // Guarded by mutex_.
+  mutable std::vector<size_t> slice_rows_;
+  mutable bool was_alone_ = false;
 };
 
 }  // namespace rnnserve

@@ -8,48 +8,71 @@ namespace {
 
 constexpr absl::Duration kMost = absl::Microseconds(200);
 constexpr absl::Duration kTick = absl::Nanoseconds(1);
+constexpr absl::Duration kTurnaround = absl::Microseconds(10);
 
-// One that has been asked as often as a lone caller takes to be known for one.
+// One that knows a lone caller.
 BusyPoll WithLoneCaller(absl::Duration most) {
-  BusyPoll lookout(most);
-  for (int k = 0; k < 8; ++k) lookout.Window(1);
-  return lookout;
+  BusyPoll busy_poll(most);
+  for (int k = 0; k < 8; ++k) busy_poll.Took(1, kTurnaround);
+  return busy_poll;
+}
+
+TEST(BusyPoll, KnowsALoneCallerAfterAFewCalls) {
+  BusyPoll busy_poll(kMost);
+  EXPECT_FALSE(busy_poll.is_alone());
+  busy_poll.Took(1, kTurnaround);
+  EXPECT_FALSE(busy_poll.is_alone()) << "one of several may have been served alone";
+  EXPECT_TRUE(WithLoneCaller(kMost).is_alone());
+}
+
+TEST(BusyPoll, KnowsSeveralCallersByCallsThatComeTogether) {
+  BusyPoll busy_poll = WithLoneCaller(kMost);
+  busy_poll.Took(2, absl::Seconds(1));
+  EXPECT_FALSE(busy_poll.is_alone());
+  busy_poll.Took(1, absl::Seconds(1));
+  EXPECT_FALSE(busy_poll.is_alone());
+}
+
+TEST(BusyPoll, KnowsSeveralCallersByACallThatWasThereBeforeTheLastWasServed) {
+  BusyPoll busy_poll = WithLoneCaller(kMost);
+  busy_poll.Took(1, kTurnaround - kTick);
+  EXPECT_FALSE(busy_poll.is_alone());
 }
 
 TEST(BusyPoll, LooksForNothingBeforeAnythingHasCome) {
-  EXPECT_EQ(WithLoneCaller(kMost).Window(1), absl::ZeroDuration());
+  EXPECT_EQ(WithLoneCaller(kMost).Window(), absl::ZeroDuration());
 }
 
 TEST(BusyPoll, LooksAfterAnEventThatCameSoon) {
-  BusyPoll lookout = WithLoneCaller(kMost);
-  lookout.Came(kMost);
-  EXPECT_EQ(lookout.Window(1), kMost);
-  lookout.Came(absl::ZeroDuration());
-  EXPECT_EQ(lookout.Window(0), kMost);
+  BusyPoll busy_poll = WithLoneCaller(kMost);
+  busy_poll.Came(kMost);
+  EXPECT_EQ(busy_poll.Window(), kMost);
+  busy_poll.Came(absl::ZeroDuration());
+  EXPECT_EQ(busy_poll.Window(), kMost);
 }
 
 TEST(BusyPoll, GivesUpAfterAnEventThatCameLate) {
-  BusyPoll lookout = WithLoneCaller(kMost);
-  lookout.Came(kTick);
-  lookout.Came(kMost + kTick);
-  EXPECT_EQ(lookout.Window(1), absl::ZeroDuration());
-  lookout.Came(kMost);
-  EXPECT_EQ(lookout.Window(1), kMost);
+  BusyPoll busy_poll = WithLoneCaller(kMost);
+  busy_poll.Came(kTick);
+  busy_poll.Came(kMost + kTick);
+  EXPECT_EQ(busy_poll.Window(), absl::ZeroDuration());
+  busy_poll.Came(kMost);
+  EXPECT_EQ(busy_poll.Window(), kMost);
 }
 
-TEST(BusyPoll, LooksForNobodyWhereSeveralCall) {
-  BusyPoll lookout = WithLoneCaller(kMost);
-  lookout.Came(kTick);
-  EXPECT_EQ(lookout.Window(2), absl::ZeroDuration());
-  EXPECT_EQ(lookout.Window(1), absl::ZeroDuration()) << "one of several may have been served alone";
-  for (int k = 0; k < 8; ++k) lookout.Window(1);
-  EXPECT_EQ(lookout.Window(1), kMost);
+TEST(BusyPoll, LooksForNothingWhereSeveralCall) {
+  BusyPoll busy_poll = WithLoneCaller(kMost);
+  busy_poll.Came(kTick);
+  busy_poll.Took(2, kTurnaround);
+  EXPECT_EQ(busy_poll.Window(), absl::ZeroDuration());
+  for (int k = 0; k < 8; ++k) busy_poll.Took(1, kTurnaround);
+  EXPECT_EQ(busy_poll.Window(), kMost);
 }
 
 TEST(BusyPoll, OfZeroNeverLooks) {
-  BusyPoll lookout = WithLoneCaller(absl::ZeroDuration());
-  lookout.Came(absl::ZeroDuration());
-  EXPECT_EQ(lookout.Window(1), absl::ZeroDuration());
+  BusyPoll busy_poll = WithLoneCaller(absl::ZeroDuration());
+  busy_poll.Came(absl::ZeroDuration());
+  EXPECT_EQ(busy_poll.Window(), absl::ZeroDuration());
 }
 
 }  // namespace

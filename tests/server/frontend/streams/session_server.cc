@@ -17,13 +17,13 @@ void Note(std::vector<std::weak_ptr<Client>>& clients, const std::shared_ptr<Cli
 
 SessionServer::SessionServer(Setup setup)
     : engine(std::move(setup.engine)),
-      scheduler({.workers = 2}, setup.slices_on_poller ? absl::Microseconds(200) : absl::ZeroDuration()),
+      scheduler({.workers = 2}, {setup.slices_on_poller ? absl::Microseconds(200) : absl::ZeroDuration()}),
       core(setup.core, {&engine}, &store, &programs, &spy),
       session_core(setup.sessions, &core, &sessions, &clock) {
   setup.server.listen = {"127.0.0.1:0"};
   if (setup.slices_on_poller) {
     setup.server.work_waiting = [this] { return scheduler.collected(); };
-    setup.server.run_work = [this] { scheduler.RunCollected(); };
+    setup.server.run_work = [this](bool is_alone) { scheduler.RunCollected(is_alone); };
   }
   absl::StatusOr<std::unique_ptr<GrpcServer>> started = GrpcServer::Start(setup.server, &core, &session_core);
   if (!started.ok()) {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a second thread pays for a kind of work, as measured where it runs.
+//
+//   const bool may_help = record.MayHelp(now);
+//   ...                                               // runs, helped or alone
+//   record.Ran(was_helped, seconds / work, now);
+//
+// On a machine that does other work too, a helper loses its CPU in the middle of its part and its caller waits: two
+// threads are slower than one. Where runs with help are less than a tenth faster than runs alone, runs are alone for a
+// while, twice as long each time; then one of them tries again. Where help pays, one run in 128 is alone, to know. Time
+// is an argument. Not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+namespace rnnserve::cpu {
+
+class HelpRecord {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  bool MayHelp(Time now) { return now >= avoided_until_ && ++runs_ % kAloneEvery != kFirstAlone; }
+
+  // `seconds` a unit of work; the unit is the same for all runs of a record.
+  void Ran(bool was_helped, double seconds, Time now) {
+    double& mean = was_helped ? helped_ : alone_;
+    mean += (mean == 0 ? 1 : kNewest) * (seconds - mean);
+    if (!was_helped || alone_ == 0) return;
+    if (helped_ <= kWorthwhile * alone_) {
+      if (++good_in_a_row_ >= kGoodInARow) pause_ = kFirstPause;
+      return;
+    }
+    avoided_until_ = now + pause_;
+    pause_ = std::min(2 * pause_, kLongestPause);
+    good_in_a_row_ = 0;
+    helped_ = 0;
+  }
+
+ private:
+  // A stall of the helper shows in a mean, and several of them outweigh what it gains in between.
+  static constexpr double kNewest = 0.125;
+  static constexpr double kWorthwhile = 0.9;
+  static constexpr int64_t kAloneEvery = 128, kFirstAlone = 4;
+  static constexpr int kGoodInARow = 32;
+  static constexpr std::chrono::milliseconds kFirstPause{20}, kLongestPause{2000};
+
+  double helped_ = 0, alone_ = 0;  // means, newer runs weigh more; 0: none yet
+  int64_t runs_ = 0;
+  int good_in_a_row_ = 0;
+  std::chrono::milliseconds pause_ = kFirstPause;
+  Time avoided_until_;
+};
+
+}  // namespace rnnserve::cpu

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cpu/help_record.h"
+
+#include <gtest/gtest.h>
+
+namespace rnnserve::cpu {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Runs, one a millisecond, on a machine where help takes `helped` seconds of what takes one second alone.
+class Machine {
+ public:
+  // How many of `runs` were helped.
+  int Run(int runs, double helped) {
+    int count = 0;
+    for (int k = 0; k < runs; ++k, now_ += milliseconds(1)) {
+      const bool may_help = record_.MayHelp(now_);
+      record_.Ran(may_help, may_help ? helped : 1, now_);
+      count += may_help ? 1 : 0;
+    }
+    return count;
+  }
+
+ private:
+  HelpRecord record_;
+  HelpRecord::Time now_;
+};
+
+TEST(HelpRecordTest, HelpsWhereItPaysAndKnowsWhatItWouldTakeAlone) {
+  Machine machine;
+  const int helped = machine.Run(1280, 0.6);
+  EXPECT_GE(helped, 1260);
+  EXPECT_LT(helped, 1280);
+}
+
+TEST(HelpRecordTest, LeavesRunsAloneWhereHelpIsSlower) {
+  Machine machine;
+  machine.Run(100, 3);
+  EXPECT_LE(machine.Run(10'000, 3), 20) << "one run in two seconds tries again, and a few in the first seconds";
+}
+
+TEST(HelpRecordTest, LeavesRunsAloneWhereHelpGainsNothing) {
+  Machine machine;
+  machine.Run(100, 0.95);
+  EXPECT_LE(machine.Run(10'000, 0.95), 20);
+}
+
+TEST(HelpRecordTest, StallsOutweighWhatIsGainedInBetween) {
+  Machine machine;
+  int helped = 0;
+  for (int k = 0; k < 500; ++k) helped += machine.Run(3, 0.6) + machine.Run(1, 10);
+  EXPECT_LE(helped, 100);
+}
+
+TEST(HelpRecordTest, ASingleStallIsForgiven) {
+  Machine machine;
+  machine.Run(200, 0.5);
+  machine.Run(1, 3);
+  EXPECT_GE(machine.Run(100, 0.5), 98);
+}
+
+TEST(HelpRecordTest, ComesBackOnceTheMachineIsFree) {
+  Machine machine;
+  machine.Run(20'000, 3);
+  machine.Run(2'100, 0.5);
+  EXPECT_GE(machine.Run(1'000, 0.5), 980);
+}
+
+TEST(HelpRecordTest, AfterAGoodTimeThePauseIsShortAgain) {
+  Machine machine;
+  machine.Run(20'000, 3);
+  machine.Run(4'000, 0.5);
+  machine.Run(30, 3);
+  machine.Run(100, 0.5);
+  EXPECT_GE(machine.Run(100, 0.5), 98);
+}
+
+}  // namespace
+}  // namespace rnnserve::cpu
