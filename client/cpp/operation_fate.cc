@@ -25,8 +25,9 @@ Fate FateOf(const absl::Status& status, bool retryable) {
       if (reason == "SESSION_ENDED") return EndCauseOf(status) == "closed" ? Fate::kOver : Fate::kLost;
       return Fate::kRefused;
     case absl::StatusCode::kAborted:
-      // The predecessor's own answer says what is to be done; this one only follows it.
-      return reason == "PREDECESSOR_FAILED" ? Fate::kRetry : Fate::kOver;
+      // The predecessor's own answer says what is to be done; this one only follows it. Whatever else is ABORTED may
+      // have been applied, or is another owner's matter: never sent again.
+      return reason == "PREVIOUS_FAILED" ? Fate::kRetry : Fate::kOver;
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kPermissionDenied:
       return Fate::kOver;

@@ -173,10 +173,13 @@ absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Fork(const std::string& na
   v1::OpenRequest request = parent.request();
   request.set_name(name);
   request.set_attach(false);
+  request.set_must_exist(false);
+  StreamLedger::Agreed agreed = parent.agreed();
+  agreed.owner_epoch = answered->reply.fork().owner_epoch();
   StreamDriver::Session session{answered->reply.fork().sessions(0),
                                 parent.fingerprint(),
                                 answered->reply.fork().number(),
-                                parent.agreed(),
+                                agreed,
                                 answered->server,
                                 answered->reply.position(),
                                 answered->route,

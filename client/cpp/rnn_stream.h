@@ -15,9 +15,11 @@
 //   operations since then are kept. A session is opened with that state and they are fed again; outputs that the caller
 //   has seen come no second time. (On another engine they may differ in the last bits.)
 //
-// What cannot be mended fails the stream with DATA_LOSS: never does it go on from zeros. A stream that has failed
-// answers everything with the same status. Errors of one operation (a wrong shape, its own time limit) leave stream and
-// session as they were; operations that were fed behind it before its error was told are ABORTED, not applied.
+// What cannot be mended fails the stream with DATA_LOSS: never does it go on from zeros. A stream whose session another
+// stream or client has taken fails with ABORTED (OLDER_OWNER, FENCED) and sends nothing more: what it had in flight may
+// have been applied. A stream that has failed answers everything with the same status. Errors of one operation (a wrong
+// shape, its own time limit) leave stream and session as they were; operations that were fed behind it before its error
+// was told are ABORTED, not applied.
 //
 // Bounded by StreamOptions: operations unanswered, bytes kept, time without an answer. Safe from any thread; operations
 // take effect in the order of the calls. Callers that would go over a bound wait. The destructor drops the connection

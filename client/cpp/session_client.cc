@@ -60,7 +60,7 @@ absl::StatusOr<ForkedSessions> SessionClient::Fork(const std::string& key, int32
   v1::ForkResponse reply;
   const absl::Status status = calls_->Run(&v1::Sessions::Stub::Fork, request, reply);
   if (!status.ok()) return status;
-  return ForkedSessions{{reply.sessions().begin(), reply.sessions().end()}, reply.number()};
+  return ForkedSessions{{reply.sessions().begin(), reply.sessions().end()}, reply.number(), reply.owner_epoch()};
 }
 
 absl::StatusOr<ClosedSession> SessionClient::Close(const std::string& key, bool return_state) {

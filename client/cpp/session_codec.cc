@@ -23,6 +23,7 @@ v1::OpenRequest EncodeOpen(const SessionSpec& spec) {
   wire.set_request_id(spec.request_id);
   wire.set_name(spec.name);
   wire.set_attach(spec.attach);
+  wire.set_must_exist(spec.must_exist);
   if (const auto* op = std::get_if<OperatorDef>(&spec.target)) Encode(*op, *wire.mutable_operator_());
   if (const auto* model = std::get_if<ModelRef>(&spec.target)) Encode(*model, *wire.mutable_model());
   if (const auto* fingerprint = std::get_if<Fingerprint>(&spec.target)) wire.set_fingerprint(fingerprint->hex);
@@ -42,7 +43,14 @@ v1::OpenRequest EncodeOpen(const SessionSpec& spec) {
 }
 
 OpenedSession DecodeOpened(const v1::OpenResponse& wire) {
-  return {wire.session(), wire.fingerprint(), wire.last_applied(), wire.max_in_flight()};
+  return {.key = wire.session(),
+          .fingerprint = wire.fingerprint(),
+          .created = wire.created(),
+          .owner_epoch = wire.owner_epoch(),
+          .rows = wire.rows(),
+          .last_applied = wire.last_applied(),
+          .position = wire.position(),
+          .max_in_flight = wire.max_in_flight()};
 }
 
 absl::StatusOr<SessionState> DecodeState(v1::GetStateResponse& wire) {

@@ -54,7 +54,11 @@ std::string ToJson(const OpenedSession& opened) {
   v1::OpenResponse wire;
   wire.set_session(opened.key);
   wire.set_fingerprint(opened.fingerprint);
+  wire.set_created(opened.created);
+  wire.set_owner_epoch(opened.owner_epoch);
+  wire.set_rows(opened.rows);
   wire.set_last_applied(opened.last_applied);
+  wire.set_position(opened.position);
   wire.set_max_in_flight(opened.max_in_flight);
   return PrintJson(wire);
 }
@@ -63,6 +67,7 @@ std::string ToJson(const ForkedSessions& forked) {
   v1::ForkResponse wire;
   for (const std::string& key : forked.keys) wire.add_sessions(key);
   wire.set_number(forked.number);
+  wire.set_owner_epoch(forked.owner_epoch);
   return PrintJson(wire);
 }
 

@@ -21,6 +21,7 @@ struct SessionSpec {
   std::string request_id = {};
   std::string name = {};                  // unique among the tenant's live sessions
   bool attach = false;                    // to the live session of that name, if there is one
+  bool must_exist = false;                // with attach: never make a new one
   std::optional<int64_t> rows = {};       // absent: 1
   std::vector<Tensor> state = {};         // initial_h, initial_c; empty: zeros
   std::string state_of_session = {};      // or a copy of that session's
@@ -38,7 +39,11 @@ struct SessionSpec {
 struct OpenedSession {
   std::string key;
   std::string fingerprint;
+  bool created = false;  // else attached to
+  uint64_t owner_epoch = 0;
+  int64_t rows = 0;
   uint64_t last_applied = 0;
+  uint64_t position = 0;  // steps
   int32_t max_in_flight = 0;
 };
 
@@ -66,6 +71,7 @@ struct SessionInfo {
 struct ForkedSessions {
   std::vector<std::string> keys;
   uint64_t number = 0;  // where they start
+  uint64_t owner_epoch = 0;
 };
 
 struct ClosedSession {

@@ -32,13 +32,14 @@ std::string RandomId() {
 }
 
 StreamLedger::Agreed AgreedIn(const v1::OpenResponse& response) {
-  return {response.max_in_flight(), response.window_operations() == 0 ? 0 : response.window_bytes()};
+  return {response.max_in_flight(), response.window_operations() == 0 ? 0 : response.window_bytes(),
+          response.owner_epoch()};
 }
 
 StreamDriver::Session Opened(const v1::OpenResponse& response, const v1::OpenRequest& request, size_t server,
                              std::string route) {
   const bool is_new =
-      response.last_applied() == 0 && !request.attach() && request.initial_case() != v1::OpenRequest::kStateOfSession;
+      response.last_applied() == 0 && response.created() && request.initial_case() != v1::OpenRequest::kStateOfSession;
   return {response.session(),
           response.fingerprint(),
           response.last_applied(),
@@ -258,6 +259,7 @@ v1::OpenRequest StreamDriver::RequestFromSnapshot() {
   if (reopen_id_.empty()) reopen_id_ = RandomId();
   request.set_request_id(reopen_id_);
   request.set_attach(false);
+  request.set_must_exist(false);
   if (const auto& tensors = ledger_.snapshot().tensors) {
     *request.mutable_state() = *tensors;
     request.clear_rows();  // SelectRows may have changed them; the state has as many as it has

@@ -109,6 +109,7 @@ bool StreamLedger::HasCheckpoint(const std::string& name) const {
 void StreamLedger::Agree(Agreed agreed) {
   agreed_in_flight_ = static_cast<size_t>(std::max(agreed.max_in_flight, 1));
   reply_room_.SetWindow(agreed.window_bytes);
+  owner_epoch_ = agreed.owner_epoch;
 }
 
 void StreamLedger::Begin(std::string session, uint64_t last_applied, Agreed agreed, Origin origin, Time now,
@@ -220,7 +221,10 @@ v1::Operation StreamLedger::Send(Item& item) {
   v1::Operation operation = item.body;
   operation.set_session(session_);
   operation.set_request_id(absl::StrCat(item.sending));
-  if (item.is_change) operation.set_number(NumberOf(item.index));
+  if (item.is_change) {
+    operation.set_number(NumberOf(item.index));
+    if (owner_epoch_ != 0) operation.set_owner_epoch(owner_epoch_);
+  }
   if (item.answered && operation.has_chunk()) {  // in a replay: its outputs are known
     operation.mutable_chunk()->set_override_outputs(true);
     operation.mutable_chunk()->clear_outputs();

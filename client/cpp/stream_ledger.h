@@ -95,6 +95,8 @@ class StreamLedger {
   struct Agreed {
     int32_t max_in_flight = 8;
     int64_t window_bytes = 0;  // 0: no replies are kept
+    // Told with each change: where another Open has attached since, the session is not taken back. 0: not told.
+    uint64_t owner_epoch = 0;
   };
   // The stream's first session, which may have been there before. `position_offset`: from its steps to the stream's.
   void Begin(std::string session, uint64_t last_applied, Agreed agreed, Origin origin, Time now,
@@ -176,6 +178,7 @@ class StreamLedger {
   uint64_t applied_index_ = 0;
   uint64_t position_offset_ = 0;  // modulo 2^64, from the session's position to the stream's
   size_t agreed_in_flight_ = 0;
+  uint64_t owner_epoch_ = 0;
   ReplyRoom reply_room_;
   uint64_t rows_since_ = 0;  // the index since which the session has the rows it has
   bool draining_ = false;

@@ -146,7 +146,7 @@ void StreamLedger::Refused(Place item, absl::Status status, Verdict& verdict) {
   const absl::Status follows =
       WithReason(absl::AbortedError(absl::StrCat("operation ", index, " before this one failed (", status.message(),
                                                  "), so this one was not applied; feed both again")),
-                 "PREDECESSOR_FAILED");
+                 "PREVIOUS_FAILED");
   verdict.completions.push_back({item->ticket, std::move(status), {}});
   Place next = Erase(item);
   if (!is_change) return;

@@ -26,7 +26,10 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 }  // namespace
 
 absl::Status FieldError(std::string_view field, std::string_view message) {
-  absl::Status status = absl::InvalidArgumentError(View(message));
+  return WithField(absl::InvalidArgumentError(View(message)), field);
+}
+
+absl::Status WithField(absl::Status status, std::string_view field) {
   status.SetPayload(kFieldUrl, absl::Cord(View(field)));
   return status;
 }

@@ -15,7 +15,10 @@ namespace rnnserve {
 // INVALID_ARGUMENT with a field path. `message` says what was expected, what came and how to mend it.
 absl::Status FieldError(std::string_view field, std::string_view message);
 
-// The path of an error made by FieldError.
+// Any other error about a field.
+absl::Status WithField(absl::Status status, std::string_view field);
+
+// The path of such an error.
 std::optional<std::string> FieldOf(const absl::Status& status);
 
 // The same error, its field seen from a message around it: `inputs[X]` becomes `operation.chunk.inputs[X]`. Errors

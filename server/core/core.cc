@@ -152,7 +152,8 @@ absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& lo
                         .engine_options = target->engine_options,
                         .engines = {},
                         .programs = {},
-                        .label = target->label};
+                        .label = target->label,
+                        .version = target->version};
   for (const ModelLayer& layer : pinned.model->layers()) {
     const std::vector<CellPtr>& cells = layer.cells(pinned.run_options.clip_cell_input);
     absl::StatusOr<Route> route = router_.Choose(target->engine, cells, pinned.engine_options, load);
@@ -169,18 +170,23 @@ absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& lo
   return pinned;
 }
 
-absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, const InferCall& call) {
-  const StackSpec& stack = pinned->model->stack();
-  absl::StatusOr<RunPlan> plan = PlanRun(stack, call.inputs, call.outputs, pinned->run_options);
-  if (!plan.ok()) return plan.status();
+absl::StatusOr<RunPlan> Core::PlanPinned(const PinnedModel& pinned, std::span<const NamedTensor> inputs,
+                                         std::span<const std::string> outputs) const {
+  const StackSpec& stack = pinned.model->stack();
+  absl::StatusOr<RunPlan> plan = PlanRun(stack, inputs, outputs, pinned.run_options);
+  if (!plan.ok()) return plan;
   if (absl::Status fits = CheckSize(stack, *plan); !fits.ok()) return fits;
-  const int64_t bytes = RunBytes(stack, *plan);
+  return plan;
+}
+
+absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const InferCall& call) {
+  const int64_t bytes = RunBytes(pinned->model->stack(), plan);
   absl::StatusOr<ByteBudget::Share> share = TakeMemory(call.tenant, bytes);
   if (!share.ok()) return share.status();
-  const RouteLoad load = {.rows = plan->rows, .steps = LongestRow(*plan)};
+  const RouteLoad load = {.rows = plan.rows, .steps = LongestRow(plan)};
   const bool verify = pinned->second != nullptr && options_.verifier->Sample();
   return AcceptedCall{.model = pinned->model,
-                      .plan = *std::move(plan),
+                      .plan = std::move(plan),
                       .memory = *std::move(share),
                       .routes = {},
                       .load = load,

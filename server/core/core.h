@@ -46,6 +46,7 @@ struct PinnedModel {
   std::vector<const Engine*> engines;             // of each layer
   std::vector<std::vector<ProgramPtr>> programs;  // of each layer, one a direction
   std::string label;                              // in metrics
+  std::optional<int64_t> version = {};            // of a model that was named
   // The same on another engine, which a share of its runs is compared with; null: none is.
   std::shared_ptr<const PinnedModel> second = nullptr;
 };
@@ -145,9 +146,13 @@ class Core {
   // Resolves and packs what `call` names, weights among its inputs, for the engine that is best at `load`; the rest of
   // the call is not looked at. May measure engines, so it may take long.
   absl::StatusOr<PinnedModel> Pin(const InferCall& call, const RouteLoad& load);
-  // Accept for a pinned model: X and lengths of `call`, its outputs, deadline and so on. The states are the caller's to
-  // set.
-  absl::StatusOr<AcceptedCall> AcceptPinned(PinnedModelPtr pinned, const InferCall& call);
+  // Accept for a pinned model, in two parts. The plan follows from shapes, lengths and the model alone: the same inputs
+  // and outputs always have the same.
+  absl::StatusOr<RunPlan> PlanPinned(const PinnedModel& pinned, std::span<const NamedTensor> inputs,
+                                     std::span<const std::string> outputs) const;
+  // Sets memory aside; of `call` priority, tenant, deadline and the flag of a cancelled caller count. The states are
+  // the caller's to set.
+  absl::StatusOr<AcceptedCall> AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const InferCall& call);
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
   void Run(AcceptedCall call, Done done);
   // Both.

@@ -26,7 +26,9 @@ struct OpenCall {
   std::string request_id = {};
   std::string name = {};
   bool attach = false;
-  std::variant<OperatorDef, ModelName, ModelFingerprint> target = {};
+  bool must_exist = false;  // with attach: never makes a new one
+  // Nothing: whatever the session runs, with must_exist.
+  std::optional<std::variant<OperatorDef, ModelName, ModelFingerprint>> target = {};
   std::vector<NamedTensor> weights = {};  // with an operator
   OptionalOptions options = {};
   std::string engine = {};
@@ -45,6 +47,9 @@ struct OpenCall {
 struct OpenReply {
   std::string key;
   std::string fingerprint;
+  bool created = false;  // else attached to
+  uint64_t owner_epoch = 0;
+  int64_t rows = 0;
   Numbers numbers;
   Session::Terms terms;
   DataType state_type = DataType::kFloat;
@@ -78,6 +83,7 @@ struct OperationCall {
   std::string tenant = {};
   std::string session = {};
   std::optional<uint64_t> number = {};
+  std::optional<uint64_t> owner_epoch = {};  // as Open told it
   OperationKind kind = {};
   int32_t priority = 0;
   std::optional<absl::Duration> timeout = {};  // the operation's own, from now

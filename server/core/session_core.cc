@@ -57,7 +57,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   }
   Claim claim;
   claim.number = call.number;
-  claim.digest = DigestOf(call.kind);
+  claim.owner_epoch = call.owner_epoch;
   claim.attachment = call.owner != nullptr ? call.owner->Of(*sessions_, (*session)->key().id)
                      : call.number         ? sessions_->Attach()
                                            : kNoAttachment;
@@ -80,6 +80,15 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   const CallMetrics* const calls = CallsOf(*model);
   auto run = std::make_shared<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows);
   claim.fault = OrOutOfMemory([&] { return run->Prepare(); });
+  if (!run->digest()) {
+    OperationAnswer answer;
+    answer.status = std::move(claim.fault);
+    answer.has_numbers = true;
+    answer.numbers = (*session)->NoteRefused(claim.number, answer.status);
+    answer.status = WithNumbers(std::move(answer.status), answer.numbers);
+    return done(std::move(answer));
+  }
+  claim.digest = *run->digest();
   claim.reply_bytes = run->reply_bytes();
   claim.granted = [run](Lease lease) { run->Start(std::move(lease)); };
   claim.done = [this, run, connection, calls, done = std::move(done)](Outcome outcome) mutable {
@@ -175,6 +184,15 @@ std::optional<Numbers> SessionCore::NumbersOf(std::string_view session, std::str
   const Session::View view = (*found)->view();
   if (!view.live) return std::nullopt;
   return view.numbers;
+}
+
+absl::Status SessionCore::Refused(std::string_view session, std::string_view tenant, std::optional<uint64_t> number,
+                                  absl::Status why) {
+  if (session.empty() || rnnserve::NumbersOf(why)) return why;
+  const absl::StatusOr<SessionPtr> found = sessions_->Find(session, tenant);
+  if (!found.ok()) return why;
+  const Numbers numbers = (*found)->NoteRefused(number, why);
+  return WithNumbers(std::move(why), numbers);
 }
 
 }  // namespace rnnserve

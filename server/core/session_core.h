@@ -51,6 +51,10 @@ class SessionCore {
   // What to tell streams when the server leaves: the live sessions of each, and where they are. Nothing: not live.
   std::vector<std::string> KeysOf(const SessionOwner& owner);
   std::optional<Numbers> NumbersOf(std::string_view session, std::string_view tenant);
+  // For operations that are refused before they get to the session: the same error with its numbers, if there is one.
+  // Where the reason will pass, those right behind `number` are told the same.
+  absl::Status Refused(std::string_view session, std::string_view tenant, std::optional<uint64_t> number,
+                       absl::Status why);
 
   const Core& core() const { return *core_; }
 
@@ -61,6 +65,11 @@ class SessionCore {
   void SetMemoryAside(uint64_t connection, OperationAnswer& answer);
   absl::StatusOr<Session::Terms> Agree(const OpenCall& call) const;
   absl::StatusOr<std::shared_ptr<const SessionModel>> MakeModel(const OpenCall& call);
+  // `call` outlives it.
+  OpenAsk AskOf(const OpenCall& call);
+  // Whether an Open that attaches means the session that is there: FAILED_PRECONDITION names the field.
+  absl::Status CheckAgrees(const OpenCall& call, const Session& session);
+  absl::Status CheckTarget(const OpenCall& call, const SessionModel& model);
   void OpenWith(OpenCall call, std::shared_ptr<const SessionModel> model, SessionStatePtr state, Session::Terms terms,
                 OpenDone done);
 

@@ -4,6 +4,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string_view>
 #include <type_traits>
@@ -31,11 +33,14 @@ class Hasher {
     Add(options.allow_reduced_precision);
   }
   void Add(absl::Duration duration) { Add(absl::ToInt64Nanoseconds(duration)); }
+  void Add(const TensorView& tensor) {
+    Add(tensor.type);
+    Add(tensor.shape);
+    Add(std::string_view(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size()));
+  }
   void Add(const NamedTensor& tensor) {
     Add(tensor.name);
-    Add(tensor.tensor.type);
-    Add(tensor.tensor.shape);
-    Add(std::string_view(reinterpret_cast<const char*>(tensor.tensor.data.data()), tensor.tensor.data.size()));
+    Add(tensor.tensor);
   }
   template <typename T>
   void Add(const std::vector<T>& list) {
@@ -71,19 +76,32 @@ class Hasher {
       Add(value);
     }
   }
+  // As they came.
   void Add(const ChunkOp& op) {
     Add(op.inputs);
     Add(op.outputs);
   }
   void Add(const ResetOp& op) { Add(op.state); }
-  void Add(const SetStateOp& op) {
-    Add(op.state);
-    Add(op.fingerprint);
-    Add(op.force);
-  }
+  void Add(const SetStateOp& op) { Add(op.state); }
   void Add(const SelectRowsOp& op) { Add(op.rows); }
   void Add(const RewindOp& op) { Add(op.checkpoint); }
   void Add(const CloseOp& op) { Add(op.return_state); }
+
+  // As they are meant.
+  void AddPlan(const RunPlan& plan) {
+    Add(plan.x);
+    Add(plan.data);
+    Bytes(plan.lengths.data(), plan.lengths.size() * sizeof(int64_t));  // as many as rows
+    Add(plan.outputs.size());
+    for (const OutputPlan& output : plan.outputs) Add(output.name);
+  }
+  void AddState(const std::vector<NamedTensor>& state) {
+    std::vector<const NamedTensor*> in_order;
+    for (const NamedTensor& tensor : state) in_order.push_back(&tensor);
+    std::ranges::sort(in_order, {}, &NamedTensor::name);
+    Add(in_order.size());
+    for (const NamedTensor* tensor : in_order) Add(*tensor);
+  }
 
   Digest Finish() const {
     const XXH128_hash_t hash = XXH3_128bits_digest(&state_);
@@ -94,10 +112,33 @@ class Hasher {
   XXH3_state_t state_;
 };
 
+bool IsZero(const std::vector<NamedTensor>& state) {
+  return std::ranges::all_of(state, [](const NamedTensor& tensor) {
+    return std::ranges::all_of(tensor.tensor.data, [](std::byte byte) { return byte == std::byte{0}; });
+  });
+}
+
 }  // namespace
 
-Digest DigestOf(const OperationKind& operation) {
+Digest DigestOf(const OperationKind& operation, const RunPlan* plan) {
   Hasher hasher;
+  hasher.Add(operation.index());
+  if (plan != nullptr) {
+    hasher.AddPlan(*plan);
+  } else if (const auto* set = std::get_if<SetStateOp>(&operation)) {
+    hasher.AddState(set->state);
+  } else if (const auto* reset = std::get_if<ResetOp>(&operation)) {
+    // Zeros are what a Reset without a state sets.
+    if (reset->state && !IsZero(*reset->state)) hasher.AddState(*reset->state);
+  } else {
+    hasher.Add(operation);
+  }
+  return hasher.Finish();
+}
+
+Digest DigestOfFaulty(const OperationKind& operation) {
+  Hasher hasher;
+  hasher.Add(std::string_view("faulty"));
   hasher.Add(operation);
   return hasher.Finish();
 }
@@ -107,6 +148,7 @@ Digest DigestOf(const OpenCall& call) {
   hasher.Add(std::string_view("open"));
   hasher.Add(call.name);
   hasher.Add(call.attach);
+  hasher.Add(call.must_exist);
   hasher.Add(call.target);
   hasher.Add(call.weights);
   hasher.Add(call.options);

@@ -183,7 +183,13 @@ absl::StatusOr<int64_t> SessionModel::CheckTensors(std::span<const NamedTensor> 
     }
     rows = came;
   }
-  return *rows;
+  if (seen.size() == known.size()) return *rows;
+  std::vector<std::string> missing;
+  for (const StateTensor& one : known) {
+    if (!seen.contains(one.name)) missing.push_back(one.name);
+  }
+  return FieldError("tensors", absl::StrCat(absl::StrJoin(missing, ", "), missing.size() == 1 ? " is" : " are",
+                                            " missing; a state comes whole, with ", Names(known)));
 }
 
 absl::StatusOr<SessionStatePtr> SessionModel::Import(std::span<const NamedTensor> tensors, int64_t rows) const {
@@ -193,14 +199,13 @@ absl::StatusOr<SessionStatePtr> SessionModel::Import(std::span<const NamedTensor
     size_t row_bytes = 0;
     for (const StateTensor& one : StateTensors()) {
       if (one.layer != layer) continue;
-      const NamedTensor* tensor = FindInput(tensors, one.name);
-      if (tensor != nullptr) from[one.is_cell ? 1 : 0] = tensor->tensor.data.data();
+      from[one.is_cell ? 1 : 0] = FindInput(tensors, one.name)->tensor.data.data();
       row_bytes = static_cast<size_t>(one.hidden_size) * ByteSize(state_type());
     }
     for (int64_t row = 0; row < rows; ++row) {
       const size_t offset = static_cast<size_t>(row) * row_bytes;
-      absl::StatusOr<std::shared_ptr<const State>> handle = NewHandle(
-          layer, from[0] == nullptr ? nullptr : from[0] + offset, from[1] == nullptr ? nullptr : from[1] + offset);
+      absl::StatusOr<std::shared_ptr<const State>> handle =
+          NewHandle(layer, from[0] + offset, from[1] == nullptr ? nullptr : from[1] + offset);
       if (!handle.ok()) return handle.status();
       handles.push_back(*std::move(handle));
     }

@@ -71,10 +71,10 @@ class SessionModel final : public SessionSubject {
   RunStates ToRun(const SessionState& state) const;
   absl::StatusOr<SessionStatePtr> FromRun(int64_t rows, RunStates states) const;
 
-  // Names, types and shapes of what came as a state; all rows of all tensors agree. Returns the rows. Field errors have
-  // the paths of StateTensors: tensors[initial_h].
+  // Names, types and shapes of what came as a state; all tensors are there, with the same rows. Returns the rows. Field
+  // errors have the paths of StateTensors: tensors[initial_h].
   absl::StatusOr<int64_t> CheckTensors(std::span<const NamedTensor> tensors) const;
-  // Checked tensors; those left out are zeros.
+  // Checked tensors.
   absl::StatusOr<SessionStatePtr> Import(std::span<const NamedTensor> tensors, int64_t rows) const;
   absl::StatusOr<std::vector<OutputTensor>> Export(const SessionState& state) const;
   // The state of a session of `other`, whose tensors must fit; shared where the programs are the same.

@@ -87,7 +87,15 @@ absl::StatusOr<DataType> KeptType(const OpenCall& call, const StackSpec& stack) 
 
 OpenReply Reply(const OpenedSession& opened) {
   const auto& model = static_cast<const SessionModel&>(*opened.session->subject());
-  return {opened.key, model.fingerprint(), opened.session->view().numbers, opened.session->terms(), model.kept_type()};
+  const Session::View view = opened.session->view();
+  return {.key = opened.key,
+          .fingerprint = model.fingerprint(),
+          .created = opened.is_new,
+          .owner_epoch = opened.owner_epoch,
+          .rows = view.rows,
+          .numbers = view.numbers,
+          .terms = opened.session->terms(),
+          .state_type = model.kept_type()};
 }
 
 absl::Status StateField(const absl::Status& status) {
@@ -129,7 +137,7 @@ absl::StatusOr<Session::Terms> SessionCore::Agree(const OpenCall& call) const {
 
 absl::StatusOr<SessionModelPtr> SessionCore::MakeModel(const OpenCall& call) {
   InferCall infer;
-  infer.target = call.target;
+  infer.target = *call.target;
   infer.inputs = call.weights;
   infer.options = call.options;
   infer.engine = call.engine;
@@ -141,15 +149,14 @@ absl::StatusOr<SessionModelPtr> SessionCore::MakeModel(const OpenCall& call) {
   if (const auto plan = PlanNoSteps(*pinned, 1, call.outputs); !plan.ok()) return plan.status();
   const absl::StatusOr<DataType> kept_type = KeptType(call, pinned->model->stack());
   if (!kept_type.ok()) return kept_type.status();
-  const auto* name = std::get_if<ModelName>(&call.target);
+  const auto* name = std::get_if<ModelName>(&*call.target);
   SessionCountersPtr counters = options_.metrics == nullptr ? nullptr : options_.metrics->Of(pinned->label);
   return models_.Share(*std::move(pinned), name == nullptr ? "" : name->name, call.outputs, *kept_type,
                        std::move(counters));
 }
 
 void SessionCore::Open(OpenCall call, OpenDone done) {
-  const RequestIdentity request = {call.request_id, call.request_id.empty() ? Digest{} : DigestOf(call)};
-  if (auto opened = sessions_->FindOpened(call.tenant, request, call.name, call.attach)) {
+  if (auto opened = sessions_->FindOpened(AskOf(call))) {
     if (!opened->ok()) return done(opened->status());
     return done(Reply(**opened));
   }
@@ -195,11 +202,7 @@ void SessionCore::OpenWith(OpenCall call, SessionModelPtr model, SessionStatePtr
   if (!call.window_bytes && terms.window.operations > 0) {
     terms.window.bytes = std::min(DefaultWindowBytes(*model, state->rows), options_.max_window_bytes);
   }
-  OpenSpec spec;
-  spec.request = {call.request_id, call.request_id.empty() ? Digest{} : DigestOf(call)};
-  spec.tenant = std::move(call.tenant);
-  spec.name = std::move(call.name);
-  spec.attach = call.attach;
+  OpenSpec spec{AskOf(call)};
   spec.subject = std::move(model);
   spec.state = std::move(state);
   spec.terms = terms;

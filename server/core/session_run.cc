@@ -10,6 +10,7 @@
 #include "engine/op/field_error.h"
 #include "engine/op/wording.h"
 #include "server/core/limit_error.h"
+#include "server/core/session_digest.h"
 #include "server/telemetry/out_of_memory.h"
 #include "server/telemetry/steady_now.h"
 
@@ -26,7 +27,9 @@ absl::Status RowsDiffer(std::string_view field, std::string_view what, int64_t c
 }  // namespace
 
 absl::Status SessionRun::Prepare() {
-  return std::visit([&](const auto& op) { return PrepareOp(op); }, call_.kind);
+  absl::Status prepared = std::visit([&](const auto& op) { return PrepareOp(op); }, call_.kind);
+  if (!digest_) digest_ = prepared.ok() ? DigestOf(call_.kind, nullptr) : DigestOfFaulty(call_.kind);
+  return prepared;
 }
 
 absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
@@ -38,17 +41,19 @@ absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
                       absl::StrCat(input.name, " is the session's own state; send ", DataInputName(stack),
                                    " alone, or SetState before it"));
   }
+  absl::StatusOr<RunPlan> plan =
+      core_->PlanPinned(*model_->pinned(), op.inputs, op.outputs ? *op.outputs : model_->outputs());
+  if (!plan.ok()) return plan.status();
+  // An override of no outputs at all: the state moves, nothing is sent.
+  if (op.outputs && op.outputs->empty()) plan->outputs.clear();
+  digest_ = DigestOf(call_.kind, &*plan);
   InferCall infer;
-  infer.inputs = op.inputs;
-  infer.outputs = op.outputs ? *op.outputs : model_->outputs();
   infer.priority = call_.priority;
   infer.tenant = call_.connection;
   infer.deadline = call_.deadline;
   infer.cancelled = call_.cancelled;
-  absl::StatusOr<AcceptedCall> accepted = core_->AcceptPinned(model_->pinned(), infer);
+  absl::StatusOr<AcceptedCall> accepted = core_->AcceptPinned(model_->pinned(), *std::move(plan), infer);
   if (!accepted.ok()) return accepted.status();
-  // An override of no outputs at all: the state moves, nothing is sent.
-  if (op.outputs && op.outputs->empty()) accepted->plan.outputs.clear();
   for (const OutputPlan& output : accepted->plan.outputs) reply_bytes_ += KeptTensor::Charge(output.bytes);
   steps_ = static_cast<uint64_t>(accepted->plan.steps);
   accepted_.emplace(*std::move(accepted));

@@ -18,10 +18,12 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   SessionRun(SessionModelPtr model, OperationCall call, Core* core, int64_t max_rows)
       : model_(std::move(model)), call_(std::move(call)), core_(core), max_rows_(max_rows) {}
 
-  // What can be said without the session's state: whether the operation is well formed, and how large its reply is. A
-  // chunk's memory is set aside. The message of the call lives until the operation is over.
+  // What can be said without the session's state: whether the operation is well formed, what it says, and how large its
+  // reply is. A chunk's memory is set aside. The message of the call lives until the operation is over.
   absl::Status Prepare();
   int64_t reply_bytes() const { return reply_bytes_; }
+  // Of what the operation says. Nothing: there was no memory to read it.
+  const std::optional<Digest>& digest() const { return digest_; }
   // What the reply takes of the core's budget; once the run is over, or if it was answered without one.
   std::optional<ByteBudget::Share> TakeMemory() {
     if (accepted_) memory_.emplace(std::move(accepted_->memory));
@@ -32,6 +34,7 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   void Start(Lease lease);
 
  private:
+  // Sets the digest by itself: memory for a chunk may be refused once it is known what the chunk says.
   absl::Status PrepareOp(const ChunkOp& op);
   absl::Status PrepareOp(const ResetOp& op);
   absl::Status PrepareOp(const SetStateOp& op);
@@ -58,6 +61,7 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   Core* const core_;
   const int64_t max_rows_;
   int64_t reply_bytes_ = OperationResult::kFixedBytes;
+  std::optional<Digest> digest_;
   std::optional<AcceptedCall> accepted_;  // of a chunk
   uint64_t steps_ = 0;                    // of a chunk
   std::optional<Lease> lease_;

@@ -11,6 +11,7 @@ struct Found {
   OptionalOptions options;
   std::string engine;
   std::string label = std::string(kInlineModel);
+  std::optional<int64_t> version = {};
 };
 
 absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
@@ -22,7 +23,8 @@ absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
   if (const auto* name = std::get_if<ModelName>(&call.target)) {
     absl::StatusOr<LoadedModel> loaded = models.Get(name->name, name->version, call.model_tenant);
     if (!loaded.ok()) return loaded.status();
-    return Found{std::move(loaded->model), loaded->options, std::move(loaded->engine), std::move(loaded->name)};
+    return Found{std::move(loaded->model), loaded->options, std::move(loaded->engine), std::move(loaded->name),
+                 loaded->version};
   }
   absl::StatusOr<ModelPtr> model =
       models.GetByFingerprint(std::get<ModelFingerprint>(call.target).hex, call.model_tenant);
@@ -47,6 +49,7 @@ absl::StatusOr<Target> ResolveTarget(const InferCall& call, ModelStore& models) 
                         options.empty_row_state.value_or(run_defaults.empty_row_state)};
   target.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
   target.label = std::move(found->label);
+  target.version = found->version;
   target.engine = call.engine.empty() ? std::move(found->engine) : call.engine;
   return target;
 }

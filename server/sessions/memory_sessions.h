@@ -50,8 +50,7 @@ class MemorySessions final : public Sessions {
   MemorySessions(Options options, const MonotonicClock* clock);
   ~MemorySessions() override;
 
-  std::optional<absl::StatusOr<OpenedSession>> FindOpened(std::string_view tenant, const RequestIdentity& request,
-                                                          std::string_view name, bool attach) override;
+  std::optional<absl::StatusOr<OpenedSession>> FindOpened(const OpenAsk& ask) override;
   absl::StatusOr<OpenedSession> Open(OpenSpec spec) override;
   absl::StatusOr<SessionPtr> Find(std::string_view key, std::string_view tenant) override;
   std::optional<std::string> KeyOf(const SessionId& id) override;
@@ -96,6 +95,8 @@ class MemorySessions final : public Sessions {
     Digest digest;
     std::vector<SessionPtr> sessions;
     uint64_t number = 0;
+    bool is_new = true;  // made by the request; else attached to
+    uint64_t owner_epoch = Session::kFirstOwnerEpoch;
   };
   struct Tenant {
     Tenant(std::string name, const TenantBudget::Limits& limits, BoundedSum* server_bytes)
@@ -103,7 +104,8 @@ class MemorySessions final : public Sessions {
     TenantBudget budget;
     std::map<std::string, SessionPtr, std::less<>> names;  // live ones
     std::map<std::string, Answered, std::less<>> requests;
-    std::map<const Session*, std::string> request_of;
+    std::map<const Session*, std::string> request_of;   // that made it
+    std::map<const Session*, std::string> attached_by;  // the newest one that attached to it
     CreationOrder<SessionPtr> order;
   };
   struct Lingering {
@@ -114,13 +116,18 @@ class MemorySessions final : public Sessions {
   // All with mutex_ held.
   Tenant& TenantOf(std::string_view name);
   std::optional<absl::StatusOr<Answered>> FindAnswered(const Tenant& tenant, const RequestIdentity& request) const;
-  absl::Status CheckName(const Tenant& tenant, const std::string& name) const;
+  // The live session of that name, or null.
+  static SessionPtr FindNamed(const Tenant& tenant, std::string_view name);
+  static absl::Status CheckName(const Tenant& tenant, std::string_view name);
   SessionPtr Add(Tenant& tenant, Session::Start start, const Session::Terms& terms);
   void Remember(Tenant& tenant, const RequestIdentity& request, Answered answered);
+  void RememberAttached(const OpenAsk& ask, const SessionPtr& session, uint64_t owner_epoch);
 
   // What this very Fork has been answered with. Takes mutex_ itself.
   std::optional<absl::StatusOr<ForkedSessions>> FindForked(const ForkSpec& spec);
-  OpenedSession Opened(SessionPtr session, bool is_new) const;
+  OpenedSession Opened(const Answered& answered) const;
+  // Nothing: it has ended meanwhile.
+  std::optional<absl::StatusOr<OpenedSession>> AttachTo(const SessionPtr& session, const OpenAsk& ask);
   absl::StatusOr<ForkedSessions> MakeForks(const Session& parent, const ForkSpec& spec, Snapshot snapshot);
   void Ended(const SessionPtr& session);
   void Forget(const SessionPtr& session);

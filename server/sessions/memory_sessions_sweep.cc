@@ -79,6 +79,7 @@ void MemorySessions::Forget(const SessionPtr& session) {
   const auto found = sessions_.find(session->key().id);
   if (found != sessions_.end()) sessions_.erase(found);
   Tenant& tenant = TenantOf(session->budget().tenant());
+  if (auto attached = tenant.attached_by.extract(session.get())) tenant.requests.erase(attached.mapped());
   const auto request = tenant.request_of.find(session.get());
   if (request == tenant.request_of.end()) return;
   const auto answered = tenant.requests.find(request->second);

@@ -29,9 +29,10 @@ struct Outcome {
 };
 using OutcomeDone = absl::AnyInvocable<void(Outcome)>;
 
-// Who asks: each stream attaches to each of its sessions once, each numbered call attaches anew. A larger one is newer.
+// What asks: each stream attaches to each of its sessions once, each numbered call attaches anew. A larger one is
+// newer.
 using Attachment = uint64_t;
-inline constexpr Attachment kNoAttachment = 0;  // an unnumbered call: owns nothing, disturbs nobody
+inline constexpr Attachment kNoAttachment = 0;  // an unnumbered call: it never owns a session
 
 // An operation that wants to change a session.
 struct Claim {
@@ -39,6 +40,8 @@ struct Claim {
   Digest digest;
   Attachment attachment = kNoAttachment;
   bool of_stream = false;  // a stream's attachment, which stays; a call's goes with it
+  // The owner epoch that the caller was given, where it says so: another one than the session's newest is FENCED.
+  std::optional<uint64_t> owner_epoch;
   // What its reply will take of the window.
   int64_t reply_bytes = 0;
   // The operation's own time limit, by the sessions' clock.

@@ -44,6 +44,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   static constexpr int64_t kBytesPerOperation = 256;
   static constexpr int64_t kBytesPerCheckpoint = 256;
   static constexpr size_t kMaxCheckpoints = 64;
+  // Of a session that has just been made.
+  static constexpr uint64_t kFirstOwnerEpoch = 1;
 
   struct Terms {
     absl::Duration idle_timeout = absl::Minutes(10);
@@ -68,6 +70,11 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   void Acquire(Claim claim);
   void Look(Glance glance);
+  // For operations that are refused before they get here: where the session stands. Where the reason will pass, those
+  // right behind `number` are told the same.
+  Numbers NoteRefused(std::optional<uint64_t> number, const absl::Status& why);
+  // Another Open attaches: the new owner epoch. Nothing: the session has ended. Counts as use.
+  std::optional<uint64_t> RaiseOwnerEpoch();
   // Ends it if it has been idle for too long. Returns when to look again, by the aging clock; nothing if it is over.
   std::optional<absl::Duration> EndIfIdle();
   // Fails the first operation in the queue whose own timeout has passed, and those behind it; asks to be called again
@@ -109,22 +116,42 @@ class Session final : public std::enable_shared_from_this<Session> {
     bool is_change = false;
     bool is_numbered = false;
     bool is_granted = false;
-    Claim claim;                       // of a change; `done` is moved into `waiting`
-    std::vector<OutcomeDone> waiting;  // the operation's caller and its repetitions
-    Glance glance;                     // else
+    Claim claim;                           // of a change; `done` is moved into `waiting`
+    std::vector<OutcomeDone> waiting;      // the operation's caller and its repetitions
+    Attachment wanted_by = kNoAttachment;  // the newest of them
+    Glance glance;                         // else
   };
 
+  // The next number was refused for a reason that will pass, and so were those right behind it.
+  struct Refused {
+    uint64_t next = 0;
+    uint64_t last = 0;
+    absl::Status why;
+  };
+  using Place = std::list<Entry>::iterator;
+
   // All below with mutex_ held.
-  bool Attach(const Claim& claim);
   absl::Status Judge(Claim& claim);
-  absl::Status JudgeKnown(Claim& claim, uint64_t number);
-  absl::Status Accept(Claim& claim);
+  absl::Status JudgeInFlight(Claim& claim, Entry& entry);
+  absl::Status JudgeApplied(Claim& claim);
+  absl::Status JudgeTooHigh(uint64_t number, uint64_t next);
+  // Whether its reply is kept, or comes to what is in flight.
+  bool IsRepetition(const Claim& claim);
+  bool IsFenced(const Claim& claim) const { return claim.owner_epoch && *claim.owner_epoch != owner_epoch_; }
+  // Queued work of older owners, which goes if `claim` is accepted: from there on. in_flight_.end(): none.
+  Place FirstDisplaced(const Claim& claim);
+  absl::Status Accept(Claim& claim, Place displaced);
+  absl::Status CheckAcceptable(Claim& claim, Place displaced) const;
+  void TakeOver(const Claim& claim, Place displaced);
+  // After an operation has failed: it takes no ownership.
+  void GiveBack();
   // OK, or that the window cannot keep a reply of so many bytes.
   absl::Status CheckFits(int64_t reply_bytes) const;
   uint64_t last_accepted() const;
   Entry* FindInFlight(uint64_t number);
   void Refuse(OutcomeDone done, absl::Status status);
-  using Place = std::list<Entry>::iterator;
+  // Numbers from `next` to `last` are refused together.
+  void RememberRefused(uint64_t next, uint64_t last, const absl::Status& why);
   void AbortQueued(Place from, const absl::Status& status);
   void FailEntry(Entry& entry, const absl::Status& status);
   void FailGranted(absl::Status status) { FailAt(in_flight_.begin(), std::move(status)); }
@@ -169,7 +196,10 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::list<Entry> in_flight_;  // by number; the first may be granted
   std::vector<Call> calls_;     // to be made once the lock is free
   std::unique_ptr<Checkpoints> checkpoints_;
-  Attachment owner_ = kNoAttachment;
+  std::unique_ptr<Refused> refused_;       // null mostly
+  Attachment owner_ = kNoAttachment;       // the newest of those below and in in_flight_
+  Attachment applied_by_ = kNoAttachment;  // the newest whose operation was applied
+  uint64_t owner_epoch_ = kFirstOwnerEpoch;
   uint64_t fence_ = 0;
   int64_t charged_ = 0;  // for the state and checkpoints
   int64_t charged_for_terms_;

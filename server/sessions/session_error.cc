@@ -57,6 +57,11 @@ absl::Status TooLarge(std::string_view message, LimitExcess excess) {
   return WithLimit(WithRejection(std::move(status), Rejection::kTooLarge), excess);
 }
 
+absl::Status TooManyInFlight(std::string_view message) {
+  return WithRejection(SessionError(absl::StatusCode::kResourceExhausted, "TOO_MANY_IN_FLIGHT", message),
+                       Rejection::kQuota);
+}
+
 absl::Status UnknownSession() {
   return SessionError(absl::StatusCode::kNotFound, "SESSION_UNKNOWN",
                       "this server never gave out that session key; use the key that Open answered with");

@@ -22,6 +22,9 @@ std::optional<Numbers> NumbersOf(const absl::Status& status);
 // A limit of one tenant, not of the server (rejection.h).
 absl::Status QuotaError(std::string_view subject, std::string_view message);
 
+// More than was agreed at Open: the session's own limit, not the server's.
+absl::Status TooManyInFlight(std::string_view message);
+
 // Of a fixed limit: the same operation will not fit later either.
 absl::Status TooLarge(std::string_view message, LimitExcess excess);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From acceptance to commit: turns, leases, failures, the end.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -101,6 +102,7 @@ void Session::Commit(uint64_t fence, Change change) {
   }
   before = change.closes ? nullptr : std::exchange(state_, std::move(change.state));
   numbers_ = {first.number, change.position};
+  applied_by_ = std::max(applied_by_, first.claim.attachment);
   if (first.is_numbered) window_.Keep({first.number, first.claim.digest, numbers_, change.reply}, terms_.window);
   answers_due_ -= static_cast<int32_t>(first.waiting.size());
   for (OutcomeDone& done : first.waiting) {
@@ -124,12 +126,15 @@ void Session::Fail(uint64_t fence, absl::Status status) {
 // The number stays unused, so nothing above it can be applied.
 void Session::FailAt(Place place, absl::Status status) {
   const uint64_t number = place->number;
+  const uint64_t last = last_accepted();
   FailEntry(*place, status);
   place = in_flight_.erase(place);
   last_used_ = site_->aging->Now();
-  AbortQueued(place, SessionError(absl::StatusCode::kAborted, "PREDECESSOR_FAILED",
+  AbortQueued(place, SessionError(absl::StatusCode::kAborted, "PREVIOUS_FAILED",
                                   absl::StrCat("operation ", number, " before this one failed (", status.message(),
-                                               "), so this one was not computed; go on at next_expected")));
+                                               "), so this one was not applied; go on at next_expected")));
+  GiveBack();
+  RememberRefused(number, last, status);
 }
 
 void Session::WatchTimeout(const Entry& entry) {

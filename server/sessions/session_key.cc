@@ -6,9 +6,11 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -16,15 +18,18 @@
 namespace rnnserve {
 namespace {
 
-constexpr char kMagic[2] = {'r', '1'};
+constexpr char kMagic[2] = {'r', '2'};
 constexpr size_t kBootBytes = 8;
 constexpr size_t kIdBytes = 16;
 constexpr size_t kMacBytes = 16;
+constexpr size_t kHalf = kMacBytes / 2;  // the run's own, then the shared one
 // A multiple of three, so that base64 has one form only.
 constexpr size_t kKeyBytes = sizeof kMagic + kBootBytes + kIdBytes + kMacBytes;
 static_assert(kKeyBytes % 3 == 0);
 constexpr size_t kTextBytes = kKeyBytes / 3 * 4;
 constexpr size_t kSecretBytes = 32;
+// Where no secret is shared. Every rnnserve knows it.
+constexpr char kNoSecret[] = "rnnserve session key";
 
 // The value of each letter of URL-safe base64; of all others -1.
 constexpr std::array<int8_t, 256> kLetterValues = [] {
@@ -57,21 +62,41 @@ void DrawRandom(void* out, size_t bytes) {
   if (RAND_bytes(static_cast<unsigned char*>(out), static_cast<int>(bytes)) != 1) std::abort();
 }
 
+using HalfMac = std::array<uint8_t, kHalf>;
+
+// `own`: the run's own half, which the shared one covers, too; empty for itself.
+HalfMac HalfOf(const std::string& secret, uint64_t boot, const SessionId& id, std::span<const uint8_t> own,
+               std::string_view tenant) {
+  std::string message(kMagic, sizeof kMagic);
+  message.append(reinterpret_cast<const char*>(&boot), kBootBytes);
+  message.append(reinterpret_cast<const char*>(id.bytes.data()), kIdBytes);
+  message.append(reinterpret_cast<const char*>(own.data()), own.size());
+  message.append(tenant);
+  unsigned char whole[EVP_MAX_MD_SIZE];
+  unsigned int length = 0;
+  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(message.data()), message.size(), whole, &length) == nullptr) {
+    std::abort();  // out of memory
+  }
+  HalfMac half;
+  std::memcpy(half.data(), whole, kHalf);
+  return half;
+}
+
 }  // namespace
 
 SessionKeys::SessionKeys(Options options)
-    : shared_secret_(!options.secret.empty()), secret_(std::move(options.secret)), boot_(options.boot) {
-  if (!shared_secret_) {
-    secret_.resize(kSecretBytes);
-    DrawRandom(secret_.data(), secret_.size());
-  }
+    : shared_secret_(options.secret.empty() ? std::string(kNoSecret) : std::move(options.secret)),
+      own_secret_(kSecretBytes, '\0'),
+      boot_(options.boot) {
+  DrawRandom(own_secret_.data(), own_secret_.size());
   while (boot_ == 0) DrawRandom(&boot_, sizeof boot_);
 }
 
 SessionKeys::Key SessionKeys::Make(std::string_view tenant) const {
   Key key;
   DrawRandom(key.id.bytes.data(), key.id.bytes.size());
-  key.mac = Mac(boot_, key.id, tenant);
+  key.mac = Mac(key.id, tenant);
   return key;
 }
 
@@ -94,34 +119,28 @@ SessionKeys::Judgement SessionKeys::Judge(std::string_view text, std::string_vie
   std::memcpy(judgement.key.mac.data(), at + kBootBytes + kIdBytes, kMacBytes);
   if (boot == boot_) {
     judgement.kind = Kind::kOurs;
-  } else if (!shared_secret_ || Matches(judgement.key.mac, Mac(boot, judgement.key.id, tenant))) {
-    // Without the other boot's secret nobody can say more; every such key is answered alike, whoever asks.
-    judgement.kind = Kind::kOtherBoot;
+    return judgement;
   }
+  const SessionMac& mac = judgement.key.mac;
+  const HalfMac shared = HalfOf(shared_secret_, boot, judgement.key.id, {mac.data(), kHalf}, tenant);
+  if (CRYPTO_memcmp(mac.data() + kHalf, shared.data(), kHalf) == 0) judgement.kind = Kind::kOtherBoot;
   return judgement;
 }
 
 bool SessionKeys::Verify(const Key& key, std::string_view tenant) const {
-  return Matches(key.mac, Mac(boot_, key.id, tenant));
+  return Matches(key.mac, Mac(key.id, tenant));
 }
 
 bool SessionKeys::Matches(const SessionMac& a, const SessionMac& b) {
   return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-SessionMac SessionKeys::Mac(uint64_t boot, const SessionId& id, std::string_view tenant) const {
-  std::string message(kMagic, sizeof kMagic);
-  message.append(reinterpret_cast<const char*>(&boot), kBootBytes);
-  message.append(reinterpret_cast<const char*>(id.bytes.data()), kIdBytes);
-  message.append(tenant);
-  unsigned char whole[EVP_MAX_MD_SIZE];
-  unsigned int length = 0;
-  if (HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
-           reinterpret_cast<const unsigned char*>(message.data()), message.size(), whole, &length) == nullptr) {
-    std::abort();  // out of memory
-  }
+SessionMac SessionKeys::Mac(const SessionId& id, std::string_view tenant) const {
+  const HalfMac own = HalfOf(own_secret_, boot_, id, {}, tenant);
+  const HalfMac shared = HalfOf(shared_secret_, boot_, id, own, tenant);
   SessionMac mac;
-  std::memcpy(mac.data(), whole, mac.size());
+  std::ranges::copy(own, mac.begin());
+  std::ranges::copy(shared, mac.begin() + kHalf);
   return mac;
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Session keys: 128 random bits, the boot identity of the server, and a MAC over both and the tenant. A key that was
-// once valid is told from one that never was without remembering it.
+// once valid is told from one that never was without remembering it, also by another run of the server.
 //
 //   SessionKeys keys({});
 //   SessionKeys::Key key = keys.Make("tenant");
 //   keys.Judge(text, "tenant").kind           // kOurs, kOtherBoot or kUnknown
 //
-// The MAC is HMAC-SHA-256 of OpenSSL, cut to 128 bits; it is compared in constant time. Thread-safe.
+// The MAC has two halves, each HMAC-SHA-256 of OpenSSL cut to 64 bits. The first is of a secret of this run alone: no
+// other process can make a key that this one takes for its own. The second is of what all runs share, so that each
+// knows the others' keys. Compared in constant time. Thread-safe.
 #pragma once
 
 #include <array>
@@ -31,7 +33,9 @@ using SessionMac = std::array<uint8_t, 16>;
 class SessionKeys {
  public:
   struct Options {
-    // 32 bytes. Servers that share it can tell a key of another boot from one that never was. Empty: drawn at random.
+    // What the runs of a server share, and the servers that stand in for each other. Empty: a constant of the program.
+    // A key with a changed letter is unknown either way; with the constant a caller may make up one of a run that never
+    // was, with a secret none can.
     std::string secret = {};
     // Names this run of the server. 0: drawn at random.
     uint64_t boot = 0;
@@ -42,7 +46,7 @@ class SessionKeys {
   };
   enum class Kind {
     kUnknown,    // no key of ours, or of another tenant
-    kOtherBoot,  // perhaps once valid, of a server that is no more
+    kOtherBoot,  // of another run of the server, or of another one that shares its secret
     kOurs,       // well formed and of this boot; the MAC is for Matches or Verify
   };
   struct Judgement {
@@ -62,10 +66,10 @@ class SessionKeys {
   static bool Matches(const SessionMac& a, const SessionMac& b);
 
  private:
-  SessionMac Mac(uint64_t boot, const SessionId& id, std::string_view tenant) const;
+  SessionMac Mac(const SessionId& id, std::string_view tenant) const;
 
-  const bool shared_secret_;
-  std::string secret_;
+  const std::string shared_secret_;
+  std::string own_secret_;
   uint64_t boot_;
 };
 

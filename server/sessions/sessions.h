@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The seam between the core and what keeps sessions.
 //
+//   if (auto opened = sessions.FindOpened(ask)) ...         // opened before: attached
 //   absl::StatusOr<OpenedSession> opened = sessions.Open(spec);
 //   auto session = sessions.Find(key_text, tenant).value();
 //   sessions.Acquire(session, {.number = 1, ..., .granted = [](Lease lease) {...}, .done = [](Outcome) {...}});
@@ -11,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,20 +33,30 @@ struct RequestIdentity {
   Digest digest;   // of all that the request says
 };
 
-struct OpenSpec {
-  std::string tenant;
-  RequestIdentity request;
-  std::string name;
-  bool attach = false;
-  SessionSubjectPtr subject;
-  SessionStatePtr state;
-  Session::Terms terms;
+// Which session an Open means.
+struct OpenAsk {
+  std::string tenant = {};
+  RequestIdentity request = {};
+  std::string name = {};
+  bool attach = false;      // to the live session of that name
+  bool must_exist = false;  // never makes a new one
+  // Whether a session fits what else the Open says; not asked for repetitions. Called with no lock held; may take long.
+  // Null: it does.
+  std::function<absl::Status(const Session&)> agrees = {};
+};
+
+// And what a new one is made of.
+struct OpenSpec : OpenAsk {
+  SessionSubjectPtr subject = {};
+  SessionStatePtr state = {};
+  Session::Terms terms = {};
 };
 
 struct OpenedSession {
   SessionPtr session;
   std::string key;
-  bool is_new = false;
+  bool is_new = false;       // else it was there, and the Open has attached to it
+  uint64_t owner_epoch = 0;  // as this Open raised it
 };
 
 struct ForkSpec {
@@ -59,6 +71,7 @@ struct ForkSpec {
 struct ForkedSessions {
   std::vector<std::string> keys;
   uint64_t number = 0;
+  uint64_t owner_epoch = Session::kFirstOwnerEpoch;
 };
 using ForkDone = absl::AnyInvocable<void(absl::StatusOr<ForkedSessions>)>;
 
@@ -76,11 +89,11 @@ class Sessions {
  public:
   virtual ~Sessions() = default;
 
-  // The session an Open answers with when it has been opened before: by this request id, or by name with attach.
-  // Nothing: Open would make a new one. Asked first, since its model may be gone by now.
-  virtual std::optional<absl::StatusOr<OpenedSession>> FindOpened(std::string_view tenant,
-                                                                  const RequestIdentity& request, std::string_view name,
-                                                                  bool attach) = 0;
+  // The session an Open answers with when it has been opened before: by this request id, with the same answer, or by
+  // name with attach, which raises its owner epoch. Nothing: Open would make a new one. Asked first, since its model
+  // may be gone by now. With must_exist it is the whole answer: NOT_FOUND, or DATA_LOSS where the session's state is
+  // lost.
+  virtual std::optional<absl::StatusOr<OpenedSession>> FindOpened(const OpenAsk& ask) = 0;
   virtual absl::StatusOr<OpenedSession> Open(OpenSpec spec) = 0;
 
   // NOT_FOUND: SESSION_UNKNOWN or SESSION_ENDED. DATA_LOSS: of another boot. A closed session is found for a minute.

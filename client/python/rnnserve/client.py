@@ -85,18 +85,23 @@ class Client(ClientCore):
                                   options))
 
     def session(self, target: str | Operator | None = None, *, version: int | None = None, fingerprint: str | None = None,
-                state: Mapping[str, npt.ArrayLike] | None = None, rows: int = 1, outputs: str | Iterable[str] = (),
-                name: str = "", attach: bool = False, checkpoint_every: int = 0, max_in_flight: int = 8,
+                state: Mapping[str, npt.ArrayLike] | None = None, rows: int | None = None,
+                outputs: str | Iterable[str] = (), name: str = "", attach: bool = False, must_exist: bool = False,
+                checkpoint_every: int = 0, max_in_flight: int = 8,
                 idle_timeout: float | None = None, window_operations: int | None = None,
                 window_bytes: int | None = None, engine: str = "", state_type: str | None = None,
                 timeout: float | None = 60.0, **options: Unpack[Options]) -> Session:
         """Opens a Session: state kept between chunks. Close it, or use it in a `with`.
 
         target            a model's name (version absent: the highest) or an Operator with its weights; or fingerprint
-        state             where to start: arrays by name (initial_h, initial_c), or the State of another session
-        rows              parallel sequences
+        state             where to start: arrays by name (initial_h and initial_c, all of them), or the State of another
+                          session
+        rows              parallel sequences. None: those of the state, else 1
         outputs           names wanted of each chunk; none: the operator's default
-        name, attach      a name unique on the server; with attach, a live session of that name is gone on with
+        name, attach      a name unique on the server; with attach, a live session of that name is gone on with. What is
+                          said here of target, rows and state_type must be so of it, and no state given
+                          (FAILED_PRECONDITION names what differs); `created` of the Session tells which it was
+        must_exist        with attach: never a new one. NOT_FOUND where none of that name is live
         checkpoint_every  ask for the state after so many operations and keep those since, so that the session survives
                           a server that was killed; 0: such a session ends with DATA_LOSS
         max_in_flight     operations without an answer
@@ -110,7 +115,8 @@ class Client(ClientCore):
         options           as of infer
         """
         return finish(self._open_session(
-            Session, target, version, fingerprint, state, rows, outputs, name, attach, checkpoint_every, max_in_flight,
+            Session, target, version, fingerprint, state, rows, outputs, name, attach, must_exist, checkpoint_every,
+            max_in_flight,
             idle_timeout, window_operations, window_bytes, engine, state_type, timeout, options))
 
     def sessions(self, *, page_size: int | None = None, timeout: float | None = None) -> Iterator[SessionInfo]:

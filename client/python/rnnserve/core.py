@@ -127,8 +127,8 @@ class ClientCore:
         return result
 
     async def _open_session(self, kind: type[SessionT], target: str | Operator | None, version: int | None,
-                            fingerprint: str | None, state: Mapping[str, npt.ArrayLike] | None, rows: int,
-                            outputs: str | Iterable[str], name: str, attach: bool, checkpoint_every: int,
+                            fingerprint: str | None, state: Mapping[str, npt.ArrayLike] | None, rows: int | None,
+                            outputs: str | Iterable[str], name: str, attach: bool, must_exist: bool, checkpoint_every: int,
                             max_in_flight: int, idle_timeout: float | None, window_operations: int | None,
                             window_bytes: int | None, engine: str, state_type: str | None, timeout: float | None,
                             options: Options) -> SessionT:
@@ -145,9 +145,9 @@ class ClientCore:
         opening = Opening(model=target if isinstance(target, str) else None, version=version, fingerprint=fingerprint,
                           op=op, options=options, rows=rows,
                           outputs=(outputs,) if isinstance(outputs, str) else tuple(outputs),
-                          name=name, attach=attach, max_in_flight=max_in_flight, idle_timeout=idle_timeout,
-                          window_operations=window_operations, window_bytes=window_bytes, engine=engine,
-                          state_type=state_type)
+                          name=name, attach=attach, must_exist=must_exist, max_in_flight=max_in_flight,
+                          idle_timeout=idle_timeout, window_operations=window_operations, window_bytes=window_bytes,
+                          engine=engine, state_type=state_type)
         return await open_session(kind, self._hub, opening, state, checkpoint_every, timeout, self._max_message_bytes,
                                   self._tags)
 

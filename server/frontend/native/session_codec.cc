@@ -70,6 +70,7 @@ absl::Status DecodeTarget(const v1::OpenRequest& request, OpenCall& call) {
     case v1::OpenRequest::kFingerprint:
       return keep(DecodeFingerprint(request.fingerprint()));
     case v1::OpenRequest::TARGET_NOT_SET:
+      if (request.must_exist()) return absl::OkStatus();
       break;
   }
   return FieldError("target", "the request names nothing to run; set one of model, fingerprint, operator");
@@ -185,12 +186,16 @@ absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request) {
   if (status.ok() && request.attach() && request.name().empty()) {
     status = FieldError("attach", "attach is set without a name to attach to");
   }
+  if (status.ok() && request.must_exist() && !request.attach()) {
+    status = FieldError("must_exist", "must_exist is set without attach, and so every session would be a new one");
+  }
   if (status.ok()) status = DecodeTarget(request, call);
   if (status.ok()) status = DecodeInitial(request, call);
   if (!status.ok()) return status;
   call.request_id = request.request_id();
   call.name = request.name();
   call.attach = request.attach();
+  call.must_exist = request.must_exist();
   call.engine = request.engine();
   absl::StatusOr<OptionalOptions> options = DecodeOptions(request.options());
   if (!options.ok()) return options.status();
@@ -234,6 +239,7 @@ absl::StatusOr<OperationCall> DecodeOperation(const v1::Operation& operation) {
   call.session = operation.session();
   call.priority = operation.priority();
   if (operation.has_number()) call.number = operation.number();
+  if (operation.has_owner_epoch()) call.owner_epoch = operation.owner_epoch();
   return call;
 }
 

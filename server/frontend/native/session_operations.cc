@@ -45,14 +45,6 @@ v1::OperationReply Echo(const v1::Operation& operation) {
   return reply;
 }
 
-// Errors of a session's operation tell where the session is, also those that were found before anybody looked for it.
-absl::Status WithNumbersOf(SessionCore& core, const std::string& session, const std::string& tenant,
-                           absl::Status status) {
-  if (session.empty() || NumbersOf(status)) return status;
-  const std::optional<Numbers> numbers = core.NumbersOf(session, tenant);
-  return numbers ? WithNumbers(std::move(status), *numbers) : status;
-}
-
 // For everything but changes: their results fill in one field of the reply.
 class Answering {
  public:
@@ -60,12 +52,7 @@ class Answering {
       : core_(core), operation_(operation), tenant_(std::move(tenant)), done_(std::move(done)) {}
 
   void Fail(const absl::Status& status) {
-    OperationReplied replied{
-        WithNumbersOf(core_, operation_.session(), tenant_, WithFieldPrefix(status, PrefixOf(operation_.kind_case()))),
-        Echo(operation_),
-        {}};
-    EncodeStatus(replied.status, replied.reply);
-    Done(std::move(replied));
+    Done(RefuseOperation(core_, operation_, tenant_, WithFieldPrefix(status, PrefixOf(operation_.kind_case()))));
   }
   template <typename Fill>
   void Succeed(Fill fill, std::shared_ptr<void> held = {}) {
@@ -101,12 +88,7 @@ absl::Status Encode(const OperationAnswer& answer, v1::OperationReply& reply) {
 void RunChange(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                OperationReplyDone done) {
   absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
-  if (!call.ok()) {
-    OperationReplied replied{
-        WithNumbersOf(core, operation.session(), sender.tenant, call.status()), Echo(operation), {}};
-    EncodeStatus(replied.status, replied.reply);
-    return done(std::move(replied));
-  }
+  if (!call.ok()) return done(RefuseOperation(core, operation, sender.tenant, call.status()));
   call->tenant = sender.tenant;
   call->connection = sender.connection;
   call->owner = sender.owner;
@@ -150,6 +132,15 @@ void SetCaller(const OperationSender& sender, Call& call) {
 std::shared_ptr<void> Held(std::optional<ByteBudget::Share>& memory) {
   if (!memory) return nullptr;
   return std::make_shared<ByteBudget::Share>(*std::exchange(memory, std::nullopt));
+}
+
+OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, const std::string& tenant,
+                                 absl::Status why) {
+  const std::optional<uint64_t> number =
+      operation.has_number() ? std::optional<uint64_t>(operation.number()) : std::nullopt;
+  OperationReplied replied{core.Refused(operation.session(), tenant, number, std::move(why)), Echo(operation), {}};
+  EncodeStatus(replied.status, replied.reply);
+  return replied;
 }
 
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,

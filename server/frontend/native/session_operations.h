@@ -34,6 +34,10 @@ using OperationReplyDone = absl::AnyInvocable<void(OperationReplied)>;
 // What a reply holds until it has left, as frontend/rpc takes it.
 std::shared_ptr<void> Held(std::optional<ByteBudget::Share>& memory);
 
+// The reply to an operation that is not run: the error tells where its session is.
+OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, const std::string& tenant,
+                                 absl::Status why);
+
 // `done` is called exactly once, on any thread. `operation` lives until then. Open runs long.
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                   OperationReplyDone done);

@@ -18,6 +18,10 @@ void EncodeOpen(const OpenReply& reply, v1::OpenResponse& response) {
   response.set_window_operations(reply.terms.window.operations);
   response.set_window_bytes(reply.terms.window.bytes);
   response.set_state_type(static_cast<v1::DataType>(reply.state_type));
+  response.set_created(reply.created);
+  response.set_rows(reply.rows);
+  response.set_position(reply.numbers.position);
+  response.set_owner_epoch(reply.owner_epoch);
 }
 
 void EncodeGetState(StateReply reply, v1::GetStateResponse& response) {
@@ -35,6 +39,7 @@ void EncodeCheckpoint(const Numbers& numbers, v1::CheckpointResponse& response) 
 void EncodeFork(ForkedSessions forked, v1::ForkResponse& response) {
   for (std::string& key : forked.keys) response.add_sessions(std::move(key));
   response.set_number(forked.number);
+  response.set_owner_epoch(forked.owner_epoch);
 }
 
 void EncodeList(SessionInfos infos, v1::ListSessionsResponse& response) {

@@ -129,12 +129,7 @@ void SessionStream::Run(std::shared_ptr<Message> message, int index) {
 }
 
 void SessionStream::Refuse(const v1::Operation& operation, const absl::Status& status) {
-  v1::OperationReply reply;
-  reply.set_request_id(operation.request_id());
-  reply.set_session(operation.session());
-  if (operation.has_number()) reply.set_number(operation.number());
-  EncodeStatus(status, reply);
-  Send(reply, {});
+  Send(RefuseOperation(*core_, operation, call_->caller()->tenant, status).reply, {});
 }
 
 void SessionStream::Send(const v1::OperationReply& reply, std::shared_ptr<void> held) {

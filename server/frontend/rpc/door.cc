@@ -2,6 +2,7 @@
 #include "server/frontend/rpc/door.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
 #include "server/telemetry/rejection.h"
 #include "server/telemetry/steady_now.h"
 
@@ -24,7 +25,8 @@ absl::Status Door::IsOpen(bool even_if_closed) const {
 
 absl::Status Door::IsOpenLocked(bool even_if_closed) const {
   if (!closed_ || even_if_closed) return absl::OkStatus();
-  return absl::UnavailableError("the server is shutting down; send the request to another one or later");
+  return WithReason(absl::UnavailableError("the server is shutting down; send the request to another one or later"),
+                    "DRAINING");
 }
 
 absl::Status Door::Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory) {

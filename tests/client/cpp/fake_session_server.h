@@ -28,14 +28,19 @@ class FakeSessionServer {
     position_ = 0;
     kept_.clear();
     draining_ = false;
+    owner_epoch_ = 1;
     key_ = "boot" + std::to_string(++boots_);
     return key_;
   }
+  // Another client attaches.
+  void Attach() { ++owner_epoch_; }
+  uint64_t owner_epoch() const { return owner_epoch_; }
   // Another session that starts from this one's state.
   FakeSessionServer Fork() const {
     FakeSessionServer fork = *this;
     fork.key_ = key_ + "fork";
     fork.kept_.clear();
+    fork.owner_epoch_ = 1;
     return fork;
   }
   void Kill() { key_ = "none"; }
@@ -43,6 +48,9 @@ class FakeSessionServer {
   bool is_draining() const { return draining_; }
   // Refuses the next change for the time being.
   void RefuseNext() { refuses_next_ = true; }
+
+  // Applies the next change and says that it is ABORTED, as where the newer owner has sent it, too.
+  void AbortNext(const std::string& reason) { aborts_next_ = reason; }
 
   v1::OperationReply Apply(const v1::Operation& operation) {
     v1::OperationReply reply;
@@ -61,6 +69,7 @@ class FakeSessionServer {
       return reply;
     }
     if (operation.number() <= last_applied_) return Refuse(reply, 6, "NUMBER_TOO_OLD");
+    if (operation.has_owner_epoch() && operation.owner_epoch() != owner_epoch_) return Refuse(reply, 10, "FENCED");
     if (operation.number() > last_applied_ + 1) return Refuse(reply, 11, "NUMBER_TOO_HIGH");
     if (draining_) return Refuse(reply, 14, "DRAINING");
     if (std::exchange(refuses_next_, false)) return Refuse(reply, 14, "");
@@ -82,6 +91,11 @@ class FakeSessionServer {
     ++steps_run_;
     kept_[last_applied_] = Told(reply);
     if (kept_.size() > window_) kept_.erase(kept_.begin());
+    if (!aborts_next_.empty()) {
+      v1::OperationReply aborted;
+      aborted.set_request_id(operation.request_id());
+      return Refuse(aborted, 10, std::exchange(aborts_next_, ""));
+    }
     return Told(reply);
   }
 
@@ -130,8 +144,10 @@ class FakeSessionServer {
   int boots_ = 0;
   int steps_run_ = 0;
   uint64_t last_applied_ = 0;
+  uint64_t owner_epoch_ = 1;
   bool draining_ = false;
   bool refuses_next_ = false;
+  std::string aborts_next_;
   std::vector<std::string> log_;
   std::map<uint64_t, v1::OperationReply> kept_;
   uint64_t position_ = 0;

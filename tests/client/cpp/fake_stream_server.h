@@ -50,6 +50,13 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
       forks_.clear();
     });
   }
+  // Another client attaches to the session.
+  void AttachAnother() {
+    Set([&] { session_.Attach(); });
+  }
+  void AbortNext(const std::string& reason) {
+    Set([&] { session_.AbortNext(reason); });
+  }
   // Takes operations and says nothing.
   void FallSilent() {
     Set([&] { silent_ = true; });
@@ -119,6 +126,8 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
     if (draining_) return {grpc::UNAVAILABLE, "leaving"};
     response->set_session(session_.Open(request->has_state() ? &request->state() : nullptr));
     response->set_fingerprint(fingerprint_);
+    response->set_created(true);
+    response->set_owner_epoch(session_.owner_epoch());
     response->set_max_in_flight(request->max_in_flight());
     return grpc::Status::OK;
   }
@@ -152,6 +161,7 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
     reply.set_request_id(operation.request_id());
     reply.mutable_fork()->add_sessions(made.key());
     reply.mutable_fork()->set_number(made.last_applied());
+    reply.mutable_fork()->set_owner_epoch(made.owner_epoch());
     forks_.emplace(made.key(), std::move(made));
     return reply;
   }

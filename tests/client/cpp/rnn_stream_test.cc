@@ -146,6 +146,35 @@ TEST(RnnStreamTest, AKilledServerWithoutCheckpointsIsDataLoss) {
   EXPECT_EQ(stream->State().status().code(), absl::StatusCode::kDataLoss) << "and so is everything after it";
 }
 
+// It may have been applied: sent again, under whatever number and to whatever server, it might count twice.
+TEST(RnnStreamTest, WhatIsAbortedForAnotherOwnerIsNeverSentAgain) {
+  for (const std::string reason : {"OLDER_OWNER", "NUMBER_REUSED", "FENCED", "SOME_OTHER"}) {
+    FakeStreamServer server, other;
+    const auto stream = OpenTo({server.address(), other.address()}, {.checkpoint_every = 1});
+    FeedAndCheck(*stream, 0, 1);
+    server.AbortNext(reason);
+    for (int k = 0; k < 2; ++k) {
+      const absl::Status status = stream->Feed(Named("x")).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+      EXPECT_EQ(ReasonOf(status), reason);
+    }
+    EXPECT_THAT(server.log(), ElementsAre("0", "x"));
+    EXPECT_THAT(other.log(), SizeIs(0));
+  }
+}
+
+TEST(RnnStreamTest, ASessionThatAnotherHasAttachedToIsNotTakenBack) {
+  FakeStreamServer server;
+  const auto stream = OpenTo({server.address()}, {.checkpoint_every = 1});
+  FeedAndCheck(*stream, 0, 2);
+  const auto fork = stream->Fork();
+  ASSERT_TRUE(fork.ok());
+  server.AttachAnother();
+  EXPECT_EQ(ReasonOf(stream->Feed(Named("x")).status()), "FENCED");
+  EXPECT_THAT(server.log(), ElementsAre("0", "1"));
+  EXPECT_TRUE((*fork)->Feed(Named("y")).ok()) << "a fork has an epoch of its own";
+}
+
 TEST(RnnStreamTest, NeverGoesOnWithAnotherOperator) {
   FakeStreamServer first, second;
   second.SetFingerprint("g");

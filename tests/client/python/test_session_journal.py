@@ -62,7 +62,7 @@ def test_a_refused_operation_takes_no_number_and_fails_what_was_sent_behind_it()
     world.feed(2)
     world.run()
     errors = [error and (error.code, error.reason) for _, _, error in world.outcomes]
-    assert errors == [None, (Code.INVALID_ARGUMENT, "bad"), (Code.ABORTED, "PREDECESSOR_FAILED")]
+    assert errors == [None, (Code.INVALID_ARGUMENT, "bad"), (Code.ABORTED, "PREVIOUS_FAILED")]
     world.feed(3)
     assert world.log() == [1, 3]
 
@@ -230,13 +230,19 @@ def test_a_reply_that_is_not_kept_any_more_is_not_made_up():
             assert world.outcomes == [((1,), [1], None), ((2,), [1, 2], None)]
 
 
-@pytest.mark.parametrize("reason", ["OLDER_OWNER", "NUMBER_REUSED"])
-def test_a_session_that_somebody_else_took_is_let_go(reason):
+@pytest.mark.parametrize("reason", ["OLDER_OWNER", "NUMBER_REUSED", "FENCED", "SOME_OTHER"])
+def test_what_is_aborted_for_another_owner_is_never_sent_again(reason):
+    """It may have been applied."""
     world = World(keep_every=1)
     world.feed(1)
-    world.journal.answered(world.requests.popleft().tag, ops.Answer(error=refusal(Code.ABORTED, reason)))
+    world.feed(2)
+    sent = [world.requests.popleft() for _ in range(2)]
+    world.journal.answered(sent[0].tag, ops.Answer(error=refusal(Code.ABORTED, reason)))
     world.pump()
-    assert world.outcomes[0][2].reason == reason and world.journal.phase is Phase.ENDED
+    world.journal.cut()
+    world.pump()
+    assert [error.reason for _, _, error in world.outcomes] == [reason] * 2
+    assert world.journal.phase is Phase.ENDED and not world.requests and not world.journal.sendable()
 
 
 def test_closing_needs_no_server():

@@ -82,7 +82,32 @@ def test_a_session_taken_up_by_name(server, client):
             assert log_of(again) == [1, 2, 3] and again.position == 3
             with pytest.raises(rnnserve.RnnServeError) as caught:
                 session.feed(steps(4))
-            assert caught.value.reason in ("OLDER_OWNER", "NUMBER_REUSED")
+            assert caught.value.reason == "FENCED"
+            assert log_of(again) == [1, 2, 3], "nothing was changed"
+            assert session.created and not again.created
+
+
+def test_a_session_taken_up_by_name_has_to_be_the_one_that_is_meant(server, client):
+    with client.session(remembering(), name="meant", rows=2) as session, rnnserve.Client(server.address) as later:
+        for differs, fields in [("rows", {"rows": 1}), ("state_type", {"state_type": "float16"}),
+                                ("state", {"state": session.state()})]:
+            with pytest.raises(rnnserve.RnnServeError) as caught:
+                later.session(remembering(), name="meant", attach=True, **fields)
+            assert (caught.value.code, caught.value.field) == (grpc.StatusCode.FAILED_PRECONDITION, differs)
+        session.feed(np.ones((1, 2, 1), np.float32))
+        again = later.session(remembering(), name="meant", attach=True, must_exist=True)
+        assert not again.created and again.position == 1
+        again.feed(np.ones((1, 2, 1), np.float32))
+    with pytest.raises(rnnserve.RnnServeError) as caught:
+        client.session(remembering(), name="never", attach=True, must_exist=True)
+    assert caught.value.code == grpc.StatusCode.NOT_FOUND
+
+
+def test_a_fork_of_a_session_that_was_taken_up_goes_on(server, client):
+    with client.session(remembering(), name="parent") as session, rnnserve.Client(server.address) as later:
+        with later.session(remembering(), name="parent", attach=True) as again, again.fork() as fork:
+            fork.feed(steps(1))
+            assert log_of(fork) == [1] and session.key == again.key
 
 
 def test_a_session_taken_up_before_its_first_chunk_is_not_taken_for_zeros(server, client):
@@ -129,7 +154,7 @@ def test_a_refused_chunk_leaves_the_state_and_fails_what_follows_it(client):
         with pytest.raises(rnnserve.RnnServeError) as caught:
             bad.result()
         assert caught.value.code == grpc.StatusCode.INVALID_ARGUMENT and "X" in caught.value.field
-        assert behind.exception().reason in ("PREDECESSOR_FAILED", "")
+        assert behind.exception().reason in ("PREVIOUS_FAILED", "")
         session.feed(steps(3))
         assert log_of(session) in ([1, 3], [1, 2, 3]), "the second may have been sent after the refusal was known"
         assert (behind.exception() is None) == (log_of(session) == [1, 2, 3])

@@ -46,6 +46,27 @@ TEST_F(SessionMemory, RepetitionsCountUntilTheyHaveLeft) {
   EXPECT_TRUE(Chunk(1).status.ok());
 }
 
+TEST_F(SessionMemory, WithoutMemoryAllOfAPipelineAreToldSo) {
+  ASSERT_TRUE(Chunk(1).status.ok());
+  std::vector<ByteBudget::Share> held;
+  while (true) {
+    absl::StatusOr<ByteBudget::Share> share = live_.core().TakeMemory(7, 64 << 10);
+    if (!share.ok()) break;
+    held.push_back(*std::move(share));
+  }
+  for (uint64_t number = 2; number <= 4; ++number) {
+    EXPECT_TRUE(absl::IsResourceExhausted(Chunk(number).status)) << number;
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(Chunk(1).status)) << "known as a repetition all the same";
+  held.clear();
+  EXPECT_TRUE(Chunk(2).status.ok());
+  // As a stream says whose messages find no room.
+  const absl::Status no_room = absl::ResourceExhaustedError("no room");
+  EXPECT_EQ(NumbersOf(live_.sessions().Refused(session_, "", 3, no_room))->next_expected(), 3u);
+  EXPECT_TRUE(absl::IsResourceExhausted(Chunk(4).status));
+  EXPECT_TRUE(Chunk(3).status.ok());
+}
+
 TEST_F(SessionMemory, StatesCountUntilTheyHaveLeft) {
   std::vector<StateReply> waiting;
   for (;;) {

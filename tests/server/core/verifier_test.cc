@@ -138,10 +138,10 @@ TEST_F(VerifyTest, ChunksOfSessionsRunTwiceFromTheSameState) {
   ASSERT_TRUE(pinned.ok()) << pinned.status();
   const auto shared = std::make_shared<const PinnedModel>(*std::move(pinned));
   RunStates states(1, LayerStates(1));
-  InferCall chunk;
-  chunk.inputs = {call.inputs.back()};
   for (int k = 0; k < 2; ++k) {
-    absl::StatusOr<AcceptedCall> accepted = core_.AcceptPinned(shared, chunk);
+    absl::StatusOr<RunPlan> plan = core_.PlanPinned(*shared, {&call.inputs.back(), 1}, {});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    absl::StatusOr<AcceptedCall> accepted = core_.AcceptPinned(shared, *std::move(plan), {});
     ASSERT_TRUE(accepted.ok()) << accepted.status();
     accepted->states = states;
     std::promise<absl::StatusOr<InferReply>> told;

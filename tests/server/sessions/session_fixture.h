@@ -109,6 +109,7 @@ class SessionFixture : public ::testing::Test {
     absl::Duration deadline = absl::InfiniteDuration();
     bool closes = false;
     absl::Status fault = absl::OkStatus();
+    std::optional<uint64_t> owner_epoch = {};
   };
   ToldPtr Send(const SessionPtr& session, Op op) {
     auto told = std::make_shared<Told>();
@@ -121,6 +122,7 @@ class SessionFixture : public ::testing::Test {
     claim.deadline = op.deadline;
     claim.closes = op.closes;
     claim.fault = op.fault;
+    claim.owner_epoch = op.owner_epoch;
     claim.granted = [told](Lease lease) {
       ++told->granted;
       told->lease.emplace(std::move(lease));
@@ -173,7 +175,7 @@ class SessionFixture : public ::testing::Test {
   MemorySessions::Options options_;
   FakeClock clock_;
   std::unique_ptr<MemorySessions> sessions_;
-  std::string key_;  // of the last Open
+  std::string key_;            // of the last Open
   std::vector<ToldPtr> told_;  // of every Send
 };
 

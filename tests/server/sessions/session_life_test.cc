@@ -51,7 +51,25 @@ TEST_F(SessionLifeTest, AKeyOfAnotherBootIsDataLoss) {
   const std::string old = key_;
   sessions_.reset();
   EXPECT_EQ(FindError(old).code(), StatusCode::kDataLoss);
-  EXPECT_EQ(FindError(old, "another").code(), StatusCode::kDataLoss);
+  EXPECT_EQ(ReasonOf(FindError(old, "another")), "SESSION_UNKNOWN");
+}
+
+// One letter of the part that names the run of the server.
+TEST_F(SessionLifeTest, AMadeUpKeyIsUnknownAndCountsAsNothing) {
+  auto counters = std::make_shared<SessionCounters>();
+  counters->lost = std::make_shared<Counter>();
+  options_.unknown_model = counters;
+  Open();
+  const std::string old = key_;
+  sessions_.reset();
+  for (size_t k = 3; k < 13; ++k) {
+    std::string made_up = old;
+    made_up[k] = made_up[k] == 'A' ? 'B' : 'A';
+    EXPECT_EQ(ReasonOf(FindError(made_up)), "SESSION_UNKNOWN") << k;
+  }
+  EXPECT_EQ(counters->lost->value(), 0);
+  EXPECT_EQ(FindError(old).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(counters->lost->value(), 1);
 }
 
 TEST_F(SessionLifeTest, NamesAreUniqueAmongLiveSessionsOfATenant) {
@@ -78,8 +96,8 @@ TEST_F(SessionLifeTest, OpenWithTheSameRequestIdIsTheSameSession) {
   EXPECT_EQ(sessions().live(), 1);
   spec.request.digest = {2, 2};
   EXPECT_EQ(sessions().Open(spec).status().code(), StatusCode::kAborted);
-  EXPECT_EQ((*sessions().FindOpened("t", {"r", {1, 1}}, "", false))->session, first);
-  EXPECT_FALSE(sessions().FindOpened("other", {"r", {1, 1}}, "", false).has_value());
+  EXPECT_EQ((*sessions().FindOpened({.tenant = "t", .request = {"r", {1, 1}}}))->session, first);
+  EXPECT_FALSE(sessions().FindOpened({.tenant = "other", .request = {"r", {1, 1}}}).has_value());
 }
 
 TEST_F(SessionLifeTest, AForkStartsWithTheNumberAndAnEmptyWindow) {

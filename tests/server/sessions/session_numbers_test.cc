@@ -139,7 +139,7 @@ TEST_F(SessionNumbersTest, ATimeoutThatPassesInTheQueueIsToldAtOnce) {
   sessions().EndTimeouts();
   EXPECT_EQ(second->code(), StatusCode::kDeadlineExceeded);
   EXPECT_EQ(above->code(), StatusCode::kAborted);
-  EXPECT_EQ(above->reason(), "PREDECESSOR_FAILED");
+  EXPECT_EQ(above->reason(), "PREVIOUS_FAILED");
   EXPECT_EQ(second->granted + third->granted + above->granted, 0);
   EXPECT_FALSE(first->answered() || after_first->snapshot || in_turn->snapshot);
   Commit(first, 1);
@@ -173,7 +173,7 @@ TEST_F(SessionNumbersTest, AFailedNumberStaysUnusedAndThoseAboveAreAborted) {
   for (const ToldPtr& above : {second, third}) {
     EXPECT_EQ(above->granted, 0);
     EXPECT_EQ(above->code(), StatusCode::kAborted);
-    EXPECT_EQ(above->reason(), "PREDECESSOR_FAILED");
+    EXPECT_EQ(above->reason(), "PREVIOUS_FAILED");
     EXPECT_EQ(NumbersOf(above->outcome().status)->next_expected(), 1u);
   }
   Commit(Send(session, {.number = 1, .content = 77}), 77);
@@ -187,6 +187,72 @@ TEST_F(SessionNumbersTest, AWrongOperationTakesNoNumber) {
   EXPECT_EQ(Send(session, {.number = 2, .fault = absl::InvalidArgumentError("bad")})->code(), StatusCode::kOutOfRange);
   Apply(session, 1);
   EXPECT_EQ(StateValue(session), 1);
+}
+
+// Behind an operation that was refused for a reason that will pass.
+TEST_F(SessionNumbersTest, BehindAFullSessionTheReasonIsTheSame) {
+  const SessionPtr session = Open();
+  std::vector<ToldPtr> accepted;
+  for (uint64_t n = 1; n <= 4; ++n) accepted.push_back(Send(session, {.number = n, .content = n}));
+  for (uint64_t n = 5; n <= 8; ++n) {
+    const ToldPtr refused = Send(session, {.number = n, .content = n});
+    EXPECT_EQ(refused->code(), StatusCode::kResourceExhausted) << n;
+    EXPECT_EQ(refused->reason(), "TOO_MANY_IN_FLIGHT") << n;
+    EXPECT_EQ(refused->outcome().numbers.next_expected(), 1u);
+  }
+  EXPECT_EQ(Send(session, {.number = 10})->reason(), "NUMBER_TOO_HIGH") << "a gap is still one";
+  Commit(accepted[0], 1);
+  EXPECT_EQ(Send(session, {.number = 6, .content = 6})->reason(), "TOO_MANY_IN_FLIGHT") << "5 goes first";
+  EXPECT_FALSE(Send(session, {.number = 5, .content = 5})->answered());
+  EXPECT_EQ(Send(session, {.number = 7})->reason(), "NUMBER_TOO_HIGH") << "the reason has passed";
+}
+
+TEST_F(SessionNumbersTest, BehindADrainingSessionTheReasonIsTheSame) {
+  const SessionPtr session = Open();
+  const ToldPtr accepted = Send(session, {.number = 1, .content = 1});
+  sessions().StartDrain();
+  for (uint64_t n = 2; n <= 5; ++n) {
+    const ToldPtr refused = Send(session, {.number = n, .content = n, .closes = n == 5});
+    EXPECT_EQ(refused->code(), StatusCode::kUnavailable) << n;
+    EXPECT_EQ(refused->reason(), "DRAINING") << n;
+  }
+  Commit(accepted, 1);
+  Commit(Send(session, {.number = 2, .content = 5, .closes = true}), 2, true);
+}
+
+TEST_F(SessionNumbersTest, BehindAnOperationWithoutMemoryTheReasonIsTheSame) {
+  const SessionPtr session = Open();
+  const absl::Status no_memory = absl::ResourceExhaustedError("no memory");
+  const auto expect_same = [&](uint64_t number) {
+    const ToldPtr behind = Send(session, {.number = number, .content = number});
+    EXPECT_EQ(behind->code(), StatusCode::kResourceExhausted) << number;
+    EXPECT_NE(behind->outcome().status.message().find("no memory"), absl::string_view::npos);
+  };
+  EXPECT_EQ(Send(session, {.number = 1, .fault = no_memory})->code(), StatusCode::kResourceExhausted);
+  expect_same(2);
+  expect_same(3);
+  // Accepted, and then there is none.
+  const ToldPtr first = Send(session, {.number = 1, .content = 1}), second = Send(session, {.number = 2, .content = 2});
+  Fail(first, no_memory);
+  EXPECT_EQ(second->reason(), "PREVIOUS_FAILED");
+  expect_same(3);
+  // Refused before they came to the session.
+  Apply(session, 1);
+  EXPECT_EQ(session->NoteRefused(2, no_memory).last_applied, 1u);
+  session->NoteRefused(3, no_memory);
+  expect_same(4);
+  EXPECT_EQ(Send(session, {.number = 6})->reason(), "NUMBER_TOO_HIGH");
+  Apply(session, 2);
+}
+
+// The tenant's rate.
+TEST_F(SessionNumbersTest, BehindAnOperationAboveTheRateTheReasonIsTheSame) {
+  options_.tenant.operations_per_second = 2;
+  const SessionPtr session = Open();
+  Apply(session, 1);
+  EXPECT_EQ(Send(session, {.number = 2})->reason(), "QUOTA_EXCEEDED");
+  clock_.Move(absl::Milliseconds(500));
+  EXPECT_EQ(Send(session, {.number = 3})->reason(), "QUOTA_EXCEEDED");
 }
 
 TEST_F(SessionNumbersTest, ALeaseLetGoFailsItsOperation) {
@@ -232,17 +298,17 @@ TEST_F(SessionNumbersTest, TheNewestAttachmentOwnsTheSession) {
   Commit(Send(session, {.number = 3, .content = 3, .attachment = b}), 3);
 }
 
-TEST_F(SessionNumbersTest, TheSuccessorJoinsWhatItsPredecessorHadComputing) {
+TEST_F(SessionNumbersTest, TheSuccessorJoinsWhatItsPredecessorHadInFlight) {
   const SessionPtr session = Open();
   const Attachment a = sessions().Attach(), b = sessions().Attach();
   const ToldPtr computing = Send(session, {.number = 1, .content = 1, .attachment = a});
   const ToldPtr queued = Send(session, {.number = 2, .content = 2, .attachment = a});
   const ToldPtr joined = Send(session, {.number = 1, .content = 1, .attachment = b});
-  const ToldPtr anew = Send(session, {.number = 2, .content = 2, .attachment = b});
-  EXPECT_EQ(queued->code(), StatusCode::kAborted);
+  const ToldPtr joined_too = Send(session, {.number = 2, .content = 2, .attachment = b});
   Commit(computing, 1);
   EXPECT_EQ(joined->text(), "1");
-  Commit(anew, 2);
+  Commit(queued, 2);
+  EXPECT_EQ(joined_too->text(), "2");
   EXPECT_EQ(StateValue(session), 2);
 }
 

@@ -57,8 +57,9 @@ class Client(ClientCore):
                                  options)
 
     def session(self, target: str | Operator | None = None, *, version: int | None = None, fingerprint: str | None = None,
-                state: Mapping[str, npt.ArrayLike] | None = None, rows: int = 1, outputs: str | Iterable[str] = (),
-                name: str = "", attach: bool = False, checkpoint_every: int = 0, max_in_flight: int = 8,
+                state: Mapping[str, npt.ArrayLike] | None = None, rows: int | None = None,
+                outputs: str | Iterable[str] = (), name: str = "", attach: bool = False, must_exist: bool = False,
+                checkpoint_every: int = 0, max_in_flight: int = 8,
                 idle_timeout: float | None = None, window_operations: int | None = None,
                 window_bytes: int | None = None, engine: str = "", state_type: str | None = None,
                 timeout: float | None = 60.0, **options: Unpack[Options]) -> Opening:
@@ -66,7 +67,8 @@ class Client(ClientCore):
 
         Arguments are those of Client.session."""
         return Opening(lambda: self._open_session(
-            Session, target, version, fingerprint, state, rows, outputs, name, attach, checkpoint_every, max_in_flight,
+            Session, target, version, fingerprint, state, rows, outputs, name, attach, must_exist, checkpoint_every,
+            max_in_flight,
             idle_timeout, window_operations, window_bytes, engine, state_type, timeout, options))
 
     async def sessions(self, *, page_size: int | None = None, timeout: float | None = None) -> AsyncIterator[SessionInfo]:

@@ -25,13 +25,15 @@ SessionT = TypeVar("SessionT", bound="SessionCore")
 
 
 class SessionCore:
-    """identity: what its Opens are known by; key: what this server calls it, another one after a move."""
+    """identity: what its Opens are known by; handle: what this server knows it by, another one after a move; created: by
+    this client's Open, else it was there and has been attached to."""
 
-    def __init__(self, hub: Hub, opening: wire.Opening, identity: str, fingerprint: str, key: str, journal: Journal,
-                 timeout: float | None, max_message_bytes: int) -> None:
+    def __init__(self, hub: Hub, opening: wire.Opening, identity: str, fingerprint: str, handle: wire.Handle,
+                 journal: Journal, timeout: float | None, max_message_bytes: int, created: bool = True) -> None:
         self.identity = identity
         self.fingerprint = fingerprint
-        self.key = key
+        self.handle = handle
+        self.created = created
         self.opening = opening
         self.timeout = timeout
         self.journal = journal
@@ -43,6 +45,11 @@ class SessionCore:
     def __repr__(self) -> str:
         target = self.opening.model or self.opening.op or self.fingerprint
         return f"<Session of {target!r}, {self.position} steps, {self.journal.phase.name.lower()} at {self.link.address}>"
+
+    @property
+    def key(self) -> str:
+        """What its server calls it; another one after a move."""
+        return self.handle.key
 
     @property
     def position(self) -> int:
@@ -88,14 +95,14 @@ class SessionCore:
         """The operation, and what turns its answer into sessions of this class for another on_done."""
 
         def adopting(done: OnDone) -> OnDone:
-            def adopt(keys: Any, error: Any) -> None:
+            def adopt(handles: Any, error: Any) -> None:
                 if error is not None:
                     done(None, error)
                     return
                 made: list[SessionCore] = []
                 with self._hub.changing():
-                    for (key, link), journal in keys:
-                        fork = type(self)(self._hub, self.opening.fork(), str(uuid.uuid4()), self.fingerprint, key,
+                    for (handle, link), journal in handles:
+                        fork = type(self)(self._hub, self.opening.fork(), str(uuid.uuid4()), self.fingerprint, handle,
                                           journal, self.timeout, self._max_message_bytes)
                         self._hub.adopt(fork, link)
                         self._hub.pump(fork)
@@ -117,19 +124,20 @@ async def open_session(kind: type[SessionT], hub: Hub, opening: wire.Opening, st
                        tags: Iterator[str]) -> SessionT:
     """What session() of a client does after reading its arguments."""
     identity = str(uuid.uuid4())
-    link, reply, known = await hub.start(opening, state, f"{identity} 1", tell=opening.attach)
+    link, reply, known = await hub.start(opening, state, f"{identity} 1", tell=checkpoint_every > 0)
     snapshot = None
-    position = 0
+    number, position = reply.last_applied, reply.position
     if known is not None:
-        position = known.position
+        number, position = known.number, known.position
         state = wire.decode_state(known.state, known.fingerprint, known.position)
     if checkpoint_every:
         snapshot = ops.Snapshot(0, None if state is None else State(copied(state)), position)
     journal = Journal(tags, max_in_flight=opening.max_in_flight, keep_every=checkpoint_every, snapshot=snapshot,
                       window_bytes=wire.window_bytes(reply))
-    if known is not None:
-        journal.attached(known.number, position)
-    session = kind(hub, opening, identity, reply.fingerprint, reply.session, journal, timeout, max_message_bytes)
+    if not reply.created:
+        journal.attached(number, position)
+    session = kind(hub, opening, identity, reply.fingerprint, wire.Handle.of(reply), journal, timeout,
+                   max_message_bytes, reply.created)
     with hub.changing():
         hub.adopt(session, link)
         hub.pump(session)

@@ -79,11 +79,11 @@ class Hub:
                     ) -> tuple[Link, sessions_pb2.OpenResponse, sessions_pb2.GetStateResponse | None]:
         """Opens a session where it is possible first: (link, OpenResponse, GetStateResponse or None).
 
-        tell: the session may have been used before, so its state is asked for."""
+        tell: if the session was there before, its state is asked for."""
 
         async def attempt(link: Link) -> tuple[Link, sessions_pb2.OpenResponse, sessions_pb2.GetStateResponse | None]:
             reply = await self._open(link, opening, state, request_id)
-            known = await link.get_state(reply.session, _CALL_SECONDS) if tell else None
+            known = await link.get_state(reply.session, _CALL_SECONDS) if tell and not reply.created else None
             return link, reply, known
 
         return await self._ask_in_turn(self._addresses, attempt,
@@ -271,7 +271,7 @@ class Hub:
             session.moving = False
             if session.journal.phase is Phase.HOMELESS:
                 session.link.remove(session)
-                session.key = reply.session
+                session.handle = wire.Handle.of(reply)
                 session.journal.opened(wire.window_bytes(reply))
                 self.adopt(session, link)
             self.pump(session)

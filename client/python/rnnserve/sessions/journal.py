@@ -314,7 +314,7 @@ class Journal:
                 self.snapshot = ops.Snapshot(self._settled, answer.value, self.position)
                 self._forget_kept()
         elif isinstance(operation, ops.Fork):
-            answer.value = [(key, self.branch()) for key in answer.value]
+            answer.value = [(handle, self.branch()) for handle in answer.value]
         self._finish(entry, answer.value)
         if operation.closes:
             self.end(closed())

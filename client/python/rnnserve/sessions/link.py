@@ -93,7 +93,7 @@ class Link:
         """Under the lock, while `up`."""
         assert self._requests is not None
         now = time.monotonic()
-        message = wire.encode_operation(session.key, sending, now)
+        message = wire.encode_operation(session.handle, sending, now)
         if not self._expected:
             self._heard = now  # nothing was due before
         self._expected[sending.tag] = (session, message.ByteSize())
@@ -205,7 +205,7 @@ class Link:
         answers = [(reply.request_id, self._decode(reply)) for reply in message.replies]
         for _, answer in answers:
             if type(answer.value) is list:
-                answer.value = [(key, self) for key in _keys(answer)]  # where the forks are
+                answer.value = [(handle, self) for handle in _handles(answer)]  # where the forks are
         with self._hub.changing():
             for tag, answer in answers:
                 expected = self._expected.pop(tag, None)
@@ -229,9 +229,9 @@ class Link:
             return Answer(error=RnnServeError(grpc.StatusCode.INTERNAL, why, reason="UNREADABLE_REPLY"))
 
 
-def _keys(answer: Answer) -> list[str]:
-    keys: list[str] = answer.value
-    return keys
+def _handles(answer: Answer) -> list[wire.Handle]:
+    handles: list[wire.Handle] = answer.value
+    return handles
 
 
 async def _batches(requests: Mailbox[sessions_pb2.Operation | None]) -> AsyncGenerator[sessions_pb2.StreamRequest, None]:

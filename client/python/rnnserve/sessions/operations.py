@@ -111,7 +111,7 @@ class Fork(Glance):
 
 @dataclasses.dataclass
 class Answer:
-    """What the server said of one operation: an error, or numbers and a value (outputs, a State, keys)."""
+    """What the server said of one operation: an error, or numbers and a value (outputs, a State, handles of forks)."""
 
     number: int = 0
     position: int = 0

@@ -17,7 +17,6 @@ class Verdict(enum.Enum):
 
 
 _LOST = {"SESSION_UNKNOWN", "SESSION_LOST", "NUMBER_TOO_OLD", "NUMBER_TOO_HIGH"}
-_TAKEN = {"OLDER_OWNER", "NUMBER_REUSED", "UNREADABLE_REPLY"}
 
 
 def judge(error: RnnServeError) -> Verdict:
@@ -28,11 +27,14 @@ def judge(error: RnnServeError) -> Verdict:
         return Verdict.ENDED if error.metadata.get("cause") == "closed" else Verdict.LOST
     if error.reason in _LOST or error.code == grpc.StatusCode.DATA_LOSS:
         return Verdict.LOST
-    if error.reason in _TAKEN:
+    if error.reason == "PREVIOUS_FAILED":
+        return Verdict.RETRY
+    # OLDER_OWNER, FENCED, NUMBER_REUSED: perhaps applied, and never sent again.
+    if error.code == grpc.StatusCode.ABORTED or error.reason == "UNREADABLE_REPLY":
         return Verdict.ENDED
     if error.code == grpc.StatusCode.DEADLINE_EXCEEDED:
         return Verdict.FAIL
-    if error.reason == "PREDECESSOR_FAILED" or error.retry_after is not None:
+    if error.retry_after is not None:
         return Verdict.RETRY
     # Nothing here is ever cancelled by its caller: a server that ends in a hurry says so.
     if error.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
@@ -67,4 +69,4 @@ def outcome_unknown() -> RnnServeError:
 def predecessor_failed(error: RnnServeError) -> RnnServeError:
     return RnnServeError(grpc.StatusCode.ABORTED,
                          f"an operation before this one failed, so this one was not run: {error}",
-                         reason="PREDECESSOR_FAILED")
+                         reason="PREVIOUS_FAILED")

@@ -27,10 +27,11 @@ class Opening:
     fingerprint: str | None = None
     op: Operator | None = None
     options: Options = dataclasses.field(default_factory=Options)
-    rows: int = 1
+    rows: int | None = None
     outputs: tuple[str, ...] = ()
     name: str = ""
     attach: bool = False
+    must_exist: bool = False
     max_in_flight: int = 8
     idle_timeout: float | None = None
     window_operations: int | None = None
@@ -40,22 +41,24 @@ class Opening:
 
     def fork(self) -> Opening:
         """The Opening of a fork: names are unique."""
-        return dataclasses.replace(self, name="", attach=False)
+        return dataclasses.replace(self, name="", attach=False, must_exist=False)
 
     def anew(self, state: ops.State | None) -> Opening:
         """The Opening of the same session with that state elsewhere: SelectRows may have changed its rows, and it must
         not meet another's of its name."""
-        if not state:
-            return dataclasses.replace(self, attach=False)
-        first = next(iter(state.values()))  # [1, rows, H], or [rows, 1, H]: sessions have one direction
-        return dataclasses.replace(self, attach=False, rows=first.shape[0] * first.shape[1])
+        again = dataclasses.replace(self, attach=False, must_exist=False)
+        if state:
+            first = next(iter(state.values()))  # [1, rows, H], or [rows, 1, H]: sessions have one direction
+            again.rows = first.shape[0] * first.shape[1]
+        return again
 
     def request(self, state: Mapping[str, npt.ArrayLike] | None, request_id: str,
                 known_fingerprint: str = "") -> pb.OpenRequest:
         """An OpenRequest that may be repeated; known_fingerprint stands for an operator's weights."""
         window = max(16, 2 * self.max_in_flight) if self.window_operations is None else self.window_operations
         request = pb.OpenRequest(
-            request_id=request_id, name=self.name, attach=self.attach, rows=self.rows, outputs=self.outputs,
+            request_id=request_id, name=self.name, attach=self.attach, must_exist=self.must_exist, rows=self.rows,
+            outputs=self.outputs,
             max_in_flight=self.max_in_flight, window_operations=window, window_bytes=self.window_bytes,
             engine=self.engine, options=options_to_wire(self.options),
             state_type=None if self.state_type is None else self.state_type.upper())
@@ -92,10 +95,25 @@ def decode_state(message: pb.StateTensors, fingerprint: str = "", position: int 
     return ops.State({tensor.name: tensors.decode(tensor) for tensor in message.tensors}, fingerprint, position)
 
 
-def encode_operation(key: str, sending: Sending, now: float) -> pb.Operation:
+@dataclasses.dataclass(frozen=True)
+class Handle:
+    """What a server calls a session, and the owner epoch that it told: where another client attaches later, operations
+    that carry it are FENCED, and the session is not taken back."""
+
+    key: str
+    owner_epoch: int
+
+    @classmethod
+    def of(cls, opened: pb.OpenResponse) -> Handle:
+        return cls(opened.session, opened.owner_epoch)
+
+
+def encode_operation(handle: Handle, sending: Sending, now: float) -> pb.Operation:
     """The Operation of a journal's Sending."""
     operation = sending.operation
-    message = pb.Operation(request_id=sending.tag, session=key, number=sending.number)
+    message = pb.Operation(request_id=sending.tag, session=handle.key, number=sending.number)
+    if sending.number is not None:
+        message.owner_epoch = handle.owner_epoch
     match operation:
         case ops.Chunk():
             message.chunk.inputs.extend(operation.inputs)
@@ -141,7 +159,8 @@ def decode_reply(reply: pb.OperationReply) -> ops.Answer:
         answer.number, answer.position = state.number, state.position
         answer.value = decode_state(state.state, state.fingerprint, state.position)
     elif kind == "fork":
-        answer.number, answer.value = reply.fork.number, list(reply.fork.sessions)
+        answer.number = reply.fork.number
+        answer.value = [Handle(key, reply.fork.owner_epoch) for key in reply.fork.sessions]
     elif kind == "final_state":
         answer.value = decode_state(reply.final_state, position=reply.position)
     else:

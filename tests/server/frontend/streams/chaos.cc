@@ -305,7 +305,7 @@ v1::OperationReply Chaos::Insist(v1::Operation operation) {
     const std::string reason = ReasonOf(reply.status());
     // An older stream of ours; late copies of operations that a newer one took over; one with a timeout, which was
     // joined and did not make it.
-    const bool again = reason == "OLDER_OWNER" || reason == "TOO_MANY_IN_FLIGHT" || reason == "PREDECESSOR_FAILED" ||
+    const bool again = reason == "OLDER_OWNER" || reason == "TOO_MANY_IN_FLIGHT" || reason == "PREVIOUS_FAILED" ||
                        reply.status().code() == grpc::DEADLINE_EXCEEDED;
     if (!again) return reply;
     if (reason == "OLDER_OWNER") line.LeaveStream();

@@ -32,6 +32,20 @@ enum class Fault {
   kResumeAheadOfApplied,      // 8: next_expected skips what is in flight, so a resuming client loses it
   kWakesToEndAll,             // section 1: one sweep ages by all the time that has passed
   kCloseForgotten,            // section 1: Close leaves no reply
+  kKeptForOwnersOnly,         // 1: a kept reply is refused to a caller that is not the owner
+  kGapBehindRefusal,          // 1: behind an operation refused for a passing reason comes OUT_OF_RANGE
+  kReasonsMixed,              // 1: ABORTED tells the reason of an operation that cannot have been applied
+  kRefusedTakesSession,       // 6: a refused operation takes the session from its owner
+  kRepetitionTakesSession,    // 6: so does a repetition
+  kJoinedIsDisplaced,         // 6: a new owner loses what it has joined
+  kAttachKeepsEpoch,          // 6: an attach tells the owner epoch that was
+  kStaleEpochServed,          // 6: an operation with a stale owner epoch is applied
+  kFencedTakesSession,        // 6: or refused, but it takes the session
+  kMadeUpKeyLost,             // section 1: a made-up key is answered as a lost session
+  kMustExistOpens,            // section 1: must_exist makes a new session
+  kDisagreementIgnored,       // section 1: an attach that says otherwise is given the session
+  kAttachedAsCreated,         // section 1: an attach is told as a new session
+  kRepeatedOpenAttaches,      // section 1: a repeated Open is another attach
 };
 
 struct FaultName {
@@ -62,6 +76,20 @@ inline constexpr std::array kFaults = {
     FaultName{Fault::kResumeAheadOfApplied, "ResumeAheadOfApplied"},
     FaultName{Fault::kWakesToEndAll, "WakesToEndAll"},
     FaultName{Fault::kCloseForgotten, "CloseForgotten"},
+    FaultName{Fault::kKeptForOwnersOnly, "KeptForOwnersOnly"},
+    FaultName{Fault::kGapBehindRefusal, "GapBehindRefusal"},
+    FaultName{Fault::kReasonsMixed, "ReasonsMixed"},
+    FaultName{Fault::kRefusedTakesSession, "RefusedTakesSession"},
+    FaultName{Fault::kRepetitionTakesSession, "RepetitionTakesSession"},
+    FaultName{Fault::kJoinedIsDisplaced, "JoinedIsDisplaced"},
+    FaultName{Fault::kAttachKeepsEpoch, "AttachKeepsEpoch"},
+    FaultName{Fault::kStaleEpochServed, "StaleEpochServed"},
+    FaultName{Fault::kFencedTakesSession, "FencedTakesSession"},
+    FaultName{Fault::kMadeUpKeyLost, "MadeUpKeyLost"},
+    FaultName{Fault::kMustExistOpens, "MustExistOpens"},
+    FaultName{Fault::kDisagreementIgnored, "DisagreementIgnored"},
+    FaultName{Fault::kAttachedAsCreated, "AttachedAsCreated"},
+    FaultName{Fault::kRepeatedOpenAttaches, "RepeatedOpenAttaches"},
 };
 
 }  // namespace rnnserve::sim

@@ -15,10 +15,7 @@ class FaultySessions final : public Sessions {
  public:
   FaultySessions(MemorySessions* real, Fault fault, int window) : real_(real), fault_(fault), window_(window) {}
 
-  std::optional<absl::StatusOr<OpenedSession>> FindOpened(std::string_view tenant, const RequestIdentity& request,
-                                                          std::string_view name, bool attach) override {
-    return real_->FindOpened(tenant, request, name, attach);
-  }
+  std::optional<absl::StatusOr<OpenedSession>> FindOpened(const OpenAsk& ask) override;
   absl::StatusOr<OpenedSession> Open(OpenSpec spec) override {
     last_open_ = spec;
     return real_->Open(std::move(spec));
@@ -39,16 +36,20 @@ class FaultySessions final : public Sessions {
 
  private:
   void Renumber(const Session::View& view, Claim& claim) const;
+  absl::StatusOr<OpenedSession> OpenAnew();
   // False: answered here.
   bool Disturb(const SessionPtr& session, const Session::View& view, Claim& claim);
-  void DisturbAnswer(const SessionPtr& session, Claim& claim) const;
+  bool DisturbOwner(const SessionPtr& session, const Session::View& view, Claim& claim);
+  void DisturbAnswer(const SessionPtr& session, Claim& claim);
+  void Change(const SessionPtr& session, Attachment attachment, bool has_deadline, Outcome& outcome);
 
   MemorySessions* const real_;
   const Fault fault_;
   const int window_;
   OpenSpec last_open_;
   std::map<const Session*, std::set<uint64_t>> seen_;  // numbers
-  std::map<const Session*, Attachment> newest_;
+  std::map<const Session*, Attachment> newest_;        // that was heard of
+  std::map<const Session*, Attachment> taken_by_;      // though it should not have been
 };
 
 }  // namespace rnnserve::sim

@@ -21,13 +21,16 @@ struct Request {
   std::optional<uint64_t> number = {};
   uint64_t content = 0;
   uint64_t attachment = 0;
+  std::optional<uint64_t> owner_epoch = {};
   absl::Duration deadline = absl::InfiniteDuration();
   bool closes = false;
+  absl::StatusCode fault = absl::StatusCode::kOk;  // what is wrong with it, if it is new
 };
 
 // What a request is told.
 struct Told {
   absl::StatusCode code = absl::StatusCode::kOk;
+  std::string reason;
   uint64_t number = 0;  // of the operation, if it was applied
   std::string reply;    // if it was applied
   bool repeated = false;
@@ -51,6 +54,8 @@ class Oracle {
   void Expire();
   // A closed one, after its minute.
   void Forget() { forgotten_ = true; }
+  // An Open attaches: the owner epoch it is told.
+  uint64_t Attach(absl::Duration age);
 
   // Answers since the last call.
   std::map<int, Told> TakeAnswers() { return std::exchange(answers_, {}); }
@@ -62,29 +67,49 @@ class Oracle {
   const std::vector<uint64_t>& log() const { return log_; }
   uint64_t last_applied() const { return last_applied_; }
   size_t in_flight() const { return queue_.size(); }
+  uint64_t owner_epoch() const { return owner_epoch_; }
 
  private:
   struct Entry {
     Request first;
     uint64_t number;
     std::vector<int> waiting;
+    uint64_t newest;  // attachment of those that wait
   };
   struct Applied {
     uint64_t content;
     std::string reply;
   };
+  // Numbers that were refused together, for a reason that will pass.
+  struct Refused {
+    uint64_t first;
+    uint64_t last;
+    absl::StatusCode code;
+    std::string reason;
+  };
 
-  void Answer(int id, absl::StatusCode code);
-  void Abort(size_t from);
+  void Answer(int id, absl::StatusCode code, std::string reason = "");
+  bool IsRepetition(const Request& request) const;
+  // Whether it is a repetition, or a number that is used up: answered.
+  bool AnswerKnown(const Request& request);
+  void Refuse(const Request& request, absl::StatusCode code, const std::string& reason);
+  // The newest of whom something is applied or in flight.
+  uint64_t Owner() const;
+  // How many of the queue stay if `attachment` takes the session.
+  size_t Stays(uint64_t attachment) const;
+  void Abort(size_t from, const std::string& reason);
+  void Fail(size_t place, absl::StatusCode code);
   void StartNext(absl::Duration now);
-  size_t Waiting() const;
+  size_t Waiting(size_t entries) const;
 
   const Terms terms_;
   std::vector<uint64_t> log_;  // contents applied
   uint64_t last_applied_ = 0;
   std::map<uint64_t, Applied> kept_;  // the window
   std::vector<Entry> queue_;          // the first has the lease
-  uint64_t owner_ = 0;
+  std::optional<Refused> refused_;
+  uint64_t applied_by_ = 0;  // the newest attachment
+  uint64_t owner_epoch_ = 1;
   absl::Duration used_;
   bool live_ = true;
   bool forgotten_ = false;  // its key alone is known

@@ -64,7 +64,15 @@ TEST(SessionSimulator, EverySeedIsAsTheOracleSays) {
                            "answer NOT_FOUND",
                            "answer FAILED_PRECONDITION",
                            "answer RESOURCE_EXHAUSTED",
-                           "answer INVALID_ARGUMENT"}) {
+                           "answer INVALID_ARGUMENT",
+                           "aborted: OLDER_OWNER",
+                           "aborted: FENCED",
+                           "aborted: NUMBER_REUSED",
+                           "aborted: PREVIOUS_FAILED",
+                           "refused behind another",
+                           "attached by name",
+                           "attach that disagrees",
+                           "attach to a session that is no more"}) {
     EXPECT_GE(counters[what], static_cast<int64_t>(kSeeds / 100)) << what;
   }
   for (const auto& [what, count] : counters) RecordProperty(absl::StrCat(what), absl::StrCat(count));

@@ -68,6 +68,7 @@ void World::OpenSessions() {
   for (size_t k = 0; k < sessions; ++k) {
     OpenSpec spec;
     spec.tenant = kTenant;
+    spec.name = absl::StrCat("session ", k);
     spec.subject = std::make_shared<SessionSubject>();
     auto state = std::make_shared<SessionState>();
     state->rows = 2;
@@ -80,8 +81,8 @@ void World::OpenSessions() {
     subject.key = opened->key;
     subject.oracle = std::make_unique<Oracle>(Oracle::Terms{max_in_flight_, window_, idle_timeout_}, Age());
     subject.honest = Chance(50);
-    clients_.push_back({.session = k, .honest = subject.honest});
-    if (!subject.honest) clients_.push_back({.session = k, .honest = false});
+    clients_.push_back({.session = k, .honest = subject.honest, .tells_epoch = Chance(50)});
+    if (!subject.honest) clients_.push_back({.session = k, .honest = false, .tells_epoch = Chance(50)});
     subjects_.push_back(std::move(subject));
   }
 }
@@ -114,6 +115,10 @@ void World::Send(size_t index, Request request, int delay_ms) {
   request.id = ++requests_made_;
   asked_[request.id] = {client.session, index, false};
   if (Chance(8)) request.deadline = clock_.Now() + absl::Milliseconds(delay_ms + Draw(0, 60));
+  if (Chance(6) && !quiet_) {
+    request.fault = Chance(60) ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInvalidArgument;
+  }
+  if (client.tells_epoch) request.owner_epoch = client.owner_epoch;
   const uint64_t connection = request.attachment == kNoAttachment ? client.connection : client.connection;
   Later(absl::Milliseconds(delay_ms),
         [this, session = client.session, connection, request] { Deliver(session, connection, request, true); });
@@ -138,8 +143,10 @@ void World::Act(size_t index) {
     if (client.next > 1) numbered(static_cast<uint64_t>(Draw(1, static_cast<int64_t>(client.next) - 1)));
   } else if (action <= 70) {
     Disconnect(client);
-  } else if (action <= 74) {
+  } else if (action <= 72) {
     GlanceAt(client.session);
+  } else if (action <= 74) {
+    AttachByName(index);
   } else if (action <= 77) {
     ProbeKeys();
   } else if (action <= 79) {
@@ -174,6 +181,7 @@ void World::Finish() {
     if (client.next <= kHonestNumbers || subject.oracle->last_applied() < kHonestNumbers) {
       Disconnect(client);
       Connect(client);
+      AttachByName(k);
       const uint64_t number = subject.oracle->last_applied() + 1;
       Request request;
       request.attachment = 1;
@@ -202,7 +210,44 @@ void World::ProbeKeys() {
   const absl::Status foreign = sessions_->Find(subjects_[0].key, "foreign").status();
   if (foreign != unknown)
     Wrong(absl::StrCat("a foreign key: ", foreign.ToString(), ", an unknown one: ", unknown.ToString()));
+  for (const std::string& key : {other_boot_key_, subjects_[0].key}) {  // one letter of those that name the run
+    std::string made_up = key;
+    char& letter = made_up[static_cast<size_t>(Draw(3, 12))];
+    letter = letter == 'A' ? 'B' : 'A';
+    const absl::Status told = sessions_->Find(made_up, kTenant).status();
+    if (told != unknown) Wrong(absl::StrCat("a made-up key: ", told.ToString()));
+  }
   Count("keys probed");
+}
+
+void World::AttachByName(size_t index) {
+  Client& client = clients_[index];
+  Subject& subject = subjects_[client.session];
+  OpenAsk ask;
+  ask.tenant = kTenant;
+  ask.name = absl::StrCat("session ", client.session);
+  ask.attach = ask.must_exist = true;
+  ask.request = {absl::StrCat("open ", ++opens_made_), {}};
+  const bool agrees = !Chance(20) || quiet_;
+  ask.agrees = [agrees](const Session&) {
+    return agrees ? absl::OkStatus() : absl::FailedPreconditionError("other rows");
+  };
+  const absl::StatusOr<OpenedSession> told = *sessions_->FindOpened(ask);
+  if (!subject.oracle->live() || !agrees) {
+    const absl::StatusCode expected =
+        subject.oracle->live() ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kNotFound;
+    if (told.status().code() != expected) Wrong(absl::StrCat("an attach: ", told.status().ToString()));
+    return Count(agrees ? "attach to a session that is no more" : "attach that disagrees");
+  }
+  client.owner_epoch = subject.oracle->Attach(Age());
+  const absl::StatusOr<OpenedSession> again = *sessions_->FindOpened(ask);
+  for (const absl::StatusOr<OpenedSession>& opened : {told, again}) {
+    if (!opened.ok() || opened->key != subject.key || opened->is_new || opened->owner_epoch != client.owner_epoch) {
+      Wrong(absl::StrCat("an attach is told ", opened.ok() ? absl::StrCat("epoch ", opened->owner_epoch) : "an error",
+                         "; expected ", client.owner_epoch));
+    }
+  }
+  Count("attached by name");
 }
 
 }  // namespace rnnserve::sim

@@ -39,8 +39,10 @@ class World {
   struct Client {
     size_t session = 0;
     bool honest = false;
-    uint64_t connection = 0;  // 0: none
-    uint64_t next = 1;        // number to send
+    uint64_t connection = 0;                           // 0: none
+    uint64_t next = 1;                                 // number to send
+    uint64_t owner_epoch = Session::kFirstOwnerEpoch;  // as it was told last
+    bool tells_epoch = false;
   };
   struct Job {  // what has the lease
     int request = 0;
@@ -85,6 +87,8 @@ class World {
   void Finish();
   void ProbeKeys();
   void GlanceAt(size_t session);
+  // An Open for the session of that name; the client goes on with the epoch it is told.
+  void AttachByName(size_t client);
 
   // The server.
   void Deliver(size_t session, uint64_t connection, const Request& request, bool to_oracle);
@@ -121,6 +125,7 @@ class World {
   std::priority_queue<Event> events_;
   int events_made_ = 0;
   int requests_made_ = 0;
+  int opens_made_ = 0;
   uint64_t connections_made_ = 0;
   absl::Duration age_, swept_at_;
   bool quiet_ = false;  // no more faults: everything comes to its end

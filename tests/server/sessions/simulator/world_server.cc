@@ -40,6 +40,7 @@ void World::Deliver(size_t index, uint64_t connection, const Request& delivered,
       const absl::Status ended = sessions_->Find(subject.key, "t").status();
       sim::Told told;
       told.code = ended.code();
+      told.reason = ReasonOf(ended).value_or("");
       told.last_applied = NumbersOf(ended).value_or(Numbers{}).last_applied;
       told_[request.id] = told;
       return;
@@ -50,6 +51,8 @@ void World::Deliver(size_t index, uint64_t connection, const Request& delivered,
   claim.digest = {request.content, request.closes};
   claim.attachment = request.attachment;
   claim.deadline = request.deadline;
+  claim.owner_epoch = request.owner_epoch;
+  if (request.fault != absl::StatusCode::kOk) claim.fault = absl::Status(request.fault, "as the simulator wants it");
   claim.closes = request.closes;
   claim.granted = [this, index, request, connection](Lease lease) {
     Granted(index, request, connection, std::move(lease));
@@ -91,9 +94,10 @@ void World::EngineDone(size_t index, int request) {
   const auto job = subject.jobs.find(request);
   if (job == subject.jobs.end()) return;  // its caller went, and it with it
   const bool ok = quiet_ || !Chance(6);
+  const absl::StatusCode failure = Chance(50) ? absl::StatusCode::kInternal : absl::StatusCode::kResourceExhausted;
   if (!ok && subject.oracle->in_flight() > 1) Count("engine failure with others queued");
-  subject.oracle->Finish(ok, absl::StatusCode::kInternal, clock_.Now(), Age());
-  End(index, request, ok || fault_ == Fault::kFailedTakesNumber, absl::StatusCode::kInternal);
+  subject.oracle->Finish(ok, failure, clock_.Now(), Age());
+  End(index, request, ok || fault_ == Fault::kFailedTakesNumber, failure);
 }
 
 void World::End(size_t index, int request, bool ok, absl::StatusCode failure) {
@@ -169,12 +173,13 @@ void World::Stop() {
 void World::Told(int request, const Outcome& outcome) {
   sim::Told told;
   told.code = outcome.status.code();
+  told.reason = ReasonOf(outcome.status).value_or("");
   told.last_applied = outcome.numbers.last_applied;
   if (outcome.status.ok()) {
     told.number = outcome.number;
     told.reply = static_cast<const TextReply&>(*outcome.reply).text;
     told.repeated = outcome.repeated;
-  } else if (fault_ == Fault::kAboveFailedComputed && ReasonOf(outcome.status) == "PREDECESSOR_FAILED") {
+  } else if (fault_ == Fault::kAboveFailedComputed && ReasonOf(outcome.status) == "PREVIOUS_FAILED") {
     const Asked asked = asked_[request];
     Request again;
     again.id = request;
@@ -185,6 +190,10 @@ void World::Told(int request, const Outcome& outcome) {
   }
   if (!told_.emplace(request, told).second) Wrong(absl::StrCat("request ", request, " is answered twice"));
   Count(absl::StrCat("answer ", absl::StatusCodeToString(told.code), told.repeated ? " from the window" : ""));
+  if (absl::IsAborted(outcome.status)) Count(absl::StrCat("aborted: ", told.reason));
+  if (outcome.status.message().find("before this one was refused") != absl::string_view::npos) {
+    Count("refused behind another");
+  }
   // A client goes on from what it is told.
   Client& client = clients_[asked_[request].client];
   if (!outcome.status.ok() && outcome.status.code() != absl::StatusCode::kResourceExhausted) {
