@@ -2,13 +2,12 @@
 // Plain types in and out; what keeps the stream going is stream_driver.h.
 #include "client/cpp/rnn_stream.h"
 
-#include <random>
 #include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "client/cpp/codec.h"
+#include "client/cpp/random_id.h"
 #include "client/cpp/session_codec.h"
 #include "client/cpp/stream_driver.h"
 #include "engine/op/field_error.h"
@@ -53,11 +52,6 @@ v1::Operation EncodeChunk(const std::vector<Tensor>& inputs, const FeedOptions& 
   if (options.timeout) Encode(*options.timeout, *operation.mutable_timeout());
   operation.set_priority(options.priority);
   return operation;
-}
-
-std::string RandomId() {
-  std::random_device random;
-  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread of a StreamDriver: who waits too long, and what is to be done about it.
 #include <algorithm>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "client/cpp/operation_fate.h"
+#include "client/cpp/random_id.h"
 #include "client/cpp/session_codec.h"
 #include "client/cpp/status.h"
 #include "client/cpp/stream_driver.h"
@@ -25,11 +24,6 @@ constexpr milliseconds kOpenTime = std::chrono::seconds(15);
 constexpr milliseconds kSilence = std::chrono::seconds(20);
 // Tries to reach the server that has the session before one is opened elsewhere.
 constexpr int kTriesAtHome = 3;
-
-std::string RandomId() {
-  std::random_device random;
-  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
-}
 
 StreamLedger::Agreed AgreedIn(const v1::OpenResponse& response) {
   return {response.max_in_flight(), response.window_operations() == 0 ? 0 : response.window_bytes(),

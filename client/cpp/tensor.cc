@@ -7,13 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/float16.h"
+#include "engine/op/wording.h"
 
 namespace rnnserve::client {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "bytes of tensors are copied as they are");
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 template <typename T>
 Tensor Make(std::string name, DataType type, Shape shape, std::span<const T> values) {
@@ -69,8 +68,8 @@ std::vector<double> ValuesOf(const Tensor& tensor) {
 absl::StatusOr<Tensor> ConvertTensor(Tensor tensor, DataType type) {
   if (tensor.type == type) return tensor;
   if (!IsFloating(tensor.type) || !IsFloating(type)) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " of ", View(DataTypeName(tensor.type)),
-                                                   " cannot become ", View(DataTypeName(type)),
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " of ", Abseil(DataTypeName(tensor.type)),
+                                                   " cannot become ", Abseil(DataTypeName(type)),
                                                    ": only floating types are converted into each other"));
   }
   const size_t count = tensor.bytes.size() / ByteSize(tensor.type);

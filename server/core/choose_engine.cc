@@ -15,13 +15,6 @@ namespace {
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-absl::Status SupportsAll(const Engine& engine, std::span<const CellPtr> cells, const EngineOptions& options) {
-  for (const CellPtr& cell : cells) {
-    if (absl::Status status = engine.Supports(cell->spec(), options); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
 std::string Reason(const Engine& engine, const absl::Status& status) {
   return absl::StrCat("engine \"", View(engine.name()), "\": ", status.message());
 }
@@ -43,6 +36,13 @@ absl::Status CheckEngineName(std::span<const Engine* const> engines, std::string
   return FieldError("engine", absl::StrCat("there is no engine \"", absl::Utf8SafeCHexEscape(View(name.substr(0, 64))),
                                            "\" here; name one of ", absl::StrJoin(names, ", "),
                                            ", or \"auto\" to let the server choose"));
+}
+
+absl::Status SupportsAll(const Engine& engine, std::span<const CellPtr> cells, const EngineOptions& options) {
+  for (const CellPtr& cell : cells) {
+    if (absl::Status status = engine.Supports(cell->spec(), options); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<const Engine*> ChooseEngine(std::span<const Engine* const> engines, std::string_view name,

@@ -16,6 +16,9 @@ inline bool IsAutoEngine(std::string_view name) { return name.empty() || name ==
 // OK for "", "auto" and the names of `engines`; else INVALID_ARGUMENT, field `engine`, with their names.
 absl::Status CheckEngineName(std::span<const Engine* const> engines, std::string_view name);
 
+// OK, or the engine's own reason not to run one of them.
+absl::Status SupportsAll(const Engine& engine, std::span<const CellPtr> cells, const EngineOptions& options);
+
 // The engine called `name`, or its own reason not to run these cells, with its code (UNIMPLEMENTED; UNAVAILABLE if it
 // is out of service). For "" and "auto" the first that supports every cell, or all reasons.
 absl::StatusOr<const Engine*> ChooseEngine(std::span<const Engine* const> engines, std::string_view name,

@@ -17,10 +17,6 @@ namespace {
 // Each holds a cell's weights.
 constexpr size_t kMostWaiting = 8;
 
-bool SupportsAll(const Engine& engine, std::span<const CellPtr> cells, const EngineOptions& options) {
-  return std::ranges::all_of(cells, [&](const CellPtr& cell) { return engine.Supports(cell->spec(), options).ok(); });
-}
-
 std::string Describe(const CellSpec& cell, const RouteShape& shape, const RouteCosts& costs) {
   static constexpr const char* kKinds[] = {"LSTM", "GRU", "RNN"};
   const std::string_view type = DataTypeName(cell.data_type);
@@ -141,7 +137,7 @@ size_t Router::trials() const {
 EngineList Router::Candidates(std::span<const CellPtr> cells, const EngineOptions& options) const {
   EngineList candidates;
   for (const Engine* engine : engines_) {
-    if (SupportsAll(*engine, cells, options)) candidates.push_back(engine);
+    if (SupportsAll(*engine, cells, options).ok()) candidates.push_back(engine);
   }
   return candidates;
 }

@@ -19,6 +19,8 @@
 
 namespace rnnserve {
 
+inline constexpr size_t kMaxCheckpointNameBytes = 128;
+
 enum class Durability { kLocal, kInterval, kSync };
 
 struct OpenCall {

@@ -15,8 +15,6 @@
 namespace rnnserve {
 namespace {
 
-constexpr size_t kMaxNameBytes = 128;
-
 const SessionModel& ModelOf(const SessionSubjectPtr& subject) { return static_cast<const SessionModel&>(*subject); }
 
 OperationAnswer Answer(Outcome outcome) {
@@ -135,9 +133,9 @@ void SessionCore::GetState(GlanceCall call, StateDone done) {
 void SessionCore::Checkpoint(GlanceCall call, std::string name, NumbersDone done) {
   absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
   if (!session.ok()) return done(session.status());
-  if (name.empty() || name.size() > kMaxNameBytes) {
+  if (name.empty() || name.size() > kMaxCheckpointNameBytes) {
     return done(WithNumbers(FieldError("name", absl::StrCat("the checkpoint's name has ", name.size(),
-                                                            " bytes; expected 1 to ", kMaxNameBytes)),
+                                                            " bytes; expected 1 to ", kMaxCheckpointNameBytes)),
                             (*session)->view().numbers));
   }
   Glance glance = GlanceOf(call);

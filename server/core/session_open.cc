@@ -64,11 +64,11 @@ int64_t KeptBytes(const RunPlan& no_steps, int64_t steps, int64_t most) {
 // one step, and the final state. A window is charged for when it is agreed, so it must be cheap where replies are
 // small: 100,000 sessions of H = 128 take 13 GiB.
 int64_t DefaultWindowBytes(const SessionModel& model, int64_t rows) {
-  constexpr int64_t kSteps = 256, kLeast = 64 << 10, kMost = 1 << 20, kAny = int64_t{1} << 50;
+  constexpr int64_t kReplySteps = 256, kLeast = 64 << 10, kMost = 1 << 20, kAny = int64_t{1} << 50;
   int64_t one = 0, several = 0;
   if (const auto plan = PlanNoSteps(*model.pinned(), rows, model.outputs()); plan.ok()) {
     one = KeptBytes(*plan, 1, kAny);
-    several = KeptBytes(*plan, kSteps, kMost);
+    several = KeptBytes(*plan, kReplySteps, kMost);
   }
   return OperationResult::kFixedBytes + std::max({several, kLeast, one, model.KeptReplyBytes(rows)});
 }

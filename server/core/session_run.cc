@@ -17,8 +17,6 @@
 namespace rnnserve {
 namespace {
 
-constexpr size_t kMaxNameBytes = 128;
-
 absl::Status RowsDiffer(std::string_view field, std::string_view what, int64_t came, int64_t rows) {
   return FieldError(field, absl::StrCat(absl::string_view(what.data(), what.size()), " has ", came,
                                         " rows, but the session has ", rows));
@@ -92,9 +90,9 @@ absl::Status SessionRun::PrepareOp(const SelectRowsOp& op) {
 }
 
 absl::Status SessionRun::PrepareOp(const RewindOp& op) {
-  if (!op.checkpoint.empty() && op.checkpoint.size() <= kMaxNameBytes) return absl::OkStatus();
+  if (!op.checkpoint.empty() && op.checkpoint.size() <= kMaxCheckpointNameBytes) return absl::OkStatus();
   return FieldError("checkpoint", absl::StrCat("the checkpoint's name has ", op.checkpoint.size(),
-                                               " bytes; expected 1 to ", kMaxNameBytes));
+                                               " bytes; expected 1 to ", kMaxCheckpointNameBytes));
 }
 
 absl::Status SessionRun::PrepareOp(const CloseOp& op) {
