@@ -146,3 +146,16 @@ def test_a_server_that_is_not_there_is_named(server):
 
     error = run(body, server)
     assert error.code == Code.UNAVAILABLE and server.address in error.message
+
+
+def test_slips_are_told(server):
+    client = aio.Client(server.address, timeout=60)
+
+    async def main():
+        with pytest.raises(AttributeError, match="await client.session"):
+            client.session(make_operator()).feed(X)
+        return await client.infer(make_operator(), {"X": X})
+
+    asyncio.run(main())
+    with pytest.raises(RuntimeError, match="make one for each loop"):
+        asyncio.run(main())

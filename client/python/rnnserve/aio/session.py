@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Iterable, Mapping
 from types import TracebackType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import grpc
 import numpy.typing as npt
@@ -153,6 +153,12 @@ class Opening:
     def __init__(self, open_: Callable[[], Coroutine[Any, Any, Session]]) -> None:
         self._open = open_
         self._session: Session | None = None
+
+    if not TYPE_CHECKING:  # for programs that no type checker has seen
+
+        def __getattr__(self, name):
+            raise AttributeError(f"client.session() has no {name!r} yet: `session = await client.session(...)`, or "
+                                 "`async with client.session(...) as session`")
 
     def __await__(self) -> Generator[Any, None, Session]:
         return self._open().__await__()

@@ -72,6 +72,7 @@ class StreamCall(Generic[T]):
 class Channel:
     def __init__(self, channel: grpc.aio.Channel, keep: Callable[[Coroutine[Any, Any, None]], None]) -> None:
         self.closed = False
+        self._loop = asyncio.get_running_loop()
         self._channel = channel
         self._keep = keep
         self._stubs: dict[Method[Any, Any], Any] = {}
@@ -81,6 +82,8 @@ class Channel:
                     metadata: Metadata) -> ReplyT:
         if self.closed:
             raise ChannelClosed
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError("an aio.Client belongs to the loop that ran when it was first used; make one for each loop")
         call = self._stubs.get(method)
         if call is None:
             call = self._stubs[method] = method.stub(self._channel.unary_unary)
