@@ -206,12 +206,16 @@ class Inspector {
 };
 
 // What the server would say.
-absl::Status Loads(const Folder& folder, const std::string& name, const OnnxLimits& limits) {
+absl::Status Loads(const Folder& folder, const std::string& name, const OnnxLimits& limits, OnnxInspection& found) {
   const absl::StatusOr<OnnxStack> loaded = LoadOnnx(folder, limits, name);
   if (!loaded.ok()) return loaded.status();
   std::vector<LayerView> layers;
   for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});
-  return ResolveStack(layers, loaded->batch_first, loaded->pipeline).status();
+  absl::StatusOr<StackSpec> stack = ResolveStack(layers, loaded->batch_first, loaded->pipeline);
+  if (!stack.ok()) return stack.status();
+  found.pipeline = stack->pipeline;
+  found.layers = std::move(stack->layers);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -232,7 +236,7 @@ absl::StatusOr<OnnxInspection> InspectOnnx(const Folder& folder, const std::stri
   for (const onnx::FunctionProto& function : (*model)->functions()) {
     if (absl::Status walked = inspector.Function(function); !walked.ok()) return walked;
   }
-  found.loads = Loads(folder, name, limits);
+  found.loads = Loads(folder, name, limits, found);
   return found;
 }
 

@@ -53,6 +53,9 @@ struct OnnxInspection {
   std::shared_ptr<const void> storage;  // the parsed file
   // Whether the server loads the file as it is; else why not.
   absl::Status loads;
+  // What a whole model does around its layers, and the layers as it runs them; null: layers alone, or none.
+  PipelinePtr pipeline = nullptr;
+  std::vector<OpSpec> layers;
 };
 
 absl::StatusOr<OnnxInspection> InspectOnnx(const Folder& folder, const std::string& name,

@@ -98,6 +98,14 @@ absl::Status Lowering::Resolve(const std::string& name) {
       values_.emplace(next, GraphInput{input_numbers_.at(next)});
     } else if (definition->tensor != nullptr || IsOnnxOp(*definition->node, "Constant")) {
       values_.emplace(next, Fixed{});
+    } else if (const std::optional<std::string> index = WrappedIndex(*definition->node)) {
+      if (const auto found = values_.find(*index); found != values_.end()) {
+        values_.emplace(next, found->second);
+      } else if (!open_.insert(definition->node).second) {
+        return BadFile(absl::StrCat(Quoted(next), " is computed from itself: the graph has a cycle"));
+      } else {
+        waiting.push_back(*index);
+      }
     } else {
       const onnx::NodeProto& node = *definition->node;
       bool is_ready = true;
@@ -126,6 +134,27 @@ absl::Status Lowering::Resolve(const std::string& name) {
   return absl::OkStatus();
 }
 
+std::optional<int64_t> Lowering::FixedInteger(const std::string& name) {
+  const absl::StatusOr<OnnxTensor> value = constants_.Value(*scope_, name);
+  if (!value.ok() || IsFloating(value->view.type) || NumElements(value->view.shape) != 1) return std::nullopt;
+  return IntAt(value->view, 0);
+}
+
+std::optional<std::string> Lowering::WrappedIndex(const onnx::NodeProto& node) {
+  if (!IsOnnxOp(node, "Where") || node.input_size() != 3 || node.output_size() != 1) return std::nullopt;
+  const std::string& x = node.input(2);
+  const Scope::Definition *less = scope_->Find(node.input(0)), *sum = scope_->Find(node.input(1));
+  const auto is = [&](const Scope::Definition* definition, const char* op_type) {
+    return definition != nullptr && definition->node != nullptr && IsOnnxOp(*definition->node, op_type) &&
+           definition->node->input_size() == 2 && definition->node->input(0) == x;
+  };
+  if (!is(less, "Less") || !is(sum, "Add") || FixedInteger(less->node->input(1)) != 0) return std::nullopt;
+  const std::optional<int64_t> entries = FixedInteger(sum->node->input(1));
+  if (!entries) return std::nullopt;
+  wrapped_.emplace(node.output(0), *entries);
+  return x;
+}
+
 absl::Status Lowering::Evaluate(const Scope::Definition& definition) {
   const onnx::NodeProto& node = *definition.node;
   if (!done_.insert(&node).second) return absl::OkStatus();
@@ -141,22 +170,29 @@ absl::Status Lowering::Evaluate(const Scope::Definition& definition) {
     return absl::OkStatus();
   }
   const Handler handler = HandlerOf(node);
-  if (handler == nullptr) {
-    return BadFile(
-        absl::StrCat(call.label,
-                     " is an operator that a served model cannot have; before, between and after the LSTM, GRU and RNN "
-                     "nodes a file may compute what looks at one step alone (Gather, MatMul, Gemm, Add, Softmax, "
-                     "LayerNormalization, "
-                     "TopK, ...) and end sequences by their last step or a mean or maximum over time. Cut it there: "
-                     "`rnnctl extract` "
-                     "writes the layers as a model of their own, to be called with what comes before"));
-  }
+  if (handler == nullptr) return Unsupported(call);
   if (!Has(call, 0)) return BadFile(absl::StrCat(call.label, " has no input 0"));
   Result result = (this->*handler)(call);
   if (!result.ok()) {
     return BadFile(absl::StrCat(call.label, " ", result.status().message()));
   }
   return Give(node, 0, *std::move(result));
+}
+
+absl::Status Lowering::Unsupported(const Call& call) const {
+  const bool loops = std::ranges::any_of(
+      graph_.node(), [](const onnx::NodeProto& node) { return IsOnnxOp(node, "Loop") || IsOnnxOp(node, "Scan"); });
+  return BadFile(absl::StrCat(
+      call.label,
+      " is an operator that a served model cannot have; before, between and after the LSTM, GRU and RNN nodes "
+      "a file may compute what looks at one step alone (Gather, MatMul, Gemm, Add, Softmax, LayerNormalization, TopK, "
+      "...) "
+      "and end sequences by their last step or a mean or maximum over time. ",
+      loops ? "The file has a Loop or Scan: a recurrent layer may have been exported as one (tf2onnx does so for "
+              "Keras' GRU and "
+              "SimpleRNN; take its weights with rnnserve.convert). "
+            : "",
+      "Cut it there: `rnnctl extract` writes the layers as a model of their own, to be called with what comes before"));
 }
 
 absl::Status Lowering::Give(const onnx::NodeProto& node, int output, GraphValue value) {
@@ -179,6 +215,7 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
                                                           {"Expand", &Lowering::Expand},
                                                           {"Tile", &Lowering::Expand},
                                                           {"ConstantOfShape", &Lowering::ConstantOfShape},
+                                                          {"ReduceProd", &Lowering::ProductOfSizes},
                                                           {"MatMul", &Lowering::MatMul},
                                                           {"Gemm", &Lowering::Gemm},
                                                           {"Softmax", &Lowering::SoftmaxOf},

@@ -99,9 +99,14 @@ class Lowering {
 
   absl::Status Resolve(const std::string& name);
   absl::Status Evaluate(const Scope::Definition& definition);
+  // Where(x < 0, x + entries, x), as Keras looks its tables up: the x, whose negative places Gather counts from the
+  // end.
+  std::optional<std::string> WrappedIndex(const onnx::NodeProto& node);
+  std::optional<int64_t> FixedInteger(const std::string& name);
   absl::Status Give(const onnx::NodeProto& node, int output, GraphValue value);
   absl::Status CheckOutput(const onnx::ValueInfoProto& output);
   absl::Status NoLayers() const;
+  absl::Status Unsupported(const Call& call) const;
 
   // --- Values of a call.
   bool Has(const Call& call, size_t index) const { return index < call.inputs.size() && call.inputs[index] != nullptr; }
@@ -133,6 +138,7 @@ class Lowering {
   Result Move(const Call& call);  // Transpose, Squeeze, Unsqueeze, Reshape, Flatten
   Result Expand(const Call& call);
   Result ConstantOfShape(const Call& call);
+  Result ProductOfSizes(const Call& call);
   Result SliceSizes(const Call& call, const Sizes& sizes);
   Result SliceFlow(const Call& call, const Flow& flow, size_t axis, int64_t first, int64_t end, int64_t step);
   Result Step(const Call& call, const Flow& flow, size_t axis, int64_t index, bool keeps_axis);
@@ -179,6 +185,7 @@ class Lowering {
   FlowGraph flows_;
   std::unordered_map<std::string, GraphValue> values_;
   std::unordered_map<std::string, size_t> input_numbers_;
+  std::unordered_map<std::string, int64_t> wrapped_;  // indices -> the entries that they are wrapped at
   std::unordered_set<const onnx::NodeProto*> done_, open_;
   std::vector<InputUse> inputs_;
   std::vector<LoweredLayer> layers_;

@@ -58,6 +58,10 @@ Lowering::Result Lowering::Lookup(const Call& call, const OnnxTensor& table) {
   int64_t each = 1;
   for (size_t k = 1; k < table.view.shape.size(); ++k) each *= table.view.shape[k];
   if (entries < 1 || each < 1 || each > FlowGraph::kMaxWidth) return BadFile("has an empty table, or one too wide");
+  const auto wrapped = wrapped_.find(call.node.input(1));
+  if (wrapped != wrapped_.end() && wrapped->second != entries) {
+    return BadFile(absl::StrCat("looks up a table of ", entries, " by places that are counted from ", wrapped->second));
+  }
   const FlowNode& source = flows_.at(index->node);
   if (source.kind == FlowNode::Kind::kInput) {
     int64_t& least = inputs_[source.input].entries;

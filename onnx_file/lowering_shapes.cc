@@ -438,4 +438,18 @@ Lowering::Result Lowering::ConstantOfShape(const Call& call) {
   return BadFile("makes numbers that are not zero; only zero states are made in a file");
 }
 
+// ReduceProd, of sizes alone: TensorFlow's Tensordot joins steps and rows by it.
+Lowering::Result Lowering::ProductOfSizes(const Call& call) {
+  const absl::StatusOr<Sizes> sizes = SizesOf(call, 0);
+  if (!sizes.ok()) return sizes.status();
+  Size product;
+  for (const Size& size : sizes->list) {
+    if (__builtin_mul_overflow(product.factor, size.factor, &product.factor) || product.symbols.size() > kMaxSizes) {
+      return BadFile("multiplies sizes beyond all bounds");
+    }
+    product.symbols.insert(product.symbols.end(), size.symbols.begin(), size.symbols.end());
+  }
+  return Sizes{.list = {product}, .is_scalar = IntOf(call, "keepdims", 1) == 0};
+}
+
 }  // namespace rnnserve
