@@ -67,9 +67,8 @@ void AssertSizes([[maybe_unused]] const CellSpec& spec, [[maybe_unused]] const C
 
 template <typename T>
 int64_t Bytes(const CellWeights<T>& weights) {
-  return static_cast<int64_t>((weights.w.size() + weights.r.size() + weights.wb.size() + weights.rb.size() +
-                               weights.p.size()) *
-                              sizeof(T));
+  return static_cast<int64_t>(
+      (weights.w.size() + weights.r.size() + weights.wb.size() + weights.rb.size() + weights.p.size()) * sizeof(T));
 }
 
 }  // namespace

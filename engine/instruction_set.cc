@@ -13,8 +13,8 @@ InstructionSet FromEnvironment() {
   const char* const value = std::getenv(kVariable);
   const std::optional<InstructionSet> parsed = ParseInstructionSet(value == nullptr ? "" : value);
   if (parsed) return *parsed;
-  std::fprintf(stderr, "%s is \"%s\", expected sse4, avx2 or avx512; leave it unset to use what the CPU has\n", kVariable,
-               value);
+  std::fprintf(stderr, "%s is \"%s\", expected sse4, avx2 or avx512; leave it unset to use what the CPU has\n",
+               kVariable, value);
   std::exit(2);
 }
 

@@ -55,7 +55,7 @@ struct OpSpec {
   double clip = std::numeric_limits<double>::infinity();
   bool input_forget = false;
   bool linear_before_reset = false;
-  bool y_by_default = true;  // false: output_sequence = 0 in a version that has it
+  bool y_by_default = true;           // false: output_sequence = 0 in a version that has it
   std::vector<std::string> warnings;  // valid, but read differently elsewhere
 
   int64_t directions() const { return direction == Direction::kBidirectional ? 2 : 1; }
@@ -63,7 +63,8 @@ struct OpSpec {
   bool batch_first() const { return dialect == Dialect::kOpenVino || layout == 1; }
   // "LSTM-14".
   std::string Name() const;
-  // All that decides results, as text in a fixed form: equal operators give equal text in every process (warnings left out).
+  // All that decides results, as text in a fixed form: equal operators give equal text in every process (warnings left
+  // out).
   std::string CanonicalText() const;
 };
 

@@ -54,7 +54,8 @@ absl::Status CheckInputNames(std::span<const NamedTensor> inputs, std::span<cons
       return FieldError(InputField(name), absl::StrCat("there is no input ", Quoted(name), "; ", takes()));
     }
     // Those before are known and differ, so there are few of them.
-    if (std::ranges::find(inputs.first(k), name, &NamedTensor::name) != inputs.begin() + static_cast<std::ptrdiff_t>(k)) {
+    if (std::ranges::find(inputs.first(k), name, &NamedTensor::name) !=
+        inputs.begin() + static_cast<std::ptrdiff_t>(k)) {
       return FieldError(InputField(name), absl::StrCat("input ", Abseil(name), " is given twice: keep one of them"));
     }
   }

@@ -9,7 +9,8 @@ namespace rnnserve {
 namespace {
 
 // Null if it could not be read or made.
-std::shared_ptr<const State> StateFor(const ProgramPtr& to, const Program& from, const OpSpec& spec, const State& state) {
+std::shared_ptr<const State> StateFor(const ProgramPtr& to, const Program& from, const OpSpec& spec,
+                                      const State& state) {
   const DataType type = ComputeType(spec.data_type);
   const size_t bytes = static_cast<size_t>(spec.hidden_size) * ByteSize(type);
   std::vector<std::byte> h(bytes), c(bytes);

@@ -11,8 +11,8 @@ namespace rnnserve {
 // `pinned` on another engine, layer by layer; null where no layer has one. Packs its weights, so it takes long.
 PinnedModelPtr PinOnSecondEngine(const PinnedModel& pinned, const Router& router, ProgramCache& programs);
 
-// `states` of `from`'s programs as `to`'s hold them, by way of the compute type: exact. Nothing if one cannot be read or
-// made, on a device that has failed or is full.
+// `states` of `from`'s programs as `to`'s hold them, by way of the compute type: exact. Nothing if one cannot be read
+// or made, on a device that has failed or is full.
 std::optional<RunStates> StatesFor(const PinnedModel& to, const PinnedModel& from, const RunStates& states);
 
 }  // namespace rnnserve

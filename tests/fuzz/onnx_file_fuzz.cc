@@ -64,11 +64,13 @@ void CheckExtracted(const OnnxInspection& found, const InspectedNode& node) {
   const absl::StatusOr<StackSpec> spec = Resolve(loaded);
   if (!spec.ok()) Fail("an extracted node does not load", spec.status());
   if (spec->layers.size() != 1 || spec->batch_first) Fail("an extracted node is more than one", spec.status());
-  if (spec->layers[0].CanonicalText() != node.spec->CanonicalText()) Fail("an extracted node is another operator", spec.status());
+  if (spec->layers[0].CanonicalText() != node.spec->CanonicalText())
+    Fail("an extracted node is another operator", spec.status());
   const auto same = [](const NamedTensor& a, const NamedTensor& b) {
     return a.name == b.name && a.tensor.shape == b.tensor.shape && std::ranges::equal(a.tensor.data, b.tensor.data);
   };
-  if (!std::ranges::equal(loaded->layers[0].weights, node.weights, same)) Fail("an extracted node has other weights", {});
+  if (!std::ranges::equal(loaded->layers[0].weights, node.weights, same))
+    Fail("an extracted node has other weights", {});
 }
 
 }  // namespace

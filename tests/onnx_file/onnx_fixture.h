@@ -62,7 +62,8 @@ inline onnx::TensorProto FloatTensor(const std::string& name, const std::vector<
 }
 
 inline std::string RawBytes(const onnx::TensorProto& floats) {
-  return {reinterpret_cast<const char*>(floats.float_data().data()), sizeof(float) * static_cast<size_t>(floats.float_data_size())};
+  return {reinterpret_cast<const char*>(floats.float_data().data()),
+          sizeof(float) * static_cast<size_t>(floats.float_data_size())};
 }
 
 inline onnx::AttributeProto& AddAttribute(onnx::NodeProto& node, const std::string& name,

@@ -25,7 +25,7 @@ struct Tally {
   Histogram queue;
   Histogram compute;
   Histogram refusal;  // RESOURCE_EXHAUSTED, from the moment of sending
-  int64_t late = 0;  // of the latencies: answers that came after the span, so that they say nothing of calls a second
+  int64_t late = 0;   // of the latencies: answers that came after the span, so that they say nothing of calls a second
   int64_t largest_batch = 0;
   std::map<int, Errors> errors;  // by status code
   int64_t same = 0, close = 0, wrong = 0;

@@ -35,8 +35,8 @@ absl::Status DecodeScalars(const v1::InferRequest& request, InferCall& call) {
                                              kMaxEngineBytes, " are taken"));
   }
   if (request.outputs_size() > kMaxOutputs) {
-    return FieldError("outputs", absl::StrCat("outputs has ", request.outputs_size(),
-                                              " names; no model has more than ", kMaxOutputs));
+    return FieldError("outputs", absl::StrCat("outputs has ", request.outputs_size(), " names; no model has more than ",
+                                              kMaxOutputs));
   }
   call.priority = request.priority();
   call.engine = request.engine();

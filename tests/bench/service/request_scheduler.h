@@ -6,8 +6,8 @@
 //
 // First come, first served. A batch takes the oldest request and, with `shares`, all that wait with the same programs
 // and the same lengths; it runs to its end, no request joins or leaves, and all are answered together. Deadlines and
-// cancellation are checked before a batch begins. No priorities, no fair shares, no bounds. Thread-safe; no lock is held
-// while an engine runs or `done` is called. The destructor runs what is queued.
+// cancellation are checked before a batch begins. No priorities, no fair shares, no bounds. Thread-safe; no lock is
+// held while an engine runs or `done` is called. The destructor runs what is queued.
 #pragma once
 
 #include <condition_variable>

@@ -143,8 +143,7 @@ TEST(Reflection, DescribesHealthAndRefusesWhatIsNoRequest) {
   RunningServer server;
   RawWatch stream(server.channel, kReflection, StringField(4, "grpc.health.v1.Health"));
   EXPECT_THAT(stream.Next().value_or(""), HasSubstr("HealthCheckRequest"));
-  EXPECT_EQ(SendBytes(server.channel, kReflection, "\x3a\x05").status.error_code(),
-            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendBytes(server.channel, kReflection, "\x3a\x05").status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(SendBytes(server.channel, kReflection, "\x3a\x88\x27" + std::string(5000, 'a')).status.error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
 }
