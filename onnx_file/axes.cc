@@ -8,32 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "onnx_file/bad_file.h"
+#include "onnx_file/layout.h"
 #include "onnx_file/node.h"
 
 namespace rnnserve {
-namespace {
-
-constexpr size_t kMaxAxes = 8;
-
-// `axis` of `rank`, counted from the end if negative.
-absl::StatusOr<size_t> Place(int64_t axis, size_t rank) {
-  const auto bound = static_cast<int64_t>(rank);
-  if (axis >= -bound && axis < bound) return static_cast<size_t>(axis < 0 ? axis + bound : axis);
-  return BadFile(absl::StrCat("names axis ", axis, " of ", rank));
-}
-
-absl::StatusOr<std::set<size_t>> Places(const std::vector<int64_t>& which, size_t rank) {
-  std::set<size_t> places;
-  for (const int64_t axis : which) {
-    const absl::StatusOr<size_t> place = Place(axis, rank);
-    if (!place.ok()) return place.status();
-    if (!places.insert(*place).second) return BadFile(absl::StrCat("names axis ", axis, " twice"));
-  }
-  return places;
-}
-
-}  // namespace
-
 // An axis of size 1 is made of nothing: it may go and come.
 Axes Axes::OfY(int64_t directions, int64_t hidden_size, int64_t layout) {
   const Axis t = {{'T', {}}}, n = {{'N', {}}}, h = {{'H', hidden_size > 0 ? std::optional(hidden_size) : std::nullopt}};
@@ -72,20 +50,20 @@ absl::Status Axes::Transpose(std::optional<std::vector<int64_t>> perm) {
     std::ranges::reverse(axes_);
     return absl::OkStatus();
   }
-  const absl::StatusOr<std::set<size_t>> all = Places(*perm, axes_.size());
+  const absl::StatusOr<std::set<size_t>> all = AxesOf(*perm, axes_.size());
   if (!all.ok()) return all.status();
   if (all->size() != axes_.size()) {
     return BadFile(absl::StrCat("has a perm of ", perm->size(), " axes, but ", axes_.size(), " come"));
   }
   std::vector<Axis> moved;
-  for (const int64_t from : *perm) moved.push_back(axes_[*Place(from, axes_.size())]);
+  for (const int64_t from : *perm) moved.push_back(axes_[*AxisOf(from, axes_.size())]);
   axes_ = std::move(moved);
   return absl::OkStatus();
 }
 
 absl::Status Axes::Squeeze(std::optional<std::vector<int64_t>> which) {
   if (!which) return BadFile("names no axes, so that an axis of one step or one row would go as well");
-  const absl::StatusOr<std::set<size_t>> places = Places(*which, axes_.size());
+  const absl::StatusOr<std::set<size_t>> places = AxesOf(*which, axes_.size());
   if (!places.ok()) return places.status();
   std::vector<Axis> left;
   for (size_t k = 0; k < axes_.size(); ++k) {
@@ -103,7 +81,7 @@ absl::Status Axes::Unsqueeze(std::optional<std::vector<int64_t>> which) {
   if (!which) return BadFile("names no axes");
   const size_t rank = axes_.size() + which->size();
   if (rank > kMaxAxes) return BadFile(absl::StrCat("gives ", rank, " axes"));
-  const absl::StatusOr<std::set<size_t>> places = Places(*which, rank);
+  const absl::StatusOr<std::set<size_t>> places = AxesOf(*which, rank);
   if (!places.ok()) return places.status();
   std::vector<Axis> widened;
   for (size_t k = 0, next = 0; k < rank; ++k) widened.push_back(places->contains(k) ? Axis{} : axes_[next++]);

@@ -14,7 +14,6 @@
 namespace rnnserve {
 namespace {
 
-constexpr size_t kLengths = 4;
 constexpr int64_t kStateRank = 3;
 
 // A Cast that lengths pass as they are; one to bool, for one, makes 1 of all.
@@ -85,7 +84,7 @@ absl::StatusOr<OnnxGraph::Source> OnnxGraph::Input(size_t layer, size_t index) c
     }
     const bool narrows = is_state && IsOnnxOp(by, "Slice");
     const bool passed_on = narrows || IsOnnxOp(by, "Identity") || (is_state && IsOnnxOp(by, "Expand")) ||
-                           (index == kLengths && KeepsLengths(by));
+                           (index == kLengthsInput && KeepsLengths(by));
     if (!passed_on || by.input_size() == 0) return Computed(layers_[layer], index, by);
     if (narrows && narrowed.ok()) {
       if (absl::Status status = Narrow(layers_[layer], by, source); !status.ok()) {
@@ -152,9 +151,9 @@ absl::Status OnnxGraph::Computed(const Layer& layer, size_t index, const onnx::N
   const std::string_view mend =
       index == 0 ? "make it a graph input, [T, N, I], or [N, T, I] with one Transpose of its first two axes (PyTorch: "
                    "batch_first)"
-      : index < kLengths  ? "store it as an initializer (PyTorch: do_constant_folding=True)"
-      : index == kLengths ? "make it a graph input"
-                          : "make it a graph input, or zeros";
+      : index < kLengthsInput  ? "store it as an initializer (PyTorch: do_constant_folding=True)"
+      : index == kLengthsInput ? "make it a graph input"
+                               : "make it a graph input, or zeros";
   return BadFile(absl::StrCat("input ", index, " of the ", layer.node->op_type(), " node, ",
                               Quoted(layer.node->input(static_cast<int>(index))), ", is computed in the graph (",
                               Quoted(by.op_type()), "); ", std::string(mend)));

@@ -165,7 +165,7 @@ class Inspector {
                      value == nullptr ? absl::StatusOr<OnnxTensor>(OnnxTensor{}) : constants_.Stored(value->t()));
       }
       const bool passed_on = IsOnnxOp(by, "Identity") || (IsStateInput(index) && IsOnnxOp(by, "Expand")) ||
-                             (index == kLengths && IsOnnxOp(by, "Cast"));
+                             (index == kLengthsInput && IsOnnxOp(by, "Cast"));
       if (!passed_on || by.input_size() == 0) break;
       name = by.input(0);
       definition = definition->scope->Find(name);
@@ -196,7 +196,6 @@ class Inspector {
     return input;
   }
 
-  static constexpr size_t kLengths = 4;
   static constexpr size_t kMaxNodes = 4096;
   std::vector<std::unique_ptr<const Scope>> scopes_;
   Constants constants_;

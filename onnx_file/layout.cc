@@ -12,18 +12,6 @@
 namespace rnnserve {
 namespace {
 
-constexpr size_t kMaxAxes = 8;
-
-absl::StatusOr<std::set<size_t>> Places(const std::vector<int64_t>& which, size_t rank) {
-  std::set<size_t> places;
-  for (const int64_t axis : which) {
-    const absl::StatusOr<size_t> place = AxisOf(axis, rank);
-    if (!place.ok()) return place.status();
-    if (!places.insert(*place).second) return BadFile(absl::StrCat("names axis ", axis, " twice"));
-  }
-  return places;
-}
-
 std::vector<int> Sorted(const Symbols& symbols, const std::vector<int>& list) {
   std::vector<int> sorted;
   for (const int symbol : list) sorted.push_back(symbols.Find(symbol));
@@ -141,12 +129,22 @@ absl::StatusOr<size_t> AxisOf(int64_t axis, size_t rank) {
   return BadFile(absl::StrCat("names axis ", axis, " of ", rank));
 }
 
+absl::StatusOr<std::set<size_t>> AxesOf(const std::vector<int64_t>& which, size_t rank) {
+  std::set<size_t> axes;
+  for (const int64_t axis : which) {
+    const absl::StatusOr<size_t> place = AxisOf(axis, rank);
+    if (!place.ok()) return place.status();
+    if (!axes.insert(*place).second) return BadFile(absl::StrCat("names axis ", axis, " twice"));
+  }
+  return axes;
+}
+
 absl::Status Layout::Transpose(std::optional<std::vector<int64_t>> perm) {
   if (!perm) {
     std::ranges::reverse(axes_);
     return absl::OkStatus();
   }
-  const absl::StatusOr<std::set<size_t>> all = rnnserve::Places(*perm, axes_.size());
+  const absl::StatusOr<std::set<size_t>> all = AxesOf(*perm, axes_.size());
   if (!all.ok()) return all.status();
   if (all->size() != axes_.size()) {
     return BadFile(absl::StrCat("has a perm of ", perm->size(), " axes, but ", axes_.size(), " come"));
@@ -159,7 +157,7 @@ absl::Status Layout::Transpose(std::optional<std::vector<int64_t>> perm) {
 
 absl::Status Layout::Squeeze(const Symbols& symbols, std::optional<std::vector<int64_t>> which) {
   if (!which) return BadFile("names no axes, so that an axis of one step or one row would go as well");
-  const absl::StatusOr<std::set<size_t>> places = rnnserve::Places(*which, axes_.size());
+  const absl::StatusOr<std::set<size_t>> places = AxesOf(*which, axes_.size());
   if (!places.ok()) return places.status();
   std::vector<LayoutAxis> left;
   for (size_t k = 0; k < axes_.size(); ++k) {
@@ -176,7 +174,7 @@ absl::Status Layout::Squeeze(const Symbols& symbols, std::optional<std::vector<i
 absl::Status Layout::Unsqueeze(const std::vector<int64_t>& which) {
   const size_t rank = axes_.size() + which.size();
   if (rank > kMaxAxes) return BadFile(absl::StrCat("gives ", rank, " axes"));
-  const absl::StatusOr<std::set<size_t>> places = rnnserve::Places(which, rank);
+  const absl::StatusOr<std::set<size_t>> places = AxesOf(which, rank);
   if (!places.ok()) return places.status();
   if (places->size() != which.size()) return BadFile("names an axis twice");
   std::vector<LayoutAxis> widened;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -97,5 +98,8 @@ class Layout {
 
 // `axis` of `rank`, counted from the end if negative.
 absl::StatusOr<size_t> AxisOf(int64_t axis, size_t rank);
+// Each once.
+absl::StatusOr<std::set<size_t>> AxesOf(const std::vector<int64_t>& which, size_t rank);
+inline constexpr size_t kMaxAxes = 8;
 
 }  // namespace rnnserve

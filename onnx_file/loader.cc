@@ -73,7 +73,7 @@ class Feeds {
     const std::string name(RecurrentInputs("LSTM")[index]);
     const auto [other, first] = names_.emplace(source.name, name);
     // The lengths are for all layers, and so is a state that each takes its part of.
-    if (first || (other->second == name && (index == kLengths || source.rows))) return absl::OkStatus();
+    if (first || (other->second == name && (index == kLengthsInput || source.rows))) return absl::OkStatus();
     return BadFile(absl::StrCat("graph input ", Quoted(source.name), " is both ", other->second, " and ", name,
                                 layer == 0 ? "" : absl::StrCat(" of layer ", layer), "; requests send them apart"));
   }
@@ -87,8 +87,6 @@ class Feeds {
     }
     return absl::OkStatus();
   }
-
-  static constexpr size_t kLengths = 4;
 
  private:
   static constexpr size_t kFirstState = 5;
@@ -135,7 +133,7 @@ absl::Status AddInputs(const OnnxGraph& graph, size_t layer, Feeds& feeds, OnnxS
   for (size_t index = layer == 0 ? 0 : 1; index < names.size(); ++index) {
     absl::StatusOr<OnnxGraph::Source> source = graph.Input(layer, index);
     if (!source.ok()) return source.status();
-    if (index == Feeds::kLengths) lengths = source->name;
+    if (index == kLengthsInput) lengths = source->name;
     if (source->name.empty()) {
       if (absl::Status fed = feeds.Add(layer, index, *source); !fed.ok()) return fed;
       if (index == 0) return BadFile(absl::StrCat("the ", node.op_type(), " node has no input X (input 0)"));

@@ -13,8 +13,6 @@
 namespace rnnserve {
 namespace {
 
-constexpr size_t kLengths = 4;
-
 bool AllZero(const TensorView& view) {
   return std::ranges::all_of(view.data, [](std::byte byte) { return byte == std::byte{0}; });
 }
@@ -99,8 +97,8 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
 
 absl::Status Lowering::TakeLengths(const Call& call) {
   std::string name;
-  if (Has(call, kLengths)) {
-    const GraphValue& value = *call.inputs[kLengths];
+  if (Has(call, kLengthsInput)) {
+    const GraphValue& value = *call.inputs[kLengthsInput];
     const auto* sizes = std::get_if<Sizes>(&value);
     if (const auto* input = std::get_if<GraphInput>(&value)) {
       InputUse& use = inputs_[input->input];

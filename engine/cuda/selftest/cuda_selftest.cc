@@ -64,7 +64,7 @@ int Describe(const rnnserve_api& api) {
   return 0;
 }
 
-int Run(const std::string& program, std::vector<std::string> words) {
+int RunSuites(const std::string& program, std::vector<std::string> words) {
   const auto wants = [&](const char* word) { return std::ranges::find(words, word) != words.end(); };
   if (wants("risky")) {  // from ourselves, below
     RunRiskyFacts();
@@ -97,4 +97,4 @@ int Run(const std::string& program, std::vector<std::string> words) {
 }  // namespace
 }  // namespace rnnserve::selftest
 
-int main(int argc, char** argv) { return rnnserve::selftest::Run(argv[0], {argv + 1, argv + argc}); }
+int main(int argc, char** argv) { return rnnserve::selftest::RunSuites(argv[0], {argv + 1, argv + argc}); }

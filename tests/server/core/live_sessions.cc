@@ -105,8 +105,8 @@ absl::StatusOr<StateReply> LiveSessions::GetState(const std::string& session) {
   return answered.get_future().get();
 }
 
-void Pipeline::Send(const std::string& session, uint64_t number, std::vector<OwnedTensor> inputs,
-                    std::optional<std::vector<std::string>> outputs) {
+void OperationPipeline::Send(const std::string& session, uint64_t number, std::vector<OwnedTensor> inputs,
+                             std::optional<std::vector<std::string>> outputs) {
   inputs_.push_back(std::move(inputs));
   OperationCall call;
   call.session = session;
@@ -115,7 +115,7 @@ void Pipeline::Send(const std::string& session, uint64_t number, std::vector<Own
   Apply(std::move(call));
 }
 
-void Pipeline::Reset(const std::string& session, uint64_t number) {
+void OperationPipeline::Reset(const std::string& session, uint64_t number) {
   OperationCall call;
   call.session = session;
   call.number = number;
@@ -123,7 +123,7 @@ void Pipeline::Reset(const std::string& session, uint64_t number) {
   Apply(std::move(call));
 }
 
-void Pipeline::Apply(OperationCall call) {
+void OperationPipeline::Apply(OperationCall call) {
   call.owner = &owner_;
   std::optional<OperationAnswer>* place = nullptr;
   {
@@ -139,7 +139,7 @@ void Pipeline::Apply(OperationCall call) {
   });
 }
 
-std::vector<OperationAnswer> Pipeline::Answers() {
+std::vector<OperationAnswer> OperationPipeline::Answers() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return missing_ == 0; });
   std::vector<OperationAnswer> answers;

@@ -59,9 +59,9 @@ class LiveSessions {
 };
 
 // The operations of some sessions in flight, as one stream sends them: any number at once, in order of each session.
-class Pipeline {
+class OperationPipeline {
  public:
-  explicit Pipeline(SessionCore& sessions) : sessions_(sessions) {}
+  explicit OperationPipeline(SessionCore& sessions) : sessions_(sessions) {}
 
   // Answers come in the order of Send. `inputs` are copied.
   void Send(const std::string& session, uint64_t number, std::vector<OwnedTensor> inputs,

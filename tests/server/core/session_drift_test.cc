@@ -104,7 +104,7 @@ TEST_F(SessionDrift, FourThousandChunksStayWithinTheTolerance) {
       const std::string wide = Open(kind, Widened(weights), "reference", false);
       Tally tally;
       for (uint64_t number = 1; number <= kChunks;) {
-        Pipeline pipeline(live_.sessions());
+        OperationPipeline pipeline(live_.sessions());
         const uint64_t first = number;
         for (; number <= kChunks && number - first < 500; ++number) {
           const int64_t steps = std::uniform_int_distribution<int64_t>(1, 2)(random_);
@@ -156,7 +156,7 @@ TEST_F(SessionDrift, SixteenBitStatesAreOffByWhatIsPublished) {
       const std::string wide = Open(kind, Widened(weights), "reference", false);
       Tally tally;
       for (uint64_t number = 1; number <= kChunks;) {
-        Pipeline pipeline(live_.sessions());
+        OperationPipeline pipeline(live_.sessions());
         for (const uint64_t end = number + 500; number < end; ++number) {
           std::vector<OwnedTensor> x = {MakeTensor("X", DataType::kFloat, {1, 1, kInput}, Reals(kInput, 1))};
           pipeline.Send(wide, number, Widened(x));
@@ -207,7 +207,7 @@ TEST_F(SessionNeighbours, NanAndInfinitiesStayInTheirSession) {
       for (int64_t chunks = Chunks() / 9; chunks > 0; chunks -= kSessions, ++number) {
         const int64_t steps = std::uniform_int_distribution<int64_t>(1, 3)(random_);
         const std::vector<double> clean = Reals(static_cast<size_t>(steps * kRows * kInput), 1);
-        Pipeline pipeline(live_.sessions());
+        OperationPipeline pipeline(live_.sessions());
         const auto chunk = [&](const std::string& session, bool row_is_wild) {
           std::vector<double> x = clean;
           for (size_t k = 0; row_is_wild && k < x.size(); ++k) {

@@ -23,7 +23,7 @@ class SessionMemory : public testing::Test {
     session_ = live_.Open(std::move(open)).value();
   }
   OperationAnswer Chunk(uint64_t number) {
-    Pipeline pipeline(live_.sessions());
+    OperationPipeline pipeline(live_.sessions());
     pipeline.Send(session_, number, {FilledTensor("X", DataType::kFloat, {64, 16, 1}, 1)});  // Y is 1 MiB
     return std::move(pipeline.Answers()[0]);
   }

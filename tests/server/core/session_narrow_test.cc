@@ -54,7 +54,7 @@ class SessionNarrow : public testing::TestWithParam<DataType> {
   std::string Open(std::optional<DataType> kept) { return live_.Open(Spec(kept)).value(); }
   std::vector<OutputTensor> State(const std::string& session) { return live_.GetState(session).value().state; }
   OperationAnswer Chunk(const std::string& session, uint64_t number, double x, std::vector<int32_t> lengths = {}) {
-    Pipeline pipeline(live_.sessions());
+    OperationPipeline pipeline(live_.sessions());
     std::vector<OwnedTensor> inputs = {FilledTensor("X", DataType::kFloat, {1, kRows, kInput}, x)};
     if (!lengths.empty()) {
       inputs.push_back(MakeTensor("sequence_lens", DataType::kInt32, {kRows}, {lengths.begin(), lengths.end()}));

@@ -110,7 +110,7 @@ TEST_P(SessionSequences, CutAnywhereAnOperatorIsOneRun) {
   const DataType types[] = {DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBFloat16};
   const EngineOptions engine_options{.allow_reduced_precision = false, .deterministic = GetParam().deterministic};
   std::vector<Running> running;
-  Pipeline pipeline(live_.sessions());
+  OperationPipeline pipeline(live_.sessions());
   for (int k = 0; k < 48; ++k) {
     const DataType type = types[k % 4];
     if (engine().name() == "onednn" && type != DataType::kFloat) continue;
@@ -236,7 +236,7 @@ TEST_P(SessionSequences, CutAnywhereAStackIsOneRun) {
     open.max_in_flight = 64;
     const absl::StatusOr<std::string> session = live_.Open(std::move(open));
     ASSERT_TRUE(session.ok()) << session.status();
-    Pipeline pipeline(live_.sessions());
+    OperationPipeline pipeline(live_.sessions());
     const std::vector<int64_t> cuts = Cuts(steps);
     const size_t axis = batch_first ? 1 : 0;
     for (size_t k = 1; k < cuts.size(); ++k) pipeline.Send(*session, k, {Part(x, axis, cuts[k - 1], cuts[k])});

@@ -56,7 +56,7 @@ TEST_F(SessionWindow, TheDefaultTakesTheReplyOfAStepAndTheFinalState) {
   OpenCall open = Spec(1024);
   open.rows = 512;  // Y of one step: 2 MiB
   const OpenReply opened = Open(std::move(open));
-  Pipeline pipeline(live_.sessions());
+  OperationPipeline pipeline(live_.sessions());
   pipeline.Send(opened.key, 1, {FilledTensor("X", DataType::kFloat, {1, 512, 1}, 1)});
   const OperationAnswer step = std::move(pipeline.Answers()[0]);
   EXPECT_TRUE(step.status.ok()) << step.status;
@@ -76,7 +76,7 @@ TEST_F(SessionWindow, AChunkThatDoesNotFitIsToldTheSizeItNeeds) {
   OpenCall open = Spec(128);
   open.window_bytes = 10'000;
   const OpenReply opened = Open(std::move(open));
-  Pipeline pipeline(live_.sessions());
+  OperationPipeline pipeline(live_.sessions());
   pipeline.Send(opened.key, 1, {FilledTensor("X", DataType::kFloat, {32, 1, 1}, 1)}, std::vector<std::string>{"Y"});
   const OperationAnswer refused = std::move(pipeline.Answers()[0]);
   EXPECT_EQ(ReasonOf(refused.status), "LIMIT_EXCEEDED");
