@@ -26,7 +26,7 @@ bool IsForeignRecurrent(const onnx::NodeProto& node);
 std::span<const std::string_view> RecurrentInputs(std::string_view op_type);
 // W (input 1, "onnx::LSTM_12").
 std::string InputLabel(size_t index, std::string_view name);
-inline constexpr size_t kLengthsInput = 4;  // sequence_lens
+inline constexpr size_t kLengthsInput = 4;                                                    // sequence_lens
 inline bool IsWeightInput(size_t index) { return (index >= 1 && index <= 3) || index == 7; }  // W, R, B; P
 inline bool IsStateInput(size_t index) { return index == 5 || index == 6; }                   // initial_h, initial_c
 

@@ -84,10 +84,10 @@ absl::Status CheckWithoutData(std::string_view input, int64_t rows, int64_t step
   if (!__builtin_mul_overflow(rows, std::max<int64_t>(steps, 1), &row_steps) && row_steps <= kMax) {
     return absl::OkStatus();
   }
-  return FieldError(InputField(input) + ".shape",
-                    absl::StrCat(Abseil(input), " has ", steps, " steps of ", rows,
-                                 " rows without any element; such a request may have at most ", kMax,
-                                 " rows times steps"));
+  return FieldError(
+      InputField(input) + ".shape",
+      absl::StrCat(Abseil(input), " has ", steps, " steps of ", rows,
+                   " rows without any element; such a request may have at most ", kMax, " rows times steps"));
 }
 
 }  // namespace rnnserve

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// How calls ended. Whoever gives up a call is nobody's mistake, and a refusal no failure.
+// How calls ended. A call that its caller gives up is no mistake, and a refusal no failure.
 struct Outcomes {
   double requests = 0;
   double cancelled = 0;

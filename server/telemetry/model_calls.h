@@ -27,7 +27,7 @@ class ModelCalls {
   const CallMetrics& Of(std::string_view model);
 
   // Labels of models that are shown without requests (code OK, 0) until they are called. All else that is counted of a
-  // model begins with its first call, so that models nobody calls cost a scrape one line each.
+  // model begins with its first call, so that models without calls cost a scrape one line each.
   void SetKnown(const std::vector<std::string>& models);
 
  private:

@@ -28,7 +28,7 @@ struct SessionCounters {
   std::shared_ptr<Counter> resumed;   // a stream went on with a session that another stream or call had
   std::shared_ptr<Counter> lost;      // asked for after the run of the server, or the engine, that had it
   std::shared_ptr<Counter> repeated;  // operations answered or joined without computing them again
-  const CallMetrics* calls;           // of the model, which operations count under; null: nobody counts
+  const CallMetrics* calls;           // of the model, which operations count under; null: not counted
 };
 using SessionCountersPtr = std::shared_ptr<const SessionCounters>;
 

@@ -120,7 +120,11 @@ def test_sessions_and_slices_are_seen_to_move(tmp_path):
         prometheus.await_value('sum(rnnserve_slices_total)', lambda value: value >= slices + 3)
         assert prometheus.query('up{job="rnnserve"} == 1'), "scraped under the job that the alerts name"
         prometheus.await_value('sum(rnnserve_session_state_bytes)', lambda value: value >= 3 * 256)
-        calls.apply(sessions[0], 2, close=wire.sessions_pb2.Close())
+        # Series that appear have no rate before they grow once more.
+        for session in sessions:
+            calls.feed(session, 2, [4])
+        prometheus.await_value('sum(rnnserve_slices_total)', lambda value: value >= slices + 6)
+        calls.apply(sessions[0], 3, close=wire.sessions_pb2.Close())
         prometheus.await_value(active, lambda value: value == 2)
         rules = json.load(urllib.request.urlopen(f"http://127.0.0.1:{prometheus.port}/api/v1/rules"))["data"]["groups"]
         assert all(rule["health"] in ("ok", "unknown") for group in rules for rule in group["rules"]) and rules

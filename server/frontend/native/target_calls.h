@@ -7,7 +7,7 @@
 
 namespace rnnserve {
 
-// `Request`: InferRequest or OpenRequest. Null: nobody counts.
+// `Request`: InferRequest or OpenRequest. Null: not counted.
 template <typename Request>
 const CallMetrics* CallsOfTarget(const Core& core, const Request& request) {
   if (request.has_model()) return core.CallsOfNamed(request.model().name());

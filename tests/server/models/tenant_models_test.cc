@@ -26,7 +26,8 @@ std::string Text(const absl::Status& status) { return std::string(status.message
 
 class TenantModels : public testing::Test {
  protected:
-  absl::StatusOr<LoadedModel> Load(const std::string& tenant, const std::string& name, float seed, int64_t version = 1) {
+  absl::StatusOr<LoadedModel> Load(const std::string& tenant, const std::string& name, float seed,
+                                   int64_t version = 1) {
     const TestOperator op = MakeOperator("RNN", seed, 100);
     return store_.LoadInline(tenant, name, version, op.op, op.inputs, {}, "");
   }

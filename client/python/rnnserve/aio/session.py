@@ -190,6 +190,6 @@ def _settle(future: asyncio.Future[Any]) -> OnDone:
             future.set_result(value)
         else:
             future.set_exception(error)
-            future.exception()  # counts as retrieved: one that nobody awaits is no mistake
+            future.exception()  # counts as retrieved: one that is never awaited is no mistake
 
     return on_done

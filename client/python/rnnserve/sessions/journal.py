@@ -329,7 +329,7 @@ class Journal:
             self._queue.popleft()
             self._finish(entry, error=error)
             if entry.index:
-                # Its number is free again, and nothing behind it was applied. Whoever has been told that its outcome is
+                # Its number is free again, and nothing behind it was applied. A caller that has been told that its outcome is
                 # unknown may ask for the state meanwhile, and gets it.
                 self._index = self._settled
                 kept = [later for later in self._queue if entry.on_done is _nobody and not later.index]
