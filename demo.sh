@@ -7,12 +7,22 @@
 #                                as sessions; writes vad.png. --live: at the pace of speech, to watch its metrics
 # Metrics and a status page are where it says while it runs; ADMIN_LISTEN=127.0.0.1:9464 puts them there.
 set -euo pipefail
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+refuse() {
+  echo "${0##*/}: $1; see ${0##*/} --help" >&2
+  exit 2
+}
 cd "$(dirname "$0")"
 example=(client/examples/g2p/g2p.py)
 case "${1:-}" in
+  --help | -h) usage; exit ;;
   --beam) shift; example=(client/examples/g2p/spell.py) ;;
   --speech) shift; example=(client/examples/vad/vad.py --rnnctl build/release/client/rnnctl/rnnctl) ;;
 esac
+# The example knows its own flags; what it does not know is refused before minutes of building.
+for argument in "$@"; do
+  [[ $argument != -* ]] || grep -q "add_argument(\"${argument%%=*}\"" "${example[0]}" || refuse "unknown argument $argument"
+done
 if [ "${example[0]}" = client/examples/vad/vad.py ]; then ./setup.sh --speech; else ./setup.sh; fi
 echo "building (a few minutes the first time)"
 cmake --preset release -DRNNSERVE_BUILD_TESTS=OFF >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }

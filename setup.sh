@@ -7,7 +7,18 @@
 #   ./setup.sh --server   Debian packages for the server alone, no Python environment
 # Safe to run again: what is there is left alone.
 set -euo pipefail
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+refuse() {
+  echo "${0##*/}: $1; see ${0##*/} --help" >&2
+  exit 2
+}
 cd "$(dirname "$0")"
+[ $# -le 1 ] || refuse "one argument, not $#"
+case ${1:-} in
+  '' | --tests | --speech | --campaigns | --server) ;;
+  --help | -h) usage; exit ;;
+  *) refuse "unknown argument $1" ;;
+esac
 tests=
 case ${1:-} in --tests | --campaigns) tests=1 ;; esac
 speech=

@@ -10,7 +10,18 @@
 #                         in containers (with docker, or RNNSERVE_IMAGE_TOOLS); prints figures (about 15 minutes)
 # Ends with ctest's closing line of the last one; the status is non-zero if any test failed.
 set -euo pipefail
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+refuse() {
+  echo "${0##*/}: $1; see ${0##*/} --help" >&2
+  exit 2
+}
 cd "$(dirname "$0")"
+[ $# -le 1 ] || refuse "one argument, not $#"
+case ${1:-} in
+  '' | release | asan-ubsan | tsan | campaigns) ;;
+  --help | -h) usage; exit ;;
+  *) refuse "unknown argument $1" ;;
+esac
 if [ "${1:-}" = campaigns ]; then
   ./setup.sh --campaigns
   cmake --preset release >/dev/null
@@ -37,6 +48,5 @@ for preset in ${1:-tsan asan-ubsan release}; do
     release) run release -j2 ;;
     asan-ubsan) run asan-ubsan -L '^unit$' -j2 ;;
     tsan) run tsan -L '^tsan$' -j2 ;;
-    *) sed -n '3,10p' "$0" >&2; exit 2 ;;
   esac
 done

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# find_package(rnnserve CONFIG REQUIRED)
+# target_link_libraries(my_program PRIVATE rnnserve::client)
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+find_dependency(OpenSSL)
+find_dependency(absl CONFIG)
+find_dependency(Protobuf)
+find_dependency(gRPC CONFIG)
+include(${CMAKE_CURRENT_LIST_DIR}/rnnserveTargets.cmake)
