@@ -6,7 +6,7 @@
 #   ./test.sh tsan        batching, models and core under ThreadSanitizer
 #   ./test.sh campaigns   longer ones, not part of the above: rolling restarts under load, connection floods, a memory
 #                         limit, callers in Go and Ruby, the Python package beside tensorflow and tritonclient, scrapes,
-#                         the speech demo watched by Prometheus, deploy/compose.yaml
+#                         the speech demo watched by Prometheus, .deb and wheel on bare machines, deploy/compose.yaml
 #                         in containers (with docker, or RNNSERVE_IMAGE_TOOLS); prints figures (about 15 minutes)
 # Ends with ctest's closing line of the last one; the status is non-zero if any test failed.
 set -euo pipefail

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates the stubs rnnserve/v1/*_pb2*.py while the package is built: from the repository's proto folder, or from the
-copy of it that an sdist carries."""
+copy of it that an sdist carries. With RNNSERVE_SERVER=PROGRAM in the environment the wheel carries that server and is one
+for this platform (deploy/packages/wheel.sh); without it, one for all."""
 
+import os
 import pathlib
 import re
 import shutil
 import sys
 
-from setuptools import setup
+from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
@@ -15,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 CARRIED = HERE / "proto"
 PROTO = CARRIED if CARRIED.exists() else REPOSITORY / "proto"
+SERVER = os.environ.get("RNNSERVE_SERVER")
 FILES = [f"rnnserve/v1/{name}.proto" for name in ("tensor", "recurrent", "models", "sessions")]
 
 # The generator's checks that the runtimes are at least as new as itself. What it writes runs on older ones as well, back
@@ -31,7 +35,25 @@ class BuildWithStubs(build_py):
 
     def run(self):
         super().run()
-        generate(HERE if self.editable_mode else pathlib.Path(self.build_lib))
+        target = HERE if self.editable_mode else pathlib.Path(self.build_lib)
+        generate(target)
+        if SERVER:
+            (target / "rnnserve" / "bin").mkdir(exist_ok=True)
+            shutil.copy(SERVER, target / "rnnserve" / "bin" / "rnnserve")
+
+
+class PackageWithServer(Distribution):
+    """What makes a wheel one for a platform are compiled parts."""
+
+    def has_ext_modules(self):
+        return bool(SERVER) or super().has_ext_modules()
+
+
+class WheelForAnyPython(bdist_wheel):
+    """bdist_wheel; the server in it does not mind which Python starts it."""
+
+    def get_tag(self):
+        return ("py3", "none", super().get_tag()[2])
 
 
 class SdistWithProtos(sdist):
@@ -73,4 +95,4 @@ def without_version_checks(name, text):
     return text
 
 
-setup(cmdclass={"build_py": BuildWithStubs, "sdist": SdistWithProtos})
+setup(distclass=PackageWithServer, cmdclass={"bdist_wheel": WheelForAnyPython, "build_py": BuildWithStubs, "sdist": SdistWithProtos})

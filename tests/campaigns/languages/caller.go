@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
-	pb "github.com/rnnserve/rnnserve/proto/rnnserve/v1"
+	pb "rnnservepb"
 )
 
 func main() {
@@ -32,7 +31,7 @@ func main() {
 	stream, err := recurrent.Stream(ctx)
 	check(err)
 	for number, chunk := range []*pb.Tensor{steps(1), steps(2, 3)} {
-		check(stream.Send(&pb.StreamRequest{Operations: []*pb.Operation{{Session: opened.Session, Number: proto.Uint64(uint64(number + 1)),
+		check(stream.Send(&pb.StreamRequest{Operations: []*pb.Operation{{Session: opened.Session, Number: uint64(number + 1),
 			Kind: &pb.Operation_Chunk{Chunk: &pb.Chunk{Inputs: []*pb.Tensor{chunk}}}}}}))
 		answer, err := stream.Recv()
 		check(err)

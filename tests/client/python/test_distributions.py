@@ -66,6 +66,22 @@ def test_what_they_hold(built):
     assert metadata["Description-Content-Type"] == "text/markdown" and "# rnnserve for Python" in metadata.get_payload()
 
 
+def test_a_wheel_that_carries_a_server(built, tmp_path, monkeypatch):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho served \"$@\"\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("RNNSERVE_SERVER", str(program))
+    pip = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--target"]
+    run("-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "-w", tmp_path, built[0])
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith(f"-py3-none-linux_{os.uname().machine}.whl") and built[1].name.endswith("-py3-none-any.whl")
+    run(*pip, tmp_path / "with", wheel)
+    assert run("-m", "rnnserve.server", "--listen=a", "b c", cwd=tmp_path, path=tmp_path / "with") == "served --listen=a b c\n"
+    run(*pip, tmp_path / "without", built[1])
+    with pytest.raises(AssertionError, match="installed without the server"):
+        run("-m", "rnnserve.server", cwd=tmp_path, path=tmp_path / "without")
+
+
 @pytest.mark.parametrize("which", ["sdist", "wheel"])
 def test_they_install(built, tmp_path, which):
     run("-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--target",
