@@ -3,7 +3,7 @@
 #   ./setup.sh            build, client and examples
 #   ./setup.sh --tests    the same and what the tests need
 #   ./setup.sh --speech   build, client and examples, and what the speech example needs: its recordings and a detector
-#   ./setup.sh --campaigns  as --tests, and what the longer campaigns need (Go, Ruby, compose)
+#   ./setup.sh --campaigns  as --tests, and what the longer campaigns need (Go, Java, Ruby, compose)
 #   ./setup.sh --server   Debian packages for the server alone, no Python environment
 # Safe to run again: what is there is left alone.
 set -euo pipefail
@@ -31,8 +31,8 @@ packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
 [ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev mold nginx-light haproxy openssl procps prometheus
   faketime chromium)
 [ -z "$speech" ] || packages+=(pocketsphinx-testdata espeak-ng)
-[ "${1:-}" != --campaigns ] || packages+=(golang-go golang-google-grpc-dev golang-google-genproto-dev golang-goprotobuf-dev
-  protoc-gen-go-grpc ruby-grpc docker-compose)
+[ "${1:-}" != --campaigns ] || packages+=(golang-go golang-google-grpc-dev golang-google-genproto-dev
+  golang-github-golang-protobuf-1-5-dev protoc-gen-go protoc-gen-go-grpc default-jdk-headless libprotobuf-java ruby-grpc docker-compose)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -42,7 +42,11 @@ constexpr int kStreamSlots = 8;
 constexpr absl::Duration kDrainLook = absl::Milliseconds(20);
 constexpr std::array<std::string_view, 3> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models",
                                                        "rnnserve.v1.Sessions"};
-constexpr std::array<std::string_view, 5> kListed = {kServices[0], kServices[1], kServices[2], "grpc.health.v1.Health",
+constexpr std::array<std::string_view, 6> kListed = {kServices[0],
+                                                     kServices[1],
+                                                     kServices[2],
+                                                     "grpc.health.v1.Health",
+                                                     "grpc.reflection.v1.ServerReflection",
                                                      "grpc.reflection.v1alpha.ServerReflection"};
 // Between the last call and the end. gRPC cancels what comes in once it shuts down, and its callers would see CANCELLED
 // as if it had been their own doing; a connection that is closed before is UNAVAILABLE, and they go elsewhere.

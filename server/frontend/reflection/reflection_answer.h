@@ -8,13 +8,13 @@
 #include <span>
 #include <string_view>
 
-#include "grpc/reflection/v1alpha/reflection.pb.h"
+#include "grpc/reflection/v1/reflection.pb.h"
 
 namespace rnnserve {
 
 // Errors are part of the response.
-grpc::reflection::v1alpha::ServerReflectionResponse AnswerReflection(
-    const grpc::reflection::v1alpha::ServerReflectionRequest& request, std::span<const std::string_view> services,
+grpc::reflection::v1::ServerReflectionResponse AnswerReflection(
+    const grpc::reflection::v1::ServerReflectionRequest& request, std::span<const std::string_view> services,
     const google::protobuf::DescriptorPool& pool);
 
 }  // namespace rnnserve

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/frontend/reflection/reflection_service.h"
 
-#include <grpcpp/support/async_stream.h>
+#include <google/protobuf/message.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "grpc/reflection/v1alpha/reflection.pb.h"
 #include "server/frontend/reflection/reflection_answer.h"
 #include "server/frontend/rpc/message_bytes.h"
 #include "server/frontend/status_table.h"
@@ -12,9 +13,9 @@
 namespace rnnserve {
 namespace {
 
-using grpc::reflection::v1alpha::ServerReflectionRequest;
+using grpc::reflection::v1::ServerReflectionRequest;
 
-constexpr int kSlots = 4;  // calls that may arrive at the same moment
+constexpr int kSlots = 2;  // calls of a name that may arrive at the same moment
 constexpr int kMaxStreams = 100;
 // A request comes back as part of its answer; no name here is nearly as long.
 constexpr size_t kMaxRequestBytes = 4096;
@@ -29,18 +30,29 @@ absl::Status CheckedParse(grpc::ByteBuffer& bytes, ServerReflectionRequest& requ
 
 }  // namespace
 
-void ReflectionService::Serve(Poller& poller, SendWatch& send_watch) {
-  for (int k = 0; k < kSlots; ++k) ServeStream(poller, send_watch);
+ReflectionService::ReflectionService(std::span<const std::string_view> services, const RequestMetrics& requests)
+    : metrics_(requests.Untimed("ServerReflection.ServerReflectionInfo")),
+      services_(services),
+      methods_{service_.AddStream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
+               service_.AddStream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")} {
+  // Linked in, and so described.
+  google::protobuf::LinkMessageReflection<grpc::reflection::v1alpha::ServerReflectionRequest>();
 }
 
-CallTask ReflectionService::ServeStream(Poller& poller, SendWatch& send_watch) {
+void ReflectionService::Serve(Poller& poller, SendWatch& send_watch) {
+  for (const int method : methods_) {
+    for (int k = 0; k < kSlots; ++k) ServeStream(method, poller, send_watch);
+  }
+}
+
+CallTask ReflectionService::ServeStream(int method, Poller& poller, SendWatch& send_watch) {
   const Poller::Hold hold(poller);
   grpc::ServerContext context;
-  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream(&context);
-  const bool arrived = co_await Completion(
-      [&](void* tag) { service_.RequestServerReflectionInfo(&context, &stream, poller.queue(), poller.queue(), tag); });
+  RawStream stream(&context);
+  const bool arrived =
+      co_await Completion([&](void* tag) { service_.RequestStream(method, &context, &stream, poller.queue(), tag); });
   if (!arrived) co_return;
-  ServeStream(poller, send_watch);
+  ServeStream(method, poller, send_watch);
 
   absl::Status status;
   if (++streams_ > kMaxStreams) {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// grpc.reflection.v1alpha.ServerReflection on the poller's own queue; gRPC's own brings threads that poll beside it.
+// grpc.reflection.v1.ServerReflection and v1alpha on the poller's own queue; gRPC's own brings threads that poll beside
+// it. The two are the same bytes under two names.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string_view>
 
-#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/frontend/rpc/completion.h"
 #include "server/frontend/rpc/poller.h"
+#include "server/frontend/rpc/raw_service.h"
 #include "server/frontend/rpc/send_watch.h"
 #include "server/telemetry/request_metrics.h"
 
@@ -17,8 +19,7 @@ namespace rnnserve {
 class ReflectionService {
  public:
   // Lists these services, whose names outlive it.
-  ReflectionService(std::span<const std::string_view> services, const RequestMetrics& requests)
-      : metrics_(requests.Untimed("ServerReflection.ServerReflectionInfo")), services_(services) {}
+  ReflectionService(std::span<const std::string_view> services, const RequestMetrics& requests);
 
   grpc::Service* grpc() { return &service_; }
 
@@ -26,14 +27,12 @@ class ReflectionService {
   void Serve(Poller& poller, SendWatch& send_watch);
 
  private:
-  using Raw = grpc::reflection::v1alpha::ServerReflection::WithRawMethod_ServerReflectionInfo<
-      grpc::reflection::v1alpha::ServerReflection::Service>;
-
-  CallTask ServeStream(Poller& poller, SendWatch& send_watch);
+  CallTask ServeStream(int method, Poller& poller, SendWatch& send_watch);
 
   const std::unique_ptr<CallMetrics> metrics_;
   const std::span<const std::string_view> services_;
-  Raw service_;
+  RawService service_;
+  const std::array<int, 2> methods_;
   int streams_ = 0;  // the poller's thread only
 };
 

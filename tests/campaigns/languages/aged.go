@@ -15,7 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	pb "rnnservepb"
+	"google.golang.org/protobuf/proto"
+	pb "github.com/rnnserve/rnnserve/proto/rnnserve/v1"
 )
 
 const handovers, callers = 3, 4
@@ -27,7 +28,7 @@ func feed(ctx context.Context, recurrent pb.RecurrentClient, session string, las
 	check(err)
 	for {
 		number := last + 1
-		err := stream.Send(&pb.StreamRequest{Operations: []*pb.Operation{{Session: session, Number: uint64(number),
+		err := stream.Send(&pb.StreamRequest{Operations: []*pb.Operation{{Session: session, Number: proto.Uint64(uint64(number)),
 			Kind: &pb.Operation_Chunk{Chunk: &pb.Chunk{Inputs: []*pb.Tensor{steps(float32(number))}}}}}})
 		if err != nil && err != io.EOF { // Recv tells why it has ended
 			check(err)

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	pb "rnnservepb"
+	"google.golang.org/protobuf/proto"
+	pb "github.com/rnnserve/rnnserve/proto/rnnserve/v1"
 )
 
 func main() {
@@ -31,7 +32,7 @@ func main() {
 	stream, err := recurrent.Stream(ctx)
 	check(err)
 	for number, chunk := range []*pb.Tensor{steps(1), steps(2, 3)} {
-		check(stream.Send(&pb.StreamRequest{Operations: []*pb.Operation{{Session: opened.Session, Number: uint64(number + 1),
+		check(stream.Send(&pb.StreamRequest{Operations: []*pb.Operation{{Session: opened.Session, Number: proto.Uint64(uint64(number + 1)),
 			Kind: &pb.Operation_Chunk{Chunk: &pb.Chunk{Inputs: []*pb.Tensor{chunk}}}}}}))
 		answer, err := stream.Recv()
 		check(err)

@@ -8,7 +8,8 @@ import (
 	"math"
 	"os"
 
-	pb "rnnservepb"
+	"google.golang.org/protobuf/proto"
+	pb "github.com/rnnserve/rnnserve/proto/rnnserve/v1"
 )
 
 const hidden = 4
@@ -50,7 +51,7 @@ func remembering() (*pb.Operator, []*pb.Tensor) {
 	number := func(value float32) *pb.Attribute {
 		return &pb.Attribute{Value: &pb.Attribute_Floats_{Floats: &pb.Attribute_Floats{Values: []float32{value}}}}
 	}
-	operator := &pb.Operator{OpType: "RNN", Version: 14, Attributes: map[string]*pb.Attribute{
+	operator := &pb.Operator{OpType: "RNN", Version: proto.Int64(14), Attributes: map[string]*pb.Attribute{
 		"hidden_size":      {Value: &pb.Attribute_I{I: hidden}},
 		"activations":      {Value: &pb.Attribute_Strings_{Strings: &pb.Attribute_Strings{Values: []string{"Affine"}}}},
 		"activation_alpha": number(1),

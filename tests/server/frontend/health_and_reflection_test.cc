@@ -16,7 +16,8 @@ using testing::Not;
 
 constexpr char kCheck[] = "/grpc.health.v1.Health/Check";
 constexpr char kWatch[] = "/grpc.health.v1.Health/Watch";
-constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+constexpr char kReflection[] = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+constexpr char kOlderReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 const std::string kServing = "\x08\x01";
 const std::string kNotServing = "\x08\x02";
 const std::string kServiceUnknown = "\x08\x03";
@@ -131,12 +132,14 @@ TEST(Health, RefusesWhatIsNoRequest) {
 
 TEST(Reflection, ListsWhatIsServed) {
   RunningServer server;
-  const RawReply reply = SendBytes(server.channel, kReflection, StringField(7, ""));
-  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
-  EXPECT_THAT(reply.bytes, HasSubstr("rnnserve.v1.Recurrent"));
-  EXPECT_THAT(reply.bytes, HasSubstr("rnnserve.v1.Models"));
-  EXPECT_THAT(reply.bytes, HasSubstr("grpc.health.v1.Health"));
-  EXPECT_THAT(reply.bytes, HasSubstr("rnnserve.v1.Sessions"));
+  for (const char* method : {kReflection, kOlderReflection}) {
+    const RawReply reply = SendBytes(server.channel, method, StringField(7, ""));
+    ASSERT_TRUE(reply.status.ok()) << method << ": " << reply.status.error_message();
+    EXPECT_THAT(reply.bytes, HasSubstr("rnnserve.v1.Recurrent"));
+    EXPECT_THAT(reply.bytes, HasSubstr("rnnserve.v1.Models"));
+    EXPECT_THAT(reply.bytes, HasSubstr("grpc.health.v1.Health"));
+    EXPECT_THAT(reply.bytes, HasSubstr("rnnserve.v1.Sessions"));
+  }
 }
 
 TEST(Reflection, DescribesHealthAndRefusesWhatIsNoRequest) {

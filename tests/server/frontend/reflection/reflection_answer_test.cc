@@ -18,8 +18,8 @@ namespace {
 
 using google::protobuf::DescriptorPool;
 using google::protobuf::FileDescriptorProto;
-using grpc::reflection::v1alpha::ServerReflectionRequest;
-using grpc::reflection::v1alpha::ServerReflectionResponse;
+using grpc::reflection::v1::ServerReflectionRequest;
+using grpc::reflection::v1::ServerReflectionResponse;
 using testing::HasSubstr;
 
 constexpr std::array<std::string_view, 2> kServices = {"one.Service", "another.Service"};
