@@ -13,6 +13,7 @@
 #include <memory>
 #include <system_error>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -119,6 +120,22 @@ absl::StatusOr<File> Folder::OpenFileInside(const std::string& path, const std::
   if (fstat(opened->descriptor.fd(), &info) != 0) return SystemError(errno);
   if (!S_ISREG(info.st_mode)) return absl::FailedPreconditionError("is not a regular file");
   return File(std::move(opened->descriptor), info.st_size);
+}
+
+size_t Folder::Stamp(int levels) const {
+  const absl::StatusOr<std::vector<std::string>> names = Names();
+  if (!names.ok()) return 0;
+  size_t stamp = 1;
+  for (const std::string& name : *names) {
+    struct stat info = {};
+    if (fstatat(descriptor_.fd(), name.c_str(), &info, 0) != 0) info = {};  // a link to nowhere
+    stamp = absl::HashOf(stamp, name, info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
+                         info.st_ctim.tv_sec, info.st_ctim.tv_nsec);
+    if (!S_ISDIR(info.st_mode) || levels == 0) continue;
+    const absl::StatusOr<Folder> below = OpenFolder(name);
+    stamp = absl::HashOf(stamp, below.ok() ? below->Stamp(levels - 1) : 0);
+  }
+  return stamp;
 }
 
 absl::StatusOr<std::vector<std::string>> Folder::Names() const {

@@ -3,6 +3,7 @@
 // link leads out, however and whenever it is put there. Links that stay inside are followed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -55,6 +56,9 @@ class Folder {
   absl::StatusOr<File> OpenFile(const std::string& name) const;
   // `path` (relative, without `..`) as a file that lies inside this folder.
   absl::StatusOr<File> OpenOwnFile(std::string_view path) const;
+
+  // Changes when a file here or in a folder below, a few levels deep, is written, replaced, added or taken away.
+  size_t Stamp(int levels = 4) const;
 
   // What lies here, by name, without hidden entries.
   absl::StatusOr<std::vector<std::string>> Names() const;

@@ -40,6 +40,7 @@
 #include "server/core/routing_thread.h"
 #include "server/core/verifier.h"
 #include "server/gauges.h"
+#include "server/models/repository_watch.h"
 #include "server/options.h"
 #include "server/process_memory.h"
 #include "server/sessions/sweeper.h"
@@ -57,13 +58,20 @@ namespace {
 
 constexpr absl::Duration kConfigLook = absl::Seconds(1);
 
-void LogModels(const ModelStore& models) {
-  for (const LoadedModel& loaded : models.List()) {
+void LogModels(const RepositoryNews& news) {
+  for (const LoadedModel& loaded : news.loaded) {
     LogInfo(absl::StrCat("model ", loaded.name, " version ", loaded.version, " from ", loaded.source));
   }
-  for (const RepositoryFailure& failure : models.Failures()) {
+  for (const RepositoryFailure& failure : news.refused) {
     LogWarning(absl::StrCat("model file ", failure.path, " left out: ", failure.reason));
   }
+}
+
+// Of a folder that cannot be read the log tells once.
+void LogLook(const absl::StatusOr<RepositoryNews>& news, absl::Status& before) {
+  if (news.ok()) LogModels(*news);
+  if (!news.ok() && news.status() != before) LogWarning(absl::StrCat("--models: ", news.status().message()));
+  before = news.status();
 }
 
 std::set<std::string, std::less<>> NamesOf(const ModelStore& models) {
@@ -184,7 +192,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
         absl::StrCat(settings.Named("models"), ": ", read.message(), "; expected a folder of NAME/VERSION/model.onnx"));
     return 1;
   }
-  LogModels(models);
+  LogModels({models.List(), models.Failures()});
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
   const SteadyClock clock;
   Metrics metrics;
@@ -254,7 +262,18 @@ int Run(const Settings& settings, int64_t memory_limit) {
 
   plugins.OnFailure([&](std::string_view engine) { (*server)->SetEngineServing(engine, false); });
 
+  std::optional<RepositoryWatch> folder;
+  if (absl::GetFlag(FLAGS_models_poll) != absl::InfiniteDuration()) {
+    folder.emplace(&models, absl::GetFlag(FLAGS_models_poll),
+                   [&, before = absl::Status()](const absl::StatusOr<RepositoryNews>& news) mutable {
+                     LogLook(news, before);
+                     if (!news.ok()) return;
+                     for (const LoadedModel& loaded : news->loaded) (*server)->TellServing(loaded);
+                   });
+  }
+
   const int signal = AwaitLeave(signals, settings);
+  folder.reset();
   LogInfo(absl::StrCat("signal ", signal, ": finishing what is being served"));
   Drain(**server, signals);
   scheduler.Abort();

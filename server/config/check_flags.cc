@@ -112,6 +112,7 @@ void CheckSessions(Checks& checks) {
 }
 
 void CheckTimes(Checks& checks) {
+  checks.AtLeast("models_poll", absl::GetFlag(FLAGS_models_poll), absl::Milliseconds(10));
   checks.AtLeast("max_connection_idle", absl::GetFlag(FLAGS_max_connection_idle), absl::Seconds(1));
   checks.AtLeast("max_connection_age", absl::GetFlag(FLAGS_max_connection_age), absl::Seconds(1));
   checks.AtLeast("max_connection_age_grace", absl::GetFlag(FLAGS_max_connection_age_grace), absl::Seconds(1));

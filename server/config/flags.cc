@@ -27,6 +27,9 @@ ABSL_FLAG(int32_t, metrics_models, 32,
           "models with metrics of their own: those that are in --models at the start, then the first ones that are "
           "called; further ones are counted together as (other), so that a scrape stays small");
 ABSL_FLAG(std::string, models, "", "folder of models, NAME/VERSION/model.onnx; empty: none");
+ABSL_FLAG(absl::Duration, models_poll, absl::InfiniteDuration(),
+          "how often --models is looked at for new versions, each read once its files are the same in two looks; inf: "
+          "at the start alone");
 ABSL_FLAG(std::vector<std::string>, plugin, {},
           "shared libraries with further engines, separated by commas, e.g. librnnserve_cuda.so; one that cannot serve "
           "here is logged and left out");

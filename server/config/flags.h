@@ -27,6 +27,7 @@ ABSL_DECLARE_FLAG(std::string, admin_listen);
 ABSL_DECLARE_FLAG(std::string, admin_port_file);
 ABSL_DECLARE_FLAG(int32_t, metrics_models);
 ABSL_DECLARE_FLAG(std::string, models);
+ABSL_DECLARE_FLAG(absl::Duration, models_poll);
 ABSL_DECLARE_FLAG(std::vector<std::string>, plugin);
 ABSL_DECLARE_FLAG(int64_t, plugin_memory_bytes);
 ABSL_DECLARE_FLAG(int32_t, plugin_device);

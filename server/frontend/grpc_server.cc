@@ -320,6 +320,8 @@ void GrpcServer::SetEngineServing(std::string_view engine, bool is_serving) {
   parts_->SetEngineServing(engine, is_serving);
 }
 
+void GrpcServer::TellServing(const LoadedModel& model) { parts_->models.TellServing(model); }
+
 bool GrpcServer::is_ready() const { return !parts_->leaving.load(); }
 
 bool GrpcServer::is_alive() const { return parts_->poller.IsTurning(kPollerPatience); }

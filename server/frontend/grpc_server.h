@@ -89,6 +89,8 @@ class GrpcServer {
   // Whether calls move: false if the thread that moves them has been stuck for several seconds.
   bool is_alive() const;
 
+  // Health of a model of everybody's that has come or gone by itself. From any thread.
+  void TellServing(const LoadedModel& model);
   // Health of the service engine/NAME; at first what Engine::InService says. From any thread.
   void SetEngineServing(std::string_view engine, bool is_serving);
 

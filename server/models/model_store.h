@@ -5,7 +5,7 @@
 // model belongs to everybody (tenant "": the repository's, and what operators and servers without tokens load) or to
 // the tenant that loaded or brought it: other tenants' are as if they were not there. Equal content is one object,
 // whoever brings it. A ModelPtr keeps its model, whatever happens here. Thread-safe; no call blocks on files but
-// LoadFromRepository and ScanRepository.
+// LoadFromRepository, ScanRepository and LookAgain.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,12 @@ struct LoadedModel {
   std::string tenant;  // whose it is; "": everybody's
 };
 
+// What a further look at the repository folder has found.
+struct RepositoryNews {
+  std::vector<LoadedModel> loaded;
+  std::vector<RepositoryFailure> refused;
+};
+
 // Whose models an Unload may remove: the tenant's own; where it has none of that name everybody's as well (an
 // operator); or just the own ones, without a word about everybody's.
 enum class UnloadOf { kOwn, kOwnOrEverybodys, kOwnAlone };
@@ -59,6 +65,10 @@ class ModelStore {
   // Loads NAME/VERSION/model.onnx of the whole repository; broken files are remembered as failures, never fatal.
   // An error: the folder itself cannot be read; the text does not name it.
   absl::Status ScanRepository();
+  // Looks again and reads versions that are new or have been written to, once their files are the same in two looks.
+  // What has been loaded stays, also where its files are gone; what was unloaded does not come back by itself. The
+  // error is that of ScanRepository.
+  absl::StatusOr<RepositoryNews> LookAgain();
   std::vector<RepositoryFailure> Failures() const;
 
   // Models.Load. Equal content (operator, weights, options, engine) under the same name and version: OK; other content:

@@ -13,6 +13,7 @@
 #include "server/models/inline_cache.h"
 #include "server/models/model_store.h"
 #include "server/models/owned_models.h"
+#include "server/models/repository_look.h"
 
 namespace rnnserve {
 
@@ -33,12 +34,19 @@ struct ModelStore::Impl {
   // model.onnx of a version's folder. The text of an error does not name the path.
   absl::StatusOr<LoadedModel> AddFromFolder(const Folder& folder, std::string name, int64_t version,
                                             OptionalOptions given, std::string engine);
+  // Reads what `look` says; what it passes by stays as it is among the failures.
+  absl::StatusOr<RepositoryNews> Scan(RepositoryLook& look);
+  // Why the file at this path was refused, if it was.
+  absl::Status Refusal(const std::string& path) const;
 
   const Options options;
   CellTable cells;
   WeakTable<const Model> models;  // by fingerprint: all that anybody holds, evicted or not
   ContentTag tags;
   WeakTable<const Model> tagged;  // the same by content tag
+
+  Mutex looking;  // guards `look`; held while files are read
+  RepositoryLook look;
 
   mutable Mutex mutex;  // guards what follows
   InlineCache cache;

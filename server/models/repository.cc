@@ -99,16 +99,44 @@ absl::StatusOr<LoadedModel> ModelStore::Impl::AddFromFolder(const Folder& folder
   }
 }
 
-absl::Status ModelStore::ScanRepository() {
-  if (impl_->options.repository.empty()) return absl::OkStatus();
-  const auto load = [this](const Folder& folder, const std::string& name, int64_t version) {
-    return impl_->AddFromFolder(folder, name, version, {}, "").status();
+absl::Status ModelStore::Impl::Refusal(const std::string& path) const {
+  const MutexLock lock(mutex);
+  const std::string* reason = failures.Find(path);
+  return reason == nullptr ? absl::OkStatus() : absl::FailedPreconditionError(*reason);
+}
+
+absl::StatusOr<RepositoryNews> ModelStore::Impl::Scan(RepositoryLook& by) {
+  RepositoryNews news;
+  if (options.repository.empty()) return news;
+  by.Begin();
+  const auto load = [&](const Folder& folder, const std::string& name, int64_t version) {
+    const std::string path = FilePath(name, absl::StrCat(version));
+    if (!by.Reads(path, folder.Stamp())) return Refusal(path);
+    absl::StatusOr<LoadedModel> loaded = AddFromFolder(folder, name, version, {}, "");
+    if (!loaded.ok()) {
+      news.refused.push_back({path, std::string(loaded.status().message())});
+      return loaded.status();
+    }
+    news.loaded.push_back(*std::move(loaded));
+    return absl::OkStatus();
   };
-  Scan scan(load);
-  if (absl::Status read = scan.Root(impl_->options.repository); !read.ok()) return read;
-  const MutexLock lock(impl_->mutex);
-  impl_->failures = std::move(scan).failures();
-  return absl::OkStatus();
+  rnnserve::Scan scan(load);
+  if (absl::Status read = scan.Root(options.repository); !read.ok()) return read;
+  by.End();
+  const MutexLock lock(mutex);
+  failures = std::move(scan).failures();
+  return news;
+}
+
+absl::Status ModelStore::ScanRepository() {
+  const MutexLock looking(impl_->looking);
+  impl_->look = {};
+  return impl_->Scan(impl_->look).status();
+}
+
+absl::StatusOr<RepositoryNews> ModelStore::LookAgain() {
+  const MutexLock looking(impl_->looking);
+  return impl_->Scan(impl_->look);
 }
 
 std::vector<RepositoryFailure> ModelStore::Failures() const {

@@ -13,6 +13,11 @@ constexpr int kMostLookedAt = 100;
 
 }  // namespace
 
+const std::string* RepositoryFailures::Find(const std::string& path) const {
+  const auto found = reasons_.find(path);
+  return found == reasons_.end() ? nullptr : &found->second;
+}
+
 std::vector<RepositoryFailure> RepositoryFailures::List() const {
   std::vector<RepositoryFailure> list;
   for (const auto& [path, reason] : reasons_) list.push_back({path, reason});

@@ -21,6 +21,8 @@ class RepositoryFailures {
   void Set(const std::string& path, std::string reason) { reasons_[path] = std::move(reason); }
   void Clear(const std::string& path) { reasons_.erase(path); }
 
+  // Of this path.
+  const std::string* Find(const std::string& path) const;
   // By path.
   std::vector<RepositoryFailure> List() const;
   // What stands in the way of this version, or without one of the name's highest version that has failed.

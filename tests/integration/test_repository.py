@@ -11,6 +11,7 @@ import signal
 import grpc
 import onnxruntime
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import formulas
 import repository_files
@@ -20,6 +21,7 @@ from server_process import Server, run_to_end
 from session_calls import Sessions
 from test_admin import _get
 from test_onnxruntime import excess
+from test_service import SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +144,31 @@ def test_load_from_the_repository(repository):
     assert not excess(wire.results(_infer(server, case, "late")), formulas.run(case))[1]
     server.models.Unload(wire.models_pb2.UnloadRequest(model=wire.tensor_pb2.ModelRef(name="late")))
     assert sound
+
+
+def test_the_folder_is_looked_at_again(tmp_path):
+    """A new version goes before the older one, a new model is told by health, a broken one is listed; the rest stays."""
+    cases = [repository_files.case("GRU", 14, seed=seed) for seed in (40, 41)]
+    repository_files.write(tmp_path / "m" / "1", repository_files.model(cases[0]))
+    server = Server(f"--models={tmp_path}", "--models_poll=20ms")
+    health = health_pb2_grpc.HealthStub(server.channel)
+    try:
+        watch = health.Watch(health_pb2.HealthCheckRequest(service="late"), timeout=SECONDS)
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+        assert not excess(wire.results(_infer(server, cases[0], "m")), formulas.run(cases[0]))[1]
+        repository_files.write(tmp_path / "m" / "2", repository_files.model(cases[1]))
+        (tmp_path / "broken" / "1").mkdir(parents=True)
+        (tmp_path / "broken" / "1" / "model.onnx").write_bytes(b"no model at all")
+        repository_files.write(tmp_path / "late" / "1", repository_files.model(cases[0]))
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        while {(m.name, m.version) for m in _list(server).models} != {("m", 1), ("m", 2), ("late", 1)}:
+            pass
+        while [f.path for f in _list(server).failures] != ["broken/1/model.onnx"]:
+            pass
+        assert not excess(wire.results(_infer(server, cases[1], "m")), formulas.run(cases[1]))[1]
+        watch.cancel()
+    finally:
+        assert server.stop() == 0
 
 
 @pytest.mark.parametrize("name, version", [("nowhere", 1), ("lstm-14", 2), ("garbage", 1), ("external-up", 1)])

@@ -24,6 +24,10 @@ class ModelsService {
   grpc::Service* grpc() { return &service_; }
   std::vector<UnaryMethod>& methods() { return methods_; }
 
+  // Tells `serving_` what is so now. Loading and unloading at the same time end in the truth, in whatever order. Of
+  // everybody's models: health asks for no token, and a tenant's are nobody else's to know.
+  void TellServing(const LoadedModel& changed);
+
  private:
   // One method: bytes in, message decoded, `answer` filled in, bytes out.
   template <typename Request, typename Response>
@@ -36,9 +40,6 @@ class ModelsService {
   absl::Status List(const UnaryCall& sent, const v1::ListModelsRequest& request, v1::ListModelsResponse& response);
 
   absl::StatusOr<LoadedModel> Find(const std::string& tenant, const v1::GetModelRequest& request);
-  // Tells `serving_` what is so now. Loading and unloading at the same time end in the truth, in whatever order. Of
-  // everybody's models: health asks for no token, and a tenant's are nobody else's to know.
-  void TellServing(const LoadedModel& changed);
   // That a model has come or gone, and who did it: at most a hundred a second.
   void Log(const char* what, const LoadedModel& model, const UnaryCall& sent);
   void Encode(const LoadedModel& loaded, v1::ModelInfo& info) const;

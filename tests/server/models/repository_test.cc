@@ -16,6 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 std::map<std::string, std::string> Failures(const ModelStore& store) {
@@ -141,6 +142,71 @@ TEST(Repository, ScansAgain) {
   ASSERT_TRUE(store.ScanRepository().ok());
   EXPECT_THAT(Failures(store).at("a/1/model.onnx"), HasSubstr("unload it first"));
   EXPECT_EQ(store.Get("a", {})->model, first);
+}
+
+// What a look has read: paths of what is loaded, reasons of what is refused.
+std::vector<std::string> Look(ModelStore& store) {
+  std::vector<std::string> read;
+  const absl::StatusOr<RepositoryNews> news = store.LookAgain();
+  EXPECT_TRUE(news.ok()) << news.status();
+  for (const LoadedModel& loaded : news->loaded) read.push_back(loaded.source);
+  for (const RepositoryFailure& failure : news->refused) read.push_back(failure.path + ": " + failure.reason);
+  return read;
+}
+
+TEST(Repository, ReadsANewVersionOnceItStandsStill) {
+  const TemporaryFolder folder;
+  const std::string whole = SmallModel("RNN", 14).SerializeAsString();
+  folder.Write("a/1/model.onnx", whole);
+  ModelStore store({.repository = folder.path()});
+  ASSERT_TRUE(store.ScanRepository().ok());
+  EXPECT_THAT(Look(store), IsEmpty()) << "nothing is new";
+
+  folder.Write("a/2/model.onnx", whole.substr(0, 40));
+  EXPECT_THAT(Look(store), IsEmpty()) << "it may be half written";
+  folder.Write("a/2/model.onnx", whole);
+  EXPECT_THAT(Look(store), IsEmpty()) << "it was: the files are others than in the look before";
+  EXPECT_EQ(store.Get("a", {})->version, 1);
+  EXPECT_THAT(Look(store), ElementsAre("a/2/model.onnx"));
+  EXPECT_EQ(store.Get("a", {})->version, 2);
+  EXPECT_THAT(Look(store), IsEmpty());
+
+  ASSERT_TRUE(store.Unload("", UnloadOf::kOwnOrEverybodys, "a", 2).ok());
+  EXPECT_THAT(Look(store), IsEmpty()) << "what was unloaded does not come back by itself";
+  EXPECT_EQ(store.Get("a", {})->version, 1);
+  folder.Write("a/2/weights/w.bin", "beside it");
+  EXPECT_THAT(Look(store), IsEmpty());
+  EXPECT_THAT(Look(store), ElementsAre("a/2/model.onnx")) << "but when it is written to";
+
+  std::filesystem::remove_all(folder.path() + "/a");
+  EXPECT_THAT(Look(store), IsEmpty());
+  EXPECT_EQ(store.Get("a", {})->version, 2) << "what is loaded stays";
+}
+
+TEST(Repository, RefusesWhatDoesNotStandUpToALookAndKeepsWhatIsLoaded) {
+  const TemporaryFolder folder;
+  folder.Write("a/1/model.onnx", SmallModel("RNN", 14).SerializeAsString());
+  folder.Write("b/1/model.onnx", "cut");
+  ModelStore store({.repository = folder.path()});
+  ASSERT_TRUE(store.ScanRepository().ok());
+  const ModelPtr first = store.Get("a", {})->model;
+  folder.Write("a/1/model.onnx", SmallModel("GRU", 14).SerializeAsString());
+  EXPECT_THAT(Look(store), IsEmpty());
+  EXPECT_THAT(Look(store), ElementsAre(HasSubstr("unload it first")));
+  EXPECT_EQ(store.Get("a", {})->model, first);
+  EXPECT_THAT(Look(store), IsEmpty()) << "told once";
+  EXPECT_EQ(Failures(store).size(), 2U) << "and listed on";
+  folder.Write("b/1/model.onnx", SmallModel("GRU", 14).SerializeAsString());
+  EXPECT_THAT(Look(store), IsEmpty());
+  EXPECT_EQ(Failures(store).size(), 2U);
+  EXPECT_THAT(Look(store), ElementsAre("b/1/model.onnx"));
+  EXPECT_EQ(Failures(store).size(), 1U) << "the file is mended";
+
+  std::filesystem::rename(folder.path(), folder.path() + "-away");
+  EXPECT_EQ(store.LookAgain().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store.Get("a", {})->model, first);
+  std::filesystem::rename(folder.path() + "-away", folder.path());
+  EXPECT_THAT(Look(store), IsEmpty()) << "all as it was";
 }
 
 TEST(Repository, LoadFromRepository) {
