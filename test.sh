@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs the tests.
-#   ./test.sh             all of the below, in turn
+#   ./test.sh             all of the below but quick and campaigns, in turn
+#   ./test.sh quick       what is run after each edit: formatting, layers and the unit tests that take seconds
+#   ./test.sh lint        formatting, sentences, layers, and clang-tidy with its analysis of the mutexes
 #   ./test.sh release     unit and integration tests
 #   ./test.sh asan-ubsan  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   ./test.sh tsan        batching, models and core under ThreadSanitizer
@@ -18,7 +20,7 @@ refuse() {
 cd "$(dirname "$0")"
 [ $# -le 1 ] || refuse "one argument, not $#"
 case ${1:-} in
-  '' | release | asan-ubsan | tsan | campaigns) ;;
+  '' | quick | lint | release | asan-ubsan | tsan | campaigns) ;;
   --help | -h) usage; exit ;;
   *) refuse "unknown argument $1" ;;
 esac
@@ -43,8 +45,22 @@ run() { # PRESET, then arguments of ctest
   ctest --preset "$preset" "$@"
 }
 
-for preset in ${1:-tsan asan-ubsan release}; do
+lint() {
+  echo "== lint"
+  cmake --preset release >/dev/null
+  cmake --build --preset release --target rnnserve rnnctl  # its generated headers
+  ctest --preset release -L '^lint$' --output-on-failure
+  if [ -d /usr/lib/llvm-14/lib/clang ]; then
+    .venv/bin/python tests/lint/tidy.py build/release
+  else
+    echo "clang-tidy is left out: its headers are Debian 12's libclang-common-14-dev"
+  fi
+}
+
+for preset in ${1:-lint tsan asan-ubsan release}; do
   case $preset in
+    quick) run release -LE '^(slow|isa|integration|python)$' -j2 ;;
+    lint) lint ;;
     release) run release -j2 ;;
     asan-ubsan) run asan-ubsan -L '^unit$' -j2 ;;
     tsan) run tsan -L '^tsan$' -j2 ;;

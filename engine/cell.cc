@@ -73,13 +73,13 @@ int64_t Bytes(const CellWeights<T>& weights) {
 
 }  // namespace
 
-Cell::Cell(CellSpec spec, CellWeights<float> weights) : spec_(std::move(spec)), f32_(std::move(weights)) {
+Cell::Cell(CellSpec spec, CellWeights<float> weights) : spec_(spec), f32_(std::move(weights)) {
   assert(ComputeType(spec_.data_type) == DataType::kFloat);
   AssertSizes(spec_, f32_);
   key_ = Key(spec_, f32_);
 }
 
-Cell::Cell(CellSpec spec, CellWeights<double> weights) : spec_(std::move(spec)), f64_(std::move(weights)) {
+Cell::Cell(CellSpec spec, CellWeights<double> weights) : spec_(spec), f64_(std::move(weights)) {
   assert(spec_.data_type == DataType::kDouble);
   AssertSizes(spec_, f64_);
   key_ = Key(spec_, f64_);

@@ -94,7 +94,7 @@ absl::StatusOr<OnnxTensor> FoldSlice(const FoldCall& call) {
     auto list = call.Ints(kNames[k], k + 1);
     if (!list.ok()) return list.status();
     if (!*list && k < 2) return FoldError(absl::StrCat("has no ", Abseil(kNames[k])));
-    lists[k] = *list ? **std::move(list) : std::vector<int64_t>(lists[0].size(), 1);
+    lists[k] = *list ? **list : std::vector<int64_t>(lists[0].size(), 1);
     if (!*list && k == 2) std::iota(lists[k].begin(), lists[k].end(), 0);
     if (lists[k].size() != lists[0].size()) {
       return FoldError(absl::StrCat("has ", lists[0].size(), " starts, but ", lists[k].size(), " ", Abseil(kNames[k])));

@@ -203,8 +203,9 @@ absl::Status Layout::Reshape(const Symbols& symbols, const std::vector<Size>& sh
   std::vector<LayoutAxis> made(wanted.size());
   const auto take = [&](size_t k, bool from_back) {
     std::optional<LayoutAxis> axis = taker.Take(wanted[k], from_back);
-    if (axis) made[k] = *std::move(axis);
-    return axis.has_value();
+    if (!axis) return false;
+    made[k] = *std::move(axis);
+    return true;
   };
   const auto misfit = [&](size_t k) {
     return BadFile(absl::StrCat("makes another axis ", k, " of ", Text(symbols),

@@ -141,7 +141,7 @@ absl::Status AddInputs(const OnnxGraph& graph, size_t layer, Feeds& feeds, OnnxS
     }
     if (absl::Status fed = feeds.Add(layer, index, *source); !fed.ok()) return fed;
     if (index == 0) stack.batch_first = source->turned;
-    const absl::Status taken =
+    absl::Status taken =
         IsWeightInput(index) ? AddWeight(index, *std::move(source), loaded) : CheckData(index, *source, loaded);
     if (!taken.ok()) return taken;
   }

@@ -167,9 +167,42 @@ void Drain(GrpcServer& server, const sigset_t& signals) {
   });
   const bool finished = server.Drain(deadline);
   drained.store(true);
-  pthread_kill(second_signal.native_handle(), SIGTERM);  // wakes its sigwait if no second signal came
+  // Wakes its sigwait if no second signal came. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it is blocked.
+  pthread_kill(second_signal.native_handle(), SIGTERM);
   second_signal.join();
   LogInfo(finished ? "all calls finished" : "calls, streams or sessions are left; ending them");
+}
+
+// Combinations that are legal and seldom meant.
+void WarnOfSettings() {
+  if (!absl::GetFlag(FLAGS_tokens_file).empty() && absl::GetFlag(FLAGS_tls_cert).empty()) {
+    LogWarning("tokens without TLS: every host on the way sees them");
+  }
+  TellIfOpenToAll();
+#ifdef RNNSERVE_PACED_LISTENER
+  LogIfReadsAreUnguarded(/*with_tls=*/!absl::GetFlag(FLAGS_tls_cert).empty());
+#endif
+  if (absl::GetFlag(FLAGS_max_connection_age) != absl::InfiniteDuration() &&
+      absl::GetFlag(FLAGS_max_connection_age_grace) < absl::GetFlag(FLAGS_max_call_duration)) {
+    LogWarning(
+        "--max_connection_age_grace is shorter than --max_call_duration: connections are cut with calls on them");
+  }
+}
+
+// Writes and logs where the server listens. False, and logged, if a port file cannot be written.
+bool Announce(const GrpcServer& server, const HttpServer* admin, int workers) {
+  const int port = server.ports()[0];
+  const int admin_port = admin == nullptr ? 0 : admin->port();
+  if (const absl::Status posted = PostAdminNotice(absl::GetFlag(FLAGS_admin_listen), admin_port); !posted.ok()) {
+    LogWarning(absl::StrCat("rnnserve healthcheck needs --admin_listen here: ", posted.message()));
+  }
+  if (!WritePortFile("port_file", absl::GetFlag(FLAGS_port_file), port)) return false;
+  if (!WritePortFile("admin_port_file", absl::GetFlag(FLAGS_admin_port_file), admin_port)) return false;
+  if (admin_port > 0) LogInfo(absl::StrCat("admin port ", admin_port));
+  WarnOfSettings();
+  LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
+                       port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", workers, " workers"));
+  return true;
 }
 
 int Run(const Settings& settings, int64_t memory_limit) {
@@ -182,11 +215,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   for (const auto& engine : own_engines) engines.push_back(engine.get());
   LoadedPlugins plugins(PluginOptions(), engines);
   for (const Engine* engine : plugins.engines()) engines.push_back(engine);
-  ModelStore models({.repository = absl::GetFlag(FLAGS_models),
-                     .inline_cache_bytes = absl::GetFlag(FLAGS_inline_weight_bytes),
-                     .named_bytes = absl::GetFlag(FLAGS_model_weight_bytes),
-                     .tenant_bytes = absl::GetFlag(FLAGS_max_tenant_model_bytes),
-                     .tenant_models = absl::GetFlag(FLAGS_max_tenant_models)});
+  ModelStore models(ModelOptions());
   if (absl::Status read = models.ScanRepository(); !read.ok()) {
     LogError(
         absl::StrCat(settings.Named("models"), ": ", read.message(), "; expected a folder of NAME/VERSION/model.onnx"));
@@ -237,28 +266,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
     LogError(absl::StrCat(settings.Named("admin_listen"), ": ", admin.status().message()));
     return 1;
   }
-  const int port = (*server)->ports()[0];
-  const int admin_port = *admin == nullptr ? 0 : (*admin)->port();
-  if (const absl::Status posted = PostAdminNotice(absl::GetFlag(FLAGS_admin_listen), admin_port); !posted.ok()) {
-    LogWarning(absl::StrCat("rnnserve healthcheck needs --admin_listen here: ", posted.message()));
-  }
-  if (!WritePortFile("port_file", absl::GetFlag(FLAGS_port_file), port)) return 1;
-  if (!WritePortFile("admin_port_file", absl::GetFlag(FLAGS_admin_port_file), admin_port)) return 1;
-  if (admin_port > 0) LogInfo(absl::StrCat("admin port ", admin_port));
-  if (!absl::GetFlag(FLAGS_tokens_file).empty() && absl::GetFlag(FLAGS_tls_cert).empty()) {
-    LogWarning("tokens without TLS: whoever sees the network sees them");
-  }
-  TellIfOpenToAll();
-#ifdef RNNSERVE_PACED_LISTENER
-  LogIfReadsAreUnguarded(/*with_tls=*/!absl::GetFlag(FLAGS_tls_cert).empty());
-#endif
-  if (absl::GetFlag(FLAGS_max_connection_age) != absl::InfiniteDuration() &&
-      absl::GetFlag(FLAGS_max_connection_age_grace) < absl::GetFlag(FLAGS_max_call_duration)) {
-    LogWarning(
-        "--max_connection_age_grace is shorter than --max_call_duration: connections are cut with calls on them");
-  }
-  LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
-                       port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", workers, " workers"));
+  if (!Announce(**server, admin->get(), workers)) return 1;
 
   plugins.OnFailure([&](std::string_view engine) { (*server)->SetEngineServing(engine, false); });
 

@@ -86,6 +86,14 @@ MemorySessions::Options SessionLimits(SessionMetrics& metrics, MemoryWatch* memo
   return options;
 }
 
+ModelStore::Options ModelOptions() {
+  return {.repository = absl::GetFlag(FLAGS_models),
+          .inline_cache_bytes = absl::GetFlag(FLAGS_inline_weight_bytes),
+          .named_bytes = absl::GetFlag(FLAGS_model_weight_bytes),
+          .tenant_bytes = absl::GetFlag(FLAGS_max_tenant_model_bytes),
+          .tenant_models = absl::GetFlag(FLAGS_max_tenant_models)};
+}
+
 SessionCore::Options SessionOptions(SessionMetrics& metrics) {
   SessionCore::Options options;
   options.metrics = &metrics;

@@ -24,6 +24,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
 BatchQueue::Options QueueOptions(int workers);
 Core::Options CoreOptions(MemoryWatch* memory);
 MemorySessions::Options SessionLimits(SessionMetrics& metrics, MemoryWatch* memory);
+ModelStore::Options ModelOptions();
 SessionCore::Options SessionOptions(SessionMetrics& metrics);
 LoadedPlugins::Options PluginOptions();
 

@@ -21,13 +21,13 @@ constexpr Flag kTenantFlag = {
 
 // The one argument of show, load and unload.
 absl::StatusOr<client::ModelRef> ModelFrom(const Arguments& arguments) {
-  const absl::Status counted = ExpectArguments(arguments, 1, "NAME[:VERSION]");
+  absl::Status counted = ExpectArguments(arguments, 1, "NAME[:VERSION]");
   if (!counted.ok()) return counted;
   return ParseModelRef(arguments.positional()[0], "model");
 }
 
 absl::Status RunList(const Arguments& arguments, Streams& streams) {
-  const absl::Status counted = ExpectArguments(arguments, 0, "");
+  absl::Status counted = ExpectArguments(arguments, 0, "");
   if (!counted.ok()) return counted;
   const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
   if (!client.ok()) return client.status();
@@ -100,7 +100,7 @@ absl::Status RunUnload(const Arguments& arguments, Streams& streams) {
   if (!ref.ok()) return ref.status();
   const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
   if (!client.ok()) return client.status();
-  const absl::Status status = (*client)->Unload(*ref, arguments.Get("tenant").value_or(""));
+  absl::Status status = (*client)->Unload(*ref, arguments.Get("tenant").value_or(""));
   if (status.ok()) streams.out << "unloaded " << arguments.positional()[0] << "\n";
   return status;
 }

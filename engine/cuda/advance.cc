@@ -80,6 +80,7 @@ void Program::Advance(std::span<const rnnserve_slice> slices) const {
   }
 }
 
+// NOLINTNEXTLINE(readability-function-size): one buffer's offsets; to be cut when a GPU has run it.
 void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps, std::span<const SpentSlot> spent) const {
   const cudaStream_t stream = lane.stream();
   const int64_t inputs = cell_.input_size;

@@ -25,7 +25,7 @@ SessionModelPtr SessionModels::Share(PinnedModel pinned, const std::string& mode
   std::vector<std::weak_ptr<const SessionModel>>& variants = shared_[pinned.model.get()];
   std::erase_if(variants, [](const auto& one) { return one.expired(); });
   for (const auto& one : variants) {
-    const SessionModelPtr known = one.lock();
+    SessionModelPtr known = one.lock();
     if (known != nullptr && known->model_name() == model_name && known->outputs() == outputs &&
         known->kept_type() == kept_type && IsSame(*known->pinned(), pinned)) {
       return known;

@@ -50,7 +50,7 @@ absl::StatusOr<Target> ResolveTarget(const InferCall& call, ModelStore& models) 
   target.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
   target.label = std::move(found->label);
   target.version = found->version;
-  target.engine = call.engine.empty() ? std::move(found->engine) : call.engine;
+  target.engine = call.engine.empty() ? found->engine : call.engine;
   return target;
 }
 

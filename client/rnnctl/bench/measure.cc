@@ -101,7 +101,7 @@ absl::Status RunCalls(Bench& bench, const CallerOptions& options, Report& report
 absl::Status RunSessionLevel(Bench& bench, SessionCaller& caller, const Load& load, Report& report) {
   const auto interrupted = [&] { return bench.interrupted(); };
   bench.line.Show(absl::StrCat("opening ", load.concurrency, " sessions"));
-  const absl::Status opened = caller.Open(load.slots(), interrupted);
+  absl::Status opened = caller.Open(load.slots(), interrupted);
   if (!opened.ok() || bench.interrupted()) return opened;
   report.levels.push_back(bench.Run(caller, load));
   report.levels.back().opened = caller.TakeOpened();

@@ -234,7 +234,7 @@ absl::Status Feed(ChunkSource& source, const XShape& x, double pace, const Argum
   Tell(source.Introduction(), streams);
   const Clock::time_point start = Clock::now();
   int64_t steps = 0;
-  const absl::Status fed = FeedAll(source, x.step_axis, pace, stream, results, steps);
+  absl::Status fed = FeedAll(source, x.step_axis, pace, stream, results, steps);
   if (!fed.ok()) return fed;
   const auto wall = Clock::now() - start;
   const absl::StatusOr<client::SessionState> state = arguments.Has("keep") ? stream.State() : stream.Close();

@@ -120,6 +120,7 @@ void* PreparedRnn::Upload(int type, const std::vector<double>& values) {
   return at;
 }
 
+// NOLINTNEXTLINE(readability-function-size): a list of cuDNN's calls.
 bool PreparedRnn::Prepare(const RnnData& data) {
   const RnnCase& c = c_;
   const cudnnDataType_t type = CudnnType(c.type);

@@ -34,6 +34,7 @@ class Arena {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a script of measurements.
 Outcome RunBatch(Program& program, const Weights& weights, const Batch& batch, std::mt19937& random) {
   Outcome outcome;
   const rnnserve_cell& cell = program.cell();

@@ -125,6 +125,7 @@ constexpr Shape kShapes[] = {{1, 1, 128},  {1, 1, 256},   {1, 1, 512},   {1, 1, 
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a script of measurements.
 void RunBench(const rnnserve_api& api) {
   const Engine automatic(api, ""), general(api, "general"), cudnn(api, "cudnn");
   std::mt19937 random(3);

@@ -28,7 +28,7 @@ double Error(const RnnCase& c, const RnnResult& got, const RnnResult& want) {
 
 RnnResult ExpectRight(const std::string& name, const RnnCase& c, double tolerance) {
   const RnnData data = MakeData(c, 7);
-  const RnnResult got = RunCudnn(c, data);
+  RnnResult got = RunCudnn(c, data);
   const double error = Error(c, got, RunExpected(c, data));
   Report(error <= tolerance, name, "%s, error %.2e (allowed %.0e)", got.Why().c_str(), error, tolerance);
   return got;

@@ -34,7 +34,7 @@ void Algorithms() {
   c.math = CUDNN_DEFAULT_MATH;
   ExpectRefused("SMALL_H refuses float64", c);
 
-  for (RnnCase cell : AllCells()) {
+  for (const RnnCase& cell : AllCells()) {
     for (const int type : {RNNSERVE_FLOAT, RNNSERVE_FLOAT16, RNNSERVE_BFLOAT16}) {
       for (const Algo algo : {Algo{CUDNN_RNN_ALGO_PERSIST_STATIC, "PERSIST_STATIC"},
                               Algo{CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "SMALL_H"}}) {

@@ -9,7 +9,7 @@
 namespace rnnserve::selftest {
 
 void Optional() {
-  for (RnnCase c : AllCells()) {
+  for (const RnnCase& c : AllCells()) {
     const std::string kind = KindName(c);
     ExpectRight("NULL dropout descriptor, NULL device lengths, " + kind, c, 1e-5);
     RnnCase other = c;
@@ -109,7 +109,7 @@ void Projection() {
 }
 
 void ZeroSizes() {
-  for (RnnCase c : AllCells()) {
+  for (const RnnCase& c : AllCells()) {
     RnnCase mixed = c;
     mixed.lengths = {5, 0, 2, 0};
     const RnnData data = MakeData(mixed, 7);

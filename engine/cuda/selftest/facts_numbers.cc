@@ -151,7 +151,7 @@ void Clip() {
 }
 
 void NotANumber() {
-  for (RnnCase c : AllCells()) {
+  for (const RnnCase& c : AllCells()) {
     RnnData data = MakeData(c, 7);
     data.x[static_cast<size_t>(1 * c.inputs)] = std::numeric_limits<double>::quiet_NaN();  // t = 0, n = 1
     const RnnResult got = RunCudnn(c, data);

@@ -46,8 +46,9 @@ absl::Status DecodeScalars(const v1::InferRequest& request, InferCall& call) {
 
 absl::Status DecodeTarget(const v1::InferRequest& request, InferCall& call) {
   const auto keep = [&](auto decoded) {
-    if (decoded.ok()) call.target = *std::move(decoded);
-    return decoded.status();
+    if (!decoded.ok()) return decoded.status();
+    call.target = *std::move(decoded);
+    return absl::OkStatus();
   };
   switch (request.target_case()) {
     case v1::InferRequest::kOperator:

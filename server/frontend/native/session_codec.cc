@@ -51,8 +51,9 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeState(const v1::StateTensors& sta
 
 absl::Status DecodeTarget(const v1::OpenRequest& request, OpenCall& call) {
   const auto keep = [&](auto decoded) {
-    if (decoded.ok()) call.target = *std::move(decoded);
-    return decoded.status();
+    if (!decoded.ok()) return decoded.status();
+    call.target = *std::move(decoded);
+    return absl::OkStatus();
   };
   if (request.target_case() != v1::OpenRequest::kOperator && request.weights_size() > 0) {
     return FieldError("weights",
@@ -117,8 +118,9 @@ absl::StatusOr<DataType> DecodeStateType(v1::DataType type) {
 
 template <typename T>
 absl::Status Move(absl::StatusOr<T> from, std::optional<T>& to) {
-  if (from.ok()) to = *std::move(from);
-  return from.status();
+  if (!from.ok()) return from.status();
+  to = *std::move(from);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<OperationKind> DecodeChunk(const v1::Chunk& message) {

@@ -120,11 +120,80 @@ bool IsChange(const v1::Operation& operation) {
   return !operation.has_open() && !operation.has_get_state() && !operation.has_fork() && !operation.has_checkpoint();
 }
 
+GlanceCall& GlanceOf(GlanceCall& call) { return call; }
+GlanceCall& GlanceOf(ForkCall& call) { return call.glance; }
+
+// Completes `call` by what the operation says: its session is named once, or twice the same.
 template <typename Call>
-void SetCaller(const OperationSender& sender, Call& call) {
-  call.tenant = sender.tenant;
-  call.connection = sender.connection;
-  call.in_order = sender.owner != nullptr;
+absl::StatusOr<Call> Completed(const v1::Operation& operation, const OperationSender& sender,
+                               absl::StatusOr<Call> call) {
+  if (!call.ok()) return call;
+  GlanceCall& glance = GlanceOf(*call);
+  if (absl::Status same = CheckSame(operation, glance.session); !same.ok()) return same;
+  if (glance.session.empty()) glance.session = operation.session();
+  glance.tenant = sender.tenant;
+  glance.connection = sender.connection;
+  glance.in_order = sender.owner != nullptr;
+  return call;
+}
+
+void SetNumbers(const Numbers& numbers, v1::OperationReply& message) {
+  message.set_last_applied(numbers.last_applied);
+  message.set_next_expected(numbers.next_expected());
+  message.set_position(numbers.position);
+}
+
+using AnsweringPtr = std::unique_ptr<Answering>;
+
+void RunOpen(SessionCore& core, const v1::Operation& operation, const OperationSender& sender, AnsweringPtr answering) {
+  absl::StatusOr<OpenCall> call = OrOutOfMemory([&] { return DecodeOpen(operation.open()); });
+  if (!call.ok()) return answering->Fail(call.status());
+  call->tenant = sender.tenant;
+  core.Open(*std::move(call), [answering = std::move(answering)](absl::StatusOr<OpenReply> reply) {
+    if (!reply.ok()) return answering->Fail(reply.status());
+    answering->Succeed([&](v1::OperationReply& message) {
+      message.set_session(reply->key);
+      EncodeOpen(*reply, *message.mutable_open());
+    });
+  });
+}
+
+void RunGetState(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
+                 AnsweringPtr answering) {
+  absl::StatusOr<GlanceCall> call = Completed(operation, sender, DecodeGetState(operation.get_state()));
+  if (!call.ok()) return answering->Fail(call.status());
+  core.GetState(*std::move(call), [answering = std::move(answering)](absl::StatusOr<StateReply> reply) {
+    if (!reply.ok()) return answering->Fail(reply.status());
+    std::shared_ptr<void> held = Held(reply->memory);
+    const auto fill = [&](v1::OperationReply& message) {
+      SetNumbers(reply->numbers, message);
+      EncodeGetState(*std::move(reply), *message.mutable_get_state());
+    };
+    answering->Succeed(fill, std::move(held));
+  });
+}
+
+void RunFork(SessionCore& core, const v1::Operation& operation, const OperationSender& sender, AnsweringPtr answering) {
+  absl::StatusOr<ForkCall> call = Completed(operation, sender, DecodeFork(operation.fork()));
+  if (!call.ok()) return answering->Fail(call.status());
+  core.Fork(*std::move(call), [answering = std::move(answering)](absl::StatusOr<ForkedSessions> forked) {
+    if (!forked.ok()) return answering->Fail(forked.status());
+    answering->Succeed([&](v1::OperationReply& message) { EncodeFork(*std::move(forked), *message.mutable_fork()); });
+  });
+}
+
+void RunCheckpoint(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
+                   AnsweringPtr answering) {
+  absl::StatusOr<GlanceCall> call = Completed(operation, sender, DecodeCheckpoint(operation.checkpoint()));
+  if (!call.ok()) return answering->Fail(call.status());
+  core.Checkpoint(*std::move(call), operation.checkpoint().name(),
+                  [answering = std::move(answering)](absl::StatusOr<Numbers> numbers) {
+                    if (!numbers.ok()) return answering->Fail(numbers.status());
+                    answering->Succeed([&](v1::OperationReply& message) {
+                      SetNumbers(*numbers, message);
+                      EncodeCheckpoint(*numbers, *message.mutable_checkpoint());
+                    });
+                  });
 }
 
 }  // namespace
@@ -148,71 +217,14 @@ void RunOperation(SessionCore& core, const v1::Operation& operation, const Opera
   if (IsChange(operation)) return RunChange(core, operation, sender, std::move(done));
   auto answering = std::make_unique<Answering>(core, operation, sender.tenant, std::move(done));
   switch (operation.kind_case()) {
-    case v1::Operation::kOpen: {
-      absl::StatusOr<OpenCall> call = OrOutOfMemory([&] { return DecodeOpen(operation.open()); });
-      if (!call.ok()) return answering->Fail(call.status());
-      call->tenant = sender.tenant;
-      return core.Open(*std::move(call), [answering = std::move(answering)](absl::StatusOr<OpenReply> reply) {
-        if (!reply.ok()) return answering->Fail(reply.status());
-        answering->Succeed([&](v1::OperationReply& message) {
-          message.set_session(reply->key);
-          EncodeOpen(*reply, *message.mutable_open());
-        });
-      });
-    }
-    case v1::Operation::kGetState: {
-      absl::StatusOr<GlanceCall> call = DecodeGetState(operation.get_state());
-      if (call.ok()) {
-        if (absl::Status same = CheckSame(operation, call->session); !same.ok()) call = same;
-      }
-      if (!call.ok()) return answering->Fail(call.status());
-      if (call->session.empty()) call->session = operation.session();
-      SetCaller(sender, *call);
-      return core.GetState(*std::move(call), [answering = std::move(answering)](absl::StatusOr<StateReply> reply) {
-        if (!reply.ok()) return answering->Fail(reply.status());
-        std::shared_ptr<void> held = Held(reply->memory);
-        const auto fill = [&](v1::OperationReply& message) {
-          message.set_last_applied(reply->numbers.last_applied);
-          message.set_next_expected(reply->numbers.next_expected());
-          message.set_position(reply->numbers.position);
-          EncodeGetState(*std::move(reply), *message.mutable_get_state());
-        };
-        answering->Succeed(fill, std::move(held));
-      });
-    }
-    case v1::Operation::kFork: {
-      absl::StatusOr<ForkCall> call = DecodeFork(operation.fork());
-      if (call.ok()) {
-        if (absl::Status same = CheckSame(operation, call->glance.session); !same.ok()) call = same;
-      }
-      if (!call.ok()) return answering->Fail(call.status());
-      if (call->glance.session.empty()) call->glance.session = operation.session();
-      SetCaller(sender, call->glance);
-      return core.Fork(*std::move(call), [answering = std::move(answering)](absl::StatusOr<ForkedSessions> forked) {
-        if (!forked.ok()) return answering->Fail(forked.status());
-        answering->Succeed(
-            [&](v1::OperationReply& message) { EncodeFork(*std::move(forked), *message.mutable_fork()); });
-      });
-    }
-    case v1::Operation::kCheckpoint: {
-      absl::StatusOr<GlanceCall> call = DecodeCheckpoint(operation.checkpoint());
-      if (call.ok()) {
-        if (absl::Status same = CheckSame(operation, call->session); !same.ok()) call = same;
-      }
-      if (!call.ok()) return answering->Fail(call.status());
-      if (call->session.empty()) call->session = operation.session();
-      SetCaller(sender, *call);
-      return core.Checkpoint(*std::move(call), operation.checkpoint().name(),
-                             [answering = std::move(answering)](absl::StatusOr<Numbers> numbers) {
-                               if (!numbers.ok()) return answering->Fail(numbers.status());
-                               answering->Succeed([&](v1::OperationReply& message) {
-                                 message.set_last_applied(numbers->last_applied);
-                                 message.set_next_expected(numbers->next_expected());
-                                 message.set_position(numbers->position);
-                                 EncodeCheckpoint(*numbers, *message.mutable_checkpoint());
-                               });
-                             });
-    }
+    case v1::Operation::kOpen:
+      return RunOpen(core, operation, sender, std::move(answering));
+    case v1::Operation::kGetState:
+      return RunGetState(core, operation, sender, std::move(answering));
+    case v1::Operation::kFork:
+      return RunFork(core, operation, sender, std::move(answering));
+    case v1::Operation::kCheckpoint:
+      return RunCheckpoint(core, operation, sender, std::move(answering));
     default:
       return;  // a change
   }

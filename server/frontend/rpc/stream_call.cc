@@ -177,7 +177,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
       break;
     }
     try {
-      Task<absl::Status> handling = call->handler_->OnMessage(std::move(message));
+      Task<absl::Status> handling = call->handler_->OnMessage(message);
       status = co_await handling;
     } catch (const std::bad_alloc&) {
       status = OutOfMemory();

@@ -48,7 +48,7 @@ bool IsTenant(absl::string_view name) {
 }
 
 bool IsHexDigest(absl::string_view text) {
-  return text.size() == 2 * SHA256_DIGEST_LENGTH &&
+  return text.size() == size_t{2} * SHA256_DIGEST_LENGTH &&
          std::ranges::all_of(text, [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
 }
 
