@@ -205,6 +205,12 @@ bool Announce(const GrpcServer& server, const HttpServer* admin, int workers) {
   return true;
 }
 
+// The exit code of a start that fails for a setting.
+int Refuse(const std::string& setting, std::string_view why) {
+  LogError(absl::StrCat(setting, ": ", absl::string_view(why.data(), why.size())));
+  return 1;
+}
+
 int Run(const Settings& settings, int64_t memory_limit) {
   SetLogLevel(absl::GetFlag(FLAGS_log_level));
   const sigset_t signals = BlockLeaveSignals();
@@ -217,9 +223,8 @@ int Run(const Settings& settings, int64_t memory_limit) {
   for (const Engine* engine : plugins.engines()) engines.push_back(engine);
   ModelStore models(ModelOptions());
   if (absl::Status read = models.ScanRepository(); !read.ok()) {
-    LogError(
-        absl::StrCat(settings.Named("models"), ": ", read.message(), "; expected a folder of NAME/VERSION/model.onnx"));
-    return 1;
+    return Refuse(settings.Named("models"),
+                  absl::StrCat(read.message(), "; expected a folder of NAME/VERSION/model.onnx"));
   }
   LogModels({models.List(), models.Failures()});
   ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
@@ -244,8 +249,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   core_options.verifier = &verifier;
   Core core(core_options, std::move(engines), &models, &programs, &scheduler);
   if (absl::Status known = core.CheckEngineName(core_options.routing.engine); !known.ok()) {
-    LogError(absl::StrCat(settings.Named("engine"), ": ", known.message()));
-    return 1;
+    return Refuse(settings.Named("engine"), known.message());
   }
   const RoutingThread routing(&core.router());
   ShowKnownModels(core, model_labels, model_calls, work_metrics, session_metrics, metrics);
@@ -263,8 +267,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   absl::StatusOr<std::unique_ptr<HttpServer>> admin =
       StartAdmin(**server, metrics, models, settings.OriginOf("admin_listen") == "default");
   if (!admin.ok()) {
-    LogError(absl::StrCat(settings.Named("admin_listen"), ": ", admin.status().message()));
-    return 1;
+    return Refuse(settings.Named("admin_listen"), admin.status().message());
   }
   if (!Announce(**server, admin->get(), workers)) return 1;
 
