@@ -205,9 +205,21 @@ bool Announce(const GrpcServer& server, const HttpServer* admin, int workers) {
   return true;
 }
 
+// Looks at the repository's folder again, every --models_poll; nothing where that is infinite.
+std::unique_ptr<RepositoryWatch> WatchRepository(ModelStore& models, GrpcServer& server) {
+  if (absl::GetFlag(FLAGS_models_poll) == absl::InfiniteDuration()) return nullptr;
+  return std::make_unique<RepositoryWatch>(
+      &models, absl::GetFlag(FLAGS_models_poll),
+      [&server, before = absl::Status()](const absl::StatusOr<RepositoryNews>& news) mutable {
+        LogLook(news, before);
+        if (!news.ok()) return;
+        for (const LoadedModel& loaded : news->loaded) server.TellServing(loaded);
+      });
+}
+
 // The exit code of a start that fails for a setting.
-int Refuse(const std::string& setting, std::string_view why) {
-  LogError(absl::StrCat(setting, ": ", absl::string_view(why.data(), why.size())));
+int Refuse(const std::string& setting, absl::string_view why) {
+  LogError(absl::StrCat(setting, ": ", why));
   return 1;
 }
 
@@ -273,15 +285,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
 
   plugins.OnFailure([&](std::string_view engine) { (*server)->SetEngineServing(engine, false); });
 
-  std::optional<RepositoryWatch> folder;
-  if (absl::GetFlag(FLAGS_models_poll) != absl::InfiniteDuration()) {
-    folder.emplace(&models, absl::GetFlag(FLAGS_models_poll),
-                   [&, before = absl::Status()](const absl::StatusOr<RepositoryNews>& news) mutable {
-                     LogLook(news, before);
-                     if (!news.ok()) return;
-                     for (const LoadedModel& loaded : news->loaded) (*server)->TellServing(loaded);
-                   });
-  }
+  std::unique_ptr<RepositoryWatch> folder = WatchRepository(models, **server);
 
   const int signal = AwaitLeave(signals, settings);
   folder.reset();

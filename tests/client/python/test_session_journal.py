@@ -312,7 +312,7 @@ def test_what_was_never_sent_is_taken_back_at_its_deadline_with_what_waits_behin
     world.expire(0.9)
     assert world.outcomes == []
     world.expire(1.0)
-    assert [(what, error.reason) for what, _, error in world.outcomes] == [(2, "NOT_SENT"), (3, "PREDECESSOR_FAILED")]
+    assert [(what, error.reason) for what, _, error in world.outcomes] == [(2, "NOT_SENT"), (3, "PREVIOUS_FAILED")]
     world.feed(4)
     assert world.log() == [1, 4], "under the number that the second one had"
 
@@ -351,7 +351,7 @@ def test_what_was_sent_and_is_refused_after_its_deadline_fails_what_is_behind_it
     world.feed(2)
     world.do(ops.GetState(), "state")
     world.run()
-    assert [error and error.reason for _, _, error in world.outcomes] == ["OUTCOME_UNKNOWN", "PREDECESSOR_FAILED", None]
+    assert [error and error.reason for _, _, error in world.outcomes] == ["OUTCOME_UNKNOWN", "PREVIOUS_FAILED", None]
     assert world.outcomes[-1][1]["log"] == [], "the state may be asked for meanwhile"
     world.feed(3)
     assert world.log() == [3]
@@ -379,5 +379,5 @@ def test_what_runs_again_from_a_snapshot_is_not_taken_back():
 def test_the_server_has_a_little_less_time_than_the_caller(deadline, session_timeout, sent):
     world = World()
     world.do(ops.Chunk((), timeout=session_timeout), deadline=deadline)
-    message = wire.encode_operation("key", world.requests[0], now=100.0)
+    message = wire.encode_operation(wire.Handle("key", 1), world.requests[0], now=100.0)
     assert (message.timeout.ToNanoseconds() * 1e-9 if message.HasField("timeout") else None) == pytest.approx(sent)

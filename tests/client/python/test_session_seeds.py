@@ -163,5 +163,5 @@ def test_whoever_waits_no_longer_is_told_what_is_true(keep_every):
                 happened[error.reason] += 1
                 assert error.reason == "OUTCOME_UNKNOWN" or what not in final, f"seed {seed}: {what} {error}"
                 happened["unknown, counted"] += what in final
-    wanted = ("NOT_SENT", "OUTCOME_UNKNOWN", "PREDECESSOR_FAILED", "unknown, counted", "cut", "drain")
+    wanted = ("NOT_SENT", "OUTCOME_UNKNOWN", "PREVIOUS_FAILED", "unknown, counted", "cut", "drain")
     assert all(happened[name] > SEEDS / 50 for name in wanted), happened
