@@ -217,6 +217,17 @@ std::unique_ptr<RepositoryWatch> WatchRepository(ModelStore& models, GrpcServer&
       });
 }
 
+// Ends when the server has drained after a signal.
+void ServeUntilSignal(GrpcServer& server, ModelStore& models, LoadedPlugins& plugins, const sigset_t& signals,
+                      const Settings& settings) {
+  plugins.OnFailure([&server](std::string_view engine) { server.SetEngineServing(engine, false); });
+  std::unique_ptr<RepositoryWatch> folder = WatchRepository(models, server);
+  const int signal = AwaitLeave(signals, settings);
+  folder.reset();
+  LogInfo(absl::StrCat("signal ", signal, ": finishing what is being served"));
+  Drain(server, signals);
+}
+
 // The exit code of a start that fails for a setting.
 int Refuse(const std::string& setting, absl::string_view why) {
   LogError(absl::StrCat(setting, ": ", why));
@@ -283,14 +294,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   }
   if (!Announce(**server, admin->get(), workers)) return 1;
 
-  plugins.OnFailure([&](std::string_view engine) { (*server)->SetEngineServing(engine, false); });
-
-  std::unique_ptr<RepositoryWatch> folder = WatchRepository(models, **server);
-
-  const int signal = AwaitLeave(signals, settings);
-  folder.reset();
-  LogInfo(absl::StrCat("signal ", signal, ": finishing what is being served"));
-  Drain(**server, signals);
+  ServeUntilSignal(**server, models, plugins, signals, settings);
   scheduler.Abort();
   plugins.OnFailure({});
   admin->reset();
