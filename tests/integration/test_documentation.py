@@ -30,6 +30,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "client/python
              *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"(?:^(?P<above>[^\n]*)\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S)
 SCRIPT = re.compile(r"(?:\./)?((?:tests|client|deploy|server|engine)/[\w./-]*\.(?:py|sh|yaml|yml))(?=$| )")
+INDENTED = re.compile(r"^\n(?: {4}|\t)(?! *(?:[-*]|\d+\.) )\S.*", re.M)
 MARK = re.compile(r"<!-- (run: background|run by|run|not run|text)(?:: (.+))? -->")
 
 
@@ -44,12 +45,15 @@ def blocks(document: pathlib.Path):
 def test_every_block_says_what_runs_it(document):
     for kind, of, _, code in blocks(document):
         assert kind, f"nothing says what runs this block of {document.name}:\n{code}"
+        assert kind not in ("run", "run: background") or document == ROOT / "README.md", f"{document.name} is not run here"
         if kind in ("not run", "text"):
             assert of, f"{kind} without a reason:\n{code}"
         if kind == "run by":
             files = [word.split(" (")[0].strip() for word in re.split(r",\s*(?![^(]*\))", of)]
             for file in files:
                 assert (ROOT / file).exists(), f"{document.name} names {file}, which does not exist"
+    # Markdown also takes what is indented behind an empty line for code, where nothing can be said above it.
+    assert not INDENTED.findall(FENCE.sub("", document.read_text())), f"{document.name} has blocks without a fence"
 
 
 @pytest.fixture(scope="module")
