@@ -60,6 +60,58 @@ def test_open_without_a_target(sessions):
     assert stored.code == Code.FAILED_PRECONDITION and stored.reasons == ["NO_STORE"]
 
 
+def limits_of_the_docs():
+    """{what: (least, most)} of the table in docs/sessions.md, None where a cell names no number."""
+    table = (wire.REPOSITORY / "docs/sessions.md").read_text().split("| what | from | to | default |\n", 1)[1].split("\n\n", 1)[0]
+    number = {"": None, "above 0": 1e-9, "1 GiB": 2**30, "`--max_session_idle_timeout`, 24 h; longer ones become that": None}
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
+    return {what.replace("`", ""): tuple(number[cell] if cell in number else int(cell.replace(",", "")) for cell in (least, most))
+            for what, least, most, _ in rows}
+
+
+def open_with_unknown_outputs(sessions, count):
+    """No operator has so many: what is wrong is the first of them, as long as their number is not."""
+    try:
+        sessions.open(outputs=[f"Y{k}" for k in range(count)])
+    except grpc.RpcError as error:
+        if wire.Failure(error).fields != ["outputs[Y0]"]:
+            raise
+
+
+LIMITS = limits_of_the_docs()
+TRIED = {
+    "rows of a session, entries of SelectRows": [
+        lambda s, n: s.open(rows=n), lambda s, n: s.apply(s.open(), 1, select_rows=pb.SelectRows(rows=[0] * n))],
+    "bytes of a session's name, request id, checkpoint's name": [
+        lambda s, n: s.open(name="n" * n), lambda s, n: s.open(request_id="r" * n),
+        lambda s, n: s.checkpoint(s.open(), "c" * n)],
+    "checkpoints of a session": [lambda s, n: (lambda key: [s.checkpoint(key, f"c{k}") for k in range(n)])(s.open())],
+    "forks of one Fork": [lambda s, n: s.fork(s.open(), count=n)],
+    "names in outputs": [lambda s, n: open_with_unknown_outputs(s, n)],
+    "max_in_flight": [lambda s, n: s.open(max_in_flight=n)],
+    "window_operations": [lambda s, n: s.open(window_operations=n)],
+    "window_bytes": [lambda s, n: s.open(window_bytes=n)],
+    "idle_timeout": [lambda s, n: s.open(idle_timeout=duration(int(n), round(n % 1 * 1e9)))],
+    "priority": [lambda s, n: s.apply(s.open(), 1, priority=n, **chunk([1]))],
+    "page of List": [lambda s, n: s.stub.List(pb.ListSessionsRequest(page_size=n))],
+}
+
+
+@pytest.mark.parametrize("what", TRIED)
+def test_limits_are_as_documented(sessions, what):
+    least, most = LIMITS[what]
+    for call in TRIED[what]:
+        for edge, beyond in ((least, 0 if least == 1e-9 else -1), (most, 1)):
+            if edge is not None:
+                call(sessions, edge)
+                refused = wire.refusal(call, sessions, beyond and edge + beyond)
+                assert refused.code in (Code.INVALID_ARGUMENT, Code.RESOURCE_EXHAUSTED), refused
+
+
+def test_every_documented_limit_is_tried():
+    assert set(LIMITS) - set(TRIED) == {"characters of a bearer token"}, "that one: tokens_test"
+
+
 OPERATIONS = {
     "operation.request_id": {"request_id": LONG, **chunk([1])},
     "operation.priority": {"priority": 101, **chunk([1])},
