@@ -38,7 +38,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle);
   options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
   options.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace);
-  options.door = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight), memory};
+  options.admission = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight), memory};
   options.streams.max_streams = absl::GetFlag(FLAGS_max_streams);
   options.streams.max_age = StreamAge();
   options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
@@ -56,7 +56,7 @@ BatchQueue::Options QueueOptions(int workers) {
   BatchQueue::Options options;
   options.workers = workers;
   options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
-  // Nothing gets here that the door and the core's budget have not let in.
+  // Nothing gets here that CallAdmission and the core's budget have not let in.
   options.max_bytes = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
   options.target_slice = absl::GetFlag(FLAGS_target_slice);
   options.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay);

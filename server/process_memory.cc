@@ -6,8 +6,8 @@
 #endif
 
 #include "absl/strings/str_cat.h"
-#include "server/telemetry/give_back.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/release_caches.h"
 
 namespace rnnserve {
 namespace {
@@ -32,8 +32,8 @@ void KeepFreed(bool keep) {
 void Relieve(bool in_need, int64_t limit) {
   KeepFreed(!in_need && limit >= kLittle);
   if (!in_need) return;
-  AskToGiveBack();
-  GiveBackIfAsked();
+  AskToReleaseCaches();
+  ReleaseCachesIfAsked();
 }
 #else
 void Relieve(bool, int64_t) {}
@@ -48,7 +48,7 @@ std::unique_ptr<MemoryWatch> WatchMemory(int64_t limit, Metrics& metrics) {
                         [limit] { return static_cast<double>(limit); });
 #ifdef RNNSERVE_HAS_MIMALLOC
   if (limit < kLittle) KeepFreed(false);
-  give_back_kept.store([] { mi_collect(/*force=*/true); });
+  release_caches.store([] { mi_collect(/*force=*/true); });
 #endif
   return std::make_unique<MemoryWatch>(limit, AnonymousBytes, [limit](bool in_need) { Relieve(in_need, limit); });
 }

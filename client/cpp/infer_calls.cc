@@ -11,7 +11,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 InferCalls::InferCalls(std::vector<Connection> servers, milliseconds patience)
-    : patience_(patience), places_(servers.size()) {
+    : patience_(patience), servers_(servers.size()) {
   for (Connection& server : servers) {
     auto stub = v1::Recurrent::NewStub(server.channel);
     lines_.push_back({std::move(server), std::move(stub)});
@@ -45,14 +45,14 @@ absl::Status InferCalls::Run(milliseconds timeout, const v1::InferRequest& reque
 
 std::vector<size_t> InferCalls::InOrder(TryTime now) const {
   MutexLock lock(mutex_);
-  return places_.InOrder(now);
+  return servers_.InOrder(now);
 }
 
 bool InferCalls::Hear(size_t place, const absl::Status& status, TryTime now) {
   MutexLock lock(mutex_);
   is_heard_ = is_heard_ || IsHeard(status);
-  if (status.ok()) places_.Took(place);
-  if (absl::IsUnavailable(status)) places_.Refused(place, status, now);
+  if (status.ok()) servers_.Took(place);
+  if (absl::IsUnavailable(status)) servers_.Refused(place, status, now);
   return is_heard_;
 }
 

@@ -37,7 +37,7 @@ class InferCalls {
   const std::chrono::milliseconds patience_;
 
   mutable Mutex mutex_;
-  Places places_ ABSL_GUARDED_BY(mutex_);
+  Servers servers_ ABSL_GUARDED_BY(mutex_);
   bool is_heard_ ABSL_GUARDED_BY(mutex_) = false;  // a server has answered
 };
 

@@ -168,7 +168,7 @@ absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Fork(const std::string& na
   request.set_name(name);
   request.set_attach(false);
   request.set_must_exist(false);
-  StreamLedger::Agreed agreed = parent.agreed();
+  StreamJournal::Agreed agreed = parent.agreed();
   agreed.owner_epoch = answered->reply.fork().owner_epoch();
   StreamDriver::Session session{answered->reply.fork().sessions(0),
                                 parent.fingerprint(),
@@ -177,7 +177,7 @@ absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Fork(const std::string& na
                                 answered->server,
                                 answered->reply.position(),
                                 answered->route,
-                                StreamLedger::Origin::kElsewhere};
+                                StreamJournal::Origin::kElsewhere};
   return std::unique_ptr<RnnStream>(new RnnStream(
       std::make_unique<Impl>(parent.servers(), std::move(request), parent.options(), std::move(session))));
 }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/operation_fate.h"
+#include "client/cpp/verdict.h"
 #include "engine/op/field_error.h"
 
 namespace rnnserve::client {
@@ -20,14 +20,14 @@ StreamDriver::StreamDriver(std::vector<std::string> servers, v1::OpenRequest req
       fingerprint_(session.fingerprint),
       route_(std::move(session.route)),
       agreed_(session.agreed),
-      ledger_({static_cast<size_t>(options.max_in_flight), options.max_kept_bytes,
-               static_cast<uint64_t>(options.checkpoint_every)}),
+      journal_({static_cast<size_t>(options.max_in_flight), options.max_kept_bytes,
+                static_cast<uint64_t>(options.checkpoint_every)}),
       home_(session.server),
       last_home_(session.server),
       backoff_(std::random_device()()) {
   const Time now = Clock::now();
   mend_at_ = pause_until_ = heard_ = now;
-  ledger_.Begin(std::move(session.key), session.last_applied, agreed_, session.origin, now, session.position_offset);
+  journal_.Begin(std::move(session.key), session.last_applied, agreed_, session.origin, now, session.position_offset);
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -43,7 +43,7 @@ StreamDriver::~StreamDriver() {
   thread_.join();
   lock.lock();
   changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_wires_ == 0; });
-  std::map<StreamLedger::Ticket, Done> waiting = std::exchange(waiting_, {});
+  std::map<StreamJournal::Ticket, Done> waiting = std::exchange(waiting_, {});
   lock.unlock();
   for (auto& [ticket, done] : waiting) {
     done(absl::CancelledError("the stream was let go before the operation was answered"));
@@ -53,8 +53,8 @@ StreamDriver::~StreamDriver() {
 void StreamDriver::Run(v1::Operation operation, Done done) {
   const auto bytes = static_cast<int64_t>(operation.ByteSizeLong());
   Lock lock(mutex_);
-  while (failed_.ok() && !close_ && !ledger_.HasRoom(bytes)) {
-    ledger_.MakeRoom(Clock::now());
+  while (failed_.ok() && !close_ && !journal_.HasRoom(bytes)) {
+    journal_.MakeRoom(Clock::now());
     Pump(Clock::now());
     room_.wait(lock);
   }
@@ -64,7 +64,7 @@ void StreamDriver::Run(v1::Operation operation, Done done) {
     lock.unlock();
     return done(status);
   }
-  if (operation.has_rewind() && !ledger_.HasCheckpoint(operation.rewind().checkpoint())) {
+  if (operation.has_rewind() && !journal_.HasCheckpoint(operation.rewind().checkpoint())) {
     lock.unlock();
     return done(WithReason(absl::NotFoundError(absl::StrCat("the stream has no checkpoint ",
                                                             operation.rewind().checkpoint(), "; Checkpoint makes one")),
@@ -72,7 +72,7 @@ void StreamDriver::Run(v1::Operation operation, Done done) {
   }
   const bool closes = operation.has_close();
   const Time now = Clock::now();
-  const StreamLedger::Ticket ticket = ledger_.Add(std::move(operation), now);
+  const StreamJournal::Ticket ticket = journal_.Add(std::move(operation), now);
   if (closes) close_ = ticket;
   waiting_.emplace(ticket, std::move(done));
   Pump(now);
@@ -80,8 +80,8 @@ void StreamDriver::Run(v1::Operation operation, Done done) {
 
 void StreamDriver::Pump(Time now) {
   if (wire_ == nullptr || now < pause_until_) return;
-  if (!ledger_.IsWaiting()) heard_ = now;  // nothing was due until now
-  std::vector<v1::Operation> operations = ledger_.Take(now);
+  if (!journal_.IsWaiting()) heard_ = now;  // nothing was due until now
+  std::vector<v1::Operation> operations = journal_.Take(now);
   if (!operations.empty()) wire_->Send(std::move(operations));
 }
 
@@ -93,7 +93,7 @@ void StreamDriver::OnTaken(uint64_t id) {
   reopen_route_.clear();
   without_engine_.clear();
   // A connection that breaks as soon as it carries something is not tried faster for having been made.
-  if (!ledger_.IsWaiting()) tries_ = 0;
+  if (!journal_.IsWaiting()) tries_ = 0;
 }
 
 void StreamDriver::OnMessage(uint64_t id, v1::StreamResponse& message) {
@@ -102,22 +102,22 @@ void StreamDriver::OnMessage(uint64_t id, v1::StreamResponse& message) {
     MutexLock lock(mutex_);
     if (id != wire_id_ || wire_ == nullptr) return;
     heard_ = Clock::now();
-    if (message.has_drain()) ledger_.Drain();
+    if (message.has_drain()) journal_.Drain();
     for (v1::OperationReply& reply : *message.mutable_replies()) {
       if (wire_ == nullptr) break;
       tries_ = 0;
       broken_since_.reset();
-      Hear(ledger_.Answer(std::move(reply)), calls);
+      Hear(journal_.Answer(std::move(reply)), calls);
     }
     Pump(heard_);
     room_.notify_all();
-    if (wire_ == nullptr || ledger_.IsCarriedOver() || heard_ < pause_until_) changed_.notify_all();
+    if (wire_ == nullptr || journal_.IsCarriedOver() || heard_ < pause_until_) changed_.notify_all();
   }
   for (auto& call : calls) call();
 }
 
-void StreamDriver::Hear(StreamLedger::Verdict verdict, Calls& calls) {
-  for (StreamLedger::Completion& completion : verdict.completions) {
+void StreamDriver::Hear(StreamJournal::Next next, Calls& calls) {
+  for (StreamJournal::Completion& completion : next.completions) {
     auto waiting = waiting_.extract(completion.ticket);
     if (waiting.empty()) continue;
     if (close_ == completion.ticket) {
@@ -130,9 +130,9 @@ void StreamDriver::Hear(StreamLedger::Verdict verdict, Calls& calls) {
     calls.push_back(
         [done = std::move(waiting.mapped()), answered = std::move(answered)]() mutable { done(std::move(answered)); });
   }
-  if (verdict.pause) pause_until_ = Clock::now() + *verdict.pause;
-  if (!verdict.over.ok()) return Fail(std::move(verdict.over), calls);
-  if (!verdict.lost.ok()) return Lose(std::move(verdict.lost), calls);
+  if (next.pause) pause_until_ = Clock::now() + *next.pause;
+  if (!next.over.ok()) return Fail(std::move(next.over), calls);
+  if (!next.lost.ok()) return Lose(std::move(next.lost), calls);
   if (closed_ && wire_ != nullptr) wire_->Finish();
 }
 
@@ -153,14 +153,14 @@ void StreamDriver::OnEnd(uint64_t id, absl::Status status, std::shared_ptr<Opera
   changed_.notify_all();
 }
 
-StreamLedger::Agreed StreamDriver::agreed() const {
+StreamJournal::Agreed StreamDriver::agreed() const {
   MutexLock lock(mutex_);
   return agreed_;
 }
 
 std::string StreamDriver::key() const {
   MutexLock lock(mutex_);
-  return ledger_.session();
+  return journal_.session();
 }
 
 size_t StreamDriver::server() const {

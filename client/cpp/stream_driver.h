@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps a ledger (stream_ledger.h) and the connection it needs: sends and hears, and on a thread of its own mends what
-// breaks. Inside the library only.
+// Keeps a journal (stream_journal.h) and the connection it needs: sends and hears, and on a thread of its own mends
+// what breaks. Inside the library only.
 //
 // The usual way costs no thread of ours: an operation is written by the caller's thread, its reply is heard on one of
 // gRPC's, which calls `done`. The thread of the driver looks now and then whether an operation waits for too long, and
@@ -22,7 +22,7 @@
 #include "client/cpp/backoff.h"
 #include "client/cpp/operation_stream.h"
 #include "client/cpp/rnn_stream.h"
-#include "client/cpp/stream_ledger.h"
+#include "client/cpp/stream_journal.h"
 
 namespace rnnserve::client {
 
@@ -41,11 +41,11 @@ class StreamDriver final : private OperationStream::Listener {
     std::string key;
     std::string fingerprint;
     uint64_t last_applied = 0;
-    StreamLedger::Agreed agreed = {};
+    StreamJournal::Agreed agreed = {};
     size_t server = 0;
     uint64_t position_offset = 0;
     std::string route;  // balancers keep its calls together
-    StreamLedger::Origin origin = StreamLedger::Origin::kElsewhere;
+    StreamJournal::Origin origin = StreamJournal::Origin::kElsewhere;
   };
 
   // Opens one, on the first server that will have it.
@@ -64,7 +64,7 @@ class StreamDriver final : private OperationStream::Listener {
   const v1::OpenRequest& request() const { return request_; }
   const StreamOptions& options() const { return options_; }
   const std::string& fingerprint() const { return fingerprint_; }
-  StreamLedger::Agreed agreed() const;
+  StreamJournal::Agreed agreed() const;
   std::string key() const;
   size_t server() const;
   StreamRepairs repairs() const;
@@ -84,7 +84,7 @@ class StreamDriver final : private OperationStream::Listener {
   Calls Look(Lock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   absl::Status TooLong(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsSilent(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Hear(StreamLedger::Verdict verdict, Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Hear(StreamJournal::Next next, Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pump(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartWire(const Connection& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropWire() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -105,10 +105,10 @@ class StreamDriver final : private OperationStream::Listener {
   CondVar changed_;                            // for the thread
   CondVar room_;                               // for threads that wait to add an operation
   std::string route_ ABSL_GUARDED_BY(mutex_);  // of the session; another one for each server that has to be looked for
-  StreamLedger::Agreed agreed_ ABSL_GUARDED_BY(mutex_);
-  StreamLedger ledger_ ABSL_GUARDED_BY(mutex_);
-  std::map<StreamLedger::Ticket, Done> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::optional<StreamLedger::Ticket> close_ ABSL_GUARDED_BY(mutex_);
+  StreamJournal::Agreed agreed_ ABSL_GUARDED_BY(mutex_);
+  StreamJournal journal_ ABSL_GUARDED_BY(mutex_);
+  std::map<StreamJournal::Ticket, Done> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::optional<StreamJournal::Ticket> close_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failed_ ABSL_GUARDED_BY(mutex_);

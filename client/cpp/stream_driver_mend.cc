@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/operation_fate.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/session_codec.h"
 #include "client/cpp/status.h"
 #include "client/cpp/stream_driver.h"
 #include "client/cpp/tries.h"
+#include "client/cpp/verdict.h"
 #include "engine/op/field_error.h"
 #include "rnnserve/v1/sessions.grpc.pb.h"
 
@@ -25,7 +25,7 @@ constexpr milliseconds kSilence = std::chrono::seconds(20);
 // Tries to reach the server that has the session before one is opened elsewhere.
 constexpr int kTriesAtHome = 3;
 
-StreamLedger::Agreed AgreedIn(const v1::OpenResponse& response) {
+StreamJournal::Agreed AgreedIn(const v1::OpenResponse& response) {
   return {response.max_in_flight(), response.window_operations() == 0 ? 0 : response.window_bytes(),
           response.owner_epoch()};
 }
@@ -41,7 +41,7 @@ StreamDriver::Session Opened(const v1::OpenResponse& response, const v1::OpenReq
           server,
           0,
           std::move(route),
-          is_new ? StreamLedger::Origin::kAsOpened : StreamLedger::Origin::kElsewhere};
+          is_new ? StreamJournal::Origin::kAsOpened : StreamJournal::Origin::kElsewhere};
 }
 
 ClientOptions ConnectionOptions(const StreamOptions& options) {
@@ -134,7 +134,7 @@ StreamDriver::Calls StreamDriver::Look(Lock& lock) {
     Fail(std::move(too_long), calls);
     return calls;
   }
-  if (wire_ != nullptr && ledger_.IsCarriedOver()) LeaveDrained();
+  if (wire_ != nullptr && journal_.IsCarriedOver()) LeaveDrained();
   if (wire_ != nullptr && IsSilent(now)) {
     last_error_ = absl::UnavailableError("the server has not answered for a while");
     wire_->Cancel();
@@ -150,7 +150,7 @@ StreamDriver::Calls StreamDriver::Look(Lock& lock) {
 }
 
 absl::Status StreamDriver::TooLong(Time now) const {
-  const std::optional<Time> oldest = ledger_.OldestUnanswered();
+  const std::optional<Time> oldest = journal_.OldestUnanswered();
   const bool waits = oldest && now - *oldest > options_.max_wait;
   if (broken_since_ && (waits || now - *broken_since_ > options_.max_wait)) {
     return Lost(absl::StrCat("the session could not be reached again within ", options_.max_wait.count(),
@@ -164,7 +164,7 @@ absl::Status StreamDriver::TooLong(Time now) const {
 
 // A connection may be gone without anybody telling: another one finds out, and joins what is computed.
 bool StreamDriver::IsSilent(Time now) const {
-  return ledger_.IsWaiting() && now - heard_ > std::min<milliseconds>(kSilence, options_.max_wait / 3);
+  return journal_.IsWaiting() && now - heard_ > std::min<milliseconds>(kSilence, options_.max_wait / 3);
 }
 
 void StreamDriver::StartWire(const Connection& connection) {
@@ -179,7 +179,7 @@ void StreamDriver::StartWire(const Connection& connection) {
 
 void StreamDriver::DropWire() {
   wire_.reset();
-  ledger_.Detach();
+  journal_.Detach();
   mend_at_ = Clock::now() + backoff_.After(tries_);
 }
 
@@ -198,7 +198,7 @@ void StreamDriver::Fail(absl::Status status, Calls& calls) {
 void StreamDriver::Lose(absl::Status status, Calls& calls) {
   if (wire_ != nullptr) wire_->Finish();
   DropWire();
-  if (!ledger_.CanReplay()) {
+  if (!journal_.CanReplay()) {
     const bool says_itself =
         status.code() == absl::StatusCode::kDataLoss || status.code() == absl::StatusCode::kNotFound;
     return Fail(says_itself
@@ -227,7 +227,7 @@ void StreamDriver::LeaveDrained() {
 void StreamDriver::Mend(Lock& lock, Calls& calls) {
   const bool is_another = servers_.size() > 1 + without_engine_.size();
   const bool goes_elsewhere =
-      !home_ || (ledger_.CanReplay() && is_another && tries_ >= kTriesAtHome && tries_ % 2 == 1);
+      !home_ || (journal_.CanReplay() && is_another && tries_ >= kTriesAtHome && tries_ % 2 == 1);
   ++tries_;
   mend_at_ = Clock::now() + backoff_.After(tries_);
   if (goes_elsewhere) {
@@ -254,7 +254,7 @@ v1::OpenRequest StreamDriver::RequestFromSnapshot() {
   request.set_request_id(reopen_id_);
   request.set_attach(false);
   request.set_must_exist(false);
-  if (const auto& tensors = ledger_.snapshot().tensors) {
+  if (const auto& tensors = journal_.snapshot().tensors) {
     *request.mutable_state() = *tensors;
     request.clear_rows();  // SelectRows may have changed them; the state has as many as it has
   }
@@ -298,7 +298,7 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
                     response.fingerprint(), ", the session's ", fingerprint_, "), so the state cannot go on there")),
                 calls);
   }
-  ledger_.BeginAgain(response.session(), agreed_ = AgreedIn(response));
+  journal_.BeginAgain(response.session(), agreed_ = AgreedIn(response));
   reopen_id_.clear();
   route_ = std::exchange(reopen_route_, {});
   home_ = last_home_ = server;

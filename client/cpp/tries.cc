@@ -54,7 +54,7 @@ absl::Status Retold(const absl::Status& status, int tries, std::chrono::steady_c
   return told;
 }
 
-std::vector<size_t> Places::InOrder(TryTime now) const {
+std::vector<size_t> Servers::InOrder(TryTime now) const {
   std::vector<size_t> order(shunned_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -62,25 +62,25 @@ std::vector<size_t> Places::InOrder(TryTime now) const {
   return order;
 }
 
-void Places::Refused(size_t place, const absl::Status& status, TryTime now) {
+void Servers::Refused(size_t place, const absl::Status& status, TryTime now) {
   if (LacksEngine(status)) return;  // the matter of that call alone
   shunned_[place] = now + std::max(kShunTime, RetryDelayOf(status).value_or(kShunTime));
 }
 
 Tries::Tries(const std::vector<size_t>& order, TryTime began, uint32_t seed)
     : began_(began), random_(seed), backoff_(seed, kLongestPause) {
-  for (const size_t index : order) places_.push_back({index, began, 0});
+  for (const size_t index : order) servers_.push_back({index, began, 0});
   place_ = order.front();
 }
 
 bool Tries::HasAskedAll() const {
-  return std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.failed > 0; });
+  return std::all_of(servers_.begin(), servers_.end(), [](const Server& place) { return place.failed > 0; });
 }
 
 TryTime Tries::Failed(const absl::Status& status, TryTime now) {
   last_ = status;
   ++failed_;
-  for (Place& place : places_) {
+  for (Server& place : servers_) {
     if (place.index != place_) continue;
     ++place.failed;
     if (LacksEngine(status)) {
@@ -92,8 +92,8 @@ TryTime Tries::Failed(const absl::Status& status, TryTime now) {
     place.due = now + (told ? *told * std::uniform_int_distribution<int64_t>(100, 120)(random_) / 100
                             : backoff_.After(place.failed));
   }
-  const auto next =
-      std::min_element(places_.begin(), places_.end(), [](const Place& a, const Place& b) { return a.due < b.due; });
+  const auto next = std::min_element(servers_.begin(), servers_.end(),
+                                     [](const Server& a, const Server& b) { return a.due < b.due; });
   place_ = next->index;
   return std::max(next->due, now);
 }

@@ -33,9 +33,9 @@ absl::Status Retold(const absl::Status& status, int tries, std::chrono::steady_c
                     const absl::Status& before = {});
 
 // The servers of a client, the preferred one first, and which of them lately took no call.
-class Places {
+class Servers {
  public:
-  explicit Places(size_t count) : shunned_(count) {}
+  explicit Servers(size_t count) : shunned_(count) {}
 
   // Those that did not are last.
   std::vector<size_t> InOrder(TryTime now) const;
@@ -62,7 +62,7 @@ class Tries {
   absl::Status Told(const absl::Status& status, TryTime now) const;
 
  private:
-  struct Place {
+  struct Server {
     size_t index = 0;
     TryTime due;
     int failed = 0;
@@ -71,7 +71,7 @@ class Tries {
   TryTime began_;
   std::minstd_rand random_;
   Backoff backoff_;
-  std::vector<Place> places_;
+  std::vector<Server> servers_;
   size_t place_ = 0;
   int failed_ = 0;
   absl::Status last_;

@@ -61,14 +61,14 @@ void Program::Advance(std::span<const rnnserve_slice> slices) const {
 
   const int64_t rows_a_block = std::clamp<int64_t>(device_.block_bytes() / BytesPerRow(), 1, int64_t{1} << 22);
   SpentSlots spent(device_);  // goes after the lease, which waits until nothing writes to them any more
-  const LaneLease lease(device_);
+  const ContextLease lease(device_);
   for (size_t first = 0; first < sorted.size();) {
     const size_t count = std::min(sorted.size() - first, static_cast<size_t>(rows_a_block));
     Group group;
     group.slices.assign(sorted.begin() + static_cast<std::ptrdiff_t>(first),
                         sorted.begin() + static_cast<std::ptrdiff_t>(first + count));
     for (const rnnserve_slice* slice : group.slices) group.steps.push_back(slice->steps);
-    AdvanceGroup(lease.lane(), group, std::max<int64_t>(1, rows_a_block / static_cast<int64_t>(count)),
+    AdvanceGroup(lease.context(), group, std::max<int64_t>(1, rows_a_block / static_cast<int64_t>(count)),
                  first == 0 ? std::span(spent.slots()) : std::span<const SpentSlot>());
     first += count;
   }
@@ -81,8 +81,9 @@ void Program::Advance(std::span<const rnnserve_slice> slices) const {
 }
 
 // NOLINTNEXTLINE(readability-function-size): one buffer's offsets; to be cut when a GPU has run it.
-void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps, std::span<const SpentSlot> spent) const {
-  const cudaStream_t stream = lane.stream();
+void Program::AdvanceGroup(ExecutionContext& context, const Group& group, int64_t max_steps,
+                           std::span<const SpentSlot> spent) const {
+  const cudaStream_t stream = context.stream();
   const int64_t inputs = cell_.input_size;
   const int64_t hidden = cell_.hidden_size;
   const size_t data_bytes = ElementBytes(cell_.data_type);
@@ -109,7 +110,7 @@ void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps, st
     at_c[k] = working.Add(lstm() ? state_packed : 0);
   }
   const size_t at_temporary = working.Add(general_ ? general_->TemporaryBytes(block.rows, block.active) : 0);
-  std::byte* const memory = lane.Working(working.size());
+  std::byte* const memory = context.Working(working.size());
 
   int current = 0;  // which of the two state buffers holds the states before the block
   std::vector<Staging> x_plans, y_plans;
@@ -127,8 +128,8 @@ void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps, st
     const size_t in_walks_x = in.Add(active * sizeof(Walk));
     const size_t in_walks_y = in.Add(active * sizeof(Walk));
     const size_t in_x = in.Add(static_cast<size_t>(block.rows) * static_cast<size_t>(inputs) * data_bytes);
-    std::byte* const host = lane.PinnedIn(in.size());
-    std::byte* const staged = lane.Staging(in.size());
+    std::byte* const host = context.PinnedIn(in.size());
+    std::byte* const staged = context.Staging(in.size());
 
     auto* slots_in = reinterpret_cast<const void**>(host + in_slots);
     auto* slots_out = reinterpret_cast<void**>(host + out_slots);
@@ -187,8 +188,8 @@ void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps, st
                          stream);
     }
     const int next = current ^ 1;
-    Compute({lane, block, packed_x, memory + at_y, memory + at_h[current], memory + at_c[current], memory + at_h[next],
-             memory + at_c[next], memory + at_temporary});
+    Compute({context, block, packed_x, memory + at_y, memory + at_h[current], memory + at_c[current],
+             memory + at_h[next], memory + at_c[next], memory + at_temporary});
 
     const int ending = block.active - block.continuing;
     if (ending > 0) {
@@ -206,7 +207,7 @@ void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps, st
         staged_y = memory + at_y_staged;
       }
       const size_t bytes = static_cast<size_t>(block.rows) * y_row;
-      host_y = lane.PinnedOut(bytes);
+      host_y = context.PinnedOut(bytes);
       Check(cudaMemcpyAsync(host_y, staged_y, bytes, cudaMemcpyDeviceToHost, stream),
             "copying outputs from the device");
     }
@@ -214,7 +215,7 @@ void Program::AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps, st
       LaunchWipe(reinterpret_cast<const SpentSlot*>(staged + in_spent), static_cast<int>(spent.size()), stream);
     }
     CheckLaunch("launching kernels");
-    lane.Synchronize();
+    context.Synchronize();
 
     row = 0;
     for (size_t k = 0; k < active && any_y; ++k) {

@@ -8,16 +8,16 @@
 
 #include "engine/cuda/device.h"
 #include "engine/cuda/error.h"
+#include "engine/cuda/execution_context.h"
 #include "engine/cuda/kernels.h"
-#include "engine/cuda/lane.h"
 #include "engine/cuda/program.h"
 #include "engine/plugin/engine_abi.h"
 
 namespace {
 
+using rnnserve::cuda::ContextLease;
 using rnnserve::cuda::Device;
 using rnnserve::cuda::Error;
-using rnnserve::cuda::LaneLease;
 using rnnserve::cuda::Program;
 using rnnserve::cuda::StateHandle;
 
@@ -49,11 +49,11 @@ int32_t Guard(Device* device, char* error, size_t error_size, Body body) {
 
 // The libraries load now and a kernel that does nothing runs, or they say why not.
 void Probe(Device& device) {
-  const LaneLease lease(device);
+  const ContextLease lease(device);
   rnnserve::cuda::LaunchGatherStates(RNNSERVE_FLOAT, nullptr, RNNSERVE_FLOAT, nullptr, nullptr, 0, 1,
-                                     lease.lane().stream());
+                                     lease.context().stream());
   rnnserve::cuda::CheckLaunch("launching a kernel");
-  lease.lane().Synchronize();
+  lease.context().Synchronize();
 }
 
 int32_t Open(const rnnserve_engine_options* options, rnnserve_engine** engine, char* error, size_t error_size) {
@@ -114,7 +114,7 @@ int32_t StateExport(const rnnserve_program* program, const rnnserve_state* state
   });
 }
 
-// The lanes of the device do the work of workspaces: handles and buffers are shared by all programs.
+// The contexts of the device do the work of workspaces: handles and buffers are shared by all programs.
 int32_t WorkspaceCreate(const rnnserve_program*, rnnserve_workspace** workspace, char* error, size_t error_size) {
   return Guard(nullptr, error, error_size, [&] { *workspace = reinterpret_cast<rnnserve_workspace*>(new char); });
 }

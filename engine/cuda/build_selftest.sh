@@ -57,7 +57,7 @@ libraries=(-Wl,--disable-new-dtags)
 for file in "$cudnn" "$cublas" "$cublaslt" "$runtime"; do libraries+=("$file" "-Wl,-rpath,$(dirname "$file")"); done
 
 jobs=()
-plugin=(error device lane predicate products general_path cudnn_path program slot_pool advance api)
+plugin=(error device execution_context predicate products general_path cudnn_path program slot_pool advance api)
 selftest=(selftest/cuda_selftest selftest/reference selftest/bare_rnn selftest/fact_checks selftest/facts selftest/facts_algorithms selftest/facts_calls selftest/facts_numbers selftest/batch_check selftest/cases selftest/replay selftest/bench)
 for name in "${plugin[@]}" "${selftest[@]}"; do
   "$cxx" "${flags[@]}" -c "$root/engine/cuda/$name.cc" -o "$out/$name.o" & jobs+=($!)

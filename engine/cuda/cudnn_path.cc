@@ -77,22 +77,23 @@ CudnnPath::Plan::~Plan() {
   if (desc != nullptr) cudnnDestroyRNNDescriptor(desc);
 }
 
-CudnnPath::CudnnPath(Device& device, Lane& lane, const rnnserve_cell& cell, const rnnserve_weights& weights,
-                     int run_type)
+CudnnPath::CudnnPath(Device& device, ExecutionContext& context, const rnnserve_cell& cell,
+                     const rnnserve_weights& weights, int run_type)
     : cell_(cell), run_type_(run_type) {
-  packed_ = MakePlan(device, lane, weights, CUDNN_RNN_ALGO_STANDARD, CUDNN_RNN_PADDED_IO_DISABLED);
-  uniform_ = MakePlan(device, lane, weights, CUDNN_RNN_ALGO_STANDARD, CUDNN_RNN_PADDED_IO_ENABLED);
+  packed_ = MakePlan(device, context, weights, CUDNN_RNN_ALGO_STANDARD, CUDNN_RNN_PADDED_IO_DISABLED);
+  uniform_ = MakePlan(device, context, weights, CUDNN_RNN_ALGO_STANDARD, CUDNN_RNN_PADDED_IO_ENABLED);
   if (cell.hidden_size <= kSmallHiddenLimit && run_type != RNNSERVE_DOUBLE) {
     try {
-      small_h_ = MakePlan(device, lane, weights, CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, CUDNN_RNN_PADDED_IO_ENABLED);
+      small_h_ = MakePlan(device, context, weights, CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, CUDNN_RNN_PADDED_IO_ENABLED);
     } catch (const Error& refused) {
       if (refused.code() != RNNSERVE_INTERNAL) throw;  // cuDNN's own refusal comes as INTERNAL
     }
   }
 }
 
-std::unique_ptr<CudnnPath::Plan> CudnnPath::MakePlan(Device& device, Lane& lane, const rnnserve_weights& weights,
-                                                     cudnnRNNAlgo_t algo, uint32_t flags) {
+std::unique_ptr<CudnnPath::Plan> CudnnPath::MakePlan(Device& device, ExecutionContext& context,
+                                                     const rnnserve_weights& weights, cudnnRNNAlgo_t algo,
+                                                     uint32_t flags) {
   const bool half = run_type_ == RNNSERVE_FLOAT16 || run_type_ == RNNSERVE_BFLOAT16;
   // TF32 is what cuDNN's default may use; down-conversion to float16, which overflows, is not allowed.
   const cudnnMathType_t math = half                            ? CUDNN_TENSOR_OP_MATH
@@ -109,7 +110,7 @@ std::unique_ptr<CudnnPath::Plan> CudnnPath::MakePlan(Device& device, Lane& lane,
                                  hidden, hidden, 1, nullptr, flags),
         "cudnnSetRNNDescriptor_v8");
   size_t bytes = 0;
-  Check(cudnnGetRNNWeightSpaceSize(lane.dnn(), plan->desc, &bytes), "cudnnGetRNNWeightSpaceSize");
+  Check(cudnnGetRNNWeightSpaceSize(context.dnn(), plan->desc, &bytes), "cudnnGetRNNWeightSpaceSize");
 
   auto buffer = std::make_shared<DeviceBuffer>(device, bytes);
   std::vector<std::byte> image(bytes);
@@ -120,7 +121,7 @@ std::unique_ptr<CudnnPath::Plan> CudnnPath::MakePlan(Device& device, Lane& lane,
       const int id = BlockIds(cell_.kind)[k] + (recurrent ? static_cast<int>(gates) : 0);
       void* matrix_at = nullptr;
       void* bias_at = nullptr;
-      Check(cudnnGetRNNWeightParams(lane.dnn(), plan->desc, 0, bytes, buffer->data(), id, matrix.desc, &matrix_at,
+      Check(cudnnGetRNNWeightParams(context.dnn(), plan->desc, 0, bytes, buffer->data(), id, matrix.desc, &matrix_at,
                                     bias.desc, &bias_at),
             "cudnnGetRNNWeightParams");
       const auto matrix_offset = static_cast<size_t>(static_cast<std::byte*>(matrix_at) - buffer->data());
@@ -160,29 +161,30 @@ bool CudnnPath::MayRun(CudnnAlgorithm algorithm, const Block& block) const {
 
 void CudnnPath::Run(CudnnAlgorithm algorithm, const Work& work) const {
   const Block& block = work.block;
-  const Lane& lane = work.lane;
+  const ExecutionContext& context = work.context;
   const Plan& plan = algorithm == CudnnAlgorithm::kSmallH ? *small_h_ : block.uniform ? *uniform_ : *packed_;
   const cudnnDataType_t type = CudnnType(run_type_);
   const cudnnRNNDataLayout_t layout =
       block.uniform ? CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED : CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
-  Check(cudnnSetRNNDataDescriptor(lane.x_desc(), type, layout, block.steps, block.active,
+  Check(cudnnSetRNNDataDescriptor(context.x_desc(), type, layout, block.steps, block.active,
                                   static_cast<int>(cell_.input_size), block.lengths.data(), nullptr),
         "cudnnSetRNNDataDescriptor (x)");
-  Check(cudnnSetRNNDataDescriptor(lane.y_desc(), type, layout, block.steps, block.active,
+  Check(cudnnSetRNNDataDescriptor(context.y_desc(), type, layout, block.steps, block.active,
                                   static_cast<int>(cell_.hidden_size), block.lengths.data(), nullptr),
         "cudnnSetRNNDataDescriptor (y)");
   const int hidden = static_cast<int>(cell_.hidden_size);
   const int sizes[] = {1, block.active, hidden};
   const int strides[] = {block.active * hidden, hidden, 1};
-  Check(cudnnSetTensorNdDescriptor(lane.state_desc(), type, 3, sizes, strides), "cudnnSetTensorNdDescriptor");
+  Check(cudnnSetTensorNdDescriptor(context.state_desc(), type, 3, sizes, strides), "cudnnSetTensorNdDescriptor");
   size_t scratch = 0, reserve = 0;
-  Check(cudnnGetRNNTempSpaceSizes(lane.dnn(), plan.desc, CUDNN_FWD_MODE_INFERENCE, lane.x_desc(), &scratch, &reserve),
+  Check(cudnnGetRNNTempSpaceSizes(context.dnn(), plan.desc, CUDNN_FWD_MODE_INFERENCE, context.x_desc(), &scratch,
+                                  &reserve),
         "cudnnGetRNNTempSpaceSizes");
   const bool lstm = cell_.kind == RNNSERVE_LSTM;
-  Check(cudnnRNNForward(lane.dnn(), plan.desc, CUDNN_FWD_MODE_INFERENCE, nullptr, lane.x_desc(), work.x, lane.y_desc(),
-                        work.y, lane.state_desc(), work.h_in, work.h_out, lane.state_desc(), lstm ? work.c_in : nullptr,
-                        lstm ? work.c_out : nullptr, plan.weights->size(), plan.weights->data(), scratch,
-                        work.lane.Scratch(scratch), 0, nullptr),
+  Check(cudnnRNNForward(context.dnn(), plan.desc, CUDNN_FWD_MODE_INFERENCE, nullptr, context.x_desc(), work.x,
+                        context.y_desc(), work.y, context.state_desc(), work.h_in, work.h_out, context.state_desc(),
+                        lstm ? work.c_in : nullptr, lstm ? work.c_out : nullptr, plan.weights->size(),
+                        plan.weights->data(), scratch, work.context.Scratch(scratch), 0, nullptr),
         "cudnnRNNForward");
 }
 

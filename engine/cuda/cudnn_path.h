@@ -16,12 +16,13 @@ enum class CudnnAlgorithm { kStandard, kSmallH };
 class CudnnPath {
  public:
   // `run_type`: of x, y, h, c and the weights on the device.
-  CudnnPath(Device& device, Lane& lane, const rnnserve_cell& cell, const rnnserve_weights& weights, int run_type);
+  CudnnPath(Device& device, ExecutionContext& context, const rnnserve_cell& cell, const rnnserve_weights& weights,
+            int run_type);
 
   int64_t bytes() const;
   // Whether it is worth a trial: the algorithm may still refuse the shape.
   bool MayRun(CudnnAlgorithm algorithm, const Block& block) const;
-  // Asynchronous on the lane's stream. Throws where cuDNN refuses.
+  // Asynchronous on the context's stream. Throws where cuDNN refuses.
   void Run(CudnnAlgorithm algorithm, const Work& work) const;
 
  private:
@@ -36,8 +37,8 @@ class CudnnPath {
     std::shared_ptr<const DeviceBuffer> weights;
     std::vector<size_t> layout;  // where each block lies, and the total
   };
-  std::unique_ptr<Plan> MakePlan(Device& device, Lane& lane, const rnnserve_weights& weights, cudnnRNNAlgo_t algo,
-                                 uint32_t flags);
+  std::unique_ptr<Plan> MakePlan(Device& device, ExecutionContext& context, const rnnserve_weights& weights,
+                                 cudnnRNNAlgo_t algo, uint32_t flags);
 
   rnnserve_cell cell_;
   int run_type_;

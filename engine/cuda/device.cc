@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/cuda/error.h"
-#include "engine/cuda/lane.h"
+#include "engine/cuda/execution_context.h"
 #include "engine/cuda/slot_pool.h"
 
 namespace rnnserve::cuda {
@@ -124,7 +124,7 @@ Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device
   if (const char* path = std::getenv("RNNSERVE_CUDA_PATH")) forced_path_ = path;
   const char* block_bytes = std::getenv("RNNSERVE_CUDA_BLOCK_BYTES");
   block_bytes_ = block_bytes != nullptr ? std::atoll(block_bytes) : std::min(kBlockBytes, limit_ / 16);
-  lanes_.reserve(kWorkersWanted);  // ReturnLane never allocates
+  contexts_.reserve(kWorkersWanted);  // ReturnContext never allocates
 }
 
 Device::~Device() {
@@ -164,7 +164,7 @@ void Device::Release(size_t bytes) { in_use_ -= static_cast<int64_t>(bytes); }
 
 void Device::MakeRoom() {
   std::lock_guard lock(mutex_);
-  for (const auto& lane : lanes_) lane->DropBuffers();
+  for (const auto& context : contexts_) context->DropBuffers();
   for (const auto& [bytes, pool] : pools_) pool->Trim();
 }
 
@@ -185,18 +185,18 @@ void Device::TakeSpent(size_t most, std::vector<SpentSlot>& to) {
   }
 }
 
-std::unique_ptr<Lane> Device::TakeLane() {
+std::unique_ptr<ExecutionContext> Device::TakeContext() {
   std::unique_lock lock(mutex_);
   lane_returned_.wait(lock, [this] { return lanes_taken_ < kWorkersWanted; });
   ++lanes_taken_;
-  if (!lanes_.empty()) {
-    std::unique_ptr<Lane> lane = std::move(lanes_.back());
-    lanes_.pop_back();
-    return lane;
+  if (!contexts_.empty()) {
+    std::unique_ptr<ExecutionContext> context = std::move(contexts_.back());
+    contexts_.pop_back();
+    return context;
   }
   lock.unlock();
   try {
-    return std::make_unique<Lane>(*this);
+    return std::make_unique<ExecutionContext>(*this);
   } catch (...) {
     lock.lock();
     --lanes_taken_;
@@ -205,9 +205,9 @@ std::unique_ptr<Lane> Device::TakeLane() {
   }
 }
 
-void Device::ReturnLane(std::unique_ptr<Lane> lane) {
+void Device::ReturnContext(std::unique_ptr<ExecutionContext> context) {
   std::lock_guard lock(mutex_);
-  lanes_.push_back(std::move(lane));
+  contexts_.push_back(std::move(context));
   --lanes_taken_;
   lane_returned_.notify_one();
 }

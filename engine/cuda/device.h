@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device: its memory under one budget, its state slots, its lanes, and whether it still works.
+// The device: its memory under one budget, its state slots, its contexts, and whether it still works.
 //
 // Everything here outlives programs, states and workspaces (the ABI asks the host to destroy those first).
 #pragma once
@@ -43,11 +43,11 @@ class DeviceBuffer {
   size_t bytes_ = 0;
 };
 
-// Copies host memory to the device and waits until it is there. (cudaMemcpy alone may return before: the lanes' streams
-// would not wait for it.)
+// Copies host memory to the device and waits until it is there. (cudaMemcpy alone may return before: the contexts'
+// streams would not wait for it.)
 void CopyToDevice(void* to, const void* from, size_t bytes, const char* what);
 
-// Page-locked host memory. Bounded by the lanes' own sizes, not by the device's budget.
+// Page-locked host memory. Bounded by the contexts' own sizes, not by the device's budget.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
@@ -63,7 +63,7 @@ class PinnedBuffer {
   size_t bytes_ = 0;
 };
 
-class Lane;
+class ExecutionContext;
 class SlotPool;
 struct SpentSlot;
 
@@ -85,7 +85,7 @@ class Device {
 
   void Reserve(size_t bytes, DeviceBuffer::Room room);  // throws RESOURCE_EXHAUSTED above the budget
   void Release(size_t bytes);
-  // Gives back to the device what idle lanes and pools hold. Never throws.
+  // Gives back to the device what idle contexts and pools hold. Never throws.
   void MakeRoom();
   int64_t memory_limit() const { return limit_; }
   int64_t memory_in_use() const { return in_use_.load(); }
@@ -96,10 +96,10 @@ class Device {
   void CountSpent(int64_t more) { spent_ += more; }
   void TakeSpent(size_t most, std::vector<SpentSlot>& to);
 
-  // A stream with its handles and buffers, for one call at a time; see LaneLease. There are as many as keep the device
-  // busy, and no more: each holds memory. Waits for one. The last one returned comes first: it is warm.
-  std::unique_ptr<Lane> TakeLane();
-  void ReturnLane(std::unique_ptr<Lane> lane);
+  // A stream with its handles and buffers, for one call at a time; see ContextLease. There are as many as keep the
+  // device busy, and no more: each holds memory. Waits for one. The last one returned comes first: it is warm.
+  std::unique_ptr<ExecutionContext> TakeContext();
+  void ReturnContext(std::unique_ptr<ExecutionContext> context);
 
   // Takes the device out of service; the first reason is kept.
   void Fail(const std::string& reason);
@@ -123,7 +123,7 @@ class Device {
   mutable std::mutex mutex_;  // guards what follows
   std::string failure_;
   std::map<size_t, std::unique_ptr<SlotPool>> pools_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // idle
+  std::vector<std::unique_ptr<ExecutionContext>> contexts_;  // idle
   int lanes_taken_ = 0;
   std::condition_variable lane_returned_;
 };

@@ -68,7 +68,7 @@ void GeneralPath::RunTyped(const Work& work) const {
   const int64_t hidden = cell_.hidden_size;
   const int64_t inner = cell_.input_size;
   const int64_t wide = GateCount(cell_.kind) * hidden;
-  const cudaStream_t stream = work.lane.stream();
+  const cudaStream_t stream = work.context.stream();
   const T* weights = weights_.as<T>();
   const T* r = weights + r_;
   T* gates = static_cast<T*>(work.temporary);
@@ -79,14 +79,14 @@ void GeneralPath::RunTyped(const Work& work) const {
 
   // out = in * weights^T, or added to it.
   const auto product = [&](const T* by, const T* in, T* out, int64_t rows, int64_t width, int64_t length, bool adds) {
-    work.lane.products().Run({.rows = rows,
-                              .width = width,
-                              .inner = length,
-                              .out_stride = wide,
-                              .adds = adds,
-                              .is_double = std::is_same_v<T, double>,
-                              .tf32 = cell_.allow_reduced_precision != 0},
-                             by, in, out);
+    work.context.products().Run({.rows = rows,
+                                 .width = width,
+                                 .inner = length,
+                                 .out_stride = wide,
+                                 .adds = adds,
+                                 .is_double = std::is_same_v<T, double>,
+                                 .tf32 = cell_.allow_reduced_precision != 0},
+                                by, in, out);
   };
   if (inner > 0) {
     product(weights, static_cast<const T*>(work.x), gates, block.rows, wide, inner, false);

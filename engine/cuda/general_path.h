@@ -12,7 +12,7 @@ class GeneralPath {
 
   int64_t bytes() const { return static_cast<int64_t>(weights_.size()); }
   size_t TemporaryBytes(int64_t rows, int64_t active) const;
-  // Asynchronous on the lane's stream.
+  // Asynchronous on the context's stream.
   void Run(const Work& work) const;
 
  private:

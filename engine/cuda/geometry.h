@@ -30,16 +30,16 @@ inline RowThreads RowThreadsOf(int64_t width) {
 }
 
 // Where a thread stands in its launch.
-struct Place {
+struct ThreadPosition {
   int64_t block, blocks;
   int64_t x, across;
   int64_t y, down;
 };
-RNNSERVE_HOST_DEVICE int64_t FirstRow(const Place& at) { return at.block * at.down + at.y; }
-RNNSERVE_HOST_DEVICE int64_t RowStep(const Place& at) { return at.blocks * at.down; }
-RNNSERVE_HOST_DEVICE Share ShareOf(const Place& at) { return {at.x, at.across}; }
+RNNSERVE_HOST_DEVICE int64_t FirstRow(const ThreadPosition& at) { return at.block * at.down + at.y; }
+RNNSERVE_HOST_DEVICE int64_t RowStep(const ThreadPosition& at) { return at.blocks * at.down; }
+RNNSERVE_HOST_DEVICE RowShare RowShareOf(const ThreadPosition& at) { return {at.x, at.across}; }
 // Of launches with one thread a unit.
-RNNSERVE_HOST_DEVICE int64_t FirstUnit(const Place& at) { return at.block * at.across + at.x; }
-RNNSERVE_HOST_DEVICE int64_t UnitStep(const Place& at) { return at.blocks * at.across; }
+RNNSERVE_HOST_DEVICE int64_t FirstUnit(const ThreadPosition& at) { return at.block * at.across + at.x; }
+RNNSERVE_HOST_DEVICE int64_t UnitStep(const ThreadPosition& at) { return at.blocks * at.across; }
 
 }  // namespace rnnserve::cuda

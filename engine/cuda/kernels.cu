@@ -11,34 +11,34 @@ dim3 Threads(RowThreads threads) {
   return dim3(static_cast<unsigned>(threads.across), static_cast<unsigned>(threads.down));
 }
 
-__device__ Place Me() { return {blockIdx.x, gridDim.x, threadIdx.x, blockDim.x, threadIdx.y, blockDim.y}; }
+__device__ ThreadPosition Me() { return {blockIdx.x, gridDim.x, threadIdx.x, blockDim.x, threadIdx.y, blockDim.y}; }
 
 #define RNNSERVE_FOR_EACH_ROW(row, rows) for (int64_t row = FirstRow(Me()); row < (rows); row += RowStep(Me()))
 
 template <typename From, typename To>
 __global__ void PackKernel(const From* staged, To* packed, const Walk* walks, const int64_t* offsets, int steps,
                            int64_t rows, int64_t width) {
-  RNNSERVE_FOR_EACH_ROW(row, rows) PackRow(staged, packed, walks, offsets, steps, row, width, ShareOf(Me()));
+  RNNSERVE_FOR_EACH_ROW(row, rows) PackRow(staged, packed, walks, offsets, steps, row, width, RowShareOf(Me()));
 }
 
 template <typename From, typename To>
 __global__ void UnpackKernel(const From* packed, To* staged, const Walk* walks, const int64_t* offsets, int steps,
                              int64_t rows, int64_t width) {
-  RNNSERVE_FOR_EACH_ROW(row, rows) UnpackRow(packed, staged, walks, offsets, steps, row, width, ShareOf(Me()));
+  RNNSERVE_FOR_EACH_ROW(row, rows) UnpackRow(packed, staged, walks, offsets, steps, row, width, RowShareOf(Me()));
 }
 
 template <typename Slot, typename Packed>
 __global__ void GatherStatesKernel(const void* const* slots, Packed* h, Packed* c, int rows, int64_t hidden) {
-  RNNSERVE_FOR_EACH_ROW(row, rows) GatherRow(static_cast<const Slot*>(slots[row]), h, c, row, hidden, ShareOf(Me()));
+  RNNSERVE_FOR_EACH_ROW(row, rows) GatherRow(static_cast<const Slot*>(slots[row]), h, c, row, hidden, RowShareOf(Me()));
 }
 
 template <typename Packed, typename Slot>
 __global__ void ScatterStatesKernel(const Packed* h, const Packed* c, void* const* slots, int rows, int64_t hidden) {
-  RNNSERVE_FOR_EACH_ROW(row, rows) ScatterRow(h, c, static_cast<Slot*>(slots[row]), row, hidden, ShareOf(Me()));
+  RNNSERVE_FOR_EACH_ROW(row, rows) ScatterRow(h, c, static_cast<Slot*>(slots[row]), row, hidden, RowShareOf(Me()));
 }
 
 __global__ void WipeKernel(const SpentSlot* slots, int count) {
-  RNNSERVE_FOR_EACH_ROW(row, count) WipeSlot(slots[row], ShareOf(Me()));
+  RNNSERVE_FOR_EACH_ROW(row, count) WipeSlot(slots[row], RowShareOf(Me()));
 }
 
 // Gate kernels: one thread a unit.

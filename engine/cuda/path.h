@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "engine/cuda/lane.h"
+#include "engine/cuda/execution_context.h"
 #include "engine/cuda/packing.h"
 #include "engine/plugin/engine_abi.h"
 
@@ -17,7 +17,7 @@ inline size_t ElementBytes(int type) { return type == RNNSERVE_DOUBLE ? 8 : type
 // One block on the device, everything in the run type: x [rows, I] and y [rows, H] packed, states [active, H].
 // Inputs are not written, so that a block can be run twice.
 struct Work {
-  Lane& lane;
+  ExecutionContext& context;
   const Block& block;
   const void* x;
   void* y;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products by cuBLASLt, on one lane's stream. What cuBLASLt's heuristic picks for a shape is remembered: asking
-// costs as much as a small product itself.
+// Matrix products by cuBLASLt, on one context's stream. What cuBLASLt's heuristic picks for a shape is remembered:
+// asking costs as much as a small product itself.
 //
 //   products.Run({.rows = 16, .width = 512, .inner = 128, .out_stride = 512, ...}, weights, in, out);
 #pragma once

@@ -81,9 +81,9 @@ Program::Program(Device& device, const rnnserve_cell& cell, const rnnserve_weigh
   if (refusal.empty() && forced != "general") {
     const bool is_native = cell_.data_type != RNNSERVE_BFLOAT16 || device.capability() >= kBFloat16Capability;
     if (cell_.allow_reduced_precision && is_native) run_type_ = cell_.data_type;
-    const LaneLease lease(device);
+    const ContextLease lease(device);
     try {
-      cudnn_ = std::make_unique<CudnnPath>(device, lease.lane(), cell_, weights, run_type_);
+      cudnn_ = std::make_unique<CudnnPath>(device, lease.context(), cell_, weights, run_type_);
     } catch (const Error& refused) {
       if (!IsRefusal(refused) || forced == "cudnn") throw;
       run_type_ = compute_type();
@@ -155,18 +155,18 @@ Program::Way Program::Choose(const Work& work, const ShapeKey& key) const {
   if (usable.size() == 1) return best;
   float best_ms = std::numeric_limits<float>::infinity();
   bool is_short_of_memory = false;
-  const Lane& lane = work.lane;
+  const ExecutionContext& context = work.context;
   for (const Way way : usable) {
     try {
       Run(way, work);  // loads kernels, and is refused here if at all
-      lane.Synchronize();
+      context.Synchronize();
       for (int round = 0; round < 3; ++round) {
-        Check(cudaEventRecord(lane.begin(), lane.stream()), "cudaEventRecord");
+        Check(cudaEventRecord(context.begin(), context.stream()), "cudaEventRecord");
         Run(way, work);
-        Check(cudaEventRecord(lane.end(), lane.stream()), "cudaEventRecord");
-        lane.Synchronize();
+        Check(cudaEventRecord(context.end(), context.stream()), "cudaEventRecord");
+        context.Synchronize();
         float ms = 0;
-        Check(cudaEventElapsedTime(&ms, lane.begin(), lane.end()), "cudaEventElapsedTime");
+        Check(cudaEventElapsedTime(&ms, context.begin(), context.end()), "cudaEventElapsedTime");
         if (ms < best_ms) {
           best_ms = ms;
           best = way;

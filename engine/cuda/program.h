@@ -66,7 +66,8 @@ class Program {
   using ShapeKey = std::tuple<int, int, bool>;  // powers of two of rows and steps; whether lengths are equal
 
   struct Group;  // slices that run together, sorted by falling length
-  void AdvanceGroup(Lane& lane, const Group& group, int64_t max_steps, std::span<const SpentSlot> spent) const;
+  void AdvanceGroup(ExecutionContext& context, const Group& group, int64_t max_steps,
+                    std::span<const SpentSlot> spent) const;
   void Compute(const Work& work) const;
   Way Choose(const Work& work, const ShapeKey& key) const;
   std::optional<Way> After(Way refused) const;

@@ -17,21 +17,21 @@ RNNSERVE_HOST_DEVICE void Convert(const From& from, To& to) {
 }
 
 // Which elements of a row one thread takes.
-struct Share {
+struct RowShare {
   int64_t first;
   int64_t step;
 };
 
 template <typename From, typename To>
 RNNSERVE_HOST_DEVICE void PackRow(const From* staged, To* packed, const Walk* walks, const int64_t* offsets, int steps,
-                                  int64_t row, int64_t width, Share share) {
+                                  int64_t row, int64_t width, RowShare share) {
   const From* source = staged + StagedOffset(walks, offsets, steps, row);
   for (int64_t k = share.first; k < width; k += share.step) Convert(source[k], packed[row * width + k]);
 }
 
 template <typename From, typename To>
 RNNSERVE_HOST_DEVICE void UnpackRow(const From* packed, To* staged, const Walk* walks, const int64_t* offsets,
-                                    int steps, int64_t row, int64_t width, Share share) {
+                                    int steps, int64_t row, int64_t width, RowShare share) {
   const int64_t at = StagedOffset(walks, offsets, steps, row);
   if (at < 0) return;
   for (int64_t k = share.first; k < width; k += share.step) Convert(packed[row * width + k], staged[at + k]);
@@ -39,7 +39,8 @@ RNNSERVE_HOST_DEVICE void UnpackRow(const From* packed, To* staged, const Walk* 
 
 // `slot` holds h, then c; null: zeros. c may be null.
 template <typename Slot, typename Packed>
-RNNSERVE_HOST_DEVICE void GatherRow(const Slot* slot, Packed* h, Packed* c, int64_t row, int64_t hidden, Share share) {
+RNNSERVE_HOST_DEVICE void GatherRow(const Slot* slot, Packed* h, Packed* c, int64_t row, int64_t hidden,
+                                    RowShare share) {
   for (int64_t k = share.first; k < hidden; k += share.step) {
     const int64_t at = row * hidden + k;
     Narrow(slot == nullptr ? Slot(0) : slot[k], h[at]);
@@ -49,7 +50,7 @@ RNNSERVE_HOST_DEVICE void GatherRow(const Slot* slot, Packed* h, Packed* c, int6
 
 template <typename Packed, typename Slot>
 RNNSERVE_HOST_DEVICE void ScatterRow(const Packed* h, const Packed* c, Slot* slot, int64_t row, int64_t hidden,
-                                     Share share) {
+                                     RowShare share) {
   for (int64_t k = share.first; k < hidden; k += share.step) {
     const int64_t at = row * hidden + k;
     slot[k] = Widen(h[at]);
@@ -66,7 +67,7 @@ struct SpentSlot {
   SlotPool* pool;
 };
 
-RNNSERVE_HOST_DEVICE void WipeSlot(const SpentSlot& slot, Share share) {
+RNNSERVE_HOST_DEVICE void WipeSlot(const SpentSlot& slot, RowShare share) {
   auto* words = reinterpret_cast<uint64_t*>(slot.at);
   const auto count = static_cast<int64_t>(slot.bytes / sizeof(uint64_t));
   for (int64_t k = share.first; k < count; k += share.step) words[k] = 0;

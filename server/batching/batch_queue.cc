@@ -229,7 +229,7 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
     order_.Part(lane);
     if (--lane.cell->lanes == 0) lane.cell->program.reset();
   }
-  bounds_.GiveBack(job.submission.tenant, job.sequences, job.submission.bytes);
+  bounds_.Release(job.submission.tenant, job.sequences, job.submission.bytes);
   if (job.outcome.status.ok()) {
     LearnWait(job, now_, /*is_done=*/true);
     LearnStretch(job, /*is_done=*/true);

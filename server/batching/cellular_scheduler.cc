@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "server/batching/advance_slice.h"
-#include "server/telemetry/give_back.h"
+#include "server/telemetry/release_caches.h"
 #include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
@@ -176,7 +176,7 @@ void CellularScheduler::RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& w
   const auto start = std::chrono::steady_clock::now();
   const absl::Status ran = AdvanceSlice(slice, workspaces);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  GiveBackIfAsked();
+  ReleaseCachesIfAsked();
   lock.lock();
   queue_.Complete(std::move(slice), ran, took.count(), SteadyNow(), finished);
 }

@@ -5,7 +5,7 @@
 //   FairBound bound(4096);
 //   if (bound.Fits(caller, 1)) bound.Take(caller, 1);
 //   ...
-//   bound.GiveBack(caller, 1);
+//   bound.Release(caller, 1);
 //
 // A caller is a tenant or, where there are none, a connection. Bounds below eight keep nothing. Not thread-safe.
 #pragma once
@@ -36,7 +36,7 @@ class FairBound {
   }
 
   // No more than has been taken.
-  void GiveBack(uint64_t caller, int64_t amount) {
+  void Release(uint64_t caller, int64_t amount) {
     if (amount == 0) return;
     const auto entry = held_.find(caller);
     if ((entry->second -= amount) == 0) held_.erase(entry);

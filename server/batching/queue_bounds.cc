@@ -29,9 +29,9 @@ void QueueBounds::Take(uint64_t tenant, int64_t sequences, int64_t bytes) {
   bytes_.Take(tenant, bytes);
 }
 
-void QueueBounds::GiveBack(uint64_t tenant, int64_t sequences, int64_t bytes) {
-  sequences_.GiveBack(tenant, sequences);
-  bytes_.GiveBack(tenant, bytes);
+void QueueBounds::Release(uint64_t tenant, int64_t sequences, int64_t bytes) {
+  sequences_.Release(tenant, sequences);
+  bytes_.Release(tenant, bytes);
 }
 
 }  // namespace rnnserve

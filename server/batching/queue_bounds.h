@@ -21,7 +21,7 @@ class QueueBounds {
 
   // Whether they fit or not; no more is given back than has been taken.
   void Take(uint64_t tenant, int64_t sequences, int64_t bytes);
-  void GiveBack(uint64_t tenant, int64_t sequences, int64_t bytes);
+  void Release(uint64_t tenant, int64_t sequences, int64_t bytes);
 
   QueueLoad load() const { return {sequences_.used(), bytes_.used()}; }
 

@@ -52,14 +52,14 @@ std::string ValueOf(const config::Config& config, const FieldDescriptor& field) 
 
 // Where the text names each field, and where its strings begin. The parser itself tells one place for a list in
 // brackets, not those of its entries. `text` has been parsed.
-struct Places {
-  std::map<std::string, FilePlace> fields;
-  std::map<std::string, std::vector<FilePlace>> strings;  // the first of each mention: where the field is named
+struct Positions {
+  std::map<std::string, FilePosition> fields;
+  std::map<std::string, std::vector<FilePosition>> strings;  // the first of each mention: where the field is named
 };
 
-Places FindPlaces(std::string_view text) {
+Positions FindPlaces(std::string_view text) {
   using google::protobuf::io::Tokenizer;
-  Places places;
+  Positions places;
   Mistakes none("");
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   Tokenizer tokens(&stream, &none);
@@ -68,7 +68,7 @@ Places FindPlaces(std::string_view text) {
   bool is_first = false;
   while (tokens.Next()) {
     const Tokenizer::Token& token = tokens.current();
-    const FilePlace here = {token.line + 1, token.column + 1};
+    const FilePosition here = {token.line + 1, token.column + 1};
     if (token.type == Tokenizer::TYPE_IDENTIFIER) {
       field = token.text;
       places.fields[field] = here;
@@ -82,10 +82,11 @@ Places FindPlaces(std::string_view text) {
 }
 
 // Of each entry as the flag has them: one of the file may hold several, with commas between.
-std::vector<FilePlace> PlacesOf(const config::Config& config, const FieldDescriptor& field, const Places& places) {
+std::vector<FilePosition> PlacesOf(const config::Config& config, const FieldDescriptor& field,
+                                   const Positions& places) {
   if (!field.is_repeated()) return {places.fields.at(field.name())};
-  const std::vector<FilePlace>& strings = places.strings.at(field.name());
-  std::vector<FilePlace> of_entries;
+  const std::vector<FilePosition>& strings = places.strings.at(field.name());
+  std::vector<FilePosition> of_entries;
   for (size_t k = 0; k < strings.size(); ++k) {
     const std::vector<std::string> parts = absl::StrSplit(
         config.GetReflection()->GetRepeatedString(config, &field, static_cast<int>(k)), ',', absl::SkipEmpty());
@@ -105,7 +106,7 @@ absl::StatusOr<std::vector<FileSetting>> ParseConfig(std::string_view text, std:
   parser.RecordErrorsTo(&mistakes);
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   if (!parser.Parse(&stream, &config)) return absl::InvalidArgumentError(mistakes.Text());
-  const Places places = FindPlaces(text);
+  const Positions places = FindPlaces(text);
   std::vector<FileSetting> settings;
   for (int k = 0; k < config.GetDescriptor()->field_count(); ++k) {
     const FieldDescriptor& field = *config.GetDescriptor()->field(k);

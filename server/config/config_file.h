@@ -13,15 +13,15 @@
 
 namespace rnnserve {
 
-struct FilePlace {
+struct FilePosition {
   int line = 0;    // from 1
   int column = 0;  // from 1
 };
 
 struct FileSetting {
   std::string name;
-  std::string value;              // as the flag of this name takes it
-  std::vector<FilePlace> places;  // of each entry of a list; else one
+  std::string value;                 // as the flag of this name takes it
+  std::vector<FilePosition> places;  // of each entry of a list; else one
 };
 
 // In the order of the schema. INVALID_ARGUMENT with a line for each mistake: PATH:LINE:COLUMN: what is wrong.

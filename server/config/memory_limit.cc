@@ -22,20 +22,20 @@ constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 // Control groups 1 say so, in pages, where there is no limit.
 constexpr int64_t kAsGoodAsNone = int64_t{1} << 60;
 
-struct Share {
+struct ShareOfMemory {
   std::string_view flag;
   int64_t sixteenths;
 };
 // Together more than there is: few servers hold as much as they may of every kind, and MemoryWatch bounds the sum.
-constexpr std::array<Share, 9> kShares = {{{"max_transport_bytes", 2},
-                                           {"max_request_bytes_in_flight", 4},
-                                           {"max_output_bytes_in_flight", 4},
-                                           {"packed_weight_bytes", 6},
-                                           {"model_weight_bytes", 6},
-                                           {"max_tenant_model_bytes", 6},
-                                           {"inline_weight_bytes", 1},
-                                           {"session_bytes", 8},
-                                           {"max_tenant_session_bytes", 8}}};
+constexpr std::array<ShareOfMemory, 9> kShares = {{{"max_transport_bytes", 2},
+                                                   {"max_request_bytes_in_flight", 4},
+                                                   {"max_output_bytes_in_flight", 4},
+                                                   {"packed_weight_bytes", 6},
+                                                   {"model_weight_bytes", 6},
+                                                   {"max_tenant_model_bytes", 6},
+                                                   {"inline_weight_bytes", 1},
+                                                   {"session_bytes", 8},
+                                                   {"max_tenant_session_bytes", 8}}};
 
 // 0: unknown.
 int64_t MachinesMemory() {
@@ -74,7 +74,7 @@ void FitToMemory(int64_t limit, Settings& settings) {
   if (absl::GetFlag(FLAGS_memory_limit) == 0) {
     settings.SetOrigin("memory_limit", absl::StrCat("default; the container's or the machine's, ", limit, " bytes"));
   }
-  for (const Share& share : kShares) {
+  for (const ShareOfMemory& share : kShares) {
     const std::string name(share.flag);
     if (settings.OriginOf(name) != "default") continue;
     absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);

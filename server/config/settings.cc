@@ -105,16 +105,16 @@ absl::StatusOr<Settings> Settings::WithFile(std::vector<FileSetting> of_file) co
   return settings;
 }
 
-const FilePlace* Settings::PlaceOf(const std::string& name, size_t entry) const {
+const FilePosition* Settings::PlaceOf(const std::string& name, size_t entry) const {
   const auto line = lines_.find(name);
   if (line == lines_.end()) return nullptr;
-  const std::vector<FilePlace>& places = line->second.places;
+  const std::vector<FilePosition>& places = line->second.places;
   return &places[std::min(entry, places.size() - 1)];
 }
 
 std::string Settings::OriginOf(const std::string& name, size_t entry) const {
   if (const auto derived = derived_.find(name); derived != derived_.end()) return derived->second;
-  if (const FilePlace* place = PlaceOf(name, entry)) return absl::StrCat(path_, ":", place->line);
+  if (const FilePosition* place = PlaceOf(name, entry)) return absl::StrCat(path_, ":", place->line);
   if (on_command_line_.contains(name)) return "flag";
   // Those of a --flagfile are not seen above.
   const absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);
@@ -123,7 +123,7 @@ std::string Settings::OriginOf(const std::string& name, size_t entry) const {
 
 std::string Settings::Named(const std::string& name, size_t entry) const {
   const std::string value = absl::FindCommandLineFlag(name)->CurrentValue();
-  const FilePlace* place = PlaceOf(name, entry);
+  const FilePosition* place = PlaceOf(name, entry);
   if (place == nullptr) return absl::StrCat("--", name, "=", value);
   return absl::StrCat(path_, ":", place->line, ":", place->column, ": ", name, "=", value);
 }

@@ -49,7 +49,7 @@ class Settings {
   Settings() = default;
   absl::Status TakeFile(std::vector<FileSetting> of_file);
   // In the file; null: it does not say.
-  const FilePlace* PlaceOf(const std::string& name, size_t entry) const;
+  const FilePosition* PlaceOf(const std::string& name, size_t entry) const;
 
   std::vector<std::string> words_;
   std::string path_;

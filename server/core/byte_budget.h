@@ -40,7 +40,7 @@ class ByteBudget {
     // Gives back all but `bytes`.
     void ShrinkTo(int64_t bytes) {
       if (budget_ == nullptr || bytes >= bytes_) return;
-      budget_->GiveBack(caller_, bytes_ - bytes, copies_);
+      budget_->Release(caller_, bytes_ - bytes, copies_);
       bytes_ = bytes;
     }
     // As many bytes have been allocated and written: at first the tensors, then what they are encoded into. The process
@@ -90,9 +90,9 @@ class ByteBudget {
   }
 
  private:
-  void GiveBack(uint64_t caller, int64_t bytes, int64_t copies) {
+  void Release(uint64_t caller, int64_t bytes, int64_t copies) {
     MutexLock lock(mutex_);
-    bound_.GiveBack(caller, bytes);
+    bound_.Release(caller, bytes);
     if (memory_ != nullptr && copies > 0) memory_->Promise(copies == 2 ? -Twice(bytes) : -bytes);
   }
 

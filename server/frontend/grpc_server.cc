@@ -116,8 +116,8 @@ class TransportQuota {
 BodyLine::Options LineOptions(const GrpcServer::Options& options, TransportQuota& quota) {
   BodyLine::Options line;
   line.max_message_bytes = options.max_message_bytes;
-  line.max_bytes = options.door.max_bytes;
-  line.memory = options.door.memory;
+  line.max_bytes = options.admission.max_bytes;
+  line.memory = options.admission.memory;
   line.let_in = [&quota](int64_t bytes) { quota.LetInCalls(bytes); };
   return line;
 }
@@ -125,8 +125,8 @@ BodyLine::Options LineOptions(const GrpcServer::Options& options, TransportQuota
 StreamLine::Options StreamLineOptions(const GrpcServer::Options& options, TransportQuota& quota) {
   StreamLine::Options line;
   line.max_message_bytes = options.max_message_bytes;
-  line.max_bytes = options.door.max_bytes;
-  line.memory = options.door.memory;
+  line.max_bytes = options.admission.max_bytes;
+  line.memory = options.admission.memory;
   line.let_in = [&quota](int64_t bytes) { quota.LetInStreams(bytes); };
   return line;
 }
@@ -168,19 +168,19 @@ struct GrpcServer::Parts {
         connections_total((options.metrics != nullptr ? *options.metrics : unseen)
                               .Counters("rnnserve_connections_total", "Connections that came.", {"result"})),
         gate(std::move(tokens)),
-        door(options.door),
+        admission(options.admission),
         send_watch(options.max_send_duration),
         poller(builder.AddCompletionQueue(),
                {options.work_waiting,
-                [this, waiting = options.work_waiting] { return waiting() >= door.calls() + line.reading(); },
-                options.run_work, [this] { return door.calls() == 0 && line.reading() == 0; }},
+                [this, waiting = options.work_waiting] { return waiting() >= admission.calls() + line.reading(); },
+                options.run_work, [this] { return admission.calls() == 0 && line.reading() == 0; }},
                options.max_busy_poll),
         line(LineOptions(options, quota), poller.queue()),
         stream_line(StreamLineOptions(options, quota), poller.queue()),
         preparation(options.preparation_threads),
         health(options.max_health_watches, requests),
         streams({&poller, &gate, &preparation, &send_watch, &stream_line, &requests, &call_log, options.streams}),
-        recurrent(core, session_core, &door),
+        recurrent(core, session_core, &admission),
         sessions(session_core),
         models(core, [this](const std::string& name, bool is_loaded) {
           if (IsService(name)) return;
@@ -226,7 +226,7 @@ struct GrpcServer::Parts {
   CounterFamily& connections_total;
   Gate gate;
   CallLog call_log;
-  Door door;
+  CallAdmission admission;
   SendWatch send_watch;
   Poller poller;
   BodyLine line;
@@ -289,7 +289,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     if (!Parts::IsService(loaded.name)) board.Set(loaded.name, true);
   }
 
-  parts->site = {&parts->poller,   &parts->gate,        &parts->door,
+  parts->site = {&parts->poller,   &parts->gate,        &parts->admission,
                  &parts->line,     &parts->preparation, &parts->send_watch,
                  &parts->requests, &parts->call_log,    options.max_call_duration};
   parts->Serve(parts->recurrent.methods(), options.infer_slots);
@@ -309,7 +309,7 @@ GrpcServer::GrpcServer(std::unique_ptr<Parts> parts, SessionCore* sessions)
     : parts_(std::move(parts)), sessions_(sessions) {}
 
 GrpcServer::~GrpcServer() {
-  parts_->door.Close();
+  parts_->admission.Close();
   parts_->gate.OnChange({});
   parts_->listener->HangUp(std::max(parts_->goodbye_until - SteadyNow(), absl::ZeroDuration()));
   parts_->server->Shutdown(std::chrono::system_clock::now());
@@ -334,17 +334,17 @@ void GrpcServer::AnnounceLeaving() {
 
 bool GrpcServer::Drain(absl::Time deadline) {
   AnnounceLeaving();
-  parts_->door.Close();
+  parts_->admission.Close();
   sessions_->StartDrain();
   parts_->streams.Drain(deadline);
-  if (!parts_->door.WaitEmpty(deadline)) return false;
+  if (!parts_->admission.WaitEmpty(deadline)) return false;
   while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver()) {
-    if (SteadyNow() >= deadline || parts_->door.WaitHurry(kDrainLook)) return false;
+    if (SteadyNow() >= deadline || parts_->admission.WaitHurry(kDrainLook)) return false;
   }
   parts_->goodbye_until = std::min(SteadyNow() + kGoodbye, deadline);
   return true;
 }
 
-void GrpcServer::HurryUp() { parts_->door.Hurry(); }
+void GrpcServer::HurryUp() { parts_->admission.Hurry(); }
 
 }  // namespace rnnserve

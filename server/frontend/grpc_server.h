@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "server/core/core.h"
 #include "server/core/session_core.h"
-#include "server/frontend/rpc/door.h"
+#include "server/frontend/rpc/call_admission.h"
 #include "server/frontend/rpc/stream_call.h"
 #include "server/frontend/security/certificates.h"
 #include "server/frontend/security/tls_policy.h"
@@ -57,7 +57,7 @@ class GrpcServer {
     // Called with each connection without TLS before gRPC reads from it.
     std::function<void(int fd)> on_plain_connection = [](int) {};
     // Calls and request bytes inside at once.
-    Door::Options door = {};
+    CallAdmission::Options admission = {};
     StreamLimits streams = {};
     // Posted slots for Infer: about as many calls as arrive while the poller handles others.
     int infer_slots = 64;

@@ -71,7 +71,7 @@ class TenantBudget {
                                                " live sessions, as many as it may; "
                                                "close some, or let them expire"));
   }
-  void GiveBackSession() { sessions_.Subtract(1); }
+  void ReleaseSession() { sessions_.Subtract(1); }
 
   absl::Status TakeBytes(int64_t bytes) {
     if (!bytes_.Add(bytes)) {
@@ -88,7 +88,7 @@ class TenantBudget {
                      " more, or the server is close to all that it may take (--memory_limit); ask for a smaller "
                      "window, or come again later"));
   }
-  void GiveBackBytes(int64_t bytes) {
+  void ReleaseBytes(int64_t bytes) {
     bytes_.Subtract(bytes);
     server_bytes_->Subtract(bytes);
   }

@@ -15,7 +15,7 @@
 namespace rnnserve {
 
 // Where an item is in the wheel; kept by the item.
-struct WheelPlace {
+struct WheelPosition {
   static constexpr uint32_t kNowhere = ~uint32_t{0};
   uint32_t bucket = kNowhere;
   uint32_t slot = 0;
@@ -36,8 +36,8 @@ class ExpiryWheel {
   }
 
   void Remove(const Item& item) {
-    const WheelPlace place = item->wheel_place;
-    if (place.bucket == WheelPlace::kNowhere) return;
+    const WheelPosition place = item->wheel_place;
+    if (place.bucket == WheelPosition::kNowhere) return;
     item->wheel_place = {};
     std::vector<Item>& bucket = buckets_[place.bucket];
     if (place.slot + 1 != bucket.size()) {

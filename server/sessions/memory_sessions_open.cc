@@ -113,7 +113,7 @@ absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
   if (rate.ok()) rate = tenant.budget.TakeSession();
   if (!rate.ok()) return Refused(*spec.subject, std::move(rate));
   if (absl::Status taken = tenant.budget.TakeBytes(charge); !taken.ok()) {
-    tenant.budget.GiveBackSession();
+    tenant.budget.ReleaseSession();
     return Refused(*spec.subject, std::move(taken));
   }
   SessionPtr session = Add(tenant,
@@ -222,14 +222,14 @@ absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const Session& parent, 
     if (!status.ok()) break;
     status = tenant.budget.TakeBytes(charge);
     if (!status.ok()) {
-      tenant.budget.GiveBackSession();
+      tenant.budget.ReleaseSession();
       break;
     }
   }
   if (!status.ok()) {  // all or none
     for (; taken > 0; --taken) {
-      tenant.budget.GiveBackSession();
-      tenant.budget.GiveBackBytes(charge);
+      tenant.budget.ReleaseSession();
+      tenant.budget.ReleaseBytes(charge);
     }
     return Refused(*snapshot.subject, std::move(status));
   }

@@ -35,10 +35,10 @@ Session::Session(Start start, Terms terms, TenantBudget* budget, SessionSite* si
 Session::~Session() {
   if (live_) {
     CountLife(-1);
-    budget_->GiveBackBytes(charged_);
-    budget_->GiveBackSession();
+    budget_->ReleaseBytes(charged_);
+    budget_->ReleaseSession();
   }
-  if (!forgotten_) budget_->GiveBackBytes(charged_for_terms_);
+  if (!forgotten_) budget_->ReleaseBytes(charged_for_terms_);
 }
 
 void Session::Look(Glance glance) {

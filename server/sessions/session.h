@@ -103,7 +103,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   View view() const;
 
   // For the sweep; guarded by whoever keeps the wheel.
-  WheelPlace wheel_place;
+  WheelPosition wheel_place;
 
  private:
   friend class Lease;
@@ -144,7 +144,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   absl::Status CheckAcceptable(Claim& claim, Place displaced) const;
   void TakeOver(const Claim& claim, Place displaced);
   // After an operation has failed: it takes no ownership.
-  void GiveBack();
+  void Release();
   // OK, or that the window cannot keep a reply of so many bytes.
   absl::Status CheckFits(int64_t reply_bytes) const;
   uint64_t last_accepted() const;

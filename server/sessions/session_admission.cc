@@ -126,7 +126,7 @@ void Session::TakeOver(const Claim& claim, Place displaced) {
   AbortQueued(displaced, OlderOwner("a newer stream or call took the session over before this operation was computed"));
 }
 
-void Session::GiveBack() {
+void Session::Release() {
   owner_ = applied_by_;
   for (const Entry& entry : in_flight_) owner_ = std::max(owner_, entry.claim.attachment);
 }

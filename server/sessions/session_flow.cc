@@ -133,7 +133,7 @@ void Session::FailAt(Place place, absl::Status status) {
   AbortQueued(place, SessionError(absl::StatusCode::kAborted, "PREVIOUS_FAILED",
                                   absl::StrCat("operation ", number, " before this one failed (", status.message(),
                                                "), so this one was not applied; go on at next_expected")));
-  GiveBack();
+  Release();
   RememberRefused(number, last, status);
 }
 
@@ -207,7 +207,7 @@ absl::Status Session::Recharge(int64_t bytes) {
   if (bytes > 0) {
     if (absl::Status taken = budget_->TakeBytes(bytes); !taken.ok()) return taken;
   } else {
-    budget_->GiveBackBytes(-bytes);
+    budget_->ReleaseBytes(-bytes);
   }
   charged_ += bytes;
   if (subject_->counters() != nullptr) subject_->counters()->state_bytes->Add(bytes);
@@ -225,11 +225,11 @@ void Session::End(EndCause cause) {
   site_->timeouts->Remove(this);
   state_.reset();
   checkpoints_.reset();
-  budget_->GiveBackBytes(std::exchange(charged_, 0));
-  budget_->GiveBackSession();
+  budget_->ReleaseBytes(std::exchange(charged_, 0));
+  budget_->ReleaseSession();
   // Nothing more comes: what stays for a while are the replies that are there.
   const int64_t stays = kBytesPerSession + window_.charge();
-  budget_->GiveBackBytes(std::exchange(charged_for_terms_, stays) - stays);
+  budget_->ReleaseBytes(std::exchange(charged_for_terms_, stays) - stays);
   while (!in_flight_.empty()) {
     FailEntry(in_flight_.front(), EndedSession(cause));
     in_flight_.pop_front();
@@ -260,7 +260,7 @@ void Session::Forget() {
   if (forgotten_ || live_) return;
   forgotten_ = true;
   window_.Clear();
-  budget_->GiveBackBytes(std::exchange(charged_for_terms_, 0));
+  budget_->ReleaseBytes(std::exchange(charged_for_terms_, 0));
 }
 
 Lease::~Lease() {

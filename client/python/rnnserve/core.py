@@ -22,9 +22,9 @@ from rnnserve.methods import Method, ReplyT, RequestT
 from rnnserve.operators import Operator, Options, options_to_wire
 from rnnserve.results import ModelInfo, Result, SessionInfo
 from rnnserve.sessions.core import SessionCore, open_session
-from rnnserve.sessions.hub import Hub
+from rnnserve.sessions.driver import Driver
 from rnnserve.sessions.wire import Opening
-from rnnserve.tries import Patience, Places, Tries
+from rnnserve.tries import Patience, Servers, Tries
 from rnnserve.v1 import models_pb2, recurrent_pb2, sessions_pb2, tensor_pb2
 
 Inputs = Mapping[str, npt.ArrayLike | None]
@@ -58,8 +58,8 @@ class ClientCore:
         self._options = list(options)
         self._timeout = timeout
         self._patience = Patience(patience)
-        self._places = Places(len(self._addresses))
-        self._hub = Hub(backend, lambda place: self._connect(place, _SESSION_CHANNEL), self._addresses, self._patience,
+        self._servers = Servers(len(self._addresses))
+        self._driver = Driver(backend, lambda place: self._connect(place, _SESSION_CHANNEL), self._addresses, self._patience,
                         self._metadata)
         self._tags = map(str, itertools.count(1))
         self._mutex = threading.Lock()
@@ -72,7 +72,7 @@ class ClientCore:
         return f"<{type(self).__module__.removesuffix('.client')}.Client of {', '.join(self._addresses)}>"
 
     def _close(self) -> None:
-        self._hub.close()
+        self._driver.close()
         with self._mutex:
             channels = list(self._channels.values())
         for channel in channels:
@@ -148,7 +148,7 @@ class ClientCore:
                           name=name, attach=attach, must_exist=must_exist, max_in_flight=max_in_flight,
                           idle_timeout=idle_timeout, window_operations=window_operations, window_bytes=window_bytes,
                           engine=engine, state_type=state_type)
-        return await open_session(kind, self._hub, opening, state, checkpoint_every, timeout, self._max_message_bytes,
+        return await open_session(kind, self._driver, opening, state, checkpoint_every, timeout, self._max_message_bytes,
                                   self._tags)
 
     async def _load(self, name: str, op: Operator, weights: Inputs | None, version: int, engine: str,
@@ -199,25 +199,25 @@ class ClientCore:
     async def _send(self, request: recurrent_pb2.InferRequest, deadline: float | None) -> recurrent_pb2.InferResponse:
         """Infer, at the first server that takes it."""
         began = time.monotonic()
-        tries = Tries(self._places.in_order(began), began)
+        tries = Tries(self._servers.in_order(began), began)
         while True:
             place = tries.place
             try:
                 reply = await self._call(place, methods.INFER, request, deadline)
                 self._patience.hear()
-                self._places.took(place)
+                self._servers.took(place)
                 return reply
             except RnnServeError as error:
                 now = time.monotonic()
                 self._patience.hear(error)
                 if error.code != grpc.StatusCode.UNAVAILABLE:
                     raise tries.told(error, now) from None
-                self._places.refused(place, error, now)
+                self._servers.refused(place, error, now)
                 pause = tries.failed(error, now)
                 if not self._patience.seconds or now + pause >= self._patience.end(began, deadline, tries.asked_all):
                     raise tries.told(error, now) from None
             if pause:
-                await self._hub.pause(pause)
+                await self._driver.pause(pause)
 
     async def _call(self, place: int, method: Method[RequestT, ReplyT], request: RequestT,
                     deadline: float | None) -> ReplyT:
@@ -231,7 +231,7 @@ class ClientCore:
 
     def _channel_to(self, place: int) -> Channel:
         with self._mutex:
-            self._hub.check_open()
+            self._driver.check_open()
             if place not in self._channels:
                 self._channels[place] = self._connect(self._addresses[place], _CHANNEL)
             return self._channels[place]

@@ -65,7 +65,7 @@ class Patience:
         return end if self._heard or not asked_all else min(end, began + _STRANGER_SECONDS)
 
 
-class Places:
+class Servers:
     """The servers a client knows, the preferred one first, and which of them lately took no call."""
 
     def __init__(self, count: int) -> None:

@@ -13,7 +13,7 @@ namespace rnnserve::rnnctl::bench {
 using Time = std::chrono::nanoseconds;
 
 // An answer against the first one to the same request.
-enum class Verdict { kUnchecked, kSame, kClose, kWrong };
+enum class Match { kUnchecked, kSame, kClose, kWrong };
 
 struct Answer {
   size_t slot = 0;
@@ -27,7 +27,7 @@ struct Answer {
   int64_t sent_bytes = 0;
   int64_t received_bytes = 0;
   int64_t steps = 0;  // of a session's chunk
-  Verdict verdict = Verdict::kUnchecked;
+  Match match = Match::kUnchecked;
 };
 
 class Caller {

@@ -17,12 +17,12 @@ class AnswerCheck {
   explicit AnswerCheck(double tolerance) : tolerance_(tolerance) {}
 
   // `reply`: a serialised InferResponse. The first one is kSame. kWrong also for what cannot be read.
-  Verdict Check(size_t request, const std::string& reply);
+  Match Check(size_t request, const std::string& reply);
   // `reply`: a serialised OperationReply.
-  Verdict CheckOperation(size_t request, const std::string& reply);
+  Match CheckOperation(size_t request, const std::string& reply);
 
  private:
-  Verdict Check(size_t request, std::vector<client::Tensor> outputs);
+  Match Check(size_t request, std::vector<client::Tensor> outputs);
 
   const double tolerance_;
   std::unordered_map<size_t, std::vector<client::Tensor>> first_;  // by request

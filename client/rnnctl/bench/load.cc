@@ -87,9 +87,9 @@ class GrpcCaller final : public Caller {
   void ReadReply(Call& call, Answer& answer) {
     if (check_) {
       grpc::Slice whole;
-      answer.verdict = call.reply.DumpToSingleSlice(&whole).ok()
-                           ? check_->Check(call.request, std::string(whole.begin(), whole.end()))
-                           : Verdict::kWrong;
+      answer.match = call.reply.DumpToSingleSlice(&whole).ok()
+                         ? check_->Check(call.request, std::string(whole.begin(), whole.end()))
+                         : Match::kWrong;
     }
     grpc::ProtoBufferReader bytes(&call.reply);
     if (!ReadTimes(bytes, answer)) {

@@ -25,9 +25,9 @@ void Tally::Record(const Answer& answer, std::chrono::nanoseconds latency_of_cal
   sent_bytes += answer.sent_bytes;
   received_bytes += answer.received_bytes;
   steps += answer.steps;
-  same += answer.verdict == Verdict::kSame;
-  close += answer.verdict == Verdict::kClose;
-  wrong += answer.verdict == Verdict::kWrong;
+  same += answer.match == Match::kSame;
+  close += answer.match == Match::kClose;
+  wrong += answer.match == Match::kWrong;
 }
 
 void Tally::Merge(const Tally& other) {

@@ -35,7 +35,7 @@ cudnnHandle_t SharedHandle() {
 }
 
 // Element offset of step t, row n in the layout.
-struct Place {
+struct Offsets {
   const RnnCase& c;
   std::vector<int> lengths = Lengths(c);
   size_t operator()(int t, int n, int width) const {
@@ -213,7 +213,7 @@ bool PreparedRnn::Prepare(const RnnData& data) {
   }
   workspace_ = Allocate(result_.workspace);
   const auto cells = static_cast<size_t>(c.steps) * static_cast<size_t>(c.rows);
-  const Place place{c};
+  const Offsets place{c};
   std::vector<double> x(cells * static_cast<size_t>(c.inputs));
   for (int t = 0; t < c.steps; ++t) {
     for (int n = 0; n < c.rows; ++n) {
@@ -291,7 +291,7 @@ RnnResult RunCudnn(const RnnCase& c, const RnnData& data) {
       std::vector<double> raw(bytes.size() / ElementBytes(c.type));
       Decode(c.type, bytes.data(), raw.size(), raw.data());
       result.y.assign(raw.size(), kSentinel);
-      const Place place{c};
+      const Offsets place{c};
       for (int t = 0; t < c.steps; ++t) {
         for (int n = 0; n < c.rows; ++n) {
           if (c.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED && t >= place.lengths[static_cast<size_t>(n)])

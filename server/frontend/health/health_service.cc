@@ -138,7 +138,7 @@ CallTask HealthService::ServeWatch(Poller& poller) {
   watch_metrics_->Ended(absl::StatusCode::kOk);
   co_await Completion([&](void* tag) { call.writer.Finish(grpc::Status::CANCELLED, tag); });
   co_await call.end;
-  watches_.GiveBack(connection, 1);
+  watches_.Release(connection, 1);
 }
 
 }  // namespace rnnserve

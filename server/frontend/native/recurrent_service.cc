@@ -13,7 +13,7 @@
 
 namespace rnnserve {
 
-RecurrentService::RecurrentService(Core* core, SessionCore* sessions, Door* door) : core_(core) {
+RecurrentService::RecurrentService(Core* core, SessionCore* sessions, CallAdmission* admission) : core_(core) {
   methods_.push_back({"Recurrent.Infer", PostUnary(service_, "/rnnserve.v1.Recurrent/Infer"),
                       [this](UnaryCall& call) { return Infer(call); },
                       /*max_poller_bytes=*/1 << 20, Permission::kUse,
@@ -23,8 +23,8 @@ RecurrentService::RecurrentService(Core* core, SessionCore* sessions, Door* door
                      grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
     service_.RequestStream(index, context, stream, queue, tag);
   };
-  stream_.open = [sessions, door](std::shared_ptr<StreamCall> call) {
-    return std::make_unique<SessionStream>(sessions, door, std::move(call));
+  stream_.open = [sessions, admission](std::shared_ptr<StreamCall> call) {
+    return std::make_unique<SessionStream>(sessions, admission, std::move(call));
   };
 }
 

@@ -13,8 +13,8 @@ namespace rnnserve {
 
 class RecurrentService {
  public:
-  // Messages of streams come in by the door, too.
-  RecurrentService(Core* core, SessionCore* sessions, Door* door);
+  // `admission` bounds the messages of streams, too.
+  RecurrentService(Core* core, SessionCore* sessions, CallAdmission* admission);
 
   grpc::Service* grpc() { return &service_; }
   std::vector<UnaryMethod>& methods() { return methods_; }

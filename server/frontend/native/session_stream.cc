@@ -48,21 +48,22 @@ v1::OperationReply WithoutContent(const v1::OperationReply& reply, const absl::S
 // One message, in memory until all of its operations are over.
 class SessionStream::Message {
  public:
-  Message(Door* door, uint64_t connection) : door_(door), connection_(connection), arrived_(SteadyNow()) {}
+  Message(CallAdmission* admission, uint64_t connection)
+      : admission_(admission), connection_(connection), arrived_(SteadyNow()) {}
   ~Message() {
     if (!inside_bytes_) return;
     if (has_memory_) {
-      door_->LeaveWithMemory(connection_, *inside_bytes_);
+      admission_->LeaveWithMemory(connection_, *inside_bytes_);
     } else {
-      door_->Leave(connection_, *inside_bytes_);
+      admission_->Leave(connection_, *inside_bytes_);
     }
   }
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
 
   absl::Status Enter(int64_t bytes, bool has_memory) {
-    absl::Status status = has_memory ? door_->EnterWithMemory(connection_, bytes, /*even_if_closed=*/true)
-                                     : door_->Enter(connection_, bytes, /*even_if_closed=*/true);
+    absl::Status status = has_memory ? admission_->EnterWithMemory(connection_, bytes, /*even_if_closed=*/true)
+                                     : admission_->Enter(connection_, bytes, /*even_if_closed=*/true);
     has_memory_ = has_memory;
     if (status.ok()) inside_bytes_ = bytes;
     return status;
@@ -72,7 +73,7 @@ class SessionStream::Message {
   absl::Time arrived() const { return arrived_; }
 
  private:
-  Door* const door_;
+  CallAdmission* const admission_;
   const uint64_t connection_;
   const absl::Time arrived_;
   std::optional<int64_t> inside_bytes_;
@@ -83,7 +84,7 @@ class SessionStream::Message {
 
 Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes) {
   const size_t size = bytes.Length();
-  const auto message = std::make_shared<Message>(door_, call_->connection());
+  const auto message = std::make_shared<Message>(admission_, call_->connection());
   const absl::Status entered = message->Enter(static_cast<int64_t>(size), call_->HasMemory());
   if (size > kMaxPollerBytes) co_await call_->Hop();
   absl::Status parsed = message->Parse(bytes);

@@ -12,8 +12,8 @@ namespace rnnserve {
 
 class SessionStream final : public StreamHandler {
  public:
-  SessionStream(SessionCore* core, Door* door, std::shared_ptr<StreamCall> call)
-      : core_(core), door_(door), call_(std::move(call)) {}
+  SessionStream(SessionCore* core, CallAdmission* admission, std::shared_ptr<StreamCall> call)
+      : core_(core), admission_(admission), call_(std::move(call)) {}
 
   Task<absl::Status> OnMessage(grpc::ByteBuffer message) override;
   void OnDrain(absl::Time leaves_at) override;
@@ -28,7 +28,7 @@ class SessionStream final : public StreamHandler {
   void Send(const v1::OperationReply& reply, std::shared_ptr<void> held);
 
   SessionCore* const core_;
-  Door* const door_;
+  CallAdmission* const admission_;
   const std::shared_ptr<StreamCall> call_;
   SessionOwner owner_;
 };

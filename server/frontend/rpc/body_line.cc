@@ -27,7 +27,7 @@ constexpr int64_t kToldBytes = 1 << 20;
 BodyLine::BodyLine(Options options, grpc::CompletionQueue* queue)
     : options_(std::move(options)), queue_(queue), bytes_(options_.max_bytes), line_(options_.max_waiting) {}
 
-void BodyLine::Place::Came(int64_t bytes) {
+void BodyLine::Reservation::Came(int64_t bytes) {
   Entry& entry = *entry_;
   bytes_ = bytes;
   promised_ = std::exchange(entry.memory, 0);
@@ -43,7 +43,7 @@ void BodyLine::Place::Came(int64_t bytes) {
   line_->Tell();
 }
 
-void BodyLine::Place::Parsed() {
+void BodyLine::Reservation::Parsed() {
   if (line_ == nullptr || line_->options_.memory == nullptr) return;
   line_->options_.memory->Took(bytes_);
   line_->options_.memory->Promise(bytes_ - std::exchange(promised_, 0));
@@ -81,8 +81,8 @@ bool BodyLine::TakePlace(Turning& turning) {
     }
   }
   bytes_.Take(turning.caller_, message);
-  turning.place_.line_ = this;
-  turning.place_.entry_ =
+  turning.reservation_.line_ = this;
+  turning.reservation_.entry_ =
       reading_.insert(reading_.end(), {turning.caller_, message, memory == nullptr ? 0 : whole, now, false});
   Tell();
   return true;
@@ -97,12 +97,12 @@ void BodyLine::Queue(Turning& turning) {
   SetAlarm();
 }
 
-void BodyLine::Leave(Place& place) {
-  Entry& entry = *place.entry_;
+void BodyLine::Leave(Reservation& reservation) {
+  Entry& entry = *reservation.entry_;
   SetMessage(entry, 0);
-  if (options_.memory != nullptr) options_.memory->Promise(-entry.memory - place.promised_);
-  (place.entry_->is_settled ? settled_ : reading_).erase(place.entry_);
-  place.line_ = nullptr;
+  if (options_.memory != nullptr) options_.memory->Promise(-entry.memory - reservation.promised_);
+  (reservation.entry_->is_settled ? settled_ : reading_).erase(reservation.entry_);
+  reservation.line_ = nullptr;
   Tell();
   if (line_.used() > 0) Move();
 }
@@ -110,7 +110,7 @@ void BodyLine::Leave(Place& place) {
 int64_t BodyLine::Counted(int64_t bytes) { return bytes <= kUnaskedBytes ? 0 : bytes; }
 
 void BodyLine::SetMessage(Entry& entry, int64_t bytes) {
-  bytes_.GiveBack(entry.caller, entry.message);
+  bytes_.Release(entry.caller, entry.message);
   bytes_.Take(entry.caller, bytes);
   entry.message = bytes;
 }
@@ -171,7 +171,7 @@ void BodyLine::Resume(Turning& turning) {
     queues_.erase(own);
     turns_.erase(std::ranges::find(turns_, turning.caller_));
   }
-  line_.GiveBack(turning.caller_, 1);
+  line_.Release(turning.caller_, 1);
   turning.waiting_.resume();
 }
 

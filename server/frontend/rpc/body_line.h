@@ -3,11 +3,10 @@
 // after 64 KiB. It is asked for once there is memory for it, by what such calls took lately (CallSizes). Others wait in
 // line for a moment, callers in turns, or are told to come again.
 //
-//   BodyLine::Place place;
-//   absl::Status status = co_await line.Turn(place, caller, sizes);   // on the poller's thread, like all but Parsed
-//   co_await the message;
-//   place.Came(bytes);
-//   ...                                                               // place.Parsed() once it has been copied
+//   BodyLine::Reservation reservation;
+//   absl::Status status = co_await line.Turn(reservation, caller, sizes);   // on the poller's thread, like all but
+//   Parsed co_await the message; reservation.Came(bytes);
+//   ...                                                               // reservation.Parsed() once it has been copied
 //
 // Room of a call that has been let in and sends nothing is released after `max_kept`.
 #pragma once
@@ -64,14 +63,14 @@ class BodyLine final : private CompletionTag {
   using Entries = std::list<Entry>;
 
  public:
-  class Place {
+  class Reservation {
    public:
-    Place() = default;
-    ~Place() {
+    Reservation() = default;
+    ~Reservation() {
       if (line_ != nullptr) line_->Leave(*this);
     }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
+    Reservation(const Reservation&) = delete;
+    Reservation& operator=(const Reservation&) = delete;
 
     // So large is the message.
     void Came(int64_t bytes);
@@ -99,17 +98,19 @@ class BodyLine final : private CompletionTag {
 
    private:
     friend class BodyLine;
-    Turning(BodyLine& line, Place& place, uint64_t caller, const CallSizes& sizes)
-        : line_(line), place_(place), caller_(caller), sizes_(sizes) {}
+    Turning(BodyLine& line, Reservation& reservation, uint64_t caller, const CallSizes& sizes)
+        : line_(line), reservation_(reservation), caller_(caller), sizes_(sizes) {}
     BodyLine& line_;
-    Place& place_;
+    Reservation& reservation_;
     const uint64_t caller_;
     const CallSizes& sizes_;
     absl::Status status_;
     absl::Time since_;
     std::coroutine_handle<> waiting_;
   };
-  Turning Turn(Place& place, uint64_t caller, const CallSizes& sizes) { return {*this, place, caller, sizes}; }
+  Turning Turn(Reservation& reservation, uint64_t caller, const CallSizes& sizes) {
+    return {*this, reservation, caller, sizes};
+  }
 
   // Calls that have been let in and whose messages have not come.
   int64_t reading() const { return static_cast<int64_t>(reading_.size()); }
@@ -119,11 +120,11 @@ class BodyLine final : private CompletionTag {
  private:
   void Complete(bool) override;
 
-  // Whether it need not wait: it has a place, or never gets one.
+  // Whether it need not wait: it has a reservation, or never gets one.
   bool Enter(Turning& turning);
   void Queue(Turning& turning);
   bool TakePlace(Turning& turning);
-  void Leave(Place& place);
+  void Leave(Reservation& reservation);
   // Lets in the calls that have room now, and refuses those that have waited too long.
   void Move();
   void RefuseLate(absl::Time now);

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "server/frontend/rpc/completion.h"
-#include "server/telemetry/give_back.h"
+#include "server/telemetry/release_caches.h"
 
 namespace rnnserve {
 namespace {
@@ -59,7 +59,7 @@ void Poller::Poll() {
     const auto next = Next(&tag, &ok);
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
     busy_since_ns_.store(SteadyNanos(), std::memory_order_relaxed);
-    GiveBackIfAsked();
+    ReleaseCachesIfAsked();
     if (next == grpc::CompletionQueue::GOT_EVENT) {
       Complete(tag, ok);
       if (work_.waiting() == 0) continue;

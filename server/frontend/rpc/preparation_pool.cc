@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "server/telemetry/give_back.h"
+#include "server/telemetry/release_caches.h"
 
 namespace rnnserve {
 
@@ -53,7 +53,7 @@ void PreparationPool::Work() {
       next = TakeNext();
     }
     next.resume();
-    GiveBackIfAsked();
+    ReleaseCachesIfAsked();
   }
 }
 

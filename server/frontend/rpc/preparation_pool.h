@@ -4,7 +4,7 @@
 //   co_await pool.Hop(caller);     // the rest of the coroutine runs on a thread of the pool
 //
 // Callers take turns: a caller that sends a thousand large messages does not hold up the next one's. What waits here is
-// bounded by the calls in flight (Door). The destructor runs what is queued.
+// bounded by the calls in flight (CallAdmission). The destructor runs what is queued.
 #pragma once
 
 #include <coroutine>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ends calls whose answer their caller does not take. gRPC waits for such callers for ever, and all the while the
-// answer holds memory and a place at the door.
+// answer holds memory and a place among the calls.
 //
 //   SendWatch watch(absl::Minutes(2));
 //   {

@@ -39,7 +39,7 @@ void StreamSite::Leave(const std::shared_ptr<StreamCall>& call) {
   MutexLock lock(mutex_);
   calls_.erase(call);
   open_.fetch_sub(1, std::memory_order_relaxed);
-  bound_.GiveBack(call->connection(), 1);
+  bound_.Release(call->connection(), 1);
 }
 
 void StreamSite::Drain(absl::Time leaves_at) {
@@ -168,10 +168,10 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
     call->reader_.GiveUpAt(site.parts().poller->queue(), SteadyNow() + site.parts().limits.max_age);
   }
   while (status.ok()) {
-    co_await call->place_.Turn(call->connection_);
+    co_await call->reservation_.Turn(call->connection_);
     if (!co_await call->reader_.Next()) break;
     grpc::ByteBuffer message = call->reader_.TakeMessage();
-    call->place_.Came(static_cast<int64_t>(message.Length()));
+    call->reservation_.Came(static_cast<int64_t>(message.Length()));
     if ((*caller)->revoked.load(std::memory_order_relaxed)) {
       status = absl::UnauthenticatedError("the token of this stream is not valid any more");
       break;

@@ -30,9 +30,9 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "server/batching/fair_bound.h"
+#include "server/frontend/rpc/call_admission.h"
 #include "server/frontend/rpc/call_log.h"
 #include "server/frontend/rpc/completion.h"
-#include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/raw_service.h"
@@ -128,7 +128,7 @@ class StreamSite {
 
 class StreamCall : public std::enable_shared_from_this<StreamCall> {
  public:
-  explicit StreamCall(StreamSite& site) : site_(site), place_(*site.parts().line) {}
+  explicit StreamCall(StreamSite& site) : site_(site), reservation_(*site.parts().line) {}
   StreamCall(const StreamCall&) = delete;
   StreamCall& operator=(const StreamCall&) = delete;
 
@@ -155,8 +155,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
                  }};
   }
   // Whether the handler's message has been promised the memory for being copied; it has been copied and is gone.
-  bool HasMemory() const { return place_.has_memory(); }
-  void Parsed() { place_.Parsed(); }
+  bool HasMemory() const { return reservation_.has_memory(); }
+  void Parsed() { reservation_.Parsed(); }
   // Awaited before anything long.
   PreparationPool::Hopping Hop() { return site_.parts().preparation->Hop(connection_); }
 
@@ -231,7 +231,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   void Changed(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;  // continues who waits for what is so now
 
   StreamSite& site_;
-  StreamLine::Place place_;
+  StreamLine::Reservation reservation_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};
   StreamReader reader_{&stream_};

@@ -24,15 +24,15 @@ constexpr int64_t kToldStreamBytes = 1 << 20;
 
 }  // namespace
 
-int64_t StreamLine::Expected(const Place& place) const {
-  if (place.usual_ >= 0) return place.usual_;
+int64_t StreamLine::Expected(const Reservation& reservation) const {
+  if (reservation.usual_ >= 0) return reservation.usual_;
   const int64_t others = largest_.Get();
   if (others > 0 || options_.memory == nullptr) return others;
   return std::min(options_.memory->usable() / kPartOfFirst, options_.max_message_bytes);
 }
 
-bool StreamLine::TryTake(Place& place, absl::Time now) {
-  const int64_t bytes = Expected(place);
+bool StreamLine::TryTake(Reservation& reservation, absl::Time now) {
+  const int64_t bytes = Expected(reservation);
   if (bytes <= kUnaskedOfStream) return true;
   ForgetIdle(now);
   const bool is_alone = asked_.empty();  // may always come in
@@ -44,32 +44,32 @@ bool StreamLine::TryTake(Place& place, absl::Time now) {
     } else if (!memory->TryPromise(wanted, now)) {
       return false;
     }
-    place.promised_ = wanted;
+    reservation.promised_ = wanted;
   }
-  place.bytes_ = bytes;
+  reservation.bytes_ = bytes;
   bytes_ += bytes;
-  place.since_ = now;
-  place.holds_ = true;
-  place.is_asked_ = true;
-  place.asked_ = asked_.insert(asked_.end(), &place);
+  reservation.since_ = now;
+  reservation.holds_ = true;
+  reservation.is_asked_ = true;
+  reservation.asked_ = asked_.insert(asked_.end(), &reservation);
   Tell();
   return true;
 }
 
-void StreamLine::Release(Place& place, int64_t bytes) {
-  if (std::exchange(place.is_asked_, false)) asked_.erase(place.asked_);
-  late_bytes_ -= std::exchange(place.late_, 0);
-  bytes_ += bytes - std::exchange(place.bytes_, bytes);
-  const int64_t promised = std::exchange(place.promised_, 0);
+void StreamLine::Release(Reservation& reservation, int64_t bytes) {
+  if (std::exchange(reservation.is_asked_, false)) asked_.erase(reservation.asked_);
+  late_bytes_ -= std::exchange(reservation.late_, 0);
+  bytes_ += bytes - std::exchange(reservation.bytes_, bytes);
+  const int64_t promised = std::exchange(reservation.promised_, 0);
   if (options_.memory != nullptr && promised > 0) options_.memory->Promise(-promised);
 }
 
 void StreamLine::ForgetIdle(absl::Time now) {
   while (!asked_.empty() && now - asked_.front()->since_ >= options_.max_kept) {
-    Place& place = *asked_.front();
-    const int64_t late = place.bytes_;
-    Release(place, 0);
-    late_bytes_ += place.late_ = late;
+    Reservation& reservation = *asked_.front();
+    const int64_t late = reservation.bytes_;
+    Release(reservation, 0);
+    late_bytes_ += reservation.late_ = late;
   }
 }
 
@@ -79,7 +79,7 @@ std::vector<std::coroutine_handle<>> StreamLine::TakeNext() {
   while (!turns_.empty()) {
     const uint64_t caller = turns_.front();
     std::deque<Turning*>& own = waiting_[caller];
-    if (!TryTake(own.front()->place_, now)) break;
+    if (!TryTake(own.front()->reservation_, now)) break;
     next.push_back(own.front()->waiting_);
     own.pop_front();
     turns_.pop_front();
@@ -130,18 +130,18 @@ void StreamLine::Complete(bool) {
 
 // Whether the next message needs no room, or has it.
 bool StreamLine::Turning::await_ready() {
-  if (place_.usual_ >= 0 && place_.usual_ <= kUnaskedOfStream) return true;
-  StreamLine& line = place_.line_;
+  if (reservation_.usual_ >= 0 && reservation_.usual_ <= kUnaskedOfStream) return true;
+  StreamLine& line = reservation_.line_;
   const MutexLock lock(line.mutex_);
-  return line.turns_.empty() && line.TryTake(place_, SteadyNow());
+  return line.turns_.empty() && line.TryTake(reservation_, SteadyNow());
 }
 
 bool StreamLine::Turning::await_suspend(std::coroutine_handle<> waiting) {
-  StreamLine& line = place_.line_;
+  StreamLine& line = reservation_.line_;
   waiting_ = waiting;
   const MutexLock lock(line.mutex_);
-  std::deque<Turning*>& own = line.waiting_[place_.caller_];
-  if (own.empty()) line.turns_.push_back(place_.caller_);
+  std::deque<Turning*>& own = line.waiting_[reservation_.caller_];
+  if (own.empty()) line.turns_.push_back(reservation_.caller_);
   own.push_back(this);
   ++line.waiting_streams_;
   line.Tell();
@@ -149,7 +149,7 @@ bool StreamLine::Turning::await_suspend(std::coroutine_handle<> waiting) {
   return true;
 }
 
-void StreamLine::Place::Came(int64_t bytes) {
+void StreamLine::Reservation::Came(int64_t bytes) {
   if (!holds_ && bytes <= kUnaskedOfStream && usual_ >= 0) return;
   holds_ = true;
   const MutexLock lock(line_.mutex_);
@@ -165,7 +165,7 @@ void StreamLine::Place::Came(int64_t bytes) {
 }
 
 // Waiting streams look a moment later: what comes of this message needs memory first.
-void StreamLine::Place::Parsed() {
+void StreamLine::Reservation::Parsed() {
   if (!std::exchange(holds_, false)) return;
   const MutexLock lock(line_.mutex_);
   if (promised_ > 0 && !is_asked_) {

@@ -3,12 +3,12 @@
 // not asked for HTTP/2 holds back after 64 KiB. So a stream whose messages are large is asked for the next one once
 // there is memory for one like its last; others wait, callers in turns. Small messages never wait.
 //
-//   StreamLine::Place place(line);                    // one a stream
-//   co_await place.Turn(caller);
+//   StreamLine::Reservation place(line);                    // one a stream
+//   co_await reservation.Turn(caller);
 //   co_await the message;
-//   place.Came(bytes);
+//   reservation.Came(bytes);
 //   ...
-//   place.Parsed();                                   // it has been copied, and is gone
+//   reservation.Parsed();                                   // it has been copied, and is gone
 //
 // A stream may be asked and have nothing to say: room is kept for it for a moment only. Thread-safe; a place is used by
 // one stream.
@@ -48,7 +48,7 @@ class StreamLine final : private CompletionTag {
     // Told how many bytes have been let in, about, before more may come than it was told last. One call at a time.
     std::function<void(int64_t)> let_in = [](int64_t) {};
   };
-  class Place;
+  class Reservation;
   class Turning;
 
   StreamLine(Options options, grpc::CompletionQueue* queue) : options_(std::move(options)), queue_(queue) {}
@@ -58,9 +58,10 @@ class StreamLine final : private CompletionTag {
  private:
   void Complete(bool) override;
   // All of these with mutex_ held.
-  int64_t Expected(const Place& place) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool TryTake(Place& place, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Release(Place& place, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // from what it holds to `bytes`
+  int64_t Expected(const Reservation& reservation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TryTake(Reservation& reservation, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Release(Reservation& reservation, int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // from what it holds to `bytes`
   void ForgetIdle(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::coroutine_handle<>> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -73,7 +74,7 @@ class StreamLine final : private CompletionTag {
   RecentLargest largest_ ABSL_GUARDED_BY(mutex_);
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all places
   int64_t late_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::list<Place*> asked_ ABSL_GUARDED_BY(mutex_);                           // and not forgotten, the oldest first
+  std::list<Reservation*> asked_ ABSL_GUARDED_BY(mutex_);                     // and not forgotten, the oldest first
   std::map<uint64_t, std::deque<Turning*>> waiting_ ABSL_GUARDED_BY(mutex_);  // by caller; none is empty
   std::deque<uint64_t> turns_ ABSL_GUARDED_BY(mutex_);                        // the callers of waiting_
   int64_t waiting_streams_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -90,18 +91,18 @@ class StreamLine::Turning {
 
  private:
   friend class StreamLine;
-  friend class StreamLine::Place;
-  explicit Turning(Place& place) : place_(place) {}
-  Place& place_;
+  friend class StreamLine::Reservation;
+  explicit Turning(Reservation& reservation) : reservation_(reservation) {}
+  Reservation& reservation_;
   std::coroutine_handle<> waiting_;
 };
 
-class StreamLine::Place {
+class StreamLine::Reservation {
  public:
-  explicit Place(StreamLine& line) : line_(line) {}
-  ~Place() { Parsed(); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  explicit Reservation(StreamLine& line) : line_(line) {}
+  ~Reservation() { Parsed(); }
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
 
   // Before each message; `caller`: the tenant or connection that shares turns.
   Turning Turn(uint64_t caller) {
@@ -126,7 +127,7 @@ class StreamLine::Place {
   int64_t promised_ = 0;  // of memory
   absl::Time since_;
   bool is_asked_ = false;  // and in asked_
-  std::list<Place*>::iterator asked_;
+  std::list<Reservation*>::iterator asked_;
 };
 
 }  // namespace rnnserve

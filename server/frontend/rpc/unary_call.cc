@@ -43,13 +43,13 @@ void UnaryCall::Arrived() {
 absl::Status UnaryCall::Parse(google::protobuf::Message& message) {
   absl::Status status = ParseBytes(request_, message);
   request_.Clear();
-  place_.Parsed();
+  reservation_.Parsed();
   return status;
 }
 
 Task<absl::Status> UnaryCall::Receive(const UnaryMethod& method, UnarySite& site) {
-  if (absl::Status open = site.door->IsOpen(method.while_draining); !open.ok()) co_return open;
-  absl::Status turn = co_await site.line->Turn(place_, share_, *method.sizes);
+  if (absl::Status open = site.admission->IsOpen(method.while_draining); !open.ok()) co_return open;
+  absl::Status turn = co_await site.line->Turn(reservation_, share_, *method.sizes);
   if (turn.ok()) turn = StillWanted();
   if (!turn.ok()) co_return turn;
   const bool whole = co_await Completion([&](void* tag) { reader_.Read(&request_, tag); });
@@ -59,8 +59,8 @@ Task<absl::Status> UnaryCall::Receive(const UnaryMethod& method, UnarySite& site
   }
   request_bytes_ = static_cast<int64_t>(request_.Length());
   method.sizes->SawMessage(request_bytes_, SteadyNow());
-  place_.Came(request_bytes_);
-  co_return site.door->EnterWithMemory(share_, request_bytes_, method.while_draining);
+  reservation_.Came(request_bytes_);
+  co_return site.admission->EnterWithMemory(share_, request_bytes_, method.while_draining);
 }
 
 void UnaryCall::Came(CallerPtr caller) {
@@ -149,7 +149,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   site.metrics->in_flight().Add(-1);
   if (!inside) co_return;
   method.sizes->SawReply(call.request_bytes(), reply_bytes, SteadyNow());
-  site.door->LeaveWithMemory(call.share(), call.request_bytes());
+  site.admission->LeaveWithMemory(call.share(), call.request_bytes());
 }
 
 }  // namespace rnnserve

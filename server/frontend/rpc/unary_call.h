@@ -22,10 +22,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/frontend/rpc/body_line.h"
+#include "server/frontend/rpc/call_admission.h"
 #include "server/frontend/rpc/call_log.h"
 #include "server/frontend/rpc/call_sizes.h"
 #include "server/frontend/rpc/completion.h"
-#include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/poller.h"
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/raw_service.h"
@@ -113,7 +113,7 @@ class UnaryCall {
   grpc::ServerContext context_;
   RawReader reader_{&context_};
   grpc::ByteBuffer request_;
-  BodyLine::Place place_;
+  BodyLine::Reservation reservation_;
   bool broke_off_ = false;  // before its message had come
   CallerPtr caller_;
   std::string peer_;  // of a caller without a tenant; its context forgets it when the call is over
@@ -150,7 +150,7 @@ inline auto PostUnary(RawService& service, const char* path) {
 struct UnarySite {
   Poller* poller;
   Gate* gate;
-  Door* door;
+  CallAdmission* admission;
   BodyLine* line;
   PreparationPool* preparation;
   SendWatch* send_watch;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of sessions in a few lines, for the ledger's tests: one session whose state is the log of what it was
+// The contract of sessions in a few lines, for the journal's tests: one session whose state is the log of what it was
 // fed, with numbers and a window.
 #pragma once
 

@@ -87,23 +87,23 @@ TEST(TriesTest, OneWithoutTheEngineIsNotAskedAgain) {
     EXPECT_TRUE(tries.HasAskedAll());
   }
   EXPECT_EQ(tries.Failed(kNoEngine, now), TryTime::max());
-  Places places(2);
-  places.Refused(0, kNoEngine, kBegan);
-  EXPECT_THAT(places.InOrder(kBegan), ElementsAre(0, 1)) << "other calls are welcome there";
+  Servers servers(2);
+  servers.Refused(0, kNoEngine, kBegan);
+  EXPECT_THAT(servers.InOrder(kBegan), ElementsAre(0, 1)) << "other calls are welcome there";
 }
 
 TEST(TriesTest, AServerThatTookNothingIsAskedLastForAWhile) {
-  Places places(3);
-  EXPECT_THAT(places.InOrder(kBegan), ElementsAre(0, 1, 2));
-  places.Refused(0, kLost, kBegan);
-  EXPECT_THAT(places.InOrder(kBegan + milliseconds(999)), ElementsAre(1, 2, 0));
-  EXPECT_THAT(places.InOrder(kBegan + milliseconds(1000)), ElementsAre(0, 1, 2));
-  places.Refused(0, Refused(5000), kBegan);
-  places.Refused(1, kLost, kBegan);
-  EXPECT_THAT(places.InOrder(kBegan + milliseconds(500)), ElementsAre(2, 1, 0));
-  EXPECT_THAT(places.InOrder(kBegan + milliseconds(4999)), ElementsAre(1, 2, 0));
-  places.Took(0);
-  EXPECT_THAT(places.InOrder(kBegan + milliseconds(500)), ElementsAre(0, 2, 1));
+  Servers servers(3);
+  EXPECT_THAT(servers.InOrder(kBegan), ElementsAre(0, 1, 2));
+  servers.Refused(0, kLost, kBegan);
+  EXPECT_THAT(servers.InOrder(kBegan + milliseconds(999)), ElementsAre(1, 2, 0));
+  EXPECT_THAT(servers.InOrder(kBegan + milliseconds(1000)), ElementsAre(0, 1, 2));
+  servers.Refused(0, Refused(5000), kBegan);
+  servers.Refused(1, kLost, kBegan);
+  EXPECT_THAT(servers.InOrder(kBegan + milliseconds(500)), ElementsAre(2, 1, 0));
+  EXPECT_THAT(servers.InOrder(kBegan + milliseconds(4999)), ElementsAre(1, 2, 0));
+  servers.Took(0);
+  EXPECT_THAT(servers.InOrder(kBegan + milliseconds(500)), ElementsAre(0, 2, 1));
 }
 
 TEST(TriesTest, AnErrorTellsHowOftenItWasTried) {

@@ -26,7 +26,7 @@ class Pauses:
     def __init__(self, client, *then):
         self.seconds = []
         self._then = list(then)
-        client._hub.pause = self._pause
+        client._driver.pause = self._pause
 
     async def _pause(self, seconds):
         self.seconds.append(seconds)
@@ -161,20 +161,20 @@ def test_no_session_is_adopted_after_close(server, client):
     session = client.session(OP)
     link = session.link
     client.close()
-    with pytest.raises(rnnserve.RnnServeError, match="the client was closed"), client._hub.changing():
-        client._hub.adopt(session, link)
+    with pytest.raises(rnnserve.RnnServeError, match="the client was closed"), client._driver.changing():
+        client._driver.adopt(session, link)
     assert session.link is link, "no new connection"
 
 
 def test_a_link_that_is_given_up_takes_no_other_along(server, client):
-    hub = client._hub
-    with hub._link(server.address) as newer:
+    driver = client._driver
+    with driver._link(server.address) as newer:
         pass
     older = types.SimpleNamespace(address=server.address, sessions=set(), attempts=0,
                                   down_since=time.monotonic() - 3600.0)
-    with hub.changing():
-        hub.broken(older, None, final=False)
-    assert hub._links == {server.address: newer} and not newer.closed
+    with driver.changing():
+        driver.broken(older, None, final=False)
+    assert driver._links == {server.address: newer} and not newer.closed
 
 
 @pytest.mark.parametrize("closes", [False, True])
@@ -191,7 +191,7 @@ def test_an_open_under_way_outlives_anothers_refusal(server, client, closes):
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.session, OP, name="first")
         assert arrived.wait(60)
-        link = client._hub._links[server.address]
+        link = client._driver._links[server.address]
         server.refusals = [(Code.UNAVAILABLE, 0.001)]
         client.session(OP, name="second")
         stayed = link.retired and not link.closed
@@ -210,16 +210,16 @@ def test_an_open_under_way_outlives_anothers_refusal(server, client, closes):
 def test_a_client_that_is_closed_waits_no_longer(server, client):
     server.refusals = [(Code.UNAVAILABLE, 600.0)]
     client._patience.seconds = 3600.0
-    pause = client._hub.pause
+    pause = client._driver.pause
 
     async def closed_meanwhile(_):
         client.close()
 
     async def close_in_the_middle(seconds):
-        client._hub._closed.wait = closed_meanwhile
+        client._driver._closed.wait = closed_meanwhile
         await pause(seconds)
 
-    client._hub.pause = close_in_the_middle
+    client._driver.pause = close_in_the_middle
     with pytest.raises(rnnserve.RnnServeError, match="the client was closed"):
         client.infer(OP, {"X": X}, timeout=3600)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of aio.Client against the server's binary: the same hub and journal as Client's, on another way to wait."""
+"""Sessions of aio.Client against the server's binary: the same driver and journal as Client's, on another way to wait."""
 
 import asyncio
 

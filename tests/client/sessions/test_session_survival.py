@@ -13,7 +13,7 @@ from cutting_proxy import CuttingProxy
 from server_process import Server
 
 import rnnserve
-from rnnserve.sessions import hub, link
+from rnnserve.sessions import driver, link
 
 Code = grpc.StatusCode
 CHUNKS = 60
@@ -97,7 +97,7 @@ def test_a_line_that_dies_while_it_is_idle_is_replaced_before_it_is_needed(serve
 
 def test_a_server_that_computes_for_long_is_not_taken_for_dead(server, monkeypatch):
     monkeypatch.setattr(link, "SILENCE_SECONDS", 0.3)  # a busy machine answers the question for a sign of life within it
-    monkeypatch.setattr(hub, "_WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(driver, "_WATCH_SECONDS", 0.02)
     with rnnserve.Client(server.address) as client:
         with client.session(remembering(), outputs=["Y_h"], engine="reference") as session:
             assert tape(session.feed(np.ones((80_000, 1, 1), np.float32))["Y_h"]) == [1] * H

@@ -113,7 +113,7 @@ TEST_F(FakeDeviceTest, MemoryAboveTheBudgetIsRefusedAndComesBack) {
     const CellSpec spec = Lstm(128);
     EXPECT_EQ(Advance(*Compile(*engine, spec), spec, {2, 1}), absl::OkStatus());
   }
-  // What stays is bounded: a lane's buffers and a slab of states.
+  // What stays is bounded: a context's buffers and a slab of states.
   EXPECT_LE(Allocated(), before + (int64_t{8} << 20));
   EXPECT_EQ(engine->Supports(Lstm(1), {}), absl::OkStatus()) << "out of memory is not out of service";
 }

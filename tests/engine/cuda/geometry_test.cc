@@ -15,7 +15,8 @@ template <typename Fn>
 void ForEachThread(int blocks, RowThreads threads, Fn fn) {
   for (int64_t block = 0; block < blocks; ++block) {
     for (int64_t y = 0; y < threads.down; ++y) {
-      for (int64_t x = 0; x < threads.across; ++x) fn(Place{block, blocks, x, threads.across, y, threads.down});
+      for (int64_t x = 0; x < threads.across; ++x)
+        fn(ThreadPosition{block, blocks, x, threads.across, y, threads.down});
     }
   }
 }
@@ -28,9 +29,9 @@ void ExpectRowsOnce(int64_t rows, int64_t width) {
   EXPECT_GE(blocks, 1);
   EXPECT_LE(blocks, kMostBlocks);
   std::vector<uint8_t> taken(static_cast<size_t>(rows * width));
-  ForEachThread(blocks, threads, [&](const Place& at) {
+  ForEachThread(blocks, threads, [&](const ThreadPosition& at) {
     for (int64_t row = FirstRow(at); row < rows; row += RowStep(at)) {
-      const Share share = ShareOf(at);
+      const RowShare share = RowShareOf(at);
       for (int64_t k = share.first; k < width; k += share.step) ++taken.at(static_cast<size_t>(row * width + k));
     }
   });
@@ -48,7 +49,7 @@ TEST(GeometryTest, MoreRowsThanALaunchHasBlocks) { ExpectRowsOnce(kMostBlocks + 
 TEST(GeometryTest, UnitsOnce) {
   for (const int64_t units : {int64_t{1}, int64_t{255}, int64_t{256}, int64_t{257}, kMostBlocks * kThreads + 300}) {
     std::vector<uint8_t> taken(static_cast<size_t>(units));
-    ForEachThread(Blocks(units, kThreads), {kThreads, 1}, [&](const Place& at) {
+    ForEachThread(Blocks(units, kThreads), {kThreads, 1}, [&](const ThreadPosition& at) {
       for (int64_t unit = FirstUnit(at); unit < units; unit += UnitStep(at)) ++taken.at(static_cast<size_t>(unit));
     });
     EXPECT_TRUE(std::ranges::all_of(taken, [](uint8_t times) { return times == 1; })) << units << " units";
@@ -57,7 +58,7 @@ TEST(GeometryTest, UnitsOnce) {
 
 TEST(GeometryTest, SizesBeyond32Bits) {
   EXPECT_EQ(Blocks(int64_t{1} << 40, 1), kMostBlocks);
-  const Place last{kMostBlocks - 1, kMostBlocks, 255, kThreads, 0, 1};
+  const ThreadPosition last{kMostBlocks - 1, kMostBlocks, 255, kThreads, 0, 1};
   EXPECT_EQ(FirstUnit(last) + 1, kMostBlocks * kThreads);
   EXPECT_EQ(FirstRow({int64_t{1} << 31, 1, 0, 1, 3, 256}), (int64_t{1} << 39) + 3);
 }

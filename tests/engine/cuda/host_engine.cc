@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kBlockSteps = 4;
 // Two threads a row, as on the device where rows are wide.
-constexpr Share kShares[] = {{0, 2}, {1, 2}};
+constexpr RowShare kShares[] = {{0, 2}, {1, 2}};
 
 template <typename T>
 struct HostState final : State {
@@ -91,7 +91,7 @@ class HostProgram final : public Program {
     T* const c_or_null = lstm() ? c.data() : nullptr;
     for (size_t k = 0; k < slices.size(); ++k) {
       const auto* before = static_cast<const HostState<T>*>(slices[k].before);
-      for (const Share share : kShares) {
+      for (const RowShare share : kShares) {
         GatherRow(before == nullptr ? nullptr : before->slot.data(), h.data(), c_or_null, static_cast<int64_t>(k),
                   hidden(), share);
       }
@@ -101,7 +101,7 @@ class HostProgram final : public Program {
       RunBlock(slices, block, h, c);
       for (int k = block.continuing; k < block.active; ++k) {
         auto& slot = static_cast<HostState<T>*>(slices[static_cast<size_t>(k)].after)->slot;
-        for (const Share share : kShares) ScatterRow(h.data(), c_or_null, slot.data(), k, hidden(), share);
+        for (const RowShare share : kShares) ScatterRow(h.data(), c_or_null, slot.data(), k, hidden(), share);
       }
       first_step += block.steps;
     }
@@ -142,13 +142,13 @@ class HostProgram final : public Program {
       row += length;
     }
     for (int64_t at = 0; at < block.rows; ++at) {
-      for (const Share share : kShares) {
+      for (const RowShare share : kShares) {
         PackRow(staged_x.data(), x.data(), walks_x.data(), block.offsets.data(), block.steps, at, inputs(), share);
       }
     }
     Compute(block, x.data(), y.data(), h.data(), c.data());
     for (int64_t at = 0; at < block.rows; ++at) {
-      for (const Share share : kShares) {
+      for (const RowShare share : kShares) {
         UnpackRow(y.data(), staged_y.data(), walks_y.data(), block.offsets.data(), block.steps, at, hidden(), share);
       }
     }

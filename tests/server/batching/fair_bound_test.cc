@@ -17,7 +17,7 @@ TEST(FairBound, OneCallerNeverGetsTheLastEighth) {
   for (int k = 0; k < 5600; ++k) ASSERT_TRUE(Takes(bound, 1, 1));
   EXPECT_FALSE(bound.Fits(1, 1));
   EXPECT_EQ(bound.held(1), 5600);
-  bound.GiveBack(1, 1);
+  bound.Release(1, 1);
   EXPECT_TRUE(bound.Fits(1, 1));
 }
 
@@ -41,7 +41,7 @@ TEST(FairBound, LetsAnythingInWhenNothingIsTaken) {
   FairBound bound(100);
   EXPECT_TRUE(Takes(bound, 1, 1000));
   EXPECT_FALSE(bound.Fits(2, 1));
-  bound.GiveBack(1, 1000);
+  bound.Release(1, 1000);
   EXPECT_EQ(bound.used(), 0);
   EXPECT_EQ(bound.held(1), 0);
   EXPECT_TRUE(bound.Fits(2, 101));

@@ -134,12 +134,12 @@ TEST(Admission, WhoOpensAllStreamsKeepsNobodyElseOut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Server, AdmissionTest,
-                         testing::Values(Bound{"Calls", [](auto& setup) { setup.server.door.max_calls = kLetIn; }},
+                         testing::Values(Bound{"Calls", [](auto& setup) { setup.server.admission.max_calls = kLetIn; }},
                                          Bound{"RequestBytes",
                                                [](auto& setup) {
                                                  const auto bytes =
                                                      static_cast<int64_t>(RnnRequest({1}, "fake").ByteSizeLong());
-                                                 setup.server.door.max_bytes = kLetIn * bytes;
+                                                 setup.server.admission.max_bytes = kLetIn * bytes;
                                                }},
                                          Bound{"OutputBytes",
                                                [](auto& setup) { setup.core.max_bytes_in_flight = kLetIn * 600; }},

@@ -21,7 +21,7 @@ constexpr int64_t kLimit = 100 * kMiB;
 class BodyLineTest : public testing::Test {
  protected:
   struct Call {
-    BodyLine::Place place;
+    BodyLine::Reservation reservation;
     std::optional<absl::Status> status;  // once it has had its turn
   };
 
@@ -48,7 +48,7 @@ class BodyLineTest : public testing::Test {
     return call;
   }
   CallTask Serve(Call& call, uint64_t caller) {
-    const absl::Status status = co_await line_->Turn(call.place, caller, sizes_);
+    const absl::Status status = co_await line_->Turn(call.reservation, caller, sizes_);
     call.status = status;
     if (status.ok()) served_.push_back(caller);
   }
@@ -81,7 +81,7 @@ TEST_F(BodyLineTest, LetsInWhatFits) {
   EXPECT_FALSE(Come(1).status) << "the last eighth is for others";
   EXPECT_GE(let_in_, 70 * kMiB);
   Call& first = calls_.front();
-  first.place.Came(kMiB);  // less than expected
+  first.reservation.Came(kMiB);  // less than expected
   EXPECT_FALSE(calls_.back().status) << "still too little";
   Go(first);
   EXPECT_TRUE(calls_.back().status);
@@ -139,9 +139,9 @@ TEST_F(BodyLineTest, MemoryIsForAllThatACallNeeds) {
   EXPECT_TRUE(Come(1).status);  // 40 MiB each
   EXPECT_FALSE(Come(1).status);
   Call& first = calls_.front();
-  first.place.Came(10 * kMiB);
+  first.reservation.Came(10 * kMiB);
   resident_ = 10 * kMiB;
-  first.place.Parsed();
+  first.reservation.Parsed();
   resident_ = 20 * kMiB;  // the rest is promised elsewhere from here on
   Pump();
   EXPECT_TRUE(calls_.back().status);
@@ -154,8 +154,8 @@ TEST_F(BodyLineTest, WhatIsNotKnownIsTakenForLarge) {
   EXPECT_GT(let_in, 1);
   EXPECT_LT(let_in, 10);
   sizes_.SawMessage(100, absl::UnixEpoch());
-  calls_.front().place.Came(100);
-  calls_.front().place.Parsed();
+  calls_.front().reservation.Came(100);
+  calls_.front().reservation.Parsed();
   Pump();
   EXPECT_EQ(line_->waiting(), 0) << "now it is";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layer under the services: completions, callbacks, tasks, the preparation pool, the door.
+// The layer under the services: completions, callbacks, tasks, the preparation pool, the admission of calls.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -7,9 +7,9 @@
 #include <memory>
 #include <thread>
 
+#include "server/frontend/rpc/call_admission.h"
 #include "server/frontend/rpc/callback.h"
 #include "server/frontend/rpc/completion.h"
-#include "server/frontend/rpc/door.h"
 #include "server/frontend/rpc/preparation_pool.h"
 #include "server/frontend/rpc/stream_call.h"
 #include "server/frontend/rpc/task.h"
@@ -148,53 +148,53 @@ TEST(StreamLimits, ManyStreamsHaveSmallOutboxes) {
   EXPECT_EQ(limits.OutboxBytes(4096), 64 << 10);
 }
 
-TEST(Door, BoundsCalls) {
-  Door door({.max_calls = 2});
-  EXPECT_TRUE(door.Enter(1, 1).ok());
-  EXPECT_TRUE(door.Enter(1, 1).ok());
-  EXPECT_EQ(door.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
-  door.Leave(1, 1);
-  EXPECT_TRUE(door.Enter(1, 1).ok());
+TEST(CallAdmission, BoundsCalls) {
+  CallAdmission admission({.max_calls = 2});
+  EXPECT_TRUE(admission.Enter(1, 1).ok());
+  EXPECT_TRUE(admission.Enter(1, 1).ok());
+  EXPECT_EQ(admission.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
+  admission.Leave(1, 1);
+  EXPECT_TRUE(admission.Enter(1, 1).ok());
 }
 
-TEST(Door, BoundsBytesButLetsOneLargeMessageIn) {
-  Door door({.max_bytes = 100});
-  EXPECT_TRUE(door.Enter(1, 1000).ok());
-  EXPECT_EQ(door.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
-  door.Leave(1, 1000);
-  EXPECT_TRUE(door.Enter(1, 60).ok());
-  EXPECT_EQ(door.Enter(2, 41).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(door.Enter(2, 40).ok());
+TEST(CallAdmission, BoundsBytesButLetsOneLargeMessageIn) {
+  CallAdmission admission({.max_bytes = 100});
+  EXPECT_TRUE(admission.Enter(1, 1000).ok());
+  EXPECT_EQ(admission.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
+  admission.Leave(1, 1000);
+  EXPECT_TRUE(admission.Enter(1, 60).ok());
+  EXPECT_EQ(admission.Enter(2, 41).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(admission.Enter(2, 40).ok());
 }
 
-TEST(Door, KeepsAnEighthForOtherCallers) {
-  Door door({.max_calls = 16});
-  for (int k = 0; k < 14; ++k) EXPECT_TRUE(door.Enter(1, 1).ok());
-  EXPECT_EQ(door.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(door.Enter(2, 1).ok());
-  door.Leave(1, 1);
-  door.Leave(1, 1);
-  EXPECT_TRUE(door.Enter(1, 1).ok());
-  EXPECT_EQ(door.calls(), 14);
+TEST(CallAdmission, KeepsAnEighthForOtherCallers) {
+  CallAdmission admission({.max_calls = 16});
+  for (int k = 0; k < 14; ++k) EXPECT_TRUE(admission.Enter(1, 1).ok());
+  EXPECT_EQ(admission.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(admission.Enter(2, 1).ok());
+  admission.Leave(1, 1);
+  admission.Leave(1, 1);
+  EXPECT_TRUE(admission.Enter(1, 1).ok());
+  EXPECT_EQ(admission.calls(), 14);
 }
 
-TEST(Door, ClosesAndWaitsForThoseInside) {
-  Door door({});
-  EXPECT_TRUE(door.WaitEmpty(absl::InfiniteFuture()));
-  ASSERT_TRUE(door.Enter(1, 5).ok());
-  door.Close();
-  EXPECT_EQ(door.Enter(1, 5).code(), absl::StatusCode::kUnavailable);
-  EXPECT_FALSE(door.WaitEmpty(absl::InfinitePast()));
-  std::thread leaves([&] { door.Leave(1, 5); });
-  EXPECT_TRUE(door.WaitEmpty(absl::InfiniteFuture()));
+TEST(CallAdmission, ClosesAndWaitsForThoseInside) {
+  CallAdmission admission({});
+  EXPECT_TRUE(admission.WaitEmpty(absl::InfiniteFuture()));
+  ASSERT_TRUE(admission.Enter(1, 5).ok());
+  admission.Close();
+  EXPECT_EQ(admission.Enter(1, 5).code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(admission.WaitEmpty(absl::InfinitePast()));
+  std::thread leaves([&] { admission.Leave(1, 5); });
+  EXPECT_TRUE(admission.WaitEmpty(absl::InfiniteFuture()));
   leaves.join();
 }
 
-TEST(Door, HurryEndsTheWait) {
-  Door door({});
-  ASSERT_TRUE(door.Enter(1, 5).ok());
-  std::thread hurries([&] { door.Hurry(); });
-  EXPECT_FALSE(door.WaitEmpty(absl::InfiniteFuture()));
+TEST(CallAdmission, HurryEndsTheWait) {
+  CallAdmission admission({});
+  ASSERT_TRUE(admission.Enter(1, 5).ok());
+  std::thread hurries([&] { admission.Hurry(); });
+  EXPECT_FALSE(admission.WaitEmpty(absl::InfiniteFuture()));
   hurries.join();
 }
 

@@ -249,7 +249,7 @@ TEST(Infer, GivesUpAtTheDeadlineOfTheServer) {
 
 TEST(Infer, TellsWhenToComeAgainIfBusy) {
   Gate gate;
-  RunningServer server({.before_slice = gate.hook, .server = {.door = {.max_calls = 1}}});
+  RunningServer server({.before_slice = gate.hook, .server = {.admission = {.max_calls = 1}}});
   std::thread first([&] { EXPECT_TRUE(Infer(server, RnnRequest({1}, "fake")).status.ok()); });
   gate.entered.wait();
   const Outcome outcome = Infer(server, RnnRequest({1}, "reference"));

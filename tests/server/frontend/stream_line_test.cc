@@ -18,8 +18,8 @@ constexpr int64_t kMiB = 1 << 20;
 class StreamLineTest : public testing::Test {
  protected:
   struct Stream {
-    explicit Stream(StreamLine& line) : place(line) {}
-    StreamLine::Place place;
+    explicit Stream(StreamLine& line) : reservation(line) {}
+    StreamLine::Reservation reservation;
     bool asked = false;
   };
 
@@ -38,12 +38,12 @@ class StreamLineTest : public testing::Test {
   }
   // One whose last message was as large.
   static void Sent(Stream& stream, int64_t bytes) {
-    stream.place.Came(bytes);
-    stream.place.Parsed();
+    stream.reservation.Came(bytes);
+    stream.reservation.Parsed();
   }
   CallTask Ask(Stream& stream, uint64_t caller) {
     stream.asked = false;
-    co_await stream.place.Turn(caller);
+    co_await stream.reservation.Turn(caller);
     stream.asked = true;
     order_.push_back(caller);
   }
@@ -142,11 +142,11 @@ TEST_F(StreamLineTest, AMessageIsPromisedItsMemoryUntilItIsParsed) {
     Sent(stream, 10 * kMiB);
     Ask(stream, 1);
     EXPECT_FALSE(memory.HasRoom(50 * kMiB)) << "four times the message is promised";
-    stream.place.Came(10 * kMiB);
-    EXPECT_TRUE(stream.place.has_memory());
+    stream.reservation.Came(10 * kMiB);
+    EXPECT_TRUE(stream.reservation.has_memory());
     EXPECT_FALSE(memory.HasRoom(50 * kMiB));
-    stream.place.Parsed();
-    EXPECT_FALSE(stream.place.has_memory());
+    stream.reservation.Parsed();
+    EXPECT_FALSE(stream.reservation.has_memory());
     EXPECT_TRUE(memory.HasRoom(50 * kMiB, SteadyNow() + absl::Seconds(1))) << "once the process has been looked at";
     Ask(stream, 1);
   }

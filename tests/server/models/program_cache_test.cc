@@ -70,8 +70,8 @@ class FakeEngine : public Engine {
   std::string name_;
 };
 
-// A door that somebody waits at until it is opened, and that tells that somebody has come.
-class Door {
+// A admission that somebody waits at until it is opened, and that tells that somebody has come.
+class CallAdmission {
  public:
   void Pass() {
     std::unique_lock lock(mutex_);
@@ -208,9 +208,9 @@ TEST(ProgramCache, AFailureIsNotRemembered) {
 TEST(ProgramCache, OneCompilesAndTheOthersWait) {
   FakeEngine engine;
   ProgramCache cache(10 * kPacked);
-  Door door;
+  CallAdmission admission;
   engine.before = [&](const Cell&) {
-    door.Pass();
+    admission.Pass();
     return absl::OkStatus();
   };
   std::vector<ProgramPtr> programs(4);
@@ -218,8 +218,8 @@ TEST(ProgramCache, OneCompilesAndTheOthersWait) {
   for (ProgramPtr& program : programs) {
     threads.emplace_back([&] { program = cache.Get(engine, MakeCell(1), {}).value(); });
   }
-  door.AwaitVisitor();
-  door.Open();
+  admission.AwaitVisitor();
+  admission.Open();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(engine.compiled, 1);
   EXPECT_THAT(programs, testing::Each(programs[0]));
@@ -228,17 +228,17 @@ TEST(ProgramCache, OneCompilesAndTheOthersWait) {
 TEST(ProgramCache, ACompilationHoldsUpNoOtherCell) {
   FakeEngine engine;
   ProgramCache cache(10 * kPacked);
-  Door door;
+  CallAdmission admission;
   const CellPtr slow = MakeCell(1);
   engine.before = [&](const Cell& cell) {
-    if (cell.key() == slow->key()) door.Pass();
+    if (cell.key() == slow->key()) admission.Pass();
     return absl::OkStatus();
   };
   std::thread thread([&] { ASSERT_TRUE(cache.Get(engine, slow, {}).ok()); });
-  door.AwaitVisitor();
+  admission.AwaitVisitor();
   EXPECT_TRUE(cache.Get(engine, MakeCell(2), {}).ok());
   EXPECT_EQ(cache.bytes(), kPacked);
-  door.Open();
+  admission.Open();
   thread.join();
   EXPECT_EQ(cache.bytes(), 2 * kPacked);
 }

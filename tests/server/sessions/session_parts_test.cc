@@ -70,7 +70,7 @@ TEST(AgingClockTest, OneSweepAgesByOnePeriodAtMost) {
 }
 
 struct Reminder {
-  WheelPlace wheel_place;
+  WheelPosition wheel_place;
   int id = 0;
 };
 

@@ -121,9 +121,9 @@ class Session(SessionCore):
         while not return_state and not (await asyncio.wait([closing], timeout=_CLOSE_SECONDS))[0]:
             if self.link.down_since is None and self.journal.phase is Phase.LIVE:
                 continue  # what was called before takes its time
-            with self._hub.changing():
+            with self._driver.changing():
                 self.journal.end(RnnServeError(grpc.StatusCode.CANCELLED, "the session was closed without an answer"))
-                self._hub.pump(self)
+                self._driver.pump(self)
             return None
         final = await closing
         return self._told(final) if return_state else None
@@ -142,7 +142,7 @@ class Session(SessionCore):
                 deadline: float | None = None) -> asyncio.Future[Any]:
         """A Future of the operation's value."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        with self._hub.changing():
+        with self._driver.changing():
             self._add(operation, on_done or _settle(future), deadline)
         return future
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rnnserve.sessions import operations as ops
 from rnnserve.sessions import wire
 from rnnserve.sessions.entry import OnDone
-from rnnserve.sessions.hub import Hub
+from rnnserve.sessions.driver import Driver
 from rnnserve.sessions.journal import Journal
 from rnnserve.sessions.link import Link
 from rnnserve.sessions.operations import State
@@ -28,7 +28,7 @@ class SessionCore:
     """identity: what its Opens are known by; handle: what this server knows it by, another one after a move; created: by
     this client's Open, else it was there and has been attached to."""
 
-    def __init__(self, hub: Hub, opening: wire.Opening, identity: str, fingerprint: str, handle: wire.Handle,
+    def __init__(self, driver: Driver, opening: wire.Opening, identity: str, fingerprint: str, handle: wire.Handle,
                  journal: Journal, timeout: float | None, max_message_bytes: int, created: bool = True) -> None:
         self.identity = identity
         self.fingerprint = fingerprint
@@ -37,9 +37,9 @@ class SessionCore:
         self.opening = opening
         self.timeout = timeout
         self.journal = journal
-        self.link: Link  # set by the hub
+        self.link: Link  # set by the driver
         self.moving = self.timer_runs = False
-        self._hub = hub
+        self._driver = driver
         self._max_message_bytes = max_message_bytes
 
     def __repr__(self) -> str:
@@ -63,16 +63,16 @@ class SessionCore:
         return dict(self.journal.repairs)
 
     def changed(self) -> None:
-        """The hub has done something about it. Under the lock."""
+        """The driver has done something about it. Under the lock."""
 
     def _add(self, operation: ops.Operation, on_done: OnDone, deadline: float | None = None) -> None:
         """Under the lock."""
         self.journal.add(operation, on_done, deadline)
-        self._hub.pump(self)
+        self._driver.pump(self)
 
     def _expire(self) -> None:
-        with self._hub.changing():
-            self._hub.expire(self, time.monotonic())
+        with self._driver.changing():
+            self._driver.expire(self, time.monotonic())
 
     def _chunk(self, x: Chunk, outputs: str | Iterable[str] | None, priority: int) -> ops.Chunk:
         inputs: dict[str, Any] = dict(x) if isinstance(x, collections.abc.Mapping) else {"X": x}
@@ -100,12 +100,12 @@ class SessionCore:
                     done(None, error)
                     return
                 made: list[SessionCore] = []
-                with self._hub.changing():
+                with self._driver.changing():
                     for (handle, link), journal in handles:
-                        fork = type(self)(self._hub, self.opening.fork(), str(uuid.uuid4()), self.fingerprint, handle,
+                        fork = type(self)(self._driver, self.opening.fork(), str(uuid.uuid4()), self.fingerprint, handle,
                                           journal, self.timeout, self._max_message_bytes)
-                        self._hub.adopt(fork, link)
-                        self._hub.pump(fork)
+                        self._driver.adopt(fork, link)
+                        self._driver.pump(fork)
                         made.append(fork)
                 done(made, None)
 
@@ -119,12 +119,12 @@ class SessionCore:
         return final
 
 
-async def open_session(kind: type[SessionT], hub: Hub, opening: wire.Opening, state: Mapping[str, npt.ArrayLike] | None,
+async def open_session(kind: type[SessionT], driver: Driver, opening: wire.Opening, state: Mapping[str, npt.ArrayLike] | None,
                        checkpoint_every: int, timeout: float | None, max_message_bytes: int,
                        tags: Iterator[str]) -> SessionT:
     """What session() of a client does after reading its arguments."""
     identity = str(uuid.uuid4())
-    link, reply, known = await hub.start(opening, state, f"{identity} 1", tell=checkpoint_every > 0)
+    link, reply, known = await driver.start(opening, state, f"{identity} 1", tell=checkpoint_every > 0)
     snapshot = None
     number, position = reply.last_applied, reply.position
     if known is not None:
@@ -136,11 +136,11 @@ async def open_session(kind: type[SessionT], hub: Hub, opening: wire.Opening, st
                       window_bytes=wire.window_bytes(reply))
     if not reply.created:
         journal.attached(number, position)
-    session = kind(hub, opening, identity, reply.fingerprint, wire.Handle.of(reply), journal, timeout,
+    session = kind(driver, opening, identity, reply.fingerprint, wire.Handle.of(reply), journal, timeout,
                    max_message_bytes, reply.created)
-    with hub.changing():
-        hub.adopt(session, link)
-        hub.pump(session)
+    with driver.changing():
+        driver.adopt(session, link)
+        driver.pump(session)
     return session
 
 

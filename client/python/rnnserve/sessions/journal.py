@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One session's operations: what was sent under which number, what is answered, what to send again and where.
 
-A state machine without gRPC, threads or a clock; the driver (hub.py) holds one lock around every call.
+A state machine without gRPC, threads or a clock; the driver (driver.py) holds one lock around every call.
 
     journal.add(GetState(), on_done)
     for sending in journal.sendable(): ...   # put on the wire; also after every call below

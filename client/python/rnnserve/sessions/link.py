@@ -24,7 +24,7 @@ from rnnserve.v1 import sessions_pb2
 
 if TYPE_CHECKING:
     from rnnserve.sessions.core import SessionCore
-    from rnnserve.sessions.hub import Hub
+    from rnnserve.sessions.driver import Driver
 
 _MOST_OPERATIONS = 64
 _MOST_BYTES = 1 << 20
@@ -40,16 +40,16 @@ _FINAL = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, gr
 
 
 class Link:
-    """`hub` gives the lock (held around everything here that says so), and what to do with replies."""
+    """`driver` gives the lock (held around everything here that says so), and what to do with replies."""
 
-    def __init__(self, hub: Hub, address: str, connect: Callable[[str], Channel], route: str = "") -> None:
+    def __init__(self, driver: Driver, address: str, connect: Callable[[str], Channel], route: str = "") -> None:
         self.address = address
         self.leaving = False
         self.retired = False  # takes no more sessions, and closes with its last one
         self.sessions: set[SessionCore] = set()  # under the lock
         self.attempts = 0  # to open one here, under way; under the lock
         self.down_since: float | None = time.monotonic()  # None: connected, as far as is known
-        self._hub = hub
+        self._driver = driver
         self._connect = connect
         self._channel = connect(address)
         self._heard = time.monotonic()
@@ -59,9 +59,9 @@ class Link:
         self._expected: dict[str, tuple[SessionCore, int]] = {}  # tag -> (session, bytes sent); under the lock
         # The stream's operations while there is a stream; under the lock.
         self._requests: Mailbox[sessions_pb2.Operation | None] | None = None
-        self._closing = hub.backend.event()
+        self._closing = driver.backend.event()
         self._thread: int | None = None  # that reads replies
-        hub.backend.start(self._run)
+        driver.backend.start(self._run)
 
     @property
     def up(self) -> bool:
@@ -74,7 +74,7 @@ class Link:
 
     def again(self) -> Link:
         """Another link to the same server."""
-        link = Link(self._hub, self.address, self._connect, self._route)
+        link = Link(self._driver, self.address, self._connect, self._route)
         link.leaving, link.retired = self.leaving, True
         return link
 
@@ -136,7 +136,7 @@ class Link:
         self._channel.close(gently=True)
 
     def _metadata(self) -> Metadata:
-        return (("x-session-route", self._route), *self._hub.metadata())
+        return (("x-session-route", self._route), *self._driver.metadata())
 
     async def _call(self, method: Method[RequestT, ReplyT], request: RequestT, timeout: float) -> ReplyT:
         try:
@@ -150,7 +150,7 @@ class Link:
         self._thread = threading.get_ident()
         pause, broke = _FIRST_PAUSE, False
         while not self._closing.is_set():
-            requests: Mailbox[sessions_pb2.Operation | None] = self._hub.backend.mailbox()
+            requests: Mailbox[sessions_pb2.Operation | None] = self._driver.backend.mailbox()
             error = None
             try:
                 call = self._channel.stream(methods.STREAM, _batches(requests), self._metadata())
@@ -178,17 +178,17 @@ class Link:
 
     def _begin(self, requests: Mailbox[sessions_pb2.Operation | None]) -> None:
         """There is a stream."""
-        with self._hub.changing():
+        with self._driver.changing():
             self._requests = requests
             if self._closing.is_set():
                 requests.put(None)
             for session in list(self.sessions):
                 session.journal.cut()
-                self._hub.pump(session)
+                self._driver.pump(session)
 
     def _end(self, error: RnnServeError | None) -> None:
         """There is none any more."""
-        with self._hub.changing():
+        with self._driver.changing():
             self._requests = None
             if error is not None and _NO_CONNECTION in error.message:
                 for session in self.sessions:
@@ -199,25 +199,25 @@ class Link:
             self._expected.clear()
             if self.down_since is None:
                 self.down_since = time.monotonic()
-            self._hub.broken(self, error, error is not None and error.code in _FINAL)
+            self._driver.broken(self, error, error is not None and error.code in _FINAL)
 
     def _take(self, message: sessions_pb2.StreamResponse) -> None:
         answers = [(reply.request_id, self._decode(reply)) for reply in message.replies]
         for _, answer in answers:
             if type(answer.value) is list:
                 answer.value = [(handle, self) for handle in _handles(answer)]  # where the forks are
-        with self._hub.changing():
+        with self._driver.changing():
             for tag, answer in answers:
                 expected = self._expected.pop(tag, None)
                 if expected is not None:
                     session, _ = expected
                     session.journal.answered(tag, answer)
-                    self._hub.pump(session)
+                    self._driver.pump(session)
             if message.HasField("drain"):
-                self._hub.leaving(self)
+                self._driver.leaving(self)
 
     def _count_reconnect(self) -> None:
-        with self._hub.changing():
+        with self._driver.changing():
             for session in self.sessions:
                 session.journal.repairs["reconnects"] += 1
 

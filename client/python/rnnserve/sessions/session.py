@@ -43,7 +43,7 @@ class Session(SessionCore):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._room = self._hub.condition()
+        self._room = self._driver.condition()
 
     def __enter__(self) -> Session:
         return self
@@ -168,9 +168,9 @@ class Session(SessionCore):
         while not (return_state or self._wait(closing)):
             if self.link.down_since is None and self.journal.phase is Phase.LIVE:
                 continue  # what was called before takes its time
-            with self._hub.changing():
+            with self._driver.changing():
                 self.journal.end(RnnServeError(grpc.StatusCode.CANCELLED, "the session was closed without an answer"))
-                self._hub.pump(self)
+                self._driver.pump(self)
             return None
         final = self._result(closing)
         return self._told(final) if return_state else None
@@ -196,7 +196,7 @@ class Session(SessionCore):
                 deadline: float | None = None) -> concurrent.futures.Future[Any]:
         """A Future of the operation's value."""
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        with self._hub.changing():
+        with self._driver.changing():
             while wait and self.journal.waiting >= self.opening.max_in_flight and self.journal.phase is not Phase.ENDED:
                 self._check_thread()
                 if not self._room.wait(_left(deadline)):

@@ -198,7 +198,7 @@ class StreamCaller final : public SessionCaller {
     answer.sent_bytes = static_cast<int64_t>(requests_.bodies[body].size());
     if (answer.code == 0) {
       if (check_ && session.applied < static_cast<int64_t>(kCheckedNumbers)) {
-        answer.verdict = check_->CheckOperation(static_cast<size_t>(session.applied), std::string(read.reply));
+        answer.match = check_->CheckOperation(static_cast<size_t>(session.applied), std::string(read.reply));
       }
       ++session.applied;
     } else if (IsGone(answer.code)) {

@@ -146,28 +146,28 @@ TEST(ReplyTest, AbsurdDurationsAreRefused) {
 
 TEST(AnswerCheckTest, ComparesWithTheFirstOfTheSameRequest) {
   AnswerCheck check(1e-5);
-  EXPECT_EQ(check.Check(0, Reply(1).SerializeAsString()), Verdict::kSame);
-  EXPECT_EQ(check.Check(1, Reply(5).SerializeAsString()), Verdict::kSame);
-  EXPECT_EQ(check.Check(0, Reply(1).SerializeAsString()), Verdict::kSame);
-  EXPECT_EQ(check.Check(0, Reply(1.000005f).SerializeAsString()), Verdict::kClose);
-  EXPECT_EQ(check.Check(0, Reply(1.0001f).SerializeAsString()), Verdict::kWrong);
-  EXPECT_EQ(check.Check(1, Reply(1).SerializeAsString()), Verdict::kWrong);
-  EXPECT_EQ(check.Check(0, "\xff"), Verdict::kWrong);
-  EXPECT_EQ(check.Check(0, ""), Verdict::kWrong);
+  EXPECT_EQ(check.Check(0, Reply(1).SerializeAsString()), Match::kSame);
+  EXPECT_EQ(check.Check(1, Reply(5).SerializeAsString()), Match::kSame);
+  EXPECT_EQ(check.Check(0, Reply(1).SerializeAsString()), Match::kSame);
+  EXPECT_EQ(check.Check(0, Reply(1.000005f).SerializeAsString()), Match::kClose);
+  EXPECT_EQ(check.Check(0, Reply(1.0001f).SerializeAsString()), Match::kWrong);
+  EXPECT_EQ(check.Check(1, Reply(1).SerializeAsString()), Match::kWrong);
+  EXPECT_EQ(check.Check(0, "\xff"), Match::kWrong);
+  EXPECT_EQ(check.Check(0, ""), Match::kWrong);
 }
 
 TEST(AnswerCheckTest, ExactMeansBits) {
   AnswerCheck check(0);
-  EXPECT_EQ(check.Check(0, Reply(0.0f).SerializeAsString()), Verdict::kSame);
-  EXPECT_EQ(check.Check(0, Reply(-0.0f).SerializeAsString()), Verdict::kWrong);
+  EXPECT_EQ(check.Check(0, Reply(0.0f).SerializeAsString()), Match::kSame);
+  EXPECT_EQ(check.Check(0, Reply(-0.0f).SerializeAsString()), Match::kWrong);
 }
 
 TEST(AnswerCheckTest, NaNIsCloseToNaNOnly) {
   AnswerCheck check(1e-5);
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(check.Check(0, Reply(nan).SerializeAsString()), Verdict::kSame);
-  EXPECT_EQ(check.Check(0, Reply(-nan).SerializeAsString()), Verdict::kClose);
-  EXPECT_EQ(check.Check(0, Reply(1).SerializeAsString()), Verdict::kWrong);
+  EXPECT_EQ(check.Check(0, Reply(nan).SerializeAsString()), Match::kSame);
+  EXPECT_EQ(check.Check(0, Reply(-nan).SerializeAsString()), Match::kClose);
+  EXPECT_EQ(check.Check(0, Reply(1).SerializeAsString()), Match::kWrong);
 }
 
 TEST(PreciseTimerTest, FiresAtOnceForAPastMomentAndAgain) {

@@ -9,7 +9,7 @@ namespace rnnserve::cuda {
 namespace {
 
 // Two threads a row.
-constexpr Share kShares[] = {{0, 2}, {1, 2}};
+constexpr RowShare kShares[] = {{0, 2}, {1, 2}};
 
 template <typename Fn>
 void Launch(cudaStream_t stream, int64_t count, Fn fn) {
@@ -27,7 +27,7 @@ void Launch(cudaStream_t stream, int64_t count, Fn fn) {
 template <typename Fn>
 void LaunchRows(cudaStream_t stream, int64_t rows, Fn fn) {
   Launch(stream, rows, [fn](int64_t row) {
-    for (const Share share : kShares) fn(row, share);
+    for (const RowShare share : kShares) fn(row, share);
   });
 }
 
@@ -37,7 +37,7 @@ void LaunchPack(int staged_type, const void* staged, int packed_type, void* pack
                 const int64_t* offsets, const Block& block, int64_t width, cudaStream_t stream) {
   if (width == 0) return;
   WithTypes(staged_type, packed_type, [&]<typename From, typename To>(From*, To*) {
-    LaunchRows(stream, block.rows, [=, steps = block.steps](int64_t row, Share share) {
+    LaunchRows(stream, block.rows, [=, steps = block.steps](int64_t row, RowShare share) {
       PackRow(static_cast<const From*>(staged), static_cast<To*>(packed), walks, offsets, steps, row, width, share);
     });
   });
@@ -46,7 +46,7 @@ void LaunchPack(int staged_type, const void* staged, int packed_type, void* pack
 void LaunchUnpack(int packed_type, const void* packed, int staged_type, void* staged, const Walk* walks,
                   const int64_t* offsets, const Block& block, int64_t width, cudaStream_t stream) {
   WithTypes(packed_type, staged_type, [&]<typename From, typename To>(From*, To*) {
-    LaunchRows(stream, block.rows, [=, steps = block.steps](int64_t row, Share share) {
+    LaunchRows(stream, block.rows, [=, steps = block.steps](int64_t row, RowShare share) {
       UnpackRow(static_cast<const From*>(packed), static_cast<To*>(staged), walks, offsets, steps, row, width, share);
     });
   });
@@ -55,7 +55,7 @@ void LaunchUnpack(int packed_type, const void* packed, int staged_type, void* st
 void LaunchGatherStates(int slot_type, const void* const* slots, int packed_type, void* h, void* c, int rows,
                         int64_t hidden, cudaStream_t stream) {
   WithStateTypes(slot_type, packed_type, [&]<typename Slot, typename Packed>(Slot*, Packed*) {
-    LaunchRows(stream, rows, [=](int64_t row, Share share) {
+    LaunchRows(stream, rows, [=](int64_t row, RowShare share) {
       GatherRow(static_cast<const Slot*>(slots[row]), static_cast<Packed*>(h), static_cast<Packed*>(c), row, hidden,
                 share);
     });
@@ -65,7 +65,7 @@ void LaunchGatherStates(int slot_type, const void* const* slots, int packed_type
 void LaunchScatterStates(int packed_type, const void* h, const void* c, int slot_type, void* const* slots, int rows,
                          int64_t hidden, cudaStream_t stream) {
   WithStateTypes(slot_type, packed_type, [&]<typename Slot, typename Packed>(Slot*, Packed*) {
-    LaunchRows(stream, rows, [=](int64_t row, Share share) {
+    LaunchRows(stream, rows, [=](int64_t row, RowShare share) {
       ScatterRow(static_cast<const Packed*>(h), static_cast<const Packed*>(c), static_cast<Slot*>(slots[row]), row,
                  hidden, share);
     });
@@ -73,7 +73,7 @@ void LaunchScatterStates(int packed_type, const void* h, const void* c, int slot
 }
 
 void LaunchWipe(const SpentSlot* slots, int count, cudaStream_t stream) {
-  LaunchRows(stream, count, [=](int64_t row, Share share) { WipeSlot(slots[row], share); });
+  LaunchRows(stream, count, [=](int64_t row, RowShare share) { WipeSlot(slots[row], share); });
 }
 
 template <typename T>

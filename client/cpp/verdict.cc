@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cpp/operation_fate.h"
+#include "client/cpp/verdict.h"
 
 #include <utility>
 
@@ -9,30 +9,30 @@
 namespace rnnserve::client {
 namespace {
 
-Fate FateOf(const absl::Status& status, bool retryable) {
+Verdict VerdictOf(const absl::Status& status, bool retryable) {
   const std::string reason = ReasonOf(status).value_or("");
   switch (status.code()) {
     case absl::StatusCode::kOk:
-      return Fate::kApplied;
+      return Verdict::kApplied;
     case absl::StatusCode::kUnavailable:
-      return reason == "DRAINING" ? Fate::kDraining : Fate::kRetry;
+      return reason == "DRAINING" ? Verdict::kDraining : Verdict::kRetry;
     case absl::StatusCode::kDataLoss:       // of another boot
     case absl::StatusCode::kAlreadyExists:  // older than the window
     case absl::StatusCode::kOutOfRange:     // the session is older than what it has already answered
-      return Fate::kLost;
+      return Verdict::kLost;
     case absl::StatusCode::kNotFound:
-      if (reason == "SESSION_UNKNOWN") return Fate::kLost;
-      if (reason == "SESSION_ENDED") return EndCauseOf(status) == "closed" ? Fate::kOver : Fate::kLost;
-      return Fate::kRefused;
+      if (reason == "SESSION_UNKNOWN") return Verdict::kLost;
+      if (reason == "SESSION_ENDED") return EndCauseOf(status) == "closed" ? Verdict::kOver : Verdict::kLost;
+      return Verdict::kRefused;
     case absl::StatusCode::kAborted:
       // The predecessor's own answer says what is to be done; this one only follows it. Whatever else is ABORTED may
       // have been applied, or is another owner's matter: never sent again.
-      return reason == "PREVIOUS_FAILED" ? Fate::kRetry : Fate::kOver;
+      return reason == "PREVIOUS_FAILED" ? Verdict::kRetry : Verdict::kOver;
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kPermissionDenied:
-      return Fate::kOver;
+      return Verdict::kOver;
     default:
-      return retryable ? Fate::kRetry : Fate::kRefused;
+      return retryable ? Verdict::kRetry : Verdict::kRefused;
   }
 }
 
@@ -40,8 +40,8 @@ Fate FateOf(const absl::Status& status, bool retryable) {
 
 Answer JudgeAnswer(const v1::OperationStatus& wire) {
   absl::Status status = FromOperation(wire);
-  const Fate fate = FateOf(status, wire.retryable());
-  return {fate, std::move(status)};
+  const Verdict verdict = VerdictOf(status, wire.retryable());
+  return {verdict, std::move(status)};
 }
 
 bool IsTransient(const absl::Status& status) {

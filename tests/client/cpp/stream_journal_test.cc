@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cpp/stream_ledger.h"
+#include "client/cpp/stream_journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using Log = std::vector<std::string>;
 
-constexpr StreamLedger::Time kNow{};
+constexpr StreamJournal::Time kNow{};
 
 v1::Operation CheckpointNamed(const std::string& name) {
   v1::Operation operation;
@@ -35,15 +35,15 @@ v1::Operation ResetAll() {
   return operation;
 }
 
-// A ledger beside its server, and what callers were told.
+// A journal beside its server, and what callers were told.
 class Rig {
  public:
-  explicit Rig(StreamLedger::Limits limits = {}) : ledger(limits) {
-    ledger.Begin(server.Open(nullptr), 0, {static_cast<int32_t>(limits.max_in_flight) + 2},
-                 StreamLedger::Origin::kAsOpened, kNow);
+  explicit Rig(StreamJournal::Limits limits = {}) : journal(limits) {
+    journal.Begin(server.Open(nullptr), 0, {static_cast<int32_t>(limits.max_in_flight) + 2},
+                  StreamJournal::Origin::kAsOpened, kNow);
   }
 
-  StreamLedger::Ticket Feed(const std::string& what) { return ledger.Add(Fed(what), kNow); }
+  StreamJournal::Ticket Feed(const std::string& what) { return journal.Add(Fed(what), kNow); }
 
   // Everything that can be sent is sent, and the replies come.
   void Exchange() {
@@ -51,7 +51,7 @@ class Rig {
     }
   }
   bool Step() {
-    std::vector<v1::Operation> operations = ledger.Take(kNow);
+    std::vector<v1::Operation> operations = journal.Take(kNow);
     for (const v1::Operation& operation : operations) {
       Hear(server.Apply(operation));
       if (!last.lost.ok()) break;
@@ -59,27 +59,27 @@ class Rig {
     return !operations.empty() && last.lost.ok() && last.over.ok();
   }
   void Hear(v1::OperationReply reply) {
-    last = ledger.Answer(std::move(reply));
-    for (StreamLedger::Completion& completion : last.completions) {
+    last = journal.Answer(std::move(reply));
+    for (StreamJournal::Completion& completion : last.completions) {
       EXPECT_FALSE(told.contains(completion.ticket)) << "told twice";
       told.emplace(completion.ticket, std::move(completion));
     }
   }
   void OpenAgain() {
-    ASSERT_TRUE(ledger.CanReplay());
-    const auto& tensors = ledger.snapshot().tensors;
+    ASSERT_TRUE(journal.CanReplay());
+    const auto& tensors = journal.snapshot().tensors;
     const std::string key = server.Open(tensors ? &*tensors : nullptr);
-    ledger.BeginAgain(key, {10});
+    journal.BeginAgain(key, {10});
   }
-  Log LogAt(StreamLedger::Ticket ticket) const { return FakeSessionServer::LogOf(told.at(ticket).reply.outputs()); }
+  Log LogAt(StreamJournal::Ticket ticket) const { return FakeSessionServer::LogOf(told.at(ticket).reply.outputs()); }
 
   FakeSessionServer server;
-  StreamLedger ledger;
-  StreamLedger::Verdict last;
-  std::map<StreamLedger::Ticket, StreamLedger::Completion> told;
+  StreamJournal journal;
+  StreamJournal::Next last;
+  std::map<StreamJournal::Ticket, StreamJournal::Completion> told;
 };
 
-TEST(StreamLedgerTest, NumbersOperationsAndTellsTheirCallers) {
+TEST(StreamJournalTest, NumbersOperationsAndTellsTheirCallers) {
   Rig rig;
   const auto a = rig.Feed("a");
   const auto b = rig.Feed("b");
@@ -87,39 +87,39 @@ TEST(StreamLedgerTest, NumbersOperationsAndTellsTheirCallers) {
   EXPECT_THAT(rig.LogAt(a), ElementsAre("a"));
   EXPECT_THAT(rig.LogAt(b), ElementsAre("a", "b"));
   EXPECT_EQ(rig.told.at(b).reply.number(), 2);
-  EXPECT_EQ(rig.ledger.kept_bytes(), 0);
-  EXPECT_FALSE(rig.ledger.CanReplay()) << "without snapshots nothing is kept";
+  EXPECT_EQ(rig.journal.kept_bytes(), 0);
+  EXPECT_FALSE(rig.journal.CanReplay()) << "without snapshots nothing is kept";
 }
 
-TEST(StreamLedgerTest, WhatWasNotAnsweredIsSentAgainUnderItsNumber) {
+TEST(StreamJournalTest, WhatWasNotAnsweredIsSentAgainUnderItsNumber) {
   Rig rig;
   rig.Feed("a");
   rig.Feed("b");
-  for (const v1::Operation& operation : rig.ledger.Take(kNow)) rig.server.Apply(operation);  // the replies are lost
-  rig.ledger.Detach();
+  for (const v1::Operation& operation : rig.journal.Take(kNow)) rig.server.Apply(operation);  // the replies are lost
+  rig.journal.Detach();
   rig.Exchange();
   EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
   EXPECT_EQ(rig.server.steps_run(), 2);
   EXPECT_THAT(rig.told, SizeIs(2));
 }
 
-TEST(StreamLedgerTest, RepliesToAnEarlierSendingCountNoMore) {
+TEST(StreamJournalTest, RepliesToAnEarlierSendingCountNoMore) {
   Rig rig;
   rig.Feed("a");
-  const v1::OperationReply late = rig.server.Apply(rig.ledger.Take(kNow)[0]);
-  rig.ledger.Detach();
+  const v1::OperationReply late = rig.server.Apply(rig.journal.Take(kNow)[0]);
+  rig.journal.Detach();
   rig.Hear(late);
   EXPECT_THAT(rig.told, IsEmpty());
   rig.Exchange();
   EXPECT_THAT(rig.told, SizeIs(1));
 }
 
-TEST(StreamLedgerTest, AServerThatIsShortOfSomethingIsAskedAgain) {
+TEST(StreamJournalTest, AServerThatIsShortOfSomethingIsAskedAgain) {
   Rig rig;
   rig.Feed("a");
   rig.Feed("b");
   rig.server.RefuseNext();
-  const auto operations = rig.ledger.Take(kNow);
+  const auto operations = rig.journal.Take(kNow);
   rig.Hear(rig.server.Apply(operations[0]));
   EXPECT_TRUE(rig.last.pause.has_value());
   rig.Hear(rig.server.Apply(operations[1]));  // NUMBER_TOO_HIGH, which says nothing new
@@ -128,7 +128,7 @@ TEST(StreamLedgerTest, AServerThatIsShortOfSomethingIsAskedAgain) {
   EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
 }
 
-TEST(StreamLedgerTest, ARefusedOperationFailsThoseBehindItAndLeavesItsNumber) {
+TEST(StreamJournalTest, ARefusedOperationFailsThoseBehindItAndLeavesItsNumber) {
   Rig rig;
   rig.Feed("a");
   const auto bad = rig.Feed("bad");
@@ -141,57 +141,57 @@ TEST(StreamLedgerTest, ARefusedOperationFailsThoseBehindItAndLeavesItsNumber) {
   EXPECT_THAT(rig.server.log(), ElementsAre("a", "c"));
 }
 
-TEST(StreamLedgerTest, DrainCarriesTheStateOver) {
+TEST(StreamJournalTest, DrainCarriesTheStateOver) {
   Rig rig;
   rig.Feed("a");
   rig.Exchange();
   rig.server.Drain();
-  rig.ledger.Drain();
+  rig.journal.Drain();
   rig.Feed("b");
-  EXPECT_FALSE(rig.ledger.IsCarriedOver());
+  EXPECT_FALSE(rig.journal.IsCarriedOver());
   rig.Exchange();
-  ASSERT_TRUE(rig.ledger.IsCarriedOver());
+  ASSERT_TRUE(rig.journal.IsCarriedOver());
   rig.server.Kill();
   rig.OpenAgain();
   rig.Exchange();
   EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
   EXPECT_EQ(rig.told.rbegin()->second.reply.number(), 2) << "callers see no new numbers";
-  EXPECT_FALSE(rig.ledger.CanReplay()) << "the state that was carried over is old now";
+  EXPECT_FALSE(rig.journal.CanReplay()) << "the state that was carried over is old now";
 }
 
-TEST(StreamLedgerTest, OperationsOnTheirWayWhenTheServerDrainsGoToTheNext) {
+TEST(StreamJournalTest, OperationsOnTheirWayWhenTheServerDrainsGoToTheNext) {
   Rig rig;
   rig.Feed("a");
   rig.Feed("b");
-  const auto operations = rig.ledger.Take(kNow);
+  const auto operations = rig.journal.Take(kNow);
   rig.Hear(rig.server.Apply(operations[0]));
   rig.server.Drain();
   rig.Hear(rig.server.Apply(operations[1]));  // DRAINING
-  EXPECT_TRUE(rig.ledger.IsDraining());
+  EXPECT_TRUE(rig.journal.IsDraining());
   rig.Exchange();
-  ASSERT_TRUE(rig.ledger.IsCarriedOver());
+  ASSERT_TRUE(rig.journal.IsCarriedOver());
   rig.OpenAgain();
   rig.Exchange();
   EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
   EXPECT_EQ(rig.told.size(), 2);
 }
 
-TEST(StreamLedgerTest, AServerThatDrainsStillAnswersWhatWasAppliedBeforeACut) {
+TEST(StreamJournalTest, AServerThatDrainsStillAnswersWhatWasAppliedBeforeACut) {
   Rig rig;
   rig.Feed("a");
   rig.Feed("b");
-  for (const v1::Operation& operation : rig.ledger.Take(kNow)) rig.server.Apply(operation);  // the replies are lost
+  for (const v1::Operation& operation : rig.journal.Take(kNow)) rig.server.Apply(operation);  // the replies are lost
   rig.server.Drain();
-  rig.ledger.Detach();
-  rig.ledger.Drain();
+  rig.journal.Detach();
+  rig.journal.Drain();
   for (int steps = 0; steps < 10 && rig.Step(); ++steps) {
   }
   EXPECT_THAT(rig.told, SizeIs(2));
   EXPECT_EQ(rig.server.steps_run(), 2);
-  EXPECT_TRUE(rig.ledger.IsCarriedOver());
+  EXPECT_TRUE(rig.journal.IsCarriedOver());
 }
 
-TEST(StreamLedgerTest, AKilledServerIsLostWithoutSnapshots) {
+TEST(StreamJournalTest, AKilledServerIsLostWithoutSnapshots) {
   Rig rig;
   rig.Feed("a");
   rig.Exchange();
@@ -199,10 +199,10 @@ TEST(StreamLedgerTest, AKilledServerIsLostWithoutSnapshots) {
   rig.Feed("b");
   rig.Exchange();
   EXPECT_EQ(rig.last.lost.code(), absl::StatusCode::kDataLoss);
-  EXPECT_FALSE(rig.ledger.CanReplay());
+  EXPECT_FALSE(rig.journal.CanReplay());
 }
 
-TEST(StreamLedgerTest, AKilledServerBeforeTheFirstAnswerCostsNothing) {
+TEST(StreamJournalTest, AKilledServerBeforeTheFirstAnswerCostsNothing) {
   Rig rig;
   rig.Feed("a");
   rig.server.Kill();
@@ -213,13 +213,13 @@ TEST(StreamLedgerTest, AKilledServerBeforeTheFirstAnswerCostsNothing) {
   EXPECT_THAT(rig.server.log(), ElementsAre("a"));
 }
 
-TEST(StreamLedgerTest, SnapshotsBoundWhatIsKeptAndReplayed) {
+TEST(StreamJournalTest, SnapshotsBoundWhatIsKeptAndReplayed) {
   Rig rig({.checkpoint_every = 3});
   for (const char* what : {"a", "b", "c", "d", "e", "f", "g"}) {
     rig.Feed(what);
     rig.Exchange();
   }
-  EXPECT_EQ(rig.ledger.snapshot().index, 6);
+  EXPECT_EQ(rig.journal.snapshot().index, 6);
   rig.server.Kill();
   const auto h = rig.Feed("h");
   rig.Exchange();
@@ -232,13 +232,13 @@ TEST(StreamLedgerTest, SnapshotsBoundWhatIsKeptAndReplayed) {
   EXPECT_EQ(rig.told.at(h).reply.position(), 8);
 }
 
-TEST(StreamLedgerTest, AReplyThatLeftTheWindowIsMadeAgainFromTheSnapshot) {
+TEST(StreamJournalTest, AReplyThatLeftTheWindowIsMadeAgainFromTheSnapshot) {
   Rig rig({.checkpoint_every = 100});
   rig.server.window_ = 1;
   rig.Feed("a");
   rig.Feed("b");
-  for (const v1::Operation& operation : rig.ledger.Take(kNow)) rig.server.Apply(operation);
-  rig.ledger.Detach();
+  for (const v1::Operation& operation : rig.journal.Take(kNow)) rig.server.Apply(operation);
+  rig.journal.Detach();
   rig.Step();
   EXPECT_EQ(rig.last.lost.code(), absl::StatusCode::kAlreadyExists);
   rig.OpenAgain();
@@ -246,29 +246,29 @@ TEST(StreamLedgerTest, AReplyThatLeftTheWindowIsMadeAgainFromTheSnapshot) {
   EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
 }
 
-TEST(StreamLedgerTest, RoomIsBoundedByOperationsAndByBytes) {
+TEST(StreamJournalTest, RoomIsBoundedByOperationsAndByBytes) {
   Rig rig({.max_in_flight = 2, .max_kept_bytes = 100, .checkpoint_every = 1000});
-  EXPECT_TRUE(rig.ledger.HasRoom(1 << 20)) << "a lone operation may be larger";
+  EXPECT_TRUE(rig.journal.HasRoom(1 << 20)) << "a lone operation may be larger";
   rig.Feed(std::string(60, 'a'));
-  EXPECT_FALSE(rig.ledger.HasRoom(60));
-  EXPECT_TRUE(rig.ledger.HasRoom(10));
+  EXPECT_FALSE(rig.journal.HasRoom(60));
+  EXPECT_TRUE(rig.journal.HasRoom(10));
   rig.Feed("b");
-  EXPECT_FALSE(rig.ledger.HasRoom(0));
+  EXPECT_FALSE(rig.journal.HasRoom(0));
   rig.Exchange();
-  EXPECT_TRUE(rig.ledger.HasRoom(0));
-  EXPECT_TRUE(rig.ledger.HasRoom(200)) << "a snapshot covers them";
+  EXPECT_TRUE(rig.journal.HasRoom(0));
+  EXPECT_TRUE(rig.journal.HasRoom(200)) << "a snapshot covers them";
 }
 
 // What is in flight when the connection breaks must be found in the window by its repetition.
-TEST(StreamLedgerTest, NoMoreIsSentThanHasItsRepliesInTheWindow) {
-  StreamLedger ledger({.max_in_flight = 8});
-  ledger.Begin("key", 0, {8, 4000}, StreamLedger::Origin::kAsOpened, kNow);
+TEST(StreamJournalTest, NoMoreIsSentThanHasItsRepliesInTheWindow) {
+  StreamJournal journal({.max_in_flight = 8});
+  journal.Begin("key", 0, {8, 4000}, StreamJournal::Origin::kAsOpened, kNow);
   const auto feed = [&](int64_t steps) {
     v1::Operation operation;
     v1::Tensor& x = *operation.mutable_chunk()->add_inputs();
     x.set_name("X");
     for (const int64_t axis : {steps, int64_t{1}, int64_t{3}}) x.add_shape(axis);
-    ledger.Add(std::move(operation), kNow);
+    journal.Add(std::move(operation), kNow);
   };
   const auto answer = [&](const v1::Operation& operation) {
     v1::OperationReply reply;
@@ -277,42 +277,42 @@ TEST(StreamLedgerTest, NoMoreIsSentThanHasItsRepliesInTheWindow) {
     v1::Tensor& y = *reply.add_outputs();
     y.set_name("Y");
     y.set_raw(std::string(static_cast<size_t>(operation.chunk().inputs(0).shape(0)) * 64, 'y'));
-    return ledger.Answer(std::move(reply));
+    return journal.Answer(std::move(reply));
   };
   for (int k = 0; k < 4; ++k) feed(16);  // 1,024 bytes each: 1,552 of the window at most
-  std::vector<v1::Operation> sent = ledger.Take(kNow);
+  std::vector<v1::Operation> sent = journal.Take(kNow);
   ASSERT_EQ(sent.size(), 1u) << "how large its reply is, nobody knows yet";
   EXPECT_EQ(answer(sent[0]).completions.size(), 1u);
-  EXPECT_EQ(ledger.Take(kNow).size(), 2u);
-  EXPECT_TRUE(ledger.Take(kNow).empty());
-  ledger.Detach();
-  sent = ledger.Take(kNow);
+  EXPECT_EQ(journal.Take(kNow).size(), 2u);
+  EXPECT_TRUE(journal.Take(kNow).empty());
+  journal.Detach();
+  sent = journal.Take(kNow);
   ASSERT_EQ(sent.size(), 2u) << "again, and the third still waits";
   answer(sent[0]);
-  EXPECT_EQ(ledger.Take(kNow).size(), 1u);
+  EXPECT_EQ(journal.Take(kNow).size(), 1u);
   feed(1000);  // more than the window: the server says so, once it is alone
-  EXPECT_TRUE(ledger.Take(kNow).empty());
+  EXPECT_TRUE(journal.Take(kNow).empty());
 }
 
-TEST(StreamLedgerTest, RoomIsMadeByASnapshot) {
+TEST(StreamJournalTest, RoomIsMadeByASnapshot) {
   Rig rig({.max_kept_bytes = 1000, .checkpoint_every = 1000});
   rig.Feed(std::string(300, 'a'));
   rig.Exchange();
-  EXPECT_FALSE(rig.ledger.HasRoom(800));
-  rig.ledger.MakeRoom(kNow);
+  EXPECT_FALSE(rig.journal.HasRoom(800));
+  rig.journal.MakeRoom(kNow);
   rig.Exchange();
-  EXPECT_TRUE(rig.ledger.HasRoom(800));
+  EXPECT_TRUE(rig.journal.HasRoom(800));
 }
 
-TEST(StreamLedgerTest, RewindsSurviveTheServerThatHadTheCheckpoint) {
+TEST(StreamJournalTest, RewindsSurviveTheServerThatHadTheCheckpoint) {
   Rig rig({.checkpoint_every = 2});
   rig.Feed("a");
-  rig.ledger.Add(CheckpointNamed("here"), kNow);
+  rig.journal.Add(CheckpointNamed("here"), kNow);
   rig.Feed("b");
   rig.Feed("c");
   rig.Exchange();
   rig.server.Kill();
-  const auto rewound = rig.ledger.Add(RewindTo("here"), kNow);
+  const auto rewound = rig.journal.Add(RewindTo("here"), kNow);
   const auto d = rig.Feed("d");
   rig.Exchange();
   rig.OpenAgain();
@@ -321,15 +321,15 @@ TEST(StreamLedgerTest, RewindsSurviveTheServerThatHadTheCheckpoint) {
   EXPECT_THAT(rig.LogAt(d), ElementsAre("a", "d"));
 }
 
-TEST(StreamLedgerTest, AReplayedRewindGoesToTheCheckpointOfItsTime) {
+TEST(StreamJournalTest, AReplayedRewindGoesToTheCheckpointOfItsTime) {
   Rig rig({.checkpoint_every = 100});
   rig.Feed("a");
-  rig.ledger.Add(CheckpointNamed("here"), kNow);
+  rig.journal.Add(CheckpointNamed("here"), kNow);
   rig.Exchange();
   rig.Feed("b");
-  rig.ledger.Add(RewindTo("here"), kNow);
+  rig.journal.Add(RewindTo("here"), kNow);
   rig.Feed("c");
-  rig.ledger.Add(CheckpointNamed("here"), kNow);  // another one of this name
+  rig.journal.Add(CheckpointNamed("here"), kNow);  // another one of this name
   rig.Exchange();
   rig.server.Kill();
   const auto d = rig.Feed("d");
@@ -339,18 +339,18 @@ TEST(StreamLedgerTest, AReplayedRewindGoesToTheCheckpointOfItsTime) {
   EXPECT_THAT(rig.LogAt(d), ElementsAre("a", "c", "d"));
 }
 
-TEST(StreamLedgerTest, ARewindBringsTheRowsOfItsCheckpoint) {
+TEST(StreamJournalTest, ARewindBringsTheRowsOfItsCheckpoint) {
   Rig rig;
   rig.Feed("a");
-  rig.ledger.Add(CheckpointNamed("here"), kNow);
+  rig.journal.Add(CheckpointNamed("here"), kNow);
   rig.Exchange();
   v1::Operation select;
   select.mutable_select_rows()->add_rows(0);
   select.mutable_select_rows()->add_rows(0);
-  rig.ledger.Add(select, kNow);
+  rig.journal.Add(select, kNow);
   rig.Exchange();
-  const auto rewound = rig.ledger.Add(RewindTo("here"), kNow);
-  const std::vector<v1::Operation> operations = rig.ledger.Take(kNow);
+  const auto rewound = rig.journal.Add(RewindTo("here"), kNow);
+  const std::vector<v1::Operation> operations = rig.journal.Take(kNow);
   ASSERT_THAT(operations, SizeIs(2));
   EXPECT_THAT(operations[0].select_rows().rows(), ElementsAre(0));
   EXPECT_TRUE(operations[1].has_set_state());
@@ -358,14 +358,14 @@ TEST(StreamLedgerTest, ARewindBringsTheRowsOfItsCheckpoint) {
   EXPECT_THAT(rig.LogAt(rewound), ElementsAre("a"));
 }
 
-TEST(StreamLedgerTest, SomebodyElsesChangesAreNoticed) {
+TEST(StreamJournalTest, SomebodyElsesChangesAreNoticed) {
   Rig rig({.checkpoint_every = 1});
   rig.Feed("a");
-  auto operations = rig.ledger.Take(kNow);
+  auto operations = rig.journal.Take(kNow);
   ASSERT_THAT(operations, SizeIs(2));
   rig.Hear(rig.server.Apply(operations[0]));
   v1::Operation foreign = Fed("x");
-  foreign.set_session(rig.ledger.session());
+  foreign.set_session(rig.journal.session());
   foreign.set_number(2);
   rig.server.Apply(foreign);
   rig.Hear(rig.server.Apply(operations[1]));
@@ -374,20 +374,20 @@ TEST(StreamLedgerTest, SomebodyElsesChangesAreNoticed) {
 
 // Whatever happens to connections and servers, the state is what was asked for, once, in order, and every caller sees
 // the state as of its own operation.
-TEST(StreamLedgerTest, RandomMishaps) {
+TEST(StreamJournalTest, RandomMishaps) {
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     const auto dice = [&](uint32_t sides) { return random() % sides == 0; };
     Rig rig({.max_in_flight = 1 + random() % 6, .checkpoint_every = 1 + random() % 7});
-    std::map<StreamLedger::Ticket, Log> expected;
+    std::map<StreamJournal::Ticket, Log> expected;
     std::map<std::string, Log> checkpoints;
     Log log;
     int fed = 0;
-    StreamLedger::Ticket checkpoint = 0;
+    StreamJournal::Ticket checkpoint = 0;
     while (fed < 40 || expected.size() > rig.told.size()) {
       const bool waits = checkpoint != 0 && !rig.told.contains(checkpoint);  // as Checkpoint does
-      if (fed < 40 && !waits && rig.ledger.HasRoom(100)) {
+      if (fed < 40 && !waits && rig.journal.HasRoom(100)) {
         ++fed;
         v1::Operation operation = Fed(std::to_string(fed));
         if (dice(12)) {
@@ -407,17 +407,17 @@ TEST(StreamLedgerTest, RandomMishaps) {
           log.pop_back();
         }
         const bool shows = !operation.has_checkpoint();
-        const auto ticket = rig.ledger.Add(std::move(operation), kNow);
+        const auto ticket = rig.journal.Add(std::move(operation), kNow);
         if (!shows) checkpoint = ticket;
         expected[ticket] = shows ? log : Log{"-"};
       } else if (fed < 40) {
-        rig.ledger.MakeRoom(kNow);
+        rig.journal.MakeRoom(kNow);
       }
       if (dice(10)) rig.server.RefuseNext();
       if (dice(25)) rig.server.Drain();
       if (dice(30)) rig.server.Kill();
       bool is_cut = false;
-      for (const v1::Operation& operation : rig.ledger.Take(kNow)) {
+      for (const v1::Operation& operation : rig.journal.Take(kNow)) {
         is_cut = is_cut || dice(15);
         if (is_cut && dice(2)) break;  // it did not arrive
         v1::OperationReply reply = rig.server.Apply(operation);
@@ -426,10 +426,10 @@ TEST(StreamLedgerTest, RandomMishaps) {
         if (!rig.last.lost.ok()) break;
       }
       if (is_cut) {
-        rig.ledger.Detach();
-        if (rig.server.is_draining()) rig.ledger.Drain();  // newcomers are told at once
+        rig.journal.Detach();
+        if (rig.server.is_draining()) rig.journal.Drain();  // newcomers are told at once
       }
-      if (!rig.last.lost.ok() || rig.ledger.IsCarriedOver()) rig.OpenAgain();
+      if (!rig.last.lost.ok() || rig.journal.IsCarriedOver()) rig.OpenAgain();
       rig.last = {};
     }
     for (const auto& [ticket, seen] : expected) {

@@ -2,14 +2,14 @@
 // What an RnnStream has been asked to do, what of it is answered, and what has to be sent to whom: the numbers, the
 // resending and the replaying, without gRPC, threads or clocks. Inside the library only.
 //
-//   StreamLedger ledger(limits);
-//   ledger.Begin(key, last_applied, in_flight, Origin::kAsOpened);
-//   ledger.Add(operation, now);
-//   for (v1::Operation& operation : ledger.Take(now)) ...send it...
-//   StreamLedger::Verdict verdict = ledger.Answer(reply);   // tells callers, and what comes next
+//   StreamJournal journal(limits);
+//   journal.Begin(key, last_applied, in_flight, Origin::kAsOpened);
+//   journal.Add(operation, now);
+//   for (v1::Operation& operation : journal.Take(now)) ...send it...
+//   StreamJournal::Next next = journal.Answer(reply);   // tells callers, and what comes next
 //
 // An operation that changes the session has an index, 1, 2, 3, ... from the stream's first to its last; its number in a
-// session is the index and a constant of that session. It stays in the ledger until it is answered and, where
+// session is the index and a constant of that session. It stays in the journal until it is answered and, where
 // snapshots are taken, until one covers it. Everything from the last snapshot on can be replayed into a new session.
 // After Detach (the connection is gone) what is unanswered is sent again under its number: the server answers
 // repetitions from its window.
@@ -31,7 +31,7 @@
 
 namespace rnnserve::client {
 
-class StreamLedger {
+class StreamJournal {
  public:
   using Ticket = uint64_t;
   using Time = std::chrono::steady_clock::time_point;
@@ -58,7 +58,7 @@ class StreamLedger {
     v1::OperationReply reply;  // position counts from the stream's beginning
   };
 
-  struct Verdict {
+  struct Next {
     std::vector<Completion> completions;
     // Not before so long after now is there anything to Take.
     std::optional<std::chrono::milliseconds> pause;
@@ -74,7 +74,7 @@ class StreamLedger {
     kElsewhere  // by others before; with snapshots, one is asked for first
   };
 
-  explicit StreamLedger(Limits limits) : limits_(limits) {}
+  explicit StreamJournal(Limits limits) : limits_(limits) {}
 
   // --- What callers ask for.
 
@@ -111,7 +111,7 @@ class StreamLedger {
   // --- What to send.
 
   std::vector<v1::Operation> Take(Time now);
-  Verdict Answer(v1::OperationReply reply);
+  Next Answer(v1::OperationReply reply);
 
   // --- What is so.
 
@@ -151,24 +151,24 @@ class StreamLedger {
     v1::Operation body;
     std::shared_ptr<Checkpoint> checkpoint;  // to be filled, or to be returned to
   };
-  using Place = std::deque<Item>::iterator;
+  using Entry = std::deque<Item>::iterator;
 
   uint64_t NumberOf(uint64_t index) const { return index - first_index_ + first_number_; }
   bool IsSnapshotDue() const;
   void AddRows(const std::shared_ptr<Checkpoint>& checkpoint, Time now);
-  Place AskForSnapshot(Place before, uint64_t index, Time now);
-  Place Erase(Place item);
-  void Unsend(Place from);
+  Entry AskForSnapshot(Entry before, uint64_t index, Time now);
+  Entry Erase(Entry item);
+  void Unsend(Entry from);
   void TakeHandOver(std::vector<v1::Operation>& operations, Time now);
   bool HasReplyRoom(const Item& item) const;
   void Agree(Agreed agreed);
   v1::Operation Send(Item& item);
 
-  void Applied(Place item, v1::OperationReply reply, Verdict& verdict);
-  void AppliedChange(Place item, v1::OperationReply reply, Verdict& verdict);
-  void AppliedSnapshot(Place item, v1::OperationReply reply, Verdict& verdict);
+  void Applied(Entry item, v1::OperationReply reply, Next& next);
+  void AppliedChange(Entry item, v1::OperationReply reply, Next& next);
+  void AppliedSnapshot(Entry item, v1::OperationReply reply, Next& next);
   absl::Status KeepCheckpoint(Item& item, v1::OperationReply& reply);
-  void Refused(Place item, absl::Status status, Verdict& verdict);
+  void Refused(Entry item, absl::Status status, Next& next);
   void SetSnapshot(std::optional<Snapshot> snapshot);
 
   const Limits limits_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/frontend/rpc/door.h"
+#include "server/frontend/rpc/call_admission.h"
 
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
@@ -8,28 +8,28 @@
 
 namespace rnnserve {
 
-absl::Status Door::Enter(uint64_t caller, int64_t bytes, bool even_if_closed) {
+absl::Status CallAdmission::Enter(uint64_t caller, int64_t bytes, bool even_if_closed) {
   return Take(caller, bytes, even_if_closed, memory_);
 }
-void Door::Leave(uint64_t caller, int64_t bytes) { GiveBack(caller, bytes, memory_); }
+void CallAdmission::Leave(uint64_t caller, int64_t bytes) { Release(caller, bytes, memory_); }
 
-absl::Status Door::EnterWithMemory(uint64_t caller, int64_t bytes, bool even_if_closed) {
+absl::Status CallAdmission::EnterWithMemory(uint64_t caller, int64_t bytes, bool even_if_closed) {
   return Take(caller, bytes, even_if_closed, nullptr);
 }
-void Door::LeaveWithMemory(uint64_t caller, int64_t bytes) { GiveBack(caller, bytes, nullptr); }
+void CallAdmission::LeaveWithMemory(uint64_t caller, int64_t bytes) { Release(caller, bytes, nullptr); }
 
-absl::Status Door::IsOpen(bool even_if_closed) const {
+absl::Status CallAdmission::IsOpen(bool even_if_closed) const {
   MutexLock lock(mutex_);
   return IsOpenLocked(even_if_closed);
 }
 
-absl::Status Door::IsOpenLocked(bool even_if_closed) const {
+absl::Status CallAdmission::IsOpenLocked(bool even_if_closed) const {
   if (!closed_ || even_if_closed) return absl::OkStatus();
   return WithReason(absl::UnavailableError("the server is shutting down; send the request to another one or later"),
                     "DRAINING");
 }
 
-absl::Status Door::Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory) {
+absl::Status CallAdmission::Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory) {
   MutexLock lock(mutex_);
   if (absl::Status open = IsOpenLocked(even_if_closed); !open.ok()) return open;
   if (!calls_.Fits(caller, 1)) {
@@ -43,7 +43,7 @@ absl::Status Door::Take(uint64_t caller, int64_t bytes, bool even_if_closed, Mem
         absl::StrCat("the server holds ", bytes_.used(), " of ", bytes_.most(), " bytes of request messages, ",
                      bytes_.held(caller), " of them this caller's, and this one has ", bytes, "; send it later"));
   }
-  // They are parsed into as many bytes again. Whoever comes alone may always enter.
+  // They are parsed into as many bytes again. A caller that comes alone may always enter.
   const bool is_alone = calls_.used() == 0;
   if (memory != nullptr && !is_alone && !memory->TryPromise(bytes)) {
     return Overloaded(Rejection::kMemory, absl::StrCat("the server is close to the ", memory->limit(),
@@ -55,26 +55,26 @@ absl::Status Door::Take(uint64_t caller, int64_t bytes, bool even_if_closed, Mem
   return absl::OkStatus();
 }
 
-void Door::GiveBack(uint64_t caller, int64_t bytes, MemoryWatch* memory) {
+void CallAdmission::Release(uint64_t caller, int64_t bytes, MemoryWatch* memory) {
   MutexLock lock(mutex_);
-  calls_.GiveBack(caller, 1);
-  bytes_.GiveBack(caller, bytes);
+  calls_.Release(caller, 1);
+  bytes_.Release(caller, bytes);
   if (memory != nullptr) memory->Promise(-bytes);
-  // Under the lock: whoever waits may destroy the door as soon as it has the lock.
+  // Under the lock: the waiting thread may destroy this object as soon as it has the lock.
   if (calls_.used() == 0) changed_.notify_all();
 }
 
-int64_t Door::calls() const {
+int64_t CallAdmission::calls() const {
   MutexLock lock(mutex_);
   return calls_.used();
 }
 
-void Door::Close() {
+void CallAdmission::Close() {
   MutexLock lock(mutex_);
   closed_ = true;
 }
 
-bool Door::WaitEmpty(absl::Time deadline) {
+bool CallAdmission::WaitEmpty(absl::Time deadline) {
   MutexLock lock(mutex_);
   const auto enough = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.used() == 0 || hurried_; };
   if (deadline == absl::InfiniteFuture()) {
@@ -85,14 +85,14 @@ bool Door::WaitEmpty(absl::Time deadline) {
   return calls_.used() == 0;
 }
 
-bool Door::WaitHurry(absl::Duration most) {
+bool CallAdmission::WaitHurry(absl::Duration most) {
   MutexLock lock(mutex_);
   changed_.wait_for(lock, absl::ToChronoNanoseconds(most),
                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return hurried_; });
   return hurried_;
 }
 
-void Door::Hurry() {
+void CallAdmission::Hurry() {
   MutexLock lock(mutex_);
   hurried_ = true;
   changed_.notify_all();

@@ -4,9 +4,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/cpp/operation_fate.h"
 #include "client/cpp/status.h"
-#include "client/cpp/stream_ledger.h"
+#include "client/cpp/stream_journal.h"
+#include "client/cpp/verdict.h"
 #include "engine/op/field_error.h"
 
 namespace rnnserve::client {
@@ -16,51 +16,51 @@ constexpr auto kPause = std::chrono::milliseconds(50);  // where the server give
 
 }  // namespace
 
-StreamLedger::Verdict StreamLedger::Answer(v1::OperationReply reply) {
-  Verdict verdict;
+StreamJournal::Next StreamJournal::Answer(v1::OperationReply reply) {
+  Next next;
   uint64_t sending = 0;
   // Else it answers a sending that counts no more.
-  if (!absl::SimpleAtoi(reply.request_id(), &sending) || !sent_.contains(sending)) return verdict;
+  if (!absl::SimpleAtoi(reply.request_id(), &sending) || !sent_.contains(sending)) return next;
   const auto item = std::find_if(items_.begin(), items_.end(), [&](const Item& candidate) {
     return candidate.phase == Phase::kSent && candidate.sending == sending;
   });
-  if (item == items_.end()) return verdict;
+  if (item == items_.end()) return next;
   client::Answer answer = JudgeAnswer(reply.status());
-  switch (answer.fate) {
-    case Fate::kApplied:
+  switch (answer.verdict) {
+    case Verdict::kApplied:
       sent_.erase(item->sending);
-      Applied(item, std::move(reply), verdict);
+      Applied(item, std::move(reply), next);
       break;
-    case Fate::kDraining:
+    case Verdict::kDraining:
       draining_ = true;
       Unsend(item);
-      for (Place refused = item; refused != items_.end(); ++refused) refused->tried = false;
+      for (Entry refused = item; refused != items_.end(); ++refused) refused->tried = false;
       break;
-    case Fate::kRetry:
-      verdict.pause = RetryDelayOf(answer.status).value_or(kPause);
+    case Verdict::kRetry:
+      next.pause = RetryDelayOf(answer.status).value_or(kPause);
       Unsend(item);
       break;
-    case Fate::kRefused:
+    case Verdict::kRefused:
       sent_.erase(item->sending);
-      Refused(item, std::move(answer.status), verdict);
+      Refused(item, std::move(answer.status), next);
       break;
-    case Fate::kLost:
-      verdict.lost = std::move(answer.status);
+    case Verdict::kLost:
+      next.lost = std::move(answer.status);
       break;
-    case Fate::kOver:
-      verdict.over = std::move(answer.status);
+    case Verdict::kOver:
+      next.over = std::move(answer.status);
       break;
   }
-  return verdict;
+  return next;
 }
 
-void StreamLedger::Applied(Place item, v1::OperationReply reply, Verdict& verdict) {
-  if (item->is_change) return AppliedChange(item, std::move(reply), verdict);
+void StreamJournal::Applied(Entry item, v1::OperationReply reply, Next& next) {
+  if (item->is_change) return AppliedChange(item, std::move(reply), next);
   switch (item->purpose) {
     case Purpose::kSnapshot:
-      return AppliedSnapshot(item, std::move(reply), verdict);
+      return AppliedSnapshot(item, std::move(reply), next);
     case Purpose::kCheckpoint:
-      verdict.completions.push_back({item->ticket, KeepCheckpoint(*item, reply), {}});
+      next.completions.push_back({item->ticket, KeepCheckpoint(*item, reply), {}});
       break;
     case Purpose::kCaller:
       reply.set_position(reply.position() + position_offset_);
@@ -69,13 +69,13 @@ void StreamLedger::Applied(Place item, v1::OperationReply reply, Verdict& verdic
         state.set_position(state.position() + position_offset_);
         state.set_number(state.number() - first_number_ + first_index_);
       }
-      verdict.completions.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
+      next.completions.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
       break;
   }
   Erase(item);
 }
 
-void StreamLedger::AppliedChange(Place item, v1::OperationReply reply, Verdict& verdict) {
+void StreamJournal::AppliedChange(Entry item, v1::OperationReply reply, Next& next) {
   item->phase = Phase::kApplied;
   applied_index_ = item->index;
   if (item->index >= rows_since_ && !item->answered) reply_room_.Learn(item->body, reply);
@@ -88,14 +88,14 @@ void StreamLedger::AppliedChange(Place item, v1::OperationReply reply, Verdict& 
     reply.set_position(reply.position() + position_offset_);
     item->answered = true;
     --unanswered_;
-    verdict.completions.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
+    next.completions.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
   }
   if (limits_.checkpoint_every > 0) return;
   Erase(item);
   SetSnapshot(std::nullopt);  // what came after it is not kept
 }
 
-void StreamLedger::AppliedSnapshot(Place item, v1::OperationReply reply, Verdict& verdict) {
+void StreamJournal::AppliedSnapshot(Entry item, v1::OperationReply reply, Next& next) {
   const Time added = item->added;
   const uint64_t index = item->index;
   v1::GetStateResponse& state = *reply.mutable_get_state();
@@ -104,7 +104,7 @@ void StreamLedger::AppliedSnapshot(Place item, v1::OperationReply reply, Verdict
     SetSnapshot(Snapshot{index, state.position() + position_offset_, std::move(*state.mutable_state())});
     if (IsSnapshotDue()) AskForSnapshot(items_.end(), next_index_ - 1, added);
   } else if (state.number() > NumberOf(next_index_ - 1)) {
-    verdict.over = WithReason(
+    next.over = WithReason(
         absl::AbortedError(absl::StrCat("the session has had ", state.number(), " operations, but this stream sent ",
                                         NumberOf(next_index_ - 1), ": somebody else changes it")),
         "OLDER_OWNER");
@@ -114,7 +114,7 @@ void StreamLedger::AppliedSnapshot(Place item, v1::OperationReply reply, Verdict
   }
 }
 
-absl::Status StreamLedger::KeepCheckpoint(Item& item, v1::OperationReply& reply) {
+absl::Status StreamJournal::KeepCheckpoint(Item& item, v1::OperationReply& reply) {
   Checkpoint& checkpoint = *item.checkpoint;
   const std::string& name = item.body.checkpoint().name();
   const bool is_current = checkpoints_[name] == item.checkpoint;
@@ -133,12 +133,12 @@ absl::Status StreamLedger::KeepCheckpoint(Item& item, v1::OperationReply& reply)
 }
 
 // The caller's own mistake or time limit. What was asked for behind it was meant to run on its result, so it fails too.
-void StreamLedger::Refused(Place item, absl::Status status, Verdict& verdict) {
+void StreamJournal::Refused(Entry item, absl::Status status, Next& next) {
   if (item->answered || item->must_succeed || item->purpose == Purpose::kSnapshot) {
     const std::string what = item->purpose == Purpose::kSnapshot ? std::string("the state cannot be fetched")
                              : item->answered ? absl::StrCat("operation ", item->index, " cannot be repeated")
                                               : std::string("a checkpoint cannot be returned to");
-    verdict.over = WithReason(absl::DataLossError(absl::StrCat(what, ": ", status.ToString())), "SESSION_LOST");
+    next.over = WithReason(absl::DataLossError(absl::StrCat(what, ": ", status.ToString())), "SESSION_LOST");
     return;
   }
   const uint64_t index = item->index;
@@ -147,17 +147,17 @@ void StreamLedger::Refused(Place item, absl::Status status, Verdict& verdict) {
       WithReason(absl::AbortedError(absl::StrCat("operation ", index, " before this one failed (", status.message(),
                                                  "), so this one was not applied; feed both again")),
                  "PREVIOUS_FAILED");
-  verdict.completions.push_back({item->ticket, std::move(status), {}});
-  Place next = Erase(item);
+  next.completions.push_back({item->ticket, std::move(status), {}});
+  Entry behind = Erase(item);
   if (!is_change) return;
-  Unsend(next);
-  while (next != items_.end()) {
-    if (next->is_change) {
-      if (!next->answered) verdict.completions.push_back({next->ticket, follows, {}});
-      next = Erase(next);
+  Unsend(behind);
+  while (behind != items_.end()) {
+    if (behind->is_change) {
+      if (!behind->answered) next.completions.push_back({behind->ticket, follows, {}});
+      behind = Erase(behind);
     } else {
-      next->index = index - 1;
-      ++next;
+      behind->index = index - 1;
+      ++behind;
     }
   }
   next_index_ = index;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/cuda/lane.h"
+#include "engine/cuda/execution_context.h"
 
 #include "engine/cuda/error.h"
 
@@ -12,7 +12,7 @@ size_t Grown(size_t bytes) { return bytes + bytes / 2 > kLeastBytes ? bytes + by
 
 }  // namespace
 
-Lane::Lane(Device& device) : Lane(device, Closed{}) {
+ExecutionContext::ExecutionContext(Device& device) : ExecutionContext(device, Closed{}) {
   Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
   products_ = std::make_unique<Products>(device, stream_);
   Check(cudnnCreate(&dnn_), "creating a cuDNN handle");
@@ -24,7 +24,7 @@ Lane::Lane(Device& device) : Lane(device, Closed{}) {
   Check(cudnnCreateTensorDescriptor(&state_desc_), "cudnnCreateTensorDescriptor");
 }
 
-Lane::~Lane() {
+ExecutionContext::~ExecutionContext() {
   if (stream_ != nullptr) cudaStreamSynchronize(stream_);
   if (x_desc_ != nullptr) cudnnDestroyRNNDataDescriptor(x_desc_);
   if (y_desc_ != nullptr) cudnnDestroyRNNDataDescriptor(y_desc_);
@@ -36,15 +36,15 @@ Lane::~Lane() {
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
-void Lane::Synchronize() const { Check(cudaStreamSynchronize(stream_), "running on the device"); }
+void ExecutionContext::Synchronize() const { Check(cudaStreamSynchronize(stream_), "running on the device"); }
 
-void Lane::DropBuffers() {
+void ExecutionContext::DropBuffers() {
   staging_ = DeviceBuffer();
   working_ = DeviceBuffer();
   scratch_ = DeviceBuffer();
 }
 
-std::byte* Lane::Grow(DeviceBuffer& buffer, size_t bytes) {
+std::byte* ExecutionContext::Grow(DeviceBuffer& buffer, size_t bytes) {
   if (buffer.size() < bytes) {
     Synchronize();
     buffer = DeviceBuffer();  // first give back, then take: the budget needn't hold both
@@ -58,7 +58,7 @@ std::byte* Lane::Grow(DeviceBuffer& buffer, size_t bytes) {
   return buffer.data();
 }
 
-std::byte* Lane::GrowPinned(PinnedBuffer& buffer, size_t bytes) {
+std::byte* ExecutionContext::GrowPinned(PinnedBuffer& buffer, size_t bytes) {
   if (buffer.size() < bytes) {
     Synchronize();
     buffer = PinnedBuffer();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All sessions of a client: which server each is on, and who moves it when that server leaves or is gone."""
+"""All sessions of a client: which server each is on. Moves them when that server leaves or is gone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _REPEAT_SECONDS = 0.02
 _WATCH_SECONDS = 0.5
 
 
-class Hub:
+class Driver:
     """connect(address) makes a channel; addresses: where sessions may live, the preferred one first; metadata() goes with
     every call. On a loop the lock is never waited for: nothing is awaited under it."""
 
@@ -68,7 +68,7 @@ class Hub:
 
     @contextlib.contextmanager
     def changing(self) -> Generator[None]:
-        """The lock around every journal; at the end, those who wait are told."""
+        """The lock around every journal; at the end, the waiting calls are told."""
         with self._lock:
             yield
             ready, self._ready = self._ready, []
@@ -125,7 +125,7 @@ class Hub:
         session.changed()
 
     def expire(self, session: SessionCore, now: float) -> None:
-        """Tells those who wait no longer. Under the lock."""
+        """Tells the calls that need wait no longer. Under the lock."""
         session.journal.expire(now)
         self.pump(session)
 
@@ -231,7 +231,7 @@ class Hub:
                 session = self._homeless.popleft()
             try:
                 await self._move(session)
-            except Exception as error:  # whoever waits for the session is told, and the others are moved
+            except Exception as error:  # the calls that wait for the session are told, and the others are moved
                 with self.changing():
                     session.journal.end(RnnServeError(grpc.StatusCode.INTERNAL, f"it could not be moved: {error!r}"))
                     self.pump(session)

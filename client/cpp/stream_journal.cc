@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked for, sent and kept. What answers do is in stream_ledger_answers.cc.
-#include "client/cpp/stream_ledger.h"
+// What is asked for, sent and kept. What answers do is in stream_journal_answers.cc.
+#include "client/cpp/stream_journal.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,22 +20,22 @@ int64_t SizeOf(const std::optional<v1::StateTensors>& tensors) { return tensors 
 
 }  // namespace
 
-bool StreamLedger::HasRoom(int64_t bytes) const {
+bool StreamJournal::HasRoom(int64_t bytes) const {
   return unanswered_ < limits_.max_in_flight && (items_.empty() || kept_bytes_ + bytes <= limits_.max_kept_bytes);
 }
 
-bool StreamLedger::IsSnapshotDue() const {
+bool StreamJournal::IsSnapshotDue() const {
   return limits_.checkpoint_every > 0 && requests_ == 0 && changes_since_request_ > 0 &&
          (changes_since_request_ >= limits_.checkpoint_every || kept_bytes_ > limits_.max_kept_bytes / 2);
 }
 
-void StreamLedger::MakeRoom(Time now) {
+void StreamJournal::MakeRoom(Time now) {
   if (limits_.checkpoint_every > 0 && requests_ == 0 && changes_since_request_ > 0) {
     AskForSnapshot(items_.end(), next_index_ - 1, now);
   }
 }
 
-StreamLedger::Place StreamLedger::AskForSnapshot(Place before, uint64_t index, Time now) {
+StreamJournal::Entry StreamJournal::AskForSnapshot(Entry before, uint64_t index, Time now) {
   Item item;
   item.purpose = Purpose::kSnapshot;
   item.index = index;
@@ -46,7 +46,7 @@ StreamLedger::Place StreamLedger::AskForSnapshot(Place before, uint64_t index, T
   return items_.insert(before, std::move(item));
 }
 
-StreamLedger::Ticket StreamLedger::Add(v1::Operation body, Time now) {
+StreamJournal::Ticket StreamJournal::Add(v1::Operation body, Time now) {
   Item item;
   if (body.has_select_rows()) has_selected_rows_ = true;
   if (body.has_rewind()) {
@@ -81,7 +81,7 @@ StreamLedger::Ticket StreamLedger::Add(v1::Operation body, Time now) {
 }
 
 // As many rows as the checkpoint has: SetState takes no others. Nobody is told of it.
-void StreamLedger::AddRows(const std::shared_ptr<Checkpoint>& checkpoint, Time now) {
+void StreamJournal::AddRows(const std::shared_ptr<Checkpoint>& checkpoint, Time now) {
   Item item;
   item.is_change = item.answered = item.must_succeed = true;
   item.index = next_index_++;
@@ -101,19 +101,19 @@ void StreamLedger::AddRows(const std::shared_ptr<Checkpoint>& checkpoint, Time n
   items_.push_back(std::move(item));
 }
 
-bool StreamLedger::HasCheckpoint(const std::string& name) const {
+bool StreamJournal::HasCheckpoint(const std::string& name) const {
   const auto found = checkpoints_.find(name);
   return found != checkpoints_.end() && found->second->is_answered;
 }
 
-void StreamLedger::Agree(Agreed agreed) {
+void StreamJournal::Agree(Agreed agreed) {
   agreed_in_flight_ = static_cast<size_t>(std::max(agreed.max_in_flight, 1));
   reply_room_.SetWindow(agreed.window_bytes);
   owner_epoch_ = agreed.owner_epoch;
 }
 
-void StreamLedger::Begin(std::string session, uint64_t last_applied, Agreed agreed, Origin origin, Time now,
-                         uint64_t position_offset) {
+void StreamJournal::Begin(std::string session, uint64_t last_applied, Agreed agreed, Origin origin, Time now,
+                          uint64_t position_offset) {
   session_ = std::move(session);
   first_number_ = last_applied + 1;
   position_offset_ = position_offset;
@@ -125,7 +125,7 @@ void StreamLedger::Begin(std::string session, uint64_t last_applied, Agreed agre
   }
 }
 
-void StreamLedger::BeginAgain(std::string session, Agreed agreed) {
+void StreamJournal::BeginAgain(std::string session, Agreed agreed) {
   Detach();
   session_ = std::move(session);
   Agree(agreed);
@@ -139,12 +139,12 @@ void StreamLedger::BeginAgain(std::string session, Agreed agreed) {
   }
 }
 
-void StreamLedger::Detach() {
+void StreamJournal::Detach() {
   draining_ = false;
   Unsend(items_.begin());
 }
 
-void StreamLedger::Unsend(Place from) {
+void StreamJournal::Unsend(Entry from) {
   for (; from != items_.end(); ++from) {
     if (from->phase != Phase::kSent) continue;
     from->phase = Phase::kUnsent;
@@ -152,11 +152,11 @@ void StreamLedger::Unsend(Place from) {
   }
 }
 
-bool StreamLedger::IsCarriedOver() const {
+bool StreamJournal::IsCarriedOver() const {
   return draining_ && sent_.empty() && snapshot_ && snapshot_->index == applied_index_;
 }
 
-std::optional<StreamLedger::Time> StreamLedger::OldestUnanswered() const {
+std::optional<StreamJournal::Time> StreamJournal::OldestUnanswered() const {
   for (const Item& item : items_) {
     if (!item.answered) return item.added;
   }
@@ -165,7 +165,7 @@ std::optional<StreamLedger::Time> StreamLedger::OldestUnanswered() const {
 
 // --- Sending.
 
-std::vector<v1::Operation> StreamLedger::Take(Time now) {
+std::vector<v1::Operation> StreamJournal::Take(Time now) {
   std::vector<v1::Operation> operations;
   for (Item& item : items_) {
     if (item.phase != Phase::kUnsent) continue;
@@ -178,7 +178,7 @@ std::vector<v1::Operation> StreamLedger::Take(Time now) {
 }
 
 // Its reply next to those in flight, so that none falls out of the window before it has come.
-bool StreamLedger::HasReplyRoom(const Item& item) const {
+bool StreamJournal::HasReplyRoom(const Item& item) const {
   if (!item.is_change) return true;
   int64_t others = 0;
   bool any = false, all_known = true;
@@ -192,9 +192,9 @@ bool StreamLedger::HasReplyRoom(const Item& item) const {
 }
 
 // The state behind the last change that was applied, once nothing is in flight any more.
-void StreamLedger::TakeHandOver(std::vector<v1::Operation>& operations, Time now) {
+void StreamJournal::TakeHandOver(std::vector<v1::Operation>& operations, Time now) {
   if (!sent_.empty() || IsCarriedOver()) return;
-  Place place = items_.begin();
+  Entry place = items_.begin();
   while (place != items_.end() && place->phase == Phase::kApplied) ++place;
   // Close is the one change that a draining server takes.
   const bool may_go =
@@ -208,7 +208,7 @@ void StreamLedger::TakeHandOver(std::vector<v1::Operation>& operations, Time now
   operations.push_back(Send(*place));
 }
 
-v1::Operation StreamLedger::Send(Item& item) {
+v1::Operation StreamJournal::Send(Item& item) {
   item.phase = Phase::kSent;
   item.tried = true;
   item.sending = next_sending_++;
@@ -241,19 +241,19 @@ v1::Operation StreamLedger::Send(Item& item) {
 
 // --- What is kept.
 
-StreamLedger::Place StreamLedger::Erase(Place item) {
+StreamJournal::Entry StreamJournal::Erase(Entry item) {
   kept_bytes_ -= item->bytes;
   if (item->purpose == Purpose::kSnapshot) --requests_;
   if (item->purpose != Purpose::kSnapshot && !item->answered) --unanswered_;
   return items_.erase(item);
 }
 
-void StreamLedger::SetSnapshot(std::optional<Snapshot> snapshot) {
+void StreamJournal::SetSnapshot(std::optional<Snapshot> snapshot) {
   if (snapshot_) kept_bytes_ -= SizeOf(snapshot_->tensors);
   snapshot_ = std::move(snapshot);
   if (!snapshot_) return;
   kept_bytes_ += SizeOf(snapshot_->tensors);
-  for (Place item = items_.begin(); item != items_.end();) {
+  for (Entry item = items_.begin(); item != items_.end();) {
     const bool is_covered = item->phase == Phase::kApplied && item->index <= snapshot_->index;
     item = is_covered ? Erase(item) : std::next(item);
   }

@@ -13,18 +13,19 @@
 
 namespace rnnserve {
 
-class Door {
+class CallAdmission {
  public:
   struct Options {
     // Calls inside at once; further ones are RESOURCE_EXHAUSTED.
     int64_t max_calls = 4096;
     // Bytes of their request messages together. One message may always enter when nothing else is inside.
     int64_t max_bytes = int64_t{1} << 30;
-    // Whether the process has memory for them; outlives the door. Null: the above is all there is to it.
+    // Whether the process has memory for them; outlives this. Null: the above is all there is to it.
     MemoryWatch* memory = nullptr;
   };
 
-  explicit Door(Options options) : memory_(options.memory), calls_(options.max_calls), bytes_(options.max_bytes) {}
+  explicit CallAdmission(Options options)
+      : memory_(options.memory), calls_(options.max_calls), bytes_(options.max_bytes) {}
 
   // OK: inside, until Leave with the same numbers. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
   // Calls with `even_if_closed` are admitted until the server shuts down.
@@ -50,7 +51,7 @@ class Door {
 
  private:
   absl::Status Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory);
-  void GiveBack(uint64_t caller, int64_t bytes, MemoryWatch* memory);
+  void Release(uint64_t caller, int64_t bytes, MemoryWatch* memory);
   absl::Status IsOpenLocked(bool even_if_closed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   MemoryWatch* const memory_;

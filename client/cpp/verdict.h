@@ -7,7 +7,7 @@
 
 namespace rnnserve::client {
 
-enum class Fate {
+enum class Verdict {
   kApplied,
   // The session is as it was; the same operation may be sent again after a while.
   kRetry,
@@ -22,7 +22,7 @@ enum class Fate {
 };
 
 struct Answer {
-  Fate fate = Fate::kApplied;
+  Verdict verdict = Verdict::kApplied;
   absl::Status status;  // why not, if it was not applied
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lane: a stream, the libraries' handles on it, and buffers that grow. One call at a time.
+// A context: a stream, the libraries' handles on it, and buffers that grow. One call at a time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,19 +13,19 @@
 
 namespace rnnserve::cuda {
 
-class Lane {
+class ExecutionContext {
  public:
-  explicit Lane(Device& device);
-  ~Lane();
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  explicit ExecutionContext(Device& device);
+  ~ExecutionContext();
+  ExecutionContext(const ExecutionContext&) = delete;
+  ExecutionContext& operator=(const ExecutionContext&) = delete;
 
   cudaStream_t stream() const { return stream_; }
   Products& products() const { return *products_; }
   cudnnHandle_t dnn() const { return dnn_; }
   Device& device() const { return device_; }
 
-  // At least `bytes`; the content is lost when it grows. The lane must be idle.
+  // At least `bytes`; the content is lost when it grows. The context must be idle.
   std::byte* Staging(size_t bytes) { return Grow(staging_, bytes); }  // device side of the copies in
   std::byte* Working(size_t bytes) { return Grow(working_, bytes); }  // packed x, y, states, gates
   std::byte* Scratch(size_t bytes) { return Grow(scratch_, bytes); }  // cuDNN's workspace
@@ -42,13 +42,13 @@ class Lane {
   cudnnTensorDescriptor_t state_desc() const { return state_desc_; }
 
   void Synchronize() const;
-  // Of an idle lane: they grow again when they are needed.
+  // Of an idle context: they grow again when they are needed.
   void DropBuffers();
 
  private:
   struct Closed {};
   // Delegated to, so that the destructor cleans up after a constructor that throws half-way.
-  Lane(Device& device, Closed) : device_(device) {}
+  ExecutionContext(Device& device, Closed) : device_(device) {}
 
   std::byte* Grow(DeviceBuffer& buffer, size_t bytes);
   std::byte* GrowPinned(PinnedBuffer& buffer, size_t bytes);
@@ -66,21 +66,21 @@ class Lane {
   PinnedBuffer pinned_in_, pinned_out_;
 };
 
-// Takes a lane, and gives it back idle.
-class LaneLease {
+// Takes a context, and gives it back idle.
+class ContextLease {
  public:
-  explicit LaneLease(Device& device) : device_(device), lane_(device.TakeLane()) {}
-  ~LaneLease() {
-    cudaStreamSynchronize(lane_->stream());
-    device_.ReturnLane(std::move(lane_));
+  explicit ContextLease(Device& device) : device_(device), context_(device.TakeContext()) {}
+  ~ContextLease() {
+    cudaStreamSynchronize(context_->stream());
+    device_.ReturnContext(std::move(context_));
   }
-  LaneLease(const LaneLease&) = delete;
-  LaneLease& operator=(const LaneLease&) = delete;
-  Lane& lane() const { return *lane_; }
+  ContextLease(const ContextLease&) = delete;
+  ContextLease& operator=(const ContextLease&) = delete;
+  ExecutionContext& context() const { return *context_; }
 
  private:
   Device& device_;
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<ExecutionContext> context_;
 };
 
 }  // namespace rnnserve::cuda
