@@ -24,8 +24,8 @@ namespace rnnserve {
 // Of one file, whose scopes outlive this. Values stay valid as long as the parsed model and each value's `storage` do.
 class Constants {
  public:
-  // `folder` (for external data) outlives this. `max_bytes`: of all values together.
-  Constants(const Folder& folder, int64_t max_bytes) : folder_(folder), max_bytes_(max_bytes) {}
+  // `folder` (for external data; null: there can be none) outlives this. `max_bytes`: of all values together.
+  Constants(const Folder* folder, int64_t max_bytes) : folder_(folder), max_bytes_(max_bytes) {}
 
   // The value of `name` as seen from `scope`. NOT_FOUND if the file does not fix it; every other error is about the
   // file. Texts continue a sentence that begins with the name: "is a graph input", "is computed by node 7 (...), which
@@ -48,7 +48,7 @@ class Constants {
   // How many more bytes may be allocated for computed values.
   int64_t Allowance() const;
 
-  const Folder& folder_;
+  const Folder* const folder_;
   const int64_t max_bytes_;
   int64_t stored_bytes_ = 0;
   int64_t computed_bytes_ = 0;

@@ -20,7 +20,7 @@ namespace {
 class Inspector {
  public:
   Inspector(const Folder& folder, int64_t max_bytes, OnnxInspection& found)
-      : constants_(folder, max_bytes), found_(found) {}
+      : constants_(&folder, max_bytes), found_(found) {}
 
   absl::Status Graph(const onnx::GraphProto& graph, const Scope* outer, const std::string& place) {
     absl::StatusOr<std::unique_ptr<const Scope>> scope = Scope::Create(graph, outer, place);

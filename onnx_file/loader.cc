@@ -201,18 +201,30 @@ absl::StatusOr<OnnxStack> LoadWhole(const onnx::GraphProto& graph, Constants& co
   return stack;
 }
 
+// `folder`: what lies beside the file; null: nothing.
+absl::StatusOr<OnnxStack> LoadParsed(std::shared_ptr<const onnx::ModelProto> model, const Folder* folder,
+                                     int64_t tensor_bytes) {
+  const absl::StatusOr<int64_t> opset = OpsetOf(*model);
+  if (!opset.ok()) return opset.status();
+  Constants constants(folder, tensor_bytes);
+  absl::StatusOr<OnnxStack> bare = LoadBare(model->graph(), constants, *opset, model);
+  if (bare.ok() || !IsDescribed(model->graph())) return bare;
+  Constants again(folder, tensor_bytes);
+  return LoadWhole(model->graph(), again, *opset, model);
+}
+
 }  // namespace
 
 absl::StatusOr<OnnxStack> LoadOnnx(const Folder& folder, const OnnxLimits& limits, const std::string& name) {
-  const auto model = ParseOnnx(folder, name, limits.file_bytes);
+  auto model = ParseOnnx(folder, name, limits.file_bytes);
   if (!model.ok()) return model.status();
-  const absl::StatusOr<int64_t> opset = OpsetOf(**model);
-  if (!opset.ok()) return opset.status();
-  Constants constants(folder, limits.tensor_bytes);
-  absl::StatusOr<OnnxStack> bare = LoadBare((*model)->graph(), constants, *opset, *model);
-  if (bare.ok() || !IsDescribed((*model)->graph())) return bare;
-  Constants again(folder, limits.tensor_bytes);
-  return LoadWhole((*model)->graph(), again, *opset, *model);
+  return LoadParsed(*std::move(model), &folder, limits.tensor_bytes);
+}
+
+absl::StatusOr<OnnxStack> LoadOnnxBytes(std::string_view bytes, const OnnxLimits& limits) {
+  auto model = ParseOnnx(bytes);
+  if (!model.ok()) return model.status();
+  return LoadParsed(*std::move(model), nullptr, limits.tensor_bytes);
 }
 
 }  // namespace rnnserve

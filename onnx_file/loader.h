@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -43,5 +44,8 @@ struct OnnxStack {
 // wrong with the file.
 absl::StatusOr<OnnxStack> LoadOnnx(const Folder& folder, const OnnxLimits& limits = {},
                                    const std::string& name = "model.onnx");
+
+// The same of a file's bytes, with all data inside.
+absl::StatusOr<OnnxStack> LoadOnnxBytes(std::string_view bytes, const OnnxLimits& limits = {});
 
 }  // namespace rnnserve

@@ -10,6 +10,26 @@
 
 namespace rnnserve {
 
+namespace {
+
+using Model = std::shared_ptr<const onnx::ModelProto>;
+
+absl::StatusOr<Model> Read(google::protobuf::io::ZeroCopyInputStream& stream, int64_t bytes) {
+  auto model = std::make_shared<onnx::ModelProto>();
+  if (!model->ParseFromZeroCopyStream(&stream)) {
+    return BadFile(absl::StrCat("is no ONNX model, was cut off, or nests graphs too deep (", bytes, " bytes)"));
+  }
+  if (!model->has_graph()) return BadFile(absl::StrCat("holds no graph (", bytes, " bytes)"));
+  return model;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> ParseOnnx(std::string_view bytes) {
+  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  return Read(stream, static_cast<int64_t>(bytes.size()));
+}
+
 absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> ParseOnnx(const Folder& folder, const std::string& name,
                                                                   int64_t max_bytes) {
   const absl::StatusOr<File> file = folder.OpenFile(name);
@@ -18,13 +38,8 @@ absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> ParseOnnx(const Folder& 
     return BadFile(absl::StrCat("has ", file->size(), " bytes, above the limit of ", max_bytes,
                                 "; keep the weights in external data"));
   }
-  auto model = std::make_shared<onnx::ModelProto>();
   google::protobuf::io::FileInputStream stream(file->fd());
-  if (!model->ParseFromZeroCopyStream(&stream)) {
-    return BadFile(absl::StrCat("is no ONNX model, was cut off, or nests graphs too deep (", file->size(), " bytes)"));
-  }
-  if (!model->has_graph()) return BadFile(absl::StrCat("holds no graph (", file->size(), " bytes)"));
-  return model;
+  return Read(stream, file->size());
 }
 
 absl::StatusOr<int64_t> OpsetOf(const onnx::ModelProto& model) {

@@ -124,7 +124,7 @@ absl::StatusOr<OnnxTensor> From16Bits(const onnx::TensorProto& tensor, TensorVie
 
 }  // namespace
 
-absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder& folder, int64_t max_bytes) {
+absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder* folder, int64_t max_bytes) {
   const auto type = static_cast<DataType>(tensor.data_type());
   if (ByteSize(type) == 0) return WrongType(tensor.data_type(), "FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT32 or INT64");
   if (tensor.dims_size() > 8) return BadFile(absl::StrCat("has ", tensor.dims_size(), " dimensions"));
@@ -139,7 +139,12 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
   if (tensor.has_segment()) return BadFile("is stored in segments, which are not supported; store it whole");
 
   if (tensor.data_location() == onnx::TensorProto_DataLocation_EXTERNAL) {
-    absl::StatusOr<std::string> read = ReadExternal(tensor, folder, *bytes);
+    if (folder == nullptr) {
+      return BadFile(
+          "has its data in another file, which an upload cannot bring; write the model into one file "
+          "(torch.onnx.export(..., external_data=False), onnx.save), or into the server's repository folder");
+    }
+    absl::StatusOr<std::string> read = ReadExternal(tensor, *folder, *bytes);
     if (!read.ok()) return read.status();
     auto storage = std::make_shared<const std::string>(*std::move(read));
     view.data = std::as_bytes(std::span(*storage));

@@ -18,8 +18,8 @@ struct OnnxTensor {
 };
 
 // A tensor of floats, or of the integers that tell other nodes axes and shapes, of at most `max_bytes`. External data
-// must lie inside `folder`. Nothing is allocated before the data are known to be there.
-absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder& folder, int64_t max_bytes);
+// must lie inside `folder`; null: there can be none. Nothing is allocated before the data are known to be there.
+absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder* folder, int64_t max_bytes);
 
 // OK for what weights can be: FLOAT, DOUBLE, FLOAT16, BFLOAT16.
 absl::Status CheckFloating(DataType type);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/op/field_error.h"
 #include "engine/op/wording.h"
 
 namespace rnnserve {
@@ -82,15 +83,18 @@ absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool b
     absl::StatusOr<OpSpec> spec = ResolveOperator(view.op, view.tensors);
     if (!spec.ok()) {
       if (layers.size() == 1) return spec.status();
-      return absl::Status(spec.status().code(),
-                          absl::StrCat("layer ", stack.layers.size(), ": ", spec.status().message()));
+      const absl::Status status(spec.status().code(),
+                                absl::StrCat("layer ", stack.layers.size(), ": ", spec.status().message()));
+      const std::string field = absl::StrCat("layers[", stack.layers.size(), "]");
+      const std::optional<std::string> own = FieldOf(spec.status());
+      return WithField(status, own ? absl::StrCat(field, ".", *own) : field);
     }
     if (stack.pipeline != nullptr) {
       absl::Status fits = CheckPlaces(*stack.pipeline, *spec, stack.layers.size());
       if (!fits.ok()) return fits;
     } else if (!stack.layers.empty()) {
       absl::Status fits = CheckJoint(stack.layers.back(), *spec, stack.layers.size());
-      if (!fits.ok()) return fits;
+      if (!fits.ok()) return WithField(std::move(fits), absl::StrCat("layers[", stack.layers.size(), "]"));
     }
     stack.layers.push_back(*std::move(spec));
   }

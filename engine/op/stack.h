@@ -62,7 +62,7 @@ struct LayerView {
 };
 
 // Checks each layer as ResolveOperator does, and that they fit together. Errors of a layer of several begin with its
-// number and have no field.
+// number, and their field does: `layers[1].inputs[W].shape`.
 absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first = false,
                                        PipelinePtr pipeline = nullptr);
 

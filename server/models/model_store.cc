@@ -2,6 +2,8 @@
 #include "server/models/model_store.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -15,22 +17,24 @@
 namespace rnnserve {
 namespace {
 
-// ResolveOperator speaks of an Infer request; here the same things lie in LoadRequest.inline.
-absl::Status InLoadRequest(const absl::Status& status) {
+// ResolveStack speaks of an Infer request; here the same things lie in LoadRequest.inline or .stack.
+absl::Status InLoadRequest(const absl::Status& status, std::string_view source) {
   const std::optional<std::string> field = FieldOf(status);
   if (!field) return status;
   const absl::string_view path = *field;
-  if (absl::StartsWith(path, "inputs")) {
-    return FieldError(absl::StrCat("inline.weights", path.substr(6)), std::string(status.message()));
+  const size_t inputs = path.find("inputs");
+  if (inputs != 0 && !(inputs != path.npos && path[inputs - 1] == '.')) {
+    return WithField(status, absl::StrCat(Abseil(source), ".", path));
   }
-  return FieldError(absl::StrCat("inline.", path), std::string(status.message()));
+  return WithField(status,
+                   absl::StrCat(Abseil(source), ".", path.substr(0, inputs), "weights", path.substr(inputs + 6)));
 }
 
 absl::Status CheckWeightsOnly(std::span<const NamedTensor> weights) {
   for (const NamedTensor& tensor : weights) {
     if (IsWeightName(tensor.name)) continue;
     return FieldError(
-        absl::StrCat("inline.weights[", Shortened(tensor.name), "]"),
+        absl::StrCat("inputs[", Shortened(tensor.name), "]"),
         absl::StrCat("a model is loaded with its weights only (W and R, and B and P where it has them), but ",
                      Quoted(tensor.name), " came; send it with Infer instead"));
   }
@@ -74,38 +78,67 @@ absl::StatusOr<LoadedModel> ModelStore::Impl::AddNamed(LoadedModel loaded) {
   return named.Add(std::move(loaded));
 }
 
+absl::StatusOr<LoadedModel> ModelStore::Impl::AddUpload(Upload upload, ModelPtr model) {
+  return AddNamed({.name = std::move(upload.name),
+                   .version = upload.version,
+                   .model = std::move(model),
+                   .options = upload.options,
+                   .engine = std::move(upload.engine),
+                   .source = "upload",
+                   .tenant = std::move(upload.tenant)});
+}
+
+absl::StatusOr<ModelPtr> ModelStore::Impl::FromFile(
+    absl::FunctionRef<absl::StatusOr<OnnxStack>(const OnnxLimits&)> load) {
+  try {
+    const absl::StatusOr<OnnxStack> file = load({.tensor_bytes = options.named_bytes});
+    if (!file.ok()) return file.status();
+    std::vector<LayerView> layers;
+    for (const OnnxOperator& layer : file->layers) layers.push_back({layer.op, layer.weights});
+    absl::StatusOr<ModelPtr> model = Shared(layers, file->batch_first, file->pipeline);
+    if (!model.ok()) return absl::FailedPreconditionError(model.status().message());
+    return model;
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory left to read it");
+  }
+}
+
 ModelStore::ModelStore(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 ModelStore::~ModelStore() = default;
 
-absl::StatusOr<LoadedModel> ModelStore::LoadInline(std::string tenant, std::string name, int64_t version,
-                                                   const OperatorDef& op, std::span<const NamedTensor> weights,
-                                                   OptionalOptions options, std::string engine) {
-  if (absl::Status checked = CheckNameAndVersion(name, version); !checked.ok()) return checked;
-  if (absl::Status checked = CheckWeightsOnly(weights); !checked.ok()) return checked;
+absl::StatusOr<LoadedModel> ModelStore::LoadInline(Upload upload, const OperatorDef& op,
+                                                   std::span<const NamedTensor> weights) {
+  if (absl::Status checked = CheckNameAndVersion(upload.name, upload.version); !checked.ok()) return checked;
+  if (absl::Status checked = CheckWeightsOnly(weights); !checked.ok()) return InLoadRequest(checked, "inline");
   const LayerView layer = {op, weights};
   absl::StatusOr<ModelPtr> model = impl_->Shared({&layer, 1});
-  if (!model.ok()) return InLoadRequest(model.status());
-  return impl_->AddNamed({.name = std::move(name),
-                          .version = version,
-                          .model = *std::move(model),
-                          .options = options,
-                          .engine = std::move(engine),
-                          .source = "upload",
-                          .tenant = std::move(tenant)});
+  if (!model.ok()) return InLoadRequest(model.status(), "inline");
+  return impl_->AddUpload(std::move(upload), *std::move(model));
 }
 
-absl::StatusOr<LoadedModel> ModelStore::LoadStack(std::string name, int64_t version, std::span<const LayerView> layers,
-                                                  bool batch_first) {
-  if (absl::Status checked = CheckNameAndVersion(name, version); !checked.ok()) return checked;
+absl::StatusOr<LoadedModel> ModelStore::LoadStack(Upload upload, std::span<const LayerView> layers, bool batch_first) {
+  if (absl::Status checked = CheckNameAndVersion(upload.name, upload.version); !checked.ok()) return checked;
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    if (absl::Status checked = CheckWeightsOnly(layers[layer].tensors); !checked.ok()) {
+      return InLoadRequest(WithFieldPrefix(checked, absl::StrCat("layers[", layer, "].")), "stack");
+    }
+  }
   absl::StatusOr<ModelPtr> model = impl_->Shared(layers, batch_first);
-  if (!model.ok()) return model.status();
-  return impl_->AddNamed({.name = std::move(name),
-                          .version = version,
-                          .model = *std::move(model),
-                          .options = {},
-                          .engine = "",
-                          .source = "upload",
-                          .tenant = ""});
+  if (!model.ok()) {
+    return InLoadRequest(layers.size() == 1 ? WithFieldPrefix(model.status(), "layers[0].") : model.status(), "stack");
+  }
+  return impl_->AddUpload(std::move(upload), *std::move(model));
+}
+
+absl::StatusOr<LoadedModel> ModelStore::LoadFile(Upload upload, std::string_view bytes) {
+  if (absl::Status checked = CheckNameAndVersion(upload.name, upload.version); !checked.ok()) return checked;
+  absl::StatusOr<ModelPtr> model =
+      impl_->FromFile([&](const OnnxLimits& limits) { return LoadOnnxBytes(bytes, limits); });
+  if (!model.ok()) {
+    if (!absl::IsFailedPrecondition(model.status())) return model.status();
+    return FieldError("onnx_file", absl::StrCat("the file ", model.status().message()));
+  }
+  return impl_->AddUpload(std::move(upload), *std::move(model));
 }
 
 absl::StatusOr<std::vector<LoadedModel>> ModelStore::Unload(std::string_view tenant, UnloadOf whose,

@@ -34,6 +34,15 @@ struct LoadedModel {
   std::string tenant;  // whose it is; "": everybody's
 };
 
+// What an upload is to be.
+struct Upload {
+  std::string tenant = {};  // whose it becomes; "": everybody's
+  std::string name;
+  int64_t version = 1;
+  OptionalOptions options = {};
+  std::string engine = {};
+};
+
 // What a further look at the repository folder has found.
 struct RepositoryNews {
   std::vector<LoadedModel> loaded;
@@ -71,15 +80,14 @@ class ModelStore {
   absl::StatusOr<RepositoryNews> LookAgain();
   std::vector<RepositoryFailure> Failures() const;
 
-  // Models.Load. Equal content (operator, weights, options, engine) under the same name and version: OK; other content:
-  // ALREADY_EXISTS. Field errors have the paths of LoadRequest: `name`, `inline.operator...`, `inline.weights[W]...`.
-  // The model becomes that of `tenant`.
-  absl::StatusOr<LoadedModel> LoadInline(std::string tenant, std::string name, int64_t version, const OperatorDef& op,
-                                         std::span<const NamedTensor> weights, OptionalOptions options,
-                                         std::string engine);
-  // Several layers, as ResolveStack takes them; everybody's. Errors of a layer have no field.
-  absl::StatusOr<LoadedModel> LoadStack(std::string name, int64_t version, std::span<const LayerView> layers,
-                                        bool batch_first = false);
+  // Models.Load. Equal content (operators, weights, options, engine) under the same name and version: OK; other
+  // content: ALREADY_EXISTS. Field errors have the paths of LoadRequest: `name`, `inline.operator...`,
+  // `inline.weights[W]...`, `stack.layers[1].weights[W]...`, `onnx_file`.
+  absl::StatusOr<LoadedModel> LoadInline(Upload upload, const OperatorDef& op, std::span<const NamedTensor> weights);
+  // Layers as ResolveStack takes them.
+  absl::StatusOr<LoadedModel> LoadStack(Upload upload, std::span<const LayerView> layers, bool batch_first = false);
+  // The bytes of an ONNX file (onnx_file/loader.h) with all data inside.
+  absl::StatusOr<LoadedModel> LoadFile(Upload upload, std::string_view bytes);
   // NAME/VERSION/model.onnx of the repository; everybody's. No such file: NOT_FOUND; no repository or a broken file:
   // FAILED_PRECONDITION with the path and what is wrong.
   absl::StatusOr<LoadedModel> LoadFromRepository(std::string name, int64_t version, OptionalOptions options,

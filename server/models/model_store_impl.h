@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/mutex.h"
 #include "onnx_file/folder.h"
+#include "onnx_file/loader.h"
 #include "server/models/content_tag.h"
 #include "server/models/inline_cache.h"
 #include "server/models/model_store.h"
@@ -31,6 +33,9 @@ struct ModelStore::Impl {
                                   PipelinePtr pipeline = nullptr);
   absl::StatusOr<ModelPtr> ByFingerprint(StackSpec stack, std::span<const LayerView> layers);
   absl::StatusOr<LoadedModel> AddNamed(LoadedModel loaded);
+  absl::StatusOr<LoadedModel> AddUpload(Upload upload, ModelPtr model);
+  // The model of an ONNX file. RESOURCE_EXHAUSTED, or FAILED_PRECONDITION with what is wrong with the file.
+  absl::StatusOr<ModelPtr> FromFile(absl::FunctionRef<absl::StatusOr<OnnxStack>(const OnnxLimits&)> load);
   // model.onnx of a version's folder. The text of an error does not name the path.
   absl::StatusOr<LoadedModel> AddFromFolder(const Folder& folder, std::string name, int64_t version,
                                             OptionalOptions given, std::string engine);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The repository folder of a ModelStore: NAME/VERSION/model.onnx.
-#include <new>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -79,24 +78,16 @@ class Scan {
 
 absl::StatusOr<LoadedModel> ModelStore::Impl::AddFromFolder(const Folder& folder, std::string name, int64_t version,
                                                             OptionalOptions given, std::string engine) {
-  try {
-    const absl::StatusOr<OnnxStack> file = LoadOnnx(folder, {.tensor_bytes = options.named_bytes});
-    if (!file.ok()) return file.status();
-    std::vector<LayerView> layers;
-    for (const OnnxOperator& layer : file->layers) layers.push_back({layer.op, layer.weights});
-    absl::StatusOr<ModelPtr> model = Shared(layers, file->batch_first, file->pipeline);
-    if (!model.ok()) return absl::FailedPreconditionError(model.status().message());
-    std::string source = FilePath(name, absl::StrCat(version));
-    return AddNamed({.name = std::move(name),
-                     .version = version,
-                     .model = *std::move(model),
-                     .options = given,
-                     .engine = std::move(engine),
-                     .source = std::move(source),
-                     .tenant = ""});
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("no memory left to read it");
-  }
+  absl::StatusOr<ModelPtr> model = FromFile([&](const OnnxLimits& limits) { return LoadOnnx(folder, limits); });
+  if (!model.ok()) return model.status();
+  std::string source = FilePath(name, absl::StrCat(version));
+  return AddNamed({.name = std::move(name),
+                   .version = version,
+                   .model = *std::move(model),
+                   .options = given,
+                   .engine = std::move(engine),
+                   .source = std::move(source),
+                   .tenant = ""});
 }
 
 absl::Status ModelStore::Impl::Refusal(const std::string& path) const {

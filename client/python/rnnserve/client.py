@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -127,14 +127,17 @@ class Client(ClientCore):
             yield from page
             more = bool(token)
 
-    def load(self, name: str, op: Operator, weights: Inputs | None = None, *, version: int = 1, engine: str = "",
-             timeout: float | None = None, **options: Unpack[Options]) -> ModelInfo:
-        """Uploads an operator with its weights (bound to it, or given here by name) under a name.
+    def load(self, name: str, model: Operator | Sequence[Operator] | bytes, weights: Inputs | None = None, *,
+             version: int = 1, engine: str = "", timeout: float | None = None, **options: Unpack[Options]) -> ModelInfo:
+        """Uploads a model under a name.
 
+        model: an operator with its weights (bound to it, or given here by name); several, layer by layer, as
+        convert.torch_lstm gives them; or the bytes of an ONNX file with all weights inside (of torch:
+        torch.onnx.export(module, (x,), path, external_data=False), then path.read_bytes()).
         It lives as long as the server's process. Equal content under an existing name and version is fine; other
         content raises ALREADY_EXISTS. engine and options are the defaults of calls to this model. Returns ModelInfo.
         """
-        return finish(self._load(name, op, weights, version, engine, timeout, options))
+        return finish(self._load(name, model, weights, version, engine, timeout, options))
 
     def load_repository(self, name: str, version: int = 1, *, engine: str = "", timeout: float | None = None,
                         **options: Unpack[Options]) -> ModelInfo:

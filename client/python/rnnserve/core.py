@@ -151,13 +151,23 @@ class ClientCore:
         return await open_session(kind, self._driver, opening, state, checkpoint_every, timeout, self._max_message_bytes,
                                   self._tags)
 
-    async def _load(self, name: str, op: Operator, weights: Inputs | None, version: int, engine: str,
-                    timeout: float | None, options: Options) -> ModelInfo:
-        _check_operator(op)
-        inline = models_pb2.InlineModel(operator=op.to_wire(), weights=op.weights_to_wire())
-        inline.weights.extend(tensors.encode(key, value) for key, value in (weights or {}).items() if value is not None)
-        request = models_pb2.LoadRequest(name=name, version=version, inline=inline, engine=engine,
-                                         options=options_to_wire(merged(op.options, options)))
+    async def _load(self, name: str, model: Operator | Sequence[Operator] | bytes, weights: Inputs | None, version: int,
+                    engine: str, timeout: float | None, options: Options) -> ModelInfo:
+        request = models_pb2.LoadRequest(name=name, version=version, engine=engine)
+        if weights is not None and not isinstance(model, Operator):
+            raise ValueError("weights belong to one Operator; those of a file or of several operators are theirs")
+        if isinstance(model, bytes):
+            request.onnx_file = model
+        elif isinstance(model, Operator):
+            request.inline.CopyFrom(_inline(model))
+            request.inline.weights.extend(tensors.encode(key, value) for key, value in (weights or {}).items()
+                                          if value is not None)
+            options = merged(model.options, options)
+        else:
+            layers = _check_layers(model)
+            request.stack.layers.extend(map(_inline, layers))
+            options = merged(layers[0].options, options)
+        request.options.CopyFrom(options_to_wire(options))
         return results.model_info((await self._manage(methods.LOAD, request, timeout)).model)
 
     async def _load_repository(self, name: str, version: int, engine: str, timeout: float | None,
@@ -301,6 +311,26 @@ def _check_inputs(inputs: object) -> dict[str, npt.ArrayLike | None]:
 def _check_operator(op: object) -> Operator:
     if not isinstance(op, Operator):
         name = op.__class__.__name__
-        more = "; torch's converters give one Operator a layer, so run them in turn" if name == "list" else ""
+        more = "; torch's converters give one Operator a layer: client.load(name, operators) makes them one model" \
+            if name == "list" else ""
         raise TypeError(f"op is of type {name}; give a model's name, or an Operator such as rnnserve.lstm(W, R){more}")
     return op
+
+
+def _check_layers(model: object) -> Sequence[Operator]:
+    name = model.__class__.__name__
+    layers: Sequence[object] = ()
+    if isinstance(model, collections.abc.Sequence) and not isinstance(model, str):
+        layers = cast("Sequence[object]", model)
+    if not layers or not all(isinstance(layer, Operator) for layer in layers):
+        what = f"of type {name}" if name != "list" else "an empty list, or holds other things"
+        raise TypeError(f"model is {what}; give an Operator, a list of them (layer by layer, as torch_lstm gives), or the "
+                        "bytes of an ONNX file")
+    checked = cast("Sequence[Operator]", layers)
+    if any(layer.options != checked[0].options for layer in checked):
+        raise ValueError("the layers have different options, but a model has one set: give them to load")
+    return checked
+
+
+def _inline(op: Operator) -> models_pb2.InlineModel:
+    return models_pb2.InlineModel(operator=op.to_wire(), weights=op.weights_to_wire())

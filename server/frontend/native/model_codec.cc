@@ -29,24 +29,47 @@ absl::Status CheckName(const std::string& name) {
                                                           : absl::StrCat("this one has ", name.size())));
 }
 
+absl::StatusOr<InlineLayer> DecodeLayer(const v1::InlineModel& message, const std::string& path) {
+  absl::StatusOr<OperatorDef> op = DecodeOperator(message.operator_(), absl::StrCat(path, ".operator"));
+  if (!op.ok()) return op.status();
+  absl::StatusOr<std::vector<NamedTensor>> weights = DecodeTensors(message.weights(), absl::StrCat(path, ".weights"));
+  if (!weights.ok()) return weights.status();
+  return InlineLayer{*std::move(op), *std::move(weights)};
+}
+
 absl::Status DecodeSource(const v1::LoadRequest& request, LoadCall& call) {
   switch (request.source_case()) {
     case v1::LoadRequest::kInline: {
-      absl::StatusOr<OperatorDef> op = DecodeOperator(request.inline_().operator_(), "inline.operator");
-      if (!op.ok()) return op.status();
-      absl::StatusOr<std::vector<NamedTensor>> weights = DecodeTensors(request.inline_().weights(), "inline.weights");
-      if (!weights.ok()) return weights.status();
-      call.op = *std::move(op);
-      call.weights = *std::move(weights);
+      absl::StatusOr<InlineLayer> layer = DecodeLayer(request.inline_(), "inline");
+      if (!layer.ok()) return layer.status();
+      call.source = *std::move(layer);
       return absl::OkStatus();
     }
+    case v1::LoadRequest::kStack: {
+      const int count = request.stack().layers_size();
+      if (count < 1 || static_cast<size_t>(count) > kMaxLayers) {
+        return FieldError("stack.layers",
+                          absl::StrCat("a model has 1 to ", kMaxLayers, " layers, but ", count, " came"));
+      }
+      std::vector<InlineLayer> layers;
+      for (const v1::InlineModel& message : request.stack().layers()) {
+        absl::StatusOr<InlineLayer> layer = DecodeLayer(message, absl::StrCat("stack.layers[", layers.size(), "]"));
+        if (!layer.ok()) return layer.status();
+        layers.push_back(*std::move(layer));
+      }
+      call.source = std::move(layers);
+      return absl::OkStatus();
+    }
+    case v1::LoadRequest::kOnnxFile:
+      call.source = std::string_view(request.onnx_file());
+      return absl::OkStatus();
     case v1::LoadRequest::kRepository:
       if (request.repository()) return absl::OkStatus();
-      return FieldError("repository", "repository is false; set it to true, or send the model inline");
+      return FieldError("repository", "repository is false; set it to true, or send the model");
     case v1::LoadRequest::SOURCE_NOT_SET:
       break;
   }
-  return FieldError("source", "the request brings no model; set inline or repository");
+  return FieldError("source", "the request brings no model; set inline, stack, onnx_file or repository");
 }
 
 std::string DimensionText(int64_t dimension) {
@@ -80,33 +103,17 @@ void EncodeState(const StackSpec& stack, v1::ModelInfo& info) {
 absl::StatusOr<LoadCall> DecodeLoad(const v1::LoadRequest& request) {
   LoadCall call;
   if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
-  call.name = request.name();
-  if (request.has_version()) call.version = request.version();
-  if (call.version < 1) {
-    return FieldError("version", absl::StrCat("version is ", call.version, "; versions start at 1"));
+  call.upload.name = request.name();
+  if (request.has_version()) call.upload.version = request.version();
+  if (call.upload.version < 1) {
+    return FieldError("version", absl::StrCat("version is ", call.upload.version, "; versions start at 1"));
   }
   absl::StatusOr<OptionalOptions> options = DecodeOptions(request.options());
   if (!options.ok()) return options.status();
-  call.options = *options;
-  call.engine = request.engine();
+  call.upload.options = *options;
+  call.upload.engine = request.engine();
   if (absl::Status status = DecodeSource(request, call); !status.ok()) return status;
   return call;
-}
-
-absl::Status InLoadRequest(const absl::Status& status) {
-  const std::optional<std::string> field = FieldOf(status);
-  if (!field) return status;
-  std::string path;
-  if (absl::StartsWith(*field, "inputs")) {
-    path = absl::StrCat("inline.weights", field->substr(sizeof("inputs") - 1));
-  } else if (absl::StartsWith(*field, "operator")) {
-    path = absl::StrCat("inline.", *field);
-  } else {
-    return status;
-  }
-  absl::Status moved = FieldError(path, {status.message().data(), status.message().size()});
-  const std::optional<std::string> reason = ReasonOf(status);
-  return reason ? WithReason(std::move(moved), *reason) : moved;
 }
 
 void EncodeModelInfo(const LoadedModel& loaded, int64_t packed_bytes, v1::ModelInfo& info) {

@@ -2,8 +2,9 @@
 // Messages of rnnserve.v1.Models <-> those of the core.
 #pragma once
 
-#include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,21 +13,21 @@
 
 namespace rnnserve {
 
-// One Models.Load call. Tensor views point into the request (tensor_codec.h).
-struct LoadCall {
-  std::string name;
-  int64_t version = 1;
-  std::optional<OperatorDef> op;  // absent: from the repository
+// An operator with its weights.
+struct InlineLayer {
+  OperatorDef op;
   std::vector<NamedTensor> weights;
-  OptionalOptions options;
-  std::string engine;
+};
+
+struct FromRepository {};
+
+// One Models.Load call. Views point into the request (tensor_codec.h).
+struct LoadCall {
+  Upload upload;                                                                                 // without a tenant
+  std::variant<FromRepository, InlineLayer, std::vector<InlineLayer>, std::string_view> source;  // the last: a file
 };
 
 absl::StatusOr<LoadCall> DecodeLoad(const v1::LoadRequest& request);
-
-// Errors of engine/op speak of `operator` and `inputs[...]`; in a LoadRequest those are `inline.operator` and
-// `inline.weights[...]`.
-absl::Status InLoadRequest(const absl::Status& status);
 
 // `packed_bytes`: of its cells, in all engines.
 void EncodeModelInfo(const LoadedModel& loaded, int64_t packed_bytes, v1::ModelInfo& info);

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
 #include "server/frontend/native/infer_codec.h"
-#include "server/frontend/native/model_codec.h"
 #include "server/frontend/rpc/message_bytes.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/steady_now.h"
@@ -54,22 +53,35 @@ Task<Answer> ModelsService::Serve(UnaryCall& call,
 absl::Status ModelsService::Load(const UnaryCall& sent, const v1::LoadRequest& request, v1::LoadResponse& response) {
   absl::StatusOr<LoadCall> call = DecodeLoad(request);
   if (!call.ok()) return call.status();
-  if (absl::Status known = core_->CheckEngineName(call->engine); !known.ok()) return known;
+  if (absl::Status known = core_->CheckEngineName(call->upload.engine); !known.ok()) return known;
   const Caller& caller = *sent.caller();
-  if (!call->op) {
+  if (std::holds_alternative<FromRepository>(call->source)) {
     absl::Status may = NeedsOperator(caller, "load from the repository, whose models are everybody's");
     if (!may.ok()) return may;
   }
   // What an operator uploads is everybody's.
-  absl::StatusOr<LoadedModel> loaded =
-      call->op ? core_->models().LoadInline(caller.is_operator ? "" : caller.tenant, call->name, call->version,
-                                            *call->op, call->weights, call->options, call->engine)
-               : core_->models().LoadFromRepository(call->name, call->version, call->options, call->engine);
-  if (!loaded.ok()) return InLoadRequest(loaded.status());
+  if (!caller.is_operator) call->upload.tenant = caller.tenant;
+  const absl::StatusOr<LoadedModel> loaded = LoadSource(*std::move(call));
+  if (!loaded.ok()) return loaded.status();
   Log("loaded", *loaded, sent);
   TellServing(*loaded);
   Encode(*loaded, *response.mutable_model());
   return absl::OkStatus();
+}
+
+absl::StatusOr<LoadedModel> ModelsService::LoadSource(LoadCall call) {
+  ModelStore& models = core_->models();
+  Upload& upload = call.upload;
+  if (const auto* layer = std::get_if<InlineLayer>(&call.source)) {
+    return models.LoadInline(std::move(upload), layer->op, layer->weights);
+  }
+  if (const auto* layers = std::get_if<std::vector<InlineLayer>>(&call.source)) {
+    std::vector<LayerView> views;
+    for (const InlineLayer& layer : *layers) views.push_back({layer.op, layer.weights});
+    return models.LoadStack(std::move(upload), views);
+  }
+  if (const auto* file = std::get_if<std::string_view>(&call.source)) return models.LoadFile(std::move(upload), *file);
+  return models.LoadFromRepository(std::move(upload.name), upload.version, upload.options, std::move(upload.engine));
 }
 
 absl::Status ModelsService::Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse&) {

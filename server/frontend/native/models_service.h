@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "rnnserve/v1/models.pb.h"
 #include "server/core/core.h"
+#include "server/frontend/native/model_codec.h"
 #include "server/frontend/rpc/raw_service.h"
 #include "server/frontend/rpc/unary_call.h"
 #include "server/telemetry/log_limit.h"
@@ -39,6 +40,7 @@ class ModelsService {
   absl::Status Get(const UnaryCall& sent, const v1::GetModelRequest& request, v1::GetModelResponse& response);
   absl::Status List(const UnaryCall& sent, const v1::ListModelsRequest& request, v1::ListModelsResponse& response);
 
+  absl::StatusOr<LoadedModel> LoadSource(LoadCall call);
   absl::StatusOr<LoadedModel> Find(const std::string& tenant, const v1::GetModelRequest& request);
   // That a model has come or gone, and who did it: at most a hundred a second.
   void Log(const char* what, const LoadedModel& model, const UnaryCall& sent);

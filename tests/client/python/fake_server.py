@@ -80,6 +80,8 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
     def Load(self, request, context):
         self.requests.append(request)
         self._refuse(context)
+        if not request.HasField("inline"):
+            return models_pb2.LoadResponse(model=models_pb2.ModelInfo(name=request.name, source="upload"))
         weights = {tensor.name: tensors.decode(tensor) for tensor in request.inline.weights}
         fingerprint = self._names[request.name] = self._hold(request.inline.operator, weights)
         model = models_pb2.ModelInfo(name=request.name, version=request.version, fingerprint=fingerprint,

@@ -95,6 +95,28 @@ def test_load_and_call_by_name(server, client):
     np.testing.assert_array_equal(by_name.outputs["Y"], client.infer(op, {"X": X}).outputs["Y"])
 
 
+def test_layers_and_the_bytes_of_a_file_are_models_too(server, client):
+    layers = [rnnserve.lstm(np.ones((1, 20, inputs)), np.ones((1, 20, 5)), options={"deterministic": True})
+              for inputs in (3, 5)]
+    assert client.load("stack", layers, version=2).source == "upload"
+    request = server.requests[-1]
+    assert [[tensor.name for tensor in layer.weights] for layer in request.stack.layers] == [["W", "R"]] * 2
+    assert [list(layer.weights[0].shape) for layer in request.stack.layers] == [[1, 20, 3], [1, 20, 5]]
+    assert request.options.deterministic and request.version == 2
+    client.load("file", b"bytes of a file", engine="cpu")
+    assert (server.requests[-1].onnx_file, server.requests[-1].engine) == (b"bytes of a file", "cpu")
+    before = len(server.requests)
+    other = rnnserve.lstm(np.ones((1, 20, 5)), np.ones((1, 20, 5)))
+    for model, weights, error, text in [([], None, TypeError, "an empty list"), ("model.onnx", None, TypeError, "type str"),
+                                        ([layers[0], "x"], None, TypeError, "holds other things"),
+                                        (None, None, TypeError, "bytes of an ONNX file"),
+                                        ([layers[0], other], None, ValueError, "different options"),
+                                        (layers, {"W": np.ones(1)}, ValueError, "weights belong to one Operator")]:
+        with pytest.raises(error, match=text):
+            client.load("m", model, weights)
+    assert len(server.requests) == before
+
+
 def test_calls_that_contradict_themselves_never_leave(server, client):
     op = make_operator()
     for arguments, text in [({}, "exactly one of op, model"), ({"op": op, "model": "m"}, "exactly one of op, model"),
@@ -152,7 +174,7 @@ def test_arguments_of_other_types_are_told(client):
         client.infer(make_operator(), X)
     with pytest.raises(TypeError, match="one Operator a layer"):
         client.infer([make_operator()], {"X": X})
-    with pytest.raises(TypeError, match="op is of type dict"):
+    with pytest.raises(TypeError, match="model is of type dict"):
         client.load("name", {})
     with pytest.raises(TypeError, match="give a model's name, or an Operator"):
         client.infer(5, {"X": X})

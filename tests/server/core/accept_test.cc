@@ -37,7 +37,7 @@ class AcceptTest : public testing::Test {
     op.version = 14;
     const TensorView one = {DataType::kFloat, {1, 1, 1}, std::as_bytes(std::span(weight))};
     const std::vector<NamedTensor> weights = {{"W", one}, {"R", one}};
-    ASSERT_TRUE(store_.LoadInline("", "tiny", 1, op, weights, {}, "").ok());
+    ASSERT_TRUE(store_.LoadInline({.name = "tiny"}, op, weights).ok());
   }
 
   std::vector<float> x_;

@@ -187,8 +187,8 @@ TEST_F(CoreTest, RunsModelsWithTheirOptionsUnlessTheCallHasItsOwn) {
   OptionalOptions options;
   options.empty_row_state = EmptyRowState::kInitial;
   ASSERT_TRUE(store_
-                  .LoadInline("", "tiny", 1, std::get<OperatorDef>(weights.call().target), weights.call().inputs,
-                              options, "reference")
+                  .LoadInline({.name = "tiny", .options = options, .engine = "reference"},
+                              std::get<OperatorDef>(weights.call().target), weights.call().inputs)
                   .ok());
   CallBuilder builder;
   builder.Target(ModelName{"tiny", {}}).Without("W").Without("R");

@@ -224,7 +224,7 @@ TEST_P(SessionSequences, CutAnywhereAStackIsOneRun) {
     std::vector<LayerView> layer_views;
     for (size_t k = 0; k < ops.size(); ++k) layer_views.push_back({ops[k], views[k]});
     const std::string name = "stack" + std::to_string(round);
-    ASSERT_TRUE(live_.models().LoadStack(name, 1, layer_views, batch_first).ok());
+    ASSERT_TRUE(live_.models().LoadStack({.name = name}, layer_views, batch_first).ok());
 
     const OwnedTensor x = reals("X", x_shape, 1);
     InferCall infer;

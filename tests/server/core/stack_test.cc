@@ -59,7 +59,7 @@ class StackTest : public testing::Test {
   void Load(bool batch_first = false) {
     std::vector<LayerView> layers;
     for (size_t k = 0; k < ops_.size(); ++k) layers.push_back({ops_[k], views_[k]});
-    const absl::StatusOr<LoadedModel> loaded = store_.LoadStack("stack", 1, layers, batch_first);
+    const absl::StatusOr<LoadedModel> loaded = store_.LoadStack({.name = "stack"}, layers, batch_first);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
   }
 

@@ -27,7 +27,8 @@ TestOperator Wide(float seed) { return MakeOperator("RNN", seed, 100); }
 
 absl::StatusOr<LoadedModel> Load(ModelStore& store, const std::string& name, int64_t version, const TestOperator& given,
                                  OptionalOptions options = {}, const std::string& engine = "") {
-  return store.LoadInline("", name, version, given.op, given.inputs, options, engine);
+  return store.LoadInline({.name = name, .version = version, .options = options, .engine = engine}, given.op,
+                          given.inputs);
 }
 
 absl::StatusOr<ModelPtr> Find(ModelStore& store, const TestOperator& given) {

@@ -29,7 +29,7 @@ class TenantModels : public testing::Test {
   absl::StatusOr<LoadedModel> Load(const std::string& tenant, const std::string& name, float seed,
                                    int64_t version = 1) {
     const TestOperator op = MakeOperator("RNN", seed, 100);
-    return store_.LoadInline(tenant, name, version, op.op, op.inputs, {}, "");
+    return store_.LoadInline({.tenant = tenant, .name = name, .version = version}, op.op, op.inputs);
   }
   // "tenant/name:version" of what is listed.
   std::vector<std::string> Listed(const std::vector<LoadedModel>& models) const {
@@ -122,7 +122,8 @@ TEST(TenantModelBytes, AreBoundedForATenantAndForAll) {
   ModelStore store({.named_bytes = 3 * kOne, .tenant_bytes = 2 * kOne - 1});
   const auto load = [&](const std::string& tenant, float seed) {
     const TestOperator op = MakeOperator("RNN", seed, 100);
-    return store.LoadInline(tenant, "m" + std::to_string(static_cast<int>(seed)), 1, op.op, op.inputs, {}, "").status();
+    return store.LoadInline({.tenant = tenant, .name = "m" + std::to_string(static_cast<int>(seed))}, op.op, op.inputs)
+        .status();
   };
   EXPECT_TRUE(load("a", 1).ok());
   const absl::Status much = load("a", 2);

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -80,10 +80,11 @@ class Client(ClientCore):
                 yield info
             more = bool(token)
 
-    async def load(self, name: str, op: Operator, weights: Inputs | None = None, *, version: int = 1, engine: str = "",
-                   timeout: float | None = None, **options: Unpack[Options]) -> ModelInfo:
+    async def load(self, name: str, model: Operator | Sequence[Operator] | bytes, weights: Inputs | None = None, *,
+                   version: int = 1, engine: str = "", timeout: float | None = None,
+                   **options: Unpack[Options]) -> ModelInfo:
         """Uploads a model under a name. Arguments are those of Client.load."""
-        return await self._load(name, op, weights, version, engine, timeout, options)
+        return await self._load(name, model, weights, version, engine, timeout, options)
 
     async def load_repository(self, name: str, version: int = 1, *, engine: str = "", timeout: float | None = None,
                               **options: Unpack[Options]) -> ModelInfo:
