@@ -175,9 +175,16 @@ v1::LoadRequest EncodeLoad(const LoadRequest& request) {
   v1::LoadRequest wire;
   wire.set_name(request.name);
   if (request.version) wire.set_version(*request.version);
+  const auto encode_layer = [](const InlineModel& model, v1::InlineModel& message) {
+    Encode(model.op, *message.mutable_operator_());
+    for (const Tensor& tensor : model.weights) Encode(tensor, *message.add_weights());
+  };
   if (const auto* model = std::get_if<InlineModel>(&request.source)) {
-    Encode(model->op, *wire.mutable_inline_()->mutable_operator_());
-    for (const Tensor& tensor : model->weights) Encode(tensor, *wire.mutable_inline_()->add_weights());
+    encode_layer(*model, *wire.mutable_inline_());
+  } else if (const auto* layers = std::get_if<std::vector<InlineModel>>(&request.source)) {
+    for (const InlineModel& layer : *layers) encode_layer(layer, *wire.mutable_stack()->add_layers());
+  } else if (const auto* file = std::get_if<OnnxFile>(&request.source)) {
+    wire.set_onnx_file(file->bytes);
   } else {
     wire.set_repository(true);
   }

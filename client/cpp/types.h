@@ -66,11 +66,15 @@ struct InlineModel {
 };
 // NAME/VERSION/model.onnx of the server's repository folder.
 struct FromRepository {};
+// The bytes of an ONNX file with all weights inside.
+struct OnnxFile {
+  std::string bytes;
+};
 
 struct LoadRequest {
   std::string name = {};
-  std::optional<int64_t> version = {};  // absent: 1
-  std::variant<FromRepository, InlineModel> source = {};
+  std::optional<int64_t> version = {};                                                        // absent: 1
+  std::variant<FromRepository, InlineModel, std::vector<InlineModel>, OnnxFile> source = {};  // the third: layers
   Options options = {};
   std::string engine = {};
 };

@@ -53,16 +53,16 @@ absl::Status RunShow(const Arguments& arguments, Streams& streams) {
 }
 
 absl::StatusOr<client::LoadRequest> LoadRequestFrom(const Arguments& arguments) {
-  if (arguments.positional().size() == 2) {
-    return UsageError(absl::StrCat("unexpected argument ", arguments.positional()[1],
-                                   "; an ONNX file goes into the server's folder --models as NAME/VERSION/model.onnx, "
-                                   "weights in .npy files come as --tensor NAME=FILE"));
+  const bool has_file = arguments.positional().size() >= 2;
+  if (absl::Status counted = ExpectArguments(arguments, has_file ? 2 : 1, "NAME[:VERSION]"); !counted.ok()) {
+    return counted;
   }
-  const absl::StatusOr<client::ModelRef> ref = ModelFrom(arguments);
+  const absl::StatusOr<client::ModelRef> ref = ParseModelRef(arguments.positional()[0], "model");
   if (!ref.ok()) return ref.status();
   client::LoadRequest request{.name = ref->name, .version = ref->version};
-  if (arguments.Has("repository") == arguments.Has("op")) {
-    return UsageError("where the model comes from: either --repository, or --op with a --tensor for each weight");
+  if (has_file + arguments.Has("repository") + arguments.Has("op") != 1) {
+    return UsageError(
+        "where the model comes from: an ONNX file, or --op with a --tensor for each weight, or --repository");
   }
   if (arguments.Has("op")) {
     absl::StatusOr<OperatorDef> op = OperatorFrom(arguments);
@@ -76,6 +76,11 @@ absl::StatusOr<client::LoadRequest> LoadRequestFrom(const Arguments& arguments) 
         return UsageError(absl::StrCat("--", std::string(flag.name), " belongs to --op; the file has its own"));
       }
     }
+  }
+  if (has_file) {
+    absl::StatusOr<std::string> bytes = ReadFile(arguments.positional()[1]);
+    if (!bytes.ok()) return bytes.status();
+    request.source = client::OnnxFile{*std::move(bytes)};
   }
   const absl::StatusOr<client::Options> options = OptionsFrom(arguments);
   if (!options.ok()) return options.status();
@@ -144,15 +149,17 @@ Examples:
   rnnctl models show vad:2 --json)";
 
 constexpr std::string_view kLoadText =
-    R"(Loads a model under a name; without a version, as version 1. With --op the weights are sent from .npy files, and the
-model lives as long as the server's process. With --repository the server reads its own file NAME/VERSION/model.onnx
-below its folder --models; nothing is sent from here. Loading the same content twice is fine; other content under the
+    R"(Loads a model under a name; without a version, as version 1. FILE is an ONNX file with all weights inside (torch:
+export with external_data=False); with --op the weights are sent from .npy files. What is sent lives as long as the
+server's process. With --repository the server reads its own file NAME/VERSION/model.onnx below its folder --models;
+nothing is sent from here. Loading the same content twice is fine; other content under the
 same name and version is refused. --engine and the options become the model's defaults.
 
 Where the server has tokens: a model that is sent is the tenant's own, one that an operator sends or that lies in the
 folder is everybody's.
 
 Examples:
+  rnnctl models load vad model.onnx
   rnnctl models load vad:2 --op GRU --opset 14 --tensor W=w.npy --tensor R=r.npy --tensor B=b.npy \
       --attr linear_before_reset=1
   rnnctl models load vad:3 --repository)";
@@ -187,8 +194,8 @@ constexpr Command kModelCommands[] = {
      .flags = kShowFlags,
      .run = RunShow},
     {.name = "models load",
-     .summary = "load a model from .npy weights or from the server's repository",
-     .usage = "NAME[:VERSION] (--repository | --op TYPE --tensor NAME=FILE ...) [FLAGS]",
+     .summary = "load a model: an ONNX file, .npy weights, or from the server's repository",
+     .usage = "NAME[:VERSION] (FILE | --op TYPE --tensor NAME=FILE ... | --repository) [FLAGS]",
      .text = kLoadText,
      .flags = kLoadFlags,
      .run = RunLoad},

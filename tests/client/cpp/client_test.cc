@@ -263,6 +263,12 @@ TEST(ClientTest, ManagesModels) {
   ASSERT_EQ(load->inputs.size(), 1u);
   EXPECT_EQ(load->inputs[0].type, DataType::kDouble);
   EXPECT_THAT(load->inputs[0].shape, ElementsAre("T", "4"));
+  request.source = std::vector{std::get<InlineModel>(request.source), std::get<InlineModel>(request.source)};
+  ASSERT_TRUE(client->Load(request).ok());
+  EXPECT_EQ(loaded.stack().layers(1).weights(0).data_type(), v1::DOUBLE);
+  request.source = OnnxFile{"bytes"};
+  ASSERT_TRUE(client->Load(request).ok());
+  EXPECT_EQ(loaded.onnx_file(), "bytes");
   request.source = FromRepository{};
   ASSERT_TRUE(client->Load(request).ok());
   EXPECT_TRUE(loaded.repository());

@@ -79,6 +79,9 @@ TEST_F(ModelCommandsTest, LoadsWeightsOrFromTheRepository) {
   EXPECT_EQ(loaded_.engine(), "cpu");
   EXPECT_THAT(outcome.out, HasSubstr("GRU-14"));
 
+  ASSERT_EQ(Do({"models", "load", "vad", w_}).code, kOk);
+  EXPECT_THAT(loaded_.onnx_file(), HasSubstr("NUMPY")) << "whatever the file holds is sent";
+
   ASSERT_EQ(Do({"models", "load", "vad", "--repository"}).code, kOk);
   EXPECT_TRUE(loaded_.repository());
   EXPECT_FALSE(loaded_.has_version());
@@ -109,10 +112,13 @@ TEST_F(ModelCommandsTest, MistakesNameTheFix) {
   EXPECT_THAT(Usage({"models", "show", "vad:x"}), HasSubstr("vad:3"));
   EXPECT_THAT(Usage({"models", "show", "vad", "2"}), HasSubstr("unexpected argument 2"));
   EXPECT_THAT(Usage({"models", "ls", "vad"}), HasSubstr("unexpected argument vad"));
-  EXPECT_THAT(Usage({"models", "load", "vad"}), HasSubstr("either --repository, or --op"));
-  EXPECT_THAT(Usage({"models", "load", "vad", "vad.onnx"}),
-              AllOf(HasSubstr("unexpected argument vad.onnx"), HasSubstr("NAME/VERSION/model.onnx")));
-  EXPECT_THAT(Usage({"models", "load", "vad", "--repository", "--op=GRU"}), HasSubstr("either --repository, or --op"));
+  EXPECT_THAT(Usage({"models", "load", "vad"}), HasSubstr("an ONNX file, or --op"));
+  EXPECT_THAT(Usage({"models", "load"}), HasSubstr("NAME[:VERSION] is missing"));
+  EXPECT_THAT(Usage({"models", "load", "vad", "vad.onnx", "2"}), HasSubstr("unexpected argument 2"));
+  EXPECT_THAT(Usage({"models", "load", "vad", "vad.onnx", "--repository"}), HasSubstr("an ONNX file, or --op"));
+  EXPECT_THAT(Usage({"models", "load", "vad", "vad.onnx", "--tensor=W=w.npy"}), HasSubstr("--tensor belongs to --op"));
+  EXPECT_THAT(Usage({"models", "load", "vad", "--repository", "--op=GRU"}), HasSubstr("an ONNX file, or --op"));
+  EXPECT_THAT(Do({"models", "load", "vad", "no-such.onnx"}).err, HasSubstr("no-such.onnx"));
   EXPECT_THAT(Usage({"models", "load", "vad", "--repository", "--tensor=W=w.npy"}),
               HasSubstr("--tensor belongs to --op"));
   EXPECT_THAT(Usage({"models", "load", "vad", "--op=GRU"}), HasSubstr("--opset"));
