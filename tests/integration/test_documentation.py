@@ -11,12 +11,14 @@ Commands within sentences name programs, words and flags that exist."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+import grpc
 import numpy as np
 import pytest
 
@@ -93,6 +95,34 @@ def test_what_the_readme_says_to_run(folder, monkeypatch):
         for line in re.findall(r"print\(.*# (\(.*\)) ?\w*$", code, re.M):
             assert line in done.stdout, f"{code}\nprinted\n{done.stdout}"
     assert server.stop() == 0
+
+
+def test_the_retry_policy_for_other_clients():
+    """docs/operations.md has it for any gRPC library; here grpcio's own retries follow it, and nothing of our clients'."""
+    (policy,) = [code for _, _, _, code in blocks(ROOT / "docs/operations.md") if "retryPolicy" in code]
+    refused = []
+
+    def answer(method):
+        def refuse(_, context):
+            refused.append(method)
+            context.abort(grpc.StatusCode.UNAVAILABLE, "leaving")
+        return grpc.method_handlers_generic_handler(
+            method.rsplit("/", 1)[0], {method.rsplit("/", 1)[1]: grpc.unary_unary_rpc_method_handler(refuse)})
+
+    tried = {"rnnserve.v1.Recurrent/Infer": 5, "rnnserve.v1.Sessions/Open": 5, "rnnserve.v1.Sessions/Apply": 1}
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
+    server.add_generic_rpc_handlers([answer(method) for method in tried])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    # The policy's pauses take a tenth of their time here.
+    policy = re.sub(r'"([\d.]+)s"', lambda found: f'"{float(found[1]) / 10:.3f}s"', policy)
+    options = [("grpc.service_config", policy), ("grpc.enable_http_proxy", 0)]
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
+        for method in tried:
+            with pytest.raises(grpc.RpcError):
+                channel.unary_unary("/" + method)(b"", timeout=10)
+    server.stop(None)
+    assert {method: refused.count(method) for method in tried} == tried
 
 
 def _flags_of(*command: str | pathlib.Path) -> set[str]:
