@@ -38,78 +38,100 @@ HWY_INLINE V Relu(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
 }
 
-// exp(-y) for y >= 0 as scale + scale * rest, where rest is exact near y = 0; both 0 where that is below normal
-// numbers. Shorter than Highway's exp and expm1, which are for all arguments.
+template <class D>
+inline constexpr bool kIsFloat = std::is_same_v<hn::TFromD<D>, float>;
+
+// e^(c x) as scale * (1 + rest), of float32. Shorter than Highway's exp and expm1, which are for all arguments; rest is
+// exact near x = 0.
 template <class V>
-struct Decay {
+struct Exponential {
   V scale;
   V rest;
 };
 
-// 2^f - 1 for |f| <= 1/2 as f times a polynomial with a relative error below 2.2e-8.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE Decay<V> DecayOf(D d, V y) {
-  const hn::RebindToSigned<D> bits;
-  // Beyond 88 the exponent bits would be used up; NaN gives anything.
-  const V bounded = hn::Min(hn::Set(d, 88.0f), y);
-  const V minus_log2e = hn::Set(d, -1.44269502f);
-  const V n = hn::Round(hn::Mul(bounded, minus_log2e));
+// c = -1 or 2, and c x between -88.7 and 89: there scale goes from 0 to infinity. NaN gives NaN as rest.
+template <int c, class D, class V = hn::Vec<D>>
+HWY_INLINE Exponential<V> ExponentialOf(D d, V x) {
+  constexpr float kUpper = c * 1.44269502f;  // of c log2(e)
+  // The integer n next to c x log2(e) appears in the last bits of the sum, with the bias of an exponent.
+  const hn::RebindToUnsigned<D> bits;
+  const V shift = hn::Set(d, 12582912.0f + 127);
 #if HWY_NATIVE_FMA
-  const V below_it = hn::Set(d, -1.92596303e-8f);
-  const V f = hn::MulAdd(bounded, below_it, hn::MulSub(bounded, minus_log2e, n));
+  const V shifted = hn::MulAdd(x, hn::Set(d, kUpper), shift);
+  const V n = hn::Sub(shifted, shift);
+  const V f = hn::MulAdd(x, hn::Set(d, c * 1.92596303e-8f), hn::MulSub(x, hn::Set(d, kUpper), n));
 #else
+  const V shifted = hn::Add(hn::Mul(x, hn::Set(d, kUpper)), shift);
+  const V n = hn::Sub(shifted, shift);
   // Nothing is lost in the difference: n times the upper bits of ln 2 is exact.
-  const V ln2 = hn::Set(d, 0.693359375f), above_it = hn::Set(d, 2.12194440e-4f);
-  const V f = hn::Mul(hn::Sub(hn::Add(bounded, hn::Mul(n, ln2)), hn::Mul(n, above_it)), minus_log2e);
+  const V upper = hn::Sub(hn::Mul(x, hn::Set(d, float{c})), hn::Mul(n, hn::Set(d, 0.693359375f)));
+  const V f = hn::Mul(hn::Add(upper, hn::Mul(n, hn::Set(d, 2.12194440e-4f))), hn::Set(d, 1.44269502f));
 #endif
+  // 2^f - 1 for |f| <= 1/2 as f times a polynomial with a relative error below 2.2e-8.
   V p = hn::Set(d, 0.000154035108f);
   p = hn::MulAdd(p, f, hn::Set(d, 0.00133907353f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.00961823761f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.0555035733f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.240226492f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.693147182f));
-  const auto exponent = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(bits, n), hn::Set(bits, 127)));
-  return {hn::BitCast(d, exponent), hn::Mul(p, f)};
+  return {hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits, shifted))), hn::Mul(p, f)};
 }
 
-template <class D>
-inline constexpr bool kIsFloat = std::is_same_v<hn::TFromD<D>, float>;
-
+// x between the bounds; NaN stays (Min and Max return their second argument where one is NaN).
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V ExpOfMinus(D d, V y) {
-  if constexpr (kIsFloat<D>) {
-    const Decay<V> decay = DecayOf(d, y);
-    return hn::MulAdd(decay.scale, decay.rest, decay.scale);
-  } else {
-    return hn::Exp(d, hn::Neg(y));
-  }
+HWY_INLINE V Bounded(D d, float low, V x, float high) {
+  return hn::Max(hn::Set(d, low), hn::Min(hn::Set(d, high), x));
 }
 
+// 1 + e^-x, of which Sigmoid is the inverse; infinite where that is below normal numbers.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Expm1OfMinus(D d, V y) {
-  if constexpr (kIsFloat<D>) {
-    const Decay<V> decay = DecayOf(d, y);
-    return hn::MulAdd(decay.scale, decay.rest, hn::Sub(decay.scale, hn::Set(d, 1.0f)));
-  } else {
-    return hn::Expm1(d, hn::Neg(y));
-  }
+HWY_INLINE V OnePlusExp(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const Exponential<V> e = ExponentialOf<-1>(d, Bounded(d, -89.0f, x, 88.0f));
+  return hn::MulAdd(e.scale, hn::Add(one, e.rest), one);
 }
 
-// By the sign of x: e = exp(-|x|) never overflows.
+// e^2x - 1, of which Tanh is m / (m + 2). Beyond 10 that is 1.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Expm1OfTwice(D d, V x) {
+  const Exponential<V> e = ExponentialOf<2>(d, Bounded(d, -10.0f, x, 10.0f));
+  return hn::MulAdd(e.scale, e.rest, hn::Sub(e.scale, hn::Set(d, 1.0f)));
+}
+
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, hn::TFromD<D>{1});
-  const V e = ExpOfMinus(d, hn::Abs(x));
-  const V numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one);
-  return KeepNaN(d, x, hn::Div(numerator, hn::Add(one, e)));
+  if constexpr (kIsFloat<D>) {
+    return hn::Div(one, OnePlusExp(d, x));
+  } else {
+    // By the sign of x: e never overflows.
+    const V e = hn::Exp(d, hn::Neg(hn::Abs(x)));
+    const V numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one);
+    return KeepNaN(d, x, hn::Div(numerator, hn::Add(one, e)));
+  }
 }
 
-// With m = exp(-2|x|) - 1: |tanh x| = -m / (2 + m), exact near 0 too.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V SymmetricTanh(D d, V x) {
+HWY_INLINE V TanhOf(D d, V x) {
   const V two = hn::Set(d, hn::TFromD<D>{2});
-  const V m = Expm1OfMinus(d, hn::Mul(two, hn::Abs(x)));
-  return KeepNaN(d, x, hn::CopySign(hn::Div(m, hn::Add(two, m)), x));
+  if constexpr (kIsFloat<D>) {
+    const V m = Expm1OfTwice(d, x);
+    return hn::Div(m, hn::Add(two, m));
+  } else {
+    const V m = hn::Expm1(d, hn::Neg(hn::Mul(two, hn::Abs(x))));
+    return KeepNaN(d, x, hn::CopySign(hn::Div(m, hn::Add(two, m)), x));
+  }
+}
+
+// Sigmoid(x) Tanh(y), by one division where that is exact enough.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V SigmoidTimesTanh(D d, V x, V y) {
+  if constexpr (kIsFloat<D>) {
+    const V m = Expm1OfTwice(d, y);
+    return hn::Div(m, hn::Mul(OnePlusExp(d, x), hn::Add(hn::Set(d, 2.0f), m)));
+  } else {
+    return hn::Mul(Sigmoid(d, x), TanhOf(d, y));
+  }
 }
 
 template <class D, class V = hn::Vec<D>>

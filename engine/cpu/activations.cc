@@ -17,12 +17,12 @@ namespace HWY_NAMESPACE {
 template <ActivationKind kKind, class D, class V = hn::Vec<D>>
 HWY_INLINE V Function(D d, V x, V alpha, V beta) {
   if constexpr (kKind == ActivationKind::kRelu) return Relu(d, x);
-  if constexpr (kKind == ActivationKind::kTanh) return SymmetricTanh(d, x);
+  if constexpr (kKind == ActivationKind::kTanh) return TanhOf(d, x);
   if constexpr (kKind == ActivationKind::kSigmoid) return Sigmoid(d, x);
   if constexpr (kKind == ActivationKind::kAffine) return hn::MulAdd(alpha, x, beta);
   if constexpr (kKind == ActivationKind::kLeakyRelu) return LeakyRelu(d, x, alpha);
   if constexpr (kKind == ActivationKind::kThresholdedRelu) return ThresholdedRelu(d, x, alpha);
-  if constexpr (kKind == ActivationKind::kScaledTanh) return hn::Mul(alpha, SymmetricTanh(d, hn::Mul(beta, x)));
+  if constexpr (kKind == ActivationKind::kScaledTanh) return hn::Mul(alpha, TanhOf(d, hn::Mul(beta, x)));
   if constexpr (kKind == ActivationKind::kHardSigmoid) return HardSigmoid(d, x, alpha, beta);
   if constexpr (kKind == ActivationKind::kElu) return Elu(d, x, alpha);
   if constexpr (kKind == ActivationKind::kSoftsign) return Softsign(d, x);

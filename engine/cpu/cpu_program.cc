@@ -8,18 +8,21 @@
 #include <utility>
 
 #include "engine/cpu/element_runs.h"
-#include "engine/cpu/gru_gates.h"
-#include "engine/cpu/lstm_gates.h"
-#include "engine/cpu/product.h"
+#include "engine/cpu/gru_step.h"
+#include "engine/cpu/lstm_step.h"
 #include "engine/cpu/recurrent_step.h"
-#include "engine/cpu/rnn_gates.h"
+#include "engine/cpu/rnn_step.h"
 
 namespace rnnserve::cpu {
 namespace {
 
-// What the inputs and the gates of a stretch may take together, unless a single step of a group needs more. About the
+// What x and the inputs of a stretch may take together, unless a single step of a group needs more. About the
 // size of a second-level cache; a longer stretch would only push the weights out.
 constexpr size_t kStretchBytes = size_t{1} << 20;
+
+// Rows whose steps take as long as reading the weights: every other step begins where the last one ended, with what is
+// still in the cache.
+constexpr size_t kFewRows = 6;
 
 template <typename T>
 std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell) {
@@ -43,23 +46,25 @@ class CpuProgram : public Program {
         has_cell_state_(cell.spec().kind == CellKind::kLstm),
         inputs_(static_cast<size_t>(cell.spec().input_size)),
         units_(static_cast<size_t>(cell.spec().hidden_size)),
-        w_(cell.weights<T>().w.data(), static_cast<size_t>(GateCount(cell.spec().kind)), units_, inputs_),
         step_(MakeStep<T>(cell)),
         x_stride_(RowStride<T>(inputs_)),
-        gates_stride_(RowStride<T>(step_->gate_columns())),
+        input_columns_(InputColumns()),
+        inputs_stride_(RowStride<T>(input_columns_)),
         state_stride_(RowStride<T>(units_)),
-        stretch_rows_(std::max<size_t>(1, kStretchBytes / sizeof(T) / (x_stride_ + gates_stride_))) {}
+        scratch_stride_(step_->scratch_columns() == 0 ? 0 : RowStride<T>(step_->scratch_columns())),
+        stretch_rows_(std::max<size_t>(1, kStretchBytes / sizeof(T) / (x_stride_ + inputs_stride_))) {}
 
   std::unique_ptr<State> NewState() const override;
   void ImportState(DataType type, const std::byte* h, const std::byte* c, State& state) const override;
   void ExportState(const State& state, DataType type, std::byte* h, std::byte* c) const override;
   std::unique_ptr<Workspace> NewWorkspace() const override { return std::make_unique<CpuWorkspace<T>>(); }
   absl::Status Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const override;
-  int64_t packed_bytes() const override { return static_cast<int64_t>(w_.bytes() + step_->packed_bytes()); }
+  int64_t packed_bytes() const override { return static_cast<int64_t>(step_->packed_bytes()); }
 
  private:
   using Scratch = CpuWorkspace<T>;
 
+  size_t InputColumns() const;
   void LoadStates(Scratch& scratch) const;
   void StoreStates(Scratch& scratch) const;
   int64_t Work(std::span<const SequenceSlice> slices) const;
@@ -77,11 +82,12 @@ class CpuProgram : public Program {
   bool has_cell_state_;
   size_t inputs_;
   size_t units_;
-  PackedMatrix<T> w_;
   std::unique_ptr<const RecurrentStep<T>> step_;
   size_t x_stride_;
-  size_t gates_stride_;
+  size_t input_columns_;
+  size_t inputs_stride_;
   size_t state_stride_;
+  size_t scratch_stride_;
   size_t stretch_rows_;
 };
 
@@ -132,7 +138,14 @@ template <typename T>
 int64_t CpuProgram<T>::Work(std::span<const SequenceSlice> slices) const {
   int64_t steps = 0;
   for (const SequenceSlice& slice : slices) steps += slice.steps;
-  return steps * static_cast<int64_t>(w_.columns() * (inputs_ + units_));
+  return steps * static_cast<int64_t>(input_columns_ * (inputs_ + units_));
+}
+
+template <typename T>
+size_t CpuProgram<T>::InputColumns() const {
+  size_t columns = 0;
+  for (const CellInputs<T>& part : step_->inputs()) columns += part.columns();
+  return columns;
 }
 
 // Padding is zeroed too: it takes part in the element-wise work.
@@ -146,12 +159,12 @@ void LoadRow(const T* source, size_t units, size_t stride, T* target) {
 template <typename T>
 void CpuProgram<T>::LoadStates(Scratch& scratch) const {
   const auto rows = scratch.plan.rows();
-  scratch.h.Grow(rows.size() * state_stride_);
+  for (AlignedBuffer<T>& h : scratch.h) h.Grow(rows.size() * state_stride_);
   if (has_cell_state_) scratch.c.Grow(rows.size() * state_stride_);
   for (size_t row = 0; row < rows.size(); ++row) {
     const auto* before = static_cast<const CpuState<T>*>(rows[row]->before);
     const T* const h = before ? before->values.data() : nullptr;
-    LoadRow(h, units_, state_stride_, scratch.h.data() + row * state_stride_);
+    LoadRow(h, units_, state_stride_, scratch.h[0].data() + row * state_stride_);
     if (!has_cell_state_) continue;
     LoadRow(h ? h + units_ : nullptr, units_, state_stride_, scratch.c.data() + row * state_stride_);
   }
@@ -162,7 +175,7 @@ void CpuProgram<T>::StoreStates(Scratch& scratch) const {
   const auto rows = scratch.plan.rows();
   for (size_t row = 0; row < rows.size(); ++row) {
     T* const after = static_cast<CpuState<T>&>(*rows[row]->after).values.data();
-    std::copy_n(scratch.h.data() + row * state_stride_, units_, after);
+    std::copy_n(scratch.h[rows[row]->steps % 2].data() + row * state_stride_, units_, after);
     if (has_cell_state_) std::copy_n(scratch.c.data() + row * state_stride_, units_, after + units_);
   }
 }
@@ -172,17 +185,35 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   const Stretch& stretch = scratch.stretch;
   const auto rows = scratch.plan.rows().subspan(group.first, group.count);
   GatherInputs(group, scratch);
-  scratch.gates.Grow(stretch.total * gates_stride_);
-  Multiply<T>(stretch.total, {scratch.x.data(), x_stride_}, w_, step_->input_bias(),
-              {scratch.gates.data(), gates_stride_}, team);
-  T* gates = scratch.gates.data();
-  T* h = scratch.h.data() + group.first * state_stride_;
-  T* c = has_cell_state_ ? scratch.c.data() + group.first * state_stride_ : nullptr;
+  scratch.scratch.Grow(group.count * scratch_stride_);
+  // A single step's inputs are computed panel by panel.
+  const bool ahead = stretch.active.size() > 1;
+  if (ahead) {
+    scratch.inputs.Grow(stretch.total * inputs_stride_);
+    Rows<T> target = {scratch.inputs.data(), inputs_stride_};
+    for (const CellInputs<T>& part : step_->inputs()) {
+      part.Multiply(stretch.total, {scratch.x.data(), x_stride_}, target, team);
+      target = target.From(part.columns());
+    }
+  }
+  const size_t first = group.first * state_stride_;
+  size_t done = 0;
   for (size_t k = 0; k < stretch.active.size(); ++k) {
+    const int64_t step = stretch.first_step + static_cast<int64_t>(k);
     const size_t active = stretch.active[k];
-    step_->Run({active, {gates, gates_stride_}, {h, state_stride_}, {c, state_stride_}}, team);
-    ScatterOutputs(rows.first(active), stretch.first_step + static_cast<int64_t>(k), h);
-    gates += active * gates_stride_;
+    T* const next_h = scratch.h[(step + 1) % 2].data() + first;
+    scratch.backwards = active < kFewRows && !scratch.backwards;
+    step_->Run({.count = active,
+                .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
+                .x = {scratch.x.data() + done * x_stride_, x_stride_},
+                .h = {scratch.h[step % 2].data() + first, state_stride_},
+                .next_h = {next_h, state_stride_},
+                .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
+                .scratch = {scratch.scratch.data(), scratch_stride_},
+                .backwards = scratch.backwards},
+               team);
+    ScatterOutputs(rows.first(active), step, next_h);
+    done += active;
   }
 }
 

@@ -22,12 +22,17 @@ template <typename T>
 struct CpuWorkspace : public Workspace {
   SlicePlan plan;
   Stretch stretch;
-  AlignedBuffer<T> h;      // a row per slice
-  AlignedBuffer<T> c;      // the same
-  AlignedBuffer<T> x;      // a row per active row and step of a stretch
-  AlignedBuffer<T> gates;  // the same
+  // A row per slice. Steps alternate between the two of h: a row that has run k of them has its h in h[k % 2].
+  AlignedBuffer<T> h[2];
+  AlignedBuffer<T> c;
+  AlignedBuffer<T> x;        // a row per active row and step of a stretch
+  AlignedBuffer<T> inputs;   // the same
+  AlignedBuffer<T> scratch;  // a row per row of a group
+  bool backwards = false;    // in which order the last step read the weights
 
-  size_t bytes() const { return (h.size() + c.size() + x.size() + gates.size()) * sizeof(T); }
+  size_t bytes() const {
+    return (h[0].size() + h[1].size() + c.size() + x.size() + inputs.size() + scratch.size()) * sizeof(T);
+  }
 };
 
 // Keeps nothing of the cell but its packed weights. `helper` may be null.

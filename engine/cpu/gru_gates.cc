@@ -1,56 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cpu/gru_gates.h"
 
-#include "engine/cpu/activations.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/cpu/gru_gates.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.
+#include "engine/cpu/activation_math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rnnserve::cpu {
 namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V BlendOf(D d, V z, V n, V h) {
+  const V one = hn::Set(d, hn::TFromD<D>{1});
+  return hn::MulAdd(hn::Sub(one, z), n, hn::Mul(z, h));
+}
 
-// r becomes r (.) h.
+// All of a cell with the functions of nearly every model. In two passes, as lstm_gates.
 template <typename T>
-void ResetState(size_t width, const T* HWY_RESTRICT h, T* HWY_RESTRICT r) {
+void DefaultGruGates(const GruUnits<T>& units, size_t blocks, Rows<const T> inputs, Rows<T> state,
+                     const T* HWY_RESTRICT bias) {
   const hn::ScalableTag<T> d;
-  for (size_t k = 0; k < width; k += hn::Lanes(d)) {
-    hn::Store(hn::Mul(hn::Load(d, r + k), hn::Load(d, h + k)), d, r + k);
+  for (size_t row = 0; row < units.count; ++row) {
+    const T* HWY_RESTRICT a = inputs.row(row) + kLine<T>;
+    T* HWY_RESTRICT b = state.row(row) + kLine<T>;
+    const T* HWY_RESTRICT inner_bias = bias;
+    for (size_t block = 0; block < blocks; ++block, a += 3 * kLine<T>, b += 3 * kLine<T>, inner_bias += kLine<T>) {
+      for (size_t k = 0; k < kLine<T>; k += hn::Lanes(d)) {
+        const size_t n = kLine<T> + k;
+        const auto r = Sigmoid(d, hn::Add(hn::Load(d, a + k), hn::Load(d, b + k)));
+        const auto inner = hn::Add(hn::Load(d, b + n), hn::Load(d, inner_bias + k));
+        hn::Store(hn::MulAdd(r, inner, hn::Load(d, a + n)), d, b + n);
+      }
+    }
+  }
+  for (size_t row = 0; row < units.count; ++row) {
+    const T* HWY_RESTRICT a = inputs.row(row);
+    const T* HWY_RESTRICT b = state.row(row);
+    const T* HWY_RESTRICT h = units.h.row(row);
+    T* HWY_RESTRICT next_h = units.next_h.row(row);
+    for (size_t block = 0; block < blocks; ++block, a += 3 * kLine<T>, b += 3 * kLine<T>) {
+      for (size_t k = 0; k < kLine<T>; k += hn::Lanes(d), h += hn::Lanes(d), next_h += hn::Lanes(d)) {
+        const auto z = Sigmoid(d, hn::Add(hn::Load(d, a + k), hn::Load(d, b + k)));
+        const auto n = TanhOf(d, hn::Load(d, b + 2 * kLine<T> + k));
+        hn::Store(BlendOf(d, z, n, hn::Load(d, h)), d, next_h);
+      }
+    }
   }
 }
 
-// n += r (.) inner.
 template <typename T>
-void AddReset(size_t width, const T* HWY_RESTRICT r, const T* HWY_RESTRICT inner, T* HWY_RESTRICT n) {
+void Merge(size_t count, Rows<const T> inputs, Rows<const T> state, const T* HWY_RESTRICT bias,
+           T* HWY_RESTRICT by_line) {
   const hn::ScalableTag<T> d;
-  for (size_t k = 0; k < width; k += hn::Lanes(d)) {
-    hn::Store(hn::MulAdd(hn::Load(d, r + k), hn::Load(d, inner + k), hn::Load(d, n + k)), d, n + k);
+  const size_t line = count * kLine<T>;
+  for (size_t row = 0; row < count; ++row, by_line += kLine<T>) {
+    for (size_t k = 0; k < kLine<T>; k += hn::Lanes(d)) {
+      const auto inner = hn::Add(hn::Load(d, state.row(row) + 2 * kLine<T> + k), hn::Load(d, bias + k));
+      const auto input = hn::Load(d, inputs.row(row) + 2 * kLine<T> + k);
+      hn::Store(hn::MulAdd(hn::Load(d, by_line + line + k), inner, input), d, by_line + 2 * line + k);
+    }
   }
 }
 
-// h = (1 - z) (.) n + z (.) h.
 template <typename T>
-void Blend(size_t width, const T* HWY_RESTRICT z, const T* HWY_RESTRICT n, T* HWY_RESTRICT h) {
+void Reset(const GruUnits<T>& units, const T* HWY_RESTRICT by_line, Rows<T> keep, Rows<T> reset) {
   const hn::ScalableTag<T> d;
-  const auto one = hn::Set(d, T{1});
-  for (size_t k = 0; k < width; k += hn::Lanes(d)) {
-    const auto gate = hn::Load(d, z + k);
-    const auto kept = hn::Mul(gate, hn::Load(d, h + k));
-    hn::Store(hn::MulAdd(hn::Sub(one, gate), hn::Load(d, n + k), kept), d, h + k);
+  const size_t line = units.count * kLine<T>;
+  for (size_t row = 0; row < units.count; ++row, by_line += kLine<T>) {
+    for (size_t k = 0; k < kLine<T>; k += hn::Lanes(d)) {
+      hn::Store(hn::Load(d, by_line + k), d, keep.row(row) + k);
+      const auto r = hn::Load(d, by_line + line + k);
+      hn::Store(hn::Mul(r, hn::Load(d, units.h.row(row) + k)), d, reset.row(row) + k);
+    }
   }
 }
 
-void ResetStateFloat(size_t width, const float* h, float* r) { ResetState(width, h, r); }
-void ResetStateDouble(size_t width, const double* h, double* r) { ResetState(width, h, r); }
-void AddResetFloat(size_t width, const float* r, const float* inner, float* n) { AddReset(width, r, inner, n); }
-void AddResetDouble(size_t width, const double* r, const double* inner, double* n) { AddReset(width, r, inner, n); }
-void BlendFloat(size_t width, const float* z, const float* n, float* h) { Blend(width, z, n, h); }
-void BlendDouble(size_t width, const double* z, const double* n, double* h) { Blend(width, z, n, h); }
+template <typename T>
+void Blend(const GruUnits<T>& units, Rows<const T> z, const T* HWY_RESTRICT n) {
+  const hn::ScalableTag<T> d;
+  for (size_t row = 0; row < units.count; ++row, n += kLine<T>) {
+    for (size_t k = 0; k < kLine<T>; k += hn::Lanes(d)) {
+      const auto keep = hn::Load(d, z.row(row) + k), h = hn::Load(d, units.h.row(row) + k);
+      hn::Store(BlendOf(d, keep, hn::Load(d, n + k), h), d, units.next_h.row(row) + k);
+    }
+  }
+}
+
+template <typename T>
+GruGates<T> GruGatesOf() {
+  return {&DefaultGruGates<T>, &Merge<T>, &Reset<T>, &Blend<T>};
+}
+GruGates<float> GruGatesFloat() { return GruGatesOf<float>(); }
+GruGates<double> GruGatesDouble() { return GruGatesOf<double>(); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace rnnserve::cpu
@@ -59,111 +103,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rnnserve::cpu {
 
-HWY_EXPORT(ResetStateFloat);
-HWY_EXPORT(ResetStateDouble);
-HWY_EXPORT(AddResetFloat);
-HWY_EXPORT(AddResetDouble);
-HWY_EXPORT(BlendFloat);
-HWY_EXPORT(BlendDouble);
-
-namespace {
-
-// The element-wise parts, chosen once for this machine.
-template <typename T>
-struct GruKernels {
-  void (*reset_state)(size_t width, const T* h, T* r);
-  void (*add_reset)(size_t width, const T* r, const T* inner, T* n);
-  void (*blend)(size_t width, const T* z, const T* n, T* h);
-};
-
-template <typename T>
-GruKernels<T> FindKernels();
+HWY_EXPORT(GruGatesFloat);
+HWY_EXPORT(GruGatesDouble);
 
 template <>
-GruKernels<float> FindKernels() {
-  return {HWY_DYNAMIC_DISPATCH(ResetStateFloat), HWY_DYNAMIC_DISPATCH(AddResetFloat), HWY_DYNAMIC_DISPATCH(BlendFloat)};
+GruGates<float> FindGruGates() {
+  return HWY_DYNAMIC_DISPATCH(GruGatesFloat)();
 }
-
 template <>
-GruKernels<double> FindKernels() {
-  return {HWY_DYNAMIC_DISPATCH(ResetStateDouble), HWY_DYNAMIC_DISPATCH(AddResetDouble),
-          HWY_DYNAMIC_DISPATCH(BlendDouble)};
+GruGates<double> FindGruGates() {
+  return HWY_DYNAMIC_DISPATCH(GruGatesDouble)();
 }
-
-template <typename T>
-class GruStep : public RecurrentStep<T> {
- public:
-  explicit GruStep(const Cell& cell)
-      : linear_before_reset_(cell.spec().linear_before_reset),
-        units_(static_cast<size_t>(cell.spec().hidden_size)),
-        width_(PadToLine<T>(units_)),
-        r_zr_(cell.weights<T>().r.data(), 2, units_, units_),
-        r_h_(cell.weights<T>().r.data() + 2 * units_ * units_, 1, units_, units_),
-        bias_(SumBiases<T>(cell, linear_before_reset_ ? 2 : 3)),
-        inner_bias_(PadBlocks(cell.weights<T>().rb.data() + 2 * units_, 1, units_)),
-        f_(cell.spec().activations[0], cell.spec().clip),
-        g_(cell.spec().activations[1], cell.spec().clip),
-        kernels_(FindKernels<T>()) {}
-
-  size_t gate_columns() const override { return (linear_before_reset_ ? 4 : 3) * width_; }
-  const T* input_bias() const override { return bias_.data(); }
-  size_t packed_bytes() const override {
-    return r_zr_.bytes() + r_h_.bytes() + (bias_.size() + inner_bias_.size()) * sizeof(T);
-  }
-
-  void Run(const StepRows<T>& rows, Team& team) const override {
-    const Rows<T>& gates = rows.gates;
-    Multiply<T>(rows.count, Read(rows.h), r_zr_, nullptr, gates, team);
-    if (linear_before_reset_) Multiply<T>(rows.count, Read(rows.h), r_h_, inner_bias_.data(), Block(gates, 3), team);
-    ForRows(rows.count, 2 * width_, team, [&](size_t row) { ApplyReset(At(gates, row), At(rows.h, row)); });
-    if (!linear_before_reset_) {
-      Multiply<T>(rows.count, Read(Block(gates, 1)), r_h_, nullptr, Block(gates, 2), team);
-    }
-    ForRows(rows.count, width_, team, [&](size_t row) { UpdateState(At(gates, row), At(rows.h, row)); });
-  }
-
- private:
-  static Rows<const T> Read(Rows<T> rows) { return {rows.data, rows.stride}; }
-  static T* At(Rows<T> rows, size_t row) { return rows.data + row * rows.stride; }
-  Rows<T> Block(Rows<T> gates, size_t block) const { return {gates.data + block * width_, gates.stride}; }
-
-  void ApplyReset(T* gates, const T* h) const {
-    f_.Apply(gates, 2 * width_);
-    T* r = gates + width_;
-    if (linear_before_reset_) {
-      kernels_.add_reset(width_, r, gates + 3 * width_, gates + 2 * width_);
-    } else {
-      kernels_.reset_state(width_, h, r);
-    }
-  }
-
-  void UpdateState(T* gates, T* h) const {
-    T* n = gates + 2 * width_;
-    g_.Apply(n, width_);
-    kernels_.blend(width_, gates, n, h);
-  }
-
-  bool linear_before_reset_;
-  size_t units_;
-  size_t width_;
-  PackedMatrix<T> r_zr_;
-  PackedMatrix<T> r_h_;
-  AlignedBuffer<T> bias_;
-  AlignedBuffer<T> inner_bias_;
-  Stage<T> f_;
-  Stage<T> g_;
-  GruKernels<T> kernels_;
-};
-
-}  // namespace
-
-template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeGruStep(const Cell& cell) {
-  return std::make_unique<GruStep<T>>(cell);
-}
-
-template std::unique_ptr<const RecurrentStep<float>> MakeGruStep(const Cell&);
-template std::unique_ptr<const RecurrentStep<double>> MakeGruStep(const Cell&);
 
 }  // namespace rnnserve::cpu
 #endif  // HWY_ONCE

@@ -7,16 +7,30 @@ namespace rnnserve::cpu {
 
 template <typename T>
 PackedMatrix<T>::PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth)
-    : depth_(depth), columns_(blocks * PadToLine<T>(units)), data_(columns_ * depth) {
-  std::fill_n(data_.data(), data_.size(), T{0});
-  const size_t padded = PadToLine<T>(units);
-  for (size_t row = 0; row < blocks * units; ++row) {
-    const size_t column = row / units * padded + row % units;
-    const size_t first = column / kPanel<T> * kPanel<T>;
-    const size_t width = std::min(kPanel<T>, columns_ - first);
-    T* target = data_.data() + first * depth + (column - first);
-    for (size_t k = 0; k < depth; ++k) target[k * width] = source[row * depth + k];
+    : depth_(depth), lines_(blocks * PadToLine<T>(units) / kLine<T>), data_(lines_ * depth * kLine<T>) {
+  T* target = data_.data();
+  for (size_t first = 0; first < units; first += kLine<T>) {
+    const size_t count = std::min(kLine<T>, units - first);
+    for (size_t block = 0; block < blocks; ++block) {
+      const T* const rows = source + (block * units + first) * depth;
+      for (size_t k = 0; k < depth; ++k, target += kLine<T>) {
+        for (size_t unit = 0; unit < count; ++unit) target[unit] = rows[unit * depth + k];
+        std::fill(target + count, target + kLine<T>, T{0});
+      }
+    }
   }
+}
+
+template <typename T>
+AlignedBuffer<T> PackVector(const T* source, size_t blocks, size_t units) {
+  const size_t padded = PadToLine<T>(units);
+  AlignedBuffer<T> target(blocks * padded);
+  std::fill_n(target.data(), target.size(), T{0});
+  for (size_t k = 0; k < blocks * units; ++k) {
+    const size_t block = k / units, unit = k % units;
+    target[(unit / kLine<T> * blocks + block) * kLine<T> + unit % kLine<T>] = source[k];
+  }
+  return target;
 }
 
 template <typename T>
@@ -32,6 +46,8 @@ AlignedBuffer<T> PadBlocks(const T* source, size_t blocks, size_t units) {
 
 template class PackedMatrix<float>;
 template class PackedMatrix<double>;
+template AlignedBuffer<float> PackVector(const float*, size_t, size_t);
+template AlignedBuffer<double> PackVector(const double*, size_t, size_t);
 template AlignedBuffer<float> PadBlocks(const float*, size_t, size_t);
 template AlignedBuffer<double> PadBlocks(const double*, size_t, size_t);
 

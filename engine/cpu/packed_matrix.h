@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights of a product, laid out for product.cc. Immutable.
 //
-// The source holds blocks of H output units, one row of K weights per unit, as ONNX does. Here every block is padded
-// with zero units to whole cache lines, and the columns (padded units of all blocks, one after the other) are cut into
-// panels of 256 bytes that are contiguous over k:
+// The source holds blocks (gates) of H output units, one row of K weights per unit, as ONNX does. Here 16 units of a
+// block (a cache line of float32) are a line of columns, contiguous over k, and the lines of all blocks for the same
+// units stand together, so that a cell's functions follow the product while its sums are still in the nearest cache:
 //
-//   panel 0: [k = 0: 64 floats] [k = 1: 64 floats] ... [k = K-1]
-//   panel 1: ...
-//   last panel: as many lines as are left (1 to 4)
+//   line 0: block 0, units 0..15      [k = 0: 16 floats] [k = 1: 16 floats] ... [k = K-1]
+//   line 1: block 1, units 0..15
+//   ...
+//   line B: block 0, units 16..31     of B blocks; the last units are padded with zeros to a whole line
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,6 @@
 namespace rnnserve::cpu {
 
 template <typename T>
-constexpr size_t kPanel = 4 * kLine<T>;
-
-template <typename T>
 class PackedMatrix {
  public:
   PackedMatrix() = default;
@@ -27,24 +25,25 @@ class PackedMatrix {
   PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth);
 
   size_t depth() const { return depth_; }
-  // Padded units of all blocks: blocks * PadToLine(units).
-  size_t columns() const { return columns_; }
-  // The panel that begins at this column, a multiple of kPanel.
-  const T* panel(size_t column) const { return data_.data() + column * depth_; }
+  // blocks * PadToLine(units) / kLine.
+  size_t lines() const { return lines_; }
+  // Columns with padding: kLine of each line.
+  size_t columns() const { return lines_ * kLine<T>; }
+  const T* line(size_t index) const { return data_.data() + index * line_stride(); }
+  size_t line_stride() const { return depth_ * kLine<T>; }
   size_t bytes() const { return data_.size() * sizeof(T); }
 
  private:
   size_t depth_ = 0;
-  size_t columns_ = 0;
+  size_t lines_ = 0;
   AlignedBuffer<T> data_;
 };
 
+// A vector of `blocks` times `units` values in the order of the columns: biases.
 template <typename T>
-size_t PanelCount(const PackedMatrix<T>& matrix) {
-  return (matrix.columns() + kPanel<T> - 1) / kPanel<T>;
-}
+AlignedBuffer<T> PackVector(const T* source, size_t blocks, size_t units);
 
-// A vector of `blocks` times `units` values, each block padded with zeros to whole lines: biases and peepholes.
+// The same block after block, each padded with zeros to whole lines: peepholes.
 template <typename T>
 AlignedBuffer<T> PadBlocks(const T* source, size_t blocks, size_t units);
 

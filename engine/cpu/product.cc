@@ -19,25 +19,47 @@ namespace hn = hwy::HWY_NAMESPACE;
 // every term at the size of the whole: over a trained GRU of 256 units that cost 1.2e-5 in h, chains of 64 cost 5e-6.
 constexpr size_t kChain = 64;
 
-// A tile is `kRows` rows by `kVectors` vectors of sums, all in registers; its panel is `width` columns wide.
+// Sums, a column of weights and a factor must fit the registers: 32 with AVX-512, 16 before it. Eight sums at least
+// keep both multiply-add units busy.
+constexpr size_t kMostSums = HWY_MAX_BYTES >= 64 ? 24 : 12;
+template <typename T>
+constexpr size_t kLanes = HWY_LANES(T);
+template <typename T>
+constexpr size_t kVectors = kLine<T> / kLanes<T>;  // of a line
+template <typename T>
+constexpr size_t kMostRows = std::clamp<size_t>(kMostSums / kVectors<T>, 1, 6);
+// Lines that `rows` rows take at once: 1, 2 or 4; 3 where there are no more.
+template <typename T>
+constexpr size_t LinesAtOnce(size_t rows) {
+  const size_t most = kMostSums / (rows * kVectors<T>);
+  return most >= 4 ? 4 : most >= 2 ? 2 : 1;
+}
+
 template <typename T>
 struct Tile {
   const T* rows;
   size_t row_stride;
   const T* weights;
-  size_t width;
+  size_t line_stride;
   size_t depth;
-  const T* start;  // of the sums
+  size_t ahead;  // distance of weights to be asked for
+  const T* start;
   size_t start_stride;
   T* target;
   size_t target_stride;
 };
 
-template <size_t kRows, size_t kVectors, typename T>
+template <typename T>
+constexpr size_t LineOf(size_t vector) {
+  return vector / kVectors<T>;
+}
+
+// `kRows` rows and `kLines` lines, all sums of a chain in registers.
+template <size_t kRows, size_t kLines, bool kAhead, typename T>
 HWY_INLINE void MultiplyTile(const Tile<T>& tile) {
   const hn::ScalableTag<T> d;
-  const size_t lanes = hn::Lanes(d);
-  hn::Vec<decltype(d)> sum[kRows][kVectors];
+  constexpr size_t kWidth = kLines * kVectors<T>;
+  hn::Vec<decltype(d)> sum[kRows][kWidth];
   const T* HWY_RESTRICT weights = tile.weights;
   const T* HWY_RESTRICT rows = tile.rows;
   const T* start = tile.start;
@@ -45,20 +67,23 @@ HWY_INLINE void MultiplyTile(const Tile<T>& tile) {
   size_t k = 0;
   do {
     for (size_t r = 0; r < kRows; ++r) {
-      for (size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
+      for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(d);
     }
-    for (const size_t end = std::min(k + kChain, tile.depth); k < end; ++k, weights += tile.width) {
-      hn::Vec<decltype(d)> column[kVectors];
-      for (size_t v = 0; v < kVectors; ++v) column[v] = hn::Load(d, weights + v * lanes);
+    for (const size_t end = std::min(k + kChain, tile.depth); k < end; ++k, weights += kLine<T>) {
+      if constexpr (kAhead) __builtin_prefetch(weights + tile.ahead, 0, 2);
+      hn::Vec<decltype(d)> column[kWidth];
+      for (size_t v = 0; v < kWidth; ++v) {
+        column[v] = hn::Load(d, weights + LineOf<T>(v) * tile.line_stride + v % kVectors<T> * kLanes<T>);
+      }
       for (size_t r = 0; r < kRows; ++r) {
         const auto factor = hn::Set(d, rows[r * tile.row_stride + k]);
-        for (size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(factor, column[v], sum[r][v]);
+        for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(factor, column[v], sum[r][v]);
       }
     }
     for (size_t r = 0; r < kRows; ++r) {
-      for (size_t v = 0; v < kVectors; ++v) {
-        const auto before = hn::Load(d, start + r * start_stride + v * lanes);
-        hn::Store(hn::Add(before, sum[r][v]), d, tile.target + r * tile.target_stride + v * lanes);
+      for (size_t v = 0; v < kWidth; ++v) {
+        const auto before = hn::Load(d, start + r * start_stride + v * kLanes<T>);
+        hn::Store(hn::Add(before, sum[r][v]), d, tile.target + r * tile.target_stride + v * kLanes<T>);
       }
     }
     start = tile.target;
@@ -66,54 +91,57 @@ HWY_INLINE void MultiplyTile(const Tile<T>& tile) {
   } while (k < tile.depth);
 }
 
-// Sums and one column of weights must fit the registers: 32 with AVX-512, 16 before it.
-constexpr bool kManyRegisters = HWY_MAX_BYTES >= 64;
-constexpr size_t kMaxRows = 6;
-constexpr size_t VectorsFor(size_t rows) { return kManyRegisters || rows <= 3 ? 4 : 2; }
-
-// All columns of the panel, `kStep` vectors at a time.
-template <size_t kRows, size_t kStep, typename T>
-HWY_INLINE void MultiplyColumns(Tile<T> tile, size_t width) {
-  const size_t step = kStep * hn::Lanes(hn::ScalableTag<T>());
-  for (size_t column = 0; column + step <= width; column += step) {
-    MultiplyTile<kRows, kStep>(tile);
-    tile.weights += step;
-    tile.start += step;
-    tile.target += step;
+// Lines from `line` on, those before it taken. Weights are asked for in line `ahead_line`, if it is one of these.
+template <size_t kRows, size_t kLines, typename T>
+HWY_INLINE void TakeLines(const Tile<T>& tile, size_t line, size_t ahead_line) {
+  Tile<T> part = tile;
+  part.weights += line * tile.line_stride;
+  part.start += line * kLine<T>;
+  part.target += line * kLine<T>;
+  if (ahead_line - line < kLines) {
+    part.ahead += (ahead_line - line) * tile.line_stride;
+    MultiplyTile<kRows, kLines, true>(part);
+  } else {
+    MultiplyTile<kRows, kLines, false>(part);
   }
 }
 
 template <size_t kRows, typename T>
-HWY_NOINLINE void MultiplyRows(const Tile<T>& tile) {
-  if (tile.width == kPanel<T>) return MultiplyColumns<kRows, VectorsFor(kRows)>(tile, tile.width);
-  // A line holds one vector of 64 bytes, or two or more smaller ones.
-  MultiplyColumns<kRows, kManyRegisters ? 1 : 2>(tile, tile.width);
-}
-
-template <typename T>
-void MultiplyBlock(size_t rows, const Tile<T>& tile) {
-  switch (rows) {
-    case 1:
-      return MultiplyRows<1>(tile);
-    case 2:
-      return MultiplyRows<2>(tile);
-    case 3:
-      return MultiplyRows<3>(tile);
-    case 4:
-      return MultiplyRows<4>(tile);
-    case 5:
-      return MultiplyRows<5>(tile);
-    default:
-      return MultiplyRows<kMaxRows>(tile);
+HWY_NOINLINE void MultiplyRows(const Tile<T>& tile, size_t lines, size_t ahead_line) {
+  constexpr size_t kMost = LinesAtOnce<T>(kRows);
+  size_t line = 0;
+  for (; line + kMost <= lines; line += kMost) TakeLines<kRows, kMost>(tile, line, ahead_line);
+  if constexpr (kMost == 4) {
+    if (lines - line == 3) return TakeLines<kRows, 3>(tile, line, ahead_line);
+    if (lines - line == 2) return TakeLines<kRows, 2>(tile, line, ahead_line);
+  }
+  if constexpr (kMost > 1) {
+    if (lines > line) TakeLines<kRows, 1>(tile, line, ahead_line);
   }
 }
 
-// The rows in blocks as even as can be: 32 rows are 6, 6, 5, 5, 5, 5.
 template <typename T>
-void MultiplyPanel(size_t count, Tile<T> tile) {
-  for (size_t blocks = (count + kMaxRows - 1) / kMaxRows; blocks > 0; --blocks) {
+HWY_INLINE void MultiplyBlock(size_t rows, const Tile<T>& tile, size_t lines, size_t ahead_line) {
+  if constexpr (kMostRows < T >> 3) {
+    if (rows == 4) return MultiplyRows<4>(tile, lines, ahead_line);
+    if (rows == 5) return MultiplyRows<5>(tile, lines, ahead_line);
+    if (rows == 6) return MultiplyRows<6>(tile, lines, ahead_line);
+  }
+  if (rows == 1) return MultiplyRows<1>(tile, lines, ahead_line);
+  if (rows == 2) return MultiplyRows<2>(tile, lines, ahead_line);
+  MultiplyRows<3>(tile, lines, ahead_line);
+}
+
+constexpr size_t kNoLine = size_t{1} << 32;
+
+// The rows in blocks as even as can be: 32 rows are 6, 6, 5, 5, 5, 5. The first block asks for weights of the first
+// line, the next one of the next.
+template <typename T>
+HWY_INLINE void MultiplyTerms(size_t count, Tile<T> tile, size_t lines) {
+  size_t line = tile.ahead == 0 ? kNoLine : 0;
+  for (size_t blocks = (count + kMostRows<T> - 1) / kMostRows<T>; blocks > 0; --blocks, ++line) {
     const size_t rows = (count + blocks - 1) / blocks;
-    MultiplyBlock(rows, tile);
+    MultiplyBlock(rows, tile, lines, line);
     count -= rows;
     tile.rows += rows * tile.row_stride;
     tile.start += rows * tile.start_stride;
@@ -121,32 +149,38 @@ void MultiplyPanel(size_t count, Tile<T> tile) {
   }
 }
 
+// Weights above this come from memory too late for a core that is busy with many rows. All rows then take the terms of
+// a chain before any takes the next ones, which are asked for meanwhile.
+constexpr size_t kFarBytes = size_t{16} << 20;
+
 template <typename T>
-void MultiplyPanels(size_t count, Rows<const T> rows, const PackedMatrix<T>& weights, const T* bias, Rows<T> target,
-                    size_t first, size_t end) {
-  for (size_t column = first; column < std::min(end, weights.columns()); column += kPanel<T>) {
-    const T* start = bias != nullptr ? bias : target.data;
-    MultiplyPanel(count, Tile<T>{.rows = rows.data,
-                                 .row_stride = rows.stride,
-                                 .weights = weights.panel(column),
-                                 .width = std::min(kPanel<T>, weights.columns() - column),
-                                 .depth = weights.depth(),
-                                 .start = start + column,
-                                 .start_stride = bias != nullptr ? 0 : target.stride,
-                                 .target = target.data + column,
-                                 .target_stride = target.stride});
+HWY_INLINE void MultiplyLines(const Product<T>& product) {
+  const PackedMatrix<T>& weights = *product.weights;
+  Tile<T> tile = {.rows = product.rows.data,
+                  .row_stride = product.rows.stride,
+                  .weights = weights.line(product.first_line),
+                  .line_stride = weights.line_stride(),
+                  .depth = weights.depth(),
+                  .ahead = 0,
+                  .start = product.start.data,
+                  .start_stride = product.start.stride,
+                  .target = product.target.data,
+                  .target_stride = product.target.stride};
+  if (product.count <= kMostRows<T>) return MultiplyBlock(product.count, tile, product.lines, kNoLine);
+  if (weights.bytes() <= kFarBytes) return MultiplyTerms(product.count, tile, product.lines);
+  tile.ahead = kChain * kLine<T>;
+  for (size_t k = 0; k < weights.depth(); k += kChain) {
+    tile.depth = std::min(kChain, weights.depth() - k);
+    MultiplyTerms(product.count, tile, product.lines);
+    tile.rows += kChain;
+    tile.weights += kChain * kLine<T>;
+    tile.start = product.target.data;
+    tile.start_stride = product.target.stride;
   }
 }
 
-void MultiplyFloat(size_t count, Rows<const float> rows, const PackedMatrix<float>& weights, const float* bias,
-                   Rows<float> target, size_t first, size_t end) {
-  MultiplyPanels(count, rows, weights, bias, target, first, end);
-}
-
-void MultiplyDouble(size_t count, Rows<const double> rows, const PackedMatrix<double>& weights, const double* bias,
-                    Rows<double> target, size_t first, size_t end) {
-  MultiplyPanels(count, rows, weights, bias, target, first, end);
-}
+void MultiplyFloat(const Product<float>& product) { MultiplyLines(product); }
+void MultiplyDouble(const Product<double>& product) { MultiplyLines(product); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace rnnserve::cpu
@@ -158,15 +192,8 @@ namespace rnnserve::cpu {
 HWY_EXPORT(MultiplyFloat);
 HWY_EXPORT(MultiplyDouble);
 
-void Multiply(size_t count, Rows<const float> rows, const PackedMatrix<float>& weights, const float* bias,
-              Rows<float> target, size_t first, size_t end) {
-  HWY_DYNAMIC_DISPATCH(MultiplyFloat)(count, rows, weights, bias, target, first, end);
-}
-
-void Multiply(size_t count, Rows<const double> rows, const PackedMatrix<double>& weights, const double* bias,
-              Rows<double> target, size_t first, size_t end) {
-  HWY_DYNAMIC_DISPATCH(MultiplyDouble)(count, rows, weights, bias, target, first, end);
-}
+void Multiply(const Product<float>& product) { HWY_DYNAMIC_DISPATCH(MultiplyFloat)(product); }
+void Multiply(const Product<double>& product) { HWY_DYNAMIC_DISPATCH(MultiplyDouble)(product); }
 
 }  // namespace rnnserve::cpu
 #endif  // HWY_ONCE

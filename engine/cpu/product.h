@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows times packed weights, on one thread:
+// Rows times some lines of packed weights, on one thread:
 //
 //   target[r][j] = start[r][j] + sum over k of rows[r][k] * weights[k][j]
 //
@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 
 #include "engine/cpu/packed_matrix.h"
 
@@ -21,15 +20,34 @@ template <typename T>
 struct Rows {
   T* data = nullptr;
   size_t stride = 0;
+
+  T* row(size_t index) const { return data + index * stride; }
+  // The columns from `column` on.
+  Rows From(size_t column) const { return {data + column, stride}; }
+  operator Rows<const T>() const { return {data, stride}; }
 };
 
-// Begins from `bias`, one value per column of `weights`, or, where it is null, from what `target` holds.
-// Rows of `target` and `bias` begin on cache lines; `rows` need the alignment of T only and may not overlap `target`.
-//
-// Of the columns of `weights` only those from `first` to `end`, multiples of kPanel or the end of all.
-void Multiply(size_t count, Rows<const float> rows, const PackedMatrix<float>& weights, const float* bias,
-              Rows<float> target, size_t first = 0, size_t end = std::numeric_limits<size_t>::max());
-void Multiply(size_t count, Rows<const double> rows, const PackedMatrix<double>& weights, const double* bias,
-              Rows<double> target, size_t first = 0, size_t end = std::numeric_limits<size_t>::max());
+// A product takes at most so many lines; from kPanelLines on there is nothing gained by more.
+inline constexpr size_t kMostLines = 16, kPanelLines = 4;
+
+template <typename T>
+alignas(kLineBytes) inline constexpr T kZeroLines[kMostLines * kLine<T>] = {};
+
+template <typename T>
+struct Product {
+  size_t count = 0;    // of rows, at least 1
+  Rows<const T> rows;  // need the alignment of T only
+  const PackedMatrix<T>* weights = nullptr;
+  // Of the weights, at most kMostLines.
+  size_t first_line = 0;
+  size_t lines = 0;
+  // Lines next to each other, in rows that begin on cache lines. A stride of 0: the same for all rows. May be the
+  // target.
+  Rows<const T> start = {kZeroLines<T>, 0};
+  Rows<T> target;  // overlaps nothing else
+};
+
+void Multiply(const Product<float>& product);
+void Multiply(const Product<double>& product);
 
 }  // namespace rnnserve::cpu

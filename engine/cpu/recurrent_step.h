@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step of a cell for some rows at once: what lstm_gates, gru_gates and rnn_gates each do for their kind. Immutable.
+// One step of a cell for some rows at once: what lstm_step, gru_step and rnn_step each do for their kind. Immutable.
 //
-// A row of gates holds the cell's blocks in ONNX order (LSTM i, o, f, c; GRU z, r, h), each padded to whole cache
-// lines. Padded units run along with weights and biases of zero; nothing ever reads them back.
+// A step goes through the units panel by panel, a few lines (packed_matrix.h) of all rows each: the product with R,
+// that with W unless it was made for a stretch of steps beforehand, then the cell's functions. Padded units run along
+// with weights and biases of zero; nothing ever reads them back.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "engine/cell.h"
-#include "engine/cpu/aligned_buffer.h"
-#include "engine/cpu/shared_product.h"
+#include "engine/cpu/cell_inputs.h"
+#include "engine/cpu/panel_sums.h"
 
 namespace rnnserve::cpu {
 
 template <typename T>
 struct StepRows {
-  size_t count = 0;
-  Rows<T> gates;  // in: input_bias + W x; out: undefined
-  Rows<T> h;      // in: h before; out: h after
-  Rows<T> c;      // the same of c, LSTM only
+  size_t count = 0;      // 1 .. kGroupRows
+  Rows<const T> inputs;  // biases and W x (CellInputs); null: to be computed from x
+  Rows<const T> x;
+  Rows<const T> h;         // before the step
+  Rows<T> next_h;          // after it; not the same memory
+  Rows<T> c;               // before and after it, LSTM only
+  Rows<T> scratch;         // scratch_columns() of the step
+  bool backwards = false;  // in which order the panels come
 };
 
 template <typename T>
@@ -27,23 +33,17 @@ class RecurrentStep {
  public:
   virtual ~RecurrentStep() = default;
 
-  // Columns that a row of gates must have room for; at least those of W.
-  virtual size_t gate_columns() const = 0;
-  // What W x is added to: the biases that can be summed beforehand, block by block.
-  virtual const T* input_bias() const = 0;
+  // Parts whose columns stand behind each other in a row of inputs.
+  virtual std::span<const CellInputs<T>> inputs() const = 0;
+  virtual size_t scratch_columns() const { return 0; }
   virtual void Run(const StepRows<T>& rows, Team& team) const = 0;
   virtual size_t packed_bytes() const = 0;
 };
 
-// Wb + Rb for the first `summed` of the cell's blocks, Wb alone for the rest.
+// Multiplications of a step, for ForPanels.
 template <typename T>
-AlignedBuffer<T> SumBiases(const Cell& cell, size_t summed) {
-  const CellWeights<T>& weights = cell.weights<T>();
-  const auto units = static_cast<size_t>(cell.spec().hidden_size);
-  const size_t blocks = weights.wb.size() / units;
-  AlignedBuffer<T> sum = PadBlocks(weights.wb.data(), blocks, units);
-  for (size_t k = 0; k < summed * units; ++k) sum[k / units * PadToLine<T>(units) + k % units] += weights.rb[k];
-  return sum;
+size_t StepWork(const StepRows<T>& rows, const CellInputs<T>& inputs, const PackedMatrix<T>& r) {
+  return rows.count * (r.columns() * r.depth() + (rows.inputs.data == nullptr ? inputs.work() : 0));
 }
 
 }  // namespace rnnserve::cpu

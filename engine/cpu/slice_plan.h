@@ -12,12 +12,10 @@
 #include <span>
 #include <vector>
 
+#include "engine/cpu/panel_sums.h"
 #include "engine/sequence.h"
 
 namespace rnnserve::cpu {
-
-// More rows than this gain nothing by sharing one pass over the weights.
-constexpr size_t kGroupRows = 128;
 
 // Sorted rows `first` .. `first + count`.
 struct RowGroup {

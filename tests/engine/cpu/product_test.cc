@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -19,8 +20,8 @@ std::vector<T> Draw(std::mt19937& random, size_t count) {
 }
 
 template <typename T>
-struct Product {
-  Product(size_t row_count, size_t block_count, size_t unit_count, size_t k, uint32_t seed)
+struct ProductCase {
+  ProductCase(size_t row_count, size_t block_count, size_t unit_count, size_t k, uint32_t seed)
       : rows(row_count), blocks(block_count), units(unit_count), depth(k) {
     std::mt19937 random(seed);
     source = Draw<T>(random, blocks * units * depth);
@@ -28,21 +29,29 @@ struct Product {
     inputs = Draw<T>(random, rows * depth);
   }
 
-  size_t width() const { return PadToLine<T>(units); }
-
-  AlignedBuffer<T> Run(bool with_bias) const {
+  // All lines, `lines` at a time, from biases or from 0.5.
+  AlignedBuffer<T> Run(bool with_bias, size_t lines = 4) const {
     const PackedMatrix<T> packed(source.data(), blocks, units, depth);
-    const AlignedBuffer<T> padded = PadBlocks(bias.data(), blocks, units);
-    const size_t stride = RowStride<T>(packed.columns());
-    AlignedBuffer<T> target(rows * stride);
+    const AlignedBuffer<T> start = PackVector(bias.data(), blocks, units);
+    AlignedBuffer<T> target(rows * RowStride<T>(packed.columns()));
     for (size_t k = 0; k < target.size(); ++k) target[k] = static_cast<T>(0.5);
-    Multiply(rows, {inputs.data(), depth}, packed, with_bias ? padded.data() : nullptr, {target.data(), stride});
+    for (size_t first = 0; first < packed.lines(); first += lines) {
+      const size_t column = first * kLine<T>, stride = RowStride<T>(packed.columns());
+      const Rows<const T> biases = {start.data() + column, 0}, before = {target.data() + column, stride};
+      Multiply(cpu::Product<T>{.count = rows,
+                               .rows = {inputs.data(), depth},
+                               .weights = &packed,
+                               .first_line = first,
+                               .lines = std::min(lines, packed.lines() - first),
+                               .start = with_bias ? biases : before,
+                               .target = {target.data() + column, stride}});
+    }
     return target;
   }
 
   T At(const AlignedBuffer<T>& target, size_t row, size_t unit) const {
-    const size_t stride = RowStride<T>(blocks * width());
-    return target[row * stride + unit / units * width() + unit % units];
+    const size_t line = unit % units / kLine<T> * blocks + unit / units;
+    return target[row * RowStride<T>(blocks * PadToLine<T>(units)) + line * kLine<T> + unit % units % kLine<T>];
   }
 
   double Exact(size_t row, size_t unit, double start) const {
@@ -66,16 +75,17 @@ TYPED_TEST(ProductTest, MatchesPlainSums) {
   const double epsilon = static_cast<double>(std::numeric_limits<TypeParam>::epsilon());
   for (const size_t rows : {1, 2, 3, 4, 5, 6, 7, 13, 31}) {
     for (const size_t units : {1, 7, 17, 33, 64}) {
-      for (const size_t depth : {0, 1, 19}) {
-        const Product<TypeParam> product(rows, 3, units, depth, 7);
+      for (const size_t depth : {0, 1, 19, 300}) {
+        const ProductCase<TypeParam> product(rows, 3, units, depth, 7);
+        const double tolerance = 20 * epsilon * (1 + static_cast<double>(depth) / 20);
         const auto with_bias = product.Run(true);
         const auto added = product.Run(false);
         for (size_t row = 0; row < rows; ++row) {
           for (size_t unit = 0; unit < 3 * units; ++unit) {
             const double bias = static_cast<double>(product.bias[unit]);
             EXPECT_NEAR(static_cast<double>(product.At(with_bias, row, unit)), product.Exact(row, unit, bias),
-                        20 * epsilon);
-            EXPECT_NEAR(static_cast<double>(product.At(added, row, unit)), product.Exact(row, unit, 0.5), 20 * epsilon);
+                        tolerance);
+            EXPECT_NEAR(static_cast<double>(product.At(added, row, unit)), product.Exact(row, unit, 0.5), tolerance);
           }
         }
       }
@@ -84,10 +94,10 @@ TYPED_TEST(ProductTest, MatchesPlainSums) {
 }
 
 TYPED_TEST(ProductTest, BitsOfARowDoNotDependOnTheNumberOfRows) {
-  const Product<TypeParam> all(40, 4, 33, 57, 11);
+  const ProductCase<TypeParam> all(70, 4, 33, 157, 11);
   const auto together = all.Run(true);
-  for (size_t rows = 1; rows < 40; ++rows) {
-    Product<TypeParam> some = all;
+  for (size_t rows = 1; rows < 70; ++rows) {
+    ProductCase<TypeParam> some = all;
     some.rows = rows;
     const auto apart = some.Run(true);
     for (size_t row = 0; row < rows; ++row) {
@@ -98,8 +108,54 @@ TYPED_TEST(ProductTest, BitsOfARowDoNotDependOnTheNumberOfRows) {
   }
 }
 
+// Cells take lines in different numbers.
+TYPED_TEST(ProductTest, BitsDoNotDependOnTheLinesTakenAtOnce) {
+  const ProductCase<TypeParam> product(13, 3, 50, 200, 17);
+  const auto expected = product.Run(true);
+  for (const size_t lines : {1, 2, 3, 5, 16}) {
+    const auto results = product.Run(true, lines);
+    for (size_t row = 0; row < 13; ++row) {
+      for (size_t unit = 0; unit < 150; ++unit) {
+        ASSERT_EQ(product.At(results, row, unit), product.At(expected, row, unit)) << lines;
+      }
+    }
+  }
+}
+
+// Above 16 MiB of weights all rows take the terms of a chain before any takes the next ones; few rows never do.
+TYPED_TEST(ProductTest, BitsDoNotDependOnTheSizeOfTheWeights) {
+  const ProductCase<TypeParam> all(13, 4, 1024, 1041, 23);
+  const auto together = all.Run(true);
+  ProductCase<TypeParam> some = all;
+  some.rows = 2;
+  const auto apart = some.Run(true);
+  for (size_t row = 0; row < 2; ++row) {
+    for (size_t unit = 0; unit < 4096; ++unit) {
+      ASSERT_EQ(all.At(together, row, unit), some.At(apart, row, unit)) << "row " << row << ", unit " << unit;
+    }
+  }
+}
+
+TYPED_TEST(ProductTest, BeginsFromZeroIfNotToldOtherwise) {
+  const ProductCase<TypeParam> product(7, 1, 40, 70, 19);
+  const PackedMatrix<TypeParam> packed(product.source.data(), 1, 40, 70);
+  const size_t stride = packed.columns();
+  AlignedBuffer<TypeParam> target(7 * stride);
+  Multiply(cpu::Product<TypeParam>{.count = 7,
+                                   .rows = {product.inputs.data(), 70},
+                                   .weights = &packed,
+                                   .lines = packed.lines(),
+                                   .target = {target.data(), stride}});
+  for (size_t row = 0; row < 7; ++row) {
+    for (size_t unit = 0; unit < 40; ++unit) {
+      EXPECT_NEAR(static_cast<double>(target[row * stride + unit]), product.Exact(row, unit, 0),
+                  100 * static_cast<double>(std::numeric_limits<TypeParam>::epsilon()));
+    }
+  }
+}
+
 TYPED_TEST(ProductTest, NaNAndInfinityStayInTheirRow) {
-  Product<TypeParam> product(9, 4, 5, 8, 13);
+  ProductCase<TypeParam> product(9, 4, 5, 8, 13);
   const auto clean = product.Run(true);
   product.inputs[3 * 8 + 2] = std::numeric_limits<TypeParam>::quiet_NaN();
   product.inputs[5 * 8 + 7] = std::numeric_limits<TypeParam>::infinity();

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kStretch = size_t{1} << 20;
 
-// h and c of float32.
-size_t States(size_t rows, size_t units) { return 2 * rows * RowStride<float>(units) * sizeof(float); }
+// h, twice, and c of float32.
+size_t States(size_t rows, size_t units) { return 3 * rows * RowStride<float>(units) * sizeof(float); }
 
 class WorkspaceTest : public testing::Test {
  protected:

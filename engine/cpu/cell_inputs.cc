@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cpu/cell_inputs.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace rnnserve::cpu {
+namespace {
+
+template <typename T>
+AlignedBuffer<T> SumBiases(const Cell& cell, size_t first, size_t count, size_t summed) {
+  const CellWeights<T>& weights = cell.weights<T>();
+  const auto units = static_cast<size_t>(cell.spec().hidden_size);
+  std::vector<T> sum = weights.wb;
+  for (size_t k = 0; k < summed * units; ++k) sum[k] += weights.rb[k];
+  return PackVector(sum.data() + first * units, count, units);
+}
+
+}  // namespace
+
+template <typename T>
+CellInputs<T>::CellInputs(const Cell& cell, size_t first, size_t count, size_t summed)
+    : w_(cell.weights<T>().w.data() + first * static_cast<size_t>(cell.spec().hidden_size * cell.spec().input_size),
+         count, static_cast<size_t>(cell.spec().hidden_size), static_cast<size_t>(cell.spec().input_size)),
+      bias_(SumBiases<T>(cell, first, count, summed)) {}
+
+template <typename T>
+void CellInputs<T>::Multiply(size_t count, Rows<const T> x, Rows<T> target, Team& team) const {
+  const size_t panels = (w_.lines() + kPanelLines - 1) / kPanelLines;
+  ForPanels(panels, count * work(), false, team, [&](size_t panel) {
+    const size_t first = panel * kPanelLines, column = first * kLine<T>;
+    cpu::Multiply(Product<T>{.count = count,
+                             .rows = x,
+                             .weights = &w_,
+                             .first_line = first,
+                             .lines = std::min(kPanelLines, w_.lines() - first),
+                             .start = {bias_.data() + column, 0},
+                             .target = {target.data + column, target.stride}});
+  });
+}
+
+template <typename T>
+Rows<const T> CellInputs<T>::Find(size_t count, Rows<const T> inputs, Rows<const T> x, size_t first_line, size_t lines,
+                                  T* buffer) const {
+  const size_t column = first_line * kLine<T>;
+  if (inputs.data != nullptr) return {inputs.data + column, inputs.stride};
+  const Rows<T> target = {buffer, lines * kLine<T>};
+  cpu::Multiply(Product<T>{.count = count,
+                           .rows = x,
+                           .weights = &w_,
+                           .first_line = first_line,
+                           .lines = lines,
+                           .start = {bias_.data() + column, 0},
+                           .target = target});
+  return target;
+}
+
+template class CellInputs<float>;
+template class CellInputs<double>;
+
+}  // namespace rnnserve::cpu

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a step needs of its input: the biases plus W x, for all steps of a stretch at once or for a panel of one step
+// just before it is used. Both give the same bits.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/cell.h"
+#include "engine/cpu/aligned_buffer.h"
+#include "engine/cpu/panels.h"
+#include "engine/cpu/product.h"
+
+namespace rnnserve::cpu {
+
+// Of some of a cell's blocks, next to each other.
+template <typename T>
+class CellInputs {
+ public:
+  // Blocks `first` to `first + count`. With Wb + Rb for those before `summed`, Wb alone for the rest.
+  CellInputs(const Cell& cell, size_t first, size_t count, size_t summed);
+
+  size_t columns() const { return w_.columns(); }
+  size_t bytes() const { return w_.bytes() + bias_.size() * sizeof(T); }
+  // Multiplications of a row.
+  size_t work() const { return w_.columns() * w_.depth(); }
+
+  // Into rows of columns().
+  void Multiply(size_t count, Rows<const T> x, Rows<T> target, Team& team) const;
+
+  // Some lines of `count` rows: from `inputs`, where Multiply left them, or, where that is null, computed from `x` into
+  // `buffer` of count * lines * kLine elements.
+  Rows<const T> Find(size_t count, Rows<const T> inputs, Rows<const T> x, size_t first_line, size_t lines,
+                     T* buffer) const;
+
+ private:
+  PackedMatrix<T> w_;
+  AlignedBuffer<T> bias_;
+};
+
+}  // namespace rnnserve::cpu

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sums of a panel: a few lines of some rows, small enough for the nearest cache.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/cpu/product.h"
+
+namespace rnnserve::cpu {
+
+// At most so many rows at once: more gain nothing by sharing one pass over the weights.
+constexpr size_t kGroupRows = 128;
+
+// Lines of units that a panel of so many rows has: a single row's functions wait for each other less if there are more.
+constexpr size_t BlocksOfPanel(size_t rows) { return rows >= 4 ? 1 : 4 / rows; }
+
+template <typename T>
+struct PanelSums {
+  alignas(kLineBytes) T inputs[kGroupRows * kPanelLines * kLine<T>];   // biases and W x, row by row
+  alignas(kLineBytes) T state[kGroupRows * kPanelLines * kLine<T>];    // R h, row by row
+  alignas(kLineBytes) T by_line[kGroupRows * kPanelLines * kLine<T>];  // both added, line by line: each of all rows
+};
+
+// R h of some lines into `sums`.
+template <typename T>
+Rows<T> MultiplyState(size_t count, Rows<const T> h, const PackedMatrix<T>& r, size_t first_line, size_t lines,
+                      T* sums) {
+  const Rows<T> target = {sums, lines * kLine<T>};
+  Multiply(
+      Product<T>{.count = count, .rows = h, .weights = &r, .first_line = first_line, .lines = lines, .target = target});
+  return target;
+}
+
+// by_line = inputs + state.
+void AddByLine(size_t count, size_t lines, Rows<const float> inputs, Rows<const float> state, float* by_line);
+void AddByLine(size_t count, size_t lines, Rows<const double> inputs, Rows<const double> state, double* by_line);
+
+}  // namespace rnnserve::cpu

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the work of a step is cut for a Team: by panels, the units whose sums are computed at once. Each thread takes
+// some from product to functions, so that it always meets the same weights, which stay in its core's cache. Small work
+// is not cut: handing over and taking back costs about a microsecond.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "engine/cpu/helper.h"
+
+namespace rnnserve::cpu {
+
+// Multiplications of a part: about 1 us of one core at least and 80 us at most, for so long one thread may wait for the
+// other at the end.
+inline constexpr size_t kLeastPart = size_t{1} << 15;
+inline constexpr size_t kMostPart = size_t{1} << 22;
+// More would only cost more handing over.
+inline constexpr size_t kEnoughParts = 8;
+
+inline size_t PartsOf(size_t multiplications, size_t panels) {
+  const size_t parts = std::max(std::min(multiplications / kLeastPart, kEnoughParts), multiplications / kMostPart);
+  return std::min(parts, panels);
+}
+
+// Calls each(panel) for all `panels`, on both threads of the team if that pays. `backwards`: each thread takes its own
+// in the opposite order, so that it begins with those that are still in the cache from the last time.
+template <typename Each>
+void ForPanels(size_t panels, size_t multiplications, bool backwards, Team& team, const Each& each) {
+  const auto run = [&](size_t first, size_t end) {
+    for (size_t k = first; k < end; ++k) each(backwards ? end - 1 - (k - first) : k);
+  };
+  const size_t parts = PartsOf(multiplications, panels);
+  if (parts < 2 || !team.IsShared()) return run(0, panels);
+  team.Run(parts, [&](size_t part) {
+    // The helper begins with the last part.
+    const size_t middle = parts / 2;
+    if (backwards) part = part < middle ? middle - 1 - part : parts - 1 - (part - middle);
+    run(panels * part / parts, panels * (part + 1) / parts);
+  });
+}
+
+}  // namespace rnnserve::cpu

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cpu/rnn_step.h"
+
+#include <algorithm>
+
+#include "engine/cpu/activations.h"
+
+namespace rnnserve::cpu {
+namespace {
+
+template <typename T>
+class RnnStep : public RecurrentStep<T> {
+ public:
+  explicit RnnStep(const Cell& cell)
+      : inputs_(cell, 0, 1, 1),
+        r_(cell.weights<T>().r.data(), 1, static_cast<size_t>(cell.spec().hidden_size),
+           static_cast<size_t>(cell.spec().hidden_size)),
+        f_(cell.spec().activations[0], cell.spec().clip) {}
+
+  std::span<const CellInputs<T>> inputs() const override { return {&inputs_, 1}; }
+  size_t packed_bytes() const override { return inputs_.bytes() + r_.bytes(); }
+
+  void Run(const StepRows<T>& rows, Team& team) const override {
+    const size_t panels = (r_.lines() + kPanelLines - 1) / kPanelLines;
+    ForPanels(panels, StepWork(rows, inputs_, r_), rows.backwards, team, [&](size_t panel) {
+      PanelSums<T> sums;
+      const size_t first = panel * kPanelLines, lines = std::min(kPanelLines, r_.lines() - first);
+      const Rows<const T> inputs = inputs_.Find(rows.count, rows.inputs, rows.x, first, lines, sums.inputs);
+      AddByLine(rows.count, lines, inputs, MultiplyState(rows.count, rows.h, r_, first, lines, sums.state),
+                sums.by_line);
+      f_.Apply(sums.by_line, rows.count * lines * kLine<T>);
+      const T* from = sums.by_line;
+      for (size_t line = first; line < first + lines; ++line) {
+        for (size_t row = 0; row < rows.count; ++row, from += kLine<T>) {
+          std::copy_n(from, kLine<T>, rows.next_h.row(row) + line * kLine<T>);
+        }
+      }
+    });
+  }
+
+ private:
+  CellInputs<T> inputs_;
+  PackedMatrix<T> r_;
+  Stage<T> f_;
+};
+
+}  // namespace
+
+template <typename T>
+std::unique_ptr<const RecurrentStep<T>> MakeRnnStep(const Cell& cell) {
+  return std::make_unique<RnnStep<T>>(cell);
+}
+
+template std::unique_ptr<const RecurrentStep<float>> MakeRnnStep(const Cell&);
+template std::unique_ptr<const RecurrentStep<double>> MakeRnnStep(const Cell&);
+
+}  // namespace rnnserve::cpu

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a core of this machine can do at most, by the best instruction set or the one RNNSERVE_MAX_CPU_ISA names: fused
+// multiply-adds from registers, and reading a working set over and over, forwards and back and forth.
+//
+//   build/release/tests/bench/machine_limits [THREADS]     CPU time of each thread, best of many, all threads together
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "engine/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tests/bench/machine_limits.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rnnserve::bench {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Operations of `rounds` rounds of 12 independent chains.
+double MultiplyAdd(int64_t rounds, float* out) {
+  const D d;
+  V sum[12];
+  for (size_t k = 0; k < 12; ++k) sum[k] = hn::Set(d, static_cast<float>(k) + out[0]);
+  const V a = hn::Set(d, 0.5f + out[1]), b = hn::Set(d, 0.25f + out[2]);
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (size_t k = 0; k < 12; ++k) sum[k] = hn::MulAdd(a, sum[k], b);
+  }
+  for (size_t k = 1; k < 12; ++k) sum[0] = hn::Add(sum[0], sum[k]);
+  hn::StoreU(sum[0], d, out);
+  return 2.0 * 12 * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(d));
+}
+
+// Sums of `count` floats, a multiple of 16 vectors, up or down.
+void Sum(const float* data, size_t count, bool down, float* out) {
+  const D d;
+  const size_t n = hn::Lanes(d), step = 16 * n;
+  V sum[16];
+  for (V& s : sum) s = hn::Zero(d);
+  for (size_t at = 0; at < count; at += step) {
+    const float* from = data + (down ? count - step - at : at);
+    for (size_t k = 0; k < 16; ++k) sum[k] = hn::Add(sum[k], hn::Load(d, from + k * n));
+  }
+  for (size_t k = 1; k < 16; ++k) sum[0] = hn::Add(sum[0], sum[k]);
+  hn::StoreU(sum[0], d, out);
+}
+
+const char* Name() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rnnserve::bench
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rnnserve::bench {
+
+HWY_EXPORT(MultiplyAdd);
+HWY_EXPORT(Sum);
+HWY_EXPORT(Name);
+
+namespace {
+
+double Now() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+template <typename Run>
+double Best(const Run& run) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int k = 0; k < 200; ++k) {
+    const double start = Now();
+    run();
+    best = std::min(best, Now() - start);
+  }
+  return best;
+}
+
+// Each thread measures for itself while the others do the same; their rates are added.
+template <typename Rate>
+double Together(int threads, const Rate& rate) {
+  std::vector<double> rates(static_cast<size_t>(threads));
+  std::vector<std::thread> running;
+  for (double& own : rates) running.emplace_back([&own, &rate] { own = rate(); });
+  for (std::thread& thread : running) thread.join();
+  double all = 0;
+  for (const double own : rates) all += own;
+  return all;
+}
+
+double MultiplyAdds() {
+  float out[64] = {};
+  double operations = 0;
+  return 1 / Best([&] { operations = HWY_DYNAMIC_DISPATCH(MultiplyAdd)(20000, out); }) * operations;
+}
+
+double Reads(size_t bytes, bool back_and_forth) {
+  std::vector<float> data(bytes / sizeof(float) + 64, 0.5f);
+  const auto address = reinterpret_cast<uintptr_t>(data.data());
+  const float* const aligned = data.data() + (64 - address % 64) / sizeof(float);
+  const size_t passes = std::max<size_t>(2, (size_t{4} << 20) / bytes);
+  float out[64] = {};
+  const double seconds = Best([&] {
+    for (size_t k = 0; k < passes; ++k) {
+      HWY_DYNAMIC_DISPATCH(Sum)(aligned, bytes / sizeof(float), back_and_forth && k % 2 == 1, out);
+    }
+  });
+  return static_cast<double>(bytes * passes) / seconds;
+}
+
+}  // namespace
+}  // namespace rnnserve::bench
+
+int main(int argc, char** argv) {
+  using namespace rnnserve::bench;
+  rnnserve::cpu::LimitTargets();
+  const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
+  std::printf("%s, %d threads\n", HWY_DYNAMIC_DISPATCH(Name)(), threads);
+  std::printf("multiply-add %.0f GFLOP/s\n", Together(threads, &MultiplyAdds) * 1e-9);
+  for (const size_t kib : {24, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536}) {
+    const auto reads = [kib](bool back) { return [kib, back] { return Reads(kib << 10, back); }; };
+    std::printf("read %6zu KiB each %.0f GB/s, back and forth %.0f\n", kib, Together(threads, reads(false)) * 1e-9,
+                Together(threads, reads(true)) * 1e-9);
+  }
+}
+#endif  // HWY_ONCE
