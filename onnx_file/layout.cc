@@ -19,24 +19,36 @@ std::vector<int> Sorted(const Symbols& symbols, const std::vector<int>& list) {
   return sorted;
 }
 
+// A row or step that the file says is one may be left out of a product.
+Size WithoutOnes(const Symbols& symbols, Size size) {
+  std::erase_if(size.symbols, [&](int symbol) { return symbols.SizeOf(symbol) == 1; });
+  return size;
+}
+
+bool IsOne(const Symbols& symbols, const Size& size) { return Equal(symbols, WithoutOnes(symbols, size), Size(1)); }
+
 // Parts a run of atoms into the axes of a new shape, from either end.
 class AtomTaker {
  public:
   AtomTaker(const Symbols& symbols, std::vector<Atom> atoms) : symbols_(symbols), atoms_(std::move(atoms)) {}
 
-  // Atoms that make `size`; nullopt if none do.
-  std::optional<LayoutAxis> Take(const Size& size, bool from_back) {
+  // Atoms that make `size`; nullopt if none do. A row or step that the file says is one goes along with the axis before
+  // it, unless that is `followed_by_one`, an axis for it; taken from the back, it stays for an axis of 1 or the rest.
+  std::optional<LayoutAxis> Take(const Size& size, bool from_back, bool followed_by_one) {
     from_back_ = from_back;
     taken_.clear();
     Size product;
     std::optional<int64_t> known = 1;  // with the sizes that the file says
-    const auto fits = [&] { return Equal(symbols_, product, size) || (size.is_constant() && known == size.factor); };
+    const auto fits = [&] {
+      return Equal(symbols_, WithoutOnes(symbols_, product), WithoutOnes(symbols_, size)) ||
+             (size.is_constant() && known == size.factor);
+    };
+    const bool is_of_one = IsOne(symbols_, size);
     while (!atoms_.empty()) {
       const Atom next = Next();
       const std::optional<int64_t> next_size = next.is_symbol() ? symbols_.SizeOf(next.symbol) : next.size;
-      // An axis of 1 takes a row or step along that the file says is one.
-      const bool is_one = next_size == 1;
-      if (fits() && !(is_one && !(size.is_constant() && size.factor == 1 && !taken_.empty()))) break;
+      const bool takes_one = (is_of_one && taken_.empty()) || !(from_back || followed_by_one);
+      if (fits() && !(next_size == 1 && takes_one)) break;
       if (!next.is_symbol() && Split(size, product, known)) continue;
       TakeNext();
       if (next.is_symbol()) {
@@ -202,7 +214,9 @@ absl::Status Layout::Reshape(const Symbols& symbols, const std::vector<Size>& sh
   AtomTaker taker(symbols, std::move(atoms));
   std::vector<LayoutAxis> made(wanted.size());
   const auto take = [&](size_t k, bool from_back) {
-    std::optional<LayoutAxis> axis = taker.Take(wanted[k], from_back);
+    const bool followed_by_one =
+        k + 1 < wanted.size() && (k + 1 == rest ? rest + 1 < wanted.size() : IsOne(symbols, wanted[k + 1]));
+    std::optional<LayoutAxis> axis = taker.Take(wanted[k], from_back, followed_by_one);
     if (!axis) return false;
     made[k] = *std::move(axis);
     return true;

@@ -136,7 +136,7 @@ absl::StatusOr<LoadedModel> ModelStore::LoadFile(Upload upload, std::string_view
       impl_->FromFile([&](const OnnxLimits& limits) { return LoadOnnxBytes(bytes, limits); });
   if (!model.ok()) {
     if (!absl::IsFailedPrecondition(model.status())) return model.status();
-    return FieldError("onnx_file", absl::StrCat("the file ", model.status().message()));
+    return FieldError("onnx_file", absl::StrCat("the file: ", model.status().message()));
   }
   return impl_->AddUpload(std::move(upload), *std::move(model));
 }

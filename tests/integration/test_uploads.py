@@ -116,7 +116,7 @@ REFUSED = {
     "stack.layers[1].weights[R]": (stack_request([layer(), Case("LSTM", {"W": layer().tensors["W"]}, {"hidden_size": 4},
                                                                 version=14)]), "layer 1: "),
     "stack.layers[1]": (stack_request([layer(), layer(inputs=5)]), "takes 5 columns"),
-    "onnx_file": (pb.LoadRequest(name="n", onnx_file=b"no model"), "the file is no ONNX model"),
+    "onnx_file": (pb.LoadRequest(name="n", onnx_file=b"no model"), "the file: is no ONNX model"),
 }
 
 

@@ -88,6 +88,9 @@ def cases():
         yield name, module, (features,), [{0: "t", 1: "n"} if layers % 2 else {0: "n", 1: "t"}]
     yield "tagger", Tagger(), (tokens,), [{0: "n", 1: "t"}]
     yield "tagger-bi", Tagger(bidirectional=True), (tokens,), [{0: "n", 1: "t"}]
+    yield "tagger-one-row", Tagger(), (tokens[:1],), [{0: "n", 1: "t"}]
+    yield "lstm3-one-row", nn.LSTM(6, 5, num_layers=3), (features[:, :1],), [{0: "t", 1: "n"}]
+    yield "lstm2-one-step", nn.LSTM(6, 5, num_layers=2, batch_first=True), (torch.randn(1, 1, 6),), [{0: "n", 1: "t"}]
     yield "tagger-tn", Tagger(batch_first=False), (tokens,), [{0: "t", 1: "n"}]
     for how in ("last", "mean", "max", "states"):
         yield f"classifier-{how}", Classifier(how, how == "states"), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
