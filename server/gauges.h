@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics that are read off the parts of the server when somebody asks for them.
+// Metrics that a scrape reads from the parts of the server.
 #pragma once
 
 #include <span>

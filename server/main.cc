@@ -101,8 +101,8 @@ RefusedFiles RefusedOf(const ModelStore& models) {
   return refused;
 }
 
-// Null if there is to be none, or if another process has the port and nobody has named it: two servers on one machine
-// are no error.
+// Null without an admin port: --admin_listen is empty, or another process has the default port and no setting names
+// another one. Two servers on one machine are no error.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartAdmin(const GrpcServer& server, const Metrics& metrics,
                                                        const ModelStore& models, bool is_default) {
   const std::string listen = absl::GetFlag(FLAGS_admin_listen);
@@ -120,7 +120,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartAdmin(const GrpcServer& server,
   return admin;
 }
 
-// Whole or not at all: whoever waits for the file must not read half a number. False, and told, if that fails.
+// Renames the finished file into place, so that no reader sees half a number. Logs an error and returns false if that
+// fails.
 bool WritePortFile(const char* flag, const std::string& path, int port) {
   if (path.empty()) return true;
   const std::string unfinished = path + ".tmp";
@@ -132,7 +133,8 @@ bool WritePortFile(const char* flag, const std::string& path, int port) {
   return false;
 }
 
-// Who reaches the port may do all there is. Mutual TLS lets nobody in without a certificate, and tells nobody apart.
+// Warns if every caller that reaches the port has all permissions. Mutual TLS admits only callers with a certificate,
+// and does not tell them apart.
 void TellIfOpenToAll() {
   if (!absl::GetFlag(FLAGS_tokens_file).empty() || !absl::GetFlag(FLAGS_tls_client_ca).empty()) return;
   std::vector<std::string> open = absl::GetFlag(FLAGS_listen);

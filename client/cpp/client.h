@@ -10,15 +10,15 @@
 //   else for (double v : ValuesOf(result->outputs[0])) std::cout << v << ' ';
 //
 // Errors carry the server's code and text; FieldOf and ReasonOf (engine/op/field_error.h) give the field path and the
-// machine-readable reason, RetryDelayOf (client/cpp/status.h) the server's advice when to try again. A server that
+// machine-readable reason, RetryDelayOf (client/cpp/status.h) the server's retry delay. A server that
 // cannot be reached is UNAVAILABLE with reason kCannotConnect.
 //
-// An Infer that a server refuses as UNAVAILABLE, as one does that leaves, or that finds none, is sent again: to each
-// address in turn, to the same one when it said or after 50 ms, 100 ms, ... 1 s, until its timeout has passed. So is
-// one whose connection broke while it was under way: it keeps nothing on the server, so to run it twice does no harm.
-// Where the engine that it names is out of service, only the other addresses are asked. Where nobody has ever answered
-// this client, 5 s is all once each address was asked: they may be wrong. The error tells how often it was tried. Other
-// errors, and all other calls, are never sent again.
+// The client retries an Infer that a server refuses as UNAVAILABLE (a draining server does) or that reaches no server.
+// It tries each address in turn, the same one again after the server's retry delay or after 50 ms, 100 ms, ... 1 s,
+// until the timeout has passed. It also retries an Infer whose connection broke: Infer keeps nothing on the server, so
+// running it twice does no harm. Where the engine that the call names is out of service, the client tries only the
+// other addresses. If no server has ever answered this client, it gives up 5 s after it has tried each address: the
+// addresses may be wrong. The error says how many tries were made. Other errors and other calls are not retried.
 //
 // Safe from any thread. Calls block; connecting happens on the first one. To run one operator many times without
 // sending its weights each time, see bound_operator.h.

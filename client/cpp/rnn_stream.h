@@ -81,10 +81,9 @@ struct StreamRepairs {
 
 class RnnStream {
  public:
-  // Tries each server in order, again and again for max_wait while they leave or cannot be reached; for 5 s at most
-  // where nobody answers. `spec.request_id` may be empty. With
-  // `spec.attach`, and with a request id that has opened a session before, the stream goes on behind what that session
-  // has applied.
+  // Tries each server in order, for max_wait while servers drain or cannot be reached, for 5 s at most while no server
+  // has answered. `spec.request_id` may be empty. With `spec.attach`, or with a request id that has opened a session
+  // before, the stream continues after the last operation that the session has applied.
   static absl::StatusOr<std::unique_ptr<RnnStream>> Open(std::vector<std::string> servers, SessionSpec spec,
                                                          StreamOptions options = {});
   ~RnnStream();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread of a StreamDriver: who waits too long, and what is to be done about it.
+// The thread of a StreamDriver: finds operations that wait too long, and reattaches or reopens the session.
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -82,10 +82,10 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::
       });
       if (last.ok()) return Opened(response, request, k, route);
       if (!IsTransient(last)) return last;
-      // One that leaves has opened nothing; behind a proxy another route may lead to another server. What may have been
-      // lost on the way goes where it went before, and meets itself.
+      // A draining server has opened nothing; behind a proxy another route may lead to another server. A request whose
+      // answer may be lost keeps its route: the server recognises its request id.
       if (IsRefusal(last)) route = RandomId();
-      // What could not be connected to is UNAVAILABLE by now, so whoever took all of the time is there.
+      // A failed connection is UNAVAILABLE by now, so a server that used up the deadline is reachable.
       is_heard = is_heard || IsHeard(last) || absl::IsDeadlineExceeded(last);
       if (LacksEngine(last)) {
         without_engine.insert(k);
@@ -238,7 +238,8 @@ void StreamDriver::Mend(Lock& lock, Calls& calls) {
 }
 
 void StreamDriver::Reattach(Calls& calls) {
-  // The first one is shared by all streams of a program; later ones wait for nobody, and reach whoever is there.
+  // All streams of a program share the first connection. A later one has its own socket: it does not wait for the
+  // others' reconnecting and may reach another server.
   const bool is_first = wire_id_ == 0;
   absl::StatusOr<Connection> connection =
       Connection::Make(servers_[*home_], ConnectionOptions(options_), /*own_socket=*/!is_first);

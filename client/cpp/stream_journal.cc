@@ -80,7 +80,7 @@ StreamJournal::Ticket StreamJournal::Add(v1::Operation body, Time now) {
   return ticket;
 }
 
-// As many rows as the checkpoint has: SetState takes no others. Nobody is told of it.
+// As many rows as the checkpoint has: SetState takes no others. Its answer goes to no caller.
 void StreamJournal::AddRows(const std::shared_ptr<Checkpoint>& checkpoint, Time now) {
   Item item;
   item.is_change = item.answered = item.must_succeed = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an RnnStream has been asked to do, what of it is answered, and what has to be sent to whom: the numbers, the
-// resending and the replaying, without gRPC, threads or clocks. Inside the library only.
+// The operations of an RnnStream, which of them are answered, and which to send next: numbering, resending and
+// replaying, without gRPC, threads or clocks. Inside the library only.
 //
 //   StreamJournal journal(limits);
 //   journal.Begin(key, last_applied, in_flight, Origin::kAsOpened);

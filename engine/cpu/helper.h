@@ -55,7 +55,7 @@ class Helper {
   bool TakeLast();
   void Sleep();
 
-  // Parts not yet taken, first << 32 | end; whoever takes one changes it.
+  // Parts not yet taken, first << 32 | end; the thread that takes one changes it.
   alignas(64) std::atomic<uint64_t> left_{0};
   // Of the parts shared now. Written before left_, read after taking a part.
   Part part_ = nullptr;

@@ -12,8 +12,8 @@ namespace rnnserve::cuda {
 // Why the engine can't run this cell, in the words of the operator's attributes; empty: it can.
 std::string EngineRefusal(const rnnserve_cell& cell);
 
-// Why cuDNN can't, of a cell that the engine runs; empty: it can. Peepholes that are all zero count as none: who has
-// the weights says so by has_peephole = 0.
+// Why cuDNN can't run a cell that the engine runs; empty: it can. Peepholes that are all zero count as none: the
+// caller, which has the weights, then sets has_peephole = 0.
 std::string CudnnRefusal(const rnnserve_cell& cell);
 
 // Whether `activation` computes what the function `kind` does: by name, or by parameters that make it the same.

@@ -175,7 +175,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 HttpServer::~HttpServer() {
-  // civetweb's listener looks at the wish to stop every two seconds, or when somebody connects.
+  // civetweb's listener checks for mg_stop every two seconds and at each new connection: connect, so that it stops now.
   std::future<void> stopped = std::async(std::launch::async, [this] { mg_stop(impl_->context); });
   do {
     Knock(impl_->options.listen, impl_->port);

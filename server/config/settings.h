@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the server was told, by whom: flags of the command line, else the file of --config, else the defaults.
+// The settings in force and where each comes from: the command line, else the file of --config, else the default.
 //
 //   absl::StatusOr<Settings> settings = Settings::Load(argc, argv);   // the flags have their values now
 //   settings->Named("max_calls");                                     // "--max_calls=0", or "FILE:3: max_calls=0"
@@ -19,7 +19,7 @@ namespace rnnserve {
 
 class Settings {
  public:
-  // INVALID_ARGUMENT tells what of the file is wrong, and where; or of the command line.
+  // INVALID_ARGUMENT names the mistake and its place, in the file or on the command line.
   static absl::StatusOr<Settings> Load(int argc, char** argv);
 
   // What is no flag on the command line, without the program's name.

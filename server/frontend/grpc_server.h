@@ -3,9 +3,9 @@
 //
 //   auto server = GrpcServer::Start({.listen = {"0.0.0.0:50051"}}, &core).value();
 //   ...
-//   server->AnnounceLeaving();                        // so that balancers send no more
-//   server->Drain(SteadyNow() + absl::Seconds(30));   // health NOT_SERVING, nobody new, those inside finish
-//   server.reset();                                   // cancels what is left
+//   server->AnnounceLeaving();                        // health NOT_SERVING: load balancers stop routing
+//   server->Drain(SteadyNow() + absl::Seconds(30));   // refuses new calls, waits for those in flight
+//   server.reset();                                   // cancels the rest
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@ class GrpcServer {
     std::vector<std::string> listen = {"0.0.0.0:50051"};
     TlsFiles tls = {};
     TlsPolicy tls_policy = {};
-    // Of bearer tokens; empty: nobody needs one.
+    // File of bearer tokens; empty: calls need none.
     std::string tokens_file = {};
     // Bytes of a request message; gRPC answers larger ones with RESOURCE_EXHAUSTED.
     int max_message_bytes = 64 << 20;
@@ -61,11 +61,11 @@ class GrpcServer {
     StreamLimits streams = {};
     // Posted slots for Infer: about as many calls as arrive while the poller handles others.
     int infer_slots = 64;
-    // What the thread that takes calls in works off in between, short slices of the scheduler: how many calls have
-    // added to it, and doing it, told whether one caller calls alone.
+    // Short slices of the scheduler, which the poller thread runs between events: the number of calls that have added
+    // to them, and the function that runs them. `is_alone`: one caller calls at a time.
     std::function<int64_t()> work_waiting = [] { return 0; };
     std::function<void(bool is_alone)> run_work = [](bool) {};
-    // How long that thread polls for a lone caller's next call before it sleeps (BusyPoll).
+    // How long the poller thread busy-polls for a lone caller's next call before it sleeps (BusyPoll).
     absl::Duration max_busy_poll = absl::Microseconds(200);
     // Watch calls of grpc.health.v1 at once.
     int max_health_watches = 1000;
@@ -73,9 +73,9 @@ class GrpcServer {
     int preparation_threads = 2;
     // A call without a deadline, or with a later one, gets this one.
     absl::Duration max_call_duration = absl::Minutes(10);
-    // A caller that has not taken its reply by then loses it.
+    // Maximum time for a caller to read its reply; then the call ends without it.
     absl::Duration max_send_duration = absl::Minutes(2);
-    // Where calls are counted; outlives the server. Null: nowhere to be seen.
+    // Where calls are counted; outlives the server. Null: not counted.
     Metrics* metrics = nullptr;
   };
 
@@ -84,12 +84,12 @@ class GrpcServer {
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(Options options, Core* core, SessionCore* sessions);
   ~GrpcServer();
 
-  // Whether calls are let in, and will be.
+  // Whether the server accepts calls and is not draining.
   bool is_ready() const;
   // Whether calls move: false if the thread that moves them has been stuck for several seconds.
   bool is_alive() const;
 
-  // Health of a model of everybody's that has come or gone by itself. From any thread.
+  // Sets the health of a shared model that the server itself has loaded or unloaded. From any thread.
   void TellServing(const LoadedModel& model);
   // Health of the service engine/NAME; at first what Engine::InService says. From any thread.
   void SetEngineServing(std::string_view engine, bool is_serving);
@@ -97,10 +97,10 @@ class GrpcServer {
   // As given in Options::listen; 0 for a unix socket.
   const std::vector<int>& ports() const;
 
-  // Health for all services NOT_SERVING, watchers told, not ready; calls are served as before.
+  // Sets health of all services to NOT_SERVING, notifies Watch calls, and is_ready to false; calls are still served.
   void AnnounceLeaving();
-  // The same, and new calls UNAVAILABLE, streams told. Waits for calls inside, then for streams and for sessions whose
-  // state nobody has fetched yet. False: some were left at `deadline`, or when HurryUp was called.
+  // The same; also refuses new calls as UNAVAILABLE and notifies streams. Waits for calls in flight, then for streams
+  // and for sessions whose state no client has fetched yet. False: some were left at `deadline` or at HurryUp.
   bool Drain(absl::Time deadline);
   // Ends Drain at once. From any thread.
   void HurryUp();

@@ -2,10 +2,10 @@
 // The models of this process: loaded by name, or recognised by content.
 //
 // Named models live until unloaded. Inline ones are kept in a cache bounded in bytes, least recently used first. A
-// model belongs to everybody (tenant "": the repository's, and what operators and servers without tokens load) or to
-// the tenant that loaded or brought it: other tenants' are as if they were not there. Equal content is one object,
-// whoever brings it. A ModelPtr keeps its model, whatever happens here. Thread-safe; no call blocks on files but
-// LoadFromRepository, ScanRepository and LookAgain.
+// model is shared (tenant "": the repository's, and what operators and servers without tokens load) or belongs to the
+// tenant that loaded or sent it; other tenants cannot see it. Equal content is one object, whichever tenant sends it. A
+// ModelPtr keeps its model alive after unloading and eviction. Thread-safe; only LoadFromRepository, ScanRepository and
+// LookAgain block on files.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ struct ModelStore::Impl {
         cache(options.inline_cache_bytes, kBytesPerModel),
         named({options.named_bytes, options.tenant_bytes, options.tenant_models, kBytesPerModel}) {}
 
-  // The model of this content, held by whoever asked; hashes and builds without the mutex.
+  // The model of this content, which the returned pointer keeps alive; hashes and builds without the mutex.
   absl::StatusOr<ModelPtr> Shared(std::span<const LayerView> layers, bool batch_first = false,
                                   PipelinePtr pipeline = nullptr);
   absl::StatusOr<ModelPtr> ByFingerprint(StackSpec stack, std::span<const LayerView> layers);
@@ -39,7 +39,7 @@ struct ModelStore::Impl {
   // model.onnx of a version's folder. The text of an error does not name the path.
   absl::StatusOr<LoadedModel> AddFromFolder(const Folder& folder, std::string name, int64_t version,
                                             OptionalOptions given, std::string engine);
-  // Reads what `look` says; what it passes by stays as it is among the failures.
+  // Reads what `look` says; failures of the files that it skips stay recorded.
   absl::StatusOr<RepositoryNews> Scan(RepositoryLook& look);
   // Why the file at this path was refused, if it was.
   absl::Status Refusal(const std::string& path) const;

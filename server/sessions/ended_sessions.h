@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why the last few sessions ended, for those who still ask. Bounded; a key tells by itself that it was once valid.
+// Why the last few sessions ended, for callers that still use their keys. Bounded; a key shows by itself that it was
+// once valid.
 // Not thread-safe.
 #pragma once
 

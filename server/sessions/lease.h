@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exclusive use of a session for one operation, in order. Move-only.
 //
-//   std::move(lease).Commit({.state = after, .position = ..., .reply = reply});    // one swap; all who wait are told
-//   std::move(lease).Fail(status);                                               // the session stays as it was
+//   std::move(lease).Commit({.state = after, .position = ..., .reply = reply});  // one swap; answers all waiting callers
+//   std::move(lease).Fail(status);                                             // the session stays as it was
 //
-// A lease that goes without either fails its operation. The session is pinned meanwhile.
+// A lease that is destroyed without either fails its operation. A lease pins its session.
 #pragma once
 
 #include <memory>

@@ -42,7 +42,7 @@ class MemorySessions final : public Sessions {
     size_t ended = 1 << 16;
     // Of one Fork.
     int64_t max_forks = 256;
-    // Of sessions whose model nobody knows any more: those of another run of the server. Null: nobody counts.
+    // Counters of sessions of an earlier run of the server, whose model is unknown. Null: not counted.
     SessionCountersPtr unknown_model = nullptr;
   };
 
@@ -62,11 +62,11 @@ class MemorySessions final : public Sessions {
   void StartDrain() override { site_.draining.store(true, std::memory_order_relaxed); }
   bool IsCarriedOver() override;
 
-  // Ends idle sessions and forgets closed ones whose minute is over. Returns how many ended.
+  // Ends idle sessions and forgets sessions that were closed `linger` ago. Returns how many ended.
   int64_t Sweep();
 
-  // For whoever sweeps: waits until an operation that is queued may be out of time, but not longer than `most`, or
-  // until StopWaiting; false then. EndTimeouts answers those operations.
+  // For the sweep thread: waits until a queued operation may have passed its deadline, for at most `most`.
+  // False after StopWaiting. EndTimeouts answers those operations.
   bool WaitForTimeouts(absl::Duration most) { return timeouts_.Wait(*clock_, most); }
   void StopWaiting() { timeouts_.Stop(); }
   void EndTimeouts();

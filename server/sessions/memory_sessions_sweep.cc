@@ -101,7 +101,7 @@ bool MemorySessions::IsCarriedOver() {
   for (const SessionPtr& session : all) {
     const Session::View view = session->view();
     if (!view.live) continue;
-    // Nobody can fetch the state of one that is lost; what is in flight still has to be told so.
+    // A lost session has no state to fetch; its operations in flight still have to be answered.
     if (view.in_flight || (!view.carried_over && !session->subject()->IsLost())) return false;
   }
   return true;

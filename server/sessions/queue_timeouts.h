@@ -20,7 +20,7 @@ class Session;
 
 class QueueTimeouts {
  public:
-  // Wakes who waits, if it is the earliest of all.
+  // Wakes the waiting thread if `at` is the earliest of all.
   void Add(absl::Duration at, const std::shared_ptr<Session>& session) {
     std::lock_guard lock(mutex_);
     const auto [known, is_new] = places_.try_emplace(session.get(), due_.end());

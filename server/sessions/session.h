@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One session: its numbers, its window, what is in flight, who owns it. The contract of sessions.md section 2 is here.
+// One session: its numbers, window, operations in flight and owner. Keeps the contract of sessions.md section 2.
 //
 // Operations that change it queue in the order of their numbers; the first of them has the lease, and the others wait.
 // Thread-safe. Callbacks run with no lock held, one at a time and in order, so replies of a session keep their order.
@@ -102,7 +102,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   };
   View view() const;
 
-  // For the sweep; guarded by whoever keeps the wheel.
+  // For the sweep; guarded by the mutex of the wheel's owner.
   WheelPosition wheel_place;
 
  private:
@@ -162,10 +162,10 @@ class Session final : public std::enable_shared_from_this<Session> {
   absl::Status PlaceCheckpoint(const std::string& name);
   absl::Status Recharge(int64_t bytes);
   void End(EndCause cause);
-  // Told to whoever counts: lives and bytes by `sign`.
+  // Adds `sign` to the model's live sessions, and `sign` times the bytes.
   void CountLife(int64_t sign) const;
   bool StartNext();
-  // Runs what has been collected, and grants leases, until there is nothing to do. Lets go of the lock meanwhile.
+  // Runs collected callbacks and grants leases until none is left. Releases the lock while it calls.
   void Drive(std::unique_lock<std::mutex>& lock);
 
   // Lease.

@@ -14,7 +14,7 @@
 
 namespace rnnserve {
 
-// The state of all rows in all layers. Handles belong to programs; nobody here looks inside.
+// The state of all rows in all layers. Handles belong to programs; this room does not look inside.
 struct SessionState {
   // Most sessions have one row and one layer: its handle lies here.
   using Handles = absl::InlinedVector<std::shared_ptr<const State>, 1>;
@@ -22,7 +22,7 @@ struct SessionState {
   int64_t rows = 1;
   // [layer][row]: rows handles for each layer, or empty for zeros everywhere. A null handle is a state of zeros.
   Handles handles;
-  // What it is charged with: as if every handle were there and nobody shared it.
+  // The bytes charged for it: as if no handle were null or shared.
   int64_t bytes = 0;
 };
 using SessionStatePtr = std::shared_ptr<const SessionState>;
@@ -31,7 +31,7 @@ using SessionStatePtr = std::shared_ptr<const SessionState>;
 // forks; lives as long as a session needs it.
 class SessionSubject {
  public:
-  // `counters` of the model; null: nobody counts.
+  // `counters` of the model; null: not counted.
   explicit SessionSubject(SessionCountersPtr counters = nullptr) : counters_(std::move(counters)) {}
   virtual ~SessionSubject() = default;
 

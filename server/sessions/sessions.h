@@ -109,9 +109,9 @@ class Sessions {
   // A new attachment, newer than all before.
   virtual Attachment Attach() = 0;
 
-  // No new sessions, no new numbers; what is accepted runs to its end, and states can be fetched.
+  // Refuses new sessions and new numbers; accepted operations run to their end, and states can be fetched.
   virtual void StartDrain() = 0;
-  // Whether no live session is left whose state nobody has fetched since its last change.
+  // Whether each live session's state has been fetched by a client since its last change.
   virtual bool IsCarriedOver() = 0;
 };
 

@@ -4,14 +4,14 @@
 //   Metrics metrics;
 //   CounterFamily& requests = metrics.Counters("rnnserve_requests_total", "Calls answered.", {"method", "code"});
 //   std::shared_ptr<Counter> ok = requests.With({"Infer", "OK"});     // once
-//   ok->Add();                                                         // as often as one likes
+//   ok->Add();                                                         // any number of times
 //   metrics.GaugeFunction("rnnserve_queue_bytes", "...", [&] { return queue.bytes(); });
 //
-// A series stays until the process ends. A counter or gauge is there as 0 from With on, or before anybody counts under
-// its labels (MetricFamily::SetKnown); a histogram, 17 to 26 lines, from its first observation on. Label values come
+// A series stays until the process ends. A counter or gauge shows as 0 from With on, or before that if its labels are
+// known (MetricFamily::SetKnown); a histogram, 17 to 26 lines, from its first observation on. Label values come
 // from tables and from ModelLabels (model_labels.h), which bounds them, never from a request's free text.
 //
-// Thread-safe. The registry outlives whoever counts; what a function reads outlives the last Collect.
+// Thread-safe. The registry outlives the objects that count; what a function reads outlives the last Collect.
 #pragma once
 
 #include <functional>
@@ -57,8 +57,7 @@ class MetricFamily {
   // The metric of these label values; the same one each time. Takes a lock: keep the pointer.
   std::shared_ptr<Metric> With(std::vector<std::string> labels);
 
-  // Label sets that Read shows as 0 as long as nobody has asked for their metric; in place of the last ones. Not of
-  // histograms.
+  // Label sets that Read shows as 0 until With is called for them. Replaces the last sets. Not for histograms.
   void SetKnown(std::set<std::vector<std::string>> known);
 
   MetricReading Read() const;

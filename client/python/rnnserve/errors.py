@@ -53,13 +53,13 @@ def from_rpc_error(error: grpc.RpcError, address: str = "") -> RnnServeError:
     packed = next((value for key, value in trailers if key == _DETAILS), b"")
     message = call.details() or ""
     if code == grpc.StatusCode.UNAVAILABLE and not packed and address:
-        # Not the server's own word (it says when to come again): nobody answered.
+        # Not from the server, whose refusals carry a retry delay: the call reached no server.
         message = f"no answer from {address}: {message}; is rnnserve running there?"
     status = status_pb2.Status()
     try:
         status.ParseFromString(packed)
     except DecodeError:
-        # The code and the text still stand; somebody between spoiled the details.
+        # A proxy has damaged the details; code and text are still valid.
         return RnnServeError(code, message)
     return _from_details(code, message, status.details)
 

@@ -13,7 +13,7 @@ from rnnserve.errors import RnnServeError
 
 Spread = Callable[[float, float], float]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
-# Where nobody has ever answered, the address is more likely wrong than its server restarting.
+# Where no server has ever answered, a wrong address is more likely than a restart.
 _STRANGER_SECONDS = 5.0
 # What a call may end with although no server has heard of it.
 _NOBODYS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED,
@@ -108,7 +108,7 @@ class Tries:
             pause = math.inf
         elif error.retry_after is None:
             pause = backoff(self._failed[self.place], self._spread)
-        else:  # a little later than told, so that those who were told the same do not come together
+        else:  # spread, so that clients with the same retry delay do not retry at once
             pause = error.retry_after * self._spread(1.0, 1.2)
         self._due[self.place] = now + pause
         self.place = min(self._due, key=self._due.__getitem__)

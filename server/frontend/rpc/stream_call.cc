@@ -188,7 +188,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   if (is_handed_over) status = HandedOver();
   co_await call->Quiet();
   if (inside) site.Leave(call);
-  co_await call->Quiet();  // a drain may have been told meanwhile; now nobody writes any more
+  co_await call->Quiet();  // the notice of a drain may have been written meanwhile; no writes after this
   const std::string_view tenant = caller.ok() ? std::string_view((*caller)->tenant) : std::string_view();
   // Before it is over: then its peer is forgotten.
   if (!is_handed_over) site.parts().log->Ended("Recurrent.Stream", status, {tenant, ""}, call->context_);

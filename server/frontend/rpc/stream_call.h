@@ -53,7 +53,7 @@ class StreamHandler {
   virtual ~StreamHandler() = default;
   // One message. The next one is read when this is done; an error ends the stream, once nothing is in flight any more.
   virtual Task<absl::Status> OnMessage(grpc::ByteBuffer message) = 0;
-  // The server leaves at about this time. On any thread, perhaps during OnMessage.
+  // The server shuts down at about `leaves_at`. On any thread, perhaps during OnMessage.
   virtual void OnDrain(absl::Time leaves_at) = 0;
 };
 
@@ -69,13 +69,13 @@ struct StreamLimits {
   // Operations of one stream in flight, and bytes of its replies that wait for the wire: reading pauses above.
   int64_t max_in_flight = 4096;
   int64_t max_outbox_bytes = 4 << 20;
-  // Of such bytes of all streams, about: what each may have of them shrinks as streams come, to 64 KiB at the least.
-  // Outputs are counted elsewhere as well; errors are not, and a caller who reads nothing could have them by the
-  // million.
+  // About the same for all streams together: each stream's share shrinks as streams open, to 64 KiB at the least.
+  // Output bytes are bounded elsewhere too. Error replies are not, and a caller that does not read could collect
+  // millions of them.
   int64_t total_outbox_bytes = 256 << 20;
 
-  // A stream is handed over after so long: nothing more is read, what has been read is answered, and it ends with
-  // UNAVAILABLE. For servers that tell connections to go, which would cut it off in the middle.
+  // Maximum age of a stream: the server then reads no more, answers what it has read, and ends the stream with
+  // UNAVAILABLE. For servers with a maximum connection age, which would cut the stream off in the middle.
   absl::Duration max_age = absl::InfiniteDuration();
 
   int64_t OutboxBytes(int64_t streams) const {
@@ -228,7 +228,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   void SendInitialMetadata();
   void WriteDone(bool ok);
   void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);       // with mutex_ held
-  void Changed(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;  // continues who waits for what is so now
+  void Changed(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;  // resumes the coroutine if its condition holds now
 
   StreamSite& site_;
   StreamLine::Reservation reservation_;

@@ -17,8 +17,8 @@
 namespace rnnserve {
 namespace {
 
-// By the monotonic clock: gRPC and Abseil notice at different times that somebody has set the machine's clock, and a
-// deadline told by one and read by the other would be off by as much.
+// By the monotonic clock: when the machine's clock is set, gRPC and Abseil notice it at different times, and a deadline
+// written by one and read by the other would be off by the difference.
 absl::Duration TimeLeft(const grpc::ServerContext& context) {
   const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
   if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == 0) return absl::InfiniteDuration();

@@ -58,22 +58,22 @@ class UnaryCall {
   absl::Time arrived() const { return arrived_; }
   // The caller's, or the server's own bound if that is earlier.
   absl::Time deadline() const { return deadline_; }
-  // What the caller calls it, for the log.
+  // The caller's name for the request, for the log.
   void set_request_id(std::string id) { request_id_ = std::move(id); }
-  // Whose requests it counts among besides its method's; null: no model's.
+  // The model whose requests count this call, besides its method; null: none.
   void set_model(const CallMetrics* calls) { model_ = calls; }
-  // Who called. Set before a method answers.
+  // The caller, set before a method answers.
   const CallerPtr& caller() const { return caller_; }
-  // Its address.
+  // The caller's address.
   std::string peer() const { return peer_.empty() ? context_.peer() : peer_; }
-  // Whoever shares compute fairly with others: the tenant, or the connection where the server knows no tenants.
+  // The unit of fair sharing: the tenant, or the connection where the server has no tokens.
   uint64_t share() const { return share_; }
   // Becomes true when the caller cancels, disconnects or its deadline passes.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
-  // CANCELLED or DEADLINE_EXCEEDED if nobody waits for the answer any more.
+  // CANCELLED or DEADLINE_EXCEEDED if the caller no longer waits for the answer.
   absl::Status StillWanted() const;
 
-  // Awaited before anything long: the poller must not be kept.
+  // Await this before long work: it must not block the poller thread.
   PreparationPool::Hopping LeavePoller() {
     return PreparationPool::Hopping(std::exchange(on_poller_, false) ? preparation_ : nullptr, share_);
   }
@@ -81,7 +81,7 @@ class UnaryCall {
  private:
   friend CallTask ServeUnary(const struct UnaryMethod& method, struct UnarySite& site);
 
-  // gRPC's news that the call is over: answered, or given up by its caller. Comes on the poller's thread.
+  // gRPC's notice that the call is over: answered, or cancelled by its caller. On the poller thread.
   class End final : public CompletionTag {
    public:
     explicit End(grpc::ServerContext* context) : context_(context) {}

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bearer tokens, and whom they stand for. The file has a line for each:
+// Bearer tokens and the tenants that they stand for. The file has a line for each:
 //
 //   # tenant   token                                permissions
 //   platform   sha256:5e884898da28047151d0e56f...   operator
 //   speech     sha256:9f86d081884c7d659a2feaa0...   models
 //   search     7Yk2mPq0x8vLrT5nWd3s
 //
-// A token is its text (16 characters or more) or the SHA-256 of it in hexadecimal. The permission `models` lets load
-// and unload models of the tenant's own, `operator` those of everybody (and of any tenant). The file is read again when
-// it changes; one that cannot be used is told in the log, and the tokens stay as they were.
+// A token is its text (16 characters or more) or the SHA-256 of it in hexadecimal. The permission `models` allows its
+// callers to load and unload models of their own tenant, `operator` also shared models and those of any tenant. The
+// file is reloaded when it changes; if it has a mistake, the log says so and the tokens stay as they were.
 #pragma once
 
 #include <atomic>
@@ -25,12 +25,12 @@
 
 namespace rnnserve {
 
-// Whoever sent a call.
+// The sender of a call.
 struct Caller {
   std::string tenant;  // "" where the server has no tokens
   bool may_change_models = true;
-  bool is_operator = true;  // may change everybody's models and other tenants', too
-  // The token has been taken away; what is open for it must end.
+  bool is_operator = true;  // may change shared models and those of other tenants, too
+  // The token is no longer in the file: streams opened with it must end.
   std::atomic<bool> revoked = false;
 };
 using CallerPtr = std::shared_ptr<const Caller>;
@@ -41,10 +41,10 @@ class Tokens {
   static absl::StatusOr<std::unique_ptr<Tokens>> Load(const std::string& path);
   ~Tokens();
 
-  // Null if nobody has this token. Takes as long whatever part of a token is right.
+  // Null if no caller has this token. The time does not depend on which part of a token is right.
   CallerPtr Find(std::string_view token) const;
 
-  // Called after the file has been read again, on the thread that did. Not any more once another one is set.
+  // `told` is called after each reload, on the thread that reloads. Setting another one replaces it.
   void OnChange(std::function<void()> told);
 
   // Reads the file if it has changed. The thread does so every second.
@@ -60,7 +60,7 @@ class Tokens {
   void Watch();
 
   const std::string path_;
-  const std::string key_;  // random: digests cannot be steered by whoever tries tokens
+  const std::string key_;  // random: an attacker cannot choose digests
   mutable Mutex mutex_;
   CondVar wake_;
   Table table_ ABSL_GUARDED_BY(mutex_);

@@ -25,8 +25,8 @@ class Entry:
 
     operation: ops.Operation
     index: int  # 0 for those without a number
-    on_done: OnDone | None = None  # on_done(value, error); None: nobody waits
-    deadline: float | None = None  # when its caller waits no longer
+    on_done: OnDone | None = None  # on_done(value, error); None: no caller waits
+    deadline: float | None = None  # the caller's
     tag: str | None = None  # of the latest sending that is still to be answered
     refusal: RnnServeError | None = None  # it cannot be sent at all
     tries: int = 0  # how often it was sent in this incarnation; 0: it cannot have been applied
