@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exclusive use of a session for one operation, in order. Move-only.
 //
-//   std::move(lease).Commit({.state = after, .position = ..., .reply = reply});  // one swap; answers all waiting callers
+//   std::move(lease).Commit({.state = after, .position = ..., .reply = reply});  // one swap; answers waiting callers
 //   std::move(lease).Fail(status);                                             // the session stays as it was
 //
 // A lease that is destroyed without either fails its operation. A lease pins its session.
