@@ -184,11 +184,6 @@ void WarnOfSettings() {
 #ifdef RNNSERVE_PACED_LISTENER
   LogIfReadsAreUnguarded(/*with_tls=*/!absl::GetFlag(FLAGS_tls_cert).empty());
 #endif
-  if (absl::GetFlag(FLAGS_max_connection_age) != absl::InfiniteDuration() &&
-      absl::GetFlag(FLAGS_max_connection_age_grace) < absl::GetFlag(FLAGS_max_call_duration)) {
-    LogWarning(
-        "--max_connection_age_grace is shorter than --max_call_duration: connections are cut with calls on them");
-  }
 }
 
 // Writes and logs where the server listens. False, and logged, if a port file cannot be written.
@@ -313,16 +308,11 @@ int Printed() {
 }
 
 // Asks a running server how it is: that of the port which the flags name, else the one that runs here.
-int HealthCheck(const Settings& settings) {
-  const std::string probe = absl::GetFlag(FLAGS_probe);
-  if (probe != "alive" && probe != "ready") {
-    LogError(absl::StrCat(settings.Named("probe"), ": expected alive or ready"));
-    return 1;
-  }
+int HealthCheck(const Settings& settings, bool ready) {
   const absl::StatusOr<std::string> port =
       FindAdminPort(absl::GetFlag(FLAGS_admin_listen), settings.OriginOf("admin_listen") == "default");
   const absl::Status health =
-      port.ok() ? ProbeHealth(*port, probe == "alive" ? "/healthz" : "/readyz", absl::Seconds(5)) : port.status();
+      port.ok() ? ProbeHealth(*port, ready ? "/readyz" : "/healthz", absl::Seconds(5)) : port.status();
   std::cout << (health.ok() ? "ok" : std::string(health.message())) << "\n";
   return health.ok() ? 0 : 1;
 }
@@ -347,7 +337,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   const std::vector<std::string>& words = settings->words();
-  if (words == std::vector<std::string>{"healthcheck"}) return rnnserve::HealthCheck(*settings);
+  const std::vector<std::string> alive = {"healthcheck"}, ready = {"healthcheck", "ready"};
+  if (words == alive || words == ready) return rnnserve::HealthCheck(*settings, words == ready);
   const bool prints = words == std::vector<std::string>{"config", "print"};
   if (!words.empty() && !prints) {
     rnnserve::LogError(absl::StrCat("unexpected argument ", absl::StrJoin(words, " "), "; see rnnserve --help"));

@@ -14,10 +14,13 @@ int Workers(const LoadedPlugins& plugins) {
   return AvailableCpus().count + plugins.workers_wanted();
 }
 
-// A connection may be told to go right after a stream has begun, which then has the grace.
+// A connection of --max_connection_age has this long for its calls, so that none is cut off.
+absl::Duration ConnectionAgeGrace() { return absl::GetFlag(FLAGS_max_call_duration) * 1.5; }
+
+// A stream may begin right before its connection reaches the age; it then has the grace.
 absl::Duration StreamAge() {
   if (absl::GetFlag(FLAGS_max_connection_age) == absl::InfiniteDuration()) return absl::InfiniteDuration();
-  return absl::GetFlag(FLAGS_max_connection_age_grace) * 0.9;
+  return ConnectionAgeGrace() * 0.9;
 }
 
 GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler, MemoryWatch* memory) {
@@ -30,18 +33,16 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_connections = MaxConnections();
-  options.max_streams_per_connection = absl::GetFlag(FLAGS_max_streams_per_connection);
 #ifdef RNNSERVE_PACED_LISTENER
   options.make_listener = &MakePacedListener;
   options.on_plain_connection = [streams = options.max_streams_per_connection](int fd) { GuardReads(fd, streams); };
 #endif
   options.max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle);
   options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
-  options.max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace);
+  options.max_connection_age_grace = ConnectionAgeGrace();
   options.admission = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight), memory};
   options.streams.max_streams = absl::GetFlag(FLAGS_max_streams);
   options.streams.max_age = StreamAge();
-  options.infer_slots = absl::GetFlag(FLAGS_expected_calls);
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
   options.max_send_duration = absl::GetFlag(FLAGS_max_send_duration);
   options.work_waiting = [&scheduler] { return scheduler.collected(); };
@@ -60,7 +61,6 @@ BatchQueue::Options QueueOptions(int workers) {
   options.max_bytes = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
   options.target_slice = absl::GetFlag(FLAGS_target_slice);
   options.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay);
-  options.max_wait = absl::GetFlag(FLAGS_max_priority_wait);
   return options;
 }
 
@@ -69,7 +69,6 @@ Core::Options CoreOptions(MemoryWatch* memory) {
   options.memory = memory;
   options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
   options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
-  options.max_tensor_elements = absl::GetFlag(FLAGS_max_tensor_elements);
   options.max_steps = absl::GetFlag(FLAGS_max_steps);
   options.routing.engine = absl::GetFlag(FLAGS_engine);
   return options;
@@ -103,9 +102,7 @@ SessionCore::Options SessionOptions(SessionMetrics& metrics) {
 }
 
 LoadedPlugins::Options PluginOptions() {
-  return {.paths = absl::GetFlag(FLAGS_plugin),
-          .memory_limit_bytes = absl::GetFlag(FLAGS_plugin_memory_bytes),
-          .device = absl::GetFlag(FLAGS_plugin_device)};
+  return {.paths = absl::GetFlag(FLAGS_plugin), .memory_limit_bytes = absl::GetFlag(FLAGS_plugin_memory_bytes)};
 }
 
 }  // namespace rnnserve

@@ -35,7 +35,6 @@ ABSL_FLAG(std::vector<std::string>, plugin, {},
           "logs and skips a library that cannot run here");
 ABSL_FLAG(int64_t, plugin_memory_bytes, 0,
           "maximum bytes of device memory for a plugin's engine; 0: nine tenths of what is free at start");
-ABSL_FLAG(int32_t, plugin_device, 0, "ordinal of the device that a plugin's engine runs on");
 ABSL_FLAG(std::string, engine, "auto",
           "engine of requests for which neither the request nor its model names one, where it can run them; auto: "
           "the engine measured to be the fastest here");
@@ -49,7 +48,6 @@ ABSL_FLAG(bool, cpu_helper, true,
           "whether a second thread shares the work of a slice that runs alone on the cpu engine; it sleeps under "
           "load and where there is one CPU");
 ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "maximum bytes of a request message");
-ABSL_FLAG(int64_t, max_tensor_elements, int64_t{1} << 26, "elements of X or of an output");
 ABSL_FLAG(int64_t, max_steps, 1 << 24, "maximum steps of a request or a chunk");
 ABSL_FLAG(int64_t, memory_limit, 0,
           "maximum memory of the process in bytes; near it the server refuses requests, and default limits shrink "
@@ -69,9 +67,6 @@ ABSL_FLAG(absl::Duration, max_connection_idle, absl::Minutes(30),
           "time without calls after which the server closes a connection (GOAWAY), such as 30m or inf");
 ABSL_FLAG(absl::Duration, max_connection_age, absl::InfiniteDuration(),
           "age at which the server closes a connection (GOAWAY), such as 1h or inf; calls on it may finish");
-ABSL_FLAG(absl::Duration, max_connection_age_grace, absl::Minutes(15),
-          "how long a connection that was told to go may finish its calls; longer than --max_call_duration");
-ABSL_FLAG(int32_t, expected_calls, 64, "about as many Infer calls as arrive at the same moment");
 ABSL_FLAG(int64_t, queue_sequences, 1 << 16,
           "maximum number of sequences waiting or running; the server refuses further ones and says when to retry");
 ABSL_FLAG(absl::Duration, target_slice, absl::Milliseconds(1),
@@ -85,8 +80,6 @@ ABSL_FLAG(absl::Duration, poll_ahead, absl::Microseconds(200),
 ABSL_FLAG(absl::Duration, max_batch_delay, absl::ZeroDuration(),
           "maximum time that a request waits for others to share its batch; 0: no wait, batches form while workers "
           "are busy");
-ABSL_FLAG(absl::Duration, max_priority_wait, absl::Seconds(1),
-          "after waiting so long a request is served whatever its priority, in at least every fourth slice");
 ABSL_FLAG(int64_t, packed_weight_bytes, int64_t{4} << 30,
           "maximum bytes of the cache of packed weights, which evicts the least recently used");
 ABSL_FLAG(int64_t, inline_weight_bytes, int64_t{1} << 30,
@@ -112,13 +105,10 @@ ABSL_FLAG(absl::Duration, session_idle_timeout, absl::Minutes(10),
 ABSL_FLAG(absl::Duration, max_session_idle_timeout, absl::Hours(24), "maximum idle timeout that a session may ask for");
 ABSL_FLAG(int64_t, max_streams, 4096,
           "maximum number of open streams; the server refuses further streams and says when to retry");
-ABSL_FLAG(int32_t, max_streams_per_connection, 1024, "calls and streams at once on one connection");
 ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),
           "time after SIGTERM in which the server still accepts calls while health is NOT_SERVING, so that load "
           "balancers stop routing");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30),
           "maximum time from SIGTERM to exit, --drain_delay included, such as 500ms or 30s");
-ABSL_FLAG(std::string, probe, "alive",
-          "what `rnnserve healthcheck` asks for: alive (it turns), or ready (it takes work)");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning, error or off");
 ABSL_FLAG(std::string, log_format, "text", "text or json, one line per event");

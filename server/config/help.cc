@@ -20,7 +20,9 @@ constexpr char kUsage[] =
     "  rnnserve --listen=unix:/run/rnnserve.sock,127.0.0.1:0 --port_file=port.txt\n"
     "  rnnserve --config=/etc/rnnserve.textproto\n\n"
     "  rnnserve config print [--config=...] [flags]     what would be in force, and where it comes from\n"
-    "  rnnserve healthcheck [--probe=ready]     asks the server that runs here, or the one of --admin_listen\n\n"
+    "  rnnserve healthcheck [ready]     asks the server that runs here, or the one of --admin_listen, whether it "
+    "lives\n"
+    "                                   (ready: whether it takes calls)\n\n"
     "SIGTERM or SIGINT: health turns NOT_SERVING, calls being served finish, exit 0; a second one skips the waits.\n"
     "Exit codes: 0 left in good order, or healthy; 1 could not start, a flag is wrong, or not healthy.";
 

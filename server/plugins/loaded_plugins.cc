@@ -37,7 +37,7 @@ LoadedPlugins::LoadedPlugins(const Options& options, std::span<const Engine* con
   for (const std::string& path : options.paths) {
     // Known once the plugin has loaded; nothing can fail for good before.
     const auto name = std::make_shared<std::string>();
-    plugin::PluginOptions plugin_options{options.memory_limit_bytes, options.device, {}};
+    plugin::PluginOptions plugin_options{options.memory_limit_bytes, /*device=*/0, {}};
     plugin_options.on_failure = [failures = failures_, path, name](const std::string& reason) {
       LogError(absl::StrCat("plugin \"", path, "\" is out of service until the server is started again: ", reason));
       failures->Failed(*name);

@@ -27,7 +27,6 @@ class LoadedPlugins {
   struct Options {
     std::vector<std::string> paths;  // as dlopen takes them
     int64_t memory_limit_bytes = 0;  // of each plugin's device; 0: nine tenths of what is free
-    int32_t device = 0;              // ordinal
   };
   // `own`: engines whose names are taken. A line in the log for each path: what serves, or why not.
   LoadedPlugins(const Options& options, std::span<const Engine* const> own);

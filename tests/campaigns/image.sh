@@ -31,7 +31,7 @@ began=$(date +%s%N)
 "${engine[@]}" run -d --name "$name" --read-only --cap-drop=ALL --network host "$tag" \
   --listen=127.0.0.1:50951 --admin_listen=127.0.0.1:50952 --drain_timeout=5s >/dev/null
 for _ in $(seq 200); do
-  "${engine[@]}" exec "$name" /usr/bin/rnnserve healthcheck --probe=ready >/dev/null 2>&1 && break
+  "${engine[@]}" exec "$name" /usr/bin/rnnserve healthcheck ready >/dev/null 2>&1 && break
 done
 ready=$(( ($(date +%s%N) - began) / 1000000 ))
 "${engine[@]}" exec "$name" /usr/bin/rnnserve healthcheck || fail "not healthy"

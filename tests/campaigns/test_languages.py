@@ -64,7 +64,7 @@ def test_go(server, go):
 
 def test_go_and_connections_of_an_age(go, tell):
     """grpc-go hides that a connection is told to go from unary calls; streams are handed over."""
-    server = Server("--max_connection_age=1s", "--max_connection_age_grace=1s", "--drain_timeout=100ms")
+    server = Server("--max_connection_age=1s", "--max_call_duration=1s", "--drain_timeout=100ms")
     said = _run(go("aged"), server.address)
     assert server.stop() == 0
     calls, failed, streams, chunks = map(int, re.findall(r"\d+", said))

@@ -187,7 +187,7 @@ def test_a_greeting_is_answered_before_grpc_has_the_connection(server):
 
 
 def test_acknowledging_what_came_before_grpc_lifts_no_limit():
-    server = Server("--max_streams_per_connection=200")
+    server = Server()
     try:
         with contextlib.closing(_connect(server)) as connection:
             connection.sendall(PREFACE + SETTINGS)
@@ -382,7 +382,7 @@ def test_more_connections_than_descriptors_are_refused_at_start():
 
 def test_a_stream_is_handed_over_before_its_connection_goes():
     """All that was read has been answered, and nothing else was applied."""
-    server = Server("--max_connection_age=1s", "--max_connection_age_grace=1s", "--drain_timeout=100ms")
+    server = Server("--max_connection_age=1s", "--max_call_duration=1s", "--drain_timeout=100ms")
     calls = session_calls.Sessions(server.address)
     try:
         key, number = calls.open(), 0

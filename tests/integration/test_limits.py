@@ -329,29 +329,3 @@ def test_bytes_of_a_tenants_sessions(tmp_path):
         call("Open", with_window(0))
     finally:
         assert server.stop() == 0
-
-
-@pytest.mark.parametrize("wait, order", [("1ms", ["short", "long"]), ("1h", ["long", "short"])])
-def test_who_has_waited_long_is_served_whatever_its_priority(wait, order):
-    """A tenth of the work, with a lower priority: in every fourth slice it is done first, else it has to wait."""
-    server = Server("--workers=1", "--short_slice=0", "--target_slice=500us", "--poll_ahead=0", f"--max_priority_wait={wait}")
-    over = []
-    try:
-        def send(name, steps, priority):
-            request = _request("reference", rows=8, inputs=1, hidden=128, steps=steps, priority=priority)
-            call = server.recurrent.Infer.future(request, timeout=SECONDS)
-            call.add_done_callback(lambda done: over.append(name))
-            return call
-
-        calls = [send("long", 7000, 100)]
-        _until(server, lambda samples: samples["rnnserve_queue_sequences"] == 8)
-        assert not over
-        calls.append(send("short", 700, -100))
-        for call in calls:
-            assert call.result().outputs
-        deadline = time.monotonic() + SECONDS
-        while len(over) < 2:  # callbacks come after results
-            assert time.monotonic() < deadline
-        assert over == order
-    finally:
-        assert server.stop() == 0

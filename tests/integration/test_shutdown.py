@@ -112,13 +112,13 @@ def test_healthcheck():
     admin = f"--admin_listen=127.0.0.1:{server.admin_port}"
     assert run_to_end("healthcheck", admin).returncode == 0
     assert run_to_end("healthcheck", "", admin).returncode == 0
-    assert run_to_end("healthcheck", admin, "--probe=ready").returncode == 0
+    assert run_to_end("healthcheck", "ready", admin).returncode == 0
     watch = _watch(server)
     server.process.send_signal(signal.SIGTERM)
     assert next(watch).status == NOT_SERVING
     watch.cancel()
     assert run_to_end("healthcheck", admin).returncode == 0
-    done = run_to_end("healthcheck", admin, "--probe=ready")
+    done = run_to_end("healthcheck", "ready", admin)
     assert done.returncode == 1 and "503" in done.stdout
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(timeout=SECONDS) == 0
@@ -145,7 +145,7 @@ def test_healthcheck_finds_the_port_that_the_server_has(alone, tmp_path):
     for flags in [[], [f"--config={config}"]]:
         server = Server("--drain_timeout=100ms", *flags, admin_listen="127.0.0.1:0", binary=alone)
         assert server.admin_port != 9464
-        for words in [[], ["--probe=ready"], [f"--config={config}"], ["--admin_listen=0.0.0.0:0"]]:
+        for words in [[], ["ready"], [f"--config={config}"], ["--admin_listen=0.0.0.0:0"]]:
             assert _healthcheck(alone, *words) == (0, "ok"), words
         second = Server("--drain_timeout=100ms", binary=alone)
         code, told = _healthcheck(alone)
@@ -164,7 +164,7 @@ def test_healthcheck_of_a_server_without_an_admin_port(alone):
     assert server.stop() == 0
 
 
-@pytest.mark.parametrize("arguments", [["healthcheck", "--admin_listen="], ["healthcheck", "--probe=well"],
+@pytest.mark.parametrize("arguments", [["healthcheck", "--admin_listen="], ["healthcheck", "well"],
                                        ["healthcheck", "twice"]])
 def test_a_wrong_healthcheck_is_told(arguments):
     assert run_to_end(*arguments).returncode == 1

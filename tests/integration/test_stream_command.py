@@ -269,7 +269,7 @@ def test_connections_cut_in_the_middle_of_messages(server, cell, seed):
 
 
 def test_connections_that_have_reached_their_age(cell):
-    server = Server("--max_connection_age=1s", "--max_connection_age_grace=1s", "--drain_timeout=100ms")
+    server = Server("--max_connection_age=1s", "--max_call_duration=1s", "--drain_timeout=100ms")
     fed = Fed(server.address, cell)
     for handed_over in (0, 1, 2):
         while _metrics(server).get('rnnserve_requests_total{method="Recurrent.Stream",code="UNAVAILABLE"}', 0) < handed_over:

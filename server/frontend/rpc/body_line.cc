@@ -152,13 +152,13 @@ void BodyLine::RefuseLate(absl::Time now) {
     }
   }
   for (Turning* const waiting : late) {
-    waiting->status_ =
-        Overloaded(Rejection::kMemory, options_.memory != nullptr
-                                           ? absl::StrCat("the server is close to the ", options_.memory->limit(),
-                                                          " bytes that it may take; send this call later")
-                                           : absl::StrCat("the server holds ", bytes_.used(), " of ", bytes_.most(),
-                                                          " bytes of request messages, ", bytes_.held(waiting->caller_),
-                                                          " of them this caller's; send this call later"));
+    const std::string in_all = options_.memory == nullptr
+                                   ? ""
+                                   : absl::StrCat(" within the ", options_.memory->limit(), " bytes that it may take");
+    waiting->status_ = Overloaded(
+        Rejection::kMemory,
+        absl::StrCat("the server holds ", bytes_.used(), " of ", bytes_.most(), " bytes of request messages", in_all,
+                     ", ", bytes_.held(waiting->caller_), " of them this caller's; send this call later"));
     Resume(*waiting);
   }
 }
