@@ -17,7 +17,7 @@ constexpr char kTop[] =
 
 Generated from the engines' own answers by `build/release/tests/engine/coverage/coverage`, and checked by `coverage_test`, which also
 runs every "yes" against the engine `reference` and asks every engine for the reason of each "no". Each row is an operator with one
-attribute, input or option away from its default; a call that nobody named an engine for runs on the fastest one with a "yes"
+attribute, input or option away from its default; a call that names no engine runs on the fastest one with a "yes"
 ([how](architecture.md#routing)).
 
 The engine `cuda` is a plugin that has not run on a device yet ([GPUs](gpu.md)); its "yes" was run on a device made of host code. The
