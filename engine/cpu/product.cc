@@ -28,7 +28,7 @@ template <typename T>
 constexpr size_t kVectors = kLine<T> / kLanes<T>;  // of a line
 template <typename T>
 constexpr size_t kMostRows = std::clamp<size_t>(kMostSums / kVectors<T>, 1, 6);
-// Lines that `rows` rows take at once: 1, 2 or 4; 3 where there are no more.
+// Lines that `rows` rows take at once: 1, 2 or 4; 3 or 6 where that leaves none.
 template <typename T>
 constexpr size_t LinesAtOnce(size_t rows) {
   const size_t most = kMostSums / (rows * kVectors<T>);
@@ -109,6 +109,9 @@ HWY_INLINE void TakeLines(const Tile<T>& tile, size_t line, size_t ahead_line) {
 template <size_t kRows, typename T>
 HWY_NOINLINE void MultiplyRows(const Tile<T>& tile, size_t lines, size_t ahead_line) {
   constexpr size_t kMost = LinesAtOnce<T>(kRows);
+  if constexpr (kRows * 6 * kVectors<T> <= kMostSums) {
+    if (lines == 6) return TakeLines<kRows, 6>(tile, 0, ahead_line);
+  }
   size_t line = 0;
   for (; line + kMost <= lines; line += kMost) TakeLines<kRows, kMost>(tile, line, ahead_line);
   if constexpr (kMost == 4) {
@@ -122,7 +125,8 @@ HWY_NOINLINE void MultiplyRows(const Tile<T>& tile, size_t lines, size_t ahead_l
 
 template <typename T>
 HWY_INLINE void MultiplyBlock(size_t rows, const Tile<T>& tile, size_t lines, size_t ahead_line) {
-  if constexpr (kMostRows < T >> 3) {
+  constexpr bool kManyRows = kMostRows<T> >= 4;
+  if constexpr (kManyRows) {
     if (rows == 4) return MultiplyRows<4>(tile, lines, ahead_line);
     if (rows == 5) return MultiplyRows<5>(tile, lines, ahead_line);
     if (rows == 6) return MultiplyRows<6>(tile, lines, ahead_line);

@@ -28,7 +28,7 @@ struct Rows {
 };
 
 // A product takes at most so many lines; from kPanelLines on there is nothing gained by more.
-inline constexpr size_t kMostLines = 16, kPanelLines = 4;
+inline constexpr size_t kMostLines = 8, kPanelLines = 4;
 
 template <typename T>
 alignas(kLineBytes) inline constexpr T kZeroLines[kMostLines * kLine<T>] = {};
