@@ -22,8 +22,8 @@ namespace rnnserve {
 void AddGauges(const ModelStore& models, const ProgramCache& programs, const Scheduler& scheduler,
                const MemorySessions& sessions, std::span<const Engine* const> engines, Metrics& metrics);
 
-// A model is there from its loading on, with a single line: no requests. What is no model has all its counters and
-// gauges from the start, as 0.
+// A loaded model shows one line from its loading on: no requests. (inline), (other) and (unknown) show all their
+// counters and gauges from the start, as 0.
 void ShowKnownModels(Core& core, const ModelLabels& labels, ModelCalls& calls, WorkMetricsTable& work,
                      SessionMetrics& sessions, Metrics& metrics);
 

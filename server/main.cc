@@ -67,7 +67,7 @@ void LogModels(const RepositoryNews& news) {
   }
 }
 
-// Of a folder that cannot be read the log tells once.
+// A folder that cannot be read is logged once.
 void LogLook(const absl::StatusOr<RepositoryNews>& news, absl::Status& before) {
   if (news.ok()) LogModels(*news);
   if (!news.ok() && news.status() != before) LogWarning(absl::StrCat("--models: ", news.status().message()));
@@ -145,7 +145,7 @@ void TellIfOpenToAll() {
                           "--tls_client_ca lets in those with a certificate"));
 }
 
-// Until a signal comes; meanwhile tells of what changes in the config file.
+// Waits for a signal; meanwhile logs changes of the config file.
 int AwaitLeave(const sigset_t& signals, const Settings& settings) {
   ConfigWatch watch(settings);
   for (;;) {
@@ -154,8 +154,8 @@ int AwaitLeave(const sigset_t& signals, const Settings& settings) {
   }
 }
 
-// Tells that the server leaves, waits until balancers have heard it, and finishes what is being served; a second signal
-// ends the waits.
+// Sets health to NOT_SERVING, waits until load balancers stop routing, and waits for the calls in flight; a second
+// signal ends the waits.
 void Drain(GrpcServer& server, const sigset_t& signals) {
   const absl::Time deadline = SteadyNow() + absl::GetFlag(FLAGS_drain_timeout);
   server.AnnounceLeaving();
@@ -299,7 +299,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   return 0;
 }
 
-// The exit code after what has been printed: 1, and told, if it did not get there, as on a full disk.
+// The exit code after printing: 1, with an error, if the output could not be written, as on a full disk.
 int Printed() {
   std::cout.flush();
   if (std::cout.good()) return 0;

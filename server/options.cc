@@ -57,7 +57,7 @@ BatchQueue::Options QueueOptions(int workers) {
   BatchQueue::Options options;
   options.workers = workers;
   options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
-  // Nothing gets here that CallAdmission and the core's budget have not let in.
+  // CallAdmission and the core's budget have admitted all that comes here.
   options.max_bytes = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
   options.target_slice = absl::GetFlag(FLAGS_target_slice);
   options.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay);

@@ -11,14 +11,14 @@
 namespace rnnserve {
 
 // Blocked in this thread and all that it starts, so that they wait to be taken. Before any thread exists. SIGHUP is
-// ignored from then on: many send it to have files read again, which happens by itself here.
+// ignored from then on: it often means to reload files, which the server does by itself.
 sigset_t BlockLeaveSignals();
 
 // Takes one of `signals`; 0 if none came in that time.
 int AwaitSignal(const sigset_t& signals, absl::Duration longest);
 
 // While it exists, one of `signals` ends the process at once, with 0: for the start, which may read gigabytes of models
-// and has nothing yet that would have to be finished. A signal that comes as it goes is left for AwaitSignal.
+// and has no calls to finish yet. AwaitSignal gets a signal that comes during its destruction.
 class LeaveAtOnce {
  public:
   explicit LeaveAtOnce(const sigset_t& signals);

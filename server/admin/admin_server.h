@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The admin port: /metrics for Prometheus, /healthz (the process turns), /readyz (it takes work), and a status page at
-// / that reads /status.json.
+// The admin port: /metrics for Prometheus, /healthz (the process is alive), /readyz (it accepts calls), and a status
+// page at / that reads /status.json.
 #pragma once
 
 #include <functional>

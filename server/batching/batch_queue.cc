@@ -37,7 +37,7 @@ void Count(const Slice& slice) {
 absl::Status BatchQueue::CheckBounds(const Submission& submission) const {
   absl::Status full = bounds_.Check(submission);
   if (full.ok()) return full;
-  // Once half of the work is done there is room for many, not only for the first who comes back.
+  // Once half of the work is done there is room for many callers, not only for the first that retries.
   const absl::Duration drained = absl::Seconds(order_.BacklogSeconds() * slowdown_ / options_.workers / 2);
   return WithRetryDelay(std::move(full), std::clamp(drained, kShortestRetry, kLongestRetry));
 }
@@ -74,7 +74,7 @@ void BatchQueue::MakeLanes(const Submission& submission, Job& job) {
     std::stable_sort(made.waiting.begin(), made.waiting.end(),
                      [](const SequenceSlice& a, const SequenceSlice& b) { return a.steps < b.steps; });
     const CostModel& cost = made.cell->cost;
-    // In company the cost of a step, whoever shares it, is split among the rows of full slices.
+    // With other sequences the cost of a step is split among the rows of full slices.
     const double steps = made.cell->rows == 0
                              ? static_cast<double>(made.longest)
                              : static_cast<double>(made.row_steps) / static_cast<double>(RowLimit(*made.cell));
@@ -110,7 +110,7 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
     job.by_deadline = by_deadline_.emplace(job.submission.deadline, &job);
     job.has_deadline = true;
   }
-  // Whoever is in a hurry does not wait for company.
+  // A submission with a near deadline does not wait for others.
   const bool is_held =
       options_.max_batch_delay > absl::ZeroDuration() && job.submission.deadline - now_ > 2 * options_.max_batch_delay;
   for (Lane& lane : job.lanes) {
@@ -190,7 +190,7 @@ void BatchQueue::Return(const Slice::Part& part, size_t first_row, Slice& slice)
   }
 }
 
-// What the slice took, to those who were in it, by their share of the work.
+// Charges the slice's time to the lanes that were in it, by their share of the work.
 void BatchQueue::Charge(Slice& slice, double seconds) {
   size_t row = 0;
   for (Slice::Part& part : slice.parts) {

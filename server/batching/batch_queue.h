@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs next and with whom: cellular batching (Gao et al., "Low Latency RNN Inference with Cellular Batching",
-// EuroSys 2018) as a pure, single-threaded policy. CellularScheduler runs it with threads, the simulator without.
+// Decides which sequences run next, and together: cellular batching (Gao et al., "Low Latency RNN Inference with
+// Cellular Batching", EuroSys 2018) as a pure, single-threaded policy. CellularScheduler runs it with threads, the
+// simulator without.
 //
 //   BatchQueue queue({.workers = 2});
 //   BatchQueue::Finished finished;
-//   absl::Status owned = queue.Add(submission, now);                  // takes it, or says why not
+//   absl::Status owned = queue.Add(submission, now);                  // owns it, or says why not
 //   while (auto slice = queue.Form(now, sharers, finished)) {
 //     absl::Status ran = slice->program->Advance(slice->rows, workspace);
 //     queue.Complete(*std::move(slice), ran, seconds, now, finished);
 //   }
 //   for (auto& job : finished) job->submission.done(std::move(job->outcome));
 //
-// Sequences wait under their program. A slice takes waiting sequences of one program, whoever sent them, for at most so
-// many steps that it is expected to end within `target_slice`. Sequences that are done leave and waiting ones join at
-// the ends of slices; nothing is padded and nobody waits for a batch to fill, unless `max_batch_delay` asks for it.
-// LaneOrder says whose turn it is. Expired and cancelled sequences are in no slice.
+// Sequences wait under their program. A slice takes waiting sequences of one program, of all callers together, for as
+// many steps as are expected to end within `target_slice`. At the end of a slice finished sequences leave and waiting
+// ones join. Nothing is padded, and no sequence waits for a batch to fill unless `max_batch_delay` says so. LaneOrder
+// chooses the next lane. Expired and cancelled sequences are in no slice.
 //
 // Time never goes back: an earlier `now` counts as the latest one seen.
 #pragma once
@@ -40,17 +41,18 @@ class BatchQueue {
   struct Options {
     // Threads that run slices, for estimates of waiting time.
     int workers = 1;
-    // Sequences owned, waiting or running, and the bytes their submissions hold. What does not fit is refused, unless
-    // nothing is owned: so a submission of any size runs when it comes alone. No tenant gets all of it (FairBound).
+    // Bounds of the sequences that wait or run, and of the bytes their submissions hold. The queue refuses a submission
+    // that does not fit, unless it is the only one. No tenant gets all of a bound (FairBound).
     int64_t max_sequences = 1 << 16;
     int64_t max_bytes = int64_t{1} << 30;
     // Sequences of a slice: bounds the memory of a workspace.
     int64_t max_slice_rows = 1024;
-    // What a slice should take: how long those who come wait for those who run. Below a millisecond forming slices and
-    // moving states begins to show.
+    // Target duration of a slice: the time that new sequences wait for running ones. Below a millisecond the cost of
+    // forming slices and moving states shows.
     absl::Duration target_slice = absl::Milliseconds(1);
-    // A lane that has waited so long is overdue, and from then on whenever it waits: the oldest of them leads at least
-    // every fourth slice, whatever the priorities. So it takes its turns one after the other, not one in `max_wait`.
+    // A lane that has waited this long is overdue, and stays so whenever it waits. The oldest overdue lane leads at
+    // least every fourth slice, whatever the priorities. So an overdue lane runs slice after slice, not once in
+    // `max_wait`.
     absl::Duration max_wait = absl::Seconds(1);
     // How long new sequences wait for others of their program, unless their deadline is near. 0: not at all.
     absl::Duration max_batch_delay = absl::ZeroDuration();
@@ -59,16 +61,16 @@ class BatchQueue {
 
   explicit BatchQueue(Options options) : options_(options), bounds_(options.max_sequences, options.max_bytes) {}
 
-  // OK: `submission` is taken, and its job comes out of a later call as finished. Otherwise `submission` stays as it
-  // is; the codes are those of Scheduler::Schedule.
+  // OK: the queue owns `submission`; a later call returns its job as finished. Otherwise `submission` is unchanged; the
+  // codes are those of Scheduler::Schedule.
   absl::Status Add(Submission& submission, absl::Time now);
 
   // The next slice; none if nothing can run now. A program that is alone is spread over `sharers` workers where that
   // pays.
   std::optional<Slice> Form(absl::Time now, int sharers, Finished& finished);
 
-  // What the next slice of a single worker is expected to take. Zero if nothing waits, infinite if its cost is not
-  // known yet or too many sequences wait to look through.
+  // Expected duration of the next slice of a single worker. Zero if nothing waits, infinite if its cost is not known
+  // yet or too many sequences wait to look through.
   absl::Duration NextTakes() const;
 
   // `slice` came from Form and ran for `seconds`.
@@ -79,7 +81,7 @@ class BatchQueue {
 
   // Whether Form might make a slice.
   bool has_waiting() const { return !order_.empty(); }
-  // When a sequence held back by max_batch_delay is let go; infinite future if none is.
+  // When max_batch_delay next releases a sequence; infinite future if it holds none back.
   absl::Time next_release() const;
   bool empty() const { return jobs_.empty(); }
   QueueLoad load() const { return bounds_.load(); }
@@ -104,7 +106,7 @@ class BatchQueue {
   void LearnStretch(const Job& job, bool is_done);
   void LearnWait(const Job& job, absl::Time end, bool is_done);
   void Release(Lane& lane);
-  // What a lane that begins to wait now has waited since.
+  // The time from which a lane that begins to wait now counts as waiting.
   absl::Time Since(const Lane& lane) const { return lane.is_late ? now_ - options_.max_wait : now_; }
   void ReleaseCell(BatchCell& cell);
   int64_t RowLimit(const BatchCell& cell) const;
@@ -135,7 +137,7 @@ class BatchQueue {
   uint64_t next_slice_ = 0;
   int slices_since_overdue_ = 0;
   size_t next_cell_sweep_ = 1024;
-  double slowdown_ = 1;  // waiting as it turned out, to waiting as estimated
+  double slowdown_ = 1;  // measured waiting time over the estimate
 };
 
 }  // namespace rnnserve

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes too late: on arrival, while waiting, and once begun. Compute for it is lost to those who could be in time,
-// and beyond capacity that is what goodput dies of; so whoever begins is expected to end in time, and whoever has begun
-// goes before newcomers when its deadline comes near.
+// Requests that would end too late: on arrival, while waiting, and once begun. Compute for them is lost to requests
+// that could end in time, and beyond capacity that ruins goodput. So a request begins only if it is expected to end in
+// time, and one that has begun goes before new requests when its deadline is near.
 #include <algorithm>
 #include <cmath>
 

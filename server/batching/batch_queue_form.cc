@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How slices are formed; see batch_queue.cc for what happens before and after, batch_queue_deadlines.cc for who is left
+// Forms slices. batch_queue.cc has what happens before and after, batch_queue_deadlines.cc which sequences are left
 // out.
 #include <algorithm>
 #include <cmath>
@@ -37,7 +37,7 @@ std::optional<Slice> BatchQueue::Form(absl::Time now, int sharers, Finished& fin
   while (!order_.empty()) {
     Slice slice;
     Lane* const overdue = Overdue();
-    // Whoever leads must be alive: the rest of a dead one's program may be of lower priority.
+    // The leader must be alive: behind a dead leader, the rest of its program may have a lower priority.
     Lane& leader = overdue != nullptr ? *overdue : **order_.Next().waiting.begin();
     if (DropIfDead(*leader.job, finished)) continue;
     BatchCell* const cell = leader.cell;
@@ -131,7 +131,8 @@ void BatchQueue::Fill(BatchCell& cell, int64_t limit, Slice& slice, Finished& fi
   }
 }
 
-// Takes from the tenants of one priority, from whoever has used least. Ends with the slice full or the queues empty.
+// Takes from the tenants of one priority, first from the one that has used least. Ends with the slice full or the
+// queues empty.
 void BatchQueue::FillFrom(const std::vector<LaneQueue*>& queues, int64_t limit, Slice& slice, Finished& finished) {
   const auto room = [&] { return limit - static_cast<int64_t>(slice.rows.size()); };
   const auto used_more = [](const LaneQueue* a, const LaneQueue* b) {

@@ -31,7 +31,7 @@ absl::Status ShuttingDown() {
 
 // What a thread that calls RunCollected keeps.
 struct Collector {
-  uint64_t scheduler_id = 0;  // whom it collects for; 0: nobody
+  uint64_t scheduler_id = 0;  // the scheduler it collects for; 0: none
   int64_t collected = 0;
   WorkspaceCache workspaces{kWorkspacesPerWorker};
 };

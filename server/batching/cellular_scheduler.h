@@ -4,13 +4,13 @@
 //   auto scheduler = std::make_unique<CellularScheduler>(CellularScheduler::Options{.queue = {.workers = 2}});
 //   absl::Status queued = scheduler->Schedule(std::move(submission));   // never blocks
 //
-// An idle worker takes what has arrived at once; while it runs, the next slice gathers. What is done, and who goes
-// first, is BatchQueue's; this class adds threads, a clock and one mutex.
+// An idle worker starts at once; while it runs, sequences of the next slice arrive. BatchQueue decides what runs, and
+// in which order; this class adds threads, a clock and one mutex.
 //
-// A thread that collects requests may run short slices itself, which saves the way to a worker and back:
+// A thread that collects requests may run short slices itself, which saves two thread switches:
 //
 //   while (...) {
-//     ...                                       // takes in what has arrived; its Schedule calls wake no worker
+//     ...                                       // receives calls; its Schedule calls wake no worker
 //     if (scheduler->collected() > 0) scheduler->RunCollected(/*is_alone=*/false);
 //   }
 //
@@ -30,8 +30,8 @@
 
 namespace rnnserve {
 
-// What CellularScheduler::RunCollected runs: slices expected to take no longer. Among several callers the others' calls
-// wait for that thread meanwhile, and workers would run beside it: only what is shorter than the way to a worker pays.
+// Longest expected duration of slices that RunCollected runs. With several callers the others' calls wait for that
+// thread meanwhile, and workers would run beside it: only slices shorter than the switch to a worker pay.
 struct ShortSlices {
   absl::Duration of_lone_caller = absl::ZeroDuration();
   absl::Duration among_several = std::min(of_lone_caller, absl::Microseconds(60));
@@ -54,7 +54,7 @@ class CellularScheduler final : public Scheduler {
   // How often Schedule has been called on this thread since its last RunCollected.
   int64_t collected() const;
 
-  // Answers queued work, and running work after its current slice, with UNAVAILABLE; so is all that comes later.
+  // Ends queued work, running work after its current slice, and all later work with UNAVAILABLE.
   void Abort();
 
  private:
@@ -74,8 +74,8 @@ class CellularScheduler final : public Scheduler {
   CondVar wake_;
   BatchQueue queue_ ABSL_GUARDED_BY(mutex_);
   int idle_ ABSL_GUARDED_BY(mutex_) = 0;          // workers that wait
-  int signals_ ABSL_GUARDED_BY(mutex_) = 0;       // of them, how many have been woken and not come yet
-  bool is_alone_ ABSL_GUARDED_BY(mutex_) = true;  // as RunCollected was told last
+  int signals_ ABSL_GUARDED_BY(mutex_) = 0;       // workers woken that do not run yet
+  bool is_alone_ ABSL_GUARDED_BY(mutex_) = true;  // of the last RunCollected
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 

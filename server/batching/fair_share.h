@@ -3,14 +3,14 @@
 //
 //   FairShare<Tenant> tenants;            // Tenant has a member `Share share`
 //   tenants.Enter(tenant);                // it has work now
-//   tenants.Least().share...              // whose turn it is
-//   tenants.Charge(tenant, seconds, 3);   // what it has been given, while three had work; may be corrected later
+//   tenants.Least().share...              // the next to serve
+//   tenants.Charge(tenant, seconds, 3);   // what it has used while three had work; may be corrected later
 //   tenants.Leave(tenant);                // nothing waits any more
 //
-// Whoever comes back after idling starts level with those who stayed, and whoever left in debt still owes. Level is
-// what each would have used by now if those who had work had shared evenly: it rises with every charge, so that a debt
-// is paid off after one turn of those who have work, however many others come anew. Not thread-safe; items leave before
-// they die.
+// An item that returns after idling starts at the level of the others; an item that left in debt still owes. The level
+// is what each item would have used by now if the items with work had shared evenly. It rises with every charge, so a
+// debt is paid off after one turn of the items with work, however many new ones come. Not thread-safe; an item leaves
+// before it is destroyed.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace rnnserve {
 
 struct Share {
-  double used = 0;  // virtual time: cost used, and never less than the level when it came
+  double used = 0;  // virtual time: cost used, at least the level at its Enter
   uint64_t id = 0;  // decides between equals
   bool waits = false;
 };
@@ -52,7 +52,7 @@ class FairShare {
 
   bool empty() const { return waiting_.empty(); }
 
-  // Least(), for a look only.
+  // Least(), without changing anything.
   const Item& first() const { return **waiting_.begin(); }
 
   Item& Least() {

@@ -17,7 +17,7 @@ namespace rnnserve {
 struct Job;
 struct LaneQueue;
 
-// A program that sequences run through. It stays when nothing runs through it, for what it knows of its cost.
+// A program that sequences run through. It stays when no sequence runs through it, to remember its cost.
 struct BatchCell {
   BatchCell(const ProgramPtr& identity_of, int64_t step_work)
       : identity(identity_of), cost(identity_of->packed_bytes(), step_work) {}
@@ -47,10 +47,10 @@ struct Lane {
   double seconds_per_row_step = 0;     // expected, for the backlog
   double finish_tag = 0;               // where it would end if all lanes of its queue shared evenly
   bool is_held = false;
-  bool is_urgent = false;  // begun, and late for its deadline if others went first
+  bool is_urgent = false;  // begun, and would miss its deadline behind others
   bool is_late = false;    // has been overdue: from then on it is so again whenever it waits
   absl::Time waiting_since;
-  std::list<Lane*>::iterator age;  // its place among those who wait or, if held, among the held
+  std::list<Lane*>::iterator age;  // its place among the waiting lanes or, if held, among the held ones
 };
 
 struct Job {
@@ -64,7 +64,7 @@ struct Job {
   bool started = false;
   absl::Time began;          // when its first slice did
   double run_seconds = 0;    // from then to its end, as expected then; 0: not known
-  bool is_probe = false;     // taken to see whether its cost is still what it was
+  bool is_probe = false;     // admitted to measure its cost again
   uint64_t timed_slice = 0;  // whose time is in the outcome already
   std::list<Lane> lanes;
   std::list<std::unique_ptr<Job>>::iterator place;

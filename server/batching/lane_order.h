@@ -67,7 +67,7 @@ class LaneOrder {
  public:
   // Finds the lane's queue and its place in it. `lane` has its job, cell, id and row_steps.
   void Join(Lane& lane);
-  // The lane's job is over; nothing of it waits or runs.
+  // The lane's job is over: none of its sequences waits or runs.
   void Part(Lane& lane);
 
   // Sequences of `lane` wait, counted from `since`, which never goes back for lanes that are late, nor for the others.
@@ -77,7 +77,7 @@ class LaneOrder {
   void Leave(Lane& lane);
   // `rows` of the waiting sequences have been taken away or, if negative, added.
   void Took(Lane& lane, int64_t rows);
-  // Some of it has just been served and the rest goes on waiting.
+  // Some of the lane has just been served and the rest still waits.
   void Refresh(Lane& lane, absl::Time since);
   // `lane` goes before all others of its queue that are not urgent, from now on.
   void Hurry(Lane& lane);
@@ -88,7 +88,7 @@ class LaneOrder {
   int64_t waiting_rows() const { return waiting_rows_; }
   // The lane that has waited longest since it was served.
   Lane* Oldest() const;
-  // Whose turn it is; not empty().
+  // The queue to serve next; not empty().
   LaneQueue& Next();
   const LaneQueue& Next() const { return classes_.at(*waiting_classes_.begin()).order.first().order.first(); }
 
@@ -110,7 +110,7 @@ class LaneOrder {
 
   std::map<int32_t, PriorityClass, std::greater<>> classes_;
   std::set<int32_t, std::greater<>> waiting_classes_;
-  // Those who wait, by `waiting_since`.
+  // Waiting lanes, by `waiting_since`.
   std::list<Lane*> by_age_, late_;
   int64_t waiting_rows_ = 0;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs next and with whom. Knows programs, cost and deadlines; no tensors, no gRPC.
+// Decides which sequences run next, and together. Knows programs, cost and deadlines; no tensors, no gRPC.
 //
 // A unary call is one Submission with a task for each row and direction. A chunk of a session is one too, with a task
 // for each row:
 //
-//   task.program       the session's; it shares batches with whoever else runs the same program
+//   task.program       the session's; it shares batches with all sequences of the same program
 //   task.slice.before  the row's committed state, never written
 //   task.slice.after   a fresh state of the same program, which becomes the committed one once `done` says OK
 //
@@ -45,9 +45,9 @@ struct ScheduleOutcome {
 struct Submission {
   std::vector<SequenceTask> tasks;  // at least one
   int32_t priority = 0;             // -100 to 100; higher goes first
-  uint64_t tenant = 0;              // whoever shares compute fairly with others: a tenant or a connection
+  uint64_t tenant = 0;              // the unit of fair sharing: a tenant or a connection
   int64_t bytes = 0;                // memory that the request holds until `done`, for the bound on bytes
-  // The next part of a request that has been let in before: a full queue does not refuse it.
+  // The next part of a request that was admitted before: a full queue does not refuse it.
   bool goes_on = false;
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<const std::atomic<bool>> cancelled;  // may be null

@@ -85,7 +85,7 @@ absl::Status Core::CheckSize(const StackSpec& stack, const RunPlan& plan) const 
 }
 
 absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t bytes) {
-  // Whoever comes alone may always have it.
+  // A call that is alone is always admitted.
   MemoryWatch* const memory = budget_.used() == 0 ? nullptr : options_.memory;
   if (memory != nullptr && !memory->TryPromise(ByteBudget::Twice(bytes))) {
     return Overloaded(Rejection::kMemory,

@@ -90,7 +90,7 @@ struct OperationCall {
   int32_t priority = 0;
   std::optional<absl::Duration> timeout = {};  // the operation's own, from now
   SessionOwner* owner = nullptr;               // the stream it came by, until Apply returns; null: a unary call
-  uint64_t connection = 0;                     // who shares compute fairly with others
+  uint64_t connection = 0;                     // the unit of fair sharing
   // Of the call that carries it; numbered operations outlive their caller and look at neither.
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled = {};
@@ -124,7 +124,7 @@ struct OperationAnswer {
   uint64_t number = 0;                                 // 0: none was taken
   std::shared_ptr<const OperationResult> result = {};  // if OK
   bool repeated = false;
-  const CallMetrics* calls = nullptr;  // of the session's model, or kUnknownModel; null: nobody counts
+  const CallMetrics* calls = nullptr;  // of the session's model, or kUnknownModel; null: not counted
   // What the outputs take of the core's budget: kept until the reply has left the process.
   std::optional<ByteBudget::Share> memory = {};
 };

@@ -61,7 +61,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
                                            : kNoAttachment;
   claim.of_stream = call.owner != nullptr;
   claim.closes = std::holds_alternative<CloseOp>(call.kind);
-  // An operation that nobody can ask for again ends with its caller; a numbered one runs to its end.
+  // An operation without a number cannot be repeated, so it ends with its caller; a numbered one runs to its end.
   absl::Time ends = absl::InfiniteFuture();
   if (call.timeout) {
     claim.deadline = clock_->Now() + *call.timeout;
@@ -99,8 +99,8 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   sessions_->Acquire(*session, std::move(claim));
 }
 
-// A kept reply is copied for each caller who asks for it, so each copy counts. What is applied stays applied: whoever
-// is refused asks again.
+// A kept reply is copied for each caller that asks for it, so each copy counts. The operation stays applied: a caller
+// that is refused asks again.
 void SessionCore::SetMemoryAside(uint64_t connection, OperationAnswer& answer) {
   if (answer.result->bytes() <= OperationResult::kFixedBytes) return;
   absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(connection, answer.result->bytes());

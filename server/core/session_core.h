@@ -28,7 +28,7 @@ class SessionCore {
     int32_t max_window_operations = 65536;
     int64_t max_window_bytes = int64_t{1} << 30;
     int64_t max_rows = 4096;
-    // Outlives the core. Null: nobody counts.
+    // Outlives the core. Null: not counted.
     SessionMetrics* metrics = nullptr;
   };
   // All pointers outlive it.
@@ -48,7 +48,7 @@ class SessionCore {
   void Fork(ForkCall call, ForkDone done);
   absl::StatusOr<SessionInfos> List(std::string_view tenant, int64_t page_size, std::string_view token);
 
-  // What to tell streams when the server leaves: the live sessions of each, and where they are. Nothing: not live.
+  // For the notice of a drain: the live sessions of a stream, and their numbers. Nothing: not live.
   std::vector<std::string> KeysOf(const SessionOwner& owner);
   std::optional<Numbers> NumbersOf(std::string_view session, std::string_view tenant);
   // For operations that are refused before they get to the session: the same error with its numbers, if there is one.

@@ -60,9 +60,9 @@ int64_t KeptBytes(const RunPlan& no_steps, int64_t steps, int64_t most) {
   return std::min(sum, most);
 }
 
-// Of a window whose bytes nobody named: the reply of a chunk of 256 steps, from 64 KiB to 1 MiB; in any case that of
-// one step, and the final state. A window is charged for when it is agreed, so it must be cheap where replies are
-// small: 100,000 sessions of H = 128 take 13 GiB.
+// The default window: the reply of a chunk of 256 steps, from 64 KiB to 1 MiB; in any case that of one step, and the
+// final state. A window is charged when it is agreed, so it must be cheap where replies are small: 100,000 sessions of
+// H = 128 take 13 GiB.
 int64_t DefaultWindowBytes(const SessionModel& model, int64_t rows) {
   constexpr int64_t kReplySteps = 256, kLeast = 64 << 10, kMost = 1 << 20, kAny = int64_t{1} << 50;
   int64_t one = 0, several = 0;

@@ -225,7 +225,7 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
   return change;
 }
 
-// Nobody can ask for an operation without a number again, so one whose caller has gone changes nothing.
+// An operation without a number cannot be repeated, so it changes nothing once its caller has disconnected.
 bool SessionRun::IsGivenUp() const {
   if (call_.number) return false;
   return (call_.cancelled != nullptr && call_.cancelled->load(std::memory_order_relaxed)) ||

@@ -78,11 +78,12 @@ void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder&
   // A piece of a message keeps the whole chunk that it was read with: with gRPC's own 4 MiB, halves of a few messages
   // hold many times their size.
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadChunkBytes);
-  // Until a message is asked for its caller may send 64 KiB of it, whatever the connection's delay.
+  // Until the server reads a message, its caller may send 64 KiB of it, whatever the connection's delay.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
 }
 
-// gRPC's own bound, behind ours: it hangs up on connections at random. So it is always above what has been let in.
+// gRPC's own bound, behind ours. gRPC enforces it by closing connections at random, so it stays above the admitted
+// bytes.
 class TransportQuota {
  public:
   TransportQuota(int64_t besides, grpc::ServerBuilder& builder) : besides_(besides) {

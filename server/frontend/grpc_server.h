@@ -38,17 +38,17 @@ class GrpcServer {
     std::string tokens_file = {};
     // Bytes of a request message; gRPC answers larger ones with RESOURCE_EXHAUSTED.
     int max_message_bytes = 64 << 20;
-    // Bytes that gRPC may hold, all connections together, besides the messages that have been let in (BodyLine): what
-    // comes unasked, and parts of messages on streams. Above: gRPC reads no more from callers, and gives up connections
-    // if that does not help.
+    // Bytes that gRPC may hold on all connections together, besides the messages of admitted calls (BodyLine): the
+    // first 64 KiB of messages, and parts of messages on streams. Above, gRPC stops reading, and closes connections if
+    // that does not help.
     int64_t max_transport_bytes = int64_t{1} << 30;
     // How connections come in.
     ListenerFactory make_listener = &MakeGrpcListener;
-    // Connections at once; when there are as many, those that have never called make room, or new ones are refused.
+    // Open connections. At the limit the server closes connections that have never called, or refuses new ones.
     // Must stay below the limit of file descriptors. gRPC's own listener has no such bound.
     int max_connections = 1000;
-    // A connection without calls is told to go after this, any connection after this age: so that load spreads again
-    // over servers that came later. It has the grace to finish its calls; infinite: never.
+    // Idle time and age after which a connection gets GOAWAY, so that load spreads again over new servers. Its calls
+    // may finish within the grace; infinite: never.
     absl::Duration max_connection_idle = absl::InfiniteDuration();
     absl::Duration max_connection_age = absl::InfiniteDuration();
     absl::Duration max_connection_age_grace = absl::InfiniteDuration();

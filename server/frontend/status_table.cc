@@ -26,7 +26,7 @@ struct Row {
   int32_t retry_after_ms;  // 0: the same request will not succeed later
 };
 
-// Codes have the same meanings on both sides; the table says which ones callers see, and when to come again.
+// Codes have the same meanings on both sides; the table says which ones callers see, and when to retry.
 constexpr Row kTable[] = {
     {absl::StatusCode::kCancelled, grpc::StatusCode::CANCELLED, 0},
     {absl::StatusCode::kInvalidArgument, grpc::StatusCode::INVALID_ARGUMENT, 0},

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engines that come from shared libraries. One that cannot serve here costs a line in the log, and no more.
+// The engines of shared libraries. The server logs and skips a library that cannot run here.
 //
 //   LoadedPlugins plugins({.paths = {"librnnserve_cuda.so"}}, own_engines);
 //   for (const Engine* engine : plugins.engines()) engines.push_back(engine);
 //   plugins.OnFailure([&](std::string_view engine) { server->SetEngineServing(engine, false); });
 //   ...
-//   plugins.OnFailure({});   // before the server goes
+//   plugins.OnFailure({});   // before the server is destroyed
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,11 @@ class LoadedPlugins {
   ~LoadedPlugins();
 
   std::vector<const Engine*> engines() const;
-  // Threads that all of their devices together want; they compute nothing themselves.
+  // Threads that the devices need, all together; these threads compute nothing themselves.
   int workers_wanted() const;
 
-  // `told` is called once with each engine that has failed for good or does so from now on, from whichever thread
-  // noticed. Empty: none; once this has returned, the one before is not called any more.
+  // `told` is called once for each engine that has failed for good or fails from now on, on the thread that notices.
+  // Empty: none. After this returns, the previous function is not called any more.
   void OnFailure(std::function<void(std::string_view engine)> told);
 
   // rnnserve_device_memory_bytes, if there is a device.
@@ -46,7 +46,7 @@ class LoadedPlugins {
  private:
   class Failures;
 
-  const std::shared_ptr<Failures> failures_;  // plugins tell it, maybe while this one goes
+  const std::shared_ptr<Failures> failures_;  // plugins report to it, maybe during destruction
   std::vector<std::unique_ptr<plugin::PluginEngine>> engines_;
 };
 

@@ -8,7 +8,7 @@
 //   ...
 //   watch.Took(bytes);        // allocated and written: the kernel counts it from now on
 //
-// What has been promised and not yet been taken counts besides what the process has. Thread-safe.
+// Bytes that are promised and not yet taken count in addition to the process's memory. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -23,18 +23,18 @@ namespace rnnserve {
 
 class MemoryWatch {
  public:
-  // `resident`: what the process takes now. `relieve`: called with true while there is no room, now and then, to give
-  // back what is only kept for later; with false once there is plenty again.
+  // `resident`: the process's memory now. `relieve`: called with true now and then while there is no room, to free
+  // caches; with false once there is plenty again.
   MemoryWatch(int64_t limit, std::function<int64_t()> resident, std::function<void(bool)> relieve = {});
 
-  // False: with `bytes` more, and all that has been promised, the process would come too close to the limit. What was
-  // let in by it lately counts for a while, as if none of it had been taken yet.
+  // False: with `bytes` more, and all promised bytes, the process would come too close to the limit. Bytes that it has
+  // lately found room for count for a while, as if none of them had been taken yet.
   bool HasRoom(int64_t bytes, absl::Time now = SteadyNow());
   // Reserves `bytes`; release with Took() or Promise(-bytes).
   bool TryPromise(int64_t bytes, absl::Time now = SteadyNow());
-  // Promises whether there is room or not; negative: not wanted any more.
+  // Promises whether there is room or not; negative: ends a promise.
   void Promise(int64_t bytes) { promised_.fetch_add(bytes, std::memory_order_relaxed); }
-  // So much of what was promised has been taken.
+  // `bytes` of what was promised have been taken.
   void Took(int64_t bytes) {
     taken_.fetch_add(bytes, std::memory_order_relaxed);
     promised_.fetch_sub(bytes, std::memory_order_relaxed);
@@ -57,7 +57,7 @@ class MemoryWatch {
   std::atomic<int64_t> taken_ = 0;  // since the last look, or a little before
   Mutex mutex_;
   int64_t resident_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Let in by HasRoom since `turned_`, and in the time before that.
+  // Bytes that HasRoom has found room for since `turned_`, and in the time before that.
   int64_t lately_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t before_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time turned_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

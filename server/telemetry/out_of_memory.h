@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a failed allocation becomes: an answer to the request it was made for. Around work that allocates as much as a
-// request asks for, wherever an exception would leave the thread or leave others waiting.
+// Turns a failed allocation into an error of the request that it was for. Wraps work that allocates as much as a
+// request asks for, where an exception would end the thread or leave other calls waiting.
 //
 //   absl::StatusOr<Tasks> tasks = OrOutOfMemory([&] { return run.StartStage(programs); });
 #pragma once

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why requests are refused: overload told apart from bad input.
+// Why requests are refused: overload or bad input.
 //
 //   return Overloaded(Rejection::kQueueFull, "the queue is full: 3 of 3 sequences are waiting; send it again later");
 //
-// The reason travels with the status; a front-end counts it once, where the answer leaves.
+// The reason travels with the status; a front-end counts it once, where it sends the answer.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An allocator keeps what a thread has freed, for that thread. When memory is short, each thread that works for long is
-// asked to give back what it keeps, and does so between two pieces of work.
+// An allocator keeps the memory that a thread has freed, for that thread. When memory is short, each long-lived thread
+// returns its freed memory to the kernel, between two pieces of work.
 //
-//   AskToReleaseCaches();        // anybody
+//   AskToReleaseCaches();        // any thread
 //   ReleaseCachesIfAsked();      // each thread, where it holds no lock; one load while no release is asked for
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace rnnserve {
 
-// Set before there are other threads: what gives back what the calling thread keeps. Null: nothing does.
+// Set before other threads exist: returns the memory that the calling thread's allocator keeps. Null: nothing does.
 inline std::atomic<void (*)()> release_caches = nullptr;
 
 inline std::atomic<uint32_t> release_caches_asked = 0;

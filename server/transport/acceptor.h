@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's own accept loop. gRPC 1.51's listener stops accepting for good once file descriptors have run out; this
-// one goes on, and refuses connections above a limit.
+// The server's own accept loop. gRPC 1.51's listener stops accepting for ever once file descriptors have run out; this
+// one continues, and refuses connections above a limit.
 //
 //   Acceptor acceptor(options, std::move(sockets), [&](int fd) { hand it to gRPC; });
 //
 // The handler runs on the acceptor's thread, gets connections that have greeted, and owns their non-blocking
-// descriptors. The destructor stops the loop and closes the sockets; connections that were handed over go on.
+// descriptors. The destructor stops the loop and closes the sockets; connections that gRPC has stay open.
 //
-// A flood of connections takes no time from the calls that are served: connections come in at a pace, and wait in
-// PendingConnections until they call. A connection that has greeted and does not call is handed over in slow turns. Of
-// TLS only the begin of a handshake is seen; where many handshakes bring no call, they are handed over at a slower
-// pace, the last one first (HandshakeWindow).
+// A flood of connections takes no time from calls in flight: the acceptor accepts at a limited rate, and connections
+// wait in PendingConnections until they call. The acceptor hands a connection that has greeted and does not call to
+// gRPC at a slow rate. With TLS it sees only the beginning of a handshake; where many handshakes bring no call, it
+// hands them over more slowly, the last one first (HandshakeWindow).
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ class Acceptor {
     ConnectionTable::Options connections = {};
     // TLS: a connection that seems to call may yet bring no call, so HandshakeWindow bounds them.
     bool limit_handshakes = false;
-    // A peer that leaves data unacknowledged for this time counts as gone.
+    // A peer that does not acknowledge data for this time counts as disconnected.
     absl::Duration peer_timeout = absl::Seconds(20);
     // Count connections handed over, refused for the limit or for want of descriptors, and dismissed while pending.
     std::shared_ptr<Counter> accepted;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connections that gRPC has. gRPC does not tell when it closes one, so the table looks whether a descriptor is
-// still the socket it was.
+// The connections that gRPC has. gRPC does not say when it closes one, so the table checks whether a descriptor is
+// still the same socket.
 //
-// Connections on which no call ever came can be given up to make room, the oldest first: a peer that only holds
-// connections loses them to peers that call. Not thread-safe.
+// Connections that have never called can be closed to make room, the oldest first: a peer that only holds connections
+// loses them to peers that call. Not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,7 @@ class ConnectionTable {
   struct Options {
     // Bytes that may come before the first call: HTTP/2's greeting, and a TLS handshake where there is one.
     uint64_t greeting_bytes = 200;
-    // A younger connection is not given up: it may be about to call.
+    // A younger connection is not closed: it may be about to call.
     absl::Duration min_age = absl::Seconds(1);
     // How often it looks through all connections.
     absl::Duration sweep_interval = absl::Milliseconds(50);

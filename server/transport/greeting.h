@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a connection begins, as far as its first bytes tell: HTTP/2's preface with the first SETTINGS frame (RFC 9113,
+// How a connection begins, from its first bytes: HTTP/2's preface with the first SETTINGS frame (RFC 9113,
 // section 3.4) and whether a call follows, or the first record of a TLS handshake, which holds the ClientHello. Clients
 // send a greeting without waiting for anything; most wait for the server's before they call.
 #pragma once
@@ -15,7 +15,7 @@ enum class Greeting {
   kNotYet,
   kComplete,  // and nothing else that needs an answer than the greeting
   kCalls,     // the headers of a call are complete; of TLS: the handshake has to go on
-  kElse,      // complete, and frames that need gRPC's answer (a ping); a call may yet follow
+  kElse,      // complete, with frames that gRPC must answer (a ping); a call may follow
   kWrong
 };
 

@@ -24,7 +24,7 @@ namespace rnnserve {
 class Listener {
  public:
   virtual ~Listener() = default;
-  // Lets connections in. The server has been built.
+  // Accepts connections from now on. The server has been built.
   virtual void Start() = 0;
   // One of each address, 0 for a unix socket. Known once the server has been built.
   virtual std::vector<int> ports() const = 0;
@@ -54,7 +54,7 @@ using ListenerFactory = std::function<absl::StatusOr<std::unique_ptr<Listener>>(
 absl::StatusOr<std::unique_ptr<Listener>> MakeGrpcListener(ListenerOptions options,
                                                            std::shared_ptr<grpc::ServerCredentials> credentials,
                                                            grpc::ServerBuilder& builder);
-// Acceptor: connections come in at a pace, and reach gRPC once they call.
+// Acceptor: accepts connections at a limited rate, and hands them to gRPC once they call.
 absl::StatusOr<std::unique_ptr<Listener>> MakePacedListener(ListenerOptions options,
                                                             std::shared_ptr<grpc::ServerCredentials> credentials,
                                                             grpc::ServerBuilder& builder);

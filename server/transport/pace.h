@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pace: a burst of `at_once`, then one each `each`.
+// Token bucket: burst `at_once`, one token per `each`.
 //
 //   Pace pace(absl::Milliseconds(1), 16);
 //   if (pace.next() <= now) { ...; pace.Take(now); }
-//   pace.Delay(now, absl::Microseconds(300));  // this one took more than others do
+//   pace.Delay(now, absl::Microseconds(300));  // this one took longer than others
 #pragma once
 
 #include "absl/time/time.h"
@@ -14,11 +14,11 @@ class Pace {
  public:
   Pace(absl::Duration each, double at_once) : each_(each), ahead_(each * (at_once - 1)) {}
 
-  // When the next one may be done.
+  // When the next token is available.
   absl::Time next() const { return due_ - ahead_; }
-  // One was done.
+  // Takes a token.
   void Take(absl::Time now) { Delay(now, each_); }
-  // The next ones are due so much later.
+  // Delays the next tokens by `by`.
   void Delay(absl::Time now, absl::Duration by) { due_ = (due_ < now ? now : due_) + by; }
 
  private:

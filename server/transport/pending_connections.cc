@@ -40,7 +40,7 @@ PendingConnections::~PendingConnections() {
 void PendingConnections::Add(int fd, absl::Time now) {
   const auto connection = silent_.insert(silent_.end(), {fd, now, &silent_});
   all_[fd] = connection;
-  // Edges: what has come stays where it is, and must not be told again and again.
+  // Edge-triggered: the bytes stay in the kernel, and must not wake the thread again and again.
   epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = fd}};
   if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) return Close(connection, *refused_);
   LookAt(connection);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepted connections that gRPC does not have yet. A transport costs gRPC a hundred microseconds of the thread that
-// serves calls; a connection that waits here costs next to nothing until it calls. Most clients wait for the server's
+// Accepted connections that gRPC does not have yet. Each connection costs gRPC a hundred microseconds of the poller
+// thread; a connection that waits here costs next to nothing until it calls. Most clients wait for the server's
 // greeting before they call, so a connection that greets is answered here and waits on. The last connection that spoke
-// is taken first: a newcomer does not wait behind a flood.
+// is taken first: a new connection does not wait behind a flood.
 //
 //   PendingConnections pending({.look = &LookAtHttp2Greeting, .answer = Http2ServerGreeting(100)}, dismissed, refused);
 //   pending.Add(fd, now);
@@ -38,7 +38,7 @@ class PendingConnections {
     absl::Duration grace = absl::Milliseconds(200);
   };
 
-  // `dismissed` counts connections closed because they did not greet in time, spoke another protocol or left;
+  // `dismissed` counts connections that did not greet in time, spoke another protocol or closed;
   // `refused` counts those that Drop closes.
   PendingConnections(Options options, std::shared_ptr<Counter> dismissed, std::shared_ptr<Counter> refused);
   ~PendingConnections();
@@ -47,7 +47,7 @@ class PendingConnections {
 
   // Takes ownership of `fd`, which is non-blocking.
   void Add(int fd, absl::Time now);
-  // Looks at connections that have sent something or have left, and closes those that did not greet in time.
+  // Looks at connections that have sent something or have closed, and closes those that did not greet in time.
   void Look(absl::Time now);
   // The last connection that calls, or the last that has greeted and does not call. The caller takes ownership of the
   // descriptor. -1: there is none.
@@ -62,7 +62,7 @@ class PendingConnections {
   size_t size() const { return all_.size(); }
   bool has_callers() const { return !calling_.empty(); }
   bool has_greeted() const { return !greeted_.empty(); }
-  // When the patience with the next connection ends.
+  // When the next connection's `patience` ends.
   absl::Time next_end() const;
 
  private:

@@ -7,7 +7,7 @@
 //   HealthBoard::Watcher watcher(board, "rnnserve.v1.Recurrent");
 //   while (const std::optional<Health> health = co_await watcher.News()) Tell(*health);
 //
-// A coroutine that waits goes on where the change is made: on any thread.
+// A waiting coroutine resumes on the thread that makes the change.
 #pragma once
 
 #include <coroutine>
@@ -33,9 +33,10 @@ class HealthBoard {
 
   // From its first Set on a name is known.
   void Set(std::string_view name, bool is_serving);
-  // It serves no more, and is forgotten once kMostRetired others have been retired after it, unless it comes back.
+  // The name stops serving. The board forgets it once kMostRetired others have been retired after it, unless it is set
+  // again.
   void Retire(std::string_view name);
-  // All names stop serving, those that come later as well.
+  // All names stop serving, also names that are set later.
   void Leave();
 
   Health Get(std::string_view name) const;

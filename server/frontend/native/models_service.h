@@ -25,8 +25,8 @@ class ModelsService {
   grpc::Service* grpc() { return &service_; }
   std::vector<UnaryMethod>& methods() { return methods_; }
 
-  // Tells `serving_` what is so now. Loading and unloading at the same time end in the truth, in whatever order. Of
-  // everybody's models: health asks for no token, and a tenant's are nobody else's to know.
+  // Sets `serving_` to the present state of the model, so concurrent loads and unloads end correctly in any order.
+  // For shared models only: health asks for no token, and other tenants must not learn of a tenant's models.
   void TellServing(const LoadedModel& changed);
 
  private:
@@ -42,7 +42,7 @@ class ModelsService {
 
   absl::StatusOr<LoadedModel> LoadSource(LoadCall call);
   absl::StatusOr<LoadedModel> Find(const std::string& tenant, const v1::GetModelRequest& request);
-  // That a model has come or gone, and who did it: at most a hundred a second.
+  // Logs that a caller has loaded or unloaded a model: at most a hundred a second.
   void Log(const char* what, const LoadedModel& model, const UnaryCall& sent);
   void Encode(const LoadedModel& loaded, v1::ModelInfo& info) const;
 

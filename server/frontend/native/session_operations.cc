@@ -100,7 +100,7 @@ void RunChange(SessionCore& core, const v1::Operation& operation, const Operatio
     replied.calls = answer.calls;
     answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation.kind_case()));
     if (absl::Status encoded = Encode(answer, replied.reply); !encoded.ok()) {
-      // What is applied stays applied: whoever is refused asks again.
+      // The operation stays applied: a caller that is refused asks again.
       answer.status = std::move(encoded);
       answer.result.reset();
       replied.reply = Echo(operation);

@@ -13,7 +13,7 @@
 
 namespace rnnserve {
 
-// Who sends the operation.
+// The sender of an operation.
 struct OperationSender {
   std::string tenant;
   uint64_t connection = 0;

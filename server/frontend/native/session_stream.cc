@@ -135,7 +135,7 @@ void SessionStream::Refuse(const v1::Operation& operation, const absl::Status& s
 
 void SessionStream::Send(const v1::OperationReply& reply, std::shared_ptr<void> held) {
   absl::StatusOr<grpc::Slice> part = OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> { return PartOf(reply); });
-  // What is applied stays applied: whoever is refused asks again.
+  // The operation stays applied: a caller that is refused asks again.
   if (!part.ok()) part = PartOf(WithoutContent(reply, part.status()));
   call_->Send(*std::move(part), std::move(held));
 }

@@ -13,13 +13,13 @@
 namespace rnnserve {
 namespace {
 
-// Between two looks while calls wait: memory comes free without a signal.
+// Between two checks while calls wait: no signal says that memory is free.
 constexpr int kLookMs = 2;
-// What HTTP/2 takes of a message before it is asked for.
+// What HTTP/2 receives of a message before the server reads it.
 constexpr int64_t kUnaskedBytes = 64 << 10;
 // Before the first message has come, one may be as large as this part of the memory.
 constexpr int64_t kPartOfUnknown = 8;
-// Changes of less are not told.
+// Smaller changes are not reported.
 constexpr int64_t kToldBytes = 1 << 20;
 
 }  // namespace
@@ -70,7 +70,7 @@ bool BodyLine::TakePlace(Turning& turning) {
     whole = std::min(memory->usable() / kPartOfUnknown, 2 * options_.max_message_bytes);
     message = std::min(whole, options_.max_message_bytes);
   }
-  // A call that is alone is always let in.
+  // A call that is alone is always admitted.
   const bool is_alone = reading_.empty() && settled_.empty();
   if (!is_alone && !bytes_.Fits(turning.caller_, message)) return false;
   if (memory != nullptr) {

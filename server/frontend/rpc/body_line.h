@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets calls in to be read. A call is told by its headers; until we ask for its message HTTP/2 holds the caller back
-// after 64 KiB. It is asked for once there is memory for it, by what such calls took lately (CallSizes). Others wait in
-// line for a moment, callers in turns, or are told to come again.
+// Unary calls wait here for memory before the server reads their messages. A call arrives with its headers; until the
+// server reads the message, HTTP/2 stops the caller after 64 KiB. The line admits a call when there is memory for what
+// such calls took lately (CallSizes). Other calls wait up to `max_wait`, callers in turns, and are then refused.
 //
 //   BodyLine::Reservation reservation;
 //   absl::Status status = co_await line.Turn(reservation, caller, sizes);   // on the poller's thread, like all but
 //   Parsed co_await the message; reservation.Came(bytes);
 //   ...                                                               // reservation.Parsed() once it has been copied
 //
-// Room of a call that has been let in and sends nothing is released after `max_kept`.
+// The memory of an admitted call that sends nothing is released after `max_kept`.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -33,7 +33,7 @@ namespace rnnserve {
 class BodyLine final : private CompletionTag {
  public:
   struct Options {
-    // Bytes of messages on their way in, or being parsed, as far as they can be known.
+    // Bytes of messages that arrive or are being parsed, known or estimated.
     int64_t max_bytes = int64_t{1} << 30;
     // The largest message that may come.
     int64_t max_message_bytes = int64_t{64} << 20;
@@ -41,11 +41,11 @@ class BodyLine final : private CompletionTag {
     int64_t max_waiting = 1024;
     // Time in line.
     absl::Duration max_wait = absl::Milliseconds(100);
-    // A message that takes longer has no room kept for it any more: what has come of it the process has already.
+    // A reservation ends after this time without the whole message: the process holds already what has come of it.
     absl::Duration max_kept = absl::Seconds(1);
-    // Whether the process has memory; outlives the line. Null: the above is all there is to it.
+    // Whether the process has memory; outlives the line. Null: only the bounds above hold.
     MemoryWatch* memory = nullptr;
-    // Told how many bytes have been let in, about, before more may come than it was told last.
+    // Called with the approximate sum of admitted bytes, before more may come than at the last call.
     std::function<void(int64_t)> let_in = [](int64_t) {};
   };
   BodyLine(Options options, grpc::CompletionQueue* queue);
@@ -72,10 +72,9 @@ class BodyLine final : private CompletionTag {
     Reservation(const Reservation&) = delete;
     Reservation& operator=(const Reservation&) = delete;
 
-    // So large is the message.
+    // The message has come and has this size.
     void Came(int64_t bytes);
-    // The message is gone, and what it was parsed into is there; what the call needs from now on is promised elsewhere.
-    // On any thread.
+    // The message has been parsed and freed. The call's further memory is promised elsewhere. On any thread.
     void Parsed();
 
    private:
@@ -93,7 +92,7 @@ class BodyLine final : private CompletionTag {
       waiting_ = waiting;
       line_.Queue(*this);
     }
-    // RESOURCE_EXHAUSTED: not let in.
+    // RESOURCE_EXHAUSTED: not admitted.
     absl::Status await_resume() { return std::move(status_); }
 
    private:
@@ -112,26 +111,26 @@ class BodyLine final : private CompletionTag {
     return {*this, reservation, caller, sizes};
   }
 
-  // Calls that have been let in and whose messages have not come.
+  // Admitted calls whose messages have not come.
   int64_t reading() const { return static_cast<int64_t>(reading_.size()); }
-  // Calls that wait here.
+  // Calls that wait in line.
   int64_t waiting() const { return line_.used(); }
 
  private:
   void Complete(bool) override;
 
-  // Whether it need not wait: it has a reservation, or never gets one.
+  // True: the call does not wait, because it has its reservation or was refused.
   bool Enter(Turning& turning);
   void Queue(Turning& turning);
   bool TakePlace(Turning& turning);
   void Leave(Reservation& reservation);
-  // Lets in the calls that have room now, and refuses those that have waited too long.
+  // Admits the calls that have room now, and refuses calls that have waited too long.
   void Move();
   void RefuseLate(absl::Time now);
   void Resume(Turning& turning);
   void Settle(Entries::iterator entry);
   void ForgetSlow(absl::Time now);
-  // Small ones come unasked, and do not count.
+  // Small messages arrive unasked, and do not count.
   static int64_t Counted(int64_t bytes);
   void SetMessage(Entry& entry, int64_t bytes);
   void Tell();

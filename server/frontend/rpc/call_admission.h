@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the calls inside, bounds them in number and bytes, together and for each caller (FairBound), and closes for
-// good when the server leaves.
+// Bounds the calls in flight and the bytes of their messages, together and for each caller (FairBound). Closed when the
+// server drains.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ namespace rnnserve {
 class CallAdmission {
  public:
   struct Options {
-    // Calls inside at once; further ones are RESOURCE_EXHAUSTED.
+    // Calls in flight; further calls are RESOURCE_EXHAUSTED.
     int64_t max_calls = 4096;
-    // Bytes of their request messages together. One message may always enter when nothing else is inside.
+    // Bytes of their request messages together. A call that is alone is always admitted.
     int64_t max_bytes = int64_t{1} << 30;
-    // Whether the process has memory for them; outlives this. Null: the above is all there is to it.
+    // Whether the process has memory for them; outlives this. Null: only the bounds above hold.
     MemoryWatch* memory = nullptr;
   };
 
   explicit CallAdmission(Options options)
       : memory_(options.memory), calls_(options.max_calls), bytes_(options.max_bytes) {}
 
-  // OK: inside, until Leave with the same numbers. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
+  // OK: the call is in flight, until Leave with the same numbers. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
   // Calls with `even_if_closed` are admitted until the server shuts down.
   absl::Status Enter(uint64_t caller, int64_t bytes, bool even_if_closed = false);
   void Leave(uint64_t caller, int64_t bytes);
@@ -37,14 +37,14 @@ class CallAdmission {
   // UNAVAILABLE once closed, like Enter.
   absl::Status IsOpen(bool even_if_closed) const;
 
-  // Calls inside.
+  // Calls in flight.
   int64_t calls() const;
 
   // Admits no further calls.
   void Close();
-  // Waits until no call is inside; false if that takes longer than until `deadline` or Hurry is called.
+  // Waits until no call is in flight; false at `deadline` or after Hurry.
   bool WaitEmpty(absl::Time deadline);
-  // Waits so long, or until Hurry is called; whether it was.
+  // Waits for `most` or until Hurry; true after Hurry.
   bool WaitHurry(absl::Duration most);
   // Ends both waits now and in future.
   void Hurry();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gRPC's news that a call is over: answered, or given up by its caller. Comes on the poller's thread, and must be
-// awaited there before the call's context goes.
+// gRPC's notice that a call is over: answered, or cancelled by its caller. It comes on the poller thread, and must be
+// awaited there before the call's context is destroyed.
 //
 //   context.AsyncNotifyWhenDone(end.tag());   // before the slot is posted
 //   ...
@@ -17,7 +17,7 @@ namespace rnnserve {
 
 class CallEnd final : private CompletionTag {
  public:
-  // `told` is called when it comes, unless a coroutine awaits it already.
+  // `told` is called at the notice, unless a coroutine awaits it already.
   explicit CallEnd(std::function<void()> told) : told_(std::move(told)) {}
   CallEnd(const CallEnd&) = delete;
   CallEnd& operator=(const CallEnd&) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells the log of calls that failed: by the server's fault, at most ten a second, and refused ones that tell an
-// operator of attempts or of limits that are too narrow, at most one a second of each kind.
+// Logs calls that failed by the server's fault, at most ten a second, and refused calls that may be an attack or show a
+// limit that is too low, at most one a second of each kind.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -14,25 +14,25 @@
 
 namespace rnnserve {
 
-// What is known of the caller; what is "" is left out.
+// The fields of a caller; the log omits empty ones.
 struct LoggedCaller {
   std::string_view tenant;
   std::string_view request_id;
-  std::string_view peer = {};  // "": its context is asked
+  std::string_view peer = {};  // "": taken from the context
 };
 
 class CallLog {
  public:
-  // Costs a call that succeeded nothing.
+  // Free for a call that succeeded.
   void Ended(const std::string& method, const absl::Status& status, const LoggedCaller& caller,
              const grpc::ServerContext& context) {
     if (!status.ok()) Failed(method, status, caller, context);
   }
 
-  // Before its message had come: all there is to see of one that gRPC refuses for its size.
+  // The call ended before its message had come. A message that gRPC refuses for its size looks like this.
   void BrokeOff(const std::string& method, const LoggedCaller& caller, const grpc::ServerContext& context);
 
-  // Each kind has its own turn, so that a flood of one hides no other.
+  // Each kind has its own rate limit, so that a flood of one does not hide the others.
   enum class Kind {
     kFault,       // INTERNAL, UNKNOWN, DATA_LOSS: an error
     kToken,       // no known token: a warning, as the next ones
@@ -40,8 +40,8 @@ class CallLog {
     kSession,     // a session's key that was never given out, or not to this tenant
     kTooLarge,    // beyond a fixed limit
     kModels,      // Load and Unload: names that are none, files that cannot be served
-    kOther,       // a caller's mistakes, overload, what is not there: an answer, told at --log_level=debug
-    kGivenUp,     // by the caller: never told
+    kOther,       // a caller's mistake, overload, an unknown name: logged at --log_level=debug
+    kGivenUp,     // cancelled by the caller: never logged
   };
   static Kind KindOf(std::string_view method, const absl::Status& status);
 

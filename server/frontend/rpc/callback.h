@@ -4,7 +4,7 @@
 //   absl::StatusOr<InferReply> reply = co_await Callback<absl::StatusOr<InferReply>>(
 //       [&](auto done) { core.Infer(std::move(call), std::move(done)); });
 //
-// The coroutine goes on where the callback is called; if that is within the call itself, it goes on after it.
+// The coroutine resumes on the thread that calls the callback, or after the function if that calls it itself.
 #pragma once
 
 #include <atomic>

@@ -7,7 +7,7 @@
 //     ...
 //   }
 //
-// Each event of the queue has a CompletionTag as its tag; the poller calls its Complete. The coroutine goes on there.
+// Each event of the queue has a CompletionTag as its tag; the poller calls its Complete, which resumes the coroutine.
 // The thread that starts an operation must not touch the coroutine afterwards: it may already run on the poller.
 #pragma once
 

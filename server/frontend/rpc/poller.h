@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that polls one completion queue and continues the coroutines that wait there. It must never block.
-// What they have gathered meanwhile is worked off when the queue is dry, or a lone caller's call is all there is, and
-// after a bounded number of events.
+// The thread that polls one completion queue and resumes the coroutines that wait on it. It must never block. It runs
+// the work that coroutines have collected when the queue is empty, when a lone caller's call is the only one, and after
+// a bounded number of events.
 //
 //   Poller poller(builder.AddCompletionQueue(), ...);     // before the server is built
 //   poller.Start();                                  // after
@@ -31,12 +31,12 @@ class Poller {
   struct Work {
     // How many calls and operations have added to it.
     std::function<int64_t()> waiting;
-    // Whether all calls inside have added to it: a lone caller's call is not kept waiting for others to come.
+    // Whether all calls in flight have added to it: a lone caller's call then does not wait for others.
     std::function<bool()> is_complete;
-    // Told whether one caller calls alone (BusyPoll).
+    // `is_alone`: one caller calls alone (BusyPoll).
     std::function<void(bool is_alone)> run;
-    // Whether no call is inside: only then is the next event looked for before the thread sleeps (BusyPoll), since
-    // others may need its CPU to serve them.
+    // Whether no call is in flight: only then does the thread busy-poll before it sleeps (BusyPoll). Otherwise workers
+    // may need its CPU.
     std::function<bool()> is_idle;
   };
 
@@ -69,9 +69,9 @@ class Poller {
 
  private:
   void Poll();
-  // The next event; TIMEOUT if none is there and work waits.
+  // The next event; TIMEOUT if there is none and work waits.
   grpc::CompletionQueue::NextStatus Next(void** tag, bool* ok);
-  // The next event, however long that takes; looks for it for `window` before it sleeps.
+  // Waits for the next event without limit; busy-polls for `window` before it sleeps.
   grpc::CompletionQueue::NextStatus Await(absl::Duration window, int64_t began_ns, void** tag, bool* ok);
 
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads for what is too long for the poller: parsing and hashing large messages, loading models.
+// Threads for work that is too long for the poller thread: parsing and hashing large messages, loading models.
 //
 //   co_await pool.Hop(caller);     // the rest of the coroutine runs on a thread of the pool
 //
-// Callers take turns: a caller that sends a thousand large messages does not hold up the next one's. What waits here is
-// bounded by the calls in flight (CallAdmission). The destructor runs what is queued.
+// Callers take turns: a caller that sends a thousand large messages does not delay the next caller's. CallAdmission
+// bounds the work that waits here by the calls in flight. The destructor runs what is queued.
 #pragma once
 
 #include <coroutine>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gRPC service of raw bytes whose calls are told by their headers; each message is read when we ask for it. Generated
-// services read a unary call's message before they tell of the call, so that all that all callers send at once is in
-// memory, and gRPC's own quota is the first to refuse.
+// A gRPC service of raw bytes that announces a call with its headers; the server reads each message when it asks for
+// it. Generated services read a unary call's message before they announce the call: the messages of all callers would
+// be in memory at once, and gRPC's own quota would be the first to refuse.
 //
 //   const int infer = service.AddUnary("/rnnserve.v1.Recurrent/Infer");
 //   service.RequestUnary(infer, &context, &reader, queue, tag);   // comes back with the headers

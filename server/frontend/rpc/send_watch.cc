@@ -56,10 +56,10 @@ void SendWatch::Watch() {
   }
 }
 
-// With the mutex held, so that no entry's call goes away meanwhile.
+// With the mutex held, so that no entry's call is destroyed meanwhile.
 void SendWatch::EndOverdue(absl::Time now) {
   for (Entry& entry : entries_) {
-    if (entry.ended) continue;  // stays here until its Sending goes
+    if (entry.ended) continue;  // stays until its Sending is destroyed
     if (entry.ends > now) return;
     entry.context->TryCancel();
     entry.ended = true;

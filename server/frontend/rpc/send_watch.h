@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends calls whose answer their caller does not take. gRPC waits for such callers for ever, and all the while the
-// answer holds memory and a place among the calls.
+// Cancels calls whose callers do not read their answers. gRPC waits for such callers for ever, and meanwhile the answer
+// holds memory and counts as a call in flight.
 //
 //   SendWatch watch(absl::Minutes(2));
 //   {
@@ -21,7 +21,7 @@ namespace rnnserve {
 
 class SendWatch {
  public:
-  // `patience` is positive; infinite: nothing is ever ended.
+  // `patience` is positive; infinite: no call is ever cancelled.
   explicit SendWatch(absl::Duration patience);
   // No Sending is left.
   ~SendWatch();

@@ -5,10 +5,10 @@
 //                          [&](std::shared_ptr<StreamCall> call) { return std::make_unique<MyHandler>(call); }};
 //   ServeStream(method, site);      // once for each posted slot
 //
-// ServeStream reads message after message and gives each to the handler, which counts what it has in flight. Replies
-// leave in the order of Send; those that come while the wire is busy go together, in messages of up to a mebibyte:
-// gRPC's callers take 4 MiB unless they say otherwise. When the caller has no more to say, the stream ends after the
-// last reply. A caller that reads no replies stops being read: it holds up only itself.
+// ServeStream reads message after message and gives each to the handler, which counts its operations in flight. Replies
+// are written in the order of Send. Replies that come while a write is under way are joined, in messages of up to a
+// mebibyte: gRPC's clients take 4 MiB by default. After the caller has closed its side, the stream ends after the last
+// reply. The server stops reading from a caller that reads no replies: that caller delays only itself.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -51,7 +51,7 @@ class StreamCall;
 class StreamHandler {
  public:
   virtual ~StreamHandler() = default;
-  // One message. The next one is read when this is done; an error ends the stream, once nothing is in flight any more.
+  // One message. The next one is read when this is done; an error ends the stream when no operation is in flight.
   virtual Task<absl::Status> OnMessage(grpc::ByteBuffer message) = 0;
   // The server shuts down at about `leaves_at`. On any thread, perhaps during OnMessage.
   virtual void OnDrain(absl::Time leaves_at) = 0;
@@ -66,7 +66,7 @@ struct StreamMethod {
 struct StreamLimits {
   // Streams at once, of all callers; further ones are RESOURCE_EXHAUSTED. No caller gets all of them (FairBound).
   int64_t max_streams = 4096;
-  // Operations of one stream in flight, and bytes of its replies that wait for the wire: reading pauses above.
+  // Operations of one stream in flight, and bytes of its replies that wait to be written: reading pauses above.
   int64_t max_in_flight = 4096;
   int64_t max_outbox_bytes = 4 << 20;
   // About the same for all streams together: each stream's share shrinks as streams open, to 64 KiB at the least.
@@ -84,7 +84,7 @@ struct StreamLimits {
   }
 };
 
-// What all streams share, and all of them that are open.
+// What all streams share, and the open streams.
 class StreamSite {
  public:
   struct Parts {
@@ -104,7 +104,7 @@ class StreamSite {
         bound_(parts.limits.max_streams) {}
 
   const Parts& parts() const { return parts_; }
-  // Tells all that are open, and those that come later.
+  // Notifies all open streams, and streams that open later.
   void Drain(absl::Time leaves_at);
   int64_t open() const { return open_.load(std::memory_order_relaxed); }
   // Ends streams whose token has been taken away.
@@ -138,7 +138,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // Becomes true when the caller cancels or disconnects.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
 
-  // A part of a message to the caller; `held` goes when it has left. From any thread.
+  // A part of a message to the caller; `held` is released when the part has been written. From any thread.
   void Send(grpc::Slice part, std::shared_ptr<void> held = {});
 
   // Around each piece of work that will Send later.
@@ -154,17 +154,18 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
                                       outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));
                  }};
   }
-  // Whether the handler's message has been promised the memory for being copied; it has been copied and is gone.
+  // HasMemory: whether the memory for copying the handler's message has been promised. Parsed: it has been copied and
+  // freed.
   bool HasMemory() const { return reservation_.has_memory(); }
   void Parsed() { reservation_.Parsed(); }
-  // Awaited before anything long.
+  // Await this before long work.
   PreparationPool::Hopping Hop() { return site_.parts().preparation->Hop(connection_); }
 
  private:
   friend class StreamSite;
   friend CallTask ServeStream(const StreamMethod& method, StreamSite& site);
 
-  // gRPC's news that the call is over.
+  // gRPC's notice that the call is over.
   class End final : public CompletionTag {
    public:
     explicit End(grpc::ServerContext* context) : context_(context) {}

@@ -13,13 +13,13 @@ namespace {
 
 // Between two looks while streams wait: memory comes free without a signal.
 constexpr int kStreamLookMs = 2;
-// What HTTP/2 takes of a message before it is asked for.
+// What HTTP/2 receives of a message before the server reads it.
 constexpr int64_t kUnaskedOfStream = 64 << 10;
 // A message, what it is parsed into, what comes of it, and that as it is sent.
 constexpr int64_t kTimesMessage = 4;
 // Before the first message of all has come, one may be as large as this part of the memory.
 constexpr int64_t kPartOfFirst = 8 * kTimesMessage;
-// Changes of less are not told.
+// Smaller changes are not reported.
 constexpr int64_t kToldStreamBytes = 1 << 20;
 
 }  // namespace

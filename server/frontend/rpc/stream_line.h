@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets messages of streams in to be read. They are not announced: what a stream is asked for it sends, and what it is
-// not asked for HTTP/2 holds back after 64 KiB. So a stream whose messages are large is asked for the next one once
-// there is memory for one like its last; others wait, callers in turns. Small messages never wait.
+// Streams with large messages wait here for memory before the server reads the next message. A stream does not announce
+// its messages: HTTP/2 stops it after 64 KiB until the server reads. The line lets the server read when there is memory
+// for a message as large as the stream's last one; other streams wait, callers in turns. Small messages never wait.
 //
-//   StreamLine::Reservation place(line);                    // one a stream
+//   StreamLine::Reservation reservation(line);              // one per stream
 //   co_await reservation.Turn(caller);
 //   co_await the message;
 //   reservation.Came(bytes);
 //   ...
-//   reservation.Parsed();                                   // it has been copied, and is gone
+//   reservation.Parsed();                                   // the message has been copied and freed
 //
-// A stream may be asked and have nothing to say: room is kept for it for a moment only. Thread-safe; a place is used by
-// one stream.
+// The memory of a stream that sends nothing is released after `max_kept`. Thread-safe; one stream uses a reservation.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -37,15 +36,16 @@ namespace rnnserve {
 class StreamLine final : private CompletionTag {
  public:
   struct Options {
-    // Bytes of messages on their way in, or not yet parsed, as far as they can be known.
+    // Bytes of messages that arrive or are not yet parsed, known or estimated.
     int64_t max_bytes = int64_t{1} << 30;
     // The largest message that may come.
     int64_t max_message_bytes = int64_t{64} << 20;
-    // A stream that was asked and has sent nothing by then has no room kept for it any more.
+    // A reservation ends after this time without a message.
     absl::Duration max_kept = absl::Milliseconds(100);
-    // Whether the process has memory; outlives the line. Null: the above is all there is to it.
+    // Whether the process has memory; outlives the line. Null: only the bounds above hold.
     MemoryWatch* memory = nullptr;
-    // Told how many bytes have been let in, about, before more may come than it was told last. One call at a time.
+    // Called with the approximate sum of admitted bytes, before more may come than at the last call. One call at a
+    // time.
     std::function<void(int64_t)> let_in = [](int64_t) {};
   };
   class Reservation;
@@ -72,7 +72,7 @@ class StreamLine final : private CompletionTag {
   grpc::CompletionQueue* const queue_;
   Mutex mutex_;
   RecentLargest largest_ ABSL_GUARDED_BY(mutex_);
-  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all places
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all reservations
   int64_t late_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Reservation*> asked_ ABSL_GUARDED_BY(mutex_);                     // and not forgotten, the oldest first
   std::map<uint64_t, std::deque<Turning*>> waiting_ ABSL_GUARDED_BY(mutex_);  // by caller; none is empty
@@ -120,7 +120,7 @@ class StreamLine::Reservation {
   StreamLine& line_;
   uint64_t caller_ = 0;
   int64_t usual_ = -1;  // bytes of its messages; -1: none has come
-  bool holds_ = false;  // perhaps some of what follows
+  bool holds_ = false;  // may hold some of the following
   // Guarded by the line's mutex.
   int64_t bytes_ = 0;     // of the line's
   int64_t late_ = 0;      // after it was asked, and forgotten

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads of a stream that can be given up. gRPC ends a read only together with its call, and then replies are lost: so a
-// read that is not waited for any more is left alone until the call has been finished.
+// Reads of a stream that can be abandoned. gRPC ends a read only together with its call, and then replies are lost: so
+// an abandoned read stays open until the call has been finished.
 //
 //   StreamReader reader(&stream);
-//   reader.GiveUpAt(queue, at);           // perhaps
+//   reader.GiveUpAt(queue, at);           // optional
 //   while (co_await reader.Next()) Use(reader.TakeMessage());
-//   ... stream.Finish(...)                // reader.given_up() says why it was over
-//   co_await reader.Over();               // before it goes
+//   ... stream.Finish(...)                // reader.given_up(): abandoned, not ended by the caller
+//   co_await reader.Over();               // before it is destroyed
 #pragma once
 
 #include <grpcpp/alarm.h>

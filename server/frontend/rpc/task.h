@@ -2,9 +2,9 @@
 // A coroutine with a result, awaited by exactly one other coroutine.
 //
 //   Task<Answer> Infer(UnaryCall& call) { ...; co_return answer; }
-//   Answer answer = co_await Infer(call);     // starts here, goes on here on whichever thread the task ends
+//   Answer answer = co_await Infer(call);     // starts here, resumes on the thread where the task ends
 //
-// It starts when awaited and must be awaited before it goes. What it throws, its awaiter catches.
+// It starts when awaited and must be awaited before it is destroyed. Its awaiter gets what it throws.
 #pragma once
 
 #include <coroutine>

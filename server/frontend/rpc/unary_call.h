@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One unary call on the asynchronous server, as raw bytes, and how calls are taken in and answered.
+// One unary call on the asynchronous server, as raw bytes, from its slot to its answer.
 //
 //   UnaryMethod method = {"Recurrent.Infer", PostUnary(service, "/rnnserve.v1.Recurrent/Infer"),
 //                         [&](UnaryCall& call) { return Infer(call); }};
 //   ServeUnary(method, site);      // once for each posted slot
 //
-// ServeUnary is the one place that posts slots, lets calls in and answers them; a method only turns a request into an
-// Answer. It may go on on any thread; the call lives until the answer has left or the caller has gone.
+// ServeUnary is the one place that posts slots, admits calls and answers them; a method only turns a request into an
+// Answer. It may run on any thread; the call lives until the answer has been sent or the caller has disconnected.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -99,7 +99,7 @@ class UnaryCall {
   };
 
   void Arrived();
-  // Lets the message in, once there is room for it. On the poller.
+  // Reads the message, once there is room for it. On the poller thread.
   Task<absl::Status> Receive(const struct UnaryMethod& method, struct UnarySite& site);
   void Came(CallerPtr caller);
   LoggedCaller LoggedAs() const {

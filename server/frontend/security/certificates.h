@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's certificate, its key and the authorities that sign callers' certificates, from files that are read again
-// when they change. What cannot be used is told in the log and changes nothing: the certificate that was in force
-// stays.
+// The server's certificate, its key and the authorities that sign callers' certificates, from files that are reloaded
+// when they change. If the new files cannot be used, the log says so and the old certificate stays in force.
 //
 //   auto certificates = Certificates::Load({"tls.crt", "tls.key"}).value();
 //   certificates->InForce()->expiry;

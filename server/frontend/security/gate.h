@@ -17,7 +17,7 @@ enum class Permission { kUse, kChangeModels };
 
 class Gate {
  public:
-  // Null: everybody may do everything.
+  // Null: every caller has all permissions.
   explicit Gate(std::unique_ptr<Tokens> tokens) : tokens_(std::move(tokens)) {}
 
   // UNAUTHENTICATED without a known token, PERMISSION_DENIED if it does not give `permission`.
