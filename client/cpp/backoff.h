@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long to wait before another try: at once the first time, then twice as long each time up to a bound, and a fifth
-// more or less, so that many clients of one server do not come together.
+// more or less, so that many clients do not retry at once.
 #pragma once
 
 #include <algorithm>

@@ -34,7 +34,7 @@ class BoundOperator {
   const std::vector<Tensor> weights_;
 
   Mutex mutex_;
-  std::string fingerprint_ ABSL_GUARDED_BY(mutex_);  // empty until a reply has told it
+  std::string fingerprint_ ABSL_GUARDED_BY(mutex_);  // empty until the first reply
 };
 
 }  // namespace rnnserve::client

@@ -17,7 +17,7 @@
 namespace rnnserve::client {
 
 struct Connection {
-  // Refuses addresses that gRPC itself would answer with riddles. `own_socket`: shares no TCP connection with another
+  // Refuses addresses for which gRPC's own errors are unclear. `own_socket`: shares no TCP connection with another
   // channel to the same address, so that behind a load balancer it may reach another server.
   static absl::StatusOr<Connection> Make(std::string address, const ClientOptions& options, bool own_socket = false);
 
@@ -37,14 +37,14 @@ struct Connection {
   // Adds route and token, if there are any. To be called on the context of every call that is not made by Run.
   void AddMetadata(grpc::ClientContext& context) const;
 
-  // Tells apart what gRPC gives one code: a server that says UNAVAILABLE and one that is not there; a server that is
-  // short of something and a message above the transport's limit.
+  // Separates errors that share a gRPC code: a server that answers UNAVAILABLE and one that cannot be reached; a server
+  // short of a resource and a message above the transport's limit.
   absl::Status Explain(const grpc::Status& status) const;
 
   std::string address;
   ClientOptions options;
   std::shared_ptr<grpc::Channel> channel;
-  // What balancers keep at one server while it is there; "": they may spread the calls.
+  // Load balancers keep calls of one route at one server while it is there; "": they may spread the calls.
   std::string route = {};
 };
 

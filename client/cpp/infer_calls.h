@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent.Infer at the first of several servers that takes it. It keeps nothing between calls there, so what is
-// refused as UNAVAILABLE can be sent again, wherever. Inside the library only: it names gRPC.
+// Recurrent.Infer on the first of several servers that takes it. Infer keeps nothing on a server, so a call refused as
+// UNAVAILABLE can be retried on any server. Inside the library only: it names gRPC.
 #pragma once
 
 #include <chrono>

@@ -2,8 +2,8 @@
 // One Recurrent.Stream call. Inside the library only: it names gRPC.
 //
 // Its reader is gRPC's: messages come to the listener on one of gRPC's threads, one at a time. Writing never blocks;
-// operations that come while the wire is busy leave as one message. Once the call has ended, for whatever reason, the
-// listener hears so once and nothing more.
+// operations that come during a write are sent as one message. When the call has ended, for any reason, the listener
+// gets OnEnd once and nothing after it.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -31,15 +31,15 @@ class OperationStream final : private grpc::ClientBidiReactor<v1::StreamRequest,
     // The server has taken the call.
     virtual void OnTaken(uint64_t id) = 0;
     virtual void OnMessage(uint64_t id, v1::StreamResponse& message) = 0;
-    // `stream` is the last reference: to be dropped on a thread that is not gRPC's, since the last channel of a program
-    // waits for gRPC's threads when it goes.
+    // `stream` is the last reference: drop it on a thread that is not gRPC's, since the destructor of a program's last
+    // channel waits for gRPC's threads.
     virtual void OnEnd(uint64_t id, absl::Status status, std::shared_ptr<OperationStream> stream) = 0;
   };
 
   static std::shared_ptr<OperationStream> Start(const Connection& connection, Listener* listener, uint64_t id);
 
   void Send(std::vector<v1::Operation> operations);
-  // No more operations; what has been sent is still answered.
+  // No more operations; the server still answers those that have been sent.
   void Finish();
   void Cancel();
 

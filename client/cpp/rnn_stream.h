@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session that is fed chunk by chunk and outlives connections and servers.
+// A session that is fed chunk by chunk and survives lost connections and servers.
 //
-//   auto stream = RnnStream::Open({"gpu-1:50051", "gpu-2:50051"}, {.target = ModelRef{"vad"}}, {.checkpoint_every =
-//   32}); for (const Tensor& x : microphone) Use((*stream)->Feed({x}));      // x: [steps, 1, features] auto
-//   final_state = (*stream)->Close();
+//   StreamOptions options = {.checkpoint_every = 32};
+//   auto stream = RnnStream::Open({"gpu-1:50051", "gpu-2:50051"}, {.target = ModelRef{"vad"}}, options);
+//   for (const Tensor& x : microphone) Use((*stream)->Feed({x}));   // x: [steps, 1, features]
+//   auto final_state = (*stream)->Close();
 //
-// Every chunk is applied exactly once, in order, whatever happens on the way:
+// Every chunk is applied exactly once, in order:
 //
-// - a lost connection: another is made, and what was not answered is sent again under its number; the server answers
-//   repetitions from its window and computes nothing twice;
-// - a server that is leaving (drain): its state is fetched, and a session opened with it on the next server of the
-//   list. One address is enough where it leads to several servers: each connection is a new one;
-// - a server that was killed: with checkpoint_every = n the state is asked for after every n operations and the
-//   operations since then are kept. A session is opened with that state and they are fed again; outputs that the caller
-//   has seen come no second time. (On another engine they may differ in the last bits.)
+// - A connection is lost: the stream reconnects and sends unanswered operations again under their numbers. The server
+//   answers repetitions from its window and computes nothing twice.
+// - A server drains: the stream fetches the state and opens a session with it on the next server of the list. One
+//   address is enough where it leads to several servers, because each connection is a new one.
+// - A server was killed: with checkpoint_every = n the stream fetches the state after every n operations and keeps the
+//   operations since then. It opens a session with that state and feeds these operations again. The caller does not see
+//   their outputs a second time. (On another engine they may differ in the last bits.)
 //
-// What cannot be mended fails the stream with DATA_LOSS: never does it go on from zeros. A stream whose session another
-// stream or client has taken fails with ABORTED (OLDER_OWNER, FENCED) and sends nothing more: what it had in flight may
-// have been applied. A stream that has failed answers everything with the same status. Errors of one operation (a wrong
-// shape, its own time limit) leave stream and session as they were; operations that were fed behind it before its error
-// was told are ABORTED, not applied.
+// If the session cannot be restored, the stream fails with DATA_LOSS; it never continues from zeros. If another stream
+// or client has taken the session, the stream fails with ABORTED (OLDER_OWNER, FENCED) and sends nothing more; its
+// operations in flight may have been applied. A failed stream answers every call with the same status. An error of one
+// operation (a wrong shape, its own time limit) leaves stream and session as they were. Operations that the caller fed
+// behind it before it saw the error are ABORTED, not applied.
 //
-// Bounded by StreamOptions: operations unanswered, bytes kept, time without an answer. Safe from any thread; operations
-// take effect in the order of the calls. Callers that would go over a bound wait. The destructor drops the connection
-// and leaves the session to expire; Close ends it. Not for whole sequences (Client::Infer), nor to look into sessions
-// of others (SessionClient).
+// StreamOptions bounds unanswered operations, kept bytes, and the time without an answer. Safe from any thread;
+// operations take effect in the order of the calls. A call that would exceed a bound waits. The destructor closes the
+// connection and leaves the session to expire; Close ends it. Not for whole sequences (Client::Infer), nor for sessions
+// of other streams (SessionClient).
 #pragma once
 
 #include <chrono>
@@ -45,12 +46,11 @@ namespace rnnserve::client {
 struct StreamOptions {
   // Operations unanswered at once.
   int32_t max_in_flight = 8;
-  // Asks for the state after so many operations, so that the stream survives a killed server. 0: never.
+  // Fetches the state after this many operations, so that the stream survives a killed server. 0: never.
   int32_t checkpoint_every = 0;
   // Of operations, states and checkpoints kept here; a lone operation may be larger.
   int64_t max_kept_bytes = int64_t{64} << 20;
-  // An operation is answered within this time, reconnecting, opening anew and feeding again included, or the stream
-  // fails.
+  // Maximum time until an operation is answered, including reconnecting and replaying; then the stream fails.
   std::chrono::milliseconds max_wait = std::chrono::seconds(60);
   // Largest reply taken, in bytes.
   int max_receive_bytes = 64 << 20;
@@ -72,7 +72,7 @@ struct ChunkResult {
   std::chrono::nanoseconds compute_time{0};
 };
 
-// What it took so far to keep the stream going.
+// How often the stream has recovered.
 struct StreamRepairs {
   uint64_t reconnects = 0;  // to the same session
   uint64_t hand_overs = 0;  // opened anew with a drained server's state
@@ -101,7 +101,7 @@ class RnnStream {
   absl::Status Reset(const std::vector<Tensor>& tensors = {});
   // What State gave, here or elsewhere; another operator's is FAILED_PRECONDITION unless `force`.
   absl::Status SetState(const SessionState& state, bool force = false);
-  // Names the state as it is now; Rewind returns to it, also after the server that held it has gone.
+  // Names the present state; Rewind returns to it, also after the server that held it was lost.
   absl::Status Checkpoint(const std::string& name);
   absl::Status Rewind(const std::string& name);
 

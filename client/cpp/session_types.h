@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller says about sessions and hears of them, in plain types. Meanings are those of
+// Requests and replies of sessions, in plain types. Meanings are those of
 // proto/rnnserve/v1/sessions.proto.
 #pragma once
 

@@ -24,7 +24,7 @@ absl::Status FromGrpc(const grpc::Status& status);
 // Of one operation of a session.
 absl::Status FromOperation(const v1::OperationStatus& status);
 
-// The server's advice how long to wait before the same call may succeed.
+// The server's retry delay: after it the same call may succeed.
 std::optional<std::chrono::milliseconds> RetryDelayOf(const absl::Status& status);
 
 // Of SESSION_ENDED, while the server still knows it: "closed" or "expired".

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps a journal (stream_journal.h) and the connection it needs: sends and hears, and on a thread of its own mends
-// what breaks. Inside the library only.
+// Keeps a journal (stream_journal.h) and its connection: sends operations, receives replies, and recovers on a thread
+// of its own. Inside the library only.
 //
-// The usual way costs no thread of ours: an operation is written by the caller's thread, its reply is heard on one of
-// gRPC's, which calls `done`. The thread of the driver looks now and then whether an operation waits for too long, and
-// reconnects, hands over and opens anew.
+// Normally no thread of ours takes part: the caller's thread writes an operation, and one of gRPC's threads receives
+// the reply and calls `done`. The driver's thread checks for operations that wait too long, reconnects, hands over and
+// opens new sessions.
 #pragma once
 
 #include <cstdint>
@@ -44,11 +44,11 @@ class StreamDriver final : private OperationStream::Listener {
     StreamJournal::Agreed agreed = {};
     size_t server = 0;
     uint64_t position_offset = 0;
-    std::string route;  // balancers keep its calls together
+    std::string route;  // load balancers keep its calls together
     StreamJournal::Origin origin = StreamJournal::Origin::kElsewhere;
   };
 
-  // Opens one, on the first server that will have it.
+  // Opens one, on the first server that accepts it.
   static absl::StatusOr<Session> Open(const std::vector<std::string>& servers, const v1::OpenRequest& request,
                                       const StreamOptions& options);
 
@@ -57,7 +57,7 @@ class StreamDriver final : private OperationStream::Listener {
                Session session);
   ~StreamDriver() override;
 
-  // Waits for room. After Close has been answered, and after a failure, everything is refused.
+  // Waits for room. Refuses every operation after Close has been answered, and after a failure.
   void Run(v1::Operation operation, Done done);
 
   const std::vector<std::string>& servers() const { return servers_; }

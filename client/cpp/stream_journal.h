@@ -6,12 +6,12 @@
 //   journal.Begin(key, last_applied, in_flight, Origin::kAsOpened);
 //   journal.Add(operation, now);
 //   for (v1::Operation& operation : journal.Take(now)) ...send it...
-//   StreamJournal::Next next = journal.Answer(reply);   // tells callers, and what comes next
+//   StreamJournal::Next next = journal.Answer(reply);   // answers callers, and says what comes next
 //
 // An operation that changes the session has an index, 1, 2, 3, ... from the stream's first to its last; its number in a
 // session is the index and a constant of that session. It stays in the journal until it is answered and, where
 // snapshots are taken, until one covers it. Everything from the last snapshot on can be replayed into a new session.
-// After Detach (the connection is gone) what is unanswered is sent again under its number: the server answers
+// After Detach (the connection is lost) unanswered operations are sent again under their numbers: the server answers
 // repetitions from its window.
 #pragma once
 
@@ -41,7 +41,7 @@ class StreamJournal {
     size_t max_in_flight = 8;
     // Of operations and the snapshot. A lone operation may be larger. Checkpoints get half as much again.
     int64_t max_kept_bytes = 64 << 20;
-    // Asks for the state after so many changes; 0: never, and what is answered is not kept.
+    // Asks for the state after this many changes; 0: never, and answered operations are not kept.
     uint64_t checkpoint_every = 0;
   };
 
@@ -60,11 +60,11 @@ class StreamJournal {
 
   struct Next {
     std::vector<Completion> completions;
-    // Not before so long after now is there anything to Take.
+    // Take returns nothing before this time has passed.
     std::optional<std::chrono::milliseconds> pause;
-    // The session or a reply is gone from this server: to be replayed into a new one, if CanReplay.
+    // This server has lost the session or a reply: replay into a new session, if CanReplay.
     absl::Status lost;
-    // The stream cannot go on.
+    // The stream cannot continue.
     absl::Status over;
   };
 
@@ -76,11 +76,11 @@ class StreamJournal {
 
   explicit StreamJournal(Limits limits) : limits_(limits) {}
 
-  // --- What callers ask for.
+  // --- Operations of callers.
 
-  // Whether another operation of so many bytes may be added now.
+  // Whether another operation of `bytes` may be added now.
   bool HasRoom(int64_t bytes) const;
-  // Where snapshots are taken, asks for one, so that there will be more.
+  // Where snapshots are taken, asks for one, so that room becomes free.
   void MakeRoom(Time now);
   // Whether a Checkpoint of this name has been answered, so that Rewind may be added.
   bool HasCheckpoint(const std::string& name) const;
@@ -95,7 +95,8 @@ class StreamJournal {
   struct Agreed {
     int32_t max_in_flight = 8;
     int64_t window_bytes = 0;  // 0: no replies are kept
-    // Told with each change: where another Open has attached since, the session is not taken back. 0: not told.
+    // Sent with each change: where another Open has attached since, the stream does not take the session back. 0: not
+    // sent.
     uint64_t owner_epoch = 0;
   };
   // The stream's first session, which may have been there before. `position_offset`: from its steps to the stream's.
@@ -103,9 +104,9 @@ class StreamJournal {
              uint64_t position_offset = 0);
   // A new session that was opened with the snapshot.
   void BeginAgain(std::string session, Agreed agreed);
-  // The connection is gone.
+  // The connection is lost.
   void Detach();
-  // The server is leaving: no new changes are sent, and its state is fetched as soon as nothing is in flight.
+  // The server drains: send no new changes, and fetch the state as soon as no operation is in flight.
   void Drain() { draining_ = true; }
 
   // --- What to send.
@@ -113,17 +114,17 @@ class StreamJournal {
   std::vector<v1::Operation> Take(Time now);
   Next Answer(v1::OperationReply reply);
 
-  // --- What is so.
+  // --- State.
 
   const std::string& session() const { return session_; }
   bool CanReplay() const { return snapshot_.has_value(); }
   const Snapshot& snapshot() const { return *snapshot_; }
   bool IsDraining() const { return draining_; }
-  // Draining, and the state is here: nothing is lost when the server goes.
+  // Draining, and the state has been fetched: nothing is lost when the server exits.
   bool IsCarriedOver() const;
   // Sent and not answered.
   bool IsWaiting() const { return !sent_.empty(); }
-  // Since when the oldest of what is unanswered has been here.
+  // When the oldest unanswered operation was added.
   std::optional<Time> OldestUnanswered() const;
   int64_t kept_bytes() const { return kept_bytes_; }
 
@@ -139,8 +140,8 @@ class StreamJournal {
     Ticket ticket = 0;
     Purpose purpose = Purpose::kCaller;
     bool is_change = false;
-    bool answered = false;      // the caller knows; kept for a replay
-    bool tried = false;         // this session may know it
+    bool answered = false;      // to the caller; kept for a replay
+    bool tried = false;         // this session may have applied it
     bool must_succeed = false;  // part of something whose beginning is applied
     Phase phase = Phase::kUnsent;
     uint64_t index = 0;  // a change's own; else that of the last change before it

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// For so long a server that did not take a call is asked after the others, unless it named a longer time itself.
+// A server that refused a call is tried after the others for this time, unless it named a longer one itself.
 constexpr milliseconds kShunTime{1000};
 
 }  // namespace
@@ -88,7 +88,7 @@ TryTime Tries::Failed(const absl::Status& status, TryTime now) {
       continue;
     }
     const auto told = RetryDelayOf(status);
-    // A little later than told, so that callers that were told the same do not come together.
+    // Spread, so that clients with the same retry delay do not retry at once.
     place.due = now + (told ? *told * std::uniform_int_distribution<int64_t>(100, 120)(random_) / 100
                             : backoff_.After(place.failed));
   }

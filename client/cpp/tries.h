@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call that is sent again while no server takes it: where, when, and for how long. No gRPC, no clock; inside the
+// Retries of a call that no server has taken: on which server, when, and for how long. No gRPC, no clock; inside the
 // library only.
 #pragma once
 
@@ -16,13 +16,12 @@ namespace rnnserve::client {
 
 using TryTime = std::chrono::steady_clock::time_point;
 
-// For so long calls are tried where no server has ever answered: the address is more likely wrong than its server
-// restarting.
+// Maximum time of retries where no server has ever answered: a wrong address is more likely than a restart.
 inline constexpr std::chrono::milliseconds kStrangerTime{5000};
 // Between two tries at a server that named no time itself.
 inline constexpr std::chrono::milliseconds kLongestPause{1000};
 
-// Whether the server itself said that it takes nothing now, as one does that leaves: nothing was begun.
+// Whether the server itself refused the call, as a draining server does: it began nothing.
 bool IsRefusal(const absl::Status& status);
 // Whether the engine that the call names is out of service on that server, until it is started again.
 bool LacksEngine(const absl::Status& status);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caller says to a server and hears from it, in plain types. Meanings are those of proto/rnnserve/v1.
+// Requests and replies, in plain types. Meanings are those of proto/rnnserve/v1.
 #pragma once
 
 #include <chrono>
@@ -98,7 +98,7 @@ struct ModelInfo {
   std::string source;  // "upload", or the file below the repository folder
   int64_t weight_bytes = 0;
   int64_t packed_bytes = 0;
-  std::string tenant;  // whose it is, and unknown to others; "": everybody's
+  std::string tenant;  // the owner; other tenants cannot see it; "": shared
 };
 
 struct ModelList {

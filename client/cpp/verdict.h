@@ -9,15 +9,15 @@ namespace rnnserve::client {
 
 enum class Verdict {
   kApplied,
-  // The session is as it was; the same operation may be sent again after a while.
+  // The session is unchanged; retry the same operation after a while.
   kRetry,
-  // The same, but on another server: this one is leaving.
+  // The same, but on another server: this one drains.
   kDraining,
-  // The operation is wrong, or its own time limit passed: the caller's matter. The session is as it was.
+  // The operation is wrong, or its own time limit has passed: the caller gets the error. The session is unchanged.
   kRefused,
   // The session, or the reply, is not on this server any more.
   kLost,
-  // Another owner has the session now, or it was closed on purpose: nothing to be mended.
+  // Another owner has the session now, or it was closed on purpose: the stream does not recover.
   kOver,
 };
 

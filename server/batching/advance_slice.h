@@ -8,8 +8,8 @@
 
 namespace rnnserve {
 
-// The engine's status. Where memory for the whole slice is lacking, other programs' scratch goes and its parts run one
-// after the other: only those fail (Slice::Part::ran) for which there is not enough even so.
+// The engine's status. Where memory for the whole slice is lacking, this frees other programs' scratch and runs the
+// parts one after the other: only parts that still lack memory fail (Slice::Part::ran).
 absl::Status AdvanceSlice(Slice& slice, WorkspaceCache& workspaces);
 
 }  // namespace rnnserve

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bound that callers share and none can take whole: the last eighth is kept for callers that hold nothing, or little
-// with what they ask for. A caller that floods the server is refused while the others are still let in.
+// A bound that callers share and none can take whole: the last eighth is reserved for callers that hold nothing, or
+// little with what they ask for. A caller that floods the server is refused while the others are still admitted.
 //
 //   FairBound bound(4096);
 //   if (bound.Fits(caller, 1)) bound.Take(caller, 1);
 //   ...
 //   bound.Release(caller, 1);
 //
-// A caller is a tenant or, where there are none, a connection. Bounds below eight keep nothing. Not thread-safe.
+// A caller is a tenant or, where there are none, a connection. Bounds below eight reserve nothing. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class FairBound {
  public:
   explicit FairBound(int64_t most) : most_(most), open_(most - most / kKeptShare), little_(most / kLittleShare) {}
 
-  // Whether `caller` may take so much more. While nothing is taken anything may be: it would never fit otherwise.
+  // Whether `caller` may take `amount` more. While nothing is taken any amount fits: it would never fit otherwise.
   bool Fits(uint64_t caller, int64_t amount) const {
     if (used_ == 0 || amount <= open_ - used_) return true;
     if (amount > most_ - used_) return false;

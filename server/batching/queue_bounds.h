@@ -19,7 +19,7 @@ class QueueBounds {
   // RESOURCE_EXHAUSTED, yet without a retry delay.
   absl::Status Check(const Submission& submission) const;
 
-  // Whether they fit or not; no more is given back than has been taken.
+  // Whether they fit or not; releases no more than has been taken.
   void Take(uint64_t tenant, int64_t sequences, int64_t bytes);
   void Release(uint64_t tenant, int64_t sequences, int64_t bytes);
 

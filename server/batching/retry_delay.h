@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a refused caller should wait before it comes again, attached to the refusal; a front-end sends it as
+// How long a refused caller should wait before it retries, attached to the refusal; a front-end sends it as
 // google.rpc.RetryInfo, and none for an infinite one.
 #pragma once
 

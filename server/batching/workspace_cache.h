@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scratch memory of one thread, for the programs it ran last. It keeps no program alive: weights that have been
-// evicted or unloaded go although this thread ran them. Not thread-safe: one for each worker.
+// The scratch memory of one thread, for the programs it ran last. It keeps no program alive: weights that have
+// been evicted or unloaded are freed although this thread ran them. Not thread-safe: one for each worker.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class WorkspaceCache {
   explicit WorkspaceCache(size_t capacity) : capacity_(capacity) {}
   // Valid until the next call.
   Workspace& For(const ProgramPtr& program);
-  // Lets go of what programs have left that are gone.
+  // Frees the scratch of destroyed programs.
   void ForgetGone();
   void Clear() { entries_.clear(); }
   bool empty() const { return entries_.empty(); }

@@ -2,7 +2,7 @@
 // Bounds the memory that requests hold together, and what one caller may take of it (FairBound).
 //
 //   std::optional<ByteBudget::Share> share = budget.Take(caller, bytes);   // nullopt: full
-//   ...                                                                    // given back when `share` goes
+//   ...                                                                    // returned when `share` is destroyed
 //
 // Thread-safe; the budget outlives its shares.
 #pragma once
@@ -37,7 +37,7 @@ class ByteBudget {
     }
     ~Share() { ShrinkTo(0); }
 
-    // Gives back all but `bytes`.
+    // Returns all but `bytes`.
     void ShrinkTo(int64_t bytes) {
       if (budget_ == nullptr || bytes >= bytes_) return;
       budget_->Release(caller_, bytes_ - bytes, copies_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one entry of every dialect: takes a core request, finds the model, makes sequences, hands them to the scheduler,
-// completes. Knows neither gRPC nor protobuf. docs/architecture.md tells the life of a request.
+// The one entry of every dialect: takes a core request, finds the model, makes sequences, gives them to the scheduler,
+// completes. Knows neither gRPC nor protobuf. docs/architecture.md has the life of a request.
 #pragma once
 
 #include <atomic>
@@ -61,7 +61,7 @@ struct InferCall {
   std::string engine;  // "": the model's default, else the server's; "auto": whichever is fastest here
   int32_t priority = 0;
   uint64_t tenant = 0;                 // shares compute fairly with others: a tenant or a connection
-  std::string_view model_tenant = {};  // the tenant whose models it may name besides everybody's (ModelStore)
+  std::string_view model_tenant = {};  // the tenant whose models it may name besides shared ones (ModelStore)
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
 };
@@ -101,8 +101,7 @@ struct AcceptedCall {
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;
   std::string label;  // of its model in metrics
-  // Run will keep its thread for more than a moment: weights are to be packed, engines to be measured, or much memory
-  // filled.
+  // Run will take long on its thread: it packs weights, measures engines, or fills much memory.
   bool takes_long = false;
   bool verify = false;  // run on a second engine as well
   // Set by callers that keep states between runs: the run starts from these instead of initial_h and initial_c, a row
@@ -126,7 +125,7 @@ class Core {
     // Bytes of outputs and states of all requests that wait or run; RESOURCE_EXHAUSTED above. No caller gets all of
     // them (FairBound).
     int64_t max_bytes_in_flight = int64_t{1} << 30;
-    // Whether the process has memory for them; outlives the core. Null: the above is all there is to it.
+    // Whether the process has memory for them; outlives the core. Null: only the bounds above hold.
     MemoryWatch* memory = nullptr;
     // Where work is counted; outlives the core. Null: nowhere.
     WorkMetricsTable* metrics = nullptr;

@@ -43,8 +43,8 @@ class InferRun {
   size_t layer() const { return layer_; }
   bool in_map() const { return in_map_; }
 
-  // Makes the states. `programs` holds those of each layer, one a direction. A state that cannot be made or gone on
-  // from fails this call here: inside a batch it would fail the others'.
+  // Makes the states. `programs` holds those of each layer, one a direction. A state that cannot be made or imported
+  // fails this call here: inside a batch it would fail other callers' sequences.
   absl::StatusOr<std::vector<SequenceTask>> StartStage(const std::vector<std::vector<ProgramPtr>>& programs);
   // Once all of its tasks have run: exports a layer's final states and goes on to the next stage.
   absl::Status FinishStage();
@@ -62,7 +62,7 @@ class InferRun {
 
   ModelPtr model_;
   RunPlan plan_;
-  ByteBudget::Share share_;  // goes on in the reply
+  ByteBudget::Share share_;  // moves into the reply
   std::optional<RunStates> kept_;
   std::vector<OutputTensor> outputs_;
   std::vector<std::byte*> buffers_;  // of outputs_

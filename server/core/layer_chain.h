@@ -27,20 +27,20 @@ class LayerChain : public std::enable_shared_from_this<LayerChain> {
     std::shared_ptr<const WorkMetrics> metrics;  // may be null
   };
 
-  // Told when a layer has run, with the number of sequences in its largest slice.
+  // Called when a layer has run, with the number of sequences in its largest slice.
   using Ran = std::function<void(size_t layer, int64_t largest_batch)>;
 
   // `programs[k]` are layer k's, one a direction. `engine` goes into the reply. `scheduler` outlives the chain.
   LayerChain(std::unique_ptr<InferRun> run, std::vector<std::vector<ProgramPtr>> programs, std::string engine,
              Terms terms, Ran ran, Scheduler* scheduler, Core::Done done);
 
-  // Goes on until all layers are done or something fails; the chain keeps itself alive.
+  // Runs until all layers are done or one fails; the chain keeps itself alive.
   void Start();
 
  private:
   void LayerDone(const ScheduleOutcome& outcome);
   absl::Status FinishStage();
-  // The run goes before `done` is called: it points into the caller's message, which the caller may let go.
+  // Destroys the run before it calls `done`: the run points into the caller's message, which the caller may free.
   void End(absl::StatusOr<InferReply> reply);
 
   std::unique_ptr<InferRun> run_;

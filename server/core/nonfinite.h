@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether numbers that leave are numbers.
+// Whether outputs are finite.
 #pragma once
 
 #include <string_view>

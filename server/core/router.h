@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which engine runs a call. A name decides; "auto" takes what was measured to be fastest on this machine for the cell,
-// the number of rows and of steps.
+// Chooses the engine of a call. A name decides; "auto" takes the engine that was measured to be fastest on this machine
+// for the cell, the number of rows and of steps.
 //
 //   absl::StatusOr<Route> route = router.Choose(name, cells, options, {.rows = 16, .steps = 100});   // cheap
-//   if (route->is_provisional) engine = router.Settle(*route, cells, options);                        // not on a
-//   poller
+//   if (route->is_provisional) engine = router.Settle(*route, cells, options);   // not on the poller thread
 //   ...
 //   router.Ran(cells, options, {.rows = 16, .steps = 100}, outcome.largest_batch);
 //
 // The first call of a cell, whose weights are to be packed anyway, waits for a trial at its own shape
 // (routing_trial.h). Other shapes of the cell take the figures of the nearest one until RunTrial, on a thread of its
-// own (routing_thread.h), has measured them too; and what is used often is measured again now and then. Trials have a
-// bounded share of the time. A number of rows includes those of others that calls of the cell have lately shared their
-// slices with.
+// own (routing_thread.h), has measured them too. Figures that are used often are measured again now and then. Trials
+// take a bounded share of the time. A number of rows includes those of others that calls of the cell have lately shared
+// their slices with.
 //
 // Engines with the last resort's name run only what no other can: it is slow by design. Where `deterministic` is asked
 // for, the first engine that can runs, since two engines differ in the last bits.
@@ -39,7 +38,7 @@
 namespace rnnserve {
 
 struct RoutingOptions {
-  // Takes what neither call nor model says anything about, where it can; "auto": whichever is fastest does.
+  // The engine of calls for which neither call nor model names one, where it can run them; "auto": the fastest.
   std::string engine = "auto";
   std::string last_resort = "reference";
   TrialLimits trial = {};  // that a call waits for
@@ -59,7 +58,7 @@ using EngineList = absl::InlinedVector<const Engine*, 6>;
 
 struct Route {
   const Engine* engine = nullptr;
-  // Nothing is known of the cell yet: Settle finds out. Until then it is the first engine that can.
+  // The cell has not been measured yet: Settle measures it. Until then this is the first engine that can run it.
   bool is_provisional = false;
   EngineList candidates = {};  // if provisional
   RouteLoad load = {};
@@ -78,7 +77,7 @@ class Router {
   const Engine* Settle(const Route& route, std::span<const CellPtr> cells, const EngineOptions& options);
   // The first engine but `engine` that can run the cells, or null.
   const Engine* Another(const Engine* engine, std::span<const CellPtr> cells, const EngineOptions& options) const;
-  // All that Choose may take for `name`, whatever the load.
+  // All engines that Choose may return for `name`, under any load.
   EngineList Eligible(std::string_view name, std::span<const CellPtr> cells, const EngineOptions& options) const;
   // A call has run; its largest slice held `largest_batch` sequences.
   void Ran(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load, int64_t largest_batch);

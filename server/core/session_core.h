@@ -40,7 +40,7 @@ class SessionCore {
   using StateDone = absl::AnyInvocable<void(absl::StatusOr<StateReply>)>;
   using NumbersDone = absl::AnyInvocable<void(absl::StatusOr<Numbers>)>;
 
-  // Hashes and packs weights: not for a thread that others wait for.
+  // Hashes and packs weights: not on the poller thread.
   void Open(OpenCall call, OpenDone done);
   void Apply(OperationCall call, OperationDone done);
   void GetState(GlanceCall call, StateDone done);
@@ -51,8 +51,8 @@ class SessionCore {
   // For the notice of a drain: the live sessions of a stream, and their numbers. Nothing: not live.
   std::vector<std::string> KeysOf(const SessionOwner& owner);
   std::optional<Numbers> NumbersOf(std::string_view session, std::string_view tenant);
-  // For operations that are refused before they get to the session: the same error with its numbers, if there is one.
-  // Where the reason will pass, those right behind `number` are told the same.
+  // For operations that are refused before they reach the session: the same error with its numbers, if there is one.
+  // Where the reason is temporary, operations right behind `number` get the same error.
   absl::Status Refused(std::string_view session, std::string_view tenant, std::optional<uint64_t> number,
                        absl::Status why);
 

@@ -28,7 +28,7 @@ struct StateTensor {
   bool rows_first = false;  // [N, 1, H], else [1, N, H]
 };
 
-// DATA_LOSS, of an engine whose device took the state along, as sessions tell it; other statuses as they are.
+// Turns the failure of an engine whose device has lost the state into DATA_LOSS; other statuses stay as they are.
 absl::Status LostState(const absl::Status& status);
 
 class SessionModel final : public SessionSubject {

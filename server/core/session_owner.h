@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stream as the owner of sessions: it attaches to each of them once, when it first names it, so that a newer stream
-// stays the owner whatever the older one still sends.
+// stays the owner when an older one still sends.
 //
 // Thread-safe. Only sessions that exist are remembered: a stream may see millions in its life, so each new one looks
 // after two old ones, and those that have ended go. A session costs a few dozen bytes here.

@@ -17,7 +17,7 @@ namespace rnnserve {
 
 class ModelsService {
  public:
-  // `serving(name, is_loaded)` is told when a model of everybody's comes or its last version has gone. On any thread.
+  // `serving(name, is_loaded)` is called when a shared model is loaded or its last version unloaded. On any thread.
   using Serving = std::function<void(const std::string& name, bool is_loaded)>;
 
   ModelsService(Core* core, Serving serving);

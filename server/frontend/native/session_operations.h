@@ -26,15 +26,15 @@ struct OperationSender {
 struct OperationReplied {
   absl::Status status;
   v1::OperationReply reply;
-  std::shared_ptr<void> held = {};     // let go once the reply has left
+  std::shared_ptr<void> held = {};     // released once the reply has been sent
   const CallMetrics* calls = nullptr;  // of its model; null: it is no request to a model
 };
 using OperationReplyDone = absl::AnyInvocable<void(OperationReplied)>;
 
-// What a reply holds until it has left, as frontend/rpc takes it.
+// What a reply holds until it has been sent, as frontend/rpc takes it.
 std::shared_ptr<void> Held(std::optional<ByteBudget::Share>& memory);
 
-// The reply to an operation that is not run: the error tells where its session is.
+// The reply to an operation that is not run: the error has the session's numbers.
 OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, const std::string& tenant,
                                  absl::Status why);
 

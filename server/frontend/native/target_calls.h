@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a request that names what to run is counted, however wrong the rest of it is.
+// Where a request that names a model is counted, even if the rest of it is wrong.
 #pragma once
 
 #include "server/core/core.h"
