@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// std::mutex and what goes with it, annotated for clang's -Wthread-safety: a member says which mutex guards it, a
-// function which one its caller holds, and ./test.sh lint fails where that is not so. (Debian's absl::Mutex is not
-// instrumented: ThreadSanitizer would report races on data that is locked correctly.)
+// std::mutex, its lock and condition variable, annotated for clang's -Wthread-safety: a member says which mutex guards
+// it, a function which one its caller holds, and ./test.sh lint fails where that is not so. (Debian's absl::Mutex is
+// not instrumented: ThreadSanitizer would report races on data that is locked correctly.)
 //
 //   Mutex mutex_;
 //   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -30,7 +30,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-// Holds the mutex until it goes, but for the time between unlock() and lock().
+// Holds the mutex until its destruction, except between unlock() and lock().
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : lock_(mutex.mutex_) {}

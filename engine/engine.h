@@ -35,7 +35,7 @@ class Workspace {
  public:
   virtual ~Workspace() = default;
 
-  // Nothing else of this process wants a CPU: Advance may use more threads than the one that calls it.
+  // No other thread of this process needs a CPU: Advance may use more threads than the one that calls it.
   bool is_alone = true;
 };
 

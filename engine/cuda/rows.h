@@ -60,7 +60,7 @@ RNNSERVE_HOST_DEVICE void ScatterRow(const Packed* h, const Packed* c, Slot* slo
 
 class SlotPool;
 
-// A place of a state that is gone, to be wiped.
+// The memory of a deleted state, to be wiped.
 struct SpentSlot {
   std::byte* at;  // on 8 bytes
   size_t bytes;   // a multiple of 8

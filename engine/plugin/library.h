@@ -9,7 +9,7 @@
 
 namespace rnnserve::plugin {
 
-// Loads the library at `path` (as dlopen takes it) and shakes hands; the table has every function and a name.
+// Loads the library at `path` (as dlopen takes it) and checks its version; the table has every function and a name.
 // The library stays loaded for good, even after a refusal: drivers and their threads do not survive being unloaded.
 absl::StatusOr<const rnnserve_api*> OpenLibrary(const std::string& path);
 

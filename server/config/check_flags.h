@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the flags can be served with.
+// Checks the values of the flags.
 #pragma once
 
 #include <string>
@@ -10,13 +10,14 @@
 
 namespace rnnserve {
 
-// Tells the log of each that cannot, by where it came from. Looks at values alone: files and addresses come later.
+// Logs each wrong value with its origin. Checks values only: files and addresses are tried later.
 bool CheckFlags(const Settings& settings);
 
-// The same of other settings than those in force, while their flags have these values: what is wrong, nothing is told.
+// The same for other settings than those in force, while the flags have their values: returns what is wrong, logs
+// nothing.
 std::vector<std::string> MistakesOf(const Settings& settings);
 
-// Of --listen: a unix socket, or one of loopback, which only this machine reaches.
+// Whether an address of --listen is a unix socket or on loopback, which only this machine reaches.
 bool IsLocalAddress(std::string_view address);
 
 }  // namespace rnnserve

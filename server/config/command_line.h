@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a command line, told as everything else is; Abseil's own words name neither the nearest flag nor
-// what a value looks like.
+// The mistakes of a command line, as log lines; Abseil's own errors name neither the nearest flag nor the form of a
+// value.
 #pragma once
 
 #include "absl/status/status.h"

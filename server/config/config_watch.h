@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells the log when the file of --config has changed: what of it takes a restart, or what is wrong with it now.
+// Reports changes of the file of --config: settings that need a restart, or mistakes.
 #pragma once
 
 #include <optional>
@@ -16,12 +16,12 @@ class ConfigWatch {
   // `settings` outlives it.
   explicit ConfigWatch(const Settings& settings) : settings_(settings) {}
 
-  // Reads the file. To be called now and then, from one thread. Returns what there is to say, once for each change.
+  // Reads the file. Call it at intervals, from one thread. Returns a message once for each change.
   std::optional<std::string> Look();
 
  private:
   const Settings& settings_;
-  std::string told_;  // of the file as it is
+  std::string told_;  // the last message
 };
 
 }  // namespace rnnserve

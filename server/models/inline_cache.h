@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that only their content names, by the tenant that brought them, least recently used first out, bounded in
-// bytes. What one tenant brought is unknown to others, and two that bring the same count twice. Not thread-safe.
+// Models that only their content names, by the tenant that sent them, least recently used first out, bounded in bytes.
+// Other tenants cannot see a tenant's models, and equal models of two tenants count twice. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ class InlineCache {
   // Each model counts with its weights and `bytes_per_model`.
   InlineCache(int64_t max_bytes, int64_t bytes_per_model) : max_bytes_(max_bytes), bytes_per_model_(bytes_per_model) {}
 
-  // Null if it is not here; else it becomes the most recently used.
+  // Null if it is not cached; else it becomes the most recently used.
   ModelPtr Find(std::string_view tenant, std::string_view fingerprint);
 
-  // Makes `model` the most recently used, and returns what had to go for it: destroying models takes time, so the
-  // caller does it where no lock is held. A model larger than the bound is not kept and nothing goes for it.
+  // Makes `model` the most recently used, and returns the evicted models: destroying them takes time, so the caller
+  // does it where no lock is held. A model larger than the bound is not kept and evicts nothing.
   std::vector<ModelPtr> Put(std::string_view tenant, const ModelPtr& model);
 
   int64_t bytes() const { return bytes_; }

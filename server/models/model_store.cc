@@ -190,7 +190,7 @@ absl::StatusOr<ModelPtr> ModelStore::FindOrCreate(const OperatorDef& op, std::sp
   const LayerView layer = {op, inputs};
   absl::StatusOr<ModelPtr> model = impl_->Shared({&layer, 1});
   if (!model.ok()) return model;
-  std::vector<ModelPtr> evicted;  // destroyed after the lock is gone
+  std::vector<ModelPtr> evicted;  // destroyed after the lock is released
   const MutexLock lock(impl_->mutex);
   if (impl_->named.FindByFingerprint(tenant, (*model)->fingerprint()) == nullptr) {
     evicted = impl_->cache.Put(tenant, *model);

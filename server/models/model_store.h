@@ -31,26 +31,26 @@ struct LoadedModel {
   OptionalOptions options;
   std::string engine;  // of calls that name none; "": the server's default
   std::string source;  // "upload" or a path below the repository folder
-  std::string tenant;  // whose it is; "": everybody's
+  std::string tenant;  // the owner; "": shared
 };
 
-// What an upload is to be.
+// The name, version and settings of an upload.
 struct Upload {
-  std::string tenant = {};  // whose it becomes; "": everybody's
+  std::string tenant = {};  // the owner; "": shared
   std::string name;
   int64_t version = 1;
   OptionalOptions options = {};
   std::string engine = {};
 };
 
-// What a further look at the repository folder has found.
+// What a further scan of the repository folder has found.
 struct RepositoryNews {
   std::vector<LoadedModel> loaded;
   std::vector<RepositoryFailure> refused;
 };
 
-// Whose models an Unload may remove: the tenant's own; where it has none of that name everybody's as well (an
-// operator); or just the own ones, without a word about everybody's.
+// Which models an Unload may remove: the tenant's own; where it has none of that name also a shared one (an operator);
+// or the own ones only, without an error about shared ones.
 enum class UnloadOf { kOwn, kOwnOrEverybodys, kOwnAlone };
 
 class ModelStore {
@@ -61,7 +61,7 @@ class ModelStore {
     int64_t inline_cache_bytes = 1 << 30;
     // Of canonical weights of named models (equal ones of an owner count once); above: RESOURCE_EXHAUSTED.
     int64_t named_bytes = int64_t{16} << 30;
-    // Of one tenant's named models; above: RESOURCE_EXHAUSTED with a quota. Everybody's have no such bound.
+    // Of one tenant's named models; above: RESOURCE_EXHAUSTED with a quota. Shared models have no such bound.
     int64_t tenant_bytes = int64_t{16} << 30;
     int64_t tenant_models = 1000;
   };
@@ -74,9 +74,9 @@ class ModelStore {
   // Loads NAME/VERSION/model.onnx of the whole repository; broken files are remembered as failures, never fatal.
   // An error: the folder itself cannot be read; the text does not name it.
   absl::Status ScanRepository();
-  // Looks again and reads versions that are new or have been written to, once their files are the same in two looks.
-  // What has been loaded stays, also where its files are gone; what was unloaded does not come back by itself. The
-  // error is that of ScanRepository.
+  // Scans again and reads versions that are new or have been written to, once their files are the same in two scans. A
+  // loaded model stays, also where its files are gone; an unloaded one does not return by itself. The error is that of
+  // ScanRepository.
   absl::StatusOr<RepositoryNews> LookAgain();
   std::vector<RepositoryFailure> Failures() const;
 
@@ -88,18 +88,18 @@ class ModelStore {
   absl::StatusOr<LoadedModel> LoadStack(Upload upload, std::span<const LayerView> layers, bool batch_first = false);
   // The bytes of an ONNX file (onnx_file/loader.h) with all data inside.
   absl::StatusOr<LoadedModel> LoadFile(Upload upload, std::string_view bytes);
-  // NAME/VERSION/model.onnx of the repository; everybody's. No such file: NOT_FOUND; no repository or a broken file:
-  // FAILED_PRECONDITION with the path and what is wrong.
+  // NAME/VERSION/model.onnx of the repository, as a shared model. No such file: NOT_FOUND; no repository or a broken
+  // file: FAILED_PRECONDITION with the path and what is wrong.
   absl::StatusOr<LoadedModel> LoadFromRepository(std::string name, int64_t version, OptionalOptions options,
                                                  std::string engine);
-  // What has been removed. NOT_FOUND as of Get; PERMISSION_DENIED of what is everybody's, and `whose` does not include.
+  // The removed models. NOT_FOUND as of Get; PERMISSION_DENIED for a shared model that `whose` does not include.
   absl::StatusOr<std::vector<LoadedModel>> Unload(std::string_view tenant, UnloadOf whose, std::string_view name,
                                                   std::optional<int64_t> version);
 
-  // In what follows `tenant` sees its own models and everybody's, the own ones first; "" sees everybody's alone.
+  // Below, `tenant` sees its own models and shared ones, the own ones first; "" sees shared ones only.
 
-  // Without version: the highest of the tenant's own, else of everybody's. NOT_FOUND (reason MODEL_UNKNOWN) says why
-  // the repository's file was refused, or names what is loaded.
+  // Without version: the highest of the tenant's own, else of the shared ones. NOT_FOUND (reason MODEL_UNKNOWN) says
+  // why the repository's file was refused, or names what is loaded.
   absl::StatusOr<LoadedModel> Get(std::string_view name, std::optional<int64_t> version,
                                   std::string_view tenant = {}) const;
   // NOT_FOUND with reason FINGERPRINT_EVICTED; INVALID_ARGUMENT if it is not 64 hexadecimal digits.

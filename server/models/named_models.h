@@ -22,8 +22,8 @@ class NamedModels {
   // Each entry counts with `bytes_per_model`, each distinct model with its weights.
   explicit NamedModels(int64_t bytes_per_model) : bytes_per_model_(bytes_per_model) {}
 
-  // The entry, or the one that is there already with equal content. `fits` is asked before there is a new one, with the
-  // bytes it counts.
+  // The new entry, or the existing one with equal content. `fits` is called before a new one is added, with the bytes
+  // it counts.
   absl::StatusOr<LoadedModel> Add(LoadedModel loaded, absl::FunctionRef<absl::Status(int64_t charge)> fits);
   // What was removed: one version, or all of the name. Nothing: there is no such model.
   std::vector<LoadedModel> Remove(std::string_view name, std::optional<int64_t> version);

@@ -174,7 +174,7 @@ bool ProgramCache::MakeRoom(const Engine& engine) {
 absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr& cell, const EngineOptions& options) {
   const KeyView key = KeyOf(engine, *cell, options);
   std::shared_ptr<Flight> flight;
-  std::vector<ProgramPtr> dropped;  // destroyed after the lock is gone
+  std::vector<ProgramPtr> dropped;  // destroyed after the lock is released
   {
     MutexLock lock(impl_->mutex);
     if (ProgramPtr program = impl_->Find(key)) {
@@ -218,7 +218,7 @@ bool ProgramCache::Holds(const Engine& engine, const Cell& cell, const EngineOpt
 
 void ProgramCache::Forget(const Engine& engine, const Cell& cell, const EngineOptions& options) {
   const KeyView key = KeyOf(engine, cell, options);
-  ProgramPtr dropped;  // destroyed after the lock is gone
+  ProgramPtr dropped;  // destroyed after the lock is released
   const MutexLock lock(impl_->mutex);
   const auto found = impl_->entries.find(key);
   if (found == impl_->entries.end() || found->second.program.use_count() != 1) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed weights, shared between equal cells, bounded in bytes, least recently used first. A program that a call
-// runs is held by its ProgramPtr and is never taken away meanwhile; programs without users go first. Thread-safe; two
+// Packed weights, shared between equal cells, bounded in bytes, least recently used first. A running call
+// keeps its program alive by its ProgramPtr; programs without users are evicted first. Thread-safe; two
 // threads that ask for the same program at once compile it once. A failure is not remembered.
 #pragma once
 
@@ -22,8 +22,8 @@ class ProgramCache {
   explicit ProgramCache(int64_t max_bytes);
   ~ProgramCache();
 
-  // The engine's program for the cell, compiled if it is not here. Where the engine has no memory left for it
-  // (RESOURCE_EXHAUSTED), its programs without users make room, once.
+  // The engine's program for the cell, compiled if it is not cached. Where the engine has no memory left for it
+  // (RESOURCE_EXHAUSTED), this evicts the engine's programs without users, once.
   absl::StatusOr<ProgramPtr> Get(const Engine& engine, const CellPtr& cell, const EngineOptions& options);
 
   // Whether Get would return at once.

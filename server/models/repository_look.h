@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which versions of the repository folder are read when it is looked at again. A version that is being written is left
-// alone: its files are read once they are the same in two looks. Not thread-safe.
+// Which versions of the repository folder a further scan reads. A version that is being written waits: the scan reads
+// its files once they are the same in two scans. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace rnnserve {
 
 class RepositoryLook {
  public:
-  // Begins a look. The first one reads all there is.
+  // Begins a scan. The first one reads all versions.
   void Begin() { found_.clear(); }
   // Whether the version at this path, whose files look like `stamp`, is to be read now.
   bool Reads(const std::string& path, size_t stamp);
-  // Ends it. A version that has gone is as new when it comes back.
+  // Ends it. A version that was removed counts as new when it returns.
   void End();
 
  private:
@@ -26,7 +26,7 @@ class RepositoryLook {
   };
   bool is_first_ = true;
   std::map<std::string, Version> versions_;  // by path
-  std::set<std::string> found_;              // in this look
+  std::set<std::string> found_;              // in this scan
 };
 
 }  // namespace rnnserve

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that looks at the repository folder again and again.
+// The thread that scans the repository folder at intervals.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@ class RepositoryWatch {
  public:
   using Tell = std::function<void(const absl::StatusOr<RepositoryNews>&)>;
 
-  // `store` outlives it. `tell` is called on the thread, after each look.
+  // `store` outlives it. `tell` is called on the thread, after each scan.
   RepositoryWatch(ModelStore* store, absl::Duration period, Tell tell);
-  // Waits for a look that is under way.
+  // Waits for a running scan.
   ~RepositoryWatch();
   RepositoryWatch(const RepositoryWatch&) = delete;
   RepositoryWatch& operator=(const RepositoryWatch&) = delete;

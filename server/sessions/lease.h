@@ -41,9 +41,9 @@ class Lease {
   uint64_t number() const;
   // Grows with each grant of the session: a store that has seen a larger one refuses this one's commit.
   uint64_t fence() const { return fence_; }
-  // NOT_FOUND names those there are.
+  // NOT_FOUND names the existing ones.
   absl::StatusOr<Snapshot> FindCheckpoint(const std::string& name) const;
-  // Whether a reply of so many bytes can be kept, for operations whose reply depends on the state they find.
+  // Whether a reply of `bytes` can be kept, for operations whose reply depends on the state they find.
   absl::Status CheckReply(int64_t bytes) const;
 
   void Commit(Change change) &&;

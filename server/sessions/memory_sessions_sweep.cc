@@ -7,7 +7,7 @@
 namespace rnnserve {
 namespace {
 
-// Sessions looked at while others wait for the lock.
+// Sessions checked while other threads wait for the lock.
 constexpr size_t kAtOnce = 256;
 
 }  // namespace

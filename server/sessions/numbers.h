@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a session stands.
+// The numbers of a session.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Numbers {
   // Steps the session has run through; Rewind and Reset move it, numbers never go back.
   uint64_t position = 0;
 
-  // What a caller goes on at: numbers in flight may be sent again and are joined.
+  // The number at which a caller continues: numbers in flight may be sent again and are joined.
   uint64_t next_expected() const { return last_applied + 1; }
   bool operator==(const Numbers&) const = default;
 };

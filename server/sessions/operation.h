@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What callers want of a session and what they are told.
+// Operations of callers on a session, and their outcomes.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace rnnserve {
 
 class Lease;
 
-// How an operation went.
+// The outcome of an operation.
 struct Outcome {
   absl::Status status;  // errors carry the numbers, too
   // OK: as the operation left them. Else: as they are.
@@ -39,8 +39,8 @@ struct Claim {
   std::optional<uint64_t> number;
   Digest digest;
   Attachment attachment = kNoAttachment;
-  bool of_stream = false;  // a stream's attachment, which stays; a call's goes with it
-  // The owner epoch that the caller was given, where it says so: another one than the session's newest is FENCED.
+  bool of_stream = false;  // a stream's attachment, which lasts; a call's ends with the call
+  // The owner epoch that the caller got from Open, if it sends one: one older than the session's newest is FENCED.
   std::optional<uint64_t> owner_epoch;
   // What its reply will take of the window.
   int64_t reply_bytes = 0;
@@ -48,9 +48,9 @@ struct Claim {
   absl::Duration deadline = absl::InfiniteDuration();
   // Close: allowed while the server drains.
   bool closes = false;
-  // What is wrong with the operation itself; told once its number is known to be a new one.
+  // The operation's own mistake; reported once its number is known to be new.
   absl::Status fault;
-  // Called once if it is this operation's turn to be computed, with exclusive use of the session.
+  // Called once when this operation is next to be computed, with exclusive use of the session.
   absl::AnyInvocable<void(Lease)> granted;
   // Called exactly once. Neither is called with a lock held; both may be called during Acquire.
   OutcomeDone done;

@@ -70,17 +70,17 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   void Acquire(Claim claim);
   void Look(Glance glance);
-  // For operations that are refused before they get here: where the session stands. Where the reason will pass, those
-  // right behind `number` are told the same.
+  // For operations that are refused before they reach the session: the session's numbers. Where the reason is
+  // temporary, operations right behind `number` get the same error.
   Numbers NoteRefused(std::optional<uint64_t> number, const absl::Status& why);
   // Another Open attaches: the new owner epoch. Nothing: the session has ended. Counts as use.
   std::optional<uint64_t> RaiseOwnerEpoch();
   // Ends it if it has been idle for too long. Returns when to look again, by the aging clock; nothing if it is over.
   std::optional<absl::Duration> EndIfIdle();
-  // Fails the first operation in the queue whose own timeout has passed, and those behind it; asks to be called again
-  // for those before it.
+  // Fails the first queued operation whose own timeout has passed, and those behind it; asks to be called again for
+  // those before it.
   void EndTimeouts();
-  // The kept replies go. For sessions that have ended.
+  // Frees the kept replies. For sessions that have ended.
   void Forget();
 
   const SessionKeys::Key& key() const { return key_; }
@@ -122,7 +122,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     Glance glance;                         // else
   };
 
-  // The next number was refused for a reason that will pass, and so were those right behind it.
+  // The next number was refused for a temporary reason, and so were those right behind it.
   struct Refused {
     uint64_t next = 0;
     uint64_t last = 0;
@@ -138,14 +138,14 @@ class Session final : public std::enable_shared_from_this<Session> {
   // Whether its reply is kept, or comes to what is in flight.
   bool IsRepetition(const Claim& claim);
   bool IsFenced(const Claim& claim) const { return claim.owner_epoch && *claim.owner_epoch != owner_epoch_; }
-  // Queued work of older owners, which goes if `claim` is accepted: from there on. in_flight_.end(): none.
+  // Where queued operations of older owners begin, which fail if `claim` is accepted. in_flight_.end(): none.
   Place FirstDisplaced(const Claim& claim);
   absl::Status Accept(Claim& claim, Place displaced);
   absl::Status CheckAcceptable(Claim& claim, Place displaced) const;
   void TakeOver(const Claim& claim, Place displaced);
   // After an operation has failed: it takes no ownership.
   void Release();
-  // OK, or that the window cannot keep a reply of so many bytes.
+  // OK, or an error if the window cannot keep a reply of `bytes`.
   absl::Status CheckFits(int64_t reply_bytes) const;
   uint64_t last_accepted() const;
   Entry* FindInFlight(uint64_t number);

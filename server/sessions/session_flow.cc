@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From acceptance to commit: turns, leases, failures, the end.
+// From acceptance to commit: order, leases, failures, the end.
 #include <algorithm>
 #include <utility>
 
@@ -43,7 +43,7 @@ void Session::AbortQueued(Place from, const absl::Status& status) {
     FailEntry(*entry, status);
     entry = in_flight_.erase(entry);
   }
-  // What waited for an aborted number goes after what is left.
+  // Glances that waited for an aborted number move behind the remaining operations.
   const uint64_t last = last_accepted();
   for (Entry& entry : in_flight_) entry.number = std::min(entry.number, last);
 }
@@ -87,7 +87,7 @@ void Session::Drive(std::unique_lock<std::mutex>& lock) {
 }
 
 void Session::Commit(uint64_t fence, Change change) {
-  SessionStatePtr before;  // zeroed, perhaps, once the lock is free
+  SessionStatePtr before;  // destroyed, and zeroed, after the lock is released
   std::unique_lock lock(mutex_);
   if (fence != fence_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
   Entry& first = in_flight_.front();
@@ -214,7 +214,7 @@ absl::Status Session::Recharge(int64_t bytes) {
   return absl::OkStatus();
 }
 
-// The state goes at once. What is in flight goes with it; a session that expires has nothing in flight.
+// Frees the state at once and fails the operations in flight; a session that expires has none.
 void Session::End(EndCause cause) {
   live_ = false;
   cause_ = cause;

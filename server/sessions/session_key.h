@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session keys: 128 random bits, the boot identity of the server, and a MAC over both and the tenant. A key that was
-// once valid is told from one that never was without remembering it, also by another run of the server.
+// Session keys: 128 random bits, the boot identity of the server, and a MAC over both and the tenant. Without
+// remembering keys the server knows one that was once valid from one that never was, also of another run.
 //
 //   SessionKeys keys({});
 //   SessionKeys::Key key = keys.Make("tenant");

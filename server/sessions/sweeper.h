@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that lets sessions age, and tells queued operations that their time is over.
+// The thread that ends idle sessions, and fails queued operations whose timeouts have passed.
 #pragma once
 
 #include <thread>

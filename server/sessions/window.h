@@ -21,7 +21,7 @@ class Window {
     int32_t operations = 16;
     int64_t bytes = 1 << 20;
 
-    // Whether a reply of so many bytes can be kept at all.
+    // Whether a reply of `bytes` can be kept at all.
     bool Fits(int64_t reply_bytes) const { return operations == 0 || reply_bytes <= bytes; }
   };
   struct Kept {
@@ -35,9 +35,9 @@ class Window {
   // What those that are kept cost.
   int64_t charge() const { return bytes_ + static_cast<int64_t>(kept_.size()) * kBytesPerReply; }
 
-  // The newest; older ones go as far as the limits ask, which are its session's.
+  // Adds the newest reply; drops the oldest ones until the session's limits hold.
   void Keep(Kept kept, const Limits& limits);
-  // Null: not here.
+  // Null: not kept.
   const Kept* Find(uint64_t number) const;
   void Clear();
 
