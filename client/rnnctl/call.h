@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& argumen
 // By --op with its flags, --model or --fingerprint: one of them.
 absl::StatusOr<client::Target> TargetFrom(const Arguments& arguments);
 
-// Just so many positional arguments; `what` is the name of the one that is missing.
+// Exactly `count` positional arguments; `what` is the name of a missing one.
 absl::Status ExpectArguments(const Arguments& arguments, size_t count, const std::string& what);
 
 // By --op, --opset, --op-version, --domain, --attr.

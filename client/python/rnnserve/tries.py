@@ -15,15 +15,15 @@ Spread = Callable[[float, float], float]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 # Where no server has ever answered, a wrong address is more likely than a restart.
 _STRANGER_SECONDS = 5.0
-# What a call may end with although no server has heard of it.
+# Codes with which a call may end although it has reached no server.
 _NOBODYS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED,
             grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
-# For so long a server that did not take a call is asked after the others, unless it named a longer time itself.
+# A server that refused a call is tried after the others for this time, unless it named a longer one itself.
 _SHUN_SECONDS = 1.0
 
 
 def is_refusal(error: RnnServeError) -> bool:
-    """Whether the server itself said that it takes nothing now, as one does that leaves: nothing was begun."""
+    """Whether the server itself refused the call, as a draining server does: it began nothing."""
     return error.code == grpc.StatusCode.UNAVAILABLE and (error.reason == "DRAINING" or error.retry_after is not None)
 
 
@@ -33,12 +33,12 @@ def lacks_engine(error: RnnServeError) -> bool:
 
 
 def backoff(failed: int, spread: Spread = random.uniform) -> float:
-    """Seconds to wait after so many tries that failed."""
+    """Seconds to wait after `failed` tries."""
     return float(min(_FIRST_PAUSE * 2 ** min(failed - 1, 10), _LONGEST_PAUSE) * spread(0.8, 1.2))
 
 
 def retold(error: RnnServeError, count: int, seconds: float, before: str = "") -> RnnServeError:
-    """`error` of the last of so many tries."""
+    """`error` of the last of `count` tries, saying so."""
     if count < 2:
         return error
     return RnnServeError(error.code, f"{error.message} (tried {count} times in {seconds:.1f} s{before})", error.fields,
@@ -53,14 +53,14 @@ class Patience:
         self._heard = False
 
     def hear(self, error: RnnServeError | None = None) -> None:
-        """A reply came, or an error: those that only a server can have sent count as well."""
+        """A reply came, or an error; an error counts if only a server can have sent it."""
         if error is None or error.code not in _NOBODYS or is_refusal(error) or lacks_engine(error):
             self._heard = True
 
     def end(self, began: float, deadline: float | None = None, asked_all: bool = True) -> float:
-        """When a call that began then is given up. Its own deadline goes before `seconds`.
+        """When a call that began at `began` gives up. Its own deadline overrides `seconds`.
 
-        asked_all: every address has failed already. One that is dead can take all of the time for strangers."""
+        asked_all: every address has failed once. A dead address alone can take all of _STRANGER_SECONDS."""
         end = began + self.seconds if deadline is None else deadline
         return end if self._heard or not asked_all else min(end, began + _STRANGER_SECONDS)
 

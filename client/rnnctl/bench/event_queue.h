@@ -52,7 +52,7 @@ void SleepUntil(Time moment);
 std::chrono::nanoseconds ProcessCpuTime();
 gpr_timespec ToGpr(Time moment);
 
-// That it cannot connect is kCannotConnect; a dead address is told at once, a slow one within the timeout.
+// kCannotConnect if it cannot connect: at once for a dead address, within the timeout for a slow one.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectedChannel(const std::string& address,
                                                                 const client::ClientOptions& options);
 

@@ -22,7 +22,7 @@ struct CallerOptions {
   std::optional<double> check;
 };
 
-// Connects first; that it cannot is kCannotConnect. `bodies` are serialised InferRequests.
+// Connects first; kCannotConnect if it cannot. `bodies` are serialised InferRequests.
 absl::StatusOr<std::unique_ptr<Caller>> MakeGrpcCaller(const CallerOptions& options,
                                                        const std::vector<std::string>& bodies);
 

@@ -26,8 +26,8 @@ struct Load {
   double rate = 0;
   // Of an open loop; what is due beyond it waits in the client.
   int64_t max_in_flight = 1024;
-  // Of an open loop: what is due is sent, and answers are looked at, only so often. 0: at once. Waking up for each of
-  // them takes CPU that a server on the same machine lacks.
+  // Of an open loop: how often it sends what is due and reads answers. 0: at once. Waking up for each of them takes CPU
+  // from a server on the same machine.
   Time tick{0};
   // Each slot is a session. With a cadence, chunks are due that often in each; 0: as soon as the last is answered.
   bool sessions = false;

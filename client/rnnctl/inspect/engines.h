@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine's engines say to an operator, and how long they take for it. The engines are those built into the
+// Which of this machine's engines run an operator, and how long they take for it. The engines are those built into the
 // server; they run in this process, on one thread.
 #pragma once
 
@@ -34,7 +34,7 @@ class Engines {
 
   // Of every engine, the quick ones first. An operator of two directions needs a yes for both.
   std::vector<EngineAnswer> Ask(const OpSpec& spec) const;
-  // Ask(), with the times of those that say yes. The oracle is not timed: it is there to be right.
+  // Ask(), with the times of those that say yes. The oracle is not timed: it serves as reference only.
   absl::StatusOr<std::vector<EngineAnswer>> Measure(const OpSpec& spec, std::span<const NamedTensor> weights,
                                                     std::span<const Load> loads) const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions as people name them.
+// Finds the session that a user names.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream of bytes whose beginning may be looked at before it is read. Reads no further than it is asked to: a slow
-// source's first step is not held up.
+// A stream of bytes whose beginning may be looked at before it is read. Reads no further than asked: a slow
+// source's first step is not delayed.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All sessions of a client: which server each is on. Moves them when that server leaves or is gone."""
+"""All sessions of a client, and the server of each. Moves them when their server drains or is lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 _MOVERS = 4
 _CALL_SECONDS = 30.0
 _OPEN_TRIES = 6
-# Without an answer for this long, a session that can be opened anew is.
+# A session that can be opened anew moves after this time without an answer.
 _FAILOVER_SECONDS = 1.0
 # How a connection that breaks shows, directly and through proxies.
 _LOST_ON_THE_WAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.CANCELLED,
@@ -44,7 +44,7 @@ _WATCH_SECONDS = 0.5
 
 class Driver:
     """connect(address) makes a channel; addresses: where sessions may live, the preferred one first; metadata() goes with
-    every call. On a loop the lock is never waited for: nothing is awaited under it."""
+    every call. On an event loop no task waits for the lock: nothing is awaited under it."""
 
     def __init__(self, backend: Backend, connect: Callable[[str], Channel], addresses: Sequence[str], patience: Patience,
                  metadata: Callable[[], Metadata] = tuple) -> None:
@@ -58,7 +58,7 @@ class Driver:
         self._links: dict[str, Link] = {}  # address -> the Link for new sessions
         self._asked: list[Link] = []  # links with an Open under way, each as often as it has them
         self._sessions: set[SessionCore] = set()
-        self._ready: list[tuple[Callable[[Any, Any], object], Any, Any]] = []  # callbacks due once the lock is free
+        self._ready: list[tuple[Callable[[Any, Any], object], Any, Any]] = []  # callbacks to run after the lock is released
         # Fingerprints of operators whose weights some server has seen.
         self._known: weakref.WeakKeyDictionary[Operator, str] = weakref.WeakKeyDictionary()
         self._homeless: collections.deque[SessionCore] = collections.deque()
@@ -68,7 +68,7 @@ class Driver:
 
     @contextlib.contextmanager
     def changing(self) -> Generator[None]:
-        """The lock around every journal; at the end, the waiting calls are told."""
+        """The lock around every journal; at the end, runs the callbacks of finished calls."""
         with self._lock:
             yield
             ready, self._ready = self._ready, []
@@ -133,7 +133,7 @@ class Driver:
         return threading.Condition(self._lock)
 
     def leaving(self, link: Link) -> None:
-        """That server said that it leaves. Under the lock."""
+        """The link's server drains. Under the lock."""
         self._avoid(link, leaves=True)
 
     def broken(self, link: Link, error: RnnServeError | None, final: bool) -> None:
@@ -174,7 +174,7 @@ class Driver:
 
     @contextlib.contextmanager
     def _link(self, address: str) -> Generator[Link]:
-        """The link for a new session there. Until the end it stays open, whatever others are told on it."""
+        """The link for a new session there. It stays open to the end, also if its server refuses other sessions."""
         with self._lock:
             self.check_open()
             if address not in self._links:
@@ -191,7 +191,7 @@ class Driver:
                 link.close_if_done()
 
     def _avoid(self, link: Link, leaves: bool) -> None:
-        """No more sessions there, and if it leaves, those that it has are taken elsewhere. Under the lock."""
+        """Opens no more sessions there; if the server drains, moves its sessions elsewhere. Under the lock."""
         link.leaving = link.leaving or leaves
         link.retired = True
         if self._links.get(link.address) is link:
@@ -231,7 +231,7 @@ class Driver:
                 session = self._homeless.popleft()
             try:
                 await self._move(session)
-            except Exception as error:  # the calls that wait for the session are told, and the others are moved
+            except Exception as error:  # calls that wait for this session fail, other sessions still move
                 with self.changing():
                     session.journal.end(RnnServeError(grpc.StatusCode.INTERNAL, f"it could not be moved: {error!r}"))
                     self.pump(session)
@@ -280,10 +280,10 @@ class Driver:
                            goes_on: Callable[[RnnServeError], bool]) -> T:
         """What attempt(link) gives at the first address where it raises nothing.
 
-        They are asked in turn while goes_on(error), until patience is over. A server that leaves has opened nothing, so
-        the next try at its address is another link, with a route of its own: behind a proxy that may be another server.
-        Otherwise the link stays, and with it the route, so that an Open whose reply was lost meets itself. Where
-        the engine is out of service, no second try mends it."""
+        It tries them in turn while goes_on(error), until patience is over. A draining server has opened nothing, so the
+        next try at its address is another link, with a route of its own: behind a proxy that may be another server.
+        Otherwise the link and its route stay, so that the server recognises an Open whose reply was lost. It does not
+        try a server again whose engine is out of service."""
         began, tries, useless = time.monotonic(), 0, set[str]()
         error: RnnServeError | None = None
         for rounds in itertools.count(1):

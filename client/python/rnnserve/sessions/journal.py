@@ -6,8 +6,8 @@ A state machine without gRPC, threads or a clock; the driver (driver.py) holds o
     journal.add(GetState(), on_done)
     for sending in journal.sendable(): ...   # put on the wire; also after every call below
     journal.answered(tag, Answer(...))       # a reply came
-    journal.cut()                            # the connection is lost, a new one is there or coming
-    journal.drain()                          # the server leaves: fetches the state; then phase is HOMELESS
+    journal.cut()                            # the connection is lost, a new one exists or follows
+    journal.drain()                          # the server drains: fetches the state; then phase is HOMELESS
     journal.opened()                         # HOMELESS: the driver opened a session from journal.snapshot
     for on_done, value, error in journal.take_finished(): ...   # outside the lock
 
@@ -99,7 +99,7 @@ class Journal:
         return finished
 
     def sendable(self) -> list[Sending]:
-        """What goes out now, in order."""
+        """The operations to send now, in order."""
         out: list[Sending] = []
         if self.hold_seconds is not None:
             return out
@@ -136,8 +136,8 @@ class Journal:
         self._settle()
 
     def cut(self, never_left: bool = False) -> None:
-        """The connection is lost: what is unanswered goes out again, under the same numbers. never_left: it never came to
-        be, so what was sent on it has reached no server."""
+        """The connection is lost: unanswered operations are sent again under their numbers. never_left: it was never
+        established, so the operations sent on it have reached no server."""
         if never_left:
             for entry in self._sent.values():
                 entry.tries -= 1
@@ -152,7 +152,7 @@ class Journal:
         self._settle()
 
     def drain(self) -> None:
-        """The server is leaving."""
+        """The server drains."""
         if self.phase is Phase.LIVE:
             self.phase = Phase.FETCHING
             self.hold_seconds = None
@@ -162,10 +162,10 @@ class Journal:
             self._settle()
 
     def expire(self, now: float) -> None:
-        """Tells the callers whose deadline has passed.
+        """Fails the calls whose deadlines have passed.
 
         What was never sent to this server is taken back, and what waits behind it fails as behind any other that
-        failed. What was sent may have been applied: it keeps its number, and only its caller is gone."""
+        failed. An operation that was sent may have been applied: it keeps its number, without a caller."""
         for place, entry in enumerate(self._queue):
             if entry.deadline is None or entry.deadline > now:
                 continue
@@ -329,8 +329,8 @@ class Journal:
             self._queue.popleft()
             self._finish(entry, error=error)
             if entry.index:
-                # Its number is free again, and nothing behind it was applied. A caller that has been told that its outcome is
-                # unknown may ask for the state meanwhile, and gets it.
+                # Its number is free again, and nothing behind it was applied. A caller that has got OUTCOME_UNKNOWN may
+                # ask for the state meanwhile, and gets it.
                 self._index = self._settled
                 kept = [later for later in self._queue if entry.on_done is _nobody and not later.index]
                 for later in self._queue:
@@ -379,7 +379,7 @@ class Journal:
         self._kept_bytes = 0
 
     def _forget_homeless_close(self) -> None:
-        """Nothing is opened anew only to be closed."""
+        """A session is not opened anew only to be closed."""
         head = self.head
         if self.phase is Phase.HOMELESS and head is not None and ops.only_closes(head.operation):
             self._finish(self._queue.popleft(), None)
@@ -391,4 +391,4 @@ class Journal:
 
 
 def _nobody(value: Any, error: RnnServeError | None) -> None:
-    """Waits for an operation whose caller has been told that its time is over."""
+    """Waits for an operation whose caller has already got its timeout."""

@@ -35,7 +35,7 @@ SILENCE_SECONDS = 5.0
 _TOO_LARGE = "message larger than max"
 # And for a call whose connection never came to be.
 _NO_CONNECTION = "failed to connect to all addresses"
-# What no second try mends.
+# A second try does not help.
 _FINAL = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
 
 
@@ -54,7 +54,7 @@ class Link:
         self._channel = connect(address)
         self._heard = time.monotonic()
         self._probed: float | None = None  # since when a sign of life is waited for; under the lock
-        # What balancers keep together: the calls of this link go to one server while it is there.
+        # The route: load balancers send the calls of this link to one server while it is there.
         self._route = route or uuid.uuid4().hex
         self._expected: dict[str, tuple[SessionCore, int]] = {}  # tag -> (session, bytes sent); under the lock
         # The stream's operations while there is a stream; under the lock.

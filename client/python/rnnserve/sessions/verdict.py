@@ -9,11 +9,11 @@ from rnnserve.errors import RnnServeError
 
 
 class Verdict(enum.Enum):
-    FAIL = "the operation is refused; the session is as it was"
-    RETRY = "the same again a little later"
-    MOVE = "the server is leaving"
+    FAIL = "the operation is refused; the session is unchanged"
+    RETRY = "retry the same operation after a while"
+    MOVE = "the server drains"
     LOST = "this server does not have the session any more, or not as far as it was answered"
-    ENDED = "somebody else has the session now, or closed it, or what it says cannot be read"
+    ENDED = "another owner has the session now, or it was closed, or the reply cannot be read"
 
 
 _LOST = {"SESSION_UNKNOWN", "SESSION_LOST", "NUMBER_TOO_OLD", "NUMBER_TOO_HIGH"}
