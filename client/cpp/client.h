@@ -45,9 +45,9 @@ struct ClientOptions {
   // Time for a call, connecting and being sent again included. 0: no limit.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   Credentials credentials = {};
-  // Further servers with the same models: where Infer turns to when the first one takes no calls.
+  // Further servers with the same models: Infer tries them when the first one takes no calls.
   std::vector<std::string> others = {};
-  // How long an Infer that has no timeout may be without a server that takes it. 0: nothing is sent again, timeout or
+  // How long an Infer without a timeout retries while no server takes it. 0: nothing is sent again, timeout or
   // not.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
@@ -67,7 +67,7 @@ class Client {
   absl::StatusOr<InferResult> InferJson(std::string_view request);
 
   absl::StatusOr<ModelInfo> Load(const LoadRequest& request);
-  // `tenant`, with an operator's token: the model of this tenant. Else the caller's own, or one of everybody's.
+  // `tenant`, with an operator's token: the model of this tenant. Else the caller's own, or a shared one.
   absl::Status Unload(const ModelRef& model, const std::string& tenant = "");
   absl::StatusOr<ModelInfo> Get(const ModelRef& model);
   absl::StatusOr<ModelInfo> Get(const Fingerprint& fingerprint);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How to reach a server that does not talk plain text with everybody.
+// TLS and tokens for servers that require them.
 #pragma once
 
 #include <string>

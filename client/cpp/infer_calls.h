@@ -30,7 +30,7 @@ class InferCalls {
   };
 
   std::vector<size_t> InOrder(TryTime now) const;
-  // What place said; whether anybody has answered yet.
+  // The error of `place`; whether any server has answered yet.
   bool Hear(size_t place, const absl::Status& status, TryTime now);
 
   std::vector<Line> lines_;

@@ -162,7 +162,7 @@ absl::Status StreamDriver::TooLong(Time now) const {
                                                   options_.max_wait.count(), " ms of StreamOptions::max_wait"));
 }
 
-// A connection may be gone without anybody telling: another one finds out, and joins what is computed.
+// A connection may break unnoticed: a new connection finds out, and joins the operations in flight.
 bool StreamDriver::IsSilent(Time now) const {
   return journal_.IsWaiting() && now - heard_ > std::min<milliseconds>(kSilence, options_.max_wait / 3);
 }
@@ -194,7 +194,7 @@ void StreamDriver::Fail(absl::Status status, Calls& calls) {
   room_.notify_all();
 }
 
-// The session, or a reply, is gone from the server that had it.
+// The server has lost the session or a reply.
 void StreamDriver::Lose(absl::Status status, Calls& calls) {
   if (wire_ != nullptr) wire_->Finish();
   DropWire();
@@ -217,7 +217,7 @@ void StreamDriver::LeaveDrained() {
   wire_.reset();
   home_.reset();
   next_server_ = last_home_ + 1;
-  reopen_route_ = RandomId();  // away from the server that leaves, behind a proxy that goes on sending to it
+  reopen_route_ = RandomId();  // away from the draining server, behind a proxy that still sends to it
   handing_over_ = true;
   tries_ = 0;
   mend_at_ = Clock::now();

@@ -42,7 +42,7 @@ absl::StatusOr<std::string> FileOf(const char* variable) {
   return text.str();
 }
 
-// Not by flags: those of a running program are anybody's to see.
+// Not by flags: every user of the machine can see those of a running program.
 absl::StatusOr<client::Credentials> CredentialsFromEnvironment() {
   client::Credentials credentials;
   const std::pair<const char*, std::string*> files[] = {{"RNNCTL_TOKEN_FILE", &credentials.token},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks that every tensor from outside passes before anybody reads or allocates by its shape.
+// The checks that every tensor from outside passes before code reads or allocates by its shape.
 #pragma once
 
 #include <cstdint>

@@ -94,7 +94,7 @@ std::string ListeningPort(std::string_view listen) {
   return std::string(listen.starts_with(kAll) ? listen.substr(kAll.size()) : listen);
 }
 
-// Connects to a server of this process and hangs up.
+// Connects to a server of this process and closes the connection.
 void Knock(const std::string& listen, int port) {
   const std::string host = listen.substr(0, listen.rfind(':'));
   const std::string bare = host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
@@ -148,7 +148,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
   callbacks.begin_request = Impl::Handle;
   callbacks.log_message = Impl::Silent;
   const std::string port = ListeningPort(impl->options.listen);
-  // Whatever host a target names, as in GET http://host:9464/metrics; civetweb hangs up where its port is another one.
+  // A target may name any host, as in GET http://host:9464/metrics; civetweb closes the connection if the port differs.
   const char* settings[] = {"listening_ports",
                             port.c_str(),
                             "num_threads",

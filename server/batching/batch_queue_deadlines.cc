@@ -13,7 +13,7 @@ namespace {
 
 // Jobs looked at for cancellation at each slice, besides those that are about to run.
 constexpr size_t kSweptJobs = 16;
-// Estimates of waiting err on this side, so that what is let in ends in time.
+// Estimates of waiting err on this side, so that admitted requests end in time.
 constexpr double kWaitMargin = 1.25;
 constexpr double kMostSlowdown = 10;
 constexpr double kSlowdownRate = 0.02;

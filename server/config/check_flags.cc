@@ -19,7 +19,7 @@ namespace rnnserve {
 namespace {
 
 constexpr int32_t kMostWorkers = 4096;
-// With 64 KiB of it one connection in twenty is hung up on, with 1 KiB no call ever comes in.
+// With 64 KiB gRPC closes one connection in twenty, with 1 KiB no call ever arrives.
 constexpr int64_t kLeastTransportBytes = 1 << 20;
 
 // host:port with a port that exists, or unix:path. gRPC takes 99999 for 34463.

@@ -46,7 +46,7 @@ struct ModelStore::Impl {
 
   const Options options;
   CellTable cells;
-  WeakTable<const Model> models;  // by fingerprint: all that anybody holds, evicted or not
+  WeakTable<const Model> models;  // by fingerprint: all that are in use, evicted or not
   ContentTag tags;
   WeakTable<const Model> tagged;  // the same by content tag
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named models by owner: those of everybody (the repository's, and what operators and servers without tokens load), and
-// each tenant's own, which no other tenant sees. A name means the tenant's own model where it has one, else
-// everybody's; so two tenants may use one name. Bounded: all together in bytes, each tenant also in number. Not
-// thread-safe.
+// Named models by owner: shared ones (the repository's, and what operators and servers without tokens load), and each
+// tenant's own, which no other tenant sees. A name means the tenant's own model where it has one, else the shared one;
+// so two tenants may use one name. Bounded: all together in bytes, each tenant also in number. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +28,16 @@ class OwnedModels {
   };
   explicit OwnedModels(const Limits& limits) : limits_(limits) {}
 
-  // To the models of loaded.tenant, "": everybody's. As ModelStore::LoadInline says.
+  // Adds to the models of loaded.tenant, "": shared. As ModelStore::LoadInline says.
   absl::StatusOr<LoadedModel> Add(LoadedModel loaded);
   // As ModelStore::Unload says.
   absl::StatusOr<std::vector<LoadedModel>> Remove(std::string_view tenant, UnloadOf whose, std::string_view name,
                                                   std::optional<int64_t> version);
 
-  // What `tenant` means; "": everybody's alone.
+  // The model that `tenant` means; "": shared ones only.
   absl::StatusOr<LoadedModel> Get(std::string_view tenant, std::string_view name, std::optional<int64_t> version) const;
   ModelPtr FindByFingerprint(std::string_view tenant, const std::string& fingerprint) const;
-  // What `tenant` sees, by name and version, its own before everybody's.
+  // The models that `tenant` sees, by name and version, its own before shared ones.
   std::vector<LoadedModel> List(std::string_view tenant) const;
   // Of all tenants.
   std::vector<LoadedModel> ListAll() const;

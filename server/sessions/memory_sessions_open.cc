@@ -147,7 +147,7 @@ void MemorySessions::Remember(Tenant& tenant, const RequestIdentity& request, An
   tenant.requests[request.id] = std::move(answered);
 }
 
-// So that the request, when it comes again, is no newer attach. One for each session: a repetition comes soon.
+// Remembers the request, so that a repetition is no newer attach. One for each session: a repetition comes soon.
 void MemorySessions::RememberAttached(const OpenAsk& ask, const SessionPtr& session, uint64_t owner_epoch) {
   if (ask.request.id.empty()) return;
   std::lock_guard lock(mutex_);

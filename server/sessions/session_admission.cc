@@ -34,10 +34,10 @@ absl::Status Fenced(uint64_t carried, uint64_t newest) {
                               "attach gives a newer one"));
 }
 
-// As the server is busy or leaving now, so it will not stay.
+// Whether the reason is temporary: the server is busy or drains.
 bool WillPass(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsResourceExhausted(status); }
 
-// `why` with everything that came with it, as told to the operation behind.
+// `why` with its details, as the error of the operation behind.
 absl::Status Behind(uint64_t number, const absl::Status& why) {
   absl::Status status(why.code(), absl::StrCat("operation ", number,
                                                " before this one was refused, and so is this one: ", why.message()));

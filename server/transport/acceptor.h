@@ -57,7 +57,7 @@ class Acceptor {
  private:
   void Stop();
   void Loop();
-  // Hand over the connections whose turn it is: those that call, those that have only greeted. Return when to look
+  // Hand connections to gRPC that are due: those that call, those that have only greeted. Return when to look
   // again.
   absl::Time HandOverCallers(absl::Time now);
   absl::Time HandOverIdle(absl::Time now);
@@ -69,7 +69,7 @@ class Acceptor {
   // Between two steps of Accept: a thread that has a call to serve on this CPU waits for one step and not for all.
   void LetOthersGoFirst() const;
   bool MakeRoom(absl::Time now);
-  // Takes one connection from the queue when there is no descriptor for it, and hangs up.
+  // Takes one connection from the queue when there is no descriptor for it, and closes it.
   bool Refuse(const ListenSocket& socket, absl::Time now);
 
   const Options options_;

@@ -64,8 +64,8 @@ size_t ConnectionTable::GiveUp(size_t most, absl::Time now) {
   for (Connection& connection : connections_) {
     if (given_up == most || now - connection.since < options_.min_age) break;
     if (connection.has_called || connection.is_over) continue;
-    // gRPC may close the descriptor at any moment, and its number may come again as another connection's: a duplicate
-    // stays what it was found to be.
+    // gRPC may close the descriptor at any moment, and the kernel may reuse its number for another connection: a
+    // duplicate keeps naming the same socket.
     const int fd = fcntl(connection.fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) continue;
     if (IsSocket(fd, connection.inode) && !HasCalled(connection, fd)) {

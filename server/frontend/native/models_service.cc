@@ -59,7 +59,7 @@ absl::Status ModelsService::Load(const UnaryCall& sent, const v1::LoadRequest& r
     absl::Status may = NeedsOperator(caller, "load from the repository, whose models are everybody's");
     if (!may.ok()) return may;
   }
-  // What an operator uploads is everybody's.
+  // An operator's upload is shared.
   if (!caller.is_operator) call->upload.tenant = caller.tenant;
   const absl::StatusOr<LoadedModel> loaded = LoadSource(*std::move(call));
   if (!loaded.ok()) return loaded.status();
