@@ -42,7 +42,7 @@ struct Tile {
   const T* weights;
   size_t line_stride;
   size_t depth;
-  size_t ahead;  // distance of weights to be asked for
+  size_t ahead;  // distance of weights to be asked for; 0: none
   const T* start;
   size_t start_stride;
   T* target;
@@ -153,34 +153,25 @@ HWY_INLINE void MultiplyTerms(size_t count, Tile<T> tile, size_t lines) {
   }
 }
 
-// Weights above this come from memory too late for a core that is busy with many rows. All rows then take the terms of
-// a chain before any takes the next ones, which are asked for meanwhile.
-constexpr size_t kFarBytes = size_t{16} << 20;
+// Weights above this come from the next cache too late for a core that is busy with many rows: it asks for those of the
+// next lines meanwhile.
+constexpr size_t kFarBytes = size_t{8} << 20;
 
 template <typename T>
 HWY_INLINE void MultiplyLines(const Product<T>& product) {
   const PackedMatrix<T>& weights = *product.weights;
-  Tile<T> tile = {.rows = product.rows.data,
-                  .row_stride = product.rows.stride,
-                  .weights = weights.line(product.first_line),
-                  .line_stride = weights.line_stride(),
-                  .depth = weights.depth(),
-                  .ahead = 0,
-                  .start = product.start.data,
-                  .start_stride = product.start.stride,
-                  .target = product.target.data,
-                  .target_stride = product.target.stride};
+  const Tile<T> tile = {.rows = product.rows.data,
+                        .row_stride = product.rows.stride,
+                        .weights = weights.line(product.first_line),
+                        .line_stride = weights.line_stride(),
+                        .depth = weights.depth(),
+                        .ahead = weights.bytes() > kFarBytes ? product.lines * weights.line_stride() : 0,
+                        .start = product.start.data,
+                        .start_stride = product.start.stride,
+                        .target = product.target.data,
+                        .target_stride = product.target.stride};
   if (product.count <= kMostRows<T>) return MultiplyBlock(product.count, tile, product.lines, kNoLine);
-  if (weights.bytes() <= kFarBytes) return MultiplyTerms(product.count, tile, product.lines);
-  tile.ahead = kChain * kLine<T>;
-  for (size_t k = 0; k < weights.depth(); k += kChain) {
-    tile.depth = std::min(kChain, weights.depth() - k);
-    MultiplyTerms(product.count, tile, product.lines);
-    tile.rows += kChain;
-    tile.weights += kChain * kLine<T>;
-    tile.start = product.target.data;
-    tile.start_stride = product.target.stride;
-  }
+  MultiplyTerms(product.count, tile, product.lines);
 }
 
 void MultiplyFloat(const Product<float>& product) { MultiplyLines(product); }

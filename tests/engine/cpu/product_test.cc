@@ -136,6 +136,26 @@ TYPED_TEST(ProductTest, BitsDoNotDependOnTheSizeOfTheWeights) {
   }
 }
 
+// Many rows ask for weights ahead where these are large.
+TYPED_TEST(ProductTest, WeightsBeyondTheCachesGiveTheSameBits) {
+  const ProductCase<TypeParam> far(19, 3, 509, 1501, 23);
+  const auto together = far.Run(true, 3);
+  ProductCase<TypeParam> alone = far;
+  alone.rows = 1;
+  for (size_t row = 0; row < 19; row += 6) {
+    alone.inputs.assign(far.inputs.begin() + static_cast<std::ptrdiff_t>(row * 1501),
+                        far.inputs.begin() + static_cast<std::ptrdiff_t>((row + 1) * 1501));
+    const auto apart = alone.Run(true);
+    for (size_t unit = 0; unit < 3 * 509; ++unit) {
+      ASSERT_EQ(far.At(together, row, unit), alone.At(apart, 0, unit)) << row;
+      if (unit % 100 != 8) continue;
+      EXPECT_NEAR(static_cast<double>(far.At(together, row, unit)),
+                  far.Exact(row, unit, static_cast<double>(far.bias[unit])),
+                  1600 * static_cast<double>(std::numeric_limits<TypeParam>::epsilon()));
+    }
+  }
+}
+
 TYPED_TEST(ProductTest, BeginsFromZeroIfNotToldOtherwise) {
   const ProductCase<TypeParam> product(7, 1, 40, 70, 19);
   const PackedMatrix<TypeParam> packed(product.source.data(), 1, 40, 70);
