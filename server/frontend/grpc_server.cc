@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "base/mutex.h"
 #include "server/frontend/health/health_service.h"
+#include "server/frontend/kserve/inference_service.h"
 #include "server/frontend/native/models_service.h"
 #include "server/frontend/native/recurrent_service.h"
 #include "server/frontend/native/sessions_service.h"
@@ -40,11 +41,12 @@ constexpr int kSessionSlots = 16;
 constexpr int kStreamSlots = 8;
 // Streams and sessions are looked after this often while the server drains.
 constexpr absl::Duration kDrainLook = absl::Milliseconds(20);
-constexpr std::array<std::string_view, 3> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models",
-                                                       "rnnserve.v1.Sessions"};
-constexpr std::array<std::string_view, 6> kListed = {kServices[0],
+constexpr std::array<std::string_view, 4> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models",
+                                                       "rnnserve.v1.Sessions", "inference.GRPCInferenceService"};
+constexpr std::array<std::string_view, 7> kListed = {kServices[0],
                                                      kServices[1],
                                                      kServices[2],
+                                                     kServices[3],
                                                      "grpc.health.v1.Health",
                                                      "grpc.reflection.v1.ServerReflection",
                                                      "grpc.reflection.v1alpha.ServerReflection"};
@@ -190,7 +192,8 @@ struct GrpcServer::Parts {
           } else {
             health.board().Retire(name);
           }
-        }) {}
+        }),
+        inference(core, session_core, &models, [this] { return !leaving.load(); }) {}
 
   // A model may be called like a service; the service's health is not the model's.
   static bool IsService(std::string_view name) { return std::ranges::find(kServices, name) != kServices.end(); }
@@ -241,6 +244,7 @@ struct GrpcServer::Parts {
   RecurrentService recurrent;
   SessionsService sessions;
   ModelsService models;
+  kserve::InferenceService inference;
   std::unique_ptr<Listener> listener;
   std::unique_ptr<grpc::Server> server;
 };
@@ -276,6 +280,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   builder.RegisterService(parts->recurrent.grpc());
   builder.RegisterService(parts->models.grpc());
   builder.RegisterService(parts->sessions.grpc());
+  builder.RegisterService(parts->inference.grpc());
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr) {
     return absl::UnavailableError(absl::StrCat("gRPC does not start on ", absl::StrJoin(options.listen, ", "),
@@ -296,6 +301,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   parts->Serve(parts->recurrent.methods(), options.infer_slots);
   parts->Serve(parts->models.methods(), kModelSlots);
   parts->Serve(parts->sessions.methods(), kSessionSlots);
+  parts->Serve(parts->inference.infer_methods(), options.infer_slots);
+  parts->Serve(parts->inference.methods(), kModelSlots);
   for (int k = 0; k < kStreamSlots; ++k) ServeStream(parts->recurrent.stream(), parts->streams);
   parts->health.Serve(parts->poller);
   parts->reflection.Serve(parts->poller, parts->send_watch);

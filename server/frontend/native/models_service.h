@@ -29,14 +29,16 @@ class ModelsService {
   // For shared models only: health asks for no token, and other tenants must not learn of a tenant's models.
   void TellServing(const LoadedModel& changed);
 
+  // Both also for the other dialect.
+  absl::Status Load(const UnaryCall& sent, const v1::LoadRequest& request, v1::LoadResponse& response);
+  absl::Status Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse& response);
+
  private:
   // One method: bytes in, message decoded, `answer` filled in, bytes out.
   template <typename Request, typename Response>
   Task<Answer> Serve(UnaryCall& call,
                      absl::Status (ModelsService::*answer)(const UnaryCall&, const Request&, Response&));
 
-  absl::Status Load(const UnaryCall& sent, const v1::LoadRequest& request, v1::LoadResponse& response);
-  absl::Status Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse& response);
   absl::Status Get(const UnaryCall& sent, const v1::GetModelRequest& request, v1::GetModelResponse& response);
   absl::Status List(const UnaryCall& sent, const v1::ListModelsRequest& request, v1::ListModelsResponse& response);
 

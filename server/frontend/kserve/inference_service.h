@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// inference.GRPCInferenceService, the Open Inference Protocol, on the cores and the policies of the native services.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inference/grpc_service.pb.h"
+#include "server/core/core.h"
+#include "server/core/session_core.h"
+#include "server/frontend/kserve/sequences.h"
+#include "server/frontend/kserve/statistics.h"
+#include "server/frontend/native/models_service.h"
+#include "server/frontend/rpc/raw_service.h"
+#include "server/frontend/rpc/unary_call.h"
+
+namespace rnnserve::kserve {
+
+class InferenceService {
+ public:
+  // `models` loads and unloads for it; `is_ready` as of GrpcServer.
+  InferenceService(Core* core, SessionCore* sessions, ModelsService* models, std::function<bool()> is_ready);
+
+  grpc::Service* grpc() { return &service_; }
+  // ModelInfer alone, and all others.
+  std::vector<UnaryMethod>& infer_methods() { return infer_methods_; }
+  std::vector<UnaryMethod>& methods() { return methods_; }
+
+ private:
+  template <typename Request, typename Response>
+  using Answering = std::function<absl::Status(const UnaryCall&, Request&, Response&)>;
+  // One method: bytes in, message decoded, `answer` filled in, bytes out.
+  template <typename Request, typename Response>
+  void Add(const char* name, const char* path, Permission permission, bool while_draining,
+           Answering<Request, Response> answer);
+  void AddDescriptions();
+  void AddRepository();
+  void AddAbsent();
+
+  Task<Answer> Infer(UnaryCall& call);
+  Task<Answer> RunWhole(UnaryCall& call, const inference::ModelInferRequest& message, InferRequest request,
+                        const LoadedModel& model, inference::ModelInferResponse& response);
+  Task<Answer> RunInSequence(UnaryCall& call, const inference::ModelInferRequest& message, InferRequest request,
+                             const LoadedModel& model, inference::ModelInferResponse& response);
+  absl::StatusOr<LoadedModel> Find(const UnaryCall& call, std::string_view name, std::string_view version) const;
+
+  Core* const core_;
+  ModelsService* const models_;
+  const std::function<bool()> is_ready_;
+  Sequences sequences_;
+  Statistics statistics_;
+  RawService service_;
+  std::vector<UnaryMethod> infer_methods_;
+  std::vector<UnaryMethod> methods_;
+};
+
+}  // namespace rnnserve::kserve
