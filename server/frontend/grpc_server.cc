@@ -185,14 +185,15 @@ struct GrpcServer::Parts {
         streams({&poller, &gate, &preparation, &send_watch, &stream_line, &requests, &call_log, options.streams}),
         recurrent(core, session_core, &admission),
         sessions(session_core),
-        models(core, [this](const std::string& name, bool is_loaded) {
-          if (IsService(name)) return;
-          if (is_loaded) {
-            health.board().Set(name, true);
-          } else {
-            health.board().Retire(name);
-          }
-        }),
+        models(core,
+               [this](const std::string& name, bool is_loaded) {
+                 if (IsService(name)) return;
+                 if (is_loaded) {
+                   health.board().Set(name, true);
+                 } else {
+                   health.board().Retire(name);
+                 }
+               }),
         inference(core, session_core, &models, [this] { return !leaving.load(); }) {}
 
   // A model may be called like a service; the service's health is not the model's.

@@ -74,8 +74,9 @@ absl::Status DecodeSequence(const ModelInferRequest& request, InferRequest& deco
   if (!start.ok()) return start.status();
   if (!end.ok()) return end.status();
   if (id->empty() && (*start || *end)) {
-    return ParameterError("sequence_id", "sequence_start or sequence_end came without a sequence_id; send one that is "
-                                         "neither 0 nor empty");
+    return ParameterError("sequence_id",
+                          "sequence_start or sequence_end came without a sequence_id; send one that is "
+                          "neither 0 nor empty");
   }
   if (!id->empty()) decoded.sequence = SequenceStep{*std::move(id), *start, *end};
   return absl::OkStatus();
@@ -90,7 +91,8 @@ absl::Status DecodeOutputs(const ModelInferRequest& request, InferCall& call) {
     for (const char* key : {"shared_memory_region", "classification"}) {
       if (!output.parameters().contains(key)) continue;
       return FieldError(absl::StrCat("outputs[", output.name(), "].parameters[", key, "]"),
-                        absl::StrCat("this server has no ", key, "; leave it out, and the elements come in "
+                        absl::StrCat("this server has no ", key,
+                                     "; leave it out, and the elements come in "
                                      "raw_output_contents"));
     }
     call.outputs.push_back(output.name());
@@ -100,7 +102,8 @@ absl::Status DecodeOutputs(const ModelInferRequest& request, InferCall& call) {
 
 absl::Status DecodeScalars(const ModelInferRequest& request, InferRequest& decoded) {
   if (request.id().size() > kMaxIdBytes) {
-    return FieldError("id", absl::StrCat("id has ", request.id().size(), " bytes; at most ", kMaxIdBytes, " are taken"));
+    return FieldError("id",
+                      absl::StrCat("id has ", request.id().size(), " bytes; at most ", kMaxIdBytes, " are taken"));
   }
   const absl::StatusOr<uint64_t> priority = DecodeCount(request, "priority"), timeout = DecodeCount(request, "timeout");
   if (!priority.ok()) return priority.status();

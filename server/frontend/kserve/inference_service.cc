@@ -62,18 +62,16 @@ void InferenceService::Add(const char* name, const char* path, Permission permis
 
 void InferenceService::AddDescriptions() {
   using namespace inference;  // NOLINT: the messages of one protocol
-  Add<ServerLiveRequest, ServerLiveResponse>(
-      "ServerLive", "/inference.GRPCInferenceService/ServerLive", Permission::kUse, true,
-      [](const UnaryCall&, auto&, auto& response) {
-        response.set_live(true);
-        return absl::OkStatus();
-      });
-  Add<ServerReadyRequest, ServerReadyResponse>(
-      "ServerReady", "/inference.GRPCInferenceService/ServerReady", Permission::kUse, true,
-      [this](const UnaryCall&, auto&, auto& response) {
-        response.set_ready(is_ready_());
-        return absl::OkStatus();
-      });
+  Add<ServerLiveRequest, ServerLiveResponse>("ServerLive", "/inference.GRPCInferenceService/ServerLive",
+                                             Permission::kUse, true, [](const UnaryCall&, auto&, auto& response) {
+                                               response.set_live(true);
+                                               return absl::OkStatus();
+                                             });
+  Add<ServerReadyRequest, ServerReadyResponse>("ServerReady", "/inference.GRPCInferenceService/ServerReady",
+                                               Permission::kUse, true, [this](const UnaryCall&, auto&, auto& response) {
+                                                 response.set_ready(is_ready_());
+                                                 return absl::OkStatus();
+                                               });
   Add<ModelReadyRequest, ModelReadyResponse>("ModelReady", "/inference.GRPCInferenceService/ModelReady",
                                              Permission::kUse, true,
                                              [this](const UnaryCall& call, auto& request, auto& response) {
@@ -81,24 +79,25 @@ void InferenceService::AddDescriptions() {
                                                response.set_ready(found.ok() && is_ready_());
                                                return absl::OkStatus();
                                              });
-  Add<ServerMetadataRequest, ServerMetadataResponse>(
-      "ServerMetadata", "/inference.GRPCInferenceService/ServerMetadata", Permission::kUse, true,
-      [](const UnaryCall&, auto&, auto& response) {
-        response.set_name(kServerName);
-        response.set_version(RNNSERVE_VERSION);
-        for (const char* extension : kExtensions) response.add_extensions(extension);
-        return absl::OkStatus();
-      });
-  Add<ModelMetadataRequest, ModelMetadataResponse>(
-      "ModelMetadata", "/inference.GRPCInferenceService/ModelMetadata", Permission::kUse, true,
-      [this](const UnaryCall& call, auto& request, auto& response) {
-        const auto found = Find(call, request.name(), request.version());
-        if (found.ok()) {
-          EncodeMetadata(*found, ViewOf(request.name()), response);
-          response.set_name(request.name());
-        }
-        return found.status();
-      });
+  Add<ServerMetadataRequest, ServerMetadataResponse>("ServerMetadata", "/inference.GRPCInferenceService/ServerMetadata",
+                                                     Permission::kUse, true,
+                                                     [](const UnaryCall&, auto&, auto& response) {
+                                                       response.set_name(kServerName);
+                                                       response.set_version(RNNSERVE_VERSION);
+                                                       for (const char* extension : kExtensions)
+                                                         response.add_extensions(extension);
+                                                       return absl::OkStatus();
+                                                     });
+  Add<ModelMetadataRequest, ModelMetadataResponse>("ModelMetadata", "/inference.GRPCInferenceService/ModelMetadata",
+                                                   Permission::kUse, true,
+                                                   [this](const UnaryCall& call, auto& request, auto& response) {
+                                                     const auto found = Find(call, request.name(), request.version());
+                                                     if (found.ok()) {
+                                                       EncodeMetadata(*found, ViewOf(request.name()), response);
+                                                       response.set_name(request.name());
+                                                     }
+                                                     return found.status();
+                                                   });
   Add<ModelConfigRequest, ModelConfigResponse>(
       "ModelConfig", "/inference.GRPCInferenceService/ModelConfig", Permission::kUse, true,
       [this](const UnaryCall& call, auto& request, auto& response) {

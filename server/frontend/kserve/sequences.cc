@@ -22,12 +22,12 @@ constexpr int64_t kMaxEndedBytes = 16 << 20;
 absl::Status SequenceError(std::string_view reason, std::string_view id, std::string_view model,
                            std::string_view what) {
   const auto view = [](std::string_view text) { return absl::string_view(text.data(), text.size()); };
-  return WithReason(absl::InvalidArgumentError(absl::StrCat("inference request for sequence ", view(id), " to model '",
-                                                            view(model),
-                                                            "' must specify the START flag on the first request of "
-                                                            "the sequence: ",
-                                                            view(what))),
-                    reason);
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat("inference request for sequence ", view(id), " to model '", view(model),
+                                              "' must specify the START flag on the first request of "
+                                              "the sequence: ",
+                                              view(what))),
+      reason);
 }
 
 // Rows of the request's steps; 1 where its shape is wrong, which the chunk itself will tell.
@@ -52,8 +52,8 @@ struct Sequences::Sequence {
 
   int64_t bytes() const { return end == nullptr ? 0 : end->bytes(); }
   std::optional<uint64_t> NumberOf(const std::string& id) const {
-    const auto found = std::ranges::find(ids, id, [](const auto& known) { return known.first; });
-    if (id.empty() || found == ids.end()) return std::nullopt;
+    const auto found = std::ranges::find(ids.rbegin(), ids.rend(), id, &std::pair<std::string, uint64_t>::first);
+    if (id.empty() || found == ids.rend()) return std::nullopt;
     return found->second;
   }
 
@@ -105,7 +105,8 @@ absl::StatusOr<Sequences::SequencePtr> Sequences::Find(const Work& work, const L
   }
   if (step.start) {
     // Sent again, unless the sequence has gone on since.
-    const bool is_repeated = known != nullptr && !work.caller.request_id.empty() && known->IsJustStarted(work.caller.request_id);
+    const bool is_repeated =
+        known != nullptr && !work.caller.request_id.empty() && known->IsJustStarted(work.caller.request_id);
     if (is_repeated) return known;
     return Start(work, model, std::move(known));
   }
@@ -123,9 +124,9 @@ absl::StatusOr<Sequences::SequencePtr> Sequences::Start(const Work& work, const 
   absl::StatusOr<OpenReply> opened = absl::InternalError("the session was not opened");
   core_->Open(std::move(open), [&](absl::StatusOr<OpenReply> reply) { opened = std::move(reply); });
   if (!opened.ok()) return opened.status();
-  auto sequence = std::make_shared<Sequence>(
-      absl::StrCat(work.caller.tenant, "/", model.name, "/", work.request.sequence->id), work.caller.tenant,
-      std::move(opened->key), model.version);
+  auto sequence =
+      std::make_shared<Sequence>(absl::StrCat(work.caller.tenant, "/", model.name, "/", work.request.sequence->id),
+                                 work.caller.tenant, std::move(opened->key), model.version);
   {
     const MutexLock lock(mutex_);
     by_name_[sequence->name] = sequence;
@@ -172,7 +173,7 @@ void Sequences::Apply(const SequencePtr& sequence, std::shared_ptr<Work> work, b
                       absl::AnyInvocable<void()> over) {
   const SequenceCaller& caller = work->caller;
   if (sequence->ended.load()) {
-    if (!caller.request_id.empty() && caller.request_id == sequence->end_id && sequence->end != nullptr) {
+    if (sequence->end != nullptr && work->request.sequence->end && caller.request_id == sequence->end_id) {
       work->done(SequenceReply{sequence->end, sequence->version, true, nullptr, nullptr});
     } else {
       work->done(SequenceError("SEQUENCE_ENDED", work->request.sequence->id, work->model, "this one has ended"));
@@ -224,10 +225,10 @@ void Sequences::Applied(const SequencePtr& sequence, Work& work, uint64_t number
   SequenceReply reply{answer.result, sequence->version, answer.repeated, answer.calls, nullptr};
   if (answer.memory) reply.held = std::make_shared<ByteBudget::Share>(*std::exchange(answer.memory, std::nullopt));
   if (work.request.sequence->end && !sequence->ended.load()) {
+    const MutexLock lock(mutex_);
     sequence->end_id = work.caller.request_id;
     if (!sequence->end_id.empty()) sequence->end = answer.result;
     sequence->ended.store(true);
-    const MutexLock lock(mutex_);
     if (sequence->place) MoveToEnded(*sequence->place);
   }
   work.done(std::move(reply));

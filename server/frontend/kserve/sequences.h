@@ -22,7 +22,7 @@
 
 namespace rnnserve::kserve {
 
-// Who sends a request, and what else is known of it.
+// The caller of a request, and what else is known of the request.
 struct SequenceCaller {
   std::string tenant;
   uint64_t connection = 0;
@@ -73,7 +73,7 @@ class Sequences {
   SessionCore* const core_;
   Mutex mutex_;
   std::map<std::string, SequencePtr, std::less<>> by_name_ ABSL_GUARDED_BY(mutex_);
-  std::list<SequencePtr> live_ ABSL_GUARDED_BY(mutex_);   // looked at in turn, to forget those that have expired
+  std::list<SequencePtr> live_ ABSL_GUARDED_BY(mutex_);    // looked at in turn, to forget those that have expired
   std::deque<SequencePtr> ended_ ABSL_GUARDED_BY(mutex_);  // the oldest first, to be told from what never was
   int64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

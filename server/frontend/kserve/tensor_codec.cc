@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -112,9 +113,9 @@ class InputDecoder {
       return Error("contents", "the elements come twice, in contents and raw_input_contents; send them in one of them");
     }
     if (static_cast<int64_t>(raw_->size()) != bytes_) {
-      return FieldError("raw_input_contents", absl::StrCat("the entry of ", message_.name(), " has ", raw_->size(),
-                                                           " bytes, but shape ", ShapeString(view_.shape), " of ",
-                                                           View(type_->text), " takes ", bytes_));
+      return FieldError("raw_input_contents",
+                        absl::StrCat("the entry of ", message_.name(), " has ", raw_->size(), " bytes, but shape ",
+                                     ShapeString(view_.shape), " of ", View(type_->text), " takes ", bytes_));
     }
     view_.data = std::as_bytes(std::span(*raw_));
     return absl::OkStatus();
@@ -123,8 +124,9 @@ class InputDecoder {
   absl::Status DecodeContents() {
     const std::vector<TypedList> lists = ListsIn(message_.contents());
     if (lists.empty() && elements_ == 0) return absl::OkStatus();
-    const std::string expected = type_->list.empty() ? "raw_input_contents (it has no list in contents)"
-                                                     : absl::StrCat("raw_input_contents or contents.", View(type_->list));
+    const std::string expected = type_->list.empty()
+                                     ? "raw_input_contents (it has no list in contents)"
+                                     : absl::StrCat("raw_input_contents or contents.", View(type_->list));
     if (lists.size() != 1 || lists[0].name != type_->list) {
       return Error("contents", absl::StrCat(View(type_->text), " elements come in ", expected, ", but ",
                                             lists.empty()       ? "none came"
@@ -150,8 +152,8 @@ class InputDecoder {
 
 absl::Status CheckCounts(const ModelInferRequest& request) {
   if (request.inputs_size() > kMaxInputs) {
-    return FieldError("inputs", absl::StrCat("inputs has ", request.inputs_size(), " tensors; no model takes more than ",
-                                             kMaxInputs));
+    return FieldError("inputs", absl::StrCat("inputs has ", request.inputs_size(),
+                                             " tensors; no model takes more than ", kMaxInputs));
   }
   const int raw = request.raw_input_contents_size();
   if (raw == 0 || raw == request.inputs_size()) return absl::OkStatus();
@@ -176,12 +178,6 @@ absl::Status CheckInput(const InputMessage& input, int index) {
 std::string_view TypeText(DataType type) {
   const auto known = std::ranges::find(kTypes, type, &TypeName::type);
   return known == kTypes.end() ? "" : known->text;
-}
-
-std::optional<DataType> TypeOf(std::string_view text) {
-  const auto known = std::ranges::find(kTypes, text, &TypeName::text);
-  if (known == kTypes.end()) return std::nullopt;
-  return known->type;
 }
 
 absl::StatusOr<std::vector<NamedTensor>> DecodeInputs(const ModelInferRequest& request) {

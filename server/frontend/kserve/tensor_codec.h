@@ -2,7 +2,6 @@
 // Tensors of the Open Inference Protocol <-> those of the core.
 #pragma once
 
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -12,9 +11,8 @@
 
 namespace rnnserve::kserve {
 
-// "FP32", "INT64", ... as the protocol calls a type, and the other way round; nothing for what no model here has.
+// "FP32", "INT64", ... as the protocol calls a type.
 std::string_view TypeText(DataType type);
-std::optional<DataType> TypeOf(std::string_view text);
 
 // Views of the request's inputs, which must stay as they are. Refuses types, ranks, shapes and counts that do not fit,
 // by the field paths of the protocol (`inputs[X].datatype`). Names are left to the model.
