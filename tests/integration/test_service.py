@@ -103,7 +103,8 @@ def _reflect(server, package, **request):
 @pytest.mark.parametrize("package", ["grpc.reflection.v1", "grpc.reflection.v1alpha"])
 def test_reflection_lists_and_describes_what_is_served(server, package):
     names = {s.name for s in _reflect(server, package, list_services="").list_services_response.service}
-    assert names == {"rnnserve.v1.Recurrent", "rnnserve.v1.Models", "rnnserve.v1.Sessions", "grpc.health.v1.Health",
+    assert names == {"rnnserve.v1.Recurrent", "rnnserve.v1.Models", "rnnserve.v1.Sessions",
+                     "inference.GRPCInferenceService", "grpc.health.v1.Health",
                      "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
     for name in names:
         answer = _reflect(server, package, file_containing_symbol=name)
