@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cpp/reply_room.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_join.h"
@@ -19,15 +20,22 @@ std::string OutputsOf(const v1::Chunk& chunk) {
   return chunk.override_outputs() ? absl::StrJoin(chunk.outputs(), "\n") : "\n";
 }
 
-// Steps times rows of X, whichever comes first.
+// Steps times rows of X, or of a whole model's first input, whichever comes first.
 double StepsOf(const v1::Chunk& chunk) {
   for (const v1::Tensor& tensor : chunk.inputs()) {
-    if (tensor.name() != "X") continue;
+    if (tensor.name() == "sequence_lens" || tensor.name() == "sequence_lengths") continue;
+    const int axes = tensor.shape_size() > 2 ? tensor.shape_size() - 1 : tensor.shape_size();
     double steps = 1;
-    for (int axis = 0; axis + 1 < tensor.shape_size(); ++axis) steps *= static_cast<double>(tensor.shape(axis));
+    for (int axis = 0; axis < axes; ++axis) steps *= static_cast<double>(tensor.shape(axis));
     return steps;
   }
   return 0;
+}
+
+// Of a stack's layers with a number: Y_h.0.
+bool IsFinalState(const std::string& name) {
+  const std::string base = name.substr(0, name.find('.'));
+  return base == "Y_h" || base == "Y_c" || base == "Ho" || base == "Co";
 }
 
 }  // namespace
@@ -37,9 +45,11 @@ std::optional<int64_t> ReplyRoom::Expect(const v1::Operation& operation) const {
   if (!operation.has_chunk()) return kFixedBytes;
   const auto known = sizes_.find(OutputsOf(operation.chunk()));
   if (known == sizes_.end()) return std::nullopt;
-  const double steps = std::ceil(known->second.per_step * StepsOf(operation.chunk()));
-  if (!(steps < 1e15)) return std::nullopt;
-  return known->second.fixed + Block(static_cast<int64_t>(steps));
+  const Size& size = known->second;
+  const double steps = StepsOf(operation.chunk());
+  const double grown = std::ceil(size.per_step * steps + std::max(size.either, size.either * steps / size.steps));
+  if (!(grown < 1e15)) return std::nullopt;
+  return size.fixed + Block(static_cast<int64_t>(grown));
 }
 
 bool ReplyRoom::Fits(std::optional<int64_t> expected, int64_t others, bool all_known) const {
@@ -49,16 +59,18 @@ bool ReplyRoom::Fits(std::optional<int64_t> expected, int64_t others, bool all_k
 
 void ReplyRoom::Learn(const v1::Operation& operation, const v1::OperationReply& reply) {
   if (!operation.has_chunk()) return;
-  Size size = {kFixedBytes, 0};
   const double steps = StepsOf(operation.chunk());
+  Size size = {.fixed = kFixedBytes, .steps = std::max(steps, 1.0)};
   for (const v1::Tensor& output : reply.outputs()) {
     const auto bytes = static_cast<int64_t>(output.raw().size());
-    if (output.name() != "Y") {
+    if (IsFinalState(output.name())) {
       size.fixed += Block(bytes);
-    } else if (steps > 0) {
+    } else if (!(steps > 0)) {
+      return;  // tells nothing
+    } else if (output.name() == "Y") {
       size.per_step = static_cast<double>(bytes) / steps;
     } else {
-      return;  // tells nothing
+      size.either += static_cast<double>(Block(bytes));
     }
   }
   if (sizes_.size() >= kMostOutputLists) sizes_.clear();

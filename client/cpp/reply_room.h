@@ -31,7 +31,9 @@ class ReplyRoom {
  private:
   struct Size {
     int64_t fixed = 0;
+    double steps = 1;     // of the chunk that was learned from
     double per_step = 0;  // and row
+    double either = 0;    // bytes of outputs that may grow with the steps or not
   };
   int64_t window_bytes_ = 0;
   std::map<std::string, Size> sizes_;  // by outputs

@@ -55,6 +55,7 @@ struct OpenReply {
   Numbers numbers;
   Session::Terms terms;
   DataType state_type = DataType::kFloat;
+  std::string data_input;  // what brings a chunk's steps
 };
 
 struct ChunkOp {

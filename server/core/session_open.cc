@@ -95,7 +95,8 @@ OpenReply Reply(const OpenedSession& opened) {
           .rows = view.rows,
           .numbers = view.numbers,
           .terms = opened.session->terms(),
-          .state_type = model.kept_type()};
+          .state_type = model.kept_type(),
+          .data_input = DataInputName(model.stack())};
 }
 
 absl::Status StateField(const absl::Status& status) {

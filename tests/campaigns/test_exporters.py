@@ -121,6 +121,9 @@ def test_exports_load_and_give_onnxruntimes_numbers(exporter, tell):
     server.stop()
     tell(f"{exporter} {table[exporter]}\n    " + "\n    ".join(lines))
     assert worst <= TOLERANCE
+    exported = {entry["name"] for entry in table["models"] if not entry["error"]}
     for name, reason in failures.items():
+        if name not in exported:  # table.json, and the folder of what the exporter refused
+            continue
         expected = [text for start, text in REFUSED[exporter].items() if name.startswith(start)]
         assert expected and expected[0] in reason, (name, reason)

@@ -8,6 +8,8 @@ import grpc
 import numpy as np
 import pytest
 
+import rnnserve
+
 import formulas
 import repository_files
 import stack_graphs
@@ -21,7 +23,8 @@ from test_onnxruntime import excess
 pb = wire.models_pb2
 FILES = {"one": lambda: repository_files.model(repository_files.case("LSTM", 14)),
          "stack": lambda: stack_graphs.model(stack_graphs.Stack(finals="joined")),
-         "whole": lambda: whole_graphs.draw(3).content}
+         "whole": lambda: whole_graphs.draw(3).content,
+         "stream": lambda: whole_graphs.draw(5).content}
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +110,18 @@ def test_a_session_of_a_stack_that_was_sent(server):
         inputs=[wire.tensor("X", x[start:start + 2])])).outputs[0]) for number, start in enumerate((0, 2, 4), 1)]
     assert not excess({"Y": np.concatenate(pieces)}, {"Y": infer(server, info.name, X=x)["Y"]})[1]
     sessions.close()
+
+
+def test_open_tells_what_brings_the_steps_of_a_chunk(server):
+    sessions = Sessions(server.address)
+    told = {name: sessions.stub.Open(wire.sessions_pb2.OpenRequest(model=wire.tensor_pb2.ModelRef(name=name))).data_input
+            for name in ("one", "stack", "stream")}
+    assert told == {"one": "X", "stack": "X", "stream": "features"}
+    sessions.close()
+    with rnnserve.Client(server.address) as client, client.session("stream", rows=2) as session:
+        session.feed(np.zeros((2, 4, 3), np.float32))  # [N, T, 3], as the file has it
+        assert session.position == 4
+        assert session.fork().feed(np.zeros((2, 1, 3), np.float32))
 
 
 REFUSED = {

@@ -22,6 +22,7 @@ void EncodeOpen(const OpenReply& reply, v1::OpenResponse& response) {
   response.set_rows(reply.rows);
   response.set_position(reply.numbers.position);
   response.set_owner_epoch(reply.owner_epoch);
+  response.set_data_input(reply.data_input);
 }
 
 void EncodeGetState(StateReply reply, v1::GetStateResponse& response) {

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "client/cpp/reply_room.h"
 #include "engine/op/field_error.h"
 #include "tests/client/cpp/fake_session_server.h"
 
@@ -257,6 +258,32 @@ TEST(StreamJournalTest, RoomIsBoundedByOperationsAndByBytes) {
   rig.Exchange();
   EXPECT_TRUE(rig.journal.HasRoom(0));
   EXPECT_TRUE(rig.journal.HasRoom(200)) << "a snapshot covers them";
+}
+
+// A whole model's names tell nothing of which outputs grow: a longer chunk is held back if its reply would not fit.
+TEST(ReplyRoomTest, OutputsOfAWholeModelAreExpectedToGrowWithTheSteps) {
+  const auto chunk = [](int64_t steps) {
+    v1::Operation operation;
+    v1::Tensor& tokens = *operation.mutable_chunk()->add_inputs();
+    tokens.set_name("tokens");
+    for (const int64_t axis : {int64_t{1}, steps}) tokens.add_shape(axis);
+    return operation;
+  };
+  ReplyRoom room;
+  room.SetWindow(6000);
+  EXPECT_EQ(room.Expect(chunk(16)), std::nullopt);
+  v1::OperationReply reply;
+  v1::Tensor& p = *reply.add_outputs();
+  p.set_name("p");
+  p.set_raw(std::string(1024, 'p'));
+  room.Learn(chunk(16), reply);
+  const std::optional<int64_t> same = room.Expect(chunk(16)), longer = room.Expect(chunk(64));
+  ASSERT_TRUE(same && longer);
+  EXPECT_GE(*same, 1024 + 256);
+  EXPECT_GE(*longer, 4 * 1024 + 256);
+  EXPECT_EQ(room.Expect(chunk(1)), same) << "it may be a final state";
+  EXPECT_TRUE(room.Fits(same, 2 * *same, true));
+  EXPECT_FALSE(room.Fits(longer, *same, true));
 }
 
 // What is in flight when the connection breaks must be found in the window by its repetition.

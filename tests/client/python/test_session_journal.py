@@ -269,8 +269,8 @@ def test_sessions_taken_up_again_go_on_counting():
 
 
 class _Tensor:
-    def __init__(self, steps):
-        self.name, self.shape = "X", (steps, 1, 3)
+    def __init__(self, steps, name="X"):
+        self.name, self.shape = name, (steps, 1, 3)
 
 
 def test_no_more_is_sent_than_has_its_replies_in_the_window():
@@ -297,6 +297,23 @@ def test_no_more_is_sent_than_has_its_replies_in_the_window():
     answer(sent[0])
     assert len(journal.sendable()) == 1
     feed(1000)  # more than the window: the server says so, once it is alone
+    assert journal.sendable() == []
+
+
+def test_outputs_of_a_whole_model_are_expected_to_grow_with_the_steps():
+    """Their names tell nothing: a longer chunk is held back if its reply would not fit."""
+    journal = Journal(map(str, itertools.count(1)), max_in_flight=8, window_bytes=6000)
+
+    def feed(*steps):
+        for count in steps:
+            journal.add(ops.Chunk([_Tensor(count, "tokens")]), lambda value, error: None)
+
+    feed(16)
+    (first,) = journal.sendable()
+    journal.answered(first.tag, ops.Answer(first.number, 0, {"p": np.zeros((16, 16), np.float32)}))
+    feed(16, 16)
+    assert len(journal.sendable()) == 2
+    feed(64)  # 4 KiB more
     assert journal.sendable() == []
 
 

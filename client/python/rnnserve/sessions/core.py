@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections.abc
+import dataclasses
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -75,7 +76,7 @@ class SessionCore:
             self._driver.expire(self, time.monotonic())
 
     def _chunk(self, x: Chunk, outputs: str | Iterable[str] | None, priority: int) -> ops.Chunk:
-        inputs: dict[str, Any] = dict(x) if isinstance(x, collections.abc.Mapping) else {"X": x}
+        inputs: dict[str, Any] = dict(x) if isinstance(x, collections.abc.Mapping) else {self.opening.data_input: x}
         encoded = wire.encode_chunk(inputs)
         size = sum(len(tensor.raw) for tensor in encoded)
         if size > self._max_message_bytes - 4096:
@@ -136,6 +137,7 @@ async def open_session(kind: type[SessionT], driver: Driver, opening: wire.Openi
                       window_bytes=wire.window_bytes(reply))
     if not reply.created:
         journal.attached(number, position)
+    opening = dataclasses.replace(opening, data_input=reply.data_input or "X")  # empty: of an older server
     session = kind(driver, opening, identity, reply.fingerprint, wire.Handle.of(reply), journal, timeout,
                    max_message_bytes, reply.created)
     with driver.changing():

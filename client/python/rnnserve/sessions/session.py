@@ -59,8 +59,8 @@ class Session(SessionCore):
              priority: int = 0) -> Outputs:
         """Runs a chunk and returns its outputs, arrays by name.
 
-        x: X, or arrays by name (X, and sequence_lens where rows are of different lengths; a row of length 0 keeps its
-        state). outputs: names wanted of this chunk instead of the session's. priority: -100 to 100.
+        x: X (of a whole model the input that brings the steps), or arrays by name (X, and sequence_lens where rows are
+        of different lengths; a row of length 0 keeps its state). outputs: names wanted of this chunk instead of the session's. priority: -100 to 100.
 
         timeout: seconds in which this returns, whether a server answers or not. DEADLINE_EXCEEDED leaves the state as it
         was, but for one reason: OUTCOME_UNKNOWN. Then the chunk was sent and has no answer; it keeps its turn, so do not

@@ -38,6 +38,7 @@ class Opening:
     window_bytes: int | None = None
     engine: str = ""
     state_type: str | None = None
+    data_input: str = "X"  # what a chunk's array is called, as OpenResponse tells
 
     def fork(self) -> Opening:
         """The Opening of a fork: names are unique."""
