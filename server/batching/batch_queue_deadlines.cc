@@ -11,7 +11,7 @@
 namespace rnnserve {
 namespace {
 
-// Jobs looked at for cancellation at each slice, besides those that are about to run.
+// Jobs checked for cancellation at each slice, besides those that are about to run.
 constexpr size_t kSweptJobs = 16;
 // Estimates of waiting err on this side, so that admitted requests end in time.
 constexpr double kWaitMargin = 1.25;
@@ -24,7 +24,7 @@ constexpr double kMostStretch = 4;
 // An estimate older than this refuses no request without letting one try: what is refused says nothing about its cost,
 // and a machine that was slow for a while would be taken for slow for ever.
 constexpr absl::Duration kProbeAfter = absl::Seconds(1);
-// What is begun hurries when its slack is less than this much of what is left of it.
+// A begun job is urgent when its slack is less than this share of its remaining time.
 constexpr double kHurry = 0.5;
 
 }  // namespace
@@ -59,7 +59,7 @@ absl::Status BatchQueue::CheckDeadline(const Submission& submission, Job& job) c
                    absl::FormatDuration(absl::Trunc(submission.deadline - now_, absl::Microseconds(1))), " are left"));
 }
 
-// Those that were given up would have taken longer yet: without them only those would count that were lucky.
+// Jobs that were given up would have taken longer still: without them only the lucky ones would count.
 void BatchQueue::LearnWait(const Job& job, absl::Time end, bool is_done) {
   if (job.wait_seconds <= 0) return;
   const double ratio = absl::ToDoubleSeconds(end - job.arrived) / job.wait_seconds;
@@ -130,7 +130,7 @@ bool BatchQueue::DropIfDead(Job& job, Finished& finished) {
     if (!cell.cost.is_known() || lane.rows == 0) continue;
     const double company = SecondsInCompany(lane);
     if (company * cell.stretch <= left) continue;
-    // What is never begun says nothing about how long it would have taken.
+    // A job that never begins says nothing about how long it would have taken.
     if (company <= left) cell.stretch += kStretchDown * (1 - cell.stretch);
     LearnWait(job, submission.deadline, /*is_done=*/false);
     LearnStretch(job, /*is_done=*/false);
@@ -140,7 +140,7 @@ bool BatchQueue::DropIfDead(Job& job, Finished& finished) {
   return false;
 }
 
-// Lets what has begun go first among its caller's sequences of the cell where it would come too late otherwise.
+// Puts a begun job first among its caller's sequences of the cell where it would end too late otherwise.
 void BatchQueue::HurryIfLate(Job& job) {
   if (!job.started || !job.has_deadline) return;
   const double left = absl::ToDoubleSeconds(job.submission.deadline - now_);

@@ -11,7 +11,7 @@
 namespace rnnserve {
 namespace {
 
-// One slice in so many is led by the oldest overdue lane, if there is one.
+// The oldest overdue lane, if there is one, leads one slice in this many.
 constexpr int kOverdueEvery = 4;
 // Where one step of many rows takes longer than a slice should, rows are still taken until the cost of the step that
 // does not depend on them is a ninth of it.
@@ -77,7 +77,7 @@ absl::Duration BatchQueue::NextTakes() const {
   return takes();
 }
 
-// The oldest overdue lane, if it is its turn.
+// The oldest overdue lane, if it leads the next slice.
 Lane* BatchQueue::Overdue() {
   Lane* const oldest = order_.Oldest();
   if (now_ - oldest->waiting_since <= options_.max_wait) {

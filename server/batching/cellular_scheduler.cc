@@ -15,7 +15,7 @@ namespace rnnserve {
 namespace {
 
 constexpr size_t kWorkspacesPerWorker = 8;
-// What an idle worker keeps of programs that have gone, it keeps no longer than this.
+// An idle worker frees the scratch of destroyed programs after this time.
 constexpr std::chrono::seconds kWorkspaceLook(1);
 // As many may follow each other on a thread that collects before it has to look for news.
 constexpr int kShortSlicesInARow = 4;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Open where the session is there already: whether it is the one that the caller means.
+// Open of an existing session: whether it agrees with the request.
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
 #include "engine/op/wording.h"

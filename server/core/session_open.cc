@@ -49,7 +49,7 @@ absl::StatusOr<RunPlan> PlanNoSteps(const PinnedModel& pinned, int64_t rows, std
   return PlanRun(stack, empty, outputs, pinned.run_options);
 }
 
-// Of the reply of a chunk of so many steps; more than `most` is `most`.
+// Bytes of the reply of a chunk of `steps` steps, at most `most`.
 int64_t KeptBytes(const RunPlan& no_steps, int64_t steps, int64_t most) {
   int64_t sum = 0;
   for (const OutputPlan& output : no_steps.outputs) {

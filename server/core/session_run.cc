@@ -232,7 +232,7 @@ bool SessionRun::IsGivenUp() const {
          (call_.deadline != absl::InfiniteFuture() && SteadyNow() >= call_.deadline);
 }
 
-// What the run holds of the caller's message goes before the caller is told.
+// Releases what the run holds of the caller's message before it answers the caller.
 void SessionRun::End(absl::StatusOr<Change> change) {
   if (change.ok() && IsGivenUp())
     change = absl::CancelledError("the caller went away before the operation was applied");

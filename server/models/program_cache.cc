@@ -72,7 +72,7 @@ struct Entry {
 
 using Entries = std::map<Key, Entry, KeyOrder>;
 
-// Engines do not throw by contract, but what they stand on does; a throw must not leave others waiting.
+// Engines do not throw by contract, but their libraries may; a throw must not leave other calls waiting.
 absl::StatusOr<ProgramPtr> Compile(const Engine& engine, const CellPtr& cell, const EngineOptions& options) {
   try {
     absl::StatusOr<ProgramPtr> program = engine.Compile(cell, options);

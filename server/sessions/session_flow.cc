@@ -28,7 +28,7 @@ void Session::FailEntry(Entry& entry, const absl::Status& status) {
   });
 }
 
-// Accepted work from there on that has no lease yet. Glances that only wanted their turn still get it.
+// Aborts accepted operations from there on that have no lease yet. Glances without a number are still answered.
 void Session::AbortQueued(Place from, const absl::Status& status) {
   uint64_t stays_up_to = numbers_.last_applied;
   for (auto entry = in_flight_.begin(); entry != from; ++entry) stays_up_to = std::max(stays_up_to, entry->number);
@@ -227,7 +227,7 @@ void Session::End(EndCause cause) {
   checkpoints_.reset();
   budget_->ReleaseBytes(std::exchange(charged_, 0));
   budget_->ReleaseSession();
-  // Nothing more comes: what stays for a while are the replies that are there.
+  // No more replies follow: the kept ones stay for a while.
   const int64_t stays = kBytesPerSession + window_.charge();
   budget_->ReleaseBytes(std::exchange(charged_for_terms_, stays) - stays);
   while (!in_flight_.empty()) {

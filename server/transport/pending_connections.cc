@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kEventsAtOnce = 64;
 
-// No farewell, and nothing of it stays in the kernel.
+// Resets the connection without a GOAWAY, and leaves nothing of it in the kernel.
 void Reset(int fd) {
   const linger now = {.l_onoff = 1, .l_linger = 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));

@@ -199,7 +199,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   });
   co_await call->reader_.Over();
   co_await call->end_;
-  // A caller that needs a stream no more may as well cancel it: nothing is wrong, unless replies were left.
+  // A caller may cancel a stream that it no longer needs: that is no error, unless replies were left.
   const bool is_cut = call->GaveUpReplies() || (caller.ok() && (*caller)->revoked.load(std::memory_order_relaxed));
   site.stream_metrics_->Ended(status.ok() && call->cancelled()->load() && is_cut ? absl::StatusCode::kCancelled
                                                                                  : status.code());
