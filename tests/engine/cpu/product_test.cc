@@ -122,7 +122,7 @@ TYPED_TEST(ProductTest, BitsDoNotDependOnTheLinesTakenAtOnce) {
   }
 }
 
-// Above 16 MiB of weights all rows take the terms of a chain before any takes the next ones; few rows never do.
+// Above 8 MiB of weights many rows ask for those of the next lines; few rows never do.
 TYPED_TEST(ProductTest, BitsDoNotDependOnTheSizeOfTheWeights) {
   const ProductCase<TypeParam> all(13, 4, 1024, 1041, 23);
   const auto together = all.Run(true);
