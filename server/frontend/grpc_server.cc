@@ -194,7 +194,7 @@ struct GrpcServer::Parts {
                    health.board().Retire(name);
                  }
                }),
-        inference(core, session_core, &models, [this] { return !leaving.load(); }) {}
+        inference(core, session_core, &models, &admission, [this] { return !leaving.load(); }) {}
 
   // A model may be called like a service; the service's health is not the model's.
   static bool IsService(std::string_view name) { return std::ranges::find(kServices, name) != kServices.end(); }
@@ -209,6 +209,12 @@ struct GrpcServer::Parts {
       method.metrics = requests.Method(method.name);
       for (int k = 0; k < slots; ++k) ServeUnary(method, site);
     }
+  }
+
+  void Serve(StreamMethod& method) {
+    method.streams = requests.Method(method.name);
+    method.operations = requests.Method(method.name + ".operation");
+    for (int k = 0; k < kStreamSlots; ++k) ServeStream(method, streams);
   }
 
   ListenerOptions ListeningOptions(const Options& options) const {
@@ -304,7 +310,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   parts->Serve(parts->sessions.methods(), kSessionSlots);
   parts->Serve(parts->inference.infer_methods(), options.infer_slots);
   parts->Serve(parts->inference.methods(), kModelSlots);
-  for (int k = 0; k < kStreamSlots; ++k) ServeStream(parts->recurrent.stream(), parts->streams);
+  parts->Serve(parts->recurrent.stream());
+  parts->Serve(parts->inference.stream());
   parts->health.Serve(parts->poller);
   parts->reflection.Serve(parts->poller, parts->send_watch);
   parts->unknown.Serve(parts->poller);

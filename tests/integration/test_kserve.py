@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import queue
 
 import grpc
 import numpy as np
@@ -181,6 +182,43 @@ def test_what_the_server_does_not_have_says_so(client):
     assert "shares no memory" in _refused(client.register_system_shared_memory, "r", "/r", 16).message()
     assert "UNIMPLEMENTED" in _refused(client.get_trace_settings).status()
     assert "NOT_FOUND" in _refused(client.infer, "nosuch", _inputs(_data())).status()
+
+
+@pytest.fixture
+def answers(client):
+    """Answers of a stream of the client, as (result, error)."""
+    arrived = queue.Queue()
+    client.start_stream(callback=lambda result, error: arrived.put((result, error)))
+    yield lambda: arrived.get(timeout=60)
+    client.stop_stream()
+
+
+def test_a_stream_runs_sequences_in_order_and_goes_on_after_an_error(client, answers):
+    x = _x()
+    client.async_stream_infer(NAME, _inputs({"X": x[:1]}), sequence_id=22, request_id="bad")
+    result, error = answers()
+    assert result is None and "sequence 22" in error.message() and "START" in error.message()
+    for k in range(len(x)):  # all at once, two sequences side by side
+        for sequence in (31, 32):
+            client.async_stream_infer(NAME, _inputs({"X": x[k:k + 1]}), sequence_id=sequence, request_id=f"{sequence}-{k}",
+                                      sequence_start=k == 0, sequence_end=k == len(x) - 1)
+    got = {}
+    for _ in range(2 * len(x)):
+        result, error = answers()
+        assert error is None, error
+        assert result.get_response().parameters["triton_final_response"].bool_param
+        sequence, k = result.get_response().id.split("-")
+        assert int(k) == len(got.setdefault(sequence, []))
+        got[sequence].append(result.as_numpy("Y"))
+    for steps in got.values():
+        np.testing.assert_allclose(np.concatenate(steps), _whole(x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_stream_takes_whole_runs(client, answers):
+    client.async_stream_infer(NAME, _inputs(_data()), request_id="w", enable_empty_final_response=True)
+    result, error = answers()
+    assert error is None, error
+    np.testing.assert_allclose(result.as_numpy("Y"), _expected()["Y"], rtol=1e-5, atol=1e-6)
 
 
 def test_statistics_count(client):

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
 #include "server/frontend/kserve/infer_codec.h"
+#include "server/frontend/kserve/infer_stream.h"
 #include "server/frontend/kserve/model_codec.h"
 #include "server/frontend/rpc/callback.h"
 #include "server/frontend/rpc/message_bytes.h"
@@ -29,7 +30,7 @@ ViewAs ViewOf(const std::string& name) {
 
 }  // namespace
 
-InferenceService::InferenceService(Core* core, SessionCore* sessions, ModelsService* models,
+InferenceService::InferenceService(Core* core, SessionCore* sessions, ModelsService* models, CallAdmission* admission,
                                    std::function<bool()> is_ready)
     : core_(core), models_(models), is_ready_(std::move(is_ready)), sequences_(sessions) {
   infer_methods_.push_back({"GRPCInferenceService.ModelInfer",
@@ -38,6 +39,15 @@ InferenceService::InferenceService(Core* core, SessionCore* sessions, ModelsServ
                             /*max_poller_bytes=*/1 << 20, Permission::kUse,
                             /*while_draining=*/false,
                             /*metrics=*/nullptr});
+  stream_.name = "GRPCInferenceService.ModelStreamInfer";
+  stream_.joins_parts = false;
+  stream_.post = [this, index = service_.AddStream("/inference.GRPCInferenceService/ModelStreamInfer")](
+                     grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
+    service_.RequestStream(index, context, stream, queue, tag);
+  };
+  stream_.open = [this, admission](std::shared_ptr<StreamCall> call) {
+    return std::make_unique<InferStream>(this, admission, std::move(call));
+  };
   AddDescriptions();
   AddRepository();
   AddAbsent();
@@ -72,13 +82,13 @@ void InferenceService::AddDescriptions() {
                                                  response.set_ready(is_ready_());
                                                  return absl::OkStatus();
                                                });
-  Add<ModelReadyRequest, ModelReadyResponse>("ModelReady", "/inference.GRPCInferenceService/ModelReady",
-                                             Permission::kUse, true,
-                                             [this](const UnaryCall& call, auto& request, auto& response) {
-                                               const auto found = Find(call, request.name(), request.version());
-                                               response.set_ready(found.ok() && is_ready_());
-                                               return absl::OkStatus();
-                                             });
+  Add<ModelReadyRequest, ModelReadyResponse>(
+      "ModelReady", "/inference.GRPCInferenceService/ModelReady", Permission::kUse, true,
+      [this](const UnaryCall& call, auto& request, auto& response) {
+        const auto found = Find(*call.caller(), request.name(), request.version());
+        response.set_ready(found.ok() && is_ready_());
+        return absl::OkStatus();
+      });
   Add<ServerMetadataRequest, ServerMetadataResponse>("ServerMetadata", "/inference.GRPCInferenceService/ServerMetadata",
                                                      Permission::kUse, true,
                                                      [](const UnaryCall&, auto&, auto& response) {
@@ -88,20 +98,20 @@ void InferenceService::AddDescriptions() {
                                                          response.add_extensions(extension);
                                                        return absl::OkStatus();
                                                      });
-  Add<ModelMetadataRequest, ModelMetadataResponse>("ModelMetadata", "/inference.GRPCInferenceService/ModelMetadata",
-                                                   Permission::kUse, true,
-                                                   [this](const UnaryCall& call, auto& request, auto& response) {
-                                                     const auto found = Find(call, request.name(), request.version());
-                                                     if (found.ok()) {
-                                                       EncodeMetadata(*found, ViewOf(request.name()), response);
-                                                       response.set_name(request.name());
-                                                     }
-                                                     return found.status();
-                                                   });
+  Add<ModelMetadataRequest, ModelMetadataResponse>(
+      "ModelMetadata", "/inference.GRPCInferenceService/ModelMetadata", Permission::kUse, true,
+      [this](const UnaryCall& call, auto& request, auto& response) {
+        const auto found = Find(*call.caller(), request.name(), request.version());
+        if (found.ok()) {
+          EncodeMetadata(*found, ViewOf(request.name()), response);
+          response.set_name(request.name());
+        }
+        return found.status();
+      });
   Add<ModelConfigRequest, ModelConfigResponse>(
       "ModelConfig", "/inference.GRPCInferenceService/ModelConfig", Permission::kUse, true,
       [this](const UnaryCall& call, auto& request, auto& response) {
-        const auto found = Find(call, request.name(), request.version());
+        const auto found = Find(*call.caller(), request.name(), request.version());
         if (found.ok()) {
           EncodeConfig(*found, ViewOf(request.name()), *response.mutable_config());
           response.mutable_config()->set_name(request.name());
@@ -117,7 +127,7 @@ void InferenceService::AddDescriptions() {
           }
           return absl::OkStatus();
         }
-        const auto found = Find(call, request.name(), request.version());
+        const auto found = Find(*call.caller(), request.name(), request.version());
         if (!found.ok()) return found.status();
         statistics_.Encode(found->name, found->version, *response.add_model_stats());
         response.mutable_model_stats(0)->set_name(request.name());
@@ -197,11 +207,11 @@ void InferenceService::AddAbsent() {
       "the log of this server is set by its flags, not by callers");
 }
 
-absl::StatusOr<LoadedModel> InferenceService::Find(const UnaryCall& call, std::string_view name,
+absl::StatusOr<LoadedModel> InferenceService::Find(const Caller& caller, std::string_view name,
                                                    std::string_view version) const {
   const absl::StatusOr<ModelName> decoded = DecodeModelName(name, version);
   if (!decoded.ok()) return decoded.status();
-  return core_->models().Get(decoded->name, decoded->version, call.caller()->tenant);
+  return core_->models().Get(decoded->name, decoded->version, caller.tenant);
 }
 
 Task<Answer> InferenceService::Infer(UnaryCall& call) {
@@ -211,7 +221,7 @@ Task<Answer> InferenceService::Infer(UnaryCall& call) {
   if (!status.ok()) co_return Answer{std::move(status), {}};
   call.set_request_id(message.id().substr(0, 128));
   absl::StatusOr<InferRequest> request = DecodeInfer(message);
-  const absl::StatusOr<LoadedModel> model = Find(call, message.model_name(), message.model_version());
+  const absl::StatusOr<LoadedModel> model = Find(*call.caller(), message.model_name(), message.model_version());
   call.set_model(model.ok() ? core_->CallsOfNamed(model->name) : core_->CallsOf(kUnknownModel));
   if (!request.ok()) co_return Answer{request.status(), {}};
   if (!model.ok()) co_return Answer{model.status(), {}};

@@ -14,21 +14,26 @@
 #include "server/frontend/kserve/statistics.h"
 #include "server/frontend/native/models_service.h"
 #include "server/frontend/rpc/raw_service.h"
+#include "server/frontend/rpc/stream_call.h"
 #include "server/frontend/rpc/unary_call.h"
 
 namespace rnnserve::kserve {
 
 class InferenceService {
  public:
-  // `models` loads and unloads for it; `is_ready` as of GrpcServer.
-  InferenceService(Core* core, SessionCore* sessions, ModelsService* models, std::function<bool()> is_ready);
+  // `models` loads and unloads for it; `admission` bounds the messages of streams, too; `is_ready` as of GrpcServer.
+  InferenceService(Core* core, SessionCore* sessions, ModelsService* models, CallAdmission* admission,
+                   std::function<bool()> is_ready);
 
   grpc::Service* grpc() { return &service_; }
   // ModelInfer alone, and all others.
   std::vector<UnaryMethod>& infer_methods() { return infer_methods_; }
   std::vector<UnaryMethod>& methods() { return methods_; }
 
+  StreamMethod& stream() { return stream_; }
+
  private:
+  friend class InferStream;
   template <typename Request, typename Response>
   using Answering = std::function<absl::Status(const UnaryCall&, Request&, Response&)>;
   // One method: bytes in, message decoded, `answer` filled in, bytes out.
@@ -44,7 +49,7 @@ class InferenceService {
                         const LoadedModel& model, inference::ModelInferResponse& response);
   Task<Answer> RunInSequence(UnaryCall& call, const inference::ModelInferRequest& message, InferRequest request,
                              const LoadedModel& model, inference::ModelInferResponse& response);
-  absl::StatusOr<LoadedModel> Find(const UnaryCall& call, std::string_view name, std::string_view version) const;
+  absl::StatusOr<LoadedModel> Find(const Caller& caller, std::string_view name, std::string_view version) const;
 
   Core* const core_;
   ModelsService* const models_;
@@ -54,6 +59,7 @@ class InferenceService {
   RawService service_;
   std::vector<UnaryMethod> infer_methods_;
   std::vector<UnaryMethod> methods_;
+  StreamMethod stream_;
 };
 
 }  // namespace rnnserve::kserve

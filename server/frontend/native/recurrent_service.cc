@@ -19,6 +19,7 @@ RecurrentService::RecurrentService(Core* core, SessionCore* sessions, CallAdmiss
                       /*max_poller_bytes=*/1 << 20, Permission::kUse,
                       /*while_draining=*/false,
                       /*metrics=*/nullptr});
+  stream_.name = "Recurrent.Stream";
   stream_.post = [this, index = service_.AddStream("/rnnserve.v1.Recurrent/Stream")](
                      grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
     service_.RequestStream(index, context, stream, queue, tag);

@@ -18,7 +18,7 @@ class RecurrentService {
 
   grpc::Service* grpc() { return &service_; }
   std::vector<UnaryMethod>& methods() { return methods_; }
-  const StreamMethod& stream() const { return stream_; }
+  StreamMethod& stream() { return stream_; }
 
  private:
   Task<Answer> Infer(UnaryCall& call);

@@ -59,9 +59,9 @@ void StreamSite::EndRevoked() {
 void StreamCall::Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived,
                           const CallMetrics* model) {
   const absl::Duration took = SteadyNow() - arrived;
-  site_.operation_metrics_->Answered(status.code(), took);
+  method_.operations->Answered(status.code(), took);
   if (model != nullptr) model->Answered(status.code(), took);
-  site_.parts().log->Ended("Recurrent.Stream.operation", status, {caller_->tenant, request_id}, context_);
+  site_.parts().log->Ended(absl::StrCat(method_.name, ".operation"), status, {caller_->tenant, request_id}, context_);
   if (const std::optional<Rejection> why = RejectionOf(status)) site_.parts().requests->Refused(*why);
 }
 
@@ -102,7 +102,7 @@ void StreamCall::StartWrite() {
   while (!outbox_.empty()) {
     Part& next = outbox_.front();
     const auto bytes = static_cast<int64_t>(next.bytes.size());
-    if (!parts.empty() && wire_bytes_ + bytes > kMostMessageBytes) break;
+    if (!parts.empty() && (!method_.joins_parts || wire_bytes_ + bytes > kMostMessageBytes)) break;
     wire_bytes_ += bytes;
     parts.push_back(std::move(next.bytes));
     if (next.held != nullptr) on_wire_.push_back(std::move(next.held));
@@ -140,7 +140,7 @@ void StreamCall::WriteDone(bool ok) {
 
 CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   const Poller::Hold hold(*site.parts().poller);
-  const auto call = std::make_shared<StreamCall>(site);
+  const auto call = std::make_shared<StreamCall>(method, site);
   const bool arrived = co_await Completion([&](void* tag) {
     call->context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&call->end_));
     method.post(&call->context_, &call->stream_, site.parts().poller->queue(), tag);
@@ -191,7 +191,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   co_await call->Quiet();  // the notice of a drain may have been written meanwhile; no writes after this
   const std::string_view tenant = caller.ok() ? std::string_view((*caller)->tenant) : std::string_view();
   // Before it is over: then its peer is forgotten.
-  if (!is_handed_over) site.parts().log->Ended("Recurrent.Stream", status, {tenant, ""}, call->context_);
+  if (!is_handed_over) site.parts().log->Ended(method.name, status, {tenant, ""}, call->context_);
   co_await Completion([&](void* tag) {
     if (status.ok()) return call->stream_.Finish(grpc::Status::OK, tag);
     const WireError error = ToWireError(status);
@@ -201,8 +201,8 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   co_await call->end_;
   // A caller may cancel a stream that it no longer needs: that is no error, unless replies were left.
   const bool is_cut = call->GaveUpReplies() || (caller.ok() && (*caller)->revoked.load(std::memory_order_relaxed));
-  site.stream_metrics_->Ended(status.ok() && call->cancelled()->load() && is_cut ? absl::StatusCode::kCancelled
-                                                                                 : status.code());
+  method.streams->Ended(status.ok() && call->cancelled()->load() && is_cut ? absl::StatusCode::kCancelled
+                                                                           : status.code());
   if (const std::optional<Rejection> why = RejectionOf(status); why && !is_handed_over) {
     site.parts().requests->Refused(*why);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One bidirectional stream on the asynchronous server, as raw bytes.
 //
-//   StreamMethod method = {[&](auto... slot) { service.RequestStream(slot...); },
+//   StreamMethod method = {"Service.Method", [&](auto... slot) { service.RequestStream(slot...); },
 //                          [&](std::shared_ptr<StreamCall> call) { return std::make_unique<MyHandler>(call); }};
 //   ServeStream(method, site);      // once for each posted slot
 //
@@ -58,9 +58,15 @@ class StreamHandler {
 };
 
 struct StreamMethod {
+  std::string name;  // Service.Method, as metrics and logs say it
   // Calls the generated Request... function with these arguments.
   std::function<void(grpc::ServerContext*, RawStream*, grpc::ServerCompletionQueue*, void* tag)> post;
   std::function<std::unique_ptr<StreamHandler>(std::shared_ptr<StreamCall>)> open;
+  // Whether parts that wait for the wire leave as one message: messages of repeated fields may follow one another.
+  bool joins_parts = true;
+  // Of the streams and of their operations; set before the method is served.
+  std::shared_ptr<const CallMetrics> streams = nullptr;
+  std::shared_ptr<const CallMetrics> operations = nullptr;
 };
 
 struct StreamLimits {
@@ -97,11 +103,7 @@ class StreamSite {
     CallLog* log;
     StreamLimits limits;
   };
-  explicit StreamSite(Parts parts)
-      : parts_(parts),
-        stream_metrics_(parts.requests->Method("Recurrent.Stream")),
-        operation_metrics_(parts.requests->Method("Recurrent.Stream.operation")),
-        bound_(parts.limits.max_streams) {}
+  explicit StreamSite(Parts parts) : parts_(parts), bound_(parts.limits.max_streams) {}
 
   const Parts& parts() const { return parts_; }
   // Notifies all open streams, and streams that open later.
@@ -117,8 +119,6 @@ class StreamSite {
   void Leave(const std::shared_ptr<StreamCall>& call);
 
   const Parts parts_;
-  const std::unique_ptr<CallMetrics> stream_metrics_;
-  const std::unique_ptr<CallMetrics> operation_metrics_;
   std::atomic<int64_t> open_ = 0;  // of calls_
   mutable Mutex mutex_;
   std::set<std::shared_ptr<StreamCall>> calls_ ABSL_GUARDED_BY(mutex_);
@@ -128,7 +128,8 @@ class StreamSite {
 
 class StreamCall : public std::enable_shared_from_this<StreamCall> {
  public:
-  explicit StreamCall(StreamSite& site) : site_(site), reservation_(*site.parts().line) {}
+  StreamCall(const StreamMethod& method, StreamSite& site)
+      : method_(method), site_(site), reservation_(*site.parts().line) {}
   StreamCall(const StreamCall&) = delete;
   StreamCall& operator=(const StreamCall&) = delete;
 
@@ -231,6 +232,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);       // with mutex_ held
   void Changed(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;  // resumes the coroutine if its condition holds now
 
+  const StreamMethod& method_;
   StreamSite& site_;
   StreamLine::Reservation reservation_;
   grpc::ServerContext context_;
