@@ -176,6 +176,34 @@ def test_malformed_requests_name_the_field(stub, client):
     assert field(lambda r: setattr(r.parameters["sequence_start"], "bool_param", True)) == ["parameters[sequence_id]"]
 
 
+def test_400_changed_requests_are_answered_and_leave_the_numbers_alone(client, server):
+    x = _x()
+    steps = [_step(client, x, 0, sequence_start=True)]
+    request = service_pb2.ModelInferRequest(model_name=NAME, raw_input_contents=[x[:1].tobytes()])
+    request.inputs.add(name="X", datatype="FP32", shape=x[:1].shape)
+    request.outputs.add(name="Y")
+    request.parameters["sequence_id"].int64_param = 1234
+    request.parameters["sequence_start"].bool_param = True
+    sound = request.SerializeToString()
+    rng = np.random.default_rng(22)
+    codes = set()
+    with grpc.insecure_channel(server.address) as channel:
+        call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        for _ in range(400):
+            changed = bytearray(sound[:rng.integers(len(sound) // 2, len(sound) + 1)])
+            for at in rng.integers(0, len(changed), rng.integers(1, 4)):
+                changed[at] = rng.integers(256)
+            try:
+                call(bytes(changed), timeout=30)
+                codes.add(grpc.StatusCode.OK)
+            except grpc.RpcError as error:
+                codes.add(error.code())
+    assert grpc.StatusCode.INVALID_ARGUMENT in codes
+    assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}
+    steps.append(_step(client, x, 1, sequence_end=True))
+    np.testing.assert_allclose(np.concatenate(steps), _whole(x)[:2], rtol=1e-5, atol=1e-6)
+
+
 def test_what_the_server_does_not_have_says_so(client):
     assert not client.get_system_shared_memory_status().regions
     client.unregister_system_shared_memory()
