@@ -16,6 +16,7 @@ import onnxruntime_side
 import repository_files
 import wire
 from operators import WEIGHTS
+from server_process import Server
 
 CASE = repository_files.case("LSTM", 14)
 NAME = "lstm"
@@ -254,3 +255,24 @@ def test_statistics_count(client):
     client.infer(NAME, _inputs(_data()))
     stats = client.get_inference_statistics(NAME).model_stats[0]
     assert stats.inference_count == before + 1 and stats.inference_stats.success.ns > 0
+
+
+def test_tokens_hold_and_tenants_do_not_share_sequences(tmp_path):
+    tokens = {tenant: tenant[0] * 40 for tenant in ("alice", "bob")}
+    file = tmp_path / "tokens"
+    file.write_text("".join(f"{tenant} {token}\n" for tenant, token in tokens.items()))
+    file.chmod(0o600)
+    repository_files.write(tmp_path / "models" / NAME / "1", repository_files.model(CASE))
+    running = Server(f"--tokens_file={file}", f"--models={tmp_path / 'models'}", "--drain_timeout=1s")
+    try:
+        with triton.InferenceServerClient(running.address) as client:
+            alice, bob = ({"authorization": f"Bearer {tokens[tenant]}"} for tenant in ("alice", "bob"))
+            x = _x()
+            assert "UNAUTHENTICATED" in _refused(_step, client, x, 0, sequence_start=True).status()
+            assert "UNAUTHENTICATED" in _refused(client.is_server_live).status()
+            _step(client, x, 0, sequence_start=True, headers=alice)
+            assert "START" in _refused(_step, client, x, 1, headers=bob).message()
+            got = _step(client, x, 1, headers=alice)
+            np.testing.assert_allclose(got, _whole(x)[1:2], rtol=1e-5, atol=1e-6)
+    finally:
+        running.stop()
