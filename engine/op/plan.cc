@@ -111,7 +111,8 @@ absl::Status CheckApart(std::span<const OutputPlan> outputs) {
 }  // namespace
 
 absl::Status PlanOutputs(const StackSpec& stack, std::span<const std::string> wanted, RunPlan& plan) {
-  const std::vector<OutputSlot> slots = OutputSlots(stack);
+  const std::vector<OutputSlot> own = stack.output_slots == nullptr ? OutputSlots(stack) : std::vector<OutputSlot>();
+  const std::vector<OutputSlot>& slots = stack.output_slots == nullptr ? own : *stack.output_slots;
   if (absl::Status status = CheckWanted(stack, slots, wanted); !status.ok()) return status;
   for (const OutputSlot& slot : slots) {
     const bool named = std::find(wanted.begin(), wanted.end(), slot.signature.name) != wanted.end();
@@ -155,7 +156,6 @@ absl::StatusOr<RunPlan> PlanRun(const StackSpec& stack, std::span<const NamedTen
   plan.empty_row_state = options.empty_row_state;
   absl::Status status = ReadX(stack, inputs, plan);
   if (status.ok()) status = ReadLengths(stack, inputs, options.in_session, plan);
-  plan.initial.resize(stack.layers.size());
   if (status.ok() && !options.in_session) status = ReadInitialStates(stack, inputs, plan);
   if (status.ok()) status = PlanOutputs(stack, wanted, plan);
   if (!status.ok()) return status;

@@ -130,7 +130,7 @@ absl::Status CheckSession(const Pipeline& pipeline, std::span<const std::string>
     return over_time != OverTime::kEach && over_time != OverTime::kLast;
   };
   if (wanted.empty()) {
-    std::erase_if(plan.outputs, has_no_end);
+    plan.outputs.erase(std::remove_if(plan.outputs.begin(), plan.outputs.end(), has_no_end), plan.outputs.end());
     return absl::OkStatus();
   }
   const auto found = std::ranges::find_if(plan.outputs, has_no_end);

@@ -109,8 +109,8 @@ void WriteEmptyRow(const OpSpec& spec, const RunPlan& plan, const Sequence& sequ
 
 }  // namespace
 
-std::vector<Sequence> MakeSequences(const StackSpec& stack, const RunPlan& plan, std::span<std::byte* const> buffers,
-                                    size_t layer, const Between& between) {
+LayerSequences MakeSequences(const StackSpec& stack, const RunPlan& plan, std::span<std::byte* const> buffers,
+                             size_t layer, const Between& between) {
   if (plan.rows == 0) return {};  // then nothing bounds T, and the strides could overflow
   const LayerRun run = {stack, plan, layer};
   const OpSpec& spec = run.spec();
@@ -119,11 +119,11 @@ std::vector<Sequence> MakeSequences(const StackSpec& stack, const RunPlan& plan,
   Targets targets = given ? Targets{between.y, between.final_h, between.final_c} : TargetsOf(run, buffers);
   if (!run.last()) targets.y = between.y;
   const std::byte* x = run.first() && !given ? plan.x.data.data() : between.x;
-  const InitialState& initial = plan.initial[layer];
+  const InitialState initial = plan.initial.empty() ? InitialState() : plan.initial[layer];
   const std::byte* initial_h = initial.h ? initial.h->data.data() : nullptr;
   const std::byte* initial_c = initial.c ? initial.c->data.data() : nullptr;
 
-  std::vector<Sequence> sequences;
+  LayerSequences sequences;
   if (plan.steps > 0 || plan.list_empty_rows) sequences.reserve(static_cast<size_t>(plan.rows * spec.directions()));
   for (int64_t d = 0; d < spec.directions(); ++d) {
     const bool backward = spec.direction == Direction::kReverse || d == 1;

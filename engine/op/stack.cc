@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/op/field_error.h"
+#include "engine/op/signature.h"
 #include "engine/op/wording.h"
 
 namespace rnnserve {
@@ -98,6 +99,7 @@ absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool b
     }
     stack.layers.push_back(*std::move(spec));
   }
+  stack.output_slots = std::make_shared<const std::vector<OutputSlot>>(OutputSlots(stack));
   return stack;
 }
 

@@ -21,12 +21,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/map/pipeline.h"
@@ -36,6 +38,8 @@
 namespace rnnserve {
 
 inline constexpr size_t kMaxLayers = 64;
+
+struct OutputSlot;
 
 struct StackSpec {
   StackSpec() = default;
@@ -47,6 +51,8 @@ struct StackSpec {
   // What a whole model does around its layers, and what its file calls its tensors: then the names above mean nothing.
   // Null: the layers are all there is.
   PipelinePtr pipeline = nullptr;
+  // What requests may ask for, made ready by ResolveStack; null: each request works it out again.
+  std::shared_ptr<const std::vector<OutputSlot>> output_slots = nullptr;
 
   DataType data_type() const { return layers.front().data_type; }
   // "LSTM-14", or "this stack of 3 layers": for texts.
@@ -96,13 +102,13 @@ struct InitialState {
 
 // One request's shapes, checked.
 struct RunPlan {
-  int64_t steps = 0;                  // T
-  int64_t rows = 0;                   // N
-  std::vector<int64_t> lengths;       // N values, 0..T
-  TensorView x;                       // without a pipeline
-  std::vector<TensorView> data;       // of each of a pipeline's inputs; absent ones and states are empty
-  std::vector<InitialState> initial;  // of each layer
-  std::vector<OutputPlan> outputs;    // those wanted, in the order of Outputs()
+  int64_t steps = 0;                           // T
+  int64_t rows = 0;                            // N
+  absl::InlinedVector<int64_t, 1> lengths;     // N values, 0..T
+  TensorView x;                                // without a pipeline
+  std::vector<TensorView> data;                // of each of a pipeline's inputs; absent ones and states are empty
+  std::vector<InitialState> initial;           // of each layer; empty: zeros everywhere
+  absl::InlinedVector<OutputPlan, 1> outputs;  // those wanted, in the order of Outputs()
   EmptyRowState empty_row_state = EmptyRowState::kZeros;
   bool list_empty_rows = false;  // for callers that hold states themselves: see MakeSequences
 };
@@ -147,7 +153,8 @@ struct Sequence {
 // The sequences of one layer. `buffers[k]` is memory of plan.outputs[k].bytes bytes, all zero. Rows of length 0 make no
 // sequence: their final state is written here. With plan.list_empty_rows they make one of length 0, and their final
 // state is the caller's affair. Padded positions of Y stay zero.
-std::vector<Sequence> MakeSequences(const StackSpec& stack, const RunPlan& plan, std::span<std::byte* const> buffers,
-                                    size_t layer = 0, const Between& between = {});
+using LayerSequences = absl::InlinedVector<Sequence, 1>;
+LayerSequences MakeSequences(const StackSpec& stack, const RunPlan& plan, std::span<std::byte* const> buffers,
+                             size_t layer = 0, const Between& between = {});
 
 }  // namespace rnnserve

@@ -48,22 +48,22 @@ absl::Status CheckFloatingType(const NamedTensor& input, DataType type, std::str
 absl::Status CheckShape(const NamedTensor& input, std::span<const ExpectedAxis> expected, std::string_view owner,
                         std::string_view remark) {
   const TensorView& tensor = input.tensor;
-  const std::string shape_field = InputField(input.name) + ".shape";
+  const auto shape_field = [&] { return InputField(input.name) + ".shape"; };
   const std::optional<int64_t> bytes = NumBytes(tensor.type, tensor.shape);
   if (!bytes) {
     for (int64_t axis : tensor.shape) {
       if (axis >= 0) continue;
-      return FieldError(shape_field, absl::StrCat(input.name, " has shape ", ShortShape(tensor.shape),
-                                                  "; every axis must be at least 0"));
+      return FieldError(shape_field(), absl::StrCat(input.name, " has shape ", ShortShape(tensor.shape),
+                                                    "; every axis must be at least 0"));
     }
-    return FieldError(shape_field, absl::StrCat(input.name, " has shape ", ShortShape(tensor.shape), " of ",
-                                                Abseil(DataTypeName(tensor.type)),
-                                                ", which is more than 2^63 - 1 bytes: send a smaller tensor"));
+    return FieldError(shape_field(), absl::StrCat(input.name, " has shape ", ShortShape(tensor.shape), " of ",
+                                                  Abseil(DataTypeName(tensor.type)),
+                                                  ", which is more than 2^63 - 1 bytes: send a smaller tensor"));
   }
   if (!Fits(tensor.shape, expected)) {
     const bool rank = tensor.shape.size() != expected.size();
     return FieldError(
-        shape_field,
+        shape_field(),
         absl::StrCat(input.name, " has shape ", ShortShape(tensor.shape),
                      rank ? absl::StrCat(" (", tensor.shape.size(),
                                          tensor.shape.size() == 1 ? " axis, not " : " axes, not ", expected.size(), ")")

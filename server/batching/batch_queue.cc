@@ -54,7 +54,7 @@ BatchCell& BatchQueue::CellOf(const SequenceTask& task) {
 // One lane for each program, longest sequences last: they are taken first, so that a job's rows end together.
 void BatchQueue::MakeLanes(const Submission& submission, Job& job) {
   const Program* last_program = nullptr;
-  Lane* lane = nullptr;
+  Lane* lane = nullptr;  // the last one used, until another is made
   for (const SequenceTask& task : submission.tasks) {
     if (task.program.get() != last_program) {
       last_program = task.program.get();
@@ -105,7 +105,7 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
   }
   submission.tasks.clear();
   job.submission = std::move(submission);
-  job.place = jobs_.insert(jobs_.end(), std::move(made));
+  job.place = job_nodes_.Append(jobs_, std::move(made));
   if (job.submission.deadline != absl::InfiniteFuture()) {
     job.by_deadline = by_deadline_.emplace(job.submission.deadline, &job);
     job.has_deadline = true;
@@ -236,7 +236,7 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
   }
   if (cursor_ == job.place) ++cursor_;
   finished.push_back(std::move(*job.place));
-  jobs_.erase(job.place);
+  job_nodes_.Erase(jobs_, job.place);
 }
 
 void BatchQueue::ForgetIdleCells() {

@@ -129,6 +129,7 @@ class BatchQueue {
   LaneOrder order_;
   std::map<const Program*, std::unique_ptr<BatchCell>> cells_;
   std::list<std::unique_ptr<Job>> jobs_;
+  SpareNodes<std::list<std::unique_ptr<Job>>> job_nodes_;
   std::list<std::unique_ptr<Job>>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
   std::multimap<absl::Time, Job*> by_deadline_;
   std::list<Lane*> held_;  // in the order of arrival

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "server/batching/cost_model.h"
 #include "server/batching/scheduler.h"
 
@@ -40,12 +41,13 @@ struct Lane {
   BatchCell* cell = nullptr;
   LaneQueue* queue = nullptr;
   uint64_t id = 0;
-  std::vector<SequenceSlice> waiting;  // what is left of each sequence that is in no slice; taken from the back
-  int64_t longest = 0;                 // steps of the longest sequence, at the start
-  int64_t rows = 0;                    // sequences not finished
-  int64_t row_steps = 0;               // not computed yet, of waiting sequences and of those in slices
-  double seconds_per_row_step = 0;     // expected, for the backlog
-  double finish_tag = 0;               // where it would end if all lanes of its queue shared evenly
+  absl::InlinedVector<SequenceSlice, 1>
+      waiting;                      // what is left of each sequence that is in no slice; taken from the back
+  int64_t longest = 0;              // steps of the longest sequence, at the start
+  int64_t rows = 0;                 // sequences not finished
+  int64_t row_steps = 0;            // not computed yet, of waiting sequences and of those in slices
+  double seconds_per_row_step = 0;  // expected, for the backlog
+  double finish_tag = 0;            // where it would end if all lanes of its queue shared evenly
   bool is_held = false;
   bool is_urgent = false;  // begun, and would miss its deadline behind others
   bool is_late = false;    // has been overdue: from then on it is so again whenever it waits
@@ -62,11 +64,11 @@ struct Job {
   int64_t running = 0;      // sequences in slices
   int64_t row_steps = 0;    // at the start
   bool started = false;
-  absl::Time began;          // when its first slice did
-  double run_seconds = 0;    // from then to its end, as expected then; 0: not known
-  bool is_probe = false;     // admitted to measure its cost again
-  uint64_t timed_slice = 0;  // whose time is in the outcome already
-  std::list<Lane> lanes;
+  absl::Time began;                    // when its first slice did
+  double run_seconds = 0;              // from then to its end, as expected then; 0: not known
+  bool is_probe = false;               // taken to see whether its cost is still what it was
+  uint64_t timed_slice = 0;            // whose time is in the outcome already
+  absl::InlinedVector<Lane, 1> lanes;  // they stay where they are once the queue has them
   std::list<std::unique_ptr<Job>>::iterator place;
   std::multimap<absl::Time, Job*>::iterator by_deadline;
   bool has_deadline = false;

@@ -83,10 +83,10 @@ void LaneOrder::Forget(TenantQueue& tenant) {
 
 void LaneOrder::Enter(Lane& lane, absl::Time since) {
   LaneQueue& queue = *lane.queue;
-  if (!queue.waiting.insert(&lane).second) return;
+  if (!waiting_nodes_.Insert(queue.waiting, &lane)) return;
   lane.waiting_since = since;
   std::list<Lane*>& ages = AgesOf(lane);
-  lane.age = ages.insert(ages.end(), &lane);
+  lane.age = age_nodes_.Append(ages, &lane);
   Took(lane, -static_cast<int64_t>(lane.waiting.size()));
   if (queue.waiting.size() > 1) return;
   TenantQueue& tenant = *queue.tenant;
@@ -98,8 +98,8 @@ void LaneOrder::Enter(Lane& lane, absl::Time since) {
 
 void LaneOrder::Leave(Lane& lane) {
   LaneQueue& queue = *lane.queue;
-  if (queue.waiting.erase(&lane) == 0) return;
-  AgesOf(lane).erase(lane.age);
+  if (!waiting_nodes_.Erase(queue.waiting, &lane)) return;
+  age_nodes_.Erase(AgesOf(lane), lane.age);
   Took(lane, static_cast<int64_t>(lane.waiting.size()));
   if (!queue.waiting.empty()) return;
   TenantQueue& tenant = *queue.tenant;

@@ -17,6 +17,7 @@
 
 #include "server/batching/fair_share.h"
 #include "server/batching/job.h"
+#include "server/batching/spare_nodes.h"
 
 namespace rnnserve {
 
@@ -34,7 +35,8 @@ struct LaneQueue {
   TenantQueue* tenant = nullptr;
   BatchCell* cell = nullptr;
   Share share;
-  std::set<Lane*, EndsEarlier> waiting;
+  using Waiting = std::set<Lane*, EndsEarlier>;
+  Waiting waiting;
   int64_t lanes = 0;         // of jobs not finished
   int64_t waiting_rows = 0;  // in `waiting`
   double virtual_steps = 0;  // row-steps that each lane would have got under even sharing
@@ -112,6 +114,8 @@ class LaneOrder {
   std::set<int32_t, std::greater<>> waiting_classes_;
   // Waiting lanes, by `waiting_since`.
   std::list<Lane*> by_age_, late_;
+  SpareNodes<std::list<Lane*>> age_nodes_;
+  SpareNodes<LaneQueue::Waiting> waiting_nodes_;
   int64_t waiting_rows_ = 0;
 };
 

@@ -16,8 +16,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -33,6 +33,8 @@ struct SequenceTask {
   int64_t step_work = 1;  // multiplications of one step, roughly: what a first slice is measured out by
 };
 
+using SequenceTasks = absl::InlinedVector<SequenceTask, 1>;
+
 // How the sequences of one request went.
 struct ScheduleOutcome {
   absl::Status status;          // the engine's error, CANCELLED, DEADLINE_EXCEEDED or UNAVAILABLE
@@ -43,10 +45,10 @@ struct ScheduleOutcome {
 
 // The sequences of one request. What the slices point to stays valid until `done` has been called.
 struct Submission {
-  std::vector<SequenceTask> tasks;  // at least one
-  int32_t priority = 0;             // -100 to 100; higher goes first
-  uint64_t tenant = 0;              // the unit of fair sharing: a tenant or a connection
-  int64_t bytes = 0;                // memory that the request holds until `done`, for the bound on bytes
+  SequenceTasks tasks;   // at least one
+  int32_t priority = 0;  // -100 to 100; higher goes first
+  uint64_t tenant = 0;   // the unit of fair sharing: a tenant or a connection
+  int64_t bytes = 0;     // memory that the request holds until `done`, for the bound on bytes
   // The next part of a request that was admitted before: a full queue does not refuse it.
   bool goes_on = false;
   absl::Time deadline = absl::InfiniteFuture();

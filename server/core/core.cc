@@ -26,19 +26,19 @@ namespace {
 // Filling more than this takes too long for a thread that others wait for.
 constexpr int64_t kLongBytes = 1 << 20;
 
-// Those of each layer, one a direction.
-absl::StatusOr<std::vector<std::vector<ProgramPtr>>> Programs(ProgramCache& cache, const AcceptedCall& call,
-                                                              std::span<const Engine* const> engines) {
-  std::vector<std::vector<ProgramPtr>> programs;
-  for (size_t layer = 0; layer < engines.size(); ++layer) {
-    std::vector<ProgramPtr>& own = programs.emplace_back();
-    for (const CellPtr& cell : call.cells(layer)) {
-      absl::StatusOr<ProgramPtr> program = cache.Get(*engines[layer], cell, call.engine_options);
+// Of a call that is not pinned.
+absl::StatusOr<std::unique_ptr<EngineSet>> EnginesOf(ProgramCache& cache, const AcceptedCall& call) {
+  auto set = std::make_unique<EngineSet>();
+  for (const Route& route : call.routes) {
+    std::vector<ProgramPtr>& own = set->programs.emplace_back();
+    for (const CellPtr& cell : call.cells(set->engines.size())) {
+      absl::StatusOr<ProgramPtr> program = cache.Get(*route.engine, cell, call.engine_options);
       if (!program.ok()) return program.status();
       own.push_back(*std::move(program));
     }
+    set->engines.push_back(route.engine);
   }
-  return programs;
+  return set;
 }
 
 absl::Status InLayer(const StackSpec& stack, size_t layer, const absl::Status& status) {
@@ -111,7 +111,7 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
 
   const bool clip_cell_input = target->run_options.clip_cell_input;
   const RouteLoad load = {.rows = plan->rows, .steps = LongestRow(*plan)};
-  std::vector<Route> routes;
+  absl::InlinedVector<Route, 1> routes;
   bool is_ready = true;  // nothing to pack, nothing to measure
   for (const ModelLayer& layer : target->model->layers()) {
     const std::vector<CellPtr>& cells = layer.cells(clip_cell_input);
@@ -151,22 +151,26 @@ absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& lo
                         .run_options = target->run_options,
                         .engine_options = target->engine_options,
                         .engines = {},
-                        .programs = {},
                         .label = target->label,
                         .version = target->version};
   for (const ModelLayer& layer : pinned.model->layers()) {
     const std::vector<CellPtr>& cells = layer.cells(pinned.run_options.clip_cell_input);
     absl::StatusOr<Route> route = router_.Choose(target->engine, cells, pinned.engine_options, load);
-    if (!route.ok()) return InLayer(pinned.model->stack(), pinned.engines.size(), route.status());
-    pinned.engines.push_back(router_.Settle(*route, cells, pinned.engine_options));
-    std::vector<ProgramPtr>& programs = pinned.programs.emplace_back();
+    if (!route.ok()) return InLayer(pinned.model->stack(), pinned.engines.engines.size(), route.status());
+    pinned.engines.engines.push_back(router_.Settle(*route, cells, pinned.engine_options));
+    std::vector<ProgramPtr>& programs = pinned.engines.programs.emplace_back();
     for (const CellPtr& cell : cells) {
-      absl::StatusOr<ProgramPtr> program = programs_->Get(*pinned.engines.back(), cell, pinned.engine_options);
+      absl::StatusOr<ProgramPtr> program = programs_->Get(*pinned.engines.engines.back(), cell, pinned.engine_options);
       if (!program.ok()) return program.status();
       programs.push_back(*std::move(program));
     }
   }
-  if (options_.verifier != nullptr) pinned.second = PinOnSecondEngine(pinned, router_, *programs_);
+  Name(pinned.engines, pinned.label);
+  if (options_.verifier == nullptr) return pinned;
+  if (std::optional<PinnedModel> second = PinOnSecondEngine(pinned, router_, *programs_)) {
+    Name(second->engines, kVerifiedModel);
+    pinned.second = std::make_shared<const PinnedModel>(*std::move(second));
+  }
   return pinned;
 }
 
@@ -218,7 +222,7 @@ void Core::Run(AcceptedCall call, Done done) {
 
 std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
   const PinnedModelPtr pinned = call.pinned != nullptr ? call.pinned->second : nullptr;
-  std::vector<Route> routes = call.routes;
+  absl::InlinedVector<Route, 1> routes = call.routes;
   bool differ = pinned != nullptr;
   if (call.states && !differ) return std::nullopt;  // they belong to the programs that made them
   for (size_t layer = 0; layer < routes.size(); ++layer) {
@@ -252,41 +256,22 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
                       .pinned = pinned};
 }
 
+void Core::Name(EngineSet& set, std::string_view label) const {
+  set.names = EngineNames(set.engines);
+  if (options_.metrics != nullptr) set.metrics = options_.metrics->Of(label, set.names);
+}
+
 void Core::Start(AcceptedCall call, Done done) {
-  auto made = OrOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<InferRun>> {
-    return std::make_unique<InferRun>(call.model, std::move(call.plan), std::move(call.memory), std::move(call.states),
-                                      call.engine_options.deterministic);
+  auto made = OrOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<LayerChain>> {
+    return std::make_shared<LayerChain>(std::move(call), &router_, scheduler_);
   });
   if (!made.ok()) return done(made.status());
-  std::unique_ptr<InferRun> run = *std::move(made);
-  if (run->done()) {
-    InferReply reply = run->Finish({}, "");
-    run.reset();
-    return done(std::move(reply));
-  }
-  std::vector<const Engine*> engines;
-  for (const Route& route : call.routes) engines.push_back(route.engine);
-  if (call.pinned != nullptr) engines = call.pinned->engines;
-  absl::StatusOr<std::vector<std::vector<ProgramPtr>>> programs =
-      call.pinned != nullptr ? call.pinned->programs : Programs(*programs_, call, engines);
-  if (!programs.ok()) {
-    run.reset();
-    return done(programs.status());
-  }
-  const std::string names = EngineNames(engines);
-  LayerChain::Terms terms = {.priority = call.priority,
-                             .tenant = call.tenant,
-                             .bytes = call.bytes,
-                             .deadline = call.deadline,
-                             .cancelled = std::move(call.cancelled),
-                             .metrics = options_.metrics ? options_.metrics->Of(call.label, names) : nullptr};
-  const auto ran = [this, model = call.model, clip = call.clip_cell_input, options = call.engine_options,
-                    load = call.load](size_t layer, int64_t largest_batch) {
-    router_.Ran(model->layers()[layer].cells(clip), options, load, largest_batch);
-  };
-  std::make_shared<LayerChain>(std::move(run), *std::move(programs), names, std::move(terms), ran, scheduler_,
-                               std::move(done))
-      ->Start();
+  LayerChain& chain = **made;
+  if (chain.is_over() || chain.call().pinned != nullptr) return chain.Start(nullptr, std::move(done));
+  absl::StatusOr<std::unique_ptr<EngineSet>> engines = EnginesOf(*programs_, chain.call());
+  if (!engines.ok()) return chain.Refuse(engines.status(), std::move(done));
+  Name(**engines, chain.call().label);
+  chain.Start(*std::move(engines), std::move(done));
 }
 
 void Core::Infer(const InferCall& call, Done done) {

@@ -38,15 +38,22 @@ struct ModelFingerprint {
   std::string hex;
 };
 
+// What runs the layers of a call.
+struct EngineSet {
+  std::vector<const Engine*> engines;               // of each layer
+  std::vector<std::vector<ProgramPtr>> programs;    // of each layer, one a direction
+  std::string names = {};                           // "cpu", or "cpu, onednn" where they differ
+  std::shared_ptr<const WorkMetrics> metrics = {};  // may be null
+};
+
 // A model with everything decided and packed, for callers that run it many times: sessions pin one.
 struct PinnedModel {
   ModelPtr model;
   RunOptions run_options;
   EngineOptions engine_options;
-  std::vector<const Engine*> engines;             // of each layer
-  std::vector<std::vector<ProgramPtr>> programs;  // of each layer, one a direction
-  std::string label;                              // in metrics
-  std::optional<int64_t> version = {};            // of a model that was named
+  EngineSet engines;
+  std::string label;                    // in metrics
+  std::optional<int64_t> version = {};  // of a model that was named
   // The same on another engine, which a share of its runs is compared with; null: none is.
   std::shared_ptr<const PinnedModel> second = nullptr;
 };
@@ -73,14 +80,15 @@ struct OutputTensor {
   std::string bytes;  // row-major, little-endian
 };
 
+using OutputTensors = absl::InlinedVector<OutputTensor, 1>;
+
 struct InferReply {
-  std::vector<OutputTensor> outputs;
+  OutputTensors outputs;
   std::string engine;  // empty if nothing had to be computed; of several layers "cpu, onednn" where they differ
-  std::string fingerprint;
+  ModelPtr model;
   absl::Duration queue_time;
   absl::Duration compute_time;
   int64_t largest_batch = 0;
-  std::vector<std::string> warnings;
   RunStates states;  // if the call brought some
   // What the outputs take of the core's budget: kept until the reply has left the process.
   std::optional<ByteBudget::Share> memory;
@@ -91,7 +99,7 @@ struct AcceptedCall {
   ModelPtr model;
   RunPlan plan;
   ByteBudget::Share memory;
-  std::vector<Route> routes;  // of each layer
+  absl::InlinedVector<Route, 1> routes = {};  // of each layer, unless it is pinned
   RouteLoad load;
   bool clip_cell_input;
   EngineOptions engine_options;
@@ -180,6 +188,8 @@ class Core {
 
  private:
   void Start(AcceptedCall call, Done done);
+  // The rest of a set that has its engines and programs.
+  void Name(EngineSet& set, std::string_view label) const;
   // The same call for another engine; nothing if none can run it or its memory does not fit.
   std::optional<AcceptedCall> OnAnotherEngine(const AcceptedCall& call);
   // Everything that follows from shapes.

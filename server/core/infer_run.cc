@@ -106,13 +106,13 @@ size_t InferRun::IndexOf(const Sequence& sequence) const {
   return static_cast<size_t>(sequence.direction * plan_.rows + sequence.row);
 }
 
-absl::StatusOr<std::vector<SequenceTask>> InferRun::StartStage(const std::vector<std::vector<ProgramPtr>>& programs) {
+absl::StatusOr<SequenceTasks> InferRun::StartStage(const std::vector<std::vector<ProgramPtr>>& programs) {
   if (in_map_) return maps_->Start(stage_);
   const OpSpec& spec = model_->stack().layers[layer_];
   programs_ = programs[layer_];
   states_.clear();
   states_.reserve(sequences_.size());
-  std::vector<SequenceTask> tasks;
+  SequenceTasks tasks;
   tasks.reserve(sequences_.size());
   for (const Sequence& sequence : sequences_) {
     if (sequence.length == 0) {
@@ -184,11 +184,10 @@ InferReply InferRun::Finish(const ScheduleOutcome& outcome, std::string engine) 
   InferReply reply;
   reply.outputs = std::move(outputs_);
   reply.engine = std::move(engine);
-  reply.fingerprint = model_->fingerprint();
+  reply.model = model_;
   reply.queue_time = outcome.queue_time;
   reply.compute_time = outcome.compute_time;
   reply.largest_batch = outcome.largest_batch;
-  reply.warnings = model_->stack().Warnings();
   if (kept_) reply.states = *std::move(kept_);
   share_.ShrinkTo(ReplyBytes(plan_));
   reply.memory.emplace(std::move(share_));

@@ -4,7 +4,7 @@
 //
 //   InferRun run(model, plan, share);
 //   while (!run.done()) {
-//     absl::StatusOr<std::vector<SequenceTask>> tasks = run.StartStage(programs);
+//     absl::StatusOr<SequenceTasks> tasks = run.StartStage(programs);
 //     ...                                            // all of them run
 //     absl::Status status = run.FinishStage();
 //   }
@@ -43,9 +43,10 @@ class InferRun {
   size_t layer() const { return layer_; }
   bool in_map() const { return in_map_; }
 
-  // Makes the states. `programs` holds those of each layer, one a direction. A state that cannot be made or imported
-  // fails this call here: inside a batch it would fail other callers' sequences.
-  absl::StatusOr<std::vector<SequenceTask>> StartStage(const std::vector<std::vector<ProgramPtr>>& programs);
+  // Makes the states. `programs` holds those of each layer, one a direction. A state that cannot be made or gone on
+  // from fails this call here: inside a batch it would fail the others'.
+  // `programs` outlives the run.
+  absl::StatusOr<SequenceTasks> StartStage(const std::vector<std::vector<ProgramPtr>>& programs);
   // Once all of its tasks have run: exports a layer's final states and goes on to the next stage.
   absl::Status FinishStage();
 
@@ -64,8 +65,8 @@ class InferRun {
   RunPlan plan_;
   ByteBudget::Share share_;  // moves into the reply
   std::optional<RunStates> kept_;
-  std::vector<OutputTensor> outputs_;
-  std::vector<std::byte*> buffers_;  // of outputs_
+  OutputTensors outputs_;
+  absl::InlinedVector<std::byte*, 3> buffers_;  // of outputs_
 
   size_t layer_ = 0;
   std::optional<MapRun> maps_;  // of a pipeline
@@ -73,9 +74,9 @@ class InferRun {
   bool in_map_ = false;
   // What the layers give each other: this layer writes one and reads the other.
   std::array<std::unique_ptr<std::byte[]>, 2> between_;
-  std::vector<Sequence> sequences_;             // of this layer
-  std::vector<ProgramPtr> programs_;            // of this layer
-  std::vector<std::unique_ptr<State>> states_;  // one for each sequence
+  LayerSequences sequences_;                               // of this layer
+  std::span<const ProgramPtr> programs_;                   // of this layer
+  absl::InlinedVector<std::unique_ptr<State>, 1> states_;  // one for each sequence
 };
 
 // Memory that a run will take besides the message.

@@ -27,19 +27,31 @@ absl::StatusOr<InferReply> WithoutLoss(absl::StatusOr<InferReply> reply) {
 
 }  // namespace
 
-LayerChain::LayerChain(std::unique_ptr<InferRun> run, std::vector<std::vector<ProgramPtr>> programs, std::string engine,
-                       Terms terms, Ran ran, Scheduler* scheduler, Core::Done done)
-    : run_(std::move(run)),
-      programs_(std::move(programs)),
-      engine_(std::move(engine)),
-      terms_(std::move(terms)),
-      ran_(std::move(ran)),
-      scheduler_(scheduler),
-      done_(std::move(done)) {}
+LayerChain::LayerChain(AcceptedCall call, Router* router, Scheduler* scheduler)
+    : call_(std::move(call)),
+      engines_(call_.pinned == nullptr ? nullptr : &call_.pinned->engines),
+      router_(router),
+      scheduler_(scheduler) {
+  run_.emplace(call_.model, std::move(call_.plan), std::move(call_.memory), std::move(call_.states),
+               call_.engine_options.deterministic);
+}
 
-void LayerChain::Start() {
+void LayerChain::Start(std::unique_ptr<const EngineSet> engines, Core::Done done) {
+  done_ = std::move(done);
+  own_engines_ = std::move(engines);
+  if (own_engines_ != nullptr) engines_ = own_engines_.get();
+  if (is_over()) engines_ = nullptr;
+  Next();
+}
+
+void LayerChain::Refuse(absl::Status status, Core::Done done) {
+  done_ = std::move(done);
+  End(std::move(status));
+}
+
+void LayerChain::Next() {
   while (!run_->done()) {
-    absl::StatusOr<std::vector<SequenceTask>> tasks = OrOutOfMemory([&] { return run_->StartStage(programs_); });
+    absl::StatusOr<SequenceTasks> tasks = OrOutOfMemory([&] { return run_->StartStage(engines_->programs); });
     if (!tasks.ok()) return End(tasks.status());
     Submission submission;
     submission.tasks = *std::move(tasks);
@@ -47,19 +59,19 @@ void LayerChain::Start() {
       if (absl::Status finished = FinishStage(); !finished.ok()) return End(std::move(finished));
       continue;
     }
-    submission.priority = terms_.priority;
-    submission.tenant = terms_.tenant;
-    submission.bytes = terms_.bytes;
+    submission.priority = call_.priority;
+    submission.tenant = call_.tenant;
+    submission.bytes = call_.bytes;
     submission.goes_on = !first_;
-    submission.metrics = terms_.metrics;
-    submission.deadline = terms_.deadline;
-    submission.cancelled = terms_.cancelled;
+    submission.metrics = engines_->metrics;
+    submission.deadline = call_.deadline;
+    submission.cancelled = call_.cancelled;
     submission.done = [self = shared_from_this()](ScheduleOutcome outcome) { self->LayerDone(outcome); };
     absl::Status owned = OrOutOfMemory([&] { return scheduler_->Schedule(std::move(submission)); });
     if (!owned.ok()) End(std::move(owned));
     return;
   }
-  End(run_->Finish(sum_, engine_));
+  End(run_->Finish(sum_, engines_ == nullptr ? std::string() : engines_->names));
 }
 
 absl::Status LayerChain::FinishStage() {
@@ -68,18 +80,20 @@ absl::Status LayerChain::FinishStage() {
 
 void LayerChain::LayerDone(const ScheduleOutcome& outcome) {
   if (!outcome.status.ok()) return End(outcome.status);
-  if (!run_->in_map()) ran_(run_->layer(), outcome.largest_batch);
+  if (!run_->in_map()) {
+    router_->Ran(call_.cells(run_->layer()), call_.engine_options, call_.load, outcome.largest_batch);
+  }
   if (std::exchange(first_, false)) sum_.queue_time = outcome.queue_time;
   sum_.compute_time += outcome.compute_time;
   sum_.largest_batch = std::max(sum_.largest_batch, outcome.largest_batch);
   if (absl::Status finished = FinishStage(); !finished.ok()) return End(std::move(finished));
-  Start();
+  Next();
 }
 
 void LayerChain::End(absl::StatusOr<InferReply> reply) {
   if (!run_->keeps_states()) reply = WithoutLoss(std::move(reply));
   run_.reset();
-  if (reply.ok() && terms_.metrics != nullptr) Count(*reply, *terms_.metrics);
+  if (reply.ok() && engines_ != nullptr && engines_->metrics != nullptr) Count(*reply, *engines_->metrics);
   done_(std::move(reply));
 }
 

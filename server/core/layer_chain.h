@@ -4,10 +4,8 @@
 // is paid for.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
+#include <optional>
 
 #include "server/batching/scheduler.h"
 #include "server/core/core.h"
@@ -17,37 +15,31 @@ namespace rnnserve {
 
 class LayerChain : public std::enable_shared_from_this<LayerChain> {
  public:
-  // What every submission of the call says.
-  struct Terms {
-    int32_t priority = 0;
-    uint64_t tenant = 0;
-    int64_t bytes = 0;
-    absl::Time deadline = absl::InfiniteFuture();
-    std::shared_ptr<std::atomic<bool>> cancelled;
-    std::shared_ptr<const WorkMetrics> metrics;  // may be null
-  };
+  // Makes the memory of the outputs. `router` and `scheduler` outlive the chain; the router is told what has run.
+  LayerChain(AcceptedCall call, Router* router, Scheduler* scheduler);
 
-  // Called when a layer has run, with the number of sequences in its largest slice.
-  using Ran = std::function<void(size_t layer, int64_t largest_batch)>;
+  // Whether nothing has to be computed.
+  bool is_over() const { return run_->done(); }
+  const AcceptedCall& call() const { return call_; }
 
-  // `programs[k]` are layer k's, one a direction. `engine` goes into the reply. `scheduler` outlives the chain.
-  LayerChain(std::unique_ptr<InferRun> run, std::vector<std::vector<ProgramPtr>> programs, std::string engine,
-             Terms terms, Ran ran, Scheduler* scheduler, Core::Done done);
-
-  // Runs until all layers are done or one fails; the chain keeps itself alive.
-  void Start();
+  // Goes on until all layers are done or something fails; the chain keeps itself alive. `engines` run it; null where
+  // the call is pinned, or over.
+  void Start(std::unique_ptr<const EngineSet> engines, Core::Done done);
+  // In place of Start.
+  void Refuse(absl::Status status, Core::Done done);
 
  private:
+  void Next();
   void LayerDone(const ScheduleOutcome& outcome);
   absl::Status FinishStage();
   // Destroys the run before it calls `done`: the run points into the caller's message, which the caller may free.
   void End(absl::StatusOr<InferReply> reply);
 
-  std::unique_ptr<InferRun> run_;
-  const std::vector<std::vector<ProgramPtr>> programs_;
-  const std::string engine_;
-  const Terms terms_;
-  const Ran ran_;
+  AcceptedCall call_;  // but for what the run has taken
+  std::optional<InferRun> run_;
+  std::unique_ptr<const EngineSet> own_engines_;
+  const EngineSet* engines_;  // null: nothing is computed
+  Router* const router_;
   Scheduler* const scheduler_;
   Core::Done done_;
   ScheduleOutcome sum_;  // of the layers so far

@@ -130,8 +130,8 @@ MapRow::Out MapRun::ToOutput(int output, int64_t row) const {
   return out;
 }
 
-std::vector<SequenceTask> MapRun::Start(size_t stage) {
-  std::vector<SequenceTask> tasks;
+SequenceTasks MapRun::Start(size_t stage) {
+  SequenceTasks tasks;
   const MapUse& use = UseOf(stage);
   const ProgramPtr& program = programs_[stage + 1 == stages() ? pipeline_.maps.size() : stage / 2];
   const bool once = stage + 1 == stages();

@@ -3,7 +3,7 @@
 // to the last one that takes it.
 //
 //   MapRun maps(stack, plan, outputs, programs);
-//   std::vector<SequenceTask> tasks = maps.Start(0);   // a sequence a row; all of them run
+//   SequenceTasks tasks = maps.Start(0);   // a sequence a row; all of them run
 //   maps.Finish(0);
 //   ... MakeSequences(stack, plan, {}, 0, maps.LayerMemory(0)) ...
 //   maps.Finish(1);
@@ -32,7 +32,7 @@ class MapRun {
 
   bool has_work(size_t stage) const;
   // Of a map: one for each row that has steps.
-  std::vector<SequenceTask> Start(size_t stage);
+  SequenceTasks Start(size_t stage);
   // Of a layer.
   Between LayerMemory(size_t stage);
   // Once the stage has run, or has had nothing to do.

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "engine/engine.h"
 
 namespace rnnserve {
@@ -22,8 +22,8 @@ struct WipeState {
 
 // Of one layer: direction d, row n at [d * rows + n]. Null: zeros. Each was made by the program of its layer and
 // direction. Handles are never changed once they are here; runs that start from one may share it.
-using LayerStates = std::vector<std::shared_ptr<const State>>;
+using LayerStates = absl::InlinedVector<std::shared_ptr<const State>, 1>;
 // Of each layer.
-using RunStates = std::vector<LayerStates>;
+using RunStates = absl::InlinedVector<LayerStates, 1>;
 
 }  // namespace rnnserve

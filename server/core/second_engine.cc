@@ -24,34 +24,34 @@ std::shared_ptr<const State> StateFor(const ProgramPtr& to, const Program& from,
 
 }  // namespace
 
-PinnedModelPtr PinOnSecondEngine(const PinnedModel& pinned, const Router& router, ProgramCache& programs) {
+std::optional<PinnedModel> PinOnSecondEngine(const PinnedModel& pinned, const Router& router, ProgramCache& programs) {
   PinnedModel second = pinned;
   bool differs = false;
-  for (size_t layer = 0; layer < second.engines.size(); ++layer) {
+  for (size_t layer = 0; layer < second.engines.engines.size(); ++layer) {
     const std::vector<CellPtr>& cells = second.model->layers()[layer].cells(second.run_options.clip_cell_input);
-    const Engine* other = router.Another(second.engines[layer], cells, second.engine_options);
+    const Engine* other = router.Another(second.engines.engines[layer], cells, second.engine_options);
     if (other == nullptr) continue;
-    second.engines[layer] = other;
+    second.engines.engines[layer] = other;
     differs = true;
     for (size_t direction = 0; direction < cells.size(); ++direction) {
       absl::StatusOr<ProgramPtr> program = programs.Get(*other, cells[direction], second.engine_options);
-      if (!program.ok()) return nullptr;
-      second.programs[layer][direction] = *std::move(program);
+      if (!program.ok()) return std::nullopt;
+      second.engines.programs[layer][direction] = *std::move(program);
     }
   }
-  return differs ? std::make_shared<const PinnedModel>(std::move(second)) : nullptr;
+  return differs ? std::optional(std::move(second)) : std::nullopt;
 }
 
 std::optional<RunStates> StatesFor(const PinnedModel& to, const PinnedModel& from, const RunStates& states) {
   RunStates made = states;
   for (size_t layer = 0; layer < made.size(); ++layer) {
-    const size_t rows = made[layer].size() / to.programs[layer].size();
+    const size_t rows = made[layer].size() / to.engines.programs[layer].size();
     for (size_t k = 0; k < made[layer].size(); ++k) {
       std::shared_ptr<const State>& state = made[layer][k];
       const size_t direction = k / rows;
-      const ProgramPtr& program = to.programs[layer][direction];
-      if (state == nullptr || program == from.programs[layer][direction]) continue;
-      state = StateFor(program, *from.programs[layer][direction], to.model->stack().layers[layer], *state);
+      const ProgramPtr& program = to.engines.programs[layer][direction];
+      if (state == nullptr || program == from.engines.programs[layer][direction]) continue;
+      state = StateFor(program, *from.engines.programs[layer][direction], to.model->stack().layers[layer], *state);
       if (state == nullptr) return std::nullopt;
     }
   }

@@ -8,8 +8,8 @@
 
 namespace rnnserve {
 
-// `pinned` on another engine, layer by layer; null where no layer has one. Packs its weights, so it takes long.
-PinnedModelPtr PinOnSecondEngine(const PinnedModel& pinned, const Router& router, ProgramCache& programs);
+// `pinned` on another engine, layer by layer; nothing where no layer has one. Packs its weights, so it takes long.
+std::optional<PinnedModel> PinOnSecondEngine(const PinnedModel& pinned, const Router& router, ProgramCache& programs);
 
 // `states` of `from`'s programs as `to`'s hold them, by way of the compute type: exact. Nothing if one cannot be read
 // or made, on a device that has failed or is full.

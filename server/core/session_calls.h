@@ -8,9 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "server/core/core.h"
 #include "server/core/kept_tensor.h"
@@ -83,8 +86,8 @@ using OperationKind = std::variant<ChunkOp, ResetOp, SetStateOp, SelectRowsOp, R
 
 // An operation that changes a session.
 struct OperationCall {
-  std::string tenant = {};
-  std::string session = {};
+  std::string_view tenant = {};
+  std::string_view session = {};
   std::optional<uint64_t> number = {};
   std::optional<uint64_t> owner_epoch = {};  // as Open told it
   OperationKind kind = {};
@@ -109,7 +112,7 @@ struct OperationResult final : public KeptReply {
 
   int64_t bytes() const override { return kept_bytes; }
 
-  std::vector<KeptTensor> outputs;
+  absl::InlinedVector<KeptTensor, 1> outputs;
   std::vector<KeptTensor> final_state;  // of Close, if asked for
   bool has_final_state = false;
   std::string engine;
@@ -129,6 +132,8 @@ struct OperationAnswer {
   // What the outputs take of the core's budget: kept until the reply has left the process.
   std::optional<ByteBudget::Share> memory = {};
 };
+
+using OperationDone = absl::AnyInvocable<void(OperationAnswer)>;
 
 struct GlanceCall {
   std::string tenant = {};

@@ -17,21 +17,6 @@ namespace {
 
 const SessionModel& ModelOf(const SessionSubjectPtr& subject) { return static_cast<const SessionModel&>(*subject); }
 
-OperationAnswer Answer(Outcome outcome) {
-  OperationAnswer answer;
-  answer.status = std::move(outcome.status);
-  answer.has_numbers = true;
-  answer.numbers = outcome.numbers;
-  answer.number = outcome.number;
-  answer.result = std::static_pointer_cast<const OperationResult>(std::move(outcome.reply));
-  answer.repeated = outcome.repeated;
-  return answer;
-}
-
-const CallMetrics* CallsOf(const SessionSubject& subject) {
-  return subject.counters() == nullptr ? nullptr : subject.counters()->calls;
-}
-
 Glance GlanceOf(const GlanceCall& call) {
   Glance glance;
   glance.after_number = call.after_number;
@@ -73,10 +58,9 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
     ends = std::min(ends, call.deadline);
   }
   call.deadline = ends;
-  const uint64_t connection = call.connection;
   auto model = std::static_pointer_cast<const SessionModel>((*session)->subject());
-  const CallMetrics* const calls = CallsOf(*model);
-  auto run = std::make_shared<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows);
+  const auto run =
+      std::make_shared<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows, std::move(done));
   claim.fault = OrOutOfMemory([&] { return run->Prepare(); });
   if (!run->digest()) {
     OperationAnswer answer;
@@ -84,32 +68,13 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
     answer.has_numbers = true;
     answer.numbers = (*session)->NoteRefused(claim.number, answer.status);
     answer.status = WithNumbers(std::move(answer.status), answer.numbers);
-    return done(std::move(answer));
+    return run->Answer(std::move(answer));
   }
   claim.digest = *run->digest();
   claim.reply_bytes = run->reply_bytes();
   claim.granted = [run](Lease lease) { run->Start(std::move(lease)); };
-  claim.done = [this, run, connection, calls, done = std::move(done)](Outcome outcome) mutable {
-    OperationAnswer answer = Answer(std::move(outcome));
-    answer.calls = calls;
-    answer.memory = run->TakeMemory();
-    if (answer.status.ok() && !answer.memory) SetMemoryAside(connection, answer);
-    done(std::move(answer));
-  };
+  claim.done = [run](Outcome outcome) { run->Answer(std::move(outcome)); };
   sessions_->Acquire(*session, std::move(claim));
-}
-
-// A kept reply is copied for each caller that asks for it, so each copy counts. The operation stays applied: a caller
-// that is refused asks again.
-void SessionCore::SetMemoryAside(uint64_t connection, OperationAnswer& answer) {
-  if (answer.result->bytes() <= OperationResult::kFixedBytes) return;
-  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(connection, answer.result->bytes());
-  if (memory.ok()) {
-    answer.memory.emplace(*std::move(memory));
-    return;
-  }
-  answer.status = WithNumbers(memory.status(), answer.numbers);
-  answer.result.reset();
 }
 
 void SessionCore::GetState(GlanceCall call, StateDone done) {

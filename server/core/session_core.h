@@ -36,7 +36,7 @@ class SessionCore {
       : options_(options), core_(core), sessions_(sessions), clock_(clock) {}
 
   using OpenDone = absl::AnyInvocable<void(absl::StatusOr<OpenReply>)>;
-  using OperationDone = absl::AnyInvocable<void(OperationAnswer)>;
+  using OperationDone = rnnserve::OperationDone;
   using StateDone = absl::AnyInvocable<void(absl::StatusOr<StateReply>)>;
   using NumbersDone = absl::AnyInvocable<void(absl::StatusOr<Numbers>)>;
 
@@ -62,7 +62,6 @@ class SessionCore {
   bool IsCarriedOver() { return sessions_->IsCarriedOver(); }
 
  private:
-  void SetMemoryAside(uint64_t connection, OperationAnswer& answer);
   absl::StatusOr<Session::Terms> Agree(const OpenCall& call) const;
   absl::StatusOr<std::shared_ptr<const SessionModel>> MakeModel(const OpenCall& call);
   // `call` outlives it.

@@ -36,7 +36,7 @@ absl::Status LostState(const absl::Status& status) {
 }
 
 absl::Status SessionModel::CanGoOn() const {
-  for (const Engine* engine : pinned_->engines) {
+  for (const Engine* engine : pinned_->engines.engines) {
     const absl::Status serves = engine->InService();
     if (serves.ok()) continue;
     return SessionError(
@@ -238,7 +238,7 @@ absl::StatusOr<std::vector<OutputTensor>> SessionModel::Export(const SessionStat
 }
 
 absl::StatusOr<SessionStatePtr> SessionModel::Adopt(const SessionModel& other, const SessionStatePtr& state) const {
-  if (other.pinned_->programs == pinned_->programs && other.kept_type_ == kept_type_) return state;
+  if (other.pinned_->engines.programs == pinned_->engines.programs && other.kept_type_ == kept_type_) return state;
   absl::StatusOr<std::vector<OutputTensor>> tensors = other.Export(*state);
   if (!tensors.ok()) return tensors.status();
   std::vector<NamedTensor> views;

@@ -48,7 +48,7 @@ class SessionModel final : public SessionSubject {
   const std::string& fingerprint() const { return pinned_->model->fingerprint(); }
   const std::string& model_name() const { return model_name_; }
   const std::vector<std::string>& outputs() const { return outputs_; }
-  size_t layers() const { return pinned_->programs.size(); }
+  size_t layers() const { return pinned_->engines.programs.size(); }
   // OK, or DATA_LOSS once an engine that it runs on is out of service: a session stays on the engine it began on.
   absl::Status CanGoOn() const;
   bool IsLost() const override { return !CanGoOn().ok(); }
@@ -83,7 +83,7 @@ class SessionModel final : public SessionSubject {
   SessionStatePtr Select(const SessionState& state, std::span<const int64_t> rows) const;
 
  private:
-  const ProgramPtr& program(size_t layer) const { return pinned_->programs[layer].front(); }
+  const ProgramPtr& program(size_t layer) const { return pinned_->engines.programs[layer].front(); }
   bool is_narrow() const { return kept_type_ != state_type(); }
   NarrowState::Form NarrowForm(size_t layer) const;
   // Of a row in all layers.

@@ -12,7 +12,8 @@ constexpr size_t kMostVariants = 32;
 
 bool IsSame(const PinnedModel& a, const PinnedModel& b) {
   return a.model == b.model && a.run_options == b.run_options && a.engine_options == b.engine_options &&
-         a.engines == b.engines && a.programs == b.programs && a.label == b.label && a.version == b.version;
+         a.engines.engines == b.engines.engines && a.engines.programs == b.engines.programs && a.label == b.label &&
+         a.version == b.version;
 }
 
 }  // namespace

@@ -225,6 +225,34 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
   return change;
 }
 
+void SessionRun::Answer(Outcome outcome) {
+  OperationAnswer answer;
+  answer.status = std::move(outcome.status);
+  answer.has_numbers = true;
+  answer.numbers = outcome.numbers;
+  answer.number = outcome.number;
+  answer.result = std::static_pointer_cast<const OperationResult>(std::move(outcome.reply));
+  answer.repeated = outcome.repeated;
+  if (model_->counters() != nullptr) answer.calls = model_->counters()->calls;
+  if (accepted_) memory_.emplace(std::move(accepted_->memory));
+  answer.memory = std::exchange(memory_, std::nullopt);
+  if (answer.status.ok() && !answer.memory) SetMemoryAside(answer);
+  done_(std::move(answer));
+}
+
+// A kept reply is copied for each caller that asks for it, so each copy counts. What is applied stays applied: a
+// refused caller asks again.
+void SessionRun::SetMemoryAside(OperationAnswer& answer) {
+  if (answer.result->bytes() <= OperationResult::kFixedBytes) return;
+  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.connection, answer.result->bytes());
+  if (memory.ok()) {
+    answer.memory.emplace(*std::move(memory));
+    return;
+  }
+  answer.status = WithNumbers(memory.status(), answer.numbers);
+  answer.result.reset();
+}
+
 // An operation without a number cannot be repeated, so it changes nothing once its caller has disconnected.
 bool SessionRun::IsGivenUp() const {
   if (call_.number) return false;

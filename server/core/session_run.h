@@ -15,8 +15,8 @@ namespace rnnserve {
 
 class SessionRun : public std::enable_shared_from_this<SessionRun> {
  public:
-  SessionRun(SessionModelPtr model, OperationCall call, Core* core, int64_t max_rows)
-      : model_(std::move(model)), call_(std::move(call)), core_(core), max_rows_(max_rows) {}
+  SessionRun(SessionModelPtr model, OperationCall call, Core* core, int64_t max_rows, OperationDone done)
+      : model_(std::move(model)), call_(std::move(call)), core_(core), max_rows_(max_rows), done_(std::move(done)) {}
 
   // What can be said without the session's state: whether the operation is well formed, what it says, and how large its
   // reply is. A chunk's memory is set aside. The message of the call lives until the operation is over.
@@ -24,16 +24,15 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   int64_t reply_bytes() const { return reply_bytes_; }
   // Of what the operation says. Nothing: there was no memory to read it.
   const std::optional<Digest>& digest() const { return digest_; }
-  // What the reply takes of the core's budget; once the run is over, or if it was answered without one.
-  std::optional<ByteBudget::Share> TakeMemory() {
-    if (accepted_) memory_.emplace(std::move(accepted_->memory));
-    return std::exchange(memory_, std::nullopt);
-  }
-
   // With the lease. Keeps itself alive.
   void Start(Lease lease);
 
+  // Tells the caller, once the run is over or if it was answered without one.
+  void Answer(Outcome outcome);
+  void Answer(OperationAnswer answer) { done_(std::move(answer)); }
+
  private:
+  void SetMemoryAside(OperationAnswer& answer);
   // Sets the digest by itself: memory for a chunk may be refused once it is known what the chunk says.
   absl::Status PrepareOp(const ChunkOp& op);
   absl::Status PrepareOp(const ResetOp& op);
@@ -65,7 +64,8 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   std::optional<AcceptedCall> accepted_;  // of a chunk
   uint64_t steps_ = 0;                    // of a chunk
   std::optional<Lease> lease_;
-  std::optional<ByteBudget::Share> memory_;
+  std::optional<ByteBudget::Share> memory_;  // what the reply takes of the core's budget
+  OperationDone done_;
 };
 
 }  // namespace rnnserve

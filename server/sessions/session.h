@@ -13,8 +13,11 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "server/sessions/aging.h"
 #include "server/sessions/budget.h"
 #include "server/sessions/expiry_wheel.h"
@@ -107,7 +110,18 @@ class Session final : public std::enable_shared_from_this<Session> {
 
  private:
   friend class Lease;
-  using Call = absl::AnyInvocable<void()>;
+  struct Telling {
+    OutcomeDone done;
+    Outcome outcome;
+    void operator()() { done(std::move(outcome)); }
+  };
+  struct Granting {
+    absl::AnyInvocable<void(Lease)> granted;
+    Lease lease;
+    void operator()() { granted(std::move(lease)); }
+  };
+  // The usual ones need no memory of their own.
+  using Call = std::variant<Telling, Granting, absl::AnyInvocable<void()>>;
 
   // A change waits here from acceptance to its commit, a glance until its number is applied.
   struct Entry {
@@ -116,10 +130,10 @@ class Session final : public std::enable_shared_from_this<Session> {
     bool is_change = false;
     bool is_numbered = false;
     bool is_granted = false;
-    Claim claim;                           // of a change; `done` is moved into `waiting`
-    std::vector<OutcomeDone> waiting;      // the operation's caller and its repetitions
-    Attachment wanted_by = kNoAttachment;  // the newest of them
-    Glance glance;                         // else
+    Claim claim;                                  // of a change; `done` is moved into `waiting`
+    absl::InlinedVector<OutcomeDone, 1> waiting;  // the operation's caller and its repetitions
+    Attachment wanted_by = kNoAttachment;         // the newest of them
+    Glance glance;                                // else
   };
 
   // The next number was refused for a temporary reason, and so were those right behind it.

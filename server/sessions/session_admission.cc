@@ -159,10 +159,8 @@ absl::Status Session::JudgeApplied(Claim& claim) {
   }
   if (kept->digest != claim.digest) return Reused(number);
   if (subject_->counters() != nullptr) subject_->counters()->repeated->Add();
-  calls_.push_back([done = std::move(claim.done),
-                    outcome = Outcome{absl::OkStatus(), kept->numbers, number, kept->reply, true}]() mutable {
-    done(std::move(outcome));
-  });
+  calls_.push_back(
+      Telling{std::move(claim.done), Outcome{absl::OkStatus(), kept->numbers, number, kept->reply, /*repeated=*/true}});
   return absl::OkStatus();
 }
 

@@ -13,7 +13,7 @@ void Session::Refuse(OutcomeDone done, absl::Status status) {
   Outcome outcome;
   outcome.status = WithNumbers(std::move(status), numbers_);
   outcome.numbers = numbers_;
-  calls_.push_back([done = std::move(done), outcome = std::move(outcome)]() mutable { done(std::move(outcome)); });
+  calls_.push_back(Telling{std::move(done), std::move(outcome)});
 }
 
 void Session::FailEntry(Entry& entry, const absl::Status& status) {
@@ -23,7 +23,7 @@ void Session::FailEntry(Entry& entry, const absl::Status& status) {
     return;
   }
   --answers_due_;
-  calls_.push_back([done = std::move(entry.glance.done), failed = WithNumbers(status, numbers_)]() mutable {
+  calls_.emplace_back([done = std::move(entry.glance.done), failed = WithNumbers(status, numbers_)]() mutable {
     done(std::move(failed));
   });
 }
@@ -65,9 +65,7 @@ bool Session::StartNext() {
     FailGranted(absl::DeadlineExceededError("the operation's timeout passed while it waited for its turn"));
     return true;
   }
-  calls_.push_back([granted = std::move(first.claim.granted), lease = Lease(shared_from_this(), fence_)]() mutable {
-    granted(std::move(lease));
-  });
+  calls_.push_back(Granting{std::move(first.claim.granted), Lease(shared_from_this(), fence_)});
   return true;
 }
 
@@ -78,9 +76,10 @@ void Session::Drive(std::unique_lock<std::mutex>& lock) {
     while (!calls_.empty()) {
       std::vector<Call> calls = std::exchange(calls_, {});
       lock.unlock();
-      for (Call& call : calls) call();
+      for (Call& call : calls) std::visit([](auto& made) { made(); }, call);
       calls.clear();
       lock.lock();
+      if (calls_.capacity() == 0) calls_ = std::move(calls);
     }
   } while (StartNext() || !calls_.empty());
   driving_ = false;
@@ -106,8 +105,8 @@ void Session::Commit(uint64_t fence, Change change) {
   if (first.is_numbered) window_.Keep({first.number, first.claim.digest, numbers_, change.reply}, terms_.window);
   answers_due_ -= static_cast<int32_t>(first.waiting.size());
   for (OutcomeDone& done : first.waiting) {
-    calls_.push_back([done = std::move(done), outcome = Outcome{absl::OkStatus(), numbers_, first.number, change.reply,
-                                                                false}]() mutable { done(std::move(outcome)); });
+    calls_.push_back(
+        Telling{std::move(done), Outcome{absl::OkStatus(), numbers_, first.number, change.reply, /*repeated=*/false}});
   }
   in_flight_.pop_front();
   last_used_ = site_->aging->Now();
@@ -164,7 +163,7 @@ void Session::AnswerGlance(Glance& glance) {
     }
   }
   if (glance.carries_over) carried_over_ = true;
-  calls_.push_back(
+  calls_.emplace_back(
       [done = std::move(glance.done), snapshot = std::move(snapshot)]() mutable { done(std::move(snapshot)); });
 }
 
@@ -234,7 +233,7 @@ void Session::End(EndCause cause) {
     FailEntry(in_flight_.front(), EndedSession(cause));
     in_flight_.pop_front();
   }
-  calls_.push_back([this] { site_->ended(shared_from_this()); });
+  calls_.emplace_back([this] { site_->ended(shared_from_this()); });
 }
 
 void Session::CountLife(int64_t sign) const {

@@ -8,8 +8,15 @@ namespace rnnserve {
 void Window::Keep(Kept kept, const Limits& limits) {
   if (limits.operations == 0) return;
   bytes_ += kept.reply->bytes();
-  kept_.push_back(std::move(kept));
-  while (static_cast<int64_t>(kept_.size()) > limits.operations || bytes_ > limits.bytes) {
+  if (static_cast<int64_t>(kept_.size()) == limits.operations) {
+    // The oldest one's place serves again.
+    bytes_ -= kept_.front().reply->bytes();
+    kept_.splice(kept_.end(), kept_, kept_.begin());
+    kept_.back() = std::move(kept);
+  } else {
+    kept_.push_back(std::move(kept));
+  }
+  while (bytes_ > limits.bytes) {
     bytes_ -= kept_.front().reply->bytes();
     kept_.pop_front();
     if (kept_.empty()) break;

@@ -257,10 +257,10 @@ Task<Answer> InferenceService::RunWhole(UnaryCall& call, const inference::ModelI
                    .queue = reply->queue_time,
                    .compute = reply->compute_time,
                    .largest_batch = reply->largest_batch});
-  auto held = std::make_shared<std::optional<ByteBudget::Share>>(std::move(reply->memory));
+  std::optional<ByteBudget::Share> held = std::move(reply->memory);
   grpc::ByteBuffer body = SerialiseBytes(response);
-  if (*held) (*held)->Took();
-  co_return Answer{absl::OkStatus(), body, std::move(held)};
+  if (held) held->Took();
+  co_return Answer{absl::OkStatus(), std::move(body), std::move(held)};
 }
 
 Task<Answer> InferenceService::RunInSequence(UnaryCall& call, const inference::ModelInferRequest& message,

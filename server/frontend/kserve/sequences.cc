@@ -174,7 +174,7 @@ void Sequences::Apply(const SequencePtr& sequence, std::shared_ptr<Work> work, b
   const SequenceCaller& caller = work->caller;
   if (sequence->ended.load()) {
     if (sequence->end != nullptr && work->request.sequence->end && caller.request_id == sequence->end_id) {
-      work->done(SequenceReply{sequence->end, sequence->version, true, nullptr, nullptr});
+      work->done(SequenceReply{sequence->end, sequence->version, true, nullptr, {}});
     } else {
       work->done(SequenceError("SEQUENCE_ENDED", work->request.sequence->id, work->model, "this one has ended"));
     }
@@ -222,8 +222,8 @@ void Sequences::Applied(const SequencePtr& sequence, Work& work, uint64_t number
     sequence->ids.emplace_back(work.caller.request_id, number);
     if (sequence->ids.size() > kWindow) sequence->ids.pop_front();
   }
-  SequenceReply reply{answer.result, sequence->version, answer.repeated, answer.calls, nullptr};
-  if (answer.memory) reply.held = std::make_shared<ByteBudget::Share>(*std::exchange(answer.memory, std::nullopt));
+  SequenceReply reply{answer.result, sequence->version, answer.repeated, answer.calls,
+                      std::exchange(answer.memory, std::nullopt)};
   if (work.request.sequence->end && !sequence->ended.load()) {
     const MutexLock lock(mutex_);
     sequence->end_id = work.caller.request_id;

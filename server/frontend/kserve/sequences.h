@@ -36,7 +36,7 @@ struct SequenceReply {
   int64_t version = 0;  // of the model
   bool repeated = false;
   const CallMetrics* calls = nullptr;
-  std::shared_ptr<void> held;  // until the reply has left
+  std::optional<ByteBudget::Share> held;  // until the reply has left
 };
 
 class Sequences {

@@ -113,11 +113,11 @@ void EncodeInfer(InferReply&& reply, const std::string& request_id, v1::InferRes
   response.set_request_id(request_id);
   for (OutputTensor& output : reply.outputs) EncodeTensor(std::move(output), *response.add_outputs());
   response.set_engine(std::move(reply.engine));
-  response.set_fingerprint(std::move(reply.fingerprint));
+  response.set_fingerprint(reply.model->fingerprint());
   EncodeDuration(reply.queue_time, *response.mutable_queue_time());
   EncodeDuration(reply.compute_time, *response.mutable_compute_time());
   response.set_largest_batch(reply.largest_batch);
-  for (std::string& warning : reply.warnings) response.add_warnings(std::move(warning));
+  for (std::string& warning : reply.model->stack().Warnings()) response.add_warnings(std::move(warning));
 }
 
 }  // namespace rnnserve

@@ -54,12 +54,12 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   absl::StatusOr<InferReply> reply = co_await inferring;
   if (!reply.ok()) co_return Answer{reply.status(), {}};
 
-  auto held = std::make_shared<std::optional<ByteBudget::Share>>(std::move(reply->memory));
+  std::optional<ByteBudget::Share> held = std::move(reply->memory);
   auto& response = *google::protobuf::Arena::CreateMessage<v1::InferResponse>(&arena);
   EncodeInfer(*std::move(reply), request.request_id(), response);
   grpc::ByteBuffer body = SerialiseBytes(response);
-  if (*held) (*held)->Took();
-  co_return Answer{absl::OkStatus(), body, std::move(held)};
+  if (held) held->Took();
+  co_return Answer{absl::OkStatus(), std::move(body), std::move(held)};
 }
 
 }  // namespace rnnserve

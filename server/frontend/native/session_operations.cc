@@ -36,6 +36,10 @@ const char* PrefixOf(v1::Operation::KindCase kind) {
   }
 }
 
+std::optional<uint64_t> NumberOf(const v1::Operation& operation) {
+  return operation.has_number() ? std::optional<uint64_t>(operation.number()) : std::nullopt;
+}
+
 // What every reply says of its operation.
 v1::OperationReply Echo(const v1::Operation& operation) {
   v1::OperationReply reply;
@@ -48,14 +52,14 @@ v1::OperationReply Echo(const v1::Operation& operation) {
 // For everything but changes: their results fill in one field of the reply.
 class Answering {
  public:
-  Answering(SessionCore& core, const v1::Operation& operation, std::string tenant, OperationReplyDone done)
-      : core_(core), operation_(operation), tenant_(std::move(tenant)), done_(std::move(done)) {}
+  Answering(SessionCore& core, const v1::Operation& operation, std::string_view tenant, OperationReplyDone done)
+      : core_(core), operation_(operation), tenant_(tenant), done_(std::move(done)) {}
 
   void Fail(const absl::Status& status) {
     Done(RefuseOperation(core_, operation_, tenant_, WithFieldPrefix(status, PrefixOf(operation_.kind_case()))));
   }
   template <typename Fill>
-  void Succeed(Fill fill, std::shared_ptr<void> held = {}) {
+  void Succeed(Fill fill, std::optional<ByteBudget::Share> held = {}) {
     OperationReplied replied{absl::OkStatus(), Echo(operation_), std::move(held)};
     replied.reply.mutable_status();
     const absl::Status filled = OrOutOfMemory([&] {
@@ -85,39 +89,9 @@ absl::Status Encode(const OperationAnswer& answer, v1::OperationReply& reply) {
   });
 }
 
-void RunChange(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
-               OperationReplyDone done) {
-  absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
-  if (!call.ok()) return done(RefuseOperation(core, operation, sender.tenant, call.status()));
-  call->tenant = sender.tenant;
-  call->connection = sender.connection;
-  call->owner = sender.owner;
-  call->deadline = sender.deadline;
-  call->cancelled = sender.cancelled;
-  core.Apply(*std::move(call), [&operation, done = std::move(done)](OperationAnswer answer) mutable {
-    OperationReplied replied{{}, Echo(operation), {}};
-    replied.held = Held(answer.memory);
-    replied.calls = answer.calls;
-    answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation.kind_case()));
-    if (absl::Status encoded = Encode(answer, replied.reply); !encoded.ok()) {
-      // The operation stays applied: a caller that is refused asks again.
-      answer.status = std::move(encoded);
-      answer.result.reset();
-      replied.reply = Echo(operation);
-      EncodeAnswer(answer, replied.reply);
-    }
-    replied.status = std::move(answer.status);
-    done(std::move(replied));
-  });
-}
-
 absl::Status CheckSame(const v1::Operation& operation, const std::string& session) {
   if (operation.session().empty() || session.empty() || operation.session() == session) return absl::OkStatus();
   return FieldError("session", "the operation and what it carries name two sessions; name one");
-}
-
-bool IsChange(const v1::Operation& operation) {
-  return !operation.has_open() && !operation.has_get_state() && !operation.has_fork() && !operation.has_checkpoint();
 }
 
 GlanceCall& GlanceOf(GlanceCall& call) { return call; }
@@ -131,7 +105,7 @@ absl::StatusOr<Call> Completed(const v1::Operation& operation, const OperationSe
   GlanceCall& glance = GlanceOf(*call);
   if (absl::Status same = CheckSame(operation, glance.session); !same.ok()) return same;
   if (glance.session.empty()) glance.session = operation.session();
-  glance.tenant = sender.tenant;
+  glance.tenant = std::string(sender.tenant);
   glance.connection = sender.connection;
   glance.in_order = sender.owner != nullptr;
   return call;
@@ -148,7 +122,7 @@ using AnsweringPtr = std::unique_ptr<Answering>;
 void RunOpen(SessionCore& core, const v1::Operation& operation, const OperationSender& sender, AnsweringPtr answering) {
   absl::StatusOr<OpenCall> call = OrOutOfMemory([&] { return DecodeOpen(operation.open()); });
   if (!call.ok()) return answering->Fail(call.status());
-  call->tenant = sender.tenant;
+  call->tenant = std::string(sender.tenant);
   core.Open(*std::move(call), [answering = std::move(answering)](absl::StatusOr<OpenReply> reply) {
     if (!reply.ok()) return answering->Fail(reply.status());
     answering->Succeed([&](v1::OperationReply& message) {
@@ -164,7 +138,7 @@ void RunGetState(SessionCore& core, const v1::Operation& operation, const Operat
   if (!call.ok()) return answering->Fail(call.status());
   core.GetState(*std::move(call), [answering = std::move(answering)](absl::StatusOr<StateReply> reply) {
     if (!reply.ok()) return answering->Fail(reply.status());
-    std::shared_ptr<void> held = Held(reply->memory);
+    std::optional<ByteBudget::Share> held = std::move(reply->memory);
     const auto fill = [&](v1::OperationReply& message) {
       SetNumbers(reply->numbers, message);
       EncodeGetState(*std::move(reply), *message.mutable_get_state());
@@ -198,23 +172,52 @@ void RunCheckpoint(SessionCore& core, const v1::Operation& operation, const Oper
 
 }  // namespace
 
-std::shared_ptr<void> Held(std::optional<ByteBudget::Share>& memory) {
-  if (!memory) return nullptr;
-  return std::make_shared<ByteBudget::Share>(*std::exchange(memory, std::nullopt));
+OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, std::string_view tenant,
+                                 absl::Status why) {
+  OperationReplied replied{
+      core.Refused(operation.session(), tenant, NumberOf(operation), std::move(why)), Echo(operation), {}};
+  EncodeStatus(replied.status, replied.reply);
+  return replied;
 }
 
-OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, const std::string& tenant,
-                                 absl::Status why) {
-  const std::optional<uint64_t> number =
-      operation.has_number() ? std::optional<uint64_t>(operation.number()) : std::nullopt;
-  OperationReplied replied{core.Refused(operation.session(), tenant, number, std::move(why)), Echo(operation), {}};
-  EncodeStatus(replied.status, replied.reply);
+bool IsChange(const v1::Operation& operation) {
+  return !operation.has_open() && !operation.has_get_state() && !operation.has_fork() && !operation.has_checkpoint();
+}
+
+absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const OperationSender& sender) {
+  absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
+  if (!call.ok()) return call;
+  call->tenant = sender.tenant;
+  call->connection = sender.connection;
+  call->owner = sender.owner;
+  call->deadline = sender.deadline;
+  call->cancelled = sender.cancelled;
+  return call;
+}
+
+OperationReplied ReplyTo(const v1::Operation& operation, OperationAnswer answer) {
+  OperationReplied replied{{}, Echo(operation), std::move(answer.memory), answer.calls};
+  answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation.kind_case()));
+  if (absl::Status encoded = Encode(answer, replied.reply); !encoded.ok()) {
+    // What is applied stays applied: a refused caller asks again.
+    answer.status = std::move(encoded);
+    answer.result.reset();
+    replied.reply = Echo(operation);
+    EncodeAnswer(answer, replied.reply);
+  }
+  replied.status = std::move(answer.status);
   return replied;
 }
 
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                   OperationReplyDone done) {
-  if (IsChange(operation)) return RunChange(core, operation, sender, std::move(done));
+  if (IsChange(operation)) {
+    absl::StatusOr<OperationCall> call = DecodeChange(operation, sender);
+    if (!call.ok()) return done(RefuseOperation(core, operation, sender.tenant, call.status()));
+    return core.Apply(*std::move(call), [&operation, done = std::move(done)](OperationAnswer answer) mutable {
+      done(ReplyTo(operation, std::move(answer)));
+    });
+  }
   auto answering = std::make_unique<Answering>(core, operation, sender.tenant, std::move(done));
   switch (operation.kind_case()) {
     case v1::Operation::kOpen:

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <string>
+#include <string_view>
 
 #include "absl/functional/any_invocable.h"
 #include "rnnserve/v1/sessions.pb.h"
@@ -15,7 +15,7 @@ namespace rnnserve {
 
 // The sender of an operation.
 struct OperationSender {
-  std::string tenant;
+  std::string_view tenant;
   uint64_t connection = 0;
   SessionOwner* owner = nullptr;  // of a stream; null: a unary call
   absl::Time deadline = absl::InfiniteFuture();
@@ -26,19 +26,22 @@ struct OperationSender {
 struct OperationReplied {
   absl::Status status;
   v1::OperationReply reply;
-  std::shared_ptr<void> held = {};     // released once the reply has been sent
-  const CallMetrics* calls = nullptr;  // of its model; null: it is no request to a model
+  std::optional<ByteBudget::Share> held = {};  // let go once the reply has left
+  const CallMetrics* calls = nullptr;          // of its model; null: it is no request to a model
 };
 using OperationReplyDone = absl::AnyInvocable<void(OperationReplied)>;
 
-// What a reply holds until it has been sent, as frontend/rpc takes it.
-std::shared_ptr<void> Held(std::optional<ByteBudget::Share>& memory);
-
-// The reply to an operation that is not run: the error has the session's numbers.
-OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, const std::string& tenant,
+// The reply to an operation that is not run: the error tells where its session is.
+OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, std::string_view tenant,
                                  absl::Status why);
 
-// `done` is called exactly once, on any thread. `operation` lives until then. Open runs long.
+// Whether the operation changes its session: then SessionCore::Apply takes what DecodeChange makes of it, and ReplyTo
+// makes its answer the reply. DecodeChange's errors name fields of the operation (RefuseOperation).
+bool IsChange(const v1::Operation& operation);
+absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const OperationSender& sender);
+OperationReplied ReplyTo(const v1::Operation& operation, OperationAnswer answer);
+
+// Any operation. `done` is called exactly once, on any thread. `operation` lives until then. Open runs long.
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                   OperationReplyDone done);
 

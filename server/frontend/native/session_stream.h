@@ -21,11 +21,17 @@ class SessionStream final : public StreamHandler {
  private:
   class Message;
 
-  void Run(std::shared_ptr<Message> message, int index);
+  struct Asked;
+
+  void Run(Asked asked);
   // Elsewhere: packs weights, and no operation of the stream can depend on it before its reply.
-  CallTask Open(std::shared_ptr<Message> message, int index);
+  CallTask Open(Asked asked);
+  void Answer(const Asked& asked, OperationAnswer answer);
+  void Answer(const Asked& asked, OperationReplied replied);
+  // The operation is: the stream may end, and this object with it.
+  static void Over(Asked asked);
   void Refuse(const v1::Operation& operation, const absl::Status& status);
-  void Send(const v1::OperationReply& reply, std::shared_ptr<void> held);
+  void Send(OperationReplied replied);
 
   SessionCore* const core_;
   CallAdmission* const admission_;

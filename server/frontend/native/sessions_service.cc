@@ -105,7 +105,7 @@ Task<Answer> SessionsService::GetState(UnaryCall& call) {
       [&](auto done) { core_->GetState(*std::move(glance), std::move(done)); });
   absl::StatusOr<StateReply> reply = co_await looking;
   if (!reply.ok()) co_return Refusal(reply.status());
-  std::shared_ptr<void> held = Held(reply->memory);
+  std::optional<ByteBudget::Share> held = std::move(reply->memory);
   Answer answer = Reply<v1::GetStateResponse>(
       arena, [&](v1::GetStateResponse& response) { EncodeGetState(*std::move(reply), response); });
   answer.held = std::move(held);

@@ -87,7 +87,7 @@ void StreamCall::Changed(MutexLock& lock) {
   waiting.resume();
 }
 
-void StreamCall::Send(grpc::Slice part, std::shared_ptr<void> held) {
+void StreamCall::Send(grpc::Slice part, std::optional<ByteBudget::Share> held) {
   MutexLock lock(mutex_);
   given_up_ |= broken_;
   if (broken_) return;
@@ -105,7 +105,7 @@ void StreamCall::StartWrite() {
     if (!parts.empty() && (!method_.joins_parts || wire_bytes_ + bytes > kMostMessageBytes)) break;
     wire_bytes_ += bytes;
     parts.push_back(std::move(next.bytes));
-    if (next.held != nullptr) on_wire_.push_back(std::move(next.held));
+    if (next.held) on_wire_.push_back(*std::move(next.held));
     outbox_.pop_front();
   }
   const grpc::ByteBuffer message(parts.data(), parts.size());
@@ -121,7 +121,7 @@ void StreamCall::SendInitialMetadata() {
 
 void StreamCall::WriteDone(bool ok) {
   const std::shared_ptr<StreamCall> self = shared_from_this();
-  std::vector<std::shared_ptr<void>> gone;
+  std::vector<ByteBudget::Share> gone;
   std::deque<Part> unsent;
   MutexLock lock(mutex_);
   sending_.reset();

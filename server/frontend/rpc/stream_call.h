@@ -30,6 +30,7 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "server/batching/fair_bound.h"
+#include "server/core/byte_budget.h"
 #include "server/frontend/rpc/call_admission.h"
 #include "server/frontend/rpc/call_log.h"
 #include "server/frontend/rpc/completion.h"
@@ -139,8 +140,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // Becomes true when the caller cancels or disconnects.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
 
-  // A part of a message to the caller; `held` is released when the part has been written. From any thread.
-  void Send(grpc::Slice part, std::shared_ptr<void> held = {});
+  // A part of a message to the caller; `held` goes when it has left. From any thread.
+  void Send(grpc::Slice part, std::optional<ByteBudget::Share> held = {});
 
   // Around each piece of work that will Send later.
   void Began();
@@ -224,7 +225,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
 
   struct Part {
     grpc::Slice bytes;
-    std::shared_ptr<void> held;  // may be null
+    std::optional<ByteBudget::Share> held;
   };
 
   void SendInitialMetadata();
@@ -246,8 +247,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
 
   mutable Mutex mutex_;
   std::deque<Part> outbox_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<void>> on_wire_ ABSL_GUARDED_BY(mutex_);  // held by the message being written
-  int64_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;                    // of the outbox and what is being written
+  std::vector<ByteBudget::Share> on_wire_ ABSL_GUARDED_BY(mutex_);  // held by the message being written
+  int64_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;                // of the outbox and what is being written
   int64_t wire_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -135,7 +135,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   const absl::Status status = answer.status;
   if (!call.broke_off_) tell(status);
   const auto reply_bytes = static_cast<int64_t>(answer.body.Length());
-  const std::shared_ptr<void> held = std::move(answer.held);
+  const std::optional<ByteBudget::Share> held = std::move(answer.held);
   {
     const SendWatch::Sending sending(*site.send_watch, &call.context_);
     // Back on the poller, whichever thread we are on.

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/core/byte_budget.h"
 #include "server/frontend/rpc/body_line.h"
 #include "server/frontend/rpc/call_admission.h"
 #include "server/frontend/rpc/call_log.h"
@@ -41,7 +42,7 @@ struct Answer {
   absl::Status status;
   grpc::ByteBuffer body = {};
   // Let go once the answer has left, or the caller has gone.
-  std::shared_ptr<void> held = {};
+  std::optional<ByteBudget::Share> held = {};
 };
 
 class UnaryCall {

@@ -15,7 +15,7 @@ struct Made {
   std::vector<NamedTensor> views;
   RunPlan plan;
   std::vector<std::vector<std::byte>> buffers;
-  std::vector<Sequence> sequences;
+  LayerSequences sequences;
 
   std::ptrdiff_t X(const Sequence& s) const { return s.x - plan.x.data.data(); }
   std::ptrdiff_t Y(const Sequence& s) const { return s.y - buffers[0].data(); }

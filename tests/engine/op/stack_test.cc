@@ -182,7 +182,7 @@ TEST_F(StackRequestTest, EachLayerWalksWhatTheOneBeforeGave) {
   std::vector<std::byte> between(static_cast<size_t>(BytesAfter(stack_, plan, 0)));
   const std::vector<std::byte*> buffers = {y.data(), y_h.data()};
 
-  const std::vector<Sequence> first = MakeSequences(stack_, plan, buffers, 0, {.y = between.data()});
+  const LayerSequences first = MakeSequences(stack_, plan, buffers, 0, {.y = between.data()});
   ASSERT_EQ(first.size(), 4u);
   EXPECT_EQ(first[1].y - between.data(), 10 * 4) << "row 1";
   EXPECT_EQ(first[1].y_stride, 2 * 10 * 4);
@@ -191,7 +191,7 @@ TEST_F(StackRequestTest, EachLayerWalksWhatTheOneBeforeGave) {
   EXPECT_EQ(first[3].final_h - y_h.data(), 3 * 5 * 4);
   EXPECT_EQ(first[3].final_c, nullptr);
 
-  const std::vector<Sequence> second = MakeSequences(stack_, plan, buffers, 1, {.x = between.data()});
+  const LayerSequences second = MakeSequences(stack_, plan, buffers, 1, {.x = between.data()});
   ASSERT_EQ(second.size(), 4u);
   EXPECT_EQ(second[1].x - between.data(), 10 * 4);
   EXPECT_EQ(second[1].x_stride, 2 * 10 * 4);
@@ -212,7 +212,7 @@ TEST_F(StackRequestTest, EmptyRowsAreListedOnRequest) {
   }
   EXPECT_EQ(MakeSequences(stack_, plan, buffers, 0, {.y = between.data()}).size(), 2u);
   plan.list_empty_rows = true;
-  const std::vector<Sequence> all = MakeSequences(stack_, plan, buffers, 0, {.y = between.data()});
+  const LayerSequences all = MakeSequences(stack_, plan, buffers, 0, {.y = between.data()});
   ASSERT_EQ(all.size(), 4u);
   EXPECT_EQ(all[0].length, 0);
   EXPECT_NE(all[0].final_h, nullptr);

@@ -79,7 +79,7 @@ absl::StatusOr<OutputMap> RunOperator(const Engine& engine, const OperatorDef& o
     const auto at = outputs.emplace(output.name, std::move(tensor)).first;
     buffers.push_back(at->second.bytes.data());
   }
-  const std::vector<Sequence> sequences = MakeSequences(*spec, *plan, buffers);
+  const LayerSequences sequences = MakeSequences(*spec, *plan, buffers);
   for (size_t d = 0; d < cells->size(); ++d) {
     const CellPtr& cell = (*cells)[d];
     if (absl::Status can = engine.Supports(cell->spec(), settings.engine_options); !can.ok()) return can;

@@ -110,7 +110,7 @@ TEST_F(CoreTest, ComputesThroughTheReferenceEngine) {
   const absl::StatusOr<InferReply> reply = Infer(builder.call());
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->engine, "reference");
-  EXPECT_THAT(reply->fingerprint, SizeIs(64));
+  EXPECT_THAT(reply->model->fingerprint(), SizeIs(64));
   EXPECT_EQ(reply->largest_batch, 1);
   ASSERT_THAT(reply->outputs, SizeIs(2));
   EXPECT_EQ(reply->outputs[0].name, "Y");
@@ -209,7 +209,7 @@ TEST_F(CoreTest, RunsModelsWithTheirOptionsUnlessTheCallHasItsOwn) {
   ASSERT_TRUE(by_call.ok()) << by_call.status();
   EXPECT_THAT(Values(by_call->outputs[0]), ElementsAre(0, 14));
 
-  builder.Target(ModelFingerprint{by_call->fingerprint});
+  builder.Target(ModelFingerprint{by_call->model->fingerprint()});
   EXPECT_TRUE(Infer(builder.call()).ok());
   builder.Add("W", {1, 1, 1}, {0.5});
   EXPECT_EQ(FieldOf(Infer(builder.call()).status()), "inputs[W]");

@@ -129,7 +129,7 @@ std::vector<std::unique_ptr<PooledRequest>> MakeRequests(std::mt19937_64& random
       request->alone.memory.reset();
       // Half of them name what the others send.
       if (variant % 4 >= 2) {
-        request->call.target = ModelFingerprint{request->alone.fingerprint};
+        request->call.target = ModelFingerprint{request->alone.model->fingerprint()};
         std::erase_if(request->call.inputs, [](const NamedTensor& input) { return !IsData(input.name); });
       }
       requests.push_back(std::move(request));

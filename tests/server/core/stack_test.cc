@@ -210,7 +210,7 @@ TEST_F(StackTest, PartsAndBatchFirstGiveTheSameNumbers) {
       }
     }
   }
-  EXPECT_NE(rows_first->fingerprint, whole->fingerprint);
+  EXPECT_NE(rows_first->model->fingerprint(), whole->model->fingerprint());
 }
 
 TEST_F(StackTest, StatesGoInAndOutAsHandles) {
