@@ -16,6 +16,7 @@ import subprocess
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tritonclient.grpc import service_pb2 as kserve_pb2
 
 import repository_files
 import wire
@@ -270,9 +271,11 @@ def _labels(**values):
 def _known_labels(model):
     """Of each documented counter and gauge with labels, those that are there before any call."""
     sessions = [*NO_MODELS, "(unknown)"]
-    services = [file.DESCRIPTOR.services_by_name for file in (wire.recurrent_pb2, wire.sessions_pb2, wire.models_pb2)]
+    services = [file.DESCRIPTOR.services_by_name
+                for file in (wire.recurrent_pb2, wire.sessions_pb2, wire.models_pb2, kserve_pb2)]
     methods = [f"{service.name}.{method.name}" for names in services for service in names.values()
-               for method in service.methods] + ["Recurrent.Stream.operation"]
+               for method in service.methods]
+    methods += ["Recurrent.Stream.operation", "GRPCInferenceService.ModelStreamInfer.operation"]
     return {
         "rnnserve_requests_total": _labels(method=[*methods, *UNTIMED], code=CODES),
         "rnnserve_model_requests_total": _labels(model=[model], code=["OK"]) | _labels(model=sessions, code=CODES),

@@ -82,9 +82,10 @@ def test_health_and_descriptions(client):
     assert client.get_server_metadata().name == "rnnserve"
     metadata = client.get_model_metadata(NAME)
     assert metadata.name == NAME and list(metadata.versions) == ["1"]
-    assert [(t.name, t.datatype) for t in metadata.inputs][0] == ("X", "FP32")
+    assert [(t.name, t.datatype) for t in metadata.inputs] == [("X", "FP32")], "load tools fill what is listed"
     assert list(metadata.inputs[0].shape) == [-1, -1, CASE.tensors["X"].shape[2]]
     config = client.get_model_config(NAME).config
+    assert [t.name for t in config.input] == ["X"]
     assert config.max_batch_size == 0 and config.WhichOneof("scheduling_choice") == "dynamic_batching"
     streamed = client.get_model_config(NAME + "@sequence").config
     assert streamed.WhichOneof("scheduling_choice") == "sequence_batching"

@@ -129,10 +129,9 @@ void InferStream::RunInSequence(const MessagePtr& message, InferRequest request)
                              auto& response = *message->response().mutable_infer_response();
                              EncodeHead(message->request(), reply->version, response);
                              for (const KeptTensor& output : reply->result->outputs) EncodeOutput(output, response);
-                             service_->statistics_.Add(message->model->name, message->model->version,
-                                                       {.took = SteadyNow() - message->arrived(),
-                                                        .queue = reply->result->queue_time,
-                                                        .compute = reply->result->compute_time});
+                             service_->statistics_.Add(*message->model, {.took = SteadyNow() - message->arrived(),
+                                                                         .queue = reply->result->queue_time,
+                                                                         .compute = reply->result->compute_time});
                              Finish(message, absl::OkStatus(), std::move(reply->held));
                            });
 }
@@ -143,18 +142,15 @@ void InferStream::RunWhole(const MessagePtr& message, AcceptedCall accepted) {
     auto& response = *message->response().mutable_infer_response();
     EncodeHead(message->request(), message->model->version, response);
     for (OutputTensor& output : reply->outputs) EncodeOutput(std::move(output), response);
-    service_->statistics_.Add(message->model->name, message->model->version,
-                              {.took = SteadyNow() - message->arrived(),
-                               .queue = reply->queue_time,
-                               .compute = reply->compute_time,
-                               .largest_batch = reply->largest_batch});
-    std::shared_ptr<void> held;
-    if (reply->memory) held = std::make_shared<ByteBudget::Share>(*std::move(reply->memory));
-    Finish(message, absl::OkStatus(), std::move(held));
+    service_->statistics_.Add(*message->model, {.took = SteadyNow() - message->arrived(),
+                                                .queue = reply->queue_time,
+                                                .compute = reply->compute_time,
+                                                .largest_batch = reply->largest_batch});
+    Finish(message, absl::OkStatus(), std::move(reply->memory));
   });
 }
 
-void InferStream::Finish(const MessagePtr& message, const absl::Status& status, std::shared_ptr<void> held) {
+void InferStream::Finish(const MessagePtr& message, const absl::Status& status, std::optional<ByteBudget::Share> held) {
   const std::shared_ptr<StreamCall> call = call_;  // the stream may end with Ended, and this object with it
   const inference::ModelInferRequest& request = message->request();
   absl::Status sent = status;
@@ -170,8 +166,7 @@ void InferStream::Finish(const MessagePtr& message, const absl::Status& status, 
     refusal.mutable_infer_response()->set_id(request.id());
     slice = SliceOf(refusal);
     if (message->model) {
-      service_->statistics_.Add(message->model->name, message->model->version,
-                                {.ok = false, .took = SteadyNow() - message->arrived()});
+      service_->statistics_.Add(*message->model, {.ok = false, .took = SteadyNow() - message->arrived()});
     }
   }
   const CallMetrics* calls =

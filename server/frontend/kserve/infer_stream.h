@@ -26,7 +26,7 @@ class InferStream final : public StreamHandler {
   void RunInSequence(const MessagePtr& message, InferRequest request);
   void RunWhole(const MessagePtr& message, AcceptedCall accepted);
   // Answers the request, by its response if `status` is OK.
-  void Finish(const MessagePtr& message, const absl::Status& status, std::shared_ptr<void> held);
+  void Finish(const MessagePtr& message, const absl::Status& status, std::optional<ByteBudget::Share> held);
 
   InferenceService* const service_;
   CallAdmission* const admission_;

@@ -123,13 +123,13 @@ void InferenceService::AddDescriptions() {
       [this](const UnaryCall& call, auto& request, auto& response) -> absl::Status {
         if (request.name().empty()) {
           for (const LoadedModel& loaded : core_->models().List(call.caller()->tenant)) {
-            statistics_.Encode(loaded.name, loaded.version, *response.add_model_stats());
+            statistics_.Encode(loaded, *response.add_model_stats());
           }
           return absl::OkStatus();
         }
         const auto found = Find(*call.caller(), request.name(), request.version());
         if (!found.ok()) return found.status();
-        statistics_.Encode(found->name, found->version, *response.add_model_stats());
+        statistics_.Encode(*found, *response.add_model_stats());
         response.mutable_model_stats(0)->set_name(request.name());
         return absl::OkStatus();
       });
@@ -236,7 +236,7 @@ Task<Answer> InferenceService::Infer(UnaryCall& call) {
                                            : RunWhole(call, message, *std::move(request), *model, response);
   Answer answer = co_await running;
   if (!answer.status.ok()) {
-    statistics_.Add(model->name, model->version, {.ok = false, .took = SteadyNow() - call.arrived()});
+    statistics_.Add(*model, {.ok = false, .took = SteadyNow() - call.arrived()});
   }
   co_return answer;
 }
@@ -252,11 +252,10 @@ Task<Answer> InferenceService::RunWhole(UnaryCall& call, const inference::ModelI
   if (!reply.ok()) co_return Answer{reply.status(), {}};
   EncodeHead(message, model.version, response);
   for (OutputTensor& output : reply->outputs) EncodeOutput(std::move(output), response);
-  statistics_.Add(model.name, model.version,
-                  {.took = SteadyNow() - call.arrived(),
-                   .queue = reply->queue_time,
-                   .compute = reply->compute_time,
-                   .largest_batch = reply->largest_batch});
+  statistics_.Add(model, {.took = SteadyNow() - call.arrived(),
+                          .queue = reply->queue_time,
+                          .compute = reply->compute_time,
+                          .largest_batch = reply->largest_batch});
   std::optional<ByteBudget::Share> held = std::move(reply->memory);
   grpc::ByteBuffer body = SerialiseBytes(response);
   if (held) held->Took();
@@ -278,10 +277,9 @@ Task<Answer> InferenceService::RunInSequence(UnaryCall& call, const inference::M
   if (!reply.ok()) co_return Answer{reply.status(), {}};
   EncodeHead(message, reply->version, response);
   for (const KeptTensor& output : reply->result->outputs) EncodeOutput(output, response);
-  statistics_.Add(model.name, model.version,
-                  {.took = SteadyNow() - call.arrived(),
-                   .queue = reply->result->queue_time,
-                   .compute = reply->result->compute_time});
+  statistics_.Add(model, {.took = SteadyNow() - call.arrived(),
+                          .queue = reply->result->queue_time,
+                          .compute = reply->result->compute_time});
   co_return Answer{absl::OkStatus(), SerialiseBytes(response), std::move(reply->held)};
 }
 

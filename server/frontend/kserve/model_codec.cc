@@ -17,8 +17,11 @@ constexpr char kBackend[] = "rnnserve";
 // Load tools take this as the most rows that they may put into a request. The server's own bound is on bytes.
 constexpr int32_t kMaxBatchSize = 1024;
 
+// Those that a request must have: load tools fill each input that is listed with random numbers.
 std::vector<TensorSignature> InputsOf(const StackSpec& stack, ViewAs view) {
-  return view == ViewAs::kSequence ? ChunkInputs(stack) : DataInputs(stack);
+  std::vector<TensorSignature> inputs = view == ViewAs::kSequence ? ChunkInputs(stack) : DataInputs(stack);
+  std::erase_if(inputs, [](const TensorSignature& input) { return input.optional; });
+  return inputs;
 }
 
 // Axes of any size are -1, the time's and the batch's alike.
@@ -81,11 +84,7 @@ void EncodeConfig(const LoadedModel& loaded, ViewAs view, inference::ModelConfig
   config.set_platform(kPlatform);
   config.set_backend(kBackend);
   config.set_max_batch_size(has_batch ? kMaxBatchSize : 0);
-  for (const TensorSignature& input : inputs) {
-    inference::ModelInput& message = *config.add_input();
-    EncodeConfigTensor(input, has_batch, message);
-    message.set_optional(input.optional);
-  }
+  for (const TensorSignature& input : inputs) EncodeConfigTensor(input, has_batch, *config.add_input());
   for (const TensorSignature& output : outputs) EncodeConfigTensor(output, has_batch, *config.add_output());
   if (view == ViewAs::kSequence) {
     config.mutable_sequence_batching()->mutable_oldest();

@@ -17,11 +17,11 @@ void SetDuration(uint64_t count, absl::Duration sum, inference::StatisticDuratio
 
 }  // namespace
 
-void Statistics::Add(const std::string& model, int64_t version, const AnsweredInfer& answered) {
+void Statistics::Add(const LoadedModel& model, const AnsweredInfer& answered) {
   const uint64_t now_ms = static_cast<uint64_t>(absl::ToUnixMillis(absl::Now()));
   const MutexLock lock(mutex_);
-  if (sums_.size() >= kMaxModels && !sums_.contains({model, version})) sums_.erase(sums_.begin());
-  Sum& sum = sums_[{model, version}];
+  if (sums_.size() >= kMaxModels && !sums_.contains(KeyOf(model))) sums_.erase(sums_.begin());
+  Sum& sum = sums_[KeyOf(model)];
   if (!answered.ok) {
     ++sum.failed;
     sum.failure += answered.took;
@@ -35,13 +35,13 @@ void Statistics::Add(const std::string& model, int64_t version, const AnsweredIn
   sum.last_ms = now_ms;
 }
 
-void Statistics::Encode(const std::string& model, int64_t version, inference::ModelStatistics& message) const {
-  message.set_name(model);
-  message.set_version(absl::StrCat(version));
+void Statistics::Encode(const LoadedModel& model, inference::ModelStatistics& message) const {
+  message.set_name(model.name);
+  message.set_version(absl::StrCat(model.version));
   Sum sum;
   {
     const MutexLock lock(mutex_);
-    if (const auto found = sums_.find({model, version}); found != sums_.end()) sum = found->second;
+    if (const auto found = sums_.find(KeyOf(model)); found != sums_.end()) sum = found->second;
   }
   message.set_last_inference(sum.last_ms);
   message.set_inference_count(sum.succeeded);

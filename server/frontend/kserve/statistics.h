@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "inference/grpc_service.pb.h"
+#include "server/models/model_store.h"
 
 namespace rnnserve::kserve {
 
@@ -23,9 +24,9 @@ struct AnsweredInfer {
 
 class Statistics {
  public:
-  void Add(const std::string& model, int64_t version, const AnsweredInfer& answered);
+  void Add(const LoadedModel& model, const AnsweredInfer& answered);
   // Zeros of a model that has not been called.
-  void Encode(const std::string& model, int64_t version, inference::ModelStatistics& message) const;
+  void Encode(const LoadedModel& model, inference::ModelStatistics& message) const;
 
  private:
   struct Sum {
@@ -34,11 +35,14 @@ class Statistics {
     double executions = 0;
     uint64_t last_ms = 0;
   };
+  // Owner, name and version: two tenants may give their models one name.
+  using Key = std::tuple<std::string, std::string, int64_t>;
+  static Key KeyOf(const LoadedModel& model) { return {model.tenant, model.name, model.version}; }
   // Of models that have been found: names that callers make up are not counted.
   static constexpr size_t kMaxModels = 4096;
 
   mutable Mutex mutex_;
-  std::map<std::pair<std::string, int64_t>, Sum> sums_ ABSL_GUARDED_BY(mutex_);
+  std::map<Key, Sum> sums_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rnnserve::kserve
