@@ -76,7 +76,11 @@ void Session::Drive(std::unique_lock<std::mutex>& lock) {
     while (!calls_.empty()) {
       std::vector<Call> calls = std::exchange(calls_, {});
       lock.unlock();
-      for (Call& call : calls) std::visit([](auto& made) { made(); }, call);
+      for (Call& call : calls) {
+        if (auto* const telling = std::get_if<Telling>(&call)) (*telling)();
+        if (auto* const granting = std::get_if<Granting>(&call)) (*granting)();
+        if (auto* const other = std::get_if<absl::AnyInvocable<void()>>(&call)) (*other)();
+      }
       calls.clear();
       lock.lock();
       if (calls_.capacity() == 0) calls_ = std::move(calls);

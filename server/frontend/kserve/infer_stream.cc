@@ -95,9 +95,10 @@ Task<absl::Status> InferStream::Start(const MessagePtr& message) {
   const inference::ModelInferRequest& sent = message->request();
   absl::StatusOr<InferRequest> request = DecodeInfer(sent);
   absl::StatusOr<LoadedModel> model = service_->Find(*call_->caller(), sent.model_name(), sent.model_version());
-  if (model.ok()) message->model = *std::move(model);
+  const absl::Status found = model.status();
+  if (found.ok()) message->model = *std::move(model);
   if (!request.ok()) co_return request.status();
-  if (!message->model) co_return model.status();
+  if (!found.ok()) co_return found;
   InferCall& call = request->call;
   call.target = ModelName{message->model->name, message->model->version};
   call.deadline = message->arrived() + request->timeout;

@@ -259,7 +259,7 @@ Task<Answer> InferenceService::RunWhole(UnaryCall& call, const inference::ModelI
   std::optional<ByteBudget::Share> held = std::move(reply->memory);
   grpc::ByteBuffer body = SerialiseBytes(response);
   if (held) held->Took();
-  co_return Answer{absl::OkStatus(), std::move(body), std::move(held)};
+  co_return Answer{absl::OkStatus(), body, std::move(held)};
 }
 
 Task<Answer> InferenceService::RunInSequence(UnaryCall& call, const inference::ModelInferRequest& message,

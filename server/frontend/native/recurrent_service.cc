@@ -59,7 +59,7 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   EncodeInfer(*std::move(reply), request.request_id(), response);
   grpc::ByteBuffer body = SerialiseBytes(response);
   if (held) held->Took();
-  co_return Answer{absl::OkStatus(), std::move(body), std::move(held)};
+  co_return Answer{absl::OkStatus(), body, std::move(held)};
 }
 
 }  // namespace rnnserve
