@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sigmoid, Tanh and the fused functions of LSTM and GRU over float32, against libm in double: one float in 61, or one in
-RNNSERVE_FLOAT_STEP; 1 takes all, about 20 minutes on two CPUs."""
+RNNSERVE_FLOAT_STEP; 1 takes all (about an hour on two CPUs, by one in 61; never run whole)."""
 
 from __future__ import annotations
 
