@@ -30,8 +30,8 @@ packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
   prometheus-cpp-dev libcivetweb-dev zlib1g-dev libmimalloc-dev)
 [ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev nginx-light haproxy openssl procps prometheus
   faketime chromium mold)
-# Headers of clang 14, whose clang-tidy comes from PyPI; Debian 13 has none.
-[ -z "$tests" ] || ! grep -qs '^VERSION_ID="12"' /etc/os-release || packages+=(libclang-common-14-dev)
+# Headers of clang 14 (omp.h among them), whose clang-tidy comes from PyPI; Debian 13 has none.
+[ -z "$tests" ] || ! grep -qs '^VERSION_ID="12"' /etc/os-release || packages+=(libclang-common-14-dev libomp-14-dev)
 [ -z "$speech" ] || packages+=(pocketsphinx-testdata espeak-ng)
 [ "${1:-}" != --campaigns ] || packages+=(golang-go golang-google-grpc-dev golang-google-genproto-dev
   golang-github-golang-protobuf-1-5-dev protoc-gen-go protoc-gen-go-grpc default-jdk-headless libprotobuf-java ruby-grpc docker-compose)
