@@ -42,14 +42,7 @@ size_t Distance(absl::string_view from, absl::string_view to) {
 
 std::string UnknownFlag(absl::string_view name) {
   name = name.substr(0, kLongestName);
-  std::string nearest;
-  size_t least = 2 + name.size() / 4;
-  for (const std::string& known : FlagNames()) {
-    if (const size_t distance = Distance(name, known); distance < least) {
-      least = distance;
-      nearest = known;
-    }
-  }
+  const std::string nearest = NearestFlag(name);
   return absl::StrCat("--", name, " is no flag", nearest.empty() ? "" : absl::StrCat("; --", nearest, " is one"),
                       "; rnnserve --help lists them");
 }
@@ -64,6 +57,19 @@ absl::string_view Expected(const absl::CommandLineFlag& flag) {
 }
 
 }  // namespace
+
+std::string NearestFlag(absl::string_view name) {
+  name = name.substr(0, kLongestName);
+  std::string nearest;
+  size_t least = 2 + name.size() / 4;
+  for (const std::string& known : FlagNames()) {
+    if (const size_t distance = Distance(name, known); distance < least) {
+      least = distance;
+      nearest = known;
+    }
+  }
+  return nearest;
+}
 
 absl::Status CheckCommandLine(int argc, char** argv) {
   std::vector<std::string> mistakes;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "server/config/command_line.h"
 #include "server/config/config.pb.h"
 #include "server/files/plain_file.h"
 
@@ -28,11 +29,19 @@ class Mistakes final : public google::protobuf::io::ErrorCollector {
  public:
   explicit Mistakes(std::string_view path) : path_(path) {}
   void AddError(int line, int column, const std::string& message) override {
-    lines_.push_back(absl::StrCat(path_, ":", line + 1, ":", column + 1, ": ", message));
+    lines_.push_back(absl::StrCat(path_, ":", line + 1, ":", column + 1, ": ", message, Meant(message)));
   }
   std::string Text() const { return absl::StrJoin(lines_, "\n"); }
 
  private:
+  // The parser's text of an unknown field ends with its name in quotes.
+  static std::string Meant(const std::string& message) {
+    const std::vector<std::string> parts = absl::StrSplit(message, "no field named \"");
+    if (parts.size() != 2) return "";
+    const std::string nearest = NearestFlag(parts[1].substr(0, parts[1].find('"')));
+    return nearest.empty() ? "" : absl::StrCat(" ", nearest, " is one.");
+  }
+
   const std::string path_;
   std::vector<std::string> lines_;
 };

@@ -96,7 +96,7 @@ def test_what_is_printed_is_a_config_file(tmp_path):
 
 
 @pytest.mark.parametrize("text, place, what", [
-    ("max_calls: 5\nmax_cals: 5\n", ":2:9: ", "max_cals"),
+    ("max_calls: 5\nmax_cals: 5\n", ":2:9: ", "max_calls is one"),
     ('max_calls: "many"\n', ":1:12: ", "integer"),
     ("max_calls: 99999999999\n", ":1:12: ", "range"),
     ("\n\nmax_calls 5\n", ":3:11: ", ":"),
