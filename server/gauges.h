@@ -9,7 +9,7 @@
 #include "server/core/core.h"
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
-#include "server/sessions/memory_sessions.h"
+#include "server/sessions/contract/memory_sessions.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/model_calls.h"
 #include "server/telemetry/model_labels.h"

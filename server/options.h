@@ -2,14 +2,14 @@
 // What the flags say to each part of the server.
 #pragma once
 
+#include "server/admission/memory_watch.h"
+#include "server/api/grpc_server.h"
 #include "server/batching/batch_queue.h"
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
-#include "server/core/session_core.h"
-#include "server/frontend/grpc_server.h"
 #include "server/plugins/loaded_plugins.h"
-#include "server/sessions/memory_sessions.h"
-#include "server/telemetry/memory_watch.h"
+#include "server/sessions/contract/memory_sessions.h"
+#include "server/sessions/execution/session_core.h"
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/session_metrics.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "server/telemetry/memory_watch.h"
+#include "server/admission/memory_watch.h"
 #include "server/telemetry/metrics.h"
 
 namespace rnnserve {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the tree to its layers (docs/architecture.md): reads the includes of every source and fails on an arrow that
-points up, on gRPC or protobuf below the front-end, and on a source that no CMakeLists.txt lists.
+points up, on gRPC or protobuf below the dialects, and on a source that no CMakeLists.txt lists.
 
     python3 layering_test.py ROOT
 """
@@ -12,39 +12,47 @@ import unittest
 
 # Room -> rooms it may include. Longest prefix wins; a room may always include itself.
 ARROWS = {
-    "engine": [],  # the vocabulary: cell.h, sequence.h, engine.h, ...
-    "engine/map": ["engine", "engine/onednn"],  # of engine/onednn: the limit of instructions, and teams of one thread
-    "engine/op": ["engine", "engine/map"],  # of engine/map: what a pipeline is
-    "engine/reference": ["engine"],
-    "engine/cpu": ["engine"],
-    "engine/onednn": ["engine"],
-    "engine/plugin": ["engine"],
+    "base": [],
+    "engine": ["base"],  # the vocabulary: cell.h, sequence.h, engine.h, ...
+    "engine/map": ["base", "engine", "engine/onednn"],  # of engine/onednn: the limit of instructions, and teams of one thread
+    "engine/op": ["base", "engine", "engine/map"],  # of engine/map: what a pipeline is
+    "engine/reference": ["base", "engine"],
+    "engine/cpu": ["base", "engine"],
+    "engine/onednn": ["base", "engine"],
+    "engine/plugin": ["base", "engine"],
     "engine/cuda": ["engine/plugin"],
-    "onnx_file": ["engine", "engine/map", "engine/op"],
+    "onnx_file": ["base", "engine", "engine/map", "engine/op"],
     "server/files": [],
-    "server/telemetry": [],
-    "server/transport": ["server/telemetry"],
-    "server/config": ["server/files", "server/telemetry"],
-    "server/batching": ["engine", "server/telemetry"],
-    "server/sessions": ["engine", "engine/op", "server/telemetry"],  # of engine/op: field_error.h
-    "server/models": ["engine", "engine/map", "engine/op", "onnx_file", "server/telemetry"],
-    "server/core": ["engine", "engine/map", "engine/op", "server/batching", "server/sessions", "server/models",
-                    "server/telemetry"],
-    "server/frontend": ["engine", "engine/op", "server/batching", "server/core", "server/files", "server/models",
-                        "server/sessions", "server/telemetry", "server/transport"],
-    "server/admin": ["server/telemetry"],
-    "server/plugins": ["engine", "engine/plugin", "server/telemetry"],
-    "client/cpp": ["engine", "engine/op"],
+    "server/telemetry": ["base"],
+    "server/transport": ["base", "server/telemetry"],
+    "server/config": ["base", "server/files", "server/telemetry"],
+    "server/admission": ["base", "server/telemetry"],
+    "server/security": ["base", "server/files", "server/telemetry"],
+    "server/rpc": ["base", "server/admission", "server/security", "server/sessions/contract", "server/telemetry"],  # of sessions: session_error.h
+    "server/batching": ["base", "engine", "server/admission", "server/telemetry"],
+    "server/models": ["base", "engine", "engine/map", "engine/op", "onnx_file", "server/telemetry"],
+    "server/routing": ["base", "engine", "server/batching", "server/models", "server/telemetry"],
+    "server/core": ["base", "engine", "engine/map", "engine/op", "server/admission", "server/batching", "server/models",
+                    "server/routing", "server/telemetry"],
+    "server/sessions/contract": ["base", "engine", "server/admission", "server/telemetry"],
+    "server/sessions/execution": ["base", "engine", "engine/op", "server/admission", "server/core", "server/models",
+                                  "server/sessions/contract", "server/telemetry"],
+    "server/api": ["base", "engine", "engine/op", "server/admission", "server/core", "server/models", "server/rpc",
+                   "server/security", "server/sessions/contract", "server/sessions/execution", "server/telemetry",
+                   "server/transport"],
+    "server/admin": ["base", "server/telemetry"],
+    "server/plugins": ["base", "engine", "engine/plugin", "server/telemetry"],
+    "client/cpp": ["base", "engine", "engine/op"],
     # rnnctl inspect asks the engines themselves and times them.
-    "client/rnnctl": ["client/cpp", "engine", "engine/op", "engine/cpu", "engine/onednn", "engine/reference", "onnx_file"],
+    "client/rnnctl": ["base", "client/cpp", "engine", "engine/op", "engine/cpu", "engine/onednn", "engine/reference", "onnx_file"],
 }
 # main.cc and what it is helped by name every concrete class.
 FREE = {"server/" + name for name in ("main.cc", "gauges.cc", "gauges.h", "options.cc", "options.h", "process_memory.cc",
                                         "process_memory.h", "signals.cc", "signals.h")}
-# gRPC and protobuf belong to the front-end and the clients; onnx_file reads ONNX's own protobuf, config its file's.
+# gRPC and protobuf belong to the dialects, the calls and the clients; onnx_file reads ONNX's own protobuf, config its file's.
 WIRE = re.compile(r"^(grpc|grpcpp|grpc\+\+|google/)|\.pb\.h$|^onnx/")
-WIRE_ROOMS = ("server/frontend", "server/transport/listener.h", "server/transport/grpc_listener.cc",
-              "server/transport/paced_listener.cc", "server/main.cc", "server/config/", "client/", "onnx_file/")
+WIRE_ROOMS = ("server/api/", "server/rpc/", "server/security/", "server/admission/", "server/transport/listener.h",
+              "server/transport/grpc_listener.cc", "server/transport/paced_listener.cc", "server/main.cc", "server/config/", "client/", "onnx_file/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 SOURCES = (".cc", ".c", ".cu", ".h", ".cuh")
 
@@ -59,7 +67,7 @@ def problems(root):
     """All violations below `root`, as lines of text."""
     root = pathlib.Path(root)
     found = []
-    for top in ("engine", "onnx_file", "server", "client", "tests"):
+    for top in ("base", "engine", "onnx_file", "server", "client", "tests"):
         for file in sorted((root / top).rglob("*")):
             if file.suffix not in SOURCES or not file.is_file():
                 continue
@@ -81,7 +89,7 @@ def include_problems(path, text):
         if target not in (None, room, *ARROWS[room]):
             found.append(f"{path}: {room} must not include {included}")
         if WIRE.search(included) and not path.startswith(WIRE_ROOMS):
-            found.append(f"{path}: {included} does not belong below the front-end")
+            found.append(f"{path}: {included} does not belong below the dialects")
     return found
 
 
@@ -118,10 +126,10 @@ class LayeringTest(unittest.TestCase):
         self.assertTrue(self.planted("server/batching/a.cc", '#include "engine/op/op_spec.h"\n'))
         self.assertFalse(self.planted("server/core/a.cc", '#include "engine/op/op_spec.h"\n'))
 
-    def test_finds_wire_types_below_the_front_end(self):
+    def test_finds_wire_types_below_the_dialects(self):
         self.assertTrue(self.planted("server/core/a.cc", "#include <grpcpp/grpcpp.h>\n"))
         self.assertTrue(self.planted("server/models/model.cc", '#include "rnnserve/v1/tensor.pb.h"\n'))
-        self.assertFalse(self.planted("server/frontend/a.cc", "#include <grpcpp/grpcpp.h>\n"))
+        self.assertFalse(self.planted("server/api/a.cc", "#include <grpcpp/grpcpp.h>\n"))
         self.assertFalse(self.planted("onnx_file/loader.cc", "#include <onnx/onnx_pb.h>\n"))
 
     def test_finds_an_unlisted_source(self):

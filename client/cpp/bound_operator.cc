@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 
 namespace rnnserve::client {
 

@@ -9,7 +9,7 @@
 //   if (!result.ok()) std::cerr << result.status() << FieldOf(result.status()).value_or("");
 //   else for (double v : ValuesOf(result->outputs[0])) std::cout << v << ' ';
 //
-// Errors carry the server's code and text; FieldOf and ReasonOf (engine/op/field_error.h) give the field path and the
+// Errors carry the server's code and text; FieldOf and ReasonOf (base/field_error.h) give the field path and the
 // machine-readable reason, RetryDelayOf (client/cpp/status.h) the server's retry delay. A server that
 // cannot be reached is UNAVAILABLE with reason kCannotConnect.
 //

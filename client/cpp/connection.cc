@@ -5,8 +5,8 @@
 #include <grpcpp/security/credentials.h>
 
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "client/cpp/status.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::client {
 namespace {

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "client/cpp/codec.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/session_codec.h"
 #include "client/cpp/stream_driver.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::client {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "google/rpc/error_details.pb.h"
 #include "rnnserve/v1/sessions.pb.h"
 

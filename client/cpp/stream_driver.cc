@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "client/cpp/verdict.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::client {
 

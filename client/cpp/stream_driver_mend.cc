@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/session_codec.h"
 #include "client/cpp/status.h"
 #include "client/cpp/stream_driver.h"
 #include "client/cpp/tries.h"
 #include "client/cpp/verdict.h"
-#include "engine/op/field_error.h"
 #include "rnnserve/v1/sessions.grpc.pb.h"
 
 namespace rnnserve::client {

@@ -4,10 +4,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "client/cpp/status.h"
 #include "client/cpp/stream_journal.h"
 #include "client/cpp/verdict.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::client {
 namespace {

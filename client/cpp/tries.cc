@@ -7,8 +7,8 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/field_error.h"
 #include "client/cpp/status.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::client {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <utility>
 
+#include "base/field_error.h"
 #include "client/cpp/status.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::client {
 namespace {

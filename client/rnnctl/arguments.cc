@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "client/rnnctl/view.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl {
 namespace {

@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/field_error.h"
 #include "client/cpp/client.h"
 #include "client/cpp/status.h"
 #include "client/rnnctl/show.h"
 #include "client/rnnctl/tensor_files.h"
 #include "client/rnnctl/view.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "client/cpp/npy.h"
 #include "client/rnnctl/arguments.h"
 #include "client/rnnctl/view.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl {
 namespace {

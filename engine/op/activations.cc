@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "engine/op/wording.h"
 
 namespace rnnserve {

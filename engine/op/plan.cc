@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "engine/op/plan_states.h"
 #include "engine/op/signature.h"
 #include "engine/op/stack.h"

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "engine/op/plan_states.h"
 #include "engine/op/stack.h"
 #include "engine/op/tensor_check.h"

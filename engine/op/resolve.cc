@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "engine/op/activations.h"
 #include "engine/op/attributes.h"
-#include "engine/op/field_error.h"
 #include "engine/op/op_spec.h"
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "engine/op/signature.h"
 #include "engine/op/wording.h"
 

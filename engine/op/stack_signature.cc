@@ -4,7 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "engine/op/signature.h"
 #include "engine/op/stack.h"
 #include "engine/op/wording.h"

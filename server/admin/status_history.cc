@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/steady_now.h"
 #include "server/admin/readings.h"
-#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {

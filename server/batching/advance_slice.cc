@@ -4,7 +4,7 @@
 #include <new>
 #include <span>
 
-#include "server/telemetry/out_of_memory.h"
+#include "base/out_of_memory.h"
 
 namespace rnnserve {
 

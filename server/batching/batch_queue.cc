@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/batching/retry_delay.h"
+#include "base/retry_delay.h"
 
 namespace rnnserve {
 namespace {

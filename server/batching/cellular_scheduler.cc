@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/steady_now.h"
 #include "server/batching/advance_slice.h"
 #include "server/telemetry/release_caches.h"
-#include "server/telemetry/steady_now.h"
 
 namespace rnnserve {
 namespace {

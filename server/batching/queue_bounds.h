@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "server/batching/fair_bound.h"
+#include "server/admission/fair_bound.h"
 #include "server/batching/scheduler.h"
 
 namespace rnnserve {

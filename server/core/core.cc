@@ -8,8 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/op/field_error.h"
-#include "server/core/choose_engine.h"
+#include "base/field_error.h"
+#include "base/out_of_memory.h"
+#include "base/rejection.h"
 #include "server/core/infer_run.h"
 #include "server/core/layer_chain.h"
 #include "server/core/reply_limit.h"
@@ -17,8 +18,7 @@
 #include "server/core/target.h"
 #include "server/core/verified_reply.h"
 #include "server/core/verifier.h"
-#include "server/telemetry/out_of_memory.h"
-#include "server/telemetry/rejection.h"
+#include "server/routing/choose_engine.h"
 
 namespace rnnserve {
 namespace {

@@ -21,7 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
-#include "server/core/byte_budget.h"
+#include "server/admission/byte_budget.h"
 #include "server/core/core.h"
 #include "server/core/map_run.h"
 #include "server/core/run_states.h"

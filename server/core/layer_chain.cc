@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/out_of_memory.h"
 #include "server/core/nonfinite.h"
-#include "server/telemetry/out_of_memory.h"
 
 namespace rnnserve {
 namespace {

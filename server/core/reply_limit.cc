@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/core/limit_error.h"
+#include "server/admission/limit_error.h"
 
 namespace rnnserve {
 namespace {

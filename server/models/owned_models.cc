@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
+#include "base/rejection.h"
 #include "engine/op/wording.h"
-#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 namespace {

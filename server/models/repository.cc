@@ -4,8 +4,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "base/mutex.h"
-#include "engine/op/field_error.h"
 #include "onnx_file/folder.h"
 #include "onnx_file/loader.h"
 #include "server/models/model_names.h"

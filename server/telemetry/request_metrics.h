@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a front-end counts of the calls it answers, by method.
+// What the dialects count of the calls they answer, by method.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/rejection.h"
 #include "server/telemetry/metrics.h"
-#include "server/telemetry/rejection.h"
 
 namespace rnnserve {
 

@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "server/telemetry/steady_now.h"
+#include "base/steady_now.h"
 
 namespace rnnserve {
 namespace {

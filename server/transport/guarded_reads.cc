@@ -22,9 +22,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/steady_now.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/log_limit.h"
-#include "server/telemetry/steady_now.h"
 #include "server/transport/frame_guard.h"
 
 namespace rnnserve {

@@ -18,7 +18,7 @@
 #include "engine/cpu/cpu_engine.h"
 #include "engine/onednn/onednn_engine.h"
 #include "engine/reference/reference_engine.h"
-#include "server/core/router.h"
+#include "server/routing/router.h"
 #include "tests/bench/engines/timed_cell.h"
 
 namespace rnnserve::bench {

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <vector>
 
+#include "base/field_error.h"
 #include "client/cpp/bound_operator.h"
 #include "client/cpp/client.h"
 #include "client/cpp/json.h"
@@ -10,7 +11,6 @@
 #include "client/cpp/rnn_stream.h"
 #include "client/cpp/session_client.h"
 #include "client/cpp/status.h"
-#include "engine/op/field_error.h"
 
 int main(int, char** argv) {
   using namespace rnnserve;

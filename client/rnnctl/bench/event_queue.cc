@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "client/cpp/connection.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl::bench {
 namespace {

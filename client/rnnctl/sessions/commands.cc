@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/field_error.h"
 #include "client/cpp/session_client.h"
 #include "client/cpp/session_json.h"
 #include "client/rnnctl/call.h"
@@ -14,7 +15,6 @@
 #include "client/rnnctl/sessions/session_file.h"
 #include "client/rnnctl/show.h"
 #include "client/rnnctl/tensor_files.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl {
 namespace {

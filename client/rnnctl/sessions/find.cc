@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "client/rnnctl/arguments.h"
-#include "engine/op/field_error.h"
 
 namespace rnnserve::rnnctl {
 namespace {

@@ -11,9 +11,9 @@
 #include "engine/cpu/cpu_engine.h"
 #include "engine/onednn/onednn_engine.h"
 #include "engine/reference/reference_engine.h"
-#include "server/core/routing_thread.h"
-#include "server/frontend/grpc_server.h"
-#include "server/sessions/memory_sessions.h"
+#include "server/api/grpc_server.h"
+#include "server/routing/routing_thread.h"
+#include "server/sessions/contract/memory_sessions.h"
 #include "tests/bench/service/request_scheduler.h"
 
 int main(int argc, char** argv) {

@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "server/telemetry/out_of_memory.h"
-#include "server/telemetry/steady_now.h"
+#include "base/out_of_memory.h"
+#include "base/steady_now.h"
 
 namespace rnnserve {
 namespace {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "tests/client/cpp/fake_server.h"
 
 namespace rnnserve::client {

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/field_error.h"
 #include "client/cpp/status.h"
-#include "engine/op/field_error.h"
 #include "tests/client/cpp/fake_server.h"
 
 namespace rnnserve::client {

@@ -7,9 +7,9 @@
 #include <future>
 #include <optional>
 
+#include "base/field_error.h"
 #include "client/cpp/client.h"
 #include "client/cpp/status.h"
-#include "engine/op/field_error.h"
 #include "tests/client/cpp/fake_server.h"
 
 namespace rnnserve::client {

@@ -7,8 +7,8 @@
 #include <set>
 #include <thread>
 
+#include "base/field_error.h"
 #include "client/cpp/client.h"
-#include "engine/op/field_error.h"
 #include "tests/client/cpp/fake_stream_server.h"
 
 namespace rnnserve::client {

@@ -4,7 +4,7 @@
 #include <grpcpp/support/status.h>
 #include <gtest/gtest.h>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "google/rpc/error_details.pb.h"
 #include "tests/client/cpp/fake_server.h"
 

@@ -6,8 +6,8 @@
 
 #include <random>
 
+#include "base/field_error.h"
 #include "client/cpp/reply_room.h"
-#include "engine/op/field_error.h"
 #include "tests/client/cpp/fake_session_server.h"
 
 namespace rnnserve::client {

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/field_error.h"
 #include "client/cpp/status.h"
-#include "engine/op/field_error.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/support/status.h"
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "tests/engine/op/example_operator.h"
 
 namespace rnnserve::operator_refusal {

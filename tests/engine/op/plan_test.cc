@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "tests/engine/op/example_operator.h"
 
 namespace rnnserve {

@@ -7,7 +7,7 @@
 
 #include <deque>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "tests/engine/op/example_operator.h"
 
 namespace rnnserve::stack_of_operators {

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "tests/engine/op/example_operator.h"
 
 namespace rnnserve::tensor_refusal {

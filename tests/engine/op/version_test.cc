@@ -2,7 +2,7 @@
 // recurrent-operators.md, section 1: which versions exist and which opset means which.
 #include <gtest/gtest.h>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "tests/engine/op/example_operator.h"
 
 namespace rnnserve {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "absl/time/clock.h"
-#include "server/batching/retry_delay.h"
+#include "base/retry_delay.h"
 #include "tests/server/batching/fake_program.h"
 
 namespace rnnserve {

@@ -9,11 +9,11 @@
 #include <future>
 #include <thread>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "engine/reference/reference_engine.h"
+#include "server/admission/byte_budget.h"
+#include "server/admission/limit_error.h"
 #include "server/batching/cellular_scheduler.h"
-#include "server/core/byte_budget.h"
-#include "server/core/limit_error.h"
 #include "tests/server/core/fake_engine.h"
 
 namespace rnnserve {

@@ -9,12 +9,12 @@
 #include <future>
 #include <random>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
+#include "base/retry_delay.h"
 #include "engine/reference/reference_engine.h"
+#include "server/admission/limit_error.h"
 #include "server/batching/cellular_scheduler.h"
-#include "server/batching/retry_delay.h"
 #include "server/core/core.h"
-#include "server/core/limit_error.h"
 #include "tests/server/core/fake_engine.h"
 
 namespace rnnserve {

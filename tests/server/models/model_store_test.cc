@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "tests/server/models/model_fixture.h"
 
 namespace rnnserve {

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
 #include "server/models/model_store.h"
 #include "tests/onnx_file/onnx_fixture.h"
 

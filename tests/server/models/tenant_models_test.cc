@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/op/field_error.h"
+#include "base/field_error.h"
+#include "base/rejection.h"
 #include "server/models/model_store.h"
-#include "server/telemetry/rejection.h"
 #include "tests/server/models/model_fixture.h"
 
 namespace rnnserve {

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/rejection.h"
 #include "server/telemetry/model_calls.h"
 #include "server/telemetry/process_metrics.h"
 #include "server/telemetry/prometheus_text.h"
-#include "server/telemetry/rejection.h"
 #include "server/telemetry/request_metrics.h"
 #include "server/telemetry/session_metrics.h"
 #include "server/telemetry/work_metrics.h"

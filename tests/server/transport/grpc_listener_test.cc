@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "tests/server/frontend/running_server.h"
+#include "tests/server/api/running_server.h"
 
 namespace rnnserve {
 namespace {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/rejection.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/cord.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr char kUrl[] = "rnnserve/rejection";
+constexpr char kQuotaUrl[] = "rnnserve/quota";
+
+std::optional<Rejection> ReasonOfCode(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kResourceExhausted:
+      return Rejection::kQueueFull;
+    case absl::StatusCode::kDeadlineExceeded:
+      return Rejection::kDeadline;
+    case absl::StatusCode::kUnavailable:
+      return Rejection::kDraining;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+      return Rejection::kInvalid;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+absl::Status WithRejection(absl::Status status, Rejection why) {
+  const std::string_view name = kRejectionNames[static_cast<size_t>(why)];
+  status.SetPayload(kUrl, absl::Cord(absl::string_view(name.data(), name.size())));
+  return status;
+}
+
+absl::Status Overloaded(Rejection why, std::string_view message) {
+  return WithRejection(absl::ResourceExhaustedError(absl::string_view(message.data(), message.size())), why);
+}
+
+absl::Status OverQuota(std::string_view subject, std::string_view message) {
+  absl::Status status = Overloaded(Rejection::kQuota, message);
+  status.SetPayload(kQuotaUrl, absl::Cord(absl::string_view(subject.data(), subject.size())));
+  return status;
+}
+
+std::optional<std::string> QuotaSubjectOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kQuotaUrl);
+  if (!payload) return std::nullopt;
+  return std::string(*payload);
+}
+
+std::optional<Rejection> RejectionOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kUrl);
+  if (!payload) return ReasonOfCode(status.code());
+  const auto name = std::ranges::find(kRejectionNames, std::string(*payload));
+  if (name == kRejectionNames.end()) return ReasonOfCode(status.code());
+  return static_cast<Rejection>(name - kRejectionNames.begin());
+}
+
+}  // namespace rnnserve

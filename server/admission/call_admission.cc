@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/admission/call_admission.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/field_error.h"
+#include "base/rejection.h"
+#include "base/steady_now.h"
+
+namespace rnnserve {
+
+absl::Status CallAdmission::Enter(uint64_t caller, int64_t bytes, bool even_if_closed) {
+  return Take(caller, bytes, even_if_closed, memory_);
+}
+void CallAdmission::Leave(uint64_t caller, int64_t bytes) { Release(caller, bytes, memory_); }
+
+absl::Status CallAdmission::EnterWithMemory(uint64_t caller, int64_t bytes, bool even_if_closed) {
+  return Take(caller, bytes, even_if_closed, nullptr);
+}
+void CallAdmission::LeaveWithMemory(uint64_t caller, int64_t bytes) { Release(caller, bytes, nullptr); }
+
+absl::Status CallAdmission::IsOpen(bool even_if_closed) const {
+  MutexLock lock(mutex_);
+  return IsOpenLocked(even_if_closed);
+}
+
+absl::Status CallAdmission::IsOpenLocked(bool even_if_closed) const {
+  if (!closed_ || even_if_closed) return absl::OkStatus();
+  return WithReason(absl::UnavailableError("the server is shutting down; send the request to another one or later"),
+                    "DRAINING");
+}
+
+absl::Status CallAdmission::Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory) {
+  MutexLock lock(mutex_);
+  if (absl::Status open = IsOpenLocked(even_if_closed); !open.ok()) return open;
+  if (!calls_.Fits(caller, 1)) {
+    return Overloaded(Rejection::kQueueFull, absl::StrCat("the server is busy with ", calls_.used(), " calls, ",
+                                                          calls_.held(caller), " of them this caller's, and takes ",
+                                                          calls_.most(), " at once; send this one later"));
+  }
+  if (!bytes_.Fits(caller, bytes)) {
+    return Overloaded(
+        Rejection::kMemory,
+        absl::StrCat("the server holds ", bytes_.used(), " of ", bytes_.most(), " bytes of request messages, ",
+                     bytes_.held(caller), " of them this caller's, and this one has ", bytes, "; send it later"));
+  }
+  // They are parsed into as many bytes again. A caller that comes alone may always enter.
+  const bool is_alone = calls_.used() == 0;
+  if (memory != nullptr && !is_alone && !memory->TryPromise(bytes)) {
+    return Overloaded(Rejection::kMemory, absl::StrCat("the server is close to the ", memory->limit(),
+                                                       " bytes that it may take; send this call later"));
+  }
+  calls_.Take(caller, 1);
+  bytes_.Take(caller, bytes);
+  if (memory != nullptr && is_alone) memory->Promise(bytes);
+  return absl::OkStatus();
+}
+
+void CallAdmission::Release(uint64_t caller, int64_t bytes, MemoryWatch* memory) {
+  MutexLock lock(mutex_);
+  calls_.Release(caller, 1);
+  bytes_.Release(caller, bytes);
+  if (memory != nullptr) memory->Promise(-bytes);
+  // Under the lock: the waiting thread may destroy this object as soon as it has the lock.
+  if (calls_.used() == 0) changed_.notify_all();
+}
+
+int64_t CallAdmission::calls() const {
+  MutexLock lock(mutex_);
+  return calls_.used();
+}
+
+void CallAdmission::Close() {
+  MutexLock lock(mutex_);
+  closed_ = true;
+}
+
+bool CallAdmission::WaitEmpty(absl::Time deadline) {
+  MutexLock lock(mutex_);
+  const auto enough = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.used() == 0 || hurried_; };
+  if (deadline == absl::InfiniteFuture()) {
+    changed_.wait(lock, enough);
+  } else {
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline - SteadyNow()), enough);
+  }
+  return calls_.used() == 0;
+}
+
+bool CallAdmission::WaitHurry(absl::Duration most) {
+  MutexLock lock(mutex_);
+  changed_.wait_for(lock, absl::ToChronoNanoseconds(most),
+                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return hurried_; });
+  return hurried_;
+}
+
+void CallAdmission::Hurry() {
+  MutexLock lock(mutex_);
+  hurried_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace rnnserve

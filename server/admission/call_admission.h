@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bounds the calls in flight and the bytes of their messages, together and for each caller (FairBound). Closed when the
+// server drains.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "server/admission/fair_bound.h"
+#include "server/admission/memory_watch.h"
+
+namespace rnnserve {
+
+class CallAdmission {
+ public:
+  struct Options {
+    // Calls in flight; further calls are RESOURCE_EXHAUSTED.
+    int64_t max_calls = 4096;
+    // Bytes of their request messages together. A call that is alone is always admitted.
+    int64_t max_bytes = int64_t{1} << 30;
+    // Whether the process has memory for them; outlives this. Null: only the bounds above hold.
+    MemoryWatch* memory = nullptr;
+  };
+
+  explicit CallAdmission(Options options)
+      : memory_(options.memory), calls_(options.max_calls), bytes_(options.max_bytes) {}
+
+  // OK: the call is in flight, until Leave with the same numbers. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
+  // Calls with `even_if_closed` are admitted until the server shuts down.
+  absl::Status Enter(uint64_t caller, int64_t bytes, bool even_if_closed = false);
+  void Leave(uint64_t caller, int64_t bytes);
+  // The same for a call whose memory has been reserved already.
+  absl::Status EnterWithMemory(uint64_t caller, int64_t bytes, bool even_if_closed);
+  void LeaveWithMemory(uint64_t caller, int64_t bytes);
+  // UNAVAILABLE once closed, like Enter.
+  absl::Status IsOpen(bool even_if_closed) const;
+
+  // Calls in flight.
+  int64_t calls() const;
+
+  // Admits no further calls.
+  void Close();
+  // Waits until no call is in flight; false at `deadline` or after Hurry.
+  bool WaitEmpty(absl::Time deadline);
+  // Waits for `most` or until Hurry; true after Hurry.
+  bool WaitHurry(absl::Duration most);
+  // Ends both waits now and in future.
+  void Hurry();
+
+ private:
+  absl::Status Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory);
+  void Release(uint64_t caller, int64_t bytes, MemoryWatch* memory);
+  absl::Status IsOpenLocked(bool even_if_closed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  MemoryWatch* const memory_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  FairBound calls_ ABSL_GUARDED_BY(mutex_);
+  FairBound bytes_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hurried_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/grpc_server.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/mutex.h"
+#include "base/steady_now.h"
+#include "server/admission/body_line.h"
+#include "server/admission/send_watch.h"
+#include "server/api/health/health_service.h"
+#include "server/api/kserve/inference_service.h"
+#include "server/api/native/models_service.h"
+#include "server/api/native/recurrent_service.h"
+#include "server/api/native/sessions_service.h"
+#include "server/api/reflection/reflection_service.h"
+#include "server/rpc/poller.h"
+#include "server/rpc/preparation_pool.h"
+#include "server/rpc/unknown_methods.h"
+#include "server/security/tls.h"
+#include "server/telemetry/log.h"
+#include "server/telemetry/log_limit.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr int kModelSlots = 4;
+constexpr int kSessionSlots = 16;
+constexpr int kStreamSlots = 8;
+// Streams and sessions are looked after this often while the server drains.
+constexpr absl::Duration kDrainLook = absl::Milliseconds(20);
+constexpr std::array<std::string_view, 4> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models",
+                                                       "rnnserve.v1.Sessions", "inference.GRPCInferenceService"};
+constexpr std::array<std::string_view, 7> kListed = {kServices[0],
+                                                     kServices[1],
+                                                     kServices[2],
+                                                     kServices[3],
+                                                     "grpc.health.v1.Health",
+                                                     "grpc.reflection.v1.ServerReflection",
+                                                     "grpc.reflection.v1alpha.ServerReflection"};
+// Between the last call and the end. gRPC cancels what comes in once it shuts down, and its callers would see CANCELLED
+// as if it had been their own doing; a connection that is closed before is UNAVAILABLE, and they go elsewhere.
+constexpr absl::Duration kGoodbye = absl::Milliseconds(500);
+constexpr int kMaxReadChunkBytes = 64 << 10;
+constexpr absl::Duration kPollerPatience = absl::Seconds(10);
+
+int Milliseconds(absl::Duration duration) {
+  const int64_t ms = absl::ToInt64Milliseconds(duration);
+  return static_cast<int>(std::min<int64_t>(ms, std::numeric_limits<int>::max()));  // INT_MAX is gRPC's infinity
+}
+
+void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(options.max_message_bytes);
+  builder.SetMaxSendMessageSize(-1);  // replies are bounded by the core
+  // gRPC looks at a message's size after it has decompressed it: 64 MiB would become 64 GiB first.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 30'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(options.max_connection_idle));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(options.max_connection_age));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, Milliseconds(options.max_connection_age_grace));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_streams_per_connection);
+  // A piece of a message keeps the whole chunk that it was read with: with gRPC's own 4 MiB, halves of a few messages
+  // hold many times their size.
+  builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadChunkBytes);
+  // Until the server reads a message, its caller may send 64 KiB of it, whatever the connection's delay.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+}
+
+// gRPC's own bound, behind ours. gRPC enforces it by closing connections at random, so it stays above the admitted
+// bytes.
+class TransportQuota {
+ public:
+  TransportQuota(int64_t besides, grpc::ServerBuilder& builder) : besides_(besides) {
+    builder.SetResourceQuota(quota_);
+    const MutexLock lock(mutex_);
+    Resize();
+  }
+  void LetInCalls(int64_t bytes) {
+    const MutexLock lock(mutex_);
+    calls_ = bytes;
+    Resize();
+  }
+  void LetInStreams(int64_t bytes) {
+    const MutexLock lock(mutex_);
+    streams_ = bytes;
+    Resize();
+  }
+
+ private:
+  void Resize() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    quota_.Resize(static_cast<size_t>(besides_ + calls_ + streams_));
+  }
+
+  const int64_t besides_;
+  Mutex mutex_;
+  int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t streams_ ABSL_GUARDED_BY(mutex_) = 0;
+  grpc::ResourceQuota quota_ ABSL_GUARDED_BY(mutex_){"rnnserve"};
+};
+
+BodyLine::Options LineOptions(const GrpcServer::Options& options, TransportQuota& quota) {
+  BodyLine::Options line;
+  line.max_message_bytes = options.max_message_bytes;
+  line.max_bytes = options.admission.max_bytes;
+  line.memory = options.admission.memory;
+  line.let_in = [&quota](int64_t bytes) { quota.LetInCalls(bytes); };
+  return line;
+}
+
+StreamLine::Options StreamLineOptions(const GrpcServer::Options& options, TransportQuota& quota) {
+  StreamLine::Options line;
+  line.max_message_bytes = options.max_message_bytes;
+  line.max_bytes = options.admission.max_bytes;
+  line.memory = options.admission.memory;
+  line.let_in = [&quota](int64_t bytes) { quota.LetInStreams(bytes); };
+  return line;
+}
+
+// Of a handshake that fails, gRPC's log is all there is: with mutual TLS, whose certificate is not taken, and why.
+void TellOfTransport(std::string_view message) {
+  static LogLimit limit;
+  if (message.find("Handshake failed") == std::string_view::npos)
+    return LogDebug(absl::StrCat("grpc: ", absl::string_view(message.data(), message.size())));
+  const auto skipped = limit.Allow(SteadyNow());
+  if (!skipped) return;
+  LogWarning(absl::StrCat("TLS: ", absl::string_view(message.data(), message.size()),
+                          *skipped == 0 ? "" : absl::StrCat(" (and ", *skipped, " more before it)")));
+}
+
+void AddCertificateMetric(const std::shared_ptr<const Certificates>& certificates, Metrics& metrics) {
+  metrics.GaugeFunction(
+      "rnnserve_tls_cert_expiry_timestamp_seconds", "When the server's certificate expires, in seconds since 1970.",
+      [certificates] { return static_cast<double>(absl::ToUnixSeconds(certificates->InForce()->expiry)); });
+}
+
+// gRPC and protobuf have one log each for the whole process.
+void RouteLogs() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    gpr_set_log_function([](gpr_log_func_args* args) { TellOfTransport(args->message); });
+    // Says on standard error what callers sent wrong; the caller's own error says it better.
+    google::protobuf::SetLogHandler(nullptr);
+  });
+}
+
+}  // namespace
+
+struct GrpcServer::Parts {
+  Parts(const Options& options, Core* core, SessionCore* session_core, grpc::ServerBuilder& builder,
+        std::unique_ptr<Tokens> tokens)
+      : quota(options.max_transport_bytes, builder),
+        requests(options.metrics != nullptr ? *options.metrics : unseen),
+        connections_total((options.metrics != nullptr ? *options.metrics : unseen)
+                              .Counters("rnnserve_connections_total", "Connections that came.", {"result"})),
+        gate(std::move(tokens)),
+        admission(options.admission),
+        send_watch(options.max_send_duration),
+        poller(builder.AddCompletionQueue(),
+               {options.work_waiting,
+                [this, waiting = options.work_waiting] { return waiting() >= admission.calls() + line.reading(); },
+                options.run_work, [this] { return admission.calls() == 0 && line.reading() == 0; }},
+               options.max_busy_poll),
+        line(LineOptions(options, quota), poller.queue()),
+        stream_line(StreamLineOptions(options, quota), poller.queue()),
+        preparation(options.preparation_threads),
+        health(options.max_health_watches, requests),
+        streams({&poller, &gate, &preparation, &send_watch, &stream_line, &requests, &call_log, options.streams}),
+        recurrent(core, session_core, &admission),
+        sessions(session_core),
+        models(core,
+               [this](const std::string& name, bool is_loaded) {
+                 if (IsService(name)) return;
+                 if (is_loaded) {
+                   health.board().Set(name, true);
+                 } else {
+                   health.board().Retire(name);
+                 }
+               }),
+        inference(core, session_core, &models, &admission, [this] { return !leaving.load(); }) {}
+
+  // A model may be called like a service; the service's health is not the model's.
+  static bool IsService(std::string_view name) { return std::ranges::find(kServices, name) != kServices.end(); }
+
+  // No model is called so: their names have no slash.
+  void SetEngineServing(std::string_view engine, bool is_serving) {
+    health.board().Set("engine/" + std::string(engine), is_serving);
+  }
+
+  void Serve(std::vector<UnaryMethod>& methods, int slots) {
+    for (UnaryMethod& method : methods) {
+      method.metrics = requests.Method(method.name);
+      for (int k = 0; k < slots; ++k) ServeUnary(method, site);
+    }
+  }
+
+  void Serve(StreamMethod& method) {
+    method.streams = requests.Method(method.name);
+    method.operations = requests.Method(method.name + ".operation");
+    for (int k = 0; k < kStreamSlots; ++k) ServeStream(method, streams);
+  }
+
+  ListenerOptions ListeningOptions(const Options& options) const {
+    return {.addresses = options.listen,
+            .max_connections = options.max_connections,
+            .max_streams_per_connection = options.max_streams_per_connection,
+            .has_tls = !options.tls.certificate.empty(),
+            .on_plain_connection = options.on_plain_connection,
+            .accepted = connections_total.With({"accepted"}),
+            .refused = connections_total.With({"refused"}),
+            .dismissed = connections_total.With({"dismissed"})};
+  }
+
+  std::vector<int> ports;
+  std::atomic<bool> leaving = false;
+  absl::Time goodbye_until = absl::InfinitePast();
+  TransportQuota quota;
+  Metrics unseen;
+  const RequestMetrics requests;
+  CounterFamily& connections_total;
+  Gate gate;
+  CallLog call_log;
+  CallAdmission admission;
+  SendWatch send_watch;
+  Poller poller;
+  BodyLine line;
+  StreamLine stream_line;
+  PreparationPool preparation;
+  UnarySite site;
+  HealthService health;
+  StreamSite streams;
+  ReflectionService reflection{kListed, requests};
+  UnknownMethods unknown{requests};
+  RecurrentService recurrent;
+  SessionsService sessions;
+  ModelsService models;
+  kserve::InferenceService inference;
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<grpc::Server> server;
+};
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, Core* core, SessionCore* sessions) {
+  RouteLogs();
+  grpc::ServerBuilder builder;
+  ConfigureTransport(options, builder);
+  std::shared_ptr<Certificates> certificates;
+  if (!options.tls.certificate.empty()) {
+    if (absl::Status policy = ApplyTlsPolicy(options.tls_policy); !policy.ok()) return policy;
+    absl::StatusOr<std::shared_ptr<Certificates>> loaded = Certificates::Load(options.tls);
+    if (!loaded.ok()) return loaded.status();
+    certificates = *std::move(loaded);
+    if (options.metrics != nullptr) AddCertificateMetric(certificates, *options.metrics);
+  }
+  std::unique_ptr<Tokens> tokens;
+  if (!options.tokens_file.empty()) {
+    absl::StatusOr<std::unique_ptr<Tokens>> loaded = Tokens::Load(options.tokens_file);
+    if (!loaded.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat("the file of tokens, ", loaded.status().message()));
+    }
+    tokens = *std::move(loaded);
+  }
+  auto parts = std::make_unique<Parts>(options, core, sessions, builder, std::move(tokens));
+  absl::StatusOr<std::unique_ptr<Listener>> listener =
+      options.make_listener(parts->ListeningOptions(options), MakeCredentials(certificates), builder);
+  if (!listener.ok()) return listener.status();
+  parts->listener = *std::move(listener);
+  builder.RegisterService(parts->health.grpc());
+  builder.RegisterService(parts->reflection.grpc());
+  builder.RegisterAsyncGenericService(parts->unknown.grpc());
+  builder.RegisterService(parts->recurrent.grpc());
+  builder.RegisterService(parts->models.grpc());
+  builder.RegisterService(parts->sessions.grpc());
+  builder.RegisterService(parts->inference.grpc());
+  parts->server = builder.BuildAndStart();
+  if (parts->server == nullptr) {
+    return absl::UnavailableError(absl::StrCat("gRPC does not start on ", absl::StrJoin(options.listen, ", "),
+                                               "; is an address taken? --log_level=debug may tell more"));
+  }
+  parts->ports = parts->listener->ports();
+  HealthBoard& board = parts->health.board();
+  board.Set("", true);  // the server
+  for (const std::string_view service : kServices) board.Set(service, true);
+  for (const Engine* engine : core->engines()) parts->SetEngineServing(engine->name(), engine->InService().ok());
+  for (const LoadedModel& loaded : core->models().List()) {
+    if (!Parts::IsService(loaded.name)) board.Set(loaded.name, true);
+  }
+
+  parts->site = {&parts->poller,   &parts->gate,        &parts->admission,
+                 &parts->line,     &parts->preparation, &parts->send_watch,
+                 &parts->requests, &parts->call_log,    options.max_call_duration};
+  parts->Serve(parts->recurrent.methods(), options.infer_slots);
+  parts->Serve(parts->models.methods(), kModelSlots);
+  parts->Serve(parts->sessions.methods(), kSessionSlots);
+  parts->Serve(parts->inference.infer_methods(), options.infer_slots);
+  parts->Serve(parts->inference.methods(), kModelSlots);
+  parts->Serve(parts->recurrent.stream());
+  parts->Serve(parts->inference.stream());
+  parts->health.Serve(parts->poller);
+  parts->reflection.Serve(parts->poller, parts->send_watch);
+  parts->unknown.Serve(parts->poller);
+  parts->gate.OnChange([raw = parts.get()] { raw->streams.EndRevoked(); });
+  parts->poller.Start();
+  parts->listener->Start();
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts), sessions));
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<Parts> parts, SessionCore* sessions)
+    : parts_(std::move(parts)), sessions_(sessions) {}
+
+GrpcServer::~GrpcServer() {
+  parts_->admission.Close();
+  parts_->gate.OnChange({});
+  parts_->listener->HangUp(std::max(parts_->goodbye_until - SteadyNow(), absl::ZeroDuration()));
+  parts_->server->Shutdown(std::chrono::system_clock::now());
+  parts_->poller.Stop();
+}
+
+void GrpcServer::SetEngineServing(std::string_view engine, bool is_serving) {
+  parts_->SetEngineServing(engine, is_serving);
+}
+
+void GrpcServer::TellServing(const LoadedModel& model) { parts_->models.TellServing(model); }
+
+bool GrpcServer::is_ready() const { return !parts_->leaving.load(); }
+
+bool GrpcServer::is_alive() const { return parts_->poller.IsTurning(kPollerPatience); }
+
+const std::vector<int>& GrpcServer::ports() const { return parts_->ports; }
+
+void GrpcServer::AnnounceLeaving() {
+  if (!parts_->leaving.exchange(true)) parts_->health.board().Leave();
+}
+
+bool GrpcServer::Drain(absl::Time deadline) {
+  AnnounceLeaving();
+  parts_->admission.Close();
+  sessions_->StartDrain();
+  parts_->streams.Drain(deadline);
+  if (!parts_->admission.WaitEmpty(deadline)) return false;
+  while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver()) {
+    if (SteadyNow() >= deadline || parts_->admission.WaitHurry(kDrainLook)) return false;
+  }
+  parts_->goodbye_until = std::min(SteadyNow() + kGoodbye, deadline);
+  return true;
+}
+
+void GrpcServer::HurryUp() { parts_->admission.Hurry(); }
+
+}  // namespace rnnserve

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The OperationReply of an applied change straight to its bytes on the wire, as EncodeAnswer and protobuf would write
+// it: without a message, and with one copy of the outputs.
+//
+//   const AnswerBytes reply(operation, answer);    // both outlive it; answer.status is OK
+//   uint8_t* end = reply.Write(memory);            // of reply.size() bytes
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "rnnserve/v1/sessions.pb.h"
+#include "server/sessions/execution/session_calls.h"
+
+namespace rnnserve {
+
+class AnswerBytes {
+ public:
+  AnswerBytes(const v1::Operation& operation, const OperationAnswer& answer);
+
+  size_t size() const { return size_; }
+  uint8_t* Write(uint8_t* to) const;
+
+ private:
+  const v1::Operation& operation_;
+  const OperationAnswer& answer_;
+  size_t size_;
+};
+
+}  // namespace rnnserve

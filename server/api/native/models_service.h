@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnserve.v1.Models. All of it runs off the poller: loading hashes and packs, and listing may be long.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/mutex.h"
+#include "rnnserve/v1/models.pb.h"
+#include "server/api/native/model_codec.h"
+#include "server/core/core.h"
+#include "server/rpc/raw_service.h"
+#include "server/rpc/unary_call.h"
+#include "server/telemetry/log_limit.h"
+
+namespace rnnserve {
+
+class ModelsService {
+ public:
+  // `serving(name, is_loaded)` is called when a shared model is loaded or its last version unloaded. On any thread.
+  using Serving = std::function<void(const std::string& name, bool is_loaded)>;
+
+  ModelsService(Core* core, Serving serving);
+
+  grpc::Service* grpc() { return &service_; }
+  std::vector<UnaryMethod>& methods() { return methods_; }
+
+  // Sets `serving_` to the present state of the model, so concurrent loads and unloads end correctly in any order.
+  // For shared models only: health asks for no token, and other tenants must not learn of a tenant's models.
+  void TellServing(const LoadedModel& changed);
+
+  // Both also for the other dialect.
+  absl::Status Load(const UnaryCall& sent, const v1::LoadRequest& request, v1::LoadResponse& response);
+  absl::Status Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse& response);
+
+ private:
+  // One method: bytes in, message decoded, `answer` filled in, bytes out.
+  template <typename Request, typename Response>
+  Task<Answer> Serve(UnaryCall& call,
+                     absl::Status (ModelsService::*answer)(const UnaryCall&, const Request&, Response&));
+
+  absl::Status Get(const UnaryCall& sent, const v1::GetModelRequest& request, v1::GetModelResponse& response);
+  absl::Status List(const UnaryCall& sent, const v1::ListModelsRequest& request, v1::ListModelsResponse& response);
+
+  absl::StatusOr<LoadedModel> LoadSource(LoadCall call);
+  absl::StatusOr<LoadedModel> Find(const std::string& tenant, const v1::GetModelRequest& request);
+  // Logs that a caller has loaded or unloaded a model: at most a hundred a second.
+  void Log(const char* what, const LoadedModel& model, const UnaryCall& sent);
+  void Encode(const LoadedModel& loaded, v1::ModelInfo& info) const;
+
+  Core* const core_;
+  Mutex serving_mutex_;  // held while `serving_` is called
+  const Serving serving_;
+  LogLimit log_limit_{absl::Seconds(1), 100};
+  RawService service_;
+  std::vector<UnaryMethod> methods_;
+};
+
+}  // namespace rnnserve

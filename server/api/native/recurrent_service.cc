@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/native/recurrent_service.h"
+
+#include <google/protobuf/arena.h>
+
+#include <utility>
+
+#include "server/api/native/infer_codec.h"
+#include "server/api/native/session_stream.h"
+#include "server/api/native/target_calls.h"
+#include "server/rpc/callback.h"
+#include "server/rpc/message_bytes.h"
+
+namespace rnnserve {
+
+RecurrentService::RecurrentService(Core* core, SessionCore* sessions, CallAdmission* admission) : core_(core) {
+  methods_.push_back({"Recurrent.Infer", PostUnary(service_, "/rnnserve.v1.Recurrent/Infer"),
+                      [this](UnaryCall& call) { return Infer(call); },
+                      /*max_poller_bytes=*/1 << 20, Permission::kUse,
+                      /*while_draining=*/false,
+                      /*metrics=*/nullptr});
+  stream_.name = "Recurrent.Stream";
+  stream_.post = [this, index = service_.AddStream("/rnnserve.v1.Recurrent/Stream")](
+                     grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
+    service_.RequestStream(index, context, stream, queue, tag);
+  };
+  stream_.open = [sessions, admission](std::shared_ptr<StreamCall> call) {
+    return std::make_unique<SessionStream>(sessions, admission, std::move(call));
+  };
+}
+
+Task<Answer> RecurrentService::Infer(UnaryCall& call) {
+  google::protobuf::Arena arena;
+  auto& request = *google::protobuf::Arena::CreateMessage<v1::InferRequest>(&arena);
+  absl::Status status = call.Parse(request);
+  if (!status.ok()) co_return Answer{std::move(status), {}};
+  absl::StatusOr<InferCall> infer = DecodeInfer(request);
+  if (!infer.ok()) {
+    call.set_model(CallsOfTarget(*core_, request));
+    co_return Answer{infer.status(), {}};
+  }
+  infer->deadline = call.deadline();
+  infer->cancelled = call.cancelled();
+  infer->tenant = call.share();
+  infer->model_tenant = call.caller()->tenant;
+  call.set_request_id(request.request_id());
+
+  absl::StatusOr<AcceptedCall> accepted = core_->Accept(*infer);
+  call.set_model(accepted.ok() ? core_->CallsOf(accepted->label) : CallsOfTarget(*core_, request));
+  if (!accepted.ok()) co_return Answer{accepted.status(), {}};
+  if (accepted->takes_long) co_await call.LeavePoller();
+
+  Callback<absl::StatusOr<InferReply>> inferring([&](auto done) { core_->Run(*std::move(accepted), std::move(done)); });
+  absl::StatusOr<InferReply> reply = co_await inferring;
+  if (!reply.ok()) co_return Answer{reply.status(), {}};
+
+  std::optional<ByteBudget::Share> held = std::move(reply->memory);
+  auto& response = *google::protobuf::Arena::CreateMessage<v1::InferResponse>(&arena);
+  EncodeInfer(*std::move(reply), request.request_id(), response);
+  grpc::ByteBuffer body = SerialiseBytes(response);
+  if (held) held->Took();
+  co_return Answer{absl::OkStatus(), body, std::move(held)};
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages of rnnserve.v1.Sessions and Recurrent.Stream <-> calls of SessionCore. Tensor views point into the request,
+// which is on an arena (tensor_codec.h). Field paths are those within the message given; callers put theirs before.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "rnnserve/v1/sessions.pb.h"
+#include "server/sessions/execution/session_calls.h"
+
+namespace rnnserve {
+
+absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request);
+// One that changes the session; everything but tenant, owner and caller.
+absl::StatusOr<OperationCall> DecodeOperation(const v1::Operation& operation);
+absl::StatusOr<GlanceCall> DecodeGetState(const v1::GetStateRequest& request);
+absl::StatusOr<GlanceCall> DecodeCheckpoint(const v1::CheckpointRequest& request);
+absl::StatusOr<ForkCall> DecodeFork(const v1::ForkRequest& request);
+absl::StatusOr<int64_t> DecodePageSize(const v1::ListSessionsRequest& request);
+
+void EncodeOpen(const OpenReply& reply, v1::OpenResponse& response);
+void EncodeGetState(StateReply reply, v1::GetStateResponse& response);
+void EncodeCheckpoint(const Numbers& numbers, v1::CheckpointResponse& response);
+void EncodeFork(ForkedSessions forked, v1::ForkResponse& response);
+void EncodeList(SessionInfos infos, v1::ListSessionsResponse& response);
+// All but request_id, session and the number asked for.
+void EncodeAnswer(const OperationAnswer& answer, v1::OperationReply& reply);
+// As OperationStatus, with details. Not OK.
+void EncodeStatus(const absl::Status& status, v1::OperationReply& reply);
+
+}  // namespace rnnserve

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/native/session_operations.h"
+
+#include <utility>
+
+#include "base/field_error.h"
+#include "base/out_of_memory.h"
+#include "server/api/native/session_codec.h"
+#include "server/api/native/target_calls.h"
+
+namespace rnnserve {
+namespace {
+
+const char* PrefixOf(v1::Operation::KindCase kind) {
+  switch (kind) {
+    case v1::Operation::kChunk:
+      return "chunk.";
+    case v1::Operation::kReset:
+      return "reset.";
+    case v1::Operation::kSetState:
+      return "set_state.";
+    case v1::Operation::kSelectRows:
+      return "select_rows.";
+    case v1::Operation::kRewind:
+      return "rewind.";
+    case v1::Operation::kOpen:
+      return "open.";
+    case v1::Operation::kGetState:
+      return "get_state.";
+    case v1::Operation::kFork:
+      return "fork.";
+    case v1::Operation::kCheckpoint:
+      return "checkpoint.";
+    default:
+      return "";
+  }
+}
+
+std::optional<uint64_t> NumberOf(const v1::Operation& operation) {
+  return operation.has_number() ? std::optional<uint64_t>(operation.number()) : std::nullopt;
+}
+
+// What every reply says of its operation.
+v1::OperationReply Echo(const v1::Operation& operation) {
+  v1::OperationReply reply;
+  reply.set_request_id(operation.request_id());
+  reply.set_session(operation.session());
+  if (operation.has_number()) reply.set_number(operation.number());
+  return reply;
+}
+
+// For everything but changes: their results fill in one field of the reply.
+class Answering {
+ public:
+  Answering(SessionCore& core, const v1::Operation& operation, std::string_view tenant, OperationReplyDone done)
+      : core_(core), operation_(operation), tenant_(tenant), done_(std::move(done)) {}
+
+  void Fail(const absl::Status& status) {
+    Done(RefuseOperation(core_, operation_, tenant_, WithFieldPrefix(status, PrefixOf(operation_.kind_case()))));
+  }
+  template <typename Fill>
+  void Succeed(Fill fill, std::optional<ByteBudget::Share> held = {}) {
+    OperationReplied replied{absl::OkStatus(), Echo(operation_), std::move(held)};
+    replied.reply.mutable_status();
+    const absl::Status filled = OrOutOfMemory([&] {
+      fill(replied.reply);
+      return absl::OkStatus();
+    });
+    if (!filled.ok()) return Fail(filled);
+    Done(std::move(replied));
+  }
+
+ private:
+  void Done(OperationReplied replied) {
+    if (operation_.has_open()) replied.calls = CallsOfTarget(core_.core(), operation_.open());
+    done_(std::move(replied));
+  }
+
+  SessionCore& core_;
+  const v1::Operation& operation_;
+  const std::string tenant_;
+  OperationReplyDone done_;
+};
+
+absl::Status Encode(const OperationAnswer& answer, v1::OperationReply& reply) {
+  return OrOutOfMemory([&] {
+    EncodeAnswer(answer, reply);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status CheckSame(const v1::Operation& operation, const std::string& session) {
+  if (operation.session().empty() || session.empty() || operation.session() == session) return absl::OkStatus();
+  return FieldError("session", "the operation and what it carries name two sessions; name one");
+}
+
+GlanceCall& GlanceOf(GlanceCall& call) { return call; }
+GlanceCall& GlanceOf(ForkCall& call) { return call.glance; }
+
+// Completes `call` by what the operation says: its session is named once, or twice the same.
+template <typename Call>
+absl::StatusOr<Call> Completed(const v1::Operation& operation, const OperationSender& sender,
+                               absl::StatusOr<Call> call) {
+  if (!call.ok()) return call;
+  GlanceCall& glance = GlanceOf(*call);
+  if (absl::Status same = CheckSame(operation, glance.session); !same.ok()) return same;
+  if (glance.session.empty()) glance.session = operation.session();
+  glance.tenant = std::string(sender.tenant);
+  glance.connection = sender.connection;
+  glance.in_order = sender.owner != nullptr;
+  return call;
+}
+
+void SetNumbers(const Numbers& numbers, v1::OperationReply& message) {
+  message.set_last_applied(numbers.last_applied);
+  message.set_next_expected(numbers.next_expected());
+  message.set_position(numbers.position);
+}
+
+using AnsweringPtr = std::unique_ptr<Answering>;
+
+void RunOpen(SessionCore& core, const v1::Operation& operation, const OperationSender& sender, AnsweringPtr answering) {
+  absl::StatusOr<OpenCall> call = OrOutOfMemory([&] { return DecodeOpen(operation.open()); });
+  if (!call.ok()) return answering->Fail(call.status());
+  call->tenant = std::string(sender.tenant);
+  core.Open(*std::move(call), [answering = std::move(answering)](absl::StatusOr<OpenReply> reply) {
+    if (!reply.ok()) return answering->Fail(reply.status());
+    answering->Succeed([&](v1::OperationReply& message) {
+      message.set_session(reply->key);
+      EncodeOpen(*reply, *message.mutable_open());
+    });
+  });
+}
+
+void RunGetState(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
+                 AnsweringPtr answering) {
+  absl::StatusOr<GlanceCall> call = Completed(operation, sender, DecodeGetState(operation.get_state()));
+  if (!call.ok()) return answering->Fail(call.status());
+  core.GetState(*std::move(call), [answering = std::move(answering)](absl::StatusOr<StateReply> reply) {
+    if (!reply.ok()) return answering->Fail(reply.status());
+    std::optional<ByteBudget::Share> held = std::move(reply->memory);
+    const auto fill = [&](v1::OperationReply& message) {
+      SetNumbers(reply->numbers, message);
+      EncodeGetState(*std::move(reply), *message.mutable_get_state());
+    };
+    answering->Succeed(fill, std::move(held));
+  });
+}
+
+void RunFork(SessionCore& core, const v1::Operation& operation, const OperationSender& sender, AnsweringPtr answering) {
+  absl::StatusOr<ForkCall> call = Completed(operation, sender, DecodeFork(operation.fork()));
+  if (!call.ok()) return answering->Fail(call.status());
+  core.Fork(*std::move(call), [answering = std::move(answering)](absl::StatusOr<ForkedSessions> forked) {
+    if (!forked.ok()) return answering->Fail(forked.status());
+    answering->Succeed([&](v1::OperationReply& message) { EncodeFork(*std::move(forked), *message.mutable_fork()); });
+  });
+}
+
+void RunCheckpoint(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
+                   AnsweringPtr answering) {
+  absl::StatusOr<GlanceCall> call = Completed(operation, sender, DecodeCheckpoint(operation.checkpoint()));
+  if (!call.ok()) return answering->Fail(call.status());
+  core.Checkpoint(*std::move(call), operation.checkpoint().name(),
+                  [answering = std::move(answering)](absl::StatusOr<Numbers> numbers) {
+                    if (!numbers.ok()) return answering->Fail(numbers.status());
+                    answering->Succeed([&](v1::OperationReply& message) {
+                      SetNumbers(*numbers, message);
+                      EncodeCheckpoint(*numbers, *message.mutable_checkpoint());
+                    });
+                  });
+}
+
+}  // namespace
+
+OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, std::string_view tenant,
+                                 absl::Status why) {
+  OperationReplied replied{
+      core.Refused(operation.session(), tenant, NumberOf(operation), std::move(why)), Echo(operation), {}};
+  EncodeStatus(replied.status, replied.reply);
+  return replied;
+}
+
+bool IsChange(const v1::Operation& operation) {
+  return !operation.has_open() && !operation.has_get_state() && !operation.has_fork() && !operation.has_checkpoint();
+}
+
+absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const OperationSender& sender) {
+  absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
+  if (!call.ok()) return call;
+  call->tenant = sender.tenant;
+  call->connection = sender.connection;
+  call->owner = sender.owner;
+  call->deadline = sender.deadline;
+  call->cancelled = sender.cancelled;
+  return call;
+}
+
+OperationReplied ReplyTo(const v1::Operation& operation, OperationAnswer answer) {
+  OperationReplied replied{{}, Echo(operation), std::move(answer.memory), answer.calls};
+  answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation.kind_case()));
+  if (absl::Status encoded = Encode(answer, replied.reply); !encoded.ok()) {
+    // What is applied stays applied: a refused caller asks again.
+    answer.status = std::move(encoded);
+    answer.result.reset();
+    replied.reply = Echo(operation);
+    EncodeAnswer(answer, replied.reply);
+  }
+  replied.status = std::move(answer.status);
+  return replied;
+}
+
+void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
+                  OperationReplyDone done) {
+  if (IsChange(operation)) {
+    absl::StatusOr<OperationCall> call = DecodeChange(operation, sender);
+    if (!call.ok()) return done(RefuseOperation(core, operation, sender.tenant, call.status()));
+    return core.Apply(*std::move(call), [&operation, done = std::move(done)](OperationAnswer answer) mutable {
+      done(ReplyTo(operation, std::move(answer)));
+    });
+  }
+  auto answering = std::make_unique<Answering>(core, operation, sender.tenant, std::move(done));
+  switch (operation.kind_case()) {
+    case v1::Operation::kOpen:
+      return RunOpen(core, operation, sender, std::move(answering));
+    case v1::Operation::kGetState:
+      return RunGetState(core, operation, sender, std::move(answering));
+    case v1::Operation::kFork:
+      return RunFork(core, operation, sender, std::move(answering));
+    case v1::Operation::kCheckpoint:
+      return RunCheckpoint(core, operation, sender, std::move(answering));
+    default:
+      return;  // a change
+  }
+}
+
+}  // namespace rnnserve

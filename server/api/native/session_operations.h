@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// One Operation message, whatever carries it, to one OperationReply.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "absl/functional/any_invocable.h"
+#include "rnnserve/v1/sessions.pb.h"
+#include "server/sessions/execution/session_core.h"
+
+namespace rnnserve {
+
+// The sender of an operation.
+struct OperationSender {
+  std::string_view tenant;
+  uint64_t connection = 0;
+  SessionOwner* owner = nullptr;  // of a stream; null: a unary call
+  absl::Time deadline = absl::InfiniteFuture();
+  std::shared_ptr<std::atomic<bool>> cancelled;
+};
+
+// The reply, and for unary calls the status behind it.
+struct OperationReplied {
+  absl::Status status;
+  v1::OperationReply reply;
+  std::optional<ByteBudget::Share> held = {};  // let go once the reply has left
+  const CallMetrics* calls = nullptr;          // of its model; null: it is no request to a model
+};
+using OperationReplyDone = absl::AnyInvocable<void(OperationReplied)>;
+
+// The reply to an operation that is not run: the error tells where its session is.
+OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, std::string_view tenant,
+                                 absl::Status why);
+
+// Whether the operation changes its session: then SessionCore::Apply takes what DecodeChange makes of it, and ReplyTo
+// makes its answer the reply. DecodeChange's errors name fields of the operation (RefuseOperation).
+bool IsChange(const v1::Operation& operation);
+absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const OperationSender& sender);
+OperationReplied ReplyTo(const v1::Operation& operation, OperationAnswer answer);
+
+// Any operation. `done` is called exactly once, on any thread. `operation` lives until then. Open runs long.
+void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
+                  OperationReplyDone done);
+
+}  // namespace rnnserve

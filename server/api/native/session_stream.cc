@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/native/session_stream.h"
+
+#include <google/protobuf/arena.h>
+#include <google/protobuf/io/coded_stream.h>
+
+#include <atomic>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "base/steady_now.h"
+#include "rnnserve/v1/recurrent.pb.h"
+#include "server/api/native/answer_bytes.h"
+#include "server/api/native/session_codec.h"
+#include "server/rpc/message_bytes.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr size_t kMaxPollerBytes = 1 << 20;
+// replies = 1, length-delimited: serialised messages of repeated fields may simply follow one another.
+constexpr uint8_t kReplyTag = 1 << 3 | 2;
+
+// Of so many bytes, which `write` fills.
+template <typename Write>
+grpc::Slice PartOf(size_t size, Write write) {
+  using google::protobuf::io::CodedOutputStream;
+  grpc::Slice slice(1 + CodedOutputStream::VarintSize64(size) + size);
+  auto* at = const_cast<uint8_t*>(slice.begin());  // ours alone
+  *at++ = kReplyTag;
+  write(CodedOutputStream::WriteVarint64ToArray(size, at));
+  return slice;
+}
+
+grpc::Slice PartOf(const v1::OperationReply& reply) {
+  return PartOf(reply.ByteSizeLong(), [&](uint8_t* at) { reply.SerializeWithCachedSizesToArray(at); });
+}
+
+// The same reply with this status in place of what it has to tell.
+v1::OperationReply WithoutContent(const v1::OperationReply& reply, const absl::Status& status) {
+  v1::OperationReply refusal;
+  refusal.set_request_id(reply.request_id());
+  refusal.set_session(reply.session());
+  if (reply.has_number()) refusal.set_number(reply.number());
+  refusal.set_last_applied(reply.last_applied());
+  refusal.set_next_expected(reply.next_expected());
+  refusal.set_position(reply.position());
+  EncodeStatus(status, refusal);
+  return refusal;
+}
+
+}  // namespace
+
+// One message, in memory until all of its operations are over.
+class SessionStream::Message {
+ public:
+  explicit Message(SessionStream& stream)
+      : stream_(stream),
+        call_(stream.call_),
+        sender_{.tenant = call_->caller()->tenant,
+                .connection = call_->connection(),
+                .owner = &stream.owner_,
+                .deadline = absl::InfiniteFuture(),
+                .cancelled = call_->cancelled()},
+        arrived_(SteadyNow()) {}
+  ~Message() {
+    if (!inside_bytes_) return;
+    if (has_memory_) {
+      stream_.admission_->LeaveWithMemory(sender_.connection, *inside_bytes_);
+    } else {
+      stream_.admission_->Leave(sender_.connection, *inside_bytes_);
+    }
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  // Keeps the message, and the stream with it.
+  struct LetGo {
+    void operator()(Message* message) const {
+      if (message->holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete message;
+    }
+  };
+  using Hold = std::unique_ptr<Message, LetGo>;
+  Hold Keep() {
+    holds_.fetch_add(1, std::memory_order_relaxed);
+    return Hold(this);
+  }
+
+  absl::Status Enter(int64_t bytes, bool has_memory) {
+    CallAdmission& admission = *stream_.admission_;
+    absl::Status status = has_memory ? admission.EnterWithMemory(sender_.connection, bytes, /*even_if_closed=*/true)
+                                     : admission.Enter(sender_.connection, bytes, /*even_if_closed=*/true);
+    has_memory_ = has_memory;
+    if (status.ok()) inside_bytes_ = bytes;
+    return status;
+  }
+  absl::Status Parse(grpc::ByteBuffer& bytes) { return ParseBytes(bytes, *request_); }
+  const v1::StreamRequest& request() const { return *request_; }
+  const OperationSender& sender() const { return sender_; }
+  SessionStream& stream() { return stream_; }
+  const std::shared_ptr<StreamCall>& call() const { return call_; }
+  absl::Time arrived() const { return arrived_; }
+
+ private:
+  SessionStream& stream_;
+  const std::shared_ptr<StreamCall> call_;
+  const OperationSender sender_;
+  const absl::Time arrived_;
+  std::atomic<int64_t> holds_ = 0;
+  std::optional<int64_t> inside_bytes_;
+  bool has_memory_ = false;
+  google::protobuf::Arena arena_;
+  v1::StreamRequest* const request_ = google::protobuf::Arena::CreateMessage<v1::StreamRequest>(&arena_);
+};
+
+// One operation of a message: what its answer needs.
+struct SessionStream::Asked {
+  std::unique_ptr<Message, Message::LetGo> message;
+  const v1::Operation* operation;
+};
+
+Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes) {
+  const size_t size = bytes.Length();
+  const Message::Hold message = (new Message(*this))->Keep();
+  const absl::Status entered = message->Enter(static_cast<int64_t>(size), call_->HasMemory());
+  if (size > kMaxPollerBytes) co_await call_->Hop();
+  absl::Status parsed = message->Parse(bytes);
+  bytes.Clear();
+  call_->Parsed();
+  if (!parsed.ok()) co_return parsed;
+  for (int k = 0; k < message->request().operations_size(); ++k) {
+    co_await call_->Room();
+    const v1::Operation& operation = message->request().operations(k);
+    if (!entered.ok()) {
+      Refuse(operation, entered);
+      call_->Answered(entered, operation.request_id(), message->arrived(), /*model=*/nullptr);
+      continue;
+    }
+    call_->Began();
+    Asked asked{message->Keep(), &operation};
+    if (operation.has_open()) {
+      Open(std::move(asked));
+    } else {
+      Run(std::move(asked));
+    }
+  }
+  co_return absl::OkStatus();
+}
+
+CallTask SessionStream::Open(Asked asked) {
+  co_await call_->Hop();
+  Run(std::move(asked));
+}
+
+void SessionStream::Run(Asked asked) {
+  const v1::Operation& operation = *asked.operation;
+  const OperationSender& sender = asked.message->sender();
+  if (IsChange(operation)) {
+    absl::StatusOr<OperationCall> call = DecodeChange(operation, sender);
+    if (!call.ok()) {
+      Answer(asked, RefuseOperation(*core_, operation, sender.tenant, call.status()));
+      return Over(std::move(asked));
+    }
+    return core_->Apply(*std::move(call), [asked = std::move(asked)](OperationAnswer answer) mutable {
+      asked.message->stream().Answer(asked, std::move(answer));
+      Over(std::move(asked));
+    });
+  }
+  RunOperation(*core_, operation, sender, [asked = std::move(asked)](OperationReplied replied) mutable {
+    asked.message->stream().Answer(asked, std::move(replied));
+    Over(std::move(asked));
+  });
+}
+
+void SessionStream::Over(Asked asked) {
+  const std::shared_ptr<StreamCall> call = asked.message->call();
+  asked.message.reset();
+  call->Ended();  // the stream may end, and the handler with it
+}
+
+void SessionStream::Answer(const Asked& asked, OperationAnswer answer) {
+  if (!answer.status.ok()) return Answer(asked, ReplyTo(*asked.operation, std::move(answer)));
+  call_->Answered(answer.status, asked.operation->request_id(), asked.message->arrived(), answer.calls);
+  absl::StatusOr<grpc::Slice> part = OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> {
+    const AnswerBytes reply(*asked.operation, answer);
+    return PartOf(reply.size(), [&](uint8_t* at) { reply.Write(at); });
+  });
+  if (part.ok()) return call_->Send(*std::move(part), std::move(answer.memory));
+  // What is applied stays applied: a refused caller asks again.
+  answer.status = part.status();
+  answer.result.reset();
+  Send(ReplyTo(*asked.operation, std::move(answer)));
+}
+
+void SessionStream::Answer(const Asked& asked, OperationReplied replied) {
+  call_->Answered(replied.status, asked.operation->request_id(), asked.message->arrived(), replied.calls);
+  Send(std::move(replied));
+}
+
+void SessionStream::Refuse(const v1::Operation& operation, const absl::Status& status) {
+  Send(RefuseOperation(*core_, operation, call_->caller()->tenant, status));
+}
+
+void SessionStream::Send(OperationReplied replied) {
+  absl::StatusOr<grpc::Slice> part =
+      OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> { return PartOf(replied.reply); });
+  // What is applied stays applied: a refused caller asks again.
+  if (!part.ok()) part = PartOf(WithoutContent(replied.reply, part.status()));
+  call_->Send(*std::move(part), std::move(replied.held));
+}
+
+void SessionStream::OnDrain(absl::Time leaves_at) {
+  v1::StreamResponse response;
+  v1::StreamResponse::Drain& drain = *response.mutable_drain();
+  for (std::string& key : core_->KeysOf(owner_)) {
+    const std::optional<Numbers> numbers = core_->NumbersOf(key, call_->caller()->tenant);
+    if (!numbers) continue;
+    v1::StreamResponse::Drain::Session& session = *drain.add_sessions();
+    session.set_session(std::move(key));
+    session.set_last_applied(numbers->last_applied);
+  }
+  const int64_t nanos = absl::ToUnixNanos(WallTimeOf(leaves_at));
+  drain.mutable_leaves_at()->set_seconds(nanos / 1'000'000'000);
+  drain.mutable_leaves_at()->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+  const std::string text = response.SerializeAsString();
+  call_->Send(grpc::Slice(text));
+}
+
+}  // namespace rnnserve

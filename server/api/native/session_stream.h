@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// rnnserve.v1.Recurrent.Stream: operations of many sessions over one stream, each answered with its own status.
+#pragma once
+
+#include <memory>
+
+#include "server/api/native/session_operations.h"
+#include "server/rpc/stream_call.h"
+#include "server/sessions/execution/session_core.h"
+
+namespace rnnserve {
+
+class SessionStream final : public StreamHandler {
+ public:
+  SessionStream(SessionCore* core, CallAdmission* admission, std::shared_ptr<StreamCall> call)
+      : core_(core), admission_(admission), call_(std::move(call)) {}
+
+  Task<absl::Status> OnMessage(grpc::ByteBuffer message) override;
+  void OnDrain(absl::Time leaves_at) override;
+
+ private:
+  class Message;
+
+  struct Asked;
+
+  void Run(Asked asked);
+  // Elsewhere: packs weights, and no operation of the stream can depend on it before its reply.
+  CallTask Open(Asked asked);
+  void Answer(const Asked& asked, OperationAnswer answer);
+  void Answer(const Asked& asked, OperationReplied replied);
+  // The operation is: the stream may end, and this object with it.
+  static void Over(Asked asked);
+  void Refuse(const v1::Operation& operation, const absl::Status& status);
+  void Send(OperationReplied replied);
+
+  SessionCore* const core_;
+  CallAdmission* const admission_;
+  const std::shared_ptr<StreamCall> call_;
+  SessionOwner owner_;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api/native/sessions_service.h"
+
+#include <google/protobuf/arena.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/field_error.h"
+#include "server/api/native/session_codec.h"
+#include "server/api/native/session_operations.h"
+#include "server/api/native/target_calls.h"
+#include "server/rpc/callback.h"
+#include "server/rpc/message_bytes.h"
+
+namespace rnnserve {
+namespace {
+
+template <typename Message>
+absl::StatusOr<Message*> Parse(UnaryCall& call, google::protobuf::Arena& arena) {
+  Message* message = google::protobuf::Arena::CreateMessage<Message>(&arena);
+  absl::Status status = call.Parse(*message);
+  if (!status.ok()) return status;
+  return message;
+}
+
+Answer Refusal(absl::Status status) { return {std::move(status), {}, {}}; }
+
+template <typename Response, typename Fill>
+Answer Reply(google::protobuf::Arena& arena, Fill fill) {
+  Response& response = *google::protobuf::Arena::CreateMessage<Response>(&arena);
+  fill(response);
+  return {absl::OkStatus(), SerialiseBytes(response), {}};
+}
+
+}  // namespace
+
+SessionsService::SessionsService(SessionCore* core) : core_(core) {
+  const auto add = [this](const char* name, const char* path, auto answer_function, int64_t max_poller_bytes,
+                          bool while_draining) {
+    methods_.push_back({absl::StrCat("Sessions.", name), PostUnary(service_, path),
+                        [this, answer_function](UnaryCall& call) { return (this->*answer_function)(call); },
+                        max_poller_bytes, Permission::kUse, while_draining,
+                        /*metrics=*/nullptr});
+  };
+  constexpr int64_t kSmall = 1 << 20;
+  add("Open", "/rnnserve.v1.Sessions/Open", &SessionsService::Open, 0, false);  // may hash and pack weights
+  add("Apply", "/rnnserve.v1.Sessions/Apply", &SessionsService::Apply, kSmall, true);
+  add("GetState", "/rnnserve.v1.Sessions/GetState", &SessionsService::GetState, kSmall, true);
+  add("Fork", "/rnnserve.v1.Sessions/Fork", &SessionsService::Fork, kSmall, false);
+  add("Checkpoint", "/rnnserve.v1.Sessions/Checkpoint", &SessionsService::Checkpoint, kSmall, true);
+  add("List", "/rnnserve.v1.Sessions/List", &SessionsService::List, 0, true);  // may be long
+}
+
+Task<Answer> SessionsService::Open(UnaryCall& call) {
+  google::protobuf::Arena arena;
+  const absl::StatusOr<v1::OpenRequest*> request = Parse<v1::OpenRequest>(call, arena);
+  if (!request.ok()) co_return Refusal(request.status());
+  call.set_model(CallsOfTarget(core_->core(), **request));
+  absl::StatusOr<OpenCall> open = DecodeOpen(**request);
+  if (!open.ok()) co_return Refusal(open.status());
+  open->tenant = call.caller()->tenant;
+  Callback<absl::StatusOr<OpenReply>> opening([&](auto done) { core_->Open(*std::move(open), std::move(done)); });
+  const absl::StatusOr<OpenReply> reply = co_await opening;
+  if (!reply.ok()) co_return Refusal(reply.status());
+  co_return Reply<v1::OpenResponse>(arena, [&](v1::OpenResponse& response) { EncodeOpen(*reply, response); });
+}
+
+Task<Answer> SessionsService::Apply(UnaryCall& call) {
+  google::protobuf::Arena arena;
+  const absl::StatusOr<v1::ApplyRequest*> request = Parse<v1::ApplyRequest>(call, arena);
+  if (!request.ok()) co_return Refusal(request.status());
+  if (!(*request)->has_operation()) co_return Refusal(FieldError("operation", "the request has no operation"));
+  const v1::Operation& operation = (*request)->operation();
+  if (operation.has_open()) co_await call.LeavePoller();
+  const OperationSender sender = {.tenant = call.caller()->tenant,
+                                  .connection = call.share(),
+                                  .owner = nullptr,
+                                  .deadline = call.deadline(),
+                                  .cancelled = call.cancelled()};
+  Callback<OperationReplied> applying([&](auto done) { RunOperation(*core_, operation, sender, std::move(done)); });
+  OperationReplied replied = co_await applying;
+  call.set_model(replied.calls);
+  if (!replied.status.ok()) {
+    call.set_request_id(operation.request_id());  // for the log
+    co_return Refusal(WithFieldPrefix(std::move(replied.status), "operation."));
+  }
+  // Moved on the heap, not assigned: from there into an arena that would be a copy.
+  Answer answer = Reply<v1::ApplyResponse>(arena, [&](v1::ApplyResponse& response) {
+    response.set_allocated_reply(std::make_unique<v1::OperationReply>(std::move(replied.reply)).release());
+  });
+  answer.held = std::move(replied.held);
+  co_return answer;
+}
+
+Task<Answer> SessionsService::GetState(UnaryCall& call) {
+  google::protobuf::Arena arena;
+  const absl::StatusOr<v1::GetStateRequest*> request = Parse<v1::GetStateRequest>(call, arena);
+  if (!request.ok()) co_return Refusal(request.status());
+  absl::StatusOr<GlanceCall> glance = DecodeGetState(**request);
+  if (!glance.ok()) co_return Refusal(glance.status());
+  glance->tenant = call.caller()->tenant;
+  glance->connection = call.share();
+  Callback<absl::StatusOr<StateReply>> looking(
+      [&](auto done) { core_->GetState(*std::move(glance), std::move(done)); });
+  absl::StatusOr<StateReply> reply = co_await looking;
+  if (!reply.ok()) co_return Refusal(reply.status());
+  std::optional<ByteBudget::Share> held = std::move(reply->memory);
+  Answer answer = Reply<v1::GetStateResponse>(
+      arena, [&](v1::GetStateResponse& response) { EncodeGetState(*std::move(reply), response); });
+  answer.held = std::move(held);
+  co_return answer;
+}
+
+Task<Answer> SessionsService::Fork(UnaryCall& call) {
+  google::protobuf::Arena arena;
+  const absl::StatusOr<v1::ForkRequest*> request = Parse<v1::ForkRequest>(call, arena);
+  if (!request.ok()) co_return Refusal(request.status());
+  absl::StatusOr<ForkCall> fork = DecodeFork(**request);
+  if (!fork.ok()) co_return Refusal(fork.status());
+  fork->glance.tenant = call.caller()->tenant;
+  Callback<absl::StatusOr<ForkedSessions>> forking([&](auto done) { core_->Fork(*std::move(fork), std::move(done)); });
+  absl::StatusOr<ForkedSessions> forked = co_await forking;
+  if (!forked.ok()) co_return Refusal(forked.status());
+  co_return Reply<v1::ForkResponse>(arena,
+                                    [&](v1::ForkResponse& response) { EncodeFork(*std::move(forked), response); });
+}
+
+Task<Answer> SessionsService::Checkpoint(UnaryCall& call) {
+  google::protobuf::Arena arena;
+  const absl::StatusOr<v1::CheckpointRequest*> request = Parse<v1::CheckpointRequest>(call, arena);
+  if (!request.ok()) co_return Refusal(request.status());
+  absl::StatusOr<GlanceCall> glance = DecodeCheckpoint(**request);
+  if (!glance.ok()) co_return Refusal(glance.status());
+  glance->tenant = call.caller()->tenant;
+  Callback<absl::StatusOr<Numbers>> looking(
+      [&](auto done) { core_->Checkpoint(*std::move(glance), (*request)->name(), std::move(done)); });
+  const absl::StatusOr<Numbers> numbers = co_await looking;
+  if (!numbers.ok()) co_return Refusal(numbers.status());
+  co_return Reply<v1::CheckpointResponse>(
+      arena, [&](v1::CheckpointResponse& response) { EncodeCheckpoint(*numbers, response); });
+}
+
+Task<Answer> SessionsService::List(UnaryCall& call) {
+  google::protobuf::Arena arena;
+  const absl::StatusOr<v1::ListSessionsRequest*> request = Parse<v1::ListSessionsRequest>(call, arena);
+  if (!request.ok()) co_return Refusal(request.status());
+  const absl::StatusOr<int64_t> page_size = DecodePageSize(**request);
+  if (!page_size.ok()) co_return Refusal(page_size.status());
+  absl::StatusOr<SessionInfos> infos = core_->List(call.caller()->tenant, *page_size, (*request)->page_token());
+  if (!infos.ok()) co_return Refusal(infos.status());
+  co_return Reply<v1::ListSessionsResponse>(
+      arena, [&](v1::ListSessionsResponse& response) { EncodeList(*std::move(infos), response); });
+}
+
+}  // namespace rnnserve

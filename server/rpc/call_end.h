@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// gRPC's notice that a call is over: answered, or cancelled by its caller. It comes on the poller thread, and must be
+// awaited there before the call's context is destroyed.
+//
+//   context.AsyncNotifyWhenDone(end.tag());   // before the slot is posted
+//   ...
+//   co_await end;
+#pragma once
+
+#include <coroutine>
+#include <functional>
+#include <utility>
+
+#include "base/completion.h"
+
+namespace rnnserve {
+
+class CallEnd final : private CompletionTag {
+ public:
+  // `told` is called at the notice, unless a coroutine awaits it already.
+  explicit CallEnd(std::function<void()> told) : told_(std::move(told)) {}
+  CallEnd(const CallEnd&) = delete;
+  CallEnd& operator=(const CallEnd&) = delete;
+
+  void* tag() { return static_cast<CompletionTag*>(this); }
+
+  bool await_ready() const noexcept { return ended_; }
+  void await_suspend(std::coroutine_handle<> waiting) noexcept { waiting_ = waiting; }
+  void await_resume() const noexcept {}
+
+ private:
+  void Complete(bool) override {
+    ended_ = true;
+    if (waiting_) return waiting_.resume();
+    told_();
+  }
+
+  const std::function<void()> told_;
+  bool ended_ = false;
+  std::coroutine_handle<> waiting_;
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that polls one completion queue and resumes the coroutines that wait on it. It must never block. It runs
+// the work that coroutines have collected when the queue is empty, when a lone caller's call is the only one, and after
+// a bounded number of events.
+//
+//   Poller poller(builder.AddCompletionQueue(), ...);     // before the server is built
+//   poller.Start();                                  // after
+//   ...
+//   server->Shutdown(...);                           // ends posted slots
+//   poller.Stop();                                   // waits for the last Hold, then for the thread
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "server/rpc/busy_poll.h"
+
+namespace rnnserve {
+
+class Poller {
+ public:
+  // Called on the poller's thread; `run` takes a moment at most.
+  struct Work {
+    // How many calls and operations have added to it.
+    std::function<int64_t()> waiting;
+    // Whether all calls in flight have added to it: a lone caller's call then does not wait for others.
+    std::function<bool()> is_complete;
+    // `is_alone`: one caller calls alone (BusyPoll).
+    std::function<void(bool is_alone)> run;
+    // Whether no call is in flight: only then does the thread busy-poll before it sleeps (BusyPoll). Otherwise workers
+    // may need its CPU.
+    std::function<bool()> is_idle;
+  };
+
+  // `max_busy_poll`: see BusyPoll; zero: the thread sleeps at once.
+  Poller(std::unique_ptr<grpc::ServerCompletionQueue> queue, Work work, absl::Duration max_busy_poll)
+      : queue_(std::move(queue)), work_(std::move(work)), busy_poll_(max_busy_poll) {}
+  ~Poller();
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
+
+  void Start();
+  void Stop();
+
+  // Whether the thread waits for events, or began with its present one less than `patience` ago.
+  bool IsTurning(absl::Duration patience) const;
+
+  grpc::ServerCompletionQueue* queue() { return queue_.get(); }
+
+  // Held by each coroutine that uses the queue: a queue must not be shut down while operations may still be started.
+  class Hold {
+   public:
+    explicit Hold(Poller& poller);
+    ~Hold();
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    Poller& poller_;
+  };
+
+ private:
+  void Poll();
+  // The next event; TIMEOUT if there is none and work waits.
+  grpc::CompletionQueue::NextStatus Next(void** tag, bool* ok);
+  // Waits for the next event without limit; busy-polls for `window` before it sleeps.
+  grpc::CompletionQueue::NextStatus Await(absl::Duration window, int64_t began_ns, void** tag, bool* ok);
+
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  const Work work_;
+  BusyPoll busy_poll_;
+  int64_t waited_ns_ = 0;  // for events, since work was run
+  Mutex mutex_;
+  CondVar released_;
+  int64_t holds_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<int64_t> busy_since_ns_ = 0;  // 0: waits
+
+  std::thread thread_;
+};
+
+}  // namespace rnnserve

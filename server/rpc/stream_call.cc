@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/stream_call.h"
+
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/out_of_memory.h"
+#include "base/rejection.h"
+#include "base/retry_delay.h"
+#include "base/steady_now.h"
+#include "server/rpc/status_table.h"
+
+namespace rnnserve {
+namespace {
+
+// Of replies that leave together.
+constexpr int64_t kMostMessageBytes = 1 << 20;
+
+absl::Status HandedOver() {
+  return WithRetryDelay(absl::UnavailableError("this stream has reached its age, and its connection may be told to go; "
+                                               "begin another one: what has no answer here was not applied"),
+                        absl::Milliseconds(1));
+}
+
+}  // namespace
+
+bool StreamSite::Enter(const std::shared_ptr<StreamCall>& call) {
+  MutexLock lock(mutex_);
+  if (!bound_.Fits(call->connection(), 1)) return false;
+  bound_.Take(call->connection(), 1);
+  calls_.insert(call);
+  open_.fetch_add(1, std::memory_order_relaxed);
+  if (leaves_at_) call->handler_->OnDrain(*leaves_at_);
+  return true;
+}
+
+void StreamSite::Leave(const std::shared_ptr<StreamCall>& call) {
+  MutexLock lock(mutex_);
+  calls_.erase(call);
+  open_.fetch_sub(1, std::memory_order_relaxed);
+  bound_.Release(call->connection(), 1);
+}
+
+void StreamSite::Drain(absl::Time leaves_at) {
+  MutexLock lock(mutex_);
+  leaves_at_ = leaves_at;
+  for (const std::shared_ptr<StreamCall>& call : calls_) call->handler_->OnDrain(leaves_at);
+}
+
+// Reads and writes of a cancelled call fail, and it ends as it would after its caller has gone.
+void StreamSite::EndRevoked() {
+  MutexLock lock(mutex_);
+  for (const std::shared_ptr<StreamCall>& call : calls_) {
+    if (call->caller_->revoked.load(std::memory_order_relaxed)) call->context_.TryCancel();
+  }
+}
+
+void StreamCall::Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived,
+                          const CallMetrics* model) {
+  const absl::Duration took = SteadyNow() - arrived;
+  method_.operations->Answered(status.code(), took);
+  if (model != nullptr) model->Answered(status.code(), took);
+  site_.parts().log->Ended(absl::StrCat(method_.name, ".operation"), status, {caller_->tenant, request_id}, context_);
+  if (const std::optional<Rejection> why = RejectionOf(status)) site_.parts().requests->Refused(*why);
+}
+
+void StreamCall::Began() {
+  site_.parts().requests->in_flight().Add(1);
+  MutexLock lock(mutex_);
+  ++in_flight_;
+}
+
+void StreamCall::Ended() {
+  const std::shared_ptr<StreamCall> self = shared_from_this();
+  site_.parts().requests->in_flight().Add(-1);
+  MutexLock lock(mutex_);
+  --in_flight_;
+  Changed(lock);
+}
+
+void StreamCall::Changed(MutexLock& lock) {
+  if (!waiting_ || !condition_()) return;
+  const std::coroutine_handle<> waiting = std::exchange(waiting_, nullptr);
+  condition_ = nullptr;
+  lock.unlock();
+  waiting.resume();
+}
+
+void StreamCall::Send(grpc::Slice part, std::optional<ByteBudget::Share> held) {
+  MutexLock lock(mutex_);
+  given_up_ |= broken_;
+  if (broken_) return;
+  outbox_bytes_ += static_cast<int64_t>(part.size());
+  outbox_.push_back({std::move(part), std::move(held)});
+  if (!writing_) StartWrite();
+}
+
+void StreamCall::StartWrite() {
+  writing_ = true;
+  std::vector<grpc::Slice> parts;
+  while (!outbox_.empty()) {
+    Part& next = outbox_.front();
+    const auto bytes = static_cast<int64_t>(next.bytes.size());
+    if (!parts.empty() && (!method_.joins_parts || wire_bytes_ + bytes > kMostMessageBytes)) break;
+    wire_bytes_ += bytes;
+    parts.push_back(std::move(next.bytes));
+    if (next.held) on_wire_.push_back(*std::move(next.held));
+    outbox_.pop_front();
+  }
+  const grpc::ByteBuffer message(parts.data(), parts.size());
+  sending_.emplace(*site_.parts().send_watch, &context_);
+  stream_.Write(message, static_cast<void*>(static_cast<CompletionTag*>(&written_)));
+}
+
+void StreamCall::SendInitialMetadata() {
+  MutexLock lock(mutex_);
+  writing_ = true;
+  stream_.SendInitialMetadata(static_cast<void*>(static_cast<CompletionTag*>(&written_)));
+}
+
+void StreamCall::WriteDone(bool ok) {
+  const std::shared_ptr<StreamCall> self = shared_from_this();
+  std::vector<ByteBudget::Share> gone;
+  std::deque<Part> unsent;
+  MutexLock lock(mutex_);
+  sending_.reset();
+  gone = std::exchange(on_wire_, {});
+  if (!ok) {
+    broken_ = true;
+    given_up_ |= outbox_bytes_ > 0;
+    unsent.swap(outbox_);
+    outbox_bytes_ = wire_bytes_;
+  }
+  outbox_bytes_ -= std::exchange(wire_bytes_, 0);
+  writing_ = false;
+  if (!outbox_.empty()) StartWrite();
+  Changed(lock);
+}
+
+CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
+  const Poller::Hold hold(*site.parts().poller);
+  const auto call = std::make_shared<StreamCall>(method, site);
+  const bool arrived = co_await Completion([&](void* tag) {
+    call->context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&call->end_));
+    method.post(&call->context_, &call->stream_, site.parts().poller->queue(), tag);
+  });
+  if (!arrived) co_return;
+  ServeStream(method, site);
+
+  const absl::StatusOr<CallerPtr> caller = site.parts().gate->Admit(call->context_, Permission::kUse);
+  absl::Status status = caller.status();
+  bool inside = false;
+  if (status.ok()) {
+    call->caller_ = *caller;
+    const std::string& tenant = (*caller)->tenant;
+    call->connection_ = absl::HashOf(tenant.empty() ? call->context_.peer() : tenant);
+    call->handler_ = method.open(call);
+    call->SendInitialMetadata();
+    inside = site.Enter(call);
+    if (!inside) {
+      status = absl::ResourceExhaustedError(absl::StrCat("the server has ", site.parts().limits.max_streams,
+                                                         " streams open, as many as it takes of all callers or of this "
+                                                         "one; come again later"));
+    }
+  }
+  if (inside && site.parts().limits.max_age < absl::InfiniteDuration()) {
+    call->reader_.GiveUpAt(site.parts().poller->queue(), SteadyNow() + site.parts().limits.max_age);
+  }
+  while (status.ok()) {
+    co_await call->reservation_.Turn(call->connection_);
+    if (!co_await call->reader_.Next()) break;
+    grpc::ByteBuffer message = call->reader_.TakeMessage();
+    call->reservation_.Came(static_cast<int64_t>(message.Length()));
+    if ((*caller)->revoked.load(std::memory_order_relaxed)) {
+      status = absl::UnauthenticatedError("the token of this stream is not valid any more");
+      break;
+    }
+    try {
+      Task<absl::Status> handling = call->handler_->OnMessage(message);
+      status = co_await handling;
+    } catch (const std::bad_alloc&) {
+      status = OutOfMemory();
+    }
+  }
+  call->Parsed();
+  const bool is_handed_over = status.ok() && call->reader_.given_up();
+  if (is_handed_over) status = HandedOver();
+  co_await call->Quiet();
+  if (inside) site.Leave(call);
+  co_await call->Quiet();  // the notice of a drain may have been written meanwhile; no writes after this
+  const std::string_view tenant = caller.ok() ? std::string_view((*caller)->tenant) : std::string_view();
+  // Before it is over: then its peer is forgotten.
+  if (!is_handed_over) site.parts().log->Ended(method.name, status, {tenant, ""}, call->context_);
+  co_await Completion([&](void* tag) {
+    if (status.ok()) return call->stream_.Finish(grpc::Status::OK, tag);
+    const WireError error = ToWireError(status);
+    call->stream_.Finish({error.code, error.message, error.details}, tag);
+  });
+  co_await call->reader_.Over();
+  co_await call->end_;
+  // A caller may cancel a stream that it no longer needs: that is no error, unless replies were left.
+  const bool is_cut = call->GaveUpReplies() || (caller.ok() && (*caller)->revoked.load(std::memory_order_relaxed));
+  method.streams->Ended(status.ok() && call->cancelled()->load() && is_cut ? absl::StatusCode::kCancelled
+                                                                           : status.code());
+  if (const std::optional<Rejection> why = RejectionOf(status); why && !is_handed_over) {
+    site.parts().requests->Refused(*why);
+  }
+  call->handler_.reset();  // it holds the call
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// One bidirectional stream on the asynchronous server, as raw bytes.
+//
+//   StreamMethod method = {"Service.Method", [&](auto... slot) { service.RequestStream(slot...); },
+//                          [&](std::shared_ptr<StreamCall> call) { return std::make_unique<MyHandler>(call); }};
+//   ServeStream(method, site);      // once for each posted slot
+//
+// ServeStream reads message after message and gives each to the handler, which counts its operations in flight. Replies
+// are written in the order of Send. Replies that come while a write is under way are joined, in messages of up to a
+// mebibyte: gRPC's clients take 4 MiB by default. After the caller has closed its side, the stream ends after the last
+// reply. The server stops reading from a caller that reads no replies: that caller delays only itself.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/async_stream.h>
+
+#include <algorithm>
+#include <atomic>
+#include <coroutine>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "absl/hash/hash.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/completion.h"
+#include "base/mutex.h"
+#include "server/admission/byte_budget.h"
+#include "server/admission/call_admission.h"
+#include "server/admission/fair_bound.h"
+#include "server/admission/send_watch.h"
+#include "server/admission/stream_line.h"
+#include "server/rpc/call_log.h"
+#include "server/rpc/poller.h"
+#include "server/rpc/preparation_pool.h"
+#include "server/rpc/raw_service.h"
+#include "server/rpc/stream_reader.h"
+#include "server/rpc/task.h"
+#include "server/security/gate.h"
+#include "server/telemetry/request_metrics.h"
+
+namespace rnnserve {
+
+class StreamCall;
+
+// What a method does with a stream.
+class StreamHandler {
+ public:
+  virtual ~StreamHandler() = default;
+  // One message. The next one is read when this is done; an error ends the stream when no operation is in flight.
+  virtual Task<absl::Status> OnMessage(grpc::ByteBuffer message) = 0;
+  // The server shuts down at about `leaves_at`. On any thread, perhaps during OnMessage.
+  virtual void OnDrain(absl::Time leaves_at) = 0;
+};
+
+struct StreamMethod {
+  std::string name;  // Service.Method, as metrics and logs say it
+  // Calls the generated Request... function with these arguments.
+  std::function<void(grpc::ServerContext*, RawStream*, grpc::ServerCompletionQueue*, void* tag)> post;
+  std::function<std::unique_ptr<StreamHandler>(std::shared_ptr<StreamCall>)> open;
+  // Whether parts that wait for the wire leave as one message: messages of repeated fields may follow one another.
+  bool joins_parts = true;
+  // Of the streams and of their operations; set before the method is served.
+  std::shared_ptr<const CallMetrics> streams = nullptr;
+  std::shared_ptr<const CallMetrics> operations = nullptr;
+};
+
+struct StreamLimits {
+  // Streams at once, of all callers; further ones are RESOURCE_EXHAUSTED. No caller gets all of them (FairBound).
+  int64_t max_streams = 4096;
+  // Operations of one stream in flight, and bytes of its replies that wait to be written: reading pauses above.
+  int64_t max_in_flight = 4096;
+  int64_t max_outbox_bytes = 4 << 20;
+  // About the same for all streams together: each stream's share shrinks as streams open, to 64 KiB at the least.
+  // Output bytes are bounded elsewhere too. Error replies are not, and a caller that does not read could collect
+  // millions of them.
+  int64_t total_outbox_bytes = 256 << 20;
+
+  // Maximum age of a stream: the server then reads no more, answers what it has read, and ends the stream with
+  // UNAVAILABLE. For servers with a maximum connection age, which would cut the stream off in the middle.
+  absl::Duration max_age = absl::InfiniteDuration();
+
+  int64_t OutboxBytes(int64_t streams) const {
+    const int64_t even = std::max<int64_t>(total_outbox_bytes / std::max<int64_t>(streams, 1), 64 << 10);
+    return std::min(max_outbox_bytes, even);
+  }
+};
+
+// What all streams share, and the open streams.
+class StreamSite {
+ public:
+  struct Parts {
+    Poller* poller;
+    Gate* gate;
+    PreparationPool* preparation;
+    SendWatch* send_watch;
+    StreamLine* line;
+    const RequestMetrics* requests;
+    CallLog* log;
+    StreamLimits limits;
+  };
+  explicit StreamSite(Parts parts) : parts_(parts), bound_(parts.limits.max_streams) {}
+
+  const Parts& parts() const { return parts_; }
+  // Notifies all open streams, and streams that open later.
+  void Drain(absl::Time leaves_at);
+  int64_t open() const { return open_.load(std::memory_order_relaxed); }
+  // Ends streams whose token has been taken away.
+  void EndRevoked();
+
+ private:
+  friend class StreamCall;
+  friend CallTask ServeStream(const StreamMethod& method, StreamSite& site);
+  bool Enter(const std::shared_ptr<StreamCall>& call);
+  void Leave(const std::shared_ptr<StreamCall>& call);
+
+  const Parts parts_;
+  std::atomic<int64_t> open_ = 0;  // of calls_
+  mutable Mutex mutex_;
+  std::set<std::shared_ptr<StreamCall>> calls_ ABSL_GUARDED_BY(mutex_);
+  FairBound bound_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Time> leaves_at_ ABSL_GUARDED_BY(mutex_);
+};
+
+class StreamCall : public std::enable_shared_from_this<StreamCall> {
+ public:
+  StreamCall(const StreamMethod& method, StreamSite& site)
+      : method_(method), site_(site), reservation_(*site.parts().line) {}
+  StreamCall(const StreamCall&) = delete;
+  StreamCall& operator=(const StreamCall&) = delete;
+
+  // The same for all calls of one tenant, or of one connection where the server has no tokens.
+  uint64_t connection() const { return connection_; }
+  const CallerPtr& caller() const { return caller_; }
+  // Becomes true when the caller cancels or disconnects.
+  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
+
+  // A part of a message to the caller; `held` goes when it has left. From any thread.
+  void Send(grpc::Slice part, std::optional<ByteBudget::Share> held = {});
+
+  // Around each piece of work that will Send later.
+  void Began();
+  void Ended();
+  // Counts an operation that came at `arrived`, among those of its model too (null: of none), and logs it if need be.
+  void Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived, const CallMetrics* model);
+
+  // co_await call.Room(): until there may be more in flight.
+  auto Room() {
+    return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                   return broken_ || (in_flight_ < site_.parts().limits.max_in_flight &&
+                                      outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));
+                 }};
+  }
+  // HasMemory: whether the memory for copying the handler's message has been promised. Parsed: it has been copied and
+  // freed.
+  bool HasMemory() const { return reservation_.has_memory(); }
+  void Parsed() { reservation_.Parsed(); }
+  // Await this before long work.
+  PreparationPool::Hopping Hop() { return site_.parts().preparation->Hop(connection_); }
+
+ private:
+  friend class StreamSite;
+  friend CallTask ServeStream(const StreamMethod& method, StreamSite& site);
+
+  // gRPC's notice that the call is over.
+  class End final : public CompletionTag {
+   public:
+    explicit End(grpc::ServerContext* context) : context_(context) {}
+    void Complete(bool) override {
+      if (context_->IsCancelled()) cancelled->store(true, std::memory_order_relaxed);
+      ended_ = true;
+      if (waiting_) waiting_.resume();
+    }
+    bool await_ready() const noexcept { return ended_; }
+    void await_suspend(std::coroutine_handle<> waiting) noexcept { waiting_ = waiting; }
+    void await_resume() const noexcept {}
+
+    std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
+
+   private:
+    grpc::ServerContext* context_;
+    bool ended_ = false;
+    std::coroutine_handle<> waiting_;
+  };
+
+  class Written final : public CompletionTag {
+   public:
+    explicit Written(StreamCall* call) : call_(call) {}
+    void Complete(bool ok) override { call_->WriteDone(ok); }
+
+   private:
+    StreamCall* call_;
+  };
+
+  // Awaits a condition on what mutex_ guards. One coroutine waits at a time.
+  struct Until {
+    StreamCall& call;
+    std::function<bool()> condition;
+    bool await_ready() const {
+      MutexLock lock(call.mutex_);
+      return condition();
+    }
+    bool await_suspend(std::coroutine_handle<> waiting) {
+      MutexLock lock(call.mutex_);
+      if (condition()) return false;
+      call.waiting_ = waiting;
+      call.condition_ = condition;
+      return true;
+    }
+    void await_resume() const noexcept {}
+  };
+  bool GaveUpReplies() const {
+    const MutexLock lock(mutex_);
+    return given_up_;
+  }
+  // Nothing in flight and nothing to write.
+  Until Quiet() {
+    return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_; }};
+  }
+
+  struct Part {
+    grpc::Slice bytes;
+    std::optional<ByteBudget::Share> held;
+  };
+
+  void SendInitialMetadata();
+  void WriteDone(bool ok);
+  void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);       // with mutex_ held
+  void Changed(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;  // resumes the coroutine if its condition holds now
+
+  const StreamMethod& method_;
+  StreamSite& site_;
+  StreamLine::Reservation reservation_;
+  grpc::ServerContext context_;
+  RawStream stream_{&context_};
+  StreamReader reader_{&stream_};
+  End end_{&context_};
+  Written written_{this};
+  CallerPtr caller_;
+  uint64_t connection_ = 0;  // asking gRPC each time costs a string
+  std::unique_ptr<StreamHandler> handler_;
+
+  mutable Mutex mutex_;
+  std::deque<Part> outbox_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ByteBudget::Share> on_wire_ ABSL_GUARDED_BY(mutex_);  // held by the message being written
+  int64_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;                // of the outbox and what is being written
+  int64_t wire_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;    // nothing can be written any more
+  bool given_up_ ABSL_GUARDED_BY(mutex_) = false;  // and there were replies to write
+  std::coroutine_handle<> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::function<bool()> condition_;
+  std::optional<SendWatch::Sending> sending_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Posts one slot, serves the stream that takes it, and posts the next slot as soon as this one is taken. Ends with the
+// server. `method` and `site` outlive it.
+CallTask ServeStream(const StreamMethod& method, StreamSite& site);
+
+}  // namespace rnnserve

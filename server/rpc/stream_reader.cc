@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/stream_reader.h"
+
+#include <grpc/support/time.h>
+
+#include "base/steady_now.h"
+
+namespace rnnserve {
+
+void StreamReader::GiveUpAt(grpc::CompletionQueue* queue, absl::Time at) {
+  const int64_t millis = absl::ToInt64Milliseconds(at - SteadyNow());
+  const gpr_timespec when =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(millis > 0 ? millis : 0, GPR_TIMESPAN));
+  void* const tag = static_cast<CompletionTag*>(&alarm_done_);
+  const MutexLock lock(mutex_);
+  is_alarm_set_ = true;
+  BeforeStart(tag);
+  alarm_.Set(queue, when, tag);
+}
+
+bool StreamReader::Read(std::coroutine_handle<> waiting) {
+  void* const tag = static_cast<CompletionTag*>(&read_done_);
+  const MutexLock lock(mutex_);
+  has_message_ = false;
+  if (given_up_) return false;
+  next_ = waiting;
+  is_reading_ = true;
+  BeforeStart(tag);
+  stream_->Read(&message_, tag);
+  return true;
+}
+
+bool StreamReader::has_message() const {
+  const MutexLock lock(mutex_);
+  return has_message_ && !given_up_;
+}
+
+void StreamReader::ReadDone(bool ok) {
+  MutexLock lock(mutex_);
+  is_reading_ = false;
+  has_message_ = ok;
+  if (const std::coroutine_handle<> next = std::exchange(next_, nullptr)) {
+    lock.unlock();
+    next.resume();
+  } else {
+    Ended(lock);
+  }
+}
+
+void StreamReader::AlarmDone(bool ok) {
+  MutexLock lock(mutex_);
+  is_alarm_set_ = false;
+  if (ok) given_up_ = true;  // else Over has cancelled it
+  if (const std::coroutine_handle<> next = std::exchange(next_, nullptr)) {
+    lock.unlock();
+    next.resume();
+  } else {
+    Ended(lock);
+  }
+}
+
+bool StreamReader::WaitForEnd(std::coroutine_handle<> waiting) {
+  const MutexLock lock(mutex_);
+  if (!is_reading_ && !is_alarm_set_) return false;
+  end_ = waiting;
+  return true;
+}
+
+void StreamReader::Ended(MutexLock& lock) {
+  if (is_reading_ || is_alarm_set_ || !end_) return;
+  const std::coroutine_handle<> end = std::exchange(end_, nullptr);
+  lock.unlock();
+  end.resume();
+}
+
+}  // namespace rnnserve

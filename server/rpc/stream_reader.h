@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads of a stream that can be abandoned. gRPC ends a read only together with its call, and then replies are lost: so
+// an abandoned read stays open until the call has been finished.
+//
+//   StreamReader reader(&stream);
+//   reader.GiveUpAt(queue, at);           // optional
+//   while (co_await reader.Next()) Use(reader.TakeMessage());
+//   ... stream.Finish(...)                // reader.given_up(): abandoned, not ended by the caller
+//   co_await reader.Over();               // before it is destroyed
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include <coroutine>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "base/completion.h"
+#include "base/mutex.h"
+#include "server/rpc/raw_service.h"
+
+namespace rnnserve {
+
+class StreamReader {
+ public:
+  // `stream` outlives it.
+  explicit StreamReader(RawStream* stream) : stream_(stream) {}
+  StreamReader(const StreamReader&) = delete;
+  StreamReader& operator=(const StreamReader&) = delete;
+
+  // From this time (SteadyNow's) on no message comes any more; one that was on its way is dropped. At most once.
+  void GiveUpAt(grpc::CompletionQueue* queue, absl::Time at);
+
+  // co_await Next(): whether a message has come; false as well once it has been given up. One coroutine waits at a
+  // time.
+  auto Next() { return Reading{*this}; }
+  // Nothing of it stays here: a buffer that is moved is copied, and its memory would be held until the next one.
+  grpc::ByteBuffer TakeMessage() {
+    grpc::ByteBuffer message;
+    message.Swap(&message_);
+    return message;
+  }
+  bool given_up() const {
+    const MutexLock lock(mutex_);
+    return given_up_;
+  }
+
+  // co_await Over(): until gRPC has nothing of this any more.
+  auto Over() {
+    alarm_.Cancel();
+    return Ending{*this};
+  }
+
+ private:
+  class Tag final : public CompletionTag {
+   public:
+    Tag(StreamReader* reader, void (StreamReader::*done)(bool ok)) : reader_(reader), done_(done) {}
+    void Complete(bool ok) override { (reader_->*done_)(ok); }
+
+   private:
+    StreamReader* const reader_;
+    void (StreamReader::*const done_)(bool ok);
+  };
+  struct Reading {
+    StreamReader& reader;
+    bool await_ready() const noexcept { return false; }
+    bool await_suspend(std::coroutine_handle<> waiting) { return reader.Read(waiting); }
+    bool await_resume() const { return reader.has_message(); }
+  };
+  struct Ending {
+    StreamReader& reader;
+    bool await_ready() const noexcept { return false; }
+    bool await_suspend(std::coroutine_handle<> waiting) { return reader.WaitForEnd(waiting); }
+    void await_resume() const noexcept {}
+  };
+
+  // False: there is nothing to wait for.
+  bool Read(std::coroutine_handle<> waiting);
+  bool WaitForEnd(std::coroutine_handle<> waiting);
+  bool has_message() const;
+  void ReadDone(bool ok);
+  void AlarmDone(bool ok);
+  // With `lock` on mutex_, which it releases: continues the coroutine that waits for the end.
+  void Ended(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  RawStream* const stream_;
+  Tag read_done_{this, &StreamReader::ReadDone};
+  Tag alarm_done_{this, &StreamReader::AlarmDone};
+  grpc::Alarm alarm_;
+  grpc::ByteBuffer message_;  // gRPC's while is_reading_
+
+  mutable Mutex mutex_;
+  bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_alarm_set_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_message_ ABSL_GUARDED_BY(mutex_) = false;
+  bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
+  std::coroutine_handle<> next_ ABSL_GUARDED_BY(mutex_);  // waits for a message
+  std::coroutine_handle<> end_ ABSL_GUARDED_BY(mutex_);   // waits for the end
+};
+
+}  // namespace rnnserve

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys, operations, lists. Opening and forking are in memory_sessions_open.cc, the passing of time is in
+// memory_sessions_sweep.cc.
+#include "server/sessions/contract/memory_sessions.h"
+
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/field_error.h"
+
+namespace rnnserve {
+MemorySessions::MemorySessions(Options options, const MonotonicClock* clock)
+    : options_(std::move(options)),
+      clock_(clock),
+      keys_(options_.keys),
+      bytes_(options_.max_bytes, options_.memory),
+      aging_(clock, options_.sweep_period),
+      site_{clock, &aging_, &timeouts_, false, [this](const SessionPtr& session) { Ended(session); }},
+      wheel_(options_.sweep_period),
+      ended_(options_.ended) {}
+
+// Sessions give back to the budgets of their tenants, so they go first.
+MemorySessions::~MemorySessions() {
+  timeouts_.Clear();
+  wheel_.Clear();
+  lingering_.clear();
+  for (auto& [name, tenant] : tenants_) {
+    tenant->names.clear();
+    tenant->requests.clear();
+    tenant->order = {};
+  }
+  sessions_.clear();
+}
+
+MemorySessions::Tenant& MemorySessions::TenantOf(std::string_view name) {
+  const auto found = tenants_.find(name);
+  if (found != tenants_.end()) return *found->second;
+  auto tenant = std::make_unique<Tenant>(std::string(name), options_.tenant, &bytes_);
+  return *tenants_.emplace(std::string(name), std::move(tenant)).first->second;
+}
+
+absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::string_view tenant) {
+  const SessionKeys::Judgement judged = keys_.Judge(text, tenant);
+  if (judged.kind == SessionKeys::Kind::kUnknown) return UnknownSession();
+  if (judged.kind == SessionKeys::Kind::kOtherBoot) {
+    if (options_.unknown_model != nullptr) options_.unknown_model->lost->Add();
+    return SessionError(
+        absl::StatusCode::kDataLoss, "SESSION_LOST",
+        "the session lived in another run of the server, and its state went with it; open a new session "
+        "from a state of your own, or from the start");
+  }
+  std::optional<EndedSessions::End> end;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(judged.key.id);
+    if (found != sessions_.end()) {
+      const bool same = SessionKeys::Matches((*found)->key().mac, judged.key.mac);
+      if (same && (*found)->budget().tenant() == tenant) return *found;
+      return UnknownSession();
+    }
+    end = ended_.Find(judged.key.id);
+  }
+  if (!keys_.Verify(judged.key, tenant)) return UnknownSession();
+  if (!end) return EndedSession(EndCause::kUnknown);
+  return WithNumbers(EndedSession(end->cause), end->numbers);
+}
+
+std::optional<std::string> MemorySessions::KeyOf(const SessionId& id) {
+  SessionPtr session;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end()) return std::nullopt;
+    session = *found;
+  }
+  if (!session->view().live) return std::nullopt;
+  return keys_.Text(session->key());
+}
+
+void MemorySessions::Acquire(const SessionPtr& session, Claim claim) {
+  if (absl::Status rate = session->budget().TakeOperation(clock_->Now()); !rate.ok()) {
+    Outcome outcome;
+    outcome.numbers = session->NoteRefused(claim.number, rate);
+    outcome.status = WithNumbers(std::move(rate), outcome.numbers);
+    return claim.done(std::move(outcome));
+  }
+  session->Acquire(std::move(claim));
+}
+
+void MemorySessions::Look(const SessionPtr& session, Glance glance) { session->Look(std::move(glance)); }
+
+absl::StatusOr<SessionPage> MemorySessions::List(std::string_view tenant, int64_t page_size, std::string_view token) {
+  uint64_t after = 0;
+  if (!token.empty() && !absl::SimpleAtoi(absl::string_view(token.data(), token.size()), &after)) {
+    return FieldError("page_token", "this page_token came with no page; leave it empty, or take that of the last page");
+  }
+  std::vector<std::pair<uint64_t, SessionPtr>> found;
+  {
+    std::lock_guard lock(mutex_);
+    found = TenantOf(tenant).order.Page(after, static_cast<size_t>(page_size) + 1);
+  }
+  SessionPage page;
+  if (static_cast<int64_t>(found.size()) > page_size) {
+    found.pop_back();
+    page.next_token = absl::StrCat(found.back().first);
+  }
+  for (auto& [order, session] : found) {
+    const Session::View view = session->view();
+    if (view.live) page.items.push_back({session, keys_.Text(session->key()), view});
+  }
+  return page;
+}
+
+int64_t MemorySessions::live() const {
+  std::lock_guard lock(mutex_);
+  return live_;
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions of this process, in memory: `local` mode.
+//
+//   SteadyClock clock;
+//   MemorySessions sessions({}, &clock);
+//   ...
+//   sessions.Sweep();      // every options.sweep_period, from one thread
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "server/sessions/contract/clock.h"
+#include "server/sessions/contract/creation_order.h"
+#include "server/sessions/contract/ended_sessions.h"
+#include "server/sessions/contract/expiry_wheel.h"
+#include "server/sessions/contract/sessions.h"
+
+namespace rnnserve {
+
+class MemorySessions final : public Sessions {
+ public:
+  struct Options {
+    SessionKeys::Options keys = {};
+    // Of all sessions: states, checkpoints, agreed windows.
+    int64_t max_bytes = int64_t{16} << 30;
+    // Whether the process has memory for them; outlives the sessions. Null: the above is all there is to it.
+    MemoryWatch* memory = nullptr;
+    TenantBudget::Limits tenant = {};
+    // A sweep ages sessions by at most this.
+    absl::Duration sweep_period = absl::Seconds(1);
+    // How long the replies of a closed session are kept.
+    absl::Duration linger = absl::Minutes(1);
+    // Ends remembered with their cause.
+    size_t ended = 1 << 16;
+    // Of one Fork.
+    int64_t max_forks = 256;
+    // Counters of sessions of an earlier run of the server, whose model is unknown. Null: not counted.
+    SessionCountersPtr unknown_model = nullptr;
+  };
+
+  // `clock` outlives it, and all leases are gone before it.
+  MemorySessions(Options options, const MonotonicClock* clock);
+  ~MemorySessions() override;
+
+  std::optional<absl::StatusOr<OpenedSession>> FindOpened(const OpenAsk& ask) override;
+  absl::StatusOr<OpenedSession> Open(OpenSpec spec) override;
+  absl::StatusOr<SessionPtr> Find(std::string_view key, std::string_view tenant) override;
+  std::optional<std::string> KeyOf(const SessionId& id) override;
+  void Acquire(const SessionPtr& session, Claim claim) override;
+  void Look(const SessionPtr& session, Glance glance) override;
+  void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) override;
+  absl::StatusOr<SessionPage> List(std::string_view tenant, int64_t page_size, std::string_view token) override;
+  Attachment Attach() override { return next_attachment_.fetch_add(1, std::memory_order_relaxed); }
+  void StartDrain() override { site_.draining.store(true, std::memory_order_relaxed); }
+  bool IsCarriedOver() override;
+
+  // Ends idle sessions and forgets sessions that were closed `linger` ago. Returns how many ended.
+  int64_t Sweep();
+
+  // For the sweep thread: waits until a queued operation may have passed its deadline, for at most `most`.
+  // False after StopWaiting. EndTimeouts answers those operations.
+  bool WaitForTimeouts(absl::Duration most) { return timeouts_.Wait(*clock_, most); }
+  void StopWaiting() { timeouts_.Stop(); }
+  void EndTimeouts();
+
+  int64_t live() const;
+  // Charged for all sessions.
+  int64_t bytes() const { return bytes_.used(); }
+
+ private:
+  struct ByIdHash {
+    using is_transparent = void;
+    size_t operator()(const SessionId& id) const { return absl::HashOf(id); }
+    size_t operator()(const SessionPtr& session) const { return absl::HashOf(session->key().id); }
+  };
+  struct ById {
+    using is_transparent = void;
+    static const SessionId& Of(const SessionId& id) { return id; }
+    static const SessionId& Of(const SessionPtr& session) { return session->key().id; }
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return Of(a) == Of(b);
+    }
+  };
+  // What a request id stands for: the session of an Open, or those of a Fork.
+  struct Answered {
+    Digest digest;
+    std::vector<SessionPtr> sessions;
+    uint64_t number = 0;
+    bool is_new = true;  // made by the request; else attached to
+    uint64_t owner_epoch = Session::kFirstOwnerEpoch;
+  };
+  struct Tenant {
+    Tenant(std::string name, const TenantBudget::Limits& limits, BoundedSum* server_bytes)
+        : budget(std::move(name), limits, server_bytes) {}
+    TenantBudget budget;
+    std::map<std::string, SessionPtr, std::less<>> names;  // live ones
+    std::map<std::string, Answered, std::less<>> requests;
+    std::map<const Session*, std::string> request_of;   // that made it
+    std::map<const Session*, std::string> attached_by;  // the newest one that attached to it
+    CreationOrder<SessionPtr> order;
+  };
+  struct Lingering {
+    absl::Duration until;
+    SessionPtr session;
+  };
+
+  // All with mutex_ held.
+  Tenant& TenantOf(std::string_view name);
+  std::optional<absl::StatusOr<Answered>> FindAnswered(const Tenant& tenant, const RequestIdentity& request) const;
+  // The live session of that name, or null.
+  static SessionPtr FindNamed(const Tenant& tenant, std::string_view name);
+  static absl::Status CheckName(const Tenant& tenant, std::string_view name);
+  SessionPtr Add(Tenant& tenant, Session::Start start, const Session::Terms& terms);
+  void Remember(Tenant& tenant, const RequestIdentity& request, Answered answered);
+  void RememberAttached(const OpenAsk& ask, const SessionPtr& session, uint64_t owner_epoch);
+
+  // What this very Fork has been answered with. Takes mutex_ itself.
+  std::optional<absl::StatusOr<ForkedSessions>> FindForked(const ForkSpec& spec);
+  OpenedSession Opened(const Answered& answered) const;
+  // Nothing: it has ended meanwhile.
+  std::optional<absl::StatusOr<OpenedSession>> AttachTo(const SessionPtr& session, const OpenAsk& ask);
+  absl::StatusOr<ForkedSessions> MakeForks(const Session& parent, const ForkSpec& spec, Snapshot snapshot);
+  void Ended(const SessionPtr& session);
+  void Forget(const SessionPtr& session);
+  void ForgetLingering();
+
+  const Options options_;
+  const MonotonicClock* const clock_;
+  const SessionKeys keys_;
+  BoundedSum bytes_;
+  AgingClock aging_;
+  QueueTimeouts timeouts_;
+  SessionSite site_;
+  std::atomic<Attachment> next_attachment_ = kNoAttachment + 1;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_; so is the wheel place of each session.
+  absl::flat_hash_set<SessionPtr, ByIdHash, ById> sessions_;
+  std::map<std::string, std::unique_ptr<Tenant>, std::less<>> tenants_;
+  ExpiryWheel<SessionPtr> wheel_;
+  std::deque<Lingering> lingering_;
+  EndedSessions ended_;
+  uint64_t next_order_ = 1;
+  int64_t live_ = 0;
+};
+
+}  // namespace rnnserve

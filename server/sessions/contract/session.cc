@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Construction, charges, glances. Which number means what is in session_admission.cc, what happens to accepted
+// operations in session_flow.cc.
+#include "server/sessions/contract/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace rnnserve {
+
+int64_t Session::Charge(const Terms& terms, const SessionState& state) {
+  return kBytesPerSession + terms.max_in_flight * kBytesPerOperation + terms.window.bytes +
+         terms.window.operations * Window::kBytesPerReply + state.bytes;
+}
+
+Session::Session(Start start, Terms terms, TenantBudget* budget, SessionSite* site)
+    : key_(start.key),
+      order_(start.order),
+      name_(start.name.empty() ? nullptr : std::make_unique<const std::string>(std::move(start.name))),
+      terms_(terms),
+      subject_(std::move(start.subject)),
+      budget_(budget),
+      site_(site),
+      state_(std::move(start.state)),
+      numbers_(start.numbers),
+      charged_(state_->bytes),
+      charged_for_terms_(Charge(terms, SessionState{})),
+      last_used_(site->aging->Now()) {
+  CountLife(1);
+  if (subject_->counters() != nullptr) subject_->counters()->opened->Add();
+}
+
+Session::~Session() {
+  if (live_) {
+    CountLife(-1);
+    budget_->ReleaseBytes(charged_);
+    budget_->ReleaseSession();
+  }
+  if (!forgotten_) budget_->ReleaseBytes(charged_for_terms_);
+}
+
+void Session::Look(Glance glance) {
+  std::unique_lock lock(mutex_);
+  const auto refuse = [&](absl::Status status) {
+    calls_.push_back([done = std::move(glance.done), status = WithNumbers(std::move(status), numbers_)]() mutable {
+      done(std::move(status));
+    });
+    Drive(lock);
+  };
+  if (!live_) return refuse(EndedSession(cause_));
+  last_used_ = site_->aging->Now();
+  const uint64_t wanted = glance.after_number ? *glance.after_number
+                          : glance.in_order   ? last_accepted()
+                                              : numbers_.last_applied;
+  if (wanted > last_accepted()) {
+    return refuse(SessionError(
+        absl::StatusCode::kOutOfRange, "NUMBER_TOO_HIGH",
+        absl::StrCat("after_number is ", wanted, ", but the last operation accepted is ", last_accepted())));
+  }
+  if (wanted < numbers_.last_applied) {
+    return refuse(SessionError(absl::StatusCode::kFailedPrecondition, "STATE_GONE",
+                               absl::StrCat("the state after number ", wanted, " is gone: ", numbers_.last_applied,
+                                            " is applied; take a Checkpoint of states that are wanted later")));
+  }
+  if (wanted == numbers_.last_applied) {
+    AnswerGlance(glance);
+    return Drive(lock);
+  }
+  if (answers_due_ >= 2 * terms_.max_in_flight) {
+    return refuse(TooManyInFlight(absl::StrCat("the session has ", answers_due_, " answers due; wait for some")));
+  }
+  auto place =
+      std::find_if(in_flight_.begin(), in_flight_.end(), [&](const Entry& entry) { return entry.number > wanted; });
+  Entry entry;
+  entry.number = wanted;
+  entry.glance = std::move(glance);
+  in_flight_.insert(place, std::move(entry));
+  ++answers_due_;
+  Drive(lock);
+}
+
+std::optional<uint64_t> Session::RaiseOwnerEpoch() {
+  std::lock_guard lock(mutex_);
+  if (!live_) return std::nullopt;
+  last_used_ = site_->aging->Now();
+  return ++owner_epoch_;
+}
+
+Session::View Session::view() const {
+  const absl::Duration now = site_->aging->Now();
+  std::lock_guard lock(mutex_);
+  View view;
+  view.live = live_;
+  view.cause = cause_;
+  view.numbers = numbers_;
+  view.in_flight = !in_flight_.empty();
+  view.idle = view.in_flight ? absl::ZeroDuration() : now - last_used_;
+  view.rows = live_ ? state_->rows : 0;
+  view.state_bytes = live_ ? state_->bytes : 0;
+  view.carried_over = carried_over_;
+  return view;
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// One session: its numbers, window, operations in flight and owner. Keeps the contract of sessions.md section 2.
+//
+// Operations that change it queue in the order of their numbers; the first of them has the lease, and the others wait.
+// Thread-safe. Callbacks run with no lock held, one at a time and in order, so replies of a session keep their order.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "server/sessions/contract/aging.h"
+#include "server/sessions/contract/budget.h"
+#include "server/sessions/contract/expiry_wheel.h"
+#include "server/sessions/contract/lease.h"
+#include "server/sessions/contract/operation.h"
+#include "server/sessions/contract/queue_timeouts.h"
+#include "server/sessions/contract/session_error.h"
+#include "server/sessions/contract/session_key.h"
+#include "server/sessions/contract/window.h"
+
+namespace rnnserve {
+
+// What all sessions of a server share.
+struct SessionSite {
+  const MonotonicClock* clock;
+  AgingClock* aging;
+  QueueTimeouts* timeouts;
+  std::atomic<bool> draining = false;
+  // Called once for each session that has ended, with no lock held.
+  absl::AnyInvocable<void(const std::shared_ptr<Session>&) const> ended;
+};
+
+class Session final : public std::enable_shared_from_this<Session> {
+ public:
+  // Charged for each session, and for each operation it may have in flight, besides state and window.
+  static constexpr int64_t kBytesPerSession = 512;
+  static constexpr int64_t kBytesPerOperation = 256;
+  static constexpr int64_t kBytesPerCheckpoint = 256;
+  static constexpr size_t kMaxCheckpoints = 64;
+  // Of a session that has just been made.
+  static constexpr uint64_t kFirstOwnerEpoch = 1;
+
+  struct Terms {
+    absl::Duration idle_timeout = absl::Minutes(10);
+    int32_t max_in_flight = 8;
+    Window::Limits window;
+  };
+  struct Start {
+    SessionKeys::Key key;
+    uint64_t order = 0;  // of creation
+    std::string name;
+    SessionSubjectPtr subject;
+    SessionStatePtr state;
+    Numbers numbers;
+  };
+
+  // What a session of these terms and this state is charged with.
+  static int64_t Charge(const Terms& terms, const SessionState& state);
+
+  // `budget` has been charged with one session and Charge(...).
+  Session(Start start, Terms terms, TenantBudget* budget, SessionSite* site);
+  ~Session();
+
+  void Acquire(Claim claim);
+  void Look(Glance glance);
+  // For operations that are refused before they reach the session: the session's numbers. Where the reason is
+  // temporary, operations right behind `number` get the same error.
+  Numbers NoteRefused(std::optional<uint64_t> number, const absl::Status& why);
+  // Another Open attaches: the new owner epoch. Nothing: the session has ended. Counts as use.
+  std::optional<uint64_t> RaiseOwnerEpoch();
+  // Ends it if it has been idle for too long. Returns when to look again, by the aging clock; nothing if it is over.
+  std::optional<absl::Duration> EndIfIdle();
+  // Fails the first queued operation whose own timeout has passed, and those behind it; asks to be called again for
+  // those before it.
+  void EndTimeouts();
+  // Frees the kept replies. For sessions that have ended.
+  void Forget();
+
+  const SessionKeys::Key& key() const { return key_; }
+  uint64_t order() const { return order_; }
+  std::string_view name() const { return name_ == nullptr ? std::string_view() : std::string_view(*name_); }
+  const Terms& terms() const { return terms_; }
+  const SessionSubjectPtr& subject() const { return subject_; }
+  TenantBudget& budget() const { return *budget_; }
+
+  struct View {
+    bool live = false;
+    EndCause cause = EndCause::kUnknown;
+    Numbers numbers;
+    absl::Duration idle;
+    int64_t rows = 0;
+    int64_t state_bytes = 0;
+    bool carried_over = false;
+    bool in_flight = false;
+  };
+  View view() const;
+
+  // For the sweep; guarded by the mutex of the wheel's owner.
+  WheelPosition wheel_place;
+
+ private:
+  friend class Lease;
+  struct Telling {
+    OutcomeDone done;
+    Outcome outcome;
+    void operator()() { done(std::move(outcome)); }
+  };
+  struct Granting {
+    absl::AnyInvocable<void(Lease)> granted;
+    Lease lease;
+    void operator()() { granted(std::move(lease)); }
+  };
+  // The usual ones need no memory of their own.
+  using Call = std::variant<Telling, Granting, absl::AnyInvocable<void()>>;
+
+  // A change waits here from acceptance to its commit, a glance until its number is applied.
+  struct Entry {
+    // The change's own, or the one a glance waits for.
+    uint64_t number = 0;
+    bool is_change = false;
+    bool is_numbered = false;
+    bool is_granted = false;
+    Claim claim;                                  // of a change; `done` is moved into `waiting`
+    absl::InlinedVector<OutcomeDone, 1> waiting;  // the operation's caller and its repetitions
+    Attachment wanted_by = kNoAttachment;         // the newest of them
+    Glance glance;                                // else
+  };
+
+  // The next number was refused for a temporary reason, and so were those right behind it.
+  struct Refused {
+    uint64_t next = 0;
+    uint64_t last = 0;
+    absl::Status why;
+  };
+  using Place = std::list<Entry>::iterator;
+
+  // All below with mutex_ held.
+  absl::Status Judge(Claim& claim);
+  absl::Status JudgeInFlight(Claim& claim, Entry& entry);
+  absl::Status JudgeApplied(Claim& claim);
+  absl::Status JudgeTooHigh(uint64_t number, uint64_t next);
+  // Whether its reply is kept, or comes to what is in flight.
+  bool IsRepetition(const Claim& claim);
+  bool IsFenced(const Claim& claim) const { return claim.owner_epoch && *claim.owner_epoch != owner_epoch_; }
+  // Where queued operations of older owners begin, which fail if `claim` is accepted. in_flight_.end(): none.
+  Place FirstDisplaced(const Claim& claim);
+  absl::Status Accept(Claim& claim, Place displaced);
+  absl::Status CheckAcceptable(Claim& claim, Place displaced) const;
+  void TakeOver(const Claim& claim, Place displaced);
+  // After an operation has failed: it takes no ownership.
+  void Release();
+  // OK, or an error if the window cannot keep a reply of `bytes`.
+  absl::Status CheckFits(int64_t reply_bytes) const;
+  uint64_t last_accepted() const;
+  Entry* FindInFlight(uint64_t number);
+  void Refuse(OutcomeDone done, absl::Status status);
+  // Numbers from `next` to `last` are refused together.
+  void RememberRefused(uint64_t next, uint64_t last, const absl::Status& why);
+  void AbortQueued(Place from, const absl::Status& status);
+  void FailEntry(Entry& entry, const absl::Status& status);
+  void FailGranted(absl::Status status) { FailAt(in_flight_.begin(), std::move(status)); }
+  void FailAt(Place place, absl::Status status);
+  // In the queue, not granted.
+  void WatchTimeout(const Entry& entry);
+  void AnswerGlance(Glance& glance);
+  absl::Status PlaceCheckpoint(const std::string& name);
+  absl::Status Recharge(int64_t bytes);
+  void End(EndCause cause);
+  // Adds `sign` to the model's live sessions, and `sign` times the bytes.
+  void CountLife(int64_t sign) const;
+  bool StartNext();
+  // Runs collected callbacks and grants leases until none is left. Releases the lock while it calls.
+  void Drive(std::unique_lock<std::mutex>& lock);
+
+  // Lease.
+  void Commit(uint64_t fence, Change change);
+  void Fail(uint64_t fence, absl::Status status);
+  absl::StatusOr<Snapshot> FindCheckpoint(const std::string& name) const;
+  absl::Status CheckReply(int64_t bytes) const;
+
+  struct Checkpoint {
+    SessionStatePtr state;
+    Numbers numbers;
+  };
+  using Checkpoints = std::map<std::string, Checkpoint>;
+
+  const SessionKeys::Key key_;
+  const uint64_t order_;
+  const std::unique_ptr<const std::string> name_;  // null: none; most have none
+  const Terms terms_;
+  const SessionSubjectPtr subject_;
+  TenantBudget* const budget_;
+  SessionSite* const site_;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_. State and numbers change in Commit only, so a lease may read them.
+  SessionStatePtr state_;
+  Numbers numbers_;
+  Window window_;
+  std::list<Entry> in_flight_;  // by number; the first may be granted
+  std::vector<Call> calls_;     // to be made once the lock is free
+  std::unique_ptr<Checkpoints> checkpoints_;
+  std::unique_ptr<Refused> refused_;       // null mostly
+  Attachment owner_ = kNoAttachment;       // the newest of those below and in in_flight_
+  Attachment applied_by_ = kNoAttachment;  // the newest whose operation was applied
+  uint64_t owner_epoch_ = kFirstOwnerEpoch;
+  uint64_t fence_ = 0;
+  int64_t charged_ = 0;  // for the state and checkpoints
+  int64_t charged_for_terms_;
+  absl::Duration last_used_;  // by the aging clock
+  int32_t answers_due_ = 0;   // callers waiting in in_flight_
+  EndCause cause_ = EndCause::kUnknown;
+  bool live_ = true;
+  bool driving_ = false;
+  bool carried_over_ = false;
+  bool forgotten_ = false;
+};
+
+}  // namespace rnnserve

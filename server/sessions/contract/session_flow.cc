@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// From acceptance to commit: order, leases, failures, the end.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/sessions/contract/session.h"
+
+namespace rnnserve {
+
+void Session::Refuse(OutcomeDone done, absl::Status status) {
+  Outcome outcome;
+  outcome.status = WithNumbers(std::move(status), numbers_);
+  outcome.numbers = numbers_;
+  calls_.push_back(Telling{std::move(done), std::move(outcome)});
+}
+
+void Session::FailEntry(Entry& entry, const absl::Status& status) {
+  if (entry.is_change) {
+    answers_due_ -= static_cast<int32_t>(entry.waiting.size());
+    for (OutcomeDone& done : entry.waiting) Refuse(std::move(done), status);
+    return;
+  }
+  --answers_due_;
+  calls_.emplace_back([done = std::move(entry.glance.done), failed = WithNumbers(status, numbers_)]() mutable {
+    done(std::move(failed));
+  });
+}
+
+// Aborts accepted operations from there on that have no lease yet. Glances without a number are still answered.
+void Session::AbortQueued(Place from, const absl::Status& status) {
+  uint64_t stays_up_to = numbers_.last_applied;
+  for (auto entry = in_flight_.begin(); entry != from; ++entry) stays_up_to = std::max(stays_up_to, entry->number);
+  for (auto entry = from; entry != in_flight_.end();) {
+    if (entry->is_granted) stays_up_to = entry->number;
+    const bool stays =
+        entry->is_granted || (!entry->is_change && (!entry->glance.after_number || entry->number <= stays_up_to));
+    if (stays) {
+      ++entry;
+      continue;
+    }
+    FailEntry(*entry, status);
+    entry = in_flight_.erase(entry);
+  }
+  // Glances that waited for an aborted number move behind the remaining operations.
+  const uint64_t last = last_accepted();
+  for (Entry& entry : in_flight_) entry.number = std::min(entry.number, last);
+}
+
+bool Session::StartNext() {
+  if (in_flight_.empty()) return false;
+  Entry& first = in_flight_.front();
+  if (!first.is_change) {
+    Glance glance = std::move(first.glance);
+    in_flight_.pop_front();
+    --answers_due_;
+    AnswerGlance(glance);
+    return true;
+  }
+  if (first.is_granted) return false;
+  first.is_granted = true;
+  ++fence_;
+  if (site_->clock->Now() >= first.claim.deadline) {
+    FailGranted(absl::DeadlineExceededError("the operation's timeout passed while it waited for its turn"));
+    return true;
+  }
+  calls_.push_back(Granting{std::move(first.claim.granted), Lease(shared_from_this(), fence_)});
+  return true;
+}
+
+void Session::Drive(std::unique_lock<std::mutex>& lock) {
+  if (driving_) return;
+  driving_ = true;
+  do {
+    while (!calls_.empty()) {
+      std::vector<Call> calls = std::exchange(calls_, {});
+      lock.unlock();
+      for (Call& call : calls) {
+        if (auto* const telling = std::get_if<Telling>(&call)) (*telling)();
+        if (auto* const granting = std::get_if<Granting>(&call)) (*granting)();
+        if (auto* const other = std::get_if<absl::AnyInvocable<void()>>(&call)) (*other)();
+      }
+      calls.clear();
+      lock.lock();
+      if (calls_.capacity() == 0) calls_ = std::move(calls);
+    }
+  } while (StartNext() || !calls_.empty());
+  driving_ = false;
+}
+
+void Session::Commit(uint64_t fence, Change change) {
+  SessionStatePtr before;  // destroyed, and zeroed, after the lock is released
+  std::unique_lock lock(mutex_);
+  if (fence != fence_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
+  Entry& first = in_flight_.front();
+  if (site_->clock->Now() >= first.claim.deadline) {
+    FailGranted(absl::DeadlineExceededError("the operation's timeout passed before it was applied"));
+    return Drive(lock);
+  }
+  const int64_t growth = change.closes ? 0 : change.state->bytes - state_->bytes;
+  if (absl::Status charged = Recharge(growth); !charged.ok()) {
+    FailGranted(std::move(charged));
+    return Drive(lock);
+  }
+  before = change.closes ? nullptr : std::exchange(state_, std::move(change.state));
+  numbers_ = {first.number, change.position};
+  applied_by_ = std::max(applied_by_, first.claim.attachment);
+  if (first.is_numbered) window_.Keep({first.number, first.claim.digest, numbers_, change.reply}, terms_.window);
+  answers_due_ -= static_cast<int32_t>(first.waiting.size());
+  for (OutcomeDone& done : first.waiting) {
+    calls_.push_back(
+        Telling{std::move(done), Outcome{absl::OkStatus(), numbers_, first.number, change.reply, /*repeated=*/false}});
+  }
+  in_flight_.pop_front();
+  last_used_ = site_->aging->Now();
+  carried_over_ = false;
+  if (change.closes) End(EndCause::kClosed);
+  Drive(lock);
+}
+
+void Session::Fail(uint64_t fence, absl::Status status) {
+  std::unique_lock lock(mutex_);
+  if (fence != fence_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
+  FailGranted(std::move(status));
+  Drive(lock);
+}
+
+// The number stays unused, so nothing above it can be applied.
+void Session::FailAt(Place place, absl::Status status) {
+  const uint64_t number = place->number;
+  const uint64_t last = last_accepted();
+  FailEntry(*place, status);
+  place = in_flight_.erase(place);
+  last_used_ = site_->aging->Now();
+  AbortQueued(place, SessionError(absl::StatusCode::kAborted, "PREVIOUS_FAILED",
+                                  absl::StrCat("operation ", number, " before this one failed (", status.message(),
+                                               "), so this one was not applied; go on at next_expected")));
+  Release();
+  RememberRefused(number, last, status);
+}
+
+void Session::WatchTimeout(const Entry& entry) {
+  if (entry.claim.deadline != absl::InfiniteDuration()) site_->timeouts->Add(entry.claim.deadline, shared_from_this());
+}
+
+void Session::EndTimeouts() {
+  std::unique_lock lock(mutex_);
+  const absl::Duration now = site_->clock->Now();
+  for (Place entry = in_flight_.begin(); entry != in_flight_.end(); ++entry) {
+    if (!entry->is_change || entry->is_granted) continue;
+    if (now < entry->claim.deadline) {
+      WatchTimeout(*entry);
+      continue;
+    }
+    FailAt(entry, absl::DeadlineExceededError("the operation's timeout passed while it waited for its turn"));
+    break;
+  }
+  Drive(lock);
+}
+
+void Session::AnswerGlance(Glance& glance) {
+  absl::StatusOr<Snapshot> snapshot = Snapshot{numbers_, state_, subject_};
+  if (!glance.checkpoint.empty()) {
+    if (absl::Status placed = PlaceCheckpoint(glance.checkpoint); !placed.ok()) {
+      snapshot = WithNumbers(std::move(placed), numbers_);
+    }
+  }
+  if (glance.carries_over) carried_over_ = true;
+  calls_.emplace_back(
+      [done = std::move(glance.done), snapshot = std::move(snapshot)]() mutable { done(std::move(snapshot)); });
+}
+
+absl::Status Session::PlaceCheckpoint(const std::string& name) {
+  if (checkpoints_ == nullptr) checkpoints_ = std::make_unique<Checkpoints>();
+  const auto found = checkpoints_->find(name);
+  if (found == checkpoints_->end() && checkpoints_->size() >= kMaxCheckpoints) {
+    return TooLarge(absl::StrCat("the session has ", kMaxCheckpoints,
+                                 " checkpoints, as many as one may have; use one "
+                                 "of their names again"),
+                    {.limit = kMaxCheckpoints, .value = kMaxCheckpoints + 1});
+  }
+  const int64_t growth =
+      found == checkpoints_->end() ? kBytesPerCheckpoint + state_->bytes : state_->bytes - found->second.state->bytes;
+  if (absl::Status charged = Recharge(growth); !charged.ok()) return charged;
+  (*checkpoints_)[name] = {state_, numbers_};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Snapshot> Session::FindCheckpoint(const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  if (checkpoints_ != nullptr) {
+    const auto found = checkpoints_->find(name);
+    if (found != checkpoints_->end()) return Snapshot{found->second.numbers, found->second.state, subject_};
+  }
+  const auto key = [](std::string* out, const auto& entry) { out->append(entry.first); };
+  return SessionError(
+      absl::StatusCode::kNotFound, "CHECKPOINT_UNKNOWN",
+      checkpoints_ == nullptr || checkpoints_->empty()
+          ? "the session has no checkpoints; Checkpoint makes one"
+          : absl::StrCat("the session has no such checkpoint; it has ", absl::StrJoin(*checkpoints_, ", ", key)));
+}
+
+absl::Status Session::CheckReply(int64_t bytes) const {
+  std::lock_guard lock(mutex_);
+  return in_flight_.front().is_numbered ? CheckFits(bytes) : absl::OkStatus();
+}
+
+absl::Status Session::Recharge(int64_t bytes) {
+  if (bytes > 0) {
+    if (absl::Status taken = budget_->TakeBytes(bytes); !taken.ok()) return taken;
+  } else {
+    budget_->ReleaseBytes(-bytes);
+  }
+  charged_ += bytes;
+  if (subject_->counters() != nullptr) subject_->counters()->state_bytes->Add(bytes);
+  return absl::OkStatus();
+}
+
+// Frees the state at once and fails the operations in flight; a session that expires has none.
+void Session::End(EndCause cause) {
+  live_ = false;
+  cause_ = cause;
+  CountLife(-1);
+  if (const SessionCounters* counters = subject_->counters()) {
+    (cause == EndCause::kExpired ? counters->expired : counters->closed)->Add();
+  }
+  site_->timeouts->Remove(this);
+  state_.reset();
+  checkpoints_.reset();
+  budget_->ReleaseBytes(std::exchange(charged_, 0));
+  budget_->ReleaseSession();
+  // No more replies follow: the kept ones stay for a while.
+  const int64_t stays = kBytesPerSession + window_.charge();
+  budget_->ReleaseBytes(std::exchange(charged_for_terms_, stays) - stays);
+  while (!in_flight_.empty()) {
+    FailEntry(in_flight_.front(), EndedSession(cause));
+    in_flight_.pop_front();
+  }
+  calls_.emplace_back([this] { site_->ended(shared_from_this()); });
+}
+
+void Session::CountLife(int64_t sign) const {
+  const SessionCounters* const counters = subject_->counters();
+  if (counters == nullptr) return;
+  counters->active->Add(sign);
+  counters->state_bytes->Add(sign * charged_);
+}
+
+std::optional<absl::Duration> Session::EndIfIdle() {
+  const absl::Duration now = site_->aging->Now();
+  std::unique_lock lock(mutex_);
+  if (!live_) return std::nullopt;
+  if (!in_flight_.empty()) return now + terms_.idle_timeout;
+  if (now - last_used_ < terms_.idle_timeout) return last_used_ + terms_.idle_timeout;
+  End(EndCause::kExpired);
+  Drive(lock);
+  return std::nullopt;
+}
+
+void Session::Forget() {
+  std::lock_guard lock(mutex_);
+  if (forgotten_ || live_) return;
+  forgotten_ = true;
+  window_.Clear();
+  budget_->ReleaseBytes(std::exchange(charged_for_terms_, 0));
+}
+
+Lease::~Lease() {
+  if (session_ != nullptr) session_->Fail(fence_, absl::InternalError("the operation was let go before its end"));
+}
+
+const SessionStatePtr& Lease::state() const { return session_->state_; }
+const Numbers& Lease::numbers() const { return session_->numbers_; }
+const SessionSubjectPtr& Lease::subject() const { return session_->subject_; }
+uint64_t Lease::number() const { return session_->numbers_.last_applied + 1; }
+absl::StatusOr<Snapshot> Lease::FindCheckpoint(const std::string& name) const { return session_->FindCheckpoint(name); }
+absl::Status Lease::CheckReply(int64_t bytes) const { return session_->CheckReply(bytes); }
+
+void Lease::Commit(Change change) && {
+  const std::shared_ptr<Session> session = std::exchange(session_, nullptr);
+  session->Commit(fence_, std::move(change));
+}
+
+void Lease::Fail(absl::Status status) && {
+  const std::shared_ptr<Session> session = std::exchange(session_, nullptr);
+  session->Fail(fence_, std::move(status));
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/sessions/contract/session_key.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr char kMagic[2] = {'r', '2'};
+constexpr size_t kBootBytes = 8;
+constexpr size_t kIdBytes = 16;
+constexpr size_t kMacBytes = 16;
+constexpr size_t kHalf = kMacBytes / 2;  // the run's own, then the shared one
+// A multiple of three, so that base64 has one form only.
+constexpr size_t kKeyBytes = sizeof kMagic + kBootBytes + kIdBytes + kMacBytes;
+static_assert(kKeyBytes % 3 == 0);
+constexpr size_t kTextBytes = kKeyBytes / 3 * 4;
+constexpr size_t kSecretBytes = 32;
+// Where no secret is shared. Every rnnserve knows it.
+constexpr char kNoSecret[] = "rnnserve session key";
+
+// The value of each letter of URL-safe base64; of all others -1.
+constexpr std::array<int8_t, 256> kLetterValues = [] {
+  std::array<int8_t, 256> values;
+  values.fill(-1);
+  int8_t value = 0;
+  for (const char letter : std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")) {
+    values[static_cast<uint8_t>(letter)] = value++;
+  }
+  return values;
+}();
+
+// The inverse of absl::WebSafeBase64Escape for keys, without memory of its own: each operation names a key.
+bool Decode(std::string_view text, std::array<char, kKeyBytes>& bytes) {
+  if (text.size() != kTextBytes) return false;
+  for (size_t group = 0; group < kKeyBytes / 3; ++group) {
+    int32_t bits = 0;
+    for (size_t k = 0; k < 4; ++k) {
+      const int8_t value = kLetterValues[static_cast<uint8_t>(text[4 * group + k])];
+      if (value < 0) return false;
+      bits = bits << 6 | value;
+    }
+    for (size_t k = 0; k < 3; ++k) bytes[3 * group + k] = static_cast<char>(bits >> (16 - 8 * k) & 0xFF);
+  }
+  return true;
+}
+
+// A server that cannot draw random numbers must not give out keys.
+void DrawRandom(void* out, size_t bytes) {
+  if (RAND_bytes(static_cast<unsigned char*>(out), static_cast<int>(bytes)) != 1) std::abort();
+}
+
+using HalfMac = std::array<uint8_t, kHalf>;
+
+// `own`: the run's own half, which the shared one covers, too; empty for itself.
+HalfMac HalfOf(const std::string& secret, uint64_t boot, const SessionId& id, std::span<const uint8_t> own,
+               std::string_view tenant) {
+  std::string message(kMagic, sizeof kMagic);
+  message.append(reinterpret_cast<const char*>(&boot), kBootBytes);
+  message.append(reinterpret_cast<const char*>(id.bytes.data()), kIdBytes);
+  message.append(reinterpret_cast<const char*>(own.data()), own.size());
+  message.append(tenant);
+  unsigned char whole[EVP_MAX_MD_SIZE];
+  unsigned int length = 0;
+  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(message.data()), message.size(), whole, &length) == nullptr) {
+    std::abort();  // out of memory
+  }
+  HalfMac half;
+  std::memcpy(half.data(), whole, kHalf);
+  return half;
+}
+
+}  // namespace
+
+SessionKeys::SessionKeys(Options options)
+    : shared_secret_(options.secret.empty() ? std::string(kNoSecret) : std::move(options.secret)),
+      own_secret_(kSecretBytes, '\0'),
+      boot_(options.boot) {
+  DrawRandom(own_secret_.data(), own_secret_.size());
+  while (boot_ == 0) DrawRandom(&boot_, sizeof boot_);
+}
+
+SessionKeys::Key SessionKeys::Make(std::string_view tenant) const {
+  Key key;
+  DrawRandom(key.id.bytes.data(), key.id.bytes.size());
+  key.mac = Mac(key.id, tenant);
+  return key;
+}
+
+std::string SessionKeys::Text(const Key& key) const {
+  std::string bytes(kMagic, sizeof kMagic);
+  bytes.append(reinterpret_cast<const char*>(&boot_), kBootBytes);
+  bytes.append(reinterpret_cast<const char*>(key.id.bytes.data()), kIdBytes);
+  bytes.append(reinterpret_cast<const char*>(key.mac.data()), kMacBytes);
+  return absl::WebSafeBase64Escape(bytes);
+}
+
+SessionKeys::Judgement SessionKeys::Judge(std::string_view text, std::string_view tenant) const {
+  std::array<char, kKeyBytes> bytes;
+  if (!Decode(text, bytes) || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) return {};
+  uint64_t boot = 0;
+  Judgement judgement;
+  const char* at = bytes.data() + sizeof kMagic;
+  std::memcpy(&boot, at, kBootBytes);
+  std::memcpy(judgement.key.id.bytes.data(), at + kBootBytes, kIdBytes);
+  std::memcpy(judgement.key.mac.data(), at + kBootBytes + kIdBytes, kMacBytes);
+  if (boot == boot_) {
+    judgement.kind = Kind::kOurs;
+    return judgement;
+  }
+  const SessionMac& mac = judgement.key.mac;
+  const HalfMac shared = HalfOf(shared_secret_, boot, judgement.key.id, {mac.data(), kHalf}, tenant);
+  if (CRYPTO_memcmp(mac.data() + kHalf, shared.data(), kHalf) == 0) judgement.kind = Kind::kOtherBoot;
+  return judgement;
+}
+
+bool SessionKeys::Verify(const Key& key, std::string_view tenant) const {
+  return Matches(key.mac, Mac(key.id, tenant));
+}
+
+bool SessionKeys::Matches(const SessionMac& a, const SessionMac& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+SessionMac SessionKeys::Mac(const SessionId& id, std::string_view tenant) const {
+  const HalfMac own = HalfOf(own_secret_, boot_, id, {}, tenant);
+  const HalfMac shared = HalfOf(shared_secret_, boot_, id, own, tenant);
+  SessionMac mac;
+  std::ranges::copy(own, mac.begin());
+  std::ranges::copy(shared, mac.begin() + kHalf);
+  return mac;
+}
+
+}  // namespace rnnserve

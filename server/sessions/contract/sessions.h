@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seam between the core and what keeps sessions.
+//
+//   if (auto opened = sessions.FindOpened(ask)) ...         // opened before: attached
+//   absl::StatusOr<OpenedSession> opened = sessions.Open(spec);
+//   auto session = sessions.Find(key_text, tenant).value();
+//   sessions.Acquire(session, {.number = 1, ..., .granted = [](Lease lease) {...}, .done = [](Outcome) {...}});
+//
+// MemorySessions keeps them in this process (`local`). A store outside it is another class behind this seam: it writes
+// a record at the points where a lease commits, and its fence is the owner epoch of the record. Thread-safe; nothing
+// here blocks; callbacks are called with no lock held.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "server/sessions/contract/session.h"
+
+namespace rnnserve {
+
+using SessionPtr = std::shared_ptr<Session>;
+
+// What makes Open and Fork safe to repeat.
+struct RequestIdentity {
+  std::string id;  // empty: not repeatable
+  Digest digest;   // of all that the request says
+};
+
+// Which session an Open means.
+struct OpenAsk {
+  std::string tenant = {};
+  RequestIdentity request = {};
+  std::string name = {};
+  bool attach = false;      // to the live session of that name
+  bool must_exist = false;  // never makes a new one
+  // Whether a session fits what else the Open says; not asked for repetitions. Called with no lock held; may take long.
+  // Null: it does.
+  std::function<absl::Status(const Session&)> agrees = {};
+};
+
+// And what a new one is made of.
+struct OpenSpec : OpenAsk {
+  SessionSubjectPtr subject = {};
+  SessionStatePtr state = {};
+  Session::Terms terms = {};
+};
+
+struct OpenedSession {
+  SessionPtr session;
+  std::string key;
+  bool is_new = false;       // else it was there, and the Open has attached to it
+  uint64_t owner_epoch = 0;  // as this Open raised it
+};
+
+struct ForkSpec {
+  std::string tenant = {};
+  RequestIdentity request = {};
+  std::optional<uint64_t> after_number = {};
+  bool in_order = false;
+  int64_t count = 1;
+  std::vector<std::string> names = {};  // none, or one for each
+};
+
+struct ForkedSessions {
+  std::vector<std::string> keys;
+  uint64_t number = 0;
+  uint64_t owner_epoch = Session::kFirstOwnerEpoch;
+};
+using ForkDone = absl::AnyInvocable<void(absl::StatusOr<ForkedSessions>)>;
+
+struct SessionPage {
+  struct Item {
+    SessionPtr session;
+    std::string key;
+    Session::View view;
+  };
+  std::vector<Item> items;  // oldest first
+  std::string next_token;   // empty: that was all
+};
+
+class Sessions {
+ public:
+  virtual ~Sessions() = default;
+
+  // The session an Open answers with when it has been opened before: by this request id, with the same answer, or by
+  // name with attach, which raises its owner epoch. Nothing: Open would make a new one. Asked first, since its model
+  // may be gone by now. With must_exist it is the whole answer: NOT_FOUND, or DATA_LOSS where the session's state is
+  // lost.
+  virtual std::optional<absl::StatusOr<OpenedSession>> FindOpened(const OpenAsk& ask) = 0;
+  virtual absl::StatusOr<OpenedSession> Open(OpenSpec spec) = 0;
+
+  // NOT_FOUND: SESSION_UNKNOWN or SESSION_ENDED. DATA_LOSS: of another boot. A closed session is found for a minute.
+  virtual absl::StatusOr<SessionPtr> Find(std::string_view key, std::string_view tenant) = 0;
+  // The key of a session that is live. Nothing: it is not, or not any more.
+  virtual std::optional<std::string> KeyOf(const SessionId& id) = 0;
+  virtual void Acquire(const SessionPtr& session, Claim claim) = 0;
+  virtual void Look(const SessionPtr& session, Glance glance) = 0;
+  virtual void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) = 0;
+  // The tenant's live sessions. `token` is empty or came with an earlier page.
+  virtual absl::StatusOr<SessionPage> List(std::string_view tenant, int64_t page_size, std::string_view token) = 0;
+
+  // A new attachment, newer than all before.
+  virtual Attachment Attach() = 0;
+
+  // Refuses new sessions and new numbers; accepted operations run to their end, and states can be fetched.
+  virtual void StartDrain() = 0;
+  // Whether each live session's state has been fetched by a client since its last change.
+  virtual bool IsCarriedOver() = 0;
+};
+
+}  // namespace rnnserve

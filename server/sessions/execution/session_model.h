@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a session runs, pinned for its life: the model, its programs on one engine, the options; and the state's tensors
+// to and from handles.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "engine/op/stack.h"
+#include "server/core/core.h"
+#include "server/sessions/contract/session_state.h"
+#include "server/sessions/execution/narrow_state.h"
+
+namespace rnnserve {
+
+// One tensor of a state: h or c of one layer.
+struct StateTensor {
+  std::string name;  // initial_h, initial_c, initial_hidden_state, ...; of several layers initial_h.0, ...
+  size_t layer = 0;
+  bool is_cell = false;  // c
+  int64_t hidden_size = 0;
+  bool rows_first = false;  // [N, 1, H], else [1, N, H]
+};
+
+// Turns the failure of an engine whose device has lost the state into DATA_LOSS; other statuses stay as they are.
+absl::Status LostState(const absl::Status& status);
+
+class SessionModel final : public SessionSubject {
+ public:
+  // `pinned` runs forwards. `outputs`: of a chunk that names none; empty: the default. `kept_type`: of states between
+  // operations: the compute type, or 16 bits where that is float32.
+  SessionModel(PinnedModelPtr pinned, std::string model_name, std::vector<std::string> outputs, DataType kept_type,
+               SessionCountersPtr counters)
+      : SessionSubject(std::move(counters)),
+        pinned_(std::move(pinned)),
+        model_name_(std::move(model_name)),
+        outputs_(std::move(outputs)),
+        kept_type_(kept_type) {}
+
+  const PinnedModelPtr& pinned() const { return pinned_; }
+  const StackSpec& stack() const { return pinned_->model->stack(); }
+  const std::string& fingerprint() const { return pinned_->model->fingerprint(); }
+  const std::string& model_name() const { return model_name_; }
+  const std::vector<std::string>& outputs() const { return outputs_; }
+  size_t layers() const { return pinned_->engines.programs.size(); }
+  // OK, or DATA_LOSS once an engine that it runs on is out of service: a session stays on the engine it began on.
+  absl::Status CanGoOn() const;
+  bool IsLost() const override { return !CanGoOn().ok(); }
+  // Of tensors that come and go: always the compute type.
+  DataType state_type() const { return ComputeType(stack().data_type()); }
+  DataType kept_type() const { return kept_type_; }
+
+  std::vector<StateTensor> StateTensors() const;
+  // Of tensors that come and go, and of what is kept.
+  int64_t TensorBytes(int64_t rows) const {
+    return rows * StateValues() * static_cast<int64_t>(ByteSize(state_type()));
+  }
+  // Of a window, by the tensors of a final state.
+  int64_t KeptReplyBytes(int64_t rows) const;
+  int64_t KeptBytes(int64_t rows) const { return rows * StateValues() * static_cast<int64_t>(ByteSize(kept_type_)); }
+
+  SessionStatePtr Zeros(int64_t rows) const;
+  SessionStatePtr Make(int64_t rows, SessionState::Handles handles) const;
+  // As a run takes it, and what it gave.
+  RunStates ToRun(const SessionState& state) const;
+  absl::StatusOr<SessionStatePtr> FromRun(int64_t rows, RunStates states) const;
+
+  // Names, types and shapes of what came as a state; all tensors are there, with the same rows. Returns the rows. Field
+  // errors have the paths of StateTensors: tensors[initial_h].
+  absl::StatusOr<int64_t> CheckTensors(std::span<const NamedTensor> tensors) const;
+  // Checked tensors.
+  absl::StatusOr<SessionStatePtr> Import(std::span<const NamedTensor> tensors, int64_t rows) const;
+  absl::StatusOr<std::vector<OutputTensor>> Export(const SessionState& state) const;
+  // The state of a session of `other`, whose tensors must fit; shared where the programs are the same.
+  absl::StatusOr<SessionStatePtr> Adopt(const SessionModel& other, const SessionStatePtr& state) const;
+  // Row k becomes the old row rows[k], by reference. All of them are rows of `state`.
+  SessionStatePtr Select(const SessionState& state, std::span<const int64_t> rows) const;
+
+ private:
+  const ProgramPtr& program(size_t layer) const { return pinned_->engines.programs[layer].front(); }
+  bool is_narrow() const { return kept_type_ != state_type(); }
+  NarrowState::Form NarrowForm(size_t layer) const;
+  // Of a row in all layers.
+  int64_t StateValues() const;
+  // From a row's tensors; null: zeros.
+  absl::StatusOr<std::shared_ptr<const State>> NewHandle(size_t layer, const std::byte* h, const std::byte* c) const;
+  // The handle of a row, null for zeros.
+  static const State* HandleOf(const SessionState& state, size_t layer, int64_t row);
+
+  const PinnedModelPtr pinned_;
+  const std::string model_name_;  // "" for inline operators
+  const std::vector<std::string> outputs_;
+  const DataType kept_type_;
+};
+using SessionModelPtr = std::shared_ptr<const SessionModel>;
+
+}  // namespace rnnserve

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/sessions/execution/session_run.h"
+
+#include <string.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/field_error.h"
+#include "base/out_of_memory.h"
+#include "base/steady_now.h"
+#include "engine/op/wording.h"
+#include "server/admission/limit_error.h"
+#include "server/sessions/execution/session_digest.h"
+
+namespace rnnserve {
+namespace {
+
+absl::Status RowsDiffer(std::string_view field, std::string_view what, int64_t came, int64_t rows) {
+  return FieldError(field, absl::StrCat(absl::string_view(what.data(), what.size()), " has ", came,
+                                        " rows, but the session has ", rows));
+}
+
+}  // namespace
+
+absl::Status SessionRun::Prepare() {
+  absl::Status prepared = std::visit([&](const auto& op) { return PrepareOp(op); }, call_.kind);
+  if (!digest_) digest_ = prepared.ok() ? DigestOf(call_.kind, nullptr) : DigestOfFaulty(call_.kind);
+  return prepared;
+}
+
+absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
+  const StackSpec& stack = model_->stack();
+  if (absl::Status known = CheckDataNames(stack, op.inputs); !known.ok()) return known;
+  for (const NamedTensor& input : op.inputs) {
+    if (IsChunkInput(stack, input.name)) continue;
+    return FieldError(absl::StrCat("inputs[", input.name, "]"),
+                      absl::StrCat(input.name, " is the session's own state; send ", DataInputName(stack),
+                                   " alone, or SetState before it"));
+  }
+  absl::StatusOr<RunPlan> plan =
+      core_->PlanPinned(*model_->pinned(), op.inputs, op.outputs ? *op.outputs : model_->outputs());
+  if (!plan.ok()) return plan.status();
+  // An override of no outputs at all: the state moves, nothing is sent.
+  if (op.outputs && op.outputs->empty()) plan->outputs.clear();
+  digest_ = DigestOf(call_.kind, &*plan);
+  InferCall infer;
+  infer.priority = call_.priority;
+  infer.tenant = call_.connection;
+  infer.deadline = call_.deadline;
+  infer.cancelled = call_.cancelled;
+  absl::StatusOr<AcceptedCall> accepted = core_->AcceptPinned(model_->pinned(), *std::move(plan), infer);
+  if (!accepted.ok()) return accepted.status();
+  for (const OutputPlan& output : accepted->plan.outputs) reply_bytes_ += KeptTensor::Charge(output.bytes);
+  steps_ = static_cast<uint64_t>(accepted->plan.steps);
+  accepted_.emplace(*std::move(accepted));
+  return absl::OkStatus();
+}
+
+absl::Status SessionRun::PrepareOp(const ResetOp& op) {
+  if (!op.state) return absl::OkStatus();
+  const absl::StatusOr<int64_t> rows = model_->CheckTensors(*op.state);
+  if (rows.ok()) return absl::OkStatus();
+  const std::optional<std::string> field = FieldOf(rows.status());
+  return FieldError(absl::StrCat("state.", field.value_or("tensors")),
+                    {rows.status().message().data(), rows.status().message().size()});
+}
+
+absl::Status SessionRun::PrepareOp(const SetStateOp& op) {
+  if (!op.force && op.fingerprint != model_->fingerprint()) {
+    return SessionError(
+        absl::StatusCode::kFailedPrecondition, "FINGERPRINT_MISMATCH",
+        op.fingerprint.empty()
+            ? absl::StrCat("the state comes without the fingerprint that GetState told; the session's is ",
+                           model_->fingerprint(), "; set force to take the state all the same")
+            : absl::StrCat("the state is of another model than the session's, whose fingerprint is ",
+                           model_->fingerprint(), "; set force to take it all the same"));
+  }
+  return PrepareOp(ResetOp{op.state});
+}
+
+absl::Status SessionRun::PrepareOp(const SelectRowsOp& op) {
+  if (op.rows.empty()) return FieldError("rows", "rows is empty; keep at least one row, or Close the session");
+  if (static_cast<int64_t>(op.rows.size()) > max_rows_) {
+    return LimitError("rows", absl::StrCat("rows has ", op.rows.size(), " entries; a session has at most ", max_rows_),
+                      {.limit = max_rows_, .value = static_cast<int64_t>(op.rows.size())});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SessionRun::PrepareOp(const RewindOp& op) {
+  if (!op.checkpoint.empty() && op.checkpoint.size() <= kMaxCheckpointNameBytes) return absl::OkStatus();
+  return FieldError("checkpoint", absl::StrCat("the checkpoint's name has ", op.checkpoint.size(),
+                                               " bytes; expected 1 to ", kMaxCheckpointNameBytes));
+}
+
+absl::Status SessionRun::PrepareOp(const CloseOp& op) {
+  // Rows may change before its turn comes; the exact size is checked then.
+  if (op.return_state) reply_bytes_ += model_->KeptReplyBytes(1);
+  return absl::OkStatus();
+}
+
+void SessionRun::Start(Lease lease) {
+  lease_.emplace(std::move(lease));
+  if (!std::holds_alternative<CloseOp>(call_.kind)) {
+    if (absl::Status goes_on = model_->CanGoOn(); !goes_on.ok()) return End(std::move(goes_on));
+  }
+  if (std::holds_alternative<ChunkOp>(call_.kind)) return RunChunk();
+  End(OrOutOfMemory([&] {
+    return std::visit(
+        [&](const auto& op) -> absl::StatusOr<Change> {
+          if constexpr (std::is_same_v<std::decay_t<decltype(op)>, ChunkOp>) {
+            return absl::InternalError("a chunk is not applied here");
+          } else {
+            return Apply(op);
+          }
+        },
+        call_.kind);
+  }));
+}
+
+void SessionRun::RunChunk() {
+  const SessionState& state = *lease_->state();
+  if (accepted_->plan.rows != state.rows) {
+    const std::string x = DataInputName(model_->stack());
+    return End(RowsDiffer(InputField(x) + ".shape", x, accepted_->plan.rows, state.rows));
+  }
+  AcceptedCall accepted = *std::move(accepted_);
+  accepted_.reset();
+  absl::StatusOr<RunStates> states = OrOutOfMemory([&]() -> absl::StatusOr<RunStates> { return model_->ToRun(state); });
+  if (!states.ok()) return End(states.status());
+  accepted.states = *std::move(states);
+  core_->Run(std::move(accepted), [self = shared_from_this()](absl::StatusOr<InferReply> reply) {
+    self->End(OrOutOfMemory([&] { return self->FinishChunk(std::move(reply)); }));
+  });
+}
+
+absl::StatusOr<Change> SessionRun::FinishChunk(absl::StatusOr<InferReply> reply) {
+  if (!reply.ok()) {
+    // The engine may have failed under this very chunk.
+    if (absl::Status goes_on = model_->CanGoOn(); !goes_on.ok() && absl::IsUnavailable(reply.status())) return goes_on;
+    return LostState(reply.status());
+  }
+  auto result = std::make_shared<OperationResult>();
+  result->outputs.reserve(reply->outputs.size());
+  for (OutputTensor& output : reply->outputs) result->outputs.emplace_back(std::move(output));
+  result->engine = std::move(reply->engine);
+  result->queue_time = reply->queue_time;
+  result->compute_time = reply->compute_time;
+  result->kept_bytes = reply_bytes_;
+  memory_ = std::move(reply->memory);
+  absl::StatusOr<SessionStatePtr> state = model_->FromRun(lease_->state()->rows, std::move(reply->states));
+  if (!state.ok()) return LostState(state.status());
+  Change change;
+  change.state = *std::move(state);
+  change.position = lease_->numbers().position + steps_;
+  change.reply = std::move(result);
+  return change;
+}
+
+Change SessionRun::ChangeTo(SessionStatePtr state, uint64_t position) const {
+  Change change;
+  change.state = std::move(state);
+  change.position = position;
+  change.reply = std::make_shared<OperationResult>();
+  return change;
+}
+
+absl::StatusOr<SessionStatePtr> SessionRun::ImportRows(std::span<const NamedTensor> tensors) const {
+  const absl::StatusOr<int64_t> rows = model_->CheckTensors(tensors);
+  if (!rows.ok()) return rows.status();
+  if (*rows != lease_->state()->rows) return RowsDiffer("state.tensors", "the state", *rows, lease_->state()->rows);
+  return model_->Import(tensors, *rows);
+}
+
+absl::StatusOr<Change> SessionRun::Apply(const ResetOp& op) {
+  absl::StatusOr<SessionStatePtr> state = op.state ? ImportRows(*op.state) : model_->Zeros(lease_->state()->rows);
+  if (!state.ok()) return state.status();
+  return ChangeTo(*std::move(state), 0);
+}
+
+absl::StatusOr<Change> SessionRun::Apply(const SetStateOp& op) {
+  absl::StatusOr<SessionStatePtr> state = ImportRows(op.state);
+  if (!state.ok()) return state.status();
+  return ChangeTo(*std::move(state), lease_->numbers().position);
+}
+
+absl::StatusOr<Change> SessionRun::Apply(const SelectRowsOp& op) {
+  const SessionState& state = *lease_->state();
+  for (size_t k = 0; k < op.rows.size(); ++k) {
+    if (op.rows[k] >= 0 && op.rows[k] < state.rows) continue;
+    return FieldError(absl::StrCat("rows[", k, "]"),
+                      absl::StrCat("rows[", k, "] is ", op.rows[k], "; the session has rows 0 to ", state.rows - 1));
+  }
+  return ChangeTo(model_->Select(state, op.rows), lease_->numbers().position);
+}
+
+absl::StatusOr<Change> SessionRun::Apply(const RewindOp& op) {
+  absl::StatusOr<Snapshot> checkpoint = lease_->FindCheckpoint(op.checkpoint);
+  if (!checkpoint.ok()) return checkpoint.status();
+  return ChangeTo(std::move(checkpoint->state), checkpoint->numbers.position);
+}
+
+absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
+  Change change = ChangeTo(nullptr, lease_->numbers().position);
+  change.closes = true;
+  if (!op.return_state) return change;
+  const int64_t kept_bytes = OperationResult::kFixedBytes + model_->KeptReplyBytes(lease_->state()->rows);
+  if (absl::Status fits = lease_->CheckReply(kept_bytes); !fits.ok()) return fits;
+  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.connection, kept_bytes);
+  if (!memory.ok()) return memory.status();
+  absl::StatusOr<std::vector<OutputTensor>> state = model_->Export(*lease_->state());
+  if (!state.ok()) return state.status();
+  auto result = std::make_shared<OperationResult>();
+  result->final_state.reserve(state->size());
+  for (OutputTensor& tensor : *state) {
+    result->final_state.emplace_back(tensor);
+    explicit_bzero(tensor.bytes.data(), tensor.bytes.size());  // as a state's memory always is
+  }
+  result->has_final_state = true;
+  result->kept_bytes = kept_bytes;
+  memory_.emplace(*std::move(memory));
+  change.reply = std::move(result);
+  return change;
+}
+
+void SessionRun::Answer(Outcome outcome) {
+  OperationAnswer answer;
+  answer.status = std::move(outcome.status);
+  answer.has_numbers = true;
+  answer.numbers = outcome.numbers;
+  answer.number = outcome.number;
+  answer.result = std::static_pointer_cast<const OperationResult>(std::move(outcome.reply));
+  answer.repeated = outcome.repeated;
+  if (model_->counters() != nullptr) answer.calls = model_->counters()->calls;
+  if (accepted_) memory_.emplace(std::move(accepted_->memory));
+  answer.memory = std::exchange(memory_, std::nullopt);
+  if (answer.status.ok() && !answer.memory) SetMemoryAside(answer);
+  done_(std::move(answer));
+}
+
+// A kept reply is copied for each caller that asks for it, so each copy counts. What is applied stays applied: a
+// refused caller asks again.
+void SessionRun::SetMemoryAside(OperationAnswer& answer) {
+  if (answer.result->bytes() <= OperationResult::kFixedBytes) return;
+  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.connection, answer.result->bytes());
+  if (memory.ok()) {
+    answer.memory.emplace(*std::move(memory));
+    return;
+  }
+  answer.status = WithNumbers(memory.status(), answer.numbers);
+  answer.result.reset();
+}
+
+// An operation without a number cannot be repeated, so it changes nothing once its caller has disconnected.
+bool SessionRun::IsGivenUp() const {
+  if (call_.number) return false;
+  return (call_.cancelled != nullptr && call_.cancelled->load(std::memory_order_relaxed)) ||
+         (call_.deadline != absl::InfiniteFuture() && SteadyNow() >= call_.deadline);
+}
+
+// Releases what the run holds of the caller's message before it answers the caller.
+void SessionRun::End(absl::StatusOr<Change> change) {
+  if (change.ok() && IsGivenUp())
+    change = absl::CancelledError("the caller went away before the operation was applied");
+  if (absl::IsDataLoss(change.status()) && model_->counters() != nullptr) model_->counters()->lost->Add();
+  Lease lease = *std::move(lease_);
+  lease_.reset();
+  call_.kind = ResetOp{};
+  if (change.ok()) return std::move(lease).Commit(*std::move(change));
+  std::move(lease).Fail(change.status());
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reply that is written straight to its bytes, against the message that protobuf writes.
+#include "server/api/native/answer_bytes.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "server/api/native/session_codec.h"
+
+namespace rnnserve {
+namespace {
+
+class Chance {
+ public:
+  explicit Chance(uint32_t seed) : random_(seed) {}
+  bool Half() { return random_() % 2 == 0; }
+  // Small ones and large ones alike.
+  uint64_t Number() { return (uint64_t{random_()} << 32 | random_()) >> random_() % 64; }
+  std::string Text() { return std::string(random_() % 300, static_cast<char>('a' + random_() % 26)); }
+  absl::Duration Duration() { return absl::Nanoseconds(static_cast<int64_t>(Number() >> 2)); }
+  KeptTensor Tensor() {
+    OutputTensor tensor = {Text(), Half() ? DataType::kFloat : DataType::kBFloat16, {}, Text()};
+    for (auto axes = random_() % 5; axes > 0; --axes) tensor.shape.push_back(static_cast<int64_t>(Number() >> 1));
+    return KeptTensor(std::move(tensor));
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+std::string AsMessage(const v1::Operation& operation, const OperationAnswer& answer) {
+  v1::OperationReply reply;
+  reply.set_request_id(operation.request_id());
+  reply.set_session(operation.session());
+  if (operation.has_number()) reply.set_number(operation.number());
+  EncodeAnswer(answer, reply);
+  return reply.SerializeAsString();
+}
+
+std::string AsBytes(const v1::Operation& operation, const OperationAnswer& answer) {
+  const AnswerBytes reply(operation, answer);
+  std::string bytes(reply.size(), '\0');
+  auto* const begin = reinterpret_cast<uint8_t*>(bytes.data());
+  EXPECT_EQ(reply.Write(begin), begin + bytes.size());
+  return bytes;
+}
+
+TEST(AnswerBytesTest, AreThoseOfTheMessage) {
+  for (uint32_t seed = 0; seed < 500; ++seed) {
+    Chance chance(seed);
+    v1::Operation operation;
+    operation.set_session(chance.Text());
+    operation.set_request_id(chance.Text());
+    if (chance.Half()) operation.set_number(chance.Half() ? 0 : chance.Number());
+    auto result = std::make_shared<OperationResult>();
+    while (chance.Half()) result->outputs.push_back(chance.Tensor());
+    result->has_final_state = chance.Half();
+    while (result->has_final_state && chance.Half()) result->final_state.push_back(chance.Tensor());
+    result->engine = chance.Text();
+    result->queue_time = chance.Duration();
+    result->compute_time = chance.Duration();
+    OperationAnswer answer;
+    answer.has_numbers = true;
+    answer.numbers = {chance.Number(), chance.Number()};
+    answer.number = chance.Half() ? 0 : chance.Number();
+    answer.result = std::move(result);
+    answer.repeated = chance.Half();
+    EXPECT_EQ(AsBytes(operation, answer), AsMessage(operation, answer)) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace rnnserve

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layer under the services: completions, callbacks, tasks, the preparation pool, the admission of calls.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <latch>
+#include <memory>
+#include <thread>
+
+#include "base/completion.h"
+#include "server/admission/call_admission.h"
+#include "server/rpc/callback.h"
+#include "server/rpc/preparation_pool.h"
+#include "server/rpc/stream_call.h"
+#include "server/rpc/task.h"
+
+namespace rnnserve {
+namespace {
+
+CallTask AwaitCompletion(void*& tag, std::optional<bool>& result) {
+  result = co_await Completion([&](void* given) { tag = given; });
+}
+
+TEST(Completion, GoesOnWhenTheTagComesBack) {
+  for (const bool ok : {true, false}) {
+    void* tag = nullptr;
+    std::optional<bool> result;
+    AwaitCompletion(tag, result);
+    EXPECT_FALSE(result);
+    static_cast<CompletionTag*>(tag)->Complete(ok);
+    EXPECT_EQ(result, ok);
+  }
+}
+
+using Answers = absl::AnyInvocable<void(absl::AnyInvocable<void(std::unique_ptr<int>)>)>;
+
+CallTask AwaitCallback(Answers start, std::promise<int>& result) {
+  Callback<std::unique_ptr<int>> callback(std::move(start));
+  result.set_value(*co_await callback);
+}
+
+TEST(Callback, MayComeWithinTheCall) {
+  std::promise<int> result;
+  AwaitCallback([](auto done) { done(std::make_unique<int>(7)); }, result);
+  EXPECT_EQ(result.get_future().get(), 7);
+}
+
+TEST(Callback, MayComeLater) {
+  std::promise<int> result;
+  absl::AnyInvocable<void(std::unique_ptr<int>)> kept;
+  AwaitCallback([&](auto done) { kept = std::move(done); }, result);
+  kept(std::make_unique<int>(8));
+  EXPECT_EQ(result.get_future().get(), 8);
+}
+
+TEST(Callback, MayComeFromAnotherThreadAtAnyMoment) {
+  for (int round = 0; round < 200; ++round) {
+    std::promise<int> result;
+    std::thread thread;
+    AwaitCallback(
+        [&](auto done) {
+          thread = std::thread([done = std::move(done), round]() mutable { done(std::make_unique<int>(round)); });
+        },
+        result);
+    EXPECT_EQ(result.get_future().get(), round);
+    thread.join();
+  }
+}
+
+Task<int> Double(int value) { co_return 2 * value; }
+
+Task<int> Sum(PreparationPool* pool, int first, int second) {
+  Task<int> left = Double(first);
+  if (pool != nullptr) co_await pool->Hop(1);
+  Task<int> right = Double(second);
+  co_return co_await left + co_await right;
+}
+
+CallTask AwaitSum(PreparationPool* pool, std::promise<int>& result, std::promise<std::thread::id>& where) {
+  Task<int> sum = Sum(pool, 3, 4);
+  const int value = co_await sum;
+  where.set_value(std::this_thread::get_id());
+  result.set_value(value);
+}
+
+TEST(Task, RunsWhereItIsAwaited) {
+  std::promise<int> result;
+  std::promise<std::thread::id> where;
+  AwaitSum(nullptr, result, where);
+  EXPECT_EQ(result.get_future().get(), 14);
+  EXPECT_EQ(where.get_future().get(), std::this_thread::get_id());
+}
+
+TEST(PreparationPool, CarriesTheRestOfTheCoroutine) {
+  std::promise<int> result;
+  std::promise<std::thread::id> where;
+  {
+    PreparationPool pool(2);
+    AwaitSum(&pool, result, where);
+  }
+  EXPECT_EQ(result.get_future().get(), 14);
+  EXPECT_NE(where.get_future().get(), std::this_thread::get_id());
+}
+
+CallTask CountOnPool(PreparationPool& pool, std::latch& all) {
+  co_await pool.Hop(1);
+  all.count_down();
+}
+
+CallTask Note(PreparationPool& pool, uint64_t caller, std::vector<uint64_t>& order) {
+  co_await pool.Hop(caller);
+  order.push_back(caller);  // the pool's only thread
+}
+
+CallTask WaitOnPool(PreparationPool& pool, std::latch& open) {
+  co_await pool.Hop(0);
+  open.wait();
+}
+
+TEST(PreparationPool, CallersTakeTurns) {
+  std::latch open(1);
+  std::vector<uint64_t> order;
+  {
+    PreparationPool pool(1);
+    WaitOnPool(pool, open);
+    for (int k = 0; k < 4; ++k) Note(pool, 1, order);
+    for (int k = 0; k < 2; ++k) Note(pool, 2, order);
+    Note(pool, 3, order);
+    open.count_down();
+  }
+  EXPECT_EQ(order, (std::vector<uint64_t>{1, 2, 3, 1, 2, 1, 1}));
+}
+
+TEST(PreparationPool, RunsWhatIsQueuedBeforeItGoes) {
+  std::latch all(100);
+  {
+    PreparationPool pool(1);
+    for (int k = 0; k < 100; ++k) CountOnPool(pool, all);
+  }
+  EXPECT_TRUE(all.try_wait());
+}
+
+TEST(StreamLimits, ManyStreamsHaveSmallOutboxes) {
+  const StreamLimits limits = {.max_outbox_bytes = 4 << 20, .total_outbox_bytes = 64 << 20};
+  EXPECT_EQ(limits.OutboxBytes(0), 4 << 20);
+  EXPECT_EQ(limits.OutboxBytes(16), 4 << 20);
+  EXPECT_EQ(limits.OutboxBytes(64), 1 << 20);
+  EXPECT_EQ(limits.OutboxBytes(4096), 64 << 10);
+}
+
+TEST(CallAdmission, BoundsCalls) {
+  CallAdmission admission({.max_calls = 2});
+  EXPECT_TRUE(admission.Enter(1, 1).ok());
+  EXPECT_TRUE(admission.Enter(1, 1).ok());
+  EXPECT_EQ(admission.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
+  admission.Leave(1, 1);
+  EXPECT_TRUE(admission.Enter(1, 1).ok());
+}
+
+TEST(CallAdmission, BoundsBytesButLetsOneLargeMessageIn) {
+  CallAdmission admission({.max_bytes = 100});
+  EXPECT_TRUE(admission.Enter(1, 1000).ok());
+  EXPECT_EQ(admission.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
+  admission.Leave(1, 1000);
+  EXPECT_TRUE(admission.Enter(1, 60).ok());
+  EXPECT_EQ(admission.Enter(2, 41).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(admission.Enter(2, 40).ok());
+}
+
+TEST(CallAdmission, KeepsAnEighthForOtherCallers) {
+  CallAdmission admission({.max_calls = 16});
+  for (int k = 0; k < 14; ++k) EXPECT_TRUE(admission.Enter(1, 1).ok());
+  EXPECT_EQ(admission.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(admission.Enter(2, 1).ok());
+  admission.Leave(1, 1);
+  admission.Leave(1, 1);
+  EXPECT_TRUE(admission.Enter(1, 1).ok());
+  EXPECT_EQ(admission.calls(), 14);
+}
+
+TEST(CallAdmission, ClosesAndWaitsForThoseInside) {
+  CallAdmission admission({});
+  EXPECT_TRUE(admission.WaitEmpty(absl::InfiniteFuture()));
+  ASSERT_TRUE(admission.Enter(1, 5).ok());
+  admission.Close();
+  EXPECT_EQ(admission.Enter(1, 5).code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(admission.WaitEmpty(absl::InfinitePast()));
+  std::thread leaves([&] { admission.Leave(1, 5); });
+  EXPECT_TRUE(admission.WaitEmpty(absl::InfiniteFuture()));
+  leaves.join();
+}
+
+TEST(CallAdmission, HurryEndsTheWait) {
+  CallAdmission admission({});
+  ASSERT_TRUE(admission.Enter(1, 5).ok());
+  std::thread hurries([&] { admission.Hurry(); });
+  EXPECT_FALSE(admission.WaitEmpty(absl::InfiniteFuture()));
+  hurries.join();
+}
+
+}  // namespace
+}  // namespace rnnserve
