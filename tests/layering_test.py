@@ -43,8 +43,7 @@ ARROWS = {
     "server/admin": ["base", "server/telemetry"],
     "server/plugins": ["base", "engine", "engine/plugin", "server/telemetry"],
     "client/cpp": ["base", "engine", "engine/op"],
-    # rnnctl inspect asks the engines themselves and times them.
-    "client/rnnctl": ["base", "client/cpp", "engine", "engine/op", "engine/cpu", "engine/onednn", "engine/reference", "onnx_file"],
+    "client/rnnctl": ["base", "client/cpp", "engine", "engine/op", "onnx_file"],
 }
 # main.cc and what it is helped by name every concrete class.
 FREE = {"server/" + name for name in ("main.cc", "gauges.cc", "gauges.h", "options.cc", "options.h", "process_memory.cc",

@@ -35,8 +35,8 @@ def rnnctl(*words, **options) -> subprocess.CompletedProcess:
     return subprocess.run([RNNCTL, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **options)
 
 
-def inspect(path, *flags) -> dict:
-    done = rnnctl("inspect", path, "--json", *flags)
+def inspect(path) -> dict:
+    done = rnnctl("inspect", path, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -96,7 +96,7 @@ def served_silero(silero, tmp_path_factory):
 
 
 def test_silero_is_inspected(silero):
-    found = inspect(silero, "--load=4x2")
+    found = inspect(silero)
     assert not found["loads"] and "has an If" in found["reason"]
     assert [(n["op_type"], n["input_size"], n["hidden_size"], n["loads"]) for n in found["nodes"]] == [
         ("LSTM", 128, 128, "extract")] * 4
@@ -105,10 +105,6 @@ def test_silero_is_inspected(silero):
         assert node["state_bytes"] == 2 * 128 * 4
         assert node["computed_weights"] == ["W", "R", "B"]
         assert len(node["path"]) == 2
-        answers = {e["engine"]: e for e in node["engines"]}
-        assert answers["cpu"]["runs_it"] and answers["reference"]["runs_it"]
-        assert answers["cpu"]["measured"][0]["us_per_step"] > 0
-        assert node["auto"][0] in answers
     assert {n["path"][0] for n in found["nodes"]} == {"If_0.then_branch", "If_0.else_branch"}
     assert {n["path"][1].rsplit(".", 1)[1] for n in found["nodes"]} == {"then_branch", "else_branch"}
 

@@ -16,10 +16,6 @@
 namespace rnnserve::rnnctl {
 namespace {
 
-using inspect::Load;
-
-constexpr int64_t kMaxSteps = 4096, kMaxRows = 1024;
-
 absl::Status OnlyFile(const Arguments& arguments) {
   if (arguments.positional().empty()) return UsageError("the ONNX file is missing");
   if (arguments.positional().size() == 1) return absl::OkStatus();
@@ -41,51 +37,12 @@ absl::StatusOr<OnnxInspection> Inspect(const std::string& path) {
   return UsageError(absl::StrCat(path, ": ", status.message()));
 }
 
-// "32x16": 32 steps of 16 rows.
-absl::StatusOr<Load> ParseLoad(const std::string& text) {
-  const size_t times = text.find('x');
-  Load load;
-  if (times != std::string::npos && absl::SimpleAtoi(text.substr(0, times), &load.steps) &&
-      absl::SimpleAtoi(text.substr(times + 1), &load.rows) && load.steps >= 1 && load.steps <= kMaxSteps &&
-      load.rows >= 1 && load.rows <= kMaxRows) {
-    return load;
-  }
-  return UsageError(absl::StrCat("--load ", text, ": expected STEPSxROWS such as 32x16, at most ", kMaxSteps,
-                                 " steps and ", kMaxRows, " rows"));
-}
-
-absl::StatusOr<std::vector<Load>> LoadsFrom(const Arguments& arguments) {
-  std::vector<Load> loads;
-  for (const std::string& text : arguments.All("load")) {
-    const absl::StatusOr<Load> load = ParseLoad(text);
-    if (!load.ok()) return load.status();
-    loads.push_back(*load);
-  }
-  if (loads.empty() && arguments.Has("measure")) loads = {{1, 1}, {32, 1}, {32, 16}};
-  return loads;
-}
-
 absl::Status RunInspect(const Arguments& arguments, Streams& streams) {
   if (absl::Status only = OnlyFile(arguments); !only.ok()) return only;
-  absl::StatusOr<std::vector<Load>> loads = LoadsFrom(arguments);
-  if (!loads.ok()) return loads.status();
   const std::string& path = arguments.positional()[0];
-  absl::StatusOr<OnnxInspection> file = Inspect(path);
+  const absl::StatusOr<OnnxInspection> file = Inspect(path);
   if (!file.ok()) return file.status();
-  inspect::Report report{.path = path, .file = *std::move(file), .engines = {}, .loads = *std::move(loads)};
-  const inspect::Engines engines;
-  for (const InspectedNode& node : report.file.nodes) {
-    std::vector<inspect::EngineAnswer>& answers = report.engines.emplace_back();
-    if (!node.spec) continue;
-    if (report.loads.empty()) {
-      answers = engines.Ask(*node.spec);
-      continue;
-    }
-    auto measured = engines.Measure(*node.spec, node.weights, report.loads);
-    if (!measured.ok()) return measured.status();
-    answers = *std::move(measured);
-  }
-  streams.out << (arguments.Has("json") ? ReportJson(report) : ShowReport(report));
+  streams.out << (arguments.Has("json") ? inspect::ReportJson(path, *file) : inspect::ShowReport(path, *file));
   return absl::OkStatus();
 }
 
@@ -149,8 +106,7 @@ absl::Status RunExtract(const Arguments& arguments, Streams& streams) {
   const std::optional<std::string> wanted = arguments.Get("node");
   if (!wanted && file->nodes.size() != 1) {
     return UsageError(absl::StrCat("--node is missing: ", path, " has ", file->nodes.size(),
-                                   " recurrent nodes (see rnnctl "
-                                   "inspect)"));
+                                   " recurrent nodes (see rnnctl inspect)"));
   }
   const absl::StatusOr<const InspectedNode*> node =
       wanted ? FindNode(*file, *wanted) : absl::StatusOr<const InspectedNode*>(&file->nodes[0]);
@@ -170,13 +126,7 @@ absl::Status RunExtract(const Arguments& arguments, Streams& streams) {
   return absl::OkStatus();
 }
 
-constexpr std::array kInspectFlags = {
-    Flag{.name = "measure", .value = "", .help = "time every engine that runs a node: 1x1, 32x1 and 32x16"},
-    Flag{.name = "load",
-         .value = "STEPSxROWS",
-         .help = "time this instead: so many steps at a time, so many rows side by side",
-         .repeated = true},
-    Flag{.name = "json", .value = "", .help = "print JSON"}};
+constexpr std::array kInspectFlags = {Flag{.name = "json", .value = "", .help = "print JSON"}};
 constexpr std::array kExtractFlags = {
     Flag{.name = "node",
          .value = "NAME",
@@ -189,13 +139,10 @@ constexpr Command kInspectCommands[] = {
      .usage = "FILE [FLAGS]",
      .text =
          "Lists every LSTM, GRU and RNN node of an ONNX file, also those in the branches of If nodes: sizes, bytes of "
-         "weights and of\none row's state, attributes other than the defaults, where the inputs come from, what each "
-         "engine says to it, and whether\nthe server loads it: \"yes\" as the file is, \"extract\" after rnnctl "
-         "extract, "
-         "or \"no\", with the reason and what to do.\nWeights that the graph computes from constants are computed. "
-         "Needs no server; times are those of this machine, one thread.\n\nExamples:\n"
-         "  rnnctl inspect model.onnx\n  rnnctl inspect model.onnx --measure\n"
-         "  rnnctl inspect model.onnx --load 1x1 --load 100x32 --json",
+         "weights and of\none row's state, attributes other than the defaults, where the inputs come from, and whether "
+         "the server loads it:\n\"yes\" as the file is, \"extract\" after rnnctl extract, or \"no\", with the reason "
+         "and what to do.\nWeights that the graph computes from constants are computed. Needs no server.\n\nExamples:\n"
+         "  rnnctl inspect model.onnx\n  rnnctl inspect model.onnx --json",
      .flags = kInspectFlags,
      .run = RunInspect},
     {.name = "extract",

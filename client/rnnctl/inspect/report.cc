@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/rnnctl/attributes.h"
 #include "client/rnnctl/show.h"
@@ -47,42 +46,7 @@ std::string InShell(const std::string& word) {
   return quoted + "'";
 }
 
-std::string LoadName(const Load& load) { return absl::StrCat("T=", load.steps, " N=", load.rows); }
-
-std::string Us(double us) {
-  if (us < 10) return absl::StrFormat("%.2f us", us);
-  return us < 1000 ? absl::StrFormat("%.1f us", us) : absl::StrFormat("%.0f us", us);
-}
-
-// Of one node, in order: a line for each engine, then what `auto` does.
-void AddEngines(const Report& report, const std::vector<EngineAnswer>& answers, Rows& rows) {
-  for (const EngineAnswer& answer : answers) {
-    std::string text = answer.refusal.empty() ? "runs it" : absl::StrCat("no: ", answer.refusal);
-    std::vector<std::string> times;
-    for (size_t k = 0; k < answer.us_per_step.size(); ++k) {
-      times.push_back(absl::StrCat(LoadName(report.loads[k]), ": ", Us(answer.us_per_step[k])));
-    }
-    if (!times.empty()) absl::StrAppend(&text, ", a step takes ", absl::StrJoin(times, ", "));
-    if (times.empty() && answer.refusal.empty() && !report.loads.empty()) text += "; the oracle, not timed";
-    rows.push_back({"", absl::StrCat("engine ", answer.engine), text});
-  }
-  const std::vector<std::string> candidates = Candidates(answers);
-  std::string choice = absl::StrJoin(candidates, " or ");
-  if (candidates.size() == 1) {
-    choice += ", the only one for it";
-  } else if (report.loads.empty()) {
-    choice += ", whichever is measured faster for the cell and the rows at hand (--measure)";
-  } else {
-    std::vector<std::string> fastest;
-    for (size_t k = 0; k < report.loads.size(); ++k) {
-      fastest.push_back(absl::StrCat(LoadName(report.loads[k]), ": ", Fastest(answers, k)));
-    }
-    choice = absl::StrCat("by these times ", absl::StrJoin(fastest, ", "));
-  }
-  rows.push_back({"", "engine auto", choice});
-}
-
-void AddDetails(const Report& report, const InspectedNode& node, const std::vector<EngineAnswer>& answers, Rows& rows) {
+void AddDetails(const std::string& path, const OnnxInspection& file, const InspectedNode& node, Rows& rows) {
   const auto add = [&rows](std::string what, std::string text) {
     rows.push_back({"", std::move(what), std::move(text)});
   };
@@ -100,10 +64,9 @@ void AddDetails(const Report& report, const InspectedNode& node, const std::vect
   for (const InspectedInput& input : node.inputs) {
     if (!input.remark.empty()) add("mind", input.remark);
   }
-  AddEngines(report, answers, rows);
-  if (!report.file.loads.ok()) {
-    add("to load it", absl::StrCat("rnnctl extract ", InShell(report.path), " --node ",
-                                   InShell(NodeKey(report.file, node)), " -o FOLDER/NAME/1/model.onnx"));
+  if (!file.loads.ok()) {
+    add("to load it", absl::StrCat("rnnctl extract ", InShell(path), " --node ", InShell(NodeKey(file, node)),
+                                   " -o FOLDER/NAME/1/model.onnx"));
   }
 }
 
@@ -145,13 +108,11 @@ std::vector<std::string> UnusualAttributes(const InspectedNode& node) {
   return unusual;
 }
 
-std::string ShowReport(const Report& report) {
-  const OnnxInspection& file = report.file;
-  std::string text =
-      absl::StrCat(report.path, ": ", file.file_bytes, " bytes, opset ", file.opset, ", ", file.node_count, " nodes, ",
-                   file.nodes.size(), " of them recurrent",
-                   file.producer.empty() ? "" : absl::StrCat(", written by ", file.producer), "\n",
-                   "as it is: ", file.loads.ok() ? "a model" : absl::StrCat("no model; ", file.loads.message()), "\n");
+std::string ShowReport(const std::string& path, const OnnxInspection& file) {
+  std::string text = absl::StrCat(
+      path, ": ", file.file_bytes, " bytes, opset ", file.opset, ", ", file.node_count, " nodes, ", file.nodes.size(),
+      " of them recurrent", file.producer.empty() ? "" : absl::StrCat(", written by ", file.producer), "\n",
+      "as it is: ", file.loads.ok() ? "a model" : absl::StrCat("no model; ", file.loads.message()), "\n");
   if (file.nodes.empty()) return Printable(text);
   Rows table = {{"#", "OPERATOR", "I", "H", "DIRECTION", "TYPE", "WEIGHTS", "STATE", "LOADS", "NODE"}};
   for (const InspectedNode& node : file.nodes) {
@@ -168,10 +129,10 @@ std::string ShowReport(const Report& report) {
   }
   absl::StrAppend(&text, "\n", FormatTable(table));
   Rows details;
-  for (size_t k = 0; k < file.nodes.size(); ++k) {
+  for (const InspectedNode& node : file.nodes) {
     details.push_back({});
-    details.push_back({absl::StrCat(file.nodes[k].number), VersionName(file.nodes[k]), file.nodes[k].name});
-    AddDetails(report, file.nodes[k], report.engines[k], details);
+    details.push_back({absl::StrCat(node.number), VersionName(node), node.name});
+    AddDetails(path, file, node, details);
   }
   return Printable(absl::StrCat(text, FormatTable(details)));
 }

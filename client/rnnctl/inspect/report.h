@@ -5,20 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "client/rnnctl/inspect/engines.h"
 #include "onnx_file/inspect.h"
 
 namespace rnnserve::rnnctl::inspect {
 
-struct Report {
-  std::string path;  // of the file, as given
-  OnnxInspection file;
-  std::vector<std::vector<EngineAnswer>> engines;  // of each node; empty for those that cannot be loaded
-  std::vector<Load> loads;                         // measured; empty: none
-};
-
-std::string ShowReport(const Report& report);
-std::string ReportJson(const Report& report);
+// `path` as the user gave it.
+std::string ShowReport(const std::string& path, const OnnxInspection& file);
+std::string ReportJson(const std::string& path, const OnnxInspection& file);
 
 // "yes": the server loads the file as it is; "extract": the node, once it is extracted; "no".
 std::string Verdict(const OnnxInspection& file, const InspectedNode& node);
