@@ -4,6 +4,7 @@
     python3 packages_test.py SOURCE BUILD CMAKE    BUILD: a built tree, whose programs and client are installed
 """
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,12 @@ class Packages(unittest.TestCase):
         for component in ("programs", "client"):
             run(CMAKE, "--install", BUILD, "--component", component, "--prefix", prefix)
         self.assertRegex(run(prefix / "bin/rnnctl", "--version"), r"\d+\.\d+\.\d+")
+        unit = prefix / "lib/systemd/system/rnnserve.service"
+        text = unit.read_text().replace("/usr/bin/rnnserve", str(prefix / "bin/rnnserve"))
+        self.assertIn(f"ExecStart={prefix}/bin/rnnserve ", text)
+        unit.write_text(text)
+        if shutil.which("systemd-analyze"):
+            self.assertEqual(run("systemd-analyze", "verify", unit), "")
         self.configure(f"-DCMAKE_PREFIX_PATH={prefix}")
         run(CMAKE, "--build", self.folder / "build")
         port = self.folder / "port"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -127,13 +128,14 @@ class Client(ClientCore):
             yield from page
             more = bool(token)
 
-    def load(self, name: str, model: Operator | Sequence[Operator] | bytes, weights: Inputs | None = None, *,
-             version: int = 1, engine: str = "", timeout: float | None = None, **options: Unpack[Options]) -> ModelInfo:
+    def load(self, name: str, model: Operator | Sequence[Operator] | bytes | os.PathLike[str],
+             weights: Inputs | None = None, *, version: int = 1, engine: str = "", timeout: float | None = None,
+             **options: Unpack[Options]) -> ModelInfo:
         """Uploads a model under a name.
 
         model: an operator with its weights (bound to it, or given here by name); several, layer by layer, as
-        convert.torch_lstm gives them; or the bytes of an ONNX file with all weights inside (of torch:
-        torch.onnx.export(module, (x,), path, external_data=False), then path.read_bytes()).
+        convert.torch_lstm gives them; or an ONNX file with all weights inside, as bytes or as a pathlib.Path (of
+        torch: torch.onnx.export(module, (x,), path, external_data=False)).
         It lives as long as the server's process. Equal content under an existing name and version is fine; other
         content raises ALREADY_EXISTS. engine and options are the defaults of calls to this model. Returns ModelInfo.
         """

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import collections.abc
 import itertools
+import os
+import pathlib
 import threading
 import time
 import weakref
@@ -151,11 +153,13 @@ class ClientCore:
         return await open_session(kind, self._driver, opening, state, checkpoint_every, timeout, self._max_message_bytes,
                                   self._tags)
 
-    async def _load(self, name: str, model: Operator | Sequence[Operator] | bytes, weights: Inputs | None, version: int,
-                    engine: str, timeout: float | None, options: Options) -> ModelInfo:
+    async def _load(self, name: str, model: Operator | Sequence[Operator] | bytes | os.PathLike[str],
+                    weights: Inputs | None, version: int, engine: str, timeout: float | None, options: Options) -> ModelInfo:
         request = models_pb2.LoadRequest(name=name, version=version, engine=engine)
         if weights is not None and not isinstance(model, Operator):
             raise ValueError("weights belong to one Operator; those of a file or of several operators are theirs")
+        if isinstance(model, os.PathLike):
+            model = pathlib.Path(model).read_bytes()
         if isinstance(model, bytes):
             request.onnx_file = model
         elif isinstance(model, Operator):
@@ -324,8 +328,8 @@ def _check_layers(model: object) -> Sequence[Operator]:
         layers = cast("Sequence[object]", model)
     if not layers or not all(isinstance(layer, Operator) for layer in layers):
         what = f"of type {name}" if name != "list" else "an empty list, or holds other things"
-        raise TypeError(f"model is {what}; give an Operator, a list of them (layer by layer, as torch_lstm gives), or the "
-                        "bytes of an ONNX file")
+        raise TypeError(f"model is {what}; give an Operator, a list of them (layer by layer, as torch_lstm gives), or "
+                        "an ONNX file, as pathlib.Path or bytes")
     checked = cast("Sequence[Operator]", layers)
     if any(layer.options != checked[0].options for layer in checked):
         raise ValueError("the layers have different options, but a model has one set: give them to load")

@@ -95,7 +95,7 @@ def test_load_and_call_by_name(server, client):
     np.testing.assert_array_equal(by_name.outputs["Y"], client.infer(op, {"X": X}).outputs["Y"])
 
 
-def test_layers_and_the_bytes_of_a_file_are_models_too(server, client):
+def test_layers_and_files_are_models_too(server, client, tmp_path):
     layers = [rnnserve.lstm(np.ones((1, 20, inputs)), np.ones((1, 20, 5)), options={"deterministic": True})
               for inputs in (3, 5)]
     assert client.load("stack", layers, version=2).source == "upload"
@@ -105,11 +105,14 @@ def test_layers_and_the_bytes_of_a_file_are_models_too(server, client):
     assert request.options.deterministic and request.version == 2
     client.load("file", b"bytes of a file", engine="cpu")
     assert (server.requests[-1].onnx_file, server.requests[-1].engine) == (b"bytes of a file", "cpu")
+    (tmp_path / "model.onnx").write_bytes(b"the file itself")
+    client.load("file", tmp_path / "model.onnx")
+    assert server.requests[-1].onnx_file == b"the file itself"
     before = len(server.requests)
     other = rnnserve.lstm(np.ones((1, 20, 5)), np.ones((1, 20, 5)))
     for model, weights, error, text in [([], None, TypeError, "an empty list"), ("model.onnx", None, TypeError, "type str"),
                                         ([layers[0], "x"], None, TypeError, "holds other things"),
-                                        (None, None, TypeError, "bytes of an ONNX file"),
+                                        (None, None, TypeError, "pathlib.Path or bytes"),
                                         ([layers[0], other], None, ValueError, "different options"),
                                         (layers, {"W": np.ones(1)}, ValueError, "weights belong to one Operator")]:
         with pytest.raises(error, match=text):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -80,8 +81,8 @@ class Client(ClientCore):
                 yield info
             more = bool(token)
 
-    async def load(self, name: str, model: Operator | Sequence[Operator] | bytes, weights: Inputs | None = None, *,
-                   version: int = 1, engine: str = "", timeout: float | None = None,
+    async def load(self, name: str, model: Operator | Sequence[Operator] | bytes | os.PathLike[str],
+                   weights: Inputs | None = None, *, version: int = 1, engine: str = "", timeout: float | None = None,
                    **options: Unpack[Options]) -> ModelInfo:
         """Uploads a model under a name. Arguments are those of Client.load."""
         return await self._load(name, model, weights, version, engine, timeout, options)
