@@ -49,11 +49,13 @@ absl::StatusOr<InferResult> Client::Infer(const Target& target, const std::vecto
   return DecodeInfer(reply);
 }
 
-absl::StatusOr<InferResult> Client::InferJson(std::string_view json) {
-  const absl::StatusOr<v1::InferRequest> request = ParseInferJson(json);
-  if (!request.ok()) return request.status();
+absl::StatusOr<InferResult> Client::InferSerialized(std::string_view request) {
+  v1::InferRequest message;
+  if (!message.ParseFromArray(request.data(), static_cast<int>(request.size()))) {
+    return absl::InvalidArgumentError("not a serialized rnnserve.v1.InferRequest");
+  }
   v1::InferResponse reply;
-  const absl::Status status = connection_->infer.Run(connection_->options.timeout, *request, reply);
+  const absl::Status status = connection_->infer.Run(connection_->options.timeout, message, reply);
   if (!status.ok()) return status;
   return DecodeInfer(reply);
 }

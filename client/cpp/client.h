@@ -63,8 +63,8 @@ class Client {
   // Runs an operator over whole sequences.
   absl::StatusOr<InferResult> Infer(const Target& target, const std::vector<Tensor>& inputs,
                                     const InferOptions& options = {});
-  // The same, from the JSON mapping of rnnserve.v1.InferRequest, sent as it is.
-  absl::StatusOr<InferResult> InferJson(std::string_view request);
+  // The same, of a serialized rnnserve.v1.InferRequest.
+  absl::StatusOr<InferResult> InferSerialized(std::string_view request);
 
   absl::StatusOr<ModelInfo> Load(const LoadRequest& request);
   // `tenant`, with an operator's token: the model of this tenant. Else the caller's own, or a shared one.

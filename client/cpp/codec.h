@@ -14,7 +14,6 @@ void Encode(const OperatorDef& op, v1::Operator& wire);
 void Encode(const ModelRef& model, v1::ModelRef& wire);
 void Encode(const Options& options, v1::Options& wire);
 v1::InferRequest EncodeInfer(const Target& target, const std::vector<Tensor>& inputs, const InferOptions& options);
-absl::StatusOr<v1::InferRequest> ParseInferJson(std::string_view json);
 v1::LoadRequest EncodeLoad(const LoadRequest& request);
 
 // Replies come from outside: a tensor whose bytes disagree with its shape is refused, not believed. Takes the bytes.

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/cpp/json.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/command.h"
+#include "client/rnnctl/json.h"
 #include "client/rnnctl/show.h"
 #include "client/rnnctl/tensor_files.h"
 
@@ -76,9 +76,9 @@ absl::StatusOr<client::InferResult> InferFromJson(const Arguments& arguments, cl
   if (json->starts_with("\x93NUMPY")) {
     return UsageError(absl::StrCat(path, " is a .npy file, not a request; give it as --tensor NAME=", path));
   }
-  const absl::Status valid = client::CheckInferJson(*json);
-  if (!valid.ok()) return UsageError(absl::StrCat(path, ": ", valid.message()));
-  return client.InferJson(*json);
+  const absl::StatusOr<std::string> request = ParseInferJson(*json);
+  if (!request.ok()) return UsageError(absl::StrCat(path, ": ", request.status().message()));
+  return client.InferSerialized(*request);
 }
 
 absl::StatusOr<client::InferResult> InferFromFlags(const Arguments& arguments, client::Client& client) {
@@ -112,7 +112,7 @@ absl::Status RunInfer(const Arguments& arguments, Streams& streams) {
     if (!written.ok()) return written.status();
     files = *std::move(written);
   }
-  streams.out << (arguments.Has("json") ? client::ToJson(*result)
+  streams.out << (arguments.Has("json") ? ToJson(*result)
                                         : ShowResult(*result, files, static_cast<size_t>(values->value_or(4))));
   return absl::OkStatus();
 }

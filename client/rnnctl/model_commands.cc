@@ -3,9 +3,9 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/json.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/command.h"
+#include "client/rnnctl/json.h"
 #include "client/rnnctl/show.h"
 #include "client/rnnctl/tensor_files.h"
 
@@ -33,12 +33,12 @@ absl::Status RunList(const Arguments& arguments, Streams& streams) {
   if (!client.ok()) return client.status();
   const absl::StatusOr<client::ModelList> list = (*client)->List(arguments.Has("all-tenants"));
   if (!list.ok()) return list.status();
-  streams.out << (arguments.Has("json") ? client::ToJson(*list) : ShowModels(*list));
+  streams.out << (arguments.Has("json") ? ToJson(*list) : ShowModels(*list));
   return absl::OkStatus();
 }
 
 void Print(const client::ModelInfo& model, const Arguments& arguments, Streams& streams) {
-  streams.out << (arguments.Has("json") ? client::ToJson(model) : ShowModel(model));
+  streams.out << (arguments.Has("json") ? ToJson(model) : ShowModel(model));
 }
 
 absl::Status RunShow(const Arguments& arguments, Streams& streams) {

@@ -10,8 +10,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
-#include "client/cpp/npy.h"
 #include "client/rnnctl/arguments.h"
+#include "client/rnnctl/npy.h"
 #include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl {
@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<client::Tensor>> ReadTensors(std::span<const std::str
     if (!names.insert(name).second) return UsageError(absl::StrCat("--tensor ", name, " is given twice"));
     const absl::StatusOr<std::string> bytes = ReadFile(path);
     if (!bytes.ok()) return UsageError(absl::StrCat("--tensor ", name, ": ", bytes.status().message()));
-    absl::StatusOr<client::Tensor> tensor = client::ParseNpy(*bytes);
+    absl::StatusOr<client::Tensor> tensor = ParseNpy(*bytes);
     if (!tensor.ok()) return UsageError(absl::StrCat("--tensor ", name, ": ", path, " ", tensor.status().message()));
     tensor->name = name;
     if (cast && IsFloating(tensor->type)) tensor = client::ConvertTensor(*std::move(tensor), *type);
@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<std::string>> WriteTensors(const std::vector<client::
     }
     const std::string path = absl::StrCat(folder, "/", tensor.name, ".npy");
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
-    const std::string bytes = client::FormatNpy(tensor);
+    const std::string bytes = FormatNpy(tensor);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     file.close();
     if (!file) return OutputError(absl::StrCat("--out ", folder, ": cannot write ", path));

@@ -6,8 +6,6 @@
 #include "base/field_error.h"
 #include "client/cpp/bound_operator.h"
 #include "client/cpp/client.h"
-#include "client/cpp/json.h"
-#include "client/cpp/npy.h"
 #include "client/cpp/rnn_stream.h"
 #include "client/cpp/session_client.h"
 #include "client/cpp/status.h"

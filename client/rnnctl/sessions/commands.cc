@@ -8,9 +8,9 @@
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
 #include "client/cpp/session_client.h"
-#include "client/cpp/session_json.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/command.h"
+#include "client/rnnctl/session_json.h"
 #include "client/rnnctl/sessions/find.h"
 #include "client/rnnctl/sessions/session_file.h"
 #include "client/rnnctl/show.h"
@@ -51,7 +51,7 @@ absl::Status RunList(const Arguments& arguments, Streams& streams) {
   const bool has_more = list->size() > most;
   if (has_more) list->pop_back();
   if (arguments.Has("json")) {
-    streams.out << client::ToJson(*list);
+    streams.out << ToJson(*list);
     return absl::OkStatus();
   }
   if (list->empty()) {
@@ -78,7 +78,7 @@ absl::Status RunShow(const Arguments& arguments, Streams& streams) {
   const absl::StatusOr<client::SessionInfo> info = FindSession(**sessions, arguments.positional()[0]);
   if (!info.ok()) return info.status();
   if (arguments.Has("json")) {
-    streams.out << client::ToJson(*info);
+    streams.out << ToJson(*info);
     return absl::OkStatus();
   }
   streams.out << Printable(FormatTable({{"key", info->key},
@@ -166,7 +166,7 @@ absl::Status RunImport(const Arguments& arguments, Streams& streams) {
     return OtherOperator(path, state->fingerprint, absl::StrCat("the model is ", opened->fingerprint));
   }
   if (arguments.Has("json")) {
-    streams.out << client::ToJson(*opened);
+    streams.out << ToJson(*opened);
   } else {
     streams.out << opened->key << "\n";
     streams.err << "opened with the state after number " << state->number << " (" << state->position
@@ -194,7 +194,7 @@ absl::Status RunFork(const Arguments& arguments, Streams& streams) {
   const absl::StatusOr<client::ForkedSessions> forked = (*sessions)->Fork(*key, static_cast<int32_t>(forks), names);
   if (!forked.ok()) return forked.status();
   if (arguments.Has("json")) {
-    streams.out << client::ToJson(*forked);
+    streams.out << ToJson(*forked);
     return absl::OkStatus();
   }
   streams.out << Printable(absl::StrJoin(forked->keys, "\n")) << "\n";

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cpp/session_json.h"
+#include "client/rnnctl/session_json.h"
 
 namespace rnnserve::rnnctl {
 namespace {
@@ -42,23 +42,23 @@ std::string Checksum(const client::SessionState& state) {
 }  // namespace
 
 std::string FormatSession(const client::SessionState& state) {
-  std::string json = client::ToJson(state);
+  std::string json = ToJson(state);
   const size_t brace = json.find('{');
   return absl::StrCat("{\n \"format\": \"", absl::string_view(kFormat.data(), kFormat.size()), "\",\n \"crc32c\": \"",
                       Checksum(state), "\",", json.substr(brace + 1));
 }
 
 absl::StatusOr<client::SessionState> ParseSession(std::string_view file) {
-  const std::string format = client::JsonField(file, "format");
+  const std::string format = JsonField(file, "format");
   if (format != kFormat) {
     return absl::InvalidArgumentError(format.empty() ? "is no session file; rnnctl sessions export writes them"
                                                      : absl::StrCat("is a session file of another format (", format,
                                                                     "); this rnnctl reads ",
                                                                     absl::string_view(kFormat.data(), kFormat.size())));
   }
-  absl::StatusOr<client::SessionState> state = client::ParseStateJson(file);
+  absl::StatusOr<client::SessionState> state = ParseStateJson(file);
   if (!state.ok()) return state.status();
-  if (client::JsonField(file, "crc32c") != Checksum(*state)) {
+  if (JsonField(file, "crc32c") != Checksum(*state)) {
     return absl::InvalidArgumentError(
         "is damaged: its checksum is not that of what it holds; export the session again");
   }

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cpp/session_json.h"
+#include "client/rnnctl/session_json.h"
 #include "client/rnnctl/show.h"
 #include "client/rnnctl/stream/steps.h"
 #include "client/rnnctl/tensor_files.h"
@@ -34,7 +34,7 @@ absl::Status StreamResults::Add(client::ChunkResult result, int64_t steps, std::
     if (latencies_.empty()) out_ << " CHUNK       STEP        MS  OUTPUTS\n";
     out_ << Line(result, latency, values_);
   } else if (form_ == ResultForm::kJson) {
-    out_ << client::ToJsonLine(result);
+    out_ << ToJsonLine(result);
   } else if (!result.outputs.empty()) {
     absl::StatusOr<client::Tensor> floats = client::ConvertTensor(result.outputs[0], DataType::kFloat);
     if (!floats.ok()) return floats.status();
@@ -94,7 +94,7 @@ std::string StreamResults::SummaryJson(std::chrono::nanoseconds wall, std::chron
       R"({"summary": {"chunks": %d, "steps": %d, "seconds": %.6f, "p50_ms": %.4f, "p99_ms": %.4f, "real_time_factor": %s, "reconnects": %d, "hand_overs": %d, "replays": %d, "session": %s, "server": %s}})"
       "\n",
       latencies_.size(), steps_, Milliseconds(wall) / 1e3, LatencyMs(0.5), LatencyMs(0.99), factor, repairs.reconnects,
-      repairs.hand_overs, repairs.replays, client::JsonText(session), client::JsonText(server));
+      repairs.hand_overs, repairs.replays, JsonText(session), JsonText(server));
 }
 
 }  // namespace rnnserve::rnnctl

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/npy.h"
 #include "client/rnnctl/arguments.h"
+#include "client/rnnctl/npy.h"
 #include "client/rnnctl/stream/byte_source.h"
 #include "client/rnnctl/stream/steps.h"
 #include "client/rnnctl/stream/wav.h"
@@ -161,7 +161,7 @@ absl::StatusOr<std::unique_ptr<ChunkSource>> OpenArray(ByteSource source, const 
   std::string bytes = source.Read(kNpyMagic.size());
   absl::StatusOr<std::string> rest = ReadAll(source.rest(), name);
   if (!rest.ok()) return rest.status();
-  absl::StatusOr<client::Tensor> x = client::ParseNpy(bytes.append(*rest));
+  absl::StatusOr<client::Tensor> x = ParseNpy(bytes.append(*rest));
   if (!x.ok()) return UsageError(absl::StrCat(name, " ", x.status().message()));
   if (x->shape.size() == 1) x->shape = {x->shape[0], 1, 1};
   if (x->shape.size() == 2) {

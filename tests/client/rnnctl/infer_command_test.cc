@@ -122,7 +122,7 @@ TEST_F(InferCommandTest, PrintsJsonAndWritesFiles) {
   const Outcome outcome = Infer({"--model=vad", "--out", folder_.Path("results")});
   ASSERT_EQ(outcome.code, kOk) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("results/Y.npy"));
-  EXPECT_THAT(client::ValuesOf(*client::ParseNpy(ReadFile(folder_.Path("results/Y.npy")).value())), ElementsAre(0.25));
+  EXPECT_THAT(client::ValuesOf(*ParseNpy(ReadFile(folder_.Path("results/Y.npy")).value())), ElementsAre(0.25));
   EXPECT_EQ(Infer({"--model=vad", "--out", x_}).code, kCannotWrite);
 }
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "client/cpp/npy.h"
 #include "client/rnnctl/command.h"
+#include "client/rnnctl/npy.h"
 #include "tests/client/cpp/fake_server.h"
 
 namespace rnnserve::rnnctl {
@@ -42,7 +42,7 @@ class TemporaryFolder {
     return Path(name);
   }
   std::string WriteNpy(const std::string& name, const client::Tensor& tensor) const {
-    return Write(name, client::FormatNpy(tensor));
+    return Write(name, FormatNpy(tensor));
   }
 
  private:

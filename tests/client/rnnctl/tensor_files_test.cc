@@ -64,7 +64,7 @@ TEST(TensorFilesTest, WritesAFilePerOutput) {
   const auto paths = WriteTensors({MakeTensor("Y_h", {2}, std::vector<float>{1, 2})}, folder.Path("new/deep"));
   ASSERT_TRUE(paths.ok()) << paths.status();
   EXPECT_THAT(*paths, ElementsAre(folder.Path("new/deep/Y_h.npy")));
-  const auto back = client::ParseNpy(ReadFile(paths->at(0)).value());
+  const auto back = ParseNpy(ReadFile(paths->at(0)).value());
   EXPECT_THAT(client::ValuesOf(back.value()), ElementsAre(1, 2));
 }
 

@@ -6,8 +6,8 @@
 
 #include <sstream>
 
-#include "client/cpp/npy.h"
 #include "client/rnnctl/arguments.h"
+#include "client/rnnctl/npy.h"
 #include "client/rnnctl/stream/steps.h"
 
 namespace rnnserve::rnnctl {

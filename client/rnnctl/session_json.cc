@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cpp/session_json.h"
+#include "client/rnnctl/session_json.h"
 
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/codec.h"
-#include "client/cpp/json_print.h"
 #include "client/cpp/session_codec.h"
+#include "client/rnnctl/json_print.h"
 
-namespace rnnserve::client {
+namespace rnnserve::rnnctl {
 namespace {
 
-void EncodeSession(const SessionInfo& info, v1::SessionInfo& wire) {
+void EncodeSession(const client::SessionInfo& info, v1::SessionInfo& wire) {
   wire.set_session(info.key);
   wire.set_name(info.name);
   wire.set_model(info.model);
@@ -20,37 +20,37 @@ void EncodeSession(const SessionInfo& info, v1::SessionInfo& wire) {
   wire.set_rows(info.rows);
   wire.set_last_applied(info.last_applied);
   wire.set_position(info.position);
-  Encode(info.idle, *wire.mutable_idle());
-  Encode(info.expires_in, *wire.mutable_expires_in());
+  client::Encode(info.idle, *wire.mutable_idle());
+  client::Encode(info.expires_in, *wire.mutable_expires_in());
   wire.set_state_bytes(info.state_bytes);
 }
 
 }  // namespace
 
-std::string ToJsonLine(const ChunkResult& result) {
+std::string ToJsonLine(const client::ChunkResult& result) {
   v1::OperationReply wire;
   wire.set_number(result.number);
   wire.set_position(result.position);
-  for (const Tensor& output : result.outputs) EncodeTyped(output, *wire.add_outputs());
+  for (const client::Tensor& output : result.outputs) EncodeTyped(output, *wire.add_outputs());
   wire.set_engine(result.engine);
-  Encode(result.queue_time, *wire.mutable_queue_time());
-  Encode(result.compute_time, *wire.mutable_compute_time());
+  client::Encode(result.queue_time, *wire.mutable_queue_time());
+  client::Encode(result.compute_time, *wire.mutable_compute_time());
   return PrintJson(wire, /*in_lines=*/false) + "\n";
 }
 
-std::string ToJson(const std::vector<SessionInfo>& sessions) {
+std::string ToJson(const std::vector<client::SessionInfo>& sessions) {
   v1::ListSessionsResponse wire;
-  for (const SessionInfo& info : sessions) EncodeSession(info, *wire.add_sessions());
+  for (const client::SessionInfo& info : sessions) EncodeSession(info, *wire.add_sessions());
   return PrintJson(wire);
 }
 
-std::string ToJson(const SessionInfo& session) {
+std::string ToJson(const client::SessionInfo& session) {
   v1::SessionInfo wire;
   EncodeSession(session, wire);
   return PrintJson(wire);
 }
 
-std::string ToJson(const OpenedSession& opened) {
+std::string ToJson(const client::OpenedSession& opened) {
   v1::OpenResponse wire;
   wire.set_session(opened.key);
   wire.set_fingerprint(opened.fingerprint);
@@ -63,7 +63,7 @@ std::string ToJson(const OpenedSession& opened) {
   return PrintJson(wire);
 }
 
-std::string ToJson(const ForkedSessions& forked) {
+std::string ToJson(const client::ForkedSessions& forked) {
   v1::ForkResponse wire;
   for (const std::string& key : forked.keys) wire.add_sessions(key);
   wire.set_number(forked.number);
@@ -71,16 +71,16 @@ std::string ToJson(const ForkedSessions& forked) {
   return PrintJson(wire);
 }
 
-std::string ToJson(const SessionState& state) {
+std::string ToJson(const client::SessionState& state) {
   v1::GetStateResponse wire;
   wire.set_number(state.number);
   wire.set_position(state.position);
   wire.set_fingerprint(state.fingerprint);
-  Encode(state.tensors, *wire.mutable_state());
+  client::Encode(state.tensors, *wire.mutable_state());
   return PrintJson(wire);
 }
 
-absl::StatusOr<SessionState> ParseStateJson(std::string_view json) {
+absl::StatusOr<client::SessionState> ParseStateJson(std::string_view json) {
   v1::GetStateResponse wire;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;
@@ -89,7 +89,7 @@ absl::StatusOr<SessionState> ParseStateJson(std::string_view json) {
     return absl::InvalidArgumentError(absl::StrCat("is not the JSON form of rnnserve.v1.GetStateResponse: ",
                                                    std::string(parsed.message().data(), parsed.message().size())));
   }
-  absl::StatusOr<SessionState> state = DecodeState(wire);
+  absl::StatusOr<client::SessionState> state = client::DecodeState(wire);
   if (state.ok()) return state;
   return absl::InvalidArgumentError(absl::StrCat("holds a state that cannot be used: ", state.status().message()));
 }
@@ -107,4 +107,4 @@ std::string JsonText(const std::string& text) {
   return PrintJson(value, /*in_lines=*/false);
 }
 
-}  // namespace rnnserve::client
+}  // namespace rnnserve::rnnctl

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cpp/npy.h"
+#include "client/rnnctl/npy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/float16.h"
 
-namespace rnnserve::client {
+namespace rnnserve::rnnctl {
 namespace {
 
+using client::MakeTensor;
+using client::Tensor;
+using client::ValuesOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -23,7 +26,7 @@ std::string File(const std::string& header, const std::string& data, char major 
   return file + header + data;
 }
 
-std::string Why(const std::string& file) {
+std::string WhyNpy(const std::string& file) {
   const auto tensor = ParseNpy(file);
   EXPECT_FALSE(tensor.ok());
   EXPECT_EQ(tensor.status().code(), absl::StatusCode::kInvalidArgument);
@@ -85,17 +88,17 @@ TEST(NpyTest, EveryPrefixOfAFileIsRefused) {
 }
 
 TEST(NpyTest, SaysWhatIsWrongAndHowToMendIt) {
-  EXPECT_THAT(Why("PK\3\4 an .npz"), HasSubstr("numpy.save"));
-  EXPECT_THAT(Why(File(kPlain, kEight, 3)), HasSubstr("version 3.0"));
-  EXPECT_THAT(Why(File(kPlain, kEight, 1, 60000)), HasSubstr("60000 bytes"));
-  EXPECT_THAT(Why(File(kPlain, kEight, 2, 0xffffffff)), HasSubstr("4294967295 bytes"));
-  EXPECT_THAT(Why(File(kPlain, "abc")), HasSubstr("takes 8 bytes, but 3 follow"));
-  EXPECT_THAT(Why(File("{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }", kEight)),
+  EXPECT_THAT(WhyNpy("PK\3\4 an .npz"), HasSubstr("numpy.save"));
+  EXPECT_THAT(WhyNpy(File(kPlain, kEight, 3)), HasSubstr("version 3.0"));
+  EXPECT_THAT(WhyNpy(File(kPlain, kEight, 1, 60000)), HasSubstr("60000 bytes"));
+  EXPECT_THAT(WhyNpy(File(kPlain, kEight, 2, 0xffffffff)), HasSubstr("4294967295 bytes"));
+  EXPECT_THAT(WhyNpy(File(kPlain, "abc")), HasSubstr("takes 8 bytes, but 3 follow"));
+  EXPECT_THAT(WhyNpy(File("{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }", kEight)),
               HasSubstr("ascontiguousarray"));
-  EXPECT_THAT(Why(File("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", kEight)),
+  EXPECT_THAT(WhyNpy(File("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", kEight)),
               HasSubstr("astype('<f4')"));
-  EXPECT_THAT(Why(File("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", kEight)), HasSubstr("'|O'"));
-  EXPECT_THAT(Why(File("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", kEight)),
+  EXPECT_THAT(WhyNpy(File("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", kEight)), HasSubstr("'|O'"));
+  EXPECT_THAT(WhyNpy(File("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", kEight)),
               HasSubstr("structured"));
 }
 
@@ -124,4 +127,4 @@ TEST(NpyTest, HostileHeadersAreRefused) {
 }
 
 }  // namespace
-}  // namespace rnnserve::client
+}  // namespace rnnserve::rnnctl

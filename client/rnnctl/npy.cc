@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cpp/npy.h"
+#include "client/rnnctl/npy.h"
 
 #include <charconv>
 #include <optional>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/op/wording.h"
 
-namespace rnnserve::client {
+namespace rnnserve::rnnctl {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
@@ -169,7 +169,7 @@ absl::StatusOr<Parts> Split(std::string_view file) {
 
 }  // namespace
 
-absl::StatusOr<Tensor> ParseNpy(std::string_view file) {
+absl::StatusOr<client::Tensor> ParseNpy(std::string_view file) {
   const absl::StatusOr<Parts> parts = Split(file);
   if (!parts.ok()) return parts.status();
   absl::StatusOr<Header> header = HeaderParser(parts->header).Parse();
@@ -185,10 +185,10 @@ absl::StatusOr<Tensor> ParseNpy(std::string_view file) {
                                ", which takes ", bytes ? absl::StrCat(*bytes) : "more than 2^63", " bytes, but ",
                                parts->data.size(), " follow the header"));
   }
-  return Tensor{"", *type, *std::move(header->shape), std::string(parts->data)};
+  return client::Tensor{"", *type, *std::move(header->shape), std::string(parts->data)};
 }
 
-std::string FormatNpy(const Tensor& tensor) {
+std::string FormatNpy(const client::Tensor& tensor) {
   if (tensor.type == DataType::kBFloat16) return FormatNpy(ConvertTensor(tensor, DataType::kFloat).value());
   std::string_view descr;
   for (const TypeName& known : kTypes) {
@@ -207,4 +207,4 @@ std::string FormatNpy(const Tensor& tensor) {
   return absl::StrCat(file, header, tensor.bytes);
 }
 
-}  // namespace rnnserve::client
+}  // namespace rnnserve::rnnctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cpp/json.h"
+#include "client/rnnctl/json.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
@@ -9,9 +9,14 @@
 #include "rnnserve/v1/models.pb.h"
 #include "rnnserve/v1/recurrent.pb.h"
 
-namespace rnnserve::client {
+namespace rnnserve::rnnctl {
 namespace {
 
+using client::InferResult;
+using client::MakeTensor;
+using client::ModelInfo;
+using client::ModelList;
+using client::Tensor;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -64,11 +69,13 @@ TEST(JsonTest, ModelsKeepOperatorAndOptions) {
 }
 
 TEST(JsonTest, SaysWhatIsWrongInARequest) {
-  EXPECT_TRUE(CheckInferJson(R"({"fingerprint": "ab"})").ok());
-  EXPECT_THAT(std::string(CheckInferJson(R"({"inptus": []})").message()), HasSubstr("inptus"));
-  EXPECT_FALSE(CheckInferJson("{").ok());
-  EXPECT_FALSE(CheckInferJson("").ok());
+  v1::InferRequest request;
+  EXPECT_TRUE(request.ParseFromString(ParseInferJson(R"({"fingerprint": "ab"})").value()));
+  EXPECT_EQ(request.fingerprint(), "ab");
+  EXPECT_THAT(std::string(ParseInferJson(R"({"inptus": []})").status().message()), HasSubstr("inptus"));
+  EXPECT_FALSE(ParseInferJson("{").ok());
+  EXPECT_FALSE(ParseInferJson("").ok());
 }
 
 }  // namespace
-}  // namespace rnnserve::client
+}  // namespace rnnserve::rnnctl

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cpp/json_print.h"
+#include "client/rnnctl/json_print.h"
 
 #include <google/protobuf/util/json_util.h>
 
-namespace rnnserve::client {
+namespace rnnserve::rnnctl {
 
 std::string PrintJson(const google::protobuf::Message& message, bool in_lines) {
   google::protobuf::util::JsonPrintOptions options;
@@ -14,7 +14,7 @@ std::string PrintJson(const google::protobuf::Message& message, bool in_lines) {
   return status.ok() ? json : "{}\n";  // fails only for types unknown to the program, and these are compiled in
 }
 
-void EncodeTyped(const Tensor& tensor, v1::Tensor& wire) {
+void EncodeTyped(const client::Tensor& tensor, v1::Tensor& wire) {
   wire.set_name(tensor.name);
   wire.set_data_type(static_cast<v1::DataType>(tensor.type));
   wire.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
@@ -23,7 +23,7 @@ void EncodeTyped(const Tensor& tensor, v1::Tensor& wire) {
     tensor.bytes.copy(reinterpret_cast<char*>(wire.mutable_int64_data()->mutable_data()), tensor.bytes.size());
     return;
   }
-  for (double value : ValuesOf(tensor)) {
+  for (double value : client::ValuesOf(tensor)) {
     switch (tensor.type) {
       case DataType::kDouble:
         wire.add_double_data(value);
@@ -37,4 +37,4 @@ void EncodeTyped(const Tensor& tensor, v1::Tensor& wire) {
   }
 }
 
-}  // namespace rnnserve::client
+}  // namespace rnnserve::rnnctl

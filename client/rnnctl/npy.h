@@ -9,13 +9,13 @@
 #include "absl/status/statusor.h"
 #include "client/cpp/tensor.h"
 
-namespace rnnserve::client {
+namespace rnnserve::rnnctl {
 
 // A tensor without a name from a whole file's bytes. Whatever the bytes: a clear refusal, never more memory than they
 // take.
-absl::StatusOr<Tensor> ParseNpy(std::string_view file);
+absl::StatusOr<client::Tensor> ParseNpy(std::string_view file);
 
 // The bytes of a version 1.0 file. numpy has no bfloat16: such a tensor is written as float32, exactly.
-std::string FormatNpy(const Tensor& tensor);
+std::string FormatNpy(const client::Tensor& tensor);
 
-}  // namespace rnnserve::client
+}  // namespace rnnserve::rnnctl
