@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/cuda/selftest/case_file.h"
 #include "tests/engine/cuda/recording_engine.h"
+#include "tests/engine/cuda/selftest/case_file.h"
 #include "tests/engine/support/compare.h"
 #include "tests/engine/support/naive_operator.h"
 #include "tests/engine/support/run_operator.h"

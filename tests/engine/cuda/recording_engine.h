@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/cuda/selftest/case_file.h"
 #include "engine/engine.h"
+#include "tests/engine/cuda/selftest/case_file.h"
 
 namespace rnnserve::cuda {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "engine/cuda/selftest/case_file.h"
-#include "engine/cuda/selftest/plugin.h"
+#include "tests/engine/cuda/selftest/case_file.h"
+#include "tests/engine/cuda/selftest/plugin.h"
 
 namespace rnnserve::selftest {
 namespace {

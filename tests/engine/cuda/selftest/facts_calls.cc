@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/cuda/selftest/fact_checks.h"
-#include "engine/cuda/selftest/facts.h"
+#include "tests/engine/cuda/selftest/fact_checks.h"
+#include "tests/engine/cuda/selftest/facts.h"
 
 namespace rnnserve::selftest {
 

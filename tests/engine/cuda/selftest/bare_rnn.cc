@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/cuda/selftest/bare_rnn.h"
+#include "tests/engine/cuda/selftest/bare_rnn.h"
 
 #include <algorithm>
 #include <cstring>

@@ -7,8 +7,8 @@
 #include <functional>
 #include <limits>
 
-#include "engine/cuda/selftest/bare_rnn.h"
-#include "engine/cuda/selftest/plugin.h"
+#include "tests/engine/cuda/selftest/bare_rnn.h"
+#include "tests/engine/cuda/selftest/plugin.h"
 
 namespace rnnserve::selftest {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/cuda/selftest/fact_checks.h"
+#include "tests/engine/cuda/selftest/fact_checks.h"
 
 #include <algorithm>
 #include <limits>

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cuda/selftest/plugin.h"
+#include "tests/engine/cuda/selftest/plugin.h"
 
 namespace rnnserve::selftest {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/cuda/selftest/facts.h"
+#include "tests/engine/cuda/selftest/facts.h"
 
-#include "engine/cuda/selftest/selftest.h"
+#include "tests/engine/cuda/selftest/selftest.h"
 
 namespace rnnserve::selftest {
 

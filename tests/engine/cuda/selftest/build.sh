@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds librnnserve_cuda.so and cuda_selftest with the CUDA toolkit alone (nvcc, cuBLAS, cuDNN 9; no CMake, no gRPC).
 #
-#   engine/cuda/build_selftest.sh OUT_DIR          build; OUT_DIR/cuda_selftest [facts] [cases] [bench] runs it
+#   tests/engine/cuda/selftest/build.sh OUT_DIR          build; OUT_DIR/cuda_selftest [facts] [cases] [bench] runs it
 #
 # cuDNN and cuBLAS are looked for beside nvcc, in the system's folders and among python3's packages; CUDNN_HOME and
 # CUDA_HOME name them otherwise. ARCH=sm_90 (the default) or any list that nvcc's -arch takes.
 set -euo pipefail
-root=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/../../../.." && pwd)
 out=${1:?name a folder for what is built}
 mkdir -p "$out/selftest"
 out=$(cd "$out" && pwd)
@@ -58,9 +58,12 @@ for file in "$cudnn" "$cublas" "$cublaslt" "$runtime"; do libraries+=("$file" "-
 
 jobs=()
 plugin=(error device execution_context predicate products general_path cudnn_path program slot_pool advance api)
-selftest=(selftest/cuda_selftest selftest/reference selftest/bare_rnn selftest/fact_checks selftest/facts selftest/facts_algorithms selftest/facts_calls selftest/facts_numbers selftest/batch_check selftest/cases selftest/replay selftest/bench)
-for name in "${plugin[@]}" "${selftest[@]}"; do
+selftest=(cuda_selftest reference bare_rnn fact_checks facts facts_algorithms facts_calls facts_numbers batch_check cases replay bench)
+for name in "${plugin[@]}"; do
   "$cxx" "${flags[@]}" -c "$root/engine/cuda/$name.cc" -o "$out/$name.o" & jobs+=($!)
+done
+for name in "${selftest[@]}"; do
+  "$cxx" "${flags[@]}" -c "$root/tests/engine/cuda/selftest/$name.cc" -o "$out/selftest/$name.o" & jobs+=($!)
 done
 "$nvcc" -std=c++20 -O3 -arch="${ARCH:-sm_90}" -I"$root" "${includes[@]}" --Werror all-warnings \
   -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -c "$root/engine/cuda/kernels.cu" -o "$out/kernels.o" & jobs+=($!)
@@ -68,7 +71,7 @@ for job in "${jobs[@]}"; do wait "$job"; done
 
 objects() { local name; for name in "$@"; do echo "$out/$name.o"; done; }
 mapfile -t plugin_objects < <(objects "${plugin[@]}" kernels)
-mapfile -t selftest_objects < <(objects "${selftest[@]}")
+mapfile -t selftest_objects < <(objects "${selftest[@]/#/selftest/}")
 "$cxx" -shared -Wl,--no-undefined -o "$out/librnnserve_cuda.so" "${plugin_objects[@]}" "${libraries[@]}"
 "$cxx" -o "$out/cuda_selftest" "${selftest_objects[@]}" "${libraries[@]}" -ldl -lpthread
 echo "built $out/librnnserve_cuda.so and $out/cuda_selftest"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cuda/selftest/plugin.h"
+#include "tests/engine/cuda/selftest/plugin.h"
 
 namespace rnnserve::selftest {
 

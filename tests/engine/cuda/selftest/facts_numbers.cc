@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/cuda/selftest/fact_checks.h"
-#include "engine/cuda/selftest/facts.h"
+#include "tests/engine/cuda/selftest/fact_checks.h"
+#include "tests/engine/cuda/selftest/facts.h"
 
 namespace rnnserve::selftest {
 

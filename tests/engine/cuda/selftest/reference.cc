@@ -7,7 +7,7 @@
 #include <map>
 
 #include "engine/cuda/element.h"
-#include "engine/cuda/selftest/selftest.h"
+#include "tests/engine/cuda/selftest/selftest.h"
 
 namespace rnnserve::selftest {
 namespace {

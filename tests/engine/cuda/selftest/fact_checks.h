@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cuda/selftest/bare_rnn.h"
+#include "tests/engine/cuda/selftest/bare_rnn.h"
 
 namespace rnnserve::selftest {
 

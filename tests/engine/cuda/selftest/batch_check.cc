@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/cuda/selftest/batch_check.h"
+#include "tests/engine/cuda/selftest/batch_check.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cuda/selftest/selftest.h"
+#include "tests/engine/cuda/selftest/selftest.h"
 
 namespace rnnserve::selftest {
 

@@ -2,8 +2,8 @@
 // Facts of cuDNN: which shapes the algorithms take, and what calls cost.
 #include <chrono>
 
-#include "engine/cuda/selftest/fact_checks.h"
-#include "engine/cuda/selftest/facts.h"
+#include "tests/engine/cuda/selftest/fact_checks.h"
+#include "tests/engine/cuda/selftest/facts.h"
 
 namespace rnnserve::selftest {
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <thread>
 
-#include "engine/cuda/selftest/batch_check.h"
-#include "engine/cuda/selftest/plugin.h"
+#include "tests/engine/cuda/selftest/batch_check.h"
+#include "tests/engine/cuda/selftest/plugin.h"
 
 namespace rnnserve::selftest {
 namespace {
