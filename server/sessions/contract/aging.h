@@ -11,9 +11,9 @@
 #pragma once
 
 #include <algorithm>
-#include <mutex>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "server/sessions/contract/clock.h"
 
 namespace rnnserve {
@@ -24,13 +24,13 @@ class AgingClock {
       : clock_(clock), period_(period), swept_at_(clock->Now()) {}
 
   absl::Duration Now() const {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return Current(clock_->Now());
   }
 
   // Called by the sweep.
   absl::Duration Advance() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const absl::Duration now = clock_->Now();
     age_ = Current(now);
     swept_at_ = now;
@@ -40,15 +40,15 @@ class AgingClock {
   absl::Duration period() const { return period_; }
 
  private:
-  absl::Duration Current(absl::Duration now) const {
+  absl::Duration Current(absl::Duration now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return age_ + std::clamp(now - swept_at_, absl::ZeroDuration(), period_);
   }
 
   const MonotonicClock* const clock_;
   const absl::Duration period_;
-  mutable std::mutex mutex_;
-  absl::Duration age_;       // guarded by mutex_
-  absl::Duration swept_at_;  // guarded by mutex_, by clock_
+  mutable Mutex mutex_;
+  absl::Duration age_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration swept_at_ ABSL_GUARDED_BY(mutex_);  // by clock_
 };
 
 }  // namespace rnnserve

@@ -5,12 +5,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/rejection.h"
 #include "server/admission/memory_watch.h"
 #include "server/sessions/contract/rate_limit.h"
@@ -96,7 +96,7 @@ class TenantBudget {
   absl::Status TakeOperation(absl::Duration now) {
     if (operations_per_second_ <= 0) return absl::OkStatus();
     {
-      std::lock_guard lock(rate_mutex_);
+      const MutexLock lock(rate_mutex_);
       if (rate_.Take(now)) return absl::OkStatus();
     }
     return QuotaError("operations_per_second", absl::StrCat("this tenant may send ", operations_per_second_,
@@ -109,8 +109,8 @@ class TenantBudget {
   BoundedSum bytes_;
   BoundedSum* const server_bytes_;
   const double operations_per_second_;
-  std::mutex rate_mutex_;
-  RateLimit rate_;  // guarded by rate_mutex_
+  Mutex rate_mutex_;
+  RateLimit rate_ ABSL_GUARDED_BY(rate_mutex_);
 };
 
 }  // namespace rnnserve

@@ -52,7 +52,7 @@ absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::stri
   }
   std::optional<EndedSessions::End> end;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = sessions_.find(judged.key.id);
     if (found != sessions_.end()) {
       const bool same = SessionKeys::Matches((*found)->key().mac, judged.key.mac);
@@ -69,7 +69,7 @@ absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::stri
 std::optional<std::string> MemorySessions::KeyOf(const SessionId& id) {
   SessionPtr session;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return std::nullopt;
     session = *found;
@@ -97,7 +97,7 @@ absl::StatusOr<SessionPage> MemorySessions::List(std::string_view tenant, int64_
   }
   std::vector<std::pair<uint64_t, SessionPtr>> found;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     found = TenantOf(tenant).order.Page(after, static_cast<size_t>(page_size) + 1);
   }
   SessionPage page;
@@ -113,7 +113,7 @@ absl::StatusOr<SessionPage> MemorySessions::List(std::string_view tenant, int64_
 }
 
 int64_t MemorySessions::live() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return live_;
 }
 

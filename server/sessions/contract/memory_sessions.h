@@ -11,12 +11,12 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/mutex.h"
 #include "server/sessions/contract/clock.h"
 #include "server/sessions/contract/creation_order.h"
 #include "server/sessions/contract/ended_sessions.h"
@@ -113,17 +113,21 @@ class MemorySessions final : public Sessions {
     SessionPtr session;
   };
 
-  // All with mutex_ held.
-  Tenant& TenantOf(std::string_view name);
-  std::optional<absl::StatusOr<Answered>> FindAnswered(const Tenant& tenant, const RequestIdentity& request) const;
+  // The callers of these hold mutex_.
+  Tenant& TenantOf(std::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<absl::StatusOr<Answered>> FindAnswered(const Tenant& tenant, const RequestIdentity& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The live session of that name, or null.
   static SessionPtr FindNamed(const Tenant& tenant, std::string_view name);
   static absl::Status CheckName(const Tenant& tenant, std::string_view name);
-  SessionPtr Add(Tenant& tenant, Session::Start start, const Session::Terms& terms);
-  void Remember(Tenant& tenant, const RequestIdentity& request, Answered answered);
-  void RememberAttached(const OpenAsk& ask, const SessionPtr& session, uint64_t owner_epoch);
+  SessionPtr Add(Tenant& tenant, Session::Start start, const Session::Terms& terms)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remember(Tenant& tenant, const RequestIdentity& request, Answered answered)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // What this very Fork has been answered with. Takes mutex_ itself.
+  // Below each takes mutex_ itself.
+  void RememberAttached(const OpenAsk& ask, const SessionPtr& session, uint64_t owner_epoch);
+  // What this very Fork has been answered with.
   std::optional<absl::StatusOr<ForkedSessions>> FindForked(const ForkSpec& spec);
   OpenedSession Opened(const Answered& answered) const;
   // Nothing: it has ended meanwhile.
@@ -142,15 +146,15 @@ class MemorySessions final : public Sessions {
   SessionSite site_;
   std::atomic<Attachment> next_attachment_ = kNoAttachment + 1;
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_; so is the wheel place of each session.
-  absl::flat_hash_set<SessionPtr, ByIdHash, ById> sessions_;
-  std::map<std::string, std::unique_ptr<Tenant>, std::less<>> tenants_;
-  ExpiryWheel<SessionPtr> wheel_;
-  std::deque<Lingering> lingering_;
-  EndedSessions ended_;
-  uint64_t next_order_ = 1;
-  int64_t live_ = 0;
+  mutable Mutex mutex_;
+  // mutex_ guards the wheel place of each session as well.
+  absl::flat_hash_set<SessionPtr, ByIdHash, ById> sessions_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<Tenant>, std::less<>> tenants_ ABSL_GUARDED_BY(mutex_);
+  ExpiryWheel<SessionPtr> wheel_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Lingering> lingering_ ABSL_GUARDED_BY(mutex_);
+  EndedSessions ended_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_order_ ABSL_GUARDED_BY(mutex_) = 1;
+  int64_t live_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rnnserve

@@ -65,7 +65,7 @@ absl::Status MemorySessions::CheckName(const Tenant& tenant, std::string_view na
 std::optional<absl::StatusOr<OpenedSession>> MemorySessions::FindOpened(const OpenAsk& ask) {
   SessionPtr named;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Tenant& tenant = TenantOf(ask.tenant);
     if (auto answered = FindAnswered(tenant, ask.request)) {
       if (!answered->ok()) return answered->status();
@@ -98,7 +98,7 @@ absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
   const SessionKeys::Key key = keys_.Make(spec.tenant);
   const int64_t charge = Session::Charge(spec.terms, *spec.state);
 
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   Tenant& tenant = TenantOf(spec.tenant);
   if (auto answered = FindAnswered(tenant, spec.request)) {
     if (!answered->ok()) return answered->status();
@@ -150,7 +150,7 @@ void MemorySessions::Remember(Tenant& tenant, const RequestIdentity& request, An
 // Remembers the request, so that a repetition is no newer attach. One for each session: a repetition comes soon.
 void MemorySessions::RememberAttached(const OpenAsk& ask, const SessionPtr& session, uint64_t owner_epoch) {
   if (ask.request.id.empty()) return;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!sessions_.contains(session->key().id)) return;
   Tenant& tenant = TenantOf(ask.tenant);
   std::string& attached_by = tenant.attached_by[session.get()];
@@ -161,7 +161,7 @@ void MemorySessions::RememberAttached(const OpenAsk& ask, const SessionPtr& sess
 }
 
 std::optional<absl::StatusOr<ForkedSessions>> MemorySessions::FindForked(const ForkSpec& spec) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto answered = FindAnswered(TenantOf(spec.tenant), spec.request);
   if (!answered) return std::nullopt;
   if (!answered->ok()) return answered->status();
@@ -204,7 +204,7 @@ absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const Session& parent, 
   }
   const int64_t charge = Session::Charge(parent.terms(), *snapshot.state);
 
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Tenant& tenant = TenantOf(spec.tenant);
   if (auto answered = FindAnswered(tenant, spec.request)) {  // a repetition that overtook
     if (!answered->ok()) return answered->status();

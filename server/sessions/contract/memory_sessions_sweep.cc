@@ -19,7 +19,7 @@ int64_t MemorySessions::Sweep() {
   for (;;) {
     std::vector<SessionPtr> due;
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       due = wheel_.TakeDue(now, kAtOnce);
     }
     std::vector<std::pair<SessionPtr, absl::Duration>> again;
@@ -30,7 +30,7 @@ int64_t MemorySessions::Sweep() {
         ++ended;
       }
     }
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto& [session, at] : again) {
       if (session->view().live) wheel_.Add(std::move(session), at);
     }
@@ -47,7 +47,7 @@ void MemorySessions::Ended(const SessionPtr& session) {
   const Session::View view = session->view();
   const bool lingers = view.cause == EndCause::kClosed;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --live_;
     wheel_.Remove(session);
     ended_.Remember(session->key().id, {view.cause, view.numbers});
@@ -63,7 +63,7 @@ void MemorySessions::Ended(const SessionPtr& session) {
 void MemorySessions::ForgetLingering() {
   std::vector<SessionPtr> over;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const absl::Duration now = clock_->Now();
     while (!lingering_.empty() && lingering_.front().until <= now) {
       over.push_back(std::move(lingering_.front().session));
@@ -75,7 +75,7 @@ void MemorySessions::ForgetLingering() {
 
 void MemorySessions::Forget(const SessionPtr& session) {
   session->Forget();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = sessions_.find(session->key().id);
   if (found != sessions_.end()) sessions_.erase(found);
   Tenant& tenant = TenantOf(session->budget().tenant());
@@ -95,7 +95,7 @@ void MemorySessions::Forget(const SessionPtr& session) {
 bool MemorySessions::IsCarriedOver() {
   std::vector<SessionPtr> all;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     all.assign(sessions_.begin(), sessions_.end());
   }
   for (const SessionPtr& session : all) {

@@ -3,15 +3,14 @@
 #pragma once
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "server/sessions/contract/clock.h"
 
 namespace rnnserve {
@@ -22,7 +21,7 @@ class QueueTimeouts {
  public:
   // Wakes the waiting thread if `at` is the earliest of all.
   void Add(absl::Duration at, const std::shared_ptr<Session>& session) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto [known, is_new] = places_.try_emplace(session.get(), due_.end());
     if (!is_new) {
       if (known->second->first <= at) return;
@@ -34,14 +33,14 @@ class QueueTimeouts {
 
   // For sessions that have ended.
   void Remove(const Session* session) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = places_.find(session);
     if (known == places_.end()) return;
     due_.erase(known->second);
     places_.erase(known);
   }
   void Clear() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     places_.clear();
     due_.clear();
   }
@@ -49,7 +48,7 @@ class QueueTimeouts {
   // Those whose time has come; they are out.
   std::vector<std::shared_ptr<Session>> TakeDue(absl::Duration now) {
     std::vector<std::shared_ptr<Session>> sessions;
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     while (!due_.empty() && due_.begin()->first <= now) {
       const auto first = due_.begin();
       places_.erase(first->second.get());
@@ -61,7 +60,7 @@ class QueueTimeouts {
 
   // Until the earliest is due, `most` is over, or Stop. False: stopped.
   bool Wait(const MonotonicClock& clock, absl::Duration most) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const absl::Duration until = clock.Now() + most;
     for (;;) {
       const absl::Duration next = due_.empty() ? until : std::min(until, due_.begin()->first);
@@ -71,7 +70,7 @@ class QueueTimeouts {
     }
   }
   void Stop() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
     wake_.notify_all();
   }
@@ -79,12 +78,11 @@ class QueueTimeouts {
  private:
   using Due = std::multimap<absl::Duration, std::shared_ptr<Session>>;
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  // Guarded by mutex_.
-  Due due_;
-  absl::flat_hash_map<const Session*, Due::iterator> places_;
-  bool stopped_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  Due due_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const Session*, Due::iterator> places_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rnnserve

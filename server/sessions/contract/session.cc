@@ -42,12 +42,12 @@ Session::~Session() {
 }
 
 void Session::Look(Glance glance) {
-  std::unique_lock lock(mutex_);
-  const auto refuse = [&](absl::Status status) {
+  MutexLock lock(mutex_);
+  const auto refuse = [&](absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     calls_.push_back([done = std::move(glance.done), status = WithNumbers(std::move(status), numbers_)]() mutable {
       done(std::move(status));
     });
-    Drive(lock);
+    Drive();
   };
   if (!live_) return refuse(EndedSession(cause_));
   last_used_ = site_->aging->Now();
@@ -66,7 +66,7 @@ void Session::Look(Glance glance) {
   }
   if (wanted == numbers_.last_applied) {
     AnswerGlance(glance);
-    return Drive(lock);
+    return Drive();
   }
   if (answers_due_ >= 2 * terms_.max_in_flight) {
     return refuse(TooManyInFlight(absl::StrCat("the session has ", answers_due_, " answers due; wait for some")));
@@ -78,11 +78,11 @@ void Session::Look(Glance glance) {
   entry.glance = std::move(glance);
   in_flight_.insert(place, std::move(entry));
   ++answers_due_;
-  Drive(lock);
+  Drive();
 }
 
 std::optional<uint64_t> Session::RaiseOwnerEpoch() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!live_) return std::nullopt;
   last_used_ = site_->aging->Now();
   return ++owner_epoch_;
@@ -90,7 +90,7 @@ std::optional<uint64_t> Session::RaiseOwnerEpoch() {
 
 Session::View Session::view() const {
   const absl::Duration now = site_->aging->Now();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   View view;
   view.live = live_;
   view.cause = cause_;

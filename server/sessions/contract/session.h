@@ -10,7 +10,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "base/mutex.h"
 #include "server/sessions/contract/aging.h"
 #include "server/sessions/contract/budget.h"
 #include "server/sessions/contract/expiry_wheel.h"
@@ -144,43 +144,46 @@ class Session final : public std::enable_shared_from_this<Session> {
   };
   using Place = std::list<Entry>::iterator;
 
-  // All below with mutex_ held.
-  absl::Status Judge(Claim& claim);
-  absl::Status JudgeInFlight(Claim& claim, Entry& entry);
-  absl::Status JudgeApplied(Claim& claim);
-  absl::Status JudgeTooHigh(uint64_t number, uint64_t next);
+  absl::Status Judge(Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status JudgeInFlight(Claim& claim, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status JudgeApplied(Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status JudgeTooHigh(uint64_t number, uint64_t next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether its reply is kept, or comes to what is in flight.
-  bool IsRepetition(const Claim& claim);
-  bool IsFenced(const Claim& claim) const { return claim.owner_epoch && *claim.owner_epoch != owner_epoch_; }
+  bool IsRepetition(const Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsFenced(const Claim& claim) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return claim.owner_epoch && *claim.owner_epoch != owner_epoch_;
+  }
   // Where queued operations of older owners begin, which fail if `claim` is accepted. in_flight_.end(): none.
-  Place FirstDisplaced(const Claim& claim);
-  absl::Status Accept(Claim& claim, Place displaced);
-  absl::Status CheckAcceptable(Claim& claim, Place displaced) const;
-  void TakeOver(const Claim& claim, Place displaced);
+  Place FirstDisplaced(const Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Accept(Claim& claim, Place displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckAcceptable(Claim& claim, Place displaced) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeOver(const Claim& claim, Place displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After an operation has failed: it takes no ownership.
-  void Release();
+  void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // OK, or an error if the window cannot keep a reply of `bytes`.
-  absl::Status CheckFits(int64_t reply_bytes) const;
-  uint64_t last_accepted() const;
-  Entry* FindInFlight(uint64_t number);
-  void Refuse(OutcomeDone done, absl::Status status);
+  absl::Status CheckFits(int64_t reply_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t last_accepted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Entry* FindInFlight(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Refuse(OutcomeDone done, absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Numbers from `next` to `last` are refused together.
-  void RememberRefused(uint64_t next, uint64_t last, const absl::Status& why);
-  void AbortQueued(Place from, const absl::Status& status);
-  void FailEntry(Entry& entry, const absl::Status& status);
-  void FailGranted(absl::Status status) { FailAt(in_flight_.begin(), std::move(status)); }
-  void FailAt(Place place, absl::Status status);
+  void RememberRefused(uint64_t next, uint64_t last, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AbortQueued(Place from, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailEntry(Entry& entry, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailGranted(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    FailAt(in_flight_.begin(), std::move(status));
+  }
+  void FailAt(Place place, absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // In the queue, not granted.
-  void WatchTimeout(const Entry& entry);
-  void AnswerGlance(Glance& glance);
-  absl::Status PlaceCheckpoint(const std::string& name);
-  absl::Status Recharge(int64_t bytes);
-  void End(EndCause cause);
+  void WatchTimeout(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnswerGlance(Glance& glance) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status PlaceCheckpoint(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Recharge(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(EndCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds `sign` to the model's live sessions, and `sign` times the bytes.
-  void CountLife(int64_t sign) const;
-  bool StartNext();
-  // Runs collected callbacks and grants leases until none is left. Releases the lock while it calls.
-  void Drive(std::unique_lock<std::mutex>& lock);
+  void CountLife(int64_t sign) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool StartNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs collected callbacks and grants leases until none is left. Releases mutex_ while it calls.
+  void Drive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Lease.
   void Commit(uint64_t fence, Change change);
@@ -202,28 +205,28 @@ class Session final : public std::enable_shared_from_this<Session> {
   TenantBudget* const budget_;
   SessionSite* const site_;
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_. State and numbers change in Commit only, so a lease may read them.
-  SessionStatePtr state_;
-  Numbers numbers_;
-  Window window_;
-  std::list<Entry> in_flight_;  // by number; the first may be granted
-  std::vector<Call> calls_;     // to be made once the lock is free
-  std::unique_ptr<Checkpoints> checkpoints_;
-  std::unique_ptr<Refused> refused_;       // null mostly
-  Attachment owner_ = kNoAttachment;       // the newest of those below and in in_flight_
-  Attachment applied_by_ = kNoAttachment;  // the newest whose operation was applied
-  uint64_t owner_epoch_ = kFirstOwnerEpoch;
-  uint64_t fence_ = 0;
-  int64_t charged_ = 0;  // for the state and checkpoints
-  int64_t charged_for_terms_;
-  absl::Duration last_used_;  // by the aging clock
-  int32_t answers_due_ = 0;   // callers waiting in in_flight_
-  EndCause cause_ = EndCause::kUnknown;
-  bool live_ = true;
-  bool driving_ = false;
-  bool carried_over_ = false;
-  bool forgotten_ = false;
+  mutable Mutex mutex_;
+  // State and numbers change in Commit only, so a lease may read them.
+  SessionStatePtr state_ ABSL_GUARDED_BY(mutex_);
+  Numbers numbers_ ABSL_GUARDED_BY(mutex_);
+  Window window_ ABSL_GUARDED_BY(mutex_);
+  std::list<Entry> in_flight_ ABSL_GUARDED_BY(mutex_);  // by number; the first may be granted
+  std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);     // to be made once the lock is free
+  std::unique_ptr<Checkpoints> checkpoints_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Refused> refused_ ABSL_GUARDED_BY(mutex_);       // null mostly
+  Attachment owner_ ABSL_GUARDED_BY(mutex_) = kNoAttachment;       // the newest of those below and in in_flight_
+  Attachment applied_by_ ABSL_GUARDED_BY(mutex_) = kNoAttachment;  // the newest whose operation was applied
+  uint64_t owner_epoch_ ABSL_GUARDED_BY(mutex_) = kFirstOwnerEpoch;
+  uint64_t fence_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t charged_ ABSL_GUARDED_BY(mutex_) = 0;  // for the state and checkpoints
+  int64_t charged_for_terms_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration last_used_ ABSL_GUARDED_BY(mutex_);  // by the aging clock
+  int32_t answers_due_ ABSL_GUARDED_BY(mutex_) = 0;   // callers waiting in in_flight_
+  EndCause cause_ ABSL_GUARDED_BY(mutex_) = EndCause::kUnknown;
+  bool live_ ABSL_GUARDED_BY(mutex_) = true;
+  bool driving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool carried_over_ ABSL_GUARDED_BY(mutex_) = false;
+  bool forgotten_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rnnserve

@@ -48,11 +48,11 @@ absl::Status Behind(uint64_t number, const absl::Status& why) {
 }  // namespace
 
 void Session::Acquire(Claim claim) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   last_used_ = site_->aging->Now();
   absl::Status judged = Judge(claim);
   if (!judged.ok()) Refuse(std::move(claim.done), std::move(judged));
-  Drive(lock);
+  Drive();
 }
 
 uint64_t Session::last_accepted() const {
@@ -229,7 +229,7 @@ void Session::RememberRefused(uint64_t next, uint64_t last, const absl::Status& 
 }
 
 Numbers Session::NoteRefused(std::optional<uint64_t> number, const absl::Status& why) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   last_used_ = site_->aging->Now();
   if (!number || *number <= numbers_.last_applied) return numbers_;
   const uint64_t next = last_accepted() + 1;

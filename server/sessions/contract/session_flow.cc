@@ -69,20 +69,20 @@ bool Session::StartNext() {
   return true;
 }
 
-void Session::Drive(std::unique_lock<std::mutex>& lock) {
+void Session::Drive() {
   if (driving_) return;
   driving_ = true;
   do {
     while (!calls_.empty()) {
       std::vector<Call> calls = std::exchange(calls_, {});
-      lock.unlock();
+      mutex_.unlock();
       for (Call& call : calls) {
         if (auto* const telling = std::get_if<Telling>(&call)) (*telling)();
         if (auto* const granting = std::get_if<Granting>(&call)) (*granting)();
         if (auto* const other = std::get_if<absl::AnyInvocable<void()>>(&call)) (*other)();
       }
       calls.clear();
-      lock.lock();
+      mutex_.lock();
       if (calls_.capacity() == 0) calls_ = std::move(calls);
     }
   } while (StartNext() || !calls_.empty());
@@ -91,17 +91,17 @@ void Session::Drive(std::unique_lock<std::mutex>& lock) {
 
 void Session::Commit(uint64_t fence, Change change) {
   SessionStatePtr before;  // destroyed, and zeroed, after the lock is released
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (fence != fence_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
   Entry& first = in_flight_.front();
   if (site_->clock->Now() >= first.claim.deadline) {
     FailGranted(absl::DeadlineExceededError("the operation's timeout passed before it was applied"));
-    return Drive(lock);
+    return Drive();
   }
   const int64_t growth = change.closes ? 0 : change.state->bytes - state_->bytes;
   if (absl::Status charged = Recharge(growth); !charged.ok()) {
     FailGranted(std::move(charged));
-    return Drive(lock);
+    return Drive();
   }
   before = change.closes ? nullptr : std::exchange(state_, std::move(change.state));
   numbers_ = {first.number, change.position};
@@ -116,14 +116,14 @@ void Session::Commit(uint64_t fence, Change change) {
   last_used_ = site_->aging->Now();
   carried_over_ = false;
   if (change.closes) End(EndCause::kClosed);
-  Drive(lock);
+  Drive();
 }
 
 void Session::Fail(uint64_t fence, absl::Status status) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (fence != fence_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
   FailGranted(std::move(status));
-  Drive(lock);
+  Drive();
 }
 
 // The number stays unused, so nothing above it can be applied.
@@ -145,7 +145,7 @@ void Session::WatchTimeout(const Entry& entry) {
 }
 
 void Session::EndTimeouts() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const absl::Duration now = site_->clock->Now();
   for (Place entry = in_flight_.begin(); entry != in_flight_.end(); ++entry) {
     if (!entry->is_change || entry->is_granted) continue;
@@ -156,7 +156,7 @@ void Session::EndTimeouts() {
     FailAt(entry, absl::DeadlineExceededError("the operation's timeout passed while it waited for its turn"));
     break;
   }
-  Drive(lock);
+  Drive();
 }
 
 void Session::AnswerGlance(Glance& glance) {
@@ -188,7 +188,7 @@ absl::Status Session::PlaceCheckpoint(const std::string& name) {
 }
 
 absl::StatusOr<Snapshot> Session::FindCheckpoint(const std::string& name) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (checkpoints_ != nullptr) {
     const auto found = checkpoints_->find(name);
     if (found != checkpoints_->end()) return Snapshot{found->second.numbers, found->second.state, subject_};
@@ -202,7 +202,7 @@ absl::StatusOr<Snapshot> Session::FindCheckpoint(const std::string& name) const 
 }
 
 absl::Status Session::CheckReply(int64_t bytes) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return in_flight_.front().is_numbered ? CheckFits(bytes) : absl::OkStatus();
 }
 
@@ -249,17 +249,17 @@ void Session::CountLife(int64_t sign) const {
 
 std::optional<absl::Duration> Session::EndIfIdle() {
   const absl::Duration now = site_->aging->Now();
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!live_) return std::nullopt;
   if (!in_flight_.empty()) return now + terms_.idle_timeout;
   if (now - last_used_ < terms_.idle_timeout) return last_used_ + terms_.idle_timeout;
   End(EndCause::kExpired);
-  Drive(lock);
+  Drive();
   return std::nullopt;
 }
 
 void Session::Forget() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (forgotten_ || live_) return;
   forgotten_ = true;
   window_.Clear();
@@ -270,10 +270,11 @@ Lease::~Lease() {
   if (session_ != nullptr) session_->Fail(fence_, absl::InternalError("the operation was let go before its end"));
 }
 
-const SessionStatePtr& Lease::state() const { return session_->state_; }
-const Numbers& Lease::numbers() const { return session_->numbers_; }
+// A lease excludes every change of what it reads, without the lock.
+const SessionStatePtr& Lease::state() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return session_->state_; }
+const Numbers& Lease::numbers() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return session_->numbers_; }
 const SessionSubjectPtr& Lease::subject() const { return session_->subject_; }
-uint64_t Lease::number() const { return session_->numbers_.last_applied + 1; }
+uint64_t Lease::number() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return session_->numbers_.last_applied + 1; }
 absl::StatusOr<Snapshot> Lease::FindCheckpoint(const std::string& name) const { return session_->FindCheckpoint(name); }
 absl::Status Lease::CheckReply(int64_t bytes) const { return session_->CheckReply(bytes); }
 
