@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the server, starts it, and runs one of the examples on it.
-#   ./demo.sh [WORD ...]         English words to phonemes (client/examples/g2p): a trained GRU encoder and decoder, every
-#                                phoneme and every hidden state compared with the package's own formulas
-#   ./demo.sh --beam [WORD ...]  the same decoder as sessions, fed its own output, with a beam search
+#   ./demo.sh [WORD ...]         English words to phonemes (client/examples/g2p): a trained encoder and decoder as whole models,
+#                                every phoneme and every hidden state compared with the package's own formulas
+#   ./demo.sh --beam [WORD ...]  the same, with a beam search beside it
 #   ./demo.sh --speech           speech in many recordings at once (client/examples/vad): a trained voice detector, its LSTM
 #                                as sessions; writes vad.png. --live: at the pace of speech, to watch its metrics
 # Metrics and a status page are where it says while it runs; ADMIN_LISTEN=127.0.0.1:9464 puts them there.

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""English spelling to phonemes through rnnserve, with the trained GRU encoder and decoder of the PyPI package g2p-en.
+"""English spelling to phonemes through rnnserve, with the trained encoder and decoder of the PyPI package g2p-en.
+
+Both are whole models on the server: letters go in and phonemes come out. A session for each word is fed its own output.
 
 Prints, for every word, the phonemes from the server, those of the package's own formulas, whether they are equal, and
 the largest difference between the two in any hidden state of any step.
 
-exit status: 0 all equal and all states within 1e-5; 1 a difference; 2 no weights, or a call failed
+exit status: 0 all equal and all states within 2e-5; 1 a difference; 2 no weights, or a call failed
 """
 
 import argparse
@@ -21,7 +23,7 @@ from package import Array, Pronunciation, Weights
 
 import rnnserve
 
-TOLERANCE = 1e-5
+TOLERANCE = 2e-5  # oneDNN is 9e-6 off the formulas in float32, the other engines 3e-6
 Record = dict[str, Any]  # of a word, as --json prints it
 WORDS = pathlib.Path(__file__).with_name("words.txt")
 
@@ -83,7 +85,7 @@ def main() -> int:
         weights = package.load_weights(package.find_weights())
         with rnnserve.Client(arguments.address, timeout=60) as client:
             pronounce.load_models(client, weights)
-            answers = pronounce.pronounce(client, weights, words, arguments.engine)
+            answers = pronounce.pronounce(client, words, arguments.engine)
     except (FileNotFoundError, rnnserve.RnnServeError) as error:
         print(f"g2p.py: {error}", file=sys.stderr)
         return 2

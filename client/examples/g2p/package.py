@@ -45,10 +45,15 @@ def load_weights(path: pathlib.Path) -> Weights:
         return {name: file[name] for name in file.files}
 
 
-def encode(weights: Weights, word: str) -> Array:
-    """The embedded letters of a word and its end mark, [letters + 1, 256]; unknown characters are <unk>."""
+def letters(word: str) -> list[int]:
+    """The indices of a word's letters and of its end mark; unknown characters are <unk>."""
     known = {grapheme: index for index, grapheme in enumerate(GRAPHEMES)}
-    return weights["enc_emb"][[known.get(char, known["<unk>"]) for char in [*word, "</s>"]]]
+    return [known.get(char, known["<unk>"]) for char in [*word, "</s>"]]
+
+
+def encode(weights: Weights, word: str) -> Array:
+    """The embedded letters, [letters + 1, 256]."""
+    return weights["enc_emb"][letters(word)]
 
 
 def sigmoid(x: Array) -> Array:

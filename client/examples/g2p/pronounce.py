@@ -1,55 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same network through the server: two models, all words in one request, the decoder step by step."""
+"""The network through the server: all words through the encoder in one request, then a session of the decoder for each."""
 
 from collections.abc import Sequence
 
+import files
 import numpy as np
 import package
 from package import Array, Pronunciation, Weights
 
-from rnnserve import Client, convert
+from rnnserve import Client, Session
 
 ENCODER, DECODER = "g2p-encoder", "g2p-decoder"
+TOP = 8  # phonemes that the decoder answers with, the most probable first
 
 
 def load_models(client: Client, weights: Weights) -> None:
-    """Converts both GRUs from torch's order (r, z, n) to ONNX's and loads them under their names."""
-    for name, side in ((ENCODER, "enc"), (DECODER, "dec")):
-        layer, = convert.torch_gru({"weight_ih_l0": weights[f"{side}_w_ih"], "weight_hh_l0": weights[f"{side}_w_hh"],
-                                    "bias_ih_l0": weights[f"{side}_b_ih"], "bias_hh_l0": weights[f"{side}_b_hh"]})
-        client.load(name, layer)
+    """Uploads both files, whole: embedding and output layer run on the server as well."""
+    client.load(ENCODER, files.encoder(weights))
+    client.load(DECODER, files.decoder(weights, TOP))
 
 
-def encode(client: Client, weights: Weights, words: Sequence[str], engine: str = "") -> tuple[Array, Array, Array]:
-    """All words in one request: every state Y [T, 1, N, 256], each word's last h [1, N, 256], their lengths [N]."""
-    embedded = [package.encode(weights, word) for word in words]
-    lens = np.array([len(letters) for letters in embedded], np.int32)
+def encode(client: Client, words: Sequence[str], engine: str = "") -> tuple[Array, Array, Array]:
+    """All words in one request: states [T, N, 256], each word's last h [1, N, 256], their lengths [N]."""
+    spelt = [package.letters(word) for word in words]
+    lens = np.array([len(letters) for letters in spelt], np.int32)
     # Shorter words are padded with <pad>; sequence_lens keeps that from mattering.
-    X = np.tile(weights["enc_emb"][package.GRAPHEMES.index("<pad>")], (lens.max(), len(words), 1))
-    for row, letters in enumerate(embedded):
-        X[:len(letters), row] = letters
-    encoded = client.infer(model=ENCODER, inputs={"X": X, "sequence_lens": lens}, engine=engine).outputs
-    return encoded["Y"], encoded["Y_h"], lens
+    letters = np.full((lens.max(), len(words)), package.GRAPHEMES.index("<pad>"))
+    for row, indices in enumerate(spelt):
+        letters[:len(indices), row] = indices
+    encoded = client.infer(model=ENCODER, inputs={"letters": letters, "sequence_lens": lens}, engine=engine).outputs
+    return encoded["states"], encoded["Y_h"], lens
 
 
-def pronounce(client: Client, weights: Weights, words: Sequence[str], engine: str = "") -> list[Pronunciation]:
-    """For every word (phonemes, encoder states, decoder states), as package.predict gives them."""
-    Y, h, lens = encode(client, weights, words, engine)
+def open_sessions(client: Client, h: Array, outputs: Sequence[str], engine: str = "") -> list[Session]:
+    """A session of the decoder for each word, which starts from the encoder's last state h [1, N, 256]."""
+    return [client.session(DECODER, state={"initial_h": h[:, k:k + 1]}, outputs=outputs, engine=engine)
+            for k in range(h.shape[1])]
+
+
+def pronounce(client: Client, words: Sequence[str], engine: str = "") -> list[Pronunciation]:
+    """For every word (phonemes, encoder states, decoder states), as package.predict gives them.
+
+    Each session is fed its own most probable phoneme: 8 bytes go up, and 8 * TOP would come down; `states` is asked for to
+    compare it with the package's.
+    """
+    encoded, h, lens = encode(client, words, engine)
+    sessions = open_sessions(client, h, ["phonemes", "states"], engine)
     phonemes: list[list[str]] = [[] for _ in words]
     states: list[list[Array]] = [[] for _ in words]
-    rows: Array = np.arange(len(words))  # of words that are not finished
-    tokens: Array = np.full(len(words), package.BEGIN)
+    going = {k: package.BEGIN for k in range(len(words))}  # words that are not finished, and their last phoneme
     for _ in range(package.MOST_PHONEMES):
-        step = {"X": weights["dec_emb"][tokens][None], "initial_h": h}
-        h = client.infer(model=DECODER, inputs=step, outputs=["Y_h"], engine=engine).outputs["Y_h"]
-        tokens = (np.matmul(h[0], weights["fc_w"].T) + weights["fc_b"]).argmax(axis=1)
-        for place, row in enumerate(int(row) for row in rows):
-            states[row].append(h[0, place])
-            token = int(tokens[place])
-            if token != package.END:
-                phonemes[row].append(package.PHONEMES[token])
-        going = tokens != package.END
-        rows, tokens, h = rows[going], tokens[going], h[:, going]
-        if rows.size == 0:
-            break
-    return [(phonemes[row], Y[:lens[row], 0, row], np.array(states[row])) for row in range(len(words))]
+        futures = {k: sessions[k].feed_async(np.array([[token]])) for k, token in going.items()}
+        for k, future in futures.items():
+            answer = future.result()
+            states[k].append(answer["states"][0, 0])
+            going[k] = int(answer["phonemes"][0, 0, 0])
+            if going[k] == package.END:
+                del going[k]
+            else:
+                phonemes[k].append(package.PHONEMES[going[k]])
+    for session in sessions:
+        session.close()
+    return [(phonemes[k], encoded[:lens[k], k], np.array(states[k])) for k in range(len(words))]

@@ -14,11 +14,11 @@ import math
 import sys
 from collections.abc import Sequence
 
-import decoder_sessions
+import beam
 import g2p
 import package
 import pronounce
-from decoder_sessions import Hypothesis
+from beam import Hypothesis
 from g2p import Record
 from package import Pronunciation, Weights
 
@@ -36,12 +36,12 @@ def score(weights: Weights, word: str, phonemes: Sequence[str]) -> float:
 def compare(weights: Weights, words: Sequence[str], greedy: Sequence[Pronunciation],
             beams: Sequence[Hypothesis]) -> list[Record]:
     records = g2p.compare(weights, words, greedy)
-    for record, beam in zip(records, beams):
-        tokens = [token for token in beam.tokens if token != package.END]
+    for record, best in zip(records, beams):
+        tokens = [token for token in best.tokens if token != package.END]
         record["greedy_score"] = score(weights, record["word"], record["server"])
         record["beam"] = [package.PHONEMES[token] for token in tokens]
-        record["beam_score"] = package.log_probability(weights, record["word"], list(beam.tokens))
-        record["score_difference"] = abs(record["beam_score"] - beam.log_probability)
+        record["beam_score"] = package.log_probability(weights, record["word"], list(best.tokens))
+        record["score_difference"] = abs(record["beam_score"] - best.log_probability)
         record["at_least"] = record["beam_score"] >= record["greedy_score"] - SCORE_TOLERANCE
     return records
 
@@ -69,15 +69,15 @@ def main() -> int:
     parser.add_argument("--width", type=int, default=5, help="hypotheses of a word (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     arguments = parser.parse_args()
-    if arguments.width < 1:
-        parser.error("--width is at least 1")
+    if not 1 <= arguments.width <= pronounce.TOP:
+        parser.error(f"--width is 1 to {pronounce.TOP}")
     words = g2p.read_words(arguments)
     try:
         weights = package.load_weights(package.find_weights())
         with rnnserve.Client(arguments.address, timeout=60) as client:
             pronounce.load_models(client, weights)
-            greedy = decoder_sessions.greedy(client, weights, words)
-            beams, selected = decoder_sessions.beam_search(client, weights, words, arguments.width)
+            greedy = pronounce.pronounce(client, words)
+            beams, selected = beam.search(client, words, arguments.width)
     except (FileNotFoundError, rnnserve.RnnServeError) as error:
         print(f"spell.py: {error}", file=sys.stderr)
         return 2

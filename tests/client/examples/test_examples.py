@@ -30,7 +30,7 @@ def test_every_word_of_the_list_and_every_hidden_state(address, engine):
     report = json.loads(done.stdout)
     assert len(report["words"]) >= 40 and report["good"] and report["unequal"] == 0
     for record in report["words"]:
-        assert record["server"] == record["package"] != [] and record["state_difference"] <= 1e-5
+        assert record["server"] == record["package"] != [] and record["state_difference"] <= 2e-5
         assert record["states"] == len(record["word"]) + 1 + min(len(record["package"]) + 1, 20)
 
 
@@ -42,8 +42,8 @@ def test_words_of_the_command_line_as_a_table(address):
     assert done.stdout.splitlines()[-1].startswith("2 words, all equal; largest difference of ")
 
 
-@pytest.mark.parametrize("array", ["enc_b_ih", "enc_b_hh", "dec_b_ih", "dec_b_hh"])
-def test_a_dropped_bias_shows_in_the_states(address, monkeypatch, array):
+@pytest.mark.parametrize("array", ["enc_emb", "enc_b_ih", "enc_b_hh", "dec_b_ih", "dec_b_hh"])
+def test_a_dropped_array_shows_in_the_states(address, monkeypatch, array):
     """Phonemes forgive much; the comparison of hidden states does not."""
     import g2p
     import package
@@ -54,7 +54,7 @@ def test_a_dropped_bias_shows_in_the_states(address, monkeypatch, array):
         monkeypatch.setattr(pronounce, name, f"without-{array}-{name}")
     with rnnserve.Client(address, timeout=60) as client:
         pronounce.load_models(client, {**weights, array: np.zeros_like(weights[array])})
-        records = g2p.compare(weights, ["cat"], pronounce.pronounce(client, weights, ["cat"]))
+        records = g2p.compare(weights, ["cat"], pronounce.pronounce(client, ["cat"]))
     assert not records[0]["state_difference"] <= 1e-3
 
 

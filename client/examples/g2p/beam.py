@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder as sessions: one for each word, opened with the encoder's final state and fed its own output."""
+"""A beam search in sessions of the decoder: a row for each hypothesis, and rows of each step selected from those before."""
 
 import concurrent.futures
 import dataclasses
@@ -8,38 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import package
 import pronounce
-from package import Array, Pronunciation, Weights
+from package import Array
 
 from rnnserve import Client, Session
-
-
-def open_all(client: Client, weights: Weights, words: Sequence[str]) -> tuple[list[Session], Array, Array]:
-    """(sessions, Y, lens): the encoder runs all words in one request, and each word's last state starts a session."""
-    Y, h, lens = pronounce.encode(client, weights, words)
-    sessions = [client.session(pronounce.DECODER, state={"initial_h": h[:, k:k + 1]}, outputs=["Y_h"])
-                for k in range(len(words))]
-    return sessions, Y, lens
-
-
-def greedy(client: Client, weights: Weights, words: Sequence[str]) -> list[Pronunciation]:
-    """For every word (phonemes, encoder states, decoder states), as package.predict gives them."""
-    sessions, Y, lens = open_all(client, weights, words)
-    phonemes: list[list[str]] = [[] for _ in words]
-    states: list[list[Array]] = [[] for _ in words]
-    going = {k: package.BEGIN for k in range(len(words))}  # words that are not finished, and their last token
-    for _ in range(package.MOST_PHONEMES):
-        futures = {k: sessions[k].feed_async(weights["dec_emb"][[token]][None]) for k, token in going.items()}
-        h = {k: future.result()["Y_h"][0] for k, future in futures.items()}
-        for k in list(going):
-            states[k].append(h[k][0])
-            going[k] = int(package.log_probabilities(weights, h[k]).argmax())
-            if going[k] == package.END:
-                del going[k]
-            else:
-                phonemes[k].append(package.PHONEMES[going[k]])
-    for session in sessions:
-        session.close()
-    return [(phonemes[k], Y[:lens[k], 0, k], np.array(states[k])) for k in range(len(words))]
 
 
 @dataclasses.dataclass
@@ -62,8 +33,8 @@ class Beam:
     The greedy choice keeps a place of its own among `width`, so that what is found is never less probable than it.
     """
 
-    def __init__(self, session: Session, weights: Weights, width: int) -> None:
-        self._session, self._weights, self._width = session, weights, width
+    def __init__(self, session: Session, width: int) -> None:
+        self._session, self._width = session, width
         self._going = [Hypothesis()]
         self._best: Hypothesis | None = None
         self._greedy_goes_on = True  # as the first of _going
@@ -79,20 +50,21 @@ class Beam:
             self._session.select_rows_async(rows)
             self.rows_selected += len(rows)
         last = [hypothesis.tokens[-1] if hypothesis.tokens else package.BEGIN for hypothesis in self._going]
-        self._answer = self._session.feed_async(self._weights["dec_emb"][last][None])
+        self._answer = self._session.feed_async(np.array([last]))
 
     def take(self) -> None:
         """The answer of feed: the next, most probable hypotheses."""
         if not self._going or self._answer is None:
             return
-        scores = package.log_probabilities(self._weights, self._answer.result()["Y_h"][0])
+        answer = self._answer.result()
+        tokens, scores = answer["phonemes"][0], answer["log_probabilities"][0]  # [rows, TOP], the most probable first
         totals = scores + np.array([[hypothesis.log_probability] for hypothesis in self._going])
         # The first row is the greedy one, as long as it goes on; its own best continuation comes first again.
-        greedy = [(0, int(scores[0].argmax()))] if self._greedy_goes_on else []
+        greedy = [(0, 0)] if self._greedy_goes_on else []
         best = [divmod(int(place), scores.shape[1]) for place in np.argsort(-totals, axis=None)[:2 * self._width]]
         chosen = (greedy + [pair for pair in best if pair not in greedy])[:self._width]
-        extended = [Hypothesis(self._going[row].tokens + (token,), float(totals[row, token]), row)
-                    for row, token in chosen]
+        extended = [Hypothesis(self._going[row].tokens + (int(tokens[row, place]),), float(totals[row, place]), row)
+                    for row, place in chosen]
         for hypothesis in extended:
             if hypothesis.ended:
                 self.offer(hypothesis)
@@ -113,10 +85,11 @@ class Beam:
         return self._best
 
 
-def beam_search(client: Client, weights: Weights, words: Sequence[str], width: int) -> tuple[list[Hypothesis], int]:
-    """For every word the most probable Hypothesis found, and how many rows were selected on the way."""
-    sessions, _, _ = open_all(client, weights, words)
-    beams = [Beam(session, weights, width) for session in sessions]
+def search(client: Client, words: Sequence[str], width: int) -> tuple[list[Hypothesis], int]:
+    """For every word the most probable Hypothesis found, and how many rows were selected on the way; width at most TOP."""
+    _, h, _ = pronounce.encode(client, words)
+    sessions = pronounce.open_sessions(client, h, ["phonemes", "log_probabilities"])
+    beams = [Beam(session, width) for session in sessions]
     for _ in range(package.MOST_PHONEMES):
         for beam in beams:
             beam.feed()
