@@ -14,11 +14,11 @@
 #include "server/core/infer_run.h"
 #include "server/core/layer_chain.h"
 #include "server/core/reply_limit.h"
-#include "server/core/second_engine.h"
 #include "server/core/target.h"
-#include "server/core/verified_reply.h"
-#include "server/core/verifier.h"
 #include "server/routing/choose_engine.h"
+#include "server/routing/second_engine.h"
+#include "server/routing/verified_reply.h"
+#include "server/routing/verifier.h"
 
 namespace rnnserve {
 namespace {
@@ -101,61 +101,61 @@ absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t byte
                                  "; send it again later"));
 }
 
+absl::StatusOr<AcceptedCall> Core::Reserve(const ResolvedModel& model, RunPlan plan, const RouteLoad& load,
+                                           const InferCall& call) {
+  const int64_t bytes = RunBytes(model.model->stack(), plan);
+  absl::StatusOr<ByteBudget::Share> share = TakeMemory(call.tenant, bytes);
+  if (!share.ok()) return share.status();
+  return AcceptedCall{{.model = model.model,
+                       .plan = std::move(plan),
+                       .load = load,
+                       .clip_cell_input = model.run_options.clip_cell_input,
+                       .engine_options = model.engine_options,
+                       .priority = call.priority,
+                       .tenant = call.tenant,
+                       .bytes = bytes,
+                       .deadline = call.deadline,
+                       .cancelled = call.cancelled,
+                       .label = model.label,
+                       .takes_long = bytes > kLongBytes},
+                      *std::move(share)};
+}
+
 absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
-  absl::StatusOr<Target> target = ResolveTarget(call, *models_);
-  if (!target.ok()) return target.status();
-  const StackSpec& stack = target->model->stack();
-  absl::StatusOr<RunPlan> plan = PlanRun(stack, call.inputs, call.outputs, target->run_options);
+  absl::StatusOr<ResolvedModel> resolved = ResolveTarget(call, *models_);
+  if (!resolved.ok()) return resolved.status();
+  const StackSpec& stack = resolved->model->stack();
+  absl::StatusOr<RunPlan> plan = PlanRun(stack, call.inputs, call.outputs, resolved->run_options);
   if (!plan.ok()) return plan.status();
   if (absl::Status fits = CheckSize(stack, *plan); !fits.ok()) return fits;
 
-  const bool clip_cell_input = target->run_options.clip_cell_input;
   const RouteLoad load = {.rows = plan->rows, .steps = LongestRow(*plan)};
   absl::InlinedVector<Route, 1> routes;
   bool is_ready = true;  // nothing to pack, nothing to measure
-  for (const ModelLayer& layer : target->model->layers()) {
-    const std::vector<CellPtr>& cells = layer.cells(clip_cell_input);
-    absl::StatusOr<Route> route = router_.Choose(target->engine, cells, target->engine_options, load);
+  for (const ModelLayer& layer : resolved->model->layers()) {
+    const std::vector<CellPtr>& cells = layer.cells(resolved->run_options.clip_cell_input);
+    absl::StatusOr<Route> route = router_.Choose(resolved->engine, cells, resolved->engine_options, load);
     if (!route.ok()) return InLayer(stack, routes.size(), route.status());
     is_ready &= !route->is_provisional && std::ranges::all_of(cells, [&](const CellPtr& cell) {
-      return programs_->Holds(*route->engine, *cell, target->engine_options);
+      return programs_->Holds(*route->engine, *cell, resolved->engine_options);
     });
     routes.push_back(*std::move(route));
   }
-
-  const int64_t bytes = RunBytes(stack, *plan);
-  absl::StatusOr<ByteBudget::Share> share = TakeMemory(call.tenant, bytes);
-  if (!share.ok()) return share.status();
-  const bool verify = options_.verifier != nullptr && options_.verifier->Sample();
-  return AcceptedCall{.model = target->model,
-                      .plan = *std::move(plan),
-                      .memory = *std::move(share),
-                      .routes = std::move(routes),
-                      .load = load,
-                      .clip_cell_input = clip_cell_input,
-                      .engine_options = target->engine_options,
-                      .priority = call.priority,
-                      .tenant = call.tenant,
-                      .bytes = bytes,
-                      .deadline = call.deadline,
-                      .cancelled = call.cancelled,
-                      .label = target->label,
-                      .takes_long = bytes > kLongBytes || verify || !is_ready,
-                      .verify = verify};
+  absl::StatusOr<AcceptedCall> accepted = Reserve(*resolved, *std::move(plan), load, call);
+  if (!accepted.ok()) return accepted;
+  accepted->routes = std::move(routes);
+  accepted->verify = options_.verifier != nullptr && options_.verifier->Sample();
+  accepted->takes_long |= accepted->verify || !is_ready;
+  return accepted;
 }
 
 absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& load) {
-  absl::StatusOr<Target> target = ResolveTarget(call, *models_);
-  if (!target.ok()) return target.status();
-  PinnedModel pinned = {.model = target->model,
-                        .run_options = target->run_options,
-                        .engine_options = target->engine_options,
-                        .engines = {},
-                        .label = target->label,
-                        .version = target->version};
+  absl::StatusOr<ResolvedModel> resolved = ResolveTarget(call, *models_);
+  if (!resolved.ok()) return resolved.status();
+  PinnedModel pinned = {*std::move(resolved), {}};
   for (const ModelLayer& layer : pinned.model->layers()) {
     const std::vector<CellPtr>& cells = layer.cells(pinned.run_options.clip_cell_input);
-    absl::StatusOr<Route> route = router_.Choose(target->engine, cells, pinned.engine_options, load);
+    absl::StatusOr<Route> route = router_.Choose(pinned.engine, cells, pinned.engine_options, load);
     if (!route.ok()) return InLayer(pinned.model->stack(), pinned.engines.engines.size(), route.status());
     pinned.engines.engines.push_back(router_.Settle(*route, cells, pinned.engine_options));
     std::vector<ProgramPtr>& programs = pinned.engines.programs.emplace_back();
@@ -184,31 +184,16 @@ absl::StatusOr<RunPlan> Core::PlanPinned(const PinnedModel& pinned, std::span<co
 }
 
 absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const InferCall& call) {
-  const int64_t bytes = RunBytes(pinned->model->stack(), plan);
-  absl::StatusOr<ByteBudget::Share> share = TakeMemory(call.tenant, bytes);
-  if (!share.ok()) return share.status();
   const RouteLoad load = {.rows = plan.rows, .steps = LongestRow(plan)};
-  const bool verify = pinned->second != nullptr && options_.verifier->Sample();
-  return AcceptedCall{.model = pinned->model,
-                      .plan = std::move(plan),
-                      .memory = *std::move(share),
-                      .routes = {},
-                      .load = load,
-                      .clip_cell_input = pinned->run_options.clip_cell_input,
-                      .engine_options = pinned->engine_options,
-                      .priority = call.priority,
-                      .tenant = call.tenant,
-                      .bytes = bytes,
-                      .deadline = call.deadline,
-                      .cancelled = call.cancelled,
-                      .label = pinned->label,
-                      .takes_long = bytes > kLongBytes || verify,
-                      .verify = verify,
-                      .states = {},
-                      .pinned = std::move(pinned)};
+  absl::StatusOr<AcceptedCall> accepted = Reserve(*pinned, std::move(plan), load, call);
+  if (!accepted.ok()) return accepted;
+  accepted->verify = pinned->second != nullptr && options_.verifier->Sample();
+  accepted->takes_long |= accepted->verify;
+  accepted->pinned = std::move(pinned);
+  return accepted;
 }
 
-void Core::Run(AcceptedCall call, Done done) {
+void Core::Run(AcceptedCall call, InferDone done) {
   for (size_t layer = 0; layer < call.routes.size(); ++layer) {
     call.routes[layer] = {.engine = router_.Settle(call.routes[layer], call.cells(layer), call.engine_options)};
   }
@@ -234,26 +219,13 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
   if (!differ) return std::nullopt;
   std::optional<ByteBudget::Share> memory = budget_.Take(call.tenant, call.bytes);
   if (!memory) return std::nullopt;
-  std::optional<RunStates> states;
-  if (call.states) {
-    states = StatesFor(*pinned, *call.pinned, *call.states);
-    if (!states) return std::nullopt;
-  }
-  return AcceptedCall{.model = call.model,
-                      .plan = call.plan,
-                      .memory = *std::move(memory),
-                      .routes = std::move(routes),
-                      .load = call.load,
-                      .clip_cell_input = call.clip_cell_input,
-                      .engine_options = call.engine_options,
-                      .priority = call.priority,
-                      .tenant = call.tenant,
-                      .bytes = call.bytes,
-                      .deadline = call.deadline,
-                      .cancelled = call.cancelled,
-                      .label = call.label,
-                      .states = std::move(states),
-                      .pinned = pinned};
+  AcceptedCall again{call, *std::move(memory)};
+  again.routes = std::move(routes);
+  again.pinned = pinned;
+  if (!call.states) return again;
+  again.states = StatesFor(*pinned, *call.pinned, *call.states);
+  if (!again.states) return std::nullopt;
+  return again;
 }
 
 void Core::Name(EngineSet& set, std::string_view label) const {
@@ -261,7 +233,7 @@ void Core::Name(EngineSet& set, std::string_view label) const {
   if (options_.metrics != nullptr) set.metrics = options_.metrics->Of(label, set.names);
 }
 
-void Core::Start(AcceptedCall call, Done done) {
+void Core::Start(AcceptedCall call, InferDone done) {
   auto made = OrOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<LayerChain>> {
     return std::make_shared<LayerChain>(std::move(call), &router_, scheduler_);
   });
@@ -274,7 +246,7 @@ void Core::Start(AcceptedCall call, Done done) {
   chain.Start(*std::move(engines), std::move(done));
 }
 
-void Core::Infer(const InferCall& call, Done done) {
+void Core::Infer(const InferCall& call, InferDone done) {
   absl::StatusOr<AcceptedCall> accepted = Accept(call);
   if (!accepted.ok()) return done(accepted.status());
   Run(*std::move(accepted), std::move(done));

@@ -3,23 +3,20 @@
 // completes. Knows neither gRPC nor protobuf. docs/architecture.md has the life of a request.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "engine/engine.h"
 #include "server/admission/byte_budget.h"
 #include "server/admission/memory_watch.h"
 #include "server/batching/scheduler.h"
-#include "server/core/run_states.h"
+#include "server/core/accepted_call.h"
+#include "server/core/call.h"
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
 #include "server/routing/router.h"
@@ -29,96 +26,6 @@
 namespace rnnserve {
 
 class Verifier;
-
-struct ModelName {
-  std::string name;
-  std::optional<int64_t> version;
-};
-struct ModelFingerprint {
-  std::string hex;
-};
-
-// What runs the layers of a call.
-struct EngineSet {
-  std::vector<const Engine*> engines;               // of each layer
-  std::vector<std::vector<ProgramPtr>> programs;    // of each layer, one a direction
-  std::string names = {};                           // "cpu", or "cpu, onednn" where they differ
-  std::shared_ptr<const WorkMetrics> metrics = {};  // may be null
-};
-
-// A model with everything decided and packed, for callers that run it many times: sessions pin one.
-struct PinnedModel {
-  ModelPtr model;
-  RunOptions run_options;
-  EngineOptions engine_options;
-  EngineSet engines;
-  std::string label;                    // in metrics
-  std::optional<int64_t> version = {};  // of a model that was named
-  // The same on another engine, which a share of its runs is compared with; null: none is.
-  std::shared_ptr<const PinnedModel> second = nullptr;
-};
-using PinnedModelPtr = std::shared_ptr<const PinnedModel>;
-
-// One Infer call. Tensor views point into the caller's message, which lives until the completion has run.
-struct InferCall {
-  std::variant<OperatorDef, ModelName, ModelFingerprint> target;
-  std::vector<NamedTensor> inputs;
-  std::vector<std::string> outputs;  // empty: default
-  OptionalOptions options;
-  std::string engine;  // "": the model's default, else the server's; "auto": whichever is fastest here
-  int32_t priority = 0;
-  uint64_t tenant = 0;                 // shares compute fairly with others: a tenant or a connection
-  std::string_view model_tenant = {};  // the tenant whose models it may name besides shared ones (ModelStore)
-  absl::Time deadline = absl::InfiniteFuture();
-  std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
-};
-
-struct OutputTensor {
-  std::string name;
-  DataType type = DataType::kFloat;
-  Shape shape;
-  std::string bytes;  // row-major, little-endian
-};
-
-using OutputTensors = absl::InlinedVector<OutputTensor, 1>;
-
-struct InferReply {
-  OutputTensors outputs;
-  std::string engine;  // empty if nothing had to be computed; of several layers "cpu, onednn" where they differ
-  ModelPtr model;
-  absl::Duration queue_time;
-  absl::Duration compute_time;
-  int64_t largest_batch = 0;
-  RunStates states;  // if the call brought some
-  // What the outputs take of the core's budget: kept until the reply has left the process.
-  std::optional<ByteBudget::Share> memory;
-};
-
-// A call that passed every check. Nothing has been allocated for it yet, but its memory is set aside.
-struct AcceptedCall {
-  ModelPtr model;
-  RunPlan plan;
-  ByteBudget::Share memory;
-  absl::InlinedVector<Route, 1> routes = {};  // of each layer, unless it is pinned
-  RouteLoad load;
-  bool clip_cell_input;
-  EngineOptions engine_options;
-  int32_t priority = 0;
-  uint64_t tenant = 0;
-  int64_t bytes = 0;  // of `memory`
-  absl::Time deadline = absl::InfiniteFuture();
-  std::shared_ptr<std::atomic<bool>> cancelled;
-  std::string label;  // of its model in metrics
-  // Run will take long on its thread: it packs weights, measures engines, or fills much memory.
-  bool takes_long = false;
-  bool verify = false;  // run on a second engine as well
-  // Set by callers that keep states between runs: the run starts from these instead of initial_h and initial_c, a row
-  // of length 0 keeps its state, and the reply has all of them as they are afterwards.
-  std::optional<RunStates> states = {};
-  PinnedModelPtr pinned = {};  // its programs run; null: those of the cache
-
-  const std::vector<CellPtr>& cells(size_t layer) const { return model->layers()[layer].cells(clip_cell_input); }
-};
 
 class Core {
  public:
@@ -146,8 +53,6 @@ class Core {
   Core(Options options, std::vector<const Engine*> engines, ModelStore* models, ProgramCache* programs,
        Scheduler* scheduler);
 
-  using Done = absl::AnyInvocable<void(absl::StatusOr<InferReply>)>;
-
   // Finds the model, makes every check, chooses the engine.
   absl::StatusOr<AcceptedCall> Accept(const InferCall& call);
   // Resolves and packs what `call` names, weights among its inputs, for the engine that is best at `load`; the rest of
@@ -161,9 +66,9 @@ class Core {
   // the caller's to set.
   absl::StatusOr<AcceptedCall> AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const InferCall& call);
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
-  void Run(AcceptedCall call, Done done);
+  void Run(AcceptedCall call, InferDone done);
   // Both.
-  void Infer(const InferCall& call, Done done);
+  void Infer(const InferCall& call, InferDone done);
 
   // Sets memory aside for a reply to `caller` (the tenant of an InferCall); RESOURCE_EXHAUSTED while requests hold all
   // there is, or all that this caller may have.
@@ -187,7 +92,10 @@ class Core {
   int64_t bytes_in_flight() const { return budget_.used(); }
 
  private:
-  void Start(AcceptedCall call, Done done);
+  // `plan` of `model`, with memory set aside for a run of it.
+  absl::StatusOr<AcceptedCall> Reserve(const ResolvedModel& model, RunPlan plan, const RouteLoad& load,
+                                       const InferCall& call);
+  void Start(AcceptedCall call, InferDone done);
   // The rest of a set that has its engines and programs.
   void Name(EngineSet& set, std::string_view label) const;
   // The same call for another engine; nothing if none can run it or its memory does not fit.

@@ -22,9 +22,8 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "server/admission/byte_budget.h"
-#include "server/core/core.h"
+#include "server/core/call.h"
 #include "server/core/map_run.h"
-#include "server/core/run_states.h"
 
 namespace rnnserve {
 

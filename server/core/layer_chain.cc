@@ -36,7 +36,7 @@ LayerChain::LayerChain(AcceptedCall call, Router* router, Scheduler* scheduler)
                call_.engine_options.deterministic);
 }
 
-void LayerChain::Start(std::unique_ptr<const EngineSet> engines, Core::Done done) {
+void LayerChain::Start(std::unique_ptr<const EngineSet> engines, InferDone done) {
   done_ = std::move(done);
   own_engines_ = std::move(engines);
   if (own_engines_ != nullptr) engines_ = own_engines_.get();
@@ -44,7 +44,7 @@ void LayerChain::Start(std::unique_ptr<const EngineSet> engines, Core::Done done
   Next();
 }
 
-void LayerChain::Refuse(absl::Status status, Core::Done done) {
+void LayerChain::Refuse(absl::Status status, InferDone done) {
   done_ = std::move(done);
   End(std::move(status));
 }

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "server/batching/scheduler.h"
-#include "server/core/core.h"
+#include "server/core/accepted_call.h"
 #include "server/core/infer_run.h"
 
 namespace rnnserve {
@@ -24,9 +24,9 @@ class LayerChain : public std::enable_shared_from_this<LayerChain> {
 
   // Goes on until all layers are done or something fails; the chain keeps itself alive. `engines` run it; null where
   // the call is pinned, or over.
-  void Start(std::unique_ptr<const EngineSet> engines, Core::Done done);
+  void Start(std::unique_ptr<const EngineSet> engines, InferDone done);
   // In place of Start.
-  void Refuse(absl::Status status, Core::Done done);
+  void Refuse(absl::Status status, InferDone done);
 
  private:
   void Next();
@@ -41,7 +41,7 @@ class LayerChain : public std::enable_shared_from_this<LayerChain> {
   const EngineSet* engines_;  // null: nothing is computed
   Router* const router_;
   Scheduler* const scheduler_;
-  Core::Done done_;
+  InferDone done_;
   ScheduleOutcome sum_;  // of the layers so far
   bool first_ = true;
 };

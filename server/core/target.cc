@@ -34,7 +34,7 @@ absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
 
 }  // namespace
 
-absl::StatusOr<Target> ResolveTarget(const InferCall& call, ModelStore& models) {
+absl::StatusOr<ResolvedModel> ResolveTarget(const InferCall& call, ModelStore& models) {
   absl::StatusOr<Found> found = Find(call, models);
   if (!found.ok()) return found.status();
   if (!std::holds_alternative<OperatorDef>(call.target)) {
@@ -42,16 +42,16 @@ absl::StatusOr<Target> ResolveTarget(const InferCall& call, ModelStore& models) 
     if (!names.ok()) return names;
   }
   const OptionalOptions options = Merge(call.options, found->options);
-  Target target;
-  target.model = std::move(found->model);
+  ResolvedModel resolved;
+  resolved.model = std::move(found->model);
   const RunOptions run_defaults;
-  target.run_options = {options.clip_cell_input.value_or(run_defaults.clip_cell_input),
-                        options.empty_row_state.value_or(run_defaults.empty_row_state)};
-  target.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
-  target.label = std::move(found->label);
-  target.version = found->version;
-  target.engine = call.engine.empty() ? found->engine : call.engine;
-  return target;
+  resolved.run_options = {options.clip_cell_input.value_or(run_defaults.clip_cell_input),
+                          options.empty_row_state.value_or(run_defaults.empty_row_state)};
+  resolved.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
+  resolved.label = std::move(found->label);
+  resolved.version = found->version;
+  resolved.engine = call.engine.empty() ? found->engine : call.engine;
+  return resolved;
 }
 
 }  // namespace rnnserve

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "inference/grpc_service.pb.h"
 #include "rnnserve/v1/models.pb.h"
-#include "server/core/core.h"
+#include "server/core/call.h"
 #include "server/sessions/execution/kept_tensor.h"
 
 namespace rnnserve::kserve {

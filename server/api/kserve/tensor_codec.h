@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "inference/grpc_service.pb.h"
-#include "server/core/core.h"
+#include "server/core/call.h"
 
 namespace rnnserve::kserve {
 

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "rnnserve/v1/recurrent.pb.h"
-#include "server/core/core.h"
+#include "server/core/call.h"
 
 namespace rnnserve {
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "rnnserve/v1/models.pb.h"
-#include "server/core/core.h"
+#include "server/core/call.h"
 
 namespace rnnserve {
 

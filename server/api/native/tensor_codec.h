@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "rnnserve/v1/tensor.pb.h"
-#include "server/core/core.h"
+#include "server/core/call.h"
 #include "server/sessions/execution/kept_tensor.h"
 
 namespace rnnserve {

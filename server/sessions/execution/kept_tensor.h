@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/core/core.h"
+#include "server/core/call.h"
 #include "server/sessions/contract/allocated_bytes.h"
 
 namespace rnnserve {

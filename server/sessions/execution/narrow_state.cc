@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/float16.h"
-#include "server/core/run_states.h"
+#include "server/core/call.h"
 
 namespace rnnserve {
 namespace {

@@ -62,7 +62,7 @@ absl::Status SessionCore::CheckTarget(const OpenCall& call, const SessionModel& 
   InferCall infer;
   infer.target = *call.target;
   infer.inputs = call.weights;
-  const absl::StatusOr<Target> target = ResolveTarget(infer, core_->models());
+  const absl::StatusOr<ResolvedModel> target = ResolveTarget(infer, core_->models());
   if (target.ok() && target->model->fingerprint() == model.fingerprint()) return absl::OkStatus();
   if (!target.ok() && !absl::IsNotFound(target.status())) return target.status();
   const std::string runs =

@@ -15,7 +15,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
-#include "server/core/core.h"
+#include "server/core/call.h"
 #include "server/sessions/contract/sessions.h"
 #include "server/sessions/execution/kept_tensor.h"
 #include "server/sessions/execution/session_owner.h"

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "engine/op/stack.h"
-#include "server/core/core.h"
+#include "server/core/call.h"
 #include "server/sessions/contract/session_state.h"
 #include "server/sessions/execution/narrow_state.h"
 

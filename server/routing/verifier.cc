@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/verifier.h"
+#include "server/routing/verifier.h"
 
 #include <algorithm>
 #include <cmath>

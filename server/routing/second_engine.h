@@ -4,7 +4,9 @@
 
 #include <optional>
 
-#include "server/core/core.h"
+#include "server/core/call.h"
+#include "server/models/program_cache.h"
+#include "server/routing/router.h"
 
 namespace rnnserve {
 

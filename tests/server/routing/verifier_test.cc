@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/verifier.h"
+#include "server/routing/verifier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 
 #include "engine/reference/reference_engine.h"
 #include "server/batching/cellular_scheduler.h"
+#include "server/core/core.h"
 #include "tests/server/core/fake_engine.h"
 
 namespace rnnserve {

@@ -7,18 +7,16 @@
 #include <string>
 #include <utility>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
-#include "server/core/verifier.h"
+#include "server/core/call.h"
+#include "server/routing/verifier.h"
 
 namespace rnnserve {
 
 class VerifiedReply {
  public:
-  using Done = absl::AnyInvocable<void(absl::StatusOr<InferReply>)>;
-
-  VerifiedReply(Verifier* verifier, std::string model, Done done)
+  VerifiedReply(Verifier* verifier, std::string model, InferDone done)
       : verifier_(verifier), model_(std::move(model)), done_(std::move(done)) {}
 
   // Each once.
@@ -41,7 +39,7 @@ class VerifiedReply {
 
   Verifier* const verifier_;
   const std::string model_;
-  Done done_;
+  InferDone done_;
   Mutex mutex_;
   // Guarded by mutex_ until both are set.
   Reply first_, second_;

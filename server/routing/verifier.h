@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
-#include "server/core/core.h"
+#include "server/core/call.h"
 #include "server/telemetry/metrics.h"
 
 namespace rnnserve {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/second_engine.h"
+#include "server/routing/second_engine.h"
 
 #include <cstddef>
 #include <utility>
