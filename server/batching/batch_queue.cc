@@ -71,8 +71,10 @@ void BatchQueue::MakeLanes(const Submission& submission, Job& job) {
   for (Lane& made : job.lanes) {
     made.job = &job;
     made.rows = static_cast<int64_t>(made.waiting.size());
-    std::stable_sort(made.waiting.begin(), made.waiting.end(),
-                     [](const SequenceSlice& a, const SequenceSlice& b) { return a.steps < b.steps; });
+    if (made.waiting.size() > 1) {
+      std::stable_sort(made.waiting.begin(), made.waiting.end(),
+                       [](const SequenceSlice& a, const SequenceSlice& b) { return a.steps < b.steps; });
+    }
     const CostModel& cost = made.cell->cost;
     // With other sequences the cost of a step is split among the rows of full slices.
     const double steps = made.cell->rows == 0
@@ -156,6 +158,25 @@ void BatchQueue::Complete(Slice slice, const absl::Status& ran, double seconds, 
       Retire(job, finished);
     }
   }
+  Spare(std::move(slice));
+}
+
+Slice BatchQueue::TakeSpare() {
+  if (spare_slices_.empty()) return {};
+  Slice slice = std::move(spare_slices_.back());
+  spare_slices_.pop_back();
+  return slice;
+}
+
+void BatchQueue::Spare(Slice slice) {
+  if (spare_slices_.size() > static_cast<size_t>(options_.workers)) return;
+  Slice& spare = spare_slices_.emplace_back();
+  spare.rows = std::move(slice.rows);
+  spare.parts = std::move(slice.parts);
+  spare.steps_after = std::move(slice.steps_after);
+  spare.rows.clear();
+  spare.parts.clear();
+  spare.steps_after.clear();
 }
 
 // Puts the sequences of `part` back, or lets them go.

@@ -113,8 +113,12 @@ class BatchQueue {
   int64_t RowLimit(const BatchCell& cell, int sharers) const;
   Lane* Overdue();
   void Fill(BatchCell& cell, int64_t limit, Slice& slice, Finished& finished);
-  void FillFrom(const std::vector<LaneQueue*>& queues, int64_t limit, Slice& slice, Finished& finished);
+  using Queues = absl::InlinedVector<LaneQueue*, 8>;
+  void FillFrom(Queues queues, int64_t limit, Slice& slice, Finished& finished);
   void Take(Lane& lane, int64_t rows, Slice& slice);
+  // Slices that have run keep the room of their vectors for the next ones.
+  Slice TakeSpare();
+  void Spare(Slice slice);
   int64_t StepLimit(const BatchCell& cell, const Slice& slice) const;
   void Begin(BatchCell& cell, Slice& slice);
 
@@ -136,6 +140,7 @@ class BatchQueue {
   QueueBounds bounds_;
   uint64_t next_id_ = 0;
   uint64_t next_slice_ = 0;
+  std::vector<Slice> spare_slices_;
   int slices_since_overdue_ = 0;
   size_t next_cell_sweep_ = 1024;
   double slowdown_ = 1;  // measured waiting time over the estimate

@@ -3,7 +3,6 @@
 // out.
 #include <algorithm>
 #include <cmath>
-#include <queue>
 #include <utility>
 
 #include "server/batching/batch_queue.h"
@@ -35,7 +34,7 @@ std::optional<Slice> BatchQueue::Form(absl::Time now, int sharers, Finished& fin
   DropDead(finished);
   while (!held_.empty() && next_release() <= now_) Release(*held_.front());
   while (!order_.empty()) {
-    Slice slice;
+    Slice slice = TakeSpare();
     Lane* const overdue = Overdue();
     // The leader must be alive: behind a dead leader, the rest of its program may have a lower priority.
     Lane& leader = overdue != nullptr ? *overdue : **order_.Next().waiting.begin();
@@ -45,7 +44,10 @@ std::optional<Slice> BatchQueue::Form(absl::Time now, int sharers, Finished& fin
     const int64_t limit = RowLimit(*cell, sharers);
     if (overdue != nullptr) Take(*overdue, limit, slice);
     Fill(*cell, limit, slice, finished);
-    if (slice.rows.empty()) continue;  // all were dead
+    if (slice.rows.empty()) {  // all were dead
+      Spare(std::move(slice));
+      continue;
+    }
     slices_since_overdue_ = overdue != nullptr ? 0 : slices_since_overdue_ + 1;
     Begin(*cell, slice);
     return slice;
@@ -63,14 +65,12 @@ absl::Duration BatchQueue::NextTakes() const {
   const auto takes = [&] {
     return absl::Seconds(cell.cost.Seconds(static_cast<double>(longest), static_cast<double>(row_steps)));
   };
-  for (const auto& [priority, queues] : cell.waiting) {
-    for (const LaneQueue* queue : queues) {
-      for (const Lane* lane : queue->waiting) {
-        for (const SequenceSlice& row : lane->waiting) {
-          longest = std::max(longest, row.steps);
-          row_steps += row.steps;
-          if (++rows >= limit) return takes();
-        }
+  for (const LaneQueue* queue : cell.waiting) {
+    for (const Lane* lane : queue->waiting) {
+      for (const SequenceSlice& row : lane->waiting) {
+        longest = std::max(longest, row.steps);
+        row_steps += row.steps;
+        if (++rows >= limit) return takes();
       }
     }
   }
@@ -124,26 +124,29 @@ int64_t BatchQueue::RowLimit(const BatchCell& cell, int sharers) const {
 
 void BatchQueue::Fill(BatchCell& cell, int64_t limit, Slice& slice, Finished& finished) {
   while (static_cast<int64_t>(slice.rows.size()) < limit && !cell.waiting.empty()) {
-    const int32_t priority = cell.waiting.begin()->first;
-    FillFrom(std::vector<LaneQueue*>(cell.waiting.begin()->second), limit, slice, finished);
+    const int32_t priority = cell.waiting.front()->priority;
+    const auto lower = [&](const LaneQueue* queue) { return queue->priority != priority; };
+    FillFrom({cell.waiting.begin(), std::find_if(cell.waiting.begin(), cell.waiting.end(), lower)}, limit, slice,
+             finished);
     // Left over: the slice is full.
-    if (!cell.waiting.empty() && cell.waiting.begin()->first == priority) return;
+    if (!cell.waiting.empty() && cell.waiting.front()->priority == priority) return;
   }
 }
 
 // Takes from the tenants of one priority, first from the one that has used least. Ends with the slice full or the
 // queues empty.
-void BatchQueue::FillFrom(const std::vector<LaneQueue*>& queues, int64_t limit, Slice& slice, Finished& finished) {
+void BatchQueue::FillFrom(Queues queues, int64_t limit, Slice& slice, Finished& finished) {
   const auto room = [&] { return limit - static_cast<int64_t>(slice.rows.size()); };
   const auto used_more = [](const LaneQueue* a, const LaneQueue* b) {
     const Share &x = a->tenant->share, &y = b->tenant->share;
     return x.used != y.used ? x.used > y.used : x.id > y.id;
   };
-  std::priority_queue<LaneQueue*, std::vector<LaneQueue*>, decltype(used_more)> order(used_more, queues);
+  std::make_heap(queues.begin(), queues.end(), used_more);
   const int64_t share = std::max<int64_t>(1, room() / static_cast<int64_t>(queues.size()));
-  while (room() > 0 && !order.empty()) {
-    LaneQueue* const queue = order.top();
-    order.pop();
+  while (room() > 0 && !queues.empty()) {
+    std::pop_heap(queues.begin(), queues.end(), used_more);
+    LaneQueue* const queue = queues.back();
+    queues.pop_back();
     Lane& lane = **queue->waiting.begin();
     const bool is_last = queue->waiting.size() == 1;
     bool is_empty = is_last;  // then the queue may be gone
@@ -155,7 +158,9 @@ void BatchQueue::FillFrom(const std::vector<LaneQueue*>& queues, int64_t limit, 
       slice.parts.back().charged_seconds += expected * static_cast<double>(rows);
       order_.Charge(*queue, expected * static_cast<double>(rows));
     }
-    if (!is_empty) order.push(queue);
+    if (is_empty) continue;
+    queues.push_back(queue);
+    std::push_heap(queues.begin(), queues.end(), used_more);
   }
 }
 

@@ -18,6 +18,8 @@
 #include <set>
 #include <utility>
 
+#include "server/batching/spare_nodes.h"
+
 namespace rnnserve {
 
 struct Share {
@@ -33,12 +35,12 @@ class FairShare {
     if (item.share.waits) return;
     item.share.used = std::max(item.share.used, level_);
     item.share.waits = true;
-    waiting_.insert(&item);
+    nodes_.Insert(waiting_, &item);
   }
 
   void Leave(Item& item) {
     if (!item.share.waits) return;
-    waiting_.erase(&item);
+    nodes_.Erase(waiting_, &item);
     item.share.waits = false;
   }
 
@@ -61,9 +63,6 @@ class FairShare {
     return least;
   }
 
-  // Whether forgetting `item` changes nothing.
-  bool MayForget(const Item& item) const { return !item.share.waits && item.share.used <= level_; }
-
  private:
   struct LessUsed {
     bool operator()(const Item* a, const Item* b) const {
@@ -71,6 +70,7 @@ class FairShare {
     }
   };
   std::set<Item*, LessUsed> waiting_;
+  SpareNodes<std::set<Item*, LessUsed>> nodes_;
   double level_ = 0;
 };
 

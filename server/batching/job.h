@@ -32,7 +32,7 @@ struct BatchCell {
   int64_t rows = 0;                             // sequences not finished
   int64_t waiting_rows = 0;                     // of them, in no slice and not held back
   int64_t held_rows = 0;                        // of them, held back by max_batch_delay
-  std::map<int32_t, std::vector<LaneQueue*>, std::greater<>> waiting;  // by priority: queues in which lanes wait
+  std::vector<LaneQueue*> waiting;              // queues in which lanes wait, the highest priority first
 };
 
 // The sequences of one job that run through one cell.

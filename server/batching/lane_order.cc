@@ -2,25 +2,34 @@
 #include "server/batching/lane_order.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace rnnserve {
 namespace {
 
-// Idle entries stay for their debts, but not more of them than busy ones and a few.
 template <typename Map>
 void Sweep(Map& map, size_t& next_sweep) {
   if (map.size() < next_sweep) return;
   for (auto entry = map.begin(); entry != map.end();) {
     entry = entry->second->lanes == 0 ? map.erase(entry) : std::next(entry);
   }
-  next_sweep = 2 * map.size() + 64;
+  next_sweep = 2 * map.size() + kIdle;
+}
+
+// Keeps `items` in order of priority; those of one priority in the order in which they came.
+template <typename Item>
+void Insert(std::vector<Item*>& items, Item& item) {
+  const auto higher = [](const Item* a, const Item* b) { return a->priority > b->priority; };
+  items.insert(std::upper_bound(items.begin(), items.end(), &item, higher), &item);
 }
 
 }  // namespace
 
 void LaneOrder::Join(Lane& lane) {
   const Submission& submission = lane.job->submission;
-  PriorityClass& priority_class = classes_[submission.priority];
+  std::unique_ptr<PriorityClass>& of_priority = classes_[submission.priority];
+  if (of_priority == nullptr) of_priority = std::make_unique<PriorityClass>();
+  PriorityClass& priority_class = *of_priority;
   priority_class.priority = submission.priority;
   std::unique_ptr<TenantQueue>& tenant = priority_class.tenants[submission.tenant];
   if (tenant == nullptr) {
@@ -33,6 +42,7 @@ void LaneOrder::Join(Lane& lane) {
     queue = std::make_unique<LaneQueue>();
     queue->tenant = tenant.get();
     queue->cell = lane.cell;
+    queue->priority = submission.priority;
     queue->share.id = lane.id;
   }
   lane.queue = queue.get();
@@ -43,41 +53,22 @@ void LaneOrder::Join(Lane& lane) {
 }
 
 void LaneOrder::Part(Lane& lane) {
-  LaneQueue& queue = *lane.queue;
+  LaneQueue& queue = *std::exchange(lane.queue, nullptr);
   TenantQueue& tenant = *queue.tenant;
   PriorityClass& priority_class = *tenant.priority_class;
-  lane.queue = nullptr;
-  --queue.lanes;
-  --tenant.lanes;
-  if (--priority_class.lanes == 0) {
-    classes_.erase(priority_class.priority);
-    return;
-  }
-  if (queue.lanes == 0) {
+  if (--queue.lanes == 0) {
     --tenant.busy_queues;
-    Forget(queue);
-  }
-  if (tenant.lanes == 0) Forget(tenant);
-}
-
-void LaneOrder::Forget(LaneQueue& queue) {
-  TenantQueue& tenant = *queue.tenant;
-  queue.virtual_steps = 0;
-  if (tenant.order.MayForget(queue)) {
-    tenant.queues.erase(queue.cell);
-  } else {
+    queue.virtual_steps = 0;
     Sweep(tenant.queues, tenant.next_sweep);
   }
-}
-
-void LaneOrder::Forget(TenantQueue& tenant) {
-  PriorityClass& priority_class = *tenant.priority_class;
-  --priority_class.busy_tenants;
-  tenant.backlog_seconds = 0;  // what rounding has left
-  if (priority_class.order.MayForget(tenant)) {
-    priority_class.tenants.erase(tenant.share.id);
-  } else {
+  if (--tenant.lanes == 0) {
+    --priority_class.busy_tenants;
+    tenant.backlog_seconds = 0;  // what rounding has left
     Sweep(priority_class.tenants, priority_class.next_sweep);
+  }
+  if (--priority_class.lanes == 0) {
+    priority_class.backlog_seconds = 0;
+    Sweep(classes_, next_sweep_);
   }
 }
 
@@ -90,10 +81,11 @@ void LaneOrder::Enter(Lane& lane, absl::Time since) {
   Took(lane, -static_cast<int64_t>(lane.waiting.size()));
   if (queue.waiting.size() > 1) return;
   TenantQueue& tenant = *queue.tenant;
-  queue.cell->waiting[tenant.priority_class->priority].push_back(&queue);
+  Insert(queue.cell->waiting, queue);
   tenant.order.Enter(queue);
-  tenant.priority_class->order.Enter(tenant);
-  waiting_classes_.insert(tenant.priority_class->priority);
+  PriorityClass& priority_class = *tenant.priority_class;
+  if (priority_class.order.empty()) Insert(waiting_classes_, priority_class);
+  priority_class.order.Enter(tenant);
 }
 
 void LaneOrder::Leave(Lane& lane) {
@@ -104,13 +96,11 @@ void LaneOrder::Leave(Lane& lane) {
   if (!queue.waiting.empty()) return;
   TenantQueue& tenant = *queue.tenant;
   PriorityClass& priority_class = *tenant.priority_class;
-  const auto level = queue.cell->waiting.find(priority_class.priority);
-  std::erase(level->second, &queue);
-  if (level->second.empty()) queue.cell->waiting.erase(level);
+  std::erase(queue.cell->waiting, &queue);
   tenant.order.Leave(queue);
   if (!tenant.order.empty()) return;
   priority_class.order.Leave(tenant);
-  if (priority_class.order.empty()) waiting_classes_.erase(priority_class.priority);
+  if (priority_class.order.empty()) std::erase(waiting_classes_, &priority_class);
 }
 
 void LaneOrder::Took(Lane& lane, int64_t rows) {
@@ -144,10 +134,7 @@ Lane* LaneOrder::Oldest() const {
   return late_.front()->waiting_since <= by_age_.front()->waiting_since ? late_.front() : by_age_.front();
 }
 
-LaneQueue& LaneOrder::Next() {
-  PriorityClass& priority_class = classes_.at(*waiting_classes_.begin());
-  return priority_class.order.Least().order.Least();
-}
+LaneQueue& LaneOrder::Next() { return waiting_classes_.front()->order.Least().order.Least(); }
 
 void LaneOrder::Charge(LaneQueue& queue, double seconds) {
   TenantQueue& tenant = *queue.tenant;
@@ -171,24 +158,24 @@ double LaneOrder::SecondsAhead(int32_t priority, uint64_t tenant, double own_sec
   for (const auto& [level, priority_class] : classes_) {
     if (level < priority) break;
     if (level > priority) {
-      ahead += priority_class.backlog_seconds;
+      ahead += priority_class->backlog_seconds;
       continue;
     }
-    const auto found = priority_class.tenants.find(tenant);
-    const bool is_new = found == priority_class.tenants.end() || found->second->lanes == 0;
+    const auto found = priority_class->tenants.find(tenant);
+    const bool is_new = found == priority_class->tenants.end() || found->second->lanes == 0;
     const double lanes = is_new ? 0 : static_cast<double>(found->second->lanes);
     const double backlog = is_new ? 0 : std::max(found->second->backlog_seconds, 0.0);
-    const double tenants = static_cast<double>(priority_class.busy_tenants + (is_new ? 1 : 0));
+    const double tenants = static_cast<double>(priority_class->busy_tenants + (is_new ? 1 : 0));
     const double of_tenant = std::min(backlog, lanes * own_seconds);
     // The other tenants get as much as this one until its own work is done.
-    ahead += std::min(priority_class.backlog_seconds, of_tenant + (tenants - 1) * (of_tenant + own_seconds));
+    ahead += std::min(priority_class->backlog_seconds, of_tenant + (tenants - 1) * (of_tenant + own_seconds));
   }
   return ahead;
 }
 
 double LaneOrder::BacklogSeconds() const {
   double seconds = 0;
-  for (const auto& [level, priority_class] : classes_) seconds += priority_class.backlog_seconds;
+  for (const auto& [level, priority_class] : classes_) seconds += priority_class->backlog_seconds;
   return seconds;
 }
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "server/batching/fair_share.h"
 #include "server/batching/job.h"
@@ -22,6 +23,10 @@
 namespace rnnserve {
 
 struct TenantQueue;
+
+// Tenants, queues and classes without lanes stay, for their debts and for the next lane: as many as have lanes, and
+// these.
+inline constexpr size_t kIdle = 64;
 
 // The lanes of one priority, tenant and cell.
 struct LaneQueue {
@@ -39,6 +44,7 @@ struct LaneQueue {
   Waiting waiting;
   int64_t lanes = 0;         // of jobs not finished
   int64_t waiting_rows = 0;  // in `waiting`
+  int32_t priority = 0;
   double virtual_steps = 0;  // row-steps that each lane would have got under even sharing
 };
 
@@ -49,7 +55,7 @@ struct TenantQueue {
   Share share;
   FairShare<LaneQueue> order;
   std::map<BatchCell*, std::unique_ptr<LaneQueue>> queues;
-  size_t next_sweep = 64;  // queues to look through for idle ones
+  size_t next_sweep = kIdle;  // queues to look through for idle ones
   int64_t lanes = 0;
   int64_t busy_queues = 0;  // with lanes
   double backlog_seconds = 0;
@@ -59,7 +65,7 @@ struct PriorityClass {
   int32_t priority = 0;
   FairShare<TenantQueue> order;
   std::map<uint64_t, std::unique_ptr<TenantQueue>> tenants;
-  size_t next_sweep = 64;
+  size_t next_sweep = kIdle;
   int64_t lanes = 0;
   int64_t busy_tenants = 0;  // with lanes
   double backlog_seconds = 0;
@@ -92,7 +98,7 @@ class LaneOrder {
   Lane* Oldest() const;
   // The queue to serve next; not empty().
   LaneQueue& Next();
-  const LaneQueue& Next() const { return classes_.at(*waiting_classes_.begin()).order.first().order.first(); }
+  const LaneQueue& Next() const { return waiting_classes_.front()->order.first().order.first(); }
 
   // The queue, its tenant and its lanes have been given a slice's worth, or a correction of it.
   void Charge(LaneQueue& queue, double seconds);
@@ -106,12 +112,11 @@ class LaneOrder {
   double BacklogSeconds() const;
 
  private:
-  void Forget(LaneQueue& queue);
-  void Forget(TenantQueue& tenant);
   std::list<Lane*>& AgesOf(const Lane& lane) { return lane.is_late ? late_ : by_age_; }
 
-  std::map<int32_t, PriorityClass, std::greater<>> classes_;
-  std::set<int32_t, std::greater<>> waiting_classes_;
+  std::map<int32_t, std::unique_ptr<PriorityClass>, std::greater<>> classes_;
+  size_t next_sweep_ = kIdle;
+  std::vector<PriorityClass*> waiting_classes_;  // the highest priority first
   // Waiting lanes, by `waiting_since`.
   std::list<Lane*> by_age_, late_;
   SpareNodes<std::list<Lane*>> age_nodes_;
