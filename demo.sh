@@ -31,14 +31,14 @@ cmake --build --preset release --target rnnserve rnnctl
 
 folder=$(mktemp -d)
 build/release/server/rnnserve --listen=127.0.0.1:0 --port_file="$folder/port" \
-  --admin_listen="${ADMIN_LISTEN:-127.0.0.1:0}" --admin_port_file="$folder/admin-port" >"$folder/log" 2>&1 &
+  --admin_listen="${ADMIN_LISTEN:-127.0.0.1:0}" >"$folder/log" 2>&1 &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
 for _ in $(seq 100); do
-  [ -s "$folder/admin-port" ] && break
+  [ -s "$folder/port" ] && break
   kill -0 "$server" 2>/dev/null || { cat "$folder/log" >&2; exit 1; }
   sleep 0.1
 done
-[ -s "$folder/admin-port" ] || { echo "the server did not start within 10 s:" >&2; cat "$folder/log" >&2; exit 1; }
-echo "metrics and status page while it runs: http://127.0.0.1:$(cat "$folder/admin-port")/"
+[ -s "$folder/port" ] || { echo "the server did not start within 10 s:" >&2; cat "$folder/log" >&2; exit 1; }
+echo "metrics and status page while it runs: http://127.0.0.1:$(cat "$folder/port.admin")/"
 .venv/bin/python "${example[@]}" --address "127.0.0.1:$(cat "$folder/port")" "$@"

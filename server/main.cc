@@ -122,14 +122,13 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartAdmin(const GrpcServer& server,
 
 // Renames the finished file into place, so that no reader sees half a number. Logs an error and returns false if that
 // fails.
-bool WritePortFile(const char* flag, const std::string& path, int port) {
-  if (path.empty()) return true;
+bool WritePort(const std::string& path, int port) {
   const std::string unfinished = path + ".tmp";
   std::ofstream file(unfinished);
   file << port << "\n";
   file.close();
   if (file.good() && std::rename(unfinished.c_str(), path.c_str()) == 0) return true;
-  LogError(absl::StrCat("--", flag, "=", path, ": cannot be written"));
+  LogError(absl::StrCat("--port_file: ", path, " cannot be written"));
   return false;
 }
 
@@ -186,15 +185,16 @@ void WarnOfSettings() {
 #endif
 }
 
-// Writes and logs where the server listens. False, and logged, if a port file cannot be written.
+// Writes and logs where the server listens. False, and logged, if the port file cannot be written.
 bool Announce(const GrpcServer& server, const HttpServer* admin, int workers) {
   const int port = server.ports()[0];
   const int admin_port = admin == nullptr ? 0 : admin->port();
   if (const absl::Status posted = PostAdminNotice(absl::GetFlag(FLAGS_admin_listen), admin_port); !posted.ok()) {
     LogWarning(absl::StrCat("rnnserve healthcheck needs --admin_listen here: ", posted.message()));
   }
-  if (!WritePortFile("port_file", absl::GetFlag(FLAGS_port_file), port)) return false;
-  if (!WritePortFile("admin_port_file", absl::GetFlag(FLAGS_admin_port_file), admin_port)) return false;
+  const std::string file = absl::GetFlag(FLAGS_port_file);
+  // A program that sees the first address's port finds the other there.
+  if (!file.empty() && !(WritePort(file + ".admin", admin_port) && WritePort(file, port))) return false;
   if (admin_port > 0) LogInfo(absl::StrCat("admin port ", admin_port));
   WarnOfSettings();
   LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
@@ -258,7 +258,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   // Goes after the schedulers: their threads may let go of a session last.
   MemorySessions sessions(SessionLimits(session_metrics, memory.get()), &clock);
   const int workers = Workers(plugins);
-  CellularScheduler scheduler(QueueOptions(workers), {absl::GetFlag(FLAGS_short_slice)});
+  CellularScheduler scheduler(QueueOptions(workers));
   AddGauges(models, programs, scheduler, sessions, engines, metrics);
   AddEngineMetrics(engines, metrics);
   plugins.AddMetrics(metrics);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/options.h"
 
+#include <algorithm>
+
 #include "server/config/cpu_limit.h"
 #include "server/config/descriptor_limit.h"
 #include "server/config/flags.h"
@@ -28,7 +30,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.metrics = &metrics;
   options.listen = absl::GetFlag(FLAGS_listen);
   options.tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key), absl::GetFlag(FLAGS_tls_client_ca)};
-  options.tls_policy = {absl::GetFlag(FLAGS_tls_min_version) == "1.3", absl::GetFlag(FLAGS_tls_ciphers)};
+  options.only_tls_1_3 = absl::GetFlag(FLAGS_tls_min_version) == "1.3";
   options.tokens_file = absl::GetFlag(FLAGS_tokens_file);
   options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
@@ -44,7 +46,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.streams.max_streams = absl::GetFlag(FLAGS_max_streams);
   options.streams.max_age = StreamAge();
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
-  options.max_send_duration = absl::GetFlag(FLAGS_max_send_duration);
+  options.max_send_duration = std::min(options.max_send_duration, options.max_call_duration);
   options.work_waiting = [&scheduler] { return scheduler.collected(); };
   // With one CPU the caller could not run meanwhile to send its next call.
   const bool has_one_cpu = AvailableCpus().count <= 1;
@@ -67,9 +69,8 @@ BatchQueue::Options QueueOptions(int workers) {
 Core::Options CoreOptions(MemoryWatch* memory) {
   Core::Options options;
   options.memory = memory;
-  options.max_reply_bytes = absl::GetFlag(FLAGS_max_reply_bytes);
+  options.max_reply_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
-  options.max_steps = absl::GetFlag(FLAGS_max_steps);
   options.routing.engine = absl::GetFlag(FLAGS_engine);
   return options;
 }
@@ -97,7 +98,7 @@ SessionCore::Options SessionOptions(SessionMetrics& metrics) {
   SessionCore::Options options;
   options.metrics = &metrics;
   options.default_idle_timeout = absl::GetFlag(FLAGS_session_idle_timeout);
-  options.max_idle_timeout = absl::GetFlag(FLAGS_max_session_idle_timeout);
+  options.max_idle_timeout = std::max(options.max_idle_timeout, options.default_idle_timeout);
   return options;
 }
 

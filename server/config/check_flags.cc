@@ -81,9 +81,7 @@ void CheckMemory(Checks& checks) {
 void CheckSizes(Checks& checks) {
   checks.Within("workers", absl::GetFlag(FLAGS_workers), 0, kMostWorkers);
   checks.AtLeast("max_message_bytes", absl::GetFlag(FLAGS_max_message_bytes), 1);
-  checks.AtLeast<int64_t>("max_steps", absl::GetFlag(FLAGS_max_steps), 1);
   checks.AtLeast<int64_t>("max_transport_bytes", absl::GetFlag(FLAGS_max_transport_bytes), kLeastTransportBytes);
-  checks.AtLeast<int64_t>("max_reply_bytes", absl::GetFlag(FLAGS_max_reply_bytes), 1);
   checks.AtLeast<int64_t>("max_request_bytes_in_flight", absl::GetFlag(FLAGS_max_request_bytes_in_flight), 1);
   checks.AtLeast<int64_t>("max_output_bytes_in_flight", absl::GetFlag(FLAGS_max_output_bytes_in_flight), 1);
   checks.AtLeast("max_calls", absl::GetFlag(FLAGS_max_calls), 1);
@@ -102,7 +100,6 @@ void CheckSessions(Checks& checks) {
   checks.AtLeast<int64_t>("max_tenant_session_bytes", absl::GetFlag(FLAGS_max_tenant_session_bytes), 0);
   checks.AtLeast("session_operations_per_second", absl::GetFlag(FLAGS_session_operations_per_second), 0.0);
   checks.AtLeast("session_idle_timeout", absl::GetFlag(FLAGS_session_idle_timeout), absl::Seconds(1));
-  checks.AtLeast("max_session_idle_timeout", absl::GetFlag(FLAGS_max_session_idle_timeout), absl::Seconds(1));
   checks.AtLeast<int64_t>("max_streams", absl::GetFlag(FLAGS_max_streams), 1);
 }
 
@@ -111,11 +108,9 @@ void CheckTimes(Checks& checks) {
   checks.AtLeast("max_connection_idle", absl::GetFlag(FLAGS_max_connection_idle), absl::Seconds(1));
   checks.AtLeast("max_connection_age", absl::GetFlag(FLAGS_max_connection_age), absl::Seconds(1));
   checks.AtLeast("target_slice", absl::GetFlag(FLAGS_target_slice), absl::Microseconds(1));
-  checks.AtLeast("short_slice", absl::GetFlag(FLAGS_short_slice), absl::ZeroDuration());
   checks.AtLeast("poll_ahead", absl::GetFlag(FLAGS_poll_ahead), absl::ZeroDuration());
   checks.AtLeast("max_batch_delay", absl::GetFlag(FLAGS_max_batch_delay), absl::ZeroDuration());
   checks.Positive("max_call_duration", absl::GetFlag(FLAGS_max_call_duration));
-  checks.Positive("max_send_duration", absl::GetFlag(FLAGS_max_send_duration));
   checks.AtLeast("drain_delay", absl::GetFlag(FLAGS_drain_delay), absl::ZeroDuration());
   checks.AtLeast("drain_timeout", absl::GetFlag(FLAGS_drain_timeout), absl::ZeroDuration());
 }

@@ -6,23 +6,21 @@ ABSL_FLAG(std::string, config, "",
           "`rnnserve config print` shows what is in force");
 ABSL_FLAG(std::vector<std::string>, listen, {"0.0.0.0:50051"},
           "addresses to listen on, separated by commas: host:port, [::]:port or unix:path; port 0 picks a free port");
-ABSL_FLAG(std::string, port_file, "", "file to which the server writes the port of the first address once it listens");
+ABSL_FLAG(std::string, port_file, "",
+          "file to which the server writes the port of the first address once it listens; the number of the admin port "
+          "goes into a file of this name with .admin behind it");
 ABSL_FLAG(std::string, tls_cert, "",
           "PEM file of the server's certificate chain; empty: no TLS; reloaded when it changes");
 ABSL_FLAG(std::string, tls_key, "", "PEM file of the certificate's private key");
 ABSL_FLAG(std::string, tls_client_ca, "",
           "PEM file of the CA that signs clients' certificates (mutual TLS); empty: clients need no certificate");
 ABSL_FLAG(std::string, tls_min_version, "1.2", "minimum TLS version: 1.2 or 1.3");
-ABSL_FLAG(std::string, tls_ciphers, "",
-          "cipher suites of TLS 1.2 in OpenSSL's notation, separated by colons; empty: gRPC's defaults, or the "
-          "environment variable GRPC_SSL_CIPHER_SUITES; no effect on TLS 1.3");
 ABSL_FLAG(std::string, tokens_file, "",
           "file of bearer tokens, one per line: TENANT TOKEN [models] [operator]; empty: calls need no token; "
           "reloaded when it changes");
 ABSL_FLAG(std::string, admin_listen, rnnserve::kDefaultAdminListen,
           "host:port of the admin port (HTTP): /metrics, /healthz, /readyz and a status page at /; empty: no admin "
           "port");
-ABSL_FLAG(std::string, admin_port_file, "", "file to which the server writes the admin port's number once it listens");
 ABSL_FLAG(int32_t, metrics_models, 32,
           "number of models with metrics of their own: those in --models at start, then the first that are called; "
           "the others count together as (other)");
@@ -47,14 +45,12 @@ ABSL_FLAG(int32_t, workers, 0,
 ABSL_FLAG(bool, cpu_helper, true,
           "whether a second thread shares the work of a slice that runs alone on the cpu engine; it sleeps under "
           "load and where there is one CPU");
-ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "maximum bytes of a request message");
-ABSL_FLAG(int64_t, max_steps, 1 << 24, "maximum steps of a request or a chunk");
+ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "maximum bytes of a request message, and of a reply's tensors");
 ABSL_FLAG(int64_t, memory_limit, 0,
           "maximum memory of the process in bytes; near it the server refuses requests, and default limits shrink "
           "to shares of it; 0: the container's limit, or the machine's memory if that is less");
 ABSL_FLAG(int64_t, max_transport_bytes, int64_t{1} << 30,
           "maximum bytes received on all connections together, messages of admitted calls not included");
-ABSL_FLAG(int64_t, max_reply_bytes, 64 << 20, "maximum bytes of a reply's tensors");
 ABSL_FLAG(int64_t, max_request_bytes_in_flight, int64_t{1} << 30,
           "maximum bytes of the messages of all calls in flight");
 ABSL_FLAG(int64_t, max_output_bytes_in_flight, int64_t{1} << 30,
@@ -71,9 +67,6 @@ ABSL_FLAG(int64_t, queue_sequences, 1 << 16,
           "maximum number of sequences waiting or running; the server refuses further ones and says when to retry");
 ABSL_FLAG(absl::Duration, target_slice, absl::Milliseconds(1),
           "time that sequences run together before others may join; shorter: lower latency, longer: less overhead");
-ABSL_FLAG(absl::Duration, short_slice, absl::Microseconds(200),
-          "maximum expected time of a lone caller's slice that runs on the poller thread instead of a worker (with "
-          "several callers: at most 60us); 0: all slices run on workers");
 ABSL_FLAG(absl::Duration, poll_ahead, absl::Microseconds(200),
           "time that the poller thread busy-polls for a lone caller's next call before it sleeps, if the last one "
           "came as soon; uses CPU time, saves the wake-up; 0: no busy polling");
@@ -90,8 +83,6 @@ ABSL_FLAG(int64_t, max_tenant_models, 1000, "maximum number of models that one t
 ABSL_FLAG(int64_t, max_tenant_model_bytes, int64_t{16} << 30, "maximum bytes of weights of one tenant's loaded models");
 ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10),
           "maximum duration of a call: the deadline of calls with none or a later one, such as 30s or 10m");
-ABSL_FLAG(absl::Duration, max_send_duration, absl::Minutes(2),
-          "maximum time that a caller takes to read its reply; after it the server ends the call without the reply");
 ABSL_FLAG(int64_t, session_bytes, int64_t{16} << 30,
           "maximum bytes of all sessions: states, checkpoints and the windows agreed at Open; at the limit the "
           "server refuses new sessions");
@@ -101,8 +92,7 @@ ABSL_FLAG(int64_t, max_tenant_session_bytes, int64_t{16} << 30,
 ABSL_FLAG(double, session_operations_per_second, 0,
           "maximum operations per second on one tenant's sessions; 0: no limit");
 ABSL_FLAG(absl::Duration, session_idle_timeout, absl::Minutes(10),
-          "idle time after which a session ends, unless the session asks for another");
-ABSL_FLAG(absl::Duration, max_session_idle_timeout, absl::Hours(24), "maximum idle timeout that a session may ask for");
+          "idle time after which a session ends, unless the session asks for another, of up to 24h or this");
 ABSL_FLAG(int64_t, max_streams, 4096,
           "maximum number of open streams; the server refuses further streams and says when to retry");
 ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),

@@ -52,10 +52,10 @@ class Campaign:
     def serve(self):
         folder = pathlib.Path(processes.tempfile.mkdtemp(prefix="rnnserve-campaign-"))
         command = [environment.program("server/rnnserve"), "--listen=127.0.0.1:0", f"--port_file={folder / 'port'}",
-                   "--admin_listen=127.0.0.1:0", f"--admin_port_file={folder / 'admin'}", "--log_level=error",
+                   "--admin_listen=127.0.0.1:0", "--log_level=error",
                    f"--session_idle_timeout={IDLE_SECONDS}s", *self.flags]
         server = processes.Server("rnnserve", command, folder / "port")
-        return server, (folder / "admin").read_text().strip().rsplit(":", 1)[-1]
+        return server, (folder / "port.admin").read_text().strip().rsplit(":", 1)[-1]
 
     def resident(self):
         status = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()

@@ -23,18 +23,16 @@ class Server:
                  environment=None, binary=BINARY):
         self._folder = tempfile.TemporaryDirectory(prefix="rnnserve-test-")
         port_file = pathlib.Path(self._folder.name) / "port"
-        admin_port_file = pathlib.Path(self._folder.name) / "admin-port"
         self.log_path = pathlib.Path(self._folder.name) / "log"
         with open(self.log_path, "wb") as log:
             # Not by preexec_fn: that runs Python in a fork, beside gRPC's threads of this process.
             limit = ["prlimit", f"--nofile={descriptors}:{descriptors}"] if descriptors else []
             self.process = subprocess.Popen([*limit, binary, f"--listen={listen}", f"--port_file={port_file}",
-                                             f"--admin_listen={admin_listen}", f"--admin_port_file={admin_port_file}",
-                                             *flags],
+                                             f"--admin_listen={admin_listen}", *flags],
                                             stdout=log, stderr=subprocess.STDOUT,
                                             env={**os.environ, **(environment or {})})
         self.port = self._await_port(port_file)
-        self.admin_port = self._await_port(admin_port_file)
+        self.admin_port = self._await_port(port_file.with_name("port.admin"))
         self.address = f"127.0.0.1:{self.port}"
         self.channel = wire.channel(self.address)
         self.recurrent = wire.recurrent_grpc.RecurrentStub(self.channel)

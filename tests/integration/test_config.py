@@ -103,7 +103,7 @@ def test_what_is_printed_is_a_config_file(tmp_path):
     ("max_calls: 5\nmax_calls: 6\n", ":2:", "multiple times"),
     ('\ndrain_timeout: "3 moons"\n', ":2:1: ", "3 moons"),
     ("\n\nmax_calls: 0\n", ":3:1: ", "expected at least 1"),
-    ('max_steps: 4  log_format: "yaml"\n', ":1:15: ", "text, json"),
+    ('max_calls: 4  log_format: "yaml"\n', ":1:15: ", "text, json"),
     ('max_streams: 1\nlisten: "here"\n', ":2:1: ", "host:port"),
     ('listen: "a:1"\nmax_streams: 1\n  listen: "b:99999"\n', ":3:3: ", "not b:99999"),
     ('max_streams: 1\nmax_connections: 2000000000\n', ":2:1: ", "file descriptors"),
@@ -216,11 +216,9 @@ def test_a_running_server_tells_what_takes_a_restart(tmp_path):
 
 
 def test_it_serves_by_its_file(tmp_path):
-    server = Server(f"--config={_file(tmp_path, 'max_steps: 3')}")
+    server = Server("--config=%s" % _file(tmp_path, 'engine: "reference"'))
     try:
-        assert server.recurrent.Infer(wire.request(_case(steps=3))).outputs
-        failure = wire.refusal(server.recurrent.Infer, wire.request(_case(steps=4)))
-        assert failure.code.name == "INVALID_ARGUMENT" and "4 steps" in failure.text and "at most 3" in failure.text
+        assert server.recurrent.Infer(wire.request(_case())).engine == "reference"
     finally:
         assert server.stop() == 0
 

@@ -30,7 +30,6 @@ REASON = 'rnnserve_rejected_total{reason="%s"}'
 PER_MODEL = 4096  # what a model or a packed program counts for besides its weights
 REPLY_BYTES = 256 << 10
 KEPT_MODELS = 3
-IDLE = 2
 
 
 def _case(seed=1, steps=2, rows=1, hidden=8, inputs=2) -> Case:
@@ -101,11 +100,18 @@ def _request_bytes() -> int:
 @pytest.fixture(scope="module")
 def running():
     models = KEPT_MODELS * (_weight_bytes() + PER_MODEL)
-    server = Server(f"--max_reply_bytes={REPLY_BYTES}", f"--inline_weight_bytes={models}", f"--model_weight_bytes={models}",
-                    f"--max_request_bytes_in_flight={_request_bytes()}", "--max_send_duration=2s",
-                    f"--max_session_idle_timeout={IDLE}s", "--drain_timeout=1s")
+    server = Server(f"--inline_weight_bytes={models}", f"--model_weight_bytes={models}",
+                    f"--max_request_bytes_in_flight={_request_bytes()}", "--drain_timeout=1s")
     yield server
     assert server.alive(), f"the server died:\n{server.log()}"
+    assert server.stop() == 0
+
+
+@pytest.fixture
+def brief():
+    """A server of small replies, which callers have to take soon."""
+    server = Server(f"--max_message_bytes={REPLY_BYTES}", "--max_call_duration=2s", "--drain_timeout=1s")
+    yield server
     assert server.stop() == 0
 
 
@@ -117,21 +123,21 @@ def narrow(running):
     assert running.recurrent.Infer(_request(), timeout=SECONDS).outputs == first
 
 
-def test_bytes_of_a_reply(narrow):
-    steps = REPLY_BYTES // 4 - 1  # of four bytes in Y, and Y_h has as many as one more
-    long = {"inputs": 1, "hidden": 1, "outputs": ("Y", "Y_h")}
-    served = narrow.recurrent.Infer(_request(steps=steps, **long), timeout=SECONDS)
+def test_bytes_of_a_reply(brief):
+    steps = REPLY_BYTES // 8 - 1  # of eight bytes in Y, and Y_h has as many as one more
+    long = {"inputs": 1, "hidden": 2, "outputs": ("Y", "Y_h")}
+    served = brief.recurrent.Infer(_request(steps=steps, **long), timeout=SECONDS)
     assert sum(len(output.raw) for output in served.outputs) == REPLY_BYTES
-    failure = _refused(narrow, "too_large", Code.INVALID_ARGUMENT, [f"at most {REPLY_BYTES}", "leave Y out of `outputs`"],
-                       narrow.recurrent.Infer, _request(steps=steps + 1, **long))
+    failure = _refused(brief, "too_large", Code.INVALID_ARGUMENT, [f"at most {REPLY_BYTES}", "leave Y out of `outputs`"],
+                       brief.recurrent.Infer, _request(steps=steps + 1, **long))
     assert failure.fields == ["outputs"] and failure.reasons == ["LIMIT_EXCEEDED"]
-    assert failure.infos[0].metadata == {"limit": str(REPLY_BYTES), "value": str(REPLY_BYTES + 4)}
-    assert narrow.recurrent.Infer(_request(steps=steps + 1, **long | {"outputs": ("Y_h",)}), timeout=SECONDS).outputs
+    assert failure.infos[0].metadata == {"limit": str(REPLY_BYTES), "value": str(REPLY_BYTES + 8)}
+    assert brief.recurrent.Infer(_request(steps=steps + 1, **long | {"outputs": ("Y_h",)}), timeout=SECONDS).outputs
 
 
-def test_bytes_of_a_chunks_reply(narrow):
+def test_bytes_of_a_chunks_reply(brief):
     """A refused chunk takes no number."""
-    with contextlib.closing(Sessions(narrow.address)) as sessions:
+    with contextlib.closing(Sessions(brief.address)) as sessions:
         key = sessions.open(outputs=["Y"], window_operations=0)
         steps = REPLY_BYTES // 4 // session_calls.H
 
@@ -139,7 +145,7 @@ def test_bytes_of_a_chunks_reply(narrow):
             return sessions.stub.Apply(pb.ApplyRequest(operation=operation(key, number, **chunk([1] * count))), timeout=SECONDS)
 
         assert sum(len(output.raw) for output in feed(1, steps).reply.outputs) == REPLY_BYTES
-        failure = _refused(narrow, "too_large", Code.INVALID_ARGUMENT, [f"at most {REPLY_BYTES}"],
+        failure = _refused(brief, "too_large", Code.INVALID_ARGUMENT, [f"at most {REPLY_BYTES}"],
                            lambda timeout: feed(2, steps + 1))
         assert failure.reasons == ["LIMIT_EXCEEDED"] and failure.infos[0].metadata["value"] == str(REPLY_BYTES + 256)
         feed(2, 1)
@@ -256,44 +262,46 @@ class WindowOfZero:
 CANCELLED = b"grpc-status\x011"
 
 
-def test_replies_that_nobody_takes(narrow):
+def test_replies_that_nobody_takes(brief):
     """Taken before its time is over, a reply is there whole; else the call is broken off, of a stream as well."""
     answered = 'rnnserve_requests_total{method="%s",code="OK"}'
-    before = _metrics(narrow)
+    before = _metrics(brief)
     stream = pb.StreamRequest(operations=[operation("", open=open_request(operator=wire.operator(_case()), weights=_weights(1)))])
     with contextlib.ExitStack() as stack:
         def call(method, message):
-            caller = WindowOfZero(narrow, method, message)
+            caller = WindowOfZero(brief, method, message)
             stack.callback(caller.connection.close)
             return caller
 
         late, never = (call("/rnnserve.v1.Recurrent/Infer", _request()) for _ in range(2))
         never_streaming = call("/rnnserve.v1.Recurrent/Stream", stream)
         infer = answered % "Recurrent.Infer"
-        _until(narrow, lambda samples: samples[infer] >= before[infer] + 2)
+        _until(brief, lambda samples: samples[infer] >= before[infer] + 2)
         late.take()
         came, status = late.end()
         assert CANCELLED not in status and wire.recurrent_pb2.InferResponse.FromString(came[5:]).outputs
         for caller in (never, never_streaming):
             came, status = caller.end()
             assert not came and CANCELLED in status
-        _until(narrow, lambda samples: samples["rnnserve_requests_in_flight"] == 0)
+        _until(brief, lambda samples: samples["rnnserve_requests_in_flight"] == 0)
 
 
 def _seconds(duration) -> float:
     return duration.seconds + duration.nanos / 1e9
 
 
-def test_idleness_that_sessions_ask_for(narrow):
-    with contextlib.closing(Sessions(narrow.address)) as sessions:
-        asked = [duration_pb2.Duration(seconds=IDLE - 1), duration_pb2.Duration(seconds=IDLE),
-                 duration_pb2.Duration(seconds=IDLE, nanos=1), duration_pb2.Duration(seconds=86400), None]
+@pytest.mark.parametrize("default, longest", [(600, 86400), (172800, 172800)])
+def test_idleness_that_sessions_ask_for(default, longest):
+    """A day at most, or what all sessions have that ask for none."""
+    server = Server(f"--session_idle_timeout={default}s")
+    with contextlib.closing(Sessions(server.address)) as sessions:
+        asked = [duration_pb2.Duration(seconds=longest - 1), duration_pb2.Duration(seconds=longest),
+                 duration_pb2.Duration(seconds=longest, nanos=1), None]
         opened = [sessions.stub.Open(open_request(idle_timeout=idle)) for idle in asked]
-        assert [_seconds(reply.idle_timeout) for reply in opened] == [IDLE - 1] + 4 * [IDLE]
-        _until(narrow, lambda samples: samples['rnnserve_sessions_active{model="(inline)"}'] == 0)
-        failure = _refused(narrow, "invalid", Code.NOT_FOUND, ["expired"],
-                           lambda timeout: sessions.feed(opened[3].session, 1, [1]))
-        assert failure.reasons == ["SESSION_ENDED"] and failure.infos[0].metadata["cause"] == "expired"
+        assert [_seconds(reply.idle_timeout) for reply in opened] == [longest - 1, longest, longest, default]
+        for reply in opened:
+            sessions.apply(reply.session, 1, close=pb.Close())
+    assert server.stop() == 0
 
 
 def test_bytes_of_a_tenants_sessions(tmp_path):

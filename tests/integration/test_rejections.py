@@ -22,7 +22,7 @@ REASON = 'rnnserve_rejected_total{reason="%s"}'
 
 @pytest.fixture(scope="module")
 def tight():
-    running = Server("--queue_sequences=8", "--max_sessions=1", "--max_steps=20000", "--max_output_bytes_in_flight=1048576",
+    running = Server("--queue_sequences=8", "--max_sessions=1", "--max_output_bytes_in_flight=1048576",
                      "--drain_timeout=1h", "--log_format=json")
     yield running
     for _ in range(2):  # the second one skips the waits
@@ -45,7 +45,7 @@ def test_every_reason(tight):
     sessions = Sessions(tight.address)
     key = sessions.open()
     infer = tight.recurrent.Infer
-    failure = _refused(tight, "too_large", "INVALID_ARGUMENT", "at most 20000", lambda: infer(wire.request(_case(steps=20001))))
+    failure = _refused(tight, "too_large", "INVALID_ARGUMENT", "at most 67108864", lambda: infer(wire.request(_case(steps=70000, rows=1, inputs=1, hidden=256))))
     assert failure.reasons == ["LIMIT_EXCEEDED"] and failure.fields
     _refused(tight, "invalid", "NOT_FOUND", "session key", lambda: sessions.feed("x", 1, [1]))
     _refused(tight, "quota", "RESOURCE_EXHAUSTED", "close some", sessions.open)
@@ -83,7 +83,7 @@ def _attempts(server, metadata, key):
         "Recurrent.Infer refused: UNAUTHENTICATED": lambda: infer(wire.request(_case()), metadata=metadata("stranger")),
         "Models.Load refused: PERMISSION_DENIED": lambda: load(_named("m"), metadata=metadata("bob")),
         "Sessions.Apply refused: NOT_FOUND": lambda: sessions.Apply(apply, metadata=metadata("bob")),
-        "Recurrent.Infer refused: INVALID_ARGUMENT": lambda: infer(wire.request(_case(steps=1001)),
+        "Recurrent.Infer refused: INVALID_ARGUMENT": lambda: infer(wire.request(_case(steps=999, inputs=1, hidden=32)),
                                                                    metadata=metadata("bob")),
         "Models.Load refused: INVALID_ARGUMENT": lambda: load(_named("../../etc"), metadata=metadata("alice")),
         "Recurrent.Infer broke off": lambda: infer(wire.request(_case(steps=999, rows=100)), metadata=metadata("bob")),
@@ -99,8 +99,7 @@ def test_attempts_are_told_once(tmp_path):
     tokens = {name: f"token-of-{name}-0123456789" for name in ("alice", "bob", "stranger")}
     (tmp_path / "tokens").write_text(f"alice {tokens['alice']} models\nbob {tokens['bob']}\n")
     (tmp_path / "models").mkdir()
-    server = Server(f"--tokens_file={tmp_path}/tokens", f"--models={tmp_path}/models", "--max_steps=1000",
-                    "--max_message_bytes=100000", "--log_format=json", "--drain_timeout=100ms")
+    server = Server(f"--tokens_file={tmp_path}/tokens", f"--models={tmp_path}/models", "--max_message_bytes=100000", "--log_format=json", "--drain_timeout=100ms")
     try:
         def metadata(name):
             return [("authorization", f"Bearer {tokens[name]}")]
@@ -122,7 +121,7 @@ def test_attempts_are_told_once(tmp_path):
         assert [event["request_id"] for event in events if "Apply" in event["message"]][0] == "id \"7\"\n"
         told = [event["message"] for event in events if "refused" in event["message"] or "broke off" in event["message"]]
         assert all(message.startswith(tuple(attempts)) for message in told), told
-        assert all("at most 1000" in message for message in told if message.startswith("Recurrent.Infer refused: INV"))
+        assert all("at most 100000" in message for message in told if message.startswith("Recurrent.Infer refused: INV"))
         assert key not in log and not any(token in log for token in tokens.values())
     finally:
         assert server.stop() == 0

@@ -63,7 +63,7 @@ def test_open_without_a_target(sessions):
 def limits_of_the_docs():
     """{what: (least, most)} of the table in docs/sessions.md, None where a cell names no number."""
     table = (wire.REPOSITORY / "docs/sessions.md").read_text().split("| what | from | to | default |\n", 1)[1].split("\n\n", 1)[0]
-    number = {"": None, "above 0": 1e-9, "1 GiB": 2**30, "`--max_session_idle_timeout`, 24 h; longer ones become that": None}
+    number = {"": None, "above 0": 1e-9, "1 GiB": 2**30, "24 h, or `--session_idle_timeout` if longer; longer ones become that": None}
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
     return {what.replace("`", ""): tuple(number[cell] if cell in number else int(cell.replace(",", "")) for cell in (least, most))
             for what, least, most, _ in rows}

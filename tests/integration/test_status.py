@@ -122,7 +122,7 @@ def same(shown, told):
 @pytest.fixture
 def busy():
     """A server that has answered, refused and kept some of everything."""
-    server = Server("--max_sessions=2", "--max_steps=50", "--drain_timeout=1s")
+    server = Server("--max_sessions=2", "--drain_timeout=1s")
     sessions = Sessions(server.address)
     _load(server, "named")
     for steps, rows in [(3, 1), (7, 4), (20, 2), (20, 8)]:
@@ -135,7 +135,7 @@ def busy():
         request.inputs.append(x)
         server.recurrent.Infer(request, timeout=SECONDS)
     server.recurrent.Infer(wire.request(_case(), engine="reference"), timeout=SECONDS)
-    for refused in [lambda: server.recurrent.Infer(wire.request(_case(steps=51))), lambda: sessions.feed("x", 1, [1]),
+    for refused in [lambda: server.recurrent.Infer(wire.request(_case(steps=70000, rows=1, inputs=1, hidden=256))), lambda: sessions.feed("x", 1, [1]),
                     lambda: sessions.feed("y", 1, [1])]:
         wire.refusal(refused)
     keys = [sessions.open() for _ in range(2)]

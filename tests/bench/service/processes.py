@@ -49,9 +49,8 @@ class Server:
 
 def rnnserve(binary, flags):
     with tempfile.TemporaryDirectory() as folder:
-        port_file, admin_file = pathlib.Path(folder) / "port", pathlib.Path(folder) / "admin"
-        command = [binary, "--listen=127.0.0.1:0", f"--port_file={port_file}", "--admin_listen=", f"--admin_port_file={admin_file}",
-                   "--log_level=error"]
+        port_file, admin_file = pathlib.Path(folder) / "port", pathlib.Path(folder) / "port.admin"
+        command = [binary, "--listen=127.0.0.1:0", f"--port_file={port_file}", "--admin_listen=", "--log_level=error"]
         server = Server("rnnserve", [*command, *flags], port_file)
         if any(flag.startswith("--admin_listen=") for flag in flags):
             server.admin = f"127.0.0.1:{server._told(admin_file)}"
