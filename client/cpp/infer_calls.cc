@@ -23,19 +23,19 @@ absl::Status InferCalls::Run(milliseconds timeout, const v1::InferRequest& reque
   Tries tries(InOrder(began), began, std::random_device()());
   milliseconds left = timeout;
   while (true) {
-    const size_t place = tries.place();
-    const Line& line = lines_[place];
+    const size_t server = tries.server();
+    const Line& line = lines_[server];
     const absl::Status status = line.connection.Run(
         left, [&](grpc::ClientContext& context) { return line.stub->Infer(&context, request, &reply); });
     const TryTime now = Clock::now();
-    const bool is_heard = Hear(place, status, now);
-    if (!absl::IsUnavailable(status)) return tries.Told(status, now);
+    const bool has_answered = Note(server, status, now);
+    if (!absl::IsUnavailable(status)) return tries.FinalStatus(status, now);
     const TryTime next = tries.Failed(status, now);
     const milliseconds allowed = timeout.count() > 0 ? timeout : patience_;
-    // An address that is dead can take all of the time for strangers: the others are asked all the same.
-    const bool is_stranger = !is_heard && tries.HasAskedAll();
-    const TryTime end = began + (is_stranger ? std::min(allowed, kStrangerTime) : allowed);
-    if (patience_.count() == 0 || next >= end) return tries.Told(status, now);
+    // A dead address can take all of kFirstContactTime: the others are asked all the same.
+    const bool lacks_contact = !has_answered && tries.HasAskedAll();
+    const TryTime end = began + (lacks_contact ? std::min(allowed, kFirstContactTime) : allowed);
+    if (patience_.count() == 0 || next >= end) return tries.FinalStatus(status, now);
     std::this_thread::sleep_until(next);
     if (timeout.count() > 0) {  // 0 would mean: no limit
       left = std::max(milliseconds(1), std::chrono::ceil<milliseconds>(timeout - (Clock::now() - began)));
@@ -48,12 +48,12 @@ std::vector<size_t> InferCalls::InOrder(TryTime now) const {
   return servers_.InOrder(now);
 }
 
-bool InferCalls::Hear(size_t place, const absl::Status& status, TryTime now) {
+bool InferCalls::Note(size_t server, const absl::Status& status, TryTime now) {
   MutexLock lock(mutex_);
-  is_heard_ = is_heard_ || IsHeard(status);
-  if (status.ok()) servers_.Took(place);
-  if (absl::IsUnavailable(status)) servers_.Refused(place, status, now);
-  return is_heard_;
+  has_answered_ = has_answered_ || IsFromServer(status);
+  if (status.ok()) servers_.Took(server);
+  if (absl::IsUnavailable(status)) servers_.Refused(server, status, now);
+  return has_answered_;
 }
 
 }  // namespace rnnserve::client

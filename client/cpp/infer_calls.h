@@ -30,15 +30,15 @@ class InferCalls {
   };
 
   std::vector<size_t> InOrder(TryTime now) const;
-  // The error of `place`; whether any server has answered yet.
-  bool Hear(size_t place, const absl::Status& status, TryTime now);
+  // The error of `server`; whether any server has answered yet.
+  bool Note(size_t server, const absl::Status& status, TryTime now);
 
   std::vector<Line> lines_;
   const std::chrono::milliseconds patience_;
 
   mutable Mutex mutex_;
   Servers servers_ ABSL_GUARDED_BY(mutex_);
-  bool is_heard_ ABSL_GUARDED_BY(mutex_) = false;  // a server has answered
+  bool has_answered_ ABSL_GUARDED_BY(mutex_) = false;  // a server has answered
 };
 
 }  // namespace rnnserve::client

@@ -11,11 +11,11 @@ constexpr size_t kMessageBytes = 1 << 20;
 
 }  // namespace
 
-OperationStream::OperationStream(const Connection& connection, Listener* listener, uint64_t id)
-    : connection_(connection), listener_(listener), id_(id), stub_(v1::Recurrent::NewStub(connection.channel)) {}
+OperationStream::OperationStream(const Connection& connection, Observer* observer, uint64_t id)
+    : connection_(connection), observer_(observer), id_(id), stub_(v1::Recurrent::NewStub(connection.channel)) {}
 
-std::shared_ptr<OperationStream> OperationStream::Start(const Connection& connection, Listener* listener, uint64_t id) {
-  std::shared_ptr<OperationStream> stream(new OperationStream(connection, listener, id));
+std::shared_ptr<OperationStream> OperationStream::Start(const Connection& connection, Observer* observer, uint64_t id) {
+  std::shared_ptr<OperationStream> stream(new OperationStream(connection, observer, id));
   stream->self_ = stream;
   connection.AddMetadata(stream->context_);
   stream->stub_->async()->Stream(&stream->context_, stream.get());
@@ -58,12 +58,12 @@ void OperationStream::Finish() {
 void OperationStream::Cancel() { context_.TryCancel(); }
 
 void OperationStream::OnReadInitialMetadataDone(bool ok) {
-  if (ok) listener_->OnTaken(id_);
+  if (ok) observer_->OnTaken(id_);
 }
 
 void OperationStream::OnReadDone(bool ok) {
   if (ok) {
-    listener_->OnMessage(id_, incoming_);
+    observer_->OnMessage(id_, incoming_);
     StartRead(&incoming_);
     return;
   }
@@ -83,7 +83,7 @@ void OperationStream::OnWriteDone(bool ok) {
 void OperationStream::OnDone(const grpc::Status& status) {
   absl::Status why = status.ok() ? absl::UnavailableError("the server ended the stream") : connection_.Explain(status);
   std::shared_ptr<OperationStream> self = std::move(self_);
-  listener_->OnEnd(id_, std::move(why), std::move(self));
+  observer_->OnEnd(id_, std::move(why), std::move(self));
 }
 
 }  // namespace rnnserve::client

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One Recurrent.Stream call. Inside the library only: it names gRPC.
 //
-// Its reader is gRPC's: messages come to the listener on one of gRPC's threads, one at a time. Writing never blocks;
-// operations that come during a write are sent as one message. When the call has ended, for any reason, the listener
+// Its reader is gRPC's: messages come to the observer on one of gRPC's threads, one at a time. Writing never blocks;
+// operations that come during a write are sent as one message. When the call has ended, for any reason, the observer
 // gets OnEnd once and nothing after it.
 #pragma once
 
@@ -24,10 +24,10 @@ namespace rnnserve::client {
 
 class OperationStream final : private grpc::ClientBidiReactor<v1::StreamRequest, v1::StreamResponse> {
  public:
-  // Called with no lock held; `id` is what Start was given. The listener outlives OnEnd.
-  class Listener {
+  // Called with no lock held; `id` is what Start was given. The observer outlives OnEnd.
+  class Observer {
    public:
-    virtual ~Listener() = default;
+    virtual ~Observer() = default;
     // The server has taken the call.
     virtual void OnTaken(uint64_t id) = 0;
     virtual void OnMessage(uint64_t id, v1::StreamResponse& message) = 0;
@@ -36,7 +36,7 @@ class OperationStream final : private grpc::ClientBidiReactor<v1::StreamRequest,
     virtual void OnEnd(uint64_t id, absl::Status status, std::shared_ptr<OperationStream> stream) = 0;
   };
 
-  static std::shared_ptr<OperationStream> Start(const Connection& connection, Listener* listener, uint64_t id);
+  static std::shared_ptr<OperationStream> Start(const Connection& connection, Observer* observer, uint64_t id);
 
   void Send(std::vector<v1::Operation> operations);
   // No more operations; the server still answers those that have been sent.
@@ -44,7 +44,7 @@ class OperationStream final : private grpc::ClientBidiReactor<v1::StreamRequest,
   void Cancel();
 
  private:
-  OperationStream(const Connection& connection, Listener* listener, uint64_t id);
+  OperationStream(const Connection& connection, Observer* observer, uint64_t id);
   void StartWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // with mutex_ held
 
   void OnReadInitialMetadataDone(bool ok) override;
@@ -53,7 +53,7 @@ class OperationStream final : private grpc::ClientBidiReactor<v1::StreamRequest,
   void OnDone(const grpc::Status& status) override;
 
   const Connection connection_;
-  Listener* const listener_;
+  Observer* const observer_;
   const uint64_t id_;
   const std::unique_ptr<v1::Recurrent::Stub> stub_;
   grpc::ClientContext context_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is usual. What mends a stream is in stream_driver_mend.cc.
+// What is usual. What recovers one is in stream_driver_recovery.cc.
 #include "client/cpp/stream_driver.h"
 
 #include <algorithm>
@@ -22,11 +22,11 @@ StreamDriver::StreamDriver(std::vector<std::string> servers, v1::OpenRequest req
       agreed_(session.agreed),
       journal_({static_cast<size_t>(options.max_in_flight), options.max_kept_bytes,
                 static_cast<uint64_t>(options.checkpoint_every)}),
-      home_(session.server),
-      last_home_(session.server),
+      session_server_(session.server),
+      last_session_server_(session.server),
       backoff_(std::random_device()()) {
   const Time now = Clock::now();
-  mend_at_ = pause_until_ = heard_ = now;
+  recover_at_ = pause_until_ = last_message_at_ = now;
   journal_.Begin(std::move(session.key), session.last_applied, agreed_, session.origin, now, session.position_offset);
   thread_ = std::thread([this] { Loop(); });
 }
@@ -80,7 +80,7 @@ void StreamDriver::Run(v1::Operation operation, Done done) {
 
 void StreamDriver::Pump(Time now) {
   if (wire_ == nullptr || now < pause_until_) return;
-  if (!journal_.IsWaiting()) heard_ = now;  // nothing was due until now
+  if (!journal_.IsWaiting()) last_message_at_ = now;  // nothing was due until now
   std::vector<v1::Operation> operations = journal_.Take(now);
   if (!operations.empty()) wire_->Send(std::move(operations));
 }
@@ -101,32 +101,32 @@ void StreamDriver::OnMessage(uint64_t id, v1::StreamResponse& message) {
   {
     MutexLock lock(mutex_);
     if (id != wire_id_ || wire_ == nullptr) return;
-    heard_ = Clock::now();
+    last_message_at_ = Clock::now();
     if (message.has_drain()) journal_.Drain();
     for (v1::OperationReply& reply : *message.mutable_replies()) {
       if (wire_ == nullptr) break;
       tries_ = 0;
       broken_since_.reset();
-      Hear(journal_.Answer(std::move(reply)), calls);
+      Handle(journal_.Answer(std::move(reply)), calls);
     }
-    Pump(heard_);
+    Pump(last_message_at_);
     room_.notify_all();
-    if (wire_ == nullptr || journal_.IsCarriedOver() || heard_ < pause_until_) changed_.notify_all();
+    if (wire_ == nullptr || journal_.IsCarriedOver() || last_message_at_ < pause_until_) changed_.notify_all();
   }
   for (auto& call : calls) call();
 }
 
-void StreamDriver::Hear(StreamJournal::Next next, Calls& calls) {
-  for (StreamJournal::Completion& completion : next.completions) {
-    auto waiting = waiting_.extract(completion.ticket);
+void StreamDriver::Handle(StreamJournal::Next next, Calls& calls) {
+  for (StreamJournal::FinishedOperation& operation : next.finished) {
+    auto waiting = waiting_.extract(operation.ticket);
     if (waiting.empty()) continue;
-    if (close_ == completion.ticket) {
-      closed_ = completion.status.ok();
+    if (close_ == operation.ticket) {
+      closed_ = operation.status.ok();
       if (!closed_) close_.reset();
     }
-    std::string route = completion.reply.has_fork() ? route_ : "";
-    absl::StatusOr<Answered> answered = Answered{std::move(completion.reply), last_home_, std::move(route)};
-    if (!completion.status.ok()) answered = std::move(completion.status);
+    std::string route = operation.reply.has_fork() ? route_ : "";
+    absl::StatusOr<Answered> answered = Answered{std::move(operation.reply), last_session_server_, std::move(route)};
+    if (!operation.status.ok()) answered = std::move(operation.status);
     calls.push_back(
         [done = std::move(waiting.mapped()), answered = std::move(answered)]() mutable { done(std::move(answered)); });
   }
@@ -165,7 +165,7 @@ std::string StreamDriver::key() const {
 
 size_t StreamDriver::server() const {
   MutexLock lock(mutex_);
-  return last_home_;
+  return last_session_server_;
 }
 
 StreamRepairs StreamDriver::repairs() const {

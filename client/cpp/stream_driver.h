@@ -26,7 +26,7 @@
 
 namespace rnnserve::client {
 
-class StreamDriver final : private OperationStream::Listener {
+class StreamDriver final : private OperationStream::Observer {
  public:
   struct Answered {
     v1::OperationReply reply;
@@ -81,17 +81,17 @@ class StreamDriver final : private OperationStream::Listener {
 
   // All below with mutex_ held. What is to be called without it is added to `calls`.
   void Loop();
-  Calls Look(Lock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  Calls Check(Lock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   absl::Status TooLong(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsSilent(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Hear(StreamJournal::Next next, Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Handle(StreamJournal::Next next, Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pump(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartWire(const Connection& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropWire() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Lose(absl::Status status, Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(absl::Status status, Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveDrained() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Mend(Lock& lock, Calls& calls) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void Recover(Lock& lock, Calls& calls) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void Reattach(Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenAnew(Lock& lock, Calls& calls) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   v1::OpenRequest RequestFromSnapshot() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -112,25 +112,26 @@ class StreamDriver final : private OperationStream::Listener {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failed_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<OperationStream> wire_ ABSL_GUARDED_BY(mutex_);  // null: to be mended
+  std::shared_ptr<OperationStream> wire_ ABSL_GUARDED_BY(mutex_);  // null: lost
   uint64_t wire_id_ ABSL_GUARDED_BY(mutex_) = 0;                   // of wire_, counted
   std::vector<std::weak_ptr<OperationStream>> wires_
       ABSL_GUARDED_BY(mutex_);  // all that may not have ended, for the destructor
   std::vector<std::shared_ptr<OperationStream>> ended_ ABSL_GUARDED_BY(mutex_);  // to be dropped by the thread
   int open_wires_ ABSL_GUARDED_BY(mutex_) = 0;                                   // that have not ended
-  std::optional<size_t> home_
+  std::optional<size_t> session_server_
       ABSL_GUARDED_BY(mutex_);  // the server that has the session; absent: it has to be opened anew
-  size_t last_home_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t last_session_server_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t next_server_ ABSL_GUARDED_BY(mutex_) = 0;  // to be asked to open
   bool handing_over_ ABSL_GUARDED_BY(mutex_) = false;
   int tries_ ABSL_GUARDED_BY(mutex_) = 0;
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
-  Time mend_at_ ABSL_GUARDED_BY(mutex_);
+  Time recover_at_ ABSL_GUARDED_BY(mutex_);
   Time pause_until_ ABSL_GUARDED_BY(mutex_);
-  Time heard_ ABSL_GUARDED_BY(mutex_);
+  Time last_message_at_ ABSL_GUARDED_BY(mutex_);
   std::optional<Time> broken_since_ ABSL_GUARDED_BY(mutex_);
   absl::Status last_error_ ABSL_GUARDED_BY(mutex_);
-  // Of what is being opened anew, until the stream is mended: its id, its route, and the servers that cannot have it.
+  // Of what is being opened anew, until the stream has recovered: its id, its route, and the servers that cannot have
+  // it.
   std::string reopen_id_ ABSL_GUARDED_BY(mutex_);
   std::string reopen_route_ ABSL_GUARDED_BY(mutex_);
   std::set<size_t> without_engine_ ABSL_GUARDED_BY(mutex_);

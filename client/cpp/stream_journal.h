@@ -52,14 +52,14 @@ class StreamJournal {
     std::optional<v1::StateTensors> tensors;  // absent: as the session was opened
   };
 
-  struct Completion {
+  struct FinishedOperation {
     Ticket ticket = 0;
     absl::Status status;
     v1::OperationReply reply;  // position counts from the stream's beginning
   };
 
   struct Next {
-    std::vector<Completion> completions;
+    std::vector<FinishedOperation> finished;
     // Take returns nothing before this time has passed.
     std::optional<std::chrono::milliseconds> pause;
     // This server has lost the session or a reply: replay into a new session, if CanReplay.

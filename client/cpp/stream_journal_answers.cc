@@ -60,7 +60,7 @@ void StreamJournal::Applied(Entry item, v1::OperationReply reply, Next& next) {
     case Purpose::kSnapshot:
       return AppliedSnapshot(item, std::move(reply), next);
     case Purpose::kCheckpoint:
-      next.completions.push_back({item->ticket, KeepCheckpoint(*item, reply), {}});
+      next.finished.push_back({item->ticket, KeepCheckpoint(*item, reply), {}});
       break;
     case Purpose::kCaller:
       reply.set_position(reply.position() + position_offset_);
@@ -69,7 +69,7 @@ void StreamJournal::Applied(Entry item, v1::OperationReply reply, Next& next) {
         state.set_position(state.position() + position_offset_);
         state.set_number(state.number() - first_number_ + first_index_);
       }
-      next.completions.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
+      next.finished.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
       break;
   }
   Erase(item);
@@ -88,7 +88,7 @@ void StreamJournal::AppliedChange(Entry item, v1::OperationReply reply, Next& ne
     reply.set_position(reply.position() + position_offset_);
     item->answered = true;
     --unanswered_;
-    next.completions.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
+    next.finished.push_back({item->ticket, absl::OkStatus(), std::move(reply)});
   }
   if (limits_.checkpoint_every > 0) return;
   Erase(item);
@@ -106,7 +106,7 @@ void StreamJournal::AppliedSnapshot(Entry item, v1::OperationReply reply, Next& 
   } else if (state.number() > NumberOf(next_index_ - 1)) {
     next.over = WithReason(
         absl::AbortedError(absl::StrCat("the session has had ", state.number(), " operations, but this stream sent ",
-                                        NumberOf(next_index_ - 1), ": somebody else changes it")),
+                                        NumberOf(next_index_ - 1), ": another client changes it")),
         "OLDER_OWNER");
   } else {
     // Asked again over a new connection, it came after operations whose replies had been lost.
@@ -147,13 +147,13 @@ void StreamJournal::Refused(Entry item, absl::Status status, Next& next) {
       WithReason(absl::AbortedError(absl::StrCat("operation ", index, " before this one failed (", status.message(),
                                                  "), so this one was not applied; feed both again")),
                  "PREVIOUS_FAILED");
-  next.completions.push_back({item->ticket, std::move(status), {}});
+  next.finished.push_back({item->ticket, std::move(status), {}});
   Entry behind = Erase(item);
   if (!is_change) return;
   Unsend(behind);
   while (behind != items_.end()) {
     if (behind->is_change) {
-      if (!behind->answered) next.completions.push_back({behind->ticket, follows, {}});
+      if (!behind->answered) next.finished.push_back({behind->ticket, follows, {}});
       behind = Erase(behind);
     } else {
       behind->index = index - 1;

@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // A server that refused a call is tried after the others for this time, unless it named a longer one itself.
-constexpr milliseconds kShunTime{1000};
+constexpr milliseconds kAvoidTime{1000};
 
 }  // namespace
 
@@ -28,7 +28,7 @@ bool LacksEngine(const absl::Status& status) {
   return absl::IsUnavailable(status) && ReasonOf(status) == "ENGINE_OUT_OF_SERVICE";
 }
 
-bool IsHeard(const absl::Status& status) {
+bool IsFromServer(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
@@ -41,8 +41,8 @@ bool IsHeard(const absl::Status& status) {
   }
 }
 
-absl::Status Retold(const absl::Status& status, int tries, std::chrono::steady_clock::duration time,
-                    const absl::Status& before) {
+absl::Status WithTries(const absl::Status& status, int tries, std::chrono::steady_clock::duration time,
+                       const absl::Status& before) {
   if (status.ok() || tries < 2) return status;
   std::string text = absl::StrFormat("%s (tried %d times in %.1f s", status.message(), tries,
                                      std::chrono::duration<double>(time).count());
@@ -55,52 +55,53 @@ absl::Status Retold(const absl::Status& status, int tries, std::chrono::steady_c
 }
 
 std::vector<size_t> Servers::InOrder(TryTime now) const {
-  std::vector<size_t> order(shunned_.size());
+  std::vector<size_t> order(avoided_until_.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return std::max(shunned_[a], now) < std::max(shunned_[b], now); });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::max(avoided_until_[a], now) < std::max(avoided_until_[b], now);
+  });
   return order;
 }
 
-void Servers::Refused(size_t place, const absl::Status& status, TryTime now) {
+void Servers::Refused(size_t server, const absl::Status& status, TryTime now) {
   if (LacksEngine(status)) return;  // the matter of that call alone
-  shunned_[place] = now + std::max(kShunTime, RetryDelayOf(status).value_or(kShunTime));
+  avoided_until_[server] = now + std::max(kAvoidTime, RetryDelayOf(status).value_or(kAvoidTime));
 }
 
 Tries::Tries(const std::vector<size_t>& order, TryTime began, uint32_t seed)
     : began_(began), random_(seed), backoff_(seed, kLongestPause) {
   for (const size_t index : order) servers_.push_back({index, began, 0});
-  place_ = order.front();
+  server_ = order.front();
 }
 
 bool Tries::HasAskedAll() const {
-  return std::all_of(servers_.begin(), servers_.end(), [](const Server& place) { return place.failed > 0; });
+  return std::all_of(servers_.begin(), servers_.end(), [](const Server& server) { return server.failed > 0; });
 }
 
 TryTime Tries::Failed(const absl::Status& status, TryTime now) {
   last_ = status;
   ++failed_;
-  for (Server& place : servers_) {
-    if (place.index != place_) continue;
-    ++place.failed;
+  for (Server& server : servers_) {
+    if (server.index != server_) continue;
+    ++server.failed;
     if (LacksEngine(status)) {
-      place.due = TryTime::max();
+      server.due = TryTime::max();
       continue;
     }
     const auto told = RetryDelayOf(status);
     // Spread, so that clients with the same retry delay do not retry at once.
-    place.due = now + (told ? *told * std::uniform_int_distribution<int64_t>(100, 120)(random_) / 100
-                            : backoff_.After(place.failed));
+    server.due = now + (told ? *told * std::uniform_int_distribution<int64_t>(100, 120)(random_) / 100
+                             : backoff_.After(server.failed));
   }
   const auto next = std::min_element(servers_.begin(), servers_.end(),
                                      [](const Server& a, const Server& b) { return a.due < b.due; });
-  place_ = next->index;
+  server_ = next->index;
   return std::max(next->due, now);
 }
 
-absl::Status Tries::Told(const absl::Status& status, TryTime now) const {
-  if (absl::IsUnavailable(status)) return Retold(status, failed_, now - began_);
-  return Retold(status, failed_ + 1, now - began_, last_);
+absl::Status Tries::FinalStatus(const absl::Status& status, TryTime now) const {
+  if (absl::IsUnavailable(status)) return WithTries(status, failed_, now - began_);
+  return WithTries(status, failed_ + 1, now - began_, last_);
 }
 
 }  // namespace rnnserve::client

@@ -17,7 +17,7 @@ namespace rnnserve::client {
 using TryTime = std::chrono::steady_clock::time_point;
 
 // Maximum time of retries where no server has ever answered: a wrong address is more likely than a restart.
-inline constexpr std::chrono::milliseconds kStrangerTime{5000};
+inline constexpr std::chrono::milliseconds kFirstContactTime{5000};
 // Between two tries at a server that named no time itself.
 inline constexpr std::chrono::milliseconds kLongestPause{1000};
 
@@ -26,39 +26,39 @@ bool IsRefusal(const absl::Status& status);
 // Whether the engine that the call names is out of service on that server, until it is started again.
 bool LacksEngine(const absl::Status& status);
 // Whether a server answered: with success, or with what only a server says.
-bool IsHeard(const absl::Status& status);
+bool IsFromServer(const absl::Status& status);
 // `status` of the last of so many tries, `before` what the one before it ended with.
-absl::Status Retold(const absl::Status& status, int tries, std::chrono::steady_clock::duration time,
-                    const absl::Status& before = {});
+absl::Status WithTries(const absl::Status& status, int tries, std::chrono::steady_clock::duration time,
+                       const absl::Status& before = {});
 
 // The servers of a client, the preferred one first, and which of them lately took no call.
 class Servers {
  public:
-  explicit Servers(size_t count) : shunned_(count) {}
+  explicit Servers(size_t count) : avoided_until_(count) {}
 
   // Those that did not are last.
   std::vector<size_t> InOrder(TryTime now) const;
-  void Took(size_t place) { shunned_[place] = {}; }
-  void Refused(size_t place, const absl::Status& status, TryTime now);
+  void Took(size_t server) { avoided_until_[server] = {}; }
+  void Refused(size_t server, const absl::Status& status, TryTime now);
 
  private:
-  std::vector<TryTime> shunned_;  // until when
+  std::vector<TryTime> avoided_until_;  // until when
 };
 
-// Those of one call. Each place is asked at once, and again when it said, else after pauses that grow to a second. One
+// Those of one call. Each server is asked at once, and again when it said, else after pauses that grow to a second. One
 // that lacks the engine is not asked again.
 class Tries {
  public:
   Tries(const std::vector<size_t>& order, TryTime began, uint32_t seed);
 
   // The next one to ask.
-  size_t place() const { return place_; }
-  // Whether every place has failed.
+  size_t server() const { return server_; }
+  // Whether every server has failed.
   bool HasAskedAll() const;
-  // It took nothing; when to ask `place`, from now on perhaps another one. TryTime::max(): none is left.
+  // It took nothing; when to ask `server`, from now on perhaps another one. TryTime::max(): none is left.
   TryTime Failed(const absl::Status& status, TryTime now);
   // Of a call that ends so: an error tells how often it was tried.
-  absl::Status Told(const absl::Status& status, TryTime now) const;
+  absl::Status FinalStatus(const absl::Status& status, TryTime now) const;
 
  private:
   struct Server {
@@ -71,7 +71,7 @@ class Tries {
   std::minstd_rand random_;
   Backoff backoff_;
   std::vector<Server> servers_;
-  size_t place_ = 0;
+  size_t server_ = 0;
   int failed_ = 0;
   absl::Status last_;
 };

@@ -43,7 +43,7 @@ class Client(ClientCore):
     address in turn, to the same one when it said or after 0.05 s, 0.1 s, ... 1 s, until its timeout has passed, or
     `patience` where it has none. So is one whose connection broke while it was under way: it keeps nothing on the
     server, so to run it twice does no harm. So is the opening of a session, until `patience` is over. Where the engine
-    that a call names is out of service, only the other addresses are asked. Where nobody has ever answered this client,
+    that a call names is out of service, only the other addresses are asked. Where no server has ever answered this client,
     5 s is all once each address was asked: they may be wrong. patience=0: nothing is sent again. Other errors, and calls
     that manage models, are never sent again.
 

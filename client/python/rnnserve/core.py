@@ -61,11 +61,11 @@ class ClientCore:
         self._timeout = timeout
         self._patience = Patience(patience)
         self._servers = Servers(len(self._addresses))
-        self._driver = Driver(backend, lambda place: self._connect(place, _SESSION_CHANNEL), self._addresses, self._patience,
+        self._driver = Driver(backend, lambda server: self._connect(server, _SESSION_CHANNEL), self._addresses, self._patience,
                         self._metadata)
         self._tags = map(str, itertools.count(1))
         self._mutex = threading.Lock()
-        # Guarded by the mutex: fingerprints of operators whose weights the server has seen, and, by place in `_addresses`,
+        # Guarded by the mutex: fingerprints of operators whose weights the server has seen, and, by server in `_addresses`,
         # the channels that calls have needed so far.
         self._fingerprints: weakref.WeakKeyDictionary[Operator, str] = weakref.WeakKeyDictionary()
         self._channels: dict[int, Channel] = {}
@@ -215,40 +215,40 @@ class ClientCore:
         began = time.monotonic()
         tries = Tries(self._servers.in_order(began), began)
         while True:
-            place = tries.place
+            server = tries.server
             try:
-                reply = await self._call(place, methods.INFER, request, deadline)
-                self._patience.hear()
-                self._servers.took(place)
+                reply = await self._call(server, methods.INFER, request, deadline)
+                self._patience.note()
+                self._servers.took(server)
                 return reply
             except RnnServeError as error:
                 now = time.monotonic()
-                self._patience.hear(error)
+                self._patience.note(error)
                 if error.code != grpc.StatusCode.UNAVAILABLE:
-                    raise tries.told(error, now) from None
-                self._servers.refused(place, error, now)
+                    raise tries.final_error(error, now) from None
+                self._servers.refused(server, error, now)
                 pause = tries.failed(error, now)
                 if not self._patience.seconds or now + pause >= self._patience.end(began, deadline, tries.asked_all):
-                    raise tries.told(error, now) from None
+                    raise tries.final_error(error, now) from None
             if pause:
                 await self._driver.pause(pause)
 
-    async def _call(self, place: int, method: Method[RequestT, ReplyT], request: RequestT,
+    async def _call(self, server: int, method: Method[RequestT, ReplyT], request: RequestT,
                     deadline: float | None) -> ReplyT:
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
-            return await self._channel_to(place).unary(method, request, timeout, self._metadata())
+            return await self._channel_to(server).unary(method, request, timeout, self._metadata())
         except grpc.RpcError as error:
-            raise from_rpc_error(error, self._addresses[place]) from None
+            raise from_rpc_error(error, self._addresses[server]) from None
         except ChannelClosed:
             raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed") from None
 
-    def _channel_to(self, place: int) -> Channel:
+    def _channel_to(self, server: int) -> Channel:
         with self._mutex:
             self._driver.check_open()
-            if place not in self._channels:
-                self._channels[place] = self._connect(self._addresses[place], _CHANNEL)
-            return self._channels[place]
+            if server not in self._channels:
+                self._channels[server] = self._connect(self._addresses[server], _CHANNEL)
+            return self._channels[server]
 
     def _connect(self, address: str, more: Sequence[tuple[str, int]]) -> Channel:
         options: dict[str, Any] = {"grpc.max_receive_message_length": self._max_message_bytes,

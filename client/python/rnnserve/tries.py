@@ -14,12 +14,12 @@ from rnnserve.errors import RnnServeError
 Spread = Callable[[float, float], float]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 # Where no server has ever answered, a wrong address is more likely than a restart.
-_STRANGER_SECONDS = 5.0
+_FIRST_CONTACT_SECONDS = 5.0
 # Codes with which a call may end although it has reached no server.
-_NOBODYS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED,
+_CODES_WITHOUT_A_SERVER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED,
             grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 # A server that refused a call is tried after the others for this time, unless it named a longer one itself.
-_SHUN_SECONDS = 1.0
+_AVOID_SECONDS = 1.0
 
 
 def is_refusal(error: RnnServeError) -> bool:
@@ -37,7 +37,7 @@ def backoff(failed: int, spread: Spread = random.uniform) -> float:
     return float(min(_FIRST_PAUSE * 2 ** min(failed - 1, 10), _LONGEST_PAUSE) * spread(0.8, 1.2))
 
 
-def retold(error: RnnServeError, count: int, seconds: float, before: str = "") -> RnnServeError:
+def with_tries(error: RnnServeError, count: int, seconds: float, before: str = "") -> RnnServeError:
     """`error` of the last of `count` tries, saying so."""
     if count < 2:
         return error
@@ -50,45 +50,45 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._heard = False
+        self._answered = False
 
-    def hear(self, error: RnnServeError | None = None) -> None:
+    def note(self, error: RnnServeError | None = None) -> None:
         """A reply came, or an error; an error counts if only a server can have sent it."""
-        if error is None or error.code not in _NOBODYS or is_refusal(error) or lacks_engine(error):
-            self._heard = True
+        if error is None or error.code not in _CODES_WITHOUT_A_SERVER or is_refusal(error) or lacks_engine(error):
+            self._answered = True
 
     def end(self, began: float, deadline: float | None = None, asked_all: bool = True) -> float:
         """When a call that began at `began` gives up. Its own deadline overrides `seconds`.
 
-        asked_all: every address has failed once. A dead address alone can take all of _STRANGER_SECONDS."""
+        asked_all: every address has failed once. A dead address alone can take all of _FIRST_CONTACT_SECONDS."""
         end = began + self.seconds if deadline is None else deadline
-        return end if self._heard or not asked_all else min(end, began + _STRANGER_SECONDS)
+        return end if self._answered or not asked_all else min(end, began + _FIRST_CONTACT_SECONDS)
 
 
 class Servers:
     """The servers a client knows, the preferred one first, and which of them lately took no call."""
 
     def __init__(self, count: int) -> None:
-        self._shunned = [0.0] * count  # until when
+        self._avoided_until = [0.0] * count  # until when
 
     def in_order(self, now: float) -> list[int]:
-        return sorted(range(len(self._shunned)), key=lambda place: max(self._shunned[place], now))
+        return sorted(range(len(self._avoided_until)), key=lambda server: max(self._avoided_until[server], now))
 
-    def took(self, place: int) -> None:
-        self._shunned[place] = 0.0
+    def took(self, server: int) -> None:
+        self._avoided_until[server] = 0.0
 
-    def refused(self, place: int, error: RnnServeError, now: float) -> None:
+    def refused(self, server: int, error: RnnServeError, now: float) -> None:
         if lacks_engine(error):  # the matter of that call alone
             return
-        self._shunned[place] = now + max(_SHUN_SECONDS, error.retry_after or 0.0)
+        self._avoided_until[server] = now + max(_AVOID_SECONDS, error.retry_after or 0.0)
 
 
 class Tries:
-    """Those of one call. Each place is asked at once, and again when it said, else after pauses that grow to a second.
+    """Those of one call. Each server is asked at once, and again when it said, else after pauses that grow to a second.
     One that lacks the engine is not asked again."""
 
     def __init__(self, order: Sequence[int], began: float, spread: Spread = random.uniform) -> None:
-        self.place = order[0]
+        self.server = order[0]
         self._began = began
         self._spread = spread
         self._due = dict.fromkeys(order, began)
@@ -97,27 +97,27 @@ class Tries:
 
     @property
     def asked_all(self) -> bool:
-        """Whether every place has failed."""
+        """Whether every server has failed."""
         return all(self._failed.values())
 
     def failed(self, error: RnnServeError, now: float) -> float:
-        """At `place`, which is the next one to ask from now on: returns the seconds until then; inf: none is left."""
+        """At `server`, which is the next one to ask from now on: returns the seconds until then; inf: none is left."""
         self._last = error
-        self._failed[self.place] += 1
+        self._failed[self.server] += 1
         if lacks_engine(error):
             pause = math.inf
         elif error.retry_after is None:
-            pause = backoff(self._failed[self.place], self._spread)
+            pause = backoff(self._failed[self.server], self._spread)
         else:  # spread, so that clients with the same retry delay do not retry at once
             pause = error.retry_after * self._spread(1.0, 1.2)
-        self._due[self.place] = now + pause
-        self.place = min(self._due, key=self._due.__getitem__)
-        return max(0.0, self._due[self.place] - now)
+        self._due[self.server] = now + pause
+        self.server = min(self._due, key=self._due.__getitem__)
+        return max(0.0, self._due[self.server] - now)
 
-    def told(self, error: RnnServeError, now: float) -> RnnServeError:
+    def final_error(self, error: RnnServeError, now: float) -> RnnServeError:
         """`error`, which ends the call, with how often it was tried."""
         count = sum(self._failed.values()) + (error is not self._last)
         before = ""
         if self._last is not None and self._last is not error:
             before = f"; before that {self._last.code.name}: {self._last.message}"
-        return retold(error, count, now - self._began, before)
+        return with_tries(error, count, now - self._began, before)

@@ -76,7 +76,7 @@ or standard input where it is - or not given:
 Tensors other than X are the weights of --op and the initial state (initial_h, initial_c).
 
 Goes on by itself after a lost connection, on the next of several servers (or behind one balanced address) when one
-leaves, and with --checkpoint-every also when one is killed. What cannot be mended ends it with DATA_LOSS.
+leaves, and with --checkpoint-every also when one is killed. What cannot be recovered ends it with DATA_LOSS.
 
 --json prints one line a chunk, the JSON form of rnnserve.v1.OperationReply, and a line with the summary at the end.
 --out DIR writes Y.npy of all steps, the last of the other outputs, and the final state as initial_h.npy, initial_c.npy:

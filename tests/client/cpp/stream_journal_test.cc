@@ -61,9 +61,9 @@ class Rig {
   }
   void Hear(v1::OperationReply reply) {
     last = journal.Answer(std::move(reply));
-    for (StreamJournal::Completion& completion : last.completions) {
-      EXPECT_FALSE(told.contains(completion.ticket)) << "told twice";
-      told.emplace(completion.ticket, std::move(completion));
+    for (StreamJournal::FinishedOperation& operation : last.finished) {
+      EXPECT_FALSE(told.contains(operation.ticket)) << "told twice";
+      told.emplace(operation.ticket, std::move(operation));
     }
   }
   void OpenAgain() {
@@ -77,7 +77,7 @@ class Rig {
   FakeSessionServer server;
   StreamJournal journal;
   StreamJournal::Next last;
-  std::map<StreamJournal::Ticket, StreamJournal::Completion> told;
+  std::map<StreamJournal::Ticket, StreamJournal::FinishedOperation> told;
 };
 
 TEST(StreamJournalTest, NumbersOperationsAndTellsTheirCallers) {
@@ -309,7 +309,7 @@ TEST(StreamJournalTest, NoMoreIsSentThanHasItsRepliesInTheWindow) {
   for (int k = 0; k < 4; ++k) feed(16);  // 1,024 bytes each: 1,552 of the window at most
   std::vector<v1::Operation> sent = journal.Take(kNow);
   ASSERT_EQ(sent.size(), 1u) << "how large its reply is, nobody knows yet";
-  EXPECT_EQ(answer(sent[0]).completions.size(), 1u);
+  EXPECT_EQ(answer(sent[0]).finished.size(), 1u);
   EXPECT_EQ(journal.Take(kNow).size(), 2u);
   EXPECT_TRUE(journal.Take(kNow).empty());
   journal.Detach();

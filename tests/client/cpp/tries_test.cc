@@ -36,11 +36,11 @@ TEST(TriesTest, ARefusalIsTheServersOwnWord) {
   EXPECT_TRUE(IsRefusal(WithReason(kLost, "DRAINING")));
   EXPECT_FALSE(IsRefusal(kLost));
   EXPECT_FALSE(IsRefusal(Refused(1000, 8))) << "busy";
-  EXPECT_TRUE(IsHeard(Refused(1000)));
-  EXPECT_TRUE(IsHeard(absl::OkStatus()));
-  EXPECT_TRUE(IsHeard(absl::NotFoundError("no such model")));
-  EXPECT_FALSE(IsHeard(kLost));
-  EXPECT_FALSE(IsHeard(absl::DeadlineExceededError("")));
+  EXPECT_TRUE(IsFromServer(Refused(1000)));
+  EXPECT_TRUE(IsFromServer(absl::OkStatus()));
+  EXPECT_TRUE(IsFromServer(absl::NotFoundError("no such model")));
+  EXPECT_FALSE(IsFromServer(kLost));
+  EXPECT_FALSE(IsFromServer(absl::DeadlineExceededError("")));
 }
 
 TEST(TriesTest, PausesDoubleUpToASecond) {
@@ -62,27 +62,27 @@ TEST(TriesTest, AServerIsAskedAgainWhenItSaid) {
 
 TEST(TriesTest, TheOthersAreAskedAtOnceAndThenWhoeverIsDueFirst) {
   Tries tries({2, 0, 1}, kBegan, /*seed=*/5);
-  EXPECT_EQ(tries.place(), 2u);
+  EXPECT_EQ(tries.server(), 2u);
   EXPECT_EQ(tries.Failed(Refused(1000), kBegan), kBegan);
-  EXPECT_EQ(tries.place(), 0u);
+  EXPECT_EQ(tries.server(), 0u);
   EXPECT_EQ(tries.Failed(kLost, kBegan), kBegan);
-  EXPECT_EQ(tries.place(), 1u);
+  EXPECT_EQ(tries.server(), 1u);
   TryTime now = kBegan;
   now = tries.Failed(Refused(5000), now);
-  EXPECT_EQ(tries.place(), 0u) << "it named no time";
+  EXPECT_EQ(tries.server(), 0u) << "it named no time";
   for (int k = 0; k < 4; ++k) now = tries.Failed(kLost, now);
-  EXPECT_EQ(tries.place(), 2u);
+  EXPECT_EQ(tries.server(), 2u);
   EXPECT_GE(now, kBegan + milliseconds(1000));
 }
 
 TEST(TriesTest, OneWithoutTheEngineIsNotAskedAgain) {
-  EXPECT_TRUE(LacksEngine(kNoEngine) && IsHeard(kNoEngine) && !IsRefusal(kNoEngine) && !LacksEngine(kLost));
+  EXPECT_TRUE(LacksEngine(kNoEngine) && IsFromServer(kNoEngine) && !IsRefusal(kNoEngine) && !LacksEngine(kLost));
   Tries tries({0, 1}, kBegan, /*seed=*/1);
   EXPECT_EQ(tries.Failed(kNoEngine, kBegan), kBegan);
   EXPECT_FALSE(tries.HasAskedAll());
   TryTime now = kBegan;
   for (int k = 0; k < 9; ++k) {
-    EXPECT_EQ(tries.place(), 1u);
+    EXPECT_EQ(tries.server(), 1u);
     now = tries.Failed(kLost, now);
     EXPECT_TRUE(tries.HasAskedAll());
   }
@@ -108,17 +108,17 @@ TEST(TriesTest, AServerThatTookNothingIsAskedLastForAWhile) {
 
 TEST(TriesTest, AnErrorTellsHowOftenItWasTried) {
   Tries tries({0, 1}, kBegan, /*seed=*/1);
-  EXPECT_EQ(tries.Told(absl::NotFoundError("no"), kBegan).message(), "no");
-  EXPECT_TRUE(tries.Told(absl::OkStatus(), kBegan).ok());
+  EXPECT_EQ(tries.FinalStatus(absl::NotFoundError("no"), kBegan).message(), "no");
+  EXPECT_TRUE(tries.FinalStatus(absl::OkStatus(), kBegan).ok());
   tries.Failed(kLost, kBegan);
-  EXPECT_EQ(tries.Told(kLost, kBegan).message(), "no answer") << "once needs no word";
+  EXPECT_EQ(tries.FinalStatus(kLost, kBegan).message(), "no answer") << "once needs no word";
   tries.Failed(Refused(500), kBegan + milliseconds(2500));
-  const absl::Status told = tries.Told(Refused(500), kBegan + milliseconds(2500));
+  const absl::Status told = tries.FinalStatus(Refused(500), kBegan + milliseconds(2500));
   EXPECT_EQ(told.message(), "leaving (tried 2 times in 2.5 s)");
   EXPECT_EQ(RetryDelayOf(told), milliseconds(500));
-  EXPECT_EQ(tries.Told(absl::DeadlineExceededError("too late"), kBegan + milliseconds(3000)).message(),
+  EXPECT_EQ(tries.FinalStatus(absl::DeadlineExceededError("too late"), kBegan + milliseconds(3000)).message(),
             "too late (tried 3 times in 3.0 s; before that UNAVAILABLE: leaving)");
-  EXPECT_TRUE(tries.Told(absl::OkStatus(), kBegan).ok());
+  EXPECT_TRUE(tries.FinalStatus(absl::OkStatus(), kBegan).ok());
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ class World:
         self.pump()
 
     def reopen(self):
-        """What the driver does for a homeless session."""
+        """What the driver does for a unplaced session."""
         if self.server.draining:
             self.server = FakeServer(self.keys, self.window)
         self.heard = False
@@ -97,7 +97,7 @@ class World:
         """Until nothing moves any more."""
         self.pump()
         for _ in range(2000):
-            if self.journal.phase is Phase.HOMELESS:
+            if self.journal.phase is Phase.UNPLACED:
                 self.reopen()
             elif self.journal.hold_seconds is not None:
                 self.release()

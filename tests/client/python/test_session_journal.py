@@ -385,7 +385,7 @@ def test_what_runs_again_from_a_snapshot_is_not_taken_back():
     world.do(chunk(3), 3, deadline=1.0)
     world.serve()  # SESSION_LOST
     world.reply()
-    assert world.journal.phase is Phase.HOMELESS
+    assert world.journal.phase is Phase.UNPLACED
     world.expire()
     assert world.outcomes[-1][2].reason in ("NOT_SENT", "OUTCOME_UNKNOWN")
     assert world.log()[:2] == [1, 2]

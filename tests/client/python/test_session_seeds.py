@@ -87,7 +87,7 @@ def disturb(world, chance, events, happened):
         happened["no memory"] += 1
         return
     event = chance.choice(events)
-    if world.journal.phase is Phase.HOMELESS:
+    if world.journal.phase is Phase.UNPLACED:
         world.reopen()
         happened["moved"] += 1
     elif event is World.drain:

@@ -48,19 +48,19 @@ def test_a_server_is_asked_again_when_it_said():
 
 def test_the_others_are_asked_at_once_and_then_whoever_is_due_first():
     tries = Tries([0, 1, 2], 100.0, lowest)
-    assert (tries.place, tries.failed(leaving(1.0), 100.0), tries.place) == (0, 0.0, 1)
-    assert (tries.failed(LOST, 100.0), tries.place) == (0.0, 2)
-    assert tries.failed(leaving(0.5), 100.0) == pytest.approx(0.04) and tries.place == 1, "it named no time"
-    assert tries.failed(LOST, 100.04) == pytest.approx(0.08) and tries.place == 1
-    assert tries.failed(LOST, 100.12) == pytest.approx(0.16) and tries.place == 1
-    assert tries.failed(LOST, 100.28) == pytest.approx(0.22) and tries.place == 2
+    assert (tries.server, tries.failed(leaving(1.0), 100.0), tries.server) == (0, 0.0, 1)
+    assert (tries.failed(LOST, 100.0), tries.server) == (0.0, 2)
+    assert tries.failed(leaving(0.5), 100.0) == pytest.approx(0.04) and tries.server == 1, "it named no time"
+    assert tries.failed(LOST, 100.04) == pytest.approx(0.08) and tries.server == 1
+    assert tries.failed(LOST, 100.12) == pytest.approx(0.16) and tries.server == 1
+    assert tries.failed(LOST, 100.28) == pytest.approx(0.22) and tries.server == 2
 
 
 def test_one_without_the_engine_is_not_asked_again():
     tries = Tries([0, 1], 100.0, lowest)
-    assert (tries.failed(NO_ENGINE, 100.0), tries.place, tries.asked_all) == (0.0, 1, False)
+    assert (tries.failed(NO_ENGINE, 100.0), tries.server, tries.asked_all) == (0.0, 1, False)
     for now in (100.0, 200.0, 300.0):
-        assert tries.failed(LOST, now) < 1 and tries.place == 1 and tries.asked_all
+        assert tries.failed(LOST, now) < 1 and tries.server == 1 and tries.asked_all
     assert tries.failed(NO_ENGINE, 400.0) == math.inf
     servers = Servers(2)
     servers.refused(0, NO_ENGINE, 100.0)
@@ -83,7 +83,7 @@ def test_a_server_that_took_no_call_is_asked_last_for_a_while():
 def test_patience_is_short_with_an_address_that_never_answered():
     patience = Patience(60.0)
     for nobody in (LOST, RnnServeError(Code.DEADLINE_EXCEEDED, ""), RnnServeError(Code.INTERNAL, "")):
-        patience.hear(nobody)
+        patience.note(nobody)
     assert patience.end(100.0) == 105.0 and patience.end(100.0, deadline=102.0) == 102.0
     assert patience.end(100.0, deadline=130.0) == 105.0
     assert Patience(2.0).end(100.0) == 102.0
@@ -93,23 +93,23 @@ def test_patience_is_short_with_an_address_that_never_answered():
 @pytest.mark.parametrize("word", [None, leaving(), NO_ENGINE, RnnServeError(Code.NOT_FOUND, "no such model")])
 def test_patience_with_one_that_has_answered(word):
     patience = Patience(60.0)
-    patience.hear(word)
-    patience.hear(LOST)
+    patience.note(word)
+    patience.note(LOST)
     assert patience.end(100.0) == 160.0
     assert patience.end(100.0, deadline=103.0) == 103.0 and patience.end(100.0, deadline=300.0) == 300.0
 
 
 def test_an_error_tells_how_often_it_was_tried():
     tries = Tries([0, 1], 100.0, lowest)
-    assert tries.told(LOST, 101.0) is LOST
+    assert tries.final_error(LOST, 101.0) is LOST
     tries.failed(LOST, 100.0)
-    assert tries.told(LOST, 100.0) is LOST, "once needs no word"
+    assert tries.final_error(LOST, 100.0) is LOST, "once needs no word"
     last = leaving(0.5, "DRAINING")
     tries.failed(last, 102.5)
-    told = tries.told(last, 102.5)
+    told = tries.final_error(last, 102.5)
     assert told.message == "the server is shutting down (tried 2 times in 2.5 s)"
     assert (told.code, told.reason, told.retry_after) == (Code.UNAVAILABLE, "DRAINING", 0.5)
-    late = tries.told(RnnServeError(Code.DEADLINE_EXCEEDED, "Deadline Exceeded"), 103.0)
+    late = tries.final_error(RnnServeError(Code.DEADLINE_EXCEEDED, "Deadline Exceeded"), 103.0)
     assert late.code == Code.DEADLINE_EXCEEDED
     assert late.message == ("Deadline Exceeded (tried 3 times in 3.0 s; before that UNAVAILABLE: the server is shutting "
                             "down)")

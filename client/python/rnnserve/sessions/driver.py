@@ -22,7 +22,7 @@ from rnnserve.sessions import wire
 from rnnserve.sessions.entry import Phase
 from rnnserve.sessions.link import Link
 from rnnserve.sessions.verdict import data_loss
-from rnnserve.tries import Patience, backoff, is_refusal, lacks_engine, retold
+from rnnserve.tries import Patience, backoff, is_refusal, lacks_engine, with_tries
 from rnnserve.v1 import sessions_pb2
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Driver:
         self._ready: list[tuple[Callable[[Any, Any], object], Any, Any]] = []  # callbacks to run after the lock is released
         # Fingerprints of operators whose weights some server has seen.
         self._known: weakref.WeakKeyDictionary[Operator, str] = weakref.WeakKeyDictionary()
-        self._homeless: collections.deque[SessionCore] = collections.deque()
+        self._unplaced: collections.deque[SessionCore] = collections.deque()
         self._movers = 0
         self._watching = False
         self._closed = backend.event()
@@ -87,7 +87,7 @@ class Driver:
             return link, reply, known
 
         return await self._ask_in_turn(self._addresses, attempt,
-                                 goes_on=lambda error: error.code == grpc.StatusCode.UNAVAILABLE)
+                                 may_help=lambda error: error.code == grpc.StatusCode.UNAVAILABLE)
 
     def adopt(self, session: SessionCore, link: Link) -> None:
         """A session that has just been opened on that link. Under the lock."""
@@ -112,9 +112,9 @@ class Driver:
         if journal.hold_seconds is not None and not session.timer_runs:
             session.timer_runs = True
             self.backend.after(journal.hold_seconds, lambda: self._release(session))
-        if journal.phase is Phase.HOMELESS and not session.moving:
+        if journal.phase is Phase.UNPLACED and not session.moving:
             session.moving = True
-            self._homeless.append(session)
+            self._unplaced.append(session)
             if self._movers < _MOVERS:
                 self._movers += 1
                 self.backend.start(self._move_all)
@@ -222,13 +222,13 @@ class Driver:
             self.pump(session)
 
     async def _move_all(self) -> None:
-        """A mover: takes one homeless session after the other."""
+        """A mover: takes one unplaced session after the other."""
         while True:
             with self._lock:
-                if not self._homeless or self._closed.is_set():
+                if not self._unplaced or self._closed.is_set():
                     self._movers -= 1
                     return
-                session = self._homeless.popleft()
+                session = self._unplaced.popleft()
             try:
                 await self._move(session)
             except Exception as error:  # calls that wait for this session fail, other sessions still move
@@ -258,7 +258,7 @@ class Driver:
 
         try:
             link, reply = await self._ask_in_turn(
-                addresses, attempt, goes_on=lambda _: bool(addresses) and session.journal.phase is Phase.HOMELESS)
+                addresses, attempt, may_help=lambda _: bool(addresses) and session.journal.phase is Phase.UNPLACED)
         except RnnServeError as error:
             if self._closed.is_set():
                 return
@@ -269,7 +269,7 @@ class Driver:
             return
         with self.changing():
             session.moving = False
-            if session.journal.phase is Phase.HOMELESS:
+            if session.journal.phase is Phase.UNPLACED:
                 session.link.remove(session)
                 session.handle = wire.Handle.of(reply)
                 session.journal.opened(wire.window_bytes(reply))
@@ -277,10 +277,10 @@ class Driver:
             self.pump(session)
 
     async def _ask_in_turn(self, addresses: list[str], attempt: Callable[[Link], Awaitable[T]],
-                           goes_on: Callable[[RnnServeError], bool]) -> T:
+                           may_help: Callable[[RnnServeError], bool]) -> T:
         """What attempt(link) gives at the first address where it raises nothing.
 
-        It tries them in turn while goes_on(error), until patience is over. A draining server has opened nothing, so the
+        It tries them in turn while may_help(error), until patience is over. A draining server has opened nothing, so the
         next try at its address is another link, with a route of its own: behind a proxy that may be another server.
         Otherwise the link and its route stay, so that the server recognises an Open whose reply was lost. It does not
         try a server again whose engine is out of service."""
@@ -295,13 +295,13 @@ class Driver:
                     error = raised
                 if lacks_engine(error):
                     useless.add(address)
-                if not goes_on(error):
+                if not may_help(error):
                     raise error
                 if useless.issuperset(addresses):
-                    raise retold(error, tries, time.monotonic() - began)
+                    raise with_tries(error, tries, time.monotonic() - began)
             pause, now = backoff(rounds), time.monotonic()
             if error is not None and now + pause >= self._patience.end(began):
-                raise retold(error, tries, now - began)
+                raise with_tries(error, tries, now - began)
             await self.pause(pause)
         raise AssertionError("there is always another round")
 
@@ -309,10 +309,10 @@ class Driver:
         with self._link(address) as link:
             try:
                 result = await attempt(link)
-                self._patience.hear()
+                self._patience.note()
                 return result
             except RnnServeError as error:
-                self._patience.hear(error)
+                self._patience.note(error)
                 if is_refusal(error):
                     with self.changing():
                         self._avoid(link, leaves=error.reason == "DRAINING")

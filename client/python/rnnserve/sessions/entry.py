@@ -15,7 +15,7 @@ OnDone = Callable[[Any, RnnServeError | None], object]
 class Phase(enum.Enum):
     LIVE = "operations flow"
     FETCHING = "the server leaves: nothing new is sent, the state is being fetched"
-    HOMELESS = "to be opened from `snapshot`"
+    UNPLACED = "to be opened from `snapshot`"
     ENDED = "closed or lost: `error` says why"
 
 

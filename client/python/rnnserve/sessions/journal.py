@@ -7,8 +7,8 @@ A state machine without gRPC, threads or a clock; the driver (driver.py) holds o
     for sending in journal.sendable(): ...   # put on the wire; also after every call below
     journal.answered(tag, Answer(...))       # a reply came
     journal.cut()                            # the connection is lost, a new one exists or follows
-    journal.drain()                          # the server drains: fetches the state; then phase is HOMELESS
-    journal.opened()                         # HOMELESS: the driver opened a session from journal.snapshot
+    journal.drain()                          # the server drains: fetches the state; then phase is UNPLACED
+    journal.opened()                         # UNPLACED: the driver opened a session from journal.snapshot
     for on_done, value, error in journal.take_finished(): ...   # outside the lock
 
 Operations are counted 1, 2, 3, ... over the session's whole life (index). Each incarnation of it on a server counts
@@ -92,7 +92,7 @@ class Journal:
         if operation.numbered:
             self._index += 1
         self._queue.append(Entry(operation, self._index if operation.numbered else 0, on_done, deadline))
-        self._forget_homeless_close()
+        self._forget_unplaced_close()
 
     def take_finished(self) -> list[tuple[OnDone, Any, RnnServeError | None]]:
         finished, self._finished = self._finished, []
@@ -187,7 +187,7 @@ class Journal:
 
     def gone(self, why: str) -> None:
         """This server cannot be reached, or does not have the session."""
-        if self.phase is Phase.ENDED or self.phase is Phase.HOMELESS:
+        if self.phase is Phase.ENDED or self.phase is Phase.UNPLACED:
             return
         self._unsend()
         self.hold_seconds = None
@@ -197,9 +197,9 @@ class Journal:
                 self._finish(self._queue.popleft(), None)
             self.end(data_loss(why))
             return
-        self.phase = Phase.HOMELESS
+        self.phase = Phase.UNPLACED
         self.repairs["replays"] += 1
-        self._forget_homeless_close()
+        self._forget_unplaced_close()
 
     def opened(self, window_bytes: int = 0) -> None:
         """A new session holds `snapshot`; it counts from 1."""
@@ -322,7 +322,7 @@ class Journal:
     def _refused(self, entry: Entry, error: RnnServeError) -> bool:
         """The first in the queue failed. Returns whether the next ones may be looked at."""
         verdict = judge(error)
-        if verdict is Verdict.FAIL:
+        if verdict is Verdict.REFUSED:
             if entry.on_done is None and entry.index:
                 self.end(data_loss(f"an operation that had been applied was refused when it was run again: {error}"))
                 return False
@@ -339,7 +339,7 @@ class Journal:
                 self._queue = collections.deque(kept)
                 self._sent = {later.tag: later for later in kept if later.tag is not None}
             return True
-        if verdict is Verdict.ENDED:
+        if verdict is Verdict.OVER:
             if ops.only_closes(entry.operation) and error.reason == "SESSION_ENDED":
                 self._finish(self._queue.popleft(), None)  # what was wanted
             self.end(error)
@@ -347,7 +347,7 @@ class Journal:
             self.gone(str(error))
         elif self.phase is Phase.FETCHING:
             return False  # the state comes after all of these
-        elif verdict is Verdict.MOVE:
+        elif verdict is Verdict.DRAINING:
             self.drain()
         else:
             self._unsend()
@@ -370,18 +370,18 @@ class Journal:
         self.snapshot = ops.Snapshot(self._settled, answer.value, self.position)
         self._forget_kept()
         self._unsend()
-        self.phase = Phase.HOMELESS
+        self.phase = Phase.UNPLACED
         self.repairs["hand_overs"] += 1
-        self._forget_homeless_close()
+        self._forget_unplaced_close()
 
     def _forget_kept(self) -> None:
         self._kept.clear()
         self._kept_bytes = 0
 
-    def _forget_homeless_close(self) -> None:
+    def _forget_unplaced_close(self) -> None:
         """A session is not opened anew only to be closed."""
         head = self.head
-        if self.phase is Phase.HOMELESS and head is not None and ops.only_closes(head.operation):
+        if self.phase is Phase.UNPLACED and head is not None and ops.only_closes(head.operation):
             self._finish(self._queue.popleft(), None)
             self.end(closed())
 

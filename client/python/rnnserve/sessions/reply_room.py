@@ -30,7 +30,7 @@ class _Size:
 
 
 class ReplyRoom:
-    """window_bytes: as agreed at Open; 0: nobody keeps replies, so nothing is held back."""
+    """window_bytes: as agreed at Open; 0: the server keeps no replies, so nothing is held back."""
 
     def __init__(self, window_bytes: int = 0) -> None:
         self.window_bytes = window_bytes

@@ -9,11 +9,11 @@ from rnnserve.errors import RnnServeError
 
 
 class Verdict(enum.Enum):
-    FAIL = "the operation is refused; the session is unchanged"
+    REFUSED = "the operation is refused; the session is unchanged"
     RETRY = "retry the same operation after a while"
-    MOVE = "the server drains"
+    DRAINING = "the server drains"
     LOST = "this server does not have the session any more, or not as far as it was answered"
-    ENDED = "another owner has the session now, or it was closed, or the reply cannot be read"
+    OVER = "another owner has the session now, or it was closed, or the reply cannot be read"
 
 
 _LOST = {"SESSION_UNKNOWN", "SESSION_LOST", "NUMBER_TOO_OLD", "NUMBER_TOO_HIGH"}
@@ -22,24 +22,24 @@ _LOST = {"SESSION_UNKNOWN", "SESSION_LOST", "NUMBER_TOO_OLD", "NUMBER_TOO_HIGH"}
 def judge(error: RnnServeError) -> Verdict:
     """The Verdict on an RnnServeError that came with an operation's turn."""
     if error.reason == "DRAINING":
-        return Verdict.MOVE
+        return Verdict.DRAINING
     if error.reason == "SESSION_ENDED":
-        return Verdict.ENDED if error.metadata.get("cause") == "closed" else Verdict.LOST
+        return Verdict.OVER if error.metadata.get("cause") == "closed" else Verdict.LOST
     if error.reason in _LOST or error.code == grpc.StatusCode.DATA_LOSS:
         return Verdict.LOST
     if error.reason == "PREVIOUS_FAILED":
         return Verdict.RETRY
     # OLDER_OWNER, FENCED, NUMBER_REUSED: perhaps applied, and never sent again.
     if error.code == grpc.StatusCode.ABORTED or error.reason == "UNREADABLE_REPLY":
-        return Verdict.ENDED
+        return Verdict.OVER
     if error.code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return Verdict.FAIL
+        return Verdict.REFUSED
     if error.retry_after is not None:
         return Verdict.RETRY
     # Nothing here is ever cancelled by its caller: a server that ends in a hurry says so.
     if error.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
         return Verdict.RETRY
-    return Verdict.FAIL
+    return Verdict.REFUSED
 
 
 def closed() -> RnnServeError:

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kOpenTime = std::chrono::seconds(15);
 constexpr milliseconds kSilence = std::chrono::seconds(20);
 // Tries to reach the server that has the session before one is opened elsewhere.
-constexpr int kTriesAtHome = 3;
+constexpr int kTriesAtSessionServer = 3;
 
 StreamJournal::Agreed AgreedIn(const v1::OpenResponse& response) {
   return {response.max_in_flight(), response.window_operations() == 0 ? 0 : response.window_bytes(),
@@ -65,11 +65,11 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::
   absl::Status last = absl::InvalidArgumentError("no server is named; name at least one");
   Backoff backoff(std::random_device{}(), kLongestPause);
   const Time began = Clock::now();
-  bool is_heard = false;
+  bool has_answered = false;
   int tries = 0;
   std::set<size_t> without_engine;
   for (int round = 1;; ++round) {
-    bool goes_on = false;
+    bool may_help = false;
     for (size_t k = 0; k < servers.size(); ++k) {
       if (without_engine.contains(k)) continue;
       absl::StatusOr<Connection> connection = Connection::Make(servers[k], ConnectionOptions(options));
@@ -86,17 +86,18 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::
       // answer may be lost keeps its route: the server recognises its request id.
       if (IsRefusal(last)) route = RandomId();
       // A failed connection is UNAVAILABLE by now, so a server that used up the deadline is reachable.
-      is_heard = is_heard || IsHeard(last) || absl::IsDeadlineExceeded(last);
+      has_answered = has_answered || IsFromServer(last) || absl::IsDeadlineExceeded(last);
       if (LacksEngine(last)) {
         without_engine.insert(k);
         continue;
       }
-      goes_on = goes_on || absl::IsUnavailable(last) || !RetryDelayOf(last);
+      may_help = may_help || absl::IsUnavailable(last) || !RetryDelayOf(last);
     }
     const Time now = Clock::now();
     const Time next = now + backoff.After(round);
-    const bool is_over = next >= began + (is_heard ? options.max_wait : std::min(options.max_wait, kStrangerTime));
-    if (!goes_on || is_over) return Retold(last, tries, now - began);
+    const bool is_over =
+        next >= began + (has_answered ? options.max_wait : std::min(options.max_wait, kFirstContactTime));
+    if (!may_help || is_over) return WithTries(last, tries, now - began);
     std::this_thread::sleep_until(next);
   }
 }
@@ -106,7 +107,7 @@ void StreamDriver::Loop() {
   const auto tick = std::clamp<milliseconds>(options_.max_wait / 4, milliseconds(10), milliseconds(500));
   Lock lock(mutex_);
   while (!stopping_) {
-    Calls calls = Look(lock);
+    Calls calls = Check(lock);
     std::vector<std::shared_ptr<OperationStream>> ended = std::exchange(ended_, {});
     if (!calls.empty() || !ended.empty()) {
       lock.unlock();
@@ -120,13 +121,13 @@ void StreamDriver::Loop() {
     const bool is_over = closed_ || !failed_.ok();
     const Time now = Clock::now();
     Time wake = now + tick;
-    if (!is_over && wire_ == nullptr) wake = std::min(wake, mend_at_);
+    if (!is_over && wire_ == nullptr) wake = std::min(wake, recover_at_);
     if (!is_over && now < pause_until_) wake = std::min(wake, pause_until_);
     changed_.wait_until(lock, wake);
   }
 }
 
-StreamDriver::Calls StreamDriver::Look(Lock& lock) {
+StreamDriver::Calls StreamDriver::Check(Lock& lock) {
   Calls calls;
   if (closed_ || !failed_.ok()) return calls;
   const Time now = Clock::now();
@@ -142,7 +143,7 @@ StreamDriver::Calls StreamDriver::Look(Lock& lock) {
   }
   if (wire_ == nullptr) {
     if (!broken_since_) broken_since_ = now;
-    if (now >= mend_at_) Mend(lock, calls);
+    if (now >= recover_at_) Recover(lock, calls);
   } else {
     Pump(now);
   }
@@ -164,23 +165,23 @@ absl::Status StreamDriver::TooLong(Time now) const {
 
 // A connection may break unnoticed: a new connection finds out, and joins the operations in flight.
 bool StreamDriver::IsSilent(Time now) const {
-  return journal_.IsWaiting() && now - heard_ > std::min<milliseconds>(kSilence, options_.max_wait / 3);
+  return journal_.IsWaiting() && now - last_message_at_ > std::min<milliseconds>(kSilence, options_.max_wait / 3);
 }
 
 void StreamDriver::StartWire(const Connection& connection) {
   ++wire_id_;
   ++open_wires_;
-  heard_ = pause_until_ = Clock::now();
+  last_message_at_ = pause_until_ = Clock::now();
   wire_ = OperationStream::Start(connection, this, wire_id_);
   std::erase_if(wires_, [](const auto& wire) { return wire.expired(); });
   wires_.push_back(wire_);
-  Pump(heard_);
+  Pump(last_message_at_);
 }
 
 void StreamDriver::DropWire() {
   wire_.reset();
   journal_.Detach();
-  mend_at_ = Clock::now() + backoff_.After(tries_);
+  recover_at_ = Clock::now() + backoff_.After(tries_);
 }
 
 void StreamDriver::Fail(absl::Status status, Calls& calls) {
@@ -207,29 +208,29 @@ void StreamDriver::Lose(absl::Status status, Calls& calls) {
                 calls);
   }
   last_error_ = std::move(status);
-  home_.reset();
-  next_server_ = last_home_;
+  session_server_.reset();
+  next_server_ = last_session_server_;
 }
 
 // The state is here; the server may go.
 void StreamDriver::LeaveDrained() {
   wire_->Finish();
   wire_.reset();
-  home_.reset();
-  next_server_ = last_home_ + 1;
+  session_server_.reset();
+  next_server_ = last_session_server_ + 1;
   reopen_route_ = RandomId();  // away from the draining server, behind a proxy that still sends to it
   handing_over_ = true;
   tries_ = 0;
-  mend_at_ = Clock::now();
+  recover_at_ = Clock::now();
   last_error_ = absl::UnavailableError("the server is leaving");
 }
 
-void StreamDriver::Mend(Lock& lock, Calls& calls) {
+void StreamDriver::Recover(Lock& lock, Calls& calls) {
   const bool is_another = servers_.size() > 1 + without_engine_.size();
   const bool goes_elsewhere =
-      !home_ || (journal_.CanReplay() && is_another && tries_ >= kTriesAtHome && tries_ % 2 == 1);
+      !session_server_ || (journal_.CanReplay() && is_another && tries_ >= kTriesAtSessionServer && tries_ % 2 == 1);
   ++tries_;
-  mend_at_ = Clock::now() + backoff_.After(tries_);
+  recover_at_ = Clock::now() + backoff_.After(tries_);
   if (goes_elsewhere) {
     OpenAnew(lock, calls);
   } else {
@@ -242,7 +243,7 @@ void StreamDriver::Reattach(Calls& calls) {
   // others' reconnecting and may reach another server.
   const bool is_first = wire_id_ == 0;
   absl::StatusOr<Connection> connection =
-      Connection::Make(servers_[*home_], ConnectionOptions(options_), /*own_socket=*/!is_first);
+      Connection::Make(servers_[*session_server_], ConnectionOptions(options_), /*own_socket=*/!is_first);
   if (!connection.ok()) return Fail(connection.status(), calls);
   connection->route = route_;
   if (!is_first) ++repairs_.reconnects;
@@ -266,7 +267,7 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
   size_t server = 0;
   do {
     server = next_server_++ % servers_.size();
-  } while (home_ == server || without_engine_.contains(server));
+  } while (session_server_ == server || without_engine_.contains(server));
   if (reopen_route_.empty()) reopen_route_ = route_;
   const v1::OpenRequest request = RequestFromSnapshot();
   absl::StatusOr<Connection> connection =
@@ -284,12 +285,12 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
   lock.lock();
   opening_ = nullptr;
   if (stopping_ || !failed_.ok()) return;
-  mend_at_ = Clock::now() + backoff_.After(tries_);
+  recover_at_ = Clock::now() + backoff_.After(tries_);
   if (!status.ok()) {
     last_error_ = status;
     if (IsRefusal(status)) reopen_route_ = RandomId();
     if (LacksEngine(status)) without_engine_.insert(server);
-    if (!IsTransient(status) || (!home_ && without_engine_.size() == servers_.size()))
+    if (!IsTransient(status) || (!session_server_ && without_engine_.size() == servers_.size()))
       Fail(Lost(absl::StrCat(servers_[server], " did not take the session over: "), status), calls);
     return;
   }
@@ -302,7 +303,7 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
   journal_.BeginAgain(response.session(), agreed_ = AgreedIn(response));
   reopen_id_.clear();
   route_ = std::exchange(reopen_route_, {});
-  home_ = last_home_ = server;
+  session_server_ = last_session_server_ = server;
   ++(std::exchange(handing_over_, false) ? repairs_.hand_overs : repairs_.replays);
   StartWire(*connection);
 }
