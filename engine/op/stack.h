@@ -108,7 +108,7 @@ struct RunPlan {
   TensorView x;                                // without a pipeline
   std::vector<TensorView> data;                // of each of a pipeline's inputs; absent ones and states are empty
   std::vector<InitialState> initial;           // of each layer; empty: zeros everywhere
-  absl::InlinedVector<OutputPlan, 1> outputs;  // those wanted, in the order of Outputs()
+  absl::InlinedVector<OutputPlan, 3> outputs;  // those wanted, in the order of Outputs()
   EmptyRowState empty_row_state = EmptyRowState::kZeros;
   bool list_empty_rows = false;  // for callers that hold states themselves: see MakeSequences
 };

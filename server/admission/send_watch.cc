@@ -26,12 +26,13 @@ SendWatch::~SendWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-SendWatch::Sending::Sending(SendWatch& watch, grpc::ServerContext* context) : watch_(watch) {
-  const absl::Time ends = SteadyNow() + watch_.patience_;
+SendWatch::Sending::Sending(SendWatch& watch, grpc::ServerContext* context)
+    : watch_(watch), context_(context), ends_(SteadyNow() + watch.patience_) {
   bool was_idle = false;
   {
     MutexLock lock(watch_.mutex_);
-    place_ = watch_.entries_.insert(watch_.entries_.end(), {context, ends, false});
+    before_ = std::exchange(watch_.youngest_, this);
+    (before_ != nullptr ? before_->after_ : watch_.oldest_) = this;
     std::swap(was_idle, watch_.idle_);
   }
   if (was_idle) watch_.wake_.notify_one();
@@ -39,14 +40,15 @@ SendWatch::Sending::Sending(SendWatch& watch, grpc::ServerContext* context) : wa
 
 SendWatch::Sending::~Sending() {
   MutexLock lock(watch_.mutex_);
-  watch_.entries_.erase(place_);
+  (before_ != nullptr ? before_->after_ : watch_.oldest_) = after_;
+  (after_ != nullptr ? after_->before_ : watch_.youngest_) = before_;
 }
 
 void SendWatch::Watch() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     EndOverdue(SteadyNow());
-    idle_ = entries_.empty();
+    idle_ = oldest_ == nullptr;
     if (idle_) {
       wake_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !idle_; });
     } else {
@@ -56,13 +58,10 @@ void SendWatch::Watch() {
   }
 }
 
-// With the mutex held, so that no entry's call is destroyed meanwhile.
+// With the mutex held, so that no Sending's call is destroyed meanwhile.
 void SendWatch::EndOverdue(absl::Time now) {
-  for (Entry& entry : entries_) {
-    if (entry.ended) continue;  // stays until its Sending is destroyed
-    if (entry.ends > now) return;
-    entry.context->TryCancel();
-    entry.ended = true;
+  for (Sending* next = oldest_; next != nullptr && next->ends_ <= now; next = next->after_) {
+    if (!std::exchange(next->is_cancelled_, true)) next->context_->TryCancel();
   }
 }
 

@@ -11,7 +11,6 @@
 
 #include <grpcpp/server_context.h>
 
-#include <list>
 #include <thread>
 
 #include "absl/time/time.h"
@@ -28,14 +27,7 @@ class SendWatch {
   SendWatch(const SendWatch&) = delete;
   SendWatch& operator=(const SendWatch&) = delete;
 
- private:
-  struct Entry {
-    grpc::ServerContext* context;
-    absl::Time ends;
-    bool ended;
-  };
-
- public:
+  // Itself a link of the watch's list: an answer costs no allocation.
   class Sending {
    public:
     // `context` outlives it.
@@ -45,8 +37,14 @@ class SendWatch {
     Sending& operator=(const Sending&) = delete;
 
    private:
+    friend class SendWatch;
+
     SendWatch& watch_;
-    std::list<Entry>::iterator place_;
+    grpc::ServerContext* const context_;
+    const absl::Time ends_;
+    bool is_cancelled_ = false;
+    Sending* before_ = nullptr;
+    Sending* after_ = nullptr;
   };
 
  private:
@@ -56,8 +54,9 @@ class SendWatch {
   const absl::Duration patience_;
   Mutex mutex_;
   CondVar wake_;
-  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the oldest first
-  bool idle_ ABSL_GUARDED_BY(mutex_) = false;         // the thread waits for a first entry
+  Sending* oldest_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Sending* youngest_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool idle_ ABSL_GUARDED_BY(mutex_) = false;  // the thread waits for a first Sending
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;  // last: it uses everything above

@@ -16,6 +16,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/elements.h"
 #include "engine/engine.h"
 #include "engine/op/stack.h"
 #include "server/admission/byte_budget.h"
@@ -99,10 +100,10 @@ struct OutputTensor {
   std::string name;
   DataType type = DataType::kFloat;
   Shape shape;
-  std::string bytes;  // row-major, little-endian
+  Elements bytes;
 };
 
-using OutputTensors = absl::InlinedVector<OutputTensor, 1>;
+using OutputTensors = absl::InlinedVector<OutputTensor, 3>;  // an LSTM's
 
 struct InferReply {
   OutputTensors outputs;

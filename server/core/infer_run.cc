@@ -60,7 +60,7 @@ InferRun::InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share, std::o
   plan_.list_empty_rows = kept_.has_value();
   outputs_.reserve(plan_.outputs.size());
   for (const OutputPlan& output : plan_.outputs) {
-    outputs_.push_back({output.name, output.type, output.shape, std::string(static_cast<size_t>(output.bytes), '\0')});
+    outputs_.push_back({output.name, output.type, output.shape, Elements(static_cast<size_t>(output.bytes))});
     buffers_.push_back(reinterpret_cast<std::byte*>(outputs_.back().bytes.data()));
   }
   share_.Took();

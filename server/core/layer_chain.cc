@@ -14,7 +14,7 @@ namespace {
 void Count(const InferReply& reply, const WorkMetrics& metrics) {
   metrics.queue_duration->Observe(reply.queue_time);
   metrics.compute_duration->Observe(reply.compute_time);
-  const auto is_nonfinite = [](const OutputTensor& output) { return HasNonfinite(output.type, output.bytes); };
+  const auto is_nonfinite = [](const OutputTensor& output) { return HasNonfinite(output.type, output.bytes.view()); };
   if (std::ranges::any_of(reply.outputs, is_nonfinite)) metrics.nonfinite_outputs->Add();
 }
 

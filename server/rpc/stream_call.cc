@@ -61,7 +61,7 @@ void StreamCall::Answered(const absl::Status& status, std::string_view request_i
   const absl::Duration took = SteadyNow() - arrived;
   method_.operations->Answered(status.code(), took);
   if (model != nullptr) model->Answered(status.code(), took);
-  site_.parts().log->Ended(absl::StrCat(method_.name, ".operation"), status, {caller_->tenant, request_id}, context_);
+  site_.parts().log->Ended(operation_name_, status, {caller_->tenant, request_id}, context_);
   if (const std::optional<Rejection> why = RejectionOf(status)) site_.parts().requests->Refused(*why);
 }
 
@@ -98,16 +98,15 @@ void StreamCall::Send(grpc::Slice part, std::optional<ByteBudget::Share> held) {
 
 void StreamCall::StartWrite() {
   writing_ = true;
-  std::vector<grpc::Slice> parts;
-  while (!outbox_.empty()) {
-    Part& next = outbox_.front();
+  absl::InlinedVector<grpc::Slice, 8> parts;
+  for (Part& next : outbox_) {
     const auto bytes = static_cast<int64_t>(next.bytes.size());
     if (!parts.empty() && (!method_.joins_parts || wire_bytes_ + bytes > kMostMessageBytes)) break;
     wire_bytes_ += bytes;
     parts.push_back(std::move(next.bytes));
     if (next.held) on_wire_.push_back(*std::move(next.held));
-    outbox_.pop_front();
   }
+  outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(parts.size()));
   const grpc::ByteBuffer message(parts.data(), parts.size());
   sending_.emplace(*site_.parts().send_watch, &context_);
   stream_.Write(message, static_cast<void*>(static_cast<CompletionTag*>(&written_)));
@@ -121,8 +120,8 @@ void StreamCall::SendInitialMetadata() {
 
 void StreamCall::WriteDone(bool ok) {
   const std::shared_ptr<StreamCall> self = shared_from_this();
-  std::vector<ByteBudget::Share> gone;
-  std::deque<Part> unsent;
+  absl::InlinedVector<ByteBudget::Share, 4> gone;
+  std::vector<Part> unsent;
   MutexLock lock(mutex_);
   sending_.reset();
   gone = std::exchange(on_wire_, {});

@@ -17,16 +17,18 @@
 #include <algorithm>
 #include <atomic>
 #include <coroutine>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/hash/hash.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/completion.h"
 #include "base/mutex.h"
@@ -130,7 +132,10 @@ class StreamSite {
 class StreamCall : public std::enable_shared_from_this<StreamCall> {
  public:
   StreamCall(const StreamMethod& method, StreamSite& site)
-      : method_(method), site_(site), reservation_(*site.parts().line) {}
+      : method_(method),
+        operation_name_(absl::StrCat(method.name, ".operation")),
+        site_(site),
+        reservation_(*site.parts().line) {}
   StreamCall(const StreamCall&) = delete;
   StreamCall& operator=(const StreamCall&) = delete;
 
@@ -234,6 +239,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   void Changed(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;  // resumes the coroutine if its condition holds now
 
   const StreamMethod& method_;
+  const std::string operation_name_;
   StreamSite& site_;
   StreamLine::Reservation reservation_;
   grpc::ServerContext context_;
@@ -246,9 +252,9 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   std::unique_ptr<StreamHandler> handler_;
 
   mutable Mutex mutex_;
-  std::deque<Part> outbox_ ABSL_GUARDED_BY(mutex_);
-  std::vector<ByteBudget::Share> on_wire_ ABSL_GUARDED_BY(mutex_);  // held by the message being written
-  int64_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;                // of the outbox and what is being written
+  std::vector<Part> outbox_ ABSL_GUARDED_BY(mutex_);
+  absl::InlinedVector<ByteBudget::Share, 4> on_wire_ ABSL_GUARDED_BY(mutex_);  // held by the message being written
+  int64_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the outbox and what is being written
   int64_t wire_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

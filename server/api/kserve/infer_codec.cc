@@ -160,14 +160,9 @@ void EncodeHead(const ModelInferRequest& request, int64_t version, inference::Mo
   response.set_id(request.id());
 }
 
-void EncodeOutput(OutputTensor&& tensor, inference::ModelInferResponse& response) {
+void EncodeOutput(const OutputTensor& tensor, inference::ModelInferResponse& response) {
   EncodeOutputHead(tensor, response);
-  response.add_raw_output_contents(std::move(tensor.bytes));
-}
-
-void EncodeOutput(const KeptTensor& tensor, inference::ModelInferResponse& response) {
-  EncodeOutputHead(tensor, response);
-  response.add_raw_output_contents(tensor.bytes().data(), tensor.bytes().size());
+  response.add_raw_output_contents(tensor.bytes.data(), tensor.bytes.size());
 }
 
 absl::StatusOr<v1::LoadRequest> DecodeLoad(inference::RepositoryModelLoadRequest& request) {

@@ -11,7 +11,6 @@
 #include "inference/grpc_service.pb.h"
 #include "rnnserve/v1/models.pb.h"
 #include "server/core/call.h"
-#include "server/sessions/execution/kept_tensor.h"
 
 namespace rnnserve::kserve {
 
@@ -40,8 +39,7 @@ absl::StatusOr<InferRequest> DecodeInfer(const inference::ModelInferRequest& req
 
 // What a response says besides its outputs. `version` as the model was found.
 void EncodeHead(const inference::ModelInferRequest& request, int64_t version, inference::ModelInferResponse& response);
-void EncodeOutput(OutputTensor&& tensor, inference::ModelInferResponse& response);
-void EncodeOutput(const KeptTensor& tensor, inference::ModelInferResponse& response);
+void EncodeOutput(const OutputTensor& tensor, inference::ModelInferResponse& response);
 
 // As the native service takes it; the file's bytes are moved out of `request`. Without a file the repository is read.
 absl::StatusOr<v1::LoadRequest> DecodeLoad(inference::RepositoryModelLoadRequest& request);

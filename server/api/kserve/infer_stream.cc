@@ -129,7 +129,7 @@ void InferStream::RunInSequence(const MessagePtr& message, InferRequest request)
                              if (!reply.ok()) return Finish(message, reply.status(), {});
                              auto& response = *message->response().mutable_infer_response();
                              EncodeHead(message->request(), reply->version, response);
-                             for (const KeptTensor& output : reply->result->outputs) EncodeOutput(output, response);
+                             for (const OutputTensor& output : reply->result->outputs) EncodeOutput(output, response);
                              service_->statistics_.Add(*message->model, {.took = SteadyNow() - message->arrived(),
                                                                          .queue = reply->result->queue_time,
                                                                          .compute = reply->result->compute_time});
@@ -142,7 +142,7 @@ void InferStream::RunWhole(const MessagePtr& message, AcceptedCall accepted) {
     if (!reply.ok()) return Finish(message, reply.status(), {});
     auto& response = *message->response().mutable_infer_response();
     EncodeHead(message->request(), message->model->version, response);
-    for (OutputTensor& output : reply->outputs) EncodeOutput(std::move(output), response);
+    for (const OutputTensor& output : reply->outputs) EncodeOutput(output, response);
     service_->statistics_.Add(*message->model, {.took = SteadyNow() - message->arrived(),
                                                 .queue = reply->queue_time,
                                                 .compute = reply->compute_time,

@@ -251,7 +251,7 @@ Task<Answer> InferenceService::RunWhole(UnaryCall& call, const inference::ModelI
   absl::StatusOr<InferReply> reply = co_await inferring;
   if (!reply.ok()) co_return Answer{reply.status(), {}};
   EncodeHead(message, model.version, response);
-  for (OutputTensor& output : reply->outputs) EncodeOutput(std::move(output), response);
+  for (const OutputTensor& output : reply->outputs) EncodeOutput(output, response);
   statistics_.Add(model, {.took = SteadyNow() - call.arrived(),
                           .queue = reply->queue_time,
                           .compute = reply->compute_time,
@@ -276,7 +276,7 @@ Task<Answer> InferenceService::RunInSequence(UnaryCall& call, const inference::M
   absl::StatusOr<SequenceReply> reply = co_await running;
   if (!reply.ok()) co_return Answer{reply.status(), {}};
   EncodeHead(message, reply->version, response);
-  for (const KeptTensor& output : reply->result->outputs) EncodeOutput(output, response);
+  for (const OutputTensor& output : reply->result->outputs) EncodeOutput(output, response);
   statistics_.Add(model, {.took = SteadyNow() - call.arrived(),
                           .queue = reply->result->queue_time,
                           .compute = reply->result->compute_time});

@@ -74,7 +74,7 @@ void Duration(Sink& sink, uint32_t field, absl::Duration duration) {
 }
 
 template <typename Sink>
-void Tensor(Sink& sink, uint32_t field, const KeptTensor& tensor) {
+void Tensor(Sink& sink, uint32_t field, const OutputTensor& tensor) {
   using v1::Tensor;
   Part(sink, field, [&](auto& part) {
     Text(part, Tensor::kNameFieldNumber, tensor.name);
@@ -84,7 +84,7 @@ void Tensor(Sink& sink, uint32_t field, const KeptTensor& tensor) {
         for (const int64_t axis : tensor.shape) shape.Varint(static_cast<uint64_t>(axis));
       });
     }
-    Text(part, Tensor::kRawFieldNumber, tensor.bytes());
+    Text(part, Tensor::kRawFieldNumber, tensor.bytes.view());
   });
 }
 
@@ -102,21 +102,44 @@ void Reply(Sink& sink, const v1::Operation& operation, const OperationAnswer& an
   Number(sink, OperationReply::kLastAppliedFieldNumber, answer.numbers.last_applied);
   Number(sink, OperationReply::kNextExpectedFieldNumber, answer.numbers.next_expected());
   Number(sink, OperationReply::kPositionFieldNumber, answer.numbers.position);
-  for (const KeptTensor& output : result.outputs) Tensor(sink, OperationReply::kOutputsFieldNumber, output);
+  for (const OutputTensor& output : result.outputs) Tensor(sink, OperationReply::kOutputsFieldNumber, output);
   Text(sink, OperationReply::kEngineFieldNumber, result.engine);
   Duration(sink, OperationReply::kQueueTimeFieldNumber, result.queue_time);
   Duration(sink, OperationReply::kComputeTimeFieldNumber, result.compute_time);
   Number(sink, OperationReply::kRepeatedReplyFieldNumber, answer.repeated ? 1 : 0);
   if (result.final_state.empty()) return;
   Part(sink, OperationReply::kFinalStateFieldNumber, [&](auto& part) {
-    for (const KeptTensor& tensor : result.final_state) Tensor(part, v1::StateTensors::kTensorsFieldNumber, tensor);
+    for (const OutputTensor& tensor : result.final_state) Tensor(part, v1::StateTensors::kTensorsFieldNumber, tensor);
   });
 }
 
-size_t SizeOf(const v1::Operation& operation, const OperationAnswer& answer) {
+template <typename Sink>
+void Reply(Sink& sink, std::string_view request_id, const InferReply& reply) {
+  using v1::InferResponse;
+  Text(sink, InferResponse::kRequestIdFieldNumber, request_id);
+  for (const OutputTensor& output : reply.outputs) Tensor(sink, InferResponse::kOutputsFieldNumber, output);
+  Text(sink, InferResponse::kEngineFieldNumber, reply.engine);
+  Text(sink, InferResponse::kFingerprintFieldNumber, reply.model->fingerprint());
+  Duration(sink, InferResponse::kQueueTimeFieldNumber, reply.queue_time);
+  Duration(sink, InferResponse::kComputeTimeFieldNumber, reply.compute_time);
+  Number(sink, InferResponse::kLargestBatchFieldNumber, static_cast<uint64_t>(reply.largest_batch));
+  for (const std::string& warning : reply.model->stack().Warnings()) {
+    Text(sink, InferResponse::kWarningsFieldNumber, warning);
+  }
+}
+
+template <typename... Parts>
+size_t SizeOf(const Parts&... parts) {
   Counter counter;
-  Reply(counter, operation, answer);
+  Reply(counter, parts...);
   return counter.size();
+}
+
+template <typename... Parts>
+uint8_t* WriteTo(uint8_t* to, const Parts&... parts) {
+  Writer writer(to);
+  Reply(writer, parts...);
+  return writer.end();
 }
 
 }  // namespace
@@ -124,10 +147,11 @@ size_t SizeOf(const v1::Operation& operation, const OperationAnswer& answer) {
 AnswerBytes::AnswerBytes(const v1::Operation& operation, const OperationAnswer& answer)
     : operation_(operation), answer_(answer), size_(SizeOf(operation, answer)) {}
 
-uint8_t* AnswerBytes::Write(uint8_t* to) const {
-  Writer writer(to);
-  Reply(writer, operation_, answer_);
-  return writer.end();
-}
+uint8_t* AnswerBytes::Write(uint8_t* to) const { return WriteTo(to, operation_, answer_); }
+
+InferBytes::InferBytes(std::string_view request_id, const InferReply& reply)
+    : request_id_(request_id), reply_(reply), size_(SizeOf(request_id, reply)) {}
+
+uint8_t* InferBytes::Write(uint8_t* to) const { return WriteTo(to, request_id_, reply_); }
 
 }  // namespace rnnserve

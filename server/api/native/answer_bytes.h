@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OperationReply of an applied change straight to its bytes on the wire, as EncodeAnswer and protobuf would write
-// it: without a message, and with one copy of the outputs.
+// The OperationReply of an applied change, and an InferResponse, straight to their bytes on the wire, as protobuf would
+// write them: without a message, and with one copy of the outputs.
 //
 //   const AnswerBytes reply(operation, answer);    // both outlive it; answer.status is OK
 //   uint8_t* end = reply.Write(memory);            // of reply.size() bytes
@@ -8,8 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
+#include "rnnserve/v1/recurrent.pb.h"
 #include "rnnserve/v1/sessions.pb.h"
+#include "server/core/call.h"
 #include "server/sessions/execution/session_calls.h"
 
 namespace rnnserve {
@@ -24,6 +27,20 @@ class AnswerBytes {
  private:
   const v1::Operation& operation_;
   const OperationAnswer& answer_;
+  size_t size_;
+};
+
+class InferBytes {
+ public:
+  // Both outlive it.
+  InferBytes(std::string_view request_id, const InferReply& reply);
+
+  size_t size() const { return size_; }
+  uint8_t* Write(uint8_t* to) const;
+
+ private:
+  const std::string_view request_id_;
+  const InferReply& reply_;
   size_t size_;
 };
 

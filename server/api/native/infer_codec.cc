@@ -109,15 +109,4 @@ absl::StatusOr<InferCall> DecodeInfer(const v1::InferRequest& request) {
   return call;
 }
 
-void EncodeInfer(InferReply&& reply, const std::string& request_id, v1::InferResponse& response) {
-  response.set_request_id(request_id);
-  for (OutputTensor& output : reply.outputs) EncodeTensor(std::move(output), *response.add_outputs());
-  response.set_engine(std::move(reply.engine));
-  response.set_fingerprint(reply.model->fingerprint());
-  EncodeDuration(reply.queue_time, *response.mutable_queue_time());
-  EncodeDuration(reply.compute_time, *response.mutable_compute_time());
-  response.set_largest_batch(reply.largest_batch);
-  for (std::string& warning : reply.model->stack().Warnings()) response.add_warnings(std::move(warning));
-}
-
 }  // namespace rnnserve

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rnnserve.v1.InferRequest -> InferCall, InferReply -> rnnserve.v1.InferResponse.
+// rnnserve.v1.InferRequest -> InferCall.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,8 +10,6 @@ namespace rnnserve {
 
 // Everything but deadline and cancellation. Tensor views point into `request`, which is on an arena (tensor_codec.h).
 absl::StatusOr<InferCall> DecodeInfer(const v1::InferRequest& request);
-
-void EncodeInfer(InferReply&& reply, const std::string& request_id, v1::InferResponse& response);
 
 void EncodeDuration(absl::Duration duration, google::protobuf::Duration& message);
 

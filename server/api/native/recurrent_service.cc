@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "server/api/native/answer_bytes.h"
 #include "server/api/native/infer_codec.h"
 #include "server/api/native/session_stream.h"
 #include "server/api/native/target_calls.h"
@@ -12,6 +13,12 @@
 #include "server/rpc/message_bytes.h"
 
 namespace rnnserve {
+namespace {
+
+// Small requests need no other memory for their messages.
+constexpr size_t kArenaBlock = 2048;
+
+}  // namespace
 
 RecurrentService::RecurrentService(Core* core, SessionCore* sessions, CallAdmission* admission) : core_(core) {
   methods_.push_back({"Recurrent.Infer", PostUnary(service_, "/rnnserve.v1.Recurrent/Infer"),
@@ -30,7 +37,8 @@ RecurrentService::RecurrentService(Core* core, SessionCore* sessions, CallAdmiss
 }
 
 Task<Answer> RecurrentService::Infer(UnaryCall& call) {
-  google::protobuf::Arena arena;
+  uint64_t block[kArenaBlock / 8];  // chars would not be aligned: coroutines of GCC 12 forget alignas
+  google::protobuf::Arena arena(reinterpret_cast<char*>(block), sizeof(block));
   auto& request = *google::protobuf::Arena::CreateMessage<v1::InferRequest>(&arena);
   absl::Status status = call.Parse(request);
   if (!status.ok()) co_return Answer{std::move(status), {}};
@@ -54,12 +62,12 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   absl::StatusOr<InferReply> reply = co_await inferring;
   if (!reply.ok()) co_return Answer{reply.status(), {}};
 
+  const InferBytes bytes(request.request_id(), *reply);
+  grpc::Slice slice(bytes.size());
+  bytes.Write(const_cast<uint8_t*>(slice.begin()));  // ours alone
   std::optional<ByteBudget::Share> held = std::move(reply->memory);
-  auto& response = *google::protobuf::Arena::CreateMessage<v1::InferResponse>(&arena);
-  EncodeInfer(*std::move(reply), request.request_id(), response);
-  grpc::ByteBuffer body = SerialiseBytes(response);
   if (held) held->Took();
-  co_return Answer{absl::OkStatus(), body, std::move(held)};
+  co_return Answer{absl::OkStatus(), grpc::ByteBuffer(&slice, 1), std::move(held)};
 }
 
 }  // namespace rnnserve

@@ -29,7 +29,7 @@ void EncodeGetState(StateReply reply, v1::GetStateResponse& response) {
   response.set_number(reply.numbers.last_applied);
   response.set_position(reply.numbers.position);
   response.set_fingerprint(std::move(reply.fingerprint));
-  for (OutputTensor& tensor : reply.state) EncodeTensor(std::move(tensor), *response.mutable_state()->add_tensors());
+  for (const OutputTensor& tensor : reply.state) EncodeTensor(tensor, *response.mutable_state()->add_tensors());
 }
 
 void EncodeCheckpoint(const Numbers& numbers, v1::CheckpointResponse& response) {
@@ -71,12 +71,12 @@ void EncodeAnswer(const OperationAnswer& answer, v1::OperationReply& reply) {
   reply.mutable_status();
   reply.set_repeated_reply(answer.repeated);
   const OperationResult& result = *answer.result;
-  for (const KeptTensor& output : result.outputs) EncodeTensor(output, *reply.add_outputs());
+  for (const OutputTensor& output : result.outputs) EncodeTensor(output, *reply.add_outputs());
   reply.set_engine(result.engine);
   EncodeDuration(result.queue_time, *reply.mutable_queue_time());
   EncodeDuration(result.compute_time, *reply.mutable_compute_time());
   if (!result.has_final_state) return;
-  for (const KeptTensor& tensor : result.final_state) {
+  for (const OutputTensor& tensor : result.final_state) {
     EncodeTensor(tensor, *reply.mutable_final_state()->add_tensors());
   }
 }

@@ -109,7 +109,8 @@ class SessionStream::Message {
   std::atomic<int64_t> holds_ = 0;
   std::optional<int64_t> inside_bytes_;
   bool has_memory_ = false;
-  google::protobuf::Arena arena_;
+  alignas(8) char block_[1024];  // enough for a message of one small chunk
+  google::protobuf::Arena arena_{block_, sizeof(block_)};
   v1::StreamRequest* const request_ = google::protobuf::Arena::CreateMessage<v1::StreamRequest>(&arena_);
 };
 

@@ -28,9 +28,10 @@ struct TypedList {
   const void* data;
   size_t element_bytes;
 };
+using TypedListsOf = absl::InlinedVector<TypedList, 4>;
 
-std::vector<TypedList> TypedLists(const v1::Tensor& tensor) {
-  std::vector<TypedList> lists;
+TypedListsOf TypedLists(const v1::Tensor& tensor) {
+  TypedListsOf lists;
   const auto add = [&](const char* field, const auto& list) {
     if (!list.empty()) lists.push_back({field, list.size(), list.data(), sizeof(*list.data())});
   };
@@ -112,7 +113,7 @@ class TensorDecoder {
   }
 
   absl::Status DecodeData() {
-    const std::vector<TypedList> lists = TypedLists(message_);
+    const TypedListsOf lists = TypedLists(message_);
     const size_t carriers = lists.size() + (message_.raw().empty() ? 0 : 1);
     if (carriers > 1) {
       std::string names = message_.raw().empty() ? "" : "raw";
@@ -196,18 +197,11 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const google::protobuf::R
   return decoded;
 }
 
-void EncodeTensor(OutputTensor&& tensor, v1::Tensor& message) {
-  message.set_name(std::move(tensor.name));
-  message.set_data_type(static_cast<v1::DataType>(tensor.type));
-  message.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
-  message.set_raw(std::move(tensor.bytes));
-}
-
-void EncodeTensor(const KeptTensor& tensor, v1::Tensor& message) {
+void EncodeTensor(const OutputTensor& tensor, v1::Tensor& message) {
   message.set_name(tensor.name);
   message.set_data_type(static_cast<v1::DataType>(tensor.type));
   message.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
-  message.set_raw(tensor.bytes().data(), tensor.bytes().size());
+  message.set_raw(tensor.bytes.data(), tensor.bytes.size());
 }
 
 }  // namespace rnnserve

@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "rnnserve/v1/tensor.pb.h"
 #include "server/core/call.h"
-#include "server/sessions/execution/kept_tensor.h"
 
 namespace rnnserve {
 
@@ -23,7 +22,6 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const google::protobuf::R
                                                        std::string_view list);
 
 // Takes the bytes.
-void EncodeTensor(OutputTensor&& tensor, v1::Tensor& message);
-void EncodeTensor(const KeptTensor& tensor, v1::Tensor& message);
+void EncodeTensor(const OutputTensor& tensor, v1::Tensor& message);
 
 }  // namespace rnnserve

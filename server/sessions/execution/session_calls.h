@@ -17,7 +17,6 @@
 #include "absl/time/time.h"
 #include "server/core/call.h"
 #include "server/sessions/contract/sessions.h"
-#include "server/sessions/execution/kept_tensor.h"
 #include "server/sessions/execution/session_owner.h"
 
 namespace rnnserve {
@@ -107,13 +106,13 @@ struct OperationResult final : public KeptReply {
 
   // A final state is a state: it must not lie in free memory.
   ~OperationResult() override {
-    for (KeptTensor& tensor : final_state) tensor.Wipe();
+    for (OutputTensor& tensor : final_state) tensor.bytes.Wipe();
   }
 
   int64_t bytes() const override { return kept_bytes; }
 
-  absl::InlinedVector<KeptTensor, 1> outputs;
-  std::vector<KeptTensor> final_state;  // of Close, if asked for
+  OutputTensors outputs;
+  std::vector<OutputTensor> final_state;  // of Close, if asked for
   bool has_final_state = false;
   std::string engine;
   absl::Duration queue_time;

@@ -11,8 +11,8 @@
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
 #include "engine/op/wording.h"
+#include "server/sessions/contract/allocated_bytes.h"
 #include "server/sessions/contract/session_error.h"
-#include "server/sessions/execution/kept_tensor.h"
 
 namespace rnnserve {
 namespace {
@@ -77,7 +77,7 @@ int64_t SessionModel::KeptReplyBytes(int64_t rows) const {
   int64_t bytes = 0;
   for (const OpSpec& spec : stack().layers) {
     const int64_t tensor = rows * spec.hidden_size * static_cast<int64_t>(ByteSize(state_type()));
-    bytes += KeptTensor::Charge(tensor) * (spec.kind == CellKind::kLstm ? 2 : 1);
+    bytes += AllocatedBytes(tensor) * (spec.kind == CellKind::kLstm ? 2 : 1);
   }
   return bytes;
 }
@@ -218,7 +218,7 @@ absl::StatusOr<std::vector<OutputTensor>> SessionModel::Export(const SessionStat
   for (const StateTensor& one : StateTensors()) {
     const size_t row_bytes = static_cast<size_t>(one.hidden_size) * ByteSize(state_type());
     OutputTensor tensor{one.name, state_type(), ShapeOf(one, state.rows),
-                        std::string(static_cast<size_t>(state.rows) * row_bytes, '\0')};
+                        Elements(static_cast<size_t>(state.rows) * row_bytes)};
     for (int64_t row = 0; row < state.rows; ++row) {
       const State* handle = HandleOf(state, one.layer, row);
       if (handle == nullptr) continue;

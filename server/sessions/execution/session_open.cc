@@ -10,6 +10,7 @@
 #include "engine/op/signature.h"
 #include "engine/op/wording.h"
 #include "server/admission/limit_error.h"
+#include "server/sessions/contract/allocated_bytes.h"
 #include "server/sessions/execution/session_core.h"
 #include "server/sessions/execution/session_digest.h"
 
@@ -55,7 +56,7 @@ int64_t KeptBytes(const RunPlan& no_steps, int64_t steps, int64_t most) {
   for (const OutputPlan& output : no_steps.outputs) {
     Shape shape = output.shape;
     std::replace(shape.begin(), shape.end(), int64_t{0}, steps);  // sessions have rows, and cells have units
-    sum += KeptTensor::Charge(std::min(NumBytes(output.type, shape).value_or(most), most));
+    sum += AllocatedBytes(std::min(NumBytes(output.type, shape).value_or(most), most));
   }
   return std::min(sum, most);
 }

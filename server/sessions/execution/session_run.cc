@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sessions/execution/session_run.h"
 
-#include <string.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "base/steady_now.h"
 #include "engine/op/wording.h"
 #include "server/admission/limit_error.h"
+#include "server/sessions/contract/allocated_bytes.h"
 #include "server/sessions/execution/session_digest.h"
 
 namespace rnnserve {
@@ -52,7 +51,7 @@ absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
   infer.cancelled = call_.cancelled;
   absl::StatusOr<AcceptedCall> accepted = core_->AcceptPinned(model_->pinned(), *std::move(plan), infer);
   if (!accepted.ok()) return accepted.status();
-  for (const OutputPlan& output : accepted->plan.outputs) reply_bytes_ += KeptTensor::Charge(output.bytes);
+  for (const OutputPlan& output : accepted->plan.outputs) reply_bytes_ += AllocatedBytes(output.bytes);
   steps_ = static_cast<uint64_t>(accepted->plan.steps);
   accepted_.emplace(*std::move(accepted));
   return absl::OkStatus();
@@ -143,8 +142,7 @@ absl::StatusOr<Change> SessionRun::FinishChunk(absl::StatusOr<InferReply> reply)
     return LostState(reply.status());
   }
   auto result = std::make_shared<OperationResult>();
-  result->outputs.reserve(reply->outputs.size());
-  for (OutputTensor& output : reply->outputs) result->outputs.emplace_back(std::move(output));
+  result->outputs = std::move(reply->outputs);
   result->engine = std::move(reply->engine);
   result->queue_time = reply->queue_time;
   result->compute_time = reply->compute_time;
@@ -213,11 +211,7 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
   absl::StatusOr<std::vector<OutputTensor>> state = model_->Export(*lease_->state());
   if (!state.ok()) return state.status();
   auto result = std::make_shared<OperationResult>();
-  result->final_state.reserve(state->size());
-  for (OutputTensor& tensor : *state) {
-    result->final_state.emplace_back(tensor);
-    explicit_bzero(tensor.bytes.data(), tensor.bytes.size());  // as a state's memory always is
-  }
+  result->final_state = *std::move(state);
   result->has_final_state = true;
   result->kept_bytes = kept_bytes;
   memory_.emplace(*std::move(memory));

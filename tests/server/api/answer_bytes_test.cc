@@ -20,10 +20,11 @@ class Chance {
   uint64_t Number() { return (uint64_t{random_()} << 32 | random_()) >> random_() % 64; }
   std::string Text() { return std::string(random_() % 300, static_cast<char>('a' + random_() % 26)); }
   absl::Duration Duration() { return absl::Nanoseconds(static_cast<int64_t>(Number() >> 2)); }
-  KeptTensor Tensor() {
-    OutputTensor tensor = {Text(), Half() ? DataType::kFloat : DataType::kBFloat16, {}, Text()};
+  OutputTensor Tensor() {
+    OutputTensor tensor = {
+        Text(), Half() ? DataType::kFloat : DataType::kBFloat16, {}, Elements(std::string_view(Text()))};
     for (auto axes = random_() % 5; axes > 0; --axes) tensor.shape.push_back(static_cast<int64_t>(Number() >> 1));
-    return KeptTensor(std::move(tensor));
+    return tensor;
   }
 
  private:

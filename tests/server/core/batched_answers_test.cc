@@ -98,7 +98,7 @@ TEST(BatchedAnswers, OneBitIsNoticed) {
     if (request->tolerance > 0 || request->has_nonfinite) continue;
     for (OutputTensor& output : reply.outputs) {
       if (output.bytes.empty()) continue;
-      output.bytes.back() = static_cast<char>(output.bytes.back() ^ 1);
+      output.bytes.end()[-1] ^= 1;
       EXPECT_NE(Difference(*request, reply), "");
     }
   }

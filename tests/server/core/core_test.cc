@@ -143,7 +143,7 @@ TEST_F(CoreTest, AnswersEmptyRequestsWithoutAnEngine) {
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->engine, "");
   EXPECT_THAT(reply->outputs[0].shape, ElementsAre(3, 1, 0, 1));
-  EXPECT_EQ(reply->outputs[0].bytes, "");
+  EXPECT_TRUE(reply->outputs[0].bytes.empty());
   EXPECT_EQ(fake_.compiled, 0);
 
   CallBuilder lengths;

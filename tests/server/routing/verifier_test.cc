@@ -25,7 +25,7 @@ InferReply Reply(const std::vector<float>& values) {
   OutputTensor y;
   y.name = "Y";
   y.shape = {static_cast<int64_t>(values.size())};
-  y.bytes.resize(values.size() * sizeof(float));
+  y.bytes = Elements(values.size() * sizeof(float));
   if (!values.empty()) std::memcpy(y.bytes.data(), values.data(), y.bytes.size());
   InferReply reply;
   reply.engine = "first";

@@ -65,8 +65,8 @@ class SessionDrift : public testing::Test {
   std::mt19937_64 random_{4000};
 };
 
-std::vector<double> ValuesOf(const KeptTensor& output) {
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(output.bytes()));
+std::vector<double> ValuesOf(const OutputTensor& output) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(output.bytes));
   return OwnedTensor{output.name, output.type, output.shape, {bytes.begin(), bytes.end()}}.Values();
 }
 

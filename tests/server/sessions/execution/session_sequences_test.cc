@@ -36,18 +36,17 @@ OwnedTensor Part(const OwnedTensor& tensor, size_t axis, int64_t begin, int64_t 
   return part;
 }
 
-OwnedTensor Owned(const KeptTensor& tensor) {
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(tensor.bytes()));
+OwnedTensor Owned(const OutputTensor& tensor) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(tensor.bytes));
   return {tensor.name, tensor.type, tensor.shape, {bytes.begin(), bytes.end()}};
 }
-OwnedTensor Owned(const OutputTensor& tensor) { return Owned(KeptTensor(tensor)); }
 
 testing::AssertionResult Same(const OwnedTensor& got, const OwnedTensor& want, double tolerance) {
   return tolerance == 0 ? TensorsIdentical(got, want) : TensorsNear(got, want, tolerance);
 }
 
 OwnedTensor OutputOf(const OperationAnswer& answer, const std::string& name) {
-  for (const KeptTensor& output : answer.result->outputs) {
+  for (const OutputTensor& output : answer.result->outputs) {
     if (output.name == name) return Owned(output);
   }
   ADD_FAILURE() << "no output " << name;
