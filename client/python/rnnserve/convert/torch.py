@@ -63,7 +63,9 @@ def torch_rnn(weights: Module | StateDict, *, nonlinearity: str | None = None, p
 
 
 def torch_output(Y: npt.ArrayLike, *, batch_first: bool = False) -> Array:
-    """torch's output of an operator's Y: [T, D, N, H] to [T, N, D*H], with batch_first [N, T, D, H] to [N, T, D*H]."""
+    """torch's output of an operator's Y: [T, D, N, H] to [T, N, D*H], with batch_first [N, T, D, H] to [N, T, D*H].
+
+    The shapes do not tell which of the two Y is: batch_first is that of the module or file."""
     Y = np.asarray(Y)
     if not batch_first:
         Y = np.moveaxis(Y, 1, 2)
