@@ -221,6 +221,32 @@ def test_whole_and_part_are_refused(served):
         assert text in refused.value.details()
 
 
+def test_a_session_starts_from_a_whole_state_or_from_parts(served):
+    server, _ = served
+    sessions = wire.sessions_grpc.SessionsStub(server.channel)
+    seen = 0
+    for k, stack in enumerate(STACKS):
+        if stack.layers == 1 or stack.directions == 2 or stack.states != "sliced":
+            continue
+        seen += 1
+        _, ours = _feeds(stack, np.random.default_rng(k))
+        whole = {name: value for name, value in ours.items() if name.startswith("initial_")}
+        parts = {f"{name}.{layer}": value[layer:layer + 1] for name, value in whole.items() for layer in range(stack.layers)}
+        replies = []
+        for state in (whole, parts):
+            request = wire.sessions_pb2.OpenRequest()
+            request.model.name = f"stack-{k}"
+            request.state.tensors.extend(wire.tensor(name, value) for name, value in state.items())
+            opened = sessions.Open(request)
+            got = sessions.GetState(wire.sessions_pb2.GetStateRequest(session=opened.session))
+            replies.append({tensor.name: tensor.raw for tensor in got.state.tensors})
+        assert replies[0] == replies[1] == {name: value.tobytes() for name, value in parts.items()}, k
+    assert seen > 5
+    request.state.tensors[0].name = "initial_h"  # of one layer
+    with pytest.raises(grpc.RpcError, match="there is no state tensor"):
+        sessions.Open(request)
+
+
 # --- Graphs that are no model. What computes beside the layers: test_whole_models.py.
 
 def _node(graph, name):

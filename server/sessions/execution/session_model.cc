@@ -144,7 +144,34 @@ SessionStatePtr SessionModel::Select(const SessionState& state, std::span<const 
   return Make(static_cast<int64_t>(rows.size()), std::move(handles));
 }
 
-absl::StatusOr<int64_t> SessionModel::CheckTensors(std::span<const NamedTensor> tensors) const {
+// Only states whose layers lie one after the other can be parted; what cannot is refused by its name.
+std::vector<NamedTensor> SessionModel::ByLayer(std::span<const NamedTensor> tensors) const {
+  std::vector<NamedTensor> parted;
+  for (const NamedTensor& tensor : tensors) {
+    std::vector<StateTensor> parts;
+    for (StateTensor& one : StateTensors()) {
+      if (one.name == absl::StrCat(tensor.name, ".", one.layer)) parts.push_back(std::move(one));
+    }
+    const auto differs = [&](const StateTensor& one) {
+      return one.rows_first || one.hidden_size != parts[0].hidden_size;
+    };
+    const TensorView& whole = tensor.tensor;
+    if (parts.empty() || std::ranges::any_of(parts, differs) || whole.shape.size() != 3 ||
+        whole.shape[0] != static_cast<int64_t>(parts.size())) {
+      parted.push_back(tensor);
+      continue;
+    }
+    const size_t bytes = whole.data.size() / parts.size();
+    for (size_t k = 0; k < parts.size(); ++k) {
+      const Shape shape = {1, whole.shape[1], whole.shape[2]};
+      parted.push_back({parts[k].name, {whole.type, shape, whole.data.subspan(k * bytes, bytes)}});
+    }
+  }
+  return parted;
+}
+
+absl::StatusOr<int64_t> SessionModel::CheckTensors(std::span<const NamedTensor> whole) const {
+  const std::vector<NamedTensor> tensors = ByLayer(whole);
   const std::vector<StateTensor> known = StateTensors();
   if (tensors.empty()) {
     return FieldError("tensors", absl::StrCat("the state has no tensors; it has ", Names(known), ", or leave it out"));
@@ -192,7 +219,8 @@ absl::StatusOr<int64_t> SessionModel::CheckTensors(std::span<const NamedTensor> 
                                             " missing; a state comes whole, with ", Names(known)));
 }
 
-absl::StatusOr<SessionStatePtr> SessionModel::Import(std::span<const NamedTensor> tensors, int64_t rows) const {
+absl::StatusOr<SessionStatePtr> SessionModel::Import(std::span<const NamedTensor> whole, int64_t rows) const {
+  const std::vector<NamedTensor> tensors = ByLayer(whole);
   SessionState::Handles handles;
   for (size_t layer = 0; layer < layers(); ++layer) {
     const std::byte* from[2] = {nullptr, nullptr};

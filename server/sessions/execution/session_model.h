@@ -72,7 +72,8 @@ class SessionModel final : public SessionSubject {
   absl::StatusOr<SessionStatePtr> FromRun(int64_t rows, RunStates states) const;
 
   // Names, types and shapes of what came as a state; all tensors are there, with the same rows. Returns the rows. Field
-  // errors have the paths of StateTensors: tensors[initial_h].
+  // errors have the paths of StateTensors: tensors[initial_h]. A stack's states may come whole as well, as Infer takes
+  // them: initial_h [L, B, H].
   absl::StatusOr<int64_t> CheckTensors(std::span<const NamedTensor> tensors) const;
   // Checked tensors.
   absl::StatusOr<SessionStatePtr> Import(std::span<const NamedTensor> tensors, int64_t rows) const;
@@ -83,6 +84,8 @@ class SessionModel final : public SessionSubject {
   SessionStatePtr Select(const SessionState& state, std::span<const int64_t> rows) const;
 
  private:
+  // The same tensors, whole ones parted into those of the layers.
+  std::vector<NamedTensor> ByLayer(std::span<const NamedTensor> tensors) const;
   const ProgramPtr& program(size_t layer) const { return pinned_->engines.programs[layer].front(); }
   bool is_narrow() const { return kept_type_ != state_type(); }
   NarrowState::Form NarrowForm(size_t layer) const;
