@@ -22,10 +22,10 @@ absl::StatusOr<OnnxTensor> FoldIdentity(const FoldCall& call) {
 
 template <typename T>
 absl::StatusOr<OnnxTensor> FromList(DataType type, const T* values, int64_t count, Shape shape, int64_t& bytes_left) {
-  absl::StatusOr<Room> room = MakeRoom(type, std::move(shape), bytes_left);
-  if (!room.ok()) return room.status();
-  if (count > 0) std::memcpy(room->data, values, static_cast<size_t>(count) * sizeof(T));
-  return std::move(room->tensor);
+  absl::StatusOr<NewTensor> made = AllocateTensor(type, std::move(shape), bytes_left);
+  if (!made.ok()) return made.status();
+  if (count > 0) std::memcpy(made->data, values, static_cast<size_t>(count) * sizeof(T));
+  return std::move(made->tensor);
 }
 
 // All but `value`, which is a stored tensor.
@@ -60,15 +60,15 @@ absl::StatusOr<OnnxTensor> FoldCast(const FoldCall& call) {
                                   ", which is not done when a file is loaded"));
   }
   if (to == from.type) return **input;
-  absl::StatusOr<Room> room = MakeRoom(to, from.shape, call.bytes_left);
-  if (!room.ok()) return room.status();
+  absl::StatusOr<NewTensor> made = AllocateTensor(to, from.shape, call.bytes_left);
+  if (!made.ok()) return made.status();
   const int64_t elements = static_cast<int64_t>(from.data.size() / ByteSize(from.type));
   if (IsFloating(from.type)) {
-    ConvertElements(from.type, from.data.data(), to, room->data, static_cast<size_t>(elements));
-    return std::move(room->tensor);
+    ConvertElements(from.type, from.data.data(), to, made->data, static_cast<size_t>(elements));
+    return std::move(made->tensor);
   }
   const auto put = [&](int64_t index, const auto& value) {
-    std::memcpy(room->data + index * static_cast<int64_t>(sizeof(value)), &value, sizeof(value));
+    std::memcpy(made->data + index * static_cast<int64_t>(sizeof(value)), &value, sizeof(value));
   };
   for (int64_t k = 0; k < elements; ++k) {
     const int64_t value = IntAt(from, k);
@@ -80,10 +80,10 @@ absl::StatusOr<OnnxTensor> FoldCast(const FoldCall& call) {
     } else {
       const auto wide = static_cast<double>(value);
       ConvertElements(DataType::kDouble, reinterpret_cast<const std::byte*>(&wide), to,
-                      room->data + k * static_cast<int64_t>(ByteSize(to)), 1);
+                      made->data + k * static_cast<int64_t>(ByteSize(to)), 1);
     }
   }
-  return std::move(room->tensor);
+  return std::move(made->tensor);
 }
 
 struct Operator {
@@ -146,7 +146,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> FoldCall::Ints(std::string_v
   return values;
 }
 
-absl::StatusOr<Room> MakeRoom(DataType type, Shape shape, int64_t& bytes_left) {
+absl::StatusOr<NewTensor> AllocateTensor(DataType type, Shape shape, int64_t& bytes_left) {
   const std::optional<int64_t> bytes = NumBytes(type, shape);
   if (!bytes || *bytes > bytes_left) {
     return FoldError(absl::StrCat("gives the shape ", ShortShape(shape), " (",
@@ -155,12 +155,12 @@ absl::StatusOr<Room> MakeRoom(DataType type, Shape shape, int64_t& bytes_left) {
                                   " bytes are left for what is computed from the tensors of this file"));
   }
   auto storage = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(*bytes));
-  Room room;
-  room.data = storage->data();
+  NewTensor made;
+  made.data = storage->data();
   bytes_left -= *bytes;
-  room.tensor.view = {.type = type, .shape = std::move(shape), .data = *storage};
-  room.tensor.storage = std::move(storage);
-  return room;
+  made.tensor.view = {.type = type, .shape = std::move(shape), .data = *storage};
+  made.tensor.storage = std::move(storage);
+  return made;
 }
 
 absl::StatusOr<size_t> Axis(int64_t axis, size_t rank) {

@@ -37,12 +37,12 @@ struct FoldCall {
 int64_t IntAt(const TensorView& tensor, int64_t index);
 
 // Memory for a tensor to be filled in.
-struct Room {
+struct NewTensor {
   OnnxTensor tensor;
   std::byte* data = nullptr;
 };
 // Refuses what is too large before it is allocated.
-absl::StatusOr<Room> MakeRoom(DataType type, Shape shape, int64_t& bytes_left);
+absl::StatusOr<NewTensor> AllocateTensor(DataType type, Shape shape, int64_t& bytes_left);
 
 // `axis` of a tensor of `rank`, counted from the end if negative.
 absl::StatusOr<size_t> Axis(int64_t axis, size_t rank);

@@ -78,10 +78,10 @@ absl::StatusOr<OnnxTensor> FoldTranspose(const FoldCall& call) {
     shape.push_back(from.shape[static_cast<size_t>(axis)]);
     walk.push_back(strides[static_cast<size_t>(axis)]);
   }
-  absl::StatusOr<Room> room = MakeRoom(from.type, shape, call.bytes_left);
-  if (!room.ok()) return room.status();
-  CopyStrided(from.data.data(), shape, walk, ByteSize(from.type), room->data);
-  return std::move(room->tensor);
+  absl::StatusOr<NewTensor> made = AllocateTensor(from.type, shape, call.bytes_left);
+  if (!made.ok()) return made.status();
+  CopyStrided(from.data.data(), shape, walk, ByteSize(from.type), made->data);
+  return std::move(made->tensor);
 }
 
 absl::StatusOr<OnnxTensor> FoldSlice(const FoldCall& call) {
@@ -115,10 +115,10 @@ absl::StatusOr<OnnxTensor> FoldSlice(const FoldCall& call) {
     offset += range.count == 0 ? 0 : range.start * walk[*axis];
     walk[*axis] *= range.step;
   }
-  absl::StatusOr<Room> room = MakeRoom(from.type, shape, call.bytes_left);
-  if (!room.ok()) return room.status();
-  CopyStrided(from.data.data() + offset, shape, walk, ByteSize(from.type), room->data);
-  return std::move(room->tensor);
+  absl::StatusOr<NewTensor> made = AllocateTensor(from.type, shape, call.bytes_left);
+  if (!made.ok()) return made.status();
+  CopyStrided(from.data.data() + offset, shape, walk, ByteSize(from.type), made->data);
+  return std::move(made->tensor);
 }
 
 absl::StatusOr<OnnxTensor> FoldConcat(const FoldCall& call) {
@@ -146,11 +146,11 @@ absl::StatusOr<OnnxTensor> FoldConcat(const FoldCall& call) {
     }
     if (!part.data.empty()) parts.push_back(&part);
   }
-  absl::StatusOr<Room> room = MakeRoom(type, shape, call.bytes_left);
-  if (!room.ok() || parts.empty())
-    return room.ok() ? absl::StatusOr<OnnxTensor>(std::move(room->tensor)) : room.status();
+  absl::StatusOr<NewTensor> made = AllocateTensor(type, shape, call.bytes_left);
+  if (!made.ok() || parts.empty())
+    return made.ok() ? absl::StatusOr<OnnxTensor>(std::move(made->tensor)) : made.status();
   const int64_t blocks = Product(shape, 0, *axis);
-  std::byte* target = room->data;
+  std::byte* target = made->data;
   for (int64_t block = 0; block < blocks; ++block) {
     for (const TensorView* part : parts) {
       const size_t bytes = part->data.size() / static_cast<size_t>(blocks);
@@ -158,7 +158,7 @@ absl::StatusOr<OnnxTensor> FoldConcat(const FoldCall& call) {
       target += bytes;
     }
   }
-  return std::move(room->tensor);
+  return std::move(made->tensor);
 }
 
 absl::StatusOr<OnnxTensor> FoldGather(const FoldCall& call) {
@@ -177,15 +177,15 @@ absl::StatusOr<OnnxTensor> FoldGather(const FoldCall& call) {
   Shape shape = from.shape;
   const auto at = shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(*axis));
   shape.insert(at, indices.shape.begin(), indices.shape.end());
-  absl::StatusOr<Room> room = MakeRoom(from.type, shape, call.bytes_left);
-  if (!room.ok() || room->tensor.view.data.empty()) {
-    return room.ok() ? absl::StatusOr<OnnxTensor>(std::move(room->tensor)) : room.status();
+  absl::StatusOr<NewTensor> made = AllocateTensor(from.type, shape, call.bytes_left);
+  if (!made.ok() || made->tensor.view.data.empty()) {
+    return made.ok() ? absl::StatusOr<OnnxTensor>(std::move(made->tensor)) : made.status();
   }
   if (from.data.empty()) return FoldError("chooses from a tensor without elements");
   const int64_t blocks = Product(from.shape, 0, *axis);
   const size_t bytes = from.data.size() / static_cast<size_t>(blocks * size);
   const auto count = static_cast<int64_t>(indices.data.size() / ByteSize(indices.type));
-  std::byte* target = room->data;
+  std::byte* target = made->data;
   for (int64_t block = 0; block < blocks; ++block) {
     for (int64_t k = 0; k < count; ++k) {
       int64_t index = IntAt(indices, k);
@@ -197,7 +197,7 @@ absl::StatusOr<OnnxTensor> FoldGather(const FoldCall& call) {
       target += bytes;
     }
   }
-  return std::move(room->tensor);
+  return std::move(made->tensor);
 }
 
 }  // namespace rnnserve

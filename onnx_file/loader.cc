@@ -80,8 +80,8 @@ class Feeds {
 
   // Whether one state of all layers is cut as a request's would be: layer by layer, and nothing else.
   absl::Status CheckStates(const std::vector<OnnxGraph::Layer>& layers) const {
-    for (const std::vector<State>& states : states_) {
-      const bool cut = std::ranges::any_of(states, [](const State& state) { return state.is_part(); });
+    for (const std::vector<StateInput>& states : states_) {
+      const bool cut = std::ranges::any_of(states, [](const StateInput& state) { return state.is_part(); });
       if (!cut) continue;
       if (absl::Status status = CheckParts(states, layers); !status.ok()) return status;
     }
@@ -90,16 +90,16 @@ class Feeds {
 
  private:
   static constexpr size_t kFirstState = 5;
-  struct State {
+  struct StateInput {
     size_t layer;
     OnnxGraph::Source source;
     bool is_part() const { return source.is_request_input() && source.rows; }
   };
 
-  static absl::Status CheckParts(const std::vector<State>& states, const std::vector<OnnxGraph::Layer>& layers) {
+  static absl::Status CheckParts(const std::vector<StateInput>& states, const std::vector<OnnxGraph::Layer>& layers) {
     int64_t total = 0, before = 0;
-    for (const State& state : states) total += layers[state.layer].directions;
-    for (const State& state : states) {
+    for (const StateInput& state : states) total += layers[state.layer].directions;
+    for (const StateInput& state : states) {
       const int64_t directions = layers[state.layer].directions;
       const auto place = [&](int64_t index) {
         return std::clamp<int64_t>(index < 0 ? index + total : index, 0, total);
@@ -118,7 +118,7 @@ class Feeds {
   }
 
   std::unordered_map<std::string, std::string> names_;  // graph input -> what it is
-  std::array<std::vector<State>, 2> states_;            // initial_h, initial_c of the layers that can have it
+  std::array<std::vector<StateInput>, 2> states_;       // initial_h, initial_c of the layers that can have it
 };
 
 // One layer's inputs; X only of the first.

@@ -56,22 +56,22 @@
 namespace rnnserve {
 namespace {
 
-constexpr absl::Duration kConfigLook = absl::Seconds(1);
+constexpr absl::Duration kConfigCheckPeriod = absl::Seconds(1);
 
-void LogModels(const RepositoryNews& news) {
-  for (const LoadedModel& loaded : news.loaded) {
+void LogModels(const RepositoryChanges& changes) {
+  for (const LoadedModel& loaded : changes.loaded) {
     LogInfo(absl::StrCat("model ", loaded.name, " version ", loaded.version, " from ", loaded.source));
   }
-  for (const RepositoryFailure& failure : news.refused) {
+  for (const RepositoryFailure& failure : changes.refused) {
     LogWarning(absl::StrCat("model file ", failure.path, " left out: ", failure.reason));
   }
 }
 
 // A folder that cannot be read is logged once.
-void LogLook(const absl::StatusOr<RepositoryNews>& news, absl::Status& before) {
-  if (news.ok()) LogModels(*news);
-  if (!news.ok() && news.status() != before) LogWarning(absl::StrCat("--models: ", news.status().message()));
-  before = news.status();
+void LogScan(const absl::StatusOr<RepositoryChanges>& changes, absl::Status& before) {
+  if (changes.ok()) LogModels(*changes);
+  if (!changes.ok() && changes.status() != before) LogWarning(absl::StrCat("--models: ", changes.status().message()));
+  before = changes.status();
 }
 
 std::set<std::string, std::less<>> NamesOf(const ModelStore& models) {
@@ -134,22 +134,22 @@ bool WritePort(const std::string& path, int port) {
 
 // Warns if every caller that reaches the port has all permissions. Mutual TLS admits only callers with a certificate,
 // and does not tell them apart.
-void TellIfOpenToAll() {
+void WarnIfOpenToAll() {
   if (!absl::GetFlag(FLAGS_tokens_file).empty() || !absl::GetFlag(FLAGS_tls_client_ca).empty()) return;
   std::vector<std::string> open = absl::GetFlag(FLAGS_listen);
   std::erase_if(open, [](const std::string& address) { return IsLocalAddress(address); });
   if (open.empty()) return;
-  LogWarning(absl::StrCat("no --tokens_file: whoever reaches ", absl::StrJoin(open, ", "),
+  LogWarning(absl::StrCat("no --tokens_file: every caller that reaches ", absl::StrJoin(open, ", "),
                           " may also load and unload models and sees all sessions; --tokens_file tells callers apart, "
                           "--tls_client_ca lets in those with a certificate"));
 }
 
 // Waits for a signal; meanwhile logs changes of the config file.
-int AwaitLeave(const sigset_t& signals, const Settings& settings) {
+int AwaitStop(const sigset_t& signals, const Settings& settings) {
   ConfigWatch watch(settings);
   for (;;) {
-    if (const int signal = AwaitSignal(signals, kConfigLook); signal != 0) return signal;
-    if (const std::optional<std::string> news = watch.Look()) LogWarning(*news);
+    if (const int signal = AwaitSignal(signals, kConfigCheckPeriod); signal != 0) return signal;
+    if (const std::optional<std::string> changes = watch.Check()) LogWarning(*changes);
   }
 }
 
@@ -157,14 +157,14 @@ int AwaitLeave(const sigset_t& signals, const Settings& settings) {
 // signal ends the waits.
 void Drain(GrpcServer& server, const sigset_t& signals) {
   const absl::Time deadline = SteadyNow() + absl::GetFlag(FLAGS_drain_timeout);
-  server.AnnounceLeaving();
+  server.SetNotServing();
   const absl::Duration delay = std::min(absl::GetFlag(FLAGS_drain_delay), absl::GetFlag(FLAGS_drain_timeout));
-  if (AwaitSignal(signals, delay) != 0) server.HurryUp();
+  if (AwaitSignal(signals, delay) != 0) server.EndDrain();
   std::atomic<bool> drained = false;
   std::thread second_signal([&] {
     int signal = 0;
     sigwait(&signals, &signal);
-    if (!drained.load()) server.HurryUp();
+    if (!drained.load()) server.EndDrain();
   });
   const bool finished = server.Drain(deadline);
   drained.store(true);
@@ -179,7 +179,7 @@ void WarnOfSettings() {
   if (!absl::GetFlag(FLAGS_tokens_file).empty() && absl::GetFlag(FLAGS_tls_cert).empty()) {
     LogWarning("tokens without TLS: every host on the way sees them");
   }
-  TellIfOpenToAll();
+  WarnIfOpenToAll();
 #ifdef RNNSERVE_PACED_LISTENER
   LogIfReadsAreUnguarded(/*with_tls=*/!absl::GetFlag(FLAGS_tls_cert).empty());
 #endif
@@ -207,10 +207,10 @@ std::unique_ptr<RepositoryWatch> WatchRepository(ModelStore& models, GrpcServer&
   if (absl::GetFlag(FLAGS_models_poll) == absl::InfiniteDuration()) return nullptr;
   return std::make_unique<RepositoryWatch>(
       &models, absl::GetFlag(FLAGS_models_poll),
-      [&server, before = absl::Status()](const absl::StatusOr<RepositoryNews>& news) mutable {
-        LogLook(news, before);
-        if (!news.ok()) return;
-        for (const LoadedModel& loaded : news->loaded) server.TellServing(loaded);
+      [&server, before = absl::Status()](const absl::StatusOr<RepositoryChanges>& changes) mutable {
+        LogScan(changes, before);
+        if (!changes.ok()) return;
+        for (const LoadedModel& loaded : changes->loaded) server.UpdateHealth(loaded);
       });
 }
 
@@ -219,7 +219,7 @@ void ServeUntilSignal(GrpcServer& server, ModelStore& models, LoadedPlugins& plu
                       const Settings& settings) {
   plugins.OnFailure([&server](std::string_view engine) { server.SetEngineServing(engine, false); });
   std::unique_ptr<RepositoryWatch> folder = WatchRepository(models, server);
-  const int signal = AwaitLeave(signals, settings);
+  const int signal = AwaitStop(signals, settings);
   folder.reset();
   LogInfo(absl::StrCat("signal ", signal, ": finishing what is being served"));
   Drain(server, signals);
@@ -233,8 +233,8 @@ int Refuse(const std::string& setting, absl::string_view why) {
 
 int Run(const Settings& settings, int64_t memory_limit) {
   SetLogLevel(absl::GetFlag(FLAGS_log_level));
-  const sigset_t signals = BlockLeaveSignals();
-  std::optional<LeaveAtOnce> starting(signals);
+  const sigset_t signals = BlockStopSignals();
+  std::optional<ExitOnSignal> starting(signals);
 
   const std::vector<std::unique_ptr<Engine>> own_engines = OwnEngines();
   std::vector<const Engine*> engines;

@@ -15,7 +15,7 @@
 
 namespace rnnserve {
 
-sigset_t BlockLeaveSignals() {
+sigset_t BlockStopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -36,7 +36,7 @@ int AwaitSignal(const sigset_t& signals, absl::Duration longest) {
   return 0;
 }
 
-LeaveAtOnce::LeaveAtOnce(const sigset_t& signals)
+ExitOnSignal::ExitOnSignal(const sigset_t& signals)
     : signal_fd_(signalfd(-1, &signals, SFD_CLOEXEC)), done_fd_(eventfd(0, EFD_CLOEXEC)), thread_([this] {
         std::array<pollfd, 2> wait = {{{done_fd_, POLLIN, 0}, {signal_fd_, POLLIN, 0}}};
         while (poll(wait.data(), wait.size(), -1) < 0) {
@@ -46,7 +46,7 @@ LeaveAtOnce::LeaveAtOnce(const sigset_t& signals)
         std::_Exit(0);
       }) {}
 
-LeaveAtOnce::~LeaveAtOnce() {
+ExitOnSignal::~ExitOnSignal() {
   eventfd_write(done_fd_, 1);
   thread_.join();
   close(signal_fd_);

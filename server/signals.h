@@ -12,19 +12,19 @@ namespace rnnserve {
 
 // Blocked in this thread and all that it starts, so that they wait to be taken. Before any thread exists. SIGHUP is
 // ignored from then on: it often means to reload files, which the server does by itself.
-sigset_t BlockLeaveSignals();
+sigset_t BlockStopSignals();
 
 // Takes one of `signals`; 0 if none came in that time.
 int AwaitSignal(const sigset_t& signals, absl::Duration longest);
 
 // While it exists, one of `signals` ends the process at once, with 0: for the start, which may read gigabytes of models
 // and has no calls to finish yet. AwaitSignal gets a signal that comes during its destruction.
-class LeaveAtOnce {
+class ExitOnSignal {
  public:
-  explicit LeaveAtOnce(const sigset_t& signals);
-  ~LeaveAtOnce();
-  LeaveAtOnce(const LeaveAtOnce&) = delete;
-  LeaveAtOnce& operator=(const LeaveAtOnce&) = delete;
+  explicit ExitOnSignal(const sigset_t& signals);
+  ~ExitOnSignal();
+  ExitOnSignal(const ExitOnSignal&) = delete;
+  ExitOnSignal& operator=(const ExitOnSignal&) = delete;
 
  private:
   const int signal_fd_;

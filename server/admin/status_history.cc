@@ -29,7 +29,7 @@ int64_t Observations(const std::vector<int64_t>& counts) { return std::reduce(co
 
 }  // namespace
 
-void StatusHistory::Look(absl::Time now) {
+void StatusHistory::Record(absl::Time now) {
   const MetricReading durations = metrics_->Read("rnnserve_model_request_duration_seconds");
   const MetricReading batches = metrics_->Read("rnnserve_slice_sequences");
   Sums sums = {.time = now,
@@ -69,7 +69,7 @@ StatusRecorder::~StatusRecorder() {
 void StatusRecorder::Record() {
   MutexLock lock(mutex_);
   do {
-    history_.Look(SteadyNow());
+    history_.Record(SteadyNow());
   } while (!stop_.wait_for(lock, absl::ToChronoMilliseconds(StatusHistory::kStep),
                            [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; }));
 }

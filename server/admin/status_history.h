@@ -3,10 +3,10 @@
 // metrics did between looks, the last ten minutes of it.
 //
 //   StatusHistory history(&metrics);
-//   history.Look(SteadyNow());   // every kStep
+//   history.Record(SteadyNow());   // every kStep
 //   history.Points();
 //
-// Look is called by one thread, Points by any.
+// Record is called by one thread, Points by any.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ class StatusHistory {
   // `metrics` outlives it.
   explicit StatusHistory(const Metrics* metrics) : metrics_(metrics) {}
 
-  void Look(absl::Time now);
+  void Record(absl::Time now);
   // The oldest first.
   std::vector<Point> Points() const;
 

@@ -41,7 +41,7 @@ constexpr int kModelSlots = 4;
 constexpr int kSessionSlots = 16;
 constexpr int kStreamSlots = 8;
 // Streams and sessions are looked after this often while the server drains.
-constexpr absl::Duration kDrainLook = absl::Milliseconds(20);
+constexpr absl::Duration kDrainCheckPeriod = absl::Milliseconds(20);
 constexpr std::array<std::string_view, 4> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models",
                                                        "rnnserve.v1.Sessions", "inference.GRPCInferenceService"};
 constexpr std::array<std::string_view, 7> kListed = {kServices[0],
@@ -136,7 +136,7 @@ StreamLine::Options StreamLineOptions(const GrpcServer::Options& options, Transp
 }
 
 // Of a handshake that fails, gRPC's log is all there is: with mutual TLS, whose certificate is not taken, and why.
-void TellOfTransport(std::string_view message) {
+void LogTransport(std::string_view message) {
   static LogLimit limit;
   if (message.find("Handshake failed") == std::string_view::npos)
     return LogDebug(absl::StrCat("grpc: ", absl::string_view(message.data(), message.size())));
@@ -156,7 +156,7 @@ void AddCertificateMetric(const std::shared_ptr<const Certificates>& certificate
 void RouteLogs() {
   static std::once_flag once;
   std::call_once(once, [] {
-    gpr_set_log_function([](gpr_log_func_args* args) { TellOfTransport(args->message); });
+    gpr_set_log_function([](gpr_log_func_args* args) { LogTransport(args->message); });
     // Says on standard error what callers sent wrong; the caller's own error says it better.
     google::protobuf::SetLogHandler(nullptr);
   });
@@ -329,7 +329,7 @@ GrpcServer::GrpcServer(std::unique_ptr<Parts> parts, SessionCore* sessions)
 GrpcServer::~GrpcServer() {
   parts_->admission.Close();
   parts_->gate.OnChange({});
-  parts_->listener->HangUp(std::max(parts_->goodbye_until - SteadyNow(), absl::ZeroDuration()));
+  parts_->listener->CloseConnections(std::max(parts_->goodbye_until - SteadyNow(), absl::ZeroDuration()));
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->poller.Stop();
 }
@@ -338,7 +338,7 @@ void GrpcServer::SetEngineServing(std::string_view engine, bool is_serving) {
   parts_->SetEngineServing(engine, is_serving);
 }
 
-void GrpcServer::TellServing(const LoadedModel& model) { parts_->models.TellServing(model); }
+void GrpcServer::UpdateHealth(const LoadedModel& model) { parts_->models.UpdateHealth(model); }
 
 bool GrpcServer::is_ready() const { return !parts_->leaving.load(); }
 
@@ -346,23 +346,23 @@ bool GrpcServer::is_alive() const { return parts_->poller.IsTurning(kPollerPatie
 
 const std::vector<int>& GrpcServer::ports() const { return parts_->ports; }
 
-void GrpcServer::AnnounceLeaving() {
+void GrpcServer::SetNotServing() {
   if (!parts_->leaving.exchange(true)) parts_->health.board().Leave();
 }
 
 bool GrpcServer::Drain(absl::Time deadline) {
-  AnnounceLeaving();
+  SetNotServing();
   parts_->admission.Close();
   sessions_->StartDrain();
   parts_->streams.Drain(deadline);
   if (!parts_->admission.WaitEmpty(deadline)) return false;
   while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver()) {
-    if (SteadyNow() >= deadline || parts_->admission.WaitHurry(kDrainLook)) return false;
+    if (SteadyNow() >= deadline || parts_->admission.WaitHurry(kDrainCheckPeriod)) return false;
   }
   parts_->goodbye_until = std::min(SteadyNow() + kGoodbye, deadline);
   return true;
 }
 
-void GrpcServer::HurryUp() { parts_->admission.Hurry(); }
+void GrpcServer::EndDrain() { parts_->admission.Hurry(); }
 
 }  // namespace rnnserve

@@ -3,7 +3,7 @@
 //
 //   auto server = GrpcServer::Start({.listen = {"0.0.0.0:50051"}}, &core).value();
 //   ...
-//   server->AnnounceLeaving();                        // health NOT_SERVING: load balancers stop routing
+//   server->SetNotServing();                        // health NOT_SERVING: load balancers stop routing
 //   server->Drain(SteadyNow() + absl::Seconds(30));   // refuses new calls, waits for those in flight
 //   server.reset();                                   // cancels the rest
 #pragma once
@@ -89,7 +89,7 @@ class GrpcServer {
   bool is_alive() const;
 
   // Sets the health of a shared model that the server itself has loaded or unloaded. From any thread.
-  void TellServing(const LoadedModel& model);
+  void UpdateHealth(const LoadedModel& model);
   // Health of the service engine/NAME; at first what Engine::InService says. From any thread.
   void SetEngineServing(std::string_view engine, bool is_serving);
 
@@ -97,12 +97,12 @@ class GrpcServer {
   const std::vector<int>& ports() const;
 
   // Sets health of all services to NOT_SERVING, notifies Watch calls, and is_ready to false; calls are still served.
-  void AnnounceLeaving();
+  void SetNotServing();
   // The same; also refuses new calls as UNAVAILABLE and notifies streams. Waits for calls in flight, then for streams
-  // and for sessions whose state no client has fetched yet. False: some were left at `deadline` or at HurryUp.
+  // and for sessions whose state no client has fetched yet. False: some were left at `deadline` or at EndDrain.
   bool Drain(absl::Time deadline);
   // Ends Drain at once. From any thread.
-  void HurryUp();
+  void EndDrain();
 
  private:
   struct Parts;

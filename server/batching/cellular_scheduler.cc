@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t kWorkspacesPerWorker = 8;
 // An idle worker frees the scratch of destroyed programs after this time.
-constexpr std::chrono::seconds kWorkspaceLook(1);
-// As many may follow each other on a thread that collects before it has to look for news.
+constexpr std::chrono::seconds kWorkspaceCheckPeriod(1);
+// As many may follow each other on a thread that collects before it has to check for new calls.
 constexpr int kShortSlicesInARow = 4;
 
 BatchQueue::Options WithWorkers(BatchQueue::Options options) {
@@ -43,7 +43,7 @@ uint64_t NextId() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Tell(BatchQueue::Finished& finished) {
+void Notify(BatchQueue::Finished& finished) {
   for (std::unique_ptr<Job>& job : finished) {
     job->submission.done(std::move(job->outcome));
     job.reset();
@@ -98,7 +98,7 @@ void CellularScheduler::RunCollected(bool is_alone) {
     if (queue_.NextTakes() > short_slice) break;
     std::optional<Slice> slice = queue_.Form(now, 1, finished);
     if (slice) RunSlice(lock, *std::move(slice), collector.workspaces, finished);
-    TellUnlocked(lock, finished);
+    NotifyUnlocked(lock, finished);
     now = SteadyNow();
   }
   WakeAnother();
@@ -111,7 +111,7 @@ void CellularScheduler::Abort() {
     aborted_ = true;
     queue_.Fail(ShuttingDown(), finished);
   }
-  Tell(finished);
+  Notify(finished);
 }
 
 QueueLoad CellularScheduler::load() const {
@@ -138,7 +138,7 @@ bool CellularScheduler::Wait(MutexLock& lock, WorkspaceCache& workspaces) {
     wake_.wait_for(lock, absl::ToChronoNanoseconds(release - SteadyNow()));
   } else if (workspaces.empty()) {
     wake_.wait(lock);
-  } else if (wake_.wait_for(lock, kWorkspaceLook) == std::cv_status::timeout) {
+  } else if (wake_.wait_for(lock, kWorkspaceCheckPeriod) == std::cv_status::timeout) {
     lock.unlock();
     workspaces.ForgetGone();
     lock.lock();
@@ -163,7 +163,7 @@ void CellularScheduler::Work() {
       RunSlice(lock, *std::move(slice), workspaces, finished);
       WakeAnother();
     }
-    TellUnlocked(lock, finished);
+    NotifyUnlocked(lock, finished);
   }
 }
 
@@ -172,7 +172,7 @@ void CellularScheduler::RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& w
                                  BatchQueue::Finished& finished) {
   slice.is_alone &= is_alone_;
   lock.unlock();
-  Tell(finished);
+  Notify(finished);
   const auto start = std::chrono::steady_clock::now();
   const absl::Status ran = AdvanceSlice(slice, workspaces);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -181,10 +181,10 @@ void CellularScheduler::RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& w
   queue_.Complete(std::move(slice), ran, took.count(), SteadyNow(), finished);
 }
 
-void CellularScheduler::TellUnlocked(MutexLock& lock, BatchQueue::Finished& finished) {
+void CellularScheduler::NotifyUnlocked(MutexLock& lock, BatchQueue::Finished& finished) {
   if (finished.empty()) return;
   lock.unlock();
-  Tell(finished);
+  Notify(finished);
   lock.lock();
 }
 

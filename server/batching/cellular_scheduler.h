@@ -61,7 +61,7 @@ class CellularScheduler final : public Scheduler {
   void Work();
   void RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& workspaces,
                 BatchQueue::Finished& finished) ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  static void TellUnlocked(MutexLock& lock, BatchQueue::Finished& finished) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  static void NotifyUnlocked(MutexLock& lock, BatchQueue::Finished& finished) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // Waits until there may be a slice; false: never again.
   bool Wait(MutexLock& lock, WorkspaceCache& workspaces) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void WakeAnother() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

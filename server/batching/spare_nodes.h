@@ -24,16 +24,16 @@ class SpareNodes;
 template <typename T>
 class SpareNodes<std::list<T>> {
  public:
-  using Place = typename std::list<T>::iterator;
+  using Iterator = typename std::list<T>::iterator;
 
-  Place Append(std::list<T>& list, T value) {
+  Iterator Append(std::list<T>& list, T value) {
     if (spare_.empty()) return list.insert(list.end(), std::move(value));
     spare_.front() = std::move(value);
     list.splice(list.end(), spare_, spare_.begin());
     return std::prev(list.end());
   }
 
-  void Erase(std::list<T>& list, Place place) {
+  void Erase(std::list<T>& list, Iterator place) {
     if (spare_.size() >= kMostSpareNodes) {
       list.erase(place);
       return;

@@ -31,12 +31,12 @@ std::string MistakesOfFile(const Settings& settings, const std::vector<FileSetti
 
 }  // namespace
 
-std::optional<std::string> ConfigWatch::Look() {
+std::optional<std::string> ConfigWatch::Check() {
   if (settings_.path().empty()) return std::nullopt;
   const absl::StatusOr<std::vector<FileSetting>> read = ReadConfigFile(settings_.path());
-  std::string news;
+  std::string change;
   if (!read.ok()) {
-    news = absl::StrCat(kWillFail, read.status().message());
+    change = absl::StrCat(kWillFail, read.status().message());
   } else {
     const std::map<std::string, std::string> before = ValuesOf(settings_.of_file());
     std::map<std::string, std::string> now = ValuesOf(*read);
@@ -50,15 +50,15 @@ std::optional<std::string> ConfigWatch::Look() {
     }
     const std::string mistakes = differing.empty() ? "" : MistakesOfFile(settings_, *read);
     if (!mistakes.empty()) {
-      news = absl::StrCat(kWillFail, mistakes);
+      change = absl::StrCat(kWillFail, mistakes);
     } else if (!differing.empty()) {
-      news = absl::StrCat(settings_.path(), " has changed; a restart is needed for ", absl::StrJoin(differing, ", "));
+      change = absl::StrCat(settings_.path(), " has changed; a restart is needed for ", absl::StrJoin(differing, ", "));
     }
   }
-  if (news == told_) return std::nullopt;
-  told_ = news;
-  if (news.empty()) return absl::StrCat(settings_.path(), " is again as it was at the start");
-  return news;
+  if (change == last_message_) return std::nullopt;
+  last_message_ = change;
+  if (change.empty()) return absl::StrCat(settings_.path(), " is again as it was at the start");
+  return change;
 }
 
 }  // namespace rnnserve

@@ -17,11 +17,11 @@ class ConfigWatch {
   explicit ConfigWatch(const Settings& settings) : settings_(settings) {}
 
   // Reads the file. Call it at intervals, from one thread. Returns a message once for each change.
-  std::optional<std::string> Look();
+  std::optional<std::string> Check();
 
  private:
   const Settings& settings_;
-  std::string told_;  // the last message
+  std::string last_message_;  // the last message
 };
 
 }  // namespace rnnserve

@@ -5,7 +5,7 @@
 // model is shared (tenant "": the repository's, and what operators and servers without tokens load) or belongs to the
 // tenant that loaded or sent it; other tenants cannot see it. Equal content is one object, whichever tenant sends it. A
 // ModelPtr keeps its model alive after unloading and eviction. Thread-safe; only LoadFromRepository, ScanRepository and
-// LookAgain block on files.
+// Rescan block on files.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct Upload {
 };
 
 // What a further scan of the repository folder has found.
-struct RepositoryNews {
+struct RepositoryChanges {
   std::vector<LoadedModel> loaded;
   std::vector<RepositoryFailure> refused;
 };
@@ -77,7 +77,7 @@ class ModelStore {
   // Scans again and reads versions that are new or have been written to, once their files are the same in two scans. A
   // loaded model stays, also where its files are gone; an unloaded one does not return by itself. The error is that of
   // ScanRepository.
-  absl::StatusOr<RepositoryNews> LookAgain();
+  absl::StatusOr<RepositoryChanges> Rescan();
   std::vector<RepositoryFailure> Failures() const;
 
   // Models.Load. Equal content (operators, weights, options, engine) under the same name and version: OK; other

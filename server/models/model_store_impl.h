@@ -15,7 +15,7 @@
 #include "server/models/inline_cache.h"
 #include "server/models/model_store.h"
 #include "server/models/owned_models.h"
-#include "server/models/repository_look.h"
+#include "server/models/repository_scan.h"
 
 namespace rnnserve {
 
@@ -40,7 +40,7 @@ struct ModelStore::Impl {
   absl::StatusOr<LoadedModel> AddFromFolder(const Folder& folder, std::string name, int64_t version,
                                             OptionalOptions given, std::string engine);
   // Reads what `look` says; failures of the files that it skips stay recorded.
-  absl::StatusOr<RepositoryNews> Scan(RepositoryLook& look);
+  absl::StatusOr<RepositoryChanges> Scan(RepositoryScan& look);
   // Why the file at this path was refused, if it was.
   absl::Status Refusal(const std::string& path) const;
 
@@ -51,7 +51,7 @@ struct ModelStore::Impl {
   WeakTable<const Model> tagged;  // the same by content tag
 
   Mutex looking;  // guards `look`; held while files are read
-  RepositoryLook look;
+  RepositoryScan look;
 
   mutable Mutex mutex;  // guards what follows
   InlineCache cache;

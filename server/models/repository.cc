@@ -96,19 +96,19 @@ absl::Status ModelStore::Impl::Refusal(const std::string& path) const {
   return reason == nullptr ? absl::OkStatus() : absl::FailedPreconditionError(*reason);
 }
 
-absl::StatusOr<RepositoryNews> ModelStore::Impl::Scan(RepositoryLook& by) {
-  RepositoryNews news;
-  if (options.repository.empty()) return news;
+absl::StatusOr<RepositoryChanges> ModelStore::Impl::Scan(RepositoryScan& by) {
+  RepositoryChanges changes;
+  if (options.repository.empty()) return changes;
   by.Begin();
   const auto load = [&](const Folder& folder, const std::string& name, int64_t version) {
     const std::string path = FilePath(name, absl::StrCat(version));
     if (!by.Reads(path, folder.Stamp())) return Refusal(path);
     absl::StatusOr<LoadedModel> loaded = AddFromFolder(folder, name, version, {}, "");
     if (!loaded.ok()) {
-      news.refused.push_back({path, std::string(loaded.status().message())});
+      changes.refused.push_back({path, std::string(loaded.status().message())});
       return loaded.status();
     }
-    news.loaded.push_back(*std::move(loaded));
+    changes.loaded.push_back(*std::move(loaded));
     return absl::OkStatus();
   };
   rnnserve::Scan scan(load);
@@ -116,7 +116,7 @@ absl::StatusOr<RepositoryNews> ModelStore::Impl::Scan(RepositoryLook& by) {
   by.End();
   const MutexLock lock(mutex);
   failures = std::move(scan).failures();
-  return news;
+  return changes;
 }
 
 absl::Status ModelStore::ScanRepository() {
@@ -125,7 +125,7 @@ absl::Status ModelStore::ScanRepository() {
   return impl_->Scan(impl_->look).status();
 }
 
-absl::StatusOr<RepositoryNews> ModelStore::LookAgain() {
+absl::StatusOr<RepositoryChanges> ModelStore::Rescan() {
   const MutexLock looking(impl_->looking);
   return impl_->Scan(impl_->look);
 }

@@ -9,7 +9,7 @@ namespace rnnserve {
 namespace {
 
 // Of one name: calls for it may come often.
-constexpr int kMostLookedAt = 100;
+constexpr int kMostScanned = 100;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ std::optional<RepositoryFailure> RepositoryFailures::Of(std::string_view name, s
   int64_t highest = 0;
   int looked_at = 0;
   for (auto at = reasons_.lower_bound(prefix); at != reasons_.end() && absl::StartsWith(at->first, prefix); ++at) {
-    if (++looked_at > kMostLookedAt) break;
+    if (++looked_at > kMostScanned) break;
     const std::string_view rest = std::string_view(at->first).substr(prefix.size());
     const std::optional<int64_t> failed = ParseVersion(rest.substr(0, rest.find('/')));
     if (!failed || *failed < highest || (version && *failed != *version)) continue;

@@ -5,8 +5,8 @@
 
 namespace rnnserve {
 
-RepositoryWatch::RepositoryWatch(ModelStore* store, absl::Duration period, Tell tell)
-    : store_(store), period_(period), tell_(std::move(tell)), thread_([this] { Look(); }) {}
+RepositoryWatch::RepositoryWatch(ModelStore* store, absl::Duration period, Report report)
+    : store_(store), period_(period), report_(std::move(report)), thread_([this] { Run(); }) {}
 
 RepositoryWatch::~RepositoryWatch() {
   {
@@ -17,12 +17,12 @@ RepositoryWatch::~RepositoryWatch() {
   thread_.join();
 }
 
-void RepositoryWatch::Look() {
+void RepositoryWatch::Run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     if (stopped_.wait_for(lock, absl::ToChronoNanoseconds(period_)) != std::cv_status::timeout) continue;
     lock.unlock();
-    tell_(store_->LookAgain());
+    report_(store_->Rescan());
     lock.lock();
   }
 }

@@ -14,21 +14,21 @@ namespace rnnserve {
 
 class RepositoryWatch {
  public:
-  using Tell = std::function<void(const absl::StatusOr<RepositoryNews>&)>;
+  using Report = std::function<void(const absl::StatusOr<RepositoryChanges>&)>;
 
-  // `store` outlives it. `tell` is called on the thread, after each scan.
-  RepositoryWatch(ModelStore* store, absl::Duration period, Tell tell);
+  // `store` outlives it. `report` is called on the thread, after each scan.
+  RepositoryWatch(ModelStore* store, absl::Duration period, Report report);
   // Waits for a running scan.
   ~RepositoryWatch();
   RepositoryWatch(const RepositoryWatch&) = delete;
   RepositoryWatch& operator=(const RepositoryWatch&) = delete;
 
  private:
-  void Look();
+  void Run();
 
   ModelStore* const store_;
   const absl::Duration period_;
-  const Tell tell_;
+  const Report report_;
   Mutex mutex_;
   CondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

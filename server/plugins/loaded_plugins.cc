@@ -15,19 +15,19 @@ class LoadedPlugins::Failures {
   void Failed(const std::string& engine) {
     MutexLock lock(mutex_);
     failed_.push_back(engine);
-    if (told_) told_(engine);
+    if (on_failure_) on_failure_(engine);
   }
-  void Tell(std::function<void(std::string_view)> told) {
+  void Subscribe(std::function<void(std::string_view)> on_failure) {
     MutexLock lock(mutex_);
-    told_ = std::move(told);
-    if (!told_) return;
-    for (const std::string& engine : failed_) told_(engine);
+    on_failure_ = std::move(on_failure);
+    if (!on_failure_) return;
+    for (const std::string& engine : failed_) on_failure_(engine);
   }
 
  private:
   Mutex mutex_;
   std::vector<std::string> failed_ ABSL_GUARDED_BY(mutex_);
-  std::function<void(std::string_view)> told_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(std::string_view)> on_failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 LoadedPlugins::LoadedPlugins(const Options& options, std::span<const Engine* const> own)
@@ -74,7 +74,9 @@ int LoadedPlugins::workers_wanted() const {
   return wanted;
 }
 
-void LoadedPlugins::OnFailure(std::function<void(std::string_view)> told) { failures_->Tell(std::move(told)); }
+void LoadedPlugins::OnFailure(std::function<void(std::string_view)> on_failure) {
+  failures_->Subscribe(std::move(on_failure));
+}
 
 void LoadedPlugins::AddMetrics(Metrics& metrics) const {
   if (engines_.empty()) return;

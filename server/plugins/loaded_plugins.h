@@ -36,9 +36,9 @@ class LoadedPlugins {
   // Threads that the devices need, all together; these threads compute nothing themselves.
   int workers_wanted() const;
 
-  // `told` is called once for each engine that has failed for good or fails from now on, on the thread that notices.
-  // Empty: none. After this returns, the previous function is not called any more.
-  void OnFailure(std::function<void(std::string_view engine)> told);
+  // `on_failure` is called once for each engine that has failed for good or fails from now on, on the thread that
+  // notices. Empty: none. After this returns, the previous function is not called any more.
+  void OnFailure(std::function<void(std::string_view engine)> on_failure);
 
   // rnnserve_device_memory_bytes, if there is a device.
   void AddMetrics(Metrics& metrics) const;

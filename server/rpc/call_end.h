@@ -17,8 +17,8 @@ namespace rnnserve {
 
 class CallEnd final : private CompletionTag {
  public:
-  // `told` is called at the notice, unless a coroutine awaits it already.
-  explicit CallEnd(std::function<void()> told) : told_(std::move(told)) {}
+  // `on_end` is called at the notice, unless a coroutine awaits it already.
+  explicit CallEnd(std::function<void()> on_end) : on_end_(std::move(on_end)) {}
   CallEnd(const CallEnd&) = delete;
   CallEnd& operator=(const CallEnd&) = delete;
 
@@ -32,10 +32,10 @@ class CallEnd final : private CompletionTag {
   void Complete(bool) override {
     ended_ = true;
     if (waiting_) return waiting_.resume();
-    told_();
+    on_end_();
   }
 
-  const std::function<void()> told_;
+  const std::function<void()> on_end_;
   bool ended_ = false;
   std::coroutine_handle<> waiting_;
 };

@@ -22,8 +22,8 @@ std::string_view TraceparentOf(const grpc::ServerContext& context) {
   return CheckedTraceparent({found->second.data(), found->second.size()});
 }
 
-void Tell(void (*log)(std::string_view, LogFields), const std::string& text, int64_t skipped,
-          const LoggedCaller& caller, const grpc::ServerContext& context) {
+void LogCall(void (*log)(std::string_view, LogFields), const std::string& text, int64_t skipped,
+             const LoggedCaller& caller, const grpc::ServerContext& context) {
   const std::string more = skipped == 0 ? "" : absl::StrCat(skipped);
   std::string peer = caller.peer.empty() ? context.peer() : std::string(caller.peer);
   if (peer == "unknown") peer.clear();  // the call is over
@@ -31,7 +31,7 @@ void Tell(void (*log)(std::string_view, LogFields), const std::string& text, int
              {"traceparent", TraceparentOf(context)},
              {"tenant", caller.tenant},
              {"peer", peer},
-             {"untold_before", more}});
+             {"suppressed_before", more}});
 }
 
 }  // namespace
@@ -65,18 +65,18 @@ void CallLog::Failed(const std::string& method, const absl::Status& status, cons
   const auto skipped = LimitOf(kind).Allow(SteadyNow());
   if (!skipped) return;
   const auto log = kind == Kind::kFault ? LogError : kind == Kind::kOther ? LogDebug : LogWarning;
-  Tell(log,
-       absl::StrCat(method, kind == Kind::kFault ? ": " : " refused: ", absl::StatusCodeToString(status.code()), ": ",
-                    status.message().substr(0, kMostMessage)),
-       *skipped, caller, context);
+  LogCall(log,
+          absl::StrCat(method, kind == Kind::kFault ? ": " : " refused: ", absl::StatusCodeToString(status.code()),
+                       ": ", status.message().substr(0, kMostMessage)),
+          *skipped, caller, context);
 }
 
 void CallLog::BrokeOff(const std::string& method, const LoggedCaller& caller, const grpc::ServerContext& context) {
   const auto skipped = broke_off_limit_.Allow(SteadyNow());
   if (!skipped) return;
-  Tell(LogInfo,
-       absl::StrCat(method, " broke off: its caller gave up, or its message is larger than --max_message_bytes"),
-       *skipped, caller, context);
+  LogCall(LogInfo,
+          absl::StrCat(method, " broke off: its caller gave up, or its message is larger than --max_message_bytes"),
+          *skipped, caller, context);
 }
 
 }  // namespace rnnserve

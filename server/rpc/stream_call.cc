@@ -164,7 +164,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
     }
   }
   if (inside && site.parts().limits.max_age < absl::InfiniteDuration()) {
-    call->reader_.GiveUpAt(site.parts().poller->queue(), SteadyNow() + site.parts().limits.max_age);
+    call->reader_.StopAt(site.parts().poller->queue(), SteadyNow() + site.parts().limits.max_age);
   }
   while (status.ok()) {
     co_await call->reservation_.Turn(call->connection_);

@@ -7,7 +7,7 @@
 
 namespace rnnserve {
 
-void StreamReader::GiveUpAt(grpc::CompletionQueue* queue, absl::Time at) {
+void StreamReader::StopAt(grpc::CompletionQueue* queue, absl::Time at) {
   const int64_t millis = absl::ToInt64Milliseconds(at - SteadyNow());
   const gpr_timespec when =
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(millis > 0 ? millis : 0, GPR_TIMESPAN));

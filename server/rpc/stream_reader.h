@@ -3,7 +3,7 @@
 // an abandoned read stays open until the call has been finished.
 //
 //   StreamReader reader(&stream);
-//   reader.GiveUpAt(queue, at);           // optional
+//   reader.StopAt(queue, at);           // optional
 //   while (co_await reader.Next()) Use(reader.TakeMessage());
 //   ... stream.Finish(...)                // reader.given_up(): abandoned, not ended by the caller
 //   co_await reader.Over();               // before it is destroyed
@@ -30,7 +30,7 @@ class StreamReader {
   StreamReader& operator=(const StreamReader&) = delete;
 
   // From this time (SteadyNow's) on no message comes any more; one that was on its way is dropped. At most once.
-  void GiveUpAt(grpc::CompletionQueue* queue, absl::Time at);
+  void StopAt(grpc::CompletionQueue* queue, absl::Time at);
 
   // co_await Next(): whether a message has come; false as well once it has been given up. One coroutine waits at a
   // time.

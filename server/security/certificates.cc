@@ -99,7 +99,7 @@ absl::StatusOr<Certificates::Content> Check(const TlsFiles& files) {
 
 std::string Utc(absl::Time time) { return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone()); }
 
-void TellIfExpired(const std::string& path, absl::Time expiry) {
+void LogIfExpired(const std::string& path, absl::Time expiry) {
   if (expiry > absl::Now()) return;
   LogWarning(absl::StrCat(path, " has expired at ", Utc(expiry),
                           ": callers will refuse it until another one is put in its place"));
@@ -115,7 +115,7 @@ absl::StatusOr<std::shared_ptr<Certificates>> Certificates::Load(TlsFiles files)
   }
   absl::StatusOr<Content> content = Check(certificates->files_);
   if (!content.ok()) return content.status();
-  TellIfExpired(certificates->files_.certificate, content->expiry);
+  LogIfExpired(certificates->files_.certificate, content->expiry);
   {
     const MutexLock lock(certificates->mutex_);
     certificates->in_force_ = std::make_shared<const Content>(*std::move(content));
@@ -151,16 +151,16 @@ void Certificates::Refresh() {
   if (!read.ok()) {
     // Certificate and key come one after the other: what is wrong at one look only is not told.
     const std::string wrong(read.status().message());
-    if (std::exchange(suspected_, wrong) != wrong || std::exchange(told_, wrong) == wrong) return;
+    if (std::exchange(suspected_, wrong) != wrong || std::exchange(logged_, wrong) == wrong) return;
     LogError(
         absl::StrCat("the certificate stays as it was, which is valid until ", Utc(InForce()->expiry), ": ", wrong));
     return;
   }
   version_ = std::move(version);
   suspected_.clear();
-  told_.clear();
+  logged_.clear();
   LogInfo(absl::StrCat("certificate read again: ", files_.certificate, ", valid until ", Utc(read->expiry)));
-  TellIfExpired(files_.certificate, read->expiry);
+  LogIfExpired(files_.certificate, read->expiry);
   const MutexLock lock(mutex_);
   in_force_ = std::make_shared<const Content>(*std::move(read));
 }

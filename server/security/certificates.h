@@ -59,7 +59,7 @@ class Certificates {
   Mutex refresh_mutex_;
   std::string version_ ABSL_GUARDED_BY(refresh_mutex_);    // of the files as they were read last
   std::string suspected_ ABSL_GUARDED_BY(refresh_mutex_);  // what was wrong with them at the last look
-  std::string told_ ABSL_GUARDED_BY(refresh_mutex_);       // and has been told
+  std::string logged_ ABSL_GUARDED_BY(refresh_mutex_);     // and has been told
 
   std::thread thread_;  // last: it uses everything above
 };

@@ -162,9 +162,9 @@ CallerPtr Tokens::Find(std::string_view token) const {
   return found == table_.end() ? nullptr : found->second;
 }
 
-void Tokens::OnChange(std::function<void()> told) {
+void Tokens::OnChange(std::function<void()> on_change) {
   const MutexLock lock(refresh_mutex_);
-  told_ = std::move(told);
+  on_change_ = std::move(on_change);
 }
 
 void Tokens::Refresh() {
@@ -173,15 +173,15 @@ void Tokens::Refresh() {
   if (version == version_) return;
   absl::StatusOr<Table> read = Read();
   if (!read.ok()) {
-    // Tried again each time, told once: that it cannot be read may pass, as when descriptors have run out.
-    if (std::exchange(told_problem_, std::string(read.status().message())) == read.status().message()) return;
+    // Tried again each time, on_change once: that it cannot be read may pass, as when descriptors have run out.
+    if (std::exchange(logged_problem_, std::string(read.status().message())) == read.status().message()) return;
     LogError(absl::StrCat("tokens stay as they were: ", read.status().message()));
     return;
   }
   version_ = std::move(version);
-  told_problem_.clear();
+  logged_problem_.clear();
   Exchange(*std::move(read));
-  if (told_) told_();
+  if (on_change_) on_change_();
 }
 
 void Tokens::Exchange(Table read) {

@@ -44,8 +44,8 @@ class Tokens {
   // Null if no caller has this token. The time does not depend on which part of a token is right.
   CallerPtr Find(std::string_view token) const;
 
-  // `told` is called after each reload, on the thread that reloads. Setting another one replaces it.
-  void OnChange(std::function<void()> told);
+  // `on_change` is called after each reload, on the thread that reloads. Setting another one replaces it.
+  void OnChange(std::function<void()> on_change);
 
   // Reads the file if it has changed. The thread does so every second.
   void Refresh();
@@ -69,8 +69,8 @@ class Tokens {
   Mutex refresh_mutex_;
   // Of the file as it was read last: modified, size, inode.
   std::string version_ ABSL_GUARDED_BY(refresh_mutex_);
-  std::string told_problem_ ABSL_GUARDED_BY(refresh_mutex_);  // since then
-  std::function<void()> told_ ABSL_GUARDED_BY(refresh_mutex_) = [] {};
+  std::string logged_problem_ ABSL_GUARDED_BY(refresh_mutex_);  // since then
+  std::function<void()> on_change_ ABSL_GUARDED_BY(refresh_mutex_) = [] {};
 
   std::thread thread_;  // last: it uses everything above
 };

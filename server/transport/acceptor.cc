@@ -23,7 +23,7 @@ namespace {
 // two take 45 to 79 us of a CPU, nearly all of it in the kernel. A flood waits in the kernel's queue, of 4,096 places
 // by default, and a connection behind it is still served within 5 s.
 constexpr absl::Duration kPerAccept = absl::Microseconds(500);
-constexpr absl::Duration kPerHangUp = absl::Microseconds(250);
+constexpr absl::Duration kPerClose = absl::Microseconds(250);
 constexpr double kAcceptsAtOnce = 16;
 // A connection that is later than this has let other threads go first often enough.
 constexpr absl::Duration kMayBeLate = absl::Milliseconds(2);
@@ -75,10 +75,10 @@ void Acceptor::Stop() {
   thread_.join();
 }
 
-void Acceptor::HangUp(absl::Duration longest) {
+void Acceptor::CloseConnections(absl::Duration longest) {
   Stop();
   pending_.Clear();
-  table_.HangUp();
+  table_.CloseConnections();
   const absl::Time end = SteadyNow() + longest;
   while (table_.Count() > 0 && SteadyNow() < end) poll(nullptr, 0, kPauseMs);
 }
@@ -103,7 +103,7 @@ void Acceptor::Loop() {
     if (WaitUntil(ready.data(), count, may_accept ? wake : std::min(wake, next_accept)) < 0) continue;
     if (ready[0].revents != 0) return;
     const absl::Time now = SteadyNow();
-    pending_.Look(now);
+    pending_.Inspect(now);
     for (size_t k = 0; may_accept && k < sockets_.size(); ++k) {
       turn = (turn + 1) % sockets_.size();
       if (ready[turn + 2].revents != 0 && Accept(sockets_[turn], now)) {
@@ -156,9 +156,9 @@ bool Acceptor::Accept(const ListenSocket& socket, absl::Time now) {
     const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
     return is_short && Refuse(socket, now);  // else the peer has gone already
   }
-  LetOthersGoFirst();
+  LowerPriority();
   const bool has_room = MakeRoom(now);
-  LetOthersGoFirst();
+  LowerPriority();
   if (has_room) {
     pending_.Add(fd, now);
   } else {
@@ -168,7 +168,7 @@ bool Acceptor::Accept(const ListenSocket& socket, absl::Time now) {
   return true;
 }
 
-void Acceptor::LetOthersGoFirst() const {
+void Acceptor::LowerPriority() const {
   if (SteadyNow() - accepts_.next() < kMayBeLate) sched_yield();
 }
 
@@ -177,7 +177,7 @@ bool Acceptor::MakeRoom(absl::Time now) {
   if (!is_full()) return true;
   table_.Sweep(now);
   if (!is_full()) return true;
-  accepts_.Delay(now, kPerHangUp);
+  accepts_.Delay(now, kPerClose);
   if (!IsCrowded()) {
     table_.GiveUp(std::max<size_t>(options_.max_connections / kPartGivenUp, 1), now);
   }
@@ -185,7 +185,7 @@ bool Acceptor::MakeRoom(absl::Time now) {
 }
 
 bool Acceptor::Refuse(const ListenSocket& socket, absl::Time now) {
-  accepts_.Delay(now, kPerHangUp);
+  accepts_.Delay(now, kPerClose);
   if (reserve_ >= 0) close(std::exchange(reserve_, -1));
   const int fd = accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd >= 0) {

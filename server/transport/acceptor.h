@@ -52,7 +52,7 @@ class Acceptor {
 
   // Stops accepting, closes pending and handed-over connections, and waits at most `longest` until gRPC has closed its
   // ones.
-  void HangUp(absl::Duration longest);
+  void CloseConnections(absl::Duration longest);
 
  private:
   void Stop();
@@ -67,7 +67,7 @@ class Acceptor {
   // Takes one connection from the socket's queue; false: there is none, or none can be taken now.
   bool Accept(const ListenSocket& socket, absl::Time now);
   // Between two steps of Accept: a thread that has a call to serve on this CPU waits for one step and not for all.
-  void LetOthersGoFirst() const;
+  void LowerPriority() const;
   bool MakeRoom(absl::Time now);
   // Takes one connection from the queue when there is no descriptor for it, and closes it.
   bool Refuse(const ListenSocket& socket, absl::Time now);

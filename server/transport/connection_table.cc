@@ -78,7 +78,7 @@ size_t ConnectionTable::GiveUp(size_t most, absl::Time now) {
   return given_up;
 }
 
-void ConnectionTable::HangUp() {
+void ConnectionTable::CloseConnections() {
   for (const Connection& connection : connections_) {
     const int fd = fcntl(connection.fd, F_DUPFD_CLOEXEC, 0);  // see GiveUp
     if (fd < 0) continue;

@@ -32,9 +32,9 @@ class ConnectionTable {
   // `fd` is open.
   void Add(int fd, absl::Time now);
 
-  // Connections that were open at the last look.
+  // Connections that were open at the last sweep.
   size_t size() const { return connections_.size(); }
-  // Forgets closed connections, if the last look is at least a sweep interval ago.
+  // Forgets closed connections, if the last time is at least a sweep interval ago.
   void Sweep(absl::Time now);
   // The same at once; returns size().
   size_t Count();
@@ -49,7 +49,7 @@ class ConnectionTable {
   size_t GiveUp(size_t most, absl::Time now);
 
   // Shuts all connections down for reading: gRPC closes them as if their peers had gone.
-  void HangUp();
+  void CloseConnections();
 
  private:
   struct Connection {

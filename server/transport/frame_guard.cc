@@ -25,7 +25,7 @@ bool FrameGuard::TokenBucket::Take(absl::Time now) {
   return true;
 }
 
-const char* FrameGuard::Look(std::span<const uint8_t> bytes, absl::Time now, bool settings_sent) {
+const char* FrameGuard::Inspect(std::span<const uint8_t> bytes, absl::Time now, bool settings_sent) {
   while (why_ == nullptr && is_http2_ && !bytes.empty()) {
     size_t used = 1;
     if (greeted_ < kPreface.size()) {

@@ -4,9 +4,9 @@
 // headers until the memory is gone. gRPC has no limit at all for resets and for frames that change nothing.
 //
 //   FrameGuard guard(SteadyNow());
-//   if (const char* why = guard.Look(bytes, SteadyNow())) HangUp(why);
+//   if (const char* why = guard.Inspect(bytes, SteadyNow())) Close(why);
 //
-// Bytes come as the peer sent them, in pieces of any size, after TLS if there is any. Payloads are skipped, so a look
+// Bytes come as the peer sent them, in pieces of any size, after TLS if there is any. Payloads are skipped, so a call
 // costs a few instructions a frame. Not thread-safe: a connection has one reader.
 #pragma once
 
@@ -39,7 +39,7 @@ class FrameGuard {
 
   // Null while the peer may go on; else why not, from then on. `settings_sent`: whether gRPC's own settings had left
   // before these bytes came; gRPC takes an earlier acknowledgement as one of no limits.
-  const char* Look(std::span<const uint8_t> bytes, absl::Time now, bool settings_sent = true);
+  const char* Inspect(std::span<const uint8_t> bytes, absl::Time now, bool settings_sent = true);
   bool acknowledged() const { return acknowledged_; }
 
  private:

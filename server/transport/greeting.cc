@@ -32,7 +32,7 @@ constexpr uint8_t kMajorVersion = 3;  // of all from SSL 3.0 to TLS 1.3
 
 }  // namespace
 
-Greeting LookAtHttp2Greeting(std::span<const uint8_t> head, size_t come) {
+Greeting ParseHttp2Greeting(std::span<const uint8_t> head, size_t come) {
   const size_t known = std::min(head.size(), kPreface.size());
   const bool is_preface =
       std::equal(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(known), kPreface.begin(),
@@ -62,7 +62,7 @@ Greeting LookAtHttp2Greeting(std::span<const uint8_t> head, size_t come) {
   }
 }
 
-Greeting LookAtTlsGreeting(std::span<const uint8_t> head, size_t come) {
+Greeting ParseTlsGreeting(std::span<const uint8_t> head, size_t come) {
   if (!head.empty() && head[0] != kHandshake) return Greeting::kWrong;
   if (head.size() > 1 && head[1] != kMajorVersion) return Greeting::kWrong;
   if (head.size() < kRecordHeaderBytes) return Greeting::kNotYet;

@@ -23,8 +23,8 @@ enum class Greeting {
 inline constexpr size_t kGreetingHeadBytes = 512;
 
 // `head`: the first bytes that have come, kGreetingHeadBytes of them or all if there are fewer; `come`: how many have.
-Greeting LookAtHttp2Greeting(std::span<const uint8_t> head, size_t come);
-Greeting LookAtTlsGreeting(std::span<const uint8_t> head, size_t come);
+Greeting ParseHttp2Greeting(std::span<const uint8_t> head, size_t come);
+Greeting ParseTlsGreeting(std::span<const uint8_t> head, size_t come);
 
 // The SETTINGS frame that gRPC 1.51 begins with, byte for byte: a peer may get it twice, and an acknowledgement of
 // either means the same.

@@ -24,7 +24,7 @@ class GrpcListener final : public Listener {
     std::ranges::replace(ports, kGrpcPortOfUnixSocket, 0);
     return ports;
   }
-  void HangUp(absl::Duration) override {}
+  void CloseConnections(absl::Duration) override {}
 
  private:
   std::vector<int> ports_;

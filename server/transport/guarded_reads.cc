@@ -87,11 +87,11 @@ void LogClosed(const char* why, int fd) {
   const auto skipped = limit.Allow(SteadyNow());
   if (!skipped) return;
   const std::string more = *skipped == 0 ? "" : absl::StrCat(*skipped);
-  LogWarning(absl::StrCat("hung up on a peer: ", why), {{"peer", PeerOf(fd)}, {"untold_before", more}});
+  LogWarning(absl::StrCat("closed an abusive connection: ", why), {{"peer", PeerOf(fd)}, {"suppressed_before", more}});
 }
 
-// What `size` bytes that were read into `message` look like; null: nothing to say.
-const char* Look(int fd, GuardedSocket& guarded, const msghdr& message, size_t size) {
+// What `size` bytes that were read into `message` are; null: nothing to say.
+const char* Inspect(int fd, GuardedSocket& guarded, const msghdr& message, size_t size) {
   const absl::Time now = SteadyNow();
   FrameGuard& guard = guarded.guard;
   // What gRPC writes first are its settings.
@@ -103,7 +103,7 @@ const char* Look(int fd, GuardedSocket& guarded, const msghdr& message, size_t s
   const char* why = nullptr;
   for (size_t k = 0; k < message.msg_iovlen && size > 0 && why == nullptr; ++k) {
     const size_t bytes = std::min(size, message.msg_iov[k].iov_len);
-    why = guard.Look({static_cast<const uint8_t*>(message.msg_iov[k].iov_base), bytes}, now, may_acknowledge);
+    why = guard.Inspect({static_cast<const uint8_t*>(message.msg_iov[k].iov_base), bytes}, now, may_acknowledge);
     size -= bytes;
   }
   return why;
@@ -115,7 +115,7 @@ bool MayGoOn(int fd, const msghdr& message, size_t size) {
   std::atomic<GuardedSocket*>& place = sockets[static_cast<size_t>(fd)];
   GuardedSocket* const guarded = place.load(std::memory_order_acquire);
   if (guarded == nullptr) return true;
-  const char* const why = Look(fd, *guarded, message, size);
+  const char* const why = Inspect(fd, *guarded, message, size);
   if (why == nullptr) return true;
   if (InodeOf(fd) != guarded->inode) return true;  // the descriptor is another socket's now, which has no guard
   LogClosed(why, fd);
@@ -123,7 +123,7 @@ bool MayGoOn(int fd, const msghdr& message, size_t size) {
 }
 
 // OpenSSL does not know which socket its bytes came from: gRPC hands it what it has just read, on the same thread.
-// Where every look found the same socket, that is the peer's; else the log names no peer.
+// Where every look-up found the same socket, that is the peer's; else the log names no peer.
 thread_local int last_read = -1;
 
 struct GuardedSession {
@@ -150,7 +150,7 @@ GuardedSession& GuardOf(SSL* ssl) {
 }  // namespace
 
 void CountAbusive(Metrics& metrics) {
-  metrics.CounterFunction("rnnserve_abusive_connections_total", "Connections hung up on for the frames they sent.",
+  metrics.CounterFunction("rnnserve_abusive_connections_total", "Connections closed for the frames they sent.",
                           [] { return static_cast<double>(abusive.load(std::memory_order_relaxed)); });
 }
 
@@ -179,9 +179,9 @@ extern "C" __attribute__((visibility("default"))) int SSL_read(SSL* ssl, void* b
   const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(buffer), static_cast<size_t>(got));
   rnnserve::GuardedSession& session = rnnserve::GuardOf(ssl);
   session.SawRead();
-  const char* const why = session.guard.Look(bytes, rnnserve::SteadyNow());
+  const char* const why = session.guard.Inspect(bytes, rnnserve::SteadyNow());
   if (why == nullptr) return got;
   rnnserve::LogClosed(why, session.fd);
-  ERR_raise(ERR_LIB_SSL, ERR_R_OPERATION_FAIL);  // gRPC asks SSL_get_error, which looks here, and hangs up
+  ERR_raise(ERR_LIB_SSL, ERR_R_OPERATION_FAIL);  // gRPC asks SSL_get_error, which looks here, and closes
   return -1;
 }

@@ -70,7 +70,7 @@ void LogIfReadsAreUnguarded(bool with_tls) {
   const std::string why = with_tls ? WhyNot("SSL_read", reinterpret_cast<const void*>(&SSL_read))
                                    : WhyNot("recvmsg", reinterpret_cast<const void*>(&recvmsg));
   if (why.empty()) return;
-  LogError(absl::StrCat("peers that flood the server with HTTP/2 frames are not hung up on: ", why,
+  LogError(absl::StrCat("connections that flood the server with HTTP/2 frames are not closed: ", why,
                         "; keep strangers off, or run the gRPC that it was built for"));
 }
 

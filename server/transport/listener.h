@@ -5,7 +5,8 @@
 //   ... builder.BuildAndStart() ...
 //   listener->Start();
 //   ...
-//   listener->HangUp(absl::Milliseconds(500));                                 // before the server shuts down
+//   listener->CloseConnections(absl::Milliseconds(500));                                 // before the server shuts
+//   down
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -29,7 +30,7 @@ class Listener {
   // One of each address, 0 for a unix socket. Known once the server has been built.
   virtual std::vector<int> ports() const = 0;
   // Accepts no more, closes connections, and waits at most `longest` until gRPC has closed its own.
-  virtual void HangUp(absl::Duration longest) = 0;
+  virtual void CloseConnections(absl::Duration longest) = 0;
 };
 
 struct ListenerOptions {

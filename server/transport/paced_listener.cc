@@ -16,7 +16,7 @@ Acceptor::Options AcceptorOptions(const ListenerOptions& options) {
   accepting.max_connections = static_cast<size_t>(options.max_connections);
   if (options.has_tls) {
     accepting.connections.greeting_bytes = kTlsGreetingBytes;
-    accepting.pending.look = &LookAtTlsGreeting;
+    accepting.pending.parse = &ParseTlsGreeting;
     accepting.limit_handshakes = true;
   } else {
     accepting.pending.answer = Http2ServerGreeting(static_cast<uint32_t>(options.max_streams_per_connection));
@@ -46,8 +46,8 @@ class PacedListener final : public Listener {
     });
   }
   std::vector<int> ports() const override { return ports_; }
-  void HangUp(absl::Duration longest) override {
-    if (acceptor_ != nullptr) acceptor_->HangUp(longest);
+  void CloseConnections(absl::Duration longest) override {
+    if (acceptor_ != nullptr) acceptor_->CloseConnections(longest);
     acceptor_.reset();
   }
 

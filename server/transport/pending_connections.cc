@@ -43,10 +43,10 @@ void PendingConnections::Add(int fd, absl::Time now) {
   // Edge-triggered: the bytes stay in the kernel, and must not wake the thread again and again.
   epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = fd}};
   if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) return Close(connection, *refused_);
-  LookAt(connection);
+  Inspect(connection);
 }
 
-void PendingConnections::LookAt(Connections::iterator connection) {
+void PendingConnections::Inspect(Connections::iterator connection) {
   if (connection->among == &calling_) return;  // no more is to be learned by looking
   std::array<uint8_t, kGreetingHeadBytes> head;
   const ssize_t got = recv(connection->fd, head.data(), head.size(), MSG_PEEK | MSG_DONTWAIT);
@@ -54,7 +54,7 @@ void PendingConnections::LookAt(Connections::iterator connection) {
   int come = 0;
   if (got <= 0 || ioctl(connection->fd, FIONREAD, &come) != 0) return Close(connection, *dismissed_);
   const auto known = static_cast<size_t>(got);
-  const Greeting said = options_.look({head.data(), known}, static_cast<size_t>(come));
+  const Greeting said = options_.parse({head.data(), known}, static_cast<size_t>(come));
   switch (said) {
     case Greeting::kNotYet:
       return;
@@ -80,7 +80,7 @@ bool PendingConnections::Answer(int fd) const {
          static_cast<ssize_t>(options_.answer.size());
 }
 
-void PendingConnections::Look(absl::Time now) {
+void PendingConnections::Inspect(absl::Time now) {
   std::array<epoll_event, kEventsAtOnce> events;
   const int count = epoll_wait(epoll_, events.data(), kEventsAtOnce, 0);
   for (int k = 0; k < count; ++k) {
@@ -91,7 +91,7 @@ void PendingConnections::Look(absl::Time now) {
     if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
       Close(found->second, *dismissed_);
     } else {
-      LookAt(found->second);
+      Inspect(found->second);
     }
   }
   while (!silent_.empty() && now - silent_.front().since >= options_.patience) Close(silent_.begin(), *dismissed_);

@@ -4,10 +4,10 @@
 // greeting before they call, so a connection that greets is answered here and waits on. The last connection that spoke
 // is taken first: a new connection does not wait behind a flood.
 //
-//   PendingConnections pending({.look = &LookAtHttp2Greeting, .answer = Http2ServerGreeting(100)}, dismissed, refused);
+//   PendingConnections pending({.parse = &ParseHttp2Greeting, .answer = Http2ServerGreeting(100)}, dismissed, refused);
 //   pending.Add(fd, now);
 //   ... once fd() is readable, or at next_end() ...
-//   pending.Look(now);
+//   pending.Inspect(now);
 //   if (const int fd = pending.TakeCaller(); fd >= 0) hand it to gRPC;
 //
 // Owns the descriptors until they are taken. The bytes that peers send stay in the kernel, unread. Not thread-safe.
@@ -28,7 +28,7 @@ namespace rnnserve {
 class PendingConnections {
  public:
   struct Options {
-    Greeting (*look)(std::span<const uint8_t> head, size_t come) = &LookAtHttp2Greeting;
+    Greeting (*parse)(std::span<const uint8_t> head, size_t come) = &ParseHttp2Greeting;
     // Sent to a connection that has greeted and does not call.
     std::string answer = {};
     // A connection that has not greeted after this time is closed.
@@ -48,7 +48,7 @@ class PendingConnections {
   // Takes ownership of `fd`, which is non-blocking.
   void Add(int fd, absl::Time now);
   // Looks at connections that have sent something or have closed, and closes those that did not greet in time.
-  void Look(absl::Time now);
+  void Inspect(absl::Time now);
   // The last connection that calls, or the last that has greeted and does not call. The caller takes ownership of the
   // descriptor. -1: there is none.
   int TakeCaller() { return Take(calling_); }
@@ -75,7 +75,7 @@ class PendingConnections {
     bool has_asked = false;  // for more than a greeting
   };
 
-  void LookAt(Connections::iterator connection);
+  void Inspect(Connections::iterator connection);
   bool Answer(int fd) const;
   void Move(Connections::iterator connection, Connections& to);
   int Take(Connections& from);

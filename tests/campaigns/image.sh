@@ -37,8 +37,8 @@ ready=$(( ($(date +%s%N) - began) / 1000000 ))
 "${engine[@]}" exec "$name" /usr/bin/rnnserve healthcheck || fail "not healthy"
 [ "$("${engine[@]}" inspect --format '{{.Config.User}}' "$name")" = 65532:65532 ] || fail "it runs as root"
 ! "${engine[@]}" exec "$name" /bin/sh -c true 2>/dev/null || fail "there is a shell"
-"${engine[@]}" logs "$name" 2>&1 | grep "not hung up on" && fail "what gRPC reads is not guarded"
-python3 - <<'PYTHON' || fail "a flood of frames is not hung up on"
+"${engine[@]}" logs "$name" 2>&1 | grep "HTTP/2 frames are not closed" && fail "what gRPC reads is not guarded"
+python3 - <<'PYTHON' || fail "a flood of frames does not end the connection"
 import contextlib, socket, urllib.request
 with socket.create_connection(("127.0.0.1", 50951), timeout=20) as peer, contextlib.suppress(OSError):
     peer.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + 10_000 * bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))

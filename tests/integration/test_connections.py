@@ -134,7 +134,7 @@ def test_floods_are_told_with_their_peer():
         with contextlib.closing(_connect(server)) as connection:
             peer = "ipv4:{}:{}".format(*connection.getsockname())
             assert flood(connection, "settings")
-        assert re.search(rf"hung up on a peer: too many settings peer={re.escape(peer)}$", server.log(), re.MULTILINE)
+        assert re.search(rf"closed an abusive connection: too many settings peer={re.escape(peer)}$", server.log(), re.MULTILINE)
     finally:
         assert server.stop() == 0
 
@@ -143,7 +143,7 @@ def test_floods_are_told_with_their_peer():
 def test_a_server_that_cannot_guard_its_reads_says_so(server, tmp_path, function):
     """Its name for the function is misspelt, so gRPC's library finds the usual one. Misspelt at its begin: the linker lets
     "read" be the end of "SSL_read"."""
-    assert "not hung up on" not in server.log()
+    assert "frames are not closed" not in server.log()
     misspelt = tmp_path / "rnnserve"
     misspelt.write_bytes(BINARY.read_bytes().replace(b"\0" + function + b"\0", b"\0_" + function[1:] + b"\0", 1))
     misspelt.chmod(0o755)
@@ -156,7 +156,7 @@ def test_a_server_that_cannot_guard_its_reads_says_so(server, tmp_path, function
     unguarded = Server(*flags, binary=misspelt)
     log = unguarded.log()
     assert unguarded.stop() == 0
-    assert log.count("not hung up on: libraries find another " + function.decode()) == 1
+    assert log.count("frames are not closed: libraries find another " + function.decode()) == 1
 
 
 class Frames:

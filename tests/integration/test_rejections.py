@@ -117,7 +117,7 @@ def test_attempts_are_told_once(tmp_path):
             told = [event for event in events if event["message"].startswith(text)]
             assert 0 < len(told) < 15 and told[0].get("tenant", "") == tenant, (text, log)
             assert "broke off" in text or told[0]["peer"].startswith("ipv4:127.0.0.1:"), "it is gone"
-            assert "untold_before" not in told[0] and all(int(event["untold_before"]) > 0 for event in told[1:])
+            assert "suppressed_before" not in told[0] and all(int(event["suppressed_before"]) > 0 for event in told[1:])
         assert [event["request_id"] for event in events if "Apply" in event["message"]][0] == "id \"7\"\n"
         told = [event["message"] for event in events if "refused" in event["message"] or "broke off" in event["message"]]
         assert all(message.startswith(tuple(attempts)) for message in told), told

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client/cpp/tensor.h"
-#include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/sender.h"
 
 namespace rnnserve::rnnctl::bench {
 

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cpp/client.h"
-#include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/sender.h"
 #include "client/rnnctl/bench/timer.h"
 
 namespace rnnserve::rnnctl::bench {

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/rnnctl/arguments.h"
-#include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/sender.h"
 
 namespace rnnserve::rnnctl::bench {
 

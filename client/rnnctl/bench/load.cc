@@ -16,9 +16,9 @@ namespace {
 
 constexpr char kMethod[] = "/rnnserve.v1.Recurrent/Infer";
 
-class GrpcCaller final : public Caller {
+class GrpcSender final : public Sender {
  public:
-  GrpcCaller(const CallerOptions& options, std::shared_ptr<grpc::Channel> channel,
+  GrpcSender(const CallerOptions& options, std::shared_ptr<grpc::Channel> channel,
              const std::vector<std::string>& bodies)
       : options_(options), channel_(std::move(channel)), stub_(channel_), calls_(options.slots) {
     for (const std::string& body : bodies) {
@@ -29,7 +29,7 @@ class GrpcCaller final : public Caller {
     if (options.check) check_.emplace(*options.check);
   }
 
-  ~GrpcCaller() override {
+  ~GrpcSender() override {
     for (Call& call : calls_) {
       if (call.context) call.context->TryCancel();
     }
@@ -111,14 +111,14 @@ class GrpcCaller final : public Caller {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Caller>> MakeGrpcCaller(const CallerOptions& options,
+absl::StatusOr<std::unique_ptr<Sender>> MakeGrpcCaller(const CallerOptions& options,
                                                        const std::vector<std::string>& bodies) {
   absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = ConnectedChannel(options.address, options.client);
   if (!channel.ok()) return channel.status();
-  auto caller = std::make_unique<GrpcCaller>(options, *std::move(channel), bodies);
+  auto caller = std::make_unique<GrpcSender>(options, *std::move(channel), bodies);
   const absl::Status timing = caller->StartTimer();
   if (!timing.ok()) return timing;
-  return std::unique_ptr<Caller>(std::move(caller));
+  return std::unique_ptr<Sender>(std::move(caller));
 }
 
 }  // namespace rnnserve::rnnctl::bench

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cpp/client.h"
-#include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/sender.h"
 
 namespace rnnserve::rnnctl::bench {
 
@@ -23,7 +23,7 @@ struct CallerOptions {
 };
 
 // Connects first; kCannotConnect if it cannot. `bodies` are serialised InferRequests.
-absl::StatusOr<std::unique_ptr<Caller>> MakeGrpcCaller(const CallerOptions& options,
+absl::StatusOr<std::unique_ptr<Sender>> MakeGrpcCaller(const CallerOptions& options,
                                                        const std::vector<std::string>& bodies);
 
 }  // namespace rnnserve::rnnctl::bench

@@ -17,7 +17,7 @@
 #include "client/rnnctl/bench/load.h"
 #include "client/rnnctl/bench/requests.h"
 #include "client/rnnctl/bench/sessions/find.h"
-#include "client/rnnctl/bench/sessions/session_caller.h"
+#include "client/rnnctl/bench/sessions/session_sender.h"
 #include "client/rnnctl/call.h"
 
 namespace rnnserve::rnnctl::bench {
@@ -78,7 +78,7 @@ struct Bench {
 
   bool interrupted() const { return interrupt.interrupted(); }
 
-  Level Run(Caller& caller, const Load& load) {
+  Level Run(Sender& caller, const Load& load) {
     const Hooks hooks = {
         [&] { return interrupted(); },
         [&](int64_t window, const Tally& tally) { line.Show(ShowWindow(load, window, tally)); },
@@ -89,7 +89,7 @@ struct Bench {
 };
 
 absl::Status RunCalls(Bench& bench, const CallerOptions& options, Report& report) {
-  const absl::StatusOr<std::unique_ptr<Caller>> caller = MakeGrpcCaller(options, bench.requests.bodies);
+  const absl::StatusOr<std::unique_ptr<Sender>> caller = MakeGrpcCaller(options, bench.requests.bodies);
   if (!caller.ok()) return caller.status();
   for (const Load& load : bench.plan.loads) {
     report.levels.push_back(bench.Run(**caller, load));
@@ -98,7 +98,7 @@ absl::Status RunCalls(Bench& bench, const CallerOptions& options, Report& report
   return absl::OkStatus();
 }
 
-absl::Status RunSessionLevel(Bench& bench, SessionCaller& caller, const Load& load, Report& report) {
+absl::Status RunSessionLevel(Bench& bench, SessionSender& caller, const Load& load, Report& report) {
   const auto interrupted = [&] { return bench.interrupted(); };
   bench.line.Show(absl::StrCat("opening ", load.concurrency, " sessions"));
   absl::Status opened = caller.Open(load.slots(), interrupted);
@@ -109,7 +109,7 @@ absl::Status RunSessionLevel(Bench& bench, SessionCaller& caller, const Load& lo
 }
 
 // Levels in the order in which they were tried.
-absl::Status FindSessions(Bench& bench, SessionCaller& caller, Report& report) {
+absl::Status FindSessions(Bench& bench, SessionSender& caller, Report& report) {
   absl::Status status;
   const Time target = *bench.plan.sessions->find;
   const auto holds = [&](int64_t sessions) -> std::optional<bool> {
@@ -125,8 +125,8 @@ absl::Status FindSessions(Bench& bench, SessionCaller& caller, Report& report) {
 
 absl::Status RunSessions(Bench& bench, const CallerOptions& of_calls, Report& report) {
   const SessionPlan& plan = *bench.plan.sessions;
-  const absl::StatusOr<std::unique_ptr<SessionCaller>> caller =
-      MakeSessionCaller({.address = of_calls.address,
+  const absl::StatusOr<std::unique_ptr<SessionSender>> caller =
+      MakeSessionSender({.address = of_calls.address,
                          .client = of_calls.client,
                          .slots = plan.find ? static_cast<size_t>(kMostFound) : of_calls.slots,
                          .streams = plan.streams,

@@ -42,7 +42,7 @@ bool ReadTimes(google::protobuf::io::ZeroCopyInputStream& bytes, Answer& answer)
       read = ReadDuration(in, answer.queue);
     } else if (tag == kComputeTag) {
       read = ReadDuration(in, answer.compute);
-      answer.told_times = read;
+      answer.has_server_times = read;
     } else if (tag == kBatchTag) {
       uint64_t batch = 0;
       read = in.ReadVarint64(&batch);

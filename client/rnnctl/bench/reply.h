@@ -4,11 +4,11 @@
 
 #include <google/protobuf/io/zero_copy_stream.h>
 
-#include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/sender.h"
 
 namespace rnnserve::rnnctl::bench {
 
-// Fills queue, compute, largest_batch and told_times. False if the bytes are no message; the rest is kept.
+// Fills queue, compute, largest_batch and has_server_times. False if the bytes are no message; the rest is kept.
 bool ReadTimes(google::protobuf::io::ZeroCopyInputStream& bytes, Answer& answer);
 
 }  // namespace rnnserve::rnnctl::bench

@@ -17,7 +17,7 @@ constexpr int kLongestWindow = 10;
 
 class LevelRun {
  public:
-  LevelRun(Caller& caller, const Load& load, const Stopping& stopping, const Hooks& hooks)
+  LevelRun(Sender& caller, const Load& load, const Stopping& stopping, const Hooks& hooks)
       : caller_(caller), stopping_(stopping), hooks_(hooks), calls_(load.slots()) {
     level_.load = load;
   }
@@ -175,7 +175,7 @@ class LevelRun {
     level_.tally.Merge(late);
   }
 
-  Caller& caller_;
+  Sender& caller_;
   const Stopping& stopping_;
   const Hooks& hooks_;
   Level level_;
@@ -197,7 +197,7 @@ class LevelRun {
 
 }  // namespace
 
-Level RunLevel(Caller& caller, const Load& load, const Stopping& stopping, const Hooks& hooks) {
+Level RunLevel(Sender& caller, const Load& load, const Stopping& stopping, const Hooks& hooks) {
   return LevelRun(caller, load, stopping, hooks).Run();
 }
 

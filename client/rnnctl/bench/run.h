@@ -12,8 +12,8 @@
 #include <functional>
 #include <optional>
 
-#include "client/rnnctl/bench/caller.h"
 #include "client/rnnctl/bench/schedule.h"
+#include "client/rnnctl/bench/sender.h"
 #include "client/rnnctl/bench/tally.h"
 
 namespace rnnserve::rnnctl::bench {
@@ -58,6 +58,6 @@ struct Hooks {
 };
 
 // No call is in flight at the start, nor at the end unless interrupted.
-Level RunLevel(Caller& caller, const Load& load, const Stopping& stopping, const Hooks& hooks);
+Level RunLevel(Sender& caller, const Load& load, const Stopping& stopping, const Hooks& hooks);
 
 }  // namespace rnnserve::rnnctl::bench

@@ -15,7 +15,7 @@
 #include <memory>
 #include <optional>
 
-#include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/sender.h"
 
 namespace rnnserve::rnnctl::bench {
 

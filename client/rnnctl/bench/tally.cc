@@ -17,7 +17,7 @@ void Tally::Record(const Answer& answer, std::chrono::nanoseconds latency_of_cal
   }
   latency.Add(latency_of_call);
   lag.Add(lag_of_call);
-  if (answer.told_times) {
+  if (answer.has_server_times) {
     queue.Add(answer.queue);
     compute.Add(answer.compute);
   }

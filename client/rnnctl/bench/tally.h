@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "client/rnnctl/bench/caller.h"
 #include "client/rnnctl/bench/histogram.h"
+#include "client/rnnctl/bench/sender.h"
 #include "client/rnnctl/bench/stability.h"
 
 namespace rnnserve::rnnctl::bench {

@@ -224,14 +224,14 @@ absl::StatusOr<ResultForm> FormFrom(const Arguments& arguments) {
   return raw ? ResultForm::kRaw : arguments.Has("json") ? ResultForm::kJson : ResultForm::kTable;
 }
 
-void Tell(const std::string& remark, Streams& streams) {
+void PrintRemark(const std::string& remark, Streams& streams) {
   if (!remark.empty()) streams.err << Printable(remark) << "\n";
 }
 
 // Feeds the source and prints what comes.
 absl::Status Feed(ChunkSource& source, const XShape& x, double pace, const Arguments& arguments,
                   client::RnnStream& stream, StreamResults& results, ResultForm form, Streams& streams) {
-  Tell(source.Introduction(), streams);
+  PrintRemark(source.Introduction(), streams);
   const Clock::time_point start = Clock::now();
   int64_t steps = 0;
   absl::Status fed = FeedAll(source, x.step_axis, pace, stream, results, steps);
@@ -247,9 +247,9 @@ absl::Status Feed(ChunkSource& source, const XShape& x, double pace, const Argum
     streams.out << results.SummaryJson(wall, audio, stream.repairs(), stream.key(), stream.server());
   } else {
     (form == ResultForm::kRaw ? streams.err : streams.out) << results.Summary(wall, audio, stream.repairs());
-    if (arguments.Has("keep")) Tell(absl::StrCat("session ", stream.key(), " on ", stream.server()), streams);
+    if (arguments.Has("keep")) PrintRemark(absl::StrCat("session ", stream.key(), " on ", stream.server()), streams);
   }
-  Tell(source.Remark(), streams);
+  PrintRemark(source.Remark(), streams);
   return absl::OkStatus();
 }
 

@@ -12,7 +12,7 @@ void Resume(const std::vector<std::coroutine_handle<>>& waiting) {
 
 }  // namespace
 
-Health HealthBoard::Look(std::string_view name) const {
+Health HealthBoard::Find(std::string_view name) const {
   const auto found = serving_.find(name);
   if (found == serving_.end()) return Health::kUnknown;
   return found->second && !leaving_ ? Health::kServing : Health::kNotServing;
@@ -26,10 +26,10 @@ void HealthBoard::TakeWaiting(Watchers::iterator begin, Watchers::iterator end,
 }
 
 void HealthBoard::Put(std::string_view name, bool is_serving, std::vector<std::coroutine_handle<>>& waiting) {
-  const Health before = Look(name);
+  const Health before = Find(name);
   serving_.insert_or_assign(std::string(name), is_serving);
   std::erase(retired_, name);
-  if (Look(name) == before) return;
+  if (Find(name) == before) return;
   const auto [begin, end] = watchers_.equal_range(name);
   TakeWaiting(begin, end, waiting);
 }
@@ -79,7 +79,7 @@ void HealthBoard::Leave() {
 
 Health HealthBoard::Get(std::string_view name) const {
   MutexLock lock(mutex_);
-  return Look(name);
+  return Find(name);
 }
 
 HealthBoard::Watcher::Watcher(HealthBoard& board, std::string name) : board_(board), name_(std::move(name)) {
@@ -109,7 +109,7 @@ void HealthBoard::Watcher::Stop() {
 
 bool HealthBoard::Watcher::Waiting::await_suspend(std::coroutine_handle<> waiting) {
   MutexLock lock(watcher_.board_.mutex_);
-  if (watcher_.stopped_ || watcher_.told_ != watcher_.board_.Look(watcher_.name_)) return false;
+  if (watcher_.stopped_ || watcher_.sent_ != watcher_.board_.Find(watcher_.name_)) return false;
   watcher_.waiting_ = waiting;
   return true;
 }
@@ -117,8 +117,8 @@ bool HealthBoard::Watcher::Waiting::await_suspend(std::coroutine_handle<> waitin
 std::optional<Health> HealthBoard::Watcher::Waiting::await_resume() {
   MutexLock lock(watcher_.board_.mutex_);
   if (watcher_.stopped_) return std::nullopt;
-  watcher_.told_ = watcher_.board_.Look(watcher_.name_);
-  return watcher_.told_;
+  watcher_.sent_ = watcher_.board_.Find(watcher_.name_);
+  return watcher_.sent_;
 }
 
 }  // namespace rnnserve

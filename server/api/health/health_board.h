@@ -5,7 +5,7 @@
 //   board.Set("rnnserve.v1.Recurrent", true);
 //   ...
 //   HealthBoard::Watcher watcher(board, "rnnserve.v1.Recurrent");
-//   while (const std::optional<Health> health = co_await watcher.News()) Tell(*health);
+//   while (const std::optional<Health> health = co_await watcher.NextChange()) Send(*health);
 //
 // A waiting coroutine resumes on the thread that makes the change.
 #pragma once
@@ -63,7 +63,7 @@ class HealthBoard {
     Watcher& operator=(const Watcher&) = delete;
 
     // The present health at first, then whenever it has changed, perhaps back; nullopt once stopped.
-    Waiting News() { return Waiting(*this); }
+    Waiting NextChange() { return Waiting(*this); }
     // From any thread.
     void Stop();
 
@@ -73,7 +73,7 @@ class HealthBoard {
     HealthBoard& board_;
     const std::string name_;
     // Guarded by the board's mutex.
-    std::optional<Health> told_;
+    std::optional<Health> sent_;
     bool stopped_ = false;
     std::coroutine_handle<> waiting_;
   };
@@ -82,7 +82,7 @@ class HealthBoard {
   using Watchers = std::multimap<std::string_view, Watcher*>;
 
   // With the mutex held.
-  Health Look(std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Health Find(std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Put(std::string_view name, bool is_serving, std::vector<std::coroutine_handle<>>& waiting)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(std::string_view name, std::vector<std::coroutine_handle<>>& waiting)

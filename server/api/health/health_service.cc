@@ -128,7 +128,7 @@ CallTask HealthService::ServeWatch(Poller& poller) {
   watches_.Take(connection, 1);
   call.watcher.emplace(board_, *std::move(name));
   std::optional<Health> told;
-  while (const std::optional<Health> health = co_await call.watcher->News()) {
+  while (const std::optional<Health> health = co_await call.watcher->NextChange()) {
     if (health == told) continue;
     told = health;
     const bool written = co_await Completion([&](void* tag) { call.writer.Write(Reply(*health), tag); });

@@ -14,7 +14,7 @@ using google::protobuf::io::CodedOutputStream;
 enum WireType : uint32_t { kVarint = 0, kLengthDelimited = 2 };
 
 // Counts the bytes that Writer writes.
-class Counter {
+class ByteCounter {
  public:
   void Varint(uint64_t value) { size_ += CodedOutputStream::VarintSize64(value); }
   void Bytes(std::string_view bytes) { size_ += bytes.size(); }
@@ -56,7 +56,7 @@ void Text(Sink& sink, uint32_t field, std::string_view text) {
 
 template <typename Sink, typename Fill>
 void Part(Sink& sink, uint32_t field, Fill fill) {
-  Counter counter;
+  ByteCounter counter;
   fill(counter);
   sink.Varint(field << 3 | kLengthDelimited);
   sink.Varint(counter.size());
@@ -130,7 +130,7 @@ void Reply(Sink& sink, std::string_view request_id, const InferReply& reply) {
 
 template <typename... Parts>
 size_t SizeOf(const Parts&... parts) {
-  Counter counter;
+  ByteCounter counter;
   Reply(counter, parts...);
   return counter.size();
 }

@@ -64,7 +64,7 @@ absl::Status ModelsService::Load(const UnaryCall& sent, const v1::LoadRequest& r
   const absl::StatusOr<LoadedModel> loaded = LoadSource(*std::move(call));
   if (!loaded.ok()) return loaded.status();
   Log("loaded", *loaded, sent);
-  TellServing(*loaded);
+  UpdateHealth(*loaded);
   Encode(*loaded, *response.mutable_model());
   return absl::OkStatus();
 }
@@ -99,7 +99,7 @@ absl::Status ModelsService::Unload(const UnaryCall& sent, const v1::UnloadReques
       core_->models().Unload(is_of_tenant ? request.tenant() : caller.tenant, whose, model->name, model->version);
   if (!removed.ok()) return removed.status();
   for (const LoadedModel& unloaded : *removed) Log("unloaded", unloaded, sent);
-  TellServing(removed->front());
+  UpdateHealth(removed->front());
   return absl::OkStatus();
 }
 
@@ -162,10 +162,10 @@ void ModelsService::Log(const char* what, const LoadedModel& model, const UnaryC
                                          {"of_tenant", model.tenant},
                                          {"tenant", sent.caller()->tenant},
                                          {"peer", peer},
-                                         {"untold_before", more}});
+                                         {"suppressed_before", more}});
 }
 
-void ModelsService::TellServing(const LoadedModel& changed) {
+void ModelsService::UpdateHealth(const LoadedModel& changed) {
   if (!changed.tenant.empty()) return;
   const MutexLock lock(serving_mutex_);
   serving_(changed.name, core_->models().Get(changed.name, {}).ok());

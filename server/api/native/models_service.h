@@ -27,7 +27,7 @@ class ModelsService {
 
   // Sets `serving_` to the present state of the model, so concurrent loads and unloads end correctly in any order.
   // For shared models only: health asks for no token, and other tenants must not learn of a tenant's models.
-  void TellServing(const LoadedModel& changed);
+  void UpdateHealth(const LoadedModel& changed);
 
   // Both also for the other dialect.
   absl::Status Load(const UnaryCall& sent, const v1::LoadRequest& request, v1::LoadResponse& response);

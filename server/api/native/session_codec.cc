@@ -245,15 +245,15 @@ absl::StatusOr<OperationCall> DecodeOperation(const v1::Operation& operation) {
   return call;
 }
 
-absl::StatusOr<GlanceCall> DecodeGetState(const v1::GetStateRequest& request) {
-  GlanceCall call;
+absl::StatusOr<ReadCall> DecodeGetState(const v1::GetStateRequest& request) {
+  ReadCall call;
   call.session = request.session();
   if (request.has_after_number()) call.after_number = request.after_number();
   return call;
 }
 
-absl::StatusOr<GlanceCall> DecodeCheckpoint(const v1::CheckpointRequest& request) {
-  GlanceCall call;
+absl::StatusOr<ReadCall> DecodeCheckpoint(const v1::CheckpointRequest& request) {
+  ReadCall call;
   call.session = request.session();
   if (request.has_after_number()) call.after_number = request.after_number();
   return call;
@@ -266,8 +266,8 @@ absl::StatusOr<ForkCall> DecodeFork(const v1::ForkRequest& request) {
     if (absl::Status name = CheckText(absl::StrCat("names[", k, "]"), request.names(k)); !name.ok()) return name;
     if (request.names(k).empty()) return FieldError(absl::StrCat("names[", k, "]"), "the fork's name is empty");
   }
-  call.glance.session = request.session();
-  if (request.has_after_number()) call.glance.after_number = request.after_number();
+  call.read.session = request.session();
+  if (request.has_after_number()) call.read.after_number = request.after_number();
   call.request_id = request.request_id();
   if (request.has_count()) call.count = request.count();
   call.names.assign(request.names().begin(), request.names().end());

@@ -15,8 +15,8 @@ namespace rnnserve {
 absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request);
 // One that changes the session; everything but tenant, owner and caller.
 absl::StatusOr<OperationCall> DecodeOperation(const v1::Operation& operation);
-absl::StatusOr<GlanceCall> DecodeGetState(const v1::GetStateRequest& request);
-absl::StatusOr<GlanceCall> DecodeCheckpoint(const v1::CheckpointRequest& request);
+absl::StatusOr<ReadCall> DecodeGetState(const v1::GetStateRequest& request);
+absl::StatusOr<ReadCall> DecodeCheckpoint(const v1::CheckpointRequest& request);
 absl::StatusOr<ForkCall> DecodeFork(const v1::ForkRequest& request);
 absl::StatusOr<int64_t> DecodePageSize(const v1::ListSessionsRequest& request);
 

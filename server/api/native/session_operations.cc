@@ -94,20 +94,20 @@ absl::Status CheckSame(const v1::Operation& operation, const std::string& sessio
   return FieldError("session", "the operation and what it carries name two sessions; name one");
 }
 
-GlanceCall& GlanceOf(GlanceCall& call) { return call; }
-GlanceCall& GlanceOf(ForkCall& call) { return call.glance; }
+ReadCall& ReadOf(ReadCall& call) { return call; }
+ReadCall& ReadOf(ForkCall& call) { return call.read; }
 
 // Completes `call` by what the operation says: its session is named once, or twice the same.
 template <typename Call>
 absl::StatusOr<Call> Completed(const v1::Operation& operation, const OperationSender& sender,
                                absl::StatusOr<Call> call) {
   if (!call.ok()) return call;
-  GlanceCall& glance = GlanceOf(*call);
-  if (absl::Status same = CheckSame(operation, glance.session); !same.ok()) return same;
-  if (glance.session.empty()) glance.session = operation.session();
-  glance.tenant = std::string(sender.tenant);
-  glance.connection = sender.connection;
-  glance.in_order = sender.owner != nullptr;
+  ReadCall& read = ReadOf(*call);
+  if (absl::Status same = CheckSame(operation, read.session); !same.ok()) return same;
+  if (read.session.empty()) read.session = operation.session();
+  read.tenant = std::string(sender.tenant);
+  read.connection = sender.connection;
+  read.in_order = sender.owner != nullptr;
   return call;
 }
 
@@ -134,7 +134,7 @@ void RunOpen(SessionCore& core, const v1::Operation& operation, const OperationS
 
 void RunGetState(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                  AnsweringPtr answering) {
-  absl::StatusOr<GlanceCall> call = Completed(operation, sender, DecodeGetState(operation.get_state()));
+  absl::StatusOr<ReadCall> call = Completed(operation, sender, DecodeGetState(operation.get_state()));
   if (!call.ok()) return answering->Fail(call.status());
   core.GetState(*std::move(call), [answering = std::move(answering)](absl::StatusOr<StateReply> reply) {
     if (!reply.ok()) return answering->Fail(reply.status());
@@ -158,7 +158,7 @@ void RunFork(SessionCore& core, const v1::Operation& operation, const OperationS
 
 void RunCheckpoint(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                    AnsweringPtr answering) {
-  absl::StatusOr<GlanceCall> call = Completed(operation, sender, DecodeCheckpoint(operation.checkpoint()));
+  absl::StatusOr<ReadCall> call = Completed(operation, sender, DecodeCheckpoint(operation.checkpoint()));
   if (!call.ok()) return answering->Fail(call.status());
   core.Checkpoint(*std::move(call), operation.checkpoint().name(),
                   [answering = std::move(answering)](absl::StatusOr<Numbers> numbers) {

@@ -97,12 +97,11 @@ Task<Answer> SessionsService::GetState(UnaryCall& call) {
   google::protobuf::Arena arena;
   const absl::StatusOr<v1::GetStateRequest*> request = Parse<v1::GetStateRequest>(call, arena);
   if (!request.ok()) co_return Refusal(request.status());
-  absl::StatusOr<GlanceCall> glance = DecodeGetState(**request);
-  if (!glance.ok()) co_return Refusal(glance.status());
-  glance->tenant = call.caller()->tenant;
-  glance->connection = call.share();
-  Callback<absl::StatusOr<StateReply>> looking(
-      [&](auto done) { core_->GetState(*std::move(glance), std::move(done)); });
+  absl::StatusOr<ReadCall> read = DecodeGetState(**request);
+  if (!read.ok()) co_return Refusal(read.status());
+  read->tenant = call.caller()->tenant;
+  read->connection = call.share();
+  Callback<absl::StatusOr<StateReply>> looking([&](auto done) { core_->GetState(*std::move(read), std::move(done)); });
   absl::StatusOr<StateReply> reply = co_await looking;
   if (!reply.ok()) co_return Refusal(reply.status());
   std::optional<ByteBudget::Share> held = std::move(reply->memory);
@@ -118,7 +117,7 @@ Task<Answer> SessionsService::Fork(UnaryCall& call) {
   if (!request.ok()) co_return Refusal(request.status());
   absl::StatusOr<ForkCall> fork = DecodeFork(**request);
   if (!fork.ok()) co_return Refusal(fork.status());
-  fork->glance.tenant = call.caller()->tenant;
+  fork->read.tenant = call.caller()->tenant;
   Callback<absl::StatusOr<ForkedSessions>> forking([&](auto done) { core_->Fork(*std::move(fork), std::move(done)); });
   absl::StatusOr<ForkedSessions> forked = co_await forking;
   if (!forked.ok()) co_return Refusal(forked.status());
@@ -130,11 +129,11 @@ Task<Answer> SessionsService::Checkpoint(UnaryCall& call) {
   google::protobuf::Arena arena;
   const absl::StatusOr<v1::CheckpointRequest*> request = Parse<v1::CheckpointRequest>(call, arena);
   if (!request.ok()) co_return Refusal(request.status());
-  absl::StatusOr<GlanceCall> glance = DecodeCheckpoint(**request);
-  if (!glance.ok()) co_return Refusal(glance.status());
-  glance->tenant = call.caller()->tenant;
+  absl::StatusOr<ReadCall> read = DecodeCheckpoint(**request);
+  if (!read.ok()) co_return Refusal(read.status());
+  read->tenant = call.caller()->tenant;
   Callback<absl::StatusOr<Numbers>> looking(
-      [&](auto done) { core_->Checkpoint(*std::move(glance), (*request)->name(), std::move(done)); });
+      [&](auto done) { core_->Checkpoint(*std::move(read), (*request)->name(), std::move(done)); });
   const absl::StatusOr<Numbers> numbers = co_await looking;
   if (!numbers.ok()) co_return Refusal(numbers.status());
   co_return Reply<v1::CheckpointResponse>(

@@ -37,22 +37,21 @@ void AddWithImports(const FileDescriptor& file, std::set<const FileDescriptor*>&
   for (int k = 0; k < file.dependency_count(); ++k) AddWithImports(*file.dependency(k), seen, response);
 }
 
-void TellFile(const FileDescriptor* file, const std::string& wanted, ServerReflectionResponse& response) {
+void AddFile(const FileDescriptor* file, const std::string& wanted, ServerReflectionResponse& response) {
   if (file == nullptr) return Refuse(absl::StatusCode::kNotFound, absl::StrCat("nothing here is ", wanted), response);
   std::set<const FileDescriptor*> seen;
   AddWithImports(*file, seen, response);
 }
 
-void TellExtension(const std::string& type_name, int number, const DescriptorPool& pool,
-                   ServerReflectionResponse& response) {
+void AddExtension(const std::string& type_name, int number, const DescriptorPool& pool,
+                  ServerReflectionResponse& response) {
   const Descriptor* type = pool.FindMessageTypeByName(type_name);
   const FieldDescriptor* extension = type == nullptr ? nullptr : pool.FindExtensionByNumber(type, number);
-  TellFile(extension == nullptr ? nullptr : extension->file(),
-           absl::StrCat("extension ", number, " of '", type_name, "'"), response);
+  AddFile(extension == nullptr ? nullptr : extension->file(),
+          absl::StrCat("extension ", number, " of '", type_name, "'"), response);
 }
 
-void TellExtensionNumbers(const std::string& type_name, const DescriptorPool& pool,
-                          ServerReflectionResponse& response) {
+void AddExtensionNumbers(const std::string& type_name, const DescriptorPool& pool, ServerReflectionResponse& response) {
   const Descriptor* type = pool.FindMessageTypeByName(type_name);
   if (type == nullptr) {
     return Refuse(absl::StatusCode::kNotFound, absl::StrCat("no message is called '", type_name, "'"), response);
@@ -73,19 +72,19 @@ ServerReflectionResponse AnswerReflection(const ServerReflectionRequest& request
   *response.mutable_original_request() = request;
   switch (request.message_request_case()) {
     case ServerReflectionRequest::kFileByFilename:
-      TellFile(pool.FindFileByName(request.file_by_filename()),
-               absl::StrCat("a file called '", request.file_by_filename(), "'"), response);
+      AddFile(pool.FindFileByName(request.file_by_filename()),
+              absl::StrCat("a file called '", request.file_by_filename(), "'"), response);
       break;
     case ServerReflectionRequest::kFileContainingSymbol:
-      TellFile(pool.FindFileContainingSymbol(request.file_containing_symbol()),
-               absl::StrCat("called '", request.file_containing_symbol(), "'"), response);
+      AddFile(pool.FindFileContainingSymbol(request.file_containing_symbol()),
+              absl::StrCat("called '", request.file_containing_symbol(), "'"), response);
       break;
     case ServerReflectionRequest::kFileContainingExtension:
-      TellExtension(request.file_containing_extension().containing_type(),
-                    request.file_containing_extension().extension_number(), pool, response);
+      AddExtension(request.file_containing_extension().containing_type(),
+                   request.file_containing_extension().extension_number(), pool, response);
       break;
     case ServerReflectionRequest::kAllExtensionNumbersOfType:
-      TellExtensionNumbers(request.all_extension_numbers_of_type(), pool, response);
+      AddExtensionNumbers(request.all_extension_numbers_of_type(), pool, response);
       break;
     case ServerReflectionRequest::kListServices:
       for (const std::string_view service : services) {

@@ -21,7 +21,7 @@ struct WheelPosition {
   uint32_t slot = 0;
 };
 
-// Item: copyable, compares with ==, and `item->wheel_place` is its place.
+// Item: copyable, compares with ==, and `item->wheel_position` is its place.
 template <typename Item>
 class ExpiryWheel {
  public:
@@ -31,18 +31,18 @@ class ExpiryWheel {
   void Add(Item item, absl::Duration at) {
     const int64_t tick = std::clamp(Tick(at) + 1, tick_ + 1, tick_ + kBuckets - 1);
     const auto bucket = static_cast<uint32_t>(tick % kBuckets);
-    item->wheel_place = {bucket, static_cast<uint32_t>(buckets_[bucket].size())};
+    item->wheel_position = {bucket, static_cast<uint32_t>(buckets_[bucket].size())};
     buckets_[bucket].push_back(std::move(item));
   }
 
   void Remove(const Item& item) {
-    const WheelPosition place = item->wheel_place;
+    const WheelPosition place = item->wheel_position;
     if (place.bucket == WheelPosition::kNowhere) return;
-    item->wheel_place = {};
+    item->wheel_position = {};
     std::vector<Item>& bucket = buckets_[place.bucket];
     if (place.slot + 1 != bucket.size()) {
       bucket[place.slot] = std::move(bucket.back());
-      bucket[place.slot]->wheel_place = place;
+      bucket[place.slot]->wheel_position = place;
     }
     bucket.pop_back();
   }
@@ -55,7 +55,7 @@ class ExpiryWheel {
     for (;;) {
       std::vector<Item>& bucket = buckets_[static_cast<size_t>(tick_ % kBuckets)];
       while (!bucket.empty() && due.size() < most) {
-        bucket.back()->wheel_place = {};
+        bucket.back()->wheel_position = {};
         due.push_back(std::move(bucket.back()));
         bucket.pop_back();
       }

@@ -88,7 +88,7 @@ void MemorySessions::Acquire(const SessionPtr& session, Claim claim) {
   session->Acquire(std::move(claim));
 }
 
-void MemorySessions::Look(const SessionPtr& session, Glance glance) { session->Look(std::move(glance)); }
+void MemorySessions::Read(const SessionPtr& session, ReadRequest read) { session->Read(std::move(read)); }
 
 absl::StatusOr<SessionPage> MemorySessions::List(std::string_view tenant, int64_t page_size, std::string_view token) {
   uint64_t after = 0;

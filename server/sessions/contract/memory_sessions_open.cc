@@ -171,22 +171,22 @@ std::optional<absl::StatusOr<ForkedSessions>> MemorySessions::FindForked(const F
 }
 
 void MemorySessions::Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) {
-  Glance glance;
-  glance.after_number = spec.after_number;
-  glance.in_order = spec.in_order;
+  ReadRequest read;
+  read.after_number = spec.after_number;
+  read.in_order = spec.in_order;
   if (std::optional<absl::StatusOr<ForkedSessions>> forked = FindForked(spec)) {
     if (!forked->ok()) return done(WithNumbers(forked->status(), session->view().numbers));
     return done(**std::move(forked));
   }
-  glance.done = [this, session, spec = std::move(spec),
-                 done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+  read.done = [this, session, spec = std::move(spec),
+               done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
     if (!snapshot.ok()) return done(snapshot.status());
     const Numbers numbers = snapshot->numbers;
     absl::StatusOr<ForkedSessions> forked = MakeForks(*session, spec, *std::move(snapshot));
     if (!forked.ok()) return done(WithNumbers(forked.status(), numbers));
     done(std::move(forked));
   };
-  session->Look(std::move(glance));
+  session->Read(std::move(read));
 }
 
 absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const Session& parent, const ForkSpec& spec,

@@ -65,7 +65,7 @@ struct Snapshot {
 using SnapshotDone = absl::AnyInvocable<void(absl::StatusOr<Snapshot>)>;
 
 // GetState, Fork and Checkpoint: see a session without changing it.
-struct Glance {
+struct ReadRequest {
   // Waits for this number if it is in flight. Absent: what is applied when the call takes effect.
   std::optional<uint64_t> after_number;
   // Without after_number: after all that is in flight now, for callers whose operations keep an order.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Construction, charges, glances. Which number means what is in session_admission.cc, what happens to accepted
+// Construction, charges, reads. Which number means what is in session_admission.cc, what happens to accepted
 // operations in session_flow.cc.
 #include "server/sessions/contract/session.h"
 
@@ -41,19 +41,19 @@ Session::~Session() {
   if (!forgotten_) budget_->ReleaseBytes(charged_for_terms_);
 }
 
-void Session::Look(Glance glance) {
+void Session::Read(ReadRequest read) {
   MutexLock lock(mutex_);
   const auto refuse = [&](absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    calls_.push_back([done = std::move(glance.done), status = WithNumbers(std::move(status), numbers_)]() mutable {
+    calls_.push_back([done = std::move(read.done), status = WithNumbers(std::move(status), numbers_)]() mutable {
       done(std::move(status));
     });
     Drive();
   };
   if (!live_) return refuse(EndedSession(cause_));
   last_used_ = site_->aging->Now();
-  const uint64_t wanted = glance.after_number ? *glance.after_number
-                          : glance.in_order   ? last_accepted()
-                                              : numbers_.last_applied;
+  const uint64_t wanted = read.after_number ? *read.after_number
+                          : read.in_order   ? last_accepted()
+                                            : numbers_.last_applied;
   if (wanted > last_accepted()) {
     return refuse(SessionError(
         absl::StatusCode::kOutOfRange, "NUMBER_TOO_HIGH",
@@ -65,7 +65,7 @@ void Session::Look(Glance glance) {
                                             " is applied; take a Checkpoint of states that are wanted later")));
   }
   if (wanted == numbers_.last_applied) {
-    AnswerGlance(glance);
+    AnswerRead(read);
     return Drive();
   }
   if (answers_due_ >= 2 * terms_.max_in_flight) {
@@ -75,7 +75,7 @@ void Session::Look(Glance glance) {
       std::find_if(in_flight_.begin(), in_flight_.end(), [&](const Entry& entry) { return entry.number > wanted; });
   Entry entry;
   entry.number = wanted;
-  entry.glance = std::move(glance);
+  entry.read = std::move(read);
   in_flight_.insert(place, std::move(entry));
   ++answers_due_;
   Drive();

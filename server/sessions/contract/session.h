@@ -72,7 +72,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   ~Session();
 
   void Acquire(Claim claim);
-  void Look(Glance glance);
+  void Read(ReadRequest read);
   // For operations that are refused before they reach the session: the session's numbers. Where the reason is
   // temporary, operations right behind `number` get the same error.
   Numbers NoteRefused(std::optional<uint64_t> number, const absl::Status& why);
@@ -106,26 +106,26 @@ class Session final : public std::enable_shared_from_this<Session> {
   View view() const;
 
   // For the sweep; guarded by the mutex of the wheel's owner.
-  WheelPosition wheel_place;
+  WheelPosition wheel_position;
 
  private:
   friend class Lease;
-  struct Telling {
+  struct AnswerCall {
     OutcomeDone done;
     Outcome outcome;
     void operator()() { done(std::move(outcome)); }
   };
-  struct Granting {
+  struct GrantCall {
     absl::AnyInvocable<void(Lease)> granted;
     Lease lease;
     void operator()() { granted(std::move(lease)); }
   };
   // The usual ones need no memory of their own.
-  using Call = std::variant<Telling, Granting, absl::AnyInvocable<void()>>;
+  using Call = std::variant<AnswerCall, GrantCall, absl::AnyInvocable<void()>>;
 
-  // A change waits here from acceptance to its commit, a glance until its number is applied.
+  // A change waits here from acceptance to its commit, a read until its number is applied.
   struct Entry {
-    // The change's own, or the one a glance waits for.
+    // The change's own, or the one a read waits for.
     uint64_t number = 0;
     bool is_change = false;
     bool is_numbered = false;
@@ -133,7 +133,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     Claim claim;                                  // of a change; `done` is moved into `waiting`
     absl::InlinedVector<OutcomeDone, 1> waiting;  // the operation's caller and its repetitions
     Attachment wanted_by = kNoAttachment;         // the newest of them
-    Glance glance;                                // else
+    ReadRequest read;                             // else
   };
 
   // The next number was refused for a temporary reason, and so were those right behind it.
@@ -142,7 +142,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     uint64_t last = 0;
     absl::Status why;
   };
-  using Place = std::list<Entry>::iterator;
+  using EntryIterator = std::list<Entry>::iterator;
 
   absl::Status Judge(Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status JudgeInFlight(Claim& claim, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -154,10 +154,10 @@ class Session final : public std::enable_shared_from_this<Session> {
     return claim.owner_epoch && *claim.owner_epoch != owner_epoch_;
   }
   // Where queued operations of older owners begin, which fail if `claim` is accepted. in_flight_.end(): none.
-  Place FirstDisplaced(const Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Accept(Claim& claim, Place displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckAcceptable(Claim& claim, Place displaced) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeOver(const Claim& claim, Place displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  EntryIterator FirstDisplaced(const Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Accept(Claim& claim, EntryIterator displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckAcceptable(Claim& claim, EntryIterator displaced) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeOver(const Claim& claim, EntryIterator displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After an operation has failed: it takes no ownership.
   void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // OK, or an error if the window cannot keep a reply of `bytes`.
@@ -167,16 +167,16 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Refuse(OutcomeDone done, absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Numbers from `next` to `last` are refused together.
   void RememberRefused(uint64_t next, uint64_t last, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AbortQueued(Place from, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AbortQueued(EntryIterator from, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailEntry(Entry& entry, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailGranted(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     FailAt(in_flight_.begin(), std::move(status));
   }
-  void FailAt(Place place, absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailAt(EntryIterator place, absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // In the queue, not granted.
   void WatchTimeout(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AnswerGlance(Glance& glance) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status PlaceCheckpoint(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnswerRead(ReadRequest& read) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status SetCheckpoint(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Recharge(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(EndCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds `sign` to the model's live sessions, and `sign` times the bytes.

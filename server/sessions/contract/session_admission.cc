@@ -81,7 +81,7 @@ absl::Status Session::Judge(Claim& claim) {
   if (live_ && IsFenced(claim) && !IsRepetition(claim)) return Fenced(*claim.owner_epoch, owner_epoch_);
   if (claim.number && number <= numbers_.last_applied) return JudgeApplied(claim);
   const uint64_t last = last_accepted();
-  const Place displaced = FirstDisplaced(claim);
+  const EntryIterator displaced = FirstDisplaced(claim);
   const uint64_t next = displaced == in_flight_.end() ? last + 1 : displaced->number;
   if (claim.number && number <= last) {
     Entry& entry = *FindInFlight(number);
@@ -109,14 +109,14 @@ bool Session::IsRepetition(const Claim& claim) {
 
 // The newest attachment owns the session at once; what older ones have queued is not computed any more, unless the new
 // owner has asked for it, too. A half-open connection never blocks its successor.
-Session::Place Session::FirstDisplaced(const Claim& claim) {
+Session::EntryIterator Session::FirstDisplaced(const Claim& claim) {
   if (claim.attachment == kNoAttachment || claim.attachment <= owner_) return in_flight_.end();
   return std::find_if(in_flight_.begin(), in_flight_.end(), [&](const Entry& entry) {
     return entry.is_change && !entry.is_granted && entry.wanted_by < claim.attachment;
   });
 }
 
-void Session::TakeOver(const Claim& claim, Place displaced) {
+void Session::TakeOver(const Claim& claim, EntryIterator displaced) {
   const Attachment attachment = claim.attachment;
   if (attachment == kNoAttachment || attachment == owner_) return;
   const bool resumes = claim.of_stream && (owner_ != kNoAttachment || numbers_.last_applied > 0);
@@ -159,8 +159,8 @@ absl::Status Session::JudgeApplied(Claim& claim) {
   }
   if (kept->digest != claim.digest) return Reused(number);
   if (subject_->counters() != nullptr) subject_->counters()->repeated->Add();
-  calls_.push_back(
-      Telling{std::move(claim.done), Outcome{absl::OkStatus(), kept->numbers, number, kept->reply, /*repeated=*/true}});
+  calls_.push_back(AnswerCall{std::move(claim.done),
+                              Outcome{absl::OkStatus(), kept->numbers, number, kept->reply, /*repeated=*/true}});
   return absl::OkStatus();
 }
 
@@ -184,7 +184,7 @@ absl::Status Session::CheckFits(int64_t reply_bytes) const {
       {.limit = terms_.window.bytes, .value = reply_bytes});
 }
 
-absl::Status Session::CheckAcceptable(Claim& claim, Place displaced) const {
+absl::Status Session::CheckAcceptable(Claim& claim, EntryIterator displaced) const {
   if (!claim.fault.ok()) return std::move(claim.fault);
   if (site_->draining.load(std::memory_order_relaxed) && !claim.closes) {
     return SessionError(absl::StatusCode::kUnavailable, "DRAINING",
@@ -202,7 +202,7 @@ absl::Status Session::CheckAcceptable(Claim& claim, Place displaced) const {
   return claim.number ? CheckFits(claim.reply_bytes) : absl::OkStatus();
 }
 
-absl::Status Session::Accept(Claim& claim, Place displaced) {
+absl::Status Session::Accept(Claim& claim, EntryIterator displaced) {
   if (absl::Status acceptable = CheckAcceptable(claim, displaced); !acceptable.ok()) {
     if (claim.number) RememberRefused(*claim.number, *claim.number, acceptable);
     return acceptable;

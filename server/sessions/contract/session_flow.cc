@@ -13,7 +13,7 @@ void Session::Refuse(OutcomeDone done, absl::Status status) {
   Outcome outcome;
   outcome.status = WithNumbers(std::move(status), numbers_);
   outcome.numbers = numbers_;
-  calls_.push_back(Telling{std::move(done), std::move(outcome)});
+  calls_.push_back(AnswerCall{std::move(done), std::move(outcome)});
 }
 
 void Session::FailEntry(Entry& entry, const absl::Status& status) {
@@ -23,19 +23,19 @@ void Session::FailEntry(Entry& entry, const absl::Status& status) {
     return;
   }
   --answers_due_;
-  calls_.emplace_back([done = std::move(entry.glance.done), failed = WithNumbers(status, numbers_)]() mutable {
+  calls_.emplace_back([done = std::move(entry.read.done), failed = WithNumbers(status, numbers_)]() mutable {
     done(std::move(failed));
   });
 }
 
-// Aborts accepted operations from there on that have no lease yet. Glances without a number are still answered.
-void Session::AbortQueued(Place from, const absl::Status& status) {
+// Aborts accepted operations from there on that have no lease yet. Reads without a number are still answered.
+void Session::AbortQueued(EntryIterator from, const absl::Status& status) {
   uint64_t stays_up_to = numbers_.last_applied;
   for (auto entry = in_flight_.begin(); entry != from; ++entry) stays_up_to = std::max(stays_up_to, entry->number);
   for (auto entry = from; entry != in_flight_.end();) {
     if (entry->is_granted) stays_up_to = entry->number;
     const bool stays =
-        entry->is_granted || (!entry->is_change && (!entry->glance.after_number || entry->number <= stays_up_to));
+        entry->is_granted || (!entry->is_change && (!entry->read.after_number || entry->number <= stays_up_to));
     if (stays) {
       ++entry;
       continue;
@@ -43,7 +43,7 @@ void Session::AbortQueued(Place from, const absl::Status& status) {
     FailEntry(*entry, status);
     entry = in_flight_.erase(entry);
   }
-  // Glances that waited for an aborted number move behind the remaining operations.
+  // Reads that waited for an aborted number move behind the remaining operations.
   const uint64_t last = last_accepted();
   for (Entry& entry : in_flight_) entry.number = std::min(entry.number, last);
 }
@@ -52,10 +52,10 @@ bool Session::StartNext() {
   if (in_flight_.empty()) return false;
   Entry& first = in_flight_.front();
   if (!first.is_change) {
-    Glance glance = std::move(first.glance);
+    ReadRequest read = std::move(first.read);
     in_flight_.pop_front();
     --answers_due_;
-    AnswerGlance(glance);
+    AnswerRead(read);
     return true;
   }
   if (first.is_granted) return false;
@@ -65,7 +65,7 @@ bool Session::StartNext() {
     FailGranted(absl::DeadlineExceededError("the operation's timeout passed while it waited for its turn"));
     return true;
   }
-  calls_.push_back(Granting{std::move(first.claim.granted), Lease(shared_from_this(), fence_)});
+  calls_.push_back(GrantCall{std::move(first.claim.granted), Lease(shared_from_this(), fence_)});
   return true;
 }
 
@@ -77,8 +77,8 @@ void Session::Drive() {
       std::vector<Call> calls = std::exchange(calls_, {});
       mutex_.unlock();
       for (Call& call : calls) {
-        if (auto* const telling = std::get_if<Telling>(&call)) (*telling)();
-        if (auto* const granting = std::get_if<Granting>(&call)) (*granting)();
+        if (auto* const answer = std::get_if<AnswerCall>(&call)) (*answer)();
+        if (auto* const grant = std::get_if<GrantCall>(&call)) (*grant)();
         if (auto* const other = std::get_if<absl::AnyInvocable<void()>>(&call)) (*other)();
       }
       calls.clear();
@@ -109,8 +109,8 @@ void Session::Commit(uint64_t fence, Change change) {
   if (first.is_numbered) window_.Keep({first.number, first.claim.digest, numbers_, change.reply}, terms_.window);
   answers_due_ -= static_cast<int32_t>(first.waiting.size());
   for (OutcomeDone& done : first.waiting) {
-    calls_.push_back(
-        Telling{std::move(done), Outcome{absl::OkStatus(), numbers_, first.number, change.reply, /*repeated=*/false}});
+    calls_.push_back(AnswerCall{std::move(done),
+                                Outcome{absl::OkStatus(), numbers_, first.number, change.reply, /*repeated=*/false}});
   }
   in_flight_.pop_front();
   last_used_ = site_->aging->Now();
@@ -127,7 +127,7 @@ void Session::Fail(uint64_t fence, absl::Status status) {
 }
 
 // The number stays unused, so nothing above it can be applied.
-void Session::FailAt(Place place, absl::Status status) {
+void Session::FailAt(EntryIterator place, absl::Status status) {
   const uint64_t number = place->number;
   const uint64_t last = last_accepted();
   FailEntry(*place, status);
@@ -147,7 +147,7 @@ void Session::WatchTimeout(const Entry& entry) {
 void Session::EndTimeouts() {
   MutexLock lock(mutex_);
   const absl::Duration now = site_->clock->Now();
-  for (Place entry = in_flight_.begin(); entry != in_flight_.end(); ++entry) {
+  for (EntryIterator entry = in_flight_.begin(); entry != in_flight_.end(); ++entry) {
     if (!entry->is_change || entry->is_granted) continue;
     if (now < entry->claim.deadline) {
       WatchTimeout(*entry);
@@ -159,19 +159,19 @@ void Session::EndTimeouts() {
   Drive();
 }
 
-void Session::AnswerGlance(Glance& glance) {
+void Session::AnswerRead(ReadRequest& read) {
   absl::StatusOr<Snapshot> snapshot = Snapshot{numbers_, state_, subject_};
-  if (!glance.checkpoint.empty()) {
-    if (absl::Status placed = PlaceCheckpoint(glance.checkpoint); !placed.ok()) {
+  if (!read.checkpoint.empty()) {
+    if (absl::Status placed = SetCheckpoint(read.checkpoint); !placed.ok()) {
       snapshot = WithNumbers(std::move(placed), numbers_);
     }
   }
-  if (glance.carries_over) carried_over_ = true;
+  if (read.carries_over) carried_over_ = true;
   calls_.emplace_back(
-      [done = std::move(glance.done), snapshot = std::move(snapshot)]() mutable { done(std::move(snapshot)); });
+      [done = std::move(read.done), snapshot = std::move(snapshot)]() mutable { done(std::move(snapshot)); });
 }
 
-absl::Status Session::PlaceCheckpoint(const std::string& name) {
+absl::Status Session::SetCheckpoint(const std::string& name) {
   if (checkpoints_ == nullptr) checkpoints_ = std::make_unique<Checkpoints>();
   const auto found = checkpoints_->find(name);
   if (found == checkpoints_->end() && checkpoints_->size() >= kMaxCheckpoints) {

@@ -101,7 +101,7 @@ class Sessions {
   // The key of a session that is live. Nothing: it is not, or not any more.
   virtual std::optional<std::string> KeyOf(const SessionId& id) = 0;
   virtual void Acquire(const SessionPtr& session, Claim claim) = 0;
-  virtual void Look(const SessionPtr& session, Glance glance) = 0;
+  virtual void Read(const SessionPtr& session, ReadRequest read) = 0;
   virtual void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) = 0;
   // The tenant's live sessions. `token` is empty or came with an earlier page.
   virtual absl::StatusOr<SessionPage> List(std::string_view tenant, int64_t page_size, std::string_view token) = 0;

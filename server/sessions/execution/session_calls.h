@@ -134,7 +134,7 @@ struct OperationAnswer {
 
 using OperationDone = absl::AnyInvocable<void(OperationAnswer)>;
 
-struct GlanceCall {
+struct ReadCall {
   std::string tenant = {};
   std::string session = {};
   std::optional<uint64_t> after_number = {};
@@ -151,7 +151,7 @@ struct StateReply {
 };
 
 struct ForkCall {
-  GlanceCall glance = {};
+  ReadCall read = {};
   std::string request_id = {};
   int64_t count = 1;
   std::vector<std::string> names = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations and glances. Opening is in session_open.cc.
+// Operations and reads. Opening is in session_open.cc.
 #include "server/sessions/execution/session_core.h"
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace {
 
 const SessionModel& ModelOf(const SessionSubjectPtr& subject) { return static_cast<const SessionModel&>(*subject); }
 
-Glance GlanceOf(const GlanceCall& call) {
-  Glance glance;
-  glance.after_number = call.after_number;
-  glance.in_order = call.in_order;
-  return glance;
+ReadRequest ReadOf(const ReadCall& call) {
+  ReadRequest read;
+  read.after_number = call.after_number;
+  read.in_order = call.in_order;
+  return read;
 }
 
 }  // namespace
@@ -77,13 +77,12 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   sessions_->Acquire(*session, std::move(claim));
 }
 
-void SessionCore::GetState(GlanceCall call, StateDone done) {
+void SessionCore::GetState(ReadCall call, StateDone done) {
   absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
   if (!session.ok()) return done(session.status());
-  Glance glance = GlanceOf(call);
-  glance.carries_over = true;
-  glance.done = [this, connection = call.connection,
-                 done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+  ReadRequest read = ReadOf(call);
+  read.carries_over = true;
+  read.done = [this, connection = call.connection, done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
     if (!snapshot.ok()) return done(snapshot.status());
     const SessionModel& model = ModelOf(snapshot->subject);
     absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(connection, model.TensorBytes(snapshot->state->rows));
@@ -92,10 +91,10 @@ void SessionCore::GetState(GlanceCall call, StateDone done) {
     if (!tensors.ok()) return done(WithNumbers(tensors.status(), snapshot->numbers));
     done(StateReply{snapshot->numbers, model.fingerprint(), *std::move(tensors), *std::move(memory)});
   };
-  sessions_->Look(*session, std::move(glance));
+  sessions_->Read(*session, std::move(read));
 }
 
-void SessionCore::Checkpoint(GlanceCall call, std::string name, NumbersDone done) {
+void SessionCore::Checkpoint(ReadCall call, std::string name, NumbersDone done) {
   absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
   if (!session.ok()) return done(session.status());
   if (name.empty() || name.size() > kMaxCheckpointNameBytes) {
@@ -103,23 +102,23 @@ void SessionCore::Checkpoint(GlanceCall call, std::string name, NumbersDone done
                                                             " bytes; expected 1 to ", kMaxCheckpointNameBytes)),
                             (*session)->view().numbers));
   }
-  Glance glance = GlanceOf(call);
-  glance.checkpoint = std::move(name);
-  glance.done = [done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+  ReadRequest read = ReadOf(call);
+  read.checkpoint = std::move(name);
+  read.done = [done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
     if (!snapshot.ok()) return done(snapshot.status());
     done(snapshot->numbers);
   };
-  sessions_->Look(*session, std::move(glance));
+  sessions_->Read(*session, std::move(read));
 }
 
 void SessionCore::Fork(ForkCall call, ForkDone done) {
-  absl::StatusOr<SessionPtr> session = sessions_->Find(call.glance.session, call.glance.tenant);
+  absl::StatusOr<SessionPtr> session = sessions_->Find(call.read.session, call.read.tenant);
   if (!session.ok()) return done(session.status());
   ForkSpec spec;
   spec.request = {call.request_id, DigestOf(call)};
-  spec.tenant = std::move(call.glance.tenant);
-  spec.after_number = call.glance.after_number;
-  spec.in_order = call.glance.in_order;
+  spec.tenant = std::move(call.read.tenant);
+  spec.after_number = call.read.after_number;
+  spec.in_order = call.read.in_order;
   spec.count = call.count;
   spec.names = std::move(call.names);
   sessions_->Fork(*session, std::move(spec), std::move(done));

@@ -43,8 +43,8 @@ class SessionCore {
   // Hashes and packs weights: not on the poller thread.
   void Open(OpenCall call, OpenDone done);
   void Apply(OperationCall call, OperationDone done);
-  void GetState(GlanceCall call, StateDone done);
-  void Checkpoint(GlanceCall call, std::string name, NumbersDone done);
+  void GetState(ReadCall call, StateDone done);
+  void Checkpoint(ReadCall call, std::string name, NumbersDone done);
   void Fork(ForkCall call, ForkDone done);
   absl::StatusOr<SessionInfos> List(std::string_view tenant, int64_t page_size, std::string_view token);
 

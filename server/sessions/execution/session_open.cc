@@ -170,16 +170,16 @@ void SessionCore::Open(OpenCall call, OpenDone done) {
   if (call.state_of_session) {
     absl::StatusOr<SessionPtr> source = sessions_->Find(*call.state_of_session, call.tenant);
     if (!source.ok()) return done(source.status());
-    Glance glance;
-    glance.done = [this, call = std::move(call), model = *std::move(model), terms = *std::move(terms),
-                   done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+    ReadRequest read;
+    read.done = [this, call = std::move(call), model = *std::move(model), terms = *std::move(terms),
+                 done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
       if (!snapshot.ok()) return done(snapshot.status());
       absl::StatusOr<SessionStatePtr> state = OrOutOfMemory(
           [&] { return model->Adopt(static_cast<const SessionModel&>(*snapshot->subject), snapshot->state); });
       if (!state.ok()) return done(state.status());
       OpenWith(std::move(call), std::move(model), *std::move(state), terms, std::move(done));
     };
-    return sessions_->Look(*source, std::move(glance));
+    return sessions_->Read(*source, std::move(read));
   }
   SessionStatePtr state;
   if (call.state) {

@@ -27,7 +27,7 @@ class SessionOwner {
     const Attachment attachment = sessions.Attach();
     found->second = attachment;
     turns_.push_back(id);
-    for (int k = 0; k < 2; ++k) LookAfterOne(sessions);
+    for (int k = 0; k < 2; ++k) ReadAfterOne(sessions);
     return attachment;
   }
 
@@ -48,7 +48,7 @@ class SessionOwner {
   }
 
  private:
-  void LookAfterOne(Sessions& sessions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void ReadAfterOne(Sessions& sessions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (turns_.empty()) return;
     const SessionId id = turns_.front();
     turns_.pop_front();

@@ -12,7 +12,7 @@ namespace {
 
 class StatusHistoryTest : public testing::Test {
  protected:
-  void Look() { history_.Look(now_ += StatusHistory::kStep); }
+  void Record() { history_.Record(now_ += StatusHistory::kStep); }
   StatusHistory::Point Last() const { return history_.Points().back(); }
 
   Metrics metrics_;
@@ -26,13 +26,13 @@ class StatusHistoryTest : public testing::Test {
 
 TEST_F(StatusHistoryTest, APointIsWhatCameSinceTheLookBefore) {
   calls_.Of("a").Answered(absl::StatusCode::kOk, absl::Seconds(3));  // before the first look: of no point
-  Look();
+  Record();
   EXPECT_TRUE(history_.Points().empty());
   for (int k = 0; k < 10; ++k) calls_.Of(k % 2 == 0 ? "a" : "b").Answered(absl::StatusCode::kOk, absl::Milliseconds(2));
   work_.Of("a", "cpu")->slice_sequences->Observe(2);
   work_.Of("b", "onednn")->slice_sequences->Observe(5);
   sessions_.Of("a")->active->Add(3);
-  Look();
+  Record();
   EXPECT_DOUBLE_EQ(Last().requests_per_second, 2);
   EXPECT_EQ(Last().sessions, 3);
   EXPECT_EQ(Last().sequences_per_slice, 3.5);
@@ -40,27 +40,27 @@ TEST_F(StatusHistoryTest, APointIsWhatCameSinceTheLookBefore) {
 }
 
 TEST_F(StatusHistoryTest, WhereNothingCameThereIsNoLatency) {
-  Look();
-  Look();
+  Record();
+  Record();
   EXPECT_EQ(Last().requests_per_second, 0);
   EXPECT_EQ(Last().sequences_per_slice, std::nullopt);
   EXPECT_EQ(Last().p99_ms, std::nullopt);
 }
 
 TEST_F(StatusHistoryTest, RatesGoByTheTimeThatPassed) {
-  Look();
+  Record();
   calls_.Of("a").Answered(absl::StatusCode::kOk, absl::Milliseconds(2));
   now_ += absl::Seconds(15);  // the machine was busy
-  Look();
+  Record();
   EXPECT_DOUBLE_EQ(Last().requests_per_second, 1.0 / 20);
-  history_.Look(now_);
+  history_.Record(now_);
   EXPECT_EQ(history_.Points().size(), 1u) << "no time has passed";
 }
 
 TEST_F(StatusHistoryTest, ItIsBounded) {
   for (size_t k = 0; k < StatusHistory::kMostPoints + 10; ++k) {
     sessions_.Of("a")->active->Add(1);
-    Look();
+    Record();
   }
   EXPECT_EQ(history_.Points().size(), StatusHistory::kMostPoints);
   EXPECT_EQ(history_.Points().front().sessions, 11);
@@ -75,8 +75,8 @@ TEST(StatusRecorder, EndsAtOnce) {
 TEST(StatusRecorder, ServersWithoutTheseMetricsHaveAHistoryToo) {
   const Metrics metrics;
   StatusHistory history(&metrics);
-  history.Look(absl::UnixEpoch());
-  history.Look(absl::UnixEpoch() + absl::Seconds(5));
+  history.Record(absl::UnixEpoch());
+  history.Record(absl::UnixEpoch() + absl::Seconds(5));
   EXPECT_EQ(history.Points().size(), 1u);
 }
 

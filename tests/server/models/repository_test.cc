@@ -147,10 +147,10 @@ TEST(Repository, ScansAgain) {
 // What a look has read: paths of what is loaded, reasons of what is refused.
 std::vector<std::string> Look(ModelStore& store) {
   std::vector<std::string> read;
-  const absl::StatusOr<RepositoryNews> news = store.LookAgain();
-  EXPECT_TRUE(news.ok()) << news.status();
-  for (const LoadedModel& loaded : news->loaded) read.push_back(loaded.source);
-  for (const RepositoryFailure& failure : news->refused) read.push_back(failure.path + ": " + failure.reason);
+  const absl::StatusOr<RepositoryChanges> changes = store.Rescan();
+  EXPECT_TRUE(changes.ok()) << changes.status();
+  for (const LoadedModel& loaded : changes->loaded) read.push_back(loaded.source);
+  for (const RepositoryFailure& failure : changes->refused) read.push_back(failure.path + ": " + failure.reason);
   return read;
 }
 
@@ -203,7 +203,7 @@ TEST(Repository, RefusesWhatDoesNotStandUpToALookAndKeepsWhatIsLoaded) {
   EXPECT_EQ(Failures(store).size(), 1U) << "the file is mended";
 
   std::filesystem::rename(folder.path(), folder.path() + "-away");
-  EXPECT_EQ(store.LookAgain().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store.Rescan().status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(store.Get("a", {})->model, first);
   std::filesystem::rename(folder.path() + "-away", folder.path());
   EXPECT_THAT(Look(store), IsEmpty()) << "all as it was";

@@ -73,13 +73,13 @@ TEST_F(LoadedPluginsTest, ANameServesOnce) {
 TEST_F(LoadedPluginsTest, AFailureIsToldOnceToWhoeverListens) {
   SetFault("device_lost");
   LoadedPlugins plugins({.paths = {FAKE_PLUGIN}}, own_);
-  std::vector<std::string> told;
-  plugins.OnFailure([&](std::string_view engine) { told.emplace_back(engine); });
-  EXPECT_THAT(told, IsEmpty());
+  std::vector<std::string> on_failure;
+  plugins.OnFailure([&](std::string_view engine) { on_failure.emplace_back(engine); });
+  EXPECT_THAT(on_failure, IsEmpty());
   plugin::OneCall call(*plugins.engines().front());
   EXPECT_FALSE(call.Advance().ok());
   EXPECT_FALSE(call.Advance().ok());
-  EXPECT_THAT(told, ElementsAre("fake"));
+  EXPECT_THAT(on_failure, ElementsAre("fake"));
   std::vector<std::string> later;
   plugins.OnFailure([&](std::string_view engine) { later.emplace_back(engine); });
   EXPECT_THAT(later, ElementsAre("fake"));
@@ -88,11 +88,11 @@ TEST_F(LoadedPluginsTest, AFailureIsToldOnceToWhoeverListens) {
 TEST_F(LoadedPluginsTest, NobodyIsToldAfterwards) {
   SetFault("device_lost");
   LoadedPlugins plugins({.paths = {FAKE_PLUGIN}}, own_);
-  std::vector<std::string> told;
-  plugins.OnFailure([&](std::string_view engine) { told.emplace_back(engine); });
+  std::vector<std::string> on_failure;
+  plugins.OnFailure([&](std::string_view engine) { on_failure.emplace_back(engine); });
   plugins.OnFailure({});
   UseDevice(plugins);
-  EXPECT_THAT(told, IsEmpty());
+  EXPECT_THAT(on_failure, IsEmpty());
 }
 
 TEST_F(LoadedPluginsTest, MetricsShowMemoryAndService) {

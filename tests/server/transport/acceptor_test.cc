@@ -47,7 +47,7 @@ class Keeper {
     options.max_connections = max_connections;
     options.connections.sweep_interval = absl::ZeroDuration();
     options.pending.answer = "welcome";
-    if (limit_handshakes) options.pending.look = &LookAtTlsGreeting;
+    if (limit_handshakes) options.pending.parse = &ParseTlsGreeting;
     options.limit_handshakes = limit_handshakes;
     options.accepted = accepted_;
     options.refused = refused_;

@@ -45,7 +45,7 @@ TEST_F(ConnectionTableTest, AClosedConnectionIsNoticedAtTheNextSweep) {
   table_.Sweep(now_);
   a.server.Close();
   table_.Sweep(now_ + absl::Milliseconds(49));
-  EXPECT_EQ(table_.size(), 2u) << "it does not look all the time";
+  EXPECT_EQ(table_.size(), 2u) << "it does not sweep all the time";
   table_.Sweep(now_ + absl::Milliseconds(50));
   EXPECT_EQ(table_.size(), 1u);
 }

@@ -25,18 +25,18 @@ std::string Frame(int type, int flags, size_t bytes) {
 
 class FrameGuardTest : public testing::Test {
  protected:
-  std::string_view Look(std::string_view bytes) {
-    const char* why = guard_.Look({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, now_);
+  std::string_view Inspect(std::string_view bytes) {
+    const char* why = guard_.Inspect({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, now_);
     return why == nullptr ? "" : why;
   }
-  std::string_view Look(std::string_view bytes, int times) {
+  std::string_view Inspect(std::string_view bytes, int times) {
     std::string_view why;
-    for (int k = 0; k < times && why.empty(); ++k) why = Look(bytes);
+    for (int k = 0; k < times && why.empty(); ++k) why = Inspect(bytes);
     return why;
   }
   void Greet() {
-    Look(std::string(kPreface) + Frame(kSettings, 0, 0));
-    Look(Frame(kSettings, kAck, 0));
+    Inspect(std::string(kPreface) + Frame(kSettings, 0, 0));
+    Inspect(Frame(kSettings, kAck, 0));
   }
 
   absl::Time now_ = absl::UnixEpoch();
@@ -47,69 +47,69 @@ TEST_F(FrameGuardTest, CallsPass) {
   Greet();
   const std::string call = Frame(kHeaders, kEndHeaders, 100) + Frame(kData, 0, 16384) + Frame(kData, kEndStream, 0) +
                            Frame(kWindow, 0, 4) + Frame(kPing, kAck, 8);
-  EXPECT_EQ(Look(call, 100'000), "");
+  EXPECT_EQ(Inspect(call, 100'000), "");
 }
 
 TEST_F(FrameGuardTest, StreamsBeforeTheSettingsAreAcknowledged) {
-  Look(kPreface);
-  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 10), FrameGuard::kMaxEarlyStreams), "");
-  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 10)), "");
-  EXPECT_NE(Look(""), "") << "from then on";
+  Inspect(kPreface);
+  EXPECT_EQ(Inspect(Frame(kHeaders, kEndHeaders, 10), FrameGuard::kMaxEarlyStreams), "");
+  EXPECT_NE(Inspect(Frame(kHeaders, kEndHeaders, 10)), "");
+  EXPECT_NE(Inspect(""), "") << "from then on";
 }
 
 TEST_F(FrameGuardTest, AnAcknowledgementBeforeGrpcHasSentItsSettingsIsWorthSomeStreams) {
   const std::string early = std::string(kPreface) + Frame(kSettings, 0, 0) + Frame(kSettings, kAck, 0);
   const auto begin = [&](int64_t max_streams = 1024) {
     guard_ = FrameGuard(now_, max_streams);
-    guard_.Look({reinterpret_cast<const uint8_t*>(early.data()), early.size()}, now_, /*settings_sent=*/false);
+    guard_.Inspect({reinterpret_cast<const uint8_t*>(early.data()), early.size()}, now_, /*settings_sent=*/false);
     EXPECT_FALSE(guard_.acknowledged());
   };
   begin();
-  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 10), 2048), "");
-  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 10)), "");
+  EXPECT_EQ(Inspect(Frame(kHeaders, kEndHeaders, 10), 2048), "");
+  EXPECT_NE(Inspect(Frame(kHeaders, kEndHeaders, 10)), "");
   begin();
-  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 8192), 1024), "") << "all at once, with as many headers as gRPC takes";
-  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 1)), "");
+  EXPECT_EQ(Inspect(Frame(kHeaders, kEndHeaders, 8192), 1024), "") << "all at once, with as many headers as gRPC takes";
+  EXPECT_NE(Inspect(Frame(kHeaders, kEndHeaders, 1)), "");
   begin(4096);
-  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 8192), 4096), "");
+  EXPECT_EQ(Inspect(Frame(kHeaders, kEndHeaders, 8192), 4096), "");
   begin(1);
-  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 10), FrameGuard::kMaxEarlyStreams), "");
-  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 10)), "");
+  EXPECT_EQ(Inspect(Frame(kHeaders, kEndHeaders, 10), FrameGuard::kMaxEarlyStreams), "");
+  EXPECT_NE(Inspect(Frame(kHeaders, kEndHeaders, 10)), "");
   begin();
-  Look(Frame(kSettings, kAck, 0));
+  Inspect(Frame(kSettings, kAck, 0));
   EXPECT_TRUE(guard_.acknowledged());
 }
 
 TEST_F(FrameGuardTest, HeadersBeforeTheSettingsAreAcknowledged) {
-  Look(kPreface);
-  EXPECT_EQ(Look(Frame(kHeaders, kEndHeaders, 16384), FrameGuard::kMaxEarlyHeaderBytes / 16384), "");
-  EXPECT_NE(Look(Frame(kHeaders, kEndHeaders, 1)), "");
+  Inspect(kPreface);
+  EXPECT_EQ(Inspect(Frame(kHeaders, kEndHeaders, 16384), FrameGuard::kMaxEarlyHeaderBytes / 16384), "");
+  EXPECT_NE(Inspect(Frame(kHeaders, kEndHeaders, 1)), "");
 }
 
 TEST_F(FrameGuardTest, HeadersWithoutEnd) {
   Greet();
-  Look(Frame(kHeaders, 0, 10));
-  EXPECT_NE(Look(Frame(kContinuation, 0, 16384), 4), "");
+  Inspect(Frame(kHeaders, 0, 10));
+  EXPECT_NE(Inspect(Frame(kContinuation, 0, 16384), 4), "");
 }
 
 TEST_F(FrameGuardTest, HeadersInEmptyPieces) {
   Greet();
   for (int k = 0; k < 100; ++k) {
-    Look(Frame(kHeaders, 0, 10));
-    EXPECT_EQ(Look(Frame(kContinuation, 0, 0), FrameGuard::kMaxContinuations - 1), "");
-    EXPECT_EQ(Look(Frame(kContinuation, kEndHeaders, 0)), "");
+    Inspect(Frame(kHeaders, 0, 10));
+    EXPECT_EQ(Inspect(Frame(kContinuation, 0, 0), FrameGuard::kMaxContinuations - 1), "");
+    EXPECT_EQ(Inspect(Frame(kContinuation, kEndHeaders, 0)), "");
   }
-  Look(Frame(kHeaders, 0, 10));
-  EXPECT_NE(Look(Frame(kContinuation, 0, 0), FrameGuard::kMaxContinuations + 1), "");
+  Inspect(Frame(kHeaders, 0, 10));
+  EXPECT_NE(Inspect(Frame(kContinuation, 0, 0), FrameGuard::kMaxContinuations + 1), "");
 }
 
 TEST_F(FrameGuardTest, ResetsHaveARate) {
   Greet();
   const std::string reset = Frame(kHeaders, kEndHeaders, 50) + Frame(kReset, 0, 4);
-  EXPECT_EQ(Look(reset, 4096), "");
+  EXPECT_EQ(Inspect(reset, 4096), "");
   now_ += absl::Milliseconds(100);
-  EXPECT_EQ(Look(reset, 1000), "");
-  EXPECT_NE(Look(reset), "");
+  EXPECT_EQ(Inspect(reset, 1000), "");
+  EXPECT_NE(Inspect(reset), "");
 }
 
 TEST_F(FrameGuardTest, FramesThatSayNothing) {
@@ -117,8 +117,8 @@ TEST_F(FrameGuardTest, FramesThatSayNothing) {
                                    Frame(kPriority, 0, 5), Frame(77, 0, 20)}) {
     guard_ = FrameGuard(now_);
     Greet();
-    EXPECT_EQ(Look(frame, 50), "");
-    EXPECT_NE(Look(frame, 1025), "");
+    EXPECT_EQ(Inspect(frame, 50), "");
+    EXPECT_NE(Inspect(frame, 1025), "");
   }
 }
 
@@ -130,14 +130,14 @@ TEST_F(FrameGuardTest, PiecesOfAnySize) {
     guard_ = FrameGuard(now_);
     std::string_view why;
     size_t at = 0;
-    for (; at < all.size() && why.empty(); at += piece) why = Look(std::string_view(all).substr(at, piece));
+    for (; at < all.size() && why.empty(); at += piece) why = Inspect(std::string_view(all).substr(at, piece));
     EXPECT_EQ(why, "too many streams before it acknowledged the server's settings") << piece;
     EXPECT_GT(at, all.size() - 3 * 39) << "in the last but one of them, not before";
   }
 }
 
 TEST_F(FrameGuardTest, WhatIsNoHttp2IsNotItsBusiness) {
-  EXPECT_EQ(Look("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 10'000), "");
+  EXPECT_EQ(Inspect("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 10'000), "");
 }
 
 }  // namespace

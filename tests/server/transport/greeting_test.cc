@@ -12,20 +12,20 @@
 namespace rnnserve {
 namespace {
 
-using Look = Greeting (*)(std::span<const uint8_t>, size_t);
+using Parse = Greeting (*)(std::span<const uint8_t>, size_t);
 
-Greeting After(Look look, std::string_view bytes) {
+Greeting After(Parse parse, std::string_view bytes) {
   const std::string_view head = bytes.substr(0, kGreetingHeadBytes);
-  return look({reinterpret_cast<const uint8_t*>(head.data()), head.size()}, bytes.size());
+  return parse({reinterpret_cast<const uint8_t*>(head.data()), head.size()}, bytes.size());
 }
 
 // Of every length up to the last byte it is not yet there, from there on it is.
-void ExpectWithItsLastByte(Look look, const std::string& greeting, Greeting expected,
+void ExpectWithItsLastByte(Parse parse, const std::string& greeting, Greeting expected,
                            Greeting before = Greeting::kNotYet, size_t from = 0) {
   for (size_t bytes = from; bytes < greeting.size(); ++bytes) {
-    EXPECT_EQ(After(look, std::string_view(greeting).substr(0, bytes)), before) << bytes;
+    EXPECT_EQ(After(parse, std::string_view(greeting).substr(0, bytes)), before) << bytes;
   }
-  EXPECT_EQ(After(look, greeting), expected);
+  EXPECT_EQ(After(parse, greeting), expected);
 }
 
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -52,53 +52,53 @@ const std::string& Http2() {
 }
 
 TEST(Http2Greeting, IsThePrefaceAndTheFirstSettings) {
-  ExpectWithItsLastByte(&LookAtHttp2Greeting, Http2(kSettings, 0, 0), Greeting::kComplete);
-  ExpectWithItsLastByte(&LookAtHttp2Greeting, Http2(kSettings, 300, 300), Greeting::kComplete);
+  ExpectWithItsLastByte(&ParseHttp2Greeting, Http2(kSettings, 0, 0), Greeting::kComplete);
+  ExpectWithItsLastByte(&ParseHttp2Greeting, Http2(kSettings, 300, 300), Greeting::kComplete);
 }
 
 TEST(Http2Greeting, ACallIsCompleteHeaders) {
   const std::string greeting =
       Http2() + Frame(kWindow, 0, 4) + Frame(kSettings, kAck, 0) + Frame(kPriority, 0, 5) + Frame(kWindow, 0, 4);
-  EXPECT_EQ(After(&LookAtHttp2Greeting, greeting), Greeting::kComplete);
+  EXPECT_EQ(After(&ParseHttp2Greeting, greeting), Greeting::kComplete);
   for (const std::string& headers :
        {Frame(kHeaders, kEndHeaders, 70), Frame(kHeaders, kEndHeaders, 10'000),
         Frame(kHeaders, 0, 70) + Frame(kContinuation, 0, 0) + Frame(kContinuation, kEndHeaders, 7)}) {
-    ExpectWithItsLastByte(&LookAtHttp2Greeting, greeting + headers, Greeting::kCalls, Greeting::kComplete,
+    ExpectWithItsLastByte(&ParseHttp2Greeting, greeting + headers, Greeting::kCalls, Greeting::kComplete,
                           Http2().size());
-    EXPECT_EQ(After(&LookAtHttp2Greeting, greeting + headers + Frame(kData, 0, 1000)), Greeting::kCalls);
+    EXPECT_EQ(After(&ParseHttp2Greeting, greeting + headers + Frame(kData, 0, 1000)), Greeting::kCalls);
   }
 }
 
 TEST(Http2Greeting, HeadersWithoutEndAreNoCall) {
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2() + Frame(kHeaders, 0, 70)), Greeting::kComplete);
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2() + Frame(kHeaders, 0, 70) + Frame(kData, kEndHeaders, 1)),
+  EXPECT_EQ(After(&ParseHttp2Greeting, Http2() + Frame(kHeaders, 0, 70)), Greeting::kComplete);
+  EXPECT_EQ(After(&ParseHttp2Greeting, Http2() + Frame(kHeaders, 0, 70) + Frame(kData, kEndHeaders, 1)),
             Greeting::kElse);
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2() + Frame(kHeaders, kEndHeaders, 70, 69)), Greeting::kComplete);
+  EXPECT_EQ(After(&ParseHttp2Greeting, Http2() + Frame(kHeaders, kEndHeaders, 70, 69)), Greeting::kComplete);
 }
 
 TEST(Http2Greeting, WhatOnlyAWholeServerHasAnAnswerFor) {
   for (const int type :
        {int{kData}, int{kReset}, int{kSettings}, int{kPush}, int{kPing}, int{kGoAway}, int{kContinuation}, 77}) {
-    EXPECT_EQ(After(&LookAtHttp2Greeting, Http2() + Frame(kWindow, 0, 4) + Frame(type, 0, 0)), Greeting::kElse) << type;
+    EXPECT_EQ(After(&ParseHttp2Greeting, Http2() + Frame(kWindow, 0, 4) + Frame(type, 0, 0)), Greeting::kElse) << type;
   }
 }
 
 TEST(Http2Greeting, ACallAfterSomethingElseIsACall) {
   const std::string pinging = Http2() + Frame(kPing, 0, 8) + Frame(kWindow, 0, 4) + Frame(kPing, 0, 8);
-  ExpectWithItsLastByte(&LookAtHttp2Greeting, pinging + Frame(kHeaders, kEndHeaders, 70), Greeting::kCalls,
+  ExpectWithItsLastByte(&ParseHttp2Greeting, pinging + Frame(kHeaders, kEndHeaders, 70), Greeting::kCalls,
                         Greeting::kElse, pinging.size());
 }
 
 TEST(Http2Greeting, NobodyLooksFarther) {
   std::string long_greeting = Http2(kSettings, 300, 300);
   while (long_greeting.size() + 9 <= kGreetingHeadBytes) {
-    EXPECT_EQ(After(&LookAtHttp2Greeting, long_greeting), Greeting::kComplete) << long_greeting.size();
+    EXPECT_EQ(After(&ParseHttp2Greeting, long_greeting), Greeting::kComplete) << long_greeting.size();
     long_greeting += Frame(kWindow, 0, 4);
   }
-  EXPECT_EQ(After(&LookAtHttp2Greeting, long_greeting), Greeting::kComplete);
-  EXPECT_EQ(After(&LookAtHttp2Greeting, long_greeting + Frame(kHeaders, kEndHeaders, 70)), Greeting::kElse);
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kSettings, 600, 600)), Greeting::kComplete);
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2() + Frame(kHeaders, 0, 600) + Frame(kContinuation, kEndHeaders, 1)),
+  EXPECT_EQ(After(&ParseHttp2Greeting, long_greeting), Greeting::kComplete);
+  EXPECT_EQ(After(&ParseHttp2Greeting, long_greeting + Frame(kHeaders, kEndHeaders, 70)), Greeting::kElse);
+  EXPECT_EQ(After(&ParseHttp2Greeting, Http2(kSettings, 600, 600)), Greeting::kComplete);
+  EXPECT_EQ(After(&ParseHttp2Greeting, Http2() + Frame(kHeaders, 0, 600) + Frame(kContinuation, kEndHeaders, 1)),
             Greeting::kElse);
 }
 
@@ -106,15 +106,15 @@ TEST(Http2Greeting, AWrongByteIsNoticedAtOnce) {
   for (size_t wrong = 0; wrong < kPreface.size(); ++wrong) {
     std::string bytes(kPreface.substr(0, wrong + 1));
     bytes[wrong] = '?';
-    EXPECT_EQ(After(&LookAtHttp2Greeting, bytes), Greeting::kWrong) << wrong;
+    EXPECT_EQ(After(&ParseHttp2Greeting, bytes), Greeting::kWrong) << wrong;
   }
-  EXPECT_EQ(After(&LookAtHttp2Greeting, "GET / HTTP/1.1\r\n"), Greeting::kWrong);
+  EXPECT_EQ(After(&ParseHttp2Greeting, "GET / HTTP/1.1\r\n"), Greeting::kWrong);
 }
 
 TEST(Http2Greeting, WhatFollowsMustBeSettingsOfAllowedSize) {
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kHeaders, 0, 0)), Greeting::kWrong);
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kSettings, 16384, 0)), Greeting::kNotYet);
-  EXPECT_EQ(After(&LookAtHttp2Greeting, Http2(kSettings, 16385, 0)), Greeting::kWrong);
+  EXPECT_EQ(After(&ParseHttp2Greeting, Http2(kHeaders, 0, 0)), Greeting::kWrong);
+  EXPECT_EQ(After(&ParseHttp2Greeting, Http2(kSettings, 16384, 0)), Greeting::kNotYet);
+  EXPECT_EQ(After(&ParseHttp2Greeting, Http2(kSettings, 16385, 0)), Greeting::kWrong);
 }
 
 // What is known stays so, however much more comes, and whatever it is; but who asks may call yet.
@@ -132,7 +132,7 @@ TEST(Http2Greeting, IsNeverTakenBack) {
     for (size_t flips = pick(4); flips > 0; --flips) bytes[pick(bytes.size())] = static_cast<char>(pick(256));
     Greeting last = Greeting::kNotYet;
     for (size_t come = 0; come <= bytes.size(); ++come) {
-      const Greeting now = After(&LookAtHttp2Greeting, std::string_view(bytes).substr(0, come));
+      const Greeting now = After(&ParseHttp2Greeting, std::string_view(bytes).substr(0, come));
       if (last == Greeting::kComplete) {
         ASSERT_TRUE(now != Greeting::kNotYet && now != Greeting::kWrong) << k << " " << come;
       } else if (last == Greeting::kElse) {
@@ -155,18 +155,18 @@ std::string Record(char type, char major, size_t length, size_t come) {
 }
 
 TEST(TlsGreeting, IsTheFirstRecord) {
-  ExpectWithItsLastByte(&LookAtTlsGreeting, Record(22, 3, 1, 1), Greeting::kCalls);
-  ExpectWithItsLastByte(&LookAtTlsGreeting, Record(22, 3, 517, 517), Greeting::kCalls);
-  EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 3, 517, 517) + "more"), Greeting::kCalls);
-  EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 3, 16384, 16384)), Greeting::kCalls);
+  ExpectWithItsLastByte(&ParseTlsGreeting, Record(22, 3, 1, 1), Greeting::kCalls);
+  ExpectWithItsLastByte(&ParseTlsGreeting, Record(22, 3, 517, 517), Greeting::kCalls);
+  EXPECT_EQ(After(&ParseTlsGreeting, Record(22, 3, 517, 517) + "more"), Greeting::kCalls);
+  EXPECT_EQ(After(&ParseTlsGreeting, Record(22, 3, 16384, 16384)), Greeting::kCalls);
 }
 
 TEST(TlsGreeting, AWrongByteIsNoticedAtOnce) {
-  EXPECT_EQ(After(&LookAtTlsGreeting, "P"), Greeting::kWrong);
-  EXPECT_EQ(After(&LookAtTlsGreeting, Record(23, 3, 10, 0)), Greeting::kWrong);
-  EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 2, 10, 0).substr(0, 2)), Greeting::kWrong);
-  EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 3, 0, 0)), Greeting::kWrong);
-  EXPECT_EQ(After(&LookAtTlsGreeting, Record(22, 3, 16385, 0)), Greeting::kWrong);
+  EXPECT_EQ(After(&ParseTlsGreeting, "P"), Greeting::kWrong);
+  EXPECT_EQ(After(&ParseTlsGreeting, Record(23, 3, 10, 0)), Greeting::kWrong);
+  EXPECT_EQ(After(&ParseTlsGreeting, Record(22, 2, 10, 0).substr(0, 2)), Greeting::kWrong);
+  EXPECT_EQ(After(&ParseTlsGreeting, Record(22, 3, 0, 0)), Greeting::kWrong);
+  EXPECT_EQ(After(&ParseTlsGreeting, Record(22, 3, 16385, 0)), Greeting::kWrong);
 }
 
 TEST(Http2ServerGreeting, IsASettingsFrame) {

@@ -44,7 +44,7 @@ class PendingConnectionsTest : public testing::Test {
     EXPECT_EQ(send(connection.client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  bool WantsToLook() const {
+  bool WantsToInspect() const {
     pollfd ready = {pending_.fd(), POLLIN, 0};
     return poll(&ready, 1, 0) == 1;
   }
@@ -72,7 +72,7 @@ class PendingConnectionsTest : public testing::Test {
 
 TEST_F(PendingConnectionsTest, OnlyThoseWhoHaveGreetedAreTaken) {
   const Connection silent = Come(), half = Come(kGreeting.substr(0, 32));
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   EXPECT_EQ(pending_.TakeGreeted(), -1);
   EXPECT_EQ(pending_.TakeCaller(), -1);
   const Connection greeted = Come(kGreeting);
@@ -89,9 +89,9 @@ TEST_F(PendingConnectionsTest, AGreetingAndACallInSingleBytes) {
     EXPECT_EQ(pending_.has_greeted(), k >= kGreeting.size());
     EXPECT_FALSE(pending_.has_callers());
     Say(connection, {&kGreetingAndCall[k], 1});
-    EXPECT_TRUE(WantsToLook());
-    pending_.Look(now_);
-    EXPECT_FALSE(WantsToLook()) << "what has been looked at is no reason to look again";
+    EXPECT_TRUE(WantsToInspect());
+    pending_.Inspect(now_);
+    EXPECT_FALSE(WantsToInspect()) << "what has been looked at is no reason to look again";
   }
   EXPECT_FALSE(pending_.has_greeted());
   EXPECT_TRUE(IsAnswered(connection));
@@ -112,14 +112,14 @@ TEST_F(PendingConnectionsTest, WhoCallsAtOnceIsNotAnswered) {
 TEST_F(PendingConnectionsTest, WhoAsksForMoreIsNextAndNoCallerUntilItCalls) {
   const Connection connection = Come(kGreeting), caller = Come(kGreeting), other = Come(kGreeting);
   Say(caller, kPing);
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   Say(connection, kPing);
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   Say(caller, kPing);
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   EXPECT_FALSE(pending_.has_callers());
   Say(caller, kCall);
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   EXPECT_EQ(TakeCaller(), caller.fd);
   EXPECT_FALSE(pending_.has_callers());
   EXPECT_EQ(TakeGreeted(), connection.fd) << "its turn is next";
@@ -128,9 +128,9 @@ TEST_F(PendingConnectionsTest, WhoAsksForMoreIsNextAndNoCallerUntilItCalls) {
 TEST_F(PendingConnectionsTest, WhoHasBeenTakenIsNoLongerLookedAt) {
   const Connection connection = Come(kGreeting);
   const int fd = pending_.TakeGreeted();
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   Say(connection, "a call");
-  EXPECT_FALSE(WantsToLook());
+  EXPECT_FALSE(WantsToInspect());
   EXPECT_EQ(pending_.size(), 0u);
   close(fd);
 }
@@ -138,13 +138,13 @@ TEST_F(PendingConnectionsTest, WhoHasBeenTakenIsNoLongerLookedAt) {
 TEST_F(PendingConnectionsTest, TheLastWhoSpokeIsFirst) {
   const Connection a = Come(), b = Come(kGreeting), c = Come(kGreeting);
   Say(a, kGreeting);
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   EXPECT_EQ(TakeGreeted(), a.fd);
   EXPECT_EQ(TakeGreeted(), c.fd);
   EXPECT_EQ(TakeGreeted(), b.fd);
   const Connection d = Come(kGreeting), e = Come(kGreetingAndCall);
   Say(d, kCall);
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   EXPECT_EQ(TakeCaller(), d.fd);
   EXPECT_EQ(TakeCaller(), e.fd);
 }
@@ -154,7 +154,7 @@ TEST_F(PendingConnectionsTest, AWrongGreetingIsDismissedAtOnce) {
   EXPECT_TRUE(HungUp(at_once.client));
   EXPECT_EQ(pending_.size(), 1u);
   Say(later, "NT");
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   EXPECT_TRUE(HungUp(later.client));
   EXPECT_EQ(dismissed_->value(), 2);
 }
@@ -165,10 +165,10 @@ TEST_F(PendingConnectionsTest, WhoeverDoesNotGreetInTimeIsDismissed) {
   EXPECT_EQ(pending_.next_end(), now_ + absl::Seconds(5));
   now_ += absl::Seconds(5) - absl::Nanoseconds(1);
   Say(slow, " ");
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   EXPECT_EQ(dismissed_->value(), 0);
   now_ += absl::Nanoseconds(1);
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   EXPECT_TRUE(HungUp(slow.client));
   EXPECT_EQ(dismissed_->value(), 1);
   EXPECT_EQ(TakeGreeted(), greeted.fd) << "it is not its fault that it waits";
@@ -180,7 +180,7 @@ TEST_F(PendingConnectionsTest, WhoeverLeavesIsForgotten) {
   silent.client.Close();
   greeted.client.Close();
   shutdown(half_closed.client.get(), SHUT_WR);
-  pending_.Look(now_);
+  pending_.Inspect(now_);
   EXPECT_EQ(pending_.size(), 0u);
   EXPECT_FALSE(pending_.has_greeted());
   EXPECT_EQ(dismissed_->value(), 3);
@@ -214,7 +214,7 @@ TEST_F(PendingConnectionsTest, MoreAtOnceThanItLooksAtAtOnce) {
   std::vector<Connection> connections;
   for (int k = 0; k < 200; ++k) connections.push_back(Come());
   for (const Connection& connection : connections) Say(connection, kGreeting);
-  while (WantsToLook()) pending_.Look(now_);
+  while (WantsToInspect()) pending_.Inspect(now_);
   for (int k = 0; k < 200; ++k) EXPECT_GE(TakeGreeted(), 0) << k;
 }
 

@@ -84,7 +84,7 @@ def only_closes(operation: Operation) -> bool:
     return isinstance(operation, Close) and not operation.return_state
 
 
-class Glance(Operation):
+class Read(Operation):
     """Reads; the answer is of the moment when all before it has been applied and nothing behind it."""
 
     numbered = False
@@ -92,19 +92,19 @@ class Glance(Operation):
 
 
 @dataclasses.dataclass(frozen=True)
-class GetState(Glance):
+class GetState(Read):
     pass
 
 
 @dataclasses.dataclass(frozen=True)
-class KeepSnapshot(Glance):
+class KeepSnapshot(Read):
     """GetState for the journal's own use: later operations need not wait for it."""
 
     barrier = False
 
 
 @dataclasses.dataclass(frozen=True)
-class Fork(Glance):
+class Fork(Read):
     request_id: str
     count: int = 1
 

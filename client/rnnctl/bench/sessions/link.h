@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "client/cpp/client.h"
-#include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/sender.h"
 
 namespace rnnserve::rnnctl::bench {
 

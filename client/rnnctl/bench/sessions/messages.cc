@@ -91,7 +91,7 @@ bool ReadReply(std::string_view bytes, OperationRead& read) {
         break;
       case Reply::kComputeTimeFieldNumber:
         read_time(read.answer.compute);
-        read.answer.told_times = true;
+        read.answer.has_server_times = true;
         break;
       default:
         break;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "client/cpp/types.h"
-#include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/sender.h"
 
 namespace rnnserve::rnnctl::bench {
 

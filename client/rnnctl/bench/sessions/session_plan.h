@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/rnnctl/arguments.h"
-#include "client/rnnctl/bench/caller.h"
+#include "client/rnnctl/bench/sender.h"
 
 namespace rnnserve::rnnctl::bench {
 

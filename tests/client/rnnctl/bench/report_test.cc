@@ -25,7 +25,7 @@ Report MakeReport() {
     Answer answer;
     answer.queue = microseconds(100);
     answer.compute = microseconds(250);
-    answer.told_times = true;
+    answer.has_server_times = true;
     answer.largest_batch = 4;
     answer.sent_bytes = 640;
     answer.received_bytes = 700;

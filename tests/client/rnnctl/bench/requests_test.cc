@@ -112,7 +112,7 @@ bool Read(const std::string& bytes, Answer& answer) {
 TEST(ReplyTest, ReadsTimesAndBatch) {
   Answer answer;
   ASSERT_TRUE(Read(Reply(1).SerializeAsString(), answer));
-  EXPECT_TRUE(answer.told_times);
+  EXPECT_TRUE(answer.has_server_times);
   EXPECT_EQ(answer.queue, std::chrono::nanoseconds(2'000'000'005));
   EXPECT_EQ(answer.compute, std::chrono::nanoseconds(7));
   EXPECT_EQ(answer.largest_batch, 9);
@@ -121,7 +121,7 @@ TEST(ReplyTest, ReadsTimesAndBatch) {
 TEST(ReplyTest, AnswersWithoutTimesAreReplies) {
   Answer answer;
   EXPECT_TRUE(Read("", answer));
-  EXPECT_FALSE(answer.told_times);
+  EXPECT_FALSE(answer.has_server_times);
 }
 
 TEST(ReplyTest, EveryTruncationIsNoticedOrReadAsShorter) {

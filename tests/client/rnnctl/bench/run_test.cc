@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // A server that takes `service` for each call, any number at once. Time moves only while somebody waits.
-class FakeCaller final : public Caller {
+class FakeSender final : public Sender {
  public:
   Time Now() override { return now; }
   std::chrono::nanoseconds CpuTime() override { return now / 4; }
@@ -41,7 +41,7 @@ class FakeCaller final : public Caller {
     answer.message = "told why";
     answer.queue = milliseconds(1);
     answer.compute = milliseconds(2);
-    answer.told_times = true;
+    answer.has_server_times = true;
     answer.largest_batch = 3;
     answers_.erase(answers_.begin());
     busy_.erase(answer.slot);
@@ -76,7 +76,7 @@ class RunTest : public testing::Test {
   Level Run() { return RunLevel(caller_, load_, stopping_, hooks_); }
   Time Since(Time start) const { return caller_.now - start; }
 
-  FakeCaller caller_;
+  FakeSender caller_;
   Load load_;
   Stopping stopping_;
   Hooks hooks_ = {{}, {}, [] { return size_t{5}; }};
@@ -224,7 +224,7 @@ TEST_F(RunTest, WithATickItWakesOnlyThenAndCountsTheDelay) {
   const Level level = Run();
   EXPECT_EQ(caller_.sleeps, 400);
   EXPECT_NEAR(static_cast<double>(level.tally.good()), 2000, 150);
-  for (const FakeCaller::Sent& sent : caller_.sent) {
+  for (const FakeSender::Sent& sent : caller_.sent) {
     EXPECT_EQ((sent.at - start) % milliseconds(5), Time(0));
     EXPECT_GE(sent.at, sent.due);
     EXPECT_LT(sent.at - sent.due, milliseconds(5));

@@ -75,7 +75,7 @@ TEST(SessionMessagesTest, RepliesAreRead) {
   EXPECT_EQ(reads[0].answer.code, 0);
   EXPECT_EQ(reads[0].answer.queue, std::chrono::microseconds(5));
   EXPECT_EQ(reads[0].answer.compute, std::chrono::seconds(2));
-  EXPECT_TRUE(reads[0].answer.told_times);
+  EXPECT_TRUE(reads[0].answer.has_server_times);
   EXPECT_EQ(reads[1].id.kind, OperationKind::kOpen);
   EXPECT_EQ(reads[1].answer.code, 8);
   EXPECT_EQ(reads[1].answer.message, "full");

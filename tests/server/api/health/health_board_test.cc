@@ -21,7 +21,7 @@ struct Story {
 };
 
 CallTask Follow(HealthBoard::Watcher& watcher, Story& story) {
-  while (const std::optional<Health> health = co_await watcher.News()) story.news.push_back(*health);
+  while (const std::optional<Health> health = co_await watcher.NextChange()) story.news.push_back(*health);
   story.ended = true;
 }
 

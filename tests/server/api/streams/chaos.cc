@@ -111,23 +111,23 @@ void Chaos::Script(size_t index, Burst& burst, std::vector<ToSend>& script) {
       script.back().sent.has_timeout = true;
       MayCompute(burst.changes[k], 1);
     }
-    if (dice_.Chance(25)) {  // glances
-      v1::Operation glance;
-      glance.set_session(burst.mirror->key);
+    if (dice_.Chance(25)) {  // reads
+      v1::Operation read;
+      read.set_session(burst.mirror->key);
       const int64_t kind = dice_.Draw(1, 100);
       const std::string id = absl::StrCat("g", ++next_request_);
       if (kind <= 40) {
-        glance.mutable_get_state();
+        read.mutable_get_state();
       } else if (kind <= 75) {
-        glance.mutable_checkpoint()->set_name(id);
+        read.mutable_checkpoint()->set_name(id);
       } else {
-        glance.mutable_fork()->set_request_id(id);
-        glance.mutable_fork()->set_count(static_cast<int32_t>(dice_.Draw(1, 2)));
+        read.mutable_fork()->set_request_id(id);
+        read.mutable_fork()->set_count(static_cast<int32_t>(dice_.Draw(1, 2)));
       }
-      script.push_back(ToSend{index, home, false, glance, {}});
-      script.back().sent.index = burst.glances.size();
+      script.push_back(ToSend{index, home, false, read, {}});
+      script.back().sent.index = burst.reads.size();
       script.back().sent.is_glance = true;
-      burst.glances.push_back(glance);
+      burst.reads.push_back(read);
     }
   }
   if (style > 82 && style <= 90) {
@@ -194,19 +194,19 @@ std::optional<v1::OperationReply> Chaos::Await(const Sent& sent) {
 
 void Chaos::Settle(Burst& burst) {
   std::vector<std::vector<v1::OperationReply>> replies(burst.changes.size());
-  std::vector<std::optional<v1::OperationReply>> glances(burst.glances.size());
+  std::vector<std::optional<v1::OperationReply>> reads(burst.reads.size());
   for (const Sent& sent : burst.sent) {
     std::optional<v1::OperationReply> reply = Await(sent);
     if (!reply) {
       Happened("replies lost");
     } else if (sent.is_glance) {
-      glances[sent.index] = std::move(reply);
+      reads[sent.index] = std::move(reply);
     } else {
       replies[sent.index].push_back(*std::move(reply));
     }
   }
   for (size_t k = 0; k < burst.changes.size() && wrong_.empty(); ++k) SettleChange(burst, k, replies[k]);
-  for (size_t k = 0; k < burst.glances.size() && wrong_.empty(); ++k) SettleGlance(burst, k, glances[k]);
+  for (size_t k = 0; k < burst.reads.size() && wrong_.empty(); ++k) SettleRead(burst, k, reads[k]);
   if (wrong_.empty() && dice_.Chance(25)) Look(*burst.mirror);
 }
 
@@ -232,32 +232,32 @@ void Chaos::SettleChange(Burst& burst, size_t index, const std::vector<v1::Opera
   Applied(*burst.mirror, planned, *first);
 }
 
-void Chaos::SettleGlance(Burst& burst, size_t index, const std::optional<v1::OperationReply>& reply) {
-  const v1::Operation& glance = burst.glances[index];
+void Chaos::SettleRead(Burst& burst, size_t index, const std::optional<v1::OperationReply>& reply) {
+  const v1::Operation& read = burst.reads[index];
   Mirror& mirror = *burst.mirror;
-  if (!reply && !glance.has_fork()) return;
+  if (!reply && !read.has_fork()) return;
   const auto moment = [&](uint64_t number) -> const Moment* {
     const uint64_t first = burst.moments.front().number;
     if (number < first || number - first >= burst.moments.size()) return nullptr;
     return &burst.moments[number - first];
   };
-  v1::OperationReply told = reply ? *reply : Insist(glance);
-  if (told.status().code() != 0) return Happened(absl::StrCat("a glance was refused: ", ReasonOf(told.status())));
-  const uint64_t number = glance.has_fork()         ? told.fork().number()
-                          : glance.has_checkpoint() ? told.checkpoint().number()
-                                                    : told.get_state().number();
+  v1::OperationReply told = reply ? *reply : Insist(read);
+  if (told.status().code() != 0) return Happened(absl::StrCat("a read was refused: ", ReasonOf(told.status())));
+  const uint64_t number = read.has_fork()         ? told.fork().number()
+                          : read.has_checkpoint() ? told.checkpoint().number()
+                                                  : told.get_state().number();
   const Moment* const seen = moment(number);
-  if (seen == nullptr) return Wrong(&mirror, absl::StrCat("a glance saw number ", number));
-  if (glance.has_get_state()) {
+  if (seen == nullptr) return Wrong(&mirror, absl::StrCat("a read saw number ", number));
+  if (read.has_get_state()) {
     if (std::string mistake = Mistake(*seen, told.get_state()); !mistake.empty()) return Wrong(&mirror, mistake);
     return Happened("states seen in a stream");
   }
-  if (glance.has_checkpoint()) {
-    mirror.checkpoints[glance.checkpoint().name()] = *seen;
+  if (read.has_checkpoint()) {
+    mirror.checkpoints[read.checkpoint().name()] = *seen;
     return Happened("checkpoints");
   }
-  if (told.fork().sessions_size() != glance.fork().count()) return Wrong(&mirror, "another number of forks");
-  const v1::OperationReply again = Insist(glance);  // its request_id makes it repeatable
+  if (told.fork().sessions_size() != read.fork().count()) return Wrong(&mirror, "another number of forks");
+  const v1::OperationReply again = Insist(read);  // its request_id makes it repeatable
   if (again.fork().SerializeAsString() != told.fork().SerializeAsString())
     return Wrong(&mirror, "a fork was made twice");
   for (const std::string& key : told.fork().sessions()) {

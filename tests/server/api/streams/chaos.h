@@ -40,7 +40,7 @@ class Chaos {
  private:
   // One way an operation was sent.
   struct Sent {
-    size_t index;  // of the burst's changes, or of its glances
+    size_t index;  // of the burst's changes, or of its reads
     bool is_glance = false;
     std::string request_id;
     std::shared_ptr<StreamClient> stream;  // or
@@ -58,7 +58,7 @@ class Chaos {
     Mirror* mirror;
     std::vector<Moment> moments;  // before, and after each change
     std::vector<Planned> changes;
-    std::vector<v1::Operation> glances;
+    std::vector<v1::Operation> reads;
     std::vector<Sent> sent;
   };
 
@@ -70,7 +70,7 @@ class Chaos {
   void DisturbWires();
   void Settle(Burst& burst);
   void SettleChange(Burst& burst, size_t index, const std::vector<v1::OperationReply>& replies);
-  void SettleGlance(Burst& burst, size_t index, const std::optional<v1::OperationReply>& reply);
+  void SettleRead(Burst& burst, size_t index, const std::optional<v1::OperationReply>& reply);
   void Adopt(Mirror& mirror, const Planned& planned, const v1::OperationReply& reply);
   static std::optional<v1::OperationReply> Await(const Sent& sent);
 

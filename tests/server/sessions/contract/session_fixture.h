@@ -159,18 +159,18 @@ class SessionFixture : public ::testing::Test {
   struct Seen {
     std::optional<absl::StatusOr<Snapshot>> snapshot;
   };
-  std::shared_ptr<Seen> Look(const SessionPtr& session, std::optional<uint64_t> after = {}, bool in_order = false,
+  std::shared_ptr<Seen> Read(const SessionPtr& session, std::optional<uint64_t> after = {}, bool in_order = false,
                              std::string checkpoint = "") {
     auto seen = std::make_shared<Seen>();
-    Glance glance;
-    glance.after_number = after;
-    glance.in_order = in_order;
-    glance.checkpoint = std::move(checkpoint);
-    glance.done = [seen](absl::StatusOr<Snapshot> snapshot) { seen->snapshot.emplace(std::move(snapshot)); };
-    sessions().Look(session, std::move(glance));
+    ReadRequest read;
+    read.after_number = after;
+    read.in_order = in_order;
+    read.checkpoint = std::move(checkpoint);
+    read.done = [seen](absl::StatusOr<Snapshot> snapshot) { seen->snapshot.emplace(std::move(snapshot)); };
+    sessions().Read(session, std::move(read));
     return seen;
   }
-  int64_t StateValue(const SessionPtr& session) { return ValueOf((**Look(session)->snapshot).state); }
+  int64_t StateValue(const SessionPtr& session) { return ValueOf((**Read(session)->snapshot).state); }
 
   MemorySessions::Options options_;
   FakeClock clock_;

@@ -104,7 +104,7 @@ TEST_F(SessionLifeTest, AForkStartsWithTheNumberAndAnEmptyWindow) {
   const SessionPtr parent = Open();
   Apply(parent, 1);
   Apply(parent, 2);
-  Look(parent, {}, false, "here");
+  Read(parent, {}, false, "here");
   const int alive = CountedState::alive;
   const absl::StatusOr<ForkedSessions> forked = Fork(parent, Forks(3));
   ASSERT_TRUE(forked.ok()) << forked.status();
@@ -166,10 +166,10 @@ TEST_F(SessionLifeTest, GlancesTakeEffectAfterTheirNumber) {
   const SessionPtr session = Open();
   const ToldPtr first = Send(session, {.number = 1, .content = 1});
   const ToldPtr second = Send(session, {.number = 2, .content = 2});
-  const auto now = Look(session);
-  const auto after_one = Look(session, 1);
-  const auto after_two = Look(session, 2);
-  const auto in_order = Look(session, {}, true);
+  const auto now = Read(session);
+  const auto after_one = Read(session, 1);
+  const auto after_two = Read(session, 2);
+  const auto in_order = Read(session, {}, true);
   EXPECT_EQ((*now->snapshot)->numbers.last_applied, 0u);
   EXPECT_FALSE(after_one->snapshot.has_value());
   Commit(first, 1);
@@ -178,16 +178,16 @@ TEST_F(SessionLifeTest, GlancesTakeEffectAfterTheirNumber) {
   Commit(second, 2);
   EXPECT_EQ(ValueOf((*after_two->snapshot)->state), 2);
   EXPECT_EQ((*in_order->snapshot)->numbers.last_applied, 2u);
-  EXPECT_EQ(Look(session, 1)->snapshot->status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Look(session, 3)->snapshot->status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(Read(session, 1)->snapshot->status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Read(session, 3)->snapshot->status().code(), StatusCode::kOutOfRange);
 }
 
 TEST_F(SessionLifeTest, GlancesAfterAFailedNumber) {
   const SessionPtr session = Open();
   const ToldPtr first = Send(session, {.number = 1, .content = 1});
   const ToldPtr second = Send(session, {.number = 2, .content = 2});
-  const auto strict = Look(session, 2);
-  const auto in_order = Look(session, {}, true);
+  const auto strict = Read(session, 2);
+  const auto in_order = Read(session, {}, true);
   Commit(first, 1);
   Fail(second, absl::InternalError("engine"));
   EXPECT_EQ(strict->snapshot->status().code(), StatusCode::kAborted);
@@ -197,7 +197,7 @@ TEST_F(SessionLifeTest, GlancesAfterAFailedNumber) {
 TEST_F(SessionLifeTest, CheckpointsHoldTheStateWithoutCopying) {
   const SessionPtr session = Open();
   Apply(session, 1);
-  Look(session, {}, false, "one");
+  Read(session, {}, false, "one");
   Apply(session, 2);
   const ToldPtr rewind = Send(session, {.number = 3, .content = 3});
   const absl::StatusOr<Snapshot> checkpoint = rewind->lease->FindCheckpoint("one");
@@ -215,9 +215,9 @@ TEST_F(SessionLifeTest, CheckpointsAreChargedAndCounted) {
   const SessionPtr session = Open();
   const int64_t before = sessions().bytes();
   for (size_t k = 0; k < Session::kMaxCheckpoints; ++k)
-    ASSERT_TRUE(Look(session, {}, false, std::to_string(k))->snapshot->ok());
-  EXPECT_EQ(Look(session, {}, false, "more")->snapshot->status().code(), StatusCode::kInvalidArgument);
-  EXPECT_TRUE(Look(session, {}, false, "0")->snapshot->ok()) << "a name is used again";
+    ASSERT_TRUE(Read(session, {}, false, std::to_string(k))->snapshot->ok());
+  EXPECT_EQ(Read(session, {}, false, "more")->snapshot->status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Read(session, {}, false, "0")->snapshot->ok()) << "a name is used again";
   EXPECT_EQ(sessions().bytes() - before,
             static_cast<int64_t>(Session::kMaxCheckpoints) * (Session::kBytesPerCheckpoint + 100));
 }
@@ -235,7 +235,7 @@ TEST_F(SessionLifeTest, CloseLeavesItsRepliesForAMinute) {
   EXPECT_EQ(Send(found, {.number = 1, .content = 1})->text(), "1");
   EXPECT_EQ(Send(found, {.number = 3})->reason(), "SESSION_ENDED");
   EXPECT_EQ(Send(found, {})->reason(), "SESSION_ENDED");
-  EXPECT_EQ(ReasonOf(Look(found)->snapshot->status()), "SESSION_ENDED");
+  EXPECT_EQ(ReasonOf(Read(found)->snapshot->status()), "SESSION_ENDED");
   Age(absl::Seconds(1));
   const absl::Status ended = FindError(key_);
   EXPECT_EQ(ReasonOf(ended), "SESSION_ENDED");
@@ -372,10 +372,10 @@ TEST_F(SessionLifeTest, DrainingRefusesNewNumbersAndKeepsTheRest) {
   EXPECT_EQ(Send(session, {.number = 1, .content = 1})->text(), "1");
   Commit(accepted, 2);
   EXPECT_TRUE(accepted->outcome().status.ok());
-  Glance glance;
-  glance.carries_over = true;
-  glance.done = [](absl::StatusOr<Snapshot> snapshot) { EXPECT_EQ(snapshot->numbers.last_applied, 2u); };
-  sessions().Look(session, std::move(glance));
+  ReadRequest read;
+  read.carries_over = true;
+  read.done = [](absl::StatusOr<Snapshot> snapshot) { EXPECT_EQ(snapshot->numbers.last_applied, 2u); };
+  sessions().Read(session, std::move(read));
   EXPECT_TRUE(sessions().IsCarriedOver());
   const ToldPtr close = Send(session, {.number = 3, .content = 3, .closes = true});
   Commit(close, 3, true);

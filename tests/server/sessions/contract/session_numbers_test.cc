@@ -121,11 +121,11 @@ TEST_F(SessionNumbersTest, ATimeoutThatPassesInTheQueueIsToldAtOnce) {
   spec.terms.max_in_flight = 8;
   const SessionPtr session = OpenWith(std::move(spec));
   const ToldPtr first = Send(session, {.number = 1, .content = 1});
-  const auto after_first = Look(session, 1);
+  const auto after_first = Read(session, 1);
   const ToldPtr second = Send(session, {.number = 2, .content = 2, .deadline = clock_.Now() + absl::Seconds(9)});
   const ToldPtr third = Send(session, {.number = 3, .content = 3, .deadline = clock_.Now() + absl::Seconds(5)});
-  const auto after_third = Look(session, 3);
-  const auto in_turn = Look(session, {}, /*in_order=*/true);
+  const auto after_third = Read(session, 3);
+  const auto in_turn = Read(session, {}, /*in_order=*/true);
   clock_.Move(absl::Seconds(5) - absl::Nanoseconds(1));
   sessions().EndTimeouts();
   EXPECT_FALSE(third->answered());

@@ -41,7 +41,7 @@ TEST_F(SessionOwnersTest, RefusedAndRepeatedOperationsLeaveTheSessionToItsOwner)
   const ToldPtr large =
       Send(session, {.number = 3, .content = 3, .attachment = sessions().Attach(), .reply_bytes = 1001});
   EXPECT_EQ(large->reason(), "LIMIT_EXCEEDED");
-  Look(session);
+  Read(session);
   const ToldPtr third = SendBy(stream, session, 3, 3);
   ASSERT_EQ(third->granted, 1) << "it is the stream's all along";
   Commit(third, 3);

@@ -70,7 +70,7 @@ TEST(AgingClockTest, OneSweepAgesByOnePeriodAtMost) {
 }
 
 struct Reminder {
-  WheelPosition wheel_place;
+  WheelPosition wheel_position;
   int id = 0;
 };
 

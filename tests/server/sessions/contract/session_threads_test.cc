@@ -109,13 +109,13 @@ TEST(SessionThreads, NoNumberIsLostOrDoubled) {
     callers.emplace_back([&] {
       while (opened[0]->view().numbers.last_applied < kNumbers) {
         sessions.Sweep();
-        Glance glance;
-        glance.checkpoint = "here";
-        glance.done = [](absl::StatusOr<Snapshot> snapshot) {
+        ReadRequest read;
+        read.checkpoint = "here";
+        read.done = [](absl::StatusOr<Snapshot> snapshot) {
           const auto& value = static_cast<const Engines::CountedValue&>(*snapshot->state->handles.at(0)).value;
           EXPECT_EQ(value, snapshot->numbers.last_applied);
         };
-        sessions.Look(opened[0], std::move(glance));
+        sessions.Read(opened[0], std::move(read));
         EXPECT_TRUE(sessions.List("", 10, "").ok());
       }
     });

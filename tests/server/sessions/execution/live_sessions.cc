@@ -99,7 +99,7 @@ absl::StatusOr<InferReply> LiveSessions::Infer(const InferCall& call) {
 
 absl::StatusOr<StateReply> LiveSessions::GetState(const std::string& session) {
   std::promise<absl::StatusOr<StateReply>> answered;
-  GlanceCall call;
+  ReadCall call;
   call.session = session;
   sessions_->GetState(std::move(call), [&](absl::StatusOr<StateReply> reply) { answered.set_value(std::move(reply)); });
   return answered.get_future().get();

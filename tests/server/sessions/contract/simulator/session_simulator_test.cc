@@ -46,7 +46,7 @@ TEST(SessionSimulator, EverySeedIsAsTheOracleSays) {
                            "next number",
                            "number too high",
                            "engine failure with others queued",
-                           "glance while an operation computes",
+                           "read while an operation computes",
                            "sweep while work is in flight",
                            "session expired",
                            "process stopped",

@@ -86,7 +86,7 @@ void World::EngineHalfWay(size_t index, int request) {
     static_cast<Rows&>(row).log.push_back(job->second.content);
   }
   GlanceAt(index);
-  Count("glance while an operation computes");
+  Count("read while an operation computes");
 }
 
 void World::EngineDone(size_t index, int request) {
@@ -124,18 +124,18 @@ void World::End(size_t index, int request, bool ok, absl::StatusCode failure) {
 
 void World::GlanceAt(size_t index) {
   Subject& subject = subjects_[index];
-  Glance glance;
-  glance.done = [this, &subject](absl::StatusOr<Snapshot> snapshot) {
+  ReadRequest read;
+  read.done = [this, &subject](absl::StatusOr<Snapshot> snapshot) {
     if (!snapshot.ok()) {
-      if (subject.oracle->live()) Wrong(absl::StrCat("a glance failed: ", snapshot.status().ToString()));
+      if (subject.oracle->live()) Wrong(absl::StrCat("a read failed: ", snapshot.status().ToString()));
       return;
     }
     for (const auto& handle : snapshot->state->handles) {
       if (static_cast<const Rows&>(*handle).log != subject.oracle->log()) Wrong("the state is not what was applied");
     }
-    if (snapshot->numbers.last_applied != subject.oracle->last_applied()) Wrong("a glance tells another number");
+    if (snapshot->numbers.last_applied != subject.oracle->last_applied()) Wrong("a read tells another number");
   };
-  sessions_->Look(subject.session, std::move(glance));
+  sessions_->Read(subject.session, std::move(read));
 }
 
 void World::Sweep() {

@@ -10,7 +10,7 @@
 
 namespace rnnserve {
 
-class RepositoryLook {
+class RepositoryScan {
  public:
   // Begins a scan. The first one reads all versions.
   void Begin() { found_.clear(); }

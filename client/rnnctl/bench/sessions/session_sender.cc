@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/rnnctl/bench/sessions/session_caller.h"
+#include "client/rnnctl/bench/sessions/session_sender.h"
 
 #include <deque>
 #include <utility>
@@ -18,9 +18,9 @@ constexpr size_t kOpening = 64;                           // sessions being open
 constexpr Time kLookUp = std::chrono::milliseconds(100);  // how long Ctrl-C may go unnoticed
 constexpr size_t kCheckedNumbers = 1 << 16;               // what --check remembers
 
-class StreamCaller final : public SessionCaller {
+class StreamSender final : public SessionSender {
  public:
-  StreamCaller(const SessionCallerOptions& options, std::shared_ptr<grpc::Channel> channel, const Requests& requests)
+  StreamSender(const SessionSenderOptions& options, std::shared_ptr<grpc::Channel> channel, const Requests& requests)
       : options_(options),
         requests_(requests),
         close_(CloseBody()),
@@ -36,7 +36,7 @@ class StreamCaller final : public SessionCaller {
     }
   }
 
-  ~StreamCaller() override {
+  ~StreamSender() override {
     leaving_ = true;
     for (const auto& link : links_) link->Cancel();
   }
@@ -250,7 +250,7 @@ class StreamCaller final : public SessionCaller {
     return k;
   }
 
-  const SessionCallerOptions options_;
+  const SessionSenderOptions options_;
   const Requests& requests_;
   const std::string close_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -272,14 +272,14 @@ class StreamCaller final : public SessionCaller {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SessionCaller>> MakeSessionCaller(const SessionCallerOptions& options,
+absl::StatusOr<std::unique_ptr<SessionSender>> MakeSessionSender(const SessionSenderOptions& options,
                                                                  const Requests& requests) {
   absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = ConnectedChannel(options.address, options.client);
   if (!channel.ok()) return channel.status();
-  auto caller = std::make_unique<StreamCaller>(options, *std::move(channel), requests);
+  auto caller = std::make_unique<StreamSender>(options, *std::move(channel), requests);
   const absl::Status timing = caller->StartTimer();
   if (!timing.ok()) return timing;
-  return std::unique_ptr<SessionCaller>(std::move(caller));
+  return std::unique_ptr<SessionSender>(std::move(caller));
 }
 
 }  // namespace rnnserve::rnnctl::bench

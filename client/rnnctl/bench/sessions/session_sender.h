@@ -16,13 +16,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cpp/client.h"
-#include "client/rnnctl/bench/caller.h"
 #include "client/rnnctl/bench/histogram.h"
 #include "client/rnnctl/bench/requests.h"
+#include "client/rnnctl/bench/sender.h"
 
 namespace rnnserve::rnnctl::bench {
 
-struct SessionCallerOptions {
+struct SessionSenderOptions {
   std::string address;
   client::ClientOptions client;
   size_t slots = 1;
@@ -33,7 +33,7 @@ struct SessionCallerOptions {
   std::optional<double> check;
 };
 
-class SessionCaller : public Caller {
+class SessionSender : public Sender {
  public:
   // Opens what is not open of the first `count` sessions. Ends early, and well, if interrupted.
   virtual absl::Status Open(size_t count, const std::function<bool()>& interrupted) = 0;
@@ -44,7 +44,7 @@ class SessionCaller : public Caller {
 };
 
 // Connects first; that it cannot is kCannotConnect. `requests` outlives it.
-absl::StatusOr<std::unique_ptr<SessionCaller>> MakeSessionCaller(const SessionCallerOptions& options,
+absl::StatusOr<std::unique_ptr<SessionSender>> MakeSessionSender(const SessionSenderOptions& options,
                                                                  const Requests& requests);
 
 }  // namespace rnnserve::rnnctl::bench

@@ -23,16 +23,16 @@ struct Answer {
   std::chrono::nanoseconds queue{0};
   std::chrono::nanoseconds compute{0};
   int64_t largest_batch = 0;
-  bool told_times = false;
+  bool has_server_times = false;
   int64_t sent_bytes = 0;
   int64_t received_bytes = 0;
   int64_t steps = 0;  // of a session's chunk
   Match match = Match::kUnchecked;
 };
 
-class Caller {
+class Sender {
  public:
-  virtual ~Caller() = default;
+  virtual ~Sender() = default;
 
   virtual Time Now() = 0;
   // Of this whole process, all threads, user and system.
