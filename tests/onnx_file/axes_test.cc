@@ -36,38 +36,38 @@ std::string After(const std::vector<Step>& steps, int64_t directions = 2, int64_
 
 TEST(AxesTest, WhatExportersPutBetweenLayers) {
   const Step turn = {"Transpose", {{0, 2, 1, 3}}};
-  EXPECT_EQ(After({}), "[T, D, N, H]");
-  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, -1}}}}), "[T, N, D*H]");
-  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, 10}}}}), "[T, N, D*H]");
-  EXPECT_EQ(After({turn, {"Reshape", {{0, -1, 10}}}}), "[T, N, D*H]");
-  EXPECT_EQ(After({turn, {"Reshape", {{-1, 0, 10}}}}), "[T, N, D*H]");
-  EXPECT_EQ(After({{"Squeeze", {{1}}}}, 1), "[T, N, H]");
-  EXPECT_EQ(After({{"Squeeze", {{-3}}}, {"Transpose", {{1, 0, 2}}}, {"Identity"}}, 1), "[N, T, H]");
-  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, -1}}}}, 1), "[T, N, H]");
-  EXPECT_EQ(After({{"Squeeze", {{1}}}, {"Unsqueeze", {{0, 2}}}}, 1), "[1, T, 1, N, H]");
-  EXPECT_EQ(After({{"Reshape", {{0, 0, -1}}}}, 2, 5, 1), "[N, T, D*H]");
-  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, 1}}}}, 1, 1), "[T, N, H]") << "an H of 1";
-  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, 2}}}}, 2, 1), "[T, N, D*H]");
-  EXPECT_EQ(After({turn, {"Reshape", {{-1, 0, 2}}}}, 2, 1), "[T, N, D*H]");
-  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, 2, 1, 5}}}}), "[T, N, D, 1, H]");
-  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, -1}}}, {"Reshape", {{0, 0, 2, 5}}}}), "[T, N, D, H]");
+  EXPECT_EQ(After({}), "[T, 2, N, 5]");
+  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, -1}}}}), "[T, N, 2*5]");
+  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, 10}}}}), "[T, N, 2*5]");
+  EXPECT_EQ(After({turn, {"Reshape", {{0, -1, 10}}}}), "[T, N, 2*5]");
+  EXPECT_EQ(After({turn, {"Reshape", {{-1, 0, 10}}}}), "[T, N, 2*5]");
+  EXPECT_EQ(After({{"Squeeze", {{1}}}}, 1), "[T, N, 5]");
+  EXPECT_EQ(After({{"Squeeze", {{-3}}}, {"Transpose", {{1, 0, 2}}}, {"Identity"}}, 1), "[N, T, 5]");
+  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, -1}}}}, 1), "[T, N, 5]");
+  EXPECT_EQ(After({{"Squeeze", {{1}}}, {"Unsqueeze", {{0, 2}}}}, 1), "[1, T, 1, N, 5]");
+  EXPECT_EQ(After({{"Reshape", {{0, 0, -1}}}}, 2, 5, 1), "[N, T, 2*5]");
+  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, 1}}}}, 1, 1), "[T, N, 1]") << "an H of 1";
+  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, 2}}}}, 2, 1), "[T, N, 2]");
+  EXPECT_EQ(After({turn, {"Reshape", {{-1, 0, 2}}}}, 2, 1), "[T, N, 2]");
+  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, 2, 1, 5}}}}), "[T, N, 2, 1, 5]");
+  EXPECT_EQ(After({turn, {"Reshape", {{0, 0, -1}}}, {"Reshape", {{0, 0, 2, 5}}}}), "[T, N, 2, 5]");
 }
 
 TEST(AxesTest, WhatMayMixNumbersIsRefused) {
-  EXPECT_THAT(After({{"Squeeze", {{1}}}}), HasSubstr("takes axis 1 out of [T, D, N, H], which is not always 1"));
+  EXPECT_THAT(After({{"Squeeze", {{1}}}}), HasSubstr("takes axis 1 out of [T, 2, N, 5], which is not always 1"));
   EXPECT_THAT(After({{"Squeeze"}}, 1), HasSubstr("names no axes"));
-  EXPECT_THAT(After({{"Reshape", {{7, 2, -1}}}}), HasSubstr("makes an axis of 7 out of [T, D, N, H]"));
-  EXPECT_THAT(After({{"Reshape", {{0, 4, -1}}}}), HasSubstr("makes an axis of 4"));
+  EXPECT_THAT(After({{"Reshape", {{7, 2, -1}}}}), HasSubstr("makes another axis 0 of [T, 2, N, 5]"));
+  EXPECT_THAT(After({{"Reshape", {{0, 4, -1}}}}), HasSubstr("makes another axis 1"));
   EXPECT_THAT(After({{"Reshape", {{0, 0}}}}), HasSubstr("only a part"));
   EXPECT_THAT(After({{"Reshape"}}), HasSubstr("has no shape"));
-  EXPECT_THAT(After({{"Reshape", {{0, 0, 0, 0, 0}}}}), HasSubstr("keeps axis 4"));
-  EXPECT_THAT(After({{"Reshape", {{-1, 10, 0}}}}), HasSubstr("keeps axis 2 of [T, D, N, H] in another place"));
+  EXPECT_THAT(After({{"Reshape", {{0, 0, 0, 0, 0}}}}), HasSubstr("0 as axis 4"));
+  EXPECT_THAT(After({{"Reshape", {{-1, 10, 0}}}}), HasSubstr("makes another axis 2 of [T, 2, N, 5]"));
   EXPECT_THAT(After({{"Transpose", {{0, 1}}}}), HasSubstr("perm of 2 axes, but 4 come"));
   EXPECT_THAT(After({{"Transpose", {{0, 1, 1, 2}}}}), HasSubstr("names axis 1 twice"));
   EXPECT_THAT(After({{"Transpose", {{0, 1, 2, 4}}}}), HasSubstr("names axis 4 of 4"));
   EXPECT_THAT(After({{"Unsqueeze", {{0, 1, 2, 3, 4}}}}), HasSubstr("gives 9 axes"));
   EXPECT_THAT(After({{"Add"}}), HasSubstr("computes numbers"));
-  EXPECT_THAT(After({{"Reshape", {{0, 0, -1}}}}, 2, 0), "[T, D, N*H]");
+  EXPECT_THAT(After({{"Reshape", {{0, 0, -1}}}}, 2, 0), "[T, 2, N*?]");
 }
 
 TEST(AxesTest, WhatTheNextLayerTakes) {
@@ -81,6 +81,12 @@ TEST(AxesTest, WhatTheNextLayerTakes) {
   EXPECT_FALSE(is_x({{"Transpose", {{2, 0, 1, 3}}}, {"Reshape", {{0, 0, -1}}}}, 0)) << "N first";
   EXPECT_FALSE(is_x({{"Transpose", {{0, 2, 1, 3}}}}, 0)) << "four axes";
   EXPECT_TRUE(is_x({{"Reshape", {{0, 0, -1}}}}, 1));
+  for (const int64_t directions : {1, 2}) {  // H not known
+    Axes axes = Axes::OfY(directions, 0, 0);
+    EXPECT_FALSE(axes.IsXOf(0));
+    EXPECT_TRUE(Apply(axes, {{"Transpose", {{0, 2, 1, 3}}}, {"Reshape", {{0, 0, -1}}}}).ok());
+    EXPECT_TRUE(axes.IsXOf(0));
+  }
   Axes input = Axes::OfInput();
   EXPECT_TRUE(input.IsInputItself());
   ASSERT_TRUE(Apply(input, {{"Transpose", {{1, 0, 2}}}}).ok());

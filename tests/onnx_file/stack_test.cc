@@ -123,7 +123,7 @@ TEST(OnnxStackTest, LinksThatAreNone) {
   second.set_input(0, "Y_h.0");
   EXPECT_THAT(Refusal(model), HasSubstr("is a final state"));
   second.set_input(0, "Y.0");
-  EXPECT_THAT(Refusal(model), HasSubstr("[T, D, N, H], but [T, N, D*H] is needed"));
+  EXPECT_THAT(Refusal(model), HasSubstr("[T, 2, N, 1], but [T, N, D*H] is needed"));
   second.clear_input();
   EXPECT_THAT(Refusal(model), HasSubstr("X (input 0, \"\")"));
 }
