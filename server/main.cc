@@ -57,6 +57,7 @@ namespace rnnserve {
 namespace {
 
 constexpr absl::Duration kConfigCheckPeriod = absl::Seconds(1);
+constexpr int kFewConnections = 500;
 
 void LogModels(const RepositoryChanges& changes) {
   for (const LoadedModel& loaded : changes.loaded) {
@@ -171,7 +172,11 @@ void Drain(GrpcServer& server, const sigset_t& signals) {
   // Wakes its sigwait if no second signal came. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it is blocked.
   pthread_kill(second_signal.native_handle(), SIGTERM);
   second_signal.join();
-  LogInfo(finished ? "all calls finished" : "calls, streams or sessions are left; ending them");
+  if (finished) {
+    LogInfo("all calls finished");
+  } else {
+    LogWarning(absl::StrCat("ending what is left: ", server.Left()));
+  }
 }
 
 // Combinations that are legal and seldom meant.
@@ -180,13 +185,17 @@ void WarnOfSettings() {
     LogWarning("tokens without TLS: every host on the way sees them");
   }
   WarnIfOpenToAll();
+  if (const int most = MaxConnections(); absl::GetFlag(FLAGS_max_connections) == 0 && most < kFewConnections) {
+    LogWarning(
+        absl::StrCat("at most ", most, " connections: the limit of file descriptors (ulimit -n) allows no more"));
+  }
 #ifdef RNNSERVE_PACED_LISTENER
   LogIfReadsAreUnguarded(/*with_tls=*/!absl::GetFlag(FLAGS_tls_cert).empty());
 #endif
 }
 
 // Writes and logs where the server listens. False, and logged, if the port file cannot be written.
-bool Announce(const GrpcServer& server, const HttpServer* admin, int workers) {
+bool Announce(const GrpcServer& server, const HttpServer* admin, const ModelStore& models, int workers) {
   const int port = server.ports()[0];
   const int admin_port = admin == nullptr ? 0 : admin->port();
   if (const absl::Status posted = PostAdminNotice(absl::GetFlag(FLAGS_admin_listen), admin_port); !posted.ok()) {
@@ -198,7 +207,8 @@ bool Announce(const GrpcServer& server, const HttpServer* admin, int workers) {
   if (admin_port > 0) LogInfo(absl::StrCat("admin port ", admin_port));
   WarnOfSettings();
   LogInfo(absl::StrCat("listening on ", absl::StrJoin(absl::GetFlag(FLAGS_listen), ", "),
-                       port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", workers, " workers"));
+                       port == 0 ? "" : absl::StrCat(" (port ", port, ")"), " with ", workers, " workers and ",
+                       models.List().size(), " models"));
   return true;
 }
 
@@ -233,6 +243,8 @@ int Refuse(const std::string& setting, absl::string_view why) {
 
 int Run(const Settings& settings, int64_t memory_limit) {
   SetLogLevel(absl::GetFlag(FLAGS_log_level));
+  LogInfo(absl::StrCat("rnnserve ", RNNSERVE_VERSION,
+                       settings.path().empty() ? "" : absl::StrCat(", settings of ", settings.path())));
   const sigset_t signals = BlockStopSignals();
   std::optional<ExitOnSignal> starting(signals);
 
@@ -289,7 +301,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   if (!admin.ok()) {
     return Refuse(settings.Named("admin_listen"), admin.status().message());
   }
-  if (!Announce(**server, admin->get(), workers)) return 1;
+  if (!Announce(**server, admin->get(), models, workers)) return 1;
 
   ServeUntilSignal(**server, models, plugins, signals, settings);
   scheduler.Abort();

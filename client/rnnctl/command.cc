@@ -154,7 +154,8 @@ void PrintError(const Command& command, const absl::Status& status, ExitCode cod
   }
   if (code == kCannotConnect) {
     err << "error: " << Printable(message)
-        << "\nIs rnnserve running there? --server=HOST:PORT or RNNCTL_SERVER say where.\n";
+        << "\nIs rnnserve running there? --server=HOST:PORT or RNNCTL_SERVER say where; a server with TLS needs "
+           "--tls_ca=FILE.\n";
     return;
   }
   err << "error: " << absl::StatusCodeToString(status.code()) << ": " << Printable(message) << "\n";

@@ -363,6 +363,12 @@ bool GrpcServer::Drain(absl::Time deadline) {
   return true;
 }
 
+std::string GrpcServer::Left() const {
+  const int64_t calls = parts_->admission.calls(), streams = parts_->streams.open();
+  return absl::StrCat(calls, " calls in flight, ", streams, " streams",
+                      sessions_->IsCarriedOver() ? "" : ", sessions whose state no client has fetched");
+}
+
 void GrpcServer::EndDrain() { parts_->admission.Hurry(); }
 
 }  // namespace rnnserve

@@ -101,6 +101,8 @@ class GrpcServer {
   // The same; also refuses new calls as UNAVAILABLE and notifies streams. Waits for calls in flight, then for streams
   // and for sessions whose state no client has fetched yet. False: some were left at `deadline` or at EndDrain.
   bool Drain(absl::Time deadline);
+  // Of what Drain waits for, as a text.
+  std::string Left() const;
   // Ends Drain at once. From any thread.
   void EndDrain();
 

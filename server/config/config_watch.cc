@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/config/check_flags.h"
+#include "server/config/help.h"
 
 namespace rnnserve {
 namespace {
@@ -21,9 +22,29 @@ std::map<std::string, std::string> ValuesOf(const std::vector<FileSetting>& sett
 
 constexpr char kWillFail[] = "the config file has changed, and the next start will fail: ";
 
+// Puts all flags back to what they were; absl::FlagSaver does as well, and writes a line of its own for each.
+class FlagValues {
+ public:
+  FlagValues() {
+    for (const std::string& name : FlagNames()) values_[name] = absl::FindCommandLineFlag(name)->CurrentValue();
+  }
+  ~FlagValues() {
+    for (const auto& [name, value] : values_) {
+      absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);
+      std::string error;
+      if (flag.CurrentValue() != value) flag.ParseFrom(value, &error);
+    }
+  }
+  FlagValues(const FlagValues&) = delete;
+  FlagValues& operator=(const FlagValues&) = delete;
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
 // "" if a start would take it. The flags are as before afterwards: no other thread reads them once the server runs.
 std::string MistakesOfFile(const Settings& settings, const std::vector<FileSetting>& of_file) {
-  const absl::FlagSaver saver;
+  const FlagValues before;
   const absl::StatusOr<Settings> next = settings.WithFile(of_file);
   if (!next.ok()) return std::string(next.status().message());
   return absl::StrJoin(MistakesOf(*next), "; ");

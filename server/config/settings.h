@@ -39,7 +39,7 @@ class Settings {
   bool IsOnCommandLine(const std::string& name) const { return on_command_line_.contains(name); }
 
   // These with another file. Sets the flags that it names and that neither the command line nor this file has set: for
-  // a look at what would be (absl::FlagSaver), not while other threads read flags. INVALID_ARGUMENT as Load.
+  // a look at what would be (ConfigWatch), not while other threads read flags. INVALID_ARGUMENT as Load.
   absl::StatusOr<Settings> WithFile(std::vector<FileSetting> of_file) const;
 
   // What is in force, as a config file, each line with its origin.

@@ -200,7 +200,11 @@ void Tokens::Exchange(Table read) {
     if (caller != nullptr) caller->revoked.store(true, std::memory_order_relaxed);
   }
   table_ = std::move(read);
-  LogInfo(absl::StrCat("tokens read again: ", table_.size(), " of them"));
+  if (table_.empty()) {
+    LogWarning("tokens read again: none is left, every call is refused");
+  } else {
+    LogInfo(absl::StrCat("tokens read again: ", table_.size(), " of them"));
+  }
 }
 
 void Tokens::Watch() {

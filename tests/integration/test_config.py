@@ -211,6 +211,7 @@ def test_a_running_server_tells_what_takes_a_restart(tmp_path):
         told('max_calls: 7\ndrain_timeout: "3 moons"\n', f"the next start will fail: {path}:2:1: drain_timeout: ")
         told("max_calls: 100\n", "is again as it was at the start")
         assert "max_streams" not in server.log(), "a flag overrides it"
+        assert all(line[:4].isdigit() for line in server.log().splitlines()), "lines of the server's own log alone"
     finally:
         assert server.stop() == 0
 
@@ -237,7 +238,7 @@ def test_there_are_as_many_workers_as_cpus_that_may_be_used():
     told = next(line for line in server.stderr if "listening on" in line)
     server.terminate()
     server.communicate()
-    assert server.returncode == 0 and told.endswith(" with 1 workers\n")
+    assert server.returncode == 0 and told.endswith(" with 1 workers and 0 models\n")
 
 
 def test_a_memory_limit_lowers_what_nobody_has_set():
