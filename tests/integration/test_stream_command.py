@@ -229,6 +229,19 @@ def test_no_server(lstm):
 # --- something does
 
 
+def test_an_interrupted_stream_closes_its_session(server, cell):
+    sessions = wire.sessions_grpc.SessionsStub(server.channel)
+    before = len(sessions.List(wire.sessions_pb2.ListSessionsRequest()).sessions)
+    for signal_ in (signal.SIGINT, signal.SIGTERM):
+        fed = Fed(server.address, cell)
+        fed.feed(3)
+        fed.check(3)
+        fed.process.send_signal(signal_)
+        assert json.loads(fed.process.stdout.readline())["summary"]["chunks"] == 3
+        assert fed.process.wait(timeout=60) == 0, fed.process.stderr.read().decode()
+        assert len(sessions.List(wire.sessions_pb2.ListSessionsRequest()).sessions) == before
+
+
 def test_a_server_that_leaves_hands_over(cell):
     old, new = Server("--drain_timeout=60s"), Server()
     fed = Fed(f"{old.address},{new.address}", cell)

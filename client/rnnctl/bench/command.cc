@@ -100,7 +100,7 @@ Weights and data are random. An operator's weights travel once; later requests n
    {"weight": 1, "op": "GRU", "hidden": 256, "input": 80, "steps": 32, "rows": 4,
     "attributes": ["linear_before_reset=1"]}]
 
-Ctrl-C ends the measurement and prints what there is. Exit code 1 also if no call of a level ended well or --check
+Ctrl-C ends the measurement, prints what there is and closes the sessions. Exit code 1 also if no call of a level ended well or --check
 found a wrong answer; refused calls among others are counted, not fatal.
 
 Examples:

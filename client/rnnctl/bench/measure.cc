@@ -13,12 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "client/rnnctl/bench/interrupt.h"
 #include "client/rnnctl/bench/load.h"
 #include "client/rnnctl/bench/requests.h"
 #include "client/rnnctl/bench/sessions/find.h"
 #include "client/rnnctl/bench/sessions/session_sender.h"
 #include "client/rnnctl/call.h"
+#include "client/rnnctl/interrupt.h"
 
 namespace rnnserve::rnnctl::bench {
 namespace {
@@ -145,9 +145,11 @@ absl::Status RunSessions(Bench& bench, const CallerOptions& of_calls, Report& re
       if (!status.ok() || bench.interrupted()) break;
     }
   }
-  if (!status.ok() || bench.interrupted()) return status;
+  if (!status.ok()) return status;
+  // After an interruption as well: open sessions would keep a draining server waiting. A second Ctrl-C ends the
+  // process.
   bench.line.Show("closing the sessions");
-  return (*caller)->CloseAll([&] { return bench.interrupted(); });
+  return (*caller)->CloseAll({});
 }
 
 }  // namespace

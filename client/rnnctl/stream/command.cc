@@ -77,6 +77,7 @@ Tensors other than X are the weights of --op and the initial state (initial_h, i
 
 Goes on by itself after a lost connection, on the next of several servers (or behind one balanced address) when one
 leaves, and with --checkpoint-every also when one is killed. What cannot be recovered ends it with DATA_LOSS.
+Ctrl-C ends the input: what was read is answered, and the session is closed (--keep: left open).
 
 --json prints one line a chunk, the JSON form of rnnserve.v1.OperationReply, and a line with the summary at the end.
 --out DIR writes Y.npy of all steps, the last of the other outputs, and the final state as initial_h.npy, initial_c.npy:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "client/rnnctl/interrupt.h"
 
 namespace rnnserve::rnnctl {
 namespace {
@@ -80,9 +81,11 @@ class Printer {
 absl::Status FeedAll(ChunkSource& source, size_t step_axis, double rate, client::RnnStream& stream,
                      StreamResults& results, int64_t& steps) {
   Printer printer(results);
+  const InterruptGuard interrupt;  // an interrupted stream ends as at the end of its input
   const Clock::time_point start = Clock::now();
-  while (!printer.failed()) {
+  while (!printer.failed() && !interrupt.interrupted()) {
     absl::StatusOr<std::optional<client::Tensor>> x = source.Next();
+    if (interrupt.interrupted()) break;
     if (!x.ok()) {
       printer.Finish().IgnoreError();
       return x.status();

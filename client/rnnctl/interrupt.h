@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C while this lives: the first one only says so, a second one ends the process as usual.
+// Ctrl-C or SIGTERM while this lives: the first one only says so and ends a blocking read, a second one ends the
+// process as usual.
 #pragma once
 
 #include <csignal>
 
-namespace rnnserve::rnnctl::bench {
+namespace rnnserve::rnnctl {
 
 class InterruptGuard {
  public:
@@ -16,7 +17,7 @@ class InterruptGuard {
   bool interrupted() const;
 
  private:
-  struct sigaction before_;
+  struct sigaction before_[2];
 };
 
-}  // namespace rnnserve::rnnctl::bench
+}  // namespace rnnserve::rnnctl
