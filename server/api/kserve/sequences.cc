@@ -47,8 +47,8 @@ int64_t RowsOf(const StackSpec& stack, std::span<const NamedTensor> inputs) {
 }  // namespace
 
 struct Sequences::Sequence {
-  Sequence(std::string of_name, std::string of_tenant, std::string of_key, int64_t of_version)
-      : name(std::move(of_name)), tenant(std::move(of_tenant)), key(std::move(of_key)), version(of_version) {}
+  Sequence(Name of_name, std::string of_key, int64_t of_version)
+      : name(std::move(of_name)), key(std::move(of_key)), version(of_version) {}
 
   int64_t bytes() const { return end == nullptr ? 0 : end->bytes(); }
   std::optional<uint64_t> NumberOf(const std::string& id) const {
@@ -63,8 +63,9 @@ struct Sequences::Sequence {
     return !busy && !ended.load() && applied == 1 && NumberOf(id) == 1;
   }
 
-  const std::string name;
-  const std::string tenant;
+  const std::string& tenant() const { return std::get<0>(name); }
+
+  const Name name;
   const std::string key;
   const int64_t version;
 
@@ -95,13 +96,16 @@ void Sequences::Run(InferRequest request, const LoadedModel& model, SequenceCall
   Pump(*sequence);
 }
 
+Sequences::Name Sequences::NameOf(const Work& work) {
+  return {work.caller.tenant, work.model, work.request.sequence->id};
+}
+
 absl::StatusOr<Sequences::SequencePtr> Sequences::Find(const Work& work, const LoadedModel& model) {
   const SequenceStep& step = *work.request.sequence;
-  const std::string name = absl::StrCat(work.caller.tenant, "/", model.name, "/", step.id);
   SequencePtr known;
   {
     const MutexLock lock(mutex_);
-    if (const auto found = by_name_.find(name); found != by_name_.end()) known = found->second;
+    if (const auto found = by_name_.find(NameOf(work)); found != by_name_.end()) known = found->second;
   }
   if (step.start) {
     // Sent again, unless the sequence has gone on since.
@@ -124,9 +128,7 @@ absl::StatusOr<Sequences::SequencePtr> Sequences::Start(const Work& work, const 
   absl::StatusOr<OpenReply> opened = absl::InternalError("the session was not opened");
   core_->Open(std::move(open), [&](absl::StatusOr<OpenReply> reply) { opened = std::move(reply); });
   if (!opened.ok()) return opened.status();
-  auto sequence =
-      std::make_shared<Sequence>(absl::StrCat(work.caller.tenant, "/", model.name, "/", work.request.sequence->id),
-                                 work.caller.tenant, std::move(opened->key), model.version);
+  auto sequence = std::make_shared<Sequence>(NameOf(work), std::move(opened->key), model.version);
   {
     const MutexLock lock(mutex_);
     by_name_[sequence->name] = sequence;
@@ -144,7 +146,7 @@ void Sequences::Pump(const SequencePtr& sequence) {
       const MutexLock lock(sequence->mutex);
       if (sequence->waiting.empty()) {
         sequence->busy = false;
-        if (!sequence->ended.load() || std::exchange(sequence->closed, true)) return;
+        if (!sequence->ended.load()) return;
         break;
       }
       work = std::move(sequence->waiting.front());
@@ -212,10 +214,7 @@ void Sequences::Apply(const SequencePtr& sequence, std::shared_ptr<Work> work, b
 
 void Sequences::Applied(const SequencePtr& sequence, Work& work, uint64_t number, OperationAnswer answer) {
   if (!answer.status.ok()) {
-    const std::optional<std::string> reason = ReasonOf(answer.status);
-    if (reason != "SESSION_ENDED" && reason != "SESSION_UNKNOWN") return work.done(std::move(answer.status));
-    return work.done(SequenceError("SEQUENCE_EXPIRED", work.request.sequence->id, work.model,
-                                   "this one was idle for too long, and its state is gone"));
+    return work.done(SequenceStatus(std::move(answer.status), work));
   }
   if (!answer.repeated) {
     sequence->applied = number;
@@ -225,18 +224,38 @@ void Sequences::Applied(const SequencePtr& sequence, Work& work, uint64_t number
   SequenceReply reply{answer.result, sequence->version, answer.repeated, answer.calls,
                       std::exchange(answer.memory, std::nullopt)};
   if (work.request.sequence->end && !sequence->ended.load()) {
-    const MutexLock lock(mutex_);
-    sequence->end_id = work.caller.request_id;
-    if (!sequence->end_id.empty()) sequence->end = answer.result;
-    sequence->ended.store(true);
-    if (sequence->place) MoveToEnded(*sequence->place);
+    {
+      const MutexLock lock(mutex_);
+      sequence->end_id = work.caller.request_id;
+      if (!sequence->end_id.empty()) sequence->end = answer.result;
+      sequence->ended.store(true);
+      if (sequence->place) MoveToEnded(*sequence->place);
+    }
+    Close(sequence);
   }
   work.done(std::move(reply));
 }
 
+absl::Status Sequences::SequenceStatus(absl::Status status, const Work& work) {
+  const std::optional<std::string> reason = ReasonOf(status);
+  const std::string& id = work.request.sequence->id;
+  if (reason == "SESSION_ENDED" || reason == "SESSION_UNKNOWN") {
+    return SequenceError("SEQUENCE_EXPIRED", id, work.model, "this one was idle for too long, and its state is gone");
+  }
+  if (reason == "SESSION_LOST") {
+    return SequenceError("SEQUENCE_LOST", id, work.model,
+                         "the state of this one is lost, as its engine is out of service");
+  }
+  return status;
+}
+
 void Sequences::Close(const SequencePtr& sequence) {
+  {
+    const MutexLock lock(sequence->mutex);
+    if (std::exchange(sequence->closed, true)) return;
+  }
   OperationCall call;
-  call.tenant = sequence->tenant;
+  call.tenant = sequence->tenant();
   call.session = sequence->key;
   call.kind = CloseOp{};
   core_->Apply(std::move(call), [](const OperationAnswer&) {});
@@ -261,7 +280,7 @@ void Sequences::MoveToEnded(std::list<SequencePtr>::iterator place) {
 void Sequences::ForgetOld() {
   for (int looks = 0; looks < 2 && !live_.empty(); ++looks) {
     const SequencePtr& oldest = live_.front();
-    if (!core_->NumbersOf(oldest->key, oldest->tenant)) {
+    if (!core_->NumbersOf(oldest->key, oldest->tenant())) {
       MoveToEnded(live_.begin());
     } else {
       live_.splice(live_.end(), live_, live_.begin());

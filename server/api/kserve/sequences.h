@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
@@ -56,9 +57,12 @@ class Sequences {
     std::string model;
     Done done;
   };
+  // Tenant, model and id: each may hold any character that would join them.
+  using Name = std::tuple<std::string, std::string, std::string>;
   struct Sequence;
   using SequencePtr = std::shared_ptr<Sequence>;
 
+  static Name NameOf(const Work& work);
   absl::StatusOr<SequencePtr> Find(const Work& work, const LoadedModel& model);
   absl::StatusOr<SequencePtr> Start(const Work& work, const LoadedModel& model, SequencePtr former);
   void Pump(const SequencePtr& sequence);
@@ -66,13 +70,15 @@ class Sequences {
   void Applied(const SequencePtr& sequence, Work& work, uint64_t number, OperationAnswer answer);
   // Ends it in favour of a new one of its name: what waits is refused, and what runs goes on to its end.
   void Retire(const SequencePtr& sequence);
+  // The session's error as one of the sequence.
+  static absl::Status SequenceStatus(absl::Status status, const Work& work);
   void Close(const SequencePtr& sequence);
   void MoveToEnded(std::list<SequencePtr>::iterator place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   SessionCore* const core_;
   Mutex mutex_;
-  std::map<std::string, SequencePtr, std::less<>> by_name_ ABSL_GUARDED_BY(mutex_);
+  std::map<Name, SequencePtr> by_name_ ABSL_GUARDED_BY(mutex_);
   std::list<SequencePtr> live_ ABSL_GUARDED_BY(mutex_);    // looked at in turn, to forget those that have expired
   std::deque<SequencePtr> ended_ ABSL_GUARDED_BY(mutex_);  // the oldest first, to be told from what never was
   int64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

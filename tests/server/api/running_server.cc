@@ -23,7 +23,7 @@ std::shared_ptr<const std::atomic<bool>> CancellationSpy::last() const {
 
 RunningServer::RunningServer(Setup setup)
     : fake("fake", {.before_slice = std::move(setup.before_slice)}),
-      workers({.workers = 2, .max_sequences = setup.max_queued_sequences}),
+      workers({.workers = setup.workers, .max_sequences = setup.max_queued_sequences}),
       core(setup.core, {&fake, reference.get()}, &store, &programs, &cancellation) {
   setup.server.listen = {"127.0.0.1:0"};
 #ifdef RNNSERVE_PACED_LISTENER

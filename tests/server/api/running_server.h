@@ -43,6 +43,7 @@ struct RunningServer {
     GrpcServer::Options server = {};
     bool own_listener = true;  // where the build has it; else gRPC's
     Core::Options core = {};
+    int workers = 2;
   };
   RunningServer() : RunningServer(Setup()) {}
   explicit RunningServer(Setup setup);

@@ -18,6 +18,7 @@ class FakeEngine final : public Engine {
     std::function<absl::Status(const CellSpec&)> supports = [](const CellSpec&) { return absl::OkStatus(); };
     // Called before each slice, on the worker.
     std::function<absl::Status()> before_slice = [] { return absl::OkStatus(); };
+    std::function<absl::Status()> in_service = [] { return absl::OkStatus(); };
   };
 
   explicit FakeEngine(std::string name) : name_(std::move(name)) {}
@@ -29,6 +30,7 @@ class FakeEngine final : public Engine {
     ++compiled;
     return std::make_shared<FakeProgram>(FakeProgram::Hooks{behaviour_.before_slice});
   }
+  absl::Status InService() const override { return behaviour_.in_service(); }
 
   mutable std::atomic<int> compiled = 0;
 
