@@ -104,18 +104,20 @@ absl::StatusOr<RepositoryChanges> ModelStore::Impl::Scan(RepositoryScan& by) {
     const std::string path = FilePath(name, absl::StrCat(version));
     if (!by.Reads(path, folder.Stamp())) return Refusal(path);
     absl::StatusOr<LoadedModel> loaded = AddFromFolder(folder, name, version, {}, "");
-    if (!loaded.ok()) {
-      changes.refused.push_back({path, std::string(loaded.status().message())});
-      return loaded.status();
-    }
+    if (!loaded.ok()) return loaded.status();
     changes.loaded.push_back(*std::move(loaded));
     return absl::OkStatus();
   };
   rnnserve::Scan scan(load);
   if (absl::Status read = scan.Root(options.repository); !read.ok()) return read;
   by.End();
+  RepositoryFailures found = std::move(scan).failures();
   const MutexLock lock(mutex);
-  failures = std::move(scan).failures();
+  for (RepositoryFailure& failure : found.List()) {
+    const std::string* before = failures.Find(failure.path);
+    if (before == nullptr || *before != failure.reason) changes.refused.push_back(std::move(failure));
+  }
+  failures = std::move(found);
   return changes;
 }
 

@@ -17,6 +17,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 using testing::Not;
 
 std::map<std::string, std::string> Failures(const ModelStore& store) {
@@ -201,6 +202,10 @@ TEST(Repository, RefusesWhatDoesNotStandUpToALookAndKeepsWhatIsLoaded) {
   EXPECT_EQ(Failures(store).size(), 2U);
   EXPECT_THAT(Look(store), ElementsAre("b/1/model.onnx"));
   EXPECT_EQ(Failures(store).size(), 1U) << "the file is mended";
+  folder.Write("sp ace/1/model.onnx", "");
+  folder.Write("c/x/model.onnx", "");
+  EXPECT_THAT(Look(store), UnorderedElementsAre(HasSubstr("sp ace"), HasSubstr("c/x"))) << "names that can be none";
+  EXPECT_THAT(Look(store), IsEmpty()) << "told once";
 
   std::filesystem::rename(folder.path(), folder.path() + "-away");
   EXPECT_EQ(store.Rescan().status().code(), absl::StatusCode::kNotFound);
