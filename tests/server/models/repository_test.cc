@@ -17,8 +17,8 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::UnorderedElementsAre;
 using testing::Not;
+using testing::UnorderedElementsAre;
 
 std::map<std::string, std::string> Failures(const ModelStore& store) {
   std::map<std::string, std::string> failures;
