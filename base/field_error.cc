@@ -3,10 +3,7 @@
 
 #include <utility>
 
-#include "absl/strings/cord.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "base/status_payload.h"
 
 namespace rnnserve {
 namespace {
@@ -15,14 +12,6 @@ constexpr char kFieldUrl[] = "rnnserve/field";
 constexpr char kReasonUrl[] = "rnnserve/reason";
 constexpr char kLimitUrl[] = "rnnserve/limit";  // "limit,value"
 
-std::optional<std::string> Payload(const absl::Status& status, const char* url) {
-  const auto payload = status.GetPayload(url);
-  if (!payload) return std::nullopt;
-  return std::string(*payload);
-}
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
 }  // namespace
 
 absl::Status FieldError(std::string_view field, std::string_view message) {
@@ -30,11 +19,11 @@ absl::Status FieldError(std::string_view field, std::string_view message) {
 }
 
 absl::Status WithField(absl::Status status, std::string_view field) {
-  status.SetPayload(kFieldUrl, absl::Cord(View(field)));
+  SetPayload(status, kFieldUrl, field);
   return status;
 }
 
-std::optional<std::string> FieldOf(const absl::Status& status) { return Payload(status, kFieldUrl); }
+std::optional<std::string> FieldOf(const absl::Status& status) { return PayloadOf(status, kFieldUrl); }
 
 absl::Status WithFieldPrefix(absl::Status status, std::string_view prefix) {
   if (const std::optional<std::string> field = FieldOf(status)) {
@@ -46,26 +35,21 @@ absl::Status WithFieldPrefix(absl::Status status, std::string_view prefix) {
 }
 
 absl::Status WithReason(absl::Status status, std::string_view reason) {
-  status.SetPayload(kReasonUrl, absl::Cord(View(reason)));
+  SetPayload(status, kReasonUrl, reason);
   return status;
 }
 
-std::optional<std::string> ReasonOf(const absl::Status& status) { return Payload(status, kReasonUrl); }
+std::optional<std::string> ReasonOf(const absl::Status& status) { return PayloadOf(status, kReasonUrl); }
 
 absl::Status WithLimit(absl::Status status, LimitExcess excess) {
-  status.SetPayload(kLimitUrl, absl::Cord(absl::StrCat(excess.limit, ",", excess.value)));
+  SetPair(status, kLimitUrl, excess.limit, excess.value);
   return status;
 }
 
 std::optional<LimitExcess> LimitOf(const absl::Status& status) {
-  const std::optional<std::string> payload = Payload(status, kLimitUrl);
-  if (!payload) return std::nullopt;
-  const std::pair<std::string, std::string> numbers = absl::StrSplit(*payload, ',');
-  LimitExcess excess;
-  if (!absl::SimpleAtoi(numbers.first, &excess.limit) || !absl::SimpleAtoi(numbers.second, &excess.value)) {
-    return std::nullopt;
-  }
-  return excess;
+  const auto numbers = PairOf<int64_t>(status, kLimitUrl);
+  if (!numbers) return std::nullopt;
+  return LimitExcess{.limit = numbers->first, .value = numbers->second};
 }
 
 }  // namespace rnnserve

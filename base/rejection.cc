@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "absl/strings/cord.h"
+#include "base/status_payload.h"
 
 namespace rnnserve {
 namespace {
@@ -37,26 +37,21 @@ std::optional<Rejection> ReasonOfCode(absl::StatusCode code) {
 }  // namespace
 
 absl::Status WithRejection(absl::Status status, Rejection why) {
-  const std::string_view name = kRejectionNames[static_cast<size_t>(why)];
-  status.SetPayload(kUrl, absl::Cord(absl::string_view(name.data(), name.size())));
+  SetPayload(status, kUrl, kRejectionNames[static_cast<size_t>(why)]);
   return status;
 }
 
 absl::Status Overloaded(Rejection why, std::string_view message) {
-  return WithRejection(absl::ResourceExhaustedError(absl::string_view(message.data(), message.size())), why);
+  return WithRejection(absl::ResourceExhaustedError(View(message)), why);
 }
 
 absl::Status OverQuota(std::string_view subject, std::string_view message) {
   absl::Status status = Overloaded(Rejection::kQuota, message);
-  status.SetPayload(kQuotaUrl, absl::Cord(absl::string_view(subject.data(), subject.size())));
+  SetPayload(status, kQuotaUrl, subject);
   return status;
 }
 
-std::optional<std::string> QuotaSubjectOf(const absl::Status& status) {
-  const auto payload = status.GetPayload(kQuotaUrl);
-  if (!payload) return std::nullopt;
-  return std::string(*payload);
-}
+std::optional<std::string> QuotaSubjectOf(const absl::Status& status) { return PayloadOf(status, kQuotaUrl); }
 
 std::optional<Rejection> RejectionOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kUrl);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "engine/float16.h"
 #include "engine/op/wording.h"
 #include "onnx_file/fold_call.h"
@@ -56,7 +57,7 @@ absl::StatusOr<OnnxTensor> FoldCast(const FoldCall& call) {
   const int64_t number = call.Int("to", 0);
   const auto to = static_cast<DataType>(number);
   if (number != static_cast<int32_t>(number) || ByteSize(to) == 0 || (IsFloating(from.type) && !IsFloating(to))) {
-    return FoldError(absl::StrCat("casts ", Abseil(DataTypeName(from.type)), " to data_type ", number,
+    return FoldError(absl::StrCat("casts ", View(DataTypeName(from.type)), " to data_type ", number,
                                   ", which is not done when a file is loaded"));
   }
   if (to == from.type) return **input;
@@ -126,7 +127,7 @@ int64_t FoldCall::Int(std::string_view name, int64_t otherwise) const {
 absl::StatusOr<std::optional<std::vector<int64_t>>> FoldCall::Ints(std::string_view name, size_t index) const {
   const auto too_many = [&](auto count) {
     return FoldError(
-        absl::StrCat("has ", Abseil(name), " of ", count, " integers, but at most ", kMaxRank, " axes are supported"));
+        absl::StrCat("has ", View(name), " of ", count, " integers, but at most ", kMaxRank, " axes are supported"));
   };
   if (const onnx::AttributeProto* attribute = FindAttribute(node, name)) {
     if (attribute->ints_size() > static_cast<int>(kMaxRank)) return too_many(attribute->ints_size());
@@ -135,9 +136,8 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> FoldCall::Ints(std::string_v
   if (index >= inputs.size() || inputs[index] == nullptr) return std::nullopt;
   const TensorView& list = inputs[index]->view;
   if (IsFloating(list.type) || list.shape.size() > 1) {
-    return FoldError(absl::StrCat("has ", Abseil(name), " (input ", index, ") of type ",
-                                  Abseil(DataTypeName(list.type)), " and shape ", ShortShape(list.shape),
-                                  ", but a list of integers is needed"));
+    return FoldError(absl::StrCat("has ", View(name), " (input ", index, ") of type ", View(DataTypeName(list.type)),
+                                  " and shape ", ShortShape(list.shape), ", but a list of integers is needed"));
   }
   const size_t count = list.data.size() / ByteSize(list.type);
   if (count > kMaxRank) return too_many(count);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 #include "onnx_file/fold_call.h"
 #include "onnx_file/strided_copy.h"
@@ -93,11 +94,11 @@ absl::StatusOr<OnnxTensor> FoldSlice(const FoldCall& call) {
   for (size_t k = 0; k < lists.size(); ++k) {
     auto list = call.Ints(kNames[k], k + 1);
     if (!list.ok()) return list.status();
-    if (!*list && k < 2) return FoldError(absl::StrCat("has no ", Abseil(kNames[k])));
+    if (!*list && k < 2) return FoldError(absl::StrCat("has no ", View(kNames[k])));
     lists[k] = *list ? **list : std::vector<int64_t>(lists[0].size(), 1);
     if (!*list && k == 2) std::iota(lists[k].begin(), lists[k].end(), 0);
     if (lists[k].size() != lists[0].size()) {
-      return FoldError(absl::StrCat("has ", lists[0].size(), " starts, but ", lists[k].size(), " ", Abseil(kNames[k])));
+      return FoldError(absl::StrCat("has ", lists[0].size(), " starts, but ", lists[k].size(), " ", View(kNames[k])));
     }
   }
   Shape shape = from.shape;
@@ -138,7 +139,7 @@ absl::StatusOr<OnnxTensor> FoldConcat(const FoldCall& call) {
     if (others.size() == shape.size()) others[*axis] = shape[*axis];
     if (part.type != type || others != shape) {
       return FoldError(absl::StrCat("joins shapes ", ShortShape((*first)->view.shape), " and ", ShortShape(part.shape),
-                                    " of types ", Abseil(DataTypeName(type)), " and ", Abseil(DataTypeName(part.type)),
+                                    " of types ", View(DataTypeName(type)), " and ", View(DataTypeName(part.type)),
                                     " along axis ", *axis, "; all other axes and the types must be equal"));
     }
     if (__builtin_add_overflow(shape[*axis], part.shape[*axis], &shape[*axis])) {

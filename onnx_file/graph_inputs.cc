@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 #include "onnx_file/bad_file.h"
 #include "onnx_file/fold_call.h"
@@ -34,7 +35,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> OnnxGraph::Ints(const onnx::
   if (is_input) {
     absl::StatusOr<OnnxTensor> value = constants_->Value(*scope_, node.input(static_cast<int>(index)));
     if (!value.ok()) {
-      return BadFile(absl::StrCat("takes its ", Abseil(name), " from ", Quoted(node.input(static_cast<int>(index))),
+      return BadFile(absl::StrCat("takes its ", View(name), " from ", Quoted(node.input(static_cast<int>(index))),
                                   ", which ", value.status().message()));
     }
     values[index] = *std::move(value);
@@ -109,7 +110,7 @@ absl::Status OnnxGraph::Narrow(const Layer& layer, const onnx::NodeProto& node, 
     if (!list.ok()) return list.status();
     if (*list && (*list)->size() == 1) return (**list)[0];
     if (!*list && otherwise) return *otherwise;
-    return BadFile(absl::StrCat("slices other axes than the first, or has no ", Abseil(name)));
+    return BadFile(absl::StrCat("slices other axes than the first, or has no ", View(name)));
   };
   const absl::StatusOr<int64_t> first = one("starts", 1, {}), end = one("ends", 2, {});
   const absl::StatusOr<int64_t> axis = one("axes", 3, 0), step = one("steps", 4, 1);

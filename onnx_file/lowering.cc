@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "engine/float16.h"
 #include "engine/op/stack.h"
 #include "engine/op/wording.h"
@@ -304,7 +305,7 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
     const auto type = static_cast<DataType>(info.type().tensor_type().elem_type());
     if (ByteSize(type) == 0 || (IsFloating(type) && type != data_type_)) {
       return BadFile(absl::StrCat(label, "has data_type ", info.type().tensor_type().elem_type(), ", but the layers' (",
-                                  Abseil(DataTypeName(data_type_)), "), INT32 or INT64 is needed"));
+                                  View(DataTypeName(data_type_)), "), INT32 or INT64 is needed"));
     }
     const int rank = info.type().tensor_type().shape().dim_size();
     if (rank < 2 || rank > 6) {
@@ -355,7 +356,7 @@ absl::StatusOr<std::vector<double>> Lowering::Doubles(const OnnxTensor& tensor, 
   const int64_t allowed = kMadeAtLeast + kMadeForStored * constants_.stored_bytes();
   made_bytes_ += static_cast<int64_t>(count * sizeof(double));
   if (made_bytes_ > allowed) {
-    return BadFile(absl::StrCat("needs more memory for its ", Abseil(what), " than what the file stores explains"));
+    return BadFile(absl::StrCat("needs more memory for its ", View(what), " than what the file stores explains"));
   }
   std::vector<double> values(count);
   if (IsFloating(view.type)) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "engine/op/stack.h"
 #include "engine/op/wording.h"
 #include "onnx_file/bad_file.h"
@@ -78,8 +79,8 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
     return BadFile("X is a final state or what else ends a sequence; the layers of a model take every step");
   }
   if (flow->type != data_type_) {
-    return BadFile(absl::StrCat("X is ", Abseil(DataTypeName(flow->type)), ", but its weights are ",
-                                Abseil(DataTypeName(data_type_))));
+    return BadFile(absl::StrCat("X is ", View(DataTypeName(flow->type)), ", but its weights are ",
+                                View(DataTypeName(data_type_))));
   }
   const bool has_axes = flow->layout.rank() == 3 && flow->layout.FeatureSize(2);
   const std::optional<int> t = has_axes ? flow->layout.SymbolOf(layout == 1 ? 1 : 0) : std::nullopt;
@@ -160,7 +161,7 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
   use.type = static_cast<DataType>(info.type().tensor_type().elem_type());
   if (use.type != data_type_) {
     return BadFile(absl::StrCat(label, " has data_type ", info.type().tensor_type().elem_type(),
-                                ", but the weights are ", Abseil(DataTypeName(data_type_))));
+                                ", but the weights are ", View(DataTypeName(data_type_))));
   }
   use.layers.push_back(layers_.size() - 1);
   use.parts.emplace_back(part == nullptr ? 0 : part->first, part == nullptr ? layers_.back().directions : part->end);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 #include "onnx_file/bad_file.h"
 
@@ -64,7 +65,7 @@ std::span<const std::string_view> RecurrentInputs(std::string_view op_type) {
 }
 
 std::string InputLabel(size_t index, std::string_view name) {
-  return absl::StrCat(Abseil(kInputs[index]), " (input ", index, ", ", Quoted(name), ")");
+  return absl::StrCat(View(kInputs[index]), " (input ", index, ", ", Quoted(name), ")");
 }
 
 absl::Status CheckStateWidth(size_t index, std::string_view name, std::span<const int64_t> shape, int64_t hidden_size) {

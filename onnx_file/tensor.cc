@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 #include "onnx_file/bad_file.h"
 
@@ -22,7 +23,7 @@ absl::Status WrongType(int32_t number, std::string_view needed) {
   const auto name = onnx::TensorProto_DataType_IsValid(number)
                         ? onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(number))
                         : "unknown";
-  return BadFile(absl::StrCat("has data_type ", number, " (", name, "), but ", Abseil(needed), " is needed"));
+  return BadFile(absl::StrCat("has data_type ", number, " (", name, "), but ", View(needed), " is needed"));
 }
 
 // A number of external_data: absent, or digits.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "engine/float16.h"
 #include "engine/op/wording.h"
 
@@ -68,8 +69,8 @@ std::vector<double> ValuesOf(const Tensor& tensor) {
 absl::StatusOr<Tensor> ConvertTensor(Tensor tensor, DataType type) {
   if (tensor.type == type) return tensor;
   if (!IsFloating(tensor.type) || !IsFloating(type)) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " of ", Abseil(DataTypeName(tensor.type)),
-                                                   " cannot become ", Abseil(DataTypeName(type)),
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " of ", View(DataTypeName(tensor.type)),
+                                                   " cannot become ", View(DataTypeName(type)),
                                                    ": only floating types are converted into each other"));
   }
   const size_t count = tensor.bytes.size() / ByteSize(tensor.type);

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
-#include "client/rnnctl/view.h"
+#include "base/view.h"
 
 namespace rnnserve::rnnctl {
 namespace {

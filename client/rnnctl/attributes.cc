@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/view.h"
 #include "client/rnnctl/arguments.h"
-#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/view.h"
 #include "client/rnnctl/attributes.h"
-#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl {
 namespace {

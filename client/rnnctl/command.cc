@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "client/cpp/client.h"
 #include "client/cpp/status.h"
 #include "client/rnnctl/show.h"
 #include "client/rnnctl/tensor_files.h"
-#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 
 namespace rnnserve::rnnctl {
@@ -112,7 +113,7 @@ class HeaderParser {
     text_.remove_prefix(start == std::string_view::npos ? text_.size() : start);
   }
   static absl::Status Bad(std::string_view expected) {
-    return Refuse(absl::StrCat("has a header that cannot be read: expected ", Abseil(expected),
+    return Refuse(absl::StrCat("has a header that cannot be read: expected ", View(expected),
                                "; write it again with numpy.save"));
   }
 
@@ -181,7 +182,7 @@ absl::StatusOr<client::Tensor> ParseNpy(std::string_view file) {
   }
   const std::optional<int64_t> bytes = NumBytes(*type, *header->shape);
   if (!bytes || *bytes != static_cast<int64_t>(parts->data.size())) {
-    return Refuse(absl::StrCat("has shape ", ShapeString(*header->shape), " of ", Abseil(DataTypeName(*type)),
+    return Refuse(absl::StrCat("has shape ", ShapeString(*header->shape), " of ", View(DataTypeName(*type)),
                                ", which takes ", bytes ? absl::StrCat(*bytes) : "more than 2^63", " bytes, but ",
                                parts->data.size(), " follow the header"));
   }
@@ -194,7 +195,7 @@ std::string FormatNpy(const client::Tensor& tensor) {
   for (const TypeName& known : kTypes) {
     if (known.type == tensor.type) descr = known.descr;
   }
-  std::string header = absl::StrCat("{'descr': '", Abseil(descr), "', 'fortran_order': False, 'shape': (",
+  std::string header = absl::StrCat("{'descr': '", View(descr), "', 'fortran_order': False, 'shape': (",
                                     absl::StrJoin(tensor.shape, ", "), tensor.shape.size() == 1 ? "," : "", "), }");
   const size_t unpadded = kMagic.size() + 4 + header.size() + 1;
   header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');

@@ -10,9 +10,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "client/rnnctl/arguments.h"
 #include "client/rnnctl/npy.h"
-#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl {
 namespace {

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 
 namespace rnnserve {
@@ -47,8 +48,8 @@ absl::StatusOr<const Function*> FindFunction(const OperatorVersion& op, std::str
   std::string known;
   for (const Function& function : kFunctions) {
     if (openvino && !function.in_openvino) continue;
-    if (absl::EqualsIgnoreCase(Abseil(function.name), Abseil(name))) return &function;
-    absl::StrAppend(&known, known.empty() ? "" : ", ", Abseil(function.name));
+    if (absl::EqualsIgnoreCase(View(function.name), View(name))) return &function;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", View(function.name));
   }
   return FieldError(AttributeField("activations"), absl::StrCat(Quoted(name), " is no activation function of ",
                                                                 op.Name(), "; expected one of ", known));
@@ -116,19 +117,19 @@ absl::Status Distribute(const OperatorVersion& op, const ParameterList& list, st
   if (onnx ? values.size() > m && values.size() != n : values.size() > n) {
     return FieldError(
         AttributeField(list.attribute),
-        absl::StrCat(Abseil(list.attribute), " has ", values.size(),
-                     values.size() == 1 ? " value for " : " values for ", n, n == 1 ? " function" : " functions",
-                     onnx ? absl::StrCat(", of which ", m, m == 1 ? " takes " : " take ", Abseil(list.parameter),
+        absl::StrCat(View(list.attribute), " has ", values.size(), values.size() == 1 ? " value for " : " values for ",
+                     n, n == 1 ? " function" : " functions",
+                     onnx ? absl::StrCat(", of which ", m, m == 1 ? " takes " : " take ", View(list.parameter),
                                          ": give at most ", m, " (one for each that takes it) or ", n,
                                          " (one for each function)")
                           : absl::StrCat(": give at most ", n, " (one for each function)")));
   }
   const bool by_position = !onnx || values.size() > m;
   if (onnx && by_position) {
-    warnings.push_back(absl::StrCat(
-        Abseil(list.attribute), " has ", values.size(), values.size() == 1 ? " value for " : " values for ", n,
-        n == 1 ? " function" : " functions", ", of which ", m, m == 1 ? " takes " : " take ", Abseil(list.parameter),
-        ": read by position; onnxruntime reads them in the order of need"));
+    warnings.push_back(
+        absl::StrCat(View(list.attribute), " has ", values.size(), values.size() == 1 ? " value for " : " values for ",
+                     n, n == 1 ? " function" : " functions", ", of which ", m, m == 1 ? " takes " : " take ",
+                     View(list.parameter), ": read by position; onnxruntime reads them in the order of need"));
   }
   size_t next = 0;
   for (size_t k = 0; k < n; ++k) {

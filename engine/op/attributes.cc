@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 
 namespace rnnserve {
@@ -101,7 +102,7 @@ bool HasType(const AttributeValue& value, Type type) {
 absl::Status CheckAttribute(const OperatorVersion& op, const std::string& name, const AttributeValue& value) {
   std::vector<absl::string_view> known;
   for (const Rule& rule : kRules) {
-    if (OfVersion(rule, op)) known.push_back(Abseil(rule.name));
+    if (OfVersion(rule, op)) known.push_back(View(rule.name));
     if (!OfOperator(rule, op) || rule.name != name) continue;
     if (!OfVersion(rule, op)) {
       const std::string when = rule.first_version > op.version
@@ -111,8 +112,8 @@ absl::Status CheckAttribute(const OperatorVersion& op, const std::string& name, 
                                                            when, " only: leave it out or name such a version"));
     }
     if (HasType(value, rule.type)) return absl::OkStatus();
-    return FieldError(AttributeField(name), absl::StrCat(name, " of ", op.Name(), " is ", Abseil(TypeName(rule.type)),
-                                                         ", but ", Abseil(TypeNameOf(value)), " was given"));
+    return FieldError(AttributeField(name), absl::StrCat(name, " of ", op.Name(), " is ", View(TypeName(rule.type)),
+                                                         ", but ", View(TypeNameOf(value)), " was given"));
   }
   // The list is complete here: no rule returned.
   return FieldError(AttributeField(name), absl::StrCat(op.Name(), " has no attribute ", Quoted(name), "; it takes ",

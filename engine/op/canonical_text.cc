@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/view.h"
 #include "engine/op/activations.h"
 #include "engine/op/op_spec.h"
 #include "engine/op/wording.h"
@@ -31,14 +32,14 @@ std::string OpSpec::Name() const { return absl::StrCat(op_type, "-", version); }
 std::string OpSpec::CanonicalText() const {
   std::string text = "rnnserve operator 1\n";
   absl::StrAppend(&text, "operator ", op_type, "-", version, "\n");
-  absl::StrAppend(&text, "direction ", Abseil(DirectionName(direction)), "\n");
-  absl::StrAppend(&text, "data_type ", Abseil(DataTypeName(data_type)), "\n");
+  absl::StrAppend(&text, "direction ", View(DirectionName(direction)), "\n");
+  absl::StrAppend(&text, "data_type ", View(DataTypeName(data_type)), "\n");
   absl::StrAppend(&text, "sizes ", input_size, " ", hidden_size, "\n");
   absl::StrAppend(&text, "bias ", has_bias, "\npeephole ", has_peephole, "\nlayout ", layout, "\n");
   for (size_t d = 0; d < static_cast<size_t>(directions()); ++d) {
     for (size_t k = 0; k < FunctionCount(kind); ++k) {
       const Activation& function = activations[d][k];
-      absl::StrAppend(&text, "activation ", Abseil(ActivationName(function.kind)),
+      absl::StrAppend(&text, "activation ", View(ActivationName(function.kind)),
                       absl::StrFormat(" %.17g %.17g\n", function.alpha, function.beta));
     }
   }

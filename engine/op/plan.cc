@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/plan_states.h"
 #include "engine/op/signature.h"
 #include "engine/op/stack.h"
@@ -47,7 +48,7 @@ absl::Status ReadLengths(const StackSpec& stack, std::span<const NamedTensor> in
   const DataType type = input.tensor.type;
   if (type != DataType::kInt32 && (onnx || type != DataType::kInt64)) {
     return FieldError(InputField(name) + ".data_type",
-                      absl::StrCat(input.name, " is ", Abseil(DataTypeName(type)), "; ", spec.Name(), " takes ",
+                      absl::StrCat(input.name, " is ", View(DataTypeName(type)), "; ", spec.Name(), " takes ",
                                    onnx ? "int32" : "int32 or int64"));
   }
   return ReadLengths(input, spec.Name(), plan);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/plan_states.h"
 #include "engine/op/stack.h"
 #include "engine/op/tensor_check.h"
@@ -19,8 +20,8 @@ constexpr std::string_view kOwner = "this model";
 absl::Status CheckType(const NamedTensor& input, DataType type) {
   if (input.tensor.type == type) return absl::OkStatus();
   return FieldError(InputField(input.name) + ".data_type",
-                    absl::StrCat(input.name, " is ", Abseil(DataTypeName(input.tensor.type)), "; the model's file has ",
-                                 Abseil(DataTypeName(type))));
+                    absl::StrCat(input.name, " is ", View(DataTypeName(input.tensor.type)), "; the model's file has ",
+                                 View(DataTypeName(type))));
 }
 
 // T and N of the first tensor that has them hold for all.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
 #include "engine/op/wording.h"
@@ -89,8 +90,7 @@ absl::StatusOr<const NamedTensor*> FindData(std::span<const NamedTensor> inputs,
                                             std::string_view owner) {
   const NamedTensor* input = FindInput(inputs, name);
   if (input != nullptr || !required) return input;
-  return FieldError(InputField(name),
-                    absl::StrCat("input ", Abseil(name), " is missing; ", Abseil(owner), " requires it"));
+  return FieldError(InputField(name), absl::StrCat("input ", View(name), " is missing; ", View(owner), " requires it"));
 }
 
 absl::Status ReadInitialStates(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/activations.h"
 #include "engine/op/attributes.h"
 #include "engine/op/op_spec.h"
@@ -51,7 +52,7 @@ absl::Status CheckTypes(const OperatorVersion& op, const Weights& weights) {
   const DataType type = weights.w->tensor.type;
   if (!IsFloating(type)) {
     return FieldError("inputs[W].data_type",
-                      absl::StrCat("W is ", Abseil(DataTypeName(type)), "; ", op.Name(), " takes floating weights"));
+                      absl::StrCat("W is ", View(DataTypeName(type)), "; ", op.Name(), " takes floating weights"));
   }
   if (op.dialect == Dialect::kOnnx && type == DataType::kBFloat16 && op.version < 22) {
     return FieldError("inputs[W].data_type",

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 
 namespace rnnserve {
@@ -43,7 +44,7 @@ absl::Status CheckInputNames(std::span<const NamedTensor> inputs, std::span<cons
     const std::string_view name = inputs[k].name;
     const auto takes = [&] {
       const auto first = known.first(std::min(known.size(), kNamesInTexts));
-      return absl::StrCat(Abseil(owner), " takes ",
+      return absl::StrCat(View(owner), " takes ",
                           absl::StrJoin(first, ", ", [](std::string* out, std::string_view one) { out->append(one); }),
                           first.size() < known.size() ? " and so on" : "");
     };
@@ -56,7 +57,7 @@ absl::Status CheckInputNames(std::span<const NamedTensor> inputs, std::span<cons
     // Those before are known and differ, so there are few of them.
     if (std::ranges::find(inputs.first(k), name, &NamedTensor::name) !=
         inputs.begin() + static_cast<std::ptrdiff_t>(k)) {
-      return FieldError(InputField(name), absl::StrCat("input ", Abseil(name), " is given twice: keep one of them"));
+      return FieldError(InputField(name), absl::StrCat("input ", View(name), " is given twice: keep one of them"));
     }
   }
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/wording.h"
 
@@ -24,9 +25,9 @@ absl::Status CheckJoint(const OpSpec& before, const OpSpec& next, size_t layer) 
         absl::StrCat(label, ": a model of several layers is made of ONNX operators; load each layer by itself"));
   }
   if (before.data_type != next.data_type) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        label, " has weights of ", Abseil(DataTypeName(next.data_type)), ", but the layer before it gives ",
-        Abseil(DataTypeName(before.data_type)), ": all layers share one type"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(label, " has weights of ", View(DataTypeName(next.data_type)), ", but the layer before it gives ",
+                     View(DataTypeName(before.data_type)), ": all layers share one type"));
   }
   // Sizes of weights that are in memory: no overflow.
   const int64_t width = before.directions() * before.hidden_size;
@@ -43,8 +44,8 @@ absl::Status CheckPlaces(const Pipeline& pipeline, const OpSpec& spec, size_t la
   const Place& x = pipeline.places[static_cast<size_t>(pipeline.layer_x[layer])];
   if (x.width != spec.input_size || x.type != spec.data_type) {
     return absl::InvalidArgumentError(absl::StrCat(
-        LayerLabel(layer, spec), " takes ", spec.input_size, " columns of ", Abseil(DataTypeName(spec.data_type)),
-        " (the last axis of its W), but what comes before it gives ", x.width, " of ", Abseil(DataTypeName(x.type))));
+        LayerLabel(layer, spec), " takes ", spec.input_size, " columns of ", View(DataTypeName(spec.data_type)),
+        " (the last axis of its W), but what comes before it gives ", x.width, " of ", View(DataTypeName(x.type))));
   }
   const int y = pipeline.layer_y[layer];
   const int64_t width = spec.directions() * spec.hidden_size;

@@ -5,6 +5,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/stack.h"
 #include "engine/op/wording.h"
@@ -42,7 +43,7 @@ int64_t TotalDirections(const StackSpec& stack, bool c) {
 }
 
 std::string LayerName(const StackSpec& stack, std::string_view name, size_t layer) {
-  return stack.layers.size() == 1 ? std::string(name) : absl::StrCat(Abseil(name), ".", layer);
+  return stack.layers.size() == 1 ? std::string(name) : absl::StrCat(View(name), ".", layer);
 }
 
 std::vector<TensorSignature> DataInputs(const StackSpec& stack) {

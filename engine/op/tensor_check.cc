@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 
 namespace rnnserve {
@@ -14,7 +15,7 @@ namespace {
 std::string Describe(std::span<const ExpectedAxis> expected) {
   std::string text = "[";
   for (const ExpectedAxis& axis : expected) {
-    absl::StrAppend(&text, text.size() > 1 ? ", " : "", Abseil(axis.symbol));
+    absl::StrAppend(&text, text.size() > 1 ? ", " : "", View(axis.symbol));
     if (axis.size) absl::StrAppend(&text, " = ", *axis.size);
   }
   return text + "]";
@@ -41,8 +42,8 @@ absl::Status CheckFloatingType(const NamedTensor& input, DataType type, std::str
   if (input.tensor.type == type) return absl::OkStatus();
   return FieldError(
       InputField(input.name) + ".data_type",
-      absl::StrCat(input.name, " is ", Abseil(DataTypeName(input.tensor.type)), ", but ", Abseil(type_giver), " is ",
-                   Abseil(DataTypeName(type)), ": all floating inputs of one request share one type"));
+      absl::StrCat(input.name, " is ", View(DataTypeName(input.tensor.type)), ", but ", View(type_giver), " is ",
+                   View(DataTypeName(type)), ": all floating inputs of one request share one type"));
 }
 
 absl::Status CheckShape(const NamedTensor& input, std::span<const ExpectedAxis> expected, std::string_view owner,
@@ -57,7 +58,7 @@ absl::Status CheckShape(const NamedTensor& input, std::span<const ExpectedAxis> 
                                                     "; every axis must be at least 0"));
     }
     return FieldError(shape_field(), absl::StrCat(input.name, " has shape ", ShortShape(tensor.shape), " of ",
-                                                  Abseil(DataTypeName(tensor.type)),
+                                                  View(DataTypeName(tensor.type)),
                                                   ", which is more than 2^63 - 1 bytes: send a smaller tensor"));
   }
   if (!Fits(tensor.shape, expected)) {
@@ -68,12 +69,12 @@ absl::Status CheckShape(const NamedTensor& input, std::span<const ExpectedAxis> 
                      rank ? absl::StrCat(" (", tensor.shape.size(),
                                          tensor.shape.size() == 1 ? " axis, not " : " axes, not ", expected.size(), ")")
                           : "",
-                     "; ", Abseil(owner), " expects ", Describe(expected), remark.empty() ? "" : ", ", Abseil(remark)));
+                     "; ", View(owner), " expects ", Describe(expected), remark.empty() ? "" : ", ", View(remark)));
   }
   if (static_cast<uint64_t>(*bytes) != tensor.data.size()) {
     return FieldError(InputField(input.name), absl::StrCat(input.name, " holds ", tensor.data.size(),
                                                            " bytes, but shape ", ShortShape(tensor.shape), " of ",
-                                                           Abseil(DataTypeName(tensor.type)), " takes ", *bytes));
+                                                           View(DataTypeName(tensor.type)), " takes ", *bytes));
   }
   return absl::OkStatus();
 }
@@ -86,7 +87,7 @@ absl::Status CheckWithoutData(std::string_view input, int64_t rows, int64_t step
   }
   return FieldError(
       InputField(input) + ".shape",
-      absl::StrCat(Abseil(input), " has ", steps, " steps of ", rows,
+      absl::StrCat(View(input), " has ", steps, " steps of ", rows,
                    " rows without any element; such a request may have at most ", kMax, " rows times steps"));
 }
 

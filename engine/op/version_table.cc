@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 
 namespace rnnserve {
@@ -60,7 +61,7 @@ absl::StatusOr<int64_t> ExactVersion(const Row& row, int64_t version) {
   }
   return FieldError(
       "operator.version",
-      absl::StrCat(Abseil(row.op_type), "-", version, " does not exist: ", Abseil(row.op_type), " has the versions ",
+      absl::StrCat(View(row.op_type), "-", version, " does not exist: ", View(row.op_type), " has the versions ",
                    absl::StrJoin(row.versions, ", "), "; to name an opset instead, set opset and leave version out"));
 }
 
@@ -70,7 +71,7 @@ absl::StatusOr<int64_t> VersionOfOpset(const Row& row, int64_t opset) {
     if (known <= opset) version = known;
   }
   if (version > 0) return version;
-  return FieldError("operator.opset", absl::StrCat("opset ", opset, " has no ", Abseil(row.op_type),
+  return FieldError("operator.opset", absl::StrCat("opset ", opset, " has no ", View(row.op_type),
                                                    ": it exists from opset ", row.versions.front(), " on"));
 }
 
@@ -88,7 +89,7 @@ absl::StatusOr<OperatorVersion> ResolveVersion(const OperatorDef& op) {
                           ? absl::StrCat("version ", *op.version, " and opset ", *op.opset,
                                          " are both given: keep exactly one of them")
                           : absl::StrCat("neither version nor opset is given: name exactly one, e.g. version ",
-                                         row.versions.back(), " for ", Abseil(row.op_type), "-", row.versions.back()));
+                                         row.versions.back(), " for ", View(row.op_type), "-", row.versions.back()));
   }
   const absl::StatusOr<int64_t> version = op.version ? ExactVersion(row, *op.version) : VersionOfOpset(row, *op.opset);
   if (!version.ok()) return version.status();

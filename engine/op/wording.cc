@@ -3,6 +3,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "engine/tensor.h"
 
 namespace rnnserve {
@@ -14,8 +15,8 @@ constexpr size_t kMaxAxes = 8;
 }  // namespace
 
 std::string Shortened(std::string_view text) {
-  if (text.size() <= kMaxBytes) return absl::CHexEscape(Abseil(text));
-  return absl::StrCat(absl::CHexEscape(Abseil(text.substr(0, kMaxBytes))), "...");
+  if (text.size() <= kMaxBytes) return absl::CHexEscape(View(text));
+  return absl::StrCat(absl::CHexEscape(View(text.substr(0, kMaxBytes))), "...");
 }
 
 std::string Quoted(std::string_view text) { return absl::StrCat("\"", Shortened(text), "\""); }

@@ -9,11 +9,9 @@
 #include <string_view>
 
 #include "absl/strings/string_view.h"
+#include "base/view.h"
 
 namespace rnnserve {
-
-// Abseil 20220623 in Debian has a string_view of its own.
-inline absl::string_view Abseil(std::string_view text) { return {text.data(), text.size()}; }
 
 // Escaped, at most 64 bytes of `text`: for field paths.
 std::string Shortened(std::string_view text);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/mutex.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 #include "server/models/model_names.h"
 #include "server/models/model_store_impl.h"
@@ -24,10 +25,9 @@ absl::Status InLoadRequest(const absl::Status& status, std::string_view source) 
   const absl::string_view path = *field;
   const size_t inputs = path.find("inputs");
   if (inputs != 0 && !(inputs != path.npos && path[inputs - 1] == '.')) {
-    return WithField(status, absl::StrCat(Abseil(source), ".", path));
+    return WithField(status, absl::StrCat(View(source), ".", path));
   }
-  return WithField(status,
-                   absl::StrCat(Abseil(source), ".", path.substr(0, inputs), "weights", path.substr(inputs + 6)));
+  return WithField(status, absl::StrCat(View(source), ".", path.substr(0, inputs), "weights", path.substr(inputs + 6)));
 }
 
 absl::Status CheckWeightsOnly(std::span<const NamedTensor> weights) {

@@ -9,11 +9,10 @@
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
 #include "base/retry_delay.h"
+#include "base/view.h"
 
 namespace rnnserve {
 namespace {
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string Reason(const Engine& engine, const absl::Status& status) {
   return absl::StrCat("engine \"", View(engine.name()), "\": ", status.message());

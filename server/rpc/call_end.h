@@ -17,7 +17,7 @@ namespace rnnserve {
 
 class CallEnd final : private CompletionTag {
  public:
-  // `on_end` is called at the notice, unless a coroutine awaits it already.
+  // `on_end` is called at the notice, before a coroutine that awaits it goes on.
   explicit CallEnd(std::function<void()> on_end) : on_end_(std::move(on_end)) {}
   CallEnd(const CallEnd&) = delete;
   CallEnd& operator=(const CallEnd&) = delete;
@@ -30,9 +30,9 @@ class CallEnd final : private CompletionTag {
 
  private:
   void Complete(bool) override {
-    ended_ = true;
-    if (waiting_) return waiting_.resume();
     on_end_();
+    ended_ = true;
+    if (waiting_) waiting_.resume();
   }
 
   const std::function<void()> on_end_;

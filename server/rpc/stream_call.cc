@@ -141,7 +141,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   const Poller::Hold hold(*site.parts().poller);
   const auto call = std::make_shared<StreamCall>(method, site);
   const bool arrived = co_await Completion([&](void* tag) {
-    call->context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&call->end_));
+    call->context_.AsyncNotifyWhenDone(call->end_.tag());
     method.post(&call->context_, &call->stream_, site.parts().poller->queue(), tag);
   });
   if (!arrived) co_return;

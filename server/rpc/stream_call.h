@@ -37,6 +37,7 @@
 #include "server/admission/fair_bound.h"
 #include "server/admission/send_watch.h"
 #include "server/admission/stream_line.h"
+#include "server/rpc/call_end.h"
 #include "server/rpc/call_log.h"
 #include "server/rpc/poller.h"
 #include "server/rpc/preparation_pool.h"
@@ -143,7 +144,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   uint64_t connection() const { return connection_; }
   const CallerPtr& caller() const { return caller_; }
   // Becomes true when the caller cancels or disconnects.
-  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
+  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
 
   // A part of a message to the caller; `held` goes when it has left. From any thread.
   void Send(grpc::Slice part, std::optional<ByteBudget::Share> held = {});
@@ -171,27 +172,6 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
  private:
   friend class StreamSite;
   friend CallTask ServeStream(const StreamMethod& method, StreamSite& site);
-
-  // gRPC's notice that the call is over.
-  class End final : public CompletionTag {
-   public:
-    explicit End(grpc::ServerContext* context) : context_(context) {}
-    void Complete(bool) override {
-      if (context_->IsCancelled()) cancelled->store(true, std::memory_order_relaxed);
-      ended_ = true;
-      if (waiting_) waiting_.resume();
-    }
-    bool await_ready() const noexcept { return ended_; }
-    void await_suspend(std::coroutine_handle<> waiting) noexcept { waiting_ = waiting; }
-    void await_resume() const noexcept {}
-
-    std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
-
-   private:
-    grpc::ServerContext* context_;
-    bool ended_ = false;
-    std::coroutine_handle<> waiting_;
-  };
 
   class Written final : public CompletionTag {
    public:
@@ -245,7 +225,10 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   grpc::ServerContext context_;
   RawStream stream_{&context_};
   StreamReader reader_{&stream_};
-  End end_{&context_};
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  CallEnd end_{[this] {
+    if (context_.IsCancelled()) cancelled_->store(true, std::memory_order_relaxed);
+  }};
   Written written_{this};
   CallerPtr caller_;
   uint64_t connection_ = 0;  // asking gRPC each time costs a string

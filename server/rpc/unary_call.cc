@@ -28,12 +28,6 @@ absl::Duration TimeLeft(const grpc::ServerContext& context) {
 
 }  // namespace
 
-void UnaryCall::End::Complete(bool) {
-  if (context_->IsCancelled()) cancelled->store(true, std::memory_order_relaxed);
-  ended_ = true;
-  if (waiting_) waiting_.resume();
-}
-
 void UnaryCall::Arrived() {
   arrived_ = SteadyNow();
   deadline_ = arrived_ + TimeLeft(context_);
@@ -73,7 +67,7 @@ absl::Status UnaryCall::StillWanted() const {
   if (deadline_ != absl::InfiniteFuture() && SteadyNow() >= deadline_) {
     return absl::DeadlineExceededError("the deadline passed before the request was looked at");
   }
-  if (end_.cancelled->load(std::memory_order_relaxed)) return absl::CancelledError("the caller cancelled the request");
+  if (cancelled_->load(std::memory_order_relaxed)) return absl::CancelledError("the caller cancelled the request");
   return absl::OkStatus();
 }
 
@@ -93,7 +87,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   const Poller::Hold hold(*site.poller);
   UnaryCall call(site.max_duration, site.preparation);
   const bool arrived = co_await Completion([&](void* tag) {
-    call.context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&call.end_));
+    call.context_.AsyncNotifyWhenDone(call.end_.tag());
     method.post(&call.context_, &call.reader_, site.poller->queue(), tag);
   });
   if (!arrived) co_return;

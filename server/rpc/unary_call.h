@@ -27,6 +27,7 @@
 #include "server/admission/call_admission.h"
 #include "server/admission/call_sizes.h"
 #include "server/admission/send_watch.h"
+#include "server/rpc/call_end.h"
 #include "server/rpc/call_log.h"
 #include "server/rpc/poller.h"
 #include "server/rpc/preparation_pool.h"
@@ -70,7 +71,7 @@ class UnaryCall {
   // The unit of fair sharing: the tenant, or the connection where the server has no tokens.
   uint64_t share() const { return share_; }
   // Becomes true when the caller cancels, disconnects or its deadline passes.
-  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled; }
+  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
   // CANCELLED or DEADLINE_EXCEEDED if the caller no longer waits for the answer.
   absl::Status StillWanted() const;
 
@@ -81,23 +82,6 @@ class UnaryCall {
 
  private:
   friend CallTask ServeUnary(const struct UnaryMethod& method, struct UnarySite& site);
-
-  // gRPC's notice that the call is over: answered, or cancelled by its caller. On the poller thread.
-  class End final : public CompletionTag {
-   public:
-    explicit End(grpc::ServerContext* context) : context_(context) {}
-    void Complete(bool ok) override;
-    bool await_ready() const noexcept { return ended_; }
-    void await_suspend(std::coroutine_handle<> waiting) noexcept { waiting_ = waiting; }
-    void await_resume() const noexcept {}
-
-    std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
-
-   private:
-    grpc::ServerContext* context_;
-    bool ended_ = false;
-    std::coroutine_handle<> waiting_;
-  };
 
   void Arrived();
   // Reads the message, once there is room for it. On the poller thread.
@@ -124,7 +108,10 @@ class UnaryCall {
   int64_t request_bytes_ = 0;
   absl::Time arrived_;
   absl::Time deadline_;
-  End end_{&context_};
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  CallEnd end_{[this] {
+    if (context_.IsCancelled()) cancelled_->store(true, std::memory_order_relaxed);
+  }};
 };
 
 // One method of a service.

@@ -6,8 +6,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "client/rnnctl/call.h"
-#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl::bench {
 namespace {}  // namespace

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "client/rnnctl/arguments.h"
 #include "client/rnnctl/attributes.h"
 #include "client/rnnctl/call.h"
-#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl::bench {
 namespace {

@@ -8,11 +8,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/view.h"
 #include "client/rnnctl/attributes.h"
 #include "client/rnnctl/bench/flag_reader.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/tensor_files.h"
-#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl::bench {
 namespace {

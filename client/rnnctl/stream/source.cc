@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "client/rnnctl/arguments.h"
 #include "client/rnnctl/npy.h"
 #include "client/rnnctl/stream/byte_source.h"
 #include "client/rnnctl/stream/steps.h"
 #include "client/rnnctl/stream/wav.h"
 #include "client/rnnctl/tensor_files.h"
-#include "client/rnnctl/view.h"
 
 namespace rnnserve::rnnctl {
 namespace {

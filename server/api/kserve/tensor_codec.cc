@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 
 namespace rnnserve::kserve {
 namespace {
@@ -21,8 +22,6 @@ using InputMessage = ModelInferRequest::InferInputTensor;
 constexpr int kMaxInputs = 256;
 constexpr size_t kMaxNameBytes = 128;
 constexpr int kMaxRank = 8;
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 struct TypeName {
   DataType type;

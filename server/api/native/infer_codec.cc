@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/stack.h"
 #include "server/api/native/operator_codec.h"
 #include "server/api/native/tensor_codec.h"
@@ -18,8 +19,6 @@ constexpr size_t kMaxRequestIdBytes = 128;
 constexpr size_t kMaxEngineBytes = 128;
 constexpr int32_t kMaxPriority = 100;
 constexpr int kMaxOutputs = 3 + 2 * static_cast<int>(kMaxLayers);
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 absl::Status DecodeScalars(const v1::InferRequest& request, InferCall& call) {
   if (request.request_id().size() > kMaxRequestIdBytes) {

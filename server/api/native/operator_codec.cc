@@ -7,14 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 
 namespace rnnserve {
 namespace {
 
 constexpr size_t kMaxTextBytes = 128;  // of domain, op_type and attribute names
 constexpr size_t kMaxAttributes = 64;
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 absl::Status CheckText(std::string_view field, const std::string& text) {
   if (text.size() <= kMaxTextBytes) return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "server/api/native/infer_codec.h"
 #include "server/api/native/operator_codec.h"
 #include "server/api/native/tensor_codec.h"
@@ -18,8 +19,6 @@ constexpr int kMaxOutputs = 256;
 constexpr int32_t kMaxPriority = 100;
 constexpr int32_t kDefaultPageSize = 100;
 constexpr int32_t kMaxPageSize = 1000;
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 absl::Status CheckText(std::string_view field, const std::string& text) {
   if (text.size() <= kMaxTextBytes) return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/float16.h"
 
 namespace rnnserve {
@@ -18,8 +19,6 @@ static_assert(std::endian::native == std::endian::little, "raw tensor data is li
 constexpr int kMaxTensors = 64;
 constexpr int kMaxRank = 8;
 constexpr size_t kMaxNameBytes = 128;
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 // A typed list of a message, whatever its type.
 struct TypedList {

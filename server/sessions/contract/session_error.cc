@@ -5,25 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/cord.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/rejection.h"
+#include "base/status_payload.h"
 
 namespace rnnserve {
 namespace {
 
 constexpr char kNumbersUrl[] = "rnnserve/numbers";  // "last applied,position"
 constexpr char kCauseUrl[] = "rnnserve/cause";
-
-std::optional<std::string> Payload(const absl::Status& status, const char* url) {
-  const auto payload = status.GetPayload(url);
-  if (!payload) return std::nullopt;
-  return std::string(*payload);
-}
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
 
@@ -32,20 +22,14 @@ absl::Status SessionError(absl::StatusCode code, std::string_view reason, std::s
 }
 
 absl::Status WithNumbers(absl::Status status, const Numbers& numbers) {
-  if (!status.ok())
-    status.SetPayload(kNumbersUrl, absl::Cord(absl::StrCat(numbers.last_applied, ",", numbers.position)));
+  if (!status.ok()) SetPair(status, kNumbersUrl, numbers.last_applied, numbers.position);
   return status;
 }
 
 std::optional<Numbers> NumbersOf(const absl::Status& status) {
-  const std::optional<std::string> payload = Payload(status, kNumbersUrl);
-  if (!payload) return std::nullopt;
-  const std::pair<std::string, std::string> parts = absl::StrSplit(*payload, ',');
-  Numbers numbers;
-  if (!absl::SimpleAtoi(parts.first, &numbers.last_applied) || !absl::SimpleAtoi(parts.second, &numbers.position)) {
-    return std::nullopt;
-  }
-  return numbers;
+  const auto numbers = PairOf<uint64_t>(status, kNumbersUrl);
+  if (!numbers) return std::nullopt;
+  return Numbers{.last_applied = numbers->first, .position = numbers->second};
 }
 
 absl::Status QuotaError(std::string_view subject, std::string_view message) {
@@ -75,10 +59,10 @@ absl::Status EndedSession(EndCause cause) {
                                : "the session ended some time ago";
   absl::Status status =
       SessionError(absl::StatusCode::kNotFound, "SESSION_ENDED", absl::StrCat(text, "; open another"));
-  status.SetPayload(kCauseUrl, absl::Cord(name));
+  SetPayload(status, kCauseUrl, name);
   return status;
 }
 
-std::optional<std::string> EndCauseOf(const absl::Status& status) { return Payload(status, kCauseUrl); }
+std::optional<std::string> EndCauseOf(const absl::Status& status) { return PayloadOf(status, kCauseUrl); }
 
 }  // namespace rnnserve

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 #include "server/core/target.h"
 #include "server/sessions/execution/session_core.h"
@@ -35,10 +36,9 @@ absl::Status SessionCore::CheckAgrees(const OpenCall& call, const Session& sessi
                                         "; leave rows out to attach to it as it is"));
   }
   if (call.state_type && *call.state_type != model.kept_type()) {
-    return Differs("state_type",
-                   absl::StrCat("state_type is ", Abseil(DataTypeName(*call.state_type)),
-                                ", but the session of this name keeps its state as ",
-                                Abseil(DataTypeName(model.kept_type())), "; leave it out to attach to it"));
+    return Differs("state_type", absl::StrCat("state_type is ", View(DataTypeName(*call.state_type)),
+                                              ", but the session of this name keeps its state as ",
+                                              View(DataTypeName(model.kept_type())), "; leave it out to attach to it"));
   }
   if (call.state || call.state_of_session) {
     return Differs(call.state ? "state" : "state_of_session",

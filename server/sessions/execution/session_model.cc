@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
 #include "engine/op/wording.h"
@@ -41,7 +42,7 @@ absl::Status SessionModel::CanGoOn() const {
     if (serves.ok()) continue;
     return SessionError(
         absl::StatusCode::kDataLoss, "SESSION_LOST",
-        absl::StrCat("engine \"", Abseil(engine->name()), "\", which the session runs on, is ", serves.message(),
+        absl::StrCat("engine \"", View(engine->name()), "\", which the session runs on, is ", serves.message(),
                      "; open a new session from a state of your own, or from the start"));
   }
   return absl::OkStatus();
@@ -192,8 +193,8 @@ absl::StatusOr<int64_t> SessionModel::CheckTensors(std::span<const NamedTensor> 
     if (tensor.tensor.type != state_type()) {
       return FieldError(
           field + ".data_type",
-          absl::StrCat(tensor.name, " is ", Abseil(DataTypeName(tensor.tensor.type)), "; the state of this session is ",
-                       Abseil(DataTypeName(state_type())), ", the type it is computed in"));
+          absl::StrCat(tensor.name, " is ", View(DataTypeName(tensor.tensor.type)), "; the state of this session is ",
+                       View(DataTypeName(state_type())), ", the type it is computed in"));
     }
     const Shape& shape = tensor.tensor.shape;
     const bool has_rank = shape.size() == 3;

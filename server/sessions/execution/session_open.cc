@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
+#include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/wording.h"
 #include "server/admission/limit_error.h"
@@ -81,8 +82,8 @@ absl::StatusOr<DataType> KeptType(const OpenCall& call, const StackSpec& stack) 
   if (kept == computed || narrows) return kept;
   return FieldError(
       "state_type",
-      absl::StrCat("state_type is ", Abseil(DataTypeName(kept)), ", but the state is computed in ",
-                   Abseil(DataTypeName(computed)), "; leave it out to keep it so",
+      absl::StrCat("state_type is ", View(DataTypeName(kept)), ", but the state is computed in ",
+                   View(DataTypeName(computed)), "; leave it out to keep it so",
                    computed == DataType::kFloat ? ", or set FLOAT16 or BFLOAT16 to keep half the bytes" : ""));
 }
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/string_view.h"
 
-namespace rnnserve::rnnctl {
+namespace rnnserve {
 
 inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-}  // namespace rnnserve::rnnctl
+}  // namespace rnnserve
