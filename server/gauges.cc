@@ -61,6 +61,8 @@ void AddGauges(const ModelStore& models, const ProgramCache& programs, const Sch
                         [&] { return static_cast<double>(sessions.bytes()); });
   metrics.GaugeFunction("rnnserve_model_loaded", "1 for each model that has a name, or how many tenants have it.",
                         {"model", "version"}, [&] { return LoadedModels(models.ListAll()); });
+  metrics.GaugeFunction("rnnserve_model_files_refused", "Files of the model repository that could not be loaded.",
+                        [&] { return static_cast<double>(models.Failures().size()); });
   metrics.GaugeFunction("rnnserve_packed_weight_bytes", "Bytes of weights packed for an engine.", {"engine"},
                         [&programs, names = Names(engines)] {
                           std::map<std::string, int64_t> packed = programs.bytes_by_engine();

@@ -533,3 +533,14 @@ def test_no_admin_port():
         assert fresh.admin_port == 0
     finally:
         assert fresh.stop() == 0
+
+
+def test_refused_model_files_are_counted(tmp_path):
+    for number in (1, 2):
+        (tmp_path / "broken" / str(number)).mkdir(parents=True)
+        (tmp_path / "broken" / str(number) / "model.onnx").write_bytes(b"cut")
+    fresh = Server(f"--models={tmp_path}")
+    try:
+        assert _metrics(fresh)["rnnserve_model_files_refused"] == 2
+    finally:
+        assert fresh.stop() == 0
