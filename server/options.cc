@@ -30,7 +30,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.metrics = &metrics;
   options.listen = absl::GetFlag(FLAGS_listen);
   options.tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key), absl::GetFlag(FLAGS_tls_client_ca)};
-  options.only_tls_1_3 = absl::GetFlag(FLAGS_tls_min_version) == "1.3";
+  options.tls_policy = {absl::GetFlag(FLAGS_tls_min_version) == "1.3", absl::GetFlag(FLAGS_tls_ciphers)};
   options.tokens_file = absl::GetFlag(FLAGS_tokens_file);
   options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);

@@ -30,7 +30,6 @@
 #include "server/rpc/preparation_pool.h"
 #include "server/rpc/unknown_methods.h"
 #include "server/security/tls.h"
-#include "server/security/tls_policy.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/log_limit.h"
 
@@ -263,8 +262,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   ConfigureTransport(options, builder);
   std::shared_ptr<Certificates> certificates;
   if (!options.tls.certificate.empty()) {
-    const absl::Status version = options.only_tls_1_3 ? RequireTls13() : absl::OkStatus();
-    if (!version.ok()) return version;
+    if (absl::Status policy = ApplyTlsPolicy(options.tls_policy); !policy.ok()) return policy;
     absl::StatusOr<std::shared_ptr<Certificates>> loaded = Certificates::Load(options.tls);
     if (!loaded.ok()) return loaded.status();
     certificates = *std::move(loaded);

@@ -20,6 +20,7 @@
 #include "server/core/core.h"
 #include "server/rpc/stream_call.h"
 #include "server/security/certificates.h"
+#include "server/security/tls_policy.h"
 #include "server/sessions/execution/session_core.h"
 #include "server/telemetry/metrics.h"
 #include "server/transport/listener.h"
@@ -32,7 +33,7 @@ class GrpcServer {
     // host:port, [::]:port or unix:path; port 0 picks a free one.
     std::vector<std::string> listen = {"0.0.0.0:50051"};
     TlsFiles tls = {};
-    bool only_tls_1_3 = false;  // else TLS 1.2 as well
+    TlsPolicy tls_policy = {};
     // File of bearer tokens; empty: calls need none.
     std::string tokens_file = {};
     // Bytes of a request message; gRPC answers larger ones with RESOURCE_EXHAUSTED.

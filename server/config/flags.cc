@@ -15,6 +15,9 @@ ABSL_FLAG(std::string, tls_key, "", "PEM file of the certificate's private key")
 ABSL_FLAG(std::string, tls_client_ca, "",
           "PEM file of the CA that signs clients' certificates (mutual TLS); empty: clients need no certificate");
 ABSL_FLAG(std::string, tls_min_version, "1.2", "minimum TLS version: 1.2 or 1.3");
+ABSL_FLAG(std::string, tls_ciphers, "",
+          "cipher suites of TLS 1.2 in OpenSSL's notation, separated by colons; empty: gRPC's defaults, or the "
+          "environment variable GRPC_SSL_CIPHER_SUITES; no effect on TLS 1.3");
 ABSL_FLAG(std::string, tokens_file, "",
           "file of bearer tokens, one per line: TENANT TOKEN [models] [operator]; empty: calls need no token; "
           "reloaded when it changes");

@@ -21,6 +21,7 @@ ABSL_DECLARE_FLAG(std::string, tls_cert);
 ABSL_DECLARE_FLAG(std::string, tls_key);
 ABSL_DECLARE_FLAG(std::string, tls_client_ca);
 ABSL_DECLARE_FLAG(std::string, tls_min_version);
+ABSL_DECLARE_FLAG(std::string, tls_ciphers);
 ABSL_DECLARE_FLAG(std::string, tokens_file);
 ABSL_DECLARE_FLAG(std::string, admin_listen);
 ABSL_DECLARE_FLAG(int32_t, metrics_models);

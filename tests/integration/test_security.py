@@ -141,7 +141,7 @@ def test_what_handshakes_may_agree_on(served, authority):
             assert _agreed(server, authority, version=ONLY_1_2, ciphers=ciphers) == ("TLSv1.2", ciphers)
     finally:
         assert server.stop() == 0
-    server = Server(*_tls_flags(served), environment={"GRPC_SSL_CIPHER_SUITES": STRONG})
+    server = Server(*_tls_flags(served), f"--tls_ciphers={STRONG}")
     try:
         assert _agreed(server, authority, version=ONLY_1_2) == ("TLSv1.2", STRONG)
         with pytest.raises(OSError):
@@ -377,6 +377,7 @@ def test_files_that_cannot_be_used_are_told(served, authority):
                          ([f"--tls_cert={served}/chain", f"--tls_key={key}"], f"{served}/chain: a certificate after"),
                          ([f"--tls_cert={crt}"], "--tls_key"),
                          ([f"--tls_client_ca={crt}"], "--tls_client_ca"),
+                         ([f"--tls_cert={crt}", f"--tls_key={key}", "--tls_ciphers=good:best"], "--tls_ciphers=good:best"),
                          (["--tls_min_version=1.1"], "--tls_min_version=1.1: expected 1.2, 1.3"),
                          ([f"--tokens_file={served}/none"], f"{served}/none")]:
         done = run_to_end("--listen=127.0.0.1:0", "--admin_listen=", *flags)
