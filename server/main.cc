@@ -113,7 +113,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartAdmin(const GrpcServer& server,
                         .metrics = &metrics,
                         .is_ready = [&] { return server.is_ready(); },
                         .is_alive = [&] { return server.is_alive(); },
-                        .refused_files = [&] { return RefusedOf(models); }});
+                        .refused_files = [&] { return RefusedOf(models); },
+                        .triton_metrics = absl::GetFlag(FLAGS_triton_metrics)});
   if (!admin.ok() && is_default) {
     LogWarning(absl::StrCat("no admin port: ", admin.status().message(), " (--admin_listen names another)"));
     return nullptr;

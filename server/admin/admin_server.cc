@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/admin/admin_server.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "server/admin/status_page.h"
 #include "server/telemetry/log.h"
 #include "server/telemetry/prometheus_text.h"
+#include "server/telemetry/triton_metrics.h"
 
 namespace rnnserve {
 namespace {
@@ -20,8 +23,10 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartAdminServer(AdminOptions option
   HttpServer::Options http;
   http.listen = options.listen;
   const Metrics* metrics = options.metrics;
-  http.pages["/metrics"] = [metrics] {
-    return HttpPage{200, "text/plain; version=0.0.4; charset=utf-8", PrometheusText(metrics->Collect())};
+  http.pages["/metrics"] = [metrics, also_tritons = options.triton_metrics] {
+    std::vector<MetricReading> readings = metrics->Collect();
+    if (also_tritons) std::ranges::move(TritonMetrics(readings), std::back_inserter(readings));
+    return HttpPage{200, "text/plain; version=0.0.4; charset=utf-8", PrometheusText(readings)};
   };
   http.pages["/healthz"] = [is_alive = options.is_alive] {
     return YesOrNo(is_alive(), "ok\n", "no call has moved for a while\n");

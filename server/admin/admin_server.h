@@ -21,6 +21,7 @@ struct AdminOptions {
   std::function<bool()> is_ready;
   std::function<bool()> is_alive;
   std::function<RefusedFiles()> refused_files;
+  bool triton_metrics = false;  // /metrics tells them under Triton's names as well
 };
 
 absl::StatusOr<std::unique_ptr<HttpServer>> StartAdminServer(AdminOptions options);

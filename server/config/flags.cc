@@ -27,6 +27,8 @@ ABSL_FLAG(std::string, admin_listen, rnnserve::kDefaultAdminListen,
 ABSL_FLAG(int32_t, metrics_models, 32,
           "number of models with metrics of their own: those in --models at start, then the first that are called; "
           "the others count together as (other)");
+ABSL_FLAG(bool, triton_metrics, false,
+          "whether /metrics also tells counters under the names of Triton's (nv_inference_request_success, ...)");
 ABSL_FLAG(std::string, models, "", "model repository, a folder of NAME/VERSION/model.onnx; empty: none");
 ABSL_FLAG(absl::Duration, models_poll, absl::InfiniteDuration(),
           "how often the server scans --models for new versions; it loads a version once two scans find the same "

@@ -25,6 +25,7 @@ ABSL_DECLARE_FLAG(std::string, tls_ciphers);
 ABSL_DECLARE_FLAG(std::string, tokens_file);
 ABSL_DECLARE_FLAG(std::string, admin_listen);
 ABSL_DECLARE_FLAG(int32_t, metrics_models);
+ABSL_DECLARE_FLAG(bool, triton_metrics);
 ABSL_DECLARE_FLAG(std::string, models);
 ABSL_DECLARE_FLAG(absl::Duration, models_poll);
 ABSL_DECLARE_FLAG(std::vector<std::string>, plugin);

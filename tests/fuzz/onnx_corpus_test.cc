@@ -10,6 +10,7 @@
 #include <fstream>
 #include <random>
 
+#include "tests/fuzz/changed_bytes.h"
 #include "tests/fuzz/onnx_file_fuzz.h"
 
 namespace rnnserve {
@@ -31,37 +32,13 @@ TEST(OnnxCorpus, AsItIs) {
   for (const CorpusFile& file : corpus) FuzzOnnxFile(file.bytes);
 }
 
-std::string Changed(std::string bytes, const std::string& other, std::mt19937& random) {
-  const auto below = [&](size_t end) { return end == 0 ? 0 : random() % end; };
-  for (size_t changes = 1 + below(4); changes > 0 && !bytes.empty(); --changes) {
-    const size_t at = below(bytes.size());
-    switch (below(5)) {
-      case 0:
-        bytes[at] = static_cast<char>(random());
-        break;
-      case 1:
-        bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
-        break;
-      case 2:
-        bytes.erase(at, 1 + below(16));
-        break;
-      case 3:
-        bytes.insert(at, bytes, below(bytes.size()), 1 + below(64));
-        break;
-      default:
-        bytes.insert(at, other, below(other.size()), 1 + below(64));
-    }
-  }
-  return bytes;
-}
-
 TEST(OnnxCorpus, Changed) {
   std::vector<CorpusFile> small = OnnxCorpus();
   std::erase_if(small, [](const CorpusFile& file) { return file.bytes.size() > kSmall; });
   std::mt19937 random(1);
   for (const CorpusFile& file : small) {
     for (int k = 0; k < kChangesEach; ++k)
-      FuzzOnnxFile(Changed(file.bytes, small[random() % small.size()].bytes, random));
+      FuzzOnnxFile(ChangedBytes(file.bytes, small[random() % small.size()].bytes, random));
   }
 }
 

@@ -59,7 +59,7 @@ def test_prometheus_takes_the_configuration(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("file", ["deploy/compose.yaml", "deploy/kubernetes.yaml", "Dockerfile", "docs/operations.md"])
+@pytest.mark.parametrize("file", ["deploy/compose.yaml", "deploy/kubernetes.yaml", "deploy/kserve.yaml", "Dockerfile", "docs/operations.md"])
 def test_flags_exist(file):
     known = set(re.findall(r"--(\w+)", run_to_end("--help").stdout))
     text = (wire.REPOSITORY / file).read_text()

@@ -17,6 +17,7 @@ import repository_files
 import wire
 from operators import WEIGHTS
 from server_process import Server
+from test_admin import _metrics
 
 CASE = repository_files.case("LSTM", 14)
 NAME = "lstm"
@@ -122,6 +123,23 @@ def test_a_sequence_is_the_whole_run(client, sequence_id):
              for k in range(len(x))]
     np.testing.assert_allclose(np.concatenate(steps), _whole(x), rtol=1e-5, atol=1e-6)
     assert "has ended" in _refused(_step, client, x, 0, sequence_id).message()
+
+
+def test_a_sequence_as_openvino_model_server_takes_it(client):
+    x = _x()
+    steps = []
+    for k in range(len(x)):
+        control = np.array([1 if k == 0 else 2 if k == len(x) - 1 else 0], np.uint32)
+        inputs = _inputs({"X": x[k:k + 1]})
+        for name, value, datatype in (("sequence_id", np.array([12], np.uint64), "UINT64"),
+                                      ("sequence_control_input", control, "UINT32")):
+            inputs.append(triton.InferInput(name, [1], datatype))
+            inputs[-1].set_data_from_numpy(value)
+        result = client.infer(NAME, inputs)
+        assert result.as_numpy("sequence_id") == [12]
+        steps.append(result.as_numpy("Y"))
+    np.testing.assert_allclose(np.concatenate(steps), _whole(x), rtol=1e-5, atol=1e-6)
+    assert "has ended" in _refused(_step, client, x, 0, 12).message()
 
 
 def test_a_request_sent_again_is_applied_once(client):
@@ -256,6 +274,30 @@ def test_statistics_count(client):
     client.infer(NAME, _inputs(_data()))
     stats = client.get_inference_statistics(NAME).model_stats[0]
     assert stats.inference_count == before + 1 and stats.inference_stats.success.ns > 0
+
+
+def test_metrics_under_tritons_names(tmp_path):
+    repository_files.write(tmp_path / NAME / "1", repository_files.model(CASE))
+    running = Server(f"--models={tmp_path}", "--triton_metrics", "--drain_timeout=1s")
+    try:
+        with triton.InferenceServerClient(running.address) as client:
+            client.infer(NAME, _inputs(_data()))
+            _refused(client.infer, NAME, _inputs({"X": _x()[:, :, :1]}))
+        samples = _metrics(running)
+        told = {name.split("{")[0]: value for name, value in samples.items()
+                if name.startswith("nv_") and f'model="{NAME}"' in name}
+        assert told["nv_inference_request_success"] == 1 and told["nv_inference_request_failure"] == 1
+        assert told["nv_inference_exec_count"] >= 1
+        for part in ("request", "queue", "compute_infer"):
+            assert told[f"nv_inference_{part}_duration_us"] > 0, part
+        assert told["nv_inference_request_duration_us"] == pytest.approx(
+            1e6 * samples[f'rnnserve_model_request_duration_seconds_sum{{model="{NAME}"}}'])
+    finally:
+        running.stop()
+
+
+def test_metrics_are_not_under_tritons_names_by_default(server):
+    assert not [name for name in _metrics(server) if name.startswith("nv_")]
 
 
 def test_tokens_hold_and_tenants_do_not_share_sequences(tmp_path):

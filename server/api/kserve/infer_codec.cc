@@ -67,7 +67,8 @@ absl::StatusOr<std::string> DecodeSequenceId(const ModelInferRequest& request) {
   }
 }
 
-absl::Status DecodeSequence(const ModelInferRequest& request, InferRequest& decoded) {
+// As parameters (Triton's).
+absl::StatusOr<SequenceStep> DecodeParameters(const ModelInferRequest& request) {
   absl::StatusOr<std::string> id = DecodeSequenceId(request);
   if (!id.ok()) return id.status();
   const absl::StatusOr<bool> start = DecodeFlag(request, "sequence_start"), end = DecodeFlag(request, "sequence_end");
@@ -78,7 +79,35 @@ absl::Status DecodeSequence(const ModelInferRequest& request, InferRequest& deco
                           "sequence_start or sequence_end came without a sequence_id; send one that is "
                           "neither 0 nor empty");
   }
-  if (!id->empty()) decoded.sequence = SequenceStep{*std::move(id), *start, *end};
+  return SequenceStep{*std::move(id), *start, *end};
+}
+
+// As tensors (OpenVINO Model Server's).
+absl::StatusOr<SequenceStep> DecodeControls(const ModelInferRequest& request) {
+  const absl::StatusOr<std::optional<uint64_t>> id = DecodeControl(request, kSequenceIdTensor);
+  if (!id.ok()) return id.status();
+  const absl::StatusOr<std::optional<uint64_t>> control = DecodeControl(request, kSequenceControlTensor);
+  if (!control.ok()) return control.status();
+  constexpr uint64_t kNone = 0, kStart = 1, kEnd = 2;
+  const uint64_t kind = control->value_or(kNone);
+  if (kind > kEnd) {
+    return FieldError("inputs[sequence_control_input]", "sequence_control_input is 0, 1 (start) or 2 (end)");
+  }
+  if (id->value_or(0) != 0) return SequenceStep{absl::StrCat(**id), kind == kStart, kind == kEnd};
+  if (!*id && !*control) return SequenceStep{};
+  return FieldError("inputs[sequence_id]", "a sequence has an id that is not 0; this server makes up none");
+}
+
+absl::Status DecodeSequence(const ModelInferRequest& request, InferRequest& decoded) {
+  absl::StatusOr<SequenceStep> step = DecodeParameters(request);
+  if (!step.ok()) return step.status();
+  absl::StatusOr<SequenceStep> controls = DecodeControls(request);
+  if (!controls.ok()) return controls.status();
+  if (!step->id.empty() && !controls->id.empty()) {
+    return FieldError("inputs[sequence_id]", "the sequence is named twice, by a parameter and by a tensor");
+  }
+  if (step->id.empty()) step = std::move(controls);
+  if (!step->id.empty()) decoded.sequence = *std::move(step);
   return absl::OkStatus();
 }
 
@@ -158,6 +187,13 @@ void EncodeHead(const ModelInferRequest& request, int64_t version, inference::Mo
   response.set_model_name(request.model_name());
   response.set_model_version(absl::StrCat(version));
   response.set_id(request.id());
+  const absl::StatusOr<std::optional<uint64_t>> sequence = DecodeControl(request, kSequenceIdTensor);
+  if (!sequence.ok() || !*sequence) return;
+  auto& output = *response.add_outputs();
+  output.set_name(kSequenceIdTensor.data(), kSequenceIdTensor.size());
+  output.set_datatype("UINT64");
+  output.add_shape(1);
+  response.add_raw_output_contents(&**sequence, sizeof(uint64_t));
 }
 
 void EncodeOutput(const OutputTensor& tensor, inference::ModelInferResponse& response) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -172,7 +173,36 @@ absl::Status CheckInput(const InputMessage& input, int index) {
                     "this server shares no memory with callers; send the elements in raw_input_contents");
 }
 
+bool IsControl(const InputMessage& input) {
+  return (input.datatype() == "UINT64" && input.name() == kSequenceIdTensor) ||
+         (input.datatype() == "UINT32" && input.name() == kSequenceControlTensor);
+}
+
+template <typename Number, typename List>
+std::optional<uint64_t> OneElement(const std::string* raw, const List& list) {
+  if (raw == nullptr) return list.size() == 1 ? std::optional<uint64_t>(list[0]) : std::nullopt;
+  Number number = 0;
+  if (raw->size() != sizeof(number)) return std::nullopt;
+  std::memcpy(&number, raw->data(), sizeof(number));
+  return number;
+}
+
 }  // namespace
+
+absl::StatusOr<std::optional<uint64_t>> DecodeControl(const ModelInferRequest& request, std::string_view name) {
+  if (absl::Status status = CheckCounts(request); !status.ok()) return status;
+  for (int k = 0; k < request.inputs_size(); ++k) {
+    const InputMessage& input = request.inputs(k);
+    if (input.name() != name || !IsControl(input)) continue;
+    const std::string* raw = request.raw_input_contents_size() > 0 ? &request.raw_input_contents(k) : nullptr;
+    const std::optional<uint64_t> value = input.datatype() == "UINT64"
+                                              ? OneElement<uint64_t>(raw, input.contents().uint64_contents())
+                                              : OneElement<uint32_t>(raw, input.contents().uint_contents());
+    if (value) return value;
+    return FieldError(absl::StrCat("inputs[", View(name), "]"), absl::StrCat(View(name), " has one element"));
+  }
+  return std::optional<uint64_t>();
+}
 
 std::string_view TypeText(DataType type) {
   const auto known = std::ranges::find(kTypes, type, &TypeName::type);
@@ -185,6 +215,7 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeInputs(const ModelInferRequest& r
   decoded.reserve(static_cast<size_t>(request.inputs_size()));
   for (int k = 0; k < request.inputs_size(); ++k) {
     const InputMessage& input = request.inputs(k);
+    if (IsControl(input)) continue;
     if (absl::Status status = CheckInput(input, k); !status.ok()) return status;
     const std::string* raw = request.raw_input_contents_size() > 0 ? &request.raw_input_contents(k) : nullptr;
     absl::StatusOr<TensorView> view = InputDecoder(input, raw).Decode();

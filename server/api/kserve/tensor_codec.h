@@ -2,6 +2,8 @@
 // Tensors of the Open Inference Protocol <-> those of the core.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,8 +16,16 @@ namespace rnnserve::kserve {
 // "FP32", "INT64", ... as the protocol calls a type.
 std::string_view TypeText(DataType type);
 
-// Views of the request's inputs, which must stay as they are. Refuses types, ranks, shapes and counts that do not fit,
-// by the field paths of the protocol (`inputs[X].datatype`). Names are left to the model.
+// Of OpenVINO Model Server, which sends them among the inputs: a UINT64 `sequence_id` and a UINT32
+// `sequence_control_input`, of one element each. No model has inputs of these types.
+inline constexpr std::string_view kSequenceIdTensor = "sequence_id";
+inline constexpr std::string_view kSequenceControlTensor = "sequence_control_input";
+// The value of that tensor, if the request has it.
+absl::StatusOr<std::optional<uint64_t>> DecodeControl(const inference::ModelInferRequest& request,
+                                                      std::string_view name);
+
+// Views of the request's other inputs, which must stay as they are. Refuses types, ranks, shapes and counts that do not
+// fit, by the field paths of the protocol (`inputs[X].datatype`). Names are left to the model.
 absl::StatusOr<std::vector<NamedTensor>> DecodeInputs(const inference::ModelInferRequest& request);
 
 }  // namespace rnnserve::kserve

@@ -115,6 +115,42 @@ TEST_F(KserveCodecTest, SequenceIdsAreNumbersOrTexts) {
   EXPECT_EQ(RefusedField(), "parameters[sequence_end]");
 }
 
+TEST_F(KserveCodecTest, SequencesOfOpenVinoModelServerAreTensors) {
+  const auto add = [&](const std::string& name, const std::string& type, std::string raw) {
+    auto& input = *request_.add_inputs();
+    input.set_name(name);
+    input.set_datatype(type);
+    input.add_shape(1);
+    request_.add_raw_input_contents(std::move(raw));
+  };
+  add("sequence_id", "UINT64", std::string("\7\0\0\0\0\0\0\0", 8));
+  EXPECT_EQ(DecodeInfer(request_)->sequence->id, "7");
+  EXPECT_FALSE(DecodeInfer(request_)->sequence->start);
+  add("sequence_control_input", "UINT32", std::string("\1\0\0\0", 4));
+  absl::StatusOr<InferRequest> decoded = DecodeInfer(request_);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(decoded->sequence->start);
+  EXPECT_EQ(decoded->call.inputs.size(), 1U) << "X alone is the model's";
+  inference::ModelInferResponse response;
+  EncodeHead(request_, 1, response);
+  ASSERT_EQ(response.outputs_size(), 1);
+  EXPECT_EQ(response.outputs(0).name(), "sequence_id");
+  EXPECT_EQ(response.raw_output_contents(0), request_.raw_input_contents(1));
+
+  request_.mutable_raw_input_contents(2)->front() = '\2';
+  EXPECT_TRUE(DecodeInfer(request_)->sequence->end);
+  request_.mutable_raw_input_contents(2)->front() = '\3';
+  EXPECT_EQ(RefusedField(), "inputs[sequence_control_input]");
+  request_.mutable_raw_input_contents(2)->front() = '\1';
+  Parameter("sequence_id").set_int64_param(7);
+  EXPECT_EQ(RefusedField(), "inputs[sequence_id]") << "named twice";
+  request_.clear_parameters();
+  request_.set_raw_input_contents(1, "\7");
+  EXPECT_EQ(RefusedField(), "inputs[sequence_id]") << "not one element";
+  request_.set_raw_input_contents(1, std::string(8, '\0'));
+  EXPECT_EQ(RefusedField(), "inputs[sequence_id]") << "0 is none";
+}
+
 TEST_F(KserveCodecTest, PriorityAndTimeout) {
   EXPECT_EQ(DecodeInfer(request_)->call.priority, 0);
   Parameter("priority").set_uint64_param(1);
