@@ -16,6 +16,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/recycled.h"
+
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 #endif
@@ -80,7 +82,7 @@ class Completion final : private CompletionTag {
 // A coroutine without an awaiting one: an exception that leaves one ends the process. Errors are values in this code;
 // the one exception it knows, std::bad_alloc, is caught where a Task is awaited.
 struct CallTask {
-  struct promise_type {
+  struct promise_type : Recycled {
     CallTask get_return_object() noexcept { return {}; }
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }

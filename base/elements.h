@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
+#include <cstring>
 #include <string_view>
 #include <utility>
+
+#include "base/recycled.h"
 
 namespace rnnserve {
 
@@ -18,31 +20,37 @@ class Elements {
  public:
   Elements() = default;
   // Zeros.
-  explicit Elements(size_t size) : size_(size), block_(size == 0 ? nullptr : std::make_unique<char[]>(size)) {}
+  explicit Elements(size_t size) : size_(size) {
+    if (size > 0) block_ = static_cast<char*>(std::memset(TakeRecycled(size), 0, size));
+  }
   explicit Elements(std::string_view bytes) : Elements(bytes.size()) { std::copy(bytes.begin(), bytes.end(), data()); }
   Elements(const Elements& other) : Elements(other.view()) {}
-  Elements(Elements&& other) noexcept : size_(std::exchange(other.size_, 0)), block_(std::move(other.block_)) {}
+  Elements(Elements&& other) noexcept
+      : size_(std::exchange(other.size_, 0)), block_(std::exchange(other.block_, nullptr)) {}
+  ~Elements() {
+    if (block_ != nullptr) GiveRecycled(block_, size_);
+  }
   Elements& operator=(Elements other) noexcept {
     std::swap(size_, other.size_);
-    block_.swap(other.block_);
+    std::swap(block_, other.block_);
     return *this;
   }
 
-  char* data() { return block_.get(); }
-  const char* data() const { return block_.get(); }
+  char* data() { return block_; }
+  const char* data() const { return block_; }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   char* begin() { return data(); }
   char* end() { return data() + size_; }
   const char* begin() const { return data(); }
   const char* end() const { return data() + size_; }
-  std::string_view view() const { return {block_.get(), size_}; }
+  std::string_view view() const { return {block_, size_}; }
   bool operator==(const Elements& other) const { return view() == other.view(); }
-  void Wipe() { explicit_bzero(block_.get(), size_); }
+  void Wipe() { explicit_bzero(block_, size_); }
 
  private:
   size_t size_ = 0;
-  std::unique_ptr<char[]> block_;
+  char* block_ = nullptr;
 };
 
 }  // namespace rnnserve

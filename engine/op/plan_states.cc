@@ -21,7 +21,11 @@ std::string_view NameOf(const OpSpec& spec, Which which) {
   return which == Which::kH ? names.initial_h : names.initial_c;
 }
 
-std::optional<TensorView>& Target(InitialState& state, Which which) { return which == Which::kH ? state.h : state.c; }
+// Few calls bring states: without any, the plan has no list of them.
+std::optional<TensorView>& Target(const StackSpec& stack, size_t layer, Which which, RunPlan& plan) {
+  plan.initial.resize(stack.layers.size());
+  return which == Which::kH ? plan.initial[layer].h : plan.initial[layer].c;
+}
 
 // One layer's own tensor.
 absl::Status ReadOfLayer(const StackSpec& stack, size_t layer, std::span<const NamedTensor> inputs, Which which,
@@ -38,7 +42,7 @@ absl::Status ReadOfLayer(const StackSpec& stack, size_t layer, std::span<const N
   const bool batch_first = spec.batch_first();
   const std::array<ExpectedAxis, 3> axes = {{batch_first ? n : d, batch_first ? d : n, {"H", spec.hidden_size}}};
   if (absl::Status status = CheckShape(**input, axes, spec.Name(), ""); !status.ok()) return status;
-  Target(plan.initial[layer], which) = (*input)->tensor;
+  Target(stack, layer, which, plan) = (*input)->tensor;
   return absl::OkStatus();
 }
 
@@ -56,7 +60,7 @@ absl::Status ReadWhole(const StackSpec& stack, const NamedTensor& input, Which w
     const OpSpec& spec = stack.layers[layer];
     if (NameOf(spec, which).empty()) continue;
     const size_t bytes = static_cast<size_t>(spec.directions()) * direction_bytes;
-    Target(plan.initial[layer], which) =
+    Target(stack, layer, which, plan) =
         TensorView{first.data_type, {spec.directions(), plan.rows, spec.hidden_size}, rest.first(bytes)};
     rest = rest.subspan(bytes);
   }
@@ -94,7 +98,6 @@ absl::StatusOr<const NamedTensor*> FindData(std::span<const NamedTensor> inputs,
 }
 
 absl::Status ReadInitialStates(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
-  plan.initial.resize(stack.layers.size());
   absl::Status status = ReadStates(stack, inputs, Which::kH, plan);
   if (status.ok()) status = ReadStates(stack, inputs, Which::kC, plan);
   return status;

@@ -83,7 +83,7 @@ bool BodyLine::TakePlace(Turning& turning) {
   bytes_.Take(turning.caller_, message);
   turning.reservation_.line_ = this;
   turning.reservation_.entry_ =
-      reading_.insert(reading_.end(), {turning.caller_, message, memory == nullptr ? 0 : whole, now, false});
+      entry_nodes_.Append(reading_, {turning.caller_, message, memory == nullptr ? 0 : whole, now, false});
   Tell();
   return true;
 }
@@ -101,7 +101,7 @@ void BodyLine::Leave(Reservation& reservation) {
   Entry& entry = *reservation.entry_;
   SetMessage(entry, 0);
   if (options_.memory != nullptr) options_.memory->Promise(-entry.memory - reservation.promised_);
-  (reservation.entry_->is_settled ? settled_ : reading_).erase(reservation.entry_);
+  entry_nodes_.Erase(reservation.entry_->is_settled ? settled_ : reading_, reservation.entry_);
   reservation.line_ = nullptr;
   Tell();
   if (line_.used() > 0) Move();

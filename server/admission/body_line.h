@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/completion.h"
+#include "base/spare_nodes.h"
 #include "base/steady_now.h"
 #include "server/admission/call_sizes.h"
 #include "server/admission/fair_bound.h"
@@ -140,6 +141,7 @@ class BodyLine final : private CompletionTag {
   grpc::CompletionQueue* const queue_;
   Entries reading_;  // the oldest first
   Entries settled_;  // read, or forgotten
+  SpareNodes<Entries> entry_nodes_;
   FairBound bytes_;
   FairBound line_;
   absl::flat_hash_map<uint64_t, std::deque<Turning*>> queues_;  // by caller; none is empty

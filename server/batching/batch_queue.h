@@ -136,6 +136,7 @@ class BatchQueue {
   SpareNodes<std::list<std::unique_ptr<Job>>> job_nodes_;
   std::list<std::unique_ptr<Job>>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
   std::multimap<absl::Time, Job*> by_deadline_;
+  SpareNodes<std::multimap<absl::Time, Job*>> deadline_nodes_;
   std::list<Lane*> held_;  // in the order of arrival
   QueueBounds bounds_;
   uint64_t next_id_ = 0;

@@ -18,7 +18,7 @@
 #include <set>
 #include <utility>
 
-#include "server/batching/spare_nodes.h"
+#include "base/spare_nodes.h"
 
 namespace rnnserve {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "base/recycled.h"
 #include "server/batching/cost_model.h"
 #include "server/batching/scheduler.h"
 
@@ -55,7 +56,7 @@ struct Lane {
   std::list<Lane*>::iterator age;  // its place among the waiting lanes or, if held, among the held ones
 };
 
-struct Job {
+struct Job : Recycled {
   Submission submission;
   ScheduleOutcome outcome;
   absl::Time arrived;

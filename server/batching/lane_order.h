@@ -16,9 +16,9 @@
 #include <set>
 #include <vector>
 
+#include "base/spare_nodes.h"
 #include "server/batching/fair_share.h"
 #include "server/batching/job.h"
-#include "server/batching/spare_nodes.h"
 
 namespace rnnserve {
 

@@ -64,10 +64,13 @@ struct ResolvedModel {
   std::optional<int64_t> version = {};  // of a model that was named
 };
 
+// Of each layer, one a direction.
+using LayerPrograms = absl::InlinedVector<absl::InlinedVector<ProgramPtr, 1>, 1>;
+
 // What runs the layers of a call.
 struct EngineSet {
-  std::vector<const Engine*> engines;               // of each layer
-  std::vector<std::vector<ProgramPtr>> programs;    // of each layer, one a direction
+  absl::InlinedVector<const Engine*, 1> engines;  // of each layer
+  LayerPrograms programs;
   std::string names = {};                           // "cpu", or "cpu, onednn" where they differ
   std::shared_ptr<const WorkMetrics> metrics = {};  // may be null
 };

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
+#include "base/recycled.h"
 #include "base/rejection.h"
 #include "server/core/infer_run.h"
 #include "server/core/layer_chain.h"
@@ -27,16 +28,16 @@ namespace {
 constexpr int64_t kLongBytes = 1 << 20;
 
 // Of a call that is not pinned.
-absl::StatusOr<std::unique_ptr<EngineSet>> EnginesOf(ProgramCache& cache, const AcceptedCall& call) {
-  auto set = std::make_unique<EngineSet>();
+absl::StatusOr<EngineSet> EnginesOf(ProgramCache& cache, const AcceptedCall& call) {
+  EngineSet set;
   for (const Route& route : call.routes) {
-    std::vector<ProgramPtr>& own = set->programs.emplace_back();
-    for (const CellPtr& cell : call.cells(set->engines.size())) {
+    auto& own = set.programs.emplace_back();
+    for (const CellPtr& cell : call.cells(set.engines.size())) {
       absl::StatusOr<ProgramPtr> program = cache.Get(*route.engine, cell, call.engine_options);
       if (!program.ok()) return program.status();
       own.push_back(*std::move(program));
     }
-    set->engines.push_back(route.engine);
+    set.engines.push_back(route.engine);
   }
   return set;
 }
@@ -158,7 +159,7 @@ absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& lo
     absl::StatusOr<Route> route = router_.Choose(pinned.engine, cells, pinned.engine_options, load);
     if (!route.ok()) return InLayer(pinned.model->stack(), pinned.engines.engines.size(), route.status());
     pinned.engines.engines.push_back(router_.Settle(*route, cells, pinned.engine_options));
-    std::vector<ProgramPtr>& programs = pinned.engines.programs.emplace_back();
+    auto& programs = pinned.engines.programs.emplace_back();
     for (const CellPtr& cell : cells) {
       absl::StatusOr<ProgramPtr> program = programs_->Get(*pinned.engines.engines.back(), cell, pinned.engine_options);
       if (!program.ok()) return program.status();
@@ -235,14 +236,14 @@ void Core::Name(EngineSet& set, std::string_view label) const {
 
 void Core::Start(AcceptedCall call, InferDone done) {
   auto made = OrOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<LayerChain>> {
-    return std::make_shared<LayerChain>(std::move(call), &router_, scheduler_);
+    return MakeRecycled<LayerChain>(std::move(call), &router_, scheduler_);
   });
   if (!made.ok()) return done(made.status());
   LayerChain& chain = **made;
-  if (chain.is_over() || chain.call().pinned != nullptr) return chain.Start(nullptr, std::move(done));
-  absl::StatusOr<std::unique_ptr<EngineSet>> engines = EnginesOf(*programs_, chain.call());
+  if (chain.is_over() || chain.call().pinned != nullptr) return chain.Start({}, std::move(done));
+  absl::StatusOr<EngineSet> engines = EnginesOf(*programs_, chain.call());
   if (!engines.ok()) return chain.Refuse(engines.status(), std::move(done));
-  Name(**engines, chain.call().label);
+  Name(*engines, chain.call().label);
   chain.Start(*std::move(engines), std::move(done));
 }
 

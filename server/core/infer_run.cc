@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/recycled.h"
 #include "server/core/reply_limit.h"
 
 namespace rnnserve {
@@ -106,7 +107,7 @@ size_t InferRun::IndexOf(const Sequence& sequence) const {
   return static_cast<size_t>(sequence.direction * plan_.rows + sequence.row);
 }
 
-absl::StatusOr<SequenceTasks> InferRun::StartStage(const std::vector<std::vector<ProgramPtr>>& programs) {
+absl::StatusOr<SequenceTasks> InferRun::StartStage(const LayerPrograms& programs) {
   if (in_map_) return maps_->Start(stage_);
   const OpSpec& spec = model_->stack().layers[layer_];
   programs_ = programs[layer_];
@@ -165,7 +166,8 @@ absl::Status InferRun::FinishLayer() {
     if (kept_) {
       std::shared_ptr<const State>& kept = (*kept_)[layer_][IndexOf(sequence)];
       if (state != nullptr) {
-        kept = {states_[k].release(), WipeState{programs_[static_cast<size_t>(sequence.direction)], ComputeType(type)}};
+        const WipeState wipe = {programs_[static_cast<size_t>(sequence.direction)], ComputeType(type)};
+        kept = {states_[k].release(), wipe, RecycledAllocator<State>()};
       }
       state = kept.get();
     }

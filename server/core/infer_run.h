@@ -45,7 +45,7 @@ class InferRun {
   // Makes the states. `programs` holds those of each layer, one a direction. A state that cannot be made or gone on
   // from fails this call here: inside a batch it would fail the others'.
   // `programs` outlives the run.
-  absl::StatusOr<SequenceTasks> StartStage(const std::vector<std::vector<ProgramPtr>>& programs);
+  absl::StatusOr<SequenceTasks> StartStage(const LayerPrograms& programs);
   // Once all of its tasks have run: exports a layer's final states and goes on to the next stage.
   absl::Status FinishStage();
 

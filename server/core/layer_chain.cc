@@ -36,10 +36,10 @@ LayerChain::LayerChain(AcceptedCall call, Router* router, Scheduler* scheduler)
                call_.engine_options.deterministic);
 }
 
-void LayerChain::Start(std::unique_ptr<const EngineSet> engines, InferDone done) {
+void LayerChain::Start(EngineSet engines, InferDone done) {
   done_ = std::move(done);
   own_engines_ = std::move(engines);
-  if (own_engines_ != nullptr) engines_ = own_engines_.get();
+  if (!own_engines_.engines.empty()) engines_ = &own_engines_;
   if (is_over()) engines_ = nullptr;
   Next();
 }

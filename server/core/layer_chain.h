@@ -22,9 +22,9 @@ class LayerChain : public std::enable_shared_from_this<LayerChain> {
   bool is_over() const { return run_->done(); }
   const AcceptedCall& call() const { return call_; }
 
-  // Goes on until all layers are done or something fails; the chain keeps itself alive. `engines` run it; null where
+  // Goes on until all layers are done or something fails; the chain keeps itself alive. `engines` run it; none where
   // the call is pinned, or over.
-  void Start(std::unique_ptr<const EngineSet> engines, InferDone done);
+  void Start(EngineSet engines, InferDone done);
   // In place of Start.
   void Refuse(absl::Status status, InferDone done);
 
@@ -37,7 +37,7 @@ class LayerChain : public std::enable_shared_from_this<LayerChain> {
 
   AcceptedCall call_;  // but for what the run has taken
   std::optional<InferRun> run_;
-  std::unique_ptr<const EngineSet> own_engines_;
+  EngineSet own_engines_;
   const EngineSet* engines_;  // null: nothing is computed
   Router* const router_;
   Scheduler* const scheduler_;

@@ -12,6 +12,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/recycled.h"
+
 namespace rnnserve {
 
 template <typename T>
@@ -26,7 +28,7 @@ class [[nodiscard]] Task {
     void await_resume() const noexcept {}
   };
 
-  struct promise_type {
+  struct promise_type : Recycled {
     Task get_return_object() noexcept { return Task(Handle::from_promise(*this)); }
     std::suspend_always initial_suspend() noexcept { return {}; }
     ResumeWaiting final_suspend() noexcept { return {}; }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/recycled.h"
 #include "base/steady_now.h"
 #include "rnnserve/v1/recurrent.pb.h"
 #include "server/api/native/answer_bytes.h"
@@ -52,7 +53,7 @@ v1::OperationReply WithoutContent(const v1::OperationReply& reply, const absl::S
 }  // namespace
 
 // One message, in memory until all of its operations are over.
-class SessionStream::Message {
+class SessionStream::Message : public Recycled {
  public:
   explicit Message(SessionStream& stream)
       : stream_(stream),

@@ -18,6 +18,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "base/mutex.h"
+#include "base/recycled.h"
 #include "server/sessions/contract/aging.h"
 #include "server/sessions/contract/budget.h"
 #include "server/sessions/contract/expiry_wheel.h"
@@ -142,7 +143,8 @@ class Session final : public std::enable_shared_from_this<Session> {
     uint64_t last = 0;
     absl::Status why;
   };
-  using EntryIterator = std::list<Entry>::iterator;
+  using Entries = std::list<Entry, RecycledAllocator<Entry>>;
+  using EntryIterator = Entries::iterator;
 
   absl::Status Judge(Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status JudgeInFlight(Claim& claim, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -210,8 +212,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   SessionStatePtr state_ ABSL_GUARDED_BY(mutex_);
   Numbers numbers_ ABSL_GUARDED_BY(mutex_);
   Window window_ ABSL_GUARDED_BY(mutex_);
-  std::list<Entry> in_flight_ ABSL_GUARDED_BY(mutex_);  // by number; the first may be granted
-  std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);     // to be made once the lock is free
+  Entries in_flight_ ABSL_GUARDED_BY(mutex_);        // by number; the first may be granted
+  std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);  // to be made once the lock is free
   std::unique_ptr<Checkpoints> checkpoints_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Refused> refused_ ABSL_GUARDED_BY(mutex_);       // null mostly
   Attachment owner_ ABSL_GUARDED_BY(mutex_) = kNoAttachment;       // the newest of those below and in in_flight_

@@ -191,7 +191,7 @@ absl::Status Session::CheckAcceptable(Claim& claim, EntryIterator displaced) con
                         "the server is leaving: fetch the state with GetState and go on with it on another server");
   }
   int32_t due = answers_due_;
-  for (std::list<Entry>::const_iterator entry = displaced; entry != in_flight_.end(); ++entry) {
+  for (Entries::const_iterator entry = displaced; entry != in_flight_.end(); ++entry) {
     due -= static_cast<int32_t>(entry->waiting.size());
   }
   if (due >= terms_.max_in_flight) {

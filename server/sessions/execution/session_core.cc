@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
+#include "base/recycled.h"
 #include "base/steady_now.h"
 #include "server/sessions/execution/session_digest.h"
 #include "server/sessions/execution/session_run.h"
@@ -60,7 +61,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   call.deadline = ends;
   auto model = std::static_pointer_cast<const SessionModel>((*session)->subject());
   const auto run =
-      std::make_shared<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows, std::move(done));
+      MakeRecycled<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows, std::move(done));
   claim.fault = OrOutOfMemory([&] { return run->Prepare(); });
   if (!run->digest()) {
     OperationAnswer answer;

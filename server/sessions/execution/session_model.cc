@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/recycled.h"
 #include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
@@ -96,7 +97,7 @@ absl::StatusOr<std::shared_ptr<const State>> SessionModel::NewHandle(size_t laye
 SessionStatePtr SessionModel::Zeros(int64_t rows) const { return Make(rows, {}); }
 
 SessionStatePtr SessionModel::Make(int64_t rows, SessionState::Handles handles) const {
-  return std::make_shared<const SessionState>(SessionState{rows, std::move(handles), KeptBytes(rows)});
+  return MakeRecycled<SessionState>(SessionState{rows, std::move(handles), KeptBytes(rows)});
 }
 
 const State* SessionModel::HandleOf(const SessionState& state, size_t layer, int64_t row) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
+#include "base/recycled.h"
 #include "base/steady_now.h"
 #include "engine/op/wording.h"
 #include "server/admission/limit_error.h"
@@ -141,7 +142,7 @@ absl::StatusOr<Change> SessionRun::FinishChunk(absl::StatusOr<InferReply> reply)
     if (absl::Status goes_on = model_->CanGoOn(); !goes_on.ok() && absl::IsUnavailable(reply.status())) return goes_on;
     return LostState(reply.status());
   }
-  auto result = std::make_shared<OperationResult>();
+  auto result = MakeRecycled<OperationResult>();
   result->outputs = std::move(reply->outputs);
   result->engine = std::move(reply->engine);
   result->queue_time = reply->queue_time;

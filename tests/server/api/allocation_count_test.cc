@@ -82,8 +82,8 @@ namespace rnnserve {
 namespace {
 
 constexpr int kCalls = 200;
-constexpr double kMostOfAChunk = 15;  // to be 4
-constexpr double kMostOfACall = 22;   // to be 12
+constexpr double kMostOfAChunk = 4;
+constexpr double kMostOfACall = 12;
 
 class AllocationCountTest : public testing::Test {
  protected:

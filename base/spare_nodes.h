@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes of lists and sets that come and go with each request: what one has left serves the next, without the
+// The nodes of lists, sets and maps that come and go with each request: what one has left serves the next, without the
 // allocator. Not thread-safe; the nodes of one SpareNodes belong to containers of one type.
 //
 //   SpareNodes<std::list<Lane*>> nodes;
@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <list>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -72,6 +73,29 @@ class SpareNodes<std::set<Key, Less>> {
 
  private:
   std::vector<typename std::set<Key, Less>::node_type> spare_;
+};
+
+template <typename Key, typename Value>
+class SpareNodes<std::multimap<Key, Value>> {
+ public:
+  using Place = typename std::multimap<Key, Value>::iterator;
+
+  Place Insert(std::multimap<Key, Value>& map, Key key, Value value) {
+    if (spare_.empty()) return map.emplace(std::move(key), std::move(value));
+    auto node = std::move(spare_.back());
+    spare_.pop_back();
+    node.key() = std::move(key);
+    node.mapped() = std::move(value);
+    return map.insert(std::move(node));
+  }
+
+  void Erase(std::multimap<Key, Value>& map, Place place) {
+    auto node = map.extract(place);
+    if (spare_.size() < kMostSpareNodes) spare_.push_back(std::move(node));
+  }
+
+ private:
+  std::vector<typename std::multimap<Key, Value>::node_type> spare_;
 };
 
 }  // namespace rnnserve

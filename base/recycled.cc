@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/recycled.h"
+
+#include <array>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace rnnserve {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+
+void* TakeRecycled(size_t bytes) { return ::operator new(bytes); }
+void GiveRecycled(void* block, size_t bytes) noexcept { ::operator delete(block, bytes); }
+
+#else
+
+namespace {
+
+constexpr size_t kClassBytes = 128;
+constexpr size_t kClasses = kMostRecycledBytes / kClassBytes;
+constexpr int kBatch = 16;                      // blocks; a thread keeps up to two batches of a class
+constexpr size_t kMostSharedBytes = 256 << 10;  // of a class
+
+struct Block {
+  Block* next;
+};
+
+// Blocks of one class, linked.
+struct Stack {
+  Block* top = nullptr;
+  int count = 0;
+
+  void Push(Block* block) {
+    block->next = top;
+    top = block;
+    ++count;
+  }
+  Block* Pop() {
+    --count;
+    return std::exchange(top, top->next);
+  }
+  void Free(size_t bytes) {
+    while (count > 0) ::operator delete(Pop(), bytes);
+  }
+};
+
+constexpr size_t ClassOf(size_t bytes) { return (bytes - 1) / kClassBytes; }
+constexpr size_t BytesOf(size_t k) { return (k + 1) * kClassBytes; }
+
+// Whole batches, for all threads. Lives as long as any thread may.
+class Shared {
+ public:
+  static Shared& Get() {
+    static Shared& shared = *new Shared();
+    return shared;
+  }
+  // False: there is none, or there are enough.
+  bool Take(size_t k, Stack& to) {
+    const MutexLock lock(mutex_);
+    if (batches_[k].empty()) return false;
+    to = batches_[k].back();
+    batches_[k].pop_back();
+    return true;
+  }
+  bool Give(size_t k, Stack batch) {
+    const MutexLock lock(mutex_);
+    if (batches_[k].size() == batches_[k].capacity()) return false;
+    batches_[k].push_back(batch);
+    return true;
+  }
+
+ private:
+  Shared() {
+    for (size_t k = 0; k < kClasses; ++k) batches_[k].reserve(kMostSharedBytes / (kBatch * BytesOf(k)));
+  }
+
+  Mutex mutex_;
+  std::array<std::vector<Stack>, kClasses> batches_ ABSL_GUARDED_BY(mutex_);
+};
+
+thread_local bool is_gone = false;  // what follows: the thread ends
+
+// A thread's own.
+struct Own {
+  struct Shelf {
+    Stack first, second;  // the second is empty or a batch
+  };
+  std::array<Shelf, kClasses> shelves;
+
+  ~Own() {
+    is_gone = true;
+    for (size_t k = 0; k < kClasses; ++k) {
+      shelves[k].first.Free(BytesOf(k));
+      shelves[k].second.Free(BytesOf(k));
+    }
+  }
+};
+thread_local Own own;
+
+}  // namespace
+
+void* TakeRecycled(size_t bytes) {
+  if (bytes == 0 || bytes > kMostRecycledBytes) return ::operator new(bytes);
+  const size_t k = ClassOf(bytes);
+  if (is_gone) return ::operator new(BytesOf(k));
+  auto& [first, second] = own.shelves[k];
+  if (first.count == 0) std::swap(first, second);
+  if (first.count > 0 || Shared::Get().Take(k, first)) return first.Pop();
+  return ::operator new(BytesOf(k));
+}
+
+void GiveRecycled(void* block, size_t bytes) noexcept {
+  if (bytes == 0 || bytes > kMostRecycledBytes) return ::operator delete(block, bytes);
+  const size_t k = ClassOf(bytes);
+  if (is_gone) return ::operator delete(block, BytesOf(k));
+  auto& [first, second] = own.shelves[k];
+  if (first.count == kBatch) {
+    if (second.count > 0 && !Shared::Get().Give(k, second)) second.Free(BytesOf(k));
+    second = std::exchange(first, {});
+  }
+  first.Push(static_cast<Block*>(block));
+}
+
+#endif
+
+}  // namespace rnnserve
