@@ -80,8 +80,8 @@ absl::Status CheckParts(google::protobuf::io::ZeroCopyInputStream& bytes, const 
   if (counter.too_many_parts()) {
     return LimitError("",
                       absl::StrCat("the request has more than ", kMaxMessageParts,
-                                   " sub-messages, strings, single values and unknown fields; no operator takes that "
-                                   "many"),
+                                   " sub-messages, strings, single values and unknown fields; send fewer operations or "
+                                   "tensors in one message"),
                       {.limit = kMaxMessageParts, .value = kMaxMessageParts + 1});
   }
   if (counter.too_many_integers()) {
