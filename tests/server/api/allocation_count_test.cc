@@ -81,6 +81,7 @@ __attribute__((noinline)) void operator delete(void* memory, size_t, std::align_
 namespace rnnserve {
 namespace {
 
+constexpr int kWarmUp = 1000;
 constexpr int kCalls = 200;
 constexpr double kMostOfAChunk = 4;
 constexpr double kMostOfACall = 12;
@@ -89,10 +90,10 @@ class AllocationCountTest : public testing::Test {
  protected:
   AllocationCountTest() { is_left_out = true; }
 
-  // Allocations of ours for one `call`, of those after the first fifty.
+  // Allocations of ours for one `call`, once windows and recycled memory have filled.
   template <typename Call>
   double OfEach(const Call& call) {
-    for (int k = 0; k < 50; ++k) call();
+    for (int k = 0; k < kWarmUp; ++k) call();
     ours = 0;
     is_counting = true;
     for (int k = 0; k < kCalls; ++k) call();
