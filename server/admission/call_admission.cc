@@ -8,16 +8,6 @@
 
 namespace rnnserve {
 
-absl::Status CallAdmission::Enter(uint64_t caller, int64_t bytes, bool even_if_closed) {
-  return Take(caller, bytes, even_if_closed, memory_);
-}
-void CallAdmission::Leave(uint64_t caller, int64_t bytes) { Release(caller, bytes, memory_); }
-
-absl::Status CallAdmission::EnterWithMemory(uint64_t caller, int64_t bytes, bool even_if_closed) {
-  return Take(caller, bytes, even_if_closed, nullptr);
-}
-void CallAdmission::LeaveWithMemory(uint64_t caller, int64_t bytes) { Release(caller, bytes, nullptr); }
-
 absl::Status CallAdmission::IsOpen(bool even_if_closed) const {
   MutexLock lock(mutex_);
   return IsOpenLocked(even_if_closed);
@@ -29,7 +19,8 @@ absl::Status CallAdmission::IsOpenLocked(bool even_if_closed) const {
                     "DRAINING");
 }
 
-absl::Status CallAdmission::Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory) {
+absl::StatusOr<CallAdmission::InFlight> CallAdmission::Enter(uint64_t caller, int64_t bytes, bool even_if_closed,
+                                                             bool has_memory) {
   MutexLock lock(mutex_);
   if (absl::Status open = IsOpenLocked(even_if_closed); !open.ok()) return open;
   if (!calls_.Fits(caller, 1)) {
@@ -44,22 +35,23 @@ absl::Status CallAdmission::Take(uint64_t caller, int64_t bytes, bool even_if_cl
                      bytes_.held(caller), " of them this caller's, and this one has ", bytes, "; send it later"));
   }
   // They are parsed into as many bytes again. A caller that comes alone may always enter.
-  const bool is_alone = calls_.used() == 0;
-  if (memory != nullptr && !is_alone && !memory->TryPromise(bytes)) {
-    return Overloaded(Rejection::kMemory, absl::StrCat("the server is close to the ", memory->limit(),
+  const int64_t promised = has_memory || memory_ == nullptr ? 0 : bytes;
+  if (promised > 0 && calls_.used() == 0) {
+    memory_->Promise(promised);
+  } else if (promised > 0 && !memory_->TryPromise(promised)) {
+    return Overloaded(Rejection::kMemory, absl::StrCat("the server is close to the ", memory_->limit(),
                                                        " bytes that it may take; send this call later"));
   }
   calls_.Take(caller, 1);
   bytes_.Take(caller, bytes);
-  if (memory != nullptr && is_alone) memory->Promise(bytes);
-  return absl::OkStatus();
+  return InFlight(this, caller, bytes, promised);
 }
 
-void CallAdmission::Release(uint64_t caller, int64_t bytes, MemoryWatch* memory) {
+void CallAdmission::Leave(const InFlight& call) {
   MutexLock lock(mutex_);
-  calls_.Release(caller, 1);
-  bytes_.Release(caller, bytes);
-  if (memory != nullptr) memory->Promise(-bytes);
+  calls_.Release(call.caller_, 1);
+  bytes_.Release(call.caller_, call.bytes_);
+  if (call.promised_ > 0) memory_->Promise(-call.promised_);
   // Under the lock: the waiting thread may destroy this object as soon as it has the lock.
   if (calls_.used() == 0) changed_.notify_all();
 }

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "server/admission/fair_bound.h"
@@ -27,18 +29,38 @@ class CallAdmission {
   explicit CallAdmission(Options options)
       : memory_(options.memory), calls_(options.max_calls), bytes_(options.max_bytes) {}
 
-  // OK: the call is in flight, until Leave with the same numbers. Else RESOURCE_EXHAUSTED, or UNAVAILABLE once closed.
-  // Calls with `even_if_closed` are admitted until the server shuts down.
-  absl::Status Enter(uint64_t caller, int64_t bytes, bool even_if_closed = false);
-  void Leave(uint64_t caller, int64_t bytes);
-  // The same for a call whose memory has been reserved already.
-  absl::Status EnterWithMemory(uint64_t caller, int64_t bytes, bool even_if_closed);
-  void LeaveWithMemory(uint64_t caller, int64_t bytes);
+  // A call in flight, or a message of a stream, until this is destroyed.
+  class InFlight {
+   public:
+    InFlight(InFlight&& other) noexcept
+        : admission_(std::exchange(other.admission_, nullptr)),
+          caller_(other.caller_),
+          bytes_(other.bytes_),
+          promised_(other.promised_) {}
+    InFlight& operator=(InFlight&&) = delete;
+    ~InFlight() {
+      if (admission_ != nullptr) admission_->Leave(*this);
+    }
+
+   private:
+    friend class CallAdmission;
+    InFlight(CallAdmission* admission, uint64_t caller, int64_t bytes, int64_t promised)
+        : admission_(admission), caller_(caller), bytes_(bytes), promised_(promised) {}
+    CallAdmission* admission_;
+    uint64_t caller_;
+    int64_t bytes_;
+    int64_t promised_;  // of memory
+  };
+
+  // RESOURCE_EXHAUSTED if there is no room, UNAVAILABLE once closed. Calls with `even_if_closed` are admitted until the
+  // server shuts down. `has_memory`: what the message is parsed into has been promised already.
+  absl::StatusOr<InFlight> Enter(uint64_t caller, int64_t bytes, bool even_if_closed = false, bool has_memory = false);
   // UNAVAILABLE once closed, like Enter.
   absl::Status IsOpen(bool even_if_closed) const;
 
   // Calls in flight.
   int64_t calls() const;
+  MemoryWatch* memory() const { return memory_; }
 
   // Admits no further calls.
   void Close();
@@ -50,8 +72,7 @@ class CallAdmission {
   void Hurry();
 
  private:
-  absl::Status Take(uint64_t caller, int64_t bytes, bool even_if_closed, MemoryWatch* memory);
-  void Release(uint64_t caller, int64_t bytes, MemoryWatch* memory);
+  void Leave(const InFlight& call);
   absl::Status IsOpenLocked(bool even_if_closed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   MemoryWatch* const memory_;

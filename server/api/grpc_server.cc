@@ -18,7 +18,6 @@
 #include "absl/strings/str_join.h"
 #include "base/mutex.h"
 #include "base/steady_now.h"
-#include "server/admission/body_line.h"
 #include "server/admission/send_watch.h"
 #include "server/api/health/health_service.h"
 #include "server/api/kserve/inference_service.h"
@@ -93,14 +92,9 @@ class TransportQuota {
     const MutexLock lock(mutex_);
     Resize();
   }
-  void LetInCalls(int64_t bytes) {
+  void LetIn(MessageLine::Kind kind, int64_t bytes) {
     const MutexLock lock(mutex_);
-    calls_ = bytes;
-    Resize();
-  }
-  void LetInStreams(int64_t bytes) {
-    const MutexLock lock(mutex_);
-    streams_ = bytes;
+    (kind == MessageLine::Kind::kCalls ? calls_ : streams_) = bytes;
     Resize();
   }
 
@@ -116,21 +110,10 @@ class TransportQuota {
   grpc::ResourceQuota quota_ ABSL_GUARDED_BY(mutex_){"rnnserve"};
 };
 
-BodyLine::Options LineOptions(const GrpcServer::Options& options, TransportQuota& quota) {
-  BodyLine::Options line;
+MessageLine::Options LineOptions(MessageLine::Options line, const GrpcServer::Options& options, TransportQuota& quota) {
   line.max_message_bytes = options.max_message_bytes;
   line.max_bytes = options.admission.max_bytes;
-  line.memory = options.admission.memory;
-  line.let_in = [&quota](int64_t bytes) { quota.LetInCalls(bytes); };
-  return line;
-}
-
-StreamLine::Options StreamLineOptions(const GrpcServer::Options& options, TransportQuota& quota) {
-  StreamLine::Options line;
-  line.max_message_bytes = options.max_message_bytes;
-  line.max_bytes = options.admission.max_bytes;
-  line.memory = options.admission.memory;
-  line.let_in = [&quota](int64_t bytes) { quota.LetInStreams(bytes); };
+  line.let_in = [&quota, kind = line.kind](int64_t bytes) { quota.LetIn(kind, bytes); };
   return line;
 }
 
@@ -178,12 +161,12 @@ struct GrpcServer::Parts {
                 [this, waiting = options.work_waiting] { return waiting() >= admission.calls() + line.reading(); },
                 options.run_work, [this] { return admission.calls() == 0 && line.reading() == 0; }},
                options.max_busy_poll),
-        line(LineOptions(options, quota), poller.queue()),
-        stream_line(StreamLineOptions(options, quota), poller.queue()),
+        line(LineOptions({}, options, quota), &admission, poller.queue()),
+        stream_line(LineOptions(MessageLine::ForStreams(), options, quota), &admission, poller.queue()),
         preparation(options.preparation_threads),
         health(options.max_health_watches, requests),
         streams({&poller, &gate, &preparation, &send_watch, &stream_line, &requests, &call_log, options.streams}),
-        recurrent(core, session_core, &admission),
+        recurrent(core, session_core),
         sessions(session_core),
         models(core,
                [this](const std::string& name, bool is_loaded) {
@@ -194,7 +177,7 @@ struct GrpcServer::Parts {
                    health.board().Retire(name);
                  }
                }),
-        inference(core, session_core, &models, &admission, [this] { return !leaving.load(); }) {}
+        inference(core, session_core, &models, [this] { return !leaving.load(); }) {}
 
   // A model may be called like a service; the service's health is not the model's.
   static bool IsService(std::string_view name) { return std::ranges::find(kServices, name) != kServices.end(); }
@@ -240,8 +223,8 @@ struct GrpcServer::Parts {
   CallAdmission admission;
   SendWatch send_watch;
   Poller poller;
-  BodyLine line;
-  StreamLine stream_line;
+  MessageLine line;
+  MessageLine stream_line;
   PreparationPool preparation;
   UnarySite site;
   HealthService health;

@@ -38,7 +38,7 @@ class GrpcServer {
     std::string tokens_file = {};
     // Bytes of a request message; gRPC answers larger ones with RESOURCE_EXHAUSTED.
     int max_message_bytes = 64 << 20;
-    // Bytes that gRPC may hold on all connections together, besides the messages of admitted calls (BodyLine): the
+    // Bytes that gRPC may hold on all connections together, besides the messages of admitted calls (MessageLine): the
     // first 64 KiB of messages, and parts of messages on streams. Above, gRPC stops reading, and closes connections if
     // that does not help.
     int64_t max_transport_bytes = int64_t{1} << 30;

@@ -167,16 +167,17 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
     call->reader_.StopAt(site.parts().poller->queue(), SteadyNow() + site.parts().limits.max_age);
   }
   while (status.ok()) {
-    co_await call->reservation_.Turn(call->connection_);
+    status = co_await call->reservation_.Turn(call->connection_);
+    if (!status.ok()) break;
     if (!co_await call->reader_.Next()) break;
     grpc::ByteBuffer message = call->reader_.TakeMessage();
-    call->reservation_.Came(static_cast<int64_t>(message.Length()));
+    auto in_flight = call->reservation_.MessageCame(static_cast<int64_t>(message.Length()));
     if ((*caller)->revoked.load(std::memory_order_relaxed)) {
       status = absl::UnauthenticatedError("the token of this stream is not valid any more");
       break;
     }
     try {
-      Task<absl::Status> handling = call->handler_->OnMessage(message);
+      Task<absl::Status> handling = call->handler_->OnMessage(message, std::move(in_flight));
       status = co_await handling;
     } catch (const std::bad_alloc&) {
       status = OutOfMemory();

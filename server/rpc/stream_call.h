@@ -35,8 +35,8 @@
 #include "server/admission/byte_budget.h"
 #include "server/admission/call_admission.h"
 #include "server/admission/fair_bound.h"
+#include "server/admission/message_line.h"
 #include "server/admission/send_watch.h"
-#include "server/admission/stream_line.h"
 #include "server/rpc/call_end.h"
 #include "server/rpc/call_log.h"
 #include "server/rpc/poller.h"
@@ -55,8 +55,9 @@ class StreamCall;
 class StreamHandler {
  public:
   virtual ~StreamHandler() = default;
-  // One message. The next one is read when this is done; an error ends the stream when no operation is in flight.
-  virtual Task<absl::Status> OnMessage(grpc::ByteBuffer message) = 0;
+  // One message, which is in flight as long as `in_flight` lives; if that is an error, it answers the operations of the
+  // message. The next one is read when this is done; an error ends the stream when no operation is in flight.
+  virtual Task<absl::Status> OnMessage(grpc::ByteBuffer message, absl::StatusOr<CallAdmission::InFlight> in_flight) = 0;
   // The server shuts down at about `leaves_at`. On any thread, perhaps during OnMessage.
   virtual void OnDrain(absl::Time leaves_at) = 0;
 };
@@ -102,7 +103,7 @@ class StreamSite {
     Gate* gate;
     PreparationPool* preparation;
     SendWatch* send_watch;
-    StreamLine* line;
+    MessageLine* line;
     const RequestMetrics* requests;
     CallLog* log;
     StreamLimits limits;
@@ -123,6 +124,7 @@ class StreamSite {
   void Leave(const std::shared_ptr<StreamCall>& call);
 
   const Parts parts_;
+  CallSizes sizes_;                // of all streams' messages
   std::atomic<int64_t> open_ = 0;  // of calls_
   mutable Mutex mutex_;
   std::set<std::shared_ptr<StreamCall>> calls_ ABSL_GUARDED_BY(mutex_);
@@ -136,7 +138,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
       : method_(method),
         operation_name_(absl::StrCat(method.name, ".operation")),
         site_(site),
-        reservation_(*site.parts().line) {}
+        reservation_(*site.parts().line, site.sizes_) {}
   StreamCall(const StreamCall&) = delete;
   StreamCall& operator=(const StreamCall&) = delete;
 
@@ -162,9 +164,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
                                       outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));
                  }};
   }
-  // HasMemory: whether the memory for copying the handler's message has been promised. Parsed: it has been copied and
-  // freed.
-  bool HasMemory() const { return reservation_.has_memory(); }
+  // The handler's message has been copied and freed.
   void Parsed() { reservation_.Parsed(); }
   // Await this before long work.
   PreparationPool::Hopping Hop() { return site_.parts().preparation->Hop(connection_); }
@@ -221,7 +221,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   const StreamMethod& method_;
   const std::string operation_name_;
   StreamSite& site_;
-  StreamLine::Reservation reservation_;
+  Reservation reservation_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};
   StreamReader reader_{&stream_};

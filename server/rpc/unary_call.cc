@@ -28,6 +28,9 @@ absl::Duration TimeLeft(const grpc::ServerContext& context) {
 
 }  // namespace
 
+UnaryCall::UnaryCall(const UnaryMethod& method, const UnarySite& site)
+    : max_duration_(site.max_duration), preparation_(site.preparation), reservation_(*site.line, *method.sizes) {}
+
 void UnaryCall::Arrived() {
   arrived_ = SteadyNow();
   deadline_ = arrived_ + TimeLeft(context_);
@@ -43,7 +46,7 @@ absl::Status UnaryCall::Parse(google::protobuf::Message& message) {
 
 Task<absl::Status> UnaryCall::Receive(const UnaryMethod& method, UnarySite& site) {
   if (absl::Status open = site.admission->IsOpen(method.while_draining); !open.ok()) co_return open;
-  absl::Status turn = co_await site.line->Turn(reservation_, share_, *method.sizes);
+  absl::Status turn = co_await reservation_.Turn(share_);
   if (turn.ok()) turn = StillWanted();
   if (!turn.ok()) co_return turn;
   const bool whole = co_await Completion([&](void* tag) { reader_.Read(&request_, tag); });
@@ -52,9 +55,7 @@ Task<absl::Status> UnaryCall::Receive(const UnaryMethod& method, UnarySite& site
     co_return absl::InvalidArgumentError("the call brought no message");
   }
   request_bytes_ = static_cast<int64_t>(request_.Length());
-  method.sizes->SawMessage(request_bytes_, SteadyNow());
-  reservation_.Came(request_bytes_);
-  co_return site.admission->EnterWithMemory(share_, request_bytes_, method.while_draining);
+  co_return reservation_.Came(request_bytes_, method.while_draining);
 }
 
 void UnaryCall::Came(CallerPtr caller) {
@@ -85,7 +86,7 @@ void UnaryCall::Finish(Answer answer, void* tag) {
 
 CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   const Poller::Hold hold(*site.poller);
-  UnaryCall call(site.max_duration, site.preparation);
+  UnaryCall call(method, site);
   const bool arrived = co_await Completion([&](void* tag) {
     call.context_.AsyncNotifyWhenDone(call.end_.tag());
     method.post(&call.context_, &call.reader_, site.poller->queue(), tag);
@@ -141,9 +142,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   if (is_cut_off) site.log->BrokeOff(method.name, call.LoggedAs(), call.context_);
   if (call.broke_off_) tell(is_cut_off ? absl::CancelledError("the call broke off") : status);
   site.metrics->in_flight().Add(-1);
-  if (!inside) co_return;
-  method.sizes->SawReply(call.request_bytes(), reply_bytes, SteadyNow());
-  site.admission->LeaveWithMemory(call.share(), call.request_bytes());
+  if (inside) method.sizes->SawReply(call.request_bytes(), reply_bytes, SteadyNow());
 }
 
 }  // namespace rnnserve

@@ -22,10 +22,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/completion.h"
-#include "server/admission/body_line.h"
 #include "server/admission/byte_budget.h"
 #include "server/admission/call_admission.h"
 #include "server/admission/call_sizes.h"
+#include "server/admission/message_line.h"
 #include "server/admission/send_watch.h"
 #include "server/rpc/call_end.h"
 #include "server/rpc/call_log.h"
@@ -48,8 +48,7 @@ struct Answer {
 
 class UnaryCall {
  public:
-  UnaryCall(absl::Duration max_duration, PreparationPool* preparation)
-      : max_duration_(max_duration), preparation_(preparation) {}
+  UnaryCall(const struct UnaryMethod& method, const struct UnarySite& site);
   UnaryCall(const UnaryCall&) = delete;
   UnaryCall& operator=(const UnaryCall&) = delete;
 
@@ -98,7 +97,7 @@ class UnaryCall {
   grpc::ServerContext context_;
   RawReader reader_{&context_};
   grpc::ByteBuffer request_;
-  BodyLine::Reservation reservation_;
+  Reservation reservation_;
   bool broke_off_ = false;  // before its message had come
   CallerPtr caller_;
   std::string peer_;  // of a caller without a tenant; its context forgets it when the call is over
@@ -139,7 +138,7 @@ struct UnarySite {
   Poller* poller;
   Gate* gate;
   CallAdmission* admission;
-  BodyLine* line;
+  MessageLine* line;
   PreparationPool* preparation;
   SendWatch* send_watch;
   const RequestMetrics* metrics;

@@ -30,26 +30,12 @@ grpc::Slice SliceOf(const inference::ModelStreamInferResponse& response) {
 // One request, in memory until it is answered.
 class InferStream::Message {
  public:
-  Message(CallAdmission* admission, uint64_t connection)
-      : admission_(admission), connection_(connection), arrived_(SteadyNow()) {}
-  ~Message() {
-    if (!inside_bytes_) return;
-    if (has_memory_) {
-      admission_->LeaveWithMemory(connection_, *inside_bytes_);
-    } else {
-      admission_->Leave(connection_, *inside_bytes_);
-    }
-  }
+  explicit Message(absl::StatusOr<CallAdmission::InFlight> in_flight) : in_flight_(std::move(in_flight)) {}
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
 
-  absl::Status Enter(int64_t bytes, bool has_memory) {
-    absl::Status status = has_memory ? admission_->EnterWithMemory(connection_, bytes, /*even_if_closed=*/true)
-                                     : admission_->Enter(connection_, bytes, /*even_if_closed=*/true);
-    has_memory_ = has_memory;
-    if (status.ok()) inside_bytes_ = bytes;
-    return status;
-  }
+  // Else the request is refused.
+  absl::Status entered() const { return in_flight_.status(); }
   absl::Status Parse(grpc::ByteBuffer& bytes) { return ParseBytes(bytes, *request_); }
   const inference::ModelInferRequest& request() const { return *request_; }
   inference::ModelStreamInferResponse& response() { return *response_; }
@@ -58,11 +44,8 @@ class InferStream::Message {
   std::optional<LoadedModel> model;
 
  private:
-  CallAdmission* const admission_;
-  const uint64_t connection_;
-  const absl::Time arrived_;
-  std::optional<int64_t> inside_bytes_;
-  bool has_memory_ = false;
+  const absl::StatusOr<CallAdmission::InFlight> in_flight_;
+  const absl::Time arrived_ = SteadyNow();
   google::protobuf::Arena arena_;
   inference::ModelInferRequest* const request_ =
       google::protobuf::Arena::CreateMessage<inference::ModelInferRequest>(&arena_);
@@ -70,10 +53,9 @@ class InferStream::Message {
       google::protobuf::Arena::CreateMessage<inference::ModelStreamInferResponse>(&arena_);
 };
 
-Task<absl::Status> InferStream::OnMessage(grpc::ByteBuffer bytes) {
+Task<absl::Status> InferStream::OnMessage(grpc::ByteBuffer bytes, absl::StatusOr<CallAdmission::InFlight> in_flight) {
   const size_t size = bytes.Length();
-  const auto message = std::make_shared<Message>(admission_, call_->connection());
-  const absl::Status entered = message->Enter(static_cast<int64_t>(size), call_->HasMemory());
+  const auto message = std::make_shared<Message>(std::move(in_flight));
   if (size > kMaxPollerBytes) co_await call_->Hop();
   absl::Status parsed = message->Parse(bytes);
   bytes.Clear();
@@ -81,7 +63,7 @@ Task<absl::Status> InferStream::OnMessage(grpc::ByteBuffer bytes) {
   if (!parsed.ok()) co_return parsed;
   co_await call_->Room();
   call_->Began();
-  absl::Status started = entered;
+  absl::Status started = message->entered();
   if (started.ok()) {
     Task<absl::Status> starting = Start(message);
     started = co_await starting;

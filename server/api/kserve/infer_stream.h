@@ -11,10 +11,10 @@ namespace rnnserve::kserve {
 
 class InferStream final : public StreamHandler {
  public:
-  InferStream(InferenceService* service, CallAdmission* admission, std::shared_ptr<StreamCall> call)
-      : service_(service), admission_(admission), call_(std::move(call)) {}
+  InferStream(InferenceService* service, std::shared_ptr<StreamCall> call)
+      : service_(service), call_(std::move(call)) {}
 
-  Task<absl::Status> OnMessage(grpc::ByteBuffer bytes) override;
+  Task<absl::Status> OnMessage(grpc::ByteBuffer bytes, absl::StatusOr<CallAdmission::InFlight> in_flight) override;
   // The protocol has no word for it: new requests are refused, and those inside are answered.
   void OnDrain(absl::Time) override {}
 
@@ -29,7 +29,6 @@ class InferStream final : public StreamHandler {
   void Finish(const MessagePtr& message, const absl::Status& status, std::optional<ByteBudget::Share> held);
 
   InferenceService* const service_;
-  CallAdmission* const admission_;
   const std::shared_ptr<StreamCall> call_;
 };
 

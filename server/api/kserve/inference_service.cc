@@ -30,7 +30,7 @@ ViewAs ViewOf(const std::string& name) {
 
 }  // namespace
 
-InferenceService::InferenceService(Core* core, SessionCore* sessions, ModelsService* models, CallAdmission* admission,
+InferenceService::InferenceService(Core* core, SessionCore* sessions, ModelsService* models,
                                    std::function<bool()> is_ready)
     : core_(core), models_(models), is_ready_(std::move(is_ready)), sequences_(sessions) {
   infer_methods_.push_back({"GRPCInferenceService.ModelInfer",
@@ -45,8 +45,8 @@ InferenceService::InferenceService(Core* core, SessionCore* sessions, ModelsServ
                      grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
     service_.RequestStream(index, context, stream, queue, tag);
   };
-  stream_.open = [this, admission](std::shared_ptr<StreamCall> call) {
-    return std::make_unique<InferStream>(this, admission, std::move(call));
+  stream_.open = [this](std::shared_ptr<StreamCall> call) {
+    return std::make_unique<InferStream>(this, std::move(call));
   };
   AddDescriptions();
   AddRepository();

@@ -21,9 +21,8 @@ namespace rnnserve::kserve {
 
 class InferenceService {
  public:
-  // `models` loads and unloads for it; `admission` bounds the messages of streams, too; `is_ready` as of GrpcServer.
-  InferenceService(Core* core, SessionCore* sessions, ModelsService* models, CallAdmission* admission,
-                   std::function<bool()> is_ready);
+  // `models` loads and unloads for it; `is_ready` as of GrpcServer.
+  InferenceService(Core* core, SessionCore* sessions, ModelsService* models, std::function<bool()> is_ready);
 
   grpc::Service* grpc() { return &service_; }
   // ModelInfer alone, and all others.

@@ -20,7 +20,7 @@ constexpr size_t kArenaBlock = 2048;
 
 }  // namespace
 
-RecurrentService::RecurrentService(Core* core, SessionCore* sessions, CallAdmission* admission) : core_(core) {
+RecurrentService::RecurrentService(Core* core, SessionCore* sessions) : core_(core) {
   methods_.push_back({"Recurrent.Infer", PostUnary(service_, "/rnnserve.v1.Recurrent/Infer"),
                       [this](UnaryCall& call) { return Infer(call); },
                       /*max_poller_bytes=*/1 << 20, Permission::kUse,
@@ -31,8 +31,8 @@ RecurrentService::RecurrentService(Core* core, SessionCore* sessions, CallAdmiss
                      grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
     service_.RequestStream(index, context, stream, queue, tag);
   };
-  stream_.open = [sessions, admission](std::shared_ptr<StreamCall> call) {
-    return std::make_unique<SessionStream>(sessions, admission, std::move(call));
+  stream_.open = [sessions](std::shared_ptr<StreamCall> call) {
+    return std::make_unique<SessionStream>(sessions, std::move(call));
   };
 }
 

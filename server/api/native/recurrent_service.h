@@ -13,8 +13,7 @@ namespace rnnserve {
 
 class RecurrentService {
  public:
-  // `admission` bounds the messages of streams, too.
-  RecurrentService(Core* core, SessionCore* sessions, CallAdmission* admission);
+  RecurrentService(Core* core, SessionCore* sessions);
 
   grpc::Service* grpc() { return &service_; }
   std::vector<UnaryMethod>& methods() { return methods_; }

@@ -55,7 +55,7 @@ v1::OperationReply WithoutContent(const v1::OperationReply& reply, const absl::S
 // One message, in memory until all of its operations are over.
 class SessionStream::Message : public Recycled {
  public:
-  explicit Message(SessionStream& stream)
+  Message(SessionStream& stream, absl::StatusOr<CallAdmission::InFlight> in_flight)
       : stream_(stream),
         call_(stream.call_),
         sender_{.tenant = call_->caller()->tenant,
@@ -63,15 +63,8 @@ class SessionStream::Message : public Recycled {
                 .owner = &stream.owner_,
                 .deadline = absl::InfiniteFuture(),
                 .cancelled = call_->cancelled()},
-        arrived_(SteadyNow()) {}
-  ~Message() {
-    if (!inside_bytes_) return;
-    if (has_memory_) {
-      stream_.admission_->LeaveWithMemory(sender_.connection, *inside_bytes_);
-    } else {
-      stream_.admission_->Leave(sender_.connection, *inside_bytes_);
-    }
-  }
+        arrived_(SteadyNow()),
+        in_flight_(std::move(in_flight)) {}
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
 
@@ -87,14 +80,8 @@ class SessionStream::Message : public Recycled {
     return Hold(this);
   }
 
-  absl::Status Enter(int64_t bytes, bool has_memory) {
-    CallAdmission& admission = *stream_.admission_;
-    absl::Status status = has_memory ? admission.EnterWithMemory(sender_.connection, bytes, /*even_if_closed=*/true)
-                                     : admission.Enter(sender_.connection, bytes, /*even_if_closed=*/true);
-    has_memory_ = has_memory;
-    if (status.ok()) inside_bytes_ = bytes;
-    return status;
-  }
+  // Else its operations are refused.
+  absl::Status entered() const { return in_flight_.status(); }
   absl::Status Parse(grpc::ByteBuffer& bytes) { return ParseBytes(bytes, *request_); }
   const v1::StreamRequest& request() const { return *request_; }
   const OperationSender& sender() const { return sender_; }
@@ -108,8 +95,7 @@ class SessionStream::Message : public Recycled {
   const OperationSender sender_;
   const absl::Time arrived_;
   std::atomic<int64_t> holds_ = 0;
-  std::optional<int64_t> inside_bytes_;
-  bool has_memory_ = false;
+  const absl::StatusOr<CallAdmission::InFlight> in_flight_;
   alignas(8) char block_[1024];  // enough for a message of one small chunk
   google::protobuf::Arena arena_{block_, sizeof(block_)};
   v1::StreamRequest* const request_ = google::protobuf::Arena::CreateMessage<v1::StreamRequest>(&arena_);
@@ -121,10 +107,9 @@ struct SessionStream::Asked {
   const v1::Operation* operation;
 };
 
-Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes) {
+Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::StatusOr<CallAdmission::InFlight> in_flight) {
   const size_t size = bytes.Length();
-  const Message::Hold message = (new Message(*this))->Keep();
-  const absl::Status entered = message->Enter(static_cast<int64_t>(size), call_->HasMemory());
+  const Message::Hold message = (new Message(*this, std::move(in_flight)))->Keep();
   if (size > kMaxPollerBytes) co_await call_->Hop();
   absl::Status parsed = message->Parse(bytes);
   bytes.Clear();
@@ -133,7 +118,7 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes) {
   for (int k = 0; k < message->request().operations_size(); ++k) {
     co_await call_->Room();
     const v1::Operation& operation = message->request().operations(k);
-    if (!entered.ok()) {
+    if (const absl::Status entered = message->entered(); !entered.ok()) {
       Refuse(operation, entered);
       call_->Answered(entered, operation.request_id(), message->arrived(), /*model=*/nullptr);
       continue;

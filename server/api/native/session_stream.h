@@ -12,10 +12,9 @@ namespace rnnserve {
 
 class SessionStream final : public StreamHandler {
  public:
-  SessionStream(SessionCore* core, CallAdmission* admission, std::shared_ptr<StreamCall> call)
-      : core_(core), admission_(admission), call_(std::move(call)) {}
+  SessionStream(SessionCore* core, std::shared_ptr<StreamCall> call) : core_(core), call_(std::move(call)) {}
 
-  Task<absl::Status> OnMessage(grpc::ByteBuffer message) override;
+  Task<absl::Status> OnMessage(grpc::ByteBuffer message, absl::StatusOr<CallAdmission::InFlight> in_flight) override;
   void OnDrain(absl::Time leaves_at) override;
 
  private:
@@ -34,7 +33,6 @@ class SessionStream final : public StreamHandler {
   void Send(OperationReplied replied);
 
   SessionCore* const core_;
-  CallAdmission* const admission_;
   const std::shared_ptr<StreamCall> call_;
   SessionOwner owner_;
 };

@@ -4,6 +4,7 @@
 
 #include <future>
 #include <latch>
+#include <list>
 #include <memory>
 #include <thread>
 
@@ -148,51 +149,68 @@ TEST(StreamLimits, ManyStreamsHaveSmallOutboxes) {
   EXPECT_EQ(limits.OutboxBytes(4096), 64 << 10);
 }
 
+using Calls = std::list<CallAdmission::InFlight>;
+
+// The call is in `calls` if it is OK.
+absl::StatusCode Enter(CallAdmission& admission, Calls& calls, uint64_t caller, int64_t bytes) {
+  absl::StatusOr<CallAdmission::InFlight> entered = admission.Enter(caller, bytes);
+  if (entered.ok()) calls.push_back(*std::move(entered));
+  return entered.status().code();
+}
+
+constexpr absl::StatusCode kEntered = absl::StatusCode::kOk;
+constexpr absl::StatusCode kRefused = absl::StatusCode::kResourceExhausted;
+
 TEST(CallAdmission, BoundsCalls) {
   CallAdmission admission({.max_calls = 2});
-  EXPECT_TRUE(admission.Enter(1, 1).ok());
-  EXPECT_TRUE(admission.Enter(1, 1).ok());
-  EXPECT_EQ(admission.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
-  admission.Leave(1, 1);
-  EXPECT_TRUE(admission.Enter(1, 1).ok());
+  Calls calls;
+  EXPECT_EQ(Enter(admission, calls, 1, 1), kEntered);
+  EXPECT_EQ(Enter(admission, calls, 1, 1), kEntered);
+  EXPECT_EQ(Enter(admission, calls, 1, 1), kRefused);
+  calls.pop_front();
+  EXPECT_EQ(Enter(admission, calls, 1, 1), kEntered);
 }
 
 TEST(CallAdmission, BoundsBytesButLetsOneLargeMessageIn) {
   CallAdmission admission({.max_bytes = 100});
-  EXPECT_TRUE(admission.Enter(1, 1000).ok());
-  EXPECT_EQ(admission.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
-  admission.Leave(1, 1000);
-  EXPECT_TRUE(admission.Enter(1, 60).ok());
-  EXPECT_EQ(admission.Enter(2, 41).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(admission.Enter(2, 40).ok());
+  Calls calls;
+  EXPECT_EQ(Enter(admission, calls, 1, 1000), kEntered);
+  EXPECT_EQ(Enter(admission, calls, 1, 1), kRefused);
+  calls.clear();
+  EXPECT_EQ(Enter(admission, calls, 1, 60), kEntered);
+  EXPECT_EQ(Enter(admission, calls, 2, 41), kRefused);
+  EXPECT_EQ(Enter(admission, calls, 2, 40), kEntered);
 }
 
 TEST(CallAdmission, KeepsAnEighthForOtherCallers) {
   CallAdmission admission({.max_calls = 16});
-  for (int k = 0; k < 14; ++k) EXPECT_TRUE(admission.Enter(1, 1).ok());
-  EXPECT_EQ(admission.Enter(1, 1).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(admission.Enter(2, 1).ok());
-  admission.Leave(1, 1);
-  admission.Leave(1, 1);
-  EXPECT_TRUE(admission.Enter(1, 1).ok());
+  Calls calls;
+  for (int k = 0; k < 14; ++k) EXPECT_EQ(Enter(admission, calls, 1, 1), kEntered);
+  EXPECT_EQ(Enter(admission, calls, 1, 1), kRefused);
+  EXPECT_EQ(Enter(admission, calls, 2, 1), kEntered);
+  calls.pop_front();
+  calls.pop_front();
+  EXPECT_EQ(Enter(admission, calls, 1, 1), kEntered);
   EXPECT_EQ(admission.calls(), 14);
 }
 
 TEST(CallAdmission, ClosesAndWaitsForThoseInside) {
   CallAdmission admission({});
+  Calls calls;
   EXPECT_TRUE(admission.WaitEmpty(absl::InfiniteFuture()));
-  ASSERT_TRUE(admission.Enter(1, 5).ok());
+  ASSERT_EQ(Enter(admission, calls, 1, 5), kEntered);
   admission.Close();
-  EXPECT_EQ(admission.Enter(1, 5).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Enter(admission, calls, 1, 5), absl::StatusCode::kUnavailable);
   EXPECT_FALSE(admission.WaitEmpty(absl::InfinitePast()));
-  std::thread leaves([&] { admission.Leave(1, 5); });
+  std::thread leaves([&] { calls.clear(); });
   EXPECT_TRUE(admission.WaitEmpty(absl::InfiniteFuture()));
   leaves.join();
 }
 
 TEST(CallAdmission, HurryEndsTheWait) {
   CallAdmission admission({});
-  ASSERT_TRUE(admission.Enter(1, 5).ok());
+  Calls calls;
+  ASSERT_EQ(Enter(admission, calls, 1, 5), kEntered);
   std::thread hurries([&] { admission.Hurry(); });
   EXPECT_FALSE(admission.WaitEmpty(absl::InfiniteFuture()));
   hurries.join();
