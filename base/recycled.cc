@@ -13,7 +13,7 @@ namespace rnnserve {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
 void* TakeRecycled(size_t bytes) { return ::operator new(bytes); }
-void GiveRecycled(void* block, size_t bytes) noexcept { ::operator delete(block, bytes); }
+void GiveRecycled(void* block, size_t) noexcept { ::operator delete(block); }
 
 #else
 
@@ -42,8 +42,8 @@ struct Stack {
     --count;
     return std::exchange(top, top->next);
   }
-  void Free(size_t bytes) {
-    while (count > 0) ::operator delete(Pop(), bytes);
+  void Free() {
+    while (count > 0) ::operator delete(Pop());
   }
 };
 
@@ -93,8 +93,8 @@ struct Own {
   ~Own() {
     is_gone = true;
     for (size_t k = 0; k < kClasses; ++k) {
-      shelves[k].first.Free(BytesOf(k));
-      shelves[k].second.Free(BytesOf(k));
+      shelves[k].first.Free();
+      shelves[k].second.Free();
     }
   }
 };
@@ -113,12 +113,12 @@ void* TakeRecycled(size_t bytes) {
 }
 
 void GiveRecycled(void* block, size_t bytes) noexcept {
-  if (bytes == 0 || bytes > kMostRecycledBytes) return ::operator delete(block, bytes);
+  if (bytes == 0 || bytes > kMostRecycledBytes) return ::operator delete(block);
   const size_t k = ClassOf(bytes);
-  if (is_gone) return ::operator delete(block, BytesOf(k));
+  if (is_gone) return ::operator delete(block);
   auto& [first, second] = own.shelves[k];
   if (first.count == kBatch) {
-    if (second.count > 0 && !Shared::Get().Give(k, second)) second.Free(BytesOf(k));
+    if (second.count > 0 && !Shared::Get().Give(k, second)) second.Free();
     second = std::exchange(first, {});
   }
   first.Push(static_cast<Block*>(block));

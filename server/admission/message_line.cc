@@ -224,8 +224,9 @@ absl::Status Reservation::Came(int64_t bytes, bool even_if_closed) {
   Arrived(bytes);
   absl::StatusOr<CallAdmission::InFlight> entered =
       line_.admission_->Enter(caller_, bytes, even_if_closed, /*has_memory=*/true);
-  if (entered.ok()) in_flight_.emplace(*std::move(entered));
-  return entered.status();
+  if (!entered.ok()) return entered.status();
+  in_flight_.emplace(*std::move(entered));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CallAdmission::InFlight> Reservation::MessageCame(int64_t bytes) {
