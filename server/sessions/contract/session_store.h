@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where records of sessions live beyond this process: the seam that server/store implements.
+//
+//   store.Take(id, fence, deadline, [](absl::StatusOr<std::string> record) { ... });   // this process owns it now
+//   store.Write({.id = id, .fence = fence, .record = bytes, .ttl = ttl}, [](absl::Status written) { ... });
+//
+// A record has one owner at a time, named by a fence of 16 random bytes; each takeover draws a new one, so the former
+// owner's writes fail. A store compares the fence and acts in one step. It does not look into a record's bytes.
+//
+// Thread-safe; nothing blocks. Each `done` is called exactly once, on a thread of the store or of the caller, with no
+// lock held, and at the latest soon after the deadline. A caller has at most one request in flight for a session.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/sessions/contract/session_key.h"
+
+namespace rnnserve {
+
+// Names the process that owns a record, since one takeover.
+using StoreFence = std::array<uint8_t, 16>;
+
+class SessionStore {
+ public:
+  struct WriteRequest {
+    SessionId id;
+    StoreFence fence = {};
+    std::string record = {};  // bounded by the caller
+    absl::Duration ttl = absl::Minutes(10);
+    // Only where there is no record yet; else ALREADY_EXISTS.
+    bool create = false;
+    absl::Time deadline = absl::InfiniteFuture();  // of the steady clock, as base/steady_now.h gives it
+  };
+  using WriteDone = absl::AnyInvocable<void(absl::Status)>;
+  using TakeDone = absl::AnyInvocable<void(absl::StatusOr<std::string>)>;
+
+  virtual ~SessionStore() = default;
+
+  // OK: the store has the record. ABORTED: another process owns it, and nothing changed. A record that is gone (expired,
+  // or lost by the store) is written anew. UNAVAILABLE: no answer before the deadline, or the store is away; the write
+  // may have happened, and repeating it is safe. RESOURCE_EXHAUSTED: the store, or the queue to it, is full; nothing
+  // changed.
+  virtual void Write(WriteRequest request, WriteDone done) = 0;
+  // Makes `fence` the owner of the record of `id`, and returns its bytes. NOT_FOUND: there is none. UNAVAILABLE and
+  // RESOURCE_EXHAUSTED as above; repeating it with the same fence is safe.
+  virtual void Take(const SessionId& id, const StoreFence& fence, absl::Time deadline, TakeDone done) = 0;
+  // Whether the last exchange with the store succeeded, for health and metrics.
+  virtual bool IsReachable() const = 0;
+};
+
+}  // namespace rnnserve
