@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "base/field_error.h"
-
 namespace rnnserve::client {
 
 BoundOperator::BoundOperator(Client* client, OperatorDef op, std::vector<Tensor> weights)
@@ -12,18 +10,12 @@ BoundOperator::BoundOperator(Client* client, OperatorDef op, std::vector<Tensor>
 
 absl::StatusOr<InferResult> BoundOperator::Infer(const std::vector<Tensor>& data, const InferOptions& options) {
   const std::string fingerprint = KnownFingerprint();
-  if (fingerprint.empty()) return SendWithWeights(data, options);
-  absl::StatusOr<InferResult> result = client_->Infer(Fingerprint{fingerprint}, data, options);
-  if (result.ok() || ReasonOf(result.status()) != "FINGERPRINT_EVICTED") return result;
-  return SendWithWeights(data, options);
-}
-
-absl::StatusOr<InferResult> BoundOperator::SendWithWeights(const std::vector<Tensor>& data,
-                                                           const InferOptions& options) {
   std::vector<Tensor> inputs = data;
-  inputs.insert(inputs.end(), weights_.begin(), weights_.end());
-  absl::StatusOr<InferResult> result = client_->Infer(op_, inputs, options);
-  if (result.ok()) {
+  if (fingerprint.empty()) inputs.insert(inputs.end(), weights_.begin(), weights_.end());
+  absl::StatusOr<InferResult> result =
+      fingerprint.empty() ? client_->Infer(op_, inputs, options)
+                          : client_->InferKnown(Fingerprint{fingerprint}, op_, data, weights_, options);
+  if (result.ok() && result->fingerprint != fingerprint) {
     MutexLock lock(mutex_);
     fingerprint_ = result->fingerprint;
   }

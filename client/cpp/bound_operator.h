@@ -26,7 +26,6 @@ class BoundOperator {
   absl::StatusOr<InferResult> Infer(const std::vector<Tensor>& data, const InferOptions& options = {});
 
  private:
-  absl::StatusOr<InferResult> SendWithWeights(const std::vector<Tensor>& data, const InferOptions& options);
   std::string KnownFingerprint();
 
   Client* const client_;

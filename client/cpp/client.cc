@@ -7,14 +7,15 @@
 #include "client/cpp/connection.h"
 #include "client/cpp/health.h"
 #include "client/cpp/infer_calls.h"
+#include "client/cpp/lookup.h"
 #include "rnnserve/v1/models.grpc.pb.h"
 
 namespace rnnserve::client {
 
 struct Client::Connection : client::Connection {
-  explicit Connection(std::vector<client::Connection> servers)
-      : client::Connection(servers.front()),
-        infer(std::move(servers), options.patience),
+  Connection(client::Connection first, std::vector<std::string> targets)
+      : client::Connection(std::move(first)),
+        infer(std::move(targets), options),
         models(v1::Models::NewStub(channel)) {}
 
   InferCalls infer;
@@ -25,15 +26,15 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(std::string address, Clie
   if (options.patience.count() < 0) {
     return absl::InvalidArgumentError("the patience is negative; 0 means that nothing is sent again");
   }
-  std::vector<std::string> addresses = options.others;
-  addresses.insert(addresses.begin(), std::move(address));
-  std::vector<client::Connection> servers;
-  for (std::string& each : addresses) {
-    absl::StatusOr<client::Connection> connection = client::Connection::Make(std::move(each), options);
-    if (!connection.ok()) return connection.status();
-    servers.push_back(*std::move(connection));
+  std::vector<std::string> targets = options.others;
+  targets.insert(targets.begin(), std::move(address));
+  targets = SplitAddresses(targets);
+  absl::StatusOr<client::Connection> first = client::Connection::Make(targets.front(), options);
+  if (!first.ok()) return first.status();
+  for (const std::string& target : targets) {
+    if (absl::Status checked = client::Connection::CheckAddress(target); !checked.ok()) return checked;
   }
-  return std::unique_ptr<Client>(new Client(std::make_unique<Connection>(std::move(servers))));
+  return std::unique_ptr<Client>(new Client(std::make_unique<Connection>(*std::move(first), std::move(targets))));
 }
 
 Client::Client(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
@@ -45,6 +46,21 @@ absl::StatusOr<InferResult> Client::Infer(const Target& target, const std::vecto
   v1::InferResponse reply;
   const absl::Status status =
       connection_->infer.Run(options.timeout.value_or(connection_->options.timeout), request, reply);
+  if (!status.ok()) return status;
+  return DecodeInfer(reply);
+}
+
+absl::StatusOr<InferResult> Client::InferKnown(const Fingerprint& fingerprint, const OperatorDef& op,
+                                               const std::vector<Tensor>& data, const std::vector<Tensor>& weights,
+                                               const InferOptions& options) {
+  const auto with_weights = [&] {
+    std::vector<Tensor> inputs = data;
+    inputs.insert(inputs.end(), weights.begin(), weights.end());
+    return EncodeInfer(op, inputs, options);
+  };
+  v1::InferResponse reply;
+  const absl::Status status = connection_->infer.Run(options.timeout.value_or(connection_->options.timeout),
+                                                     EncodeInfer(fingerprint, data, options), reply, with_weights);
   if (!status.ok()) return status;
   return DecodeInfer(reply);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection to one rnnserve server.
+// A connection to an rnnserve server, or to several.
 //
 //   auto client = Client::Create("127.0.0.1:50051");
 //   OperatorDef rnn;
@@ -12,6 +12,11 @@
 // Errors carry the server's code and text; FieldOf and ReasonOf (base/field_error.h) give the field path and the
 // machine-readable reason, RetryDelayOf (client/cpp/status.h) the server's retry delay. A server that
 // cannot be reached is UNAVAILABLE with reason kCannotConnect.
+//
+// Of several servers, an Infer goes to the one with the fewest calls of this client in flight, in turn where these are
+// equal. A server that cannot be reached, that leaves, or whose health (grpc.health.v1) is NOT_SERVING gets nothing
+// until it is back. LoadBalancing::kPickFirst: every Infer goes to the first address that takes it. The other calls go
+// to the first address.
 //
 // The client retries an Infer that a server refuses as UNAVAILABLE (a draining server does) or that reaches no server.
 // It tries each address in turn, the same one again after the server's retry delay or after 50 ms, 100 ms, ... 1 s,
@@ -45,8 +50,9 @@ struct ClientOptions {
   // Time for a call, connecting and being sent again included. 0: no limit.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   Credentials credentials = {};
-  // Further servers with the same models: Infer tries them when the first one takes no calls.
+  // Further servers with the same models.
   std::vector<std::string> others = {};
+  LoadBalancing load_balancing = LoadBalancing::kSpread;
   // How long an Infer without a timeout retries while no server takes it. 0: nothing is sent again, timeout or
   // not.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
@@ -54,7 +60,9 @@ struct ClientOptions {
 
 class Client {
  public:
-  // `address` as gRPC names targets: HOST:PORT, unix:PATH, dns:///HOST:PORT.
+  // `address` as gRPC names targets: HOST:PORT, unix:PATH, dns:///HOST:PORT; several by comma. A name with several
+  // addresses (of a headless Service, say) stands for all of them; it is looked up again every 30 s, and sooner after a
+  // failure.
   static absl::StatusOr<std::unique_ptr<Client>> Create(std::string address, ClientOptions options = {});
   ~Client();
   Client(const Client&) = delete;
@@ -79,6 +87,12 @@ class Client {
   absl::StatusOr<HealthStatus> Health(std::string_view service = "");
 
  private:
+  friend class BoundOperator;
+  // By fingerprint; a server that does not have it gets the operator and the weights.
+  absl::StatusOr<InferResult> InferKnown(const Fingerprint& fingerprint, const OperatorDef& op,
+                                         const std::vector<Tensor>& data, const std::vector<Tensor>& weights,
+                                         const InferOptions& options);
+
   struct Connection;  // keeps gRPC out of this header
   explicit Client(std::unique_ptr<Connection> connection);
 

@@ -6,21 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "client/cpp/health.h"
 #include "client/cpp/status.h"
 
 namespace rnnserve::client {
 namespace {
-
-// The two slips that gRPC itself answers with riddles: it reads "http:" as a host, and port 0 or 443 into a lone host.
-absl::Status CheckAddress(const std::string& address) {
-  const char* wrong = address.empty()                                                     ? "is empty"
-                      : address.starts_with("http://") || address.starts_with("https://") ? "is a URL"
-                      : address.find(':') == std::string::npos                            ? "has no port"
-                                                                                          : nullptr;
-  if (wrong == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the server's address \"", address, "\" ", wrong,
-                                                 "; expected HOST:PORT, such as 127.0.0.1:50051, or ", "unix:PATH"));
-}
 
 // Whatever http_proxy says: a proxy elsewhere would look for the server on its own machine.
 bool IsThisMachine(const std::string& address) {
@@ -40,7 +30,17 @@ void Connection::AddMetadata(grpc::ClientContext& context) const {
   if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
 }
 
-absl::StatusOr<Connection> Connection::Make(std::string address, const ClientOptions& options, bool own_socket) {
+absl::Status Connection::CheckAddress(const std::string& address) {
+  const char* wrong = address.empty()                                                     ? "is empty"
+                      : address.starts_with("http://") || address.starts_with("https://") ? "is a URL"
+                      : address.find(':') == std::string::npos                            ? "has no port"
+                                                                                          : nullptr;
+  if (wrong == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the server's address \"", address, "\" ", wrong,
+                                                 "; expected HOST:PORT, such as 127.0.0.1:50051, or ", "unix:PATH"));
+}
+
+absl::StatusOr<Connection> Connection::Make(std::string address, const ClientOptions& options, const Kind& kind) {
   if (absl::Status checked = CheckAddress(address); !checked.ok()) return checked;
   if (options.max_receive_bytes <= 0) {
     return absl::InvalidArgumentError(
@@ -66,10 +66,33 @@ absl::StatusOr<Connection> Connection::Make(std::string address, const ClientOpt
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   if (IsThisMachine(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  if (own_socket) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  if (!kind.name.empty()) arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, kind.name);
+  if (kind.watches_health) {
+    arguments.SetServiceConfigJSON(
+        R"({"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}})");
+  }
+  if (kind.own_socket) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(address, ChannelCredentials(credentials), arguments);
   return Connection{.address = std::move(address), .options = options, .channel = std::move(channel)};
+}
+
+absl::Status Connection::CheckServing(grpc::ClientContext& context) const {
+  grpc::Status ended;
+  const HealthStatus health = CheckHealth(channel, context, "", ended);
+  const absl::Status status = Explain(ended);
+  if (absl::IsUnavailable(status)) return status;
+  if (status.ok() && health == HealthStatus::kNotServing) {
+    return WithReason(absl::UnavailableError(absl::StrCat(address, " is NOT_SERVING")), "NOT_SERVING");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Connection::CheckServing() const {
+  grpc::ClientContext context;
+  AddMetadata(context);
+  if (options.timeout.count() > 0) context.set_deadline(std::chrono::system_clock::now() + options.timeout);
+  return CheckServing(context);
 }
 
 absl::Status Connection::Explain(const grpc::Status& status) const {

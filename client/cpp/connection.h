@@ -17,9 +17,28 @@
 namespace rnnserve::client {
 
 struct Connection {
-  // Refuses addresses for which gRPC's own errors are unclear. `own_socket`: shares no TCP connection with another
-  // channel to the same address, so that behind a load balancer it may reach another server.
-  static absl::StatusOr<Connection> Make(std::string address, const ClientOptions& options, bool own_socket = false);
+  struct Kind {
+    // Shares no TCP connection with another channel to the same address, so that behind a load balancer it may reach
+    // another server.
+    bool own_socket = false;
+    // gRPC watches the server's health, and fails calls at once while it is NOT_SERVING.
+    bool watches_health = false;
+    // HOST:PORT by which certificates and proxies know it; "": the address.
+    std::string name = {};
+  };
+
+  // Refuses the two slips that gRPC itself answers with riddles: it reads "http:" as a host, and port 0 or 443 into a
+  // lone host.
+  static absl::Status CheckAddress(const std::string& address);
+  // Checks address and options.
+  static absl::StatusOr<Connection> Make(std::string address, const ClientOptions& options, const Kind& kind);
+  static absl::StatusOr<Connection> Make(std::string address, const ClientOptions& options) {
+    return Make(std::move(address), options, Kind());
+  }
+  // UNAVAILABLE where the server says that it is NOT_SERVING, or cannot be reached; other errors are OK: not every
+  // server and proxy tells its health.
+  absl::Status CheckServing(grpc::ClientContext& context) const;
+  absl::Status CheckServing() const;
 
   // `call` gets a context with the deadline set; 0: none.
   template <typename Call>

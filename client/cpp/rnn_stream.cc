@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "client/cpp/codec.h"
+#include "client/cpp/lookup.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/session_codec.h"
 #include "client/cpp/stream_driver.h"
@@ -58,9 +59,9 @@ v1::Operation EncodeChunk(const std::vector<Tensor>& inputs, const FeedOptions& 
 
 class RnnStream::Impl {
  public:
-  Impl(std::vector<std::string> servers, v1::OpenRequest request, const StreamOptions& options,
+  Impl(StreamDriver::Places places, v1::OpenRequest request, const StreamOptions& options,
        StreamDriver::Session session)
-      : driver_(std::move(servers), std::move(request), options, std::move(session)) {}
+      : driver_(std::move(places), std::move(request), options, std::move(session)) {}
 
   // `read` makes the result of a reply.
   template <typename Read>
@@ -93,10 +94,11 @@ absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Open(std::vector<std::stri
   if (!spec.max_in_flight) spec.max_in_flight = options.max_in_flight + kOwnQuestions;
   if (!spec.window_operations) spec.window_operations = 2 * options.max_in_flight;
   v1::OpenRequest request = EncodeOpen(spec);
-  absl::StatusOr<StreamDriver::Session> session = StreamDriver::Open(servers, request, options);
+  StreamDriver::Places places = StreamDriver::Places::Of(SplitAddresses(servers), request.name(), options);
+  absl::StatusOr<StreamDriver::Session> session = StreamDriver::Open(places, request, options);
   if (!session.ok()) return session.status();
   return std::unique_ptr<RnnStream>(
-      new RnnStream(std::make_unique<Impl>(std::move(servers), std::move(request), options, *std::move(session))));
+      new RnnStream(std::make_unique<Impl>(std::move(places), std::move(request), options, *std::move(session))));
 }
 
 std::future<absl::StatusOr<ChunkResult>> RnnStream::FeedAsync(std::vector<Tensor> inputs, const FeedOptions& options) {
@@ -178,8 +180,8 @@ absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Fork(const std::string& na
                                 answered->reply.position(),
                                 answered->route,
                                 StreamJournal::Origin::kElsewhere};
-  return std::unique_ptr<RnnStream>(new RnnStream(
-      std::make_unique<Impl>(parent.servers(), std::move(request), parent.options(), std::move(session))));
+  return std::unique_ptr<RnnStream>(
+      new RnnStream(std::make_unique<Impl>(parent.places(), std::move(request), parent.options(), std::move(session))));
 }
 
 absl::StatusOr<SessionState> RnnStream::Close() {
@@ -199,7 +201,7 @@ absl::StatusOr<SessionState> RnnStream::Close() {
 }
 
 std::string RnnStream::key() const { return impl_->driver().key(); }
-std::string RnnStream::server() const { return impl_->driver().servers()[impl_->driver().server()]; }
+std::string RnnStream::server() const { return impl_->driver().address(); }
 const std::string& RnnStream::fingerprint() const { return impl_->driver().fingerprint(); }
 StreamRepairs RnnStream::repairs() const { return impl_->driver().repairs(); }
 

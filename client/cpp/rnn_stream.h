@@ -55,6 +55,9 @@ struct StreamOptions {
   // Largest reply taken, in bytes.
   int max_receive_bytes = 64 << 20;
   Credentials credentials = {};
+  // kSpread: a stream whose session has a name begins at the server that its hash says, which is the same for every
+  // client with these addresses; one without a name at the next in turn. kPickFirst: at the first that takes it.
+  LoadBalancing load_balancing = LoadBalancing::kSpread;
 };
 
 struct FeedOptions {
@@ -81,9 +84,10 @@ struct StreamRepairs {
 
 class RnnStream {
  public:
-  // Tries each server in order, for max_wait while servers drain or cannot be reached, for 5 s at most while no server
-  // has answered. `spec.request_id` may be empty. With `spec.attach`, or with a request id that has opened a session
-  // before, the stream continues after the last operation that the session has applied.
+  // Each of `servers` as Client::Create takes them. Tries each, beginning as load_balancing says, for max_wait while
+  // servers drain or cannot be reached, for 5 s at most while no server has answered. `spec.request_id` may be empty.
+  // With `spec.attach`, or with a request id that has opened a session before, the stream continues after the last
+  // operation that the session has applied.
   static absl::StatusOr<std::unique_ptr<RnnStream>> Open(std::vector<std::string> servers, SessionSpec spec,
                                                          StreamOptions options = {});
   ~RnnStream();

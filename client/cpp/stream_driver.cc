@@ -12,12 +12,11 @@
 
 namespace rnnserve::client {
 
-StreamDriver::StreamDriver(std::vector<std::string> servers, v1::OpenRequest request, const StreamOptions& options,
-                           Session session)
-    : servers_(std::move(servers)),
-      request_(std::move(request)),
+StreamDriver::StreamDriver(Places places, v1::OpenRequest request, const StreamOptions& options, Session session)
+    : request_(std::move(request)),
       options_(options),
       fingerprint_(session.fingerprint),
+      places_(std::move(places)),
       route_(std::move(session.route)),
       agreed_(session.agreed),
       journal_({static_cast<size_t>(options.max_in_flight), options.max_kept_bytes,
@@ -26,7 +25,7 @@ StreamDriver::StreamDriver(std::vector<std::string> servers, v1::OpenRequest req
       last_session_server_(session.server),
       backoff_(std::random_device()()) {
   const Time now = Clock::now();
-  recover_at_ = pause_until_ = last_message_at_ = now;
+  look_at_ = recover_at_ = pause_until_ = last_message_at_ = now;
   journal_.Begin(std::move(session.key), session.last_applied, agreed_, session.origin, now, session.position_offset);
   thread_ = std::thread([this] { Loop(); });
 }
@@ -163,9 +162,14 @@ std::string StreamDriver::key() const {
   return journal_.session();
 }
 
-size_t StreamDriver::server() const {
+StreamDriver::Places StreamDriver::places() const {
   MutexLock lock(mutex_);
-  return last_session_server_;
+  return places_;
+}
+
+std::string StreamDriver::address() const {
+  MutexLock lock(mutex_);
+  return places_.servers[last_session_server_];
 }
 
 StreamRepairs StreamDriver::repairs() const {

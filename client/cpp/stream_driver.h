@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "client/cpp/backoff.h"
+#include "client/cpp/lookup.h"
 #include "client/cpp/operation_stream.h"
 #include "client/cpp/rnn_stream.h"
 #include "client/cpp/stream_journal.h"
@@ -48,25 +49,34 @@ class StreamDriver final : private OperationStream::Observer {
     StreamJournal::Origin origin = StreamJournal::Origin::kElsewhere;
   };
 
+  // Where a session may live, in the order of asking. Never changed; the driver makes another one.
+  struct Places {
+    std::shared_ptr<Lookup> lookup;
+    std::vector<std::string> servers;
+
+    static Places Of(std::vector<std::string> targets, const std::string& name, const StreamOptions& options);
+    absl::StatusOr<Connection> Connect(size_t server, const StreamOptions& options, bool own_socket) const;
+  };
+
   // Opens one, on the first server that accepts it.
-  static absl::StatusOr<Session> Open(const std::vector<std::string>& servers, const v1::OpenRequest& request,
+  static absl::StatusOr<Session> Open(const Places& places, const v1::OpenRequest& request,
                                       const StreamOptions& options);
 
   // `request`: how to open another like it.
-  StreamDriver(std::vector<std::string> servers, v1::OpenRequest request, const StreamOptions& options,
-               Session session);
+  StreamDriver(Places places, v1::OpenRequest request, const StreamOptions& options, Session session);
   ~StreamDriver() override;
 
   // Waits for room. Refuses every operation after Close has been answered, and after a failure.
   void Run(v1::Operation operation, Done done);
 
-  const std::vector<std::string>& servers() const { return servers_; }
   const v1::OpenRequest& request() const { return request_; }
   const StreamOptions& options() const { return options_; }
   const std::string& fingerprint() const { return fingerprint_; }
   StreamJournal::Agreed agreed() const;
   std::string key() const;
-  size_t server() const;
+  Places places() const;
+  // Of the server that has, or last had, the session.
+  std::string address() const;
   StreamRepairs repairs() const;
 
  private:
@@ -94,14 +104,18 @@ class StreamDriver final : private OperationStream::Observer {
   void Recover(Lock& lock, Calls& calls) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void Reattach(Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenAnew(Lock& lock, Calls& calls) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void LookUpAgain(Lock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  absl::Status CallOpen(Lock& lock, const Connection& connection, const v1::OpenRequest& request,
+                        v1::OpenResponse& response) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   v1::OpenRequest RequestFromSnapshot() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::vector<std::string> servers_;
   const v1::OpenRequest request_;
   const StreamOptions options_;
   const std::string fingerprint_;
 
   mutable Mutex mutex_;
+  Places places_ ABSL_GUARDED_BY(mutex_);
+  Time look_at_ ABSL_GUARDED_BY(mutex_);       // when names may be looked up again
   CondVar changed_;                            // for the thread
   CondVar room_;                               // for threads that wait to add an operation
   std::string route_ ABSL_GUARDED_BY(mutex_);  // of the session; another one for each server that has to be looked for

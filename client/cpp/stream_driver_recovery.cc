@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "client/cpp/random_id.h"
+#include "client/cpp/servers.h"
 #include "client/cpp/session_codec.h"
 #include "client/cpp/status.h"
 #include "client/cpp/stream_driver.h"
@@ -24,6 +25,8 @@ constexpr milliseconds kOpenTime = std::chrono::seconds(15);
 constexpr milliseconds kSilence = std::chrono::seconds(20);
 // Tries to reach the server that has the session before one is opened elsewhere.
 constexpr int kTriesAtSessionServer = 3;
+// Where the server is known to be gone: its machine refuses the connection.
+constexpr int kTriesAtDeadServer = 1;
 
 StreamJournal::Agreed AgreedIn(const v1::OpenResponse& response) {
   return {response.max_in_flight(), response.window_operations() == 0 ? 0 : response.window_bytes(),
@@ -57,8 +60,25 @@ absl::Status Lost(std::string_view why, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::string>& servers,
-                                                         const v1::OpenRequest& request, const StreamOptions& options) {
+StreamDriver::Places StreamDriver::Places::Of(std::vector<std::string> targets, const std::string& name,
+                                              const StreamOptions& options) {
+  Places places{std::make_shared<Lookup>(targets), {}};
+  places.servers = places.lookup->has_names() ? places.lookup->Look() : std::move(targets);
+  if (options.load_balancing == LoadBalancing::kSpread) {
+    places.servers = OrderForSession(std::move(places.servers), name, RandomId());
+  }
+  return places;
+}
+
+absl::StatusOr<Connection> StreamDriver::Places::Connect(size_t server, const StreamOptions& options,
+                                                         bool own_socket) const {
+  const std::string& address = servers[server];
+  return Connection::Make(address, ConnectionOptions(options),
+                          {.own_socket = own_socket, .name = lookup->NameOf(address)});
+}
+
+absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const Places& places, const v1::OpenRequest& request,
+                                                         const StreamOptions& options) {
   v1::OpenRequest repeatable = request;
   if (repeatable.request_id().empty()) repeatable.set_request_id(RandomId());
   std::string route = RandomId();
@@ -70,16 +90,19 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const std::vector<std::
   std::set<size_t> without_engine;
   for (int round = 1;; ++round) {
     bool may_help = false;
-    for (size_t k = 0; k < servers.size(); ++k) {
+    for (size_t k = 0; k < places.servers.size(); ++k) {
       if (without_engine.contains(k)) continue;
-      absl::StatusOr<Connection> connection = Connection::Make(servers[k], ConnectionOptions(options));
+      absl::StatusOr<Connection> connection = places.Connect(k, options, /*own_socket=*/false);
       if (!connection.ok()) return connection.status();
       connection->route = route;
       v1::OpenResponse response;
       ++tries;
-      last = connection->Run([&](grpc::ClientContext& context) {
-        return v1::Sessions::NewStub(connection->channel)->Open(&context, repeatable, &response);
-      });
+      last = places.servers.size() > 1 ? connection->CheckServing() : absl::OkStatus();
+      if (last.ok()) {
+        last = connection->Run([&](grpc::ClientContext& context) {
+          return v1::Sessions::NewStub(connection->channel)->Open(&context, repeatable, &response);
+        });
+      }
       if (last.ok()) return Opened(response, request, k, route);
       if (!IsTransient(last)) return last;
       // A draining server has opened nothing; behind a proxy another route may lead to another server. A request whose
@@ -226,9 +249,10 @@ void StreamDriver::LeaveDrained() {
 }
 
 void StreamDriver::Recover(Lock& lock, Calls& calls) {
-  const bool is_another = servers_.size() > 1 + without_engine_.size();
+  const bool is_another = places_.servers.size() > 1 + without_engine_.size();
+  const int tries_there = ReasonOf(last_error_) == kCannotConnect ? kTriesAtDeadServer : kTriesAtSessionServer;
   const bool goes_elsewhere =
-      !session_server_ || (journal_.CanReplay() && is_another && tries_ >= kTriesAtSessionServer && tries_ % 2 == 1);
+      !session_server_ || (journal_.CanReplay() && is_another && tries_ >= tries_there && tries_ % 2 == 1);
   ++tries_;
   recover_at_ = Clock::now() + backoff_.After(tries_);
   if (goes_elsewhere) {
@@ -242,8 +266,7 @@ void StreamDriver::Reattach(Calls& calls) {
   // All streams of a program share the first connection. A later one has its own socket: it does not wait for the
   // others' reconnecting and may reach another server.
   const bool is_first = wire_id_ == 0;
-  absl::StatusOr<Connection> connection =
-      Connection::Make(servers_[*session_server_], ConnectionOptions(options_), /*own_socket=*/!is_first);
+  absl::StatusOr<Connection> connection = places_.Connect(*session_server_, options_, /*own_socket=*/!is_first);
   if (!connection.ok()) return Fail(connection.status(), calls);
   connection->route = route_;
   if (!is_first) ++repairs_.reconnects;
@@ -263,40 +286,81 @@ v1::OpenRequest StreamDriver::RequestFromSnapshot() {
   return request;
 }
 
+// Other servers may be behind the names by now.
+void StreamDriver::LookUpAgain(Lock& lock) {
+  if (!places_.lookup->has_names() || Clock::now() < look_at_) return;
+  const std::shared_ptr<Lookup> lookup = places_.lookup;
+  lock.unlock();
+  std::vector<std::string> found = lookup->Look();
+  lock.lock();
+  look_at_ = Clock::now() + kLookAgainTime;
+  std::vector<std::string> before = places_.servers;
+  const std::string last = before[last_session_server_];
+  if (std::find(found.begin(), found.end(), last) == found.end()) found.push_back(last);
+  std::vector<std::string> sorted = found;
+  std::sort(sorted.begin(), sorted.end());
+  std::sort(before.begin(), before.end());
+  if (sorted == before) return;
+  if (options_.load_balancing == LoadBalancing::kSpread) {
+    found = OrderForSession(std::move(found), request_.name(), RandomId());
+  }
+  last_session_server_ = static_cast<size_t>(std::find(found.begin(), found.end(), last) - found.begin());
+  if (session_server_) session_server_ = last_session_server_;
+  next_server_ = last_session_server_ + 1;
+  without_engine_.clear();
+  places_.servers = std::move(found);
+}
+
+absl::Status StreamDriver::CallOpen(Lock& lock, const Connection& connection, const v1::OpenRequest& request,
+                                    v1::OpenResponse& response) {
+  const bool is_one_of_several = places_.servers.size() > 1;
+  const auto call = [&](auto run) {
+    grpc::ClientContext context;
+    connection.AddMetadata(context);
+    context.set_deadline(std::chrono::system_clock::now() + connection.options.timeout);
+    opening_ = &context;
+    lock.unlock();
+    absl::Status status = run(context);
+    lock.lock();
+    opening_ = nullptr;
+    return stopping_ ? absl::CancelledError("the stream was let go") : status;
+  };
+  if (is_one_of_several) {
+    const absl::Status health = call([&](grpc::ClientContext& context) { return connection.CheckServing(context); });
+    if (!health.ok()) return health;
+  }
+  return call([&](grpc::ClientContext& context) {
+    return connection.Explain(v1::Sessions::NewStub(connection.channel)->Open(&context, request, &response));
+  });
+}
+
 void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
+  LookUpAgain(lock);
+  if (stopping_ || !failed_.ok()) return;
   size_t server = 0;
   do {
-    server = next_server_++ % servers_.size();
+    server = next_server_++ % places_.servers.size();
   } while (session_server_ == server || without_engine_.contains(server));
   if (reopen_route_.empty()) reopen_route_ = route_;
   const v1::OpenRequest request = RequestFromSnapshot();
-  absl::StatusOr<Connection> connection =
-      Connection::Make(servers_[server], ConnectionOptions(options_), /*own_socket=*/true);
+  absl::StatusOr<Connection> connection = places_.Connect(server, options_, /*own_socket=*/true);
   if (!connection.ok()) return Fail(connection.status(), calls);
   connection->route = reopen_route_;
   v1::OpenResponse response;
-  grpc::ClientContext context;
-  connection->AddMetadata(context);
-  context.set_deadline(std::chrono::system_clock::now() + connection->options.timeout);
-  opening_ = &context;
-  lock.unlock();
-  const absl::Status status =
-      connection->Explain(v1::Sessions::NewStub(connection->channel)->Open(&context, request, &response));
-  lock.lock();
-  opening_ = nullptr;
+  const absl::Status status = CallOpen(lock, *connection, request, response);
   if (stopping_ || !failed_.ok()) return;
   recover_at_ = Clock::now() + backoff_.After(tries_);
   if (!status.ok()) {
     last_error_ = status;
     if (IsRefusal(status)) reopen_route_ = RandomId();
     if (LacksEngine(status)) without_engine_.insert(server);
-    if (!IsTransient(status) || (!session_server_ && without_engine_.size() == servers_.size()))
-      Fail(Lost(absl::StrCat(servers_[server], " did not take the session over: "), status), calls);
+    if (!IsTransient(status) || (!session_server_ && without_engine_.size() == places_.servers.size()))
+      Fail(Lost(absl::StrCat(places_.servers[server], " did not take the session over: "), status), calls);
     return;
   }
   if (response.fingerprint() != fingerprint_) {
     return Fail(absl::FailedPreconditionError(absl::StrCat(
-                    servers_[server], " has another operator under this name (its fingerprint is ",
+                    places_.servers[server], " has another operator under this name (its fingerprint is ",
                     response.fingerprint(), ", the session's ", fingerprint_, "), so the state cannot go on there")),
                 calls);
   }

@@ -2,7 +2,6 @@
 #include "client/cpp/tries.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
@@ -11,14 +10,8 @@
 #include "client/cpp/status.h"
 
 namespace rnnserve::client {
-namespace {
 
 using std::chrono::milliseconds;
-
-// A server that refused a call is tried after the others for this time, unless it named a longer one itself.
-constexpr milliseconds kAvoidTime{1000};
-
-}  // namespace
 
 bool IsRefusal(const absl::Status& status) {
   return absl::IsUnavailable(status) && (ReasonOf(status) == "DRAINING" || RetryDelayOf(status).has_value());
@@ -52,20 +45,6 @@ absl::Status WithTries(const absl::Status& status, int tries, std::chrono::stead
   absl::Status told(status.code(), absl::StrCat(text, ")"));
   status.ForEachPayload([&](auto url, const absl::Cord& payload) { told.SetPayload(url, payload); });
   return told;
-}
-
-std::vector<size_t> Servers::InOrder(TryTime now) const {
-  std::vector<size_t> order(avoided_until_.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::max(avoided_until_[a], now) < std::max(avoided_until_[b], now);
-  });
-  return order;
-}
-
-void Servers::Refused(size_t server, const absl::Status& status, TryTime now) {
-  if (LacksEngine(status)) return;  // the matter of that call alone
-  avoided_until_[server] = now + std::max(kAvoidTime, RetryDelayOf(status).value_or(kAvoidTime));
 }
 
 Tries::Tries(const std::vector<size_t>& order, TryTime began, uint32_t seed)

@@ -31,20 +31,6 @@ bool IsFromServer(const absl::Status& status);
 absl::Status WithTries(const absl::Status& status, int tries, std::chrono::steady_clock::duration time,
                        const absl::Status& before = {});
 
-// The servers of a client, the preferred one first, and which of them lately took no call.
-class Servers {
- public:
-  explicit Servers(size_t count) : avoided_until_(count) {}
-
-  // Those that did not are last.
-  std::vector<size_t> InOrder(TryTime now) const;
-  void Took(size_t server) { avoided_until_[server] = {}; }
-  void Refused(size_t server, const absl::Status& status, TryTime now);
-
- private:
-  std::vector<TryTime> avoided_until_;  // until when
-};
-
 // Those of one call. Each server is asked at once, and again when it said, else after pauses that grow to a second. One
 // that lacks the engine is not asked again.
 class Tries {

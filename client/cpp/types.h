@@ -17,6 +17,8 @@ namespace rnnserve::client {
 // Members of the request types have initialisers so that {.name = ...} compiles without warnings.
 
 enum class EmptyRowState { kZeros, kInitial };
+// Over several servers: each call and session on its own, or at the first of the list that takes it.
+enum class LoadBalancing { kSpread, kPickFirst };
 enum class HealthStatus { kUnknown, kServing, kNotServing };
 
 struct ModelRef {

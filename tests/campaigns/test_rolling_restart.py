@@ -120,7 +120,8 @@ def test_rolling_restart(tell):
 def test_killed_servers(tell, every):
     """kill -9: with checkpoints nobody notices; without, DATA_LOSS, and never a state of zeros."""
     servers = [Server("--drain_timeout=1s") for _ in range(3)]
-    with rnnserve.Client(servers[0].address, others=[server.address for server in servers[1:]], patience=5) as client:
+    with rnnserve.Client(servers[0].address, others=[server.address for server in servers[1:]], patience=5,
+                         load_balancing="pick_first") as client:
         session = client.session(remembering(), outputs=["Y_h"], checkpoint_every=every)
         told = None
         for value in range(1, 61):

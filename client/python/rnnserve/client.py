@@ -14,7 +14,7 @@ import numpy.typing as npt
 from rnnserve import results
 from rnnserve.backends import ChannelOptions, Metadata
 from rnnserve.backends.threads import Threads, finish
-from rnnserve.core import ClientCore, Inputs, Token
+from rnnserve.core import ClientCore, Inputs, LoadBalancing, Token
 from rnnserve.operators import Operator, Options
 from rnnserve.results import ModelInfo, Result, SessionInfo
 from rnnserve.sessions.session import Session
@@ -24,20 +24,27 @@ if TYPE_CHECKING:
 
 
 class Client(ClientCore):
-    """A connection to an rnnserve server, to be shared by any number of threads.
+    """A connection to an rnnserve server or to several, to be shared by any number of threads.
 
-    address            "host:port", or "unix:path"
+    address            "host:port", or "unix:path"; several servers with the same models by comma or as a list. A name with
+                       several addresses (of a headless Service, say) stands for all of them and is looked up again every
+                       30 s, and sooner after a failure
     max_message_bytes  bound of one request and one reply (gRPC's own default would be 4 MiB for replies);
                        raise it together with the server's
     credentials        grpc.ChannelCredentials for TLS; None: plain text
     timeout            seconds that a call may take where it names none; None: no limit
-    others             addresses of further servers with the same models: where infer turns to when the first one takes
-                       no calls, and sessions move when theirs leaves
+    others             further addresses
+    load_balancing     "spread": see below. "pick_first": every call and session goes to the first address that takes it
     patience           seconds that a session, or an infer without a timeout, may be without a server that takes it
     token              bearer token of every call, or a function that gives it (of a file that changes); without TLS it
                        travels in plain text
     metadata           (key, value) pairs that go with every call
     options            gRPC channel arguments, (name, value) pairs, before this client's own
+
+    Of several servers, an infer goes to the one with the fewest calls of this client in flight, in turn where these are
+    equal. Sessions with a name are spread by its hash, so that every client with these addresses finds them where they
+    are; sessions without one in turn. A server that cannot be reached, that leaves, or whose health (grpc.health.v1) is
+    NOT_SERVING gets nothing until it is back. Calls that manage models, sessions() and health() go to the first address.
 
     An infer that a server refuses as UNAVAILABLE, as one does that leaves, or that finds none, is sent again: to each
     address in turn, to the same one when it said or after 0.05 s, 0.1 s, ... 1 s, until its timeout has passed, or
@@ -50,12 +57,12 @@ class Client(ClientCore):
     Every call raises RnnServeError with the server's code, text and field. Close it, or use it in a `with`.
     """
 
-    def __init__(self, address: str, *, max_message_bytes: int = 64 * 1024 * 1024,
+    def __init__(self, address: str | Iterable[str], *, max_message_bytes: int = 64 * 1024 * 1024,
                  credentials: grpc.ChannelCredentials | None = None, timeout: float | None = None,
                  others: Iterable[str] = (), patience: float = 60.0, token: Token | None = None, metadata: Metadata = (),
-                 options: ChannelOptions = ()) -> None:
+                 options: ChannelOptions = (), load_balancing: LoadBalancing = "spread") -> None:
         super().__init__(Threads(), address, max_message_bytes, credentials, timeout, others, patience, token, metadata,
-                         options)
+                         options, load_balancing)
 
     def __enter__(self) -> Client:
         return self

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import collections.abc
 import itertools
+import json
 import os
 import pathlib
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import grpc
 import numpy.typing as npt
@@ -20,22 +21,28 @@ from grpc_health.v1 import health_pb2
 from rnnserve import methods, results, tensors
 from rnnserve.backends import Backend, Channel, ChannelClosed, ChannelOptions, Metadata
 from rnnserve.errors import RnnServeError, from_rpc_error
+from rnnserve.lookup import Lookup
 from rnnserve.methods import Method, ReplyT, RequestT
 from rnnserve.operators import Operator, Options, options_to_wire
 from rnnserve.results import ModelInfo, Result, SessionInfo
+from rnnserve.servers import Servers
 from rnnserve.sessions.core import SessionCore, open_session
 from rnnserve.sessions.driver import Driver
 from rnnserve.sessions.wire import Opening
-from rnnserve.tries import Patience, Servers, Tries
+from rnnserve.tries import Patience, Tries
 from rnnserve.v1 import models_pb2, recurrent_pb2, sessions_pb2, tensor_pb2
 
 Inputs = Mapping[str, npt.ArrayLike | None]
 Token = str | Callable[[], str]
 SessionT = TypeVar("SessionT", bound=SessionCore)
+LoadBalancing = Literal["spread", "pick_first"]
 
 # A server that is back is noticed within a second, a route that is dead after five.
 _CHANNEL = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 5000),
             ("grpc.max_reconnect_backoff_ms", 1000)]
+# gRPC watches the server's health (grpc.health.v1) over the channel and fails calls at once while it is NOT_SERVING.
+_WATCHED = [*_CHANNEL, ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}],
+                                                            "healthCheckConfig": {"serviceName": ""}}))]
 # A connection of its own, also to a name that leads elsewhere by now. Idle ones that are dead are noticed within a minute
 # (the server allows a ping every 30 s), and lost ones sought again at once.
 _SESSION_CHANNEL = [("grpc.use_local_subchannel_pool", 1), ("grpc.keepalive_time_ms", 40_000),
@@ -48,11 +55,14 @@ _SESSION_CHANNEL = [("grpc.use_local_subchannel_pool", 1), ("grpc.keepalive_time
 class ClientCore:
     """Every coroutine raises RnnServeError. See Client for what the arguments mean."""
 
-    def __init__(self, backend: Backend, address: str, max_message_bytes: int,
+    def __init__(self, backend: Backend, address: str | Iterable[str], max_message_bytes: int,
                  credentials: grpc.ChannelCredentials | None, timeout: float | None, others: Iterable[str],
-                 patience: float, token: Token | None, metadata: Metadata, options: ChannelOptions) -> None:
+                 patience: float, token: Token | None, metadata: Metadata, options: ChannelOptions,
+                 load_balancing: LoadBalancing) -> None:
+        if load_balancing not in get_args(LoadBalancing):
+            raise ValueError(f"load_balancing is {load_balancing!r}; expected one of {get_args(LoadBalancing)}")
         self._backend = backend
-        self._addresses = [check_address(address), *map(check_address, others)]
+        self._addresses = addresses_in(address, others)
         self._max_message_bytes = max_message_bytes
         self._credentials = credentials
         self._token = token
@@ -60,15 +70,16 @@ class ClientCore:
         self._options = list(options)
         self._timeout = timeout
         self._patience = Patience(patience)
-        self._servers = Servers(len(self._addresses))
-        self._driver = Driver(backend, lambda server: self._connect(server, _SESSION_CHANNEL), self._addresses, self._patience,
-                        self._metadata)
+        self._servers = Servers(self._addresses, pick_first=load_balancing == "pick_first")
+        self._lookup = Lookup(self._addresses, self._servers, backend.resolve, backend.start, self._drop)
+        self._driver = Driver(backend, lambda server: self._connect(server, _SESSION_CHANNEL), self._servers, self._lookup,
+                              self._patience, self._metadata)
         self._tags = map(str, itertools.count(1))
         self._mutex = threading.Lock()
-        # Guarded by the mutex: fingerprints of operators whose weights the server has seen, and, by server in `_addresses`,
-        # the channels that calls have needed so far.
+        # Guarded by the mutex: fingerprints of operators whose weights a server has seen, and the channels that calls have
+        # needed so far, by address and whether health is watched.
         self._fingerprints: weakref.WeakKeyDictionary[Operator, str] = weakref.WeakKeyDictionary()
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[tuple[str, bool], Channel] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__.removesuffix('.client')}.Client of {', '.join(self._addresses)}>"
@@ -112,17 +123,16 @@ class ClientCore:
     async def _infer_operator(self, op: Operator, request: recurrent_pb2.InferRequest, deadline: float | None) -> Result:
         with self._mutex:
             known = self._fingerprints.get(op)
+
+        def with_weights() -> None:
+            request.operator.CopyFrom(op.to_wire())
+            request.inputs.extend(op.weights_to_wire())
+
         if known is not None:
             request.fingerprint = known
-            try:
-                return results.result(await self._send(request, deadline))
-            except RnnServeError as error:
-                if error.code != grpc.StatusCode.NOT_FOUND or error.reason != "FINGERPRINT_EVICTED":
-                    raise
-            # The server dropped the weights: send them again, below.
-        request.operator.CopyFrom(op.to_wire())
-        request.inputs.extend(op.weights_to_wire())
-        result = results.result(await self._send(request, deadline))
+        else:
+            with_weights()
+        result = results.result(await self._send(request, deadline, with_weights))
         if op.weights and result.fingerprint:
             with self._mutex:
                 self._fingerprints[op] = result.fingerprint
@@ -208,53 +218,78 @@ class ClientCore:
 
     async def _manage(self, method: Method[RequestT, ReplyT], request: RequestT, timeout: float | None) -> ReplyT:
         """A call to the first server, sent once."""
-        return await self._call(0, method, request, self._deadline(timeout))
+        return await self._call(self._addresses[0], False, method, request, self._deadline(timeout))
 
-    async def _send(self, request: recurrent_pb2.InferRequest, deadline: float | None) -> recurrent_pb2.InferResponse:
-        """Infer, at the first server that takes it."""
+    async def _send(self, request: recurrent_pb2.InferRequest, deadline: float | None,
+                    with_weights: Callable[[], None] | None = None) -> recurrent_pb2.InferResponse:
+        """Infer, at the first server that takes it. with_weights() makes the request one that needs nothing on the server:
+        called where the server does not have the fingerprint, before the same server is asked again."""
+        await self._lookup.fresh()
         began = time.monotonic()
-        tries = Tries(self._servers.in_order(began), began)
+        with self._mutex:  # between the choice and its entry no other call chooses
+            tries = Tries(self._servers.for_call(began), began)
+            self._servers.began(tries.server)
         while True:
             server = tries.server
             try:
-                reply = await self._call(server, methods.INFER, request, deadline)
+                reply = await self._call(server, len(self._servers.addresses) > 1, methods.INFER, request, deadline)
                 self._patience.note()
                 self._servers.took(server)
                 return reply
             except RnnServeError as error:
                 now = time.monotonic()
                 self._patience.note(error)
+                if error.reason == "FINGERPRINT_EVICTED" and with_weights is not None:
+                    with_weights()
+                    with_weights = None
+                    self._servers.began(server)
+                    continue
                 if error.code != grpc.StatusCode.UNAVAILABLE:
                     raise tries.final_error(error, now) from None
                 self._servers.refused(server, error, now)
+                self._lookup.doubt()
                 pause = tries.failed(error, now)
                 if not self._patience.seconds or now + pause >= self._patience.end(began, deadline, tries.asked_all):
                     raise tries.final_error(error, now) from None
+            finally:
+                if self._servers.ended(server):
+                    self._drop(server)
             if pause:
                 await self._driver.pause(pause)
+            self._servers.began(tries.server)
 
-    async def _call(self, server: int, method: Method[RequestT, ReplyT], request: RequestT,
+    async def _call(self, server: str, watched: bool, method: Method[RequestT, ReplyT], request: RequestT,
                     deadline: float | None) -> ReplyT:
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
-            return await self._channel_to(server).unary(method, request, timeout, self._metadata())
+            return await self._channel_to(server, watched).unary(method, request, timeout, self._metadata())
         except grpc.RpcError as error:
-            raise from_rpc_error(error, self._addresses[server]) from None
+            raise from_rpc_error(error, server) from None
         except ChannelClosed:
             raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed") from None
 
-    def _channel_to(self, server: int) -> Channel:
+    def _channel_to(self, server: str, watched: bool) -> Channel:
         with self._mutex:
             self._driver.check_open()
-            if server not in self._channels:
-                self._channels[server] = self._connect(self._addresses[server], _CHANNEL)
-            return self._channels[server]
+            key = (server, watched)
+            if key not in self._channels:
+                self._channels[key] = self._connect(server, _WATCHED if watched else _CHANNEL)
+            return self._channels[key]
 
-    def _connect(self, address: str, more: Sequence[tuple[str, int]]) -> Channel:
+    def _drop(self, server: str) -> None:
+        """It is not among the client's servers any more."""
+        with self._mutex:
+            channel = self._channels.pop((server, True), None)
+        if channel is not None:
+            channel.close()
+
+    def _connect(self, address: str, more: ChannelOptions) -> Channel:
         options: dict[str, Any] = {"grpc.max_receive_message_length": self._max_message_bytes,
                                    "grpc.max_send_message_length": self._max_message_bytes, **dict(more)}
         if address.startswith(("localhost:", "127.", "[::1]:")):
             options["grpc.enable_http_proxy"] = 0  # http_proxy's would look for it on its own machine
+        if address in self._lookup.names:  # what its certificate and proxies know it by
+            options["grpc.default_authority"] = self._lookup.names[address]
         options.update(self._options)
         return self._backend.connect(address, self._credentials, list(options.items()))
 
@@ -278,6 +313,15 @@ def merged(first: Options, second: Options) -> Options:
     options = first.copy()
     options.update(second)
     return options
+
+
+def addresses_in(address: str | Iterable[str], others: Iterable[str] = ()) -> list[str]:
+    """Each once: of "a:1,b:2", or of a list of such texts."""
+    texts = [address] if isinstance(address, str) else [*address]
+    found = [part.strip() for text in (*texts, *others) for part in text.split(",")]
+    if not found:
+        raise ValueError("no address is given; give HOST:PORT, such as 127.0.0.1:50051")
+    return list(dict.fromkeys(map(check_address, found)))
 
 
 def check_address(address: str) -> str:

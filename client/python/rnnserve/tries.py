@@ -18,8 +18,6 @@ _FIRST_CONTACT_SECONDS = 5.0
 # Codes with which a call may end although it has reached no server.
 _CODES_WITHOUT_A_SERVER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED,
             grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
-# A server that refused a call is tried after the others for this time, unless it named a longer one itself.
-_AVOID_SECONDS = 1.0
 
 
 def is_refusal(error: RnnServeError) -> bool:
@@ -65,29 +63,11 @@ class Patience:
         return end if self._answered or not asked_all else min(end, began + _FIRST_CONTACT_SECONDS)
 
 
-class Servers:
-    """The servers a client knows, the preferred one first, and which of them lately took no call."""
-
-    def __init__(self, count: int) -> None:
-        self._avoided_until = [0.0] * count  # until when
-
-    def in_order(self, now: float) -> list[int]:
-        return sorted(range(len(self._avoided_until)), key=lambda server: max(self._avoided_until[server], now))
-
-    def took(self, server: int) -> None:
-        self._avoided_until[server] = 0.0
-
-    def refused(self, server: int, error: RnnServeError, now: float) -> None:
-        if lacks_engine(error):  # the matter of that call alone
-            return
-        self._avoided_until[server] = now + max(_AVOID_SECONDS, error.retry_after or 0.0)
-
-
 class Tries:
     """Those of one call. Each server is asked at once, and again when it said, else after pauses that grow to a second.
     One that lacks the engine is not asked again."""
 
-    def __init__(self, order: Sequence[int], began: float, spread: Spread = random.uniform) -> None:
+    def __init__(self, order: Sequence[str], began: float, spread: Spread = random.uniform) -> None:
         self.server = order[0]
         self._began = began
         self._spread = spread

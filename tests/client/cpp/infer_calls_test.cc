@@ -64,10 +64,31 @@ TEST(InferCallsTest, AnotherServerIsAskedAtOnceAndFirstForAWhile) {
   FakeServer leaving, there;
   Refusing refusing(leaving, 100, {14, "leaving", {RetryDetail(600'000)}});
   Refusing taking(there, 0, {});
-  const auto client = Client::Create(leaving.address(), {.others = {there.address()}}).value();
+  const auto client =
+      Client::Create(leaving.address(), {.others = {there.address()}, .load_balancing = LoadBalancing::kPickFirst})
+          .value();
   for (int k = 0; k < 3; ++k) EXPECT_TRUE(InferOnce(*client).ok());
   EXPECT_EQ(refusing.calls, 1);
   EXPECT_EQ(taking.calls, 3);
+}
+
+TEST(InferCallsTest, CallsAreSpread) {
+  FakeServer first, second;
+  Refusing here(first, 0, {}), there(second, 0, {});
+  const auto client = Client::Create(first.address() + "," + second.address()).value();
+  for (int k = 0; k < 100; ++k) EXPECT_TRUE(InferOnce(*client).ok());
+  EXPECT_EQ(here.calls, 50);
+  EXPECT_EQ(there.calls, 50);
+}
+
+TEST(InferCallsTest, AServerThatIsGoneGetsNothing) {
+  FakeServer there;
+  Refusing taking(there, 0, {});
+  std::optional<FakeServer> gone(std::in_place);
+  const auto client = Client::Create(there.address(), {.others = {gone->address()}}).value();
+  gone.reset();
+  for (int k = 0; k < 8; ++k) EXPECT_TRUE(InferOnce(*client).ok());
+  EXPECT_EQ(taking.calls, 8);
 }
 
 TEST(InferCallsTest, AnEngineOutOfServiceIsAskedForElsewhereOnly) {
@@ -75,7 +96,9 @@ TEST(InferCallsTest, AnEngineOutOfServiceIsAskedForElsewhereOnly) {
   const FakeStatus lost{14, "the device is lost", {ReasonDetail("ENGINE_OUT_OF_SERVICE")}};
   Refusing here(first, 1, lost);
   Refusing there(second, 0, {});
-  const auto client = Client::Create(first.address(), {.others = {second.address()}}).value();
+  const auto client =
+      Client::Create(first.address(), {.others = {second.address()}, .load_balancing = LoadBalancing::kPickFirst})
+          .value();
   EXPECT_TRUE(InferOnce(*client).ok());
   EXPECT_EQ(there.calls, 1);
   EXPECT_TRUE(InferOnce(*client).ok());

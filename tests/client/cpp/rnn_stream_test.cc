@@ -33,7 +33,9 @@ Log Names(const std::vector<Tensor>& tensors) {
   return names;
 }
 
+// At the first of them.
 std::unique_ptr<RnnStream> OpenTo(std::vector<std::string> servers, StreamOptions options = {}) {
+  options.load_balancing = LoadBalancing::kPickFirst;
   absl::StatusOr<std::unique_ptr<RnnStream>> stream = RnnStream::Open(std::move(servers), kSpec, options);
   EXPECT_TRUE(stream.ok()) << stream.status();
   return *std::move(stream);

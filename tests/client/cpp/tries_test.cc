@@ -14,7 +14,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::Ge;
 using testing::Le;
 
@@ -87,23 +86,6 @@ TEST(TriesTest, OneWithoutTheEngineIsNotAskedAgain) {
     EXPECT_TRUE(tries.HasAskedAll());
   }
   EXPECT_EQ(tries.Failed(kNoEngine, now), TryTime::max());
-  Servers servers(2);
-  servers.Refused(0, kNoEngine, kBegan);
-  EXPECT_THAT(servers.InOrder(kBegan), ElementsAre(0, 1)) << "other calls are welcome there";
-}
-
-TEST(TriesTest, AServerThatTookNothingIsAskedLastForAWhile) {
-  Servers servers(3);
-  EXPECT_THAT(servers.InOrder(kBegan), ElementsAre(0, 1, 2));
-  servers.Refused(0, kLost, kBegan);
-  EXPECT_THAT(servers.InOrder(kBegan + milliseconds(999)), ElementsAre(1, 2, 0));
-  EXPECT_THAT(servers.InOrder(kBegan + milliseconds(1000)), ElementsAre(0, 1, 2));
-  servers.Refused(0, Refused(5000), kBegan);
-  servers.Refused(1, kLost, kBegan);
-  EXPECT_THAT(servers.InOrder(kBegan + milliseconds(500)), ElementsAre(2, 1, 0));
-  EXPECT_THAT(servers.InOrder(kBegan + milliseconds(4999)), ElementsAre(1, 2, 0));
-  servers.Took(0);
-  EXPECT_THAT(servers.InOrder(kBegan + milliseconds(500)), ElementsAre(0, 2, 1));
 }
 
 TEST(TriesTest, AnErrorTellsHowOftenItWasTried) {

@@ -88,7 +88,7 @@ def test_it_is_sent_again_and_to_another_server(server):
             assert (await client.infer(make_operator(), {"X": X})).engine == "formulas"
 
     try:
-        run(body, server, others=[other.address])
+        run(body, server, others=[other.address], load_balancing="pick_first")
         assert server.refusals == other.refusals == [] and (len(server.requests), len(other.requests)) == (2, 3)
     finally:
         other.stop()

@@ -51,7 +51,7 @@ def test_a_server_that_comes_back_on_its_port(server, client):
 
         def come_back():
             back.append(stack.enter_context(second_server(server.port)))
-            grpc.channel_ready_future(client._channels[0]._channel).result(timeout=60)  # within a second, had the pauses their time
+            grpc.channel_ready_future(client._channels[server.address, False]._channel).result(timeout=60)  # within a second, had the pauses their time
 
         Pauses(client, lambda: None, come_back)
         assert client.infer(OP, {"X": X}).engine == "formulas"
@@ -59,13 +59,36 @@ def test_a_server_that_comes_back_on_its_port(server, client):
 
 
 def test_another_server_is_asked_at_once_and_first_for_a_while(server):
-    with second_server() as other, rnnserve.Client(server.address, others=[other.address]) as client:
+    with second_server() as other, rnnserve.Client(server.address, others=[other.address], load_balancing="pick_first") as client:
         pauses = Pauses(client)
         client.infer(OP, {"X": X})
         server.refusals = [(Code.UNAVAILABLE, 600.0)] * 2
         for _ in range(3):
             assert client.infer(OP, {"X": X}).engine == "formulas"
         assert (len(server.requests), len(other.requests), pauses.seconds) == (2, 4, [])
+
+
+def test_weights_go_once_to_each_server(server):
+    with second_server() as other, rnnserve.Client([server.address, other.address]) as client:
+        for _ in range(6):
+            assert client.infer(OP, {"X": X}).engine == "formulas"
+        kinds = sorted([request.WhichOneof("target") for request in each.requests] for each in (server, other))
+        assert kinds == [["fingerprint", "operator", "fingerprint", "fingerprint"], ["operator", "fingerprint", "fingerprint"]]
+
+
+def test_a_server_that_is_gone_gets_nothing_and_is_used_again(server):
+    with second_server() as other, rnnserve.Client(f"{server.address},{other.address}") as client:
+        client.load("m", OP)  # to the first
+        with rnnserve.Client(other.address) as second:
+            second.load("m", OP)
+        pauses = Pauses(client)
+        other.stop()
+        for _ in range(8):
+            assert client.infer("m", {"X": X}).engine == "formulas"
+        assert len(server.requests) == 9 and pauses.seconds == []
+        for _ in range(4):
+            client.session(OP)
+        assert len(server.opens) == 4 and pauses.seconds == []
 
 
 def test_the_servers_own_time_is_kept(server, client):
@@ -133,14 +156,14 @@ def test_an_address_where_nobody_ever_answered_is_soon_told():
 
 
 def test_where_the_first_is_dead_the_others_are_asked_whatever_that_took(server):
-    with rnnserve.Client("127.0.0.1:1", others=[server.address]) as client:
+    with rnnserve.Client("127.0.0.1:1", others=[server.address], load_balancing="pick_first") as client:
         client._patience.end = lambda began, *more: type(client._patience).end(client._patience, began - 5.1, *more)
         assert client.infer(OP, {"X": X}).engine == "formulas"
 
 
 def test_an_engine_out_of_service_is_asked_for_elsewhere_only(server):
     lost = (Code.UNAVAILABLE, None, "ENGINE_OUT_OF_SERVICE")
-    with second_server() as other, rnnserve.Client(server.address, others=[other.address]) as client:
+    with second_server() as other, rnnserve.Client(server.address, others=[other.address], load_balancing="pick_first") as client:
         pauses = Pauses(client)
         server.refusals = [lost] * 2
         client.infer(OP, {"X": X}, engine="cuda")
@@ -243,7 +266,7 @@ def test_an_open_whose_reply_was_lost_meets_itself(server, client):
 
 
 def test_a_session_is_opened_at_another_server_at_once(server):
-    with second_server() as other, rnnserve.Client(server.address, others=[other.address]) as client:
+    with second_server() as other, rnnserve.Client(server.address, others=[other.address], load_balancing="pick_first") as client:
         server.refusals = [(Code.UNAVAILABLE, 600.0)]
         pauses = Pauses(client)
         client.session(OP)

@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from rnnserve import RnnServeError
-from rnnserve.tries import Patience, Servers, Tries, is_refusal, lacks_engine
+from rnnserve.tries import Patience, Tries, is_refusal, lacks_engine
 
 Code = grpc.StatusCode
 LOST = RnnServeError(Code.UNAVAILABLE, "no answer")
@@ -62,22 +62,7 @@ def test_one_without_the_engine_is_not_asked_again():
     for now in (100.0, 200.0, 300.0):
         assert tries.failed(LOST, now) < 1 and tries.server == 1 and tries.asked_all
     assert tries.failed(NO_ENGINE, 400.0) == math.inf
-    servers = Servers(2)
-    servers.refused(0, NO_ENGINE, 100.0)
-    assert servers.in_order(100.0) == [0, 1], "other calls are welcome there"
     assert lacks_engine(NO_ENGINE) and not is_refusal(NO_ENGINE) and not lacks_engine(LOST)
-
-
-def test_a_server_that_took_no_call_is_asked_last_for_a_while():
-    servers = Servers(3)
-    assert servers.in_order(100.0) == [0, 1, 2]
-    servers.refused(0, LOST, 100.0)
-    assert servers.in_order(100.9) == [1, 2, 0] and servers.in_order(101.0) == [0, 1, 2]
-    servers.refused(0, leaving(5.0), 101.0)
-    servers.refused(1, LOST, 101.0)
-    assert servers.in_order(101.5) == [2, 1, 0] and servers.in_order(102.5) == [1, 2, 0]
-    servers.took(0)
-    assert servers.in_order(102.5) == [0, 1, 2]
 
 
 def test_patience_is_short_with_an_address_that_never_answered():

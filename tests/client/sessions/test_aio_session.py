@@ -169,7 +169,7 @@ def test_carried_over_and_replayed():
     async def body(client):
         return await feed_all(client, lambda: next(ends)(), [15, 35], checkpoint_every=8)
 
-    session = run(body, servers[0].address, others=[server.address for server in servers[1:]])
+    session = run(body, servers[0].address, others=[server.address for server in servers[1:]], load_balancing="pick_first")
     assert session.repairs["hand_overs"] == 1 and session.repairs["replays"] == 1
     assert [servers[0].stop(), servers[2].stop()] == [0, 0]
     servers[1].stop()

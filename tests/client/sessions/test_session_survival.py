@@ -106,7 +106,7 @@ def test_a_server_that_computes_for_long_is_not_taken_for_dead(server, monkeypat
 
 def test_the_state_is_carried_over_when_the_server_leaves():
     old, new = Server("--drain_timeout=60s"), Server()
-    with rnnserve.Client(old.address, others=[new.address]) as client:
+    with rnnserve.Client(old.address, others=[new.address], load_balancing="pick_first") as client:
         idle = client.session(remembering())
         idle.feed(steps(7, 8))
         idle.checkpoint("eight")
@@ -123,7 +123,7 @@ def test_the_state_is_carried_over_when_the_server_leaves():
 
 def test_carried_over_with_operations_in_flight():
     old, new = Server("--drain_timeout=60s"), Server()
-    with rnnserve.Client(old.address, others=[new.address]) as client:
+    with rnnserve.Client(old.address, others=[new.address], load_balancing="pick_first") as client:
         sessions = [client.session(remembering(), outputs=["Y_h"]) for _ in range(8)]
         drained = threading.Event()
 
@@ -165,7 +165,7 @@ def test_the_same_name_leads_to_another_server():
 @pytest.mark.parametrize("every", [1, 8])
 def test_a_killed_server_with_checkpoint_every(every):
     servers = [Server(), Server(), Server()]
-    with rnnserve.Client(servers[0].address, others=[server.address for server in servers[1:]]) as client:
+    with rnnserve.Client(servers[0].address, others=[server.address for server in servers[1:]], load_balancing="pick_first") as client:
         left = iter(servers[:2])
         feed_all(client, [15, 35], lambda: next(left).kill(), checkpoint_every=every)
     for server in servers:
@@ -188,7 +188,7 @@ def test_a_killed_server_that_comes_back_at_its_address():
 @pytest.mark.parametrize("end", [Server.drain, Server.kill])
 def test_rows_names_and_forks_move_as_they_are_by_then(end):
     old, new = Server("--drain_timeout=60s"), Server()
-    with rnnserve.Client(old.address, others=[new.address]) as client:
+    with rnnserve.Client(old.address, others=[new.address], load_balancing="pick_first") as client:
         with client.session(remembering(), name="beam", rows=1, checkpoint_every=2) as session:
             session.feed(steps(1))
             session.select_rows([0, 0, 0])
@@ -234,7 +234,7 @@ def test_through_nginx_which_is_killed_and_then_the_server_behind_it():
 
 def test_forks_survive_too():
     one, two = Server(), Server()
-    with rnnserve.Client(one.address, others=[two.address]) as client:
+    with rnnserve.Client(one.address, others=[two.address], load_balancing="pick_first") as client:
         with client.session(remembering(), checkpoint_every=5) as session:
             for value in range(1, 8):
                 session.feed(steps(value))
@@ -281,7 +281,7 @@ def test_another_model_under_the_name_is_not_gone_on_with():
     old, new = Server("--drain_timeout=60s"), Server()
     with rnnserve.Client(new.address) as client:
         client.load("m", remembering(64))
-    with rnnserve.Client(old.address, others=[new.address], patience=2) as client:
+    with rnnserve.Client(old.address, others=[new.address], load_balancing="pick_first", patience=2) as client:
         client.load("m", remembering())
         session = client.session("m")
         session.feed(steps(1))

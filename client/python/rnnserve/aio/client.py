@@ -15,7 +15,7 @@ from rnnserve import results
 from rnnserve.aio.session import Opening, Session
 from rnnserve.backends import ChannelOptions, Metadata
 from rnnserve.backends.loop import Loop
-from rnnserve.core import ClientCore, Inputs, Token
+from rnnserve.core import ClientCore, Inputs, LoadBalancing, Token
 from rnnserve.operators import Operator, Options
 from rnnserve.results import ModelInfo, Result, SessionInfo
 
@@ -29,13 +29,13 @@ class Client(ClientCore):
     To be used by the tasks of one loop. Close it, or use it in an `async with`.
     """
 
-    def __init__(self, address: str, *, max_message_bytes: int = 64 * 1024 * 1024,
+    def __init__(self, address: str | Iterable[str], *, max_message_bytes: int = 64 * 1024 * 1024,
                  credentials: grpc.ChannelCredentials | None = None, timeout: float | None = None,
                  others: Iterable[str] = (), patience: float = 60.0, token: Token | None = None, metadata: Metadata = (),
-                 options: ChannelOptions = ()) -> None:
+                 options: ChannelOptions = (), load_balancing: LoadBalancing = "spread") -> None:
         self._loop = Loop()
         super().__init__(self._loop, address, max_message_bytes, credentials, timeout, others, patience, token, metadata,
-                         options)
+                         options, load_balancing)
 
     async def __aenter__(self) -> Client:
         return self

@@ -5,6 +5,7 @@ What a client does is written once, as coroutines over a Backend. On threads the
 that finish() (threads.py) runs one like a plain function; on a loop they are awaited.
 """
 
+import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -73,6 +74,10 @@ class Channel(Protocol):
 class Backend(Protocol):
     def connect(self, address: str, credentials: grpc.ChannelCredentials | None, options: ChannelOptions) -> Channel: ...
 
+    async def resolve(self, host: str, port: int) -> list[str]:
+        """Its IPv4 addresses, else its IPv6 ones, sorted. Raises OSError."""
+        ...
+
     def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs it beside everything else."""
         ...
@@ -82,3 +87,10 @@ class Backend(Protocol):
     def event(self) -> Event: ...
 
     def mailbox(self) -> Mailbox[Any]: ...
+
+
+def addresses_of(infos: Sequence[tuple[Any, ...]]) -> list[str]:
+    """Of what getaddrinfo gives. A host with addresses of both kinds is one server with two, not two servers."""
+    found = {family: sorted({str(info[4][0]) for info in infos if info[0] == family})
+             for family in (socket.AF_INET, socket.AF_INET6)}
+    return found[socket.AF_INET] or found[socket.AF_INET6]

@@ -5,13 +5,14 @@ import asyncio
 import collections
 import logging
 import queue
+import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 import grpc
 import grpc.aio
 
-from rnnserve.backends import ChannelClosed, ChannelOptions, Metadata
+from rnnserve.backends import ChannelClosed, ChannelOptions, Metadata, addresses_of
 from rnnserve.methods import Method, ReplyT, RequestT
 
 T = TypeVar("T")
@@ -128,6 +129,10 @@ class Loop:
         if credentials is None:
             return Channel(grpc.aio.insecure_channel(address, options=options), self._keep)
         return Channel(grpc.aio.secure_channel(address, credentials, options=options), self._keep)
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return addresses_of(infos)
 
     def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._keep(run())

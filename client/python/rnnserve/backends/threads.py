@@ -2,13 +2,14 @@
 """Waits by blocking the thread that calls. Coroutines over this backend never suspend: run them with finish()."""
 
 import queue
+import socket
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
 import grpc
 
-from rnnserve.backends import ChannelClosed, ChannelOptions, Metadata
+from rnnserve.backends import ChannelClosed, ChannelOptions, Metadata, addresses_of
 from rnnserve.methods import Method, ReplyT, RequestT
 
 T = TypeVar("T")
@@ -110,6 +111,9 @@ class Threads:
         if credentials is None:
             return Channel(grpc.insecure_channel(address, options=options))
         return Channel(grpc.secure_channel(address, credentials, options=options))
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        return addresses_of(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
     def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         threading.Thread(target=lambda: finish(run()), name="rnnserve sessions", daemon=True).start()

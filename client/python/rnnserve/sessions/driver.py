@@ -10,17 +10,19 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
 from rnnserve.backends import Backend, Channel, Metadata
 from rnnserve.errors import RnnServeError
+from rnnserve.lookup import Lookup
 from rnnserve.operators import Operator
+from rnnserve.servers import Servers
 from rnnserve.sessions import wire
 from rnnserve.sessions.entry import Phase
-from rnnserve.sessions.link import Link
+from rnnserve.sessions.link import NO_CONNECTION, Link
 from rnnserve.sessions.verdict import data_loss
 from rnnserve.tries import Patience, backoff, is_refusal, lacks_engine, with_tries
 from rnnserve.v1 import sessions_pb2
@@ -43,17 +45,18 @@ _WATCH_SECONDS = 0.5
 
 
 class Driver:
-    """connect(address) makes a channel; addresses: where sessions may live, the preferred one first; metadata() goes with
-    every call. On an event loop no task waits for the lock: nothing is awaited under it."""
+    """connect(address) makes a channel; servers: where sessions may live; metadata() goes with every
+    call. On an event loop no task waits for the lock: nothing is awaited under it."""
 
-    def __init__(self, backend: Backend, connect: Callable[[str], Channel], addresses: Sequence[str], patience: Patience,
-                 metadata: Callable[[], Metadata] = tuple) -> None:
+    def __init__(self, backend: Backend, connect: Callable[[str], Channel], servers: Servers, lookup: Lookup,
+                 patience: Patience, metadata: Callable[[], Metadata] = tuple) -> None:
         self.backend = backend
         self.metadata = metadata
         self.patience = patience.seconds
         self._patience = patience
         self._connect = connect
-        self._addresses = list(addresses)
+        self._servers = servers
+        self._lookup = lookup
         self._lock = threading.RLock()
         self._links: dict[str, Link] = {}  # address -> the Link for new sessions
         self._asked: list[Link] = []  # links with an Open under way, each as often as it has them
@@ -82,12 +85,13 @@ class Driver:
         tell: if the session was there before, its state is asked for."""
 
         async def attempt(link: Link) -> tuple[Link, sessions_pb2.OpenResponse, sessions_pb2.GetStateResponse | None]:
+            await self._check_health(link)
             reply = await self._open(link, opening, state, request_id)
             known = await link.get_state(reply.session, _CALL_SECONDS) if tell and not reply.created else None
             return link, reply, known
 
-        return await self._ask_in_turn(self._addresses, attempt,
-                                 may_help=lambda error: error.code == grpc.StatusCode.UNAVAILABLE)
+        return await self._ask_in_turn(lambda: self._servers.for_session(opening.name, time.monotonic()), attempt,
+                                       may_help=lambda error: error.code == grpc.StatusCode.UNAVAILABLE)
 
     def adopt(self, session: SessionCore, link: Link) -> None:
         """A session that has just been opened on that link. Under the lock."""
@@ -138,6 +142,8 @@ class Driver:
 
     def broken(self, link: Link, error: RnnServeError | None, final: bool) -> None:
         """The link's stream ended; the link opens another by itself. Under the lock."""
+        if error is not None and error.code in _LOST_ON_THE_WAY:
+            self._servers.refused(link.address, error, time.monotonic())
         down = 0.0 if link.down_since is None else time.monotonic() - link.down_since
         why = f"no answer from {link.address} for {down:.0f} s ({error.message if error else 'the stream ended'})"
         for session in list(link.sessions):
@@ -246,19 +252,25 @@ class Driver:
         state = snapshot.state
         opening = session.opening.anew(state)
         request_id = f"{session.identity} {session.journal.incarnation + 1}"
-        addresses = sorted(self._addresses, key=lambda address: address == here)
+        unfit = set[str]()
+
+        def order() -> list[str]:
+            known = self._servers.for_session(session.opening.name, time.monotonic())
+            return sorted((address for address in known if address not in unfit), key=lambda address: address == here)
 
         async def attempt(link: Link) -> tuple[Link, sessions_pb2.OpenResponse]:
+            await self._check_health(link)
             reply = await self._open(link, opening, state, request_id)
             if reply.fingerprint != session.fingerprint:
-                addresses.remove(link.address)
+                unfit.add(link.address)
                 raise RnnServeError(grpc.StatusCode.FAILED_PRECONDITION,
                                     f"{link.address} has another model under the name {session.opening.model!r}")
             return link, reply
 
         try:
             link, reply = await self._ask_in_turn(
-                addresses, attempt, may_help=lambda _: bool(addresses) and session.journal.phase is Phase.UNPLACED)
+                order, attempt, may_help=lambda _: not unfit.issuperset(self._servers.addresses)
+                and session.journal.phase is Phase.UNPLACED)
         except RnnServeError as error:
             if self._closed.is_set():
                 return
@@ -276,9 +288,14 @@ class Driver:
                 self.adopt(session, link)
             self.pump(session)
 
-    async def _ask_in_turn(self, addresses: list[str], attempt: Callable[[Link], Awaitable[T]],
+    async def _check_health(self, link: Link) -> None:
+        """Raises where one of several servers says that it takes nothing new, or does not answer. One RTT."""
+        if len(self._servers.addresses) > 1 and not await link.is_serving(_CALL_SECONDS):
+            raise RnnServeError(grpc.StatusCode.UNAVAILABLE, f"{link.address} is NOT_SERVING", reason="NOT_SERVING")
+
+    async def _ask_in_turn(self, order: Callable[[], list[str]], attempt: Callable[[Link], Awaitable[T]],
                            may_help: Callable[[RnnServeError], bool]) -> T:
-        """What attempt(link) gives at the first address where it raises nothing.
+        """What attempt(link) gives at the first address of order() where it raises nothing.
 
         It tries them in turn while may_help(error), until patience is over. A draining server has opened nothing, so the
         next try at its address is another link, with a route of its own: behind a proxy that may be another server.
@@ -286,7 +303,9 @@ class Driver:
         try a server again whose engine is out of service."""
         began, tries, useless = time.monotonic(), 0, set[str]()
         error: RnnServeError | None = None
+        await self._lookup.fresh()
         for rounds in itertools.count(1):
+            addresses = order()
             for address in [address for address in addresses if address not in useless]:
                 tries += 1
                 try:
@@ -310,9 +329,13 @@ class Driver:
             try:
                 result = await attempt(link)
                 self._patience.note()
+                self._servers.took(address)
                 return result
             except RnnServeError as error:
                 self._patience.note(error)
+                if error.code == grpc.StatusCode.UNAVAILABLE:
+                    self._servers.refused(address, error, time.monotonic())
+                    self._lookup.doubt()
                 if is_refusal(error):
                     with self.changing():
                         self._avoid(link, leaves=error.reason == "DRAINING")
@@ -352,5 +375,7 @@ class Driver:
             except RnnServeError as error:
                 if error.reason or is_refusal(error) or error.code not in _LOST_ON_THE_WAY or not tries_left:
                     raise
+                if NO_CONNECTION in error.message and len(self._servers.addresses) > 1:
+                    raise  # it was not sent, and another server may be there
             await self._closed.wait(_REPEAT_SECONDS)
         raise AssertionError("the last try returns or raises")

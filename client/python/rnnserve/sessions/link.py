@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
 import grpc
+from grpc_health.v1 import health_pb2
 
 from rnnserve import methods
 from rnnserve.backends import Channel, ChannelClosed, Mailbox, Metadata
@@ -34,7 +35,7 @@ SILENCE_SECONDS = 5.0
 # gRPC's word for a message above the server's limit, which ends the stream.
 _TOO_LARGE = "message larger than max"
 # And for a call whose connection never came to be.
-_NO_CONNECTION = "failed to connect to all addresses"
+NO_CONNECTION = "failed to connect to all addresses"
 # A second try does not help.
 _FINAL = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
 
@@ -84,6 +85,16 @@ class Link:
     async def open(self, request: sessions_pb2.OpenRequest, timeout: float) -> sessions_pb2.OpenResponse:
         """Sessions.Open; raises RnnServeError."""
         return await self._call(methods.OPEN, request, timeout)
+
+    async def is_serving(self, timeout: float) -> bool:
+        """What its health says. A server that is reached and says nothing about it is taken to serve."""
+        try:
+            reply = await self._call(methods.CHECK_HEALTH, health_pb2.HealthCheckRequest(), timeout)
+        except RnnServeError as error:
+            if error.code == grpc.StatusCode.UNAVAILABLE:
+                raise
+            return True
+        return reply.status != health_pb2.HealthCheckResponse.NOT_SERVING
 
     async def get_state(self, key: str, timeout: float) -> sessions_pb2.GetStateResponse:
         """Sessions.GetState of what is committed; raises RnnServeError."""
@@ -190,7 +201,7 @@ class Link:
         """There is none any more."""
         with self._driver.changing():
             self._requests = None
-            if error is not None and _NO_CONNECTION in error.message:
+            if error is not None and NO_CONNECTION in error.message:
                 for session in self.sessions:
                     session.journal.cut(never_left=True)
             if error is not None and _TOO_LARGE in error.message and self._expected:
