@@ -21,6 +21,7 @@ namespace rnnserve::client {
 class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurrent::Service {
  public:
   FakeStreamServer() {
+    grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -75,6 +76,12 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
   void LoseEngine() {
     Set([&] { has_engine_ = false; });
   }
+  void SetServing(bool serving) { server_->GetHealthCheckService()->SetServingStatus(serving); }
+  // Those that were not refused.
+  int opens() {
+    std::lock_guard lock(mutex_);
+    return opens_;
+  }
   // What calls said where they belong, in turn.
   std::vector<std::string> routes() {
     std::lock_guard lock(mutex_);
@@ -124,6 +131,7 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
       return {grpc::UNAVAILABLE, "the device is lost", details.SerializeAsString()};
     }
     if (draining_) return {grpc::UNAVAILABLE, "leaving"};
+    ++opens_;
     response->set_session(session_.Open(request->has_state() ? &request->state() : nullptr));
     response->set_fingerprint(fingerprint_);
     response->set_created(true);
@@ -177,6 +185,7 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
   bool silent_ = false;
   std::vector<std::string> routes_;
   std::set<std::string> request_ids_;
+  int opens_ = 0;
   int refused_opens_ = 0;
   bool leaving_ = false;
   bool has_engine_ = true;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <future>
 #include <optional>
+#include <thread>
 
 #include "base/field_error.h"
 #include "client/cpp/client.h"
@@ -81,6 +82,25 @@ TEST(InferCallsTest, CallsAreSpread) {
   EXPECT_EQ(there.calls, 50);
 }
 
+// Its calls still come through: only its health tells.
+TEST(InferCallsTest, AServerThatIsNotServingGetsNothingUntilItIs) {
+  FakeServer there, resting;
+  Refusing taking(there, 0, {}), avoided(resting, 0, {});
+  const auto client = Client::Create(there.address(), {.others = {resting.address()}}).value();
+  for (int k = 0; k < 4; ++k) EXPECT_TRUE(InferOnce(*client).ok());
+  EXPECT_EQ(avoided.calls, 2);
+  resting.SetServing(false);
+  int before = 0;
+  do {  // until the news has come
+    before = avoided.calls;
+    for (int k = 0; k < 6; ++k) EXPECT_TRUE(InferOnce(*client).ok());
+  } while (avoided.calls > before);
+  for (int k = 0; k < 60; ++k) EXPECT_TRUE(InferOnce(*client).ok());
+  EXPECT_EQ(avoided.calls, before);
+  resting.SetServing(true);
+  while (avoided.calls == before) ASSERT_TRUE(InferOnce(*client).ok());
+}
+
 TEST(InferCallsTest, AServerThatIsGoneGetsNothing) {
   FakeServer there;
   Refusing taking(there, 0, {});
@@ -89,6 +109,45 @@ TEST(InferCallsTest, AServerThatIsGoneGetsNothing) {
   gone.reset();
   for (int k = 0; k < 8; ++k) EXPECT_TRUE(InferOnce(*client).ok());
   EXPECT_EQ(taking.calls, 8);
+}
+
+TEST(InferCallsTest, OneOfThreeIsKilledAndComesBack) {
+  FakeServer first, third;
+  Refusing one(first, 0, {}), three(third, 0, {});
+  std::optional<FakeServer> second(std::in_place);
+  Refusing two(*second, 0, {});
+  const auto client = Client::Create(first.address(), {.others = {second->address(), third.address()}}).value();
+  std::atomic<bool> stop = false;
+  std::atomic<int> failed = 0, back = 0;
+  std::vector<std::thread> callers;
+  for (int k = 0; k < 4; ++k) {
+    callers.emplace_back([&] {
+      while (!stop) {
+        const absl::Status status = InferOnce(*client);
+        if (absl::IsUnimplemented(status)) {
+          ++back;
+        } else {
+          // CANCELLED: gRPC's server, unlike a killed process, answers a call that meets its Shutdown.
+          failed += !status.ok() && !absl::IsCancelled(status);
+        }
+      }
+    });
+  }
+  const auto until = [](std::atomic<int>& calls, int count) {
+    for (const int from = calls; calls < from + count;) std::this_thread::yield();
+  };
+  until(one.calls, 50);
+  EXPECT_GT(two.calls, 0);
+  const int port = second->port();
+  second.reset();
+  until(one.calls, 50);
+  do {
+    second.emplace(port);  // one that knows no Infer, so that nothing is set while it is asked
+  } while (!second->is_there());
+  until(back, 50);
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(failed, 0);
 }
 
 TEST(InferCallsTest, AnEngineOutOfServiceIsAskedForElsewhereOnly) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -14,10 +15,13 @@
 namespace rnnserve::client {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
+using testing::Ge;
 using testing::HasSubstr;
+using testing::Le;
 using testing::Ne;
 using testing::SizeIs;
 using Log = std::vector<std::string>;
@@ -280,6 +284,42 @@ TEST(RnnStreamTest, WhoIsAskedMeanwhileDoesNotChangeTheWayHome) {
   const std::vector<std::string> routes = home.routes();
   EXPECT_THAT(routes, Each(routes.front()));
   EXPECT_EQ(stream->repairs().replays, 0);
+}
+
+TEST(RnnStreamTest, AThousandSessionsAreSpread) {
+  FakeStreamServer servers[3];
+  const std::string addresses = servers[0].address() + "," + servers[1].address() + "," + servers[2].address();
+  for (int k = 0; k < 1000; ++k) ASSERT_TRUE(RnnStream::Open({addresses}, kSpec).ok());
+  for (FakeStreamServer& server : servers) {
+    EXPECT_THAT(server.opens(), AllOf(Ge(300), Le(366)));
+  }
+  SessionSpec named = kSpec;
+  named.name = "call-7";
+  const auto stream = RnnStream::Open({addresses}, named);
+  const auto turned = RnnStream::Open({servers[2].address(), servers[0].address(), servers[1].address()}, named);
+  ASSERT_TRUE(stream.ok() && turned.ok());
+  EXPECT_EQ((*stream)->server(), (*turned)->server()) << "whatever the order of its list";
+}
+
+TEST(RnnStreamTest, ASessionOfAKilledServerGoesOnElsewhere) {
+  FakeStreamServer servers[3];
+  std::optional<FakeStreamServer> killed(std::in_place);
+  std::vector<std::string> addresses = {killed->address()};
+  for (FakeStreamServer& server : servers) addresses.push_back(server.address());
+  const auto stream = OpenTo(addresses, {.checkpoint_every = 3});
+  FeedAndCheck(*stream, 0, 10);
+  killed.reset();
+  FeedAndCheck(*stream, 10, 20);
+  EXPECT_EQ(stream->repairs().replays, 1);
+  EXPECT_NE(stream->server(), addresses.front());
+}
+
+TEST(RnnStreamTest, AServerThatIsNotServingGetsNoSession) {
+  FakeStreamServer resting, there;
+  resting.SetServing(false);
+  for (int k = 0; k < 4; ++k) EXPECT_EQ(OpenTo({resting.address(), there.address()})->server(), there.address());
+  EXPECT_EQ(resting.opens(), 0);
+  EXPECT_EQ(OpenTo({resting.address()})->server(), resting.address()) << "a lone one may say what it likes";
 }
 
 TEST(RnnStreamTest, OpenTriesEachServerAndExplains) {
