@@ -52,7 +52,8 @@ FREE = {"server/" + name for name in ("main.cc", "gauges.cc", "gauges.h", "optio
 # gRPC and protobuf belong to the dialects, the calls and the clients; onnx_file reads ONNX's own protobuf, config its file's.
 WIRE = re.compile(r"^(grpc|grpcpp|grpc\+\+|google/)|\.pb\.h$|^onnx/")
 WIRE_ROOMS = ("server/api/", "server/rpc/", "server/security/", "server/admission/", "server/transport/listener.h",
-              "server/transport/grpc_listener.cc", "server/transport/paced_listener.cc", "server/main.cc", "server/config/", "client/", "onnx_file/")
+              "server/transport/grpc_listener.cc", "server/transport/paced_listener.cc", "server/main.cc", "server/config/",
+              "server/sessions/execution/record_codec.cc", "client/", "onnx_file/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 SOURCES = (".cc", ".c", ".cu", ".h", ".cuh")
 

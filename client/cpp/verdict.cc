@@ -27,7 +27,7 @@ Verdict VerdictOf(const absl::Status& status, bool retryable) {
     case absl::StatusCode::kAborted:
       // The predecessor's own answer says what is to be done; this one only follows it. Whatever else is ABORTED may
       // have been applied, or is another owner's matter: never sent again.
-      return reason == "PREVIOUS_FAILED" ? Verdict::kRetry : Verdict::kOver;
+      return reason == "PREVIOUS_FAILED" || reason == "TAKEN_OVER" ? Verdict::kRetry : Verdict::kOver;
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kPermissionDenied:
       return Verdict::kOver;

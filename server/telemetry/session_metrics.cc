@@ -29,6 +29,8 @@ SessionCountersPtr SessionMetrics::Make(const std::string& label) {
       .opened = event("opened"),
       .closed = event("closed"),
       .expired = event("expired"),
+      .moved = event("moved"),
+      .taken_over = event("taken_over"),
       .refused = event("refused"),
       .resumed = event("resumed"),
       .lost = event("lost"),

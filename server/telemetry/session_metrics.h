@@ -24,11 +24,13 @@ struct SessionCounters {
   std::shared_ptr<Counter> opened;     // forks as well
   std::shared_ptr<Counter> closed;
   std::shared_ptr<Counter> expired;
-  std::shared_ptr<Counter> refused;   // not opened: a limit, or the server leaves
-  std::shared_ptr<Counter> resumed;   // a stream went on with a session that another stream or call had
-  std::shared_ptr<Counter> lost;      // asked for after the run of the server, or the engine, that had it
-  std::shared_ptr<Counter> repeated;  // operations answered or joined without computing them again
-  const CallMetrics* calls;           // of the model, which operations count under; null: not counted
+  std::shared_ptr<Counter> moved;       // ended here: another server has taken it over
+  std::shared_ptr<Counter> taken_over;  // from another server, by its record
+  std::shared_ptr<Counter> refused;     // not opened: a limit, or the server leaves
+  std::shared_ptr<Counter> resumed;     // a stream went on with a session that another stream or call had
+  std::shared_ptr<Counter> lost;        // asked for after the run of the server, or the engine, that had it
+  std::shared_ptr<Counter> repeated;    // operations answered or joined without computing them again
+  const CallMetrics* calls;             // of the model, which operations count under; null: not counted
 };
 using SessionCountersPtr = std::shared_ptr<const SessionCounters>;
 

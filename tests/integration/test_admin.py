@@ -259,7 +259,7 @@ def test_models_are_bounded():
 ENGINES = ["cpu", "onednn", "reference"]
 NO_MODELS = ["(inline)", "(other)"]
 UNTIMED = ["Health.Check", "Health.Watch", "ServerReflection.ServerReflectionInfo", "(unknown)"]
-EVENTS = ["opened", "closed", "expired", "refused", "resumed", "lost"]
+EVENTS = ["opened", "closed", "expired", "moved", "taken_over", "refused", "resumed", "lost"]
 CODES = [code.name for code in grpc.StatusCode]
 
 

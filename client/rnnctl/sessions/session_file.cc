@@ -1,33 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/rnnctl/sessions/session_file.h"
 
-#include <array>
-#include <cstdint>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/crc32c.h"
 #include "client/rnnctl/session_json.h"
 
 namespace rnnserve::rnnctl {
 namespace {
 
 constexpr std::string_view kFormat = "rnnserve-session-1";
-
-// Castagnoli's polynomial, bit-reversed, a byte at a time.
-uint32_t Crc32c(std::string_view bytes) {
-  static const std::array<uint32_t, 256> table = [] {
-    std::array<uint32_t, 256> made{};
-    for (uint32_t k = 0; k < 256; ++k) {
-      uint32_t value = k;
-      for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78u : 0u);
-      made[k] = value;
-    }
-    return made;
-  }();
-  uint32_t crc = ~0u;
-  for (const char c : bytes) crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xff] ^ (crc >> 8);
-  return ~crc;
-}
 
 // Of what is meant, not of how JSON spells it.
 std::string Checksum(const client::SessionState& state) {

@@ -107,6 +107,7 @@ void Reply(Sink& sink, const v1::Operation& operation, const OperationAnswer& an
   Duration(sink, OperationReply::kQueueTimeFieldNumber, result.queue_time);
   Duration(sink, OperationReply::kComputeTimeFieldNumber, result.compute_time);
   Number(sink, OperationReply::kRepeatedReplyFieldNumber, answer.repeated ? 1 : 0);
+  Number(sink, OperationReply::kDurableNumberFieldNumber, answer.durable_number);
   if (result.final_state.empty()) return;
   Part(sink, OperationReply::kFinalStateFieldNumber, [&](auto& part) {
     for (const OutputTensor& tensor : result.final_state) Tensor(part, v1::StateTensors::kTensorsFieldNumber, tensor);

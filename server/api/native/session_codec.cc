@@ -87,9 +87,10 @@ absl::Status DecodeInitial(const v1::OpenRequest& request, OpenCall& call) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Durability> DecodeDurability(v1::OpenRequest::Durability durability) {
+absl::StatusOr<std::optional<Durability>> DecodeDurability(v1::OpenRequest::Durability durability) {
   switch (durability) {
     case v1::OpenRequest::DURABILITY_UNSPECIFIED:
+      return std::nullopt;
     case v1::OpenRequest::LOCAL:
       return Durability::kLocal;
     case v1::OpenRequest::INTERVAL:
@@ -204,7 +205,7 @@ absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request) {
   absl::StatusOr<std::vector<std::string>> outputs = DecodeOutputs(request.outputs());
   if (!outputs.ok()) return outputs.status();
   call.outputs = *std::move(outputs);
-  absl::StatusOr<Durability> durability = DecodeDurability(request.durability());
+  absl::StatusOr<std::optional<Durability>> durability = DecodeDurability(request.durability());
   if (!durability.ok()) return durability.status();
   call.durability = *durability;
   if (request.has_idle_timeout()) {

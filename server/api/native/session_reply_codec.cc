@@ -9,6 +9,16 @@
 
 namespace rnnserve {
 
+namespace {
+
+v1::OpenRequest::Durability EncodeDurability(Durability durability) {
+  return durability == Durability::kSync       ? v1::OpenRequest::SYNC
+         : durability == Durability::kInterval ? v1::OpenRequest::INTERVAL
+                                               : v1::OpenRequest::LOCAL;
+}
+
+}  // namespace
+
 void EncodeOpen(const OpenReply& reply, v1::OpenResponse& response) {
   response.set_session(reply.key);
   response.set_fingerprint(reply.fingerprint);
@@ -23,6 +33,8 @@ void EncodeOpen(const OpenReply& reply, v1::OpenResponse& response) {
   response.set_position(reply.numbers.position);
   response.set_owner_epoch(reply.owner_epoch);
   response.set_data_input(reply.data_input);
+  response.set_durability(EncodeDurability(reply.terms.durability));
+  response.set_durable_number(reply.durable_number);
 }
 
 void EncodeGetState(StateReply reply, v1::GetStateResponse& response) {

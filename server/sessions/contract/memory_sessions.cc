@@ -16,7 +16,7 @@ MemorySessions::MemorySessions(Options options, const MonotonicClock* clock)
       keys_(options_.keys),
       bytes_(options_.max_bytes, options_.memory),
       aging_(clock, options_.sweep_period),
-      site_{clock, &aging_, &timeouts_, false, [this](const SessionPtr& session) { Ended(session); }},
+      site_{clock, &aging_, &timeouts_, false, nullptr, [this](const SessionPtr& session) { Ended(session); }},
       wheel_(options_.sweep_period),
       ended_(options_.ended) {}
 
@@ -41,35 +41,38 @@ MemorySessions::Tenant& MemorySessions::TenantOf(std::string_view name) {
 }
 
 absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::string_view tenant) {
-  const SessionKeys::Judgement judged = keys_.Judge(text, tenant);
-  if (judged.kind == SessionKeys::Kind::kUnknown) return UnknownSession();
-  if (judged.kind == SessionKeys::Kind::kOtherBoot) {
-    if (options_.unknown_model != nullptr) options_.unknown_model->lost->Add();
-    return SessionError(
-        absl::StatusCode::kDataLoss, "SESSION_LOST",
-        "the session lived in another run of the server, and its state went with it; open a new session "
-        "from a state of your own, or from the start");
-  }
+  const std::optional<SessionKeys::Key> key = SessionKeys::Parse(text);
+  if (!key) return UnknownSession();
   std::optional<EndedSessions::End> end;
   {
     const MutexLock lock(mutex_);
-    const auto found = sessions_.find(judged.key.id);
-    if (found != sessions_.end()) {
-      const bool same = SessionKeys::Matches((*found)->key().mac, judged.key.mac);
-      if (same && (*found)->budget().tenant() == tenant) return *found;
-      return UnknownSession();
+    const auto found = sessions_.find(key->id);
+    const bool is_taken_now = !taking_.empty() && taking_.contains(key->id);
+    if (found != sessions_.end() && !is_taken_now) {
+      const SessionKeys::Key& known = (*found)->key();
+      const bool is_it = known.boot == key->boot && SessionKeys::Matches(known.mac, key->mac);
+      if (is_it && (*found)->budget().tenant() == tenant) return *found;
+      // A session that had its name before it had its id, too.
+      if (known.boot == key->boot || !(*found)->is_durable()) return UnknownSession();
+      end = EndedSessions::End{};
+    } else {
+      end = ended_.Find(key->id);
     }
-    end = ended_.Find(judged.key.id);
   }
-  if (!keys_.Verify(judged.key, tenant)) return UnknownSession();
-  if (!end) return EndedSession(EndCause::kUnknown);
-  return WithNumbers(EndedSession(end->cause), end->numbers);
+  const SessionKeys::Kind kind = keys_.Judge(text, tenant).kind;
+  const bool is_valid =
+      kind == SessionKeys::Kind::kOurs ? keys_.Verify(*key, tenant) : kind != SessionKeys::Kind::kUnknown;
+  if (!is_valid) return UnknownSession();
+  if (end) return WithNumbers(EndedSession(end->cause), end->numbers);
+  if (site_.records != nullptr) return SessionElsewhere();
+  return kind == SessionKeys::Kind::kOurs ? EndedSession(EndCause::kUnknown) : Lost();
 }
 
 std::optional<std::string> MemorySessions::KeyOf(const SessionId& id) {
   SessionPtr session;
   {
     const MutexLock lock(mutex_);
+    if (!taking_.empty() && taking_.contains(id)) return "";
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return std::nullopt;
     session = *found;

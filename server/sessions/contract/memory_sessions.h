@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/mutex.h"
 #include "server/sessions/contract/clock.h"
@@ -59,8 +60,16 @@ class MemorySessions final : public Sessions {
   void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) override;
   absl::StatusOr<SessionPage> List(std::string_view tenant, int64_t page_size, std::string_view token) override;
   Attachment Attach() override { return next_attachment_.fetch_add(1, std::memory_order_relaxed); }
-  void StartDrain() override { site_.draining.store(true, std::memory_order_relaxed); }
+  void Fetch(std::string_view key, std::string_view tenant, FetchDone done) override;
+  void FetchNamed(std::string_view tenant, std::string_view name, FetchNamedDone done) override;
+  bool has_store() const override { return site_.records != nullptr; }
+  void StartDrain() override;
   bool IsCarriedOver() override;
+
+  // Before the first call. Outlives the sessions.
+  void UseRecords(SessionRecords* records) { site_.records = records; }
+  // Of keys; from now on.
+  void SetSecrets(SessionKeys::Secrets secrets) { keys_.SetSecrets(std::move(secrets)); }
 
   // Ends idle sessions and forgets sessions that were closed `linger` ago. Returns how many ended.
   int64_t Sweep();
@@ -113,6 +122,13 @@ class MemorySessions final : public Sessions {
     SessionPtr session;
   };
 
+  // One takeover on its way: its callers, and what it gave.
+  struct Taken {
+    absl::StatusOr<SessionPtr> session;
+    StoreFence fence;
+  };
+  using TakenDone = absl::AnyInvocable<void(const Taken&)>;
+
   // The callers of these hold mutex_.
   Tenant& TenantOf(std::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<absl::StatusOr<Answered>> FindAnswered(const Tenant& tenant, const RequestIdentity& request) const
@@ -120,12 +136,19 @@ class MemorySessions final : public Sessions {
   // The live session of that name, or null.
   static SessionPtr FindNamed(const Tenant& tenant, std::string_view name);
   static absl::Status CheckName(const Tenant& tenant, std::string_view name);
+  SessionKeys::Key MakeKey(std::string_view tenant, std::string_view name, const Session::Terms& terms) const;
   SessionPtr Add(Tenant& tenant, Session::Start start, const Session::Terms& terms)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remember(Tenant& tenant, const RequestIdentity& request, Answered answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Below each takes mutex_ itself.
+  void TakeOver(const SessionId& id, TakenDone done);
+  absl::StatusOr<SessionPtr> Adopt(SessionRecord record, const StoreFence& fence);
+  void EndTakeOver(const SessionId& id, const Taken& taken);
+  void TakeNamed(std::vector<SessionId> ids, size_t at, FetchNamedDone done);
+  absl::Status Lost() const;
+  std::vector<SessionPtr> Durable() const;
   void RememberAttached(const OpenAsk& ask, const SessionPtr& session, uint64_t owner_epoch);
   // What this very Fork has been answered with.
   std::optional<absl::StatusOr<ForkedSessions>> FindForked(const ForkSpec& spec);
@@ -139,7 +162,7 @@ class MemorySessions final : public Sessions {
 
   const Options options_;
   const MonotonicClock* const clock_;
-  const SessionKeys keys_;
+  SessionKeys keys_;
   BoundedSum bytes_;
   AgingClock aging_;
   QueueTimeouts timeouts_;
@@ -152,6 +175,8 @@ class MemorySessions final : public Sessions {
   std::map<std::string, std::unique_ptr<Tenant>, std::less<>> tenants_ ABSL_GUARDED_BY(mutex_);
   ExpiryWheel<SessionPtr> wheel_ ABSL_GUARDED_BY(mutex_);
   std::deque<Lingering> lingering_ ABSL_GUARDED_BY(mutex_);
+  // Takeovers on their way. Their sessions are found once all callers that wait for them have been answered.
+  absl::flat_hash_map<SessionId, std::vector<TakenDone>> taking_ ABSL_GUARDED_BY(mutex_);
   EndedSessions ended_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_order_ ABSL_GUARDED_BY(mutex_) = 1;
   int64_t live_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "server/sessions/contract/memory_sessions.h"
+#include "server/sessions/contract/session_records.h"
 
 namespace rnnserve {
 namespace {
@@ -95,7 +96,7 @@ absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
   // Opened by another call since it was looked for.
   if (auto opened = FindOpened(spec)) return *std::move(opened);
   if (site_.draining.load(std::memory_order_relaxed)) return Refused(*spec.subject, Leaving());
-  const SessionKeys::Key key = keys_.Make(spec.tenant);
+  const SessionKeys::Key key = MakeKey(spec.tenant, spec.name, spec.terms);
   const int64_t charge = Session::Charge(spec.terms, *spec.state);
 
   MutexLock lock(mutex_);
@@ -122,7 +123,8 @@ absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
                             .name = std::move(spec.name),
                             .subject = std::move(spec.subject),
                             .state = std::move(spec.state),
-                            .numbers = {}},
+                            .numbers = {},
+                            .fence = spec.fence ? *spec.fence : SessionRecords::DrawFence()},
                            spec.terms);
   Answered answered = {.digest = spec.request.digest, .sessions = {std::move(session)}};
   OpenedSession opened = Opened(answered);
@@ -130,12 +132,21 @@ absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
   return opened;
 }
 
+SessionKeys::Key MemorySessions::MakeKey(std::string_view tenant, std::string_view name,
+                                         const Session::Terms& terms) const {
+  const bool is_shared = terms.durability != Durability::kLocal && !name.empty();
+  return is_shared ? keys_.MakeNamed(tenant, name) : keys_.Make(tenant);
+}
+
 SessionPtr MemorySessions::Add(Tenant& tenant, Session::Start start, const Session::Terms& terms) {
   start.order = next_order_++;
   auto session = std::make_shared<Session>(std::move(start), terms, &tenant.budget, &site_);
+  // A closed one that lingers, with the id of its name.
+  if (const auto closed = sessions_.find(session->key().id); closed != sessions_.end()) sessions_.erase(closed);
   sessions_.insert(session);
   tenant.order.Add(session->order(), session);
-  if (!session->name().empty()) tenant.names[std::string(session->name())] = session;
+  if (!session->name().empty() && FindNamed(tenant, session->name()) == nullptr)
+    tenant.names[std::string(session->name())] = session;
   wheel_.Add(session, aging_.Now() + terms.idle_timeout);
   ++live_;
   return session;
@@ -236,13 +247,15 @@ absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const Session& parent, 
   ForkedSessions forked{{}, snapshot.numbers.last_applied};
   Answered answered{spec.request.digest, {}, snapshot.numbers.last_applied};
   for (size_t k = 0; k < static_cast<size_t>(spec.count); ++k) {
+    const std::string name = spec.names.empty() ? "" : spec.names[k];
     const SessionPtr fork = Add(tenant,
-                                {.key = keys_.Make(spec.tenant),
+                                {.key = MakeKey(spec.tenant, name, parent.terms()),
                                  .order = 0,
-                                 .name = spec.names.empty() ? "" : spec.names[k],
+                                 .name = name,
                                  .subject = snapshot.subject,
                                  .state = snapshot.state,
-                                 .numbers = snapshot.numbers},
+                                 .numbers = snapshot.numbers,
+                                 .fence = SessionRecords::DrawFence()},
                                 parent.terms());
     forked.keys.push_back(keys_.Text(fork->key()));
     answered.sessions.push_back(fork);

@@ -50,7 +50,7 @@ void MemorySessions::Ended(const SessionPtr& session) {
     const MutexLock lock(mutex_);
     --live_;
     wheel_.Remove(session);
-    ended_.Remember(session->key().id, {view.cause, view.numbers});
+    if (view.cause != EndCause::kMoved) ended_.Remember(session->key().id, {view.cause, view.numbers});
     Tenant& tenant = TenantOf(session->budget().tenant());
     tenant.order.Remove(session->order());
     const auto named = tenant.names.find(session->name());
@@ -77,7 +77,7 @@ void MemorySessions::Forget(const SessionPtr& session) {
   session->Forget();
   const MutexLock lock(mutex_);
   const auto found = sessions_.find(session->key().id);
-  if (found != sessions_.end()) sessions_.erase(found);
+  if (found != sessions_.end() && *found == session) sessions_.erase(found);
   Tenant& tenant = TenantOf(session->budget().tenant());
   if (auto attached = tenant.attached_by.extract(session.get())) tenant.requests.erase(attached.mapped());
   const auto request = tenant.request_of.find(session.get());

@@ -26,6 +26,8 @@ struct Outcome {
   uint64_t number = 0;
   KeptReplyPtr reply;     // if OK
   bool repeated = false;  // from the window
+  // Of a durable session: the last number that the store has; else 0.
+  uint64_t durable_number = 0;
 };
 using OutcomeDone = absl::AnyInvocable<void(Outcome)>;
 

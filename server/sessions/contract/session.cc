@@ -25,9 +25,16 @@ Session::Session(Start start, Terms terms, TenantBudget* budget, SessionSite* si
       site_(site),
       state_(std::move(start.state)),
       numbers_(start.numbers),
+      owner_epoch_(start.owner_epoch),
       charged_(state_->bytes),
       charged_for_terms_(Charge(terms, SessionState{})),
       last_used_(site->aging->Now()) {
+  if (is_durable()) {
+    stored_ = std::make_unique<Stored>();
+    stored_->fence = start.fence;
+    stored_->durable_number = numbers_.last_applied;
+  }
+  if (start.last) window_.Keep(*std::move(start.last), terms_.window);
   CountLife(1);
   if (subject_->counters() != nullptr) subject_->counters()->opened->Add();
 }
@@ -100,6 +107,10 @@ Session::View Session::view() const {
   view.rows = live_ ? state_->rows : 0;
   view.state_bytes = live_ ? state_->bytes : 0;
   view.carried_over = carried_over_;
+  if (stored_ != nullptr) {
+    view.durable_number = stored_->durable_number;
+    view.carried_over = undurable() == 0;
+  }
   return view;
 }
 

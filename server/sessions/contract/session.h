@@ -21,15 +21,20 @@
 #include "base/recycled.h"
 #include "server/sessions/contract/aging.h"
 #include "server/sessions/contract/budget.h"
+#include "server/sessions/contract/durability.h"
 #include "server/sessions/contract/expiry_wheel.h"
 #include "server/sessions/contract/lease.h"
 #include "server/sessions/contract/operation.h"
 #include "server/sessions/contract/queue_timeouts.h"
 #include "server/sessions/contract/session_error.h"
 #include "server/sessions/contract/session_key.h"
+#include "server/sessions/contract/session_store.h"
 #include "server/sessions/contract/window.h"
 
 namespace rnnserve {
+
+class SessionRecords;
+struct SessionRecord;
 
 // What all sessions of a server share.
 struct SessionSite {
@@ -37,6 +42,8 @@ struct SessionSite {
   AgingClock* aging;
   QueueTimeouts* timeouts;
   std::atomic<bool> draining = false;
+  // Where durable sessions leave their records. Null: there are none.
+  SessionRecords* records = nullptr;
   // Called once for each session that has ended, with no lock held.
   absl::AnyInvocable<void(const std::shared_ptr<Session>&) const> ended;
 };
@@ -55,6 +62,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     absl::Duration idle_timeout = absl::Minutes(10);
     int32_t max_in_flight = 8;
     Window::Limits window;
+    Durability durability = Durability::kLocal;
   };
   struct Start {
     SessionKeys::Key key;
@@ -63,6 +71,11 @@ class Session final : public std::enable_shared_from_this<Session> {
     SessionSubjectPtr subject;
     SessionStatePtr state;
     Numbers numbers;
+    // Of a session that another process had.
+    uint64_t owner_epoch = kFirstOwnerEpoch;
+    std::optional<Window::Kept> last = {};
+    // Of a durable one: this process owns its record.
+    StoreFence fence = {};
   };
 
   // What a session of these terms and this state is charged with.
@@ -84,6 +97,10 @@ class Session final : public std::enable_shared_from_this<Session> {
   // Fails the first queued operation whose own timeout has passed, and those behind it; asks to be called again for
   // those before it.
   void EndTimeouts();
+  // Of a durable session: writes a record of what it is now. OK: the store has it, so no other process has a newer one.
+  // ABORTED: another one has, and this session has ended here. Other sessions: OK.
+  using PersistDone = absl::AnyInvocable<void(absl::Status)>;
+  void Persist(PersistDone done);
   // Frees the kept replies. For sessions that have ended.
   void Forget();
 
@@ -103,8 +120,10 @@ class Session final : public std::enable_shared_from_this<Session> {
     int64_t state_bytes = 0;
     bool carried_over = false;
     bool in_flight = false;
+    uint64_t durable_number = 0;  // the last one that the store has
   };
   View view() const;
+  bool is_durable() const { return terms_.durability != Durability::kLocal; }
 
   // For the sweep; guarded by the mutex of the wheel's owner.
   WheelPosition wheel_position;
@@ -142,6 +161,22 @@ class Session final : public std::enable_shared_from_this<Session> {
     uint64_t next = 0;
     uint64_t last = 0;
     absl::Status why;
+  };
+  // Of a durable session.
+  struct Stored {
+    StoreFence fence;
+    uint64_t durable_number = 0;
+    bool is_writing = false;
+    absl::Duration undurable_since = absl::InfiniteDuration();  // by the clock; of kInterval
+    std::optional<Change> pending;                              // of the granted operation, which waits for its record
+    std::vector<PersistDone> asked;                             // wait for the next write
+    std::vector<Claim> held;  // wait until the store has told whether this copy is the newest
+  };
+  // One write on its way.
+  struct Write {
+    uint64_t number = 0;
+    bool has_pending = false;
+    std::vector<PersistDone> asked;
   };
   using Entries = std::list<Entry, RecycledAllocator<Entry>>;
   using EntryIterator = Entries::iterator;
@@ -181,6 +216,32 @@ class Session final : public std::enable_shared_from_this<Session> {
   absl::Status SetCheckpoint(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Recharge(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(EndCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Swaps the state, keeps the reply, answers. Returns the state before, to be destroyed with no lock held.
+  SessionStatePtr ApplyChange(Change change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What `change` adds to the state.
+  int64_t GrowthOf(const Change& change) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // These are of durable sessions (session_durable.cc).
+  absl::Status CheckUndurable(const Claim& claim) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsWrittenFirst(const Change& change) const;
+  // Whether another process may have a newer copy, which accepts what this one refuses with `judged`.
+  bool MayBeOld(const Claim& claim, const absl::Status& judged) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HoldClaim(Claim claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void JudgeHeld(const absl::Status& written);
+  uint64_t undurable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return numbers_.last_applied - stored_->durable_number;
+  }
+  SessionRecord RecordNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Written(Write write, const absl::Status& status);
+  // Writes what is due, or has the sweep thread come back when it is.
+  void WriteIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WriteLater() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A session that is only read gets no new record, and the old one would expire.
+  void KeepRecord() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t durable_number() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stored_ == nullptr ? 0 : stored_->durable_number;
+  }
+  void EndStored() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds `sign` to the model's live sessions, and `sign` times the bytes.
   void CountLife(int64_t sign) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool StartNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -215,6 +276,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   Entries in_flight_ ABSL_GUARDED_BY(mutex_);        // by number; the first may be granted
   std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);  // to be made once the lock is free
   std::unique_ptr<Checkpoints> checkpoints_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Stored> stored_ ABSL_PT_GUARDED_BY(mutex_);      // null: not durable
   std::unique_ptr<Refused> refused_ ABSL_GUARDED_BY(mutex_);       // null mostly
   Attachment owner_ ABSL_GUARDED_BY(mutex_) = kNoAttachment;       // the newest of those below and in in_flight_
   Attachment applied_by_ ABSL_GUARDED_BY(mutex_) = kNoAttachment;  // the newest whose operation was applied

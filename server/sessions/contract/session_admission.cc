@@ -50,7 +50,15 @@ absl::Status Behind(uint64_t number, const absl::Status& why) {
 void Session::Acquire(Claim claim) {
   MutexLock lock(mutex_);
   last_used_ = site_->aging->Now();
+  if (stored_ != nullptr && !stored_->held.empty()) {
+    HoldClaim(std::move(claim));
+    return Drive();
+  }
   absl::Status judged = Judge(claim);
+  if (!judged.ok() && MayBeOld(claim, judged)) {
+    HoldClaim(std::move(claim));
+    return Drive();
+  }
   if (!judged.ok()) Refuse(std::move(claim.done), std::move(judged));
   Drive();
 }
@@ -159,8 +167,8 @@ absl::Status Session::JudgeApplied(Claim& claim) {
   }
   if (kept->digest != claim.digest) return Reused(number);
   if (subject_->counters() != nullptr) subject_->counters()->repeated->Add();
-  calls_.push_back(AnswerCall{std::move(claim.done),
-                              Outcome{absl::OkStatus(), kept->numbers, number, kept->reply, /*repeated=*/true}});
+  calls_.push_back(AnswerCall{std::move(claim.done), Outcome{absl::OkStatus(), kept->numbers, number, kept->reply,
+                                                             /*repeated=*/true, durable_number()}});
   return absl::OkStatus();
 }
 
@@ -188,7 +196,12 @@ absl::Status Session::CheckAcceptable(Claim& claim, EntryIterator displaced) con
   if (!claim.fault.ok()) return std::move(claim.fault);
   if (site_->draining.load(std::memory_order_relaxed) && !claim.closes) {
     return SessionError(absl::StatusCode::kUnavailable, "DRAINING",
-                        "the server is leaving: fetch the state with GetState and go on with it on another server");
+                        is_durable() ? "the server is leaving: go on with the same session on another server"
+                                     : "the server is leaving: fetch the state with GetState and go on with it on "
+                                       "another server");
+  }
+  if (terms_.durability == Durability::kInterval) {
+    if (absl::Status goes_on = CheckUndurable(claim); !goes_on.ok()) return goes_on;
   }
   int32_t due = answers_due_;
   for (Entries::const_iterator entry = displaced; entry != in_flight_.end(); ++entry) {

@@ -13,6 +13,7 @@ namespace rnnserve {
 namespace {
 
 constexpr char kNumbersUrl[] = "rnnserve/numbers";  // "last applied,position"
+constexpr char kElsewhere[] = "SESSION_ELSEWHERE";
 constexpr char kCauseUrl[] = "rnnserve/cause";
 
 }  // namespace
@@ -46,12 +47,24 @@ absl::Status TooManyInFlight(std::string_view message) {
                        Rejection::kQuota);
 }
 
+absl::Status SessionElsewhere() {
+  return SessionError(absl::StatusCode::kUnavailable, kElsewhere,
+                      "the session is not in this process; send the operation again");
+}
+
+bool IsElsewhere(const absl::Status& status) { return absl::IsUnavailable(status) && ReasonOf(status) == kElsewhere; }
+
 absl::Status UnknownSession() {
   return SessionError(absl::StatusCode::kNotFound, "SESSION_UNKNOWN",
                       "this server never gave out that session key; use the key that Open answered with");
 }
 
 absl::Status EndedSession(EndCause cause) {
+  if (cause == EndCause::kMoved) {
+    return SessionError(absl::StatusCode::kAborted, "TAKEN_OVER",
+                        "another server has taken the session over meanwhile; send the operation again, unchanged: "
+                        "whichever server gets it goes on from the store");
+  }
   const char* const name = cause == EndCause::kClosed ? "closed" : cause == EndCause::kExpired ? "expired" : "unknown";
   const char* const text = cause == EndCause::kClosed ? "the session was closed"
                            : cause == EndCause::kExpired

@@ -28,11 +28,16 @@ absl::Status TooManyInFlight(std::string_view message);
 // Of a fixed limit: the same operation will not fit later either.
 absl::Status TooLarge(std::string_view message, LimitExcess excess);
 
+// The session is not in this process; the store may have a record of it. Not for callers.
+absl::Status SessionElsewhere();
+bool IsElsewhere(const absl::Status& status);
+
 // The same code, message and reason for a key that never was, one of another tenant, and one that is no key at all.
 absl::Status UnknownSession();
 
 // Why a session is no more.
-enum class EndCause { kUnknown, kClosed, kExpired };
+// kMoved: another process has taken it over.
+enum class EndCause { kUnknown, kClosed, kExpired, kMoved };
 // The key was valid, but the session is not live any more.
 absl::Status EndedSession(EndCause cause);
 // "closed", "expired" or "unknown".

@@ -98,25 +98,41 @@ void Session::Commit(uint64_t fence, Change change) {
     FailGranted(absl::DeadlineExceededError("the operation's timeout passed before it was applied"));
     return Drive();
   }
-  const int64_t growth = change.closes ? 0 : change.state->bytes - state_->bytes;
-  if (absl::Status charged = Recharge(growth); !charged.ok()) {
+  const bool is_written_first = IsWrittenFirst(change);
+  const int64_t growth = GrowthOf(change);
+  if (absl::Status charged = Recharge(is_written_first ? std::max<int64_t>(growth, 0) : growth); !charged.ok()) {
     FailGranted(std::move(charged));
     return Drive();
   }
-  before = change.closes ? nullptr : std::exchange(state_, std::move(change.state));
+  if (is_written_first) {
+    stored_->pending.emplace(std::move(change));
+  } else {
+    before = ApplyChange(std::move(change));
+  }
+  if (stored_ != nullptr) WriteIfDue();
+  Drive();
+}
+
+int64_t Session::GrowthOf(const Change& change) const {
+  return change.closes ? 0 : change.state->bytes - state_->bytes;
+}
+
+SessionStatePtr Session::ApplyChange(Change change) {
+  Entry& first = in_flight_.front();
+  SessionStatePtr before = change.closes ? nullptr : std::exchange(state_, std::move(change.state));
   numbers_ = {first.number, change.position};
   applied_by_ = std::max(applied_by_, first.claim.attachment);
   if (first.is_numbered) window_.Keep({first.number, first.claim.digest, numbers_, change.reply}, terms_.window);
   answers_due_ -= static_cast<int32_t>(first.waiting.size());
   for (OutcomeDone& done : first.waiting) {
-    calls_.push_back(AnswerCall{std::move(done),
-                                Outcome{absl::OkStatus(), numbers_, first.number, change.reply, /*repeated=*/false}});
+    calls_.push_back(AnswerCall{std::move(done), Outcome{absl::OkStatus(), numbers_, first.number, change.reply,
+                                                         /*repeated=*/false, durable_number()}});
   }
   in_flight_.pop_front();
   last_used_ = site_->aging->Now();
   carried_over_ = false;
   if (change.closes) End(EndCause::kClosed);
-  Drive();
+  return before;
 }
 
 void Session::Fail(uint64_t fence, absl::Status status) {
@@ -156,6 +172,7 @@ void Session::EndTimeouts() {
     FailAt(entry, absl::DeadlineExceededError("the operation's timeout passed while it waited for its turn"));
     break;
   }
+  if (stored_ != nullptr && live_) WriteIfDue();
   Drive();
 }
 
@@ -223,7 +240,10 @@ void Session::End(EndCause cause) {
   cause_ = cause;
   CountLife(-1);
   if (const SessionCounters* counters = subject_->counters()) {
-    (cause == EndCause::kExpired ? counters->expired : counters->closed)->Add();
+    (cause == EndCause::kExpired ? counters->expired
+     : cause == EndCause::kMoved ? counters->moved
+                                 : counters->closed)
+        ->Add();
   }
   site_->timeouts->Remove(this);
   state_.reset();
@@ -233,11 +253,13 @@ void Session::End(EndCause cause) {
   // No more replies follow: the kept ones stay for a while.
   const int64_t stays = kBytesPerSession + window_.charge();
   budget_->ReleaseBytes(std::exchange(charged_for_terms_, stays) - stays);
+  // Before the answers: a caller that sends its operation again at once finds no ended session in its way.
+  calls_.emplace_back([this] { site_->ended(shared_from_this()); });
   while (!in_flight_.empty()) {
     FailEntry(in_flight_.front(), EndedSession(cause));
     in_flight_.pop_front();
   }
-  calls_.emplace_back([this] { site_->ended(shared_from_this()); });
+  if (stored_ != nullptr) EndStored();
 }
 
 void Session::CountLife(int64_t sign) const {
@@ -252,7 +274,10 @@ std::optional<absl::Duration> Session::EndIfIdle() {
   MutexLock lock(mutex_);
   if (!live_) return std::nullopt;
   if (!in_flight_.empty()) return now + terms_.idle_timeout;
-  if (now - last_used_ < terms_.idle_timeout) return last_used_ + terms_.idle_timeout;
+  if (now - last_used_ < terms_.idle_timeout) {
+    if (stored_ != nullptr) KeepRecord();
+    return last_used_ + terms_.idle_timeout;
+  }
   End(EndCause::kExpired);
   Drive();
   return std::nullopt;

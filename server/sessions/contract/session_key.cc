@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/view.h"
 
 namespace rnnserve {
 namespace {
@@ -83,65 +85,110 @@ HalfMac HalfOf(const std::string& secret, uint64_t boot, const SessionId& id, st
   return half;
 }
 
+// Told apart from the MACs of keys by its first byte, which is none of kMagic.
+SessionId NamedId(const std::string& secret, std::string_view tenant, std::string_view name) {
+  const std::string message = absl::StrCat("n", tenant.size(), ":", View(tenant), View(name));
+  unsigned char whole[EVP_MAX_MD_SIZE];
+  unsigned int length = 0;
+  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(message.data()), message.size(), whole, &length) == nullptr) {
+    std::abort();  // out of memory
+  }
+  SessionId id;
+  std::copy_n(whole, id.bytes.size(), id.bytes.begin());
+  return id;
+}
+
 }  // namespace
 
-SessionKeys::SessionKeys(Options options)
-    : shared_secret_(options.secret.empty() ? std::string(kNoSecret) : std::move(options.secret)),
-      own_secret_(kSecretBytes, '\0'),
-      boot_(options.boot) {
+SessionKeys::SessionKeys(Options options) : own_secret_(kSecretBytes, '\0'), boot_(options.boot) {
+  SetSecrets(std::move(options.secrets));
   DrawRandom(own_secret_.data(), own_secret_.size());
   while (boot_ == 0) DrawRandom(&boot_, sizeof boot_);
 }
 
 SessionKeys::Key SessionKeys::Make(std::string_view tenant) const {
-  Key key;
-  DrawRandom(key.id.bytes.data(), key.id.bytes.size());
-  key.mac = Mac(key.id, tenant);
-  return key;
+  SessionId id;
+  DrawRandom(id.bytes.data(), id.bytes.size());
+  return Sign(id, tenant, boot_);
+}
+
+// Its boot is drawn anew: a session that once had this name had another one, so that its key is told from this one.
+SessionKeys::Key SessionKeys::MakeNamed(std::string_view tenant, std::string_view name) const {
+  uint64_t boot = 0;
+  while (boot == 0 || boot == boot_) DrawRandom(&boot, sizeof boot);
+  return Sign(IdsOf(tenant, name).front(), tenant, boot);
+}
+
+std::vector<SessionId> SessionKeys::IdsOf(std::string_view tenant, std::string_view name) const {
+  std::vector<SessionId> ids;
+  for (const std::string& secret : secrets()) ids.push_back(NamedId(secret, tenant, name));
+  return ids;
+}
+
+void SessionKeys::SetSecrets(Secrets secrets) {
+  if (secrets.empty()) secrets.emplace_back(kNoSecret);
+  const MutexLock lock(mutex_);
+  shared_secrets_ = std::move(secrets);
+}
+
+SessionKeys::Secrets SessionKeys::secrets() const {
+  const MutexLock lock(mutex_);
+  return shared_secrets_;
 }
 
 std::string SessionKeys::Text(const Key& key) const {
   std::string bytes(kMagic, sizeof kMagic);
-  bytes.append(reinterpret_cast<const char*>(&boot_), kBootBytes);
+  bytes.append(reinterpret_cast<const char*>(&key.boot), kBootBytes);
   bytes.append(reinterpret_cast<const char*>(key.id.bytes.data()), kIdBytes);
   bytes.append(reinterpret_cast<const char*>(key.mac.data()), kMacBytes);
   return absl::WebSafeBase64Escape(bytes);
 }
 
-SessionKeys::Judgement SessionKeys::Judge(std::string_view text, std::string_view tenant) const {
+std::optional<SessionKeys::Key> SessionKeys::Parse(std::string_view text) {
   std::array<char, kKeyBytes> bytes;
-  if (!Decode(text, bytes) || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) return {};
-  uint64_t boot = 0;
-  Judgement judgement;
+  if (!Decode(text, bytes) || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) return std::nullopt;
+  Key key;
   const char* at = bytes.data() + sizeof kMagic;
-  std::memcpy(&boot, at, kBootBytes);
-  std::memcpy(judgement.key.id.bytes.data(), at + kBootBytes, kIdBytes);
-  std::memcpy(judgement.key.mac.data(), at + kBootBytes + kIdBytes, kMacBytes);
-  if (boot == boot_) {
-    judgement.kind = Kind::kOurs;
-    return judgement;
-  }
-  const SessionMac& mac = judgement.key.mac;
-  const HalfMac shared = HalfOf(shared_secret_, boot, judgement.key.id, {mac.data(), kHalf}, tenant);
-  if (CRYPTO_memcmp(mac.data() + kHalf, shared.data(), kHalf) == 0) judgement.kind = Kind::kOtherBoot;
+  std::memcpy(&key.boot, at, kBootBytes);
+  std::memcpy(key.id.bytes.data(), at + kBootBytes, kIdBytes);
+  std::memcpy(key.mac.data(), at + kBootBytes + kIdBytes, kMacBytes);
+  return key;
+}
+
+SessionKeys::Judgement SessionKeys::Judge(std::string_view text, std::string_view tenant) const {
+  const std::optional<Key> key = Parse(text);
+  if (!key) return {};
+  Judgement judgement = {.kind = Kind::kOurs, .key = *key};
+  if (key->boot == boot_) return judgement;
+  judgement.kind = IsShared(*key, tenant) ? Kind::kOtherBoot : Kind::kUnknown;
   return judgement;
 }
 
+bool SessionKeys::IsShared(const Key& key, std::string_view tenant) const {
+  for (const std::string& secret : secrets()) {
+    const HalfMac shared = HalfOf(secret, key.boot, key.id, {key.mac.data(), kHalf}, tenant);
+    if (CRYPTO_memcmp(key.mac.data() + kHalf, shared.data(), kHalf) == 0) return true;
+  }
+  return false;
+}
+
 bool SessionKeys::Verify(const Key& key, std::string_view tenant) const {
-  return Matches(key.mac, Mac(key.id, tenant));
+  const HalfMac own = HalfOf(own_secret_, boot_, key.id, {}, tenant);
+  return key.boot == boot_ && CRYPTO_memcmp(key.mac.data(), own.data(), kHalf) == 0 && IsShared(key, tenant);
 }
 
 bool SessionKeys::Matches(const SessionMac& a, const SessionMac& b) {
   return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-SessionMac SessionKeys::Mac(const SessionId& id, std::string_view tenant) const {
-  const HalfMac own = HalfOf(own_secret_, boot_, id, {}, tenant);
-  const HalfMac shared = HalfOf(shared_secret_, boot_, id, own, tenant);
-  SessionMac mac;
-  std::ranges::copy(own, mac.begin());
-  std::ranges::copy(shared, mac.begin() + kHalf);
-  return mac;
+SessionKeys::Key SessionKeys::Sign(const SessionId& id, std::string_view tenant, uint64_t boot) const {
+  const HalfMac own = HalfOf(own_secret_, boot, id, {}, tenant);
+  const HalfMac shared = HalfOf(secrets().front(), boot, id, own, tenant);
+  Key key = {.id = id, .boot = boot};
+  std::ranges::copy(own, key.mac.begin());
+  std::ranges::copy(shared, key.mac.begin() + kHalf);
+  return key;
 }
 
 }  // namespace rnnserve

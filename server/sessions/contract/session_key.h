@@ -13,8 +13,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
 
 namespace rnnserve {
 
@@ -32,17 +37,20 @@ using SessionMac = std::array<uint8_t, 16>;
 
 class SessionKeys {
  public:
+  // What the runs of a server share, and the servers that stand in for each other: the first makes keys, all are
+  // recognized. None: a constant of the program. A key with a changed letter is unknown either way; with the constant a
+  // caller may make up one of a run that never was, with a secret none can.
+  using Secrets = std::vector<std::string>;
   struct Options {
-    // What the runs of a server share, and the servers that stand in for each other. Empty: a constant of the program.
-    // A key with a changed letter is unknown either way; with the constant a caller may make up one of a run that never
-    // was, with a secret none can.
-    std::string secret = {};
+    Secrets secrets = {};
     // Names this run of the server. 0: drawn at random.
     uint64_t boot = 0;
   };
   struct Key {
     SessionId id;
-    SessionMac mac;
+    SessionMac mac = {};
+    uint64_t boot = 0;  // of the run that made it
+    bool operator==(const Key&) const = default;
   };
   enum class Kind {
     kUnknown,    // no key of ours, or of another tenant
@@ -57,18 +65,29 @@ class SessionKeys {
   explicit SessionKeys(Options options);
 
   Key Make(std::string_view tenant) const;
+  // Of a session that other servers find by its name, too: all that share a secret give it the same id.
+  Key MakeNamed(std::string_view tenant, std::string_view name) const;
+  // The ids that a session of that name may have: one for each secret, the newest first.
+  std::vector<SessionId> IdsOf(std::string_view tenant, std::string_view name) const;
+  void SetSecrets(Secrets secrets);
   // 56 letters of URL-safe base64.
   std::string Text(const Key& key) const;
 
+  // What it says, unjudged. Nothing: no key of any server.
+  static std::optional<Key> Parse(std::string_view text);
   Judgement Judge(std::string_view text, std::string_view tenant) const;
   // For keys whose session is in no table any more: whether this boot made the key, for this tenant.
   bool Verify(const Key& key, std::string_view tenant) const;
   static bool Matches(const SessionMac& a, const SessionMac& b);
 
  private:
-  SessionMac Mac(const SessionId& id, std::string_view tenant) const;
+  // Whether one of the shared secrets made its second half.
+  bool IsShared(const Key& key, std::string_view tenant) const;
+  Key Sign(const SessionId& id, std::string_view tenant, uint64_t boot) const;
+  Secrets secrets() const;
 
-  const std::string shared_secret_;
+  mutable Mutex mutex_;
+  Secrets shared_secrets_ ABSL_GUARDED_BY(mutex_);
   std::string own_secret_;
   uint64_t boot_;
 };

@@ -41,10 +41,10 @@ class SessionStore {
 
   virtual ~SessionStore() = default;
 
-  // OK: the store has the record. ABORTED: another process owns it, and nothing changed. A record that is gone (expired,
-  // or lost by the store) is written anew. UNAVAILABLE: no answer before the deadline, or the store is away; the write
-  // may have happened, and repeating it is safe. RESOURCE_EXHAUSTED: the store, or the queue to it, is full; nothing
-  // changed.
+  // OK: the store has the record. ABORTED: another process owns it, and nothing changed. A record that is gone
+  // (expired, or lost by the store) is written anew. UNAVAILABLE: no answer before the deadline, or the store is away;
+  // the write may have happened, and repeating it is safe. RESOURCE_EXHAUSTED: the store, or the queue to it, is full;
+  // nothing changed.
   virtual void Write(WriteRequest request, WriteDone done) = 0;
   // Makes `fence` the owner of the record of `id`, and returns its bytes. NOT_FOUND: there is none. UNAVAILABLE and
   // RESOURCE_EXHAUSTED as above; repeating it with the same fence is safe.

@@ -6,9 +6,12 @@
 //   auto session = sessions.Find(key_text, tenant).value();
 //   sessions.Acquire(session, {.number = 1, ..., .granted = [](Lease lease) {...}, .done = [](Outcome) {...}});
 //
-// MemorySessions keeps them in this process (`local`). A store outside it is another class behind this seam: it writes
-// a record at the points where a lease commits, and its fence is the owner epoch of the record. Thread-safe; nothing
-// here blocks; callbacks are called with no lock held.
+// MemorySessions keeps them in this process. Durable ones leave records in a store (session_records.h), so that another
+// process can go on with them; those that are not here have to be fetched:
+//
+//   if (IsElsewhere(found.status())) sessions.Fetch(key_text, tenant, [](absl::StatusOr<SessionPtr> session) { ... });
+//
+// Thread-safe; nothing here blocks; callbacks are called with no lock held.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +53,8 @@ struct OpenSpec : OpenAsk {
   SessionSubjectPtr subject = {};
   SessionStatePtr state = {};
   Session::Terms terms = {};
+  // Of a durable session with a name: what FetchNamed gave.
+  std::optional<StoreFence> fence = {};
 };
 
 struct OpenedSession {
@@ -97,8 +102,21 @@ class Sessions {
   virtual absl::StatusOr<OpenedSession> Open(OpenSpec spec) = 0;
 
   // NOT_FOUND: SESSION_UNKNOWN or SESSION_ENDED. DATA_LOSS: of another boot. A closed session is found for a minute.
+  // IsElsewhere: a record of it may be in the store.
   virtual absl::StatusOr<SessionPtr> Find(std::string_view key, std::string_view tenant) = 0;
-  // The key of a session that is live. Nothing: it is not, or not any more.
+  // Takes the session over from its record. Callbacks of one session run in the order of their calls, those of Find
+  // afterwards. DATA_LOSS: there is no record.
+  using FetchDone = absl::AnyInvocable<void(absl::StatusOr<SessionPtr>)>;
+  virtual void Fetch(std::string_view /*key*/, std::string_view /*tenant*/, FetchDone done) { done(UnknownSession()); }
+  // Brings the durable session of that name here, or makes sure that the one which is here is the newest; FindOpened
+  // finds it then. Gives the fence of a record that is free for a new session of that name, if there is one.
+  using FetchNamedDone = absl::AnyInvocable<void(absl::StatusOr<std::optional<StoreFence>>)>;
+  virtual void FetchNamed(std::string_view /*tenant*/, std::string_view /*name*/, FetchNamedDone done) {
+    done(std::nullopt);
+  }
+  // Whether there is a store.
+  virtual bool has_store() const { return false; }
+  // The key of a session that is live; empty while it is fetched. Nothing: it is not, or not any more.
   virtual std::optional<std::string> KeyOf(const SessionId& id) = 0;
   virtual void Acquire(const SessionPtr& session, Claim claim) = 0;
   virtual void Read(const SessionPtr& session, ReadRequest read) = 0;

@@ -23,8 +23,6 @@ namespace rnnserve {
 
 inline constexpr size_t kMaxCheckpointNameBytes = 128;
 
-enum class Durability { kLocal, kInterval, kSync };
-
 struct OpenCall {
   std::string tenant = {};
   std::string request_id = {};
@@ -44,8 +42,8 @@ struct OpenCall {
   std::optional<int32_t> max_in_flight = {};
   std::optional<int32_t> window_operations = {};
   std::optional<int64_t> window_bytes = {};
-  Durability durability = Durability::kLocal;
-  std::optional<DataType> state_type = {};  // kept between operations; else the compute type
+  std::optional<Durability> durability = {};  // else local, or that of the session which is attached to
+  std::optional<DataType> state_type = {};    // kept between operations; else the compute type
 };
 
 struct OpenReply {
@@ -55,6 +53,7 @@ struct OpenReply {
   uint64_t owner_epoch = 0;
   int64_t rows = 0;
   Numbers numbers;
+  uint64_t durable_number = 0;  // of a durable session
   Session::Terms terms;
   DataType state_type = DataType::kFloat;
   std::string data_input;  // what brings a chunk's steps
@@ -127,6 +126,7 @@ struct OperationAnswer {
   uint64_t number = 0;                                 // 0: none was taken
   std::shared_ptr<const OperationResult> result = {};  // if OK
   bool repeated = false;
+  uint64_t durable_number = 0;         // as of an Outcome
   const CallMetrics* calls = nullptr;  // of the session's model, or kUnknownModel; null: not counted
   // What the outputs take of the core's budget: kept until the reply has left the process.
   std::optional<ByteBudget::Share> memory = {};

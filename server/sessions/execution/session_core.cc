@@ -27,24 +27,58 @@ ReadRequest ReadOf(const ReadCall& call) {
 
 }  // namespace
 
+Attachment SessionCore::AttachmentOf(const OperationCall& call, const SessionId& id, bool is_here) {
+  return call.owner != nullptr ? call.owner->Of(*sessions_, id, is_here)
+         : call.number         ? sessions_->Attach()
+                               : kNoAttachment;
+}
+
+void SessionCore::RefuseUnfound(absl::Status why, OperationDone done) {
+  OperationAnswer answer;
+  answer.status = std::move(why);
+  answer.calls = core_->CallsOf(kUnknownModel);
+  if (const std::optional<Numbers> numbers = rnnserve::NumbersOf(answer.status)) {
+    answer.has_numbers = true;
+    answer.numbers = *numbers;
+  }
+  done(std::move(answer));
+}
+
 void SessionCore::Apply(OperationCall call, OperationDone done) {
   absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
-  if (!session.ok()) {
-    OperationAnswer answer;
-    answer.status = session.status();
-    answer.calls = core_->CallsOf(kUnknownModel);
-    if (const std::optional<Numbers> numbers = rnnserve::NumbersOf(answer.status)) {
-      answer.has_numbers = true;
-      answer.numbers = *numbers;
-    }
-    return done(std::move(answer));
+  if (session.ok()) {
+    const Attachment attachment = AttachmentOf(call, (*session)->key().id, /*is_here=*/true);
+    return ApplyTo(*session, attachment, std::move(call), std::move(done));
   }
+  if (!IsElsewhere(session.status())) return RefuseUnfound(session.status(), std::move(done));
+  const std::string_view key = call.session, tenant = call.tenant;
+  const Attachment attachment = AttachmentOf(call, SessionKeys::Parse(key)->id, /*is_here=*/false);
+  sessions_->Fetch(
+      key, tenant,
+      [this, attachment, call = std::move(call), done = std::move(done)](absl::StatusOr<SessionPtr> fetched) mutable {
+        if (!fetched.ok()) return RefuseUnfound(fetched.status(), std::move(done));
+        ApplyTo(*fetched, attachment, std::move(call), std::move(done));
+      });
+}
+
+void SessionCore::With(const std::string& key, const std::string& tenant, Sessions::FetchDone then) {
+  absl::StatusOr<SessionPtr> session = sessions_->Find(key, tenant);
+  if (IsElsewhere(session.status())) return sessions_->Fetch(key, tenant, std::move(then));
+  then(std::move(session));
+}
+
+void SessionCore::Read(const std::string& key, const std::string& tenant, ReadRequest read) {
+  With(key, tenant, [this, read = std::move(read)](absl::StatusOr<SessionPtr> session) mutable {
+    if (!session.ok()) return read.done(session.status());
+    sessions_->Read(*session, std::move(read));
+  });
+}
+
+void SessionCore::ApplyTo(const SessionPtr& session, Attachment attachment, OperationCall call, OperationDone done) {
   Claim claim;
   claim.number = call.number;
   claim.owner_epoch = call.owner_epoch;
-  claim.attachment = call.owner != nullptr ? call.owner->Of(*sessions_, (*session)->key().id)
-                     : call.number         ? sessions_->Attach()
-                                           : kNoAttachment;
+  claim.attachment = attachment;
   claim.of_stream = call.owner != nullptr;
   claim.closes = std::holds_alternative<CloseOp>(call.kind);
   // An operation without a number cannot be repeated, so it ends with its caller; a numbered one runs to its end.
@@ -59,7 +93,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
     ends = std::min(ends, call.deadline);
   }
   call.deadline = ends;
-  auto model = std::static_pointer_cast<const SessionModel>((*session)->subject());
+  auto model = std::static_pointer_cast<const SessionModel>(session->subject());
   const auto run =
       MakeRecycled<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows, std::move(done));
   claim.fault = OrOutOfMemory([&] { return run->Prepare(); });
@@ -67,7 +101,7 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
     OperationAnswer answer;
     answer.status = std::move(claim.fault);
     answer.has_numbers = true;
-    answer.numbers = (*session)->NoteRefused(claim.number, answer.status);
+    answer.numbers = session->NoteRefused(claim.number, answer.status);
     answer.status = WithNumbers(std::move(answer.status), answer.numbers);
     return run->Answer(std::move(answer));
   }
@@ -75,12 +109,10 @@ void SessionCore::Apply(OperationCall call, OperationDone done) {
   claim.reply_bytes = run->reply_bytes();
   claim.granted = [run](Lease lease) { run->Start(std::move(lease)); };
   claim.done = [run](Outcome outcome) { run->Answer(std::move(outcome)); };
-  sessions_->Acquire(*session, std::move(claim));
+  sessions_->Acquire(session, std::move(claim));
 }
 
 void SessionCore::GetState(ReadCall call, StateDone done) {
-  absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
-  if (!session.ok()) return done(session.status());
   ReadRequest read = ReadOf(call);
   read.carries_over = true;
   read.done = [this, connection = call.connection, done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
@@ -92,37 +124,62 @@ void SessionCore::GetState(ReadCall call, StateDone done) {
     if (!tensors.ok()) return done(WithNumbers(tensors.status(), snapshot->numbers));
     done(StateReply{snapshot->numbers, model.fingerprint(), *std::move(tensors), *std::move(memory)});
   };
-  sessions_->Read(*session, std::move(read));
+  const std::string key = std::move(call.session), tenant = std::move(call.tenant);
+  Read(key, tenant, std::move(read));
 }
 
 void SessionCore::Checkpoint(ReadCall call, std::string name, NumbersDone done) {
-  absl::StatusOr<SessionPtr> session = sessions_->Find(call.session, call.tenant);
-  if (!session.ok()) return done(session.status());
-  if (name.empty() || name.size() > kMaxCheckpointNameBytes) {
-    return done(WithNumbers(FieldError("name", absl::StrCat("the checkpoint's name has ", name.size(),
-                                                            " bytes; expected 1 to ", kMaxCheckpointNameBytes)),
-                            (*session)->view().numbers));
-  }
-  ReadRequest read = ReadOf(call);
-  read.checkpoint = std::move(name);
-  read.done = [done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
-    if (!snapshot.ok()) return done(snapshot.status());
-    done(snapshot->numbers);
-  };
-  sessions_->Read(*session, std::move(read));
+  const std::string key = call.session, tenant = call.tenant;
+  With(key, tenant,
+       [this, call = std::move(call), name = std::move(name),
+        done = std::move(done)](absl::StatusOr<SessionPtr> session) mutable {
+         if (!session.ok()) return done(session.status());
+         if (name.empty() || name.size() > kMaxCheckpointNameBytes) {
+           const absl::Status why = FieldError("name", absl::StrCat("the checkpoint's name has ", name.size(),
+                                                                    " bytes; expected 1 to ", kMaxCheckpointNameBytes));
+           return done(WithNumbers(why, (*session)->view().numbers));
+         }
+         ReadRequest read = ReadOf(call);
+         read.checkpoint = std::move(name);
+         read.done = [done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+           if (!snapshot.ok()) return done(snapshot.status());
+           done(snapshot->numbers);
+         };
+         sessions_->Read(*session, std::move(read));
+       });
 }
 
 void SessionCore::Fork(ForkCall call, ForkDone done) {
-  absl::StatusOr<SessionPtr> session = sessions_->Find(call.read.session, call.read.tenant);
-  if (!session.ok()) return done(session.status());
-  ForkSpec spec;
-  spec.request = {call.request_id, DigestOf(call)};
-  spec.tenant = std::move(call.read.tenant);
-  spec.after_number = call.read.after_number;
-  spec.in_order = call.read.in_order;
-  spec.count = call.count;
-  spec.names = std::move(call.names);
-  sessions_->Fork(*session, std::move(spec), std::move(done));
+  const std::string key = call.read.session, tenant = call.read.tenant;
+  With(key, tenant, [this, call = std::move(call), done = std::move(done)](absl::StatusOr<SessionPtr> session) mutable {
+    if (!session.ok()) return done(session.status());
+    ForkSpec spec;
+    spec.request = {call.request_id, DigestOf(call)};
+    spec.tenant = call.read.tenant;
+    spec.after_number = call.read.after_number;
+    spec.in_order = call.read.in_order;
+    spec.count = call.count;
+    spec.names = std::move(call.names);
+    const bool is_durable = (*session)->is_durable();
+    sessions_->Fork(*session, std::move(spec),
+                    [this, is_durable, tenant = call.read.tenant,
+                     done = std::move(done)](absl::StatusOr<ForkedSessions> forked) mutable {
+                      if (!forked.ok() || !is_durable) return done(std::move(forked));
+                      PersistForks(*std::move(forked), 0, tenant, std::move(done));
+                    });
+  });
+}
+
+// One after the other; a Fork that is repeated goes on where the store failed.
+void SessionCore::PersistForks(ForkedSessions forked, size_t at, const std::string& tenant, ForkDone done) {
+  if (at == forked.keys.size()) return done(std::move(forked));
+  absl::StatusOr<SessionPtr> fork = sessions_->Find(forked.keys[at], tenant);
+  if (!fork.ok()) return done(fork.status());
+  (*fork)->Persist(
+      [this, forked = std::move(forked), at, tenant, done = std::move(done)](const absl::Status& written) mutable {
+        if (!written.ok()) return done(written);
+        PersistForks(std::move(forked), at + 1, tenant, std::move(done));
+      });
 }
 
 absl::StatusOr<SessionInfos> SessionCore::List(std::string_view tenant, int64_t page_size, std::string_view token) {

@@ -56,6 +56,9 @@ class SessionCore {
   absl::Status Refused(std::string_view session, std::string_view tenant, std::optional<uint64_t> number,
                        absl::Status why);
 
+  // What a session runs that `call` opens; also for those of other servers. Packs weights.
+  absl::StatusOr<std::shared_ptr<const SessionModel>> MakeModel(const OpenCall& call);
+
   const Core& core() const { return *core_; }
 
   void StartDrain() { sessions_->StartDrain(); }
@@ -63,14 +66,24 @@ class SessionCore {
 
  private:
   absl::StatusOr<Session::Terms> Agree(const OpenCall& call) const;
-  absl::StatusOr<std::shared_ptr<const SessionModel>> MakeModel(const OpenCall& call);
   // `call` outlives it.
   OpenAsk AskOf(const OpenCall& call);
   // Whether an Open that attaches means the session that is there: FAILED_PRECONDITION names the field.
   absl::Status CheckAgrees(const OpenCall& call, const Session& session);
   absl::Status CheckTarget(const OpenCall& call, const SessionModel& model);
-  void OpenWith(OpenCall call, std::shared_ptr<const SessionModel> model, SessionStatePtr state, Session::Terms terms,
-                OpenDone done);
+  // `fence`: as FetchNamed gave it.
+  void OpenHere(OpenCall call, std::optional<StoreFence> fence, OpenDone done);
+  void OpenWith(OpenCall call, std::optional<StoreFence> fence, std::shared_ptr<const SessionModel> model,
+                SessionStatePtr state, Session::Terms terms, OpenDone done);
+  void Opened(OpenedSession opened, OpenDone done);
+  // `attachment`: of the stream or call.
+  void ApplyTo(const SessionPtr& session, Attachment attachment, OperationCall call, OperationDone done);
+  void RefuseUnfound(absl::Status why, OperationDone done);
+  Attachment AttachmentOf(const OperationCall& call, const SessionId& id, bool is_here);
+  // Reads the session of that key, wherever it is.
+  void Read(const std::string& key, const std::string& tenant, ReadRequest read);
+  void With(const std::string& key, const std::string& tenant, Sessions::FetchDone then);
+  void PersistForks(ForkedSessions forked, size_t at, const std::string& tenant, ForkDone done);
 
   const Options options_;
   Core* const core_;

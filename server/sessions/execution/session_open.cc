@@ -96,6 +96,7 @@ OpenReply Reply(const OpenedSession& opened) {
           .owner_epoch = opened.owner_epoch,
           .rows = view.rows,
           .numbers = view.numbers,
+          .durable_number = view.durable_number,
           .terms = opened.session->terms(),
           .state_type = model.kept_type(),
           .data_input = DataInputName(model.stack())};
@@ -128,11 +129,18 @@ absl::StatusOr<Session::Terms> SessionCore::Agree(const OpenCall& call) const {
     status = CheckRange("window_bytes", terms.window.bytes, int64_t{0}, options_.max_window_bytes);
   }
   if (status.ok() && call.rows) status = CheckRange("rows", *call.rows, int64_t{1}, options_.max_rows);
-  if (status.ok() && call.durability != Durability::kLocal) {
-    status =
-        SessionError(absl::StatusCode::kFailedPrecondition, "NO_STORE",
-                     "this server has no session store; open with durability LOCAL, and take the state with GetState "
-                     "now and then");
+  terms.durability = call.durability.value_or(Durability::kLocal);
+  const bool is_durable = terms.durability != Durability::kLocal;
+  if (status.ok() && is_durable && !sessions_->has_store()) {
+    status = SessionError(
+        absl::StatusCode::kFailedPrecondition, "NO_STORE",
+        "this server has no session store (--store); open with durability LOCAL, and take the state with GetState "
+        "now and then");
+  }
+  if (status.ok() && is_durable && call.target && std::holds_alternative<OperatorDef>(*call.target)) {
+    status = FieldError("operator",
+                        "a durable session names a model, which other servers have, too: an operator with its weights "
+                        "is not in its record; load it with Models.Load, or leave durability out");
   }
   if (!status.ok()) return status;
   return terms;
@@ -158,10 +166,34 @@ absl::StatusOr<SessionModelPtr> SessionCore::MakeModel(const OpenCall& call) {
                        std::move(counters));
 }
 
+// A session of that name may be in the store. A caller that wants a local one says so.
 void SessionCore::Open(OpenCall call, OpenDone done) {
+  const bool is_shared = call.attach ? call.durability != Durability::kLocal
+                                     : call.durability.value_or(Durability::kLocal) != Durability::kLocal;
+  if (call.name.empty() || !is_shared || !sessions_->has_store()) return OpenHere(std::move(call), {}, std::move(done));
+  const std::string tenant = call.tenant, name = call.name;
+  sessions_->FetchNamed(
+      tenant, name,
+      [this, call = std::move(call), done = std::move(done)](absl::StatusOr<std::optional<StoreFence>> fence) mutable {
+        if (!fence.ok()) return done(fence.status());
+        OpenHere(std::move(call), *fence, std::move(done));
+      });
+}
+
+// Answers once the store knows what the Open has made or changed.
+void SessionCore::Opened(OpenedSession opened, OpenDone done) {
+  if (!opened.session->is_durable()) return done(Reply(opened));
+  const SessionPtr session = opened.session;
+  session->Persist([opened = std::move(opened), done = std::move(done)](absl::Status written) mutable {
+    if (!written.ok()) return done(std::move(written));
+    done(Reply(opened));
+  });
+}
+
+void SessionCore::OpenHere(OpenCall call, std::optional<StoreFence> fence, OpenDone done) {
   if (auto opened = sessions_->FindOpened(AskOf(call))) {
     if (!opened->ok()) return done(opened->status());
-    return done(Reply(**opened));
+    return Opened(**std::move(opened), std::move(done));
   }
   absl::StatusOr<Session::Terms> terms = Agree(call);
   if (!terms.ok()) return done(terms.status());
@@ -169,18 +201,17 @@ void SessionCore::Open(OpenCall call, OpenDone done) {
   if (!model.ok()) return done(model.status());
 
   if (call.state_of_session) {
-    absl::StatusOr<SessionPtr> source = sessions_->Find(*call.state_of_session, call.tenant);
-    if (!source.ok()) return done(source.status());
+    const std::string key = *call.state_of_session, tenant = call.tenant;
     ReadRequest read;
-    read.done = [this, call = std::move(call), model = *std::move(model), terms = *std::move(terms),
+    read.done = [this, call = std::move(call), fence, model = *std::move(model), terms = *std::move(terms),
                  done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
       if (!snapshot.ok()) return done(snapshot.status());
       absl::StatusOr<SessionStatePtr> state = OrOutOfMemory(
           [&] { return model->Adopt(static_cast<const SessionModel&>(*snapshot->subject), snapshot->state); });
       if (!state.ok()) return done(state.status());
-      OpenWith(std::move(call), std::move(model), *std::move(state), terms, std::move(done));
+      OpenWith(std::move(call), fence, std::move(model), *std::move(state), terms, std::move(done));
     };
-    return sessions_->Read(*source, std::move(read));
+    return Read(key, tenant, std::move(read));
   }
   SessionStatePtr state;
   if (call.state) {
@@ -193,11 +224,11 @@ void SessionCore::Open(OpenCall call, OpenDone done) {
   } else {
     state = (*model)->Zeros(call.rows.value_or(1));
   }
-  OpenWith(std::move(call), *std::move(model), std::move(state), *std::move(terms), std::move(done));
+  OpenWith(std::move(call), fence, *std::move(model), std::move(state), *std::move(terms), std::move(done));
 }
 
-void SessionCore::OpenWith(OpenCall call, SessionModelPtr model, SessionStatePtr state, Session::Terms terms,
-                           OpenDone done) {
+void SessionCore::OpenWith(OpenCall call, std::optional<StoreFence> fence, SessionModelPtr model, SessionStatePtr state,
+                           Session::Terms terms, OpenDone done) {
   if (call.rows && *call.rows != state->rows) {
     return done(FieldError("rows", absl::StrCat("rows is ", *call.rows, ", but the initial state has ", state->rows,
                                                 "; leave rows out, or bring as many")));
@@ -209,9 +240,10 @@ void SessionCore::OpenWith(OpenCall call, SessionModelPtr model, SessionStatePtr
   spec.subject = std::move(model);
   spec.state = std::move(state);
   spec.terms = terms;
+  spec.fence = fence;
   absl::StatusOr<OpenedSession> opened = sessions_->Open(std::move(spec));
   if (!opened.ok()) return done(opened.status());
-  done(Reply(*opened));
+  Opened(*std::move(opened), std::move(done));
 }
 
 }  // namespace rnnserve

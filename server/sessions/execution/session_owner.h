@@ -20,14 +20,15 @@ namespace rnnserve {
 
 class SessionOwner {
  public:
-  Attachment Of(Sessions& sessions, const SessionId& id) {
+  // `is_here`: else it is about to be fetched, and is not live yet.
+  Attachment Of(Sessions& sessions, const SessionId& id, bool is_here = true) {
     MutexLock lock(mutex_);
     const auto [found, is_new] = attached_.try_emplace(id);
     if (!is_new) return found->second;
     const Attachment attachment = sessions.Attach();
     found->second = attachment;
     turns_.push_back(id);
-    for (int k = 0; k < 2; ++k) ReadAfterOne(sessions);
+    for (int k = 0; is_here && k < 2; ++k) ReadAfterOne(sessions);
     return attachment;
   }
 
@@ -36,7 +37,8 @@ class SessionOwner {
     MutexLock lock(mutex_);
     std::vector<std::string> keys;
     for (const auto& [id, attachment] : attached_) {
-      if (std::optional<std::string> key = sessions.KeyOf(id)) keys.push_back(*std::move(key));
+      std::optional<std::string> key = sessions.KeyOf(id);
+      if (key && !key->empty()) keys.push_back(*std::move(key));
     }
     return keys;
   }

@@ -228,6 +228,7 @@ void SessionRun::Answer(Outcome outcome) {
   answer.number = outcome.number;
   answer.result = std::static_pointer_cast<const OperationResult>(std::move(outcome.reply));
   answer.repeated = outcome.repeated;
+  answer.durable_number = outcome.durable_number;
   if (model_->counters() != nullptr) answer.calls = model_->counters()->calls;
   if (accepted_) memory_.emplace(std::move(accepted_->memory));
   answer.memory = std::exchange(memory_, std::nullopt);

@@ -27,7 +27,7 @@ def judge(error: RnnServeError) -> Verdict:
         return Verdict.OVER if error.metadata.get("cause") == "closed" else Verdict.LOST
     if error.reason in _LOST or error.code == grpc.StatusCode.DATA_LOSS:
         return Verdict.LOST
-    if error.reason == "PREVIOUS_FAILED":
+    if error.reason in ("PREVIOUS_FAILED", "TAKEN_OVER"):
         return Verdict.RETRY
     # OLDER_OWNER, FENCED, NUMBER_REUSED: perhaps applied, and never sent again.
     if error.code == grpc.StatusCode.ABORTED or error.reason == "UNREADABLE_REPLY":

@@ -58,8 +58,8 @@ TEST(SessionKeyTest, KeysOfThisBootCannotBeMadeElsewhere) {
 
 TEST(SessionKeyTest, WithASharedSecretAnotherBootsForgeriesAreUnknown) {
   const std::string secret(32, 's');
-  const SessionKeys before({.secret = secret, .boot = 1}), after({.secret = secret, .boot = 2}),
-      forger({.secret = "", .boot = 1});
+  const SessionKeys before({.secrets = {secret}, .boot = 1}), after({.secrets = {secret}, .boot = 2}),
+      forger({.secrets = {}, .boot = 1});
   EXPECT_EQ(after.Judge(before.Text(before.Make("t")), "t").kind, Kind::kOtherBoot);
   EXPECT_EQ(after.Judge(before.Text(before.Make("t")), "u").kind, Kind::kUnknown);
   EXPECT_EQ(after.Judge(forger.Text(forger.Make("t")), "t").kind, Kind::kUnknown);

@@ -37,6 +37,7 @@ class LiveSessions {
   Core& core() { return *core_; }
   const std::vector<const Engine*>& engines() { return core_->engines(); }
   SessionCore& sessions() { return *sessions_; }
+  MemorySessions& kept() { return kept_; }
   ModelStore& models() { return models_; }
   const SliceSizes& slices() const { return slices_; }
 

@@ -24,10 +24,10 @@ World::World(uint64_t seed, Fault fault, Counters* counters)
       max_in_flight_(static_cast<int>(Draw(2, 5))),
       idle_timeout_(absl::Seconds(Draw(2, 8))) {
   options_.keys.boot = 2;
-  options_.keys.secret = std::string(32, 'k');
+  options_.keys.secrets = {std::string(32, 'k')};
   real_ = std::make_unique<MemorySessions>(options_, &clock_);
   sessions_ = std::make_unique<FaultySessions>(real_.get(), fault, window_);
-  const SessionKeys other_boot({options_.keys.secret, 1});
+  const SessionKeys other_boot({options_.keys.secrets, 1});
   other_boot_key_ = other_boot.Text(other_boot.Make(kTenant));
   swept_at_ = clock_.Now();
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What outlives a process of a session, and the way there: records, through a codec, into a store.
+//
+//   SessionRecords records(&store, &codec, &clock);
+//   sessions.UseRecords(&records);
+//
+// Thread-safe; nothing blocks. Each `done` is called exactly once, with no lock held.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/sessions/contract/session.h"
+#include "server/sessions/contract/session_store.h"
+
+namespace rnnserve {
+
+// A session as of a number. All of it is shared by reference.
+struct SessionRecord {
+  SessionKeys::Key key;
+  std::string tenant;
+  std::string name;
+  SessionSubjectPtr subject;
+  SessionStatePtr state;  // null: the session is closed
+  Numbers numbers;
+  uint64_t owner_epoch = Session::kFirstOwnerEpoch;
+  Session::Terms terms;
+  std::optional<Window::Kept> last;  // the newest reply, if the window keeps any
+};
+
+// Records as bytes. Lives where tensors and models are known.
+class RecordCodec {
+ public:
+  virtual ~RecordCodec() = default;
+  virtual absl::StatusOr<std::string> Encode(const SessionRecord& record) = 0;
+  // Finds and packs the model, which may take long. DATA_LOSS: the bytes are damaged. FAILED_PRECONDITION: this server
+  // lacks the model, or is too old for the record.
+  virtual absl::StatusOr<SessionRecord> Decode(std::string_view bytes) = 0;
+};
+
+class SessionRecords {
+ public:
+  // No exchange with the store takes longer.
+  static constexpr absl::Duration kTimeout = absl::Seconds(5);
+  // How long the record of a closed session says so.
+  static constexpr absl::Duration kClosedTtl = absl::Minutes(1);
+  // A record outlives the idle timeout by this: the last look at a session comes a sweep after it.
+  static constexpr absl::Duration kTtlMargin = absl::Minutes(1);
+
+  using WriteDone = absl::AnyInvocable<void(absl::Status)>;
+  using TakeDone = absl::AnyInvocable<void(absl::StatusOr<SessionRecord>)>;
+
+  // Both outlive it.
+  SessionRecords(SessionStore* store, RecordCodec* codec) : store_(store), codec_(codec) {}
+
+  static StoreFence DrawFence();
+  // Statuses as SessionStore gives them; those that are no conflict are for callers (STORE_UNAVAILABLE). `within`: the
+  // time that the caller has.
+  void Write(const SessionRecord& record, const StoreFence& fence, absl::Duration within, WriteDone done);
+  // Makes `fence` the owner. NOT_FOUND: no record.
+  void Take(const SessionId& id, const StoreFence& fence, TakeDone done);
+
+ private:
+  SessionStore* const store_;
+  RecordCodec* const codec_;
+};
+
+// For callers: the store gave no answer, and nothing of this process has changed.
+absl::Status StoreUnavailable(const absl::Status& why);
+
+}  // namespace rnnserve
