@@ -27,9 +27,9 @@ speech=
 packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev libre2-dev
   libdnnl-dev opencl-headers ocl-icd-opencl-dev libhwy-dev libonnx-dev libxxhash-dev libspdlog-dev nlohmann-json3-dev
-  prometheus-cpp-dev libcivetweb-dev zlib1g-dev libmimalloc-dev)
+  prometheus-cpp-dev libcivetweb-dev zlib1g-dev libmimalloc-dev libhiredis-dev)
 [ -z "$tests" ] || packages+=(libgtest-dev libgmock-dev libbenchmark-dev nginx-light haproxy openssl procps prometheus
-  faketime chromium mold)
+  faketime chromium mold redis-server)
 # Headers of clang 14 (omp.h among them), whose clang-tidy comes from PyPI; Debian 13 has none.
 [ -z "$tests" ] || ! grep -qs '^VERSION_ID="12"' /etc/os-release || packages+=(libclang-common-14-dev libomp-14-dev)
 [ -z "$speech" ] || packages+=(pocketsphinx-testdata espeak-ng)

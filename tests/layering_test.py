@@ -10,6 +10,8 @@ import sys
 import tempfile
 import unittest
 
+STORE_SEAM = ["server/sessions/contract/session_key.h", "server/sessions/contract/session_store.h"]
+
 # Room -> rooms it may include. Longest prefix wins; a room may always include itself. A header may be a room of its own.
 ARROWS = {
     "base": [],
@@ -35,11 +37,13 @@ ARROWS = {
     "server/routing": ["base", "engine", "server/batching", "server/core/call.h", "server/models", "server/telemetry"],
     "server/core": ["base", "engine", "engine/map", "engine/op", "server/admission", "server/batching", "server/core/call.h",
                     "server/models", "server/routing", "server/telemetry"],
-    "server/sessions/contract": ["base", "engine", "server/admission", "server/telemetry"],
+    "server/sessions/contract": ["base", "engine", "server/admission", *STORE_SEAM, "server/telemetry"],
     "server/sessions/execution": ["base", "engine", "engine/op", "server/admission", "server/core", "server/core/call.h",
-                                  "server/models", "server/sessions/contract", "server/telemetry"],
+                                  "server/models", "server/sessions/contract", *STORE_SEAM, "server/telemetry"],
+    **{header: STORE_SEAM for header in STORE_SEAM},
+    "server/store": ["base", "server/files", *STORE_SEAM, "server/telemetry"],
     "server/api": ["base", "engine", "engine/op", "server/admission", "server/core", "server/core/call.h", "server/models", "server/rpc",
-                   "server/security", "server/sessions/contract", "server/sessions/execution", "server/telemetry",
+                   "server/security", "server/sessions/contract", *STORE_SEAM, "server/sessions/execution", "server/telemetry",
                    "server/transport"],
     "server/admin": ["base", "server/telemetry"],
     "server/plugins": ["base", "engine", "engine/plugin", "server/telemetry"],

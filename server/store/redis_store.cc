@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/redis_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/view.h"
+#include "server/files/plain_file.h"
+#include "server/telemetry/log.h"
+
+namespace rnnserve {
+namespace {
+
+constexpr size_t kMostFileBytes = size_t{1} << 20;
+// Where Redis asks to try again: 0.5 to 1 of this.
+constexpr absl::Duration kRetryPause = absl::Milliseconds(50);
+
+absl::Status Full(std::string_view what) {
+  return absl::ResourceExhaustedError(absl::StrCat("the session store is full: ", View(what)));
+}
+
+absl::Status Away(std::string_view why) {
+  return absl::UnavailableError(absl::StrCat("the session store is away: ", View(why)));
+}
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+absl::Status FilesAreReadable(const StoreAddress& address) {
+  for (const std::string* const path :
+       {&address.password_file, &address.ca_file, &address.cert_file, &address.key_file}) {
+    if (path->empty()) continue;
+    if (const auto file = ReadPlainFile(*path, kMostFileBytes); !file.ok()) return file.status();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(Options options) {
+  if (absl::Status readable = FilesAreReadable(options.address); !readable.ok()) return readable;
+  if (options.address.kind != StoreAddress::Kind::kSingle || options.address.tls) {
+    return absl::UnimplementedError("only redis:// is here so far");
+  }
+  return std::unique_ptr<RedisStore>(new RedisStore(std::move(options)));
+}
+
+RedisStore::RedisStore(Options options)
+    : options_(std::move(options)), loop_(std::make_shared<EventLoop>(options_.now)) {
+  loop_->Post([this] { UseMap(SlotMap::OfOne(options_.address.hosts.front())); });
+  thread_ = std::thread([this] { loop_->Run(); });
+}
+
+RedisStore::~RedisStore() {
+  loop_->Stop();
+  thread_.join();
+  std::vector<RequestPtr> left(live_.begin(), live_.end());
+  {
+    const MutexLock lock(mutex_);
+    stopped_ = true;
+    left.insert(left.end(), incoming_.begin(), incoming_.end());
+  }
+  for (const RequestPtr& request : left) Finish(*request, Away("the server shuts down"));
+  nodes_.clear();
+}
+
+void RedisStore::Write(WriteRequest request, WriteDone done) {
+  StoreRequest made = WriteOf(request, ++serial_);
+  Start(std::move(made), request.deadline,
+        [done = std::move(done)](absl::StatusOr<std::string> result) mutable { done(result.status()); });
+}
+
+void RedisStore::Take(const SessionId& id, const StoreFence& fence, absl::Time deadline, TakeDone done) {
+  Start(TakeOf(id, fence), deadline, std::move(done));
+}
+
+void RedisStore::Start(StoreRequest made, absl::Time deadline, StoreRequest::Done done) {
+  const auto request = std::make_shared<StoreRequest>(std::move(made));
+  request->done = std::move(done);
+  request->start = loop_->Now();
+  request->deadline = std::min(deadline, request->start + options_.most_wait);
+  request->charged = static_cast<int64_t>(request->bytes());
+
+  const int64_t requests = requests_.fetch_add(1) + 1;
+  const int64_t bytes = bytes_.fetch_add(request->charged) + request->charged;
+  if (options_.metrics != nullptr) options_.metrics->queued->Add(1);
+  if (requests > options_.most_requests) {
+    return Finish(*request, Full(absl::StrCat(options_.most_requests, " requests wait for its answer")));
+  }
+  if (bytes > options_.most_bytes) {
+    return Finish(*request, Full(absl::StrCat(options_.most_bytes, " bytes wait for its answer")));
+  }
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) {
+      lock.unlock();
+      return Finish(*request, Away("the server shuts down"));
+    }
+    incoming_.push_back(request);
+    if (incoming_.size() > 1) return;  // the task that takes the first one takes this one, too
+  }
+  loop_->Post([this] { TakeIncoming(); });
+}
+
+void RedisStore::Finish(StoreRequest& request, absl::StatusOr<std::string> result) {
+  StoreRequest::Done done = std::exchange(request.done, nullptr);
+  requests_.fetch_sub(1);
+  bytes_.fetch_sub(request.charged);
+  request.arguments = {};
+  if (options_.metrics != nullptr) {
+    options_.metrics->queued->Add(-1);
+    options_.metrics->Count(request.operation, result.status().code(), loop_->Now() - request.start);
+  }
+  done(std::move(result));
+}
+
+void RedisStore::TakeIncoming() {
+  std::vector<RequestPtr> incoming;
+  {
+    const MutexLock lock(mutex_);
+    incoming.swap(incoming_);
+  }
+  for (const RequestPtr& request : incoming) {
+    live_.insert(request);
+    request->timer = loop_->At(request->deadline, [this, request] { OnDeadline(request); });
+  }
+  for (const RequestPtr& request : incoming) Route(request);
+}
+
+RedisNode* RedisStore::NodeOf(const StoreRequest& request) {
+  const StoreHost* const host = request.redirect ? &*request.redirect : map_.Find(SlotOf(request.key));
+  return host == nullptr ? nullptr : &NodeAt(*host);
+}
+
+RedisNode& RedisStore::NodeAt(const StoreHost& host) {
+  std::unique_ptr<RedisNode>& node = nodes_[host];
+  if (node == nullptr) {
+    const ConnectionOptions options = {
+        .address = options_.address, .connect_timeout = options_.connect_timeout, .silence = options_.silence};
+    RedisNode::Owner& owner = *this;
+    node = std::make_unique<RedisNode>(loop_, options, options_.backoff, host, owner);
+  }
+  return *node;
+}
+
+void RedisStore::Route(const RequestPtr& request) {
+  RedisNode* const node = NodeOf(*request);
+  if (node == nullptr) return RetryLater(request, absl::UnavailableError("no node has its slot"));
+  node->Submit(request);
+}
+
+void RedisStore::RetryLater(const RequestPtr& request, absl::Status why) {
+  request->last_error = std::move(why);
+  request->redirect.reset();
+  request->asking = false;
+  loop_->At(loop_->Now() + kRetryPause * absl::Uniform(random_, 0.5, 1.0), [this, request] {
+    if (request->done != nullptr) Route(request);
+  });
+}
+
+void RedisStore::OnDeadline(const RequestPtr& request) {
+  live_.erase(request);
+  absl::Status why = request->last_error;
+  if (RedisNode* const node = NodeOf(*request); node != nullptr) {
+    if (why.ok()) node->NoteSilence();
+    if (!node->is_answering()) why = node->problem();
+  }
+  Finish(*request, Away(absl::StrCat("no answer in time; ", why.message())));
+}
+
+void RedisStore::OnReply(RedisNode& node, const RequestPtr& request, const redisReply& reply) {
+  if (reply.type == REDIS_REPLY_ERROR) return OnError(node, request, ReadRedisError(ReplyText(reply)));
+  live_.erase(request);
+  loop_->Cancel(request->timer);
+  Finish(*request, MeaningOf(*request, reply));
+}
+
+void RedisStore::OnError(RedisNode& node, const RequestPtr& request, const RedisError& error) {
+  const std::string text = absl::StrCat(HostText(node.host()), ": ", error.text);
+  using Kind = RedisError::Kind;
+  if (error.kind == Kind::kNoScript && !request->whole_script) {
+    request->whole_script = true;
+    return node.Submit(request);
+  }
+  if (error.kind == Kind::kRetry) return RetryLater(request, absl::UnavailableError(text));
+  if (error.kind == Kind::kReplica) {
+    RetryLater(request, absl::UnavailableError(text));
+    return node.Reconnect(absl::UnavailableError(error.text));
+  }
+  live_.erase(request);
+  loop_->Cancel(request->timer);
+  if (error.kind == Kind::kFull) return Finish(*request, Full(text));
+  if (const auto skipped = log_limit_.Allow(loop_->Now())) {
+    LogWarning("the session store refuses a request", {{"reason", text}, {"skipped", absl::StrCat(*skipped)}});
+  }
+  Finish(*request, absl::UnavailableError(absl::StrCat("the session store refuses the request: ", text)));
+}
+
+void RedisStore::OnUnanswered(const RequestPtr& request, const absl::Status& why) {
+  request->last_error = why;
+  Route(request);
+}
+
+// Other requests of a server that refuses the password wait in vain.
+void RedisStore::OnNodeChange(RedisNode& node) {
+  NoteReachable();
+  if (!absl::IsUnauthenticated(node.problem())) return;
+  for (const RequestPtr& request : node.TakeAll()) {
+    live_.erase(request);
+    loop_->Cancel(request->timer);
+    Finish(*request, Away(Text(node.problem())));
+  }
+}
+
+void RedisStore::OnBytes(int64_t sent, int64_t received) {
+  if (options_.metrics == nullptr) return;
+  options_.metrics->sent->Add(sent);
+  options_.metrics->received->Add(received);
+}
+
+void RedisStore::UseMap(SlotMap map) {
+  map_ = std::move(map);
+  for (const StoreHost& host : map_.hosts()) NodeAt(host);
+  NoteReachable();
+}
+
+void RedisStore::NoteReachable() {
+  std::string problem = map_.hosts().empty() ? "its nodes are not known yet" : "";
+  bool is_new = false;
+  for (const StoreHost& host : map_.hosts()) {
+    const RedisNode& node = NodeAt(host);
+    is_new = is_new || node.is_new();
+    if (!node.is_answering()) problem = Text(node.problem());
+  }
+  const bool reachable = problem.empty();
+  reachable_.store(reachable, std::memory_order_relaxed);
+  if (options_.metrics != nullptr) options_.metrics->reachable->Set(reachable ? 1 : 0);
+  if (is_new || problem == logged_problem_) return;
+  if (reachable) {
+    LogInfo("the session store answers");
+  } else if (const auto skipped = log_limit_.Allow(loop_->Now()); !skipped) {
+    return;
+  } else {
+    LogWarning("the session store is away", {{"reason", problem}});
+  }
+  logged_problem_ = problem;
+}
+
+}  // namespace rnnserve
