@@ -40,7 +40,7 @@ ARROWS = {
     "server/sessions/contract": ["base", "engine", "server/admission", *STORE_SEAM, "server/telemetry"],
     "server/sessions/execution": ["base", "engine", "engine/op", "server/admission", "server/core", "server/core/call.h",
                                   "server/models", "server/sessions/contract", *STORE_SEAM, "server/telemetry"],
-    **{header: STORE_SEAM for header in STORE_SEAM},
+    **{header: ["base", *STORE_SEAM] for header in STORE_SEAM},
     "server/store": ["base", "server/files", *STORE_SEAM, "server/telemetry"],
     "server/api": ["base", "engine", "engine/op", "server/admission", "server/core", "server/core/call.h", "server/models", "server/rpc",
                    "server/security", "server/sessions/contract", *STORE_SEAM, "server/sessions/execution", "server/telemetry",
