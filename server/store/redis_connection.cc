@@ -146,6 +146,9 @@ void RedisConnection::OnLoginReply(const redisReply& reply) {
     // A user that may run the scripts alone is as good.
     if (command != "PING" || error.kind == RedisError::Kind::kRetry) return Close(absl::UnavailableError(text));
   }
+  if (command == "PING" && reply.type != REDIS_REPLY_ERROR && ReplyText(reply) != "PONG") {
+    return Close(absl::UnavailableError("it answers PING without PONG: it is no Redis"));
+  }
   if (command == "ROLE") {
     const bool is_master =
         reply.type == REDIS_REPLY_ARRAY && reply.elements > 0 && ReplyText(*reply.element[0]) == "master";

@@ -193,7 +193,8 @@ void RedisStore::OnError(RedisNode& node, const RequestPtr& request, const Redis
   if (const auto skipped = log_limit_.Allow(loop_->Now())) {
     LogWarning("the session store refuses a request", {{"reason", text}, {"skipped", absl::StrCat(*skipped)}});
   }
-  Finish(*request, absl::UnavailableError(absl::StrCat("the session store refuses the request: ", text)));
+  const char* const fix = error.kind == Kind::kMoved ? "; it is a cluster: use redis+cluster://" : "";
+  Finish(*request, absl::UnavailableError(absl::StrCat("the session store refuses the request: ", text, fix)));
 }
 
 void RedisStore::OnUnanswered(const RequestPtr& request, const absl::Status& why) {
