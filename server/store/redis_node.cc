@@ -114,7 +114,7 @@ void RedisNode::NoteSilence() {
 }
 
 void RedisNode::SetProblem(absl::Status problem) {
-  if (problem_ == problem) return;
+  if (problem_.ok() && problem.ok()) return;
   problem_ = std::move(problem);
   owner_.OnNodeChange(*this);
 }

@@ -24,7 +24,7 @@ class RedisNode : private RedisConnection::Listener {
     virtual void OnReply(RedisNode& node, const RequestPtr& request, const redisReply& reply) = 0;
     // The connection ended before the reply: it may have been applied.
     virtual void OnUnanswered(const RequestPtr& request, const absl::Status& why) = 0;
-    // is_answering() has changed, or the reason why not.
+    // is_answering() has changed, or another attempt to connect has failed.
     virtual void OnNodeChange(RedisNode& node) = 0;
     virtual void OnBytes(int64_t sent, int64_t received) = 0;
 
