@@ -16,6 +16,10 @@
 //   operations since then. It opens a session with that state and feeds these operations again. The caller does not see
 //   their outputs a second time. (On another engine they may differ in the last bits.)
 //
+// - The session is durable (SessionSpec::durability): it keeps its key, and another server of the store goes on with it
+//   when its own drains or is killed. The stream sends again what the store does not have yet. Only where the store has
+//   lost the session is it restored as above.
+//
 // If the session cannot be restored, the stream fails with DATA_LOSS; it never continues from zeros. If another stream
 // or client has taken the session, the stream fails with ABORTED (OLDER_OWNER, FENCED) and sends nothing more; its
 // operations in flight may have been applied. A failed stream answers every call with the same status. An error of one
@@ -80,6 +84,7 @@ struct StreamRepairs {
   uint64_t reconnects = 0;  // to the same session
   uint64_t hand_overs = 0;  // opened anew with a drained server's state
   uint64_t replays = 0;     // opened anew from a snapshot of the client's
+  uint64_t takeovers = 0;   // a durable session, gone on with on another server
 };
 
 class RnnStream {

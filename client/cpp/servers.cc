@@ -134,8 +134,8 @@ std::vector<std::string> Servers::Order(TryTime now) const {
 }
 
 Servers::Server* Servers::Find(const std::string& address) {
-  const auto found = std::find_if(servers_.begin(), servers_.end(),
-                                  [&](const Server& server) { return server.address == address; });
+  const auto found =
+      std::find_if(servers_.begin(), servers_.end(), [&](const Server& server) { return server.address == address; });
   return found == servers_.end() ? nullptr : &*found;
 }
 

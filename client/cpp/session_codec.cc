@@ -37,6 +37,7 @@ v1::OpenRequest EncodeOpen(const SessionSpec& spec) {
   if (spec.max_in_flight) wire.set_max_in_flight(*spec.max_in_flight);
   if (spec.window_operations) wire.set_window_operations(*spec.window_operations);
   if (spec.window_bytes) wire.set_window_bytes(*spec.window_bytes);
+  wire.set_durability(static_cast<v1::OpenRequest::Durability>(spec.durability));
   if (spec.state_type) wire.set_state_type(static_cast<v1::DataType>(*spec.state_type));
   wire.set_engine(spec.engine);
   return wire;

@@ -13,6 +13,10 @@
 
 namespace rnnserve::client {
 
+// What a session outlives. kLocal: not its server. The others need servers with a common store, each of which can go on
+// with it: kInterval writes to the store now and then, kSync before each reply.
+enum class Durability { kUnspecified, kLocal, kInterval, kSync };
+
 // What Open says. Members have initialisers so that {.target = ...} compiles without warnings.
 struct SessionSpec {
   Target target = {};
@@ -31,8 +35,9 @@ struct SessionSpec {
   std::optional<std::chrono::milliseconds> idle_timeout = {};  // absent: the server's default, 10 minutes
   std::optional<int32_t> max_in_flight = {};
   std::optional<int32_t> window_operations = {};
-  std::optional<DataType> state_type = {};   // FLOAT16, BFLOAT16: half the memory; absent: as computed
-  std::optional<int64_t> window_bytes = {};  // absent: replies of 256 steps
+  Durability durability = Durability::kUnspecified;  // of the server's choice: kLocal, or as attached to
+  std::optional<DataType> state_type = {};           // FLOAT16, BFLOAT16: half the memory; absent: as computed
+  std::optional<int64_t> window_bytes = {};          // absent: replies of 256 steps
 };
 
 // What was agreed.

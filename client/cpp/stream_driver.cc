@@ -88,6 +88,8 @@ void StreamDriver::OnTaken(uint64_t id) {
   MutexLock lock(mutex_);
   if (id != wire_id_ || wire_ == nullptr) return;
   broken_since_.reset();
+  if (journal_.IsDurable() && taken_at_ && taken_at_ != session_server_) ++repairs_.takeovers;
+  taken_at_ = session_server_;
   reopen_id_.clear();
   reopen_route_.clear();
   without_engine_.clear();
@@ -117,6 +119,7 @@ void StreamDriver::OnMessage(uint64_t id, v1::StreamResponse& message) {
 
 void StreamDriver::Handle(StreamJournal::Next next, Calls& calls) {
   for (StreamJournal::FinishedOperation& operation : next.finished) {
+    drains_ = 0;
     auto waiting = waiting_.extract(operation.ticket);
     if (waiting.empty()) continue;
     if (close_ == operation.ticket) {

@@ -102,6 +102,7 @@ class StreamDriver final : private OperationStream::Observer {
   void Fail(absl::Status status, Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LeaveDrained() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Recover(Lock& lock, Calls& calls) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void GoToNextServer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reattach(Calls& calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenAnew(Lock& lock, Calls& calls) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void LookUpAgain(Lock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
@@ -135,7 +136,9 @@ class StreamDriver final : private OperationStream::Observer {
   std::optional<size_t> session_server_
       ABSL_GUARDED_BY(mutex_);  // the server that has the session; absent: it has to be opened anew
   size_t last_session_server_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t next_server_ ABSL_GUARDED_BY(mutex_) = 0;  // to be asked to open
+  size_t next_server_ ABSL_GUARDED_BY(mutex_) = 0;          // to be asked to open
+  std::optional<size_t> taken_at_ ABSL_GUARDED_BY(mutex_);  // the server that last took a connection
+  int drains_ ABSL_GUARDED_BY(mutex_) = 0;                  // servers left in a row, without an answer in between
   bool handing_over_ ABSL_GUARDED_BY(mutex_) = false;
   int tries_ ABSL_GUARDED_BY(mutex_) = 0;
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);

@@ -30,7 +30,8 @@ constexpr int kTriesAtDeadServer = 1;
 
 StreamJournal::Agreed AgreedIn(const v1::OpenResponse& response) {
   return {response.max_in_flight(), response.window_operations() == 0 ? 0 : response.window_bytes(),
-          response.owner_epoch()};
+          response.owner_epoch(),
+          response.durability() == v1::OpenRequest::INTERVAL || response.durability() == v1::OpenRequest::SYNC};
 }
 
 StreamDriver::Session Opened(const v1::OpenResponse& response, const v1::OpenRequest& request, size_t server,
@@ -235,9 +236,23 @@ void StreamDriver::Lose(absl::Status status, Calls& calls) {
   next_server_ = last_session_server_;
 }
 
-// The state is here; the server may go.
+// Any server of the store goes on with a durable session.
+void StreamDriver::GoToNextServer() {
+  session_server_ = last_session_server_ = (last_session_server_ + 1) % places_.servers.size();
+}
+
+// The state is here, or in the store; the server may go.
 void StreamDriver::LeaveDrained() {
   wire_->Finish();
+  if (journal_.IsDurable()) {
+    DropWire();
+    GoToNextServer();
+    route_ = RandomId();
+    recover_at_ = Clock::now() + backoff_.After(drains_ / static_cast<int>(places_.servers.size()));
+    ++drains_;
+    tries_ = 0;
+    return;
+  }
   wire_.reset();
   session_server_.reset();
   next_server_ = last_session_server_ + 1;
@@ -251,8 +266,14 @@ void StreamDriver::LeaveDrained() {
 void StreamDriver::Recover(Lock& lock, Calls& calls) {
   const bool is_another = places_.servers.size() > 1 + without_engine_.size();
   const int tries_there = ReasonOf(last_error_) == kCannotConnect ? kTriesAtDeadServer : kTriesAtSessionServer;
+  const bool gives_up = is_another && tries_ >= tries_there;
   const bool goes_elsewhere =
-      !session_server_ || (journal_.CanReplay() && is_another && tries_ >= tries_there && tries_ % 2 == 1);
+      !session_server_ || (!journal_.IsDurable() && journal_.CanReplay() && gives_up && tries_ % 2 == 1);
+  if (session_server_ && journal_.IsDurable() && gives_up) {
+    LookUpAgain(lock);
+    if (stopping_ || !failed_.ok()) return;
+    GoToNextServer();
+  }
   ++tries_;
   recover_at_ = Clock::now() + backoff_.After(tries_);
   if (goes_elsewhere) {

@@ -21,7 +21,10 @@ int64_t SizeOf(const std::optional<v1::StateTensors>& tensors) { return tensors 
 }  // namespace
 
 bool StreamJournal::HasRoom(int64_t bytes) const {
-  return unanswered_ < limits_.max_in_flight && (items_.empty() || kept_bytes_ + bytes <= limits_.max_kept_bytes);
+  // A server bounds what is not in its store yet; only the next operation's reply tells that more of it is.
+  const bool only_undurable = durable_ && unanswered_ == 0;
+  return unanswered_ < limits_.max_in_flight &&
+         (items_.empty() || only_undurable || kept_bytes_ + bytes <= limits_.max_kept_bytes);
 }
 
 bool StreamJournal::IsSnapshotDue() const {
@@ -110,6 +113,7 @@ void StreamJournal::Agree(Agreed agreed) {
   agreed_in_flight_ = static_cast<size_t>(std::max(agreed.max_in_flight, 1));
   reply_room_.SetWindow(agreed.window_bytes);
   owner_epoch_ = agreed.owner_epoch;
+  durable_ = agreed.is_durable;
 }
 
 void StreamJournal::Begin(std::string session, uint64_t last_applied, Agreed agreed, Origin origin, Time now,
@@ -133,9 +137,12 @@ void StreamJournal::BeginAgain(std::string session, Agreed agreed) {
   first_number_ = 1;
   applied_index_ = snapshot_->index;
   position_offset_ = snapshot_->position;
+  durable_index_ = snapshot_->index;
+  Forget();
   for (Item& item : items_) {
     item.phase = Phase::kUnsent;
     item.tried = false;
+    item.mute = item.answered && item.body.has_chunk();
   }
 }
 
@@ -153,7 +160,7 @@ void StreamJournal::Unsend(Entry from) {
 }
 
 bool StreamJournal::IsCarriedOver() const {
-  return draining_ && sent_.empty() && snapshot_ && snapshot_->index == applied_index_;
+  return draining_ && sent_.empty() && (durable_ || (snapshot_ && snapshot_->index == applied_index_));
 }
 
 std::optional<StreamJournal::Time> StreamJournal::OldestUnanswered() const {
@@ -171,10 +178,19 @@ std::vector<v1::Operation> StreamJournal::Take(Time now) {
     if (item.phase != Phase::kUnsent) continue;
     // A server that drains takes nothing new, but it answers again what it has answered before.
     if (sent_.size() >= agreed_in_flight_ || (draining_ && !item.tried) || !HasReplyRoom(item)) break;
+    if (WaitsForReply(item)) break;
     operations.push_back(Send(item));
   }
   if (draining_) TakeHandOver(operations, now);
   return operations;
+}
+
+// The store keeps the newest reply only: without snapshots one change at a time has no answer yet.
+bool StreamJournal::WaitsForReply(const Item& item) const {
+  if (!durable_ || limits_.checkpoint_every > 0 || !item.is_change || item.answered) return false;
+  return std::any_of(items_.begin(), items_.end(), [](const Item& other) {
+    return other.is_change && !other.answered && other.phase == Phase::kSent;
+  });
 }
 
 // Its reply next to those in flight, so that none falls out of the window before it has come.
@@ -225,7 +241,7 @@ v1::Operation StreamJournal::Send(Item& item) {
     operation.set_number(NumberOf(item.index));
     if (owner_epoch_ != 0) operation.set_owner_epoch(owner_epoch_);
   }
-  if (item.answered && operation.has_chunk()) {  // in a replay: its outputs are known
+  if (item.mute) {
     operation.mutable_chunk()->set_override_outputs(true);
     operation.mutable_chunk()->clear_outputs();
   }
@@ -253,10 +269,42 @@ void StreamJournal::SetSnapshot(std::optional<Snapshot> snapshot) {
   snapshot_ = std::move(snapshot);
   if (!snapshot_) return;
   kept_bytes_ += SizeOf(snapshot_->tensors);
+  Forget();
+}
+
+// To be sent again, should the session, or what the store lacks of it, be lost.
+bool StreamJournal::IsNeeded(const Item& item) const {
+  const bool for_snapshot = limits_.checkpoint_every > 0 && !(snapshot_ && item.index <= snapshot_->index);
+  return for_snapshot || (durable_ && item.index > durable_index_);
+}
+
+void StreamJournal::Forget() {
   for (Entry item = items_.begin(); item != items_.end();) {
-    const bool is_covered = item->phase == Phase::kApplied && item->index <= snapshot_->index;
-    item = is_covered ? Erase(item) : std::next(item);
+    item = item->phase == Phase::kApplied && !IsNeeded(*item) ? Erase(item) : std::next(item);
   }
+}
+
+// --- Durable sessions.
+
+void StreamJournal::NoteDurable(uint64_t number) {
+  if (!durable_ || number < first_number_) return;  // 0: not told
+  const uint64_t index = std::min(IndexOf(number), applied_index_);
+  if (index <= durable_index_) return;
+  durable_index_ = index;
+  Forget();
+}
+
+// The session is on another server, which expects this number next. False: it has less than the store was said to have.
+bool StreamJournal::GoBackTo(uint64_t next_number) {
+  if (next_number < first_number_) return false;
+  const uint64_t index = std::min(IndexOf(next_number), applied_index_ + 1);
+  if (index <= durable_index_) return false;
+  Unsend(items_.begin());
+  for (Item& item : items_) {
+    if (item.is_change && item.index >= index) item.phase = Phase::kUnsent;
+  }
+  applied_index_ = index - 1;
+  return true;
 }
 
 }  // namespace rnnserve::client

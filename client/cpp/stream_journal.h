@@ -13,6 +13,9 @@
 // snapshots are taken, until one covers it. Everything from the last snapshot on can be replayed into a new session.
 // After Detach (the connection is lost) unanswered operations are sent again under their numbers: the server answers
 // repetitions from its window.
+//
+// A durable session may have been taken over by a server that knows only what the store has. Changes above that are
+// kept, answered or not, and sent again unchanged, from the number that the server expects next.
 #pragma once
 
 #include <chrono>
@@ -98,6 +101,8 @@ class StreamJournal {
     // Sent with each change: where another Open has attached since, the stream does not take the session back. 0: not
     // sent.
     uint64_t owner_epoch = 0;
+    // Every server of a store can go on with the session, from the last number that the store has.
+    bool is_durable = false;
   };
   // The stream's first session, which may have been there before. `position_offset`: from its steps to the stream's.
   void Begin(std::string session, uint64_t last_applied, Agreed agreed, Origin origin, Time now,
@@ -120,7 +125,8 @@ class StreamJournal {
   bool CanReplay() const { return snapshot_.has_value(); }
   const Snapshot& snapshot() const { return *snapshot_; }
   bool IsDraining() const { return draining_; }
-  // Draining, and the state has been fetched: nothing is lost when the server exits.
+  bool IsDurable() const { return durable_; }
+  // Draining, and nothing is lost when the server exits: the state has been fetched, or the store has it.
   bool IsCarriedOver() const;
   // Sent and not answered.
   bool IsWaiting() const { return !sent_.empty(); }
@@ -142,6 +148,7 @@ class StreamJournal {
     bool is_change = false;
     bool answered = false;      // to the caller; kept for a replay
     bool tried = false;         // this session may have applied it
+    bool mute = false;          // sent without outputs: they were known before this session
     bool must_succeed = false;  // part of something whose beginning is applied
     Phase phase = Phase::kUnsent;
     uint64_t index = 0;  // a change's own; else that of the last change before it
@@ -162,9 +169,16 @@ class StreamJournal {
   void Unsend(Entry from);
   void TakeHandOver(std::vector<v1::Operation>& operations, Time now);
   bool HasReplyRoom(const Item& item) const;
+  bool WaitsForReply(const Item& item) const;
   void Agree(Agreed agreed);
+  uint64_t IndexOf(uint64_t number) const { return number - first_number_ + first_index_; }
+  void NoteDurable(uint64_t number);
+  bool GoBackTo(uint64_t next_number);
+  bool IsNeeded(const Item& item) const;
+  void Forget();
   v1::Operation Send(Item& item);
 
+  bool AnswerDurable(Entry item, const v1::OperationReply& reply, const absl::Status& status, Next& next);
   void Applied(Entry item, v1::OperationReply reply, Next& next);
   void AppliedChange(Entry item, v1::OperationReply reply, Next& next);
   void AppliedSnapshot(Entry item, v1::OperationReply reply, Next& next);
@@ -183,6 +197,8 @@ class StreamJournal {
   ReplyRoom reply_room_;
   uint64_t rows_since_ = 0;  // the index since which the session has the rows it has
   bool draining_ = false;
+  bool durable_ = false;
+  uint64_t durable_index_ = 0;  // the store has the changes up to this one
 
   std::deque<Item> items_;
   std::set<uint64_t> sent_;  // marks of what is sent and not answered

@@ -28,6 +28,8 @@ Verdict VerdictOf(const absl::Status& status, bool retryable) {
       // The predecessor's own answer says what is to be done; this one only follows it. Whatever else is ABORTED may
       // have been applied, or is another owner's matter: never sent again.
       return reason == "PREVIOUS_FAILED" || reason == "TAKEN_OVER" ? Verdict::kRetry : Verdict::kOver;
+    case absl::StatusCode::kFailedPrecondition:  // of a durable session: another server can go on with it
+      return reason == "MODEL_MISSING" || reason == "RECORD_TOO_NEW" ? Verdict::kDraining : Verdict::kRefused;
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kPermissionDenied:
       return Verdict::kOver;

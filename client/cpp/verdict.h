@@ -11,7 +11,7 @@ enum class Verdict {
   kApplied,
   // The session is unchanged; retry the same operation after a while.
   kRetry,
-  // The same, but on another server: this one drains.
+  // The same, but on another server: this one drains, or cannot go on with a durable session.
   kDraining,
   // The operation is wrong, or its own time limit has passed: the caller gets the error. The session is unchanged.
   kRefused,

@@ -97,7 +97,7 @@ class Client(ClientCore):
                 outputs: str | Iterable[str] = (), name: str = "", attach: bool = False, must_exist: bool = False,
                 checkpoint_every: int = 0, max_in_flight: int = 8,
                 idle_timeout: float | None = None, window_operations: int | None = None,
-                window_bytes: int | None = None, engine: str = "", state_type: str | None = None,
+                window_bytes: int | None = None, engine: str = "", state_type: str | None = None, durability: str | None = None,
                 timeout: float | None = 60.0, **options: Unpack[Options]) -> Session:
         """Opens a Session: state kept between chunks. Close it, or use it in a `with`.
 
@@ -119,13 +119,16 @@ class Client(ClientCore):
                           session, and no more is sent at once than has its replies there
         state_type        "float16" or "bfloat16": what the server keeps the state in between chunks, rounded once after each;
                           half its memory. None: as it is computed
+        durability        "sync" or "interval", of servers with a common store: the session keeps its key, and when its
+                          server leaves or is killed another one goes on with it. "sync" writes to the store before each
+                          reply, "interval" now and then; the session sends again what is missing
         timeout           seconds that the server may take for a chunk; None: no limit
         options           as of infer
         """
         return finish(self._open_session(
             Session, target, version, fingerprint, state, rows, outputs, name, attach, must_exist, checkpoint_every,
             max_in_flight,
-            idle_timeout, window_operations, window_bytes, engine, state_type, timeout, options))
+            idle_timeout, window_operations, window_bytes, engine, state_type, durability, timeout, options))
 
     def sessions(self, *, page_size: int | None = None, timeout: float | None = None) -> Iterator[SessionInfo]:
         """Every session of the caller that the first server holds, fetched page by page (None: the server's size)."""

@@ -142,7 +142,8 @@ class ClientCore:
                             fingerprint: str | None, state: Mapping[str, npt.ArrayLike] | None, rows: int | None,
                             outputs: str | Iterable[str], name: str, attach: bool, must_exist: bool, checkpoint_every: int,
                             max_in_flight: int, idle_timeout: float | None, window_operations: int | None,
-                            window_bytes: int | None, engine: str, state_type: str | None, timeout: float | None,
+                            window_bytes: int | None, engine: str, state_type: str | None, durability: str | None,
+                            timeout: float | None,
                             options: Options) -> SessionT:
         if (target is None) == (fingerprint is None):
             raise ValueError("give exactly one of a target (a model's name or an Operator) and fingerprint")
@@ -152,6 +153,8 @@ class ClientCore:
         if target is not None and not isinstance(target, str):
             op = _check_operator(target)
             options = merged(op.options, options)
+        if durability not in (None, "local", "interval", "sync"):
+            raise ValueError(f"durability is {durability!r}; expected local, interval or sync")
         if checkpoint_every < 0 or max_in_flight < 1:
             raise ValueError("checkpoint_every is at least 0 and max_in_flight at least 1")
         opening = Opening(model=target if isinstance(target, str) else None, version=version, fingerprint=fingerprint,
@@ -159,7 +162,7 @@ class ClientCore:
                           outputs=(outputs,) if isinstance(outputs, str) else tuple(outputs),
                           name=name, attach=attach, must_exist=must_exist, max_in_flight=max_in_flight,
                           idle_timeout=idle_timeout, window_operations=window_operations, window_bytes=window_bytes,
-                          engine=engine, state_type=state_type)
+                          engine=engine, state_type=state_type, durability=durability)
         return await open_session(kind, self._driver, opening, state, checkpoint_every, timeout, self._max_message_bytes,
                                   self._tags)
 

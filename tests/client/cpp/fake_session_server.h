@@ -27,6 +27,7 @@ class FakeSessionServer {
     last_applied_ = 0;
     position_ = 0;
     kept_.clear();
+    record_ = record_before_ = {log_, 0, 0, {}};
     draining_ = false;
     owner_epoch_ = 1;
     key_ = "boot" + std::to_string(++boots_);
@@ -44,6 +45,22 @@ class FakeSessionServer {
     return fork;
   }
   void Kill() { key_ = "none"; }
+  // A session of the store. Its record is written after so many changes; 0: the session is local. A record has the
+  // newest replies, too.
+  void WriteEvery(uint64_t changes, size_t replies = 1) {
+    write_every_ = changes;
+    written_replies_ = replies;
+  }
+  // Another server goes on with what the store has. It is not the one that leaves.
+  void TakeOver() {
+    log_ = record_.log;
+    last_applied_ = record_.last_applied;
+    position_ = record_.position;
+    kept_ = record_.kept;
+    draining_ = false;
+  }
+  // The store loses its newest record, as in a failover that had not replicated it.
+  void LoseNewestRecord() { record_ = record_before_; }
   void Drain() { draining_ = true; }
   bool is_draining() const { return draining_; }
   // Refuses the next change for the time being.
@@ -68,6 +85,8 @@ class FakeSessionServer {
       reply.set_request_id(operation.request_id());
       return reply;
     }
+    reply.set_last_applied(last_applied_);
+    reply.set_next_expected(last_applied_ + 1);
     if (operation.number() <= last_applied_) return Refuse(reply, 6, "NUMBER_TOO_OLD");
     if (operation.has_owner_epoch() && operation.owner_epoch() != owner_epoch_) return Refuse(reply, 10, "FENCED");
     if (operation.number() > last_applied_ + 1) return Refuse(reply, 11, "NUMBER_TOO_HIGH");
@@ -91,6 +110,7 @@ class FakeSessionServer {
     ++steps_run_;
     kept_[last_applied_] = Told(reply);
     if (kept_.size() > window_) kept_.erase(kept_.begin());
+    if (write_every_ > 0 && last_applied_ % write_every_ == 0) Write();
     if (!aborts_next_.empty()) {
       v1::OperationReply aborted;
       aborted.set_request_id(operation.request_id());
@@ -108,6 +128,7 @@ class FakeSessionServer {
  private:
   v1::OperationReply Told(v1::OperationReply reply) const {
     reply.set_number(last_applied_);
+    if (write_every_ > 0) reply.set_durable_number(record_.last_applied);
     reply.set_position(position_);
     *reply.mutable_outputs() = State().tensors();  // what callers see
     return reply;
@@ -140,6 +161,20 @@ class FakeSessionServer {
   }
 
  private:
+  struct Record {
+    std::vector<std::string> log;
+    uint64_t last_applied = 0;
+    uint64_t position = 0;
+    std::map<uint64_t, v1::OperationReply> kept;
+  };
+  void Write() {
+    record_before_ = std::exchange(record_, {log_, last_applied_, position_, kept_});
+    while (record_.kept.size() > written_replies_) record_.kept.erase(record_.kept.begin());
+  }
+
+  Record record_, record_before_;
+  uint64_t write_every_ = 0;
+  size_t written_replies_ = 1;
   std::string key_ = "none";
   int boots_ = 0;
   int steps_run_ = 0;

@@ -51,6 +51,18 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
       forks_.clear();
     });
   }
+  // The process ends.
+  void Stop() { server_->Shutdown(std::chrono::system_clock::now()); }
+  // Sessions are durable, with a record after so many changes; the other server, too, goes on with them.
+  void ShareStoreWith(FakeStreamServer& other, uint64_t write_every) {
+    for (FakeStreamServer* server : {this, &other}) {
+      server->Set([&] {
+        server->session_.WriteEvery(write_every);
+        server->is_durable_ = true;
+        server->peer_ = server == this ? &other : this;
+      });
+    }
+  }
   // Another client attaches to the session.
   void AttachAnother() {
     Set([&] { session_.Attach(); });
@@ -132,6 +144,7 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
     }
     if (draining_) return {grpc::UNAVAILABLE, "leaving"};
     ++opens_;
+    if (is_durable_) response->set_durability(request->durability());
     response->set_session(session_.Open(request->has_state() ? &request->state() : nullptr));
     response->set_fingerprint(fingerprint_);
     response->set_created(true);
@@ -150,6 +163,7 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
         std::lock_guard lock(mutex_);
         const bool is_cut = cut_every_ > 0 && ++seen_ % cut_every_ == 0;
         if (is_cut && seen_ % 2 == 0) return {grpc::UNAVAILABLE, "cut"};
+        if (peer_ != nullptr && operation.session() != session_.key()) TakeOver(operation.session());
         v1::OperationReply reply = Apply(operation);
         if (is_cut) return {grpc::INTERNAL, "cut"};
         if (!silent_) *response.add_replies() = std::move(reply);
@@ -158,6 +172,13 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
       stream->Write(response);
     }
     return grpc::Status::OK;
+  }
+
+  void TakeOver(const std::string& key) {
+    std::lock_guard lock(peer_->mutex_);
+    if (peer_->session_.key() != key) return;
+    session_ = peer_->session_;
+    session_.TakeOver();
   }
 
   v1::OperationReply Apply(const v1::Operation& operation) {
@@ -186,6 +207,8 @@ class FakeStreamServer final : private v1::Sessions::Service, private v1::Recurr
   std::vector<std::string> routes_;
   std::set<std::string> request_ids_;
   int opens_ = 0;
+  bool is_durable_ = false;
+  FakeStreamServer* peer_ = nullptr;  // with the same store
   int refused_opens_ = 0;
   bool leaving_ = false;
   bool has_engine_ = true;

@@ -26,6 +26,8 @@ using testing::Ne;
 using testing::SizeIs;
 using Log = std::vector<std::string>;
 
+constexpr LoadBalancing kFirst = LoadBalancing::kPickFirst;
+
 const SessionSpec kSpec{.target = ModelRef{"m"}};
 
 // To this server, a chunk is its name.
@@ -39,7 +41,7 @@ Log Names(const std::vector<Tensor>& tensors) {
 
 // At the first of them.
 std::unique_ptr<RnnStream> OpenTo(std::vector<std::string> servers, StreamOptions options = {}) {
-  options.load_balancing = LoadBalancing::kPickFirst;
+  options.load_balancing = kFirst;
   absl::StatusOr<std::unique_ptr<RnnStream>> stream = RnnStream::Open(std::move(servers), kSpec, options);
   EXPECT_TRUE(stream.ok()) << stream.status();
   return *std::move(stream);
@@ -312,6 +314,49 @@ TEST(RnnStreamTest, ASessionOfAKilledServerGoesOnElsewhere) {
   FeedAndCheck(*stream, 10, 20);
   EXPECT_EQ(stream->repairs().replays, 1);
   EXPECT_NE(stream->server(), addresses.front());
+}
+
+// Of four changes after the last record, each is sent again under its number.
+TEST(RnnStreamTest, ADurableSessionKeepsItsKeyOnAnotherServer) {
+  for (const bool is_killed : {false, true}) {
+    FakeStreamServer first, second;
+    first.ShareStoreWith(second, /*write_every=*/8);
+    SessionSpec spec = kSpec;
+    spec.durability = Durability::kInterval;
+    const auto opened = RnnStream::Open({first.address(), second.address()}, spec, {.load_balancing = kFirst});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    RnnStream& stream = **opened;
+    FeedAndCheck(stream, 0, 12);
+    const std::string key = stream.key();
+    is_killed ? first.Stop() : first.Drain();
+    FeedAndCheck(stream, 12, 30);
+    EXPECT_EQ(stream.key(), key);
+    EXPECT_EQ(stream.server(), second.address());
+    EXPECT_EQ(stream.repairs().takeovers, 1);
+    EXPECT_EQ(stream.repairs().replays + stream.repairs().hand_overs, 0);
+    EXPECT_THAT(second.log(), SizeIs(30));
+    EXPECT_EQ(second.opens(), 0);
+  }
+}
+
+TEST(RnnStreamTest, ADurableSessionThatTheStoreHasLostIsRestoredFromASnapshotOrTold) {
+  for (const int every : {0, 4}) {
+    FakeStreamServer first, second, elsewhere;
+    first.ShareStoreWith(elsewhere, /*write_every=*/1);
+    SessionSpec spec = kSpec;
+    spec.durability = Durability::kSync;
+    const auto opened = RnnStream::Open({first.address(), second.address()}, spec,
+                                        {.checkpoint_every = every, .load_balancing = kFirst});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    FeedAndCheck(**opened, 0, 10);
+    first.Stop();
+    if (every > 0) {
+      FeedAndCheck(**opened, 10, 20);
+      EXPECT_EQ((*opened)->repairs().replays, 1);
+    } else {
+      EXPECT_EQ((*opened)->Feed(Named("x")).status().code(), absl::StatusCode::kDataLoss);
+    }
+  }
 }
 
 TEST(RnnStreamTest, AServerThatIsNotServingGetsNoSession) {

@@ -39,8 +39,10 @@ v1::Operation ResetAll() {
 // A journal beside its server, and what callers were told.
 class Rig {
  public:
-  explicit Rig(StreamJournal::Limits limits = {}) : journal(limits) {
-    journal.Begin(server.Open(nullptr), 0, {static_cast<int32_t>(limits.max_in_flight) + 2},
+  explicit Rig(StreamJournal::Limits limits = {}, uint64_t write_every = 0) : journal(limits) {
+    server.WriteEvery(write_every);
+    journal.Begin(server.Open(nullptr), 0,
+                  {.max_in_flight = static_cast<int32_t>(limits.max_in_flight) + 2, .is_durable = write_every > 0},
                   StreamJournal::Origin::kAsOpened, kNow);
   }
 
@@ -70,7 +72,7 @@ class Rig {
     ASSERT_TRUE(journal.CanReplay());
     const auto& tensors = journal.snapshot().tensors;
     const std::string key = server.Open(tensors ? &*tensors : nullptr);
-    journal.BeginAgain(key, {10});
+    journal.BeginAgain(key, {.max_in_flight = 10, .is_durable = journal.IsDurable()});
   }
   Log LogAt(StreamJournal::Ticket ticket) const { return FakeSessionServer::LogOf(told.at(ticket).reply.outputs()); }
 
@@ -102,6 +104,160 @@ TEST(StreamJournalTest, WhatWasNotAnsweredIsSentAgainUnderItsNumber) {
   EXPECT_THAT(rig.server.log(), ElementsAre("a", "b"));
   EXPECT_EQ(rig.server.steps_run(), 2);
   EXPECT_THAT(rig.told, SizeIs(2));
+}
+
+// --- Durable sessions.
+
+Log Numbers(int from, int to) {
+  Log log;
+  for (int k = from; k < to; ++k) log.push_back(std::to_string(k));
+  return log;
+}
+
+TEST(StreamJournalTest, WhatTheStoreLacksIsSentAgainUnchangedUnderTheSameKey) {
+  Rig rig({}, /*write_every=*/4);
+  for (const std::string& name : Numbers(0, 6)) rig.Feed(name);
+  rig.Exchange();
+  EXPECT_GT(rig.journal.kept_bytes(), 0) << "5 and 6 are only on the server";
+  EXPECT_FALSE(rig.journal.CanReplay());
+  const std::string key = rig.server.key();
+  rig.server.TakeOver();
+  rig.journal.Detach();
+  EXPECT_THAT(rig.server.log(), SizeIs(4));
+  const auto next = rig.Feed("6");
+  rig.Exchange();
+  EXPECT_EQ(rig.server.log(), Numbers(0, 7));
+  EXPECT_EQ(rig.LogAt(next), Numbers(0, 7));
+  EXPECT_EQ(rig.told.at(next).reply.position(), 7);
+  EXPECT_EQ(rig.journal.session(), key);
+  EXPECT_EQ(rig.server.steps_run(), 9) << "4 and 5 twice";
+  EXPECT_THAT(rig.told, SizeIs(7));
+}
+
+TEST(StreamJournalTest, WhatTheStoreHasIsNotKept) {
+  Rig rig({}, /*write_every=*/1);
+  for (const std::string& name : Numbers(0, 6)) rig.Feed(name);
+  rig.Exchange();
+  EXPECT_EQ(rig.journal.kept_bytes(), 0);
+  rig.server.TakeOver();
+  rig.journal.Detach();
+  rig.Feed("6");
+  rig.Exchange();
+  EXPECT_EQ(rig.server.steps_run(), 7) << "nothing was needed again";
+}
+
+TEST(StreamJournalTest, WhereTheStoreKeepsOneReplyOneChangeIsUnderWay) {
+  Rig durable({}, /*write_every=*/1), with_snapshots({.checkpoint_every = 4}, /*write_every=*/1);
+  for (Rig* rig : {&durable, &with_snapshots}) {
+    for (const std::string& name : Numbers(0, 3)) rig->Feed(name);
+  }
+  EXPECT_THAT(durable.journal.Take(kNow), SizeIs(1));
+  EXPECT_THAT(with_snapshots.journal.Take(kNow), SizeIs(3));
+}
+
+TEST(StreamJournalTest, AServerThatCannotGoOnIsLeft) {
+  for (const auto& [code, reason, leaves] :
+       {std::tuple{9, "MODEL_MISSING", true}, {9, "RECORD_TOO_NEW", true}, {10, "TAKEN_OVER", false}}) {
+    Rig rig({}, /*write_every=*/1);
+    rig.Feed("0");
+    v1::OperationReply reply;
+    reply.set_request_id(rig.journal.Take(kNow)[0].request_id());
+    reply.mutable_status()->set_code(code);
+    google::rpc::ErrorInfo info;
+    info.set_reason(reason);
+    reply.mutable_status()->add_details()->PackFrom(info);
+    rig.Hear(reply);
+    EXPECT_EQ(rig.journal.IsCarriedOver(), leaves) << reason;
+    EXPECT_EQ(rig.last.pause.has_value(), !leaves) << reason;
+    rig.journal.Detach();
+    rig.Exchange();
+    EXPECT_EQ(rig.server.log(), Numbers(0, 1)) << "sent again, unchanged";
+  }
+}
+
+TEST(StreamJournalTest, AQuestionFindsOutWhatTheServerLacks) {
+  Rig rig({}, /*write_every=*/4);
+  for (const std::string& name : Numbers(0, 6)) rig.Feed(name);
+  rig.Exchange();
+  rig.server.TakeOver();
+  rig.journal.Detach();
+  v1::Operation question;
+  question.mutable_get_state();
+  const auto asked = rig.journal.Add(std::move(question), kNow);
+  rig.Exchange();
+  EXPECT_EQ(FakeSessionServer::LogOf(rig.told.at(asked).reply.get_state().state().tensors()), Numbers(0, 6));
+}
+
+TEST(StreamJournalTest, ADrainingServerOfADurableSessionIsLeftAtOnce) {
+  Rig rig({}, /*write_every=*/1);
+  rig.Feed("0");
+  rig.Exchange();
+  rig.server.Drain();
+  rig.Feed("1");
+  rig.Exchange();
+  EXPECT_TRUE(rig.journal.IsCarriedOver()) << "the state need not be fetched";
+  EXPECT_FALSE(rig.journal.CanReplay());
+  rig.server.TakeOver();
+  rig.journal.Detach();
+  rig.Exchange();
+  EXPECT_EQ(rig.server.log(), Numbers(0, 2));
+}
+
+TEST(StreamJournalTest, AStoreThatKnowsLessThanItSaidIsALoss) {
+  for (const bool has_snapshots : {false, true}) {
+    Rig rig({.checkpoint_every = has_snapshots ? 3u : 0u}, /*write_every=*/2);
+    for (const std::string& name : Numbers(0, 7)) rig.Feed(name);
+    rig.Exchange();
+    rig.server.LoseNewestRecord();
+    rig.server.TakeOver();
+    rig.journal.Detach();
+    rig.Feed("7");
+    rig.Exchange();
+    EXPECT_EQ(rig.last.lost.code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(rig.journal.CanReplay(), has_snapshots);
+    if (!has_snapshots) continue;
+    rig.last = {};
+    rig.OpenAgain();
+    rig.Exchange();
+    EXPECT_EQ(rig.server.log(), Numbers(0, 8)) << "from the client's own snapshot";
+  }
+}
+
+// Whatever is written, lost on the way or taken over: each change counts once, and each caller sees the log up to its.
+TEST(StreamJournalTest, TakeoversAtAnyMoment) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::minstd_rand random(seed);
+    const auto one_in = [&](int n) { return std::uniform_int_distribution<int>(1, n)(random) == 1; };
+    Rig rig({.max_in_flight = 8, .checkpoint_every = seed % 3 == 0 ? 5u : 0u}, /*write_every=*/1 + seed % 7);
+    std::vector<StreamJournal::Ticket> tickets;
+    while (tickets.size() < 60) {
+      if (rig.journal.HasRoom(1)) tickets.push_back(rig.Feed(std::to_string(tickets.size())));
+      if (one_in(3)) continue;
+      for (const v1::Operation& operation : rig.journal.Take(kNow)) {
+        const v1::OperationReply reply = rig.server.Apply(operation);
+        if (one_in(9)) {
+          if (one_in(2)) rig.server.TakeOver();
+          rig.journal.Detach();
+          break;
+        }
+        rig.Hear(reply);
+        if (rig.last.lost.ok()) continue;
+        ASSERT_EQ(seed % 3, 0) << "with snapshots several are under way, and replies may be lost: " << rig.last.lost;
+        rig.OpenAgain();
+        break;
+      }
+    }
+    rig.last = {};
+    rig.Exchange();
+    while (!rig.last.lost.ok()) {
+      rig.OpenAgain();
+      rig.last = {};
+      rig.Exchange();
+    }
+    ASSERT_EQ(rig.server.log(), Numbers(0, 60));
+    for (int k = 0; k < 60; ++k) ASSERT_EQ(rig.LogAt(tickets[static_cast<size_t>(k)]), Numbers(0, k + 1));
+  }
 }
 
 TEST(StreamJournalTest, RepliesToAnEarlierSendingCountNoMore) {

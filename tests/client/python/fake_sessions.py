@@ -27,11 +27,20 @@ class FakeSession:
         other.number, other.position = self.number, self.position
         return other
 
+    def record(self, replies):
+        """What the store gets: with the last so many replies."""
+        other = self.copy()
+        other.kept = collections.OrderedDict(list(self.kept.items())[len(self.kept) - min(replies, len(self.kept)):])
+        return other
+
 
 class FakeServer:
-    """apply() answers one operation at once. `keys` must be shared by all servers of a test."""
+    """apply() answers one operation at once. `keys` must be shared by all servers of a test, and so is `store`: records of
+    sessions, written after so many changes."""
 
-    def __init__(self, keys=None, window=16):
+    def __init__(self, keys=None, window=16, store=None, write_every=0):
+        self.store = {} if store is None else store
+        self.write_every = write_every
         self.keys = keys or itertools.count(1)
         self.sessions = {}
         self.draining = False
@@ -43,9 +52,19 @@ class FakeServer:
             raise refusal(Code.UNAVAILABLE, "DRAINING", 0.1)
         key = f"key {next(self.keys)}"
         self.sessions[key] = FakeSession(state["log"] if state else [], self.window)
+        if self.write_every:
+            self.store[key] = self.sessions[key].record(1)
         return key
 
     def apply(self, key, sending):
+        answer = self._apply(key, sending)
+        if self.write_every and answer.error is None and key in self.store:
+            answer.durable_number = self.store[key].number
+        return answer
+
+    def _apply(self, key, sending):
+        if key not in self.sessions and key in self.store:  # it is taken over
+            self.sessions[key] = self.store[key].record(1)
         session = self.sessions.get(key)
         if session is None:
             return ops.Answer(error=refusal(Code.DATA_LOSS, "SESSION_LOST"))
@@ -60,10 +79,14 @@ class FakeServer:
                 return ops.Answer(error=refusal(Code.ABORTED, "NUMBER_REUSED"))
             return ops.Answer(answer.number, answer.position, answer.value)
         if sending.number > session.number + 1:
-            return ops.Answer(error=refusal(Code.OUT_OF_RANGE, "NUMBER_TOO_HIGH"))
+            return ops.Answer(error=refusal(Code.OUT_OF_RANGE, "NUMBER_TOO_HIGH"), next_expected=session.number + 1)
         if self.draining:
             return ops.Answer(error=refusal(Code.UNAVAILABLE, "DRAINING", 0.1))
-        return self._change(session, sending)
+        answer = self._change(session, sending)
+        if self.write_every and answer.error is None:
+            if session.number % self.write_every == 0 and key in self.sessions:
+                self.store[key] = session.record(1)
+        return answer
 
     def _change(self, session, sending):
         operation = sending.operation
@@ -86,6 +109,7 @@ class FakeServer:
         while len(session.kept) > session.window:
             session.kept.popitem(last=False)
         if operation.closes:
+            self.store.pop(next(key for key, other in self.sessions.items() if other is session), None)
             del self.sessions[next(key for key, other in self.sessions.items() if other is session)]
         return answer
 

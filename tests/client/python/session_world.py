@@ -14,13 +14,13 @@ from rnnserve.sessions.journal import Journal
 class World:
     """One session between its user and servers; messages lie on the wire until the test moves them."""
 
-    def __init__(self, keep_every=0, max_in_flight=8, window=16):
+    def __init__(self, keep_every=0, max_in_flight=8, window=16, write_every=0):
         self.keys = itertools.count(1)
-        self.server = FakeServer(self.keys, window)
+        self.server = FakeServer(self.keys, window, write_every=write_every)
         self.window = window
         snapshot = ops.Snapshot(0, None) if keep_every else None
         self.journal = Journal(map(str, itertools.count(1)), max_in_flight=max_in_flight, keep_every=keep_every,
-                               snapshot=snapshot)
+                               snapshot=snapshot, durable=write_every > 0)
         self.key = self.server.open(None)
         self.requests, self.replies = collections.deque(), collections.deque()
         self.heard = False  # the server has taken something off this connection
@@ -64,8 +64,11 @@ class World:
         self.journal.cut()
         self.pump()
 
+    def another_server(self):
+        return FakeServer(self.keys, self.window, self.server.store, self.server.write_every)
+
     def kill(self):
-        self.server = FakeServer(self.keys, self.window)
+        self.server = self.another_server()
         self.cut()
 
     def drain(self, tell=True):
@@ -77,12 +80,21 @@ class World:
     def reopen(self):
         """What the driver does for a unplaced session."""
         if self.server.draining:
-            self.server = FakeServer(self.keys, self.window)
+            self.server = self.another_server()
         self.heard = False
         self.requests.clear()
         self.replies.clear()
         self.key = self.server.open(self.journal.snapshot.state)
-        self.journal.opened()
+        self.journal.opened(durable=self.server.write_every > 0)
+        self.pump()
+
+    def follow(self):
+        """What the driver does for a session that is adrift."""
+        self.server = self.another_server()
+        self.heard = False
+        self.requests.clear()
+        self.replies.clear()
+        self.journal.followed(elsewhere=True)
         self.pump()
 
     def expire(self, now=1.0):
@@ -99,6 +111,8 @@ class World:
         for _ in range(2000):
             if self.journal.phase is Phase.UNPLACED:
                 self.reopen()
+            elif self.journal.phase is Phase.ADRIFT:
+                self.follow()
             elif self.journal.hold_seconds is not None:
                 self.release()
             elif self.requests:

@@ -158,7 +158,7 @@ def test_a_killed_server_is_replayed_from_the_snapshot():
     assert world.outcomes[-1] == ((10,), list(range(11)), None)
     assert len(world.outcomes) == 11, "what had been answered is not answered again"
     assert world.server.runs == 3, "two from the journal and the new one"
-    assert world.journal.repairs == {"reconnects": 0, "hand_overs": 0, "replays": 1}
+    assert world.journal.repairs == {"reconnects": 0, "hand_overs": 0, "replays": 1, "takeovers": 0}
 
 
 def test_what_is_kept_is_bounded_in_bytes():

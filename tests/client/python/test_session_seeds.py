@@ -90,6 +90,9 @@ def disturb(world, chance, events, happened):
     if world.journal.phase is Phase.UNPLACED:
         world.reopen()
         happened["moved"] += 1
+    elif world.journal.phase is Phase.ADRIFT:
+        world.follow()
+        happened["followed"] += 1
     elif event is World.drain:
         world.drain(tell=chance.random() < 0.5)
     else:
@@ -131,6 +134,36 @@ def test_whatever_happens_each_operation_counts_once(keep_every):
             raise AssertionError(f"seed {seed}, keep_every {keep_every}: {error}") from error
     assert all(happened[name] > SEEDS / 50 for name in ("cut", "drain", "busy", "no memory", "moved", "kill")), happened
     assert (happened["lost"] > 0) == (keep_every == 0), happened
+
+
+@pytest.mark.parametrize("keep_every, write_every", [(0, 1), (0, 4), (3, 4)])
+def test_durable_sessions_outlive_their_servers(keep_every, write_every):
+    """Killed, drained, cut off, at any moment: the same key goes on with what the store has, and the rest is sent again."""
+    happened = collections.Counter()
+    for seed in range(SEEDS // 2):
+        chance = random.Random(seed)
+        world = World(keep_every=keep_every, max_in_flight=chance.randint(1, 4), write_every=write_every)
+        key, user = world.key, User(world, chance)
+        events = [World.serve] * 6 + [World.reply] * 6 + [World.release] * 2 + [World.cut, World.drain, World.kill]
+        try:
+            for _ in range(chance.randint(5, 60)):
+                if chance.random() < 0.3:
+                    user.ask()
+                else:
+                    disturb(world, chance, events, happened)
+            world.run()
+            world.do(ops.GetState(), ops.GetState())
+            world.run()
+            assert len(world.outcomes) == user.asked + 1, "each is answered once"
+            log, position = user.check()
+            assert not any(error and error.code is Code.DATA_LOSS for _, _, error in world.outcomes)
+            assert (world.server.sessions[world.key].log, world.journal.position) == (log, position)
+            # With snapshots several are under way; where a reply is lost that the store does not keep, they are used.
+            assert keep_every or (world.key == key and world.journal.repairs["replays"] == 0), "it was opened anew"
+            assert keep_every or len(world.journal._kept) < write_every, "only what the store lacks is kept"
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, keep_every {keep_every}: {error}") from error
+    assert all(happened[name] > SEEDS / 100 for name in ("cut", "drain", "busy", "no memory", "followed", "kill")), happened
 
 
 @pytest.mark.parametrize("keep_every", [0, 3])

@@ -91,7 +91,7 @@ def test_a_line_that_dies_while_it_is_idle_is_replaced_before_it_is_needed(serve
             proxy.freeze_now()
             proxy.wait_for_connection(60)
             assert tape(session.feed(steps(2))["Y_h"]) == [1, 2]
-            assert session.repairs == {"reconnects": 1, "hand_overs": 0, "replays": 0}
+            assert session.repairs == {"reconnects": 1, "hand_overs": 0, "replays": 0, "takeovers": 0}
     proxy.close()
 
 

@@ -62,7 +62,7 @@ class Client(ClientCore):
                 outputs: str | Iterable[str] = (), name: str = "", attach: bool = False, must_exist: bool = False,
                 checkpoint_every: int = 0, max_in_flight: int = 8,
                 idle_timeout: float | None = None, window_operations: int | None = None,
-                window_bytes: int | None = None, engine: str = "", state_type: str | None = None,
+                window_bytes: int | None = None, engine: str = "", state_type: str | None = None, durability: str | None = None,
                 timeout: float | None = 60.0, **options: Unpack[Options]) -> Opening:
         """Opens a Session: `async with client.session(...) as session`, or `session = await client.session(...)`.
 
@@ -70,7 +70,7 @@ class Client(ClientCore):
         return Opening(lambda: self._open_session(
             Session, target, version, fingerprint, state, rows, outputs, name, attach, must_exist, checkpoint_every,
             max_in_flight,
-            idle_timeout, window_operations, window_bytes, engine, state_type, timeout, options))
+            idle_timeout, window_operations, window_bytes, engine, state_type, durability, timeout, options))
 
     async def sessions(self, *, page_size: int | None = None, timeout: float | None = None) -> AsyncIterator[SessionInfo]:
         """Every session of the caller that the first server holds, fetched page by page (None: the server's size)."""

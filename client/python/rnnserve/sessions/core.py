@@ -59,8 +59,8 @@ class SessionCore:
 
     @property
     def repairs(self) -> dict[str, int]:
-        """What it took to keep the session going: how many "reconnects", "hand_overs" (of a leaving server's state) and
-        "replays" (from a snapshot)."""
+        """What it took to keep the session going: how many "reconnects", "hand_overs" (of a leaving server's state),
+        "replays" (from a snapshot) and "takeovers" (of a durable session by another server)."""
         return dict(self.journal.repairs)
 
     def changed(self) -> None:
@@ -134,7 +134,7 @@ async def open_session(kind: type[SessionT], driver: Driver, opening: wire.Openi
     if checkpoint_every:
         snapshot = ops.Snapshot(0, None if state is None else State(copied(state)), position)
     journal = Journal(tags, max_in_flight=opening.max_in_flight, keep_every=checkpoint_every, snapshot=snapshot,
-                      window_bytes=wire.window_bytes(reply))
+                      window_bytes=wire.window_bytes(reply), durable=wire.is_durable(reply))
     if not reply.created:
         journal.attached(number, position)
     opening = dataclasses.replace(opening, data_input=reply.data_input or "X")  # empty: of an older server

@@ -116,7 +116,7 @@ class Driver:
         if journal.hold_seconds is not None and not session.timer_runs:
             session.timer_runs = True
             self.backend.after(journal.hold_seconds, lambda: self._release(session))
-        if journal.phase is Phase.UNPLACED and not session.moving:
+        if journal.phase in (Phase.UNPLACED, Phase.ADRIFT) and not session.moving:
             session.moving = True
             self._unplaced.append(session)
             if self._movers < _MOVERS:
@@ -146,13 +146,19 @@ class Driver:
             self._servers.refused(link.address, error, time.monotonic())
         down = 0.0 if link.down_since is None else time.monotonic() - link.down_since
         why = f"no answer from {link.address} for {down:.0f} s ({error.message if error else 'the stream ended'})"
+        is_dead = error is not None and NO_CONNECTION in error.message and len(self._servers.addresses) > 1
         for session in list(link.sessions):
             journal = session.journal
             journal.cut()
             if final and error is not None:
                 journal.end(error)
-            elif (journal.recoverable and down > _FAILOVER_SECONDS) or down > self.patience:
+            elif down > self.patience:
                 journal.gone(why)
+            elif down > _FAILOVER_SECONDS or is_dead:
+                if journal.durable:
+                    journal.drift()
+                elif journal.recoverable:
+                    journal.gone(why)
             self.pump(session)
         if not link.sessions and not link.attempts and down > self.patience and self._links.get(link.address) is link:
             del self._links[link.address]
@@ -236,12 +242,45 @@ class Driver:
                     return
                 session = self._unplaced.popleft()
             try:
-                await self._move(session)
+                await (self._follow(session) if session.journal.phase is Phase.ADRIFT else self._move(session))
             except Exception as error:  # calls that wait for this session fail, other sessions still move
                 with self.changing():
                     session.journal.end(RnnServeError(grpc.StatusCode.INTERNAL, f"it could not be moved: {error!r}"))
                     self.pump(session)
                 logging.getLogger(__name__).exception("a session could not be moved")
+
+    async def _follow(self, session: SessionCore) -> None:
+        """A durable session goes on with its key at another server of the store, or at the one that leads on from the same
+        address."""
+        here, drifts = session.link.address, session.journal.drifts
+
+        def order() -> list[str]:
+            return sorted(self._servers.for_session(session.opening.name, time.monotonic()), key=lambda one: one == here)
+
+        async def attempt(link: Link) -> Link:
+            await self._check_health(link)
+            return link
+
+        if drifts > len(self._servers.addresses):
+            await self.pause(backoff(drifts - len(self._servers.addresses)))
+        link, error = session.link, None
+        try:
+            link = await self._ask_in_turn(order, attempt, may_help=lambda _: session.journal.phase is Phase.ADRIFT)
+        except RnnServeError as raised:
+            if self._closed.is_set():
+                return
+            error = raised
+        with self.changing():
+            session.moving = False
+            if session.journal.phase is Phase.ADRIFT:
+                if error is not None:
+                    session.journal.phase = Phase.LIVE
+                    session.journal.gone(f"no server goes on with it: {error}")
+                else:
+                    session.link.remove(session)
+                    session.journal.followed(elsewhere=link.address != here)
+                    self.adopt(session, link)
+            self.pump(session)
 
     async def _move(self, session: SessionCore) -> None:
         """Opens the session from its snapshot wherever that works first."""
@@ -284,7 +323,7 @@ class Driver:
             if session.journal.phase is Phase.UNPLACED:
                 session.link.remove(session)
                 session.handle = wire.Handle.of(reply)
-                session.journal.opened(wire.window_bytes(reply))
+                session.journal.opened(wire.window_bytes(reply), wire.is_durable(reply))
                 self.adopt(session, link)
             self.pump(session)
 

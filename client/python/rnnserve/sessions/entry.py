@@ -15,6 +15,7 @@ OnDone = Callable[[Any, RnnServeError | None], object]
 class Phase(enum.Enum):
     LIVE = "operations flow"
     FETCHING = "the server leaves: nothing new is sent, the state is being fetched"
+    ADRIFT = "durable, and its server leaves or is gone: any server of the store goes on with it"
     UNPLACED = "to be opened from `snapshot`"
     ENDED = "closed or lost: `error` says why"
 
@@ -31,6 +32,8 @@ class Entry:
     refusal: RnnServeError | None = None  # it cannot be sent at all
     tries: int = 0  # how often it was sent in this incarnation; 0: it cannot have been applied
     answer: ops.Answer | None = None
+    again: bool = False  # of a durable session: answered, and sent again unchanged where the store did not have it
+    mute: bool = False  # sent without outputs: they were known before this incarnation
     reply_bytes: int | None = 0  # of the window, once sent; None: not known
 
 
@@ -39,5 +42,5 @@ class Sending:
     tag: str
     number: int | None
     operation: ops.Operation
-    replayed: bool  # answered long ago: run again for the state alone
+    replayed: bool  # answered by an earlier incarnation: run again for the state alone
     deadline: float | None = None

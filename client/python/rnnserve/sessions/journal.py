@@ -22,6 +22,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
+
 from rnnserve.errors import RnnServeError
 from rnnserve.sessions import operations as ops
 from rnnserve.sessions.entry import Entry, OnDone, Phase, Sending
@@ -36,7 +38,8 @@ class Journal:
     """See above. `tags` yields texts that are unique among all journals of a driver."""
 
     def __init__(self, tags: Iterator[str], *, index: int = 0, max_in_flight: int = 8, keep_every: int = 0,
-                 snapshot: ops.Snapshot | None = None, most_kept_bytes: int = 64 << 20, window_bytes: int = 0) -> None:
+                 snapshot: ops.Snapshot | None = None, most_kept_bytes: int = 64 << 20, window_bytes: int = 0,
+                 durable: bool = False) -> None:
         self.phase = Phase.LIVE
         self.error: RnnServeError | None = None
         self.position = snapshot.position if snapshot else 0
@@ -46,7 +49,9 @@ class Journal:
         # Seconds to wait before sendable() gives anything again; the driver calls release() then.
         self.hold_seconds: float | None = None
         self.checkpoints: dict[str, ops.State] = {}  # by name
-        self.repairs = collections.Counter(reconnects=0, hand_overs=0, replays=0)
+        self.repairs = collections.Counter(reconnects=0, hand_overs=0, replays=0, takeovers=0)
+        self.durable = durable
+        self.drifts = 0  # servers left in a row, without an operation applied in between
         self._tags = tags
         self._max_in_flight = max_in_flight
         self._keep_every = keep_every
@@ -55,11 +60,14 @@ class Journal:
         self._index = self._settled = index  # the last one added; the last one answered
         self._keep_at = index + keep_every  # the answered index that asks for the next snapshot
         self._base = 0
+        self._durable_index = index  # the store has the operations up to this one
+        self._leaves = False  # the server of a durable session drains
         self._reply_room = ReplyRoom(window_bytes)
         self._rows_since = 0  # the index since which the session has the rows it has
         self._server_position = 0
         self._queue: collections.deque[Entry] = collections.deque()  # those without an answer that counts
-        self._kept: collections.deque[Entry] = collections.deque()  # numbered ones, answered since the snapshot
+        # Numbered ones that are answered: those since the snapshot, and those that the store does not have.
+        self._kept: collections.deque[Entry] = collections.deque()
         self._sent: dict[str, Entry] = {}  # by tag
         self._fetch_tag: str | None = None
         self._finished: list[tuple[OnDone, Any, RnnServeError | None]] = []
@@ -101,7 +109,7 @@ class Journal:
     def sendable(self) -> list[Sending]:
         """The operations to send now, in order."""
         out: list[Sending] = []
-        if self.hold_seconds is not None:
+        if self.hold_seconds is not None or self._leaves:
             return out
         if self.phase is Phase.FETCHING:
             # What may have been applied is asked again before the state is: its answers must not be lost.
@@ -114,7 +122,8 @@ class Journal:
             room = self._max_in_flight - len(self._sent)
             for entry in self._queue:
                 if entry.tag is None and entry.answer is None:
-                    if room <= 0 or entry.refusal is not None or not self._has_reply_room(entry):
+                    if room <= 0 or entry.refusal is not None or not self._has_reply_room(entry) \
+                            or self._waits_for_reply(entry):
                         break
                     room -= 1
                     out.append(self._send(entry))
@@ -142,6 +151,7 @@ class Journal:
             for entry in self._sent.values():
                 entry.tries -= 1
         self._unsend()
+        self._drift_if_left()
 
     def unsendable(self, tag: str, error: RnnServeError) -> None:
         """Sending that operation broke the connection, as it will each time: it fails once all before it is answered."""
@@ -153,7 +163,10 @@ class Journal:
 
     def drain(self) -> None:
         """The server drains."""
-        if self.phase is Phase.LIVE:
+        if self.phase is Phase.LIVE and self.durable:
+            self._leaves = True
+            self._settle()
+        elif self.phase is Phase.LIVE:
             self.phase = Phase.FETCHING
             self.hold_seconds = None
             # The state comes anyway, and what was applied must not wait behind a snapshot that is refused.
@@ -184,6 +197,23 @@ class Journal:
 
     def release(self) -> None:
         self.hold_seconds = None
+        self._drift_if_left()
+
+    def drift(self) -> None:
+        """The server of a durable session cannot be reached, or leaves."""
+        if self.phase is Phase.LIVE:
+            self.phase, self._leaves, self.hold_seconds = Phase.ADRIFT, False, None
+            self.drifts += 1
+            self._unsend()
+
+    def _drift_if_left(self) -> None:
+        if self._leaves and not self._sent:
+            self.drift()
+
+    def followed(self, elsewhere: bool) -> None:
+        """ADRIFT: the operations go to another server, or to the same address once more, under the same key."""
+        self.phase = Phase.LIVE
+        self.repairs["takeovers"] += elsewhere
 
     def gone(self, why: str) -> None:
         """This server cannot be reached, or does not have the session."""
@@ -201,7 +231,7 @@ class Journal:
         self.repairs["replays"] += 1
         self._forget_unplaced_close()
 
-    def opened(self, window_bytes: int = 0) -> None:
+    def opened(self, window_bytes: int = 0, durable: bool = False) -> None:
         """A new session holds `snapshot`; it counts from 1."""
         assert self.snapshot is not None
         self._reply_room.window_bytes = window_bytes
@@ -212,8 +242,10 @@ class Journal:
         self.hold_seconds = None
         self._unsend()
         waiting = [entry for entry in self._queue if not isinstance(entry.operation, ops.KeepSnapshot)]
-        again = [Entry(entry.operation, entry.index) for entry in self._kept]
+        again = [Entry(entry.operation, entry.index, mute=True) for entry in self._kept
+                 if entry.index > self.snapshot.index]
         self._forget_kept()
+        self.durable, self._durable_index, self._leaves = durable, self.snapshot.index, False
         self._settled, self.position = self.snapshot.index, self.snapshot.position
         self._keep_at = self._settled + self._keep_every
         self._queue = collections.deque(again + waiting)
@@ -243,13 +275,19 @@ class Journal:
     def branch(self) -> Journal:
         """A journal for a fork made after the last answered operation; its session counts on from here."""
         other = Journal(self._tags, index=self._settled, max_in_flight=self._max_in_flight, keep_every=self._keep_every,
-                        window_bytes=self._reply_room.window_bytes)
+                        window_bytes=self._reply_room.window_bytes, durable=self.durable)
         other.position, other._server_position, other._base = self.position, self._server_position, self._base
         other.snapshot, other._keep_at = self.snapshot, self._keep_at
         other._kept.extend(Entry(entry.operation, entry.index) for entry in self._kept)
         other._kept_bytes = self._kept_bytes
         other.checkpoints = dict(self.checkpoints)
+        other._trim_kept()
         return other
+
+    def _waits_for_reply(self, entry: Entry) -> bool:
+        """The store keeps the newest reply only: without snapshots one change at a time has no answer yet."""
+        return self.durable and not self._keep_every and entry.index > 0 and not entry.again and \
+            any(sent.index and not sent.again for sent in self._sent.values())
 
     def _has_reply_room(self, entry: Entry) -> bool:
         """Of its reply next to those in flight, so that none falls out of the window before it has come."""
@@ -264,7 +302,7 @@ class Journal:
         entry.tag, entry.tries, entry.answer = next(self._tags), entry.tries + 1, None
         self._sent[entry.tag] = entry
         number = entry.index - self._base if entry.index else None
-        return Sending(entry.tag, number, entry.operation, entry.on_done is None and entry.index > 0, entry.deadline)
+        return Sending(entry.tag, number, entry.operation, entry.mute, entry.deadline)
 
     def _unsend(self) -> None:
         for entry in self._queue:
@@ -280,12 +318,15 @@ class Journal:
                 entry.answer = ops.Answer(error=entry.refusal)
             if entry.answer is None:
                 break
+            if self.durable and self._goes_back(entry, entry.answer):
+                break
             if entry.answer.error is not None:
                 if not self._refused(entry, entry.answer.error):
                     return
                 continue
             self._queue.popleft()
             self._applied(entry, entry.answer)
+        self._drift_if_left()
         due = self._settled >= self._keep_at or 2 * self._kept_bytes > self._most_kept_bytes
         if self._keep_every and self.phase is Phase.LIVE and due:
             self._keep_at = self._settled + self._keep_every
@@ -298,21 +339,26 @@ class Journal:
             self._settled = entry.index
             if entry.index >= self._rows_since and entry.on_done is not None:
                 self._reply_room.learn(operation, answer.value)
-            if isinstance(operation, ops.Chunk):
+            if entry.again:
+                pass  # counted already
+            elif isinstance(operation, ops.Chunk):
                 self.position += answer.position - self._server_position
             elif isinstance(operation, ops.Reset):
                 self.position = 0
             elif isinstance(operation, ops.Rewind):
                 self.position = operation.state.position
             self._server_position = answer.position
-            if self._keep_every and not operation.closes:
+            if (self._keep_every or self.durable) and not operation.closes:
                 self._kept.append(Entry(operation, entry.index))
                 self._kept_bytes += operation.bytes
+            self.drifts = 0
+            self._durable_index = min(max(self._durable_index, answer.durable_number + self._base), self._settled)
+            self._trim_kept()
         elif isinstance(answer.value, ops.State):
             answer.value.position = self.position
             if isinstance(operation, ops.KeepSnapshot) and answer.number + self._base == self._settled:
                 self.snapshot = ops.Snapshot(self._settled, answer.value, self.position)
-                self._forget_kept()
+                self._trim_kept()
         elif isinstance(operation, ops.Fork):
             answer.value = [(handle, self.branch()) for handle in answer.value]
         self._finish(entry, answer.value)
@@ -345,6 +391,8 @@ class Journal:
             self.end(error)
         elif verdict is Verdict.LOST:
             self.gone(str(error))
+        elif verdict is Verdict.DRAINING and self.durable:
+            self.drift()  # nothing behind it was applied either
         elif self.phase is Phase.FETCHING:
             return False  # the state comes after all of these
         elif verdict is Verdict.DRAINING:
@@ -353,6 +401,39 @@ class Journal:
             self._unsend()
             self.hold_seconds = _RETRY_SECONDS if error.retry_after is None else error.retry_after
         return False
+
+    def _goes_back(self, entry: Entry, answer: ops.Answer) -> bool:
+        """Whether the server of a durable session has taken it over with less than was answered: the rest is sent again."""
+        error = answer.error
+        if error is not None and error.code == grpc.StatusCode.OUT_OF_RANGE:
+            next_index = answer.next_expected + self._base
+        elif error is None and not entry.index and answer.number + self._base < self._settled:
+            next_index = answer.number + 1 + self._base
+        else:
+            if error is not None and error.reason == "NUMBER_TOO_OLD" and entry.again:
+                entry.answer = ops.Answer(position=self._server_position)  # the store had more than was told
+            return False
+        next_index = min(next_index, self._settled + 1)
+        if next_index <= self._durable_index:
+            self.gone("the server that has the session now knows less of it than the store had")
+            return True
+        self._unsend()
+        while self._kept and self._kept[-1].index >= next_index:
+            kept = self._kept.pop()
+            self._kept_bytes -= kept.operation.bytes
+            self._queue.appendleft(Entry(kept.operation, kept.index, again=True))
+        self._settled = next_index - 1
+        return True
+
+    def _trim_kept(self) -> None:
+        """Drops what neither a replay from the snapshot nor the store needs."""
+        needed_from = self._index + 1
+        if self._keep_every:
+            needed_from = self.snapshot.index + 1 if self.snapshot is not None else 0
+        if self.durable:
+            needed_from = min(needed_from, self._durable_index + 1)
+        while self._kept and self._kept[0].index < needed_from:
+            self._kept_bytes -= self._kept.popleft().operation.bytes
 
     def _fetched(self, answer: ops.Answer) -> None:
         if answer.error is not None:

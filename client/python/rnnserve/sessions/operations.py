@@ -117,3 +117,5 @@ class Answer:
     position: int = 0
     value: Any = None
     error: RnnServeError | None = None
+    next_expected: int = 0  # of an error, where the server tells
+    durable_number: int = 0  # the last number that the store has, of a durable session

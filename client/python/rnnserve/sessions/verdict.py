@@ -11,7 +11,7 @@ from rnnserve.errors import RnnServeError
 class Verdict(enum.Enum):
     REFUSED = "the operation is refused; the session is unchanged"
     RETRY = "retry the same operation after a while"
-    DRAINING = "the server drains"
+    DRAINING = "the server drains, or cannot go on with a durable session"
     LOST = "this server does not have the session any more, or not as far as it was answered"
     OVER = "another owner has the session now, or it was closed, or the reply cannot be read"
 
@@ -21,7 +21,8 @@ _LOST = {"SESSION_UNKNOWN", "SESSION_LOST", "NUMBER_TOO_OLD", "NUMBER_TOO_HIGH"}
 
 def judge(error: RnnServeError) -> Verdict:
     """The Verdict on an RnnServeError that came with an operation's turn."""
-    if error.reason == "DRAINING":
+    # The latter two: this server cannot go on with a durable session, but another one can.
+    if error.reason in ("DRAINING", "MODEL_MISSING", "RECORD_TOO_NEW"):
         return Verdict.DRAINING
     if error.reason == "SESSION_ENDED":
         return Verdict.OVER if error.metadata.get("cause") == "closed" else Verdict.LOST

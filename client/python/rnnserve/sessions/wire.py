@@ -38,6 +38,7 @@ class Opening:
     window_bytes: int | None = None
     engine: str = ""
     state_type: str | None = None
+    durability: str | None = None
     data_input: str = "X"  # what a chunk's array is called, as OpenResponse tells
 
     def fork(self) -> Opening:
@@ -62,7 +63,8 @@ class Opening:
             outputs=self.outputs,
             max_in_flight=self.max_in_flight, window_operations=window, window_bytes=self.window_bytes,
             engine=self.engine, options=options_to_wire(self.options),
-            state_type=None if self.state_type is None else self.state_type.upper())
+            state_type=None if self.state_type is None else self.state_type.upper(),
+            durability=None if self.durability is None else self.durability.upper())
         if self.idle_timeout is not None:
             request.idle_timeout.CopyFrom(_duration(self.idle_timeout))
         if state is not None:
@@ -81,6 +83,10 @@ class Opening:
 def window_bytes(opened: pb.OpenResponse) -> int:
     """Of an OpenResponse; 0: no replies are kept."""
     return opened.window_bytes if opened.window_operations else 0
+
+
+def is_durable(opened: pb.OpenResponse) -> bool:
+    return opened.durability in (pb.OpenRequest.INTERVAL, pb.OpenRequest.SYNC)
 
 
 def encode_chunk(inputs: Mapping[str, npt.ArrayLike | None]) -> list[tensor_pb2.Tensor]:
@@ -152,8 +158,8 @@ def encode_operation(handle: Handle, sending: Sending, now: float) -> pb.Operati
 def decode_reply(reply: pb.OperationReply) -> ops.Answer:
     """The Answer of an OperationReply."""
     if reply.status.code != 0:
-        return ops.Answer(error=from_operation_status(reply.status))
-    answer = ops.Answer(number=reply.number, position=reply.position)
+        return ops.Answer(error=from_operation_status(reply.status), next_expected=reply.next_expected)
+    answer = ops.Answer(number=reply.number, position=reply.position, durable_number=reply.durable_number)
     kind = reply.WhichOneof("result")
     if kind == "get_state":
         state = reply.get_state
