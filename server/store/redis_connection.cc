@@ -142,9 +142,12 @@ void RedisConnection::OnLoginReply(const redisReply& reply) {
   if (reply.type == REDIS_REPLY_ERROR) {
     const RedisError error = ReadRedisError(ReplyText(reply));
     const std::string text = absl::StrCat("it refused ", command, ": ", error.text);
-    if (command == "AUTH" || error.kind == RedisError::Kind::kAuth) return Close(absl::UnauthenticatedError(text));
+    const bool is_auth = command == "AUTH" && !options_.auth_may_fail;
+    if (is_auth || error.kind == RedisError::Kind::kAuth) return Close(absl::UnauthenticatedError(text));
     // A user that may run the scripts alone is as good.
-    if (command != "PING" || error.kind == RedisError::Kind::kRetry) return Close(absl::UnavailableError(text));
+    if ((command != "PING" && command != "AUTH") || error.kind == RedisError::Kind::kRetry) {
+      return Close(absl::UnavailableError(text));
+    }
   }
   if (command == "PING" && reply.type != REDIS_REPLY_ERROR && ReplyText(reply) != "PONG") {
     return Close(absl::UnavailableError("it answers PING without PONG: it is no Redis"));

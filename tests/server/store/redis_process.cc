@@ -21,7 +21,9 @@ bool HasRedis() {
   return has;
 }
 
-int FreePort() {
+namespace {
+
+int AnyFreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -31,6 +33,14 @@ int FreePort() {
   EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
   close(fd);
   return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+int FreePort() {
+  while (true) {
+    if (const int port = AnyFreePort(); port + 10'000 < 65'536) return port;
+  }
 }
 
 RedisProcess::RedisProcess(std::vector<std::string> arguments, int port)
@@ -47,9 +57,11 @@ RedisProcess::~RedisProcess() {
 }
 
 void RedisProcess::Start() {
-  std::vector<std::string> words = {
-      "redis-server", "--port", std::to_string(port_), "--bind", "127.0.0.1", "--save", "", "--dir", folder_.string()};
-  words.insert(words.end(), arguments_.begin(), arguments_.end());
+  std::vector<std::string> words = arguments_;  // the file of a configuration comes first
+  words.insert(words.begin(), "redis-server");
+  const std::string port = std::to_string(port_);
+  const char* const ours[] = {"--port", port.c_str(), "--bind", "127.0.0.1", "--save", "", "--dir", folder_.c_str()};
+  words.insert(words.end(), std::begin(ours), std::end(ours));
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -22,6 +22,7 @@ bool HasRedis();
 #define RNNSERVE_SKIP_WITHOUT_REDIS() \
   if (!HasRedis()) GTEST_SKIP() << "redis-server is not installed: run ./setup.sh --tests"
 
+// Its cluster's bus listens 10,000 above it.
 int FreePort();
 
 class RedisProcess {

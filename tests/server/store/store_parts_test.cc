@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What needs no Redis: the URL, errors, slots.
+// What needs no Redis: the URL, errors, slots, replies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/store/discovery.h"
 #include "server/store/redis_error.h"
+#include "server/store/redis_protocol.h"
 #include "server/store/slot_map.h"
 #include "server/store/store_address.h"
 
@@ -128,6 +130,72 @@ TEST(SlotMapTest, NodesBySlot) {
   EXPECT_EQ(*map.Find(5), (StoreHost{"a", 1}));
   EXPECT_EQ(*map.Find(6), (StoreHost{"b", 2}));
   EXPECT_THAT(map.hosts(), ElementsAre(StoreHost{"a", 1}, StoreHost{"b", 2}));
+}
+
+absl::StatusOr<RedisReply> ReadOne(std::string_view bytes) {
+  ReplyReader reader(1000);
+  reader.Feed(bytes);
+  return reader.Next();
+}
+
+TEST(ReplyReaderTest, CommandsComeBackAsTheyAre) {
+  const std::string_view words[] = {"SET", std::string_view("\0\r\n", 3), ""};
+  std::string bytes;
+  AppendCommand(words, bytes);
+  const RedisReply reply = ReadOne(bytes).value();
+  ASSERT_EQ(reply->elements, 3U);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(ReplyText(*reply->element[i]), words[i]);
+}
+
+TEST(ReplyReaderTest, Nonsense) {
+  for (const std::string_view bytes :
+       {std::string_view("HTTP/1.1 400 Bad Request\r\n\r\n"), std::string_view("*2147483647\r\n"),
+        std::string_view("*65537\r\n"), std::string_view("$-7\r\n"), std::string_view("\0\xff\r\n", 4)}) {
+    EXPECT_THAT(ReadOne(bytes).status().ToString(), HasSubstr("its answer is not RESP")) << bytes;
+  }
+}
+
+TEST(ReplyReaderTest, AReplyWithoutEnd) {
+  ReplyReader reader(1000);
+  reader.Feed("$100000\r\n");
+  ASSERT_TRUE(reader.Next().ok());
+  reader.Feed(std::string(2000, 'x'));
+  EXPECT_THAT(reader.Next().status().ToString(), HasSubstr("its answer has more than 1000 bytes"));
+}
+
+TEST(DiscoveryTest, TheMasterThatASentinelNames) {
+  const SlotMap map = ReadMasterAddress(*ReadOne("*2\r\n$1\r\na\r\n$4\r\n6380\r\n").value(), "name").value();
+  EXPECT_EQ(*map.Find(0), (StoreHost{"a", 6380}));
+  EXPECT_EQ(*map.Find(kSlots - 1), (StoreHost{"a", 6380}));
+  const absl::Status unknown = ReadMasterAddress(*ReadOne("$-1\r\n").value(), "name").status();
+  EXPECT_THAT(unknown.ToString(), HasSubstr("the Sentinel knows no master \"name\""));
+  for (const char* bytes : {"*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*1\r\n$1\r\na\r\n", ":1\r\n", "*2\r\n*0\r\n*0\r\n",
+                            "*2\r\n$0\r\n\r\n$1\r\n1\r\n", "*2\r\n$1\r\na\r\n$5\r\n65536\r\n"}) {
+    const absl::Status refused = ReadMasterAddress(*ReadOne(bytes).value(), "name").status();
+    EXPECT_THAT(refused.ToString(), HasSubstr("otherwise than Redis")) << bytes;
+  }
+}
+
+TEST(DiscoveryTest, TheSlotsOfACluster) {
+  const SlotMap map =
+      ReadClusterSlots(*ReadOne("*3\r\n*3\r\n:0\r\n:5\r\n*2\r\n$1\r\na\r\n:1\r\n"
+                                "*4\r\n:6\r\n:6\r\n*3\r\n$0\r\n\r\n:2\r\n$1\r\ni\r\n*2\r\n$1\r\nr\r\n:3\r\n"
+                                "*3\r\n:7\r\n:9\r\n*2\r\n$1\r\n?\r\n:1\r\n")
+                            .value(),
+                       {"asked", 9})
+          .value();
+  EXPECT_EQ(*map.Find(5), (StoreHost{"a", 1}));
+  EXPECT_EQ(*map.Find(6), (StoreHost{"asked", 2}));
+  EXPECT_EQ(map.Find(7), nullptr);
+  for (const char* bytes :
+       {"*1\r\n*0\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:1\r\n",
+        "*1\r\n*3\r\n:-1\r\n:1\r\n*2\r\n$1\r\na\r\n:1\r\n", "*1\r\n*3\r\n:5\r\n:1\r\n*2\r\n$1\r\na\r\n:1\r\n",
+        "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:0\r\n", "*1\r\n*3\r\n:0\r\n:1\r\n:7\r\n"}) {
+    const absl::Status refused = ReadClusterSlots(*ReadOne(bytes).value(), {"asked", 9}).status();
+    EXPECT_THAT(refused.ToString(), HasSubstr("otherwise than Redis")) << bytes;
+  }
+  const absl::Status none = ReadClusterSlots(*ReadOne("*0\r\n").value(), {"asked", 9}).status();
+  EXPECT_THAT(none.ToString(), HasSubstr("no node of the cluster has slots"));
 }
 
 }  // namespace
