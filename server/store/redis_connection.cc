@@ -103,10 +103,32 @@ void RedisConnection::OnSocket(uint32_t events) {
     getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) return ConnectNext(SystemError("the connection failed", error));
     if ((events & (EPOLLOUT | EPOLLIN)) == 0) return;
-    Login();
+    if (options_.address.tls) {
+      BeginTls();
+    } else {
+      Login();
+    }
   }
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) Read();
   if (state_ != State::kClosed && (events & EPOLLOUT) != 0) Flush();
+}
+
+void RedisConnection::BeginTls() {
+  state_ = State::kTls;
+  absl::StatusOr<std::unique_ptr<TlsSession>> tls = TlsSession::Make(options_.address, host_.host);
+  if (!tls.ok()) return Close(absl::UnavailableError(tls.status().message()));
+  tls_ = *std::move(tls);
+  if (absl::Status begun = tls_->Begin(out_); !begun.ok()) return Close(std::move(begun));
+  FlushSoon();
+}
+
+void RedisConnection::OnTlsBytes(std::string_view bytes) {
+  std::string plain;
+  const absl::Status received = tls_->Receive(bytes, plain, out_);
+  if (unsent() > 0) FlushSoon();
+  if (state_ == State::kTls && tls_->is_open()) Login();
+  if (!plain.empty()) ReadReplies(plain);
+  if (!received.ok()) Close(received);
 }
 
 void RedisConnection::Login() {
@@ -166,7 +188,7 @@ void RedisConnection::OnLoginReply(const redisReply& reply) {
 
 void RedisConnection::Send(std::span<const std::string_view> words) {
   if (state_ == State::kClosed) return;
-  AppendCommand(words, out_);
+  AppendCommand(words, plain_);
   if (unanswered_++ == 0) last_heard_ = loop_->Now();
   FlushSoon();
 }
@@ -180,7 +202,16 @@ void RedisConnection::FlushSoon() {
 }
 
 void RedisConnection::Flush() {
-  while (state_ != State::kClosed && unsent() > 0) {
+  if (state_ == State::kClosed) return;
+  if (tls_ == nullptr && out_.empty()) {
+    out_.swap(plain_);
+  } else if (tls_ == nullptr) {
+    out_.append(plain_);
+  } else if (absl::Status sealed = tls_->Send(plain_, out_); !sealed.ok()) {
+    return Close(std::move(sealed));
+  }
+  plain_.clear();
+  while (unsent() > 0) {
     const ssize_t sent = send(socket_, out_.data() + out_begin_, unsent(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
@@ -203,7 +234,12 @@ void RedisConnection::Read() {
     if (count < 0) return Close(SystemError("the connection broke", errno));
     if (count == 0) return Close(absl::UnavailableError("it closed the connection"));
     if (listener_ != nullptr) listener_->OnBytes(0, count);
-    ReadReplies(std::string_view(buffer.data(), static_cast<size_t>(count)));
+    const std::string_view bytes(buffer.data(), static_cast<size_t>(count));
+    if (tls_ == nullptr) {
+      ReadReplies(bytes);
+    } else {
+      OnTlsBytes(bytes);
+    }
   }
 }
 
@@ -246,6 +282,7 @@ void RedisConnection::Close(absl::Status why) {
   if (std::exchange(state_, State::kClosed) == State::kClosed) return;
   CloseSocket();
   loop_->Cancel(timer_);
+  plain_.clear();
   out_.clear();
   out_begin_ = 0;
   if (Listener* const listener = std::exchange(listener_, nullptr)) listener->OnClosed(why);

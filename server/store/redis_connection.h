@@ -25,6 +25,7 @@
 #include "server/store/redis_protocol.h"
 #include "server/store/resolver.h"
 #include "server/store/store_address.h"
+#include "server/store/tls_session.h"
 
 namespace rnnserve {
 
@@ -62,11 +63,11 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
 
   void Send(std::span<const std::string_view> words);
   // Bytes that wait for the socket.
-  size_t unsent() const { return out_.size() - out_begin_; }
+  size_t unsent() const { return plain_.size() + out_.size() - out_begin_; }
   void Abandon();
 
  private:
-  enum class State { kConnecting, kLogin, kOpen, kClosed };
+  enum class State { kConnecting, kTls, kLogin, kOpen, kClosed };
 
   RedisConnection(std::shared_ptr<EventLoop> loop, ConnectionOptions options, StoreHost host, Listener* listener);
 
@@ -74,10 +75,11 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
   void ConnectNext(absl::Status last);
   absl::Status Connect(const SocketAddress& address);
   void OnSocket(uint32_t events);
-  void OnConnected();
+  void BeginTls();
   void Login();
   void OnLoginReply(const redisReply& reply);
   void Read();
+  void OnTlsBytes(std::string_view bytes);
   void ReadReplies(std::string_view bytes);
   void FlushSoon();
   void Flush();
@@ -96,6 +98,8 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
   uint64_t watch_ = 0;
   EventLoop::Timer timer_;
 
+  std::unique_ptr<TlsSession> tls_;  // null: without TLS
+  std::string plain_;                // commands; they move on to out_, through TLS
   std::string out_;
   size_t out_begin_ = 0;  // what comes before has been sent
   bool flush_posted_ = false;

@@ -33,7 +33,10 @@ absl::Status FilesAreReadable(const StoreAddress& address) {
 
 absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(Options options) {
   if (absl::Status readable = FilesAreReadable(options.address); !readable.ok()) return readable;
-  if (options.address.tls) return absl::UnimplementedError("TLS is not here so far");
+  if (options.address.tls) {
+    const auto tls = TlsSession::Make(options.address, options.address.hosts.front().host);
+    if (!tls.ok()) return tls.status();
+  }
   return std::unique_ptr<RedisStore>(new RedisStore(std::move(options)));
 }
 

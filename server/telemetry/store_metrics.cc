@@ -22,7 +22,7 @@ const std::map<Code, std::string> kResults = {{Code::kOk, "ok"},
 
 StoreMetrics::StoreMetrics(Metrics& metrics)
     : StoreMetrics(metrics, metrics.Counters("rnnserve_store_bytes_total",
-                                             "Bytes exchanged with the session store, without TLS.", {"direction"})) {}
+                                             "Bytes exchanged with the session store.", {"direction"})) {}
 
 StoreMetrics::StoreMetrics(Metrics& metrics, CounterFamily& bytes)
     : sent(bytes.With({"sent"})),
