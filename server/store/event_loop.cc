@@ -26,6 +26,7 @@ void EventLoop::Post(Task task) {
   bool wake = false;
   {
     const MutexLock lock(mutex_);
+    if (stopped_) return;
     tasks_.push_back(std::move(task));
     wake = std::exchange(sleeps_, false);
   }
@@ -78,8 +79,8 @@ void EventLoop::Run() {
   while (true) {
     {
       const MutexLock lock(mutex_);
-      if (stopped_) return;
       tasks.swap(tasks_);
+      if (stopped_) return;  // what is left goes now: it may hold what holds the loop
       sleeps_ = tasks.empty();
     }
     for (Task& task : tasks) task();

@@ -6,7 +6,7 @@
 //   loop->Post([] { ... });      // any thread; all else on the loop's thread alone
 //   loop->Stop(); thread.join();
 //
-// Tasks run in the order of Post, each once, on the loop's thread; those left at Stop never run.
+// Tasks run in the order of Post, each once, on the loop's thread; those left at Stop are destroyed without running.
 #pragma once
 
 #include <sys/epoll.h>
