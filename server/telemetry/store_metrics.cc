@@ -21,8 +21,8 @@ const std::map<Code, std::string> kResults = {{Code::kOk, "ok"},
 }  // namespace
 
 StoreMetrics::StoreMetrics(Metrics& metrics)
-    : StoreMetrics(metrics, metrics.Counters("rnnserve_store_bytes_total",
-                                             "Bytes exchanged with the session store.", {"direction"})) {}
+    : StoreMetrics(metrics, metrics.Counters("rnnserve_store_bytes_total", "Bytes exchanged with the session store.",
+                                             {"direction"})) {}
 
 StoreMetrics::StoreMetrics(Metrics& metrics, CounterFamily& bytes)
     : sent(bytes.With({"sent"})),
