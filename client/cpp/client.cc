@@ -24,7 +24,7 @@ struct Client::Connection : client::Connection {
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(std::string address, ClientOptions options) {
   if (options.patience.count() < 0) {
-    return absl::InvalidArgumentError("the patience is negative; 0 means that nothing is sent again");
+    return absl::InvalidArgumentError("the patience is negative; 0 means that each server is asked once");
   }
   std::vector<std::string> targets = options.others;
   targets.insert(targets.begin(), std::move(address));

@@ -53,8 +53,8 @@ struct ClientOptions {
   // Further servers with the same models.
   std::vector<std::string> others = {};
   LoadBalancing load_balancing = LoadBalancing::kSpread;
-  // How long an Infer without a timeout retries while no server takes it. 0: nothing is sent again, timeout or
-  // not.
+  // How long an Infer without a timeout retries while no server takes it. 0: each server is asked once at most, timeout
+  // or not.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
 

@@ -46,11 +46,12 @@ absl::Status InferCalls::Run(milliseconds timeout, const v1::InferRequest& reque
     servers_.Ended(server);
     if (!absl::IsUnavailable(status)) return tries.FinalStatus(status, now);
     const TryTime next = tries.Failed(status, now);
-    const milliseconds allowed = timeout.count() > 0 ? timeout : options_.patience;
+    const bool once = options_.patience.count() == 0;
+    const milliseconds allowed = timeout.count() > 0 ? timeout : once ? std::chrono::hours(1 << 16) : options_.patience;
     // A dead address can take all of kFirstContactTime: the others are asked all the same.
     const bool lacks_contact = !has_answered && tries.HasAskedAll();
     const TryTime end = began + (lacks_contact ? std::min(allowed, kFirstContactTime) : allowed);
-    if (options_.patience.count() == 0 || next >= end) return tries.FinalStatus(status, now);
+    if (next >= end || (once && tries.HasAskedAll())) return tries.FinalStatus(status, now);
     std::this_thread::sleep_until(next);
     if (timeout.count() > 0) {  // 0 would mean: no limit
       left = std::max(milliseconds(1), std::chrono::ceil<milliseconds>(timeout - (Clock::now() - began)));

@@ -6,6 +6,7 @@
 
 #include "client/cpp/codec.h"
 #include "client/cpp/connection.h"
+#include "client/cpp/lookup.h"
 #include "client/cpp/session_codec.h"
 #include "client/cpp/status.h"
 #include "rnnserve/v1/sessions.grpc.pb.h"
@@ -24,7 +25,7 @@ struct SessionClient::Calls {
 };
 
 absl::StatusOr<std::unique_ptr<SessionClient>> SessionClient::Create(std::string address, ClientOptions options) {
-  absl::StatusOr<Connection> connection = Connection::Make(std::move(address), options);
+  absl::StatusOr<Connection> connection = Connection::Make(SplitAddresses({std::move(address)}).front(), options);
   if (!connection.ok()) return connection.status();
   auto calls = std::make_unique<Calls>();
   calls->stub = v1::Sessions::NewStub(connection->channel);

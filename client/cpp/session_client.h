@@ -23,6 +23,7 @@ namespace rnnserve::client {
 
 class SessionClient {
  public:
+  // Of several addresses, the first.
   static absl::StatusOr<std::unique_ptr<SessionClient>> Create(std::string address, ClientOptions options = {});
   ~SessionClient();
   SessionClient(const SessionClient&) = delete;

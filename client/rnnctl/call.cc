@@ -106,12 +106,17 @@ absl::StatusOr<client::ClientOptions> ClientOptionsFrom(const Arguments& argumen
   return options;
 }
 
+absl::StatusOr<std::unique_ptr<client::Client>> ConnectTo(const std::string& address,
+                                                          const client::ClientOptions& options) {
+  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(address, options);
+  if (!client.ok()) return UsageError(absl::StrCat("--server: ", client.status().message()));
+  return client;
+}
+
 absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& arguments) {
   const absl::StatusOr<client::ClientOptions> options = ClientOptionsFrom(arguments);
   if (!options.ok()) return options.status();
-  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(ServerAddress(arguments), *options);
-  if (!client.ok()) return UsageError(absl::StrCat("--server: ", client.status().message()));
-  return client;
+  return ConnectTo(ServerAddress(arguments), *options);
 }
 
 absl::StatusOr<OperatorDef> OperatorFrom(const Arguments& arguments) {

@@ -15,8 +15,10 @@
 namespace rnnserve::rnnctl {
 
 inline constexpr Flag kServerFlag = {.name = "server",
-                                     .value = "HOST:PORT",
-                                     .help = "where rnnserve listens; default $RNNCTL_SERVER, else 127.0.0.1:50051"};
+                                     .value = "HOST:PORT[,...]",
+                                     .help =
+                                         "where rnnserve listens, several by comma; default $RNNCTL_SERVER, else "
+                                         "127.0.0.1:50051"};
 inline constexpr Flag kTimeoutFlag = {
     .name = "timeout", .value = "TIME", .help = "give up after this long: 500ms, 10s, 2m; 0 never; default 60s"};
 inline constexpr Flag kMaxReplyFlag = {
@@ -59,6 +61,8 @@ inline constexpr Flag kReducedFlag = {
 std::string ServerAddress(const Arguments& arguments);
 // By --timeout, --max-reply-mib; TLS and token by RNNCTL_TLS_CA, RNNCTL_TLS_CERT, RNNCTL_TLS_KEY, RNNCTL_TOKEN_FILE.
 absl::StatusOr<client::ClientOptions> ClientOptionsFrom(const Arguments& arguments);
+absl::StatusOr<std::unique_ptr<client::Client>> ConnectTo(const std::string& address,
+                                                          const client::ClientOptions& options);
 // By all three.
 absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& arguments);
 

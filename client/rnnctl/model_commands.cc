@@ -3,6 +3,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/lookup.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/command.h"
 #include "client/rnnctl/json.h"
@@ -110,19 +111,34 @@ absl::Status RunUnload(const Arguments& arguments, Streams& streams) {
   return status;
 }
 
-absl::Status RunHealth(const Arguments& arguments, Streams& streams) {
-  if (arguments.positional().size() > 1) return ExpectArguments(arguments, 1, "");
-  const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
-  if (!client.ok()) return client.status();
-  const std::string service = arguments.positional().empty() ? "" : arguments.positional()[0];
-  const absl::StatusOr<client::HealthStatus> health = (*client)->Health(service);
+absl::Status HealthOf(client::Client& client, const std::string& service) {
+  const absl::StatusOr<client::HealthStatus> health = client.Health(service);
   if (!health.ok()) return health.status();
-  if (*health == client::HealthStatus::kServing) {
-    streams.out << "serving\n";
-    return absl::OkStatus();
-  }
+  if (*health == client::HealthStatus::kServing) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("the server answers, but ", service.empty() ? "it" : service, " is not serving"));
+}
+
+absl::Status RunHealth(const Arguments& arguments, Streams& streams) {
+  if (arguments.positional().size() > 1) return ExpectArguments(arguments, 1, "");
+  const absl::StatusOr<client::ClientOptions> options = ClientOptionsFrom(arguments);
+  if (!options.ok()) return options.status();
+  const std::vector<std::string> addresses = client::SplitAddresses({ServerAddress(arguments)});
+  const std::string service = arguments.positional().empty() ? "" : arguments.positional()[0];
+  absl::Status worst;
+  for (const std::string& address : addresses) {
+    const absl::StatusOr<std::unique_ptr<client::Client>> client = ConnectTo(address, *options);
+    if (!client.ok()) return client.status();
+    const absl::Status health = HealthOf(**client, service);
+    if (addresses.size() > 1) streams.out << address << "  ";
+    if (health.ok()) {
+      streams.out << "serving\n";
+    } else if (addresses.size() > 1) {
+      streams.out << health.message() << "\n";
+    }
+    if (worst.ok()) worst = health;
+  }
+  return worst;
 }
 
 constexpr std::array kCallFlags = {kServerFlag, kTimeoutFlag};
@@ -173,7 +189,8 @@ Examples:
 
 constexpr std::string_view kHealthText =
     R"(Asks grpc.health.v1 for the server, for a model (one of everybody's) by its name, or for an engine of a plugin as
-engine/NAME. Prints "serving" and ends with 0, or ends with 1.
+engine/NAME. Prints "serving" and ends with 0, or ends with 1. Of several servers it prints a line each, and ends with
+0 if all are serving.
 
 Examples:
   rnnctl health

@@ -51,8 +51,8 @@ class Client(ClientCore):
     `patience` where it has none. So is one whose connection broke while it was under way: it keeps nothing on the
     server, so to run it twice does no harm. So is the opening of a session, until `patience` is over. Where the engine
     that a call names is out of service, only the other addresses are asked. Where no server has ever answered this client,
-    5 s is all once each address was asked: they may be wrong. patience=0: nothing is sent again. Other errors, and calls
-    that manage models, are never sent again.
+    5 s is all once each address was asked: they may be wrong. patience=0: each server is asked once at most. Other errors,
+    and calls that manage models, are never sent again.
 
     Every call raises RnnServeError with the server's code, text and field. Close it, or use it in a `with`.
     """

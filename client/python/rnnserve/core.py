@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections.abc
 import itertools
 import json
+import math
 import os
 import pathlib
 import threading
@@ -252,7 +253,10 @@ class ClientCore:
                 self._servers.refused(server, error, now)
                 self._lookup.doubt()
                 pause = tries.failed(error, now)
-                if not self._patience.seconds or now + pause >= self._patience.end(began, deadline, tries.asked_all):
+                end = self._patience.end(began, deadline, tries.asked_all)
+                if not self._patience.seconds:  # each is asked once
+                    end = now if tries.asked_all else math.inf if deadline is None else deadline
+                if now + pause >= end:
                     raise tries.final_error(error, now) from None
             finally:
                 if self._servers.ended(server):

@@ -100,6 +100,9 @@ Weights and data are random. An operator's weights travel once; later requests n
    {"weight": 1, "op": "GRU", "hidden": 256, "input": 80, "steps": 32, "rows": 4,
     "attributes": ["linear_before_reset=1"]}]
 
+Of several servers (--server a:50051,b:50051) a call goes to the one with the fewest under way, sessions are spread over
+all, with a stream to each at least. Each address is one server, and all of them have to be there at the beginning.
+
 Ctrl-C ends the measurement, prints what there is and closes the sessions. Exit code 1 also if no call of a level ended well or --check
 found a wrong answer; refused calls among others are counted, not fatal.
 

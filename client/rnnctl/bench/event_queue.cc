@@ -88,6 +88,17 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectedChannel(const std::strin
   return WithReason(absl::UnavailableError(absl::StrCat("cannot connect to ", address)), client::kCannotConnect);
 }
 
+absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> ConnectedChannels(const std::vector<std::string>& addresses,
+                                                                              const client::ClientOptions& options) {
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (const std::string& address : addresses) {
+    absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = ConnectedChannel(address, options);
+    if (!channel.ok()) return channel.status();
+    channels.push_back(*std::move(channel));
+  }
+  return channels;
+}
+
 void AddToken(grpc::ClientContext& context, const client::ClientOptions& options) {
   const std::string& token = options.credentials.token;
   if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -55,6 +56,9 @@ gpr_timespec ToGpr(Time moment);
 // kCannotConnect if it cannot connect: at once for a dead address, within the timeout for a slow one.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectedChannel(const std::string& address,
                                                                 const client::ClientOptions& options);
+// To each of them, in their order.
+absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> ConnectedChannels(const std::vector<std::string>& addresses,
+                                                                              const client::ClientOptions& options);
 
 // Of the credentials, to the context of every call over such a channel.
 void AddToken(grpc::ClientContext& context, const client::ClientOptions& options);

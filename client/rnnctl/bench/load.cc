@@ -18,9 +18,10 @@ constexpr char kMethod[] = "/rnnserve.v1.Recurrent/Infer";
 
 class GrpcSender final : public Sender {
  public:
-  GrpcSender(const CallerOptions& options, std::shared_ptr<grpc::Channel> channel,
+  GrpcSender(const CallerOptions& options, const std::vector<std::shared_ptr<grpc::Channel>>& channels,
              const std::vector<std::string>& bodies)
-      : options_(options), channel_(std::move(channel)), stub_(channel_), calls_(options.slots) {
+      : options_(options), calls_(options.slots) {
+    for (const auto& channel : channels) servers_.push_back(std::make_unique<Server>(channel));
     for (const std::string& body : bodies) {
       const grpc::Slice slice(body);
       requests_.emplace_back(&slice, 1);
@@ -47,7 +48,9 @@ class GrpcSender final : public Sender {
     call.context->set_wait_for_ready(true);  // a server that went away is waited for, not hammered
     AddToken(*call.context, options_.client);
     if (options_.client.timeout.count() > 0) call.context->set_deadline(ToGpr(due + options_.client.timeout));
-    call.reader = stub_.PrepareUnaryCall(&*call.context, method_, requests_[request], events_.queue());
+    call.server = NextServer();
+    ++call.server->calls;
+    call.reader = call.server->stub.PrepareUnaryCall(&*call.context, method_, requests_[request], events_.queue());
     call.reader->StartCall();
     call.reader->Finish(&call.reply, &call.status, &call);
   }
@@ -61,15 +64,32 @@ class GrpcSender final : public Sender {
   void Sleep(Time until) override { SleepUntil(until); }
 
  private:
+  struct Server {
+    explicit Server(const std::shared_ptr<grpc::Channel>& to) : stub(to) {}
+    grpc::GenericStub stub;
+    size_t calls = 0;  // under way
+  };
   struct Call {
     size_t request = 0;
+    Server* server = nullptr;
     std::optional<grpc::ClientContext> context;
     std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader;
     grpc::ByteBuffer reply;
     grpc::Status status;
   };
 
+  // In turn among those with the fewest.
+  Server* NextServer() {
+    size_t best = ++turn_ % servers_.size();
+    for (size_t k = 0; k < servers_.size(); ++k) {
+      const size_t other = (turn_ + k) % servers_.size();
+      if (servers_[other]->calls < servers_[best]->calls) best = other;
+    }
+    return servers_[best].get();
+  }
+
   void Read(Call& call, Answer& answer) {
+    --call.server->calls;
     answer.slot = static_cast<size_t>(&call - calls_.data());
     answer.code = call.status.error_code();
     if (call.status.ok()) {
@@ -100,8 +120,8 @@ class GrpcSender final : public Sender {
 
   const CallerOptions options_;
   const std::string method_ = kMethod;
-  std::shared_ptr<grpc::Channel> channel_;
-  grpc::GenericStub stub_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  size_t turn_ = 0;
   std::vector<grpc::ByteBuffer> requests_;
   std::vector<int64_t> sizes_;  // of requests_
   std::optional<AnswerCheck> check_;
@@ -113,9 +133,9 @@ class GrpcSender final : public Sender {
 
 absl::StatusOr<std::unique_ptr<Sender>> MakeGrpcCaller(const CallerOptions& options,
                                                        const std::vector<std::string>& bodies) {
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = ConnectedChannel(options.address, options.client);
-  if (!channel.ok()) return channel.status();
-  auto caller = std::make_unique<GrpcSender>(options, *std::move(channel), bodies);
+  const auto channels = ConnectedChannels(options.addresses, options.client);
+  if (!channels.ok()) return channels.status();
+  auto caller = std::make_unique<GrpcSender>(options, *channels, bodies);
   const absl::Status timing = caller->StartTimer();
   if (!timing.ok()) return timing;
   return std::unique_ptr<Sender>(std::move(caller));

@@ -14,7 +14,7 @@
 namespace rnnserve::rnnctl::bench {
 
 struct CallerOptions {
-  std::string address;
+  std::vector<std::string> addresses;  // at least one; a call goes where the fewest are under way
   client::ClientOptions client;
   size_t slots = 1;
   // Whether replies are InferResponses.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "client/cpp/lookup.h"
 #include "client/rnnctl/bench/load.h"
 #include "client/rnnctl/bench/requests.h"
 #include "client/rnnctl/bench/sessions/find.h"
@@ -126,7 +127,7 @@ absl::Status FindSessions(Bench& bench, SessionSender& caller, Report& report) {
 absl::Status RunSessions(Bench& bench, const CallerOptions& of_calls, Report& report) {
   const SessionPlan& plan = *bench.plan.sessions;
   const absl::StatusOr<std::unique_ptr<SessionSender>> caller =
-      MakeSessionSender({.address = of_calls.address,
+      MakeSessionSender({.addresses = of_calls.addresses,
                          .client = of_calls.client,
                          .slots = plan.find ? static_cast<size_t>(kMostFound) : of_calls.slots,
                          .streams = plan.streams,
@@ -154,18 +155,20 @@ absl::Status RunSessions(Bench& bench, const CallerOptions& of_calls, Report& re
 
 }  // namespace
 
-absl::StatusOr<Report> Measure(const Arguments& arguments, const Plan& plan, Streams& streams) {
-  std::unique_ptr<client::Client> client;
-  if (!plan.echo) {
-    absl::StatusOr<std::unique_ptr<client::Client>> connected = Connect(arguments);
-    if (!connected.ok()) return connected.status();
-    client = *std::move(connected);
-  }
-  const absl::StatusOr<Requests> requests = PrepareRequests(plan, client.get());
-  if (!requests.ok()) return requests.status();
+absl::StatusOr<Report> Measure(const Arguments& arguments, Plan plan, Streams& streams) {
   const absl::StatusOr<client::ClientOptions> options = ClientOptionsFrom(arguments);
   if (!options.ok()) return options.status();
-  CallerOptions caller_options = {ServerAddress(arguments), *options, 1, !plan.echo, plan.check};
+  const std::vector<std::string> addresses = client::SplitAddresses({ServerAddress(arguments)});
+  if (plan.sessions) plan.sessions->streams = std::max(plan.sessions->streams, static_cast<int64_t>(addresses.size()));
+  absl::StatusOr<Requests> requests = plan.echo ? PrepareRequests(plan, nullptr) : Requests();
+  for (const std::string& address : addresses) {
+    if (plan.echo || !requests.ok()) break;
+    const absl::StatusOr<std::unique_ptr<client::Client>> client = ConnectTo(address, *options);
+    if (!client.ok()) return client.status();
+    requests = PrepareRequests(plan, client->get());  // the same for each server
+  }
+  if (!requests.ok()) return requests.status();
+  CallerOptions caller_options = {addresses, *options, 1, !plan.echo, plan.check};
   for (const Load& load : plan.loads) caller_options.slots = std::max(caller_options.slots, load.slots());
 
   Bench bench = {.plan = plan, .requests = *requests, .line = ProgressLine(streams.err)};

@@ -11,6 +11,6 @@
 namespace rnnserve::rnnctl::bench {
 
 // What has been measured until Ctrl-C. A progress line goes to a terminal.
-absl::StatusOr<Report> Measure(const Arguments& arguments, const Plan& plan, Streams& streams);
+absl::StatusOr<Report> Measure(const Arguments& arguments, Plan plan, Streams& streams);
 
 }  // namespace rnnserve::rnnctl::bench

@@ -78,9 +78,9 @@ std::string StreamResults::Summary(std::chrono::nanoseconds wall, std::chrono::n
                       Milliseconds(wall) / 1e3, LatencyMs(0.5), LatencyMs(0.99));
   if (audio.count() > 0)
     absl::StrAppendFormat(&text, "; real-time factor %.3f", Milliseconds(wall) / Milliseconds(audio));
-  if (repairs.reconnects + repairs.hand_overs + repairs.replays > 0) {
+  if (repairs.reconnects + repairs.hand_overs + repairs.replays + repairs.takeovers > 0) {
     absl::StrAppend(&text, "; went on after ", repairs.reconnects, " lost connections, ", repairs.hand_overs,
-                    " hand-overs, ", repairs.replays, " replays");
+                    " hand-overs, ", repairs.replays, " replays, ", repairs.takeovers, " takeovers");
   }
   return text + "\n";
 }
@@ -91,10 +91,10 @@ std::string StreamResults::SummaryJson(std::chrono::nanoseconds wall, std::chron
   std::string factor = "null";
   if (audio.count() > 0) factor = absl::StrFormat("%.4f", Milliseconds(wall) / Milliseconds(audio));
   return absl::StrFormat(
-      R"({"summary": {"chunks": %d, "steps": %d, "seconds": %.6f, "p50_ms": %.4f, "p99_ms": %.4f, "real_time_factor": %s, "reconnects": %d, "hand_overs": %d, "replays": %d, "session": %s, "server": %s}})"
+      R"({"summary": {"chunks": %d, "steps": %d, "seconds": %.6f, "p50_ms": %.4f, "p99_ms": %.4f, "real_time_factor": %s, "reconnects": %d, "hand_overs": %d, "replays": %d, "takeovers": %d, "session": %s, "server": %s}})"
       "\n",
       latencies_.size(), steps_, Milliseconds(wall) / 1e3, LatencyMs(0.5), LatencyMs(0.99), factor, repairs.reconnects,
-      repairs.hand_overs, repairs.replays, JsonText(session), JsonText(server));
+      repairs.hand_overs, repairs.replays, repairs.takeovers, JsonText(session), JsonText(server));
 }
 
 }  // namespace rnnserve::rnnctl

@@ -187,6 +187,16 @@ TEST(InferCallsTest, TheTimeoutEndsIt) {
   EXPECT_GT(soon.calls, 1);
 }
 
+TEST(InferCallsTest, WithoutPatienceEachIsAskedOnce) {
+  FakeServer first, second;
+  Refusing here(first, 1, {14, "leaving", {RetryDetail(1)}}), there(second, 2, {14, "leaving", {RetryDetail(1)}});
+  const auto client =
+      Client::Create(first.address(), {.others = {second.address()}, .patience = milliseconds(0)}).value();
+  EXPECT_FALSE(InferOnce(*client).ok());
+  EXPECT_EQ(here.calls + there.calls, 2);
+  EXPECT_TRUE(client->Infer(ModelRef{"m"}, {}, {.timeout = milliseconds(0)}).ok()) << "the second refuses once more";
+}
+
 TEST(InferCallsTest, ItCanBeSwitchedOff) {
   FakeServer server;
   Refusing refusing(server, 1, {14, "leaving", {RetryDetail(1)}});

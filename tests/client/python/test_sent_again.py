@@ -113,6 +113,15 @@ def test_the_timeout_ends_it(server, client):
     assert server.address in caught.value.message and len(pauses.seconds) > 1
 
 
+def test_without_patience_each_is_asked_once(server):
+    with second_server() as other, rnnserve.Client([server.address, other.address], patience=0) as client:
+        server.refusals, other.refusals = [(Code.UNAVAILABLE, 0.001)], [(Code.UNAVAILABLE, 0.001)] * 2
+        with pytest.raises(rnnserve.RnnServeError, match="refused by the test"):
+            client.infer(OP, {"X": X})
+        assert len(server.requests) == len(other.requests) == 1
+        assert client.infer(OP, {"X": X}).engine == "formulas", "the other one refuses once more"
+
+
 @pytest.mark.parametrize("code", [Code.RESOURCE_EXHAUSTED, Code.INTERNAL, Code.CANCELLED, Code.ABORTED, Code.UNKNOWN,
                                   Code.DEADLINE_EXCEEDED, Code.INVALID_ARGUMENT])
 @pytest.mark.parametrize("seconds", [None, 0.001])

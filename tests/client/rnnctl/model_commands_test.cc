@@ -135,5 +135,18 @@ TEST_F(ModelCommandsTest, Health) {
   EXPECT_EQ(Do({"health", "nobody"}).code, kRefused);
 }
 
+TEST_F(ModelCommandsTest, HealthOfSeveralServers) {
+  FakeServer other;
+  server_.SetServing(true);
+  other.SetServing(false);
+  const std::string both = "--server=" + server_.address() + "," + other.address();
+  const Outcome outcome = RunRnnctl({"health", both});
+  EXPECT_EQ(outcome.code, kRefused);
+  EXPECT_EQ(outcome.out,
+            server_.address() + "  serving\n" + other.address() + "  the server answers, but it is not serving\n");
+  other.SetServing(true);
+  EXPECT_EQ(RunRnnctl({"health", both}).code, kOk);
+}
+
 }  // namespace
 }  // namespace rnnserve::rnnctl

@@ -20,19 +20,20 @@ constexpr size_t kCheckedNumbers = 1 << 16;               // what --check rememb
 
 class StreamSender final : public SessionSender {
  public:
-  StreamSender(const SessionSenderOptions& options, std::shared_ptr<grpc::Channel> channel, const Requests& requests)
+  StreamSender(const SessionSenderOptions& options, const std::vector<std::shared_ptr<grpc::Channel>>& channels,
+               const Requests& requests)
       : options_(options),
         requests_(requests),
         close_(CloseBody()),
-        channel_(std::move(channel)),
-        stub_(channel_),
         hooks_{[this](Link& link, std::string_view message) { Received(link, message); },
                [this](Link& link, const grpc::Status& status) { Broke(link, status); }},
         sessions_(options.slots),
         echoing_(static_cast<size_t>(options.streams)) {
     if (options.check) check_.emplace(*options.check);
-    for (int64_t k = 0; k < options.streams; ++k) {
-      links_.push_back(std::make_unique<Link>(&stub_, events_.queue(), &options_.client, options.operations, &hooks_));
+    for (const auto& channel : channels) stubs_.push_back(std::make_unique<grpc::GenericStub>(channel));
+    for (size_t k = 0; k < echoing_.size(); ++k) {
+      links_.push_back(std::make_unique<Link>(stubs_[k % stubs_.size()].get(), events_.queue(), &options_.client,
+                                              options.operations, &hooks_));
     }
   }
 
@@ -253,8 +254,7 @@ class StreamSender final : public SessionSender {
   const SessionSenderOptions options_;
   const Requests& requests_;
   const std::string close_;
-  std::shared_ptr<grpc::Channel> channel_;
-  grpc::GenericStub stub_;
+  std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;  // by server
   const Link::Hooks hooks_;
   std::optional<AnswerCheck> check_;
   std::vector<Session> sessions_;            // by slot
@@ -274,9 +274,9 @@ class StreamSender final : public SessionSender {
 
 absl::StatusOr<std::unique_ptr<SessionSender>> MakeSessionSender(const SessionSenderOptions& options,
                                                                  const Requests& requests) {
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = ConnectedChannel(options.address, options.client);
-  if (!channel.ok()) return channel.status();
-  auto caller = std::make_unique<StreamSender>(options, *std::move(channel), requests);
+  const auto channels = ConnectedChannels(options.addresses, options.client);
+  if (!channels.ok()) return channels.status();
+  auto caller = std::make_unique<StreamSender>(options, *channels, requests);
   const absl::Status timing = caller->StartTimer();
   if (!timing.ok()) return timing;
   return std::unique_ptr<SessionSender>(std::move(caller));

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,7 +24,7 @@
 namespace rnnserve::rnnctl::bench {
 
 struct SessionSenderOptions {
-  std::string address;
+  std::vector<std::string> addresses;  // at least one; streams go to them in turn
   client::ClientOptions client;
   size_t slots = 1;
   int64_t streams = 1;

@@ -61,6 +61,21 @@ TEST_F(BenchCommandTest, SendsWeightsOnceAndReportsWhatRepliesTell) {
   EXPECT_EQ(outcome.err, "");  // no progress line: standard error is no terminal
 }
 
+TEST_F(BenchCommandTest, SpreadsCallsOverSeveralServers) {
+  FakeServer other;
+  std::atomic<int> there = 0;
+  other.on_infer = [&](const v1::InferRequest& request, v1::InferResponse& reply) {
+    ++there;
+    return server_.on_infer(request, reply);
+  };
+  const Outcome outcome = RunRnnctl({"bench", "--server=" + server_.address() + "," + other.address(), "--warm-up=0s",
+                                     "--hidden=3", "--requests=100", "--concurrency=1"});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  EXPECT_EQ(inline_, 2) << "the weights go to each";
+  EXPECT_GE(there, 50);
+  EXPECT_LE(there, 54);
+}
+
 TEST_F(BenchCommandTest, SendsWeightsEveryTimeIfAsked) {
   const Outcome outcome = Bench({"--hidden=3", "--requests=20", "--inline"});
   ASSERT_EQ(outcome.code, kOk) << outcome.err;
