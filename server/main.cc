@@ -38,6 +38,7 @@
 #include "server/config/help.h"
 #include "server/config/memory_limit.h"
 #include "server/config/settings.h"
+#include "server/durable.h"
 #include "server/gauges.h"
 #include "server/models/repository_watch.h"
 #include "server/options.h"
@@ -146,12 +147,13 @@ void WarnIfOpenToAll() {
                           "--tls_client_ca lets in those with a certificate"));
 }
 
-// Waits for a signal; meanwhile logs changes of the config file.
-int AwaitStop(const sigset_t& signals, const Settings& settings) {
+// Waits for a signal; meanwhile logs changes of the config file, and calls `look`.
+int AwaitStop(const sigset_t& signals, const Settings& settings, const std::function<void()>& look) {
   ConfigWatch watch(settings);
   for (;;) {
     if (const int signal = AwaitSignal(signals, kConfigCheckPeriod); signal != 0) return signal;
     if (const std::optional<std::string> changes = watch.Check()) LogWarning(*changes);
+    look();
   }
 }
 
@@ -227,10 +229,10 @@ std::unique_ptr<RepositoryWatch> WatchRepository(ModelStore& models, GrpcServer&
 
 // Ends when the server has drained after a signal.
 void ServeUntilSignal(GrpcServer& server, ModelStore& models, LoadedPlugins& plugins, const sigset_t& signals,
-                      const Settings& settings) {
+                      const Settings& settings, const std::function<void()>& look) {
   plugins.OnFailure([&server](std::string_view engine) { server.SetEngineServing(engine, false); });
   std::unique_ptr<RepositoryWatch> folder = WatchRepository(models, server);
-  const int signal = AwaitStop(signals, settings);
+  const int signal = AwaitStop(signals, settings, look);
   folder.reset();
   LogInfo(absl::StrCat("signal ", signal, ": finishing what is being served"));
   Drain(server, signals);
@@ -288,6 +290,8 @@ int Run(const Settings& settings, int64_t memory_limit) {
   ShowKnownModels(core, model_labels, model_calls, work_metrics, session_metrics, metrics);
 
   SessionCore session_core(SessionOptions(session_metrics), &core, &sessions, &clock);
+  absl::StatusOr<std::unique_ptr<Durable>> durable = Durable::Start(metrics, session_core, sessions);
+  if (!durable.ok()) return Refuse(settings.Named("store"), durable.status().message());
   const Sweeper sweeper(&sessions, MemorySessions::Options().sweep_period);
 
   starting.reset();
@@ -304,7 +308,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   }
   if (!Announce(**server, admin->get(), models, workers)) return 1;
 
-  ServeUntilSignal(**server, models, plugins, signals, settings);
+  ServeUntilSignal(**server, models, plugins, signals, settings, [&] { (*durable)->LookAtSecrets(); });
   scheduler.Abort();
   plugins.OnFailure({});
   admin->reset();

@@ -51,7 +51,7 @@ ARROWS = {
     "client/rnnctl": ["base", "client/cpp", "engine", "engine/op", "onnx_file"],
 }
 # main.cc and what it is helped by name every concrete class.
-FREE = {"server/" + name for name in ("main.cc", "gauges.cc", "gauges.h", "options.cc", "options.h", "process_memory.cc",
+FREE = {"server/" + name for name in ("main.cc", "durable.cc", "durable.h", "gauges.cc", "gauges.h", "options.cc", "options.h", "process_memory.cc",
                                         "process_memory.h", "signals.cc", "signals.h")}
 # gRPC and protobuf belong to the dialects, the calls and the clients; onnx_file reads ONNX's own protobuf, config its file's.
 WIRE = re.compile(r"^(grpc|grpcpp|grpc\+\+|google/)|\.pb\.h$|^onnx/")

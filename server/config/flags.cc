@@ -98,6 +98,13 @@ ABSL_FLAG(double, session_operations_per_second, 0,
           "maximum operations per second on one tenant's sessions; 0: no limit");
 ABSL_FLAG(absl::Duration, session_idle_timeout, absl::Minutes(10),
           "idle time after which a session ends, unless the session asks for another, of up to 24h or this");
+ABSL_FLAG(std::string, store, "",
+          "Redis or Valkey for durable sessions, shared with the servers that go on with them: redis://HOST:PORT, "
+          "redis+sentinel://HOST:PORT,.../MASTER, redis+cluster://HOST:PORT,..., rediss:// with TLS; "
+          "?password_file=PATH&ca=PATH; empty: sessions end with the process");
+ABSL_FLAG(std::string, session_secret_file, "",
+          "file of the secret that the servers of one --store share, of 32 characters or more; a second line holds "
+          "one more that is valid; reloaded when it changes");
 ABSL_FLAG(int64_t, max_streams, 4096,
           "maximum number of open streams; the server refuses further streams and says when to retry");
 ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),

@@ -58,6 +58,8 @@ ABSL_DECLARE_FLAG(int64_t, max_sessions);
 ABSL_DECLARE_FLAG(int64_t, max_tenant_session_bytes);
 ABSL_DECLARE_FLAG(double, session_operations_per_second);
 ABSL_DECLARE_FLAG(absl::Duration, session_idle_timeout);
+ABSL_DECLARE_FLAG(std::string, store);
+ABSL_DECLARE_FLAG(std::string, session_secret_file);
 ABSL_DECLARE_FLAG(int64_t, max_streams);
 ABSL_DECLARE_FLAG(absl::Duration, drain_delay);
 ABSL_DECLARE_FLAG(absl::Duration, drain_timeout);

@@ -16,7 +16,8 @@
 namespace rnnserve {
 namespace {
 
-constexpr std::array<std::string_view, 4> kReadAgain = {"tls_cert", "tls_key", "tls_client_ca", "tokens_file"};
+constexpr std::array<std::string_view, 5> kReadAgain = {"tls_cert", "tls_key", "tls_client_ca", "tokens_file",
+                                                        "session_secret_file"};
 
 // --name=value, --name value, --name and --noname of a bool, with one dash or two; "" if it is none of them.
 std::string FlagNamed(absl::string_view word) {

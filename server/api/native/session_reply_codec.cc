@@ -82,6 +82,7 @@ void EncodeAnswer(const OperationAnswer& answer, v1::OperationReply& reply) {
   if (!answer.status.ok()) return EncodeStatus(answer.status, reply);
   reply.mutable_status();
   reply.set_repeated_reply(answer.repeated);
+  reply.set_durable_number(answer.durable_number);
   const OperationResult& result = *answer.result;
   for (const OutputTensor& output : result.outputs) EncodeTensor(output, *reply.add_outputs());
   reply.set_engine(result.engine);

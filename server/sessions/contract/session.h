@@ -227,6 +227,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool MayBeOld(const Claim& claim, const absl::Status& judged) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldClaim(Claim claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void JudgeHeld(const absl::Status& written);
+  // Another process may have a newer copy than `snapshot`.
+  void TellWhenNewest(SnapshotDone done, Snapshot snapshot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t undurable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return numbers_.last_applied - stored_->durable_number;
   }

@@ -55,6 +55,17 @@ void Session::JudgeHeld(const absl::Status& written) {
   Drive();
 }
 
+// While the store is away a session of kInterval tells what it has, as it goes on with that.
+void Session::TellWhenNewest(SnapshotDone done, Snapshot snapshot) {
+  const bool tells_without = terms_.durability == Durability::kInterval;
+  stored_->asked.emplace_back(
+      [done = std::move(done), snapshot = std::move(snapshot), tells_without](const absl::Status& written) mutable {
+        if (written.ok() || (tells_without && absl::IsUnavailable(written))) return done(std::move(snapshot));
+        done(WithNumbers(written, snapshot.numbers));
+      });
+  WriteIfDue();
+}
+
 void Session::Persist(PersistDone done) {
   MutexLock lock(mutex_);
   if (stored_ == nullptr || !live_) {
@@ -129,7 +140,7 @@ void Session::StartWrite() {
 
 void Session::Written(Write write, const absl::Status& status) {
   const bool is_moved = absl::IsAborted(status);
-  const absl::Status told = status.ok() || is_moved ? status : StoreUnavailable(status);
+  const absl::Status told = status.ok() ? status : is_moved ? EndedSession(EndCause::kMoved) : StoreUnavailable(status);
   SessionStatePtr before;  // destroyed, and zeroed, after the lock is released
   MutexLock lock(mutex_);
   stored_->is_writing = false;

@@ -80,12 +80,12 @@ TEST_F(SessionDurableTest, SyncAnswersOnceTheStoreHasIt) {
   const ToldPtr told = Send(session, {.number = 1, .content = 1});
   Commit(told, 1);
   EXPECT_FALSE(told->answered());
-  EXPECT_EQ(StateValue(session), 0);
+  EXPECT_EQ(Applied(session), 0u);
   store_.Answer();
   ASSERT_TRUE(told->answered());
   EXPECT_TRUE(told->outcome().status.ok());
   EXPECT_EQ(told->outcome().durable_number, 1u);
-  EXPECT_EQ(StateValue(session), 1);
+  EXPECT_EQ(Applied(session), 1u);
 }
 
 TEST_F(SessionDurableTest, SyncWithoutTheStoreAppliesNothingAndGoesOnWithIt) {
@@ -95,7 +95,7 @@ TEST_F(SessionDurableTest, SyncWithoutTheStoreAppliesNothingAndGoesOnWithIt) {
   const ToldPtr told = Apply(session, 1);
   EXPECT_EQ(told->code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(told->reason(), "STORE_UNAVAILABLE");
-  EXPECT_EQ(StateValue(session), 0);
+  EXPECT_EQ(Applied(session), 0u);
   EXPECT_EQ(sessions().bytes(), bytes);
   store_.is_there = true;
   EXPECT_TRUE(Apply(session, 1)->outcome().status.ok());
@@ -209,6 +209,23 @@ TEST_F(SessionDurableTest, IntervalHoldsBackWhileTheStoreIsAway) {
 TEST_F(SessionDurableTest, IntervalTakesNumberedOperationsOnly) {
   const SessionPtr session = OpenDurable(Durability::kInterval);
   EXPECT_EQ(Send(session, {})->reason(), "NUMBER_MISSING");
+}
+
+TEST_F(SessionDurableTest, AnOldCopyTellsNoState) {
+  const SessionPtr old = OpenDurable(Durability::kSync);
+  Apply(old, 1);
+  Switch();
+  Apply(*Find(key_), 2);
+  Switch();
+  EXPECT_EQ(ReasonOf(Read(old)->snapshot->status()), "TAKEN_OVER");
+  EXPECT_EQ(StateValue(*Find(key_)), 2);
+}
+
+TEST_F(SessionDurableTest, WithoutTheStoreIntervalTellsItsStateAndSyncDoesNot) {
+  const SessionPtr sync = OpenDurable(Durability::kSync), interval = OpenDurable(Durability::kInterval);
+  store_.is_there = false;
+  EXPECT_EQ(ReasonOf(Read(sync)->snapshot->status()), "STORE_UNAVAILABLE");
+  EXPECT_EQ(StateValue(interval), 0);
 }
 
 TEST_F(SessionDurableTest, ClosedIsClosedEverywhere) {
