@@ -23,7 +23,7 @@ import yaml
 
 import wire
 from containers import TOOLS, Engine, why_not
-from test_deploy import COMPOSE, DEPLOY
+from test_deploy import COMPOSE, DEPLOY, REPLICAS
 from test_rolling_restart import H, remembering
 from test_service import SECONDS, _case
 
@@ -119,11 +119,11 @@ def _is_healthy(engine, name):
     return engine.run("inspect", "--format", "{{.State.Health.Status}}", name).strip() == "healthy"
 
 
-def test_docker_compose_takes_the_file():
-    done = subprocess.run(["docker-compose", "-f", DEPLOY / "compose.yaml", "config"], capture_output=True, text=True,
-                          check=False)
+@pytest.mark.parametrize("name, said", [("compose.yaml", COMPOSE), ("compose.replicas.yaml", REPLICAS)])
+def test_docker_compose_takes_the_file(name, said):
+    done = subprocess.run(["docker-compose", "-f", DEPLOY / name, "config"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert set(yaml.safe_load(done.stdout)["services"]) == set(COMPOSE["services"])
+    assert set(yaml.safe_load(done.stdout)["services"]) == set(said["services"])
 
 
 def test_the_composition(engine, names, tell):

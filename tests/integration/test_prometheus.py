@@ -132,8 +132,8 @@ def test_sessions_and_slices_are_seen_to_move(tmp_path):
 
 
 def _dashboard_shows_something(prometheus):
-    """Each panel of deploy/grafana.json, of a server that is in use."""
-    panels = json.loads((wire.REPOSITORY / "deploy/grafana.json").read_text())["panels"]
+    """Each panel of deploy/grafana/dashboard.json, of a server that is in use."""
+    panels = json.loads((wire.REPOSITORY / "deploy/grafana/dashboard.json").read_text())["panels"]
     expressions = [target["expr"] for panel in panels for target in panel["targets"]]
     assert len(panels) == 12 and len({panel["title"] for panel in panels}) == 12
     for expression in expressions:
