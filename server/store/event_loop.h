@@ -36,6 +36,9 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
+  // False: there are no descriptors left for it; it must not run.
+  bool ok() const { return epoll_ >= 0 && wake_ >= 0; }
+
   // Any thread.
   void Post(Task task);
   void Stop();

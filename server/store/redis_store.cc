@@ -37,11 +37,13 @@ absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(Options options) 
     const auto tls = TlsSession::Make(options.address, options.address.hosts.front().host);
     if (!tls.ok()) return tls.status();
   }
-  return std::unique_ptr<RedisStore>(new RedisStore(std::move(options)));
+  auto loop = std::make_shared<EventLoop>(options.now);
+  if (!loop->ok()) return absl::FailedPreconditionError("the session store has no file descriptors left");
+  return std::unique_ptr<RedisStore>(new RedisStore(std::move(options), std::move(loop)));
 }
 
-RedisStore::RedisStore(Options options)
-    : options_(std::move(options)), loop_(std::make_shared<EventLoop>(options_.now)) {
+RedisStore::RedisStore(Options options, std::shared_ptr<EventLoop> loop)
+    : options_(std::move(options)), loop_(std::move(loop)) {
   loop_->Post([this] {
     if (options_.address.kind == StoreAddress::Kind::kSingle) {
       return UseMap(SlotMap::OfOne(options_.address.hosts.front()));

@@ -51,7 +51,8 @@ class RedisStore final : public SessionStore, private RedisNode::Owner {
     StoreMetrics* metrics = nullptr;  // outlives the store; null: nothing is counted
   };
 
-  // Does not wait for a connection. FAILED_PRECONDITION: a file of the address cannot be read.
+  // Does not wait for a connection. FAILED_PRECONDITION: a file of the address cannot be read, or is not what it should
+  // be.
   static absl::StatusOr<std::unique_ptr<RedisStore>> Create(Options options);
   // Requests without an answer end as UNAVAILABLE.
   ~RedisStore() override;
@@ -63,7 +64,7 @@ class RedisStore final : public SessionStore, private RedisNode::Owner {
  private:
   using RequestPtr = RedisNode::RequestPtr;
 
-  explicit RedisStore(Options options);
+  RedisStore(Options options, std::shared_ptr<EventLoop> loop);
 
   static absl::Status Away(std::string_view why);
   void Start(StoreRequest made, absl::Time deadline, StoreRequest::Done done);

@@ -41,7 +41,8 @@ class SessionStore {
 
   virtual ~SessionStore() = default;
 
-  // OK: the store has the record. ABORTED: another process owns it, and nothing changed. A record that is gone
+  // OK: the store has the record. ABORTED: another process owns it, and what it has stays. (A store that repeats writes
+  // after a lost connection may have written it before that process took the record over.) A record that is gone
   // (expired, or lost by the store) is written anew. UNAVAILABLE: no answer before the deadline, or the store is away;
   // the write may have happened, and repeating it is safe. RESOURCE_EXHAUSTED: the store, or the queue to it, is full;
   // nothing changed.
