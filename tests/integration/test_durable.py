@@ -176,6 +176,42 @@ def test_servers_without_the_secret_know_no_key(redis, replicas, tmp_path):
         stranger.stop()
 
 
+def _change_secrets(replicas, path, *secrets):
+    """Returns when every server has logged that it has read the file."""
+    def read():
+        return [replica.server.log().count("secrets from now on") for replica in replicas]
+
+    before = read()
+    written = path.with_suffix(".new")
+    written.write_text("".join(f"{secret}\n" for secret in secrets))
+    written.replace(path)
+    while any(now == then for now, then in zip(read(), before)):
+        assert all(replica.server.alive() for replica in replicas)
+
+
+def test_the_secret_is_changed_in_three_steps(replicas, secret):
+    """docs/operations.md, Several servers with a store: no key is refused before the old secret has gone."""
+    old, new = secret.read_text().strip(), "fedcba9876543210fedcba9876543210"
+    first, second = replicas
+    before = first.open(pb.OpenRequest.SYNC, name="before").session
+    _change_secrets(replicas, secret, old, new)
+    _feed(second, before, 1, 1)
+    _change_secrets(replicas, secret, new, old)
+    after = first.open(pb.OpenRequest.SYNC, name="after").session
+    named = second.open(pb.OpenRequest.SYNC, name="before", attach=True, must_exist=True)
+    assert not named.created and named.session == before, "found under the name that the old secret made"
+    for key, number in ((before, 2), (after, 1)):
+        _feed(first, key, number, number)
+        _feed(second, key, number + 1, number + 1)
+    _change_secrets(replicas, secret, new)
+    _feed(first, after, 3, 3)
+    _feed(second, before, 4, 4)
+    first.kill()
+    first.start()
+    assert _refused(first, before, 5, 5) == "SESSION_UNKNOWN", "a server that does not have the session"
+    _feed(first, after, 4, 4)
+
+
 def test_flags_that_cannot_be_right(redis, tmp_path):
     without = run_to_end(f"--store=redis://127.0.0.1:{redis.port}")
     assert without.returncode == 1 and "--session_secret_file" in without.stderr
