@@ -8,15 +8,25 @@ namespace {
 
 using Code = absl::StatusCode;
 
-const std::map<StoreOperation, std::string> kOperations = {{StoreOperation::kWrite, "write"},
-                                                           {StoreOperation::kTake, "take"}};
-// All that the seam of stores may answer.
-const std::map<Code, std::string> kResults = {{Code::kOk, "ok"},
-                                              {Code::kAborted, "aborted"},
-                                              {Code::kAlreadyExists, "already_exists"},
-                                              {Code::kNotFound, "not_found"},
-                                              {Code::kResourceExhausted, "resource_exhausted"},
-                                              {Code::kUnavailable, "unavailable"}};
+struct Operation {
+  std::string name;
+  std::map<Code, std::string> results;  // all that the seam of stores may answer
+};
+const std::map<StoreOperation, Operation> kOperations = {
+    {StoreOperation::kWrite,
+     {"write",
+      {{Code::kOk, "ok"},
+       {Code::kAborted, "aborted"},
+       {Code::kAlreadyExists, "already_exists"},
+       {Code::kResourceExhausted, "resource_exhausted"},
+       {Code::kUnavailable, "unavailable"}}}},
+    {StoreOperation::kTake,
+     {"take",
+      {{Code::kOk, "ok"},
+       {Code::kNotFound, "not_found"},
+       {Code::kResourceExhausted, "resource_exhausted"},
+       {Code::kUnavailable, "unavailable"}}}},
+};
 
 }  // namespace
 
@@ -33,9 +43,10 @@ StoreMetrics::StoreMetrics(Metrics& metrics, CounterFamily& bytes)
                                                "Requests to the session store, answered.", {"operation", "result"});
   HistogramFamily& durations = metrics.Durations(
       "rnnserve_store_duration_seconds", "Time of a request to the session store, with its retries.", {"operation"});
-  for (const auto& [operation, name] : kOperations) {
-    durations_[operation] = durations.With({name});
-    for (const auto& [code, result] : kResults) operations_[{operation, code}] = operations.With({name, result});
+  for (const auto& [operation, known] : kOperations) {
+    durations_[operation] = durations.With({known.name});
+    for (const auto& [code, result] : known.results)
+      operations_[{operation, code}] = operations.With({known.name, result});
   }
 }
 
