@@ -66,8 +66,8 @@ class Replica:
         self._flags = (f"--store={store}", f"--session_secret_file={secret_file}", *flags)
         self.start()
 
-    def start(self):
-        self.server = Server(*self._flags)
+    def start(self, listen="127.0.0.1:0"):
+        self.server = Server(*self._flags, listen=listen)
         self.calls = Sessions(self.server.address)
         # Knows the remembering cell from then on, by its fingerprint.
         opened = self.calls.stub.Open(open_request())

@@ -9,6 +9,7 @@ import signal
 import grpc
 import pytest
 
+import durable_kills
 import wire
 from redis_process import HAS_REDIS, WITHOUT_REDIS, Redis, Replica
 from server_process import run_to_end
@@ -210,6 +211,13 @@ def test_the_secret_is_changed_in_three_steps(replicas, secret):
     first.start()
     assert _refused(first, before, 5, 5) == "SESSION_UNKNOWN", "a server that does not have the session"
     _feed(first, after, 4, 4)
+
+
+def test_faults_at_random(secret):
+    """tests/campaigns/test_durable_kills.py in short."""
+    tally = durable_kills.run(secret, faults=8, clients=2, sessions=4, seed=7)
+    assert not tally.problems, tally.problems
+    assert tally.answered > 8
 
 
 def test_flags_that_cannot_be_right(redis, tmp_path):
