@@ -210,9 +210,11 @@ absl::Status Loads(const Folder& folder, const std::string& name, const OnnxLimi
   if (!loaded.ok()) return loaded.status();
   std::vector<LayerView> layers;
   for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});
-  absl::StatusOr<StackSpec> stack = ResolveStack(layers, loaded->batch_first, loaded->pipeline);
+  absl::StatusOr<StackSpec> stack = ResolveStack(layers, loaded->batch_first, loaded->pipeline, loaded->file_names);
   if (!stack.ok()) return stack.status();
   found.pipeline = stack->pipeline;
+  found.inputs = DataInputs(*stack);
+  found.outputs = Outputs(*stack);
   found.layers = std::move(stack->layers);
   return absl::OkStatus();
 }

@@ -55,6 +55,8 @@ struct OnnxInspection {
   absl::Status loads;
   // What a whole model does around its layers, and the layers as it runs them; null: layers alone, or none.
   PipelinePtr pipeline = nullptr;
+  // If it loads: what requests bring and get.
+  std::vector<TensorSignature> inputs, outputs;
   std::vector<OpSpec> layers;
 };
 

@@ -15,6 +15,7 @@
 #include "engine/op/wording.h"
 #include "onnx_file/bad_file.h"
 #include "onnx_file/constants.h"
+#include "onnx_file/file_names_maker.h"
 #include "onnx_file/graph.h"
 #include "onnx_file/lowering.h"
 #include "onnx_file/node.h"
@@ -184,20 +185,43 @@ bool IsDescribed(const onnx::GraphProto& graph) {
          });
 }
 
+// A recurrent node and constants: its tensors are the operator's, whatever the graph calls them.
+bool IsOneNode(const onnx::GraphProto& graph) {
+  return std::ranges::count_if(graph.node(), [](const onnx::NodeProto& node) { return !IsOnnxOp(node, "Constant"); }) ==
+         1;
+}
+
+// Whether each layer takes what the one before gives.
+bool IsChain(const std::vector<LoweredLayer>& layers) {
+  for (size_t k = 1; k < layers.size(); ++k) {
+    if (layers[k].x != layers[k - 1].y) return false;
+  }
+  return true;
+}
+
+// Layers that move axes at most run by themselves, on the file's tensors; else a pipeline does what the file computes.
 absl::StatusOr<OnnxStack> LoadWhole(const onnx::GraphProto& graph, Constants& constants, int64_t opset,
                                     std::shared_ptr<const void> file) {
   Lowering lowered(graph, constants, opset);
   if (absl::Status read = lowered.Run(); !read.ok()) return read;
-  OnnxStack stack;
+  std::vector<LoweredLayer>& layers = lowered.layers();
   DataType type = DataType::kFloat;
-  for (LoweredLayer& layer : lowered.layers()) {
+  for (const LoweredLayer& layer : layers) {
     for (const NamedTensor& weight : layer.op.weights) type = weight.tensor.type;
-    layer.op.storage.push_back(file);
-    stack.layers.push_back(std::move(layer.op));
   }
   absl::StatusOr<PipelinePtr> pipeline = MakePipeline(lowered, type);
   if (!pipeline.ok()) return pipeline.status();
-  stack.pipeline = *std::move(pipeline);
+  OnnxStack stack;
+  if (IsChain(layers)) stack.file_names = MakeFileNames(lowered, **pipeline);
+  if (stack.file_names == nullptr) {
+    stack.pipeline = *std::move(pipeline);
+  } else {
+    stack.batch_first = stack.file_names->x().shape[0] == kDimN && !layers[0].rows_first;
+  }
+  for (LoweredLayer& layer : layers) {
+    layer.op.storage.push_back(file);
+    stack.layers.push_back(std::move(layer.op));
+  }
   return stack;
 }
 
@@ -208,9 +232,10 @@ absl::StatusOr<OnnxStack> LoadParsed(std::shared_ptr<const onnx::ModelProto> mod
   if (!opset.ok()) return opset.status();
   Constants constants(folder, tensor_bytes);
   absl::StatusOr<OnnxStack> bare = LoadBare(model->graph(), constants, *opset, model);
-  if (bare.ok() || !IsDescribed(model->graph())) return bare;
+  if (!IsDescribed(model->graph()) || (bare.ok() && IsOneNode(model->graph()))) return bare;
   Constants again(folder, tensor_bytes);
-  return LoadWhole(model->graph(), again, *opset, model);
+  absl::StatusOr<OnnxStack> whole = LoadWhole(model->graph(), again, *opset, model);
+  return bare.ok() && !whole.ok() ? bare : whole;
 }
 
 }  // namespace

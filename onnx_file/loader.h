@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/map/pipeline.h"
+#include "engine/op/file_names.h"
 #include "engine/op/operator.h"
 #include "engine/tensor.h"
 #include "onnx_file/folder.h"
@@ -38,6 +39,8 @@ struct OnnxStack {
   bool batch_first = false;          // the file turns X from [N, T, I] to the first layer's [T, N, I]
   // What else the file computes, and what it calls its tensors; null: the layers are all there is.
   PipelinePtr pipeline = nullptr;
+  // What it calls its tensors, without a pipeline; null: as the operators do. One bare node has none.
+  FileNamesPtr file_names = nullptr;
 };
 
 // Reads file `name` of `folder`. NOT_FOUND if it is missing; every other error is FAILED_PRECONDITION and says what is

@@ -66,6 +66,7 @@ struct LoweredLayer {
   int y = -1;  // node
   int64_t directions = 1;
   int64_t hidden_size = 0;
+  bool rows_first = false;  // layout 1: states are [N, D, H]
 };
 
 class Lowering {

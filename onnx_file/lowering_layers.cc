@@ -39,6 +39,7 @@ absl::Status Lowering::Layer(const Call& call) {
   const onnx::AttributeProto* direction = FindAttribute(call.node, "direction");
   layer.directions = direction != nullptr && direction->s() == "bidirectional" ? 2 : 1;
   const int64_t layout = IntOf(call, "layout", 0);
+  layer.rows_first = layout == 1;
   absl::Status taken = TakeWeights(call, layer);
   if (taken.ok()) taken = TakeX(call, layer, layout);
   if (taken.ok()) taken = TakeLengths(call);
@@ -224,7 +225,8 @@ absl::Status Lowering::CheckStates() const {
       const LoweredLayer& layer = layers_[use.layers[k]];
       const int64_t end = std::min(use.parts[k].second < 0 ? use.parts[k].second + total : use.parts[k].second, total);
       const bool fits = use.parts[k].first == at && end == at + layer.directions && rows == total &&
-                        layer.hidden_size == layers_[use.layers[0]].hidden_size;
+                        layer.hidden_size == layers_[use.layers[0]].hidden_size &&
+                        (use.layers.size() == 1 || !layer.rows_first);
       if (!fits) {
         return BadFile(absl::StrCat("the initial state of ", layer.label, " is not rows ", at, " to ",
                                     at + layer.directions - 1, " of graph input ",

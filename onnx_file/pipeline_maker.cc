@@ -8,12 +8,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
+#include "base/view.h"
 #include "engine/op/op_spec.h"
 #include "engine/op/wording.h"
 #include "onnx_file/bad_file.h"
 
 namespace rnnserve {
 namespace {
+
+// A name that requests and replies can carry.
+absl::Status CheckTensorName(std::string_view what, const std::string& name) {
+  constexpr size_t kMostBytes = 512;
+  if (!name.empty() && name.size() <= kMostBytes && IsUtf8(name)) return absl::OkStatus();
+  return BadFile(absl::StrCat("a ", View(what), " is called ", Quoted(name), " (", name.size(),
+                              " bytes); a name is 1 to ", kMostBytes, " bytes of UTF-8"));
+}
 
 bool IsActivation(MapFunction function) {
   return function == MapFunction::kRelu || function == MapFunction::kTanh || function == MapFunction::kSigmoid;
@@ -95,6 +105,7 @@ absl::Status Maker::Inputs() {
     const InputUse& use = lowered_.inputs()[k];
     PipelineInput input;
     input.name = graph.input(static_cast<int>(k)).name();
+    if (absl::Status named = CheckTensorName("graph input", input.name); !named.ok()) return named;
     input.type = use.type;
     input.entries = use.entries;
     switch (use.kind) {
@@ -125,6 +136,7 @@ absl::Status Maker::Inputs() {
         int64_t directions = 0;
         for (const size_t layer : use.layers) directions += lowered_.layers()[layer].directions;
         input.shape = {directions, kDimN, lowered_.layers()[use.layers[0]].hidden_size};
+        if (lowered_.layers()[use.layers[0]].rows_first) std::swap(input.shape[0], input.shape[1]);
         break;
     }
     input_numbers_[k] = made_->inputs.size();
@@ -147,6 +159,7 @@ absl::Status Maker::Outputs() {
   for (const Lowering::Output& output : lowered_.outputs()) {
     const Layout& layout = output.flow.layout;
     PipelineOutput made = {.name = output.name, .type = output.flow.type, .shape = {}};
+    if (absl::Status named = CheckTensorName("graph output", made.name); !named.ok()) return named;
     const auto refuse = [&](const std::string& text) {
       return BadFile(absl::StrCat("graph output ", Quoted(output.name), " ", layout.Text(symbols), " ", text));
     };

@@ -89,13 +89,17 @@ void StreamJournal::AddRows(const std::shared_ptr<Checkpoint>& checkpoint, Time 
   item.is_change = item.answered = item.must_succeed = true;
   item.index = next_index_++;
   item.added = now;
-  // initial_h is [1, rows, size] or [rows, 1, size]: a session has one direction.
   int64_t rows = 1;
   if (checkpoint->tensors.tensors_size() > 0) {
     const v1::Tensor& h = checkpoint->tensors.tensors(0);
     const auto most = static_cast<int64_t>(h.raw().size());  // it comes from outside
-    for (int axis = 0; axis + 1 < h.shape_size(); ++axis) {
-      if (h.shape(axis) > 0 && rows <= most / h.shape(axis)) rows *= h.shape(axis);
+    if (checkpoint->rows > 0) {
+      rows = std::min(checkpoint->rows, std::max<int64_t>(most, 1));
+    } else {
+      // Of an older server: initial_h is [1, rows, size] or [rows, 1, size], as a session has one direction.
+      for (int axis = 0; axis + 1 < h.shape_size(); ++axis) {
+        if (h.shape(axis) > 0 && rows <= most / h.shape(axis)) rows *= h.shape(axis);
+      }
     }
   }
   item.body.mutable_select_rows()->mutable_rows()->Resize(static_cast<int>(rows), 0);

@@ -138,6 +138,7 @@ class StreamJournal {
   struct Checkpoint {
     bool is_answered = false;
     uint64_t position = 0;
+    int64_t rows = 0;
     v1::StateTensors tensors;
   };
   enum class Purpose { kCaller, kSnapshot, kCheckpoint };

@@ -152,6 +152,7 @@ absl::Status StreamJournal::KeepCheckpoint(Item& item, v1::OperationReply& reply
   if (is_current) checkpoint_bytes_ += bytes;
   checkpoint.is_answered = true;
   checkpoint.position = reply.get_state().position() + position_offset_;
+  checkpoint.rows = reply.get_state().rows();
   checkpoint.tensors = std::move(*reply.mutable_get_state()->mutable_state());
   return absl::OkStatus();
 }

@@ -19,6 +19,7 @@ namespace rnnserve {
 namespace {
 
 absl::Status ReadX(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
+  if (const absl::StatusOr<bool> read = ReadFileX(stack, inputs, plan); !read.ok() || *read) return read.status();
   const OpSpec& first = stack.layers.front();
   const absl::StatusOr<const NamedTensor*> x = FindData(inputs, "X", true, first.Name());
   if (!x.ok()) return x.status();
@@ -35,10 +36,13 @@ absl::Status ReadX(const StackSpec& stack, std::span<const NamedTensor> inputs, 
 }
 
 absl::Status ReadLengths(const StackSpec& stack, std::span<const NamedTensor> inputs, bool in_session, RunPlan& plan) {
+  if (const absl::StatusOr<bool> read = ReadFileLengths(stack, inputs, plan); !read.ok() || *read) return read.status();
   const OpSpec& spec = stack.layers.front();
   const std::string_view name = NamesOf(spec.dialect, spec.kind).sequence_lens;
   const bool onnx = spec.dialect == Dialect::kOnnx;
-  const absl::StatusOr<const NamedTensor*> found = FindData(inputs, name, !onnx && !in_session, spec.Name());
+  const bool is_operators = IsOperatorInput(stack, name);
+  const absl::StatusOr<const NamedTensor*> found =
+      is_operators ? FindData(inputs, name, !onnx && !in_session, spec.Name()) : nullptr;
   if (!found.ok()) return found.status();
   if (*found == nullptr) {
     plan.lengths.assign(static_cast<size_t>(plan.rows), plan.steps);
@@ -60,7 +64,8 @@ absl::StatusOr<OutputPlan> PlanOutput(const OutputSlot& slot, const RunPlan& pla
                        .shape = slot.signature.shape,
                        .kind = slot.kind,
                        .layer = slot.layer,
-                       .number = slot.number};
+                       .number = slot.number,
+                       .order = slot.order};
   for (int64_t& axis : output.shape) {
     if (axis == kDimT) axis = plan.steps;
     if (axis == kDimN) axis = plan.rows;
@@ -96,14 +101,18 @@ absl::Status CheckWanted(const StackSpec& stack, std::span<const OutputSlot> slo
   return absl::OkStatus();
 }
 
-// Each final state has one place to go.
+// Y and each final state have one place to go.
 absl::Status CheckApart(std::span<const OutputPlan> outputs) {
-  for (const OutputPlan& part : outputs) {
-    if (!part.layer) continue;
-    for (const OutputPlan& whole : outputs) {
-      if (whole.kind != part.kind || whole.layer) continue;
-      return FieldError(OutputField(part.name), absl::StrCat(part.name, " is part of ", whole.name,
-                                                             ", which is asked for too; ask for one of them"));
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    for (size_t other = k + 1; other < outputs.size(); ++other) {
+      const OutputPlan &one = outputs[k], &two = outputs[other];
+      if (one.kind != two.kind || one.kind == OutputKind::kPipeline) continue;
+      if (one.layer && two.layer && *one.layer != *two.layer) continue;
+      const OutputPlan& part = one.layer ? one : two;
+      const OutputPlan& whole = one.layer ? two : one;
+      return FieldError(OutputField(part.name),
+                        absl::StrCat(part.name, part.layer == whole.layer ? " is another name of " : " is part of ",
+                                     whole.name, ", which is asked for too; ask for one of them"));
     }
   }
   return absl::OkStatus();
@@ -115,9 +124,12 @@ absl::Status PlanOutputs(const StackSpec& stack, std::span<const std::string> wa
   const std::vector<OutputSlot> own = stack.output_slots == nullptr ? OutputSlots(stack) : std::vector<OutputSlot>();
   const std::vector<OutputSlot>& slots = stack.output_slots == nullptr ? own : *stack.output_slots;
   if (absl::Status status = CheckWanted(stack, slots, wanted); !status.ok()) return status;
+  const bool has_file_names = stack.file_names != nullptr;
   for (const OutputSlot& slot : slots) {
     const bool named = std::find(wanted.begin(), wanted.end(), slot.signature.name) != wanted.end();
-    if (wanted.empty() ? !slot.by_default : !named) continue;
+    // In the names that the request's X has.
+    const bool by_default = slot.by_default && (!has_file_names || slot.order.has_value() != plan.by_operator_names);
+    if (wanted.empty() ? !by_default : !named) continue;
     absl::StatusOr<OutputPlan> planned = PlanOutput(slot, plan);
     if (!planned.ok()) return planned.status();
     plan.outputs.push_back(*std::move(planned));

@@ -15,37 +15,6 @@
 namespace rnnserve {
 namespace {
 
-constexpr std::string_view kOwner = "this model";
-
-absl::Status CheckType(const NamedTensor& input, DataType type) {
-  if (input.tensor.type == type) return absl::OkStatus();
-  return FieldError(InputField(input.name) + ".data_type",
-                    absl::StrCat(input.name, " is ", View(DataTypeName(input.tensor.type)), "; the model's file has ",
-                                 View(DataTypeName(type))));
-}
-
-// T and N of the first tensor that has them hold for all.
-absl::Status CheckAxes(const NamedTensor& input, const PipelineInput& declared, std::optional<int64_t>& steps,
-                       std::optional<int64_t>& rows) {
-  std::vector<ExpectedAxis> axes;
-  for (const int64_t dim : declared.shape) {
-    if (dim == kDimT) {
-      axes.push_back({"T", steps});
-    } else if (dim == kDimN) {
-      axes.push_back({"N", rows});
-    } else {
-      axes.push_back({"size", dim});
-    }
-  }
-  absl::Status status = CheckShape(input, axes, kOwner, "as its file has it; T and N are one for all inputs");
-  if (!status.ok()) return status;
-  for (size_t k = 0; k < declared.shape.size(); ++k) {
-    if (declared.shape[k] == kDimT) steps = input.tensor.shape[k];
-    if (declared.shape[k] == kDimN) rows = input.tensor.shape[k];
-  }
-  return absl::OkStatus();
-}
-
 int64_t IntegerAt(const TensorView& tensor, int64_t index) {
   if (tensor.type == DataType::kInt32) {
     int32_t value = 0;
@@ -72,29 +41,15 @@ absl::Status CheckEntries(const NamedTensor& input, int64_t entries) {
   return absl::OkStatus();
 }
 
-absl::Status ReadState(const StackSpec& stack, const NamedTensor& input, const PipelineInput& declared, RunPlan& plan) {
-  std::span<const std::byte> rest = input.tensor.data;
-  for (const size_t layer : declared.layers) {
-    const OpSpec& spec = stack.layers[layer];
-    const size_t bytes =
-        static_cast<size_t>(spec.directions() * plan.rows * spec.hidden_size) * ByteSize(spec.data_type);
-    const TensorView part = {declared.type, {spec.directions(), plan.rows, spec.hidden_size}, rest.first(bytes)};
-    (declared.kind == PipelineInput::Kind::kInitialH ? plan.initial[layer].h : plan.initial[layer].c) = part;
-    rest = rest.subspan(bytes);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ReadSteps(const Pipeline& pipeline, std::span<const NamedTensor> inputs, RunPlan& plan) {
   std::optional<int64_t> steps, rows;
   bool is_empty = false;
   for (size_t k = 0; k < pipeline.inputs.size(); ++k) {
     const PipelineInput& declared = pipeline.inputs[k];
     if (declared.kind != PipelineInput::Kind::kSteps) continue;
-    const absl::StatusOr<const NamedTensor*> found = FindData(inputs, declared.name, true, kOwner);
+    const absl::StatusOr<const NamedTensor*> found = FindData(inputs, declared.name, true, kFileOwner);
     if (!found.ok()) return found.status();
-    absl::Status status = CheckType(**found, declared.type);
-    if (status.ok()) status = CheckAxes(**found, declared, steps, rows);
+    absl::Status status = CheckDeclared(**found, declared, steps, rows);
     if (status.ok()) status = CheckEntries(**found, declared.entries);
     if (!status.ok()) return status;
     plan.data[k] = (*found)->tensor;
@@ -111,14 +66,14 @@ absl::Status ReadOthers(const StackSpec& stack, std::span<const NamedTensor> inp
     const bool is_state = declared.kind != PipelineInput::Kind::kLengths;
     if (is_state && in_session) continue;
     const bool is_required = is_state && !declared.optional;
-    const absl::StatusOr<const NamedTensor*> found = FindData(inputs, declared.name, is_required, kOwner);
+    const absl::StatusOr<const NamedTensor*> found = FindData(inputs, declared.name, is_required, kFileOwner);
     if (!found.ok()) return found.status();
     if (*found == nullptr) continue;
-    if (absl::Status status = CheckType(**found, declared.type); !status.ok()) return status;
     std::optional<int64_t> steps = plan.steps, rows = plan.rows;
-    absl::Status status = is_state ? CheckAxes(**found, declared, steps, rows) : ReadLengths(**found, kOwner, plan);
-    if (status.ok() && is_state) status = ReadState(stack, **found, declared, plan);
+    absl::Status status = CheckDeclared(**found, declared, steps, rows);
+    if (status.ok() && !is_state) status = ReadLengths(**found, kFileOwner, plan);
     if (!status.ok()) return status;
+    if (is_state) TakeState(stack, declared, (*found)->tensor, plan);
   }
   if (plan.lengths.empty()) plan.lengths.assign(static_cast<size_t>(plan.rows), plan.steps);
   return absl::OkStatus();

@@ -33,6 +33,7 @@ absl::Status ReadOfLayer(const StackSpec& stack, size_t layer, std::span<const N
   const OpSpec& spec = stack.layers[layer];
   if (NameOf(spec, which).empty()) return absl::OkStatus();
   const std::string name = LayerName(stack, NameOf(spec, which), layer);
+  if (!IsOperatorInput(stack, name)) return absl::OkStatus();
   const absl::StatusOr<const NamedTensor*> input =
       FindData(inputs, name, spec.dialect == Dialect::kOpenVino, spec.Name());
   if (!input.ok()) return input.status();
@@ -71,11 +72,11 @@ absl::Status ReadStates(const StackSpec& stack, std::span<const NamedTensor> inp
   const std::string_view name = which == Which::kH ? "initial_h" : "initial_c";
   const NamedTensor* whole =
       stack.layers.size() > 1 && HasWholeStates(stack) && TotalDirections(stack, which == Which::kC) > 0
-          ? FindInput(inputs, name)
+          ? FindOperatorInput(stack, inputs, name)
           : nullptr;
   if (whole != nullptr) {
     for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
-      const NamedTensor* part = FindInput(inputs, LayerName(stack, name, layer));
+      const NamedTensor* part = FindOperatorInput(stack, inputs, LayerName(stack, name, layer));
       if (part == nullptr) continue;
       return FieldError(InputField(part->name),
                         absl::StrCat(part->name, " is part of ", whole->name, ", which came too; send one of them"));
@@ -100,6 +101,7 @@ absl::StatusOr<const NamedTensor*> FindData(std::span<const NamedTensor> inputs,
 absl::Status ReadInitialStates(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
   absl::Status status = ReadStates(stack, inputs, Which::kH, plan);
   if (status.ok()) status = ReadStates(stack, inputs, Which::kC, plan);
+  if (status.ok()) status = ReadFileStates(stack, inputs, plan);
   return status;
 }
 

@@ -7,6 +7,8 @@
 //   OpenVINO         (n*T + t)*I      ((n*D + d)*T + t)*H      (n*D + d)*H
 //   batch_first      (n*T + t)*I      ((n*T + t)*D + d)*H      the layer's own
 //   between layers   (t*N + n)*I      ((t*N + n)*D + d)*H      with I = D*H
+//
+// An output by its file's name has the order that the file gives it, D being that of all layers it is of.
 #include <cstring>
 
 #include "engine/op/signature.h"
@@ -27,6 +29,27 @@ struct Walk {
 struct Walks {
   Walk x, y, state;
 };
+
+Walk WalkInOrder(const OutputOrder& order, int64_t t, int64_t n, int64_t d, int64_t h) {
+  Walk walk;
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    switch (*axis) {
+      case OutputAxis::kT:
+        walk.step = h;
+        h *= t;
+        break;
+      case OutputAxis::kN:
+        walk.row = h;
+        h *= n;
+        break;
+      case OutputAxis::kD:
+        walk.direction = h;
+        h *= d;
+        break;
+    }
+  }
+  return walk;
+}
 
 // One layer of a run.
 struct LayerRun {
@@ -63,36 +86,57 @@ Walks WalksOf(const LayerRun& run, bool x_rows_first) {
   return {WalkX(run, t, n, i, x_rows_first), WalkY(run, t, n, d, h), state};
 }
 
-struct Targets {
-  std::byte* y = nullptr;
-  std::byte* final_h = nullptr;
-  std::byte* final_c = nullptr;
+struct Destination {
+  std::byte* base = nullptr;
+  Walk walk;
 };
 
-// Where this layer's part of a state of all layers begins, in bytes.
-std::ptrdiff_t PartOf(const LayerRun& run, OutputKind kind) {
-  int64_t directions = 0;
-  for (size_t k = 0; k < run.layer; ++k) {
+struct Destinations {
+  Destination y, final_h, final_c;
+};
+
+// Directions of the layers before this one, and of all, as far as they have the state.
+struct Directions {
+  int64_t before = 0, all = 0;
+};
+
+Directions DirectionsOf(const LayerRun& run, OutputKind kind) {
+  Directions directions;
+  for (size_t k = 0; k < run.stack.layers.size(); ++k) {
     const OpSpec& spec = run.stack.layers[k];
-    if (kind == OutputKind::kFinalH || spec.kind == CellKind::kLstm) directions += spec.directions();
+    if (kind != OutputKind::kFinalH && spec.kind != CellKind::kLstm) continue;
+    directions.all += spec.directions();
+    if (k < run.layer) directions.before += spec.directions();
   }
-  return directions * run.plan.rows * run.spec().hidden_size * static_cast<int64_t>(ByteSize(run.spec().data_type));
+  return directions;
 }
 
-Targets TargetsOf(const LayerRun& run, std::span<std::byte* const> buffers) {
-  Targets targets;
+void SetState(const LayerRun& run, const OutputPlan& output, std::byte* buffer, Destination& target) {
+  const OpSpec& spec = run.spec();
+  const Directions directions = output.layer ? Directions{0, spec.directions()} : DirectionsOf(run, output.kind);
+  if (output.order) {
+    const int64_t h = spec.hidden_size * static_cast<int64_t>(ByteSize(spec.data_type));
+    target.walk = WalkInOrder(*output.order, 1, run.plan.rows, directions.all, h);
+  }
+  target.base = buffer + directions.before * target.walk.direction;
+}
+
+// `targets` comes with the layer's own walks.
+void SetTargets(const LayerRun& run, std::span<std::byte* const> buffers, Destinations& targets) {
+  const OpSpec& spec = run.spec();
   for (size_t k = 0; k < run.plan.outputs.size(); ++k) {
     const OutputPlan& output = run.plan.outputs[k];
     if (output.kind == OutputKind::kY) {
-      if (run.last()) targets.y = buffers[k];
+      if (!run.last()) continue;
+      targets.y.base = buffers[k];
+      if (!output.order) continue;
+      const int64_t h = spec.hidden_size * static_cast<int64_t>(ByteSize(spec.data_type));
+      targets.y.walk = WalkInOrder(*output.order, run.plan.steps, run.plan.rows, spec.directions(), h);
     } else if (!output.layer || *output.layer == run.layer) {
-      const bool has_it = output.kind == OutputKind::kFinalH || run.spec().kind == CellKind::kLstm;
-      if (!has_it) continue;
-      std::byte*& target = output.kind == OutputKind::kFinalH ? targets.final_h : targets.final_c;
-      target = buffers[k] + (output.layer ? 0 : PartOf(run, output.kind));
+      if (output.kind == OutputKind::kFinalC && spec.kind != CellKind::kLstm) continue;
+      SetState(run, output, buffers[k], output.kind == OutputKind::kFinalH ? targets.final_h : targets.final_c);
     }
   }
-  return targets;
 }
 
 template <typename Byte>
@@ -116,8 +160,8 @@ LayerSequences MakeSequences(const StackSpec& stack, const RunPlan& plan, std::s
   const OpSpec& spec = run.spec();
   const Walks walks = WalksOf(run, between.x_rows_first);
   const bool given = run.in_pipeline();
-  Targets targets = given ? Targets{between.y, between.final_h, between.final_c} : TargetsOf(run, buffers);
-  if (!run.last()) targets.y = between.y;
+  Destinations targets = {{between.y, walks.y}, {between.final_h, walks.state}, {between.final_c, walks.state}};
+  if (!given) SetTargets(run, buffers, targets);
   const std::byte* x = run.first() && !given ? plan.x.data.data() : between.x;
   const InitialState initial = plan.initial.empty() ? InitialState() : plan.initial[layer];
   const std::byte* initial_h = initial.h ? initial.h->data.data() : nullptr;
@@ -135,8 +179,8 @@ LayerSequences MakeSequences(const StackSpec& stack, const RunPlan& plan, std::s
       const std::ptrdiff_t state = walks.state.Offset(n, d);
       sequence.initial_h = At(initial_h, state);
       sequence.initial_c = At(initial_c, state);
-      sequence.final_h = At(targets.final_h, state);
-      sequence.final_c = At(targets.final_c, state);
+      sequence.final_h = At(targets.final_h.base, targets.final_h.walk.Offset(n, d));
+      sequence.final_c = At(targets.final_c.base, targets.final_c.walk.Offset(n, d));
       if (sequence.length == 0) {
         if (plan.list_empty_rows) {
           sequences.push_back(sequence);
@@ -149,9 +193,10 @@ LayerSequences MakeSequences(const StackSpec& stack, const RunPlan& plan, std::s
       const int64_t sign = backward ? -1 : 1;
       sequence.x = At(x, walks.x.Offset(n, d) + first_step * walks.x.step);
       sequence.x_stride = sign * walks.x.step;
-      if (targets.y != nullptr) {
-        sequence.y = targets.y + walks.y.Offset(n, d) + first_step * walks.y.step;
-        sequence.y_stride = sign * walks.y.step;
+      if (targets.y.base != nullptr) {
+        const Walk& y = targets.y.walk;
+        sequence.y = targets.y.base + y.Offset(n, d) + first_step * y.step;
+        sequence.y_stride = sign * y.step;
       }
       sequences.push_back(sequence);
     }

@@ -19,12 +19,17 @@ struct TensorNames {
   std::string_view sequence_lens, initial_h, initial_c, peephole, y, final_h, final_c;
 };
 
+inline constexpr std::string_view kLengthsName = "sequence_lens";  // of ONNX operators
+
 TensorNames NamesOf(Dialect dialect, CellKind kind);
 
 // [D, N, H], or [N, D, H].
 Shape StateShape(const OpSpec& spec);
 // Y of `spec`; with `batch_first` that of layout 1.
 Shape YShape(const OpSpec& spec, bool batch_first);
+
+// Whether `name`, if it is the operators' at all, means theirs: the file does not use it.
+bool IsOperatorInput(const StackSpec& stack, std::string_view name);
 
 // Whether X has its rows before its steps.
 bool XBatchFirst(const StackSpec& stack);
@@ -42,6 +47,8 @@ struct OutputSlot {
   std::optional<size_t> layer = {};
   bool by_default = true;
   size_t number = 0;  // of a pipeline's outputs
+  // As the file has it. Those of a stack with file_names that have none are the operators' own.
+  std::optional<OutputOrder> order = {};
 };
 std::vector<OutputSlot> OutputSlots(const StackSpec& stack);
 

@@ -73,7 +73,8 @@ std::vector<std::string> StackSpec::Warnings() const {
   return warnings;
 }
 
-absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first, PipelinePtr pipeline) {
+absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first, PipelinePtr pipeline,
+                                       FileNamesPtr file_names) {
   if (layers.empty() || layers.size() > kMaxLayers) {
     return absl::InvalidArgumentError(
         absl::StrCat("a model has 1 to ", kMaxLayers, " layers, but ", layers.size(), " came"));
@@ -81,6 +82,7 @@ absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool b
   StackSpec stack;
   stack.batch_first = batch_first;
   stack.pipeline = std::move(pipeline);
+  stack.file_names = std::move(file_names);
   for (const LayerView& view : layers) {
     absl::StatusOr<OpSpec> spec = ResolveOperator(view.op, view.tensors);
     if (!spec.ok()) {

@@ -17,6 +17,8 @@
 //   Y                    the operator's   the last layer's                     [N, T, D, H] where batch_first
 //   Y_h, Y_c             the operator's   as initial_h
 //   Y_h.0, ...           -                one layer's, in its own axes
+//
+// Where a model has its file's names (file_names.h), these are taken too; a name that the file uses is the file's.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +34,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/map/pipeline.h"
+#include "engine/op/file_names.h"
 #include "engine/op/op_spec.h"
 #include "engine/tensor.h"
 
@@ -51,10 +54,16 @@ struct StackSpec {
   // What a whole model does around its layers, and what its file calls its tensors: then the names above mean nothing.
   // Null: the layers are all there is.
   PipelinePtr pipeline = nullptr;
+  // What the file calls the layers' tensors, without a pipeline; null: as the operators call them.
+  FileNamesPtr file_names = nullptr;
   // What requests may ask for, made ready by ResolveStack; null: each request works it out again.
   std::shared_ptr<const std::vector<OutputSlot>> output_slots = nullptr;
 
   DataType data_type() const { return layers.front().data_type; }
+  // The inputs as the file has them; null where they are the operators'.
+  const std::vector<PipelineInput>* file_inputs() const {
+    return pipeline != nullptr ? &pipeline->inputs : file_names != nullptr ? &file_names->inputs : nullptr;
+  }
   // "LSTM-14", or "this stack of 3 layers": for texts.
   std::string Name() const;
   // Of all layers; those of a layer of several begin with its number.
@@ -70,20 +79,21 @@ struct LayerView {
 // Checks each layer as ResolveOperator does, and that they fit together. Errors of a layer of several begin with its
 // number, and their field does: `layers[1].inputs[W].shape`.
 absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first = false,
-                                       PipelinePtr pipeline = nullptr);
+                                       PipelinePtr pipeline = nullptr, FileNamesPtr file_names = nullptr);
 
+// As the file calls them, where it does; DataInputs may be called by the operators' names too.
 std::vector<TensorSignature> DataInputs(const StackSpec& stack);
 std::vector<TensorSignature> Outputs(const StackSpec& stack);
 // Those of DataInputs that a chunk of a session brings: no states.
 std::vector<TensorSignature> ChunkInputs(const StackSpec& stack);
 bool IsChunkInput(const StackSpec& stack, std::string_view name);
-// What brings the steps: X, or the first of a pipeline's inputs that does.
+// What brings the steps: X, or the file's first input that does.
 std::string DataInputName(const StackSpec& stack);
+// Whether the input called `name` brings the steps: by the file's name or the operator's.
+bool IsDataInput(const StackSpec& stack, std::string_view name);
 
 // Names that `inputs` may hold next to a model (no weights): unknown and repeated ones are refused.
 absl::Status CheckDataNames(const StackSpec& stack, std::span<const NamedTensor> inputs);
-
-enum class OutputKind { kY, kFinalH, kFinalC, kPipeline };
 
 struct OutputPlan {
   std::string name;
@@ -91,8 +101,9 @@ struct OutputPlan {
   Shape shape;
   int64_t bytes = 0;  // checked against overflow
   OutputKind kind = OutputKind::kY;
-  std::optional<size_t> layer = {};  // a final state of this layer only; else of all
-  size_t number = 0;                 // of a pipeline's outputs
+  std::optional<size_t> layer = {};       // a final state of this layer only; else of all
+  size_t number = 0;                      // of a pipeline's outputs
+  std::optional<OutputOrder> order = {};  // as the file has it; else the operator's
 };
 
 // What a layer starts from, in its own axes; absent: zeros.
@@ -106,6 +117,7 @@ struct RunPlan {
   int64_t rows = 0;                            // N
   absl::InlinedVector<int64_t, 1> lengths;     // N values, 0..T
   TensorView x;                                // without a pipeline
+  bool by_operator_names = false;              // X came by the operator's name, though the file has its own
   std::vector<TensorView> data;                // of each of a pipeline's inputs; absent ones and states are empty
   std::vector<InitialState> initial;           // of each layer; empty: zeros everywhere
   absl::InlinedVector<OutputPlan, 3> outputs;  // those wanted, in the order of Outputs()

@@ -46,14 +46,10 @@ std::string LayerName(const StackSpec& stack, std::string_view name, size_t laye
   return stack.layers.size() == 1 ? std::string(name) : absl::StrCat(View(name), ".", layer);
 }
 
-std::vector<TensorSignature> DataInputs(const StackSpec& stack) {
-  if (stack.pipeline != nullptr) {
-    std::vector<TensorSignature> inputs;
-    for (const PipelineInput& input : stack.pipeline->inputs) {
-      inputs.push_back({input.name, input.type, input.shape, input.optional});
-    }
-    return inputs;
-  }
+namespace {
+
+// As the operators call them.
+std::vector<TensorSignature> OperatorInputs(const StackSpec& stack) {
   const OpSpec& first = stack.layers.front();
   const TensorNames names = NamesOf(first.dialect, first.kind);
   const bool onnx = first.dialect == Dialect::kOnnx;
@@ -75,7 +71,30 @@ std::vector<TensorSignature> DataInputs(const StackSpec& stack) {
   return inputs;
 }
 
+}  // namespace
+
+std::vector<TensorSignature> DataInputs(const StackSpec& stack) {
+  if (stack.file_inputs() == nullptr) return OperatorInputs(stack);
+  std::vector<TensorSignature> inputs;
+  for (const PipelineInput& input : *stack.file_inputs()) {
+    inputs.push_back({input.name, input.type, input.shape, input.optional});
+  }
+  if (stack.file_names != nullptr && IsOperatorInput(stack, kLengthsName) && stack.file_names->lengths() == nullptr) {
+    inputs.push_back({std::string(kLengthsName), DataType::kInt32, {kDimN}, true});
+  }
+  return inputs;
+}
+
+bool IsOperatorInput(const StackSpec& stack, std::string_view name) {
+  return stack.file_names == nullptr || stack.file_names->FindInput(name) == nullptr;
+}
+
 bool IsChunkInput(const StackSpec& stack, std::string_view name) {
+  if (stack.file_names != nullptr) {
+    if (const PipelineInput* input = stack.file_names->FindInput(name)) {
+      return input->kind <= PipelineInput::Kind::kLengths;
+    }
+  }
   if (stack.pipeline == nullptr) {
     return name == "X" || name == NamesOf(stack.layers.front().dialect, stack.layers.front().kind).sequence_lens;
   }
@@ -87,14 +106,19 @@ std::vector<TensorSignature> ChunkInputs(const StackSpec& stack) {
   std::vector<TensorSignature> inputs = DataInputs(stack);
   std::erase_if(inputs, [&](const TensorSignature& input) { return !IsChunkInput(stack, input.name); });
   // OpenVINO's lengths may be left out here.
-  for (TensorSignature& input : inputs) input.optional |= stack.pipeline == nullptr && input.name != "X";
+  for (TensorSignature& input : inputs) input.optional |= stack.pipeline == nullptr && !IsDataInput(stack, input.name);
   return inputs;
 }
 
 std::string DataInputName(const StackSpec& stack) {
+  if (stack.file_names != nullptr) return stack.file_names->x().name;
   if (stack.pipeline == nullptr) return "X";
   const auto is_data = [](const PipelineInput& input) { return input.kind == PipelineInput::Kind::kSteps; };
   return std::ranges::find_if(stack.pipeline->inputs, is_data)->name;  // a pipeline has one
+}
+
+bool IsDataInput(const StackSpec& stack, std::string_view name) {
+  return name == DataInputName(stack) || (stack.file_names != nullptr && name == "X" && IsOperatorInput(stack, name));
 }
 
 std::vector<OutputSlot> OutputSlots(const StackSpec& stack) {
@@ -110,6 +134,14 @@ std::vector<OutputSlot> OutputSlots(const StackSpec& stack) {
   const TensorNames names = NamesOf(last.dialect, last.kind);
   std::vector<OutputSlot> slots;
   slots.reserve(3 + 2 * stack.layers.size());
+  if (stack.file_names != nullptr) {
+    for (const FileOutput& output : stack.file_names->outputs) {
+      slots.push_back({.signature = {output.name, output.type, output.shape, true},
+                       .kind = output.kind,
+                       .layer = output.layer,
+                       .order = output.order});
+    }
+  }
   slots.push_back({{std::string(names.y), last.data_type, YShape(last, stack.batch_first), true},
                    OutputKind::kY,
                    {},
@@ -126,29 +158,38 @@ std::vector<OutputSlot> OutputSlots(const StackSpec& stack) {
     if (own.final_c.empty()) continue;
     slots.push_back({LayerState(stack, layer, own.final_c, true), OutputKind::kFinalC, layer, !whole});
   }
+  if (stack.file_names != nullptr) {
+    std::erase_if(
+        slots, [&](const OutputSlot& slot) { return !slot.order && stack.file_names->HasOutput(slot.signature.name); });
+  }
   return slots;
 }
 
 std::vector<TensorSignature> Outputs(const StackSpec& stack) {
   std::vector<TensorSignature> outputs;
-  for (OutputSlot& slot : OutputSlots(stack)) outputs.push_back(std::move(slot.signature));
+  for (OutputSlot& slot : OutputSlots(stack)) {
+    if (stack.file_names == nullptr || slot.order) outputs.push_back(std::move(slot.signature));
+  }
   return outputs;
 }
 
 absl::Status CheckDataNames(const StackSpec& stack, std::span<const NamedTensor> inputs) {
-  // One layer's names are literals, which need no memory: this is asked for each request.
-  absl::InlinedVector<std::string_view, 4> known;
+  absl::InlinedVector<std::string_view, 8> known;
   std::vector<TensorSignature> signatures;
+  if (stack.file_names != nullptr) {
+    for (const PipelineInput& input : stack.file_names->inputs) known.push_back(input.name);
+  }
   if (stack.layers.size() == 1 && stack.pipeline == nullptr) {
+    // One layer's names are literals, which need no memory: this is asked for each request.
     const TensorNames names = NamesOf(stack.layers[0].dialect, stack.layers[0].kind);
-    known = {"X", names.sequence_lens, names.initial_h};
+    known.insert(known.end(), {"X", names.sequence_lens, names.initial_h});
     if (!names.initial_c.empty()) known.push_back(names.initial_c);
   } else {
-    signatures = DataInputs(stack);
+    signatures = stack.pipeline != nullptr ? DataInputs(stack) : OperatorInputs(stack);
     for (const TensorSignature& signature : signatures) known.push_back(signature.name);
   }
   for (const NamedTensor& input : inputs) {
-    if (!IsWeightName(input.name) || stack.pipeline != nullptr) continue;
+    if (!IsWeightName(input.name) || stack.pipeline != nullptr || !IsOperatorInput(stack, input.name)) continue;
     return FieldError(InputField(input.name),
                       absl::StrCat(input.name,
                                    " is a weight, which the model holds already: leave it out, or send the "

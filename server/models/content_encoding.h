@@ -72,6 +72,11 @@ void EncodeContent(const StackSpec& stack, std::span<const LayerView> layers, Ad
     encoder.Text("rnnserve pipeline 1");
     encoder.Pipeline(*stack.pipeline);
     encoder.Number(static_cast<int64_t>(layers.size()));
+  } else if (stack.file_names != nullptr) {
+    encoder.Text("rnnserve file names 1");
+    encoder.Text(stack.file_names->CanonicalText());
+    encoder.Number(stack.batch_first);
+    encoder.Number(static_cast<int64_t>(layers.size()));
   } else if (layers.size() > 1 || stack.batch_first) {
     encoder.Text("rnnserve stack 1");
     encoder.Number(stack.batch_first);

@@ -55,8 +55,8 @@ absl::Status CheckNameAndVersion(std::string_view name, int64_t version) {
 }
 
 absl::StatusOr<ModelPtr> ModelStore::Impl::Shared(std::span<const LayerView> layers, bool batch_first,
-                                                  PipelinePtr pipeline) {
-  absl::StatusOr<StackSpec> stack = ResolveStack(layers, batch_first, std::move(pipeline));
+                                                  PipelinePtr pipeline, FileNamesPtr file_names) {
+  absl::StatusOr<StackSpec> stack = ResolveStack(layers, batch_first, std::move(pipeline), std::move(file_names));
   if (!stack.ok()) return stack.status();
   const std::optional<std::string> tag = tags.Of(*stack, layers);
   if (ModelPtr model = tag ? tagged.Find(*tag) : nullptr) return model;
@@ -95,7 +95,7 @@ absl::StatusOr<ModelPtr> ModelStore::Impl::FromFile(
     if (!file.ok()) return file.status();
     std::vector<LayerView> layers;
     for (const OnnxOperator& layer : file->layers) layers.push_back({layer.op, layer.weights});
-    absl::StatusOr<ModelPtr> model = Shared(layers, file->batch_first, file->pipeline);
+    absl::StatusOr<ModelPtr> model = Shared(layers, file->batch_first, file->pipeline, file->file_names);
     if (!model.ok()) return absl::FailedPreconditionError(model.status().message());
     return model;
   } catch (const std::bad_alloc&) {

@@ -30,7 +30,7 @@ struct ModelStore::Impl {
 
   // The model of this content, which the returned pointer keeps alive; hashes and builds without the mutex.
   absl::StatusOr<ModelPtr> Shared(std::span<const LayerView> layers, bool batch_first = false,
-                                  PipelinePtr pipeline = nullptr);
+                                  PipelinePtr pipeline = nullptr, FileNamesPtr file_names = nullptr);
   absl::StatusOr<ModelPtr> ByFingerprint(StackSpec stack, std::span<const LayerView> layers);
   absl::StatusOr<LoadedModel> AddNamed(LoadedModel loaded);
   absl::StatusOr<LoadedModel> AddUpload(Upload upload, ModelPtr model);

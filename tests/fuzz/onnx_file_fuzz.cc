@@ -52,7 +52,7 @@ absl::StatusOr<StackSpec> Resolve(const absl::StatusOr<OnnxStack>& loaded) {
   if (!loaded.ok()) return loaded.status();
   std::vector<LayerView> layers;
   for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});
-  return ResolveStack(layers, loaded->batch_first);
+  return ResolveStack(layers, loaded->batch_first, loaded->pipeline, loaded->file_names);
 }
 
 void CheckExtracted(const OnnxInspection& found, const InspectedNode& node) {

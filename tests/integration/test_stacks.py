@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of several layers: the server reads the same file as onnxruntime and gives the same numbers."""
+"""Files of layers beside nodes that move axes: the server reads the same file as onnxruntime and gives the same numbers,
+by the file's own names and shapes and by the operators' names."""
 
 from __future__ import annotations
 
@@ -67,11 +68,6 @@ def _session(path):
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def _whole_states(stack):
-    """Whether the states of all layers are one tensor."""
-    return stack.layers == 1 or len(set(stack.hidden_sizes)) == 1
-
-
 def _feeds(stack, rng):
     """What onnxruntime takes and what the server takes; T, N."""
     t, n = int(rng.integers(1, 10)), int(rng.integers(1, 5))
@@ -129,61 +125,67 @@ def test_every_file_is_served(served):
     assert len(reply.models) == len(STACKS)
 
 
+def _excess(got, value, *where):
+    assert got.shape == value.shape, where
+    excess = float(np.max(np.abs(got - value) / np.maximum(1, np.abs(value)), initial=0))
+    assert excess <= TOLERANCE, (*map(str, where), excess)
+    return excess
+
+
 def test_numbers_of_onnxruntime(served):
+    """By the file's own names and shapes, and by the operators'."""
     server, root = served
     rng = np.random.default_rng(11)
     worst = 0.0
     for k, stack in enumerate(STACKS):
         session = _session(root / f"stack-{k}" / "1" / "model.onnx")
-        for _ in range(2):
-            theirs, ours = _feeds(stack, rng)
-            expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, theirs)))
-            states = _expected_states(stack, expected)
-            reply = _infer(server, f"stack-{k}", ours, ["Y", *states])
-            assert list(reply) == ["Y", *sorted(states, key=_order)], stack
-            for name, value in {"Y": expected["output"], **states}.items():
-                got = _torch_output(reply[name], stack) if name == "Y" else reply[name]
-                assert got.shape == value.shape, (stack, name)
-                excess = float(np.max(np.abs(got - value) / np.maximum(1, np.abs(value)), initial=0))
-                worst = max(worst, excess)
-                assert excess <= TOLERANCE, (str(stack), name, excess)
+        theirs, ours = _feeds(stack, rng)
+        expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, theirs)))
+        reply = _infer(server, f"stack-{k}", theirs)
+        assert list(reply) == list(expected), stack
+        worst = max(worst, *(_excess(reply[name], value, stack, name) for name, value in expected.items()))
+        states = _expected_states(stack, expected)
+        reply = _infer(server, f"stack-{k}", ours, ["Y", *states])
+        assert sorted(reply) == sorted(["Y", *states]), stack
+        assert not _excess(_torch_output(reply.pop("Y"), stack), expected["output"], stack, "Y") > TOLERANCE
+        worst = max([worst, *(_excess(value, states[name], stack, name) for name, value in reply.items())])
     print(f"{len(STACKS)} graphs, worst difference {worst:.3g}")
 
 
-def _order(name):
-    """Whole states before parts, parts by layer, h before c."""
-    base, _, layer = name.partition(".")
-    return (layer != "", int(layer or 0), base != "Y_h")
-
-
 def test_signature(served):
-    """What a caller finds out of a stack, whole states and parts."""
-    server, _ = served
+    """What a caller finds out is what the file says."""
+    server, root = served
     for k, stack in enumerate(STACKS):
         request = wire.models_pb2.GetModelRequest()
         request.model.name = f"stack-{k}"
         info = server.models.Get(request).model
-        d = stack.directions
-        inputs = {i.name: list(i.shape) for i in info.inputs}
-        assert inputs["X"] == (["N", "T"] if stack.batch_first else ["T", "N"]) + [str(stack.input_size)]
-        assert list(inputs)[:2] == ["X", "sequence_lens"]
-        outputs = {o.name: list(o.shape) for o in info.outputs}
-        h = str(stack.hidden_sizes[-1])
-        assert outputs["Y"] == (["N", "T", str(d), h] if stack.batch_first else ["T", str(d), "N", h])
-        assert ("initial_h" in inputs) == ("Y_h" in outputs) == _whole_states(stack)
+        graph = onnx.load(root / f"stack-{k}" / "1" / "model.onnx").graph
+        added = [] if stack.lengths else ["sequence_lens"]
+        assert [i.name for i in info.inputs] == [*(value.name for value in graph.input), *added], stack
+        assert [o.name for o in info.outputs] == [value.name for value in graph.output], stack
+        assert [i.name for i in info.inputs if not i.optional] == ["input"]
         if stack.layers == 1:
             assert info.operator.op_type == stack.ops[0] and not info.layers
-            continue
-        assert not info.HasField("operator")
-        assert [layer.op_type for layer in info.layers] == list(stack.ops)
+        else:
+            assert not info.HasField("operator")
+            assert [layer.op_type for layer in info.layers] == list(stack.ops)
+        d, x = stack.directions, ["N", "T"] if stack.batch_first else ["T", "N"]
+        shapes = {tensor.name: list(tensor.shape) for tensor in (*info.inputs, *info.outputs)}
+        assert shapes["input"] == [*x, str(stack.input_size)]
+        assert shapes["output"] == [*x, str(d * stack.hidden_sizes[-1])]
+        if stack.states == "sliced":
+            assert shapes["h0"] == [str(d * stack.layers), "N", str(stack.hidden_sizes[0])]
+            assert [s.name for s in info.state] == [name for name in ("h0", "c0") if name in shapes]
+        elif stack.states != "apart":
+            assert info.state[0].name == ("initial_h" if stack.layers == 1 else "initial_h.0")
         for layer in range(stack.layers):
             own = [str(d), "N", str(stack.hidden_sizes[layer])]
-            assert inputs[f"initial_h.{layer}"] == outputs[f"Y_h.{layer}"] == own
-            assert (f"initial_c.{layer}" in inputs) == (stack.ops[layer] == "LSTM")
-        assert [s.name for s in info.state][0] == "initial_h.0"
+            assert shapes.get(f"h0.{layer}", own) == shapes.get(f"Y_h.{layer}", own) == own
+            assert (f"c0.{layer}" in shapes) == (stack.states == "apart" and stack.ops[layer] == "LSTM")
 
 
 def test_default_outputs(served):
+    """In the names that X has: of the operators, all final states."""
     server, _ = served
     for k, stack in enumerate(STACKS[:48]):
         _, ours = _feeds(stack, np.random.default_rng(k))
@@ -221,30 +223,151 @@ def test_whole_and_part_are_refused(served):
         assert text in refused.value.details()
 
 
+def test_a_tensor_comes_by_one_of_its_names(served):
+    server, _ = served
+    k = next(k for k, stack in enumerate(STACKS) if stack.layers == 2 and stack.lengths)
+    theirs, ours = _feeds(STACKS[k], np.random.default_rng(3))
+    half = ours["initial_h"][:ours["initial_h"].shape[0] // 2]
+    for tensors, outputs, text in (({**theirs, "X": ours["X"]}, [], "X is another name of input"),
+                                   ({**theirs, "sequence_lens": ours["sequence_lens"]}, [], "another name of lengths"),
+                                   ({**theirs, "initial_h": ours["initial_h"]}, [], "another name of h0"),
+                                   ({**theirs, "initial_h.1": half}, [], "another name of h0"),
+                                   (theirs, ["output", "Y"], "is another name of output"),
+                                   (theirs, ["hn", "Y_h.1"], "is part of hn"),
+                                   ({**theirs, "input": theirs["input"][:, :, :2]}, [], "as its file has it"),
+                                   ({**theirs, "h0": half}, [], "as its file has it"),
+                                   ({**theirs, "lengths": theirs["lengths"].astype(np.int64)}, [], "file has int32"),
+                                   ({"h0": theirs["h0"]}, [], "input input is missing")):
+        with pytest.raises(grpc.RpcError) as refused:
+            _infer(server, f"stack-{k}", tensors, outputs)
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert text in refused.value.details()
+    # Some by one, some by the other.
+    mixed = {"input": theirs["input"], "sequence_lens": ours["sequence_lens"], "initial_h": ours["initial_h"]}
+    if "c0" in theirs:
+        mixed["c0"] = theirs["c0"]
+    expected = _infer(server, f"stack-{k}", theirs)
+    reply = _infer(server, f"stack-{k}", mixed, ["Y", "hn"])
+    np.testing.assert_array_equal(reply["hn"], expected["hn"])
+    np.testing.assert_array_equal(_torch_output(reply["Y"], STACKS[k]), expected["output"])
+
+
+def _state(tensors):
+    return wire.sessions_pb2.StateTensors(tensors=[wire.tensor(name, value) for name, value in tensors.items()])
+
+
 def test_a_session_starts_from_a_whole_state_or_from_parts(served):
+    """It tells its state by the names that Open used."""
     server, _ = served
     sessions = wire.sessions_grpc.SessionsStub(server.channel)
     seen = 0
     for k, stack in enumerate(STACKS):
-        if stack.layers == 1 or stack.directions == 2 or stack.states != "sliced":
+        if stack.directions == 2 or stack.states != "sliced":
             continue
         seen += 1
-        _, ours = _feeds(stack, np.random.default_rng(k))
+        theirs, ours = _feeds(stack, np.random.default_rng(k))
+        of_file = {name: value for name, value in theirs.items() if name[1:] == "0"}
         whole = {name: value for name, value in ours.items() if name.startswith("initial_")}
         parts = {f"{name}.{layer}": value[layer:layer + 1] for name, value in whole.items() for layer in range(stack.layers)}
-        replies = []
-        for state in (whole, parts):
-            request = wire.sessions_pb2.OpenRequest()
+        if stack.layers == 1:
+            parts = whole
+        for state, told in ((whole, parts), (parts, parts), (of_file, of_file)):
+            request = wire.sessions_pb2.OpenRequest(state=_state(state))
             request.model.name = f"stack-{k}"
-            request.state.tensors.extend(wire.tensor(name, value) for name, value in state.items())
             opened = sessions.Open(request)
+            assert opened.data_input == ("input" if state is of_file else "X")
             got = sessions.GetState(wire.sessions_pb2.GetStateRequest(session=opened.session))
-            replies.append({tensor.name: tensor.raw for tensor in got.state.tensors})
-        assert replies[0] == replies[1] == {name: value.tobytes() for name, value in parts.items()}, k
+            assert {tensor.name: tensor.raw for tensor in got.state.tensors} == {
+                name: value.tobytes() for name, value in told.items()}, k
+            assert got.rows == next(iter(whole.values())).shape[1]
+            assert [list(tensor.shape) for tensor in got.state.tensors] == [list(value.shape) for value in told.values()]
     assert seen > 5
-    request.state.tensors[0].name = "initial_h"  # of one layer
-    with pytest.raises(grpc.RpcError, match="there is no state tensor"):
-        sessions.Open(request)
+    for wrong, text in (({"initial": whole["initial_h"]}, "there is no state tensor"),
+                        ({name: value[:, :, :-1] for name, value in of_file.items()}, "expected \\["),
+                        (dict([next(iter(of_file.items()))] * 1), "c0 is missing" if "c0" in of_file else None)):
+        if text is None:
+            continue
+        request.state.CopyFrom(_state(wrong))
+        with pytest.raises(grpc.RpcError, match=text):
+            sessions.Open(request)
+
+
+def test_streams_in_cuts_by_the_files_names(served):
+    """A session of each forward file, cut at random, is onnxruntime's whole run: outputs, and the state at the end."""
+    server, root = served
+    sessions = wire.sessions_grpc.SessionsStub(server.channel)
+    rng = np.random.default_rng(12)
+    seen, worst = 0, 0.0
+    for k, stack in enumerate(STACKS):
+        if stack.directions == 2:
+            continue
+        seen += 1
+        theirs, _ = _feeds(stack, rng)
+        theirs.pop("lengths", None)
+        x, axis = theirs["input"], 1 if stack.batch_first else 0
+        t, n = x.shape[axis], x.shape[1 - axis]
+        session = _session(root / f"stack-{k}" / "1" / "model.onnx")
+        feeds = {**theirs, "lengths": np.full(n, t, np.int32)} if stack.lengths else theirs
+        expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+        request = wire.sessions_pb2.OpenRequest(rows=n)
+        request.model.name = f"stack-{k}"
+        state = {name: value for name, value in theirs.items() if name != "input"}
+        if state:
+            request.state.CopyFrom(_state(state))
+        key = sessions.Open(request).session
+        cuts = sorted(rng.integers(0, t + 1, 2))
+        pieces = []
+        for number, piece in enumerate(np.split(x, cuts, axis), 1):
+            operation = wire.sessions_pb2.Operation(session=key, number=number)
+            operation.chunk.inputs.append(wire.tensor("input", piece))
+            reply = sessions.Apply(wire.sessions_pb2.ApplyRequest(operation=operation)).reply
+            assert not reply.status.code, (stack, reply.status.message)
+            pieces.append(wire.results(reply))
+        assert list(pieces[0]) == list(expected)
+        got = np.concatenate([piece["output"] for piece in pieces], axis)
+        worst = max(worst, _excess(got, expected["output"], stack))
+        for name in expected:
+            if name != "output":
+                worst = max(worst, _excess(pieces[-1][name], expected[name], stack, name))
+        told = sessions.GetState(wire.sessions_pb2.GetStateRequest(session=key)).state.tensors
+        assert [tensor.name for tensor in told][:len(state)] == list(state), stack
+        for tensor in told:  # h0 goes on where hn ended
+            last = {"h0": "hn", "c0": "cn"}.get(tensor.name)
+            if last in expected:
+                worst = max(worst, _excess(wire.array(tensor), expected[last], stack, last))
+    assert seen > 50
+    print(f"{seen} sessions, worst difference {worst:.3g}")
+
+
+# --- A file's own name that is an operator's name of another tensor.
+
+def test_a_name_that_the_file_uses_is_the_files(tmp_path):
+    content = stack_graphs.model(Stack(("LSTM", "LSTM"), states="sliced", finals="joined"))
+    new = {"input": "initial_h", "h0": "X", "c0": "Y", "output": "Y_c", "cn": "Y"}
+    for node in content.graph.node:
+        node.input[:] = [new.get(name, name) for name in node.input]
+        node.output[:] = [{"output": "Y_c", "cn": "last_c"}.get(name, name) for name in node.output]
+    for value in content.graph.input:
+        value.name = new[value.name]
+    for value in content.graph.output:
+        value.name = {"output": "Y_c", "cn": "last_c"}.get(value.name, value.name)
+    repository_files.write(tmp_path / "swapped" / "1", content)
+    server = Server(f"--models={tmp_path}")
+    theirs, _ = _feeds(Stack(("LSTM", "LSTM"), states="sliced"), np.random.default_rng(4))
+    feeds = {new[name]: value for name, value in theirs.items()}
+    session = _session(tmp_path / "swapped" / "1" / "model.onnx")
+    expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+    reply = _infer(server, "swapped", feeds)
+    assert list(reply) == list(expected) == ["Y_c", "hn", "last_c"]
+    for name, value in expected.items():
+        _excess(reply[name], value, name)
+    # The operators' other names go on meaning theirs.
+    reply = _infer(server, "swapped", feeds, ["Y", "Y_h"])
+    _excess(reply["Y_h"], expected["hn"])
+    _excess(reply["Y"][:, 0], expected["Y_c"])
+    with pytest.raises(grpc.RpcError, match="there is no input"):
+        _infer(server, "swapped", {"X.0": feeds["X"], **feeds})
+    assert server.stop() == 0
 
 
 # --- Graphs that are no model. What computes beside the layers: test_whole_models.py.

@@ -98,7 +98,13 @@ def test_layers_of_a_file_sent_one_by_one_are_its_model(server):
     nodes = [node for node in content.graph.node if node.op_type == "LSTM"]
     layers = [Case("LSTM", {name: values[given] for name, given in zip(("W", "R", "B"), node.input[1:4])},
                    {"hidden_size": 5}, opset=14) for node in nodes]
-    assert server.models.Load(stack_request(layers, name="apart")).model.fingerprint == known.fingerprint
+    apart = server.models.Load(stack_request(layers, name="apart")).model
+    assert apart.fingerprint != known.fingerprint  # a file's names are part of its model
+    assert [t.name for t in (*known.inputs, *known.outputs)] == ["input", "sequence_lens", "output", "hn", "cn"]
+    assert [t.name for t in apart.outputs] == ["Y", "Y_h", "Y_c", "Y_h.0", "Y_c.0", "Y_h.1", "Y_c.1"]
+    x = np.random.default_rng(3).uniform(-1, 1, (4, 2, 3)).astype(np.float32)
+    for name, value in infer(server, "apart", X=x).items():
+        np.testing.assert_array_equal(infer(server, "stack", X=x)[name], value)
 
 
 def test_a_session_of_a_stack_that_was_sent(server):
@@ -116,7 +122,7 @@ def test_open_tells_what_brings_the_steps_of_a_chunk(server):
     sessions = Sessions(server.address)
     told = {name: sessions.stub.Open(wire.sessions_pb2.OpenRequest(model=wire.tensor_pb2.ModelRef(name=name))).data_input
             for name in ("one", "stack", "stream")}
-    assert told == {"one": "X", "stack": "X", "stream": "features"}
+    assert told == {"one": "X", "stack": "input", "stream": "features"}
     sessions.close()
     with rnnserve.Client(server.address) as client, client.session("stream", rows=2) as session:
         session.feed(np.zeros((2, 4, 3), np.float32))  # [N, T, 3], as the file has it

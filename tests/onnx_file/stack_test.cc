@@ -45,6 +45,81 @@ TEST(OnnxStackTest, InspectionSaysThatItLoads) {
   EXPECT_EQ(found->nodes.size(), 2U);
 }
 
+// TwoLayers with shapes of its graph inputs, `outputs` instead of its own, and a node that makes the last of them of Y.
+onnx::ModelProto Described(const std::vector<std::string>& outputs, const std::vector<int64_t>& perm) {
+  onnx::ModelProto model = TwoLayers("GRU");
+  onnx::GraphProto& graph = *model.mutable_graph();
+  onnx::TypeProto::Tensor& type = *graph.mutable_input(0)->mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx::TensorProto::FLOAT);
+  for (const char* axis : {"t", "n"}) type.mutable_shape()->add_dim()->set_dim_param(axis);
+  type.mutable_shape()->add_dim()->set_dim_value(2);
+  onnx::NodeProto& turn = *graph.add_node();
+  turn.set_op_type("Transpose");
+  turn.add_input("Y.1");
+  turn.add_output("turned");
+  auto& attribute = AddAttribute(turn, "perm", onnx::AttributeProto::INTS);
+  for (const int64_t axis : perm) attribute.add_ints(axis);
+  graph.clear_output();
+  for (const std::string& name : outputs) graph.add_output()->set_name(name);
+  return model;
+}
+
+TEST(OnnxStackTest, TheFilesOwnNames) {
+  const auto stack = Load(Described({"turned", "Y_h.1"}, {2, 0, 1, 3}));
+  ASSERT_TRUE(stack.ok()) << stack.status();
+  EXPECT_EQ(stack->pipeline, nullptr);
+  ASSERT_NE(stack->file_names, nullptr);
+  const FileNames& names = *stack->file_names;
+  ASSERT_EQ(names.inputs.size(), 1U);
+  EXPECT_EQ(names.x().name, "x");
+  EXPECT_THAT(names.x().shape, testing::ElementsAre(kDimT, kDimN, 2));
+  ASSERT_EQ(names.outputs.size(), 2U);
+  EXPECT_EQ(names.outputs[0].name, "turned");
+  EXPECT_THAT(names.outputs[0].shape, testing::ElementsAre(kDimN, kDimT, 2, 1));
+  EXPECT_THAT(names.outputs[0].order, testing::ElementsAre(OutputAxis::kN, OutputAxis::kT, OutputAxis::kD));
+  EXPECT_EQ(names.outputs[1].kind, OutputKind::kFinalH);
+  EXPECT_EQ(names.outputs[1].layer, 1U);
+}
+
+TEST(OnnxStackTest, WhatLayersCannotWriteIsAPipeline) {
+  // Y twice has two places to go, and one of a layer before the last is not written at all: a pipeline does it.
+  for (const auto& outputs : {std::vector<std::string>{"turned", "Y.1"}, {"turned", "Y.0"}}) {
+    const auto stack = Load(Described(outputs, {0, 2, 1, 3}));
+    ASSERT_TRUE(stack.ok()) << stack.status();
+    EXPECT_EQ(stack->file_names, nullptr);
+    ASSERT_NE(stack->pipeline, nullptr);
+    EXPECT_EQ(stack->pipeline->outputs[1].name, outputs[1]);
+  }
+  // H is 1, so it may lie anywhere; numbers before steps and rows would have to be turned.
+  EXPECT_NE(Load(Described({"turned"}, {0, 2, 3, 1}))->file_names, nullptr);
+}
+
+TEST(OnnxStackTest, NamesAreWhatTheGraphSays) {
+  const auto bare = Load(TwoLayers("GRU"));  // no shapes
+  ASSERT_TRUE(bare.ok()) << bare.status();
+  EXPECT_EQ(bare->file_names, nullptr);
+  EXPECT_EQ(bare->pipeline, nullptr);
+  const std::string one = Load(Described({"turned"}, {0, 2, 1, 3}))->file_names->CanonicalText();
+  const std::string other = Load(Described({"turned"}, {2, 0, 1, 3}))->file_names->CanonicalText();
+  EXPECT_NE(one, other);
+}
+
+TEST(OnnxStackTest, NamesThatNoMessageCanCarry) {
+  // The layers are known by the operators' names; a file that computes is refused.
+  for (const std::string& name : {std::string("\xff\xfe"), std::string("\xc0\x80"), std::string(600, 'x')}) {
+    onnx::ModelProto model = Described({name}, {2, 0, 1, 3});
+    onnx::NodeProto& turn = *model.mutable_graph()->mutable_node(model.graph().node_size() - 1);
+    turn.set_output(0, name);
+    const auto stack = Load(model);
+    ASSERT_TRUE(stack.ok()) << stack.status();
+    EXPECT_EQ(stack->file_names, nullptr);
+    EXPECT_EQ(stack->pipeline, nullptr);
+    turn.clear_attribute();
+    turn.set_op_type("Tanh");
+    EXPECT_THAT(Refusal(model), AllOf(HasSubstr("graph output"), HasSubstr("UTF-8")));
+  }
+}
+
 TEST(OnnxStackTest, XTurnedOnce) {
   onnx::ModelProto model = TwoLayers("RNN");
   onnx::GraphProto& graph = *model.mutable_graph();

@@ -70,7 +70,21 @@ void AddDetails(const std::string& path, const OnnxInspection& file, const Inspe
   }
 }
 
+void AddTensors(std::string_view title, const std::vector<TensorSignature>& tensors, Rows& rows) {
+  for (const TensorSignature& tensor : tensors) {
+    rows.push_back({std::string(title), tensor.name, std::string(DataTypeName(tensor.type)),
+                    absl::StrCat("[", absl::StrJoin(DimensionTexts(tensor.shape), ", "), "]"),
+                    tensor.optional && title == "input" ? "optional" : ""});
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> DimensionTexts(const Shape& shape) {
+  std::vector<std::string> texts;
+  for (const int64_t axis : shape) texts.push_back(axis == kDimT ? "T" : axis == kDimN ? "N" : absl::StrCat(axis));
+  return texts;
+}
 
 std::string DirectionName(const OpSpec& spec) {
   constexpr std::string_view kDirections[] = {"forward", "reverse", "bidirectional"};
@@ -113,6 +127,12 @@ std::string ShowReport(const std::string& path, const OnnxInspection& file) {
       path, ": ", file.file_bytes, " bytes, opset ", file.opset, ", ", file.node_count, " nodes, ", file.nodes.size(),
       " of them recurrent", file.producer.empty() ? "" : absl::StrCat(", written by ", file.producer), "\n",
       "as it is: ", file.loads.ok() ? "a model" : absl::StrCat("no model; ", file.loads.message()), "\n");
+  if (file.loads.ok()) {
+    Rows tensors = {{}};
+    AddTensors("input", file.inputs, tensors);
+    AddTensors("output", file.outputs, tensors);
+    absl::StrAppend(&text, FormatTable(tensors));
+  }
   if (file.nodes.empty()) return Printable(text);
   Rows table = {{"#", "OPERATOR", "I", "H", "DIRECTION", "TYPE", "WEIGHTS", "STATE", "LOADS", "NODE"}};
   for (const InspectedNode& node : file.nodes) {

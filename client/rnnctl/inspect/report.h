@@ -13,6 +13,8 @@ namespace rnnserve::rnnctl::inspect {
 std::string ShowReport(const std::string& path, const OnnxInspection& file);
 std::string ReportJson(const std::string& path, const OnnxInspection& file);
 
+// "T", "N" or a number, of each axis.
+std::vector<std::string> DimensionTexts(const Shape& shape);
 // "yes": the server loads the file as it is; "extract": the node, once it is extracted; "no".
 std::string Verdict(const OnnxInspection& file, const InspectedNode& node);
 std::string DirectionName(const OpSpec& spec);

@@ -32,6 +32,16 @@ Json NodeJson(const OnnxInspection& file, const InspectedNode& node) {
   return json;
 }
 
+Json TensorsJson(const std::vector<TensorSignature>& tensors) {
+  Json list = Json::array();
+  for (const TensorSignature& tensor : tensors) {
+    list.push_back({{"name", tensor.name},
+                    {"data_type", std::string(DataTypeName(tensor.type))},
+                    {"shape", DimensionTexts(tensor.shape)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string ReportJson(const std::string& path, const OnnxInspection& file) {
@@ -42,6 +52,10 @@ std::string ReportJson(const std::string& path, const OnnxInspection& file) {
                {"node_count", file.node_count},
                {"loads", file.loads.ok()}};
   if (!file.loads.ok()) json["reason"] = std::string(file.loads.message());
+  if (file.loads.ok()) {
+    json["inputs"] = TensorsJson(file.inputs);
+    json["outputs"] = TensorsJson(file.outputs);
+  }
   json["nodes"] = Json::array();
   for (const InspectedNode& node : file.nodes) json["nodes"].push_back(NodeJson(file, node));
   // Names in ONNX files are UTF-8 by promise only.

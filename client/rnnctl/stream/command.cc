@@ -2,6 +2,7 @@
 // rnnctl stream: one session, fed chunk by chunk.
 #include "client/rnnctl/command.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <fstream>
@@ -77,14 +78,14 @@ or standard input where it is - or not given:
 - WAV: PCM scaled to [-1, 1), or floats as they are. One channel: successive samples fill a step, as many as the model
   has features. Several: as many as the model has features (a step is a sample of each), or as --rows (each is a row);
 - with --format=raw: bare little-endian float32 values, step by step, as they arrive.
-Tensors other than X are the weights of --op and the initial state (initial_h, initial_c).
+Other tensors are the weights of --op and the initial state: initial_h, initial_c, or as the model's file calls them.
 
 Goes on by itself after a lost connection, on the next of several servers (or behind one balanced address) when one
 leaves, and with --checkpoint-every also when one is killed. What cannot be recovered ends it with DATA_LOSS.
 Ctrl-C ends the input: what was read is answered, and the session is closed (--keep: left open).
 
 --json prints one line a chunk, the JSON form of rnnserve.v1.OperationReply, and a line with the summary at the end.
---out DIR writes Y.npy of all steps, the last of the other outputs, and the final state as initial_h.npy, initial_c.npy:
+--out DIR writes outputs of all steps (Y.npy), the last of the others, and the final state as initial_h.npy, initial_c.npy:
 --tensor initial_h=DIR/initial_h.npy goes on from there.
 
 Examples:
@@ -104,7 +105,7 @@ absl::StatusOr<client::SessionSpec> SpecFrom(const Arguments& arguments) {
   for (client::Tensor& tensor : *tensors) {
     if (tensor.name == "X")
       return UsageError("--tensor X: the input is given as a file name alone, or comes on standard input");
-    const bool is_state = tensor.name.starts_with("initial_");
+    const bool is_state = tensor.name.starts_with("initial_") || !std::holds_alternative<OperatorDef>(spec.target);
     (is_state ? spec.state : spec.weights).push_back(std::move(tensor));
   }
   if (const auto outputs = arguments.Get("outputs")) spec.outputs = absl::StrSplit(*outputs, ',', absl::SkipEmpty());
@@ -149,6 +150,7 @@ XShape ShapeOf(const OperatorDef& op, const std::vector<client::Tensor>& weights
   const auto layout = op.attributes.find("layout");
   const auto* value = layout == op.attributes.end() ? nullptr : std::get_if<int64_t>(&layout->second);
   x.step_axis = op.domain == "openvino" || (value != nullptr && *value == 1) ? 1 : 0;
+  x.step_axes = {{"Y", op.domain == "openvino" ? 2 : x.step_axis}};
   for (const client::Tensor& weight : weights) {
     if (weight.name != "W" || weight.shape.empty()) continue;
     x.type = weight.type;
@@ -157,15 +159,23 @@ XShape ShapeOf(const OperatorDef& op, const std::vector<client::Tensor>& weights
   return x;
 }
 
-// And to a model.
+// And to a model: X, or what brings the steps by its file's name.
 XShape ShapeOf(const client::ModelInfo& model) {
   XShape x;
   for (const client::TensorSpec& input : model.inputs) {
-    if (input.name != "X" || input.shape.size() != 3) continue;
+    const auto axis = std::ranges::find(input.shape, "T");
+    if (input.optional || input.shape.size() != 3 || axis == input.shape.end()) continue;
+    x.name = input.name;
     x.type = input.type;
-    x.step_axis = input.shape[1] == "T" ? 1 : 0;
+    x.step_axis = static_cast<size_t>(axis - input.shape.begin());
     if (!absl::SimpleAtoi(input.shape[2], &x.features)) x.features = 0;
+    break;
   }
+  for (const client::TensorSpec& output : model.outputs) {
+    const auto axis = std::ranges::find(output.shape, "T");
+    if (axis != output.shape.end()) x.step_axes[output.name] = static_cast<size_t>(axis - output.shape.begin());
+  }
+  x.step_axes.emplace("Y", x.step_axis);
   return x;
 }
 
@@ -298,6 +308,10 @@ absl::Status RunStream(const Arguments& arguments, Streams& streams) {
   absl::StatusOr<XShape> x = FindShape(*spec, servers, *client_options);
   if (!x.ok()) return x.status();
   if (absl::Status taken = TakeShape(arguments, *x); !taken.ok()) return taken;
+  if (std::ranges::find(spec->state, x->name, &client::Tensor::name) != spec->state.end()) {
+    return UsageError(
+        absl::StrCat("--tensor ", x->name, ": the input is given as a file name alone, or comes on standard input"));
+  }
   const absl::StatusOr<std::unique_ptr<ChunkSource>> source =
       OpenSource(input == "-" ? streams.in : file, input == "-" ? "standard input" : input, *x, *reading);
   if (!source.ok()) return source.status();
@@ -308,7 +322,7 @@ absl::Status RunStream(const Arguments& arguments, Streams& streams) {
       client::RnnStream::Open(servers, *std::move(spec), *options);
   if (!stream.ok()) return stream.status();
   const std::string folder = *form == ResultForm::kRaw ? "" : arguments.Get("out").value_or("");
-  StreamResults results(*form, folder, static_cast<size_t>(values->value_or(4)), x->step_axis, streams.out);
+  StreamResults results(*form, folder, static_cast<size_t>(values->value_or(4)), x->step_axes, streams.out);
   return Feed(**source, *x, *pace, arguments, **stream, results, *form, streams);
 }
 

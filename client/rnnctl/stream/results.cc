@@ -51,13 +51,14 @@ absl::Status StreamResults::WriteFiles(const std::vector<client::Tensor>& final_
   std::vector<client::Tensor> files = final_state;
   if (!outputs_.empty()) {
     for (size_t k = 0; k < outputs_.back().size(); ++k) {
-      if (outputs_.back()[k].name != "Y" || outputs_.back()[k].shape.size() <= step_axis_) {
+      const auto axis = step_axes_.find(outputs_.back()[k].name);
+      if (axis == step_axes_.end() || outputs_.back()[k].shape.size() <= axis->second) {
         files.push_back(outputs_.back()[k]);
         continue;
       }
       std::vector<client::Tensor> pieces;
       for (const std::vector<client::Tensor>& chunk : outputs_) pieces.push_back(chunk[k]);
-      files.push_back(JoinSteps(pieces, step_axis_));
+      files.push_back(JoinSteps(pieces, axis->second));
     }
   }
   return WriteTensors(files, folder_).status();

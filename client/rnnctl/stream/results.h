@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,12 +21,14 @@ enum class ResultForm { kTable, kJson, kRaw };
 class StreamResults {
  public:
   // `folder`: where outputs go as .npy, or empty. `values`: elements of each output in a line of the table.
-  StreamResults(ResultForm form, std::string folder, size_t values, size_t step_axis, std::ostream& out)
-      : form_(form), folder_(std::move(folder)), values_(values), step_axis_(step_axis), out_(out) {}
+  // `step_axes`: of the outputs that have a value for each step.
+  StreamResults(ResultForm form, std::string folder, size_t values, std::map<std::string, size_t> step_axes,
+                std::ostream& out)
+      : form_(form), folder_(std::move(folder)), values_(values), step_axes_(std::move(step_axes)), out_(out) {}
 
   // One chunk of so many steps, answered after `latency`. Writes and flushes its line.
   absl::Status Add(client::ChunkResult result, int64_t steps, std::chrono::nanoseconds latency);
-  // Y.npy of all steps, the last of every other output, and the session's final state.
+  // Outputs of all steps, the last of every other output, and the session's final state.
   absl::Status WriteFiles(const std::vector<client::Tensor>& final_state) const;
 
   // For people, and as one JSON line. `audio`: how long the input took or stands for; 0: unknown.
@@ -40,7 +44,7 @@ class StreamResults {
   const ResultForm form_;
   const std::string folder_;
   const size_t values_;
-  const size_t step_axis_;
+  const std::map<std::string, size_t> step_axes_;
   std::ostream& out_;
   std::vector<std::vector<client::Tensor>> outputs_;  // of each chunk, if they are written to files
   std::vector<std::chrono::nanoseconds> latencies_;

@@ -54,8 +54,10 @@ client::Tensor RowsFirst(client::Tensor x) {
 absl::StatusOr<std::optional<client::Tensor>> ChunkOf(std::string bytes, const XShape& shape) {
   const auto values = static_cast<int64_t>(bytes.size() / sizeof(float));
   if (values == 0) return std::optional<client::Tensor>();
-  client::Tensor x{
-      "X", DataType::kFloat, {values / (shape.rows * shape.features), shape.rows, shape.features}, std::move(bytes)};
+  client::Tensor x{shape.name,
+                   DataType::kFloat,
+                   {values / (shape.rows * shape.features), shape.rows, shape.features},
+                   std::move(bytes)};
   if (shape.step_axis == 1) x = RowsFirst(std::move(x));
   absl::StatusOr<client::Tensor> converted = client::ConvertTensor(std::move(x), shape.type);
   if (!converted.ok()) return converted.status();
@@ -174,7 +176,7 @@ absl::StatusOr<std::unique_ptr<ChunkSource>> OpenArray(ByteSource source, const 
   }
   if (x->type != shape.type) x = client::ConvertTensor(*std::move(x), shape.type);
   if (!x.ok()) return UsageError(absl::StrCat(name, ": ", x.status().message()));
-  client::Tensor named{"X", x->type, x->shape, std::move(x->bytes)};
+  client::Tensor named{shape.name, x->type, x->shape, std::move(x->bytes)};
   return std::make_unique<ArraySource>(std::move(named), shape.step_axis, steps);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <istream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,10 +16,12 @@ namespace rnnserve::rnnctl {
 
 // What X looks like to the model.
 struct XShape {
+  std::string name = "X";  // as the model calls it
   DataType type = DataType::kFloat;
-  size_t step_axis = 0;  // of [T, N, I], or 1 of [N, T, I]
-  int64_t rows = 1;      // of raw values and samples; an array has its own
-  int64_t features = 0;  // 0: not known
+  size_t step_axis = 0;                          // of [T, N, I], or 1 of [N, T, I]
+  int64_t rows = 1;                              // of raw values and samples; an array has its own
+  int64_t features = 0;                          // 0: not known
+  std::map<std::string, size_t> step_axes = {};  // of the outputs that have a value for each step
 };
 
 enum class InputFormat { kDetect, kNpy, kWav, kRaw };

@@ -17,10 +17,13 @@ constexpr char kBackend[] = "rnnserve";
 // Load tools take this as the most rows that they may put into a request. The server's own bound is on bytes.
 constexpr int32_t kMaxBatchSize = 1024;
 
-// Those that a request must have: load tools fill each input that is listed with random numbers.
+// Those that a request must have, and states that the file names: load tools fill each input that is listed with random
+// numbers.
 std::vector<TensorSignature> InputsOf(const StackSpec& stack, ViewAs view) {
   std::vector<TensorSignature> inputs = view == ViewAs::kSequence ? ChunkInputs(stack) : DataInputs(stack);
-  std::erase_if(inputs, [](const TensorSignature& input) { return input.optional; });
+  std::erase_if(inputs, [&](const TensorSignature& input) {
+    return input.optional && (stack.file_names == nullptr || IsChunkInput(stack, input.name));
+  });
   return inputs;
 }
 

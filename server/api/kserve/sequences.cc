@@ -37,7 +37,7 @@ int64_t RowsOf(const StackSpec& stack, std::span<const NamedTensor> inputs) {
     if (signature.name != steps) continue;
     const auto axis = std::ranges::find(signature.shape, kDimN) - signature.shape.begin();
     for (const NamedTensor& input : inputs) {
-      if (input.name != steps || static_cast<size_t>(axis) >= input.tensor.shape.size()) continue;
+      if (!IsDataInput(stack, input.name) || static_cast<size_t>(axis) >= input.tensor.shape.size()) continue;
       return std::max<int64_t>(input.tensor.shape[static_cast<size_t>(axis)], 1);
     }
   }

@@ -83,8 +83,25 @@ void EncodeSignature(const TensorSignature& signature, v1::TensorSpec& spec) {
   spec.set_optional(signature.optional);
 }
 
-// Of one session row; the names of several layers carry their numbers.
+// Of one session row; the names of several layers carry their numbers. As the file calls and joins them, where it does.
 void EncodeState(const StackSpec& stack, v1::ModelInfo& info) {
+  const auto of_file = [&](size_t layer, PipelineInput::Kind kind) {
+    return stack.file_inputs() != nullptr && std::ranges::any_of(*stack.file_inputs(), [&](const PipelineInput& input) {
+             return input.kind == kind && std::ranges::find(input.layers, layer) != input.layers.end();
+           });
+  };
+  if (stack.file_inputs() != nullptr) {
+    for (const PipelineInput& input : *stack.file_inputs()) {
+      if (input.kind != PipelineInput::Kind::kInitialH && input.kind != PipelineInput::Kind::kInitialC) continue;
+      v1::TensorSpec& state = *info.add_state();
+      state.set_name(input.name);
+      state.set_data_type(static_cast<v1::DataType>(ComputeType(input.type)));
+      int64_t directions = 0;
+      for (const size_t layer : input.layers) directions += stack.layers[layer].directions();
+      if (directions > 1) state.add_shape(absl::StrCat(directions));
+      state.add_shape(absl::StrCat(stack.layers[input.layers[0]].hidden_size));
+    }
+  }
   for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
     const OpSpec& spec = stack.layers[layer];
     const auto add = [&](std::string name) {
@@ -93,8 +110,8 @@ void EncodeState(const StackSpec& stack, v1::ModelInfo& info) {
       state.set_data_type(static_cast<v1::DataType>(ComputeType(spec.data_type)));
       state.add_shape(absl::StrCat(spec.hidden_size));
     };
-    add("initial_h");
-    if (spec.kind == CellKind::kLstm) add("initial_c");
+    if (!of_file(layer, PipelineInput::Kind::kInitialH)) add("initial_h");
+    if (spec.kind == CellKind::kLstm && !of_file(layer, PipelineInput::Kind::kInitialC)) add("initial_c");
   }
 }
 

@@ -41,6 +41,7 @@ void EncodeGetState(StateReply reply, v1::GetStateResponse& response) {
   response.set_number(reply.numbers.last_applied);
   response.set_position(reply.numbers.position);
   response.set_fingerprint(std::move(reply.fingerprint));
+  response.set_rows(reply.rows);
   for (const OutputTensor& tensor : reply.state) EncodeTensor(tensor, *response.mutable_state()->add_tensors());
 }
 

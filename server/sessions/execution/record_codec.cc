@@ -47,6 +47,7 @@ void SetModel(const SessionModel& model, store::Record& to) {
   to.set_allow_reduced_precision(pinned.engine_options.allow_reduced_precision);
   for (const std::string& output : model.outputs()) to.add_outputs(output);
   to.set_kept_type(static_cast<int32_t>(model.kept_type()));
+  to.set_by_operator_names(model.by_operator_names());
 }
 
 void SetTerms(const Session::Terms& terms, store::Record& to) {
@@ -112,6 +113,7 @@ std::vector<OpenCall> CallsFor(const store::Record& record) {
   call.rows = record.rows();
   call.outputs.assign(record.outputs().begin(), record.outputs().end());
   call.state_type = static_cast<DataType>(record.kept_type());
+  call.by_operator_names = record.by_operator_names();
   std::vector<OpenCall> calls;
   for (const bool keeps_engine : {true, false}) {
     if (!keeps_engine) call.engine.clear();

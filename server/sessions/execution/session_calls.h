@@ -44,6 +44,7 @@ struct OpenCall {
   std::optional<int64_t> window_bytes = {};
   std::optional<Durability> durability = {};  // else local, or that of the session which is attached to
   std::optional<DataType> state_type = {};    // kept between operations; else the compute type
+  bool by_operator_names = false;             // answers by them, whatever the names here are
 };
 
 struct OpenReply {
@@ -146,6 +147,7 @@ struct StateReply {
   Numbers numbers;
   std::string fingerprint;
   std::vector<OutputTensor> state;
+  int64_t rows = 0;
   // As of an OperationAnswer.
   std::optional<ByteBudget::Share> memory = {};
 };

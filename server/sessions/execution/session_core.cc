@@ -122,7 +122,8 @@ void SessionCore::GetState(ReadCall call, StateDone done) {
     if (!memory.ok()) return done(WithNumbers(memory.status(), snapshot->numbers));
     absl::StatusOr<std::vector<OutputTensor>> tensors = OrOutOfMemory([&] { return model.Export(*snapshot->state); });
     if (!tensors.ok()) return done(WithNumbers(tensors.status(), snapshot->numbers));
-    done(StateReply{snapshot->numbers, model.fingerprint(), *std::move(tensors), *std::move(memory)});
+    done(StateReply{snapshot->numbers, model.fingerprint(), *std::move(tensors), snapshot->state->rows,
+                    *std::move(memory)});
   };
   const std::string key = std::move(call.session), tenant = std::move(call.tenant);
   Read(key, tenant, std::move(read));

@@ -19,7 +19,7 @@
 
 namespace rnnserve {
 
-// One tensor of a state: h or c of one layer.
+// h or c of one layer.
 struct StateTensor {
   std::string name;  // initial_h, initial_c, initial_hidden_state, ...; of several layers initial_h.0, ...
   size_t layer = 0;
@@ -28,20 +28,28 @@ struct StateTensor {
   bool rows_first = false;  // [N, 1, H], else [1, N, H]
 };
 
+// A tensor of a state as callers see it: that of one layer, or those of several one after the other.
+struct NamedState {
+  std::string name;
+  std::vector<StateTensor> parts;  // all of one size
+};
+
 // Turns the failure of an engine whose device has lost the state into DATA_LOSS; other statuses stay as they are.
 absl::Status LostState(const absl::Status& status);
 
 class SessionModel final : public SessionSubject {
  public:
   // `pinned` runs forwards. `outputs`: of a chunk that names none; empty: the default. `kept_type`: of states between
-  // operations: the compute type, or 16 bits where that is float32.
+  // operations: the compute type, or 16 bits where that is float32. `by_operator_names`: Open used the operators'
+  // names, though the file has its own.
   SessionModel(PinnedModelPtr pinned, std::string model_name, std::vector<std::string> outputs, DataType kept_type,
-               SessionCountersPtr counters)
+               SessionCountersPtr counters, bool by_operator_names = false)
       : SessionSubject(std::move(counters)),
         pinned_(std::move(pinned)),
         model_name_(std::move(model_name)),
         outputs_(std::move(outputs)),
-        kept_type_(kept_type) {}
+        kept_type_(kept_type),
+        by_operator_names_(by_operator_names) {}
 
   const PinnedModelPtr& pinned() const { return pinned_; }
   const StackSpec& stack() const { return pinned_->model->stack(); }
@@ -55,8 +63,15 @@ class SessionModel final : public SessionSubject {
   // Of tensors that come and go: always the compute type.
   DataType state_type() const { return ComputeType(stack().data_type()); }
   DataType kept_type() const { return kept_type_; }
+  bool by_operator_names() const { return by_operator_names_; }
+  // What brings a chunk's steps, as this session's caller calls it.
+  std::string data_input() const {
+    return by_operator_names_ && IsDataInput(stack(), "X") ? "X" : DataInputName(stack());
+  }
 
   std::vector<StateTensor> StateTensors() const;
+  // As this session's caller calls them: by the file's names, where the file names its states.
+  std::vector<NamedState> NamedStates() const;
   // Of tensors that come and go, and of what is kept.
   int64_t TensorBytes(int64_t rows) const {
     return rows * StateValues() * static_cast<int64_t>(ByteSize(state_type()));
@@ -73,19 +88,29 @@ class SessionModel final : public SessionSubject {
 
   // Names, types and shapes of what came as a state; all tensors are there, with the same rows. Returns the rows. Field
   // errors have the paths of StateTensors: tensors[initial_h]. A stack's states may come whole as well, as Infer takes
-  // them: initial_h [L, B, H].
+  // them: initial_h [L, B, H], or by the file's names.
   absl::StatusOr<int64_t> CheckTensors(std::span<const NamedTensor> tensors) const;
   // Checked tensors.
   absl::StatusOr<SessionStatePtr> Import(std::span<const NamedTensor> tensors, int64_t rows) const;
-  absl::StatusOr<std::vector<OutputTensor>> Export(const SessionState& state) const;
+  // As NamedStates.
+  absl::StatusOr<std::vector<OutputTensor>> Export(const SessionState& state) const {
+    return ExportAs(NamedStates(), state);
+  }
   // The state of a session of `other`, whose tensors must fit; shared where the programs are the same.
   absl::StatusOr<SessionStatePtr> Adopt(const SessionModel& other, const SessionStatePtr& state) const;
   // Row k becomes the old row rows[k], by reference. All of them are rows of `state`.
   SessionStatePtr Select(const SessionState& state, std::span<const int64_t> rows) const;
 
  private:
-  // The same tensors, whole ones parted into those of the layers.
-  std::vector<NamedTensor> ByLayer(std::span<const NamedTensor> tensors) const;
+  // The same tensors, whole ones parted into those of the layers, by the names of StateTensors.
+  absl::StatusOr<std::vector<NamedTensor>> ByLayer(std::span<const NamedTensor> tensors) const;
+  // Of ByLayer.
+  absl::StatusOr<int64_t> CheckLayers(std::span<const NamedTensor> tensors) const;
+  absl::StatusOr<SessionStatePtr> ImportLayers(std::span<const NamedTensor> tensors, int64_t rows) const;
+  absl::StatusOr<std::vector<OutputTensor>> ExportAs(const std::vector<NamedState>& named,
+                                                     const SessionState& state) const;
+  // Those of the file's states; empty where it names none.
+  std::vector<NamedState> FileStates() const;
   const ProgramPtr& program(size_t layer) const { return pinned_->engines.programs[layer].front(); }
   bool is_narrow() const { return kept_type_ != state_type(); }
   NarrowState::Form NarrowForm(size_t layer) const;
@@ -100,6 +125,7 @@ class SessionModel final : public SessionSubject {
   const std::string model_name_;  // "" for inline operators
   const std::vector<std::string> outputs_;
   const DataType kept_type_;
+  const bool by_operator_names_;
 };
 using SessionModelPtr = std::shared_ptr<const SessionModel>;
 

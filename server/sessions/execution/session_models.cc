@@ -20,7 +20,7 @@ bool IsSame(const PinnedModel& a, const PinnedModel& b) {
 
 SessionModelPtr SessionModels::Share(PinnedModel pinned, const std::string& model_name,
                                      const std::vector<std::string>& outputs, DataType kept_type,
-                                     SessionCountersPtr counters) {
+                                     SessionCountersPtr counters, bool by_operator_names) {
   MutexLock lock(mutex_);
   if (shared_.size() >= look_at_) ForgetUnused();
   std::vector<std::weak_ptr<const SessionModel>>& variants = shared_[pinned.model.get()];
@@ -28,12 +28,13 @@ SessionModelPtr SessionModels::Share(PinnedModel pinned, const std::string& mode
   for (const auto& one : variants) {
     SessionModelPtr known = one.lock();
     if (known != nullptr && known->model_name() == model_name && known->outputs() == outputs &&
-        known->kept_type() == kept_type && IsSame(*known->pinned(), pinned)) {
+        known->kept_type() == kept_type && known->by_operator_names() == by_operator_names &&
+        IsSame(*known->pinned(), pinned)) {
       return known;
     }
   }
   auto made = std::make_shared<const SessionModel>(std::make_shared<const PinnedModel>(std::move(pinned)), model_name,
-                                                   outputs, kept_type, std::move(counters));
+                                                   outputs, kept_type, std::move(counters), by_operator_names);
   if (variants.size() < kMostVariants) variants.push_back(made);
   return made;
 }

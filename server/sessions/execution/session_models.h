@@ -17,7 +17,7 @@ class SessionModels {
  public:
   // The arguments are those of SessionModel.
   SessionModelPtr Share(PinnedModel pinned, const std::string& model_name, const std::vector<std::string>& outputs,
-                        DataType kept_type, SessionCountersPtr counters);
+                        DataType kept_type, SessionCountersPtr counters, bool by_operator_names);
 
  private:
   static constexpr size_t kFew = 64;

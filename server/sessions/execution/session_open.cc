@@ -39,6 +39,20 @@ absl::Status CheckForward(const StackSpec& stack) {
   return absl::OkStatus();
 }
 
+// Whether the caller uses a name that is the operators' alone: then the session answers in their names.
+bool UsesOperatorNames(const OpenCall& call, const StackSpec& stack) {
+  if (stack.file_inputs() == nullptr) return false;
+  if (call.by_operator_names) return true;
+  const auto is_output_of_file = [&](const std::string& name) {
+    return stack.file_names == nullptr || stack.file_names->HasOutput(name);
+  };
+  const auto is_state_of_file = [&](const NamedTensor& tensor) {
+    return std::ranges::find(*stack.file_inputs(), tensor.name, &PipelineInput::name) != stack.file_inputs()->end();
+  };
+  return !std::ranges::all_of(call.outputs, is_output_of_file) ||
+         (call.state && !std::ranges::all_of(*call.state, is_state_of_file));
+}
+
 // A chunk of no steps, from its shapes alone: tells whether the outputs exist, and what of them does not grow.
 absl::StatusOr<RunPlan> PlanNoSteps(const PinnedModel& pinned, int64_t rows, std::span<const std::string> outputs) {
   const StackSpec& stack = pinned.model->stack();
@@ -99,7 +113,7 @@ OpenReply Reply(const OpenedSession& opened) {
           .durable_number = view.durable_number,
           .terms = opened.session->terms(),
           .state_type = model.kept_type(),
-          .data_input = DataInputName(model.stack())};
+          .data_input = model.data_input()};
 }
 
 absl::Status StateField(const absl::Status& status) {
@@ -162,8 +176,9 @@ absl::StatusOr<SessionModelPtr> SessionCore::MakeModel(const OpenCall& call) {
   if (!kept_type.ok()) return kept_type.status();
   const auto* name = std::get_if<ModelName>(&*call.target);
   SessionCountersPtr counters = options_.metrics == nullptr ? nullptr : options_.metrics->Of(pinned->label);
+  const bool by_operator_names = UsesOperatorNames(call, pinned->model->stack());
   return models_.Share(*std::move(pinned), name == nullptr ? "" : name->name, call.outputs, *kept_type,
-                       std::move(counters));
+                       std::move(counters), by_operator_names);
 }
 
 // A session of that name may be in the store. A caller that wants a local one says so.

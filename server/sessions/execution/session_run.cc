@@ -36,7 +36,7 @@ absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
   for (const NamedTensor& input : op.inputs) {
     if (IsChunkInput(stack, input.name)) continue;
     return FieldError(absl::StrCat("inputs[", input.name, "]"),
-                      absl::StrCat(input.name, " is the session's own state; send ", DataInputName(stack),
+                      absl::StrCat(input.name, " is the session's own state; send ", model_->data_input(),
                                    " alone, or SetState before it"));
   }
   absl::StatusOr<RunPlan> plan =
@@ -123,7 +123,7 @@ void SessionRun::Start(Lease lease) {
 void SessionRun::RunChunk() {
   const SessionState& state = *lease_->state();
   if (accepted_->plan.rows != state.rows) {
-    const std::string x = DataInputName(model_->stack());
+    const std::string x = accepted_->plan.by_operator_names ? "X" : DataInputName(model_->stack());
     return End(RowsDiffer(InputField(x) + ".shape", x, accepted_->plan.rows, state.rows));
   }
   AcceptedCall accepted = *std::move(accepted_);

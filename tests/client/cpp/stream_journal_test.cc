@@ -541,6 +541,34 @@ TEST(StreamJournalTest, ARewindBringsTheRowsOfItsCheckpoint) {
   EXPECT_THAT(rig.LogAt(rewound), ElementsAre("a"));
 }
 
+TEST(StreamJournalTest, ACheckpointsRowsAreThoseThatTheServerTells) {
+  // [3, 2, 1] is of three layers by its file's name, as of three rows by an operator's: the shape does not tell.
+  for (const int64_t told : {2, 0}) {
+    Rig rig;
+    rig.Feed("a");
+    rig.Exchange();
+    rig.journal.Add(CheckpointNamed("here"), kNow);
+    for (const v1::Operation& operation : rig.journal.Take(kNow)) {
+      v1::OperationReply reply = rig.server.Apply(operation);
+      ASSERT_TRUE(reply.has_get_state());
+      v1::Tensor& state = *reply.mutable_get_state()->mutable_state()->mutable_tensors(0);
+      state.clear_shape();
+      for (const int64_t axis : {3, 2, 1}) state.add_shape(axis);
+      state.set_raw(std::string(24, 'x'));
+      reply.mutable_get_state()->set_rows(told);
+      rig.Hear(reply);
+    }
+    v1::Operation select;
+    select.mutable_select_rows()->add_rows(0);
+    rig.journal.Add(select, kNow);
+    rig.Exchange();
+    rig.journal.Add(RewindTo("here"), kNow);
+    const std::vector<v1::Operation> operations = rig.journal.Take(kNow);
+    ASSERT_THAT(operations, SizeIs(2));
+    EXPECT_THAT(operations[0].select_rows().rows(), SizeIs(told == 0 ? 6 : 2));
+  }
+}
+
 TEST(StreamJournalTest, SomebodyElsesChangesAreNoticed) {
   Rig rig({.checkpoint_every = 1});
   rig.Feed("a");

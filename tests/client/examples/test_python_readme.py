@@ -11,6 +11,9 @@ import sys
 import pytest
 from conftest import REPOSITORY
 
+sys.path.append(str(REPOSITORY / "tests" / "integration"))
+import stack_graphs  # noqa: E402
+
 README = REPOSITORY / "client" / "python" / "README.md"
 STAND_IN = pathlib.Path(__file__).resolve().parent / "stand_in"
 BLOCK = re.compile(r"^<!-- run by: \S*/test_python_readme\.py[^\n]*-->\n```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -27,6 +30,8 @@ def test_nothing_is_left_out():
 @pytest.mark.parametrize("language, code", BLOCKS, ids=range(len(BLOCKS)))
 def test_what_the_readme_shows(address, tmp_path, language, code):
     (tmp_path / "token").write_text("secret\n")
+    encoder = stack_graphs.Stack(("LSTM", "LSTM"), batch_first=True, states="sliced", finals="joined", hidden_sizes=(8, 8))
+    (tmp_path / "encoder.onnx").write_bytes(stack_graphs.model(encoder).SerializeToString())
     environment = dict(os.environ)
     if importlib.util.find_spec("torch") is None:
         environment["PYTHONPATH"] = os.pathsep.join([str(STAND_IN), *filter(None, [environment.get("PYTHONPATH")])])

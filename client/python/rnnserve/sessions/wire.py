@@ -46,13 +46,9 @@ class Opening:
         return dataclasses.replace(self, name="", attach=False, must_exist=False)
 
     def anew(self, state: ops.State | None) -> Opening:
-        """The Opening of the same session with that state elsewhere: SelectRows may have changed its rows, and it must
-        not meet another's of its name."""
-        again = dataclasses.replace(self, attach=False, must_exist=False)
-        if state:
-            first = next(iter(state.values()))  # [1, rows, H], or [rows, 1, H]: sessions have one direction
-            again.rows = first.shape[0] * first.shape[1]
-        return again
+        """The Opening of the same session with that state elsewhere: SelectRows may have changed its rows, which are
+        the state's, and it must not meet another's of its name."""
+        return dataclasses.replace(self, attach=False, must_exist=False, rows=None if state else self.rows)
 
     def request(self, state: Mapping[str, npt.ArrayLike] | None, request_id: str,
                 known_fingerprint: str = "") -> pb.OpenRequest:
