@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import os
 import re
 import shutil
 import signal
@@ -41,7 +42,7 @@ def _live_sessions(server) -> int:
 
 
 def _binary(name) -> str:
-    binary = shutil.which(name, path="/usr/sbin:/usr/bin")
+    binary = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/bin")
     if not binary:
         pytest.skip(f"no {name}: ./setup.sh --tests installs it")
     return binary
@@ -53,12 +54,27 @@ def _replace(pattern, lines, text) -> str:
     return changed
 
 
-def _nginx(port, servers, folder):
+def _nginx_with(port, lines, folder):
     text = (DEPLOY / "nginx.conf").read_text().replace("listen 8080", f"listen 127.0.0.1:{port}")
     text = text.replace("/tmp/", f"{folder}/").replace("/dev/stderr", f"{folder}/log")
-    lines = "".join(f"    server {server.address} max_fails=1 fail_timeout=5s;\n" for server in servers)
     (folder / "nginx.conf").write_text(_replace(r"(?:    server rnnserve-.*\n)+", lines, text))
     return [_binary("nginx"), "-c", folder / "nginx.conf", "-p", folder, "-g", "daemon off;"]
+
+
+def _nginx(port, servers, folder):
+    lines = "".join(f"    server {server.address} max_fails=1 fail_timeout=5s;\n" for server in servers)
+    return _nginx_with(port, lines, folder)
+
+
+def _nginx_by_dns(port, found, folder):
+    """As _haproxy_by_dns."""
+    told = subprocess.run([_binary("nginx"), "-v"], capture_output=True, text=True, check=True).stderr
+    if tuple(map(int, re.search(r"nginx/(\d+)\.(\d+)\.(\d+)", told).groups())) < (1, 27, 3):
+        pytest.skip(f"{told.strip()}: DNS tells the servers of an upstream from nginx 1.27.3 on")
+    server, _, dns = found
+    comment = re.findall(r"    #   (.*;\n)", (DEPLOY / "nginx.conf").read_text())
+    lines = _replace("rnnserve:50051", f"rnnserve.test:{server}", "".join(comment))
+    return _nginx_with(port, _replace(r"127\.0\.0\.11", f"127.0.0.1:{dns}", lines), folder)
 
 
 def _haproxy(port, servers, folder):
@@ -210,7 +226,8 @@ class AtAddress(Server):
         return int(line[1])
 
 
-def test_haproxy_finds_servers_by_dns(tmp_path):
+@pytest.mark.parametrize("proxy", [_nginx_by_dns, _haproxy_by_dns], ids=["nginx", "haproxy"])
+def test_a_proxy_finds_servers_by_dns(tmp_path, proxy):
     """A server that DNS tells gets calls, one that DNS no longer tells gets none: no list, no reload."""
     with contextlib.ExitStack() as stack:
         first = AtAddress("127.0.0.2")
@@ -219,7 +236,7 @@ def test_haproxy_finds_servers_by_dns(tmp_path):
         stack.callback(second.stop)
         dns = stack.enter_context(SmallDns({"127.0.0.2"}))
         found = first.port, first.admin_port, dns.port
-        channel = stack.enter_context(wire.channel(stack.enter_context(proxied(_haproxy_by_dns, found, tmp_path))))
+        channel = stack.enter_context(wire.channel(stack.enter_context(proxied(proxy, found, tmp_path))))
         stub = wire.recurrent_grpc.RecurrentStub(channel)
 
         def infer_until(enough):
