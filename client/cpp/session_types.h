@@ -27,7 +27,7 @@ struct SessionSpec {
   bool attach = false;                    // to the live session of that name, if there is one
   bool must_exist = false;                // with attach: never make a new one
   std::optional<int64_t> rows = {};       // absent: 1
-  std::vector<Tensor> state = {};         // initial_h, initial_c; empty: zeros
+  std::vector<Tensor> state = {};         // initial_h, initial_c, or as the file calls them; empty: zeros
   std::string state_of_session = {};      // or a copy of that session's
   std::vector<std::string> outputs = {};  // of each chunk; empty: the operator's default
   Options options = {};

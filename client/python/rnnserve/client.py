@@ -102,8 +102,8 @@ class Client(ClientCore):
         """Opens a Session: state kept between chunks. Close it, or use it in a `with`.
 
         target            a model's name (version absent: the highest) or an Operator with its weights; or fingerprint
-        state             where to start: arrays by name (initial_h and initial_c, all of them), or the State of another
-                          session
+        state             where to start: arrays by name, all of them (initial_h and initial_c, or as the model's file
+                          calls them: h0, c0), or the State of another session. State comes back by the names used here
         rows              parallel sequences. None: those of the state, else 1
         outputs           names wanted of each chunk; none: the operator's default
         name, attach      a name unique on the server; with attach, a live session of that name is gone on with. What is

@@ -13,7 +13,8 @@ Outputs = dict[str, npt.NDArray[Any]]
 
 
 class State(dict[str, npt.NDArray[Any]]):
-    """The tensors of a state by name (initial_h, initial_c; of a stack initial_h.0, ...), in the compute type.
+    """The tensors of a state by name (as the model's file calls them: h0, c0; else initial_h, initial_c, of a stack
+    initial_h.0, ...), in the compute type.
 
     fingerprint  of the model it belongs to
     position     steps the session had run through
