@@ -15,6 +15,8 @@ namespace {
 constexpr size_t kMostFileBytes = size_t{1} << 20;
 // Where Redis asks to try again: 0.5 to 1 of this.
 constexpr absl::Duration kRetryPause = absl::Milliseconds(50);
+// A request that waited this long in vain tells of the store; a shorter deadline tells of its caller.
+constexpr absl::Duration kSilence = absl::Milliseconds(250);
 
 absl::Status Full(std::string_view what) {
   return absl::ResourceExhaustedError(absl::StrCat("the session store is full: ", View(what)));
@@ -143,8 +145,9 @@ void RedisStore::OnDeadline(const RequestPtr& request) {
   live_.erase(request);
   absl::Status why = request->last_error.ok() && map_.hosts().empty() ? discovery_problem_ : request->last_error;
   if (RedisNode* const node = NodeOf(*request); node != nullptr) {
-    if (why.ok()) node->NoteSilence();
+    if (why.ok() && request->deadline - request->start >= kSilence) node->NoteSilence();
     if (!node->is_answering()) why = node->problem();
+    if (why.ok()) why = absl::UnavailableError(HostText(node->host()));
   }
   Finish(*request, Away(absl::StrCat("no answer in time; ", why.message())));
 }

@@ -38,10 +38,15 @@ void ExpectUnavailable(const absl::Status& status, const std::string& text) {
 }
 
 TEST_F(RedisFaultsTest, OneThatHangsAnswersNoRequestInTimeAndLaterOnesAgain) {
-  const auto store = MakeStore(Impatient());
+  RedisStore::Options options = Impatient();
+  options.silence = absl::Milliseconds(600);
+  const auto store = MakeStore(options);
   ASSERT_EQ(Write(*store, 1, 1, "before"), absl::OkStatus());
   redis_->Signal(SIGSTOP);
-  ExpectUnavailable(Write(*store, WriteRequestOf(1, 1, "late", absl::Milliseconds(50))),
+  ExpectUnavailable(Write(*store, WriteRequestOf(1, 1, "hasty", absl::Milliseconds(1))),
+                    "no answer in time; 127.0.0.1:");
+  EXPECT_TRUE(store->IsReachable()) << "a short deadline is its caller's";
+  ExpectUnavailable(Write(*store, WriteRequestOf(1, 1, "late", kShort)),
                     "the session store is away: no answer in time; 127.0.0.1:");
   EXPECT_FALSE(store->IsReachable());
   // These find no connection: it was closed for its silence, and none is made.
