@@ -335,7 +335,7 @@ void StreamDriver::LookUpAgain(Lock& lock) {
 absl::Status StreamDriver::CallOpen(Lock& lock, const Connection& connection, const v1::OpenRequest& request,
                                     v1::OpenResponse& response) {
   const bool is_one_of_several = places_.servers.size() > 1;
-  const auto call = [&](auto run) {
+  const auto call = [&](auto run) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     grpc::ClientContext context;
     connection.AddMetadata(context);
     context.set_deadline(std::chrono::system_clock::now() + connection.options.timeout);
@@ -347,7 +347,7 @@ absl::Status StreamDriver::CallOpen(Lock& lock, const Connection& connection, co
     return stopping_ ? absl::CancelledError("the stream was let go") : status;
   };
   if (is_one_of_several) {
-    const absl::Status health = call([&](grpc::ClientContext& context) { return connection.CheckServing(context); });
+    absl::Status health = call([&](grpc::ClientContext& context) { return connection.CheckServing(context); });
     if (!health.ok()) return health;
   }
   return call([&](grpc::ClientContext& context) {
