@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked for, sent and kept. What answers do is in stream_journal_answers.cc.
+// What is asked for, sent and kept. What answers do is in stream_journal_answers.cc, what durable sessions need in
+// stream_journal_durable.cc.
 #include "client/cpp/stream_journal.h"
 
 #include <algorithm>
@@ -189,14 +190,6 @@ std::vector<v1::Operation> StreamJournal::Take(Time now) {
   return operations;
 }
 
-// The store keeps the newest reply only: without snapshots one change at a time has no answer yet.
-bool StreamJournal::WaitsForReply(const Item& item) const {
-  if (!durable_ || limits_.checkpoint_every > 0 || !item.is_change || item.answered) return false;
-  return std::any_of(items_.begin(), items_.end(), [](const Item& other) {
-    return other.is_change && !other.answered && other.phase == Phase::kSent;
-  });
-}
-
 // Its reply next to those in flight, so that none falls out of the window before it has come.
 bool StreamJournal::HasReplyRoom(const Item& item) const {
   if (!item.is_change) return true;
@@ -286,29 +279,6 @@ void StreamJournal::Forget() {
   for (Entry item = items_.begin(); item != items_.end();) {
     item = item->phase == Phase::kApplied && !IsNeeded(*item) ? Erase(item) : std::next(item);
   }
-}
-
-// --- Durable sessions.
-
-void StreamJournal::NoteDurable(uint64_t number) {
-  if (!durable_ || number < first_number_) return;  // 0: not told
-  const uint64_t index = std::min(IndexOf(number), applied_index_);
-  if (index <= durable_index_) return;
-  durable_index_ = index;
-  Forget();
-}
-
-// The session is on another server, which expects this number next. False: it has less than the store was said to have.
-bool StreamJournal::GoBackTo(uint64_t next_number) {
-  if (next_number < first_number_) return false;
-  const uint64_t index = std::min(IndexOf(next_number), applied_index_ + 1);
-  if (index <= durable_index_) return false;
-  Unsend(items_.begin());
-  for (Item& item : items_) {
-    if (item.is_change && item.index >= index) item.phase = Phase::kUnsent;
-  }
-  applied_index_ = index - 1;
-  return true;
 }
 
 }  // namespace rnnserve::client

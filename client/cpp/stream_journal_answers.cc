@@ -55,27 +55,6 @@ StreamJournal::Next StreamJournal::Answer(v1::OperationReply reply) {
   return next;
 }
 
-// What only a durable session's server says. Returns whether that was all.
-bool StreamJournal::AnswerDurable(Entry item, const v1::OperationReply& reply, const absl::Status& status, Next& next) {
-  const bool is_behind =
-      status.ok() && !item->is_change &&
-      (reply.has_get_state() ? reply.get_state().number() : reply.fork().number()) < NumberOf(applied_index_);
-  if (is_behind || absl::IsOutOfRange(status)) {
-    const uint64_t has = reply.has_get_state() ? reply.get_state().number() : reply.fork().number();
-    if (GoBackTo(is_behind ? has + 1 : reply.next_expected())) return true;
-    next.lost = WithReason(
-        absl::DataLossError("the server that has the session now knows less of it than the store had"), "SESSION_LOST");
-    return true;
-  }
-  if (absl::IsAlreadyExists(status) && item->answered) {  // the store had more than this client knew
-    sent_.erase(item->sending);
-    item->phase = Phase::kApplied;
-    applied_index_ = std::max(applied_index_, item->index);
-    return true;
-  }
-  return false;
-}
-
 void StreamJournal::Applied(Entry item, v1::OperationReply reply, Next& next) {
   if (item->is_change) return AppliedChange(item, std::move(reply), next);
   switch (item->purpose) {
