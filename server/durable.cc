@@ -52,6 +52,11 @@ absl::StatusOr<std::unique_ptr<Durable>> Durable::Start(Metrics& metrics, Sessio
   return durable;
 }
 
+std::optional<bool> Durable::IsStoreReachable() const {
+  if (store_ == nullptr) return std::nullopt;
+  return store_->IsReachable();
+}
+
 void Durable::LookAtSecrets() {
   if (!secrets_) return;
   if (std::optional<SecretFile::Secrets> changed = secrets_->Refresh()) sessions_.SetSecrets(*std::move(changed));

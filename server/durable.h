@@ -21,6 +21,8 @@ class Durable {
 
   // Takes changed secrets over.
   void LookAtSecrets();
+  // Whether the last exchange with the store succeeded. Nothing: there is no store.
+  std::optional<bool> IsStoreReachable() const;
 
  private:
   explicit Durable(MemorySessions& sessions) : sessions_(sessions) {}

@@ -308,7 +308,10 @@ int Run(const Settings& settings, int64_t memory_limit) {
   }
   if (!Announce(**server, admin->get(), models, workers)) return 1;
 
-  ServeUntilSignal(**server, models, plugins, signals, settings, [&] { (*durable)->LookAtSecrets(); });
+  ServeUntilSignal(**server, models, plugins, signals, settings, [&] {
+    (*durable)->LookAtSecrets();
+    if (const std::optional<bool> reachable = (*durable)->IsStoreReachable()) (*server)->SetStoreServing(*reachable);
+  });
   scheduler.Abort();
   plugins.OnFailure({});
   admin->reset();

@@ -186,6 +186,7 @@ struct GrpcServer::Parts {
   void SetEngineServing(std::string_view engine, bool is_serving) {
     health.board().Set("engine/" + std::string(engine), is_serving);
   }
+  void SetStoreServing(bool is_serving) { health.board().Set("store/sessions", is_serving); }
 
   void Serve(std::vector<UnaryMethod>& methods, int slots) {
     for (UnaryMethod& method : methods) {
@@ -318,6 +319,8 @@ GrpcServer::~GrpcServer() {
 void GrpcServer::SetEngineServing(std::string_view engine, bool is_serving) {
   parts_->SetEngineServing(engine, is_serving);
 }
+
+void GrpcServer::SetStoreServing(bool is_serving) { parts_->SetStoreServing(is_serving); }
 
 void GrpcServer::UpdateHealth(const LoadedModel& model) { parts_->models.UpdateHealth(model); }
 

@@ -93,6 +93,8 @@ class GrpcServer {
   void UpdateHealth(const LoadedModel& model);
   // Health of the service engine/NAME; at first what Engine::InService says. From any thread.
   void SetEngineServing(std::string_view engine, bool is_serving);
+  // Health of the service store/sessions. The server itself serves without its store. From any thread.
+  void SetStoreServing(bool is_serving);
 
   // As given in Options::listen; 0 for a unix socket.
   const std::vector<int>& ports() const;

@@ -8,6 +8,7 @@ import signal
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import durable_kills
 import wire
@@ -139,6 +140,21 @@ def test_the_store_is_away_for_a_while(redis, replicas):
         redis.go_on()
     _feed(replicas[0], key, 2, 2)
     assert replicas[1].calls.log(key) == [1, 2]
+
+
+def test_health_tells_that_the_store_is_away(redis, replicas):
+    health = health_pb2_grpc.HealthStub(replicas[0].server.channel)
+    watch = health.Watch(health_pb2.HealthCheckRequest(service="store/sessions"), timeout=60)
+
+    def await_status(status):
+        assert any(update.status == status for update in watch)
+
+    await_status(health_pb2.HealthCheckResponse.SERVING)
+    redis.kill()
+    await_status(health_pb2.HealthCheckResponse.NOT_SERVING)
+    assert health.Check(health_pb2.HealthCheckRequest()).status == health_pb2.HealthCheckResponse.SERVING
+    redis.start()
+    await_status(health_pb2.HealthCheckResponse.SERVING)
 
 
 def test_a_name_is_one_session_on_all_servers(replicas):

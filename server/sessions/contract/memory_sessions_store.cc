@@ -43,26 +43,21 @@ void MemorySessions::TakeOver(const SessionId& id, TakenDone done) {
                               "the server is leaving: go on with the session on another server"),
                  {}});
   }
-  SessionPtr here;
-  {
-    const MutexLock lock(mutex_);
-    const auto [taking, is_new] = taking_.try_emplace(id);
-    if (taking->second.size() >= kMostWaiting) {
-      here = nullptr;
-    } else if (const auto found = sessions_.find(id); is_new && found != sessions_.end() && (*found)->view().live) {
-      // Another caller's takeover has ended meanwhile.
-      here = *found;
-      taking_.erase(taking);
-    } else {
-      taking->second.push_back(std::move(done));
-      if (!is_new) return;
-    }
-  }
-  if (here != nullptr) return done({here, {}});
-  if (done) {
+  MutexLock lock(mutex_);
+  const auto taking = taking_.find(id);
+  if (taking != taking_.end()) {
+    if (taking->second.size() < kMostWaiting) return taking->second.push_back(std::move(done));
+    lock.unlock();
     return done(
         {TooManyInFlight("many operations of this session wait for the session store; send this one again later"), {}});
   }
+  if (const auto found = sessions_.find(id); found != sessions_.end() && (*found)->view().live) {
+    const SessionPtr here = *found;  // another caller's takeover has ended meanwhile
+    lock.unlock();
+    return done({here, {}});
+  }
+  taking_[id].push_back(std::move(done));
+  lock.unlock();
   const StoreFence fence = SessionRecords::DrawFence();
   site_.records->Take(id, fence, [this, id, fence](absl::StatusOr<SessionRecord> record) {
     const bool is_ours_to_tell = absl::IsNotFound(record.status()) || ReasonOf(record.status());

@@ -160,7 +160,7 @@ void Session::Written(Write write, const absl::Status& status) {
     }
   }
   for (PersistDone& done : write.asked) {
-    calls_.emplace_back([done = std::move(done), told]() mutable { done(std::move(told)); });
+    calls_.emplace_back([done = std::move(done), told]() mutable { done(told); });
   }
   if (live_ && status.ok()) WriteIfDue();
   if (live_ && !status.ok()) WriteLater();
