@@ -60,10 +60,9 @@ void MemorySessions::TakeOver(const SessionId& id, TakenDone done) {
   lock.unlock();
   const StoreFence fence = SessionRecords::DrawFence();
   site_.records->Take(id, fence, [this, id, fence](absl::StatusOr<SessionRecord> record) {
-    const bool is_ours_to_tell = absl::IsNotFound(record.status()) || ReasonOf(record.status());
-    EndTakeOver(id, {record.ok()       ? Adopt(*std::move(record), fence)
-                     : is_ours_to_tell ? record.status()
-                                       : StoreUnavailable(record.status()),
+    EndTakeOver(id, {record.ok()                         ? Adopt(*std::move(record), fence)
+                     : absl::IsNotFound(record.status()) ? record.status()
+                                                         : StoreUnavailable(record.status()),
                      fence});
   });
 }

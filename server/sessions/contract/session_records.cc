@@ -7,16 +7,18 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "base/field_error.h"
 #include "base/out_of_memory.h"
 #include "base/steady_now.h"
 
 namespace rnnserve {
 
 absl::Status StoreUnavailable(const absl::Status& why) {
-  return SessionError(
-      absl::StatusCode::kUnavailable, "STORE_UNAVAILABLE",
-      absl::StrCat("the session store gave no answer, so this was not applied; send it again, unchanged (",
-                   why.message(), ")"));
+  if (ReasonOf(why)) return why;  // of the codec
+  return SessionError(absl::StatusCode::kUnavailable, "STORE_UNAVAILABLE",
+                      absl::StrCat(absl::IsResourceExhausted(why) ? "the session store is full"
+                                                                  : "the session store gave no answer in time",
+                                   ", so this was not applied here; send it again, unchanged"));
 }
 
 // A server that cannot draw random numbers must not own records.

@@ -71,7 +71,7 @@ class SessionRecords {
   RecordCodec* const codec_;
 };
 
-// For callers: the store gave no answer, and nothing of this process has changed.
+// For callers: nothing of this process has changed. Not in the store's own words, which name hosts; it logs those.
 absl::Status StoreUnavailable(const absl::Status& why);
 
 }  // namespace rnnserve
