@@ -2,6 +2,7 @@
 #include "server/config/command_line.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -25,6 +26,21 @@ constexpr size_t kLongestName = 64;
 // Abseil knows these without having them as flags.
 bool IsAbout(absl::string_view name) { return name == "version" || absl::StartsWith(name, "help"); }
 
+struct RetiredFlag {
+  absl::string_view name;
+  absl::string_view instead;
+};
+
+// Flags of earlier versions, and what replaces each; the nearest name of a flag would send the operator to another one.
+constexpr std::array<RetiredFlag, 6> kRetiredFlags = {{
+    {"max_reply_bytes", "--max_message_bytes bounds replies as well"},
+    {"max_steps", "--max_message_bytes bounds the steps of a request"},
+    {"max_send_duration", "it is two minutes, or --max_call_duration if that is shorter"},
+    {"max_session_idle_timeout", "it is 24h, or --session_idle_timeout if that is longer"},
+    {"short_slice", "its value is fixed, since no other one gained anything"},
+    {"admin_port_file", "the number of the admin port is in the file of --port_file with .admin behind its name"},
+}};
+
 // Levenshtein's.
 size_t Distance(absl::string_view from, absl::string_view to) {
   std::vector<size_t> row(to.size() + 1);
@@ -42,6 +58,9 @@ size_t Distance(absl::string_view from, absl::string_view to) {
 
 std::string UnknownFlag(absl::string_view name) {
   name = name.substr(0, kLongestName);
+  if (const std::string instead = InsteadOfRetired(name); !instead.empty()) {
+    return absl::StrCat("--", name, " is no longer a flag: ", instead);
+  }
   const std::string nearest = NearestFlag(name);
   return absl::StrCat("--", name, " is no flag", nearest.empty() ? "" : absl::StrCat("; --", nearest, " is one"),
                       "; rnnserve --help lists them");
@@ -57,6 +76,11 @@ absl::string_view Expected(const absl::CommandLineFlag& flag) {
 }
 
 }  // namespace
+
+std::string InsteadOfRetired(absl::string_view name) {
+  const auto retired = std::ranges::find(kRetiredFlags, name, &RetiredFlag::name);
+  return retired == kRetiredFlags.end() ? "" : std::string(retired->instead);
+}
 
 std::string NearestFlag(absl::string_view name) {
   name = name.substr(0, kLongestName);

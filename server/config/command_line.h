@@ -14,6 +14,9 @@ namespace rnnserve {
 // have their values afterwards, even if others are wrong: --log_format is one of them.
 absl::Status CheckCommandLine(int argc, char** argv);
 
+// What replaced a flag of an earlier version; "" where `name` never was a flag.
+std::string InsteadOfRetired(absl::string_view name);
+
 // The flag whose name is most like this one; "" where none is.
 std::string NearestFlag(absl::string_view name);
 

@@ -38,7 +38,11 @@ class Mistakes final : public google::protobuf::io::ErrorCollector {
   static std::string Meant(const std::string& message) {
     const std::vector<std::string> parts = absl::StrSplit(message, "no field named \"");
     if (parts.size() != 2) return "";
-    const std::string nearest = NearestFlag(parts[1].substr(0, parts[1].find('"')));
+    const std::string name = parts[1].substr(0, parts[1].find('"'));
+    if (const std::string instead = InsteadOfRetired(name); !instead.empty()) {
+      return absl::StrCat(" It is no longer a setting: ", instead, ".");
+    }
+    const std::string nearest = NearestFlag(name);
     return nearest.empty() ? "" : absl::StrCat(" ", nearest, " is one.");
   }
 

@@ -97,6 +97,7 @@ def test_what_is_printed_is_a_config_file(tmp_path):
 
 @pytest.mark.parametrize("text, place, what", [
     ("max_calls: 5\nmax_cals: 5\n", ":2:9: ", "max_calls is one"),
+    ("max_reply_bytes: 5\n", ":1:16: ", "no longer a setting: --max_message_bytes bounds replies as well"),
     ('max_calls: "many"\n', ":1:12: ", "integer"),
     ("max_calls: 99999999999\n", ":1:12: ", "range"),
     ("\n\nmax_calls 5\n", ":3:11: ", ":"),
@@ -148,6 +149,7 @@ def test_flags_out_of_range_are_told_as_the_log_is(flag, expected):
 
 @pytest.mark.parametrize("flags, expected", [
     (["--max_cals=3"], "--max_cals is no flag; --max_calls is one; rnnserve --help lists them"),
+    (["--max_reply_bytes=3"], "--max_reply_bytes is no longer a flag: --max_message_bytes bounds replies as well"),
     (["--drain-timeout=3s"], "--drain-timeout is no flag; --drain_timeout is one"),
     (["--nolog_level"], "--nolog_level is no flag; --log_level is one"),
     (["--" + "x" * 100_000], "x is no flag; rnnserve --help"),
