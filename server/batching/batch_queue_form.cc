@@ -138,7 +138,7 @@ void BatchQueue::Fill(BatchCell& cell, int64_t limit, Slice& slice, Finished& fi
 void BatchQueue::FillFrom(Queues queues, int64_t limit, Slice& slice, Finished& finished) {
   const auto room = [&] { return limit - static_cast<int64_t>(slice.rows.size()); };
   const auto used_more = [](const LaneQueue* a, const LaneQueue* b) {
-    const Share &x = a->tenant->share, &y = b->tenant->share;
+    const Usage &x = a->tenant->usage, &y = b->tenant->usage;
     return x.used != y.used ? x.used > y.used : x.id > y.id;
   };
   std::make_heap(queues.begin(), queues.end(), used_more);

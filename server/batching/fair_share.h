@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fair queueing: which of several shares that have work has used least.
+// Fair queueing: which of several items that have work has used least.
 //
-//   FairShare<Tenant> tenants;            // Tenant has a member `Share share`
+//   FairShare<Tenant> tenants;            // Tenant has a member `Usage usage`
 //   tenants.Enter(tenant);                // it has work now
-//   tenants.Least().share...              // the next to serve
+//   tenants.Least().usage...              // the next to serve
 //   tenants.Charge(tenant, seconds, 3);   // what it has used while three had work; may be corrected later
 //   tenants.Leave(tenant);                // nothing waits any more
 //
@@ -22,7 +22,7 @@
 
 namespace rnnserve {
 
-struct Share {
+struct Usage {
   double used = 0;  // virtual time: cost used, at least the level at its Enter
   uint64_t id = 0;  // decides between equals
   bool waits = false;
@@ -32,23 +32,23 @@ template <typename Item>
 class FairShare {
  public:
   void Enter(Item& item) {
-    if (item.share.waits) return;
-    item.share.used = std::max(item.share.used, level_);
-    item.share.waits = true;
+    if (item.usage.waits) return;
+    item.usage.used = std::max(item.usage.used, level_);
+    item.usage.waits = true;
     nodes_.Insert(waiting_, &item);
   }
 
   void Leave(Item& item) {
-    if (!item.share.waits) return;
+    if (!item.usage.waits) return;
     nodes_.Erase(waiting_, &item);
-    item.share.waits = false;
+    item.usage.waits = false;
   }
 
   // `sharers`: how many had work, waiting or being served; at least 1.
   void Charge(Item& item, double cost, int64_t sharers) {
     level_ += cost / static_cast<double>(std::max<int64_t>(sharers, 1));
-    auto place = item.share.waits ? waiting_.extract(&item) : typename std::set<Item*, LessUsed>::node_type();
-    item.share.used = std::max(item.share.used + cost, 0.0);
+    auto place = item.usage.waits ? waiting_.extract(&item) : typename std::set<Item*, LessUsed>::node_type();
+    item.usage.used = std::max(item.usage.used + cost, 0.0);
     if (place) waiting_.insert(std::move(place));
   }
 
@@ -59,14 +59,14 @@ class FairShare {
 
   Item& Least() {
     Item& least = **waiting_.begin();
-    level_ = std::max(level_, least.share.used);
+    level_ = std::max(level_, least.usage.used);
     return least;
   }
 
  private:
   struct LessUsed {
     bool operator()(const Item* a, const Item* b) const {
-      return a->share.used != b->share.used ? a->share.used < b->share.used : a->share.id < b->share.id;
+      return a->usage.used != b->usage.used ? a->usage.used < b->usage.used : a->usage.id < b->usage.id;
     }
   };
   std::set<Item*, LessUsed> waiting_;

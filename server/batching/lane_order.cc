@@ -35,7 +35,7 @@ void LaneOrder::Join(Lane& lane) {
   if (tenant == nullptr) {
     tenant = std::make_unique<TenantQueue>();
     tenant->priority_class = &priority_class;
-    tenant->share.id = submission.tenant;
+    tenant->usage.id = submission.tenant;
   }
   std::unique_ptr<LaneQueue>& queue = tenant->queues[lane.cell];
   if (queue == nullptr) {
@@ -43,7 +43,7 @@ void LaneOrder::Join(Lane& lane) {
     queue->tenant = tenant.get();
     queue->cell = lane.cell;
     queue->priority = submission.priority;
-    queue->share.id = lane.id;
+    queue->usage.id = lane.id;
   }
   lane.queue = queue.get();
   lane.finish_tag = queue->virtual_steps + static_cast<double>(lane.row_steps);

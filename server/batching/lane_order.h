@@ -39,7 +39,7 @@ struct LaneQueue {
 
   TenantQueue* tenant = nullptr;
   BatchCell* cell = nullptr;
-  Share share;
+  Usage usage;
   using Waiting = std::set<Lane*, EndsEarlier>;
   Waiting waiting;
   int64_t lanes = 0;         // of jobs not finished
@@ -52,7 +52,7 @@ struct PriorityClass;
 
 struct TenantQueue {
   PriorityClass* priority_class = nullptr;
-  Share share;
+  Usage usage;
   FairShare<LaneQueue> order;
   std::map<BatchCell*, std::unique_ptr<LaneQueue>> queues;
   size_t next_sweep = kIdle;  // queues to look through for idle ones
