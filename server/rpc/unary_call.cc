@@ -46,7 +46,7 @@ absl::Status UnaryCall::Parse(google::protobuf::Message& message) {
 
 Task<absl::Status> UnaryCall::Receive(const UnaryMethod& method, UnarySite& site) {
   if (absl::Status open = site.admission->IsOpen(method.while_draining); !open.ok()) co_return open;
-  absl::Status turn = co_await reservation_.Turn(share_);
+  absl::Status turn = co_await reservation_.Turn(caller_id_);
   if (turn.ok()) turn = StillWanted();
   if (!turn.ok()) co_return turn;
   const bool whole = co_await Completion([&](void* tag) { reader_.Read(&request_, tag); });
@@ -61,7 +61,7 @@ Task<absl::Status> UnaryCall::Receive(const UnaryMethod& method, UnarySite& site
 void UnaryCall::Came(CallerPtr caller) {
   caller_ = std::move(caller);
   if (caller_->tenant.empty()) peer_ = context_.peer();
-  share_ = absl::HashOf(caller_->tenant.empty() ? peer_ : caller_->tenant);
+  caller_id_ = absl::HashOf(caller_->tenant.empty() ? peer_ : caller_->tenant);
 }
 
 absl::Status UnaryCall::StillWanted() const {

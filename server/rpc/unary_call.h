@@ -67,8 +67,8 @@ class UnaryCall {
   const CallerPtr& caller() const { return caller_; }
   // The caller's address.
   std::string peer() const { return peer_.empty() ? context_.peer() : peer_; }
-  // The unit of fair sharing: the tenant, or the connection where the server has no tokens.
-  uint64_t share() const { return share_; }
+  // The caller as bounds and queues count it: a hash of its tenant, or of its address where the server has no tokens.
+  uint64_t caller_id() const { return caller_id_; }
   // Becomes true when the caller cancels, disconnects or its deadline passes.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
   // CANCELLED or DEADLINE_EXCEEDED if the caller no longer waits for the answer.
@@ -76,7 +76,7 @@ class UnaryCall {
 
   // Await this before long work: it must not block the poller thread.
   PreparationPool::Hopping LeavePoller() {
-    return PreparationPool::Hopping(std::exchange(on_poller_, false) ? preparation_ : nullptr, share_);
+    return PreparationPool::Hopping(std::exchange(on_poller_, false) ? preparation_ : nullptr, caller_id_);
   }
 
  private:
@@ -101,7 +101,7 @@ class UnaryCall {
   bool broke_off_ = false;  // before its message had come
   CallerPtr caller_;
   std::string peer_;  // of a caller without a tenant; its context forgets it when the call is over
-  uint64_t share_ = 0;
+  uint64_t caller_id_ = 0;
   std::string request_id_;
   const CallMetrics* model_ = nullptr;
   int64_t request_bytes_ = 0;

@@ -228,7 +228,7 @@ Task<Answer> InferenceService::Infer(UnaryCall& call) {
   request->call.target = ModelName{model->name, model->version};
   request->call.deadline = std::min(call.deadline(), call.arrived() + request->timeout);
   request->call.cancelled = call.cancelled();
-  request->call.tenant = call.share();
+  request->call.tenant = call.caller_id();
   request->call.model_tenant = call.caller()->tenant;
 
   auto& response = *google::protobuf::Arena::CreateMessage<inference::ModelInferResponse>(&arena);
@@ -267,7 +267,7 @@ Task<Answer> InferenceService::RunInSequence(UnaryCall& call, const inference::M
                                              inference::ModelInferResponse& response) {
   if (request.sequence->start) co_await call.LeavePoller();
   SequenceCaller caller = {.tenant = call.caller()->tenant,
-                           .connection = call.share(),
+                           .connection = call.caller_id(),
                            .deadline = request.call.deadline,
                            .cancelled = call.cancelled(),
                            .request_id = message.id()};

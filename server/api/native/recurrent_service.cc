@@ -49,7 +49,7 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   }
   infer->deadline = call.deadline();
   infer->cancelled = call.cancelled();
-  infer->tenant = call.share();
+  infer->tenant = call.caller_id();
   infer->model_tenant = call.caller()->tenant;
   call.set_request_id(request.request_id());
 
