@@ -228,11 +228,14 @@ std::unique_ptr<RepositoryWatch> WatchRepository(ModelStore& models, GrpcServer&
 }
 
 // Ends when the server has drained after a signal.
-void ServeUntilSignal(GrpcServer& server, ModelStore& models, LoadedPlugins& plugins, const sigset_t& signals,
-                      const Settings& settings, const std::function<void()>& look) {
+void ServeUntilSignal(GrpcServer& server, ModelStore& models, LoadedPlugins& plugins, Durable& durable,
+                      const sigset_t& signals, const Settings& settings) {
   plugins.OnFailure([&server](std::string_view engine) { server.SetEngineServing(engine, false); });
   std::unique_ptr<RepositoryWatch> folder = WatchRepository(models, server);
-  const int signal = AwaitStop(signals, settings, look);
+  const int signal = AwaitStop(signals, settings, [&] {
+    durable.LookAtSecrets();
+    if (const std::optional<bool> reachable = durable.IsStoreReachable()) server.SetStoreServing(*reachable);
+  });
   folder.reset();
   LogInfo(absl::StrCat("signal ", signal, ": finishing what is being served"));
   Drain(server, signals);
@@ -308,10 +311,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   }
   if (!Announce(**server, admin->get(), models, workers)) return 1;
 
-  ServeUntilSignal(**server, models, plugins, signals, settings, [&] {
-    (*durable)->LookAtSecrets();
-    if (const std::optional<bool> reachable = (*durable)->IsStoreReachable()) (*server)->SetStoreServing(*reachable);
-  });
+  ServeUntilSignal(**server, models, plugins, **durable, signals, settings);
   scheduler.Abort();
   plugins.OnFailure({});
   admin->reset();

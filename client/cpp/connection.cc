@@ -80,7 +80,7 @@ absl::StatusOr<Connection> Connection::Make(std::string address, const ClientOpt
 absl::Status Connection::CheckServing(grpc::ClientContext& context) const {
   grpc::Status ended;
   const HealthStatus health = CheckHealth(channel, context, "", ended);
-  const absl::Status status = Explain(ended);
+  absl::Status status = Explain(ended);
   if (absl::IsUnavailable(status)) return status;
   if (status.ok() && health == HealthStatus::kNotServing) {
     return WithReason(absl::UnavailableError(absl::StrCat(address, " is NOT_SERVING")), "NOT_SERVING");

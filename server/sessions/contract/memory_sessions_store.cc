@@ -52,9 +52,9 @@ void MemorySessions::TakeOver(const SessionId& id, TakenDone done) {
         {TooManyInFlight("many operations of this session wait for the session store; send this one again later"), {}});
   }
   if (const auto found = sessions_.find(id); found != sessions_.end() && (*found)->view().live) {
-    const SessionPtr here = *found;  // another caller's takeover has ended meanwhile
+    const Taken here = {*found, {}};  // another caller's takeover has ended meanwhile
     lock.unlock();
-    return done({here, {}});
+    return done(here);
   }
   taking_[id].push_back(std::move(done));
   lock.unlock();
