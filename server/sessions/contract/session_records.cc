@@ -32,7 +32,7 @@ void SessionRecords::Write(const SessionRecord& record, const StoreFence& fence,
                            WriteDone done) {
   absl::StatusOr<std::string> bytes = OrOutOfMemory([&] { return codec_->Encode(record); });
   if (!bytes.ok()) return done(bytes.status());
-  const absl::Duration ttl = record.state == nullptr ? kClosedTtl : record.terms.idle_timeout + kTtlMargin;
+  const absl::Duration ttl = record.terms.idle_timeout + kTtlMargin;
   store_->Write({.id = record.key.id,
                  .fence = fence,
                  .record = *std::move(bytes),

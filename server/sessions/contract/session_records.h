@@ -48,9 +48,8 @@ class SessionRecords {
  public:
   // No exchange with the store takes longer.
   static constexpr absl::Duration kTimeout = absl::Seconds(5);
-  // How long the record of a closed session says so.
-  static constexpr absl::Duration kClosedTtl = absl::Minutes(1);
-  // A record outlives the idle timeout by this: the last look at a session comes a sweep after it.
+  // A record outlives the idle timeout by this: the last look at a session comes a sweep after it. So does that of a
+  // closed session: a former owner's old copy has expired by then, and cannot bring the session back.
   static constexpr absl::Duration kTtlMargin = absl::Minutes(1);
 
   using WriteDone = absl::AnyInvocable<void(absl::Status)>;

@@ -238,7 +238,8 @@ TEST_F(SessionDurableTest, ClosedIsClosedEverywhere) {
   EXPECT_FALSE(told->answered());
   store_.AnswerAll();
   EXPECT_TRUE(told->outcome().status.ok());
-  EXPECT_EQ(store_.records.begin()->second.ttl, SessionRecords::kClosedTtl);
+  // As long as a former owner may have an old copy.
+  EXPECT_GT(store_.records.begin()->second.ttl, session->terms().idle_timeout);
   store_.answers_at_once = true;
   Switch();
   const absl::Status ended = Find(key).status();
