@@ -177,7 +177,9 @@ struct GrpcServer::Parts {
                    health.board().Retire(name);
                  }
                }),
-        inference(core, session_core, &models, [this] { return !leaving.load(); }) {}
+        inference(
+            core, session_core, &models, [this] { return !leaving.load(); },
+            [this] { return admission.IsOpen(/*even_if_closed=*/false); }) {}
 
   // A model may be called like a service; the service's health is not the model's.
   static bool IsService(std::string_view name) { return std::ranges::find(kServices, name) != kServices.end(); }
@@ -340,7 +342,7 @@ bool GrpcServer::Drain(absl::Time deadline) {
   sessions_->StartDrain();
   parts_->streams.Drain(deadline);
   if (!parts_->admission.WaitEmpty(deadline)) return false;
-  while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver()) {
+  while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver() || parts_->admission.calls() > 0) {
     if (SteadyNow() >= deadline || parts_->admission.WaitHurry(kDrainCheckPeriod)) return false;
   }
   parts_->goodbye_until = std::min(SteadyNow() + kGoodbye, deadline);

@@ -16,8 +16,6 @@ import onnxruntime_side
 import repository_files
 import wire
 from operators import WEIGHTS
-from server_process import Server
-from test_admin import _metrics
 
 CASE = repository_files.case("LSTM", 14)
 NAME = "lstm"
@@ -274,48 +272,3 @@ def test_statistics_count(client):
     client.infer(NAME, _inputs(_data()))
     stats = client.get_inference_statistics(NAME).model_stats[0]
     assert stats.inference_count == before + 1 and stats.inference_stats.success.ns > 0
-
-
-def test_metrics_under_tritons_names(tmp_path):
-    repository_files.write(tmp_path / NAME / "1", repository_files.model(CASE))
-    running = Server(f"--models={tmp_path}", "--triton_metrics", "--drain_timeout=1s")
-    try:
-        with triton.InferenceServerClient(running.address) as client:
-            client.infer(NAME, _inputs(_data()))
-            _refused(client.infer, NAME, _inputs({"X": _x()[:, :, :1]}))
-        samples = _metrics(running)
-        told = {name.split("{")[0]: value for name, value in samples.items()
-                if name.startswith("nv_") and f'model="{NAME}"' in name}
-        assert told["nv_inference_request_success"] == 1 and told["nv_inference_request_failure"] == 1
-        assert told["nv_inference_exec_count"] >= 1
-        for part in ("request", "queue", "compute_infer"):
-            assert told[f"nv_inference_{part}_duration_us"] > 0, part
-        assert told["nv_inference_request_duration_us"] == pytest.approx(
-            1e6 * samples[f'rnnserve_model_request_duration_seconds_sum{{model="{NAME}"}}'])
-    finally:
-        running.stop()
-
-
-def test_metrics_are_not_under_tritons_names_by_default(server):
-    assert not [name for name in _metrics(server) if name.startswith("nv_")]
-
-
-def test_tokens_hold_and_tenants_do_not_share_sequences(tmp_path):
-    tokens = {tenant: tenant[0] * 40 for tenant in ("alice", "bob")}
-    file = tmp_path / "tokens"
-    file.write_text("".join(f"{tenant} {token}\n" for tenant, token in tokens.items()))
-    file.chmod(0o600)
-    repository_files.write(tmp_path / "models" / NAME / "1", repository_files.model(CASE))
-    running = Server(f"--tokens_file={file}", f"--models={tmp_path / 'models'}", "--drain_timeout=1s")
-    try:
-        with triton.InferenceServerClient(running.address) as client:
-            alice, bob = ({"authorization": f"Bearer {tokens[tenant]}"} for tenant in ("alice", "bob"))
-            x = _x()
-            assert "UNAUTHENTICATED" in _refused(_step, client, x, 0, sequence_start=True).status()
-            assert "UNAUTHENTICATED" in _refused(client.is_server_live).status()
-            _step(client, x, 0, sequence_start=True, headers=alice)
-            assert "START" in _refused(_step, client, x, 1, headers=bob).message()
-            got = _step(client, x, 1, headers=alice)
-            np.testing.assert_allclose(got, _whole(x)[1:2], rtol=1e-5, atol=1e-6)
-    finally:
-        running.stop()

@@ -93,6 +93,7 @@ Task<absl::Status> InferStream::Start(const MessagePtr& message) {
     RunInSequence(message, *std::move(request));
     co_return absl::OkStatus();
   }
+  if (absl::Status open = service_->is_open_(); !open.ok()) co_return open;
   absl::StatusOr<AcceptedCall> accepted = service_->core_->Accept(call);
   if (!accepted.ok()) co_return accepted.status();
   if (accepted->takes_long) co_await call_->Hop();

@@ -15,7 +15,7 @@ class InferStream final : public StreamHandler {
       : service_(service), call_(std::move(call)) {}
 
   Task<absl::Status> OnMessage(grpc::ByteBuffer bytes, absl::StatusOr<CallAdmission::InFlight> in_flight) override;
-  // The protocol has no word for it: new requests are refused, and those inside are answered.
+  // The protocol has no word for it: new runs and sequences are refused; sequences that have begun go on to their end.
   void OnDrain(absl::Time) override {}
 
  private:

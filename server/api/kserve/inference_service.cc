@@ -31,13 +31,13 @@ ViewAs ViewOf(const std::string& name) {
 }  // namespace
 
 InferenceService::InferenceService(Core* core, SessionCore* sessions, ModelsService* models,
-                                   std::function<bool()> is_ready)
-    : core_(core), models_(models), is_ready_(std::move(is_ready)), sequences_(sessions) {
+                                   std::function<bool()> is_ready, std::function<absl::Status()> is_open)
+    : core_(core), models_(models), is_ready_(std::move(is_ready)), is_open_(std::move(is_open)), sequences_(sessions) {
   infer_methods_.push_back({"GRPCInferenceService.ModelInfer",
                             PostUnary(service_, "/inference.GRPCInferenceService/ModelInfer"),
                             [this](UnaryCall& call) { return Infer(call); },
                             /*max_poller_bytes=*/1 << 20, Permission::kUse,
-                            /*while_draining=*/false,
+                            /*while_draining=*/true,  // sequences that have begun go on to their end
                             /*metrics=*/nullptr});
   stream_.name = "GRPCInferenceService.ModelStreamInfer";
   stream_.joins_parts = false;
@@ -244,6 +244,7 @@ Task<Answer> InferenceService::Infer(UnaryCall& call) {
 Task<Answer> InferenceService::RunWhole(UnaryCall& call, const inference::ModelInferRequest& message,
                                         InferRequest request, const LoadedModel& model,
                                         inference::ModelInferResponse& response) {
+  if (absl::Status open = is_open_(); !open.ok()) co_return Answer{std::move(open), {}};
   absl::StatusOr<AcceptedCall> accepted = core_->Accept(request.call);
   if (!accepted.ok()) co_return Answer{accepted.status(), {}};
   if (accepted->takes_long) co_await call.LeavePoller();

@@ -21,8 +21,10 @@ namespace rnnserve::kserve {
 
 class InferenceService {
  public:
-  // `models` loads and unloads for it; `is_ready` as of GrpcServer.
-  InferenceService(Core* core, SessionCore* sessions, ModelsService* models, std::function<bool()> is_ready);
+  // `models` loads and unloads for it; `is_ready` as of GrpcServer; `is_open` refuses whole runs while the server
+  // drains.
+  InferenceService(Core* core, SessionCore* sessions, ModelsService* models, std::function<bool()> is_ready,
+                   std::function<absl::Status()> is_open);
 
   grpc::Service* grpc() { return &service_; }
   // ModelInfer alone, and all others.
@@ -53,6 +55,7 @@ class InferenceService {
   Core* const core_;
   ModelsService* const models_;
   const std::function<bool()> is_ready_;
+  const std::function<absl::Status()> is_open_;
   Sequences sequences_;
   Statistics statistics_;
   RawService service_;

@@ -118,15 +118,26 @@ absl::StatusOr<Sequences::SequencePtr> Sequences::Find(const Work& work, const L
   return SequenceError("SEQUENCE_UNKNOWN", step.id, model.name, "no such sequence has been started");
 }
 
-absl::StatusOr<Sequences::SequencePtr> Sequences::Start(const Work& work, const LoadedModel& model,
-                                                        SequencePtr former) {
+absl::StatusOr<OpenReply> Sequences::Open(const Work& work, const LoadedModel& model) {
   OpenCall open;
   open.tenant = work.caller.tenant;
   open.target = ModelName{model.name, model.version};
   open.rows = RowsOf(model.model->stack(), work.request.call.inputs);
   open.window_operations = kWindow;
+  open.stays_on_drain = true;
   absl::StatusOr<OpenReply> opened = absl::InternalError("the session was not opened");
   core_->Open(std::move(open), [&](absl::StatusOr<OpenReply> reply) { opened = std::move(reply); });
+  return opened;
+}
+
+absl::StatusOr<Sequences::SequencePtr> Sequences::Start(const Work& work, const LoadedModel& model,
+                                                        SequencePtr former) {
+  absl::StatusOr<OpenReply> opened = Open(work, model);
+  if (absl::IsResourceExhausted(opened.status()) && former != nullptr) {
+    // Perhaps the former one takes the room.
+    Retire(std::exchange(former, nullptr));
+    opened = Open(work, model);
+  }
   if (!opened.ok()) return opened.status();
   auto sequence = std::make_shared<Sequence>(NameOf(work), std::move(opened->key), model.version);
   {

@@ -64,6 +64,8 @@ class Sequences {
 
   static Name NameOf(const Work& work);
   absl::StatusOr<SequencePtr> Find(const Work& work, const LoadedModel& model);
+  absl::StatusOr<OpenReply> Open(const Work& work, const LoadedModel& model);
+  // `former`, of the same name, ends with it.
   absl::StatusOr<SequencePtr> Start(const Work& work, const LoadedModel& model, SequencePtr former);
   void Pump(const SequencePtr& sequence);
   void Apply(const SequencePtr& sequence, std::shared_ptr<Work> work, bool as_new, absl::AnyInvocable<void()> over);

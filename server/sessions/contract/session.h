@@ -63,6 +63,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     int32_t max_in_flight = 8;
     Window::Limits window;
     Durability durability = Durability::kLocal;
+    bool stays_on_drain = false;  // as of OpenCall
   };
   struct Start {
     SessionKeys::Key key;

@@ -194,7 +194,7 @@ absl::Status Session::CheckFits(int64_t reply_bytes) const {
 
 absl::Status Session::CheckAcceptable(Claim& claim, EntryIterator displaced) const {
   if (!claim.fault.ok()) return std::move(claim.fault);
-  if (site_->draining.load(std::memory_order_relaxed) && !claim.closes) {
+  if (site_->draining.load(std::memory_order_relaxed) && !claim.closes && !terms_.stays_on_drain) {
     return SessionError(absl::StatusCode::kUnavailable, "DRAINING",
                         is_durable() ? "the server is leaving: go on with the same session on another server"
                                      : "the server is leaving: fetch the state with GetState and go on with it on "

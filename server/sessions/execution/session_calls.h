@@ -45,6 +45,7 @@ struct OpenCall {
   std::optional<Durability> durability = {};  // else local, or that of the session which is attached to
   std::optional<DataType> state_type = {};    // kept between operations; else the compute type
   bool by_operator_names = false;             // answers by them, whatever the names here are
+  bool stays_on_drain = false;  // takes operations while the server drains: its caller cannot fetch the state
 };
 
 struct OpenReply {

@@ -144,6 +144,7 @@ absl::StatusOr<Session::Terms> SessionCore::Agree(const OpenCall& call) const {
   }
   if (status.ok() && call.rows) status = CheckRange("rows", *call.rows, int64_t{1}, options_.max_rows);
   terms.durability = call.durability.value_or(Durability::kLocal);
+  terms.stays_on_drain = call.stays_on_drain;
   const bool is_durable = terms.durability != Durability::kLocal;
   if (status.ok() && is_durable && !sessions_->has_store()) {
     status = SessionError(
