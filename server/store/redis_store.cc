@@ -71,12 +71,25 @@ RedisStore::~RedisStore() {
 
 void RedisStore::Write(WriteRequest request, WriteDone done) {
   StoreRequest made = WriteOf(request, ++serial_);
-  Start(std::move(made), request.deadline,
-        [done = std::move(done)](absl::StatusOr<std::string> result) mutable { done(result.status()); });
+  Start(std::move(made), request.deadline, [done = std::move(done)](const absl::StatusOr<std::string>& result) mutable {
+    if (!result.ok()) return done(result.status());
+    done(Written{.was_missing = *result == kWrittenAnew});
+  });
 }
 
-void RedisStore::Take(const SessionId& id, const StoreFence& fence, absl::Time deadline, TakeDone done) {
-  Start(TakeOf(id, fence), deadline, std::move(done));
+void RedisStore::Take(const SessionId& id, const StoreFence& fence, absl::Time deadline, ReadDone done) {
+  StartRead(TakeOf(id, fence), deadline, std::move(done));
+}
+
+void RedisStore::Read(const SessionId& id, absl::Time deadline, ReadDone done) {
+  StartRead(ReadOf(id), deadline, std::move(done));
+}
+
+void RedisStore::StartRead(StoreRequest made, absl::Time deadline, ReadDone done) {
+  Start(std::move(made), deadline, [done = std::move(done)](absl::StatusOr<std::string> result) mutable {
+    if (!result.ok()) return done(result.status());
+    done(ParseStored(*std::move(result)));
+  });
 }
 
 void RedisStore::Start(StoreRequest made, absl::Time deadline, StoreRequest::Done done) {

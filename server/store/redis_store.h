@@ -58,7 +58,8 @@ class RedisStore final : public SessionStore, private RedisNode::Owner {
   ~RedisStore() override;
 
   void Write(WriteRequest request, WriteDone done) override;
-  void Take(const SessionId& id, const StoreFence& fence, absl::Time deadline, TakeDone done) override;
+  void Take(const SessionId& id, const StoreFence& fence, absl::Time deadline, ReadDone done) override;
+  void Read(const SessionId& id, absl::Time deadline, ReadDone done) override;
   bool IsReachable() const override { return reachable_.load(std::memory_order_relaxed); }
 
  private:
@@ -68,6 +69,7 @@ class RedisStore final : public SessionStore, private RedisNode::Owner {
 
   static absl::Status Away(std::string_view why);
   void Start(StoreRequest made, absl::Time deadline, StoreRequest::Done done);
+  void StartRead(StoreRequest made, absl::Time deadline, ReadDone done);
   void Finish(StoreRequest& request, absl::StatusOr<std::string> result);
 
   // Of the loop's thread.

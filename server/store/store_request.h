@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A request to the store on its way: what it asks of Redis, and what the answer means.
 //
-// A record is one string of Redis: 16 bytes fence, 8 bytes serial, and the record. Two scripts (store_request.cc)
-// compare the fence and act, in one step. The serial counts a process's writes: a write that was given up, whose bytes
-// still lie in the socket of a connection that hung, must not overwrite a later one when the Redis wakes up.
+// A record is one string of Redis: the fence (8 bytes since when, 16 bytes owner), 8 bytes serial, and the record. Two
+// scripts (store_request.cc) compare the fence and act, in one step. The serial counts a process's writes: a write that
+// was given up, whose bytes still lie in the socket of a connection that hung, must not overwrite a later one when the
+// Redis wakes up.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +49,14 @@ struct StoreRequest {
 
 StoreRequest WriteOf(const SessionStore::WriteRequest& request, uint64_t serial);
 StoreRequest TakeOf(const SessionId& id, const StoreFence& fence);
+StoreRequest ReadOf(const SessionId& id);
 
 // EVALSHA or EVAL with everything; the words point into the request.
 std::vector<std::string_view> WordsOf(const StoreRequest& request);
-// What a reply that is no error says.
+// What a reply that is no error says. Of a write, OK: kWrittenAnew or nothing; else the string that Redis has.
 absl::StatusOr<std::string> MeaningOf(const StoreRequest& request, const redisReply& reply);
+inline constexpr std::string_view kWrittenAnew = "ANEW";
+// What is too short to be a record is returned as its bytes, which no codec takes for one.
+StoredRecord ParseStored(std::string value);
 
 }  // namespace rnnserve

@@ -12,20 +12,19 @@ struct Operation {
   std::string name;
   std::map<Code, std::string> results;  // all that the seam of stores may answer
 };
+const std::map<Code, std::string> kReadResults = {{Code::kOk, "ok"},
+                                                  {Code::kNotFound, "not_found"},
+                                                  {Code::kResourceExhausted, "resource_exhausted"},
+                                                  {Code::kUnavailable, "unavailable"}};
 const std::map<StoreOperation, Operation> kOperations = {
     {StoreOperation::kWrite,
      {"write",
       {{Code::kOk, "ok"},
        {Code::kAborted, "aborted"},
-       {Code::kAlreadyExists, "already_exists"},
        {Code::kResourceExhausted, "resource_exhausted"},
        {Code::kUnavailable, "unavailable"}}}},
-    {StoreOperation::kTake,
-     {"take",
-      {{Code::kOk, "ok"},
-       {Code::kNotFound, "not_found"},
-       {Code::kResourceExhausted, "resource_exhausted"},
-       {Code::kUnavailable, "unavailable"}}}},
+    {StoreOperation::kTake, {"take", kReadResults}},
+    {StoreOperation::kRead, {"read", kReadResults}},
 };
 
 }  // namespace

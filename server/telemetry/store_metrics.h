@@ -15,7 +15,7 @@
 
 namespace rnnserve {
 
-enum class StoreOperation { kWrite, kTake };
+enum class StoreOperation { kWrite, kTake, kRead };
 
 class StoreMetrics {
  public:

@@ -51,13 +51,14 @@ class Run {
 
  private:
   void Write(int session) {
-    SessionStore::WriteRequest request = {.id = {}, .fence = {7}, .record = record_, .deadline = end_ + kRun};
+    SessionStore::WriteRequest request = {
+        .id = {}, .fence = {.owner = {7}}, .record = record_, .deadline = end_ + kRun};
     for (size_t i = 0; i < 4; ++i) request.id.bytes[i] = static_cast<uint8_t>(session >> (8 * i));
     for (size_t i = 0; i < 4; ++i) request.id.bytes[4 + i] = static_cast<uint8_t>(getpid() >> (8 * i));
     const absl::Time start = SteadyNow();
-    store_.Write(std::move(request), [this, session, start](const absl::Status& written) {
+    store_.Write(std::move(request), [this, session, start](const absl::StatusOr<SessionStore::Written>& written) {
       if (!written.ok()) {
-        std::fprintf(stderr, "%s\n", written.ToString().c_str());
+        std::fprintf(stderr, "%s\n", written.status().ToString().c_str());
         std::exit(1);
       }
       const absl::Time now = SteadyNow();

@@ -43,6 +43,15 @@ class Redis:
         return subprocess.run(["redis-cli", "-p", str(self.port), *words], capture_output=True, text=True,
                               check=False).stdout
 
+    def keys(self) -> list[str]:
+        return self.command("KEYS", "rnnserve:session:*").split()
+
+    def copy(self, source: int, target: int):
+        """Copies all records from one database to another; servers use database 0."""
+        keys = self.command("-n", str(source), "KEYS", "rnnserve:session:*").split()
+        for key in keys:
+            self.command("-n", str(source), "COPY", key, key, "DB", str(target), "REPLACE")
+
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
 

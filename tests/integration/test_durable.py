@@ -13,8 +13,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 import durable_kills
 import wire
 from redis_process import HAS_REDIS, WITHOUT_REDIS, Redis, Replica
-from server_process import run_to_end
-from session_calls import Stream, chunk, operation
+from server_process import Server, run_to_end
+from session_calls import Sessions, Stream, chunk, operation
 
 pb = wire.sessions_pb2
 Code = grpc.StatusCode
@@ -166,9 +166,58 @@ def test_a_name_is_one_session_on_all_servers(replicas):
     assert second.owner_epoch == first.owner_epoch + 1
     taken = wire.refusal(replicas[0].open, pb.OpenRequest.SYNC, name="n")
     assert taken.reasons == ["NAME_TAKEN"]
-    _apply(replicas[1], first.session, 2, close=pb.Close())
-    assert _refused(replicas[0], first.session, 3, 3) == "TAKEN_OVER"
+    replicas[1].calls.apply(first.session, 2, close=pb.Close())  # the refused Open has left it here
     assert _refused(replicas[0], first.session, 3, 3) == "SESSION_ENDED"
+
+
+def _moved_after_one(redis, replicas):
+    """A session that the first server opened, and the second one has now, with number 2. Database 1 has the records as
+    of number 1."""
+    key = replicas[0].open(pb.OpenRequest.SYNC).session
+    replicas[0].calls.feed(key, 1, [1])
+    redis.copy(0, 1)
+    replicas[1].calls.feed(key, 2, [2])
+    return key
+
+
+@pytest.mark.parametrize("comes_back", ["empty", "older"])
+def test_the_later_owner_prevails_where_the_store_lost_data(redis, replicas, comes_back):
+    key = _moved_after_one(redis, replicas)
+    redis.command("FLUSHDB")
+    if comes_back == "older":
+        redis.copy(1, 0)
+    # The former owner is asked first, and knows of number 1 only: nothing is applied to what it has.
+    assert _refused(replicas[0], key, 3, 3) == "NUMBER_TOO_HIGH"
+    replicas[1].calls.feed(key, 3, [3])
+    assert _refused(replicas[0], key, 4, 4) == "TAKEN_OVER"
+    replicas[0].calls.feed(key, 4, [4])
+    assert replicas[0].calls.log(key) == [1, 2, 3, 4]
+
+
+def test_an_emptied_store_gets_all_records_again(redis, replicas):
+    keys = [replicas[0].open(pb.OpenRequest.SYNC).session for _ in range(20)]
+    for key in keys:
+        replicas[0].calls.feed(key, 1, [1])
+    redis.command("FLUSHDB")
+    replicas[0].calls.feed(keys[0], 2, [2])
+    while len(redis.keys()) < len(keys):  # within a sweep, which comes each second
+        assert replicas[0].server.alive()
+    for key in keys[1:]:
+        replicas[1].calls.feed(key, 2, [2])
+        assert replicas[1].calls.log(key) == [1, 2]
+
+
+def test_a_server_without_the_model_leaves_the_session_to_its_owner(redis, replicas, secret):
+    key = replicas[0].open(pb.OpenRequest.INTERVAL).session
+    for number in range(1, 11):
+        replicas[0].calls.feed(key, number, [number])
+    without = Server(f"--store=redis://127.0.0.1:{redis.port}", f"--session_secret_file={secret}")
+    try:
+        assert wire.refusal(Sessions(without.address).feed, key, 11, [11]).reasons == ["MODEL_MISSING"]
+    finally:
+        without.stop()
+    replicas[0].calls.feed(key, 11, [11])
+    assert replicas[0].calls.log(key) == list(range(1, 12))
 
 
 def test_streams_follow(replicas):

@@ -65,13 +65,21 @@ class TenantBudget {
   int64_t sessions() const { return sessions_.used(); }
   int64_t bytes() const { return bytes_.used(); }
 
-  absl::Status TakeSession() {
-    if (sessions_.Add(1)) return absl::OkStatus();
-    return QuotaError("sessions", absl::StrCat("this tenant has ", sessions_.used(),
-                                               " live sessions, as many as it may; "
-                                               "close some, or let them expire"));
+  // One more session, and its bytes; both or nothing.
+  absl::Status TakeSession(int64_t bytes) {
+    if (!sessions_.Add(1)) {
+      return QuotaError("sessions", absl::StrCat("this tenant has ", sessions_.used(),
+                                                 " live sessions, as many as it may; "
+                                                 "close some, or let them expire"));
+    }
+    absl::Status taken = TakeBytes(bytes);
+    if (!taken.ok()) sessions_.Subtract(1);
+    return taken;
   }
-  void ReleaseSession() { sessions_.Subtract(1); }
+  void ReleaseSession(int64_t bytes) {
+    sessions_.Subtract(1);
+    ReleaseBytes(bytes);
+  }
 
   absl::Status TakeBytes(int64_t bytes) {
     if (!bytes_.Add(bytes)) {

@@ -16,7 +16,7 @@ MemorySessions::MemorySessions(Options options, const MonotonicClock* clock)
       keys_(options_.keys),
       bytes_(options_.max_bytes, options_.memory),
       aging_(clock, options_.sweep_period),
-      site_{clock, &aging_, &timeouts_, false, nullptr, [this](const SessionPtr& session) { Ended(session); }},
+      site_{clock, &aging_, &timeouts_, false, nullptr, false, [this](const SessionPtr& session) { Ended(session); }},
       wheel_(options_.sweep_period),
       ended_(options_.ended) {}
 

@@ -61,7 +61,7 @@ class MemorySessions final : public Sessions {
   absl::StatusOr<SessionPage> List(std::string_view tenant, int64_t page_size, std::string_view token) override;
   Attachment Attach() override { return next_attachment_.fetch_add(1, std::memory_order_relaxed); }
   void Fetch(std::string_view key, std::string_view tenant, FetchDone done) override;
-  void FetchNamed(std::string_view tenant, std::string_view name, FetchNamedDone done) override;
+  void FetchNamed(std::string_view tenant, std::string_view name, bool attach, FetchNamedDone done) override;
   bool has_store() const override { return site_.records != nullptr; }
   void StartDrain() override;
   bool IsCarriedOver() override;
@@ -144,11 +144,15 @@ class MemorySessions final : public Sessions {
 
   // Below each takes mutex_ itself.
   void TakeOver(const SessionId& id, TakenDone done);
+  absl::Status CheckRoom(const SessionRecord& record);
   absl::StatusOr<SessionPtr> Adopt(SessionRecord record, const StoreFence& fence);
   void EndTakeOver(const SessionId& id, const Taken& taken);
+  void LookNamed(std::vector<SessionId> ids, size_t at, FetchNamedDone done);
   void TakeNamed(std::vector<SessionId> ids, size_t at, FetchNamedDone done);
   absl::Status Lost() const;
   std::vector<SessionPtr> Durable() const;
+  void PersistAll();
+  void MendStore();
   void RememberAttached(const OpenAsk& ask, const SessionPtr& session, uint64_t owner_epoch);
   // What this very Fork has been answered with.
   std::optional<absl::StatusOr<ForkedSessions>> FindForked(const ForkSpec& spec);
@@ -177,6 +181,7 @@ class MemorySessions final : public Sessions {
   std::deque<Lingering> lingering_ ABSL_GUARDED_BY(mutex_);
   // Takeovers on their way. Their sessions are found once all callers that wait for them have been answered.
   absl::flat_hash_map<SessionId, std::vector<TakenDone>> taking_ ABSL_GUARDED_BY(mutex_);
+  std::weak_ptr<void> persisting_ ABSL_GUARDED_BY(mutex_);  // PersistAll, until its last record is written
   EndedSessions ended_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_order_ ABSL_GUARDED_BY(mutex_) = 1;
   int64_t live_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -58,9 +58,7 @@ SessionPtr MemorySessions::FindNamed(const Tenant& tenant, std::string_view name
 }
 
 absl::Status MemorySessions::CheckName(const Tenant& tenant, std::string_view name) {
-  if (FindNamed(tenant, name) == nullptr) return absl::OkStatus();
-  return SessionError(absl::StatusCode::kAlreadyExists, "NAME_TAKEN",
-                      "there is a live session of that name; set attach to be given its key, or take another name");
+  return FindNamed(tenant, name) == nullptr ? absl::OkStatus() : NameTaken();
 }
 
 std::optional<absl::StatusOr<OpenedSession>> MemorySessions::FindOpened(const OpenAsk& ask) {
@@ -111,12 +109,8 @@ absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
     return Open(std::move(spec));
   }
   absl::Status rate = tenant.budget.TakeOperation(clock_->Now());
-  if (rate.ok()) rate = tenant.budget.TakeSession();
+  if (rate.ok()) rate = tenant.budget.TakeSession(charge);
   if (!rate.ok()) return Refused(*spec.subject, std::move(rate));
-  if (absl::Status taken = tenant.budget.TakeBytes(charge); !taken.ok()) {
-    tenant.budget.ReleaseSession();
-    return Refused(*spec.subject, std::move(taken));
-  }
   SessionPtr session = Add(tenant,
                            {.key = key,
                             .order = 0,
@@ -124,7 +118,7 @@ absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
                             .subject = std::move(spec.subject),
                             .state = std::move(spec.state),
                             .numbers = {},
-                            .fence = spec.fence ? *spec.fence : SessionRecords::DrawFence()},
+                            .fence = spec.fence},
                            spec.terms);
   Answered answered = {.digest = spec.request.digest, .sessions = {std::move(session)}};
   OpenedSession opened = Opened(answered);
@@ -228,20 +222,12 @@ absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const Session& parent, 
   }
   int64_t taken = 0;
   absl::Status status = tenant.budget.TakeOperation(clock_->Now());
-  for (; status.ok() && taken < spec.count; ++taken) {
-    status = tenant.budget.TakeSession();
-    if (!status.ok()) break;
-    status = tenant.budget.TakeBytes(charge);
-    if (!status.ok()) {
-      tenant.budget.ReleaseSession();
-      break;
-    }
+  while (status.ok() && taken < spec.count) {
+    status = tenant.budget.TakeSession(charge);
+    if (status.ok()) ++taken;
   }
   if (!status.ok()) {  // all or none
-    for (; taken > 0; --taken) {
-      tenant.budget.ReleaseSession();
-      tenant.budget.ReleaseBytes(charge);
-    }
+    for (; taken > 0; --taken) tenant.budget.ReleaseSession(charge);
     return Refused(*snapshot.subject, std::move(status));
   }
   ForkedSessions forked{{}, snapshot.numbers.last_applied};
@@ -254,8 +240,7 @@ absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const Session& parent, 
                                  .name = name,
                                  .subject = snapshot.subject,
                                  .state = snapshot.state,
-                                 .numbers = snapshot.numbers,
-                                 .fence = SessionRecords::DrawFence()},
+                                 .numbers = snapshot.numbers},
                                 parent.terms());
     forked.keys.push_back(keys_.Text(fork->key()));
     answered.sessions.push_back(fork);

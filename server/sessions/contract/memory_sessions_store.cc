@@ -11,6 +11,36 @@ namespace {
 // Callers that wait for one takeover.
 constexpr size_t kMostWaiting = 4096;
 
+// Writes the records of sessions, some at a time: the queue to the store is for callers, too.
+class PersistRun : public std::enable_shared_from_this<PersistRun> {
+ public:
+  explicit PersistRun(std::vector<SessionPtr> sessions) : sessions_(std::move(sessions)) {}
+
+  // On one thread at a time: answers that come meanwhile, here or on other threads, make it look again.
+  void Go() {
+    if (calls_.fetch_add(1) != 0) return;
+    uint64_t seen = 1;
+    do {
+      while (next_ < sessions_.size() && in_flight_ < kAtOnce) {
+        ++in_flight_;
+        const SessionPtr session = std::move(sessions_[next_++]);
+        session->Persist([run = shared_from_this()](const absl::Status&) {
+          --run->in_flight_;
+          run->Go();
+        });
+      }
+    } while (!calls_.compare_exchange_strong(seen, 0));
+  }
+
+ private:
+  static constexpr int kAtOnce = 256;
+
+  std::vector<SessionPtr> sessions_;
+  size_t next_ = 0;
+  std::atomic<int> in_flight_ = 0;
+  std::atomic<uint64_t> calls_ = 0;
+};
+
 }  // namespace
 
 absl::Status MemorySessions::Lost() const {
@@ -58,12 +88,14 @@ void MemorySessions::TakeOver(const SessionId& id, TakenDone done) {
   }
   taking_[id].push_back(std::move(done));
   lock.unlock();
-  const StoreFence fence = SessionRecords::DrawFence();
-  site_.records->Take(id, fence, [this, id, fence](absl::StatusOr<SessionRecord> record) {
-    EndTakeOver(id, {record.ok()                         ? Adopt(*std::move(record), fence)
-                     : absl::IsNotFound(record.status()) ? record.status()
-                                                         : StoreUnavailable(record.status()),
-                     fence});
+  const auto judge = [this](const SessionRecord& record) { return CheckRoom(record); };
+  site_.records->Take(id, judge, [this, id](absl::StatusOr<SessionRecords::Taken> taken) {
+    if (!taken.ok()) {
+      const absl::Status& why = taken.status();
+      return EndTakeOver(id, {absl::IsNotFound(why) ? why : StoreUnavailable(why), {}});
+    }
+    const StoreFence fence = taken->fence;
+    EndTakeOver(id, {Adopt(std::move(taken->record), fence), fence});
   });
 }
 
@@ -84,6 +116,17 @@ void MemorySessions::EndTakeOver(const SessionId& id, const Taken& taken) {
   }
 }
 
+// A server with no room leaves the session where it is.
+absl::Status MemorySessions::CheckRoom(const SessionRecord& record) {
+  if (record.state == nullptr) return absl::OkStatus();
+  const MutexLock lock(mutex_);
+  const int64_t bytes = Session::Charge(record.terms, *record.state);
+  TenantBudget& budget = TenantOf(record.tenant).budget;
+  absl::Status room = budget.TakeSession(bytes);
+  if (room.ok()) budget.ReleaseSession(bytes);
+  return room;
+}
+
 absl::StatusOr<SessionPtr> MemorySessions::Adopt(SessionRecord record, const StoreFence& fence) {
   MutexLock lock(mutex_);
   if (record.state == nullptr) {
@@ -91,11 +134,8 @@ absl::StatusOr<SessionPtr> MemorySessions::Adopt(SessionRecord record, const Sto
     return WithNumbers(EndedSession(EndCause::kClosed), record.numbers);
   }
   Tenant& tenant = TenantOf(record.tenant);
-  if (absl::Status taken = tenant.budget.TakeSession(); !taken.ok()) return taken;
-  if (absl::Status taken = tenant.budget.TakeBytes(Session::Charge(record.terms, *record.state)); !taken.ok()) {
-    tenant.budget.ReleaseSession();
-    return taken;
-  }
+  absl::Status room = tenant.budget.TakeSession(Session::Charge(record.terms, *record.state));
+  if (!room.ok()) return room;
   const SessionSubjectPtr subject = record.subject;
   SessionPtr session = Add(tenant,
                            {.key = record.key,
@@ -112,7 +152,7 @@ absl::StatusOr<SessionPtr> MemorySessions::Adopt(SessionRecord record, const Sto
   return session;
 }
 
-void MemorySessions::FetchNamed(std::string_view tenant, std::string_view name, FetchNamedDone done) {
+void MemorySessions::FetchNamed(std::string_view tenant, std::string_view name, bool attach, FetchNamedDone done) {
   if (site_.records == nullptr) return done(std::nullopt);
   SessionPtr here;
   {
@@ -120,12 +160,25 @@ void MemorySessions::FetchNamed(std::string_view tenant, std::string_view name, 
     here = FindNamed(TenantOf(tenant), name);
   }
   std::vector<SessionId> ids = keys_.IdsOf(tenant, name);
-  if (here == nullptr) return TakeNamed(std::move(ids), 0, std::move(done));
+  const size_t first = attach ? ids.size() : 0;
+  if (here == nullptr) return LookNamed(std::move(ids), first, std::move(done));
   if (!here->is_durable()) return done(std::nullopt);
-  here->Persist([this, ids = std::move(ids), done = std::move(done)](absl::Status written) mutable {
+  here->Persist([this, ids = std::move(ids), first, done = std::move(done)](absl::Status written) mutable {
     if (written.ok()) return done(std::nullopt);
     if (!absl::IsAborted(written) && !absl::IsNotFound(written)) return done(std::move(written));
-    TakeNamed(std::move(ids), 0, std::move(done));
+    LookNamed(std::move(ids), first, std::move(done));
+  });
+}
+
+// From `at` on it only looks: an Open that does not attach leaves a live session where it is.
+void MemorySessions::LookNamed(std::vector<SessionId> ids, size_t at, FetchNamedDone done) {
+  if (at == ids.size()) return TakeNamed(std::move(ids), 0, std::move(done));
+  const SessionId id = ids[at];
+  site_.records->Read(id, [this, ids = std::move(ids), at,
+                           done = std::move(done)](const absl::StatusOr<SessionRecord>& record) mutable {
+    if (record.ok() && record->state != nullptr) return done(NameTaken());
+    if (!record.ok() && !absl::IsNotFound(record.status())) return done(StoreUnavailable(record.status()));
+    LookNamed(std::move(ids), at + 1, std::move(done));
   });
 }
 
@@ -150,9 +203,27 @@ std::vector<SessionPtr> MemorySessions::Durable() const {
   return durable;
 }
 
+void MemorySessions::PersistAll() {
+  const auto run = std::make_shared<PersistRun>(Durable());
+  {
+    const MutexLock lock(mutex_);
+    persisting_ = run;
+  }
+  run->Go();
+}
+
 void MemorySessions::StartDrain() {
   site_.draining.store(true, std::memory_order_relaxed);
-  for (const SessionPtr& session : Durable()) session->Persist([](const absl::Status&) {});
+  PersistAll();
+}
+
+// A store that has lost one record has often lost all (it came back empty). Ends once a run has found none missing.
+void MemorySessions::MendStore() {
+  {
+    const MutexLock lock(mutex_);
+    if (!persisting_.expired()) return;
+  }
+  if (site_.record_lost.exchange(false)) PersistAll();
 }
 
 }  // namespace rnnserve

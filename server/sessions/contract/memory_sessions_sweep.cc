@@ -15,6 +15,7 @@ constexpr size_t kAtOnce = 256;
 int64_t MemorySessions::Sweep() {
   const absl::Duration now = aging_.Advance();
   ForgetLingering();
+  MendStore();
   int64_t ended = 0;
   for (;;) {
     std::vector<SessionPtr> due;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/sessions/contract/session_records.h"
 
 namespace rnnserve {
 
@@ -31,7 +32,8 @@ Session::Session(Start start, Terms terms, TenantBudget* budget, SessionSite* si
       last_used_(site->aging->Now()) {
   if (is_durable()) {
     stored_ = std::make_unique<Stored>();
-    stored_->fence = start.fence;
+    stored_->fence = start.fence ? *start.fence : SessionRecords::DrawFence();
+    stored_->has_record = start.fence.has_value();
     stored_->durable_number = numbers_.last_applied;
   }
   if (start.last) window_.Keep(*std::move(start.last), terms_.window);
@@ -42,8 +44,7 @@ Session::Session(Start start, Terms terms, TenantBudget* budget, SessionSite* si
 Session::~Session() {
   if (live_) {
     CountLife(-1);
-    budget_->ReleaseBytes(charged_);
-    budget_->ReleaseSession();
+    budget_->ReleaseSession(charged_);
   }
   if (!forgotten_) budget_->ReleaseBytes(charged_for_terms_);
 }

@@ -44,6 +44,8 @@ struct SessionSite {
   std::atomic<bool> draining = false;
   // Where durable sessions leave their records. Null: there are none.
   SessionRecords* records = nullptr;
+  // The store has lost a record, and so maybe others.
+  std::atomic<bool> record_lost = false;
   // Called once for each session that has ended, with no lock held.
   absl::AnyInvocable<void(const std::shared_ptr<Session>&) const> ended;
 };
@@ -75,8 +77,8 @@ class Session final : public std::enable_shared_from_this<Session> {
     // Of a session that another process had.
     uint64_t owner_epoch = kFirstOwnerEpoch;
     std::optional<Window::Kept> last = {};
-    // Of a durable one: this process owns its record.
-    StoreFence fence = {};
+    // Of a durable one that has a record, which this process owns.
+    std::optional<StoreFence> fence = {};
   };
 
   // What a session of these terms and this state is charged with.
@@ -166,6 +168,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   // Of a durable session.
   struct Stored {
     StoreFence fence;
+    bool has_record = false;  // in the store, the last time that this process looked
     uint64_t durable_number = 0;
     bool is_writing = false;
     absl::Duration undurable_since = absl::InfiniteDuration();  // by the clock; of kInterval
@@ -235,7 +238,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   }
   SessionRecord RecordNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Written(Write write, const absl::Status& status);
+  void Written(Write write, const absl::StatusOr<SessionStore::Written>& written);
   // Writes what is due, or has the sweep thread come back when it is.
   void WriteIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteLater() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -125,25 +125,33 @@ SessionRecord Session::RecordNow() const {
 void Session::StartWrite() {
   stored_->is_writing = true;
   stored_->undurable_since = absl::InfiniteDuration();
-  SessionRecord record = RecordNow();
-  absl::Duration within = SessionRecords::kTimeout;
-  if (stored_->pending) within = std::min(within, in_flight_.front().claim.deadline - site_->clock->Now());
-  Write write = {record.numbers.last_applied, stored_->pending.has_value(), std::exchange(stored_->asked, {})};
-  calls_.emplace_back([session = shared_from_this(), record = std::move(record), fence = stored_->fence, within,
-                       write = std::move(write)]() mutable {
+  SessionRecords::WriteRequest request = {.record = RecordNow(),
+                                          .fence = stored_->fence,
+                                          .create = !stored_->has_record,
+                                          .within = SessionRecords::kTimeout};
+  if (stored_->pending) {
+    request.within = std::min(request.within, in_flight_.front().claim.deadline - site_->clock->Now());
+  }
+  Write write = {request.record.numbers.last_applied, stored_->pending.has_value(), {}};
+  // What is asked may wait for longer than the operation: the next write is for it.
+  if (request.within == SessionRecords::kTimeout) write.asked = std::exchange(stored_->asked, {});
+  calls_.emplace_back([session = shared_from_this(), request = std::move(request), write = std::move(write)]() mutable {
     SessionRecords* const records = session->site_->records;
-    records->Write(record, fence, within, [session, write = std::move(write)](const absl::Status& status) mutable {
-      session->Written(std::move(write), status);
-    });
+    records->Write(std::move(request),
+                   [session, write = std::move(write)](const absl::StatusOr<SessionStore::Written>& written) mutable {
+                     session->Written(std::move(write), written);
+                   });
   });
 }
 
-void Session::Written(Write write, const absl::Status& status) {
+void Session::Written(Write write, const absl::StatusOr<SessionStore::Written>& written) {
+  const absl::Status& status = written.status();
   const bool is_moved = absl::IsAborted(status);
   const absl::Status told = status.ok() ? status : is_moved ? EndedSession(EndCause::kMoved) : StoreUnavailable(status);
   SessionStatePtr before;  // destroyed, and zeroed, after the lock is released
   MutexLock lock(mutex_);
   stored_->is_writing = false;
+  if (written.ok() && std::exchange(stored_->has_record, true) && written->was_missing) site_->record_lost = true;
   if (live_ && is_moved) {
     End(EndCause::kMoved);
   } else if (live_) {

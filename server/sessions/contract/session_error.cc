@@ -54,6 +54,11 @@ absl::Status SessionElsewhere() {
 
 bool IsElsewhere(const absl::Status& status) { return absl::IsUnavailable(status) && ReasonOf(status) == kElsewhere; }
 
+absl::Status NameTaken() {
+  return SessionError(absl::StatusCode::kAlreadyExists, "NAME_TAKEN",
+                      "there is a live session of that name; set attach to be given its key, or take another name");
+}
+
 absl::Status UnknownSession() {
   return SessionError(absl::StatusCode::kNotFound, "SESSION_UNKNOWN",
                       "this server never gave out that session key; use the key that Open answered with");

@@ -32,6 +32,9 @@ absl::Status TooLarge(std::string_view message, LimitExcess excess);
 absl::Status SessionElsewhere();
 bool IsElsewhere(const absl::Status& status);
 
+// There is a live session of that name.
+absl::Status NameTaken();
+
 // The same code, message and reason for a key that never was, one of another tenant, and one that is no key at all.
 absl::Status UnknownSession();
 

@@ -249,8 +249,7 @@ void Session::End(EndCause cause) {
   site_->timeouts->Remove(this);
   state_.reset();
   checkpoints_.reset();
-  budget_->ReleaseBytes(std::exchange(charged_, 0));
-  budget_->ReleaseSession();
+  budget_->ReleaseSession(std::exchange(charged_, 0));
   // No more replies follow: the kept ones stay for a while.
   const int64_t stays = kBytesPerSession + window_.charge();
   budget_->ReleaseBytes(std::exchange(charged_for_terms_, stays) - stays);

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
 #include "base/steady_now.h"
@@ -23,29 +25,63 @@ absl::Status StoreUnavailable(const absl::Status& why) {
 
 // A server that cannot draw random numbers must not own records.
 StoreFence SessionRecords::DrawFence() {
-  StoreFence fence;
-  if (RAND_bytes(fence.data(), static_cast<int>(fence.size())) != 1) std::abort();
+  StoreFence fence = {.since = static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixMicros(absl::Now()), 0))};
+  if (RAND_bytes(fence.owner.data(), static_cast<int>(fence.owner.size())) != 1) std::abort();
   return fence;
 }
 
-void SessionRecords::Write(const SessionRecord& record, const StoreFence& fence, absl::Duration within,
-                           WriteDone done) {
-  absl::StatusOr<std::string> bytes = OrOutOfMemory([&] { return codec_->Encode(record); });
+void SessionRecords::Write(WriteRequest request, SessionStore::WriteDone done) {
+  absl::StatusOr<std::string> bytes = OrOutOfMemory([&] { return codec_->Encode(request.record); });
   if (!bytes.ok()) return done(bytes.status());
-  const absl::Duration ttl = record.terms.idle_timeout + kTtlMargin;
-  store_->Write({.id = record.key.id,
-                 .fence = fence,
+  store_->Write({.id = request.record.key.id,
+                 .fence = request.fence,
                  .record = *std::move(bytes),
-                 .ttl = ttl,
-                 .deadline = SteadyNow() + std::clamp(within, absl::ZeroDuration(), kTimeout)},
+                 .ttl = request.record.terms.idle_timeout + kTtlMargin,
+                 .create = request.create,
+                 .deadline = SteadyNow() + std::clamp(request.within, absl::ZeroDuration(), kTimeout)},
                 std::move(done));
 }
 
-void SessionRecords::Take(const SessionId& id, const StoreFence& fence, TakeDone done) {
-  store_->Take(id, fence, SteadyNow() + kTimeout,
-               [codec = codec_, done = std::move(done)](absl::StatusOr<std::string> bytes) mutable {
-                 if (!bytes.ok()) return done(bytes.status());
-                 done(OrOutOfMemory([&] { return codec->Decode(*bytes); }));
+absl::StatusOr<SessionRecord> SessionRecords::Decode(const StoredRecord& stored, Judge& judge) {
+  return OrOutOfMemory([&]() -> absl::StatusOr<SessionRecord> {
+    absl::StatusOr<SessionRecord> record = codec_->Decode(stored.bytes);
+    if (!record.ok()) return record;
+    if (absl::Status judged = judge(*record); !judged.ok()) return judged;
+    return record;
+  });
+}
+
+void SessionRecords::Read(const SessionId& id, ReadDone done) {
+  store_->Read(id, SteadyNow() + kTimeout, [this, done = std::move(done)](absl::StatusOr<StoredRecord> stored) mutable {
+    if (!stored.ok()) return done(stored.status());
+    Judge any = [](const SessionRecord&) { return absl::OkStatus(); };
+    done(Decode(*stored, any));
+  });
+}
+
+void SessionRecords::Take(const SessionId& id, Judge judge, TakeDone done) {
+  const absl::Time deadline = SteadyNow() + kTimeout;
+  store_->Read(id, deadline,
+               [this, id, deadline, judge = std::move(judge),
+                done = std::move(done)](absl::StatusOr<StoredRecord> seen) mutable {
+                 if (!seen.ok()) return done(seen.status());
+                 absl::StatusOr<SessionRecord> record = Decode(*seen, judge);
+                 if (!record.ok()) return done(record.status());
+                 TakeJudged(id, deadline, *std::move(seen), *std::move(record), std::move(judge), std::move(done));
+               });
+}
+
+// The owner may have written meanwhile.
+void SessionRecords::TakeJudged(const SessionId& id, absl::Time deadline, StoredRecord seen, SessionRecord record,
+                                Judge judge, TakeDone done) {
+  store_->Take(id, DrawFence(), deadline,
+               [this, seen = std::move(seen), record = std::move(record), judge = std::move(judge),
+                done = std::move(done)](absl::StatusOr<StoredRecord> taken) mutable {
+                 if (!taken.ok()) return done(taken.status());
+                 if (taken->bytes == seen.bytes) return done(Taken{std::move(record), taken->fence});
+                 absl::StatusOr<SessionRecord> newer = Decode(*taken, judge);
+                 if (!newer.ok()) return done(newer.status());
+                 done(Taken{*std::move(newer), taken->fence});
                });
 }
 

@@ -52,20 +52,38 @@ class SessionRecords {
   // closed session: a former owner's old copy has expired by then, and cannot bring the session back.
   static constexpr absl::Duration kTtlMargin = absl::Minutes(1);
 
-  using WriteDone = absl::AnyInvocable<void(absl::Status)>;
-  using TakeDone = absl::AnyInvocable<void(absl::StatusOr<SessionRecord>)>;
+  struct Taken {
+    SessionRecord record;
+    StoreFence fence;
+  };
+  using ReadDone = absl::AnyInvocable<void(absl::StatusOr<SessionRecord>)>;
+  using TakeDone = absl::AnyInvocable<void(absl::StatusOr<Taken>)>;
+  // Whether this process can have the session.
+  using Judge = absl::AnyInvocable<absl::Status(const SessionRecord&)>;
 
   // Both outlive it.
   SessionRecords(SessionStore* store, RecordCodec* codec) : store_(store), codec_(codec) {}
 
   static StoreFence DrawFence();
-  // Statuses as SessionStore gives them; those that are no conflict are for callers (STORE_UNAVAILABLE). `within`: the
-  // time that the caller has.
-  void Write(const SessionRecord& record, const StoreFence& fence, absl::Duration within, WriteDone done);
-  // Makes `fence` the owner. NOT_FOUND: no record.
-  void Take(const SessionId& id, const StoreFence& fence, TakeDone done);
+  struct WriteRequest {
+    SessionRecord record;
+    StoreFence fence;
+    bool create = false;    // as SessionStore has it
+    absl::Duration within;  // the time that the caller has
+  };
+  // Statuses as SessionStore gives them; those that are no conflict are for callers (STORE_UNAVAILABLE).
+  void Write(WriteRequest request, SessionStore::WriteDone done);
+  // NOT_FOUND: no record.
+  void Read(const SessionId& id, ReadDone done);
+  // Makes a new fence the owner of a record that this process can decode and `judge` accepts; other records stay with
+  // their owner. NOT_FOUND: no record.
+  void Take(const SessionId& id, Judge judge, TakeDone done);
 
  private:
+  absl::StatusOr<SessionRecord> Decode(const StoredRecord& stored, Judge& judge);
+  void TakeJudged(const SessionId& id, absl::Time deadline, StoredRecord seen, SessionRecord record, Judge judge,
+                  TakeDone done);
+
   SessionStore* const store_;
   RecordCodec* const codec_;
 };

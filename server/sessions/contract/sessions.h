@@ -109,9 +109,11 @@ class Sessions {
   using FetchDone = absl::AnyInvocable<void(absl::StatusOr<SessionPtr>)>;
   virtual void Fetch(std::string_view /*key*/, std::string_view /*tenant*/, FetchDone done) { done(UnknownSession()); }
   // Brings the durable session of that name here, or makes sure that the one which is here is the newest; FindOpened
-  // finds it then. Gives the fence of a record that is free for a new session of that name, if there is one.
+  // finds it then. Gives the fence of a record that is free for a new session of that name, if there is one. Without
+  // `attach` a live session elsewhere stays there: NAME_TAKEN.
   using FetchNamedDone = absl::AnyInvocable<void(absl::StatusOr<std::optional<StoreFence>>)>;
-  virtual void FetchNamed(std::string_view /*tenant*/, std::string_view /*name*/, FetchNamedDone done) {
+  virtual void FetchNamed(std::string_view /*tenant*/, std::string_view /*name*/, bool /*attach*/,
+                          FetchNamedDone done) {
     done(std::nullopt);
   }
   // Whether there is a store.

@@ -188,8 +188,9 @@ void SessionCore::Open(OpenCall call, OpenDone done) {
                                      : call.durability.value_or(Durability::kLocal) != Durability::kLocal;
   if (call.name.empty() || !is_shared || !sessions_->has_store()) return OpenHere(std::move(call), {}, std::move(done));
   const std::string tenant = call.tenant, name = call.name;
+  const bool attach = call.attach;
   sessions_->FetchNamed(
-      tenant, name,
+      tenant, name, attach,
       [this, call = std::move(call), done = std::move(done)](absl::StatusOr<std::optional<StoreFence>> fence) mutable {
         if (!fence.ok()) return done(fence.status());
         OpenHere(std::move(call), *fence, std::move(done));

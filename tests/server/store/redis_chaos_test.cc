@@ -80,8 +80,8 @@ class Chaos {
   unsigned Draw(unsigned below) { return std::uniform_int_distribution<unsigned>(0, below - 1)(dice_); }
 
   static StoreFence Fence(uint64_t number) {
-    StoreFence fence = {};
-    std::memcpy(fence.data(), &number, sizeof number);
+    StoreFence fence = {.since = number};
+    std::memcpy(fence.owner.data(), &number, sizeof number);
     return fence;
   }
 
@@ -92,7 +92,7 @@ class Chaos {
       lane.owner = Draw(2);
       lane.fence = ++fences_;
       stores_[lane.owner]->Take(IdOf(session), Fence(lane.fence), deadline,
-                                [&lane, promise](const absl::StatusOr<std::string>& record) {
+                                [&lane, promise](const absl::StatusOr<StoredRecord>& record) {
                                   OnTaken(lane, record);
                                   promise->set_value(record.status());
                                 });
@@ -102,18 +102,19 @@ class Chaos {
     const int number = ++lane.last;
     SessionStore::WriteRequest request = {
         .id = IdOf(session), .fence = Fence(lane.fence), .record = std::to_string(number), .deadline = deadline};
-    stores_[lane.owner]->Write(std::move(request), [&lane, number, promise](const absl::Status& written) {
-      OnWritten(lane, number, written);
-      promise->set_value(written);
-    });
+    stores_[lane.owner]->Write(std::move(request),
+                               [&lane, number, promise](const absl::StatusOr<SessionStore::Written>& written) {
+                                 OnWritten(lane, number, written.status());
+                                 promise->set_value(written.status());
+                               });
     return promise->get_future();
   }
 
-  static void OnTaken(Lane& lane, const absl::StatusOr<std::string>& record) {
+  static void OnTaken(Lane& lane, const absl::StatusOr<StoredRecord>& record) {
     lane.owns = record.ok();
     lane.take_lost = lane.take_lost || !record.ok();
     if (!record.ok()) return;
-    const int number = std::stoi(*record);
+    const int number = std::stoi(record->bytes);
     EXPECT_TRUE(number == lane.acknowledged || lane.unanswered.contains(number))
         << "took " << number << ", acknowledged was " << lane.acknowledged;
     lane.acknowledged = number;

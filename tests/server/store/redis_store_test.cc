@@ -71,8 +71,61 @@ TEST_F(RedisStoreTest, CreateDoesSoOnce) {
   EXPECT_EQ(Write(*store_, first), absl::OkStatus());
   EXPECT_EQ(Write(*store_, first), absl::OkStatus()) << "the same process repeats it";
   const absl::Status refused = Write(*store_, second);
-  EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
+  EXPECT_TRUE(absl::IsAborted(refused)) << refused;
   EXPECT_EQ(Take(*store_, 1, 1).value(), "first");
+}
+
+TEST_F(RedisStoreTest, TheLaterOwnerPrevailsWhereItsTakeoverIsLost) {
+  ASSERT_EQ(Write(*store_, 1, 1, "of one"), absl::OkStatus());
+  const std::string old = redis_->AskText({"GET", KeyText(1)});
+  ASSERT_EQ(Take(*store_, 1, 2).value(), "of one");
+  ASSERT_EQ(Write(*store_, 1, 2, "of two"), absl::OkStatus());
+  redis_->AskText({"SET", KeyText(1), old});  // as a failover to a replica that lags behind
+  EXPECT_EQ(Write(*store_, 1, 2, "of two"), absl::OkStatus());
+  const absl::Status late = Write(*store_, 1, 1, "late");
+  EXPECT_TRUE(absl::IsAborted(late)) << late;
+  EXPECT_EQ(Read(*store_, 1).value().bytes, "of two");
+}
+
+TEST_F(RedisStoreTest, EachTakeoverIsLaterWhateverTheClocksSay) {
+  constexpr uint64_t kLate = uint64_t{1} << 52;
+  StoreFence behind = FenceOf(1), ahead = FenceOf(2);
+  ahead.since = kLate;
+  ASSERT_EQ(Write(*store_, 1, 3, "record"), absl::OkStatus());
+  EXPECT_EQ(TakeStored(*store_, 1, ahead).value().fence, ahead);
+  const StoreFence taken = TakeStored(*store_, 1, behind).value().fence;
+  EXPECT_EQ(taken.since, kLate + 1);
+  EXPECT_EQ(taken.owner, behind.owner);
+  EXPECT_EQ(TakeStored(*store_, 1, behind).value().fence, taken) << "repeated";
+}
+
+TEST_F(RedisStoreTest, ReadingLeavesTheOwner) {
+  EXPECT_TRUE(absl::IsNotFound(Read(*store_, 1).status()));
+  ASSERT_EQ(Write(*store_, 1, 1, std::string("a\0b", 3)), absl::OkStatus());
+  const StoredRecord read = Read(*store_, 1).value();
+  EXPECT_EQ(read.bytes, std::string("a\0b", 3));
+  EXPECT_EQ(read.fence, FenceOf(1));
+  EXPECT_EQ(Write(*store_, 1, 1, "next"), absl::OkStatus());
+}
+
+TEST_F(RedisStoreTest, AWriteTellsWhetherThereWasARecord) {
+  const auto was_missing = [&] {
+    std::promise<bool> promise;
+    store_->Write(WriteRequestOf(1, 1, "record"), [&](const absl::StatusOr<SessionStore::Written>& written) {
+      promise.set_value(written.value().was_missing);
+    });
+    return promise.get_future().get();
+  };
+  EXPECT_TRUE(was_missing());
+  EXPECT_FALSE(was_missing());
+}
+
+TEST_F(RedisStoreTest, SomethingElseUnderTheKeyIsNoRecord) {
+  redis_->AskText({"SET", KeyText(1), "short"});
+  EXPECT_EQ(Take(*store_, 1, 1).value(), "short");
+  EXPECT_EQ(redis_->AskText({"GET", KeyText(1)}), "short") << "left alone";
+  EXPECT_EQ(Write(*store_, 1, 1, "record"), absl::OkStatus());
+  EXPECT_EQ(Take(*store_, 1, 1).value(), "record");
 }
 
 TEST_F(RedisStoreTest, ARecordThatIsGoneIsWrittenAnew) {
@@ -101,7 +154,7 @@ TEST_F(RedisStoreTest, TheTimeToLiveIsThatOfTheLastWrite) {
 // As one whose bytes lay in a socket while the Redis was stopped.
 TEST_F(RedisStoreTest, AnEarlierWriteDoesNotOverwriteALaterOne) {
   ASSERT_EQ(Write(*store_, 1, 1, "record"), absl::OkStatus());
-  redis_->AskText({"SETRANGE", KeyText(1), "16", std::string("\0\0\0\0\0\1\0\0", 8)});  // of the 65,536th write
+  redis_->AskText({"SETRANGE", KeyText(1), "24", std::string("\0\0\0\0\0\1\0\0", 8)});  // of the 65,536th write
   const absl::Status early = Write(*store_, 1, 1, "early");
   EXPECT_TRUE(absl::IsUnavailable(early)) << early;
   EXPECT_THAT(early.ToString(), HasSubstr("a later write of this session came first"));
@@ -161,8 +214,8 @@ TEST_F(RedisStoreTest, Counts) {
   Metrics registry;
   StoreMetrics metrics(registry);
   const auto store = MakeStore({.address = ParseStoreAddress(redis_->url()).value(), .metrics = &metrics});
-  ASSERT_EQ(Write(*store, 1, 1, std::string(1000, 'x')), absl::OkStatus());
-  ASSERT_FALSE(Write(*store, 1, 2, "x").ok());
+  ASSERT_EQ(Write(*store, 1, 2, std::string(1000, 'x')), absl::OkStatus());
+  ASSERT_FALSE(Write(*store, 1, 1, "x").ok());
   ASSERT_FALSE(Take(*store, 2, 1).ok());
   std::map<std::string, double> counted;
   for (const MetricSample& sample : registry.Read("rnnserve_store_operations_total").samples) {

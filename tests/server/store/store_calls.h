@@ -25,8 +25,8 @@ inline SessionId IdOf(int number) {
 }
 
 inline StoreFence FenceOf(uint8_t number) {
-  StoreFence fence = {};
-  fence.fill(number);
+  StoreFence fence = {.since = number};
+  fence.owner.fill(number);
   return fence;
 }
 
@@ -47,7 +47,9 @@ inline SessionStore::WriteRequest WriteRequestOf(int session, uint8_t fence, std
 
 inline std::future<absl::Status> StartWrite(SessionStore& store, SessionStore::WriteRequest request) {
   auto promise = std::make_shared<std::promise<absl::Status>>();
-  store.Write(std::move(request), [promise](absl::Status written) { promise->set_value(std::move(written)); });
+  store.Write(std::move(request), [promise](const absl::StatusOr<SessionStore::Written>& written) {
+    promise->set_value(written.status());
+  });
   return promise->get_future();
 }
 
@@ -59,10 +61,24 @@ inline absl::Status Write(SessionStore& store, int session, uint8_t fence, std::
   return Write(store, WriteRequestOf(session, fence, std::move(record)));
 }
 
+inline absl::StatusOr<StoredRecord> TakeStored(SessionStore& store, int session, const StoreFence& fence,
+                                               absl::Duration wait = kLong) {
+  auto promise = std::make_shared<std::promise<absl::StatusOr<StoredRecord>>>();
+  store.Take(IdOf(session), fence, SteadyNow() + wait,
+             [promise](absl::StatusOr<StoredRecord> taken) { promise->set_value(std::move(taken)); });
+  return promise->get_future().get();
+}
+
 inline absl::StatusOr<std::string> Take(SessionStore& store, int session, uint8_t fence, absl::Duration wait = kLong) {
-  auto promise = std::make_shared<std::promise<absl::StatusOr<std::string>>>();
-  store.Take(IdOf(session), FenceOf(fence), SteadyNow() + wait,
-             [promise](absl::StatusOr<std::string> record) { promise->set_value(std::move(record)); });
+  absl::StatusOr<StoredRecord> taken = TakeStored(store, session, FenceOf(fence), wait);
+  if (!taken.ok()) return taken.status();
+  return std::move(taken->bytes);
+}
+
+inline absl::StatusOr<StoredRecord> Read(SessionStore& store, int session) {
+  auto promise = std::make_shared<std::promise<absl::StatusOr<StoredRecord>>>();
+  store.Read(IdOf(session), SteadyNow() + kLong,
+             [promise](absl::StatusOr<StoredRecord> read) { promise->set_value(std::move(read)); });
   return promise->get_future().get();
 }
 

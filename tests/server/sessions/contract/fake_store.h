@@ -2,6 +2,7 @@
 // A store that answers when the test says so, and a codec that keeps records as they are.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -26,20 +27,21 @@ class FakeStore final : public SessionStore {
     Later([this, request = std::move(request), done = std::move(done)](bool reached) mutable {
       if (!reached) return done(absl::UnavailableError("away"));
       const auto found = records.find(request.id.bytes);
-      if (found != records.end() && found->second.fence != request.fence) return done(absl::AbortedError("fenced"));
+      const bool was_missing = found == records.end();
+      if (!was_missing && IsFenced(request, found->second.fence)) return done(absl::AbortedError("fenced"));
       records[request.id.bytes] = {request.fence, request.record, request.ttl};
       ++writes;
-      done(absl::OkStatus());
+      done(Written{was_missing});
     });
   }
-  void Take(const SessionId& id, const StoreFence& fence, absl::Time, TakeDone done) override {
-    Later([this, id, fence, done = std::move(done)](bool reached) mutable {
-      if (!reached) return done(absl::UnavailableError("away"));
-      const auto found = records.find(id.bytes);
-      if (found == records.end()) return done(absl::NotFoundError("no record"));
-      found->second.fence = fence;
-      done(found->second.record);
+  void Take(const SessionId& id, const StoreFence& fence, absl::Time, ReadDone done) override {
+    WithRecord(id, std::move(done), [fence](Stored& stored) {
+      if (stored.fence.owner == fence.owner) return;
+      stored.fence = {std::max(stored.fence.since + 1, fence.since), fence.owner};
     });
+  }
+  void Read(const SessionId& id, absl::Time, ReadDone done) override {
+    WithRecord(id, std::move(done), [](Stored&) {});
   }
   bool IsReachable() const override { return is_there; }
 
@@ -60,6 +62,18 @@ class FakeStore final : public SessionStore {
   bool answers_at_once = true;
 
  private:
+  static bool IsFenced(const WriteRequest& request, const StoreFence& fence) {
+    return fence.owner != request.fence.owner && (request.create || fence.since >= request.fence.since);
+  }
+  void WithRecord(const SessionId& id, ReadDone done, std::function<void(Stored&)> act) {
+    Later([this, id, done = std::move(done), act = std::move(act)](bool reached) mutable {
+      if (!reached) return done(absl::UnavailableError("away"));
+      const auto found = records.find(id.bytes);
+      if (found == records.end()) return done(absl::NotFoundError("no record"));
+      act(found->second);
+      done(StoredRecord{found->second.fence, found->second.record});
+    });
+  }
   void Later(absl::AnyInvocable<void(bool)> request) {
     if (answers_at_once) return request(is_there);
     requests.push_back(std::move(request));
@@ -74,6 +88,7 @@ class FakeCodec final : public RecordCodec {
   }
   absl::StatusOr<SessionRecord> Decode(std::string_view bytes) override {
     size_t place = 0;
+    if (!refusal.ok()) return refusal;
     if (!absl::SimpleAtoi(std::string(bytes), &place) || place >= records.size()) {
       return SessionError(absl::StatusCode::kDataLoss, "SESSION_LOST", "damaged");
     }
@@ -81,6 +96,7 @@ class FakeCodec final : public RecordCodec {
   }
 
   std::vector<SessionRecord> records;
+  absl::Status refusal = absl::OkStatus();  // of all records
 };
 
 }  // namespace rnnserve

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who owns a durable session where a store loses records or falls back to older ones, and where a server cannot take
+// one over.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/server/sessions/contract/durable_fixture.h"
+
+namespace rnnserve {
+namespace {
+
+class SessionOwnershipTest : public DurableFixture {
+ protected:
+  // The session on the first server with number 1, and on the second one, where calls go then, with number 2.
+  void MoveAfterOne() {
+    old_ = OpenDurable(Durability::kSync);
+    Apply(old_, 1);
+    older_records_ = store_.records;
+    Switch();
+    newer_ = *Find(key_);
+    Apply(newer_, 2);
+  }
+
+  SessionPtr old_;
+  SessionPtr newer_;
+  decltype(FakeStore::records) older_records_;
+};
+
+TEST_F(SessionOwnershipTest, TheLaterOwnerPrevailsOverOlderDataOfTheStore) {
+  MoveAfterOne();
+  store_.records = older_records_;
+  EXPECT_TRUE(Apply(newer_, 3)->outcome().status.ok());
+  Switch();
+  EXPECT_EQ(Send(old_, {.number = 4})->reason(), "TAKEN_OVER");
+  EXPECT_EQ(Applied(*Find(key_)), 3u);
+}
+
+TEST_F(SessionOwnershipTest, TheLaterOwnerPrevailsOverAnOldCopyInAnEmptyStore) {
+  MoveAfterOne();
+  store_.records.clear();
+  Switch();
+  EXPECT_EQ(Send(old_, {.number = 3})->reason(), "NUMBER_TOO_HIGH");
+  EXPECT_EQ(store_.records.size(), 1u) << "the old copy is the record";
+  Switch();
+  EXPECT_TRUE(Apply(newer_, 3)->outcome().status.ok());
+  Switch();
+  EXPECT_EQ(Send(old_, {.number = 4})->reason(), "TAKEN_OVER");
+  EXPECT_EQ(Applied(*Find(key_)), 3u);
+}
+
+// A clock that is ahead must not make a new session replace one that another server has just made.
+TEST_F(SessionOwnershipTest, OfTwoNewSessionsOfANameOneStays) {
+  store_.answers_at_once = false;
+  std::vector<absl::StatusOr<OpenedSession>> opened;
+  std::vector<absl::Status> written(2, absl::UnknownError("not answered"));
+  for (size_t server = 0; server < 2; ++server) {
+    OpenSpec spec = Spec();
+    spec.terms.durability = Durability::kSync;
+    spec.name = "n";
+    opened.push_back(sessions().Open(std::move(spec)));
+    ASSERT_TRUE(opened.back().ok());
+    opened.back()->session->Persist([&, server](absl::Status status) { written[server] = std::move(status); });
+    Switch();
+  }
+  store_.AnswerAll();
+  EXPECT_TRUE(written[0].ok()) << written[0];
+  EXPECT_EQ(ReasonOf(written[1]), "TAKEN_OVER");
+}
+
+TEST_F(SessionOwnershipTest, AServerThatCannotReadARecordLeavesItToItsOwner) {
+  const SessionPtr session = OpenDurable(Durability::kInterval);
+  Apply(session, 1);
+  codec_.refusal = SessionError(absl::StatusCode::kFailedPrecondition, "MODEL_MISSING", "no such model");
+  Switch();
+  EXPECT_EQ(ReasonOf(Find(key_).status()), "MODEL_MISSING");
+  Switch();
+  codec_.refusal = absl::OkStatus();
+  EXPECT_TRUE(Apply(session, 2)->outcome().status.ok());
+  session->Persist([](const absl::Status& written) { EXPECT_TRUE(written.ok()) << written; });
+  EXPECT_EQ(session->view().durable_number, 2u);
+}
+
+TEST_F(SessionOwnershipTest, AServerWithoutRoomLeavesTheSessionToItsOwner) {
+  const SessionPtr session = OpenDurable(Durability::kSync);
+  options_.tenant.sessions = 0;
+  other_ = std::make_unique<MemorySessions>(options_, &clock_);
+  other_->UseRecords(&records_);
+  Switch();
+  EXPECT_EQ(Find(key_).status().code(), absl::StatusCode::kResourceExhausted);
+  Switch();
+  EXPECT_TRUE(Apply(session, 1)->outcome().status.ok());
+}
+
+TEST_F(SessionOwnershipTest, AnOwnerMayWriteBetweenALookAndATakeover) {
+  const SessionPtr session = OpenDurable(Durability::kSync);
+  Apply(session, 1);
+  Switch();
+  store_.answers_at_once = false;
+  SessionPtr taken;
+  ASSERT_TRUE(IsElsewhere(sessions().Find(key_, "t").status()));
+  sessions().Fetch(key_, "t", [&](absl::StatusOr<SessionPtr> fetched) { taken = *std::move(fetched); });
+  store_.Answer();  // the look
+  store_.answers_at_once = true;
+  Switch();
+  Apply(session, 2);
+  store_.Answer();  // the takeover
+  ASSERT_NE(taken, nullptr);
+  EXPECT_EQ(Applied(taken), 2u);
+}
+
+TEST_F(SessionOwnershipTest, AnOpenWithoutAttachLeavesALiveSessionToItsOwner) {
+  const absl::StatusOr<OpenedSession> made = Attach("n");
+  Switch();
+  EXPECT_EQ(ReasonOf(OpenNamed("n", false).status()), "NAME_TAKEN");
+  Switch();
+  EXPECT_TRUE(Apply(made->session, 1)->outcome().status.ok());
+  Commit(Send(made->session, {.number = 2, .closes = true}), 0, /*closes=*/true);
+  Switch();
+  EXPECT_TRUE(OpenNamed("n", false).ok());
+}
+
+TEST_F(SessionOwnershipTest, OneLostRecordMakesTheServerWriteAll) {
+  std::vector<SessionPtr> sessions_here;
+  for (int k = 0; k < 1000; ++k) sessions_here.push_back(OpenDurable(Durability::kSync));
+  store_.records.clear();
+  Apply(sessions_here[0], 1);
+  EXPECT_EQ(store_.records.size(), 1u);
+  store_.answers_at_once = false;
+  sessions().Sweep();
+  EXPECT_LE(store_.requests.size(), 256u) << "callers have a place in the queue, too";
+  sessions().Sweep();
+  store_.AnswerAll();
+  EXPECT_EQ(store_.records.size(), 1000u);
+  // Another run finds that none is missing, and is the last one.
+  const int writes = store_.writes;
+  for (int k = 0; k < 4; ++k) {
+    sessions().Sweep();
+    store_.AnswerAll();
+  }
+  EXPECT_EQ(store_.writes, writes + 1000);
+}
+
+TEST_F(SessionOwnershipTest, AReadWaitsForItsOwnWriteBesideAnOperationInAHurry) {
+  const SessionPtr session = OpenDurable(Durability::kSync);
+  store_.answers_at_once = false;
+  const ToldPtr told = Send(session, {.number = 1, .deadline = clock_.Now() + absl::Milliseconds(1)});
+  Commit(told, 1);
+  const auto seen = Read(session);
+  store_.Answer(/*reached=*/false);
+  EXPECT_EQ(told->reason(), "STORE_UNAVAILABLE");
+  EXPECT_FALSE(seen->snapshot.has_value());
+  store_.AnswerAll();
+  ASSERT_TRUE(seen->snapshot.has_value());
+  EXPECT_TRUE(seen->snapshot->ok()) << seen->snapshot->status();
+}
+
+}  // namespace
+}  // namespace rnnserve
