@@ -35,6 +35,9 @@ packages=(g++ cmake ninja-build ccache pkg-config python3 python3-venv
 [ -z "$speech" ] || packages+=(pocketsphinx-testdata espeak-ng)
 [ "${1:-}" != --campaigns ] || packages+=(golang-go golang-google-grpc-dev golang-google-genproto-dev
   golang-github-golang-protobuf-1-5-dev protoc-gen-go protoc-gen-go-grpc default-jdk-headless libprotobuf-java ruby-grpc docker-compose)
+# gRPC in Java, and what perf_analyzer is linked with.
+[ "${1:-}" != --campaigns ] || ! grep -qs '^VERSION_ID="12"' /etc/os-release || packages+=(libgrpc-java
+  protobuf-compiler-grpc-java-plugin libnetty-java libperfmark-java libgeronimo-annotation-1.3-spec-java libb64-0d)
 
 missing=()
 for package in "${packages[@]}"; do
