@@ -141,6 +141,15 @@ absl::StatusOr<OperatorDef> OperatorFrom(const Arguments& arguments) {
   return op;
 }
 
+absl::StatusOr<client::Durability> DurabilityFrom(const Arguments& arguments) {
+  const std::optional<std::string> how = arguments.Get("durability");
+  if (!how) return client::Durability::kUnspecified;
+  if (*how == "local") return client::Durability::kLocal;
+  if (*how == "interval") return client::Durability::kInterval;
+  if (*how == "sync") return client::Durability::kSync;
+  return UsageError(absl::StrCat("--durability=", *how, ": expected local, interval or sync"));
+}
+
 absl::StatusOr<client::Options> OptionsFrom(const Arguments& arguments) {
   client::Options options;
   const absl::StatusOr<std::optional<bool>> clip = BoolFlag(arguments, "clip-cell-input");

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cpp/client.h"
+#include "client/cpp/session_types.h"
 #include "client/rnnctl/arguments.h"
 
 namespace rnnserve::rnnctl {
@@ -52,6 +53,10 @@ inline constexpr Flag kClipCellFlag = {.name = "clip-cell-input",
                                        .help = "LSTM with clip: clip C on its way into activation h (true or false)"};
 inline constexpr Flag kEmptyRowFlag = {
     .name = "empty-row-state", .value = "KIND", .help = "final state of rows of length 0: zeros or initial"};
+inline constexpr Flag kDurabilityFlag = {
+    .name = "durability",
+    .value = "HOW",
+    .help = "local (default); interval or sync, of servers with a common store: any of them goes on with the session"};
 inline constexpr Flag kDeterministicFlag = {
     .name = "deterministic", .value = "", .help = "the same bits every time on the same machine and engine"};
 inline constexpr Flag kReducedFlag = {
@@ -77,6 +82,9 @@ absl::StatusOr<OperatorDef> OperatorFrom(const Arguments& arguments);
 
 // By --clip-cell-input, --empty-row-state, --deterministic, --allow-reduced-precision.
 absl::StatusOr<client::Options> OptionsFrom(const Arguments& arguments);
+
+// By --durability; kUnspecified without it.
+absl::StatusOr<client::Durability> DurabilityFrom(const Arguments& arguments);
 
 // "vad" or "vad:3"; `what` is named in errors.
 absl::StatusOr<client::ModelRef> ParseModelRef(std::string_view text, std::string_view what);

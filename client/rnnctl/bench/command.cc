@@ -44,6 +44,7 @@ constexpr std::array kFlags = {
     Flag{.name = "life", .value = "CHUNKS", .help = "with --sessions: close each after so many and open another"},
     Flag{.name = "keep", .value = "N", .help = "with --sessions: replies kept for repetition; default: the server's"},
     Flag{.name = "keep-bytes", .value = "N", .help = "with --sessions: bytes of these; default: the server's"},
+    kDurabilityFlag,
     Flag{.name = "model", .value = "NAME[:VERSION]", .help = "send to a model that the server holds"},
     Flag{.name = "op", .value = "TYPE", .help = "send an operator with random weights: LSTM (default), GRU, RNN"},
     Flag{.name = "hidden", .value = "N", .help = "units of --op; default 128"},
@@ -112,7 +113,8 @@ Examples:
   rnnctl bench --mix mix.json --concurrency 64 --check 1e-5
   rnnctl bench --rate 1000:8000 --csv > rates.csv
   rnnctl bench --sessions 1,64,1000 --hidden 512 --operations 32
-  rnnctl bench --sessions 500 --chunk 2 --cadence 32ms --find 20ms)";
+  rnnctl bench --sessions 500 --chunk 2 --cadence 32ms --find 20ms
+  rnnctl bench --sessions 64 --durability sync)";
 
 absl::Status Outcome(const Report& report) {
   for (const Level& level : report.levels) {

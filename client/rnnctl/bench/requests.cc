@@ -197,8 +197,8 @@ absl::StatusOr<Requests> PrepareRequests(const Plan& plan, client::Client* clien
     const absl::Status added = AddBodies(entry, *form, plan, random, requests);
     if (!added.ok()) return added;
     if (!plan.sessions) continue;
-    requests.open =
-        OpenBody(form->target, entry.rows, plan.options, plan.sessions->kept_replies, plan.sessions->kept_bytes);
+    requests.open = OpenBody(form->target, entry.rows, plan.options, plan.sessions->kept_replies,
+                             plan.sessions->kept_bytes, plan.sessions->durability);
   }
   return requests;
 }

@@ -51,10 +51,6 @@ constexpr Flag kSessionNameFlag = {.name = "name", .value = "NAME", .help = "of 
 constexpr Flag kAttachFlag = {
     .name = "attach", .value = "", .help = "go on with the live session --name, if there is one"};
 constexpr Flag kKeepFlag = {.name = "keep", .value = "", .help = "leave the session open at the end"};
-constexpr Flag kDurabilityFlag = {
-    .name = "durability",
-    .value = "HOW",
-    .help = "local (default); interval or sync, of servers with a common store: any of them goes on with the session"};
 constexpr Flag kEveryFlag = {.name = "checkpoint-every",
                              .value = "N",
                              .help = "take the state every N chunks, to survive a killed server; default 0, never"};
@@ -112,14 +108,9 @@ absl::StatusOr<client::SessionSpec> SpecFrom(const Arguments& arguments) {
   absl::StatusOr<client::Options> options = OptionsFrom(arguments);
   if (!options.ok()) return options.status();
   spec.options = *options;
-  if (const auto durability = arguments.Get("durability")) {
-    if (*durability != "local" && *durability != "interval" && *durability != "sync") {
-      return UsageError(absl::StrCat("--durability=", *durability, ": expected local, interval or sync"));
-    }
-    spec.durability = *durability == "local"  ? client::Durability::kLocal
-                      : *durability == "sync" ? client::Durability::kSync
-                                              : client::Durability::kInterval;
-  }
+  absl::StatusOr<client::Durability> durability = DurabilityFrom(arguments);
+  if (!durability.ok()) return durability.status();
+  spec.durability = *durability;
   spec.engine = arguments.Get("engine").value_or("");
   spec.name = arguments.Get("name").value_or("");
   spec.attach = arguments.Has("attach");

@@ -120,7 +120,8 @@ std::string CloseBody() {
 }
 
 std::string OpenBody(const client::Target& target, int64_t rows, const client::InferOptions& options,
-                     std::optional<int64_t> kept_replies, std::optional<int64_t> kept_bytes) {
+                     std::optional<int64_t> kept_replies, std::optional<int64_t> kept_bytes,
+                     client::Durability durability) {
   v1::Operation operation;
   v1::OpenRequest& open = *operation.mutable_open();
   if (const auto* model = std::get_if<client::ModelRef>(&target)) client::Encode(*model, *open.mutable_model());
@@ -132,6 +133,7 @@ std::string OpenBody(const client::Target& target, int64_t rows, const client::I
   if (kept_replies) open.set_window_operations(static_cast<int32_t>(*kept_replies));
   if (kept_replies == 0) kept_bytes = 0;
   if (kept_bytes) open.set_window_bytes(*kept_bytes);
+  open.set_durability(static_cast<v1::OpenRequest::Durability>(durability));
   open.set_max_in_flight(1);  // a chunk waits for the one before
   return operation.SerializeAsString();
 }

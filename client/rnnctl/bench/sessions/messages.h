@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/cpp/session_types.h"
 #include "client/cpp/types.h"
 #include "client/rnnctl/bench/sender.h"
 
@@ -28,7 +29,8 @@ std::string ChunkBody(const std::vector<client::Tensor>& inputs);
 std::string CloseBody();
 // Of a model or an operator that the server knows. `kept_replies`, `kept_bytes`: absent for the server's default.
 std::string OpenBody(const client::Target& target, int64_t rows, const client::InferOptions& options,
-                     std::optional<int64_t> kept_replies, std::optional<int64_t> kept_bytes);
+                     std::optional<int64_t> kept_replies, std::optional<int64_t> kept_bytes,
+                     client::Durability durability);
 
 // One operation of a StreamRequest. `session` is empty for Open, `number` 0 for none.
 void AppendOperation(OperationId id, std::string_view session, uint64_t number, std::string_view body,

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/rnnctl/bench/flag_reader.h"
+#include "client/rnnctl/call.h"
 
 namespace rnnserve::rnnctl::bench {
 namespace {
@@ -15,8 +16,8 @@ constexpr int64_t kMaxStreams = 4096;
 constexpr int64_t kMaxOperations = 4096;
 constexpr int64_t kMaxKept = 65536;
 
-constexpr std::array<std::string_view, 9> kOnlyWithSessions = {
-    "chunk", "cadence", "arrivals", "operations", "streams", "life", "keep", "keep-bytes", "find"};
+constexpr std::array<std::string_view, 10> kOnlyWithSessions = {
+    "chunk", "cadence", "arrivals", "operations", "streams", "life", "keep", "keep-bytes", "durability", "find"};
 constexpr std::array<std::string_view, 6> kNeverWithSessions = {"concurrency", "rate",  "max-in-flight",
                                                                 "mix",         "steps", "inline"};
 
@@ -38,6 +39,9 @@ absl::StatusOr<std::optional<SessionPlan>> SessionPlanFrom(const Arguments& argu
   reader.Whole("keep-bytes", 0, INT64_MAX, plan.kept_bytes);
   reader.Duration("cadence", absl::Microseconds(1), plan.cadence);
   reader.Duration("find", absl::Microseconds(1), plan.find);
+  const absl::StatusOr<client::Durability> durability = DurabilityFrom(arguments);
+  if (!durability.ok()) return durability.status();
+  plan.durability = *durability;
   const std::string arrivals = arguments.Get("arrivals").value_or("regular");
   if (arrivals != "regular" && arrivals != "random") {
     reader.Fail(UsageError(absl::StrCat("--arrivals=", arrivals, ": expected regular or random")));

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "client/cpp/session_types.h"
 #include "client/rnnctl/arguments.h"
 #include "client/rnnctl/bench/sender.h"
 
@@ -19,6 +20,7 @@ struct SessionPlan {
   int64_t life = 0;                     // chunks of a session; 0: no end
   std::optional<int64_t> kept_replies;  // the window; absent: the server's default
   std::optional<int64_t> kept_bytes;
+  client::Durability durability = client::Durability::kUnspecified;
   Time cadence{0};  // 0: closed loop
   bool irregular = false;
   std::optional<Time> find;  // the largest number of sessions whose p99 is not above this

@@ -24,8 +24,10 @@ TEST(SessionMessagesTest, OperationsAreWhatTheServerReads) {
   const client::Tensor tensor = client::MakeTensor("X", {1, 1, 2}, std::span<const float>(x));
   std::string message;
   AppendOperation({OperationKind::kChunk, 1234567}, "key", 300, ChunkBody({tensor}), message);
-  AppendOperation({OperationKind::kOpen, 0}, "", 0,
-                  OpenBody(client::Fingerprint{"abc"}, 2, {.outputs = {"Y_h"}, .engine = "cpu"}, 8, {}), message);
+  AppendOperation(
+      {OperationKind::kOpen, 0}, "", 0,
+      OpenBody(client::Fingerprint{"abc"}, 2, {.outputs = {"Y_h"}, .engine = "cpu"}, 8, {}, client::Durability::kSync),
+      message);
   AppendOperation({OperationKind::kClose, 3}, "key", 301, CloseBody(), message);
   v1::StreamRequest request;
   ASSERT_TRUE(request.ParseFromString(message));
@@ -42,6 +44,7 @@ TEST(SessionMessagesTest, OperationsAreWhatTheServerReads) {
   EXPECT_EQ(open.outputs(0), "Y_h");
   EXPECT_EQ(open.engine(), "cpu");
   EXPECT_EQ(open.window_operations(), 8);
+  EXPECT_EQ(open.durability(), v1::OpenRequest::SYNC);
   EXPECT_FALSE(open.has_window_bytes());
   EXPECT_TRUE(request.operations(2).has_close());
 }
@@ -157,7 +160,7 @@ std::string UsageOf(std::vector<std::string> words) {
 
 TEST(SessionPlanTest, FlagsThatDoNotGoTogetherAreRefused) {
   for (const char* flag : {"--chunk=2", "--cadence=32ms", "--arrivals=random", "--operations=2", "--streams=2",
-                           "--life=3", "--keep=3", "--find=20ms", "--keep-bytes=9"}) {
+                           "--life=3", "--keep=3", "--find=20ms", "--keep-bytes=9", "--durability=sync"}) {
     EXPECT_THAT(UsageOf({flag}), HasSubstr("belongs to --sessions")) << flag;
   }
   for (const char* flag : {"--concurrency=2", "--rate=2", "--mix=m.json", "--steps=2", "--inline"}) {
@@ -171,6 +174,7 @@ TEST(SessionPlanTest, FlagsThatDoNotGoTogetherAreRefused) {
 TEST(SessionPlanTest, WrongValuesAreRefused) {
   EXPECT_THAT(UsageOf({"--sessions=1.5"}), HasSubstr("whole number of sessions"));
   EXPECT_THAT(UsageOf({"--sessions=2000000"}), HasSubstr("up to 1048576"));
+  EXPECT_THAT(UsageOf({"--sessions=2", "--durability=soon"}), HasSubstr("expected local, interval or sync"));
   EXPECT_THAT(UsageOf({"--sessions=2", "--cadence=0s"}), HasSubstr("--cadence=0s"));
   EXPECT_THAT(UsageOf({"--sessions=2", "--cadence=1s", "--arrivals=often"}), HasSubstr("expected regular or random"));
   EXPECT_THAT(UsageOf({"--sessions=2", "--chunk=0"}), HasSubstr("--chunk=0"));
