@@ -57,6 +57,7 @@ def test_open_loop_and_search(server):
 
 def test_what_the_server_refuses_is_told(server):
     assert "engine" in bench(server, "--sessions=2", "--engine=none", code=1)
+    assert "--store" in bench(server, "--sessions=2", "--durability=sync", code=1)
 
 
 @pytest.mark.parametrize("kind", [[], ["--sessions=1"]])
