@@ -68,7 +68,7 @@ void CallAdmission::Close() {
 
 bool CallAdmission::WaitEmpty(absl::Time deadline) {
   MutexLock lock(mutex_);
-  const auto enough = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.used() == 0 || hurried_; };
+  const auto enough = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.used() == 0 || wait_cancelled_; };
   if (deadline == absl::InfiniteFuture()) {
     changed_.wait(lock, enough);
   } else {
@@ -77,16 +77,16 @@ bool CallAdmission::WaitEmpty(absl::Time deadline) {
   return calls_.used() == 0;
 }
 
-bool CallAdmission::WaitHurry(absl::Duration most) {
+bool CallAdmission::WaitCancelled(absl::Duration most) {
   MutexLock lock(mutex_);
   changed_.wait_for(lock, absl::ToChronoNanoseconds(most),
-                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return hurried_; });
-  return hurried_;
+                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return wait_cancelled_; });
+  return wait_cancelled_;
 }
 
-void CallAdmission::Hurry() {
+void CallAdmission::CancelWait() {
   MutexLock lock(mutex_);
-  hurried_ = true;
+  wait_cancelled_ = true;
   changed_.notify_all();
 }
 

@@ -64,12 +64,12 @@ class CallAdmission {
 
   // Admits no further calls.
   void Close();
-  // Waits until no call is in flight; false at `deadline` or after Hurry.
+  // Waits until no call is in flight; false at `deadline` or after CancelWait.
   bool WaitEmpty(absl::Time deadline);
-  // Waits for `most` or until Hurry; true after Hurry.
-  bool WaitHurry(absl::Duration most);
+  // Waits for `most` or until CancelWait; true after CancelWait.
+  bool WaitCancelled(absl::Duration most);
   // Ends both waits now and in future.
-  void Hurry();
+  void CancelWait();
 
  private:
   void Leave(const InFlight& call);
@@ -81,7 +81,7 @@ class CallAdmission {
   FairBound calls_ ABSL_GUARDED_BY(mutex_);
   FairBound bytes_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool hurried_ ABSL_GUARDED_BY(mutex_) = false;
+  bool wait_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rnnserve

@@ -343,7 +343,7 @@ bool GrpcServer::Drain(absl::Time deadline) {
   parts_->streams.Drain(deadline);
   if (!parts_->admission.WaitEmpty(deadline)) return false;
   while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver() || parts_->admission.calls() > 0) {
-    if (SteadyNow() >= deadline || parts_->admission.WaitHurry(kDrainCheckPeriod)) return false;
+    if (SteadyNow() >= deadline || parts_->admission.WaitCancelled(kDrainCheckPeriod)) return false;
   }
   parts_->goodbye_until = std::min(SteadyNow() + kGoodbye, deadline);
   return true;
@@ -355,6 +355,6 @@ std::string GrpcServer::Left() const {
                       sessions_->IsCarriedOver() ? "" : ", sessions whose state no client has fetched");
 }
 
-void GrpcServer::EndDrain() { parts_->admission.Hurry(); }
+void GrpcServer::EndDrain() { parts_->admission.CancelWait(); }
 
 }  // namespace rnnserve

@@ -102,7 +102,7 @@ class BatchQueue {
   // Of the longest sequence of `lane`, and how long they take from now on, in slices with all of its cell.
   static double StepsLeft(const Lane& lane);
   double SecondsInCompany(const Lane& lane) const;
-  void HurryIfLate(Job& job);
+  void MakeUrgentIfLate(Job& job);
   void LearnStretch(const Job& job, bool is_done);
   void LearnWait(const Job& job, absl::Time end, bool is_done);
   void Release(Lane& lane);

@@ -25,7 +25,7 @@ constexpr double kMostStretch = 4;
 // and a machine that was slow for a while would be taken for slow for ever.
 constexpr absl::Duration kProbeAfter = absl::Seconds(1);
 // A begun job is urgent when its slack is less than this share of its remaining time.
-constexpr double kHurry = 0.5;
+constexpr double kUrgentSlack = 0.5;
 
 }  // namespace
 
@@ -110,7 +110,7 @@ void BatchQueue::DropDead(Finished& finished) {
   for (size_t k = 0; k < swept && !jobs_.empty(); ++k) {
     if (cursor_ == jobs_.end()) cursor_ = jobs_.begin();
     Job& job = **cursor_++;
-    if (!DropIfDead(job, finished)) HurryIfLate(job);
+    if (!DropIfDead(job, finished)) MakeUrgentIfLate(job);
   }
 }
 
@@ -141,13 +141,13 @@ bool BatchQueue::DropIfDead(Job& job, Finished& finished) {
 }
 
 // Puts a begun job first among its caller's sequences of the cell where it would end too late otherwise.
-void BatchQueue::HurryIfLate(Job& job) {
+void BatchQueue::MakeUrgentIfLate(Job& job) {
   if (!job.started || !job.has_deadline) return;
   const double left = absl::ToDoubleSeconds(job.submission.deadline - now_);
   for (Lane& lane : job.lanes) {
     if (lane.is_urgent || lane.waiting.empty()) continue;
     const double expected = SecondsInCompany(lane) * lane.cell->stretch;
-    if (expected * (1 + kHurry) >= left) order_.Hurry(lane);
+    if (expected * (1 + kUrgentSlack) >= left) order_.MakeUrgent(lane);
   }
 }
 

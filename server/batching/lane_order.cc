@@ -115,7 +115,7 @@ void LaneOrder::Refresh(Lane& lane, absl::Time since) {
   ages.splice(ages.end(), ages, lane.age);
 }
 
-void LaneOrder::Hurry(Lane& lane) {
+void LaneOrder::MakeUrgent(Lane& lane) {
   std::set<Lane*, LaneQueue::EndsEarlier>& waiting = lane.queue->waiting;
   const bool waits = waiting.erase(&lane) > 0;
   lane.is_urgent = true;

@@ -88,7 +88,7 @@ class LaneOrder {
   // Some of the lane has just been served and the rest still waits.
   void Refresh(Lane& lane, absl::Time since);
   // `lane` goes before all others of its queue that are not urgent, from now on.
-  void Hurry(Lane& lane);
+  void MakeUrgent(Lane& lane);
   // `lane`, which waits, counts as late for good.
   void MakeLate(Lane& lane);
 

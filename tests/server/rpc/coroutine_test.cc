@@ -207,13 +207,13 @@ TEST(CallAdmission, ClosesAndWaitsForThoseInside) {
   leaves.join();
 }
 
-TEST(CallAdmission, HurryEndsTheWait) {
+TEST(CallAdmission, CancelWaitEndsTheWait) {
   CallAdmission admission({});
   Calls calls;
   ASSERT_EQ(Enter(admission, calls, 1, 5), kEntered);
-  std::thread hurries([&] { admission.Hurry(); });
+  std::thread canceller([&] { admission.CancelWait(); });
   EXPECT_FALSE(admission.WaitEmpty(absl::InfiniteFuture()));
-  hurries.join();
+  canceller.join();
 }
 
 }  // namespace
