@@ -35,7 +35,7 @@ void Poller::Stop() {
   if (queue_ == nullptr) return;
   {
     MutexLock lock(mutex_);
-    released_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return holds_ == 0; });
+    released_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return guards_ == 0; });
   }
   queue_->Shutdown();
   if (thread_.joinable()) {
@@ -98,14 +98,14 @@ bool Poller::IsTurning(absl::Duration patience) const {
   return since == 0 || SteadyNanos() - since < absl::ToInt64Nanoseconds(patience);
 }
 
-Poller::Hold::Hold(Poller& poller) : poller_(poller) {
+Poller::WorkGuard::WorkGuard(Poller& poller) : poller_(poller) {
   MutexLock lock(poller_.mutex_);
-  ++poller_.holds_;
+  ++poller_.guards_;
 }
 
-Poller::Hold::~Hold() {
+Poller::WorkGuard::~WorkGuard() {
   MutexLock lock(poller_.mutex_);
-  if (--poller_.holds_ == 0) poller_.released_.notify_all();
+  if (--poller_.guards_ == 0) poller_.released_.notify_all();
 }
 
 }  // namespace rnnserve

@@ -7,7 +7,7 @@
 //   poller.Start();                                  // after
 //   ...
 //   server->Shutdown(...);                           // ends posted slots
-//   poller.Stop();                                   // waits for the last Hold, then for the thread
+//   poller.Stop();                                   // waits for the last WorkGuard, then for the thread
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -56,12 +56,12 @@ class Poller {
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
   // Held by each coroutine that uses the queue: a queue must not be shut down while operations may still be started.
-  class Hold {
+  class WorkGuard {
    public:
-    explicit Hold(Poller& poller);
-    ~Hold();
-    Hold(const Hold&) = delete;
-    Hold& operator=(const Hold&) = delete;
+    explicit WorkGuard(Poller& poller);
+    ~WorkGuard();
+    WorkGuard(const WorkGuard&) = delete;
+    WorkGuard& operator=(const WorkGuard&) = delete;
 
    private:
     Poller& poller_;
@@ -80,7 +80,7 @@ class Poller {
   int64_t waited_ns_ = 0;  // for events, since work was run
   Mutex mutex_;
   CondVar released_;
-  int64_t holds_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t guards_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<int64_t> busy_since_ns_ = 0;  // 0: waits
 
   std::thread thread_;

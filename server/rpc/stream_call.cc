@@ -138,7 +138,7 @@ void StreamCall::WriteDone(bool ok) {
 }
 
 CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
-  const Poller::Hold hold(*site.parts().poller);
+  const Poller::WorkGuard guard(*site.parts().poller);
   const auto call = std::make_shared<StreamCall>(method, site);
   const bool arrived = co_await Completion([&](void* tag) {
     call->context_.AsyncNotifyWhenDone(call->end_.tag());

@@ -85,7 +85,7 @@ void UnaryCall::Finish(Answer answer, void* tag) {
 }
 
 CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
-  const Poller::Hold hold(*site.poller);
+  const Poller::WorkGuard guard(*site.poller);
   UnaryCall call(method, site);
   const bool arrived = co_await Completion([&](void* tag) {
     call.context_.AsyncNotifyWhenDone(call.end_.tag());

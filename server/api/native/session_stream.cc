@@ -69,15 +69,15 @@ class SessionStream::Message : public Recycled {
   Message& operator=(const Message&) = delete;
 
   // Keeps the message, and the stream with it.
-  struct LetGo {
+  struct Unref {
     void operator()(Message* message) const {
-      if (message->holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete message;
+      if (message->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete message;
     }
   };
-  using Hold = std::unique_ptr<Message, LetGo>;
-  Hold Keep() {
-    holds_.fetch_add(1, std::memory_order_relaxed);
-    return Hold(this);
+  using Ref = std::unique_ptr<Message, Unref>;
+  Ref NewRef() {
+    refs_.fetch_add(1, std::memory_order_relaxed);
+    return Ref(this);
   }
 
   // Else its operations are refused.
@@ -94,7 +94,7 @@ class SessionStream::Message : public Recycled {
   const std::shared_ptr<StreamCall> call_;
   const OperationSender sender_;
   const absl::Time arrived_;
-  std::atomic<int64_t> holds_ = 0;
+  std::atomic<int64_t> refs_ = 0;
   const absl::StatusOr<CallAdmission::InFlight> in_flight_;
   alignas(8) char block_[1024];  // enough for a message of one small chunk
   google::protobuf::Arena arena_{block_, sizeof(block_)};
@@ -103,13 +103,13 @@ class SessionStream::Message : public Recycled {
 
 // One operation of a message: what its answer needs.
 struct SessionStream::Asked {
-  std::unique_ptr<Message, Message::LetGo> message;
+  Message::Ref message;
   const v1::Operation* operation;
 };
 
 Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::StatusOr<CallAdmission::InFlight> in_flight) {
   const size_t size = bytes.Length();
-  const Message::Hold message = (new Message(*this, std::move(in_flight)))->Keep();
+  const Message::Ref message = (new Message(*this, std::move(in_flight)))->NewRef();
   if (size > kMaxPollerBytes) co_await call_->Hop();
   absl::Status parsed = message->Parse(bytes);
   bytes.Clear();
@@ -124,7 +124,7 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::Status
       continue;
     }
     call_->Began();
-    Asked asked{message->Keep(), &operation};
+    Asked asked{message->NewRef(), &operation};
     if (operation.has_open()) {
       Open(std::move(asked));
     } else {
