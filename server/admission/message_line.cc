@@ -23,7 +23,7 @@ constexpr int64_t kTimesOfStreams = 4;
 // Before the first message has come, one may take this part of the memory.
 constexpr int64_t kPartOfUnknown = 8;
 // Smaller changes are not reported.
-constexpr int64_t kToldBytes = 1 << 20;
+constexpr int64_t kReportStep = 1 << 20;
 
 // Small messages arrive unasked, and do not count.
 int64_t Counted(int64_t bytes) { return bytes <= kUnaskedBytes ? 0 : bytes; }
@@ -68,7 +68,7 @@ bool MessageLine::TryPlace(Reservation& reservation, absl::Time now) {
   reservation.holds_ = reservation.has_place_ = reservation.is_reading_ = true;
   reservation.reading_ = nodes_.Append(reading_, &reservation);
   ++holding_;
-  Tell();
+  Report();
   return true;
 }
 
@@ -105,7 +105,7 @@ MessageLine::Coroutines MessageLine::TakeNext(absl::Time now) {
     std::rotate(turns_.begin(), turns_.begin() + 1, turns_.end());
     next.push_back(TakeFirst(caller));
   }
-  Tell();
+  Report();
   return next;
 }
 
@@ -146,13 +146,13 @@ void MessageLine::Move() {
   for (const std::coroutine_handle<>& waiting : next) waiting.resume();
 }
 
-void MessageLine::Tell() {
+void MessageLine::Report() {
   // A slow call or stream may still send its message.
   const int64_t admitted = std::max(bytes_.used(), std::min(bytes_.used() + late_bytes_, options_.max_bytes));
   const int64_t bytes = admitted + line_.used() * kUnaskedBytes;
-  if (bytes <= told_ && bytes >= told_ / 2 - kToldBytes) return;
-  told_ = bytes + bytes / 4 + kToldBytes;
-  options_.let_in(told_);
+  if (bytes <= reported_bytes_ && bytes >= reported_bytes_ / 2 - kReportStep) return;
+  reported_bytes_ = bytes + bytes / 4 + kReportStep;
+  options_.on_admitted_bytes(reported_bytes_);
 }
 
 void MessageLine::SetAlarm() {
@@ -194,7 +194,7 @@ void MessageLine::Turning::await_suspend(std::coroutine_handle<> waiting) {
   if (own.empty()) line.turns_.push_back(reservation_.caller_);
   own.push_back(this);
   line.line_.Take(reservation_.caller_, 1);
-  line.Tell();
+  line.Report();
   line.SetAlarm();
 }
 
@@ -216,7 +216,7 @@ bool Reservation::Arrived(int64_t bytes) {
     memory->Took(bytes);
     promised_ = whole - bytes;
   }
-  line_.Tell();
+  line_.Report();
   return promised_ > 0;
 }
 
@@ -246,7 +246,7 @@ void Reservation::Parsed() {
   // Waiting streams look a moment later: what comes of this message needs memory first.
   holds_ = false;
   line_.Release(*this);
-  line_.Tell();
+  line_.Report();
 }
 
 Reservation::~Reservation() {
@@ -255,7 +255,7 @@ Reservation::~Reservation() {
   {
     const MutexLock lock(line_.mutex_);
     line_.Release(*this);
-    line_.Tell();
+    line_.Report();
     calls_wait = !line_.of_streams_ && !line_.turns_.empty();
   }
   if (calls_wait) line_.Move();

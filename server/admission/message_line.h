@@ -66,7 +66,7 @@ class MessageLine final : private CompletionTag {
     absl::Duration max_kept = absl::Seconds(1);
     // Called with the approximate sum of admitted bytes, before more may come than at the last call. One call at a
     // time.
-    std::function<void(int64_t)> let_in = [](int64_t) {};
+    std::function<void(int64_t)> on_admitted_bytes = [](int64_t) {};
   };
   // Idle streams must not hold up others: their places end early. Bounded are streams themselves, not those in line.
   static Options ForStreams() {
@@ -115,7 +115,7 @@ class MessageLine final : private CompletionTag {
   void RefuseLate(absl::Time now, Coroutines& next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The first of its caller leaves the line.
   std::coroutine_handle<> TakeFirst(uint64_t caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Report() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetAlarm() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Move();
 
@@ -134,7 +134,7 @@ class MessageLine final : private CompletionTag {
   SpareNodes<std::list<Reservation*>> nodes_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::deque<Turning*>> waiting_ ABSL_GUARDED_BY(mutex_);  // by caller; none is empty
   std::deque<uint64_t> turns_ ABSL_GUARDED_BY(mutex_);                        // the callers of waiting_
-  int64_t told_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t reported_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_set_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
 };

@@ -92,7 +92,7 @@ class TransportQuota {
     const MutexLock lock(mutex_);
     Resize();
   }
-  void LetIn(MessageLine::Kind kind, int64_t bytes) {
+  void SetAdmitted(MessageLine::Kind kind, int64_t bytes) {
     const MutexLock lock(mutex_);
     (kind == MessageLine::Kind::kCalls ? calls_ : streams_) = bytes;
     Resize();
@@ -113,7 +113,7 @@ class TransportQuota {
 MessageLine::Options LineOptions(MessageLine::Options line, const GrpcServer::Options& options, TransportQuota& quota) {
   line.max_message_bytes = options.max_message_bytes;
   line.max_bytes = options.admission.max_bytes;
-  line.let_in = [&quota, kind = line.kind](int64_t bytes) { quota.LetIn(kind, bytes); };
+  line.on_admitted_bytes = [&quota, kind = line.kind](int64_t bytes) { quota.SetAdmitted(kind, bytes); };
   return line;
 }
 

@@ -42,7 +42,7 @@ namespace rnnserve {
 struct Answer {
   absl::Status status;
   grpc::ByteBuffer body = {};
-  // Let go once the answer has left, or the caller has gone.
+  // Released once the reply has been sent, or the caller has disconnected.
   std::optional<ByteBudget::Share> held = {};
 };
 
@@ -122,7 +122,7 @@ struct UnaryMethod {
   // Requests of more bytes are handled on the preparation pool; 0: all.
   int64_t max_poller_bytes = 1 << 20;
   Permission permission = Permission::kUse;
-  // Let in while the server drains, to fetch what would be lost with it.
+  // Admitted while the server drains, to fetch what would be lost with it.
   bool while_draining = false;
   std::shared_ptr<const CallMetrics> metrics = nullptr;  // set before the method is served
   std::shared_ptr<CallSizes> sizes = std::make_shared<CallSizes>();

@@ -26,7 +26,7 @@ struct OperationSender {
 struct OperationReplied {
   absl::Status status;
   v1::OperationReply reply;
-  std::optional<ByteBudget::Share> held = {};  // let go once the reply has left
+  std::optional<ByteBudget::Share> held = {};  // released once the reply has been sent
   const CallMetrics* calls = nullptr;          // of its model; null: it is no request to a model
 };
 using OperationReplyDone = absl::AnyInvocable<void(OperationReplied)>;

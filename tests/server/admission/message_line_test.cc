@@ -37,7 +37,7 @@ class LineOfCallsTest : public testing::Test {
   }
 
   void Line(MessageLine::Options options, MemoryWatch* memory = nullptr) {
-    options.let_in = [this](int64_t bytes) { let_in_ = bytes; };
+    options.on_admitted_bytes = [this](int64_t bytes) { admitted_bytes_ = bytes; };
     admission_.emplace(CallAdmission::Options{.memory = memory});
     line_.emplace(options, &*admission_, &queue_);
   }
@@ -72,7 +72,7 @@ class LineOfCallsTest : public testing::Test {
   MemoryWatch machine_{int64_t{64} << 30, [] { return int64_t{0}; }};
   grpc::CompletionQueue queue_;
   CallSizes sizes_;
-  int64_t let_in_ = 0;
+  int64_t admitted_bytes_ = 0;
   std::vector<uint64_t> served_;
   std::optional<CallAdmission> admission_;
   std::optional<MessageLine> line_;
@@ -84,7 +84,7 @@ TEST_F(LineOfCallsTest, LetsInWhatFits) {
   Expect10();
   for (int k = 0; k < 7; ++k) EXPECT_TRUE(Come(1).status);
   EXPECT_FALSE(Come(1).status) << "the last eighth is for others";
-  EXPECT_GE(let_in_, 70 * kMiB);
+  EXPECT_GE(admitted_bytes_, 70 * kMiB);
   Call& first = calls_.front();
   first.Came(kMiB);  // less than expected
   EXPECT_FALSE(calls_.back().status) << "still too little";
@@ -187,7 +187,7 @@ class LineOfStreamsTest : public testing::Test {
     options.max_kept = kept;
     options.max_bytes = max_bytes;
     options.max_message_bytes = 64 * kMiB;
-    options.let_in = [this](int64_t bytes) { let_in_ = bytes; };
+    options.on_admitted_bytes = [this](int64_t bytes) { admitted_bytes_ = bytes; };
     admission_.emplace(CallAdmission::Options{.memory = memory});
     return line_.emplace(options, &*admission_, &queue_);
   }
@@ -213,7 +213,7 @@ class LineOfStreamsTest : public testing::Test {
   grpc::CompletionQueue queue_;
   CallSizes sizes_;
   std::vector<uint64_t> order_;
-  int64_t let_in_ = 0;
+  int64_t admitted_bytes_ = 0;
   std::optional<CallAdmission> admission_;
   std::optional<MessageLine> line_;
 };
@@ -229,7 +229,7 @@ TEST_F(LineOfStreamsTest, SmallMessagesNeverWait) {
       EXPECT_TRUE(stream.asked);
     }
   }
-  EXPECT_LT(let_in_, 2 * kMiB);
+  EXPECT_LT(admitted_bytes_, 2 * kMiB);
 }
 
 TEST_F(LineOfStreamsTest, LargeOnesWaitUntilThereIsRoomCallersInTurns) {
@@ -241,7 +241,7 @@ TEST_F(LineOfStreamsTest, LargeOnesWaitUntilThereIsRoomCallersInTurns) {
     Ask(stream, caller);
   }
   EXPECT_THAT(order_, ElementsAre(1, 1));
-  EXPECT_GE(let_in_, 8 * kMiB);
+  EXPECT_GE(admitted_bytes_, 8 * kMiB);
   Pump();
   EXPECT_THAT(order_, ElementsAre(1, 1)) << "no room yet";
   for (int k = 0; k < 3; ++k) {
