@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads for work that is too long for the poller thread: parsing and hashing large messages, loading models.
 //
-//   co_await pool.Hop(caller);     // the rest of the coroutine runs on a thread of the pool
+//   co_await pool.Schedule(caller);     // the rest of the coroutine runs on a thread of the pool
 //
 // Callers take turns: a caller that sends a thousand large messages does not delay the next caller's. CallAdmission
 // bounds the work that waits here by the calls in flight. The destructor runs what is queued.
@@ -25,10 +25,10 @@ class PreparationPool {
   PreparationPool(const PreparationPool&) = delete;
   PreparationPool& operator=(const PreparationPool&) = delete;
 
-  class Hopping {
+  class Awaiter {
    public:
     // Null: stays where it is.
-    Hopping(PreparationPool* pool, uint64_t caller) : pool_(pool), caller_(caller) {}
+    Awaiter(PreparationPool* pool, uint64_t caller) : pool_(pool), caller_(caller) {}
     bool await_ready() const noexcept { return pool_ == nullptr; }
     void await_suspend(std::coroutine_handle<> waiting) { pool_->Enqueue(waiting, caller_); }
     void await_resume() const noexcept {}
@@ -38,7 +38,7 @@ class PreparationPool {
     uint64_t caller_;
   };
   // `caller`: a tenant or a connection.
-  Hopping Hop(uint64_t caller) { return Hopping(this, caller); }
+  Awaiter Schedule(uint64_t caller) { return Awaiter(this, caller); }
 
  private:
   void Enqueue(std::coroutine_handle<> waiting, uint64_t caller);

@@ -167,7 +167,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // The handler's message has been copied and freed.
   void Parsed() { reservation_.Parsed(); }
   // Await this before long work.
-  PreparationPool::Hopping Hop() { return site_.parts().preparation->Hop(connection_); }
+  PreparationPool::Awaiter LeavePoller() { return site_.parts().preparation->Schedule(connection_); }
 
  private:
   friend class StreamSite;

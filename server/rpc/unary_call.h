@@ -75,8 +75,8 @@ class UnaryCall {
   absl::Status StillWanted() const;
 
   // Await this before long work: it must not block the poller thread.
-  PreparationPool::Hopping LeavePoller() {
-    return PreparationPool::Hopping(std::exchange(on_poller_, false) ? preparation_ : nullptr, caller_id_);
+  PreparationPool::Awaiter LeavePoller() {
+    return PreparationPool::Awaiter(std::exchange(on_poller_, false) ? preparation_ : nullptr, caller_id_);
   }
 
  private:

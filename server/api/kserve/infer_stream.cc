@@ -56,7 +56,7 @@ class InferStream::Message {
 Task<absl::Status> InferStream::OnMessage(grpc::ByteBuffer bytes, absl::StatusOr<CallAdmission::InFlight> in_flight) {
   const size_t size = bytes.Length();
   const auto message = std::make_shared<Message>(std::move(in_flight));
-  if (size > kMaxPollerBytes) co_await call_->Hop();
+  if (size > kMaxPollerBytes) co_await call_->LeavePoller();
   absl::Status parsed = message->Parse(bytes);
   bytes.Clear();
   call_->Parsed();
@@ -89,14 +89,14 @@ Task<absl::Status> InferStream::Start(const MessagePtr& message) {
   call.model_tenant = call_->caller()->tenant;
   if (request->sequence) {
     // The next message is read when this one has its place in the sequence.
-    if (request->sequence->start) co_await call_->Hop();
+    if (request->sequence->start) co_await call_->LeavePoller();
     RunInSequence(message, *std::move(request));
     co_return absl::OkStatus();
   }
   if (absl::Status open = service_->is_open_(); !open.ok()) co_return open;
   absl::StatusOr<AcceptedCall> accepted = service_->core_->Accept(call);
   if (!accepted.ok()) co_return accepted.status();
-  if (accepted->takes_long) co_await call_->Hop();
+  if (accepted->takes_long) co_await call_->LeavePoller();
   RunWhole(message, *std::move(accepted));
   co_return absl::OkStatus();
 }

@@ -110,7 +110,7 @@ struct SessionStream::Asked {
 Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::StatusOr<CallAdmission::InFlight> in_flight) {
   const size_t size = bytes.Length();
   const Message::Ref message = (new Message(*this, std::move(in_flight)))->NewRef();
-  if (size > kMaxPollerBytes) co_await call_->Hop();
+  if (size > kMaxPollerBytes) co_await call_->LeavePoller();
   absl::Status parsed = message->Parse(bytes);
   bytes.Clear();
   call_->Parsed();
@@ -135,7 +135,7 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::Status
 }
 
 CallTask SessionStream::Open(Asked asked) {
-  co_await call_->Hop();
+  co_await call_->LeavePoller();
   Run(std::move(asked));
 }
 

@@ -72,7 +72,7 @@ Task<int> Double(int value) { co_return 2 * value; }
 
 Task<int> Sum(PreparationPool* pool, int first, int second) {
   Task<int> left = Double(first);
-  if (pool != nullptr) co_await pool->Hop(1);
+  if (pool != nullptr) co_await pool->Schedule(1);
   Task<int> right = Double(second);
   co_return co_await left + co_await right;
 }
@@ -104,17 +104,17 @@ TEST(PreparationPool, CarriesTheRestOfTheCoroutine) {
 }
 
 CallTask CountOnPool(PreparationPool& pool, std::latch& all) {
-  co_await pool.Hop(1);
+  co_await pool.Schedule(1);
   all.count_down();
 }
 
 CallTask Note(PreparationPool& pool, uint64_t caller, std::vector<uint64_t>& order) {
-  co_await pool.Hop(caller);
+  co_await pool.Schedule(caller);
   order.push_back(caller);  // the pool's only thread
 }
 
 CallTask WaitOnPool(PreparationPool& pool, std::latch& open) {
-  co_await pool.Hop(0);
+  co_await pool.Schedule(0);
   open.wait();
 }
 
