@@ -26,7 +26,7 @@ struct CheckedCall {
   bool clip_cell_input;
   EngineOptions engine_options;
   int32_t priority = 0;
-  uint64_t tenant = 0;
+  uint64_t caller_id = 0;
   int64_t bytes = 0;  // that a run of it takes
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;

@@ -93,8 +93,8 @@ struct InferCall {
   OptionalOptions options;
   std::string engine;  // "": the model's default, else the server's; "auto": whichever is fastest here
   int32_t priority = 0;
-  uint64_t tenant = 0;                 // shares compute fairly with others: a tenant or a connection
-  std::string_view model_tenant = {};  // the tenant whose models it may name besides shared ones (ModelStore)
+  uint64_t caller_id = 0;        // shares compute fairly with others: a tenant or a connection
+  std::string_view tenant = {};  // the tenant whose models it may name besides shared ones (ModelStore)
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
 };

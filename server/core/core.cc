@@ -105,7 +105,7 @@ absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t byte
 absl::StatusOr<AcceptedCall> Core::Reserve(const ResolvedModel& model, RunPlan plan, const RouteLoad& load,
                                            const InferCall& call) {
   const int64_t bytes = RunBytes(model.model->stack(), plan);
-  absl::StatusOr<ByteBudget::Share> share = TakeMemory(call.tenant, bytes);
+  absl::StatusOr<ByteBudget::Share> share = TakeMemory(call.caller_id, bytes);
   if (!share.ok()) return share.status();
   return AcceptedCall{{.model = model.model,
                        .plan = std::move(plan),
@@ -113,7 +113,7 @@ absl::StatusOr<AcceptedCall> Core::Reserve(const ResolvedModel& model, RunPlan p
                        .clip_cell_input = model.run_options.clip_cell_input,
                        .engine_options = model.engine_options,
                        .priority = call.priority,
-                       .tenant = call.tenant,
+                       .caller_id = call.caller_id,
                        .bytes = bytes,
                        .deadline = call.deadline,
                        .cancelled = call.cancelled,
@@ -218,7 +218,7 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
     differ = true;
   }
   if (!differ) return std::nullopt;
-  std::optional<ByteBudget::Share> memory = budget_.Take(call.tenant, call.bytes);
+  std::optional<ByteBudget::Share> memory = budget_.Take(call.caller_id, call.bytes);
   if (!memory) return std::nullopt;
   AcceptedCall again{call, *std::move(memory)};
   again.routes = std::move(routes);

@@ -62,7 +62,7 @@ class Core {
   // and outputs always have the same.
   absl::StatusOr<RunPlan> PlanPinned(const PinnedModel& pinned, std::span<const NamedTensor> inputs,
                                      std::span<const std::string> outputs) const;
-  // Sets memory aside; of `call` priority, tenant, deadline and the flag of a cancelled caller count. The states are
+  // Sets memory aside; of `call` priority, caller, deadline and the flag of a cancelled caller count. The states are
   // the caller's to set.
   absl::StatusOr<AcceptedCall> AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const InferCall& call);
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
@@ -70,7 +70,7 @@ class Core {
   // Both.
   void Infer(const InferCall& call, InferDone done);
 
-  // Sets memory aside for a reply to `caller` (the tenant of an InferCall); RESOURCE_EXHAUSTED while requests hold all
+  // Sets memory aside for a reply to `caller` (caller_id of an InferCall); RESOURCE_EXHAUSTED while requests hold all
   // there is, or all that this caller may have.
   absl::StatusOr<ByteBudget::Share> TakeMemory(uint64_t caller, int64_t bytes);
 

@@ -60,7 +60,7 @@ void LayerChain::Next() {
       continue;
     }
     submission.priority = call_.priority;
-    submission.tenant = call_.tenant;
+    submission.tenant = call_.caller_id;
     submission.bytes = call_.bytes;
     submission.goes_on = !first_;
     submission.metrics = engines_->metrics;

@@ -16,18 +16,17 @@ struct Found {
 
 absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
   if (const auto* op = std::get_if<OperatorDef>(&call.target)) {
-    absl::StatusOr<ModelPtr> model = models.FindOrCreate(*op, call.inputs, call.model_tenant);
+    absl::StatusOr<ModelPtr> model = models.FindOrCreate(*op, call.inputs, call.tenant);
     if (!model.ok()) return model.status();
     return Found{*std::move(model), {}, {}};
   }
   if (const auto* name = std::get_if<ModelName>(&call.target)) {
-    absl::StatusOr<LoadedModel> loaded = models.Get(name->name, name->version, call.model_tenant);
+    absl::StatusOr<LoadedModel> loaded = models.Get(name->name, name->version, call.tenant);
     if (!loaded.ok()) return loaded.status();
     return Found{std::move(loaded->model), loaded->options, std::move(loaded->engine), std::move(loaded->name),
                  loaded->version};
   }
-  absl::StatusOr<ModelPtr> model =
-      models.GetByFingerprint(std::get<ModelFingerprint>(call.target).hex, call.model_tenant);
+  absl::StatusOr<ModelPtr> model = models.GetByFingerprint(std::get<ModelFingerprint>(call.target).hex, call.tenant);
   if (!model.ok()) return model.status();
   return Found{*std::move(model), {}, {}};
 }

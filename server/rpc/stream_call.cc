@@ -27,8 +27,8 @@ absl::Status HandedOver() {
 
 bool StreamSite::Enter(const std::shared_ptr<StreamCall>& call) {
   MutexLock lock(mutex_);
-  if (!bound_.Fits(call->connection(), 1)) return false;
-  bound_.Take(call->connection(), 1);
+  if (!bound_.Fits(call->caller_id(), 1)) return false;
+  bound_.Take(call->caller_id(), 1);
   calls_.insert(call);
   open_.fetch_add(1, std::memory_order_relaxed);
   if (leaves_at_) call->handler_->OnDrain(*leaves_at_);
@@ -39,7 +39,7 @@ void StreamSite::Leave(const std::shared_ptr<StreamCall>& call) {
   MutexLock lock(mutex_);
   calls_.erase(call);
   open_.fetch_sub(1, std::memory_order_relaxed);
-  bound_.Release(call->connection(), 1);
+  bound_.Release(call->caller_id(), 1);
 }
 
 void StreamSite::Drain(absl::Time leaves_at) {
@@ -153,7 +153,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   if (status.ok()) {
     call->caller_ = *caller;
     const std::string& tenant = (*caller)->tenant;
-    call->connection_ = absl::HashOf(tenant.empty() ? call->context_.peer() : tenant);
+    call->caller_id_ = absl::HashOf(tenant.empty() ? call->context_.peer() : tenant);
     call->handler_ = method.open(call);
     call->SendInitialMetadata();
     inside = site.Enter(call);
@@ -167,7 +167,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
     call->reader_.StopAt(site.parts().poller->queue(), SteadyNow() + site.parts().limits.max_age);
   }
   while (status.ok()) {
-    status = co_await call->reservation_.Turn(call->connection_);
+    status = co_await call->reservation_.Turn(call->caller_id_);
     if (!status.ok()) break;
     if (!co_await call->reader_.Next()) break;
     grpc::ByteBuffer message = call->reader_.TakeMessage();

@@ -143,7 +143,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   StreamCall& operator=(const StreamCall&) = delete;
 
   // The same for all calls of one tenant, or of one connection where the server has no tokens.
-  uint64_t connection() const { return connection_; }
+  uint64_t caller_id() const { return caller_id_; }
   const CallerPtr& caller() const { return caller_; }
   // Becomes true when the caller cancels or disconnects.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
@@ -167,7 +167,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // The handler's message has been copied and freed.
   void Parsed() { reservation_.Parsed(); }
   // Await this before long work.
-  PreparationPool::Awaiter LeavePoller() { return site_.parts().preparation->Schedule(connection_); }
+  PreparationPool::Awaiter LeavePoller() { return site_.parts().preparation->Schedule(caller_id_); }
 
  private:
   friend class StreamSite;
@@ -231,7 +231,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   }};
   Written written_{this};
   CallerPtr caller_;
-  uint64_t connection_ = 0;  // asking gRPC each time costs a string
+  uint64_t caller_id_ = 0;  // asking gRPC each time costs a string
   std::unique_ptr<StreamHandler> handler_;
 
   mutable Mutex mutex_;

@@ -85,8 +85,8 @@ Task<absl::Status> InferStream::Start(const MessagePtr& message) {
   call.target = ModelName{message->model->name, message->model->version};
   call.deadline = message->arrived() + request->timeout;
   call.cancelled = call_->cancelled();
-  call.tenant = call_->connection();
-  call.model_tenant = call_->caller()->tenant;
+  call.caller_id = call_->caller_id();
+  call.tenant = call_->caller()->tenant;
   if (request->sequence) {
     // The next message is read when this one has its place in the sequence.
     if (request->sequence->start) co_await call_->LeavePoller();
@@ -103,7 +103,7 @@ Task<absl::Status> InferStream::Start(const MessagePtr& message) {
 
 void InferStream::RunInSequence(const MessagePtr& message, InferRequest request) {
   SequenceCaller caller = {.tenant = call_->caller()->tenant,
-                           .connection = call_->connection(),
+                           .caller_id = call_->caller_id(),
                            .deadline = request.call.deadline,
                            .cancelled = call_->cancelled(),
                            .request_id = message->request().id()};

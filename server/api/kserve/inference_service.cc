@@ -228,8 +228,8 @@ Task<Answer> InferenceService::Infer(UnaryCall& call) {
   request->call.target = ModelName{model->name, model->version};
   request->call.deadline = std::min(call.deadline(), call.arrived() + request->timeout);
   request->call.cancelled = call.cancelled();
-  request->call.tenant = call.caller_id();
-  request->call.model_tenant = call.caller()->tenant;
+  request->call.caller_id = call.caller_id();
+  request->call.tenant = call.caller()->tenant;
 
   auto& response = *google::protobuf::Arena::CreateMessage<inference::ModelInferResponse>(&arena);
   Task<Answer> running = request->sequence ? RunInSequence(call, message, *std::move(request), *model, response)
@@ -268,7 +268,7 @@ Task<Answer> InferenceService::RunInSequence(UnaryCall& call, const inference::M
                                              inference::ModelInferResponse& response) {
   if (request.sequence->start) co_await call.LeavePoller();
   SequenceCaller caller = {.tenant = call.caller()->tenant,
-                           .connection = call.caller_id(),
+                           .caller_id = call.caller_id(),
                            .deadline = request.call.deadline,
                            .cancelled = call.cancelled(),
                            .request_id = message.id()};

@@ -211,7 +211,7 @@ void Sequences::Apply(const SequencePtr& sequence, std::shared_ptr<Work> work, b
   if (caller.deadline != absl::InfiniteFuture()) {
     call.timeout = std::max(caller.deadline - SteadyNow(), absl::Microseconds(1));
   }
-  call.connection = caller.connection;
+  call.caller_id = caller.caller_id;
   core_->Apply(std::move(call), [this, sequence, work, number, is_again = before.has_value(),
                                  over = std::move(over)](OperationAnswer answer) mutable {
     // A caller that gives all its requests one id means new ones.

@@ -26,7 +26,7 @@ namespace rnnserve::kserve {
 // The caller of a request, and what else is known of the request.
 struct SequenceCaller {
   std::string tenant;
-  uint64_t connection = 0;
+  uint64_t caller_id = 0;
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;
   std::string request_id;  // "": every request is a new one

@@ -49,8 +49,8 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
   }
   infer->deadline = call.deadline();
   infer->cancelled = call.cancelled();
-  infer->tenant = call.caller_id();
-  infer->model_tenant = call.caller()->tenant;
+  infer->caller_id = call.caller_id();
+  infer->tenant = call.caller()->tenant;
   call.set_request_id(request.request_id());
 
   absl::StatusOr<AcceptedCall> accepted = core_->Accept(*infer);

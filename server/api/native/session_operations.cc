@@ -106,7 +106,7 @@ absl::StatusOr<Call> Completed(const v1::Operation& operation, const OperationSe
   if (absl::Status same = CheckSame(operation, read.session); !same.ok()) return same;
   if (read.session.empty()) read.session = operation.session();
   read.tenant = std::string(sender.tenant);
-  read.connection = sender.connection;
+  read.caller_id = sender.caller_id;
   read.in_order = sender.owner != nullptr;
   return call;
 }
@@ -188,7 +188,7 @@ absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const
   absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
   if (!call.ok()) return call;
   call->tenant = sender.tenant;
-  call->connection = sender.connection;
+  call->caller_id = sender.caller_id;
   call->owner = sender.owner;
   call->deadline = sender.deadline;
   call->cancelled = sender.cancelled;

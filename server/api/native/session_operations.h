@@ -16,7 +16,7 @@ namespace rnnserve {
 // The sender of an operation.
 struct OperationSender {
   std::string_view tenant;
-  uint64_t connection = 0;
+  uint64_t caller_id = 0;
   SessionOwner* owner = nullptr;  // of a stream; null: a unary call
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled;

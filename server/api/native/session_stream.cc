@@ -59,7 +59,7 @@ class SessionStream::Message : public Recycled {
       : stream_(stream),
         call_(stream.call_),
         sender_{.tenant = call_->caller()->tenant,
-                .connection = call_->connection(),
+                .caller_id = call_->caller_id(),
                 .owner = &stream.owner_,
                 .deadline = absl::InfiniteFuture(),
                 .cancelled = call_->cancelled()},

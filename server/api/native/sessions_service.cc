@@ -74,7 +74,7 @@ Task<Answer> SessionsService::Apply(UnaryCall& call) {
   const v1::Operation& operation = (*request)->operation();
   if (operation.has_open()) co_await call.LeavePoller();
   const OperationSender sender = {.tenant = call.caller()->tenant,
-                                  .connection = call.caller_id(),
+                                  .caller_id = call.caller_id(),
                                   .owner = nullptr,
                                   .deadline = call.deadline(),
                                   .cancelled = call.cancelled()};
@@ -100,7 +100,7 @@ Task<Answer> SessionsService::GetState(UnaryCall& call) {
   absl::StatusOr<ReadCall> read = DecodeGetState(**request);
   if (!read.ok()) co_return Refusal(read.status());
   read->tenant = call.caller()->tenant;
-  read->connection = call.caller_id();
+  read->caller_id = call.caller_id();
   Callback<absl::StatusOr<StateReply>> looking([&](auto done) { core_->GetState(*std::move(read), std::move(done)); });
   absl::StatusOr<StateReply> reply = co_await looking;
   if (!reply.ok()) co_return Refusal(reply.status());

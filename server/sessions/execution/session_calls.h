@@ -94,7 +94,7 @@ struct OperationCall {
   int32_t priority = 0;
   std::optional<absl::Duration> timeout = {};  // the operation's own, from now
   SessionOwner* owner = nullptr;               // the stream it came by, until Apply returns; null: a unary call
-  uint64_t connection = 0;                     // the unit of fair sharing
+  uint64_t caller_id = 0;                      // the unit of fair sharing
   // Of the call that carries it; numbered operations outlive their caller and look at neither.
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled = {};
@@ -141,7 +141,7 @@ struct ReadCall {
   std::string session = {};
   std::optional<uint64_t> after_number = {};
   bool in_order = false;
-  uint64_t connection = 0;  // as of an OperationCall
+  uint64_t caller_id = 0;  // as of an OperationCall
 };
 
 struct StateReply {

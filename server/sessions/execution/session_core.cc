@@ -115,10 +115,10 @@ void SessionCore::ApplyTo(const SessionPtr& session, Attachment attachment, Oper
 void SessionCore::GetState(ReadCall call, StateDone done) {
   ReadRequest read = ReadOf(call);
   read.carries_over = true;
-  read.done = [this, connection = call.connection, done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
+  read.done = [this, caller_id = call.caller_id, done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
     if (!snapshot.ok()) return done(snapshot.status());
     const SessionModel& model = ModelOf(snapshot->subject);
-    absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(connection, model.TensorBytes(snapshot->state->rows));
+    absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(caller_id, model.TensorBytes(snapshot->state->rows));
     if (!memory.ok()) return done(WithNumbers(memory.status(), snapshot->numbers));
     absl::StatusOr<std::vector<OutputTensor>> tensors = OrOutOfMemory([&] { return model.Export(*snapshot->state); });
     if (!tensors.ok()) return done(WithNumbers(tensors.status(), snapshot->numbers));

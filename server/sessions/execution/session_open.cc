@@ -167,7 +167,7 @@ absl::StatusOr<SessionModelPtr> SessionCore::MakeModel(const OpenCall& call) {
   infer.inputs = call.weights;
   infer.options = call.options;
   infer.engine = call.engine;
-  infer.model_tenant = call.tenant;
+  infer.tenant = call.tenant;
   absl::StatusOr<PinnedModel> pinned = core_->Pin(infer, {.rows = call.rows.value_or(1), .steps = 1});
   if (!pinned.ok()) return pinned.status();
   pinned->run_options.in_session = true;

@@ -47,7 +47,7 @@ absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
   digest_ = DigestOf(call_.kind, &*plan);
   InferCall infer;
   infer.priority = call_.priority;
-  infer.tenant = call_.connection;
+  infer.caller_id = call_.caller_id;
   infer.deadline = call_.deadline;
   infer.cancelled = call_.cancelled;
   absl::StatusOr<AcceptedCall> accepted = core_->AcceptPinned(model_->pinned(), *std::move(plan), infer);
@@ -207,7 +207,7 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
   if (!op.return_state) return change;
   const int64_t kept_bytes = OperationResult::kFixedBytes + model_->KeptReplyBytes(lease_->state()->rows);
   if (absl::Status fits = lease_->CheckReply(kept_bytes); !fits.ok()) return fits;
-  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.connection, kept_bytes);
+  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.caller_id, kept_bytes);
   if (!memory.ok()) return memory.status();
   absl::StatusOr<std::vector<OutputTensor>> state = model_->Export(*lease_->state());
   if (!state.ok()) return state.status();
@@ -240,7 +240,7 @@ void SessionRun::Answer(Outcome outcome) {
 // refused caller asks again.
 void SessionRun::SetMemoryAside(OperationAnswer& answer) {
   if (answer.result->bytes() <= OperationResult::kFixedBytes) return;
-  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.connection, answer.result->bytes());
+  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.caller_id, answer.result->bytes());
   if (memory.ok()) {
     answer.memory.emplace(*std::move(memory));
     return;
