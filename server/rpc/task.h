@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A coroutine with a result, awaited by exactly one other coroutine.
 //
-//   Task<Answer> Infer(UnaryCall& call) { ...; co_return answer; }
-//   Answer answer = co_await Infer(call);     // starts here, resumes on the thread where the task ends
+//   Task<UnaryReply> Infer(UnaryCall& call) { ...; co_return reply; }
+//   UnaryReply reply = co_await Infer(call);     // starts here, resumes on the thread where the task ends
 //
 // It starts when awaited and must be awaited before it is destroyed. Its awaiter gets what it throws.
 #pragma once

@@ -72,12 +72,12 @@ absl::Status UnaryCall::StillWanted() const {
   return absl::OkStatus();
 }
 
-void UnaryCall::Finish(Answer answer, void* tag) {
-  if (answer.status.ok()) {
-    reader_.Finish(answer.body, grpc::Status::OK, tag);
+void UnaryCall::Finish(UnaryReply reply, void* tag) {
+  if (reply.status.ok()) {
+    reader_.Finish(reply.body, grpc::Status::OK, tag);
     return;
   }
-  const WireError error = ToWireError(answer.status);
+  const WireError error = ToWireError(reply.status);
   if (error.retry_after_ms) {
     context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(*error.retry_after_ms));
   }
@@ -96,26 +96,26 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   call.Arrived();
   site.metrics->in_flight().Add(1);
 
-  Answer answer;
+  UnaryReply reply;
   absl::StatusOr<CallerPtr> caller = site.gate->Admit(call.context_, method.permission);
-  answer.status = caller.status();
+  reply.status = caller.status();
   if (caller.ok()) {
     call.Came(*std::move(caller));
     Task<absl::Status> receiving = call.Receive(method, site);
-    answer.status = co_await receiving;
+    reply.status = co_await receiving;
   }
-  const bool inside = answer.status.ok();
+  const bool inside = reply.status.ok();
   if (inside) {
     if (call.request_bytes() > method.max_poller_bytes || method.max_poller_bytes == 0) {
       co_await call.LeavePoller();
-      answer.status = call.StillWanted();  // may have waited there
+      reply.status = call.StillWanted();  // may have waited there
     }
-    if (answer.status.ok()) {
+    if (reply.status.ok()) {
       try {
-        Task<Answer> answering = method.answer(call);
-        answer = co_await answering;
+        Task<UnaryReply> handling = method.handle(call);
+        reply = co_await handling;
       } catch (const std::bad_alloc&) {
-        answer = {OutOfMemory()};
+        reply = {OutOfMemory()};
       }
     }
   }
@@ -127,14 +127,14 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
     site.log->Ended(method.name, status, call.LoggedAs(), call.context_);
     if (const std::optional<Rejection> why = RejectionOf(status)) site.metrics->Refused(*why);
   };
-  const absl::Status status = answer.status;
+  const absl::Status status = reply.status;
   if (!call.broke_off_) tell(status);
-  const auto reply_bytes = static_cast<int64_t>(answer.body.Length());
-  const std::optional<ByteBudget::Share> held = std::move(answer.held);
+  const auto reply_bytes = static_cast<int64_t>(reply.body.Length());
+  const std::optional<ByteBudget::Share> held = std::move(reply.held);
   {
     const SendWatch::Sending sending(*site.send_watch, &call.context_);
     // Back on the poller, whichever thread we are on.
-    co_await Completion([&](void* tag) { call.Finish(std::move(answer), tag); });
+    co_await Completion([&](void* tag) { call.Finish(std::move(reply), tag); });
   }
   co_await call.end_;
   // Whether its caller went away, or gRPC refused its message for its size, is known only now.

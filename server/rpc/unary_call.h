@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One unary call on the asynchronous server, as raw bytes, from its slot to its answer.
+// One unary call on the asynchronous server, as raw bytes, from its slot to its reply.
 //
 //   UnaryMethod method = {"Recurrent.Infer", PostUnary(service, "/rnnserve.v1.Recurrent/Infer"),
 //                         [&](UnaryCall& call) { return Infer(call); }};
 //   ServeUnary(method, site);      // once for each posted slot
 //
 // ServeUnary is the one place that posts slots, admits calls and answers them; a method only turns a request into an
-// Answer. It may run on any thread; the call lives until the answer has been sent or the caller has disconnected.
+// UnaryReply. It may run on any thread; the call lives until the reply has been sent or the caller has disconnected.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -39,7 +39,7 @@
 namespace rnnserve {
 
 // The reply's bytes, or an error.
-struct Answer {
+struct UnaryReply {
   absl::Status status;
   grpc::ByteBuffer body = {};
   // Released once the reply has been sent, or the caller has disconnected.
@@ -63,7 +63,7 @@ class UnaryCall {
   void set_request_id(std::string id) { request_id_ = std::move(id); }
   // The model whose requests count this call, besides its method; null: none.
   void set_model(const CallMetrics* calls) { model_ = calls; }
-  // The caller, set before a method answers.
+  // The caller, set before the method runs.
   const CallerPtr& caller() const { return caller_; }
   // The caller's address.
   std::string peer() const { return peer_.empty() ? context_.peer() : peer_; }
@@ -71,7 +71,7 @@ class UnaryCall {
   uint64_t caller_id() const { return caller_id_; }
   // Becomes true when the caller cancels, disconnects or its deadline passes.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
-  // CANCELLED or DEADLINE_EXCEEDED if the caller no longer waits for the answer.
+  // CANCELLED or DEADLINE_EXCEEDED if the caller no longer waits for the reply.
   absl::Status StillWanted() const;
 
   // Await this before long work: it must not block the poller thread.
@@ -89,7 +89,7 @@ class UnaryCall {
   LoggedCaller LoggedAs() const {
     return {caller_ == nullptr ? "" : std::string_view(caller_->tenant), request_id_, peer_};
   }
-  void Finish(Answer answer, void* tag);
+  void Finish(UnaryReply reply, void* tag);
 
   const absl::Duration max_duration_;
   PreparationPool* const preparation_;
@@ -118,7 +118,7 @@ struct UnaryMethod {
   std::string name;  // Service.Method, as metrics and logs say it
   // Asks for a call's headers: PostUnary.
   std::function<void(grpc::ServerContext*, RawReader*, grpc::ServerCompletionQueue*, void* tag)> post;
-  std::function<Task<Answer>(UnaryCall&)> answer;
+  std::function<Task<UnaryReply>(UnaryCall&)> handle;
   // Requests of more bytes are handled on the preparation pool; 0: all.
   int64_t max_poller_bytes = 1 << 20;
   Permission permission = Permission::kUse;

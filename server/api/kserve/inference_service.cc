@@ -55,15 +55,15 @@ InferenceService::InferenceService(Core* core, SessionCore* sessions, ModelsServ
 
 template <typename Request, typename Response>
 void InferenceService::Add(const char* name, const char* path, Permission permission, bool while_draining,
-                           Answering<Request, Response> answer) {
-  auto serve = [answer = std::move(answer)](UnaryCall& call) -> Task<Answer> {
+                           Handler<Request, Response> handle) {
+  auto serve = [handle = std::move(handle)](UnaryCall& call) -> Task<UnaryReply> {
     google::protobuf::Arena arena;
     auto& request = *google::protobuf::Arena::CreateMessage<Request>(&arena);
     auto& response = *google::protobuf::Arena::CreateMessage<Response>(&arena);
     absl::Status status = call.Parse(request);
-    if (status.ok()) status = answer(call, request, response);
-    if (!status.ok()) co_return Answer{std::move(status), {}};
-    co_return Answer{absl::OkStatus(), SerialiseBytes(response)};
+    if (status.ok()) status = handle(call, request, response);
+    if (!status.ok()) co_return UnaryReply{std::move(status), {}};
+    co_return UnaryReply{absl::OkStatus(), SerialiseBytes(response)};
   };
   methods_.push_back({absl::StrCat("GRPCInferenceService.", name), PostUnary(service_, path), std::move(serve),
                       /*max_poller_bytes=*/0, permission, while_draining,
@@ -214,17 +214,17 @@ absl::StatusOr<LoadedModel> InferenceService::Find(const Caller& caller, std::st
   return core_->models().Get(decoded->name, decoded->version, caller.tenant);
 }
 
-Task<Answer> InferenceService::Infer(UnaryCall& call) {
+Task<UnaryReply> InferenceService::Infer(UnaryCall& call) {
   google::protobuf::Arena arena;
   auto& message = *google::protobuf::Arena::CreateMessage<inference::ModelInferRequest>(&arena);
   absl::Status status = call.Parse(message);
-  if (!status.ok()) co_return Answer{std::move(status), {}};
+  if (!status.ok()) co_return UnaryReply{std::move(status), {}};
   call.set_request_id(message.id().substr(0, 128));
   absl::StatusOr<InferRequest> request = DecodeInfer(message);
   const absl::StatusOr<LoadedModel> model = Find(*call.caller(), message.model_name(), message.model_version());
   call.set_model(model.ok() ? core_->CallsOfNamed(model->name) : core_->CallsOf(kUnknownModel));
-  if (!request.ok()) co_return Answer{request.status(), {}};
-  if (!model.ok()) co_return Answer{model.status(), {}};
+  if (!request.ok()) co_return UnaryReply{request.status(), {}};
+  if (!model.ok()) co_return UnaryReply{model.status(), {}};
   request->call.target = ModelName{model->name, model->version};
   request->call.deadline = std::min(call.deadline(), call.arrived() + request->timeout);
   request->call.cancelled = call.cancelled();
@@ -232,25 +232,25 @@ Task<Answer> InferenceService::Infer(UnaryCall& call) {
   request->call.tenant = call.caller()->tenant;
 
   auto& response = *google::protobuf::Arena::CreateMessage<inference::ModelInferResponse>(&arena);
-  Task<Answer> running = request->sequence ? RunInSequence(call, message, *std::move(request), *model, response)
-                                           : RunWhole(call, message, *std::move(request), *model, response);
-  Answer answer = co_await running;
-  if (!answer.status.ok()) {
+  Task<UnaryReply> running = request->sequence ? RunInSequence(call, message, *std::move(request), *model, response)
+                                               : RunWhole(call, message, *std::move(request), *model, response);
+  UnaryReply reply = co_await running;
+  if (!reply.status.ok()) {
     statistics_.Add(*model, {.ok = false, .took = SteadyNow() - call.arrived()});
   }
-  co_return answer;
+  co_return reply;
 }
 
-Task<Answer> InferenceService::RunWhole(UnaryCall& call, const inference::ModelInferRequest& message,
-                                        InferRequest request, const LoadedModel& model,
-                                        inference::ModelInferResponse& response) {
-  if (absl::Status open = is_open_(); !open.ok()) co_return Answer{std::move(open), {}};
+Task<UnaryReply> InferenceService::RunWhole(UnaryCall& call, const inference::ModelInferRequest& message,
+                                            InferRequest request, const LoadedModel& model,
+                                            inference::ModelInferResponse& response) {
+  if (absl::Status open = is_open_(); !open.ok()) co_return UnaryReply{std::move(open), {}};
   absl::StatusOr<AcceptedCall> accepted = core_->Accept(request.call);
-  if (!accepted.ok()) co_return Answer{accepted.status(), {}};
+  if (!accepted.ok()) co_return UnaryReply{accepted.status(), {}};
   if (accepted->takes_long) co_await call.LeavePoller();
   Callback<absl::StatusOr<InferReply>> inferring([&](auto done) { core_->Run(*std::move(accepted), std::move(done)); });
   absl::StatusOr<InferReply> reply = co_await inferring;
-  if (!reply.ok()) co_return Answer{reply.status(), {}};
+  if (!reply.ok()) co_return UnaryReply{reply.status(), {}};
   EncodeHead(message, model.version, response);
   for (const OutputTensor& output : reply->outputs) EncodeOutput(output, response);
   statistics_.Add(model, {.took = SteadyNow() - call.arrived(),
@@ -260,12 +260,12 @@ Task<Answer> InferenceService::RunWhole(UnaryCall& call, const inference::ModelI
   std::optional<ByteBudget::Share> held = std::move(reply->memory);
   grpc::ByteBuffer body = SerialiseBytes(response);
   if (held) held->Took();
-  co_return Answer{absl::OkStatus(), body, std::move(held)};
+  co_return UnaryReply{absl::OkStatus(), body, std::move(held)};
 }
 
-Task<Answer> InferenceService::RunInSequence(UnaryCall& call, const inference::ModelInferRequest& message,
-                                             InferRequest request, const LoadedModel& model,
-                                             inference::ModelInferResponse& response) {
+Task<UnaryReply> InferenceService::RunInSequence(UnaryCall& call, const inference::ModelInferRequest& message,
+                                                 InferRequest request, const LoadedModel& model,
+                                                 inference::ModelInferResponse& response) {
   if (request.sequence->start) co_await call.LeavePoller();
   SequenceCaller caller = {.tenant = call.caller()->tenant,
                            .caller_id = call.caller_id(),
@@ -275,13 +275,13 @@ Task<Answer> InferenceService::RunInSequence(UnaryCall& call, const inference::M
   Callback<absl::StatusOr<SequenceReply>> running(
       [&](auto done) { sequences_.Run(std::move(request), model, std::move(caller), std::move(done)); });
   absl::StatusOr<SequenceReply> reply = co_await running;
-  if (!reply.ok()) co_return Answer{reply.status(), {}};
+  if (!reply.ok()) co_return UnaryReply{reply.status(), {}};
   EncodeHead(message, reply->version, response);
   for (const OutputTensor& output : reply->result->outputs) EncodeOutput(output, response);
   statistics_.Add(model, {.took = SteadyNow() - call.arrived(),
                           .queue = reply->result->queue_time,
                           .compute = reply->result->compute_time});
-  co_return Answer{absl::OkStatus(), SerialiseBytes(response), std::move(reply->held)};
+  co_return UnaryReply{absl::OkStatus(), SerialiseBytes(response), std::move(reply->held)};
 }
 
 }  // namespace rnnserve::kserve

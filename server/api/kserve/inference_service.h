@@ -36,20 +36,20 @@ class InferenceService {
  private:
   friend class InferStream;
   template <typename Request, typename Response>
-  using Answering = std::function<absl::Status(const UnaryCall&, Request&, Response&)>;
-  // One method: bytes in, message decoded, `answer` filled in, bytes out.
+  using Handler = std::function<absl::Status(const UnaryCall&, Request&, Response&)>;
+  // One method: bytes in, message decoded, `handle` fills the response, bytes out.
   template <typename Request, typename Response>
   void Add(const char* name, const char* path, Permission permission, bool while_draining,
-           Answering<Request, Response> answer);
+           Handler<Request, Response> handle);
   void AddDescriptions();
   void AddRepository();
   void AddAbsent();
 
-  Task<Answer> Infer(UnaryCall& call);
-  Task<Answer> RunWhole(UnaryCall& call, const inference::ModelInferRequest& message, InferRequest request,
-                        const LoadedModel& model, inference::ModelInferResponse& response);
-  Task<Answer> RunInSequence(UnaryCall& call, const inference::ModelInferRequest& message, InferRequest request,
-                             const LoadedModel& model, inference::ModelInferResponse& response);
+  Task<UnaryReply> Infer(UnaryCall& call);
+  Task<UnaryReply> RunWhole(UnaryCall& call, const inference::ModelInferRequest& message, InferRequest request,
+                            const LoadedModel& model, inference::ModelInferResponse& response);
+  Task<UnaryReply> RunInSequence(UnaryCall& call, const inference::ModelInferRequest& message, InferRequest request,
+                                 const LoadedModel& model, inference::ModelInferResponse& response);
   absl::StatusOr<LoadedModel> Find(const Caller& caller, std::string_view name, std::string_view version) const;
 
   Core* const core_;

@@ -39,15 +39,16 @@ ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving
 }
 
 template <typename Request, typename Response>
-Task<Answer> ModelsService::Serve(UnaryCall& call,
-                                  absl::Status (ModelsService::*answer)(const UnaryCall&, const Request&, Response&)) {
+Task<UnaryReply> ModelsService::Serve(UnaryCall& call,
+                                      absl::Status (ModelsService::*handle)(const UnaryCall&, const Request&,
+                                                                            Response&)) {
   google::protobuf::Arena arena;
   auto& request = *google::protobuf::Arena::CreateMessage<Request>(&arena);
   auto& response = *google::protobuf::Arena::CreateMessage<Response>(&arena);
   absl::Status status = call.Parse(request);
-  if (status.ok()) status = (this->*answer)(call, request, response);
-  if (!status.ok()) co_return Answer{std::move(status), {}};
-  co_return Answer{absl::OkStatus(), SerialiseBytes(response)};
+  if (status.ok()) status = (this->*handle)(call, request, response);
+  if (!status.ok()) co_return UnaryReply{std::move(status), {}};
+  co_return UnaryReply{absl::OkStatus(), SerialiseBytes(response)};
 }
 
 absl::Status ModelsService::Load(const UnaryCall& sent, const v1::LoadRequest& request, v1::LoadResponse& response) {

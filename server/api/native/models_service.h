@@ -34,10 +34,10 @@ class ModelsService {
   absl::Status Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse& response);
 
  private:
-  // One method: bytes in, message decoded, `answer` filled in, bytes out.
+  // One method: bytes in, message decoded, `handle` fills the response, bytes out.
   template <typename Request, typename Response>
-  Task<Answer> Serve(UnaryCall& call,
-                     absl::Status (ModelsService::*answer)(const UnaryCall&, const Request&, Response&));
+  Task<UnaryReply> Serve(UnaryCall& call,
+                         absl::Status (ModelsService::*handle)(const UnaryCall&, const Request&, Response&));
 
   absl::Status Get(const UnaryCall& sent, const v1::GetModelRequest& request, v1::GetModelResponse& response);
   absl::Status List(const UnaryCall& sent, const v1::ListModelsRequest& request, v1::ListModelsResponse& response);

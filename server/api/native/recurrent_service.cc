@@ -36,16 +36,16 @@ RecurrentService::RecurrentService(Core* core, SessionCore* sessions) : core_(co
   };
 }
 
-Task<Answer> RecurrentService::Infer(UnaryCall& call) {
+Task<UnaryReply> RecurrentService::Infer(UnaryCall& call) {
   uint64_t block[kArenaBlock / 8];  // chars would not be aligned: coroutines of GCC 12 forget alignas
   google::protobuf::Arena arena(reinterpret_cast<char*>(block), sizeof(block));
   auto& request = *google::protobuf::Arena::CreateMessage<v1::InferRequest>(&arena);
   absl::Status status = call.Parse(request);
-  if (!status.ok()) co_return Answer{std::move(status), {}};
+  if (!status.ok()) co_return UnaryReply{std::move(status), {}};
   absl::StatusOr<InferCall> infer = DecodeInfer(request);
   if (!infer.ok()) {
     call.set_model(CallsOfTarget(*core_, request));
-    co_return Answer{infer.status(), {}};
+    co_return UnaryReply{infer.status(), {}};
   }
   infer->deadline = call.deadline();
   infer->cancelled = call.cancelled();
@@ -55,19 +55,19 @@ Task<Answer> RecurrentService::Infer(UnaryCall& call) {
 
   absl::StatusOr<AcceptedCall> accepted = core_->Accept(*infer);
   call.set_model(accepted.ok() ? core_->CallsOf(accepted->label) : CallsOfTarget(*core_, request));
-  if (!accepted.ok()) co_return Answer{accepted.status(), {}};
+  if (!accepted.ok()) co_return UnaryReply{accepted.status(), {}};
   if (accepted->takes_long) co_await call.LeavePoller();
 
   Callback<absl::StatusOr<InferReply>> inferring([&](auto done) { core_->Run(*std::move(accepted), std::move(done)); });
   absl::StatusOr<InferReply> reply = co_await inferring;
-  if (!reply.ok()) co_return Answer{reply.status(), {}};
+  if (!reply.ok()) co_return UnaryReply{reply.status(), {}};
 
   const InferBytes bytes(request.request_id(), *reply);
   grpc::Slice slice(bytes.size());
   bytes.Write(const_cast<uint8_t*>(slice.begin()));  // ours alone
   std::optional<ByteBudget::Share> held = std::move(reply->memory);
   if (held) held->Took();
-  co_return Answer{absl::OkStatus(), grpc::ByteBuffer(&slice, 1), std::move(held)};
+  co_return UnaryReply{absl::OkStatus(), grpc::ByteBuffer(&slice, 1), std::move(held)};
 }
 
 }  // namespace rnnserve

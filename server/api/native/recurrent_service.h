@@ -20,7 +20,7 @@ class RecurrentService {
   StreamMethod& stream() { return stream_; }
 
  private:
-  Task<Answer> Infer(UnaryCall& call);
+  Task<UnaryReply> Infer(UnaryCall& call);
 
   Core* const core_;
   RawService service_;

@@ -24,10 +24,10 @@ absl::StatusOr<Message*> Parse(UnaryCall& call, google::protobuf::Arena& arena) 
   return message;
 }
 
-Answer Refusal(absl::Status status) { return {std::move(status), {}, {}}; }
+UnaryReply Refusal(absl::Status status) { return {std::move(status), {}, {}}; }
 
 template <typename Response, typename Fill>
-Answer Reply(google::protobuf::Arena& arena, Fill fill) {
+UnaryReply Reply(google::protobuf::Arena& arena, Fill fill) {
   Response& response = *google::protobuf::Arena::CreateMessage<Response>(&arena);
   fill(response);
   return {absl::OkStatus(), SerialiseBytes(response), {}};
@@ -36,11 +36,11 @@ Answer Reply(google::protobuf::Arena& arena, Fill fill) {
 }  // namespace
 
 SessionsService::SessionsService(SessionCore* core) : core_(core) {
-  const auto add = [this](const char* name, const char* path, auto answer_function, int64_t max_poller_bytes,
+  const auto add = [this](const char* name, const char* path, auto handle, int64_t max_poller_bytes,
                           bool while_draining) {
     methods_.push_back({absl::StrCat("Sessions.", name), PostUnary(service_, path),
-                        [this, answer_function](UnaryCall& call) { return (this->*answer_function)(call); },
-                        max_poller_bytes, Permission::kUse, while_draining,
+                        [this, handle](UnaryCall& call) { return (this->*handle)(call); }, max_poller_bytes,
+                        Permission::kUse, while_draining,
                         /*metrics=*/nullptr});
   };
   constexpr int64_t kSmall = 1 << 20;
@@ -52,7 +52,7 @@ SessionsService::SessionsService(SessionCore* core) : core_(core) {
   add("List", "/rnnserve.v1.Sessions/List", &SessionsService::List, 0, true);  // may be long
 }
 
-Task<Answer> SessionsService::Open(UnaryCall& call) {
+Task<UnaryReply> SessionsService::Open(UnaryCall& call) {
   google::protobuf::Arena arena;
   const absl::StatusOr<v1::OpenRequest*> request = Parse<v1::OpenRequest>(call, arena);
   if (!request.ok()) co_return Refusal(request.status());
@@ -66,7 +66,7 @@ Task<Answer> SessionsService::Open(UnaryCall& call) {
   co_return Reply<v1::OpenResponse>(arena, [&](v1::OpenResponse& response) { EncodeOpen(*reply, response); });
 }
 
-Task<Answer> SessionsService::Apply(UnaryCall& call) {
+Task<UnaryReply> SessionsService::Apply(UnaryCall& call) {
   google::protobuf::Arena arena;
   const absl::StatusOr<v1::ApplyRequest*> request = Parse<v1::ApplyRequest>(call, arena);
   if (!request.ok()) co_return Refusal(request.status());
@@ -86,14 +86,14 @@ Task<Answer> SessionsService::Apply(UnaryCall& call) {
     co_return Refusal(WithFieldPrefix(std::move(replied.status), "operation."));
   }
   // Moved on the heap, not assigned: from there into an arena that would be a copy.
-  Answer answer = Reply<v1::ApplyResponse>(arena, [&](v1::ApplyResponse& response) {
+  UnaryReply reply = Reply<v1::ApplyResponse>(arena, [&](v1::ApplyResponse& response) {
     response.set_allocated_reply(std::make_unique<v1::OperationReply>(std::move(replied.reply)).release());
   });
-  answer.held = std::move(replied.held);
-  co_return answer;
+  reply.held = std::move(replied.held);
+  co_return reply;
 }
 
-Task<Answer> SessionsService::GetState(UnaryCall& call) {
+Task<UnaryReply> SessionsService::GetState(UnaryCall& call) {
   google::protobuf::Arena arena;
   const absl::StatusOr<v1::GetStateRequest*> request = Parse<v1::GetStateRequest>(call, arena);
   if (!request.ok()) co_return Refusal(request.status());
@@ -105,13 +105,13 @@ Task<Answer> SessionsService::GetState(UnaryCall& call) {
   absl::StatusOr<StateReply> reply = co_await looking;
   if (!reply.ok()) co_return Refusal(reply.status());
   std::optional<ByteBudget::Share> held = std::move(reply->memory);
-  Answer answer = Reply<v1::GetStateResponse>(
+  UnaryReply encoded = Reply<v1::GetStateResponse>(
       arena, [&](v1::GetStateResponse& response) { EncodeGetState(*std::move(reply), response); });
-  answer.held = std::move(held);
-  co_return answer;
+  encoded.held = std::move(held);
+  co_return encoded;
 }
 
-Task<Answer> SessionsService::Fork(UnaryCall& call) {
+Task<UnaryReply> SessionsService::Fork(UnaryCall& call) {
   google::protobuf::Arena arena;
   const absl::StatusOr<v1::ForkRequest*> request = Parse<v1::ForkRequest>(call, arena);
   if (!request.ok()) co_return Refusal(request.status());
@@ -125,7 +125,7 @@ Task<Answer> SessionsService::Fork(UnaryCall& call) {
                                     [&](v1::ForkResponse& response) { EncodeFork(*std::move(forked), response); });
 }
 
-Task<Answer> SessionsService::Checkpoint(UnaryCall& call) {
+Task<UnaryReply> SessionsService::Checkpoint(UnaryCall& call) {
   google::protobuf::Arena arena;
   const absl::StatusOr<v1::CheckpointRequest*> request = Parse<v1::CheckpointRequest>(call, arena);
   if (!request.ok()) co_return Refusal(request.status());
@@ -140,7 +140,7 @@ Task<Answer> SessionsService::Checkpoint(UnaryCall& call) {
       arena, [&](v1::CheckpointResponse& response) { EncodeCheckpoint(*numbers, response); });
 }
 
-Task<Answer> SessionsService::List(UnaryCall& call) {
+Task<UnaryReply> SessionsService::List(UnaryCall& call) {
   google::protobuf::Arena arena;
   const absl::StatusOr<v1::ListSessionsRequest*> request = Parse<v1::ListSessionsRequest>(call, arena);
   if (!request.ok()) co_return Refusal(request.status());

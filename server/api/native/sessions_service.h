@@ -19,12 +19,12 @@ class SessionsService {
   std::vector<UnaryMethod>& methods() { return methods_; }
 
  private:
-  Task<Answer> Open(UnaryCall& call);
-  Task<Answer> Apply(UnaryCall& call);
-  Task<Answer> GetState(UnaryCall& call);
-  Task<Answer> Fork(UnaryCall& call);
-  Task<Answer> Checkpoint(UnaryCall& call);
-  Task<Answer> List(UnaryCall& call);
+  Task<UnaryReply> Open(UnaryCall& call);
+  Task<UnaryReply> Apply(UnaryCall& call);
+  Task<UnaryReply> GetState(UnaryCall& call);
+  Task<UnaryReply> Fork(UnaryCall& call);
+  Task<UnaryReply> Checkpoint(UnaryCall& call);
+  Task<UnaryReply> List(UnaryCall& call);
 
   SessionCore* const core_;
   RawService service_;
