@@ -4,6 +4,8 @@ tenants, limits, deadlines, leaving, metrics."""
 
 from __future__ import annotations
 
+import concurrent.futures
+import itertools
 import queue
 import signal
 
@@ -12,7 +14,9 @@ import pytest
 import tritonclient.grpc as triton
 
 import repository_files
+import wire
 from server_process import Server
+from session_calls import Sessions
 from test_admin import _metrics
 from test_kserve import CASE, NAME, _data, _expected, _inputs, _refused, _step, _whole, _x
 from test_security import Authority, _put, _tls_flags
@@ -309,3 +313,42 @@ def test_metrics_under_tritons_names(serve):
         assert told[f"nv_inference_{part}_duration_us"] > 0, part
     assert told["nv_inference_request_duration_us"] == pytest.approx(
         1e6 * samples[f'rnnserve_model_request_duration_seconds_sum{{model="{NAME}"}}'])
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_dialects_share_batches(serve, stateful):
+    """One caller of each dialect, of one request of two rows at a time: a slice of more rows has both."""
+    running = serve("--workers=1", "--max_batch_delay=20ms", "--drain_timeout=100ms")
+    x = _x(1)
+    native = Sessions(running.address)
+    model, step = wire.tensor_pb2.ModelRef(name=NAME), {"inputs": [wire.tensor("X", x)], "outputs": ["Y"]}
+    chunk = wire.sessions_pb2.Chunk(override_outputs=True, **step)
+    if stateful:
+        session = native.open(model=model, rows=x.shape[1])
+        numbers = itertools.count(1)
+
+    def other():
+        if stateful:
+            return native.apply(session, next(numbers), chunk=chunk).outputs
+        return native.recurrent.Infer(wire.recurrent_pb2.InferRequest(model=model, **step), timeout=SECONDS).outputs
+
+    sequence = {"sequence_id": 5} if stateful else {}
+    whole = _whole(x)
+    with triton.InferenceServerClient(running.address) as client, concurrent.futures.ThreadPoolExecutor() as pool:
+        def rows_and_slices():
+            samples = _metrics(running)
+            return [samples[f'rnnserve_slice_sequences_{what}{{model="{NAME}",engine="cpu"}}'] for what in ("sum", "count")]
+
+        client.infer(NAME, _inputs({"X": x}), sequence_start=stateful, **sequence)
+        other()
+        assert rows_and_slices() == [4, 2], "alone"
+        for _ in range(1000):
+            answers = pool.submit(other), pool.submit(client.infer, NAME, _inputs({"X": x}), **sequence)
+            ours, theirs = wire.array(answers[0].result()[0]), answers[1].result().as_numpy("Y")
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+            if not stateful:
+                np.testing.assert_allclose(theirs, whole, rtol=1e-5, atol=1e-6)
+            rows, slices = rows_and_slices()
+            if rows > x.shape[1] * slices:
+                return
+    pytest.fail("a thousand pairs of requests, and none shared a slice")
