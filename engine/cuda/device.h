@@ -88,7 +88,6 @@ class Device {
   // Gives back to the device what idle contexts and pools hold. Never throws.
   void MakeRoom();
   int64_t memory_limit() const { return limit_; }
-  int64_t memory_in_use() const { return in_use_.load(); }
 
   SlotPool& Slots(size_t slot_bytes);
   // Slots that wait to be wiped, of all pools: see SpentSlots.

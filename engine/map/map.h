@@ -133,8 +133,6 @@ struct Map {
   int64_t Work() const;
   // Bytes of weights, tables and constants.
   int64_t WeightBytes() const;
-  // Whether it only moves numbers: no weights that rows would share.
-  bool IsCopy() const { return ops.empty(); }
 };
 using MapPtr = std::shared_ptr<const Map>;
 

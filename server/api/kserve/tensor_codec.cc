@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/view.h"
+#include "server/api/tensor_fields.h"
 
 namespace rnnserve::kserve {
 namespace {
@@ -21,8 +22,6 @@ using inference::ModelInferRequest;
 using InputMessage = ModelInferRequest::InferInputTensor;
 
 constexpr int kMaxInputs = 256;
-constexpr size_t kMaxNameBytes = 128;
-constexpr int kMaxRank = 8;
 
 struct TypeName {
   DataType type;
@@ -36,75 +35,42 @@ constexpr std::array<TypeName, 6> kTypes = {{{DataType::kFloat, "FP32", "fp32_co
                                              {DataType::kInt32, "INT32", "int_contents"},
                                              {DataType::kInt64, "INT64", "int64_contents"}}};
 
-struct TypedList {
-  std::string_view name;
-  int64_t count;
-  std::span<const std::byte> bytes;
-};
-
-std::vector<TypedList> ListsIn(const InferTensorContents& contents) {
-  std::vector<TypedList> lists;
-  const auto add = [&](std::string_view name, const auto& list) {
-    if (list.empty()) return;
-    lists.push_back({name, list.size(), std::as_bytes(std::span(list.data(), static_cast<size_t>(list.size())))});
-  };
-  add("bool_contents", contents.bool_contents());
-  add("int_contents", contents.int_contents());
-  add("int64_contents", contents.int64_contents());
-  add("uint_contents", contents.uint_contents());
-  add("uint64_contents", contents.uint64_contents());
-  add("fp32_contents", contents.fp32_contents());
-  add("fp64_contents", contents.fp64_contents());
+TypedLists ListsIn(const InferTensorContents& contents) {
+  TypedLists lists;
+  AddUnlessEmpty("bool_contents", contents.bool_contents(), lists);
+  AddUnlessEmpty("int_contents", contents.int_contents(), lists);
+  AddUnlessEmpty("int64_contents", contents.int64_contents(), lists);
+  AddUnlessEmpty("uint_contents", contents.uint_contents(), lists);
+  AddUnlessEmpty("uint64_contents", contents.uint64_contents(), lists);
+  AddUnlessEmpty("fp32_contents", contents.fp32_contents(), lists);
+  AddUnlessEmpty("fp64_contents", contents.fp64_contents(), lists);
   if (!contents.bytes_contents().empty()) lists.push_back({"bytes_contents", contents.bytes_contents_size(), {}});
   return lists;
 }
 
 // One input; `raw`: its entry of raw_input_contents, null if the request has none.
-class InputDecoder {
+class InputDecoder : private TensorFields {
  public:
   InputDecoder(const InputMessage& message, const std::string* raw)
-      : message_(message), raw_(raw), path_(absl::StrCat("inputs[", message.name(), "]")) {}
+      : TensorFields(absl::StrCat("inputs[", message.name(), "]")), message_(message), raw_(raw) {}
 
   absl::StatusOr<TensorView> Decode() {
     absl::Status status = DecodeType();
-    if (status.ok()) status = DecodeShape();
+    if (status.ok()) status = SetShape(message_.shape());
     if (status.ok()) status = raw_ != nullptr ? DecodeRaw() : DecodeContents();
     if (!status.ok()) return status;
     return std::move(view_);
   }
 
  private:
-  absl::Status Error(std::string_view field, std::string_view text) const {
-    return FieldError(absl::StrCat(path_, ".", View(field)), text);
-  }
-
   absl::Status DecodeType() {
     const auto known = std::ranges::find(kTypes, message_.datatype(), &TypeName::text);
     if (known == kTypes.end()) {
       return Error("datatype", absl::StrCat("datatype is none of FP32, FP64, FP16, BF16, INT32, INT64, which are all "
                                             "that the models of this server have"));
     }
-    type_ = &*known;
-    view_.type = known->type;
-    return absl::OkStatus();
-  }
-
-  absl::Status DecodeShape() {
-    if (message_.shape_size() > kMaxRank) {
-      return Error("shape", absl::StrCat("the shape has ", message_.shape_size(), " dimensions; tensors have at most ",
-                                         kMaxRank));
-    }
-    view_.shape.assign(message_.shape().begin(), message_.shape().end());
-    if (std::ranges::any_of(view_.shape, [](int64_t dimension) { return dimension < 0; })) {
-      return Error("shape", absl::StrCat("shape ", ShapeString(view_.shape), " has a negative dimension"));
-    }
-    const std::optional<int64_t> elements = NumElements(view_.shape), bytes = NumBytes(view_.type, view_.shape);
-    if (!elements || !bytes) {
-      return Error("shape", absl::StrCat("shape ", ShapeString(view_.shape), " of ", View(type_->text),
-                                         " is more than 2^63 - 1 bytes"));
-    }
-    elements_ = *elements;
-    bytes_ = *bytes;
+    list_ = known->list;
+    SetType(known->type, known->text);
     return absl::OkStatus();
   }
 
@@ -112,42 +78,29 @@ class InputDecoder {
     if (message_.has_contents() && !ListsIn(message_.contents()).empty()) {
       return Error("contents", "the elements come twice, in contents and raw_input_contents; send them in one of them");
     }
-    if (static_cast<int64_t>(raw_->size()) != bytes_) {
-      return FieldError("raw_input_contents",
-                        absl::StrCat("the entry of ", message_.name(), " has ", raw_->size(), " bytes, but shape ",
-                                     ShapeString(view_.shape), " of ", View(type_->text), " takes ", bytes_));
-    }
-    view_.data = std::as_bytes(std::span(*raw_));
-    return absl::OkStatus();
+    if (SetRaw(*raw_)) return absl::OkStatus();
+    return FieldError("raw_input_contents", RawMistake(absl::StrCat("the entry of ", message_.name()), *raw_));
   }
 
   absl::Status DecodeContents() {
-    const std::vector<TypedList> lists = ListsIn(message_.contents());
+    const TypedLists lists = ListsIn(message_.contents());
     if (lists.empty() && elements_ == 0) return absl::OkStatus();
-    const std::string expected = type_->list.empty()
-                                     ? "raw_input_contents (it has no list in contents)"
-                                     : absl::StrCat("raw_input_contents or contents.", View(type_->list));
-    if (lists.size() != 1 || lists[0].name != type_->list) {
-      return Error("contents", absl::StrCat(View(type_->text), " elements come in ", expected, ", but ",
+    if (lists.size() != 1 || lists[0].field != list_) {
+      const std::string expected = list_.empty() ? "raw_input_contents (it has no list in contents)"
+                                                 : absl::StrCat("raw_input_contents or contents.", View(list_));
+      return Error("contents", absl::StrCat(type_name(), " elements come in ", expected, ", but ",
                                             lists.empty()       ? "none came"
-                                            : lists.size() == 1 ? absl::StrCat(View(lists[0].name), " came")
+                                            : lists.size() == 1 ? absl::StrCat(View(lists[0].field), " came")
                                                                 : "several lists came"));
     }
-    if (lists[0].count != elements_) {
-      return Error("contents", absl::StrCat(View(lists[0].name), " has ", lists[0].count, " values, but shape ",
-                                            ShapeString(view_.shape), " takes ", elements_));
-    }
+    if (absl::Status status = CheckCount(lists[0], "contents"); !status.ok()) return status;
     view_.data = lists[0].bytes;
     return absl::OkStatus();
   }
 
   const InputMessage& message_;
   const std::string* const raw_;
-  const std::string path_;
-  const TypeName* type_ = nullptr;
-  TensorView view_;
-  int64_t elements_ = 0;
-  int64_t bytes_ = 0;
+  std::string_view list_;  // that may hold the elements; "": none
 };
 
 absl::Status CheckCounts(const ModelInferRequest& request) {
@@ -162,12 +115,8 @@ absl::Status CheckCounts(const ModelInferRequest& request) {
 }
 
 absl::Status CheckInput(const InputMessage& input, int index) {
-  if (input.name().empty() || input.name().size() > kMaxNameBytes) {
-    return FieldError(absl::StrCat("inputs[", index, "].name"),
-                      input.name().empty() ? "the input has no name"
-                                           : absl::StrCat("the name has ", input.name().size(), " bytes; at most ",
-                                                          kMaxNameBytes, " are taken"));
-  }
+  const std::string mistake = NameMistake(input.name(), "the input has no name");
+  if (!mistake.empty()) return FieldError(absl::StrCat("inputs[", index, "].name"), mistake);
   if (!input.parameters().contains("shared_memory_region")) return absl::OkStatus();
   return FieldError(absl::StrCat("inputs[", input.name(), "].parameters[shared_memory_region]"),
                     "this server shares no memory with callers; send the elements in raw_input_contents");

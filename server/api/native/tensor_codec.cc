@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/api/native/tensor_codec.h"
 
-#include <bit>
 #include <optional>
 #include <utility>
 
@@ -10,34 +9,19 @@
 #include "base/field_error.h"
 #include "base/view.h"
 #include "engine/float16.h"
+#include "server/api/tensor_fields.h"
 
 namespace rnnserve {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "raw tensor data is little-endian, and is used as it comes");
-
 constexpr int kMaxTensors = 64;
-constexpr int kMaxRank = 8;
-constexpr size_t kMaxNameBytes = 128;
 
-// A typed list of a message, whatever its type.
-struct TypedList {
-  const char* field;
-  int64_t count;
-  const void* data;
-  size_t element_bytes;
-};
-using TypedListsOf = absl::InlinedVector<TypedList, 4>;
-
-TypedListsOf TypedLists(const v1::Tensor& tensor) {
-  TypedListsOf lists;
-  const auto add = [&](const char* field, const auto& list) {
-    if (!list.empty()) lists.push_back({field, list.size(), list.data(), sizeof(*list.data())});
-  };
-  add("float_data", tensor.float_data());
-  add("double_data", tensor.double_data());
-  add("int32_data", tensor.int32_data());
-  add("int64_data", tensor.int64_data());
+TypedLists ListsIn(const v1::Tensor& tensor) {
+  TypedLists lists;
+  AddUnlessEmpty("float_data", tensor.float_data(), lists);
+  AddUnlessEmpty("double_data", tensor.double_data(), lists);
+  AddUnlessEmpty("int32_data", tensor.int32_data(), lists);
+  AddUnlessEmpty("int64_data", tensor.int64_data(), lists);
   return lists;
 }
 
@@ -60,24 +44,19 @@ std::optional<DataType> KnownType(int value) {
   return type;
 }
 
-// Decodes one tensor; `path` is its own, e.g. inputs[X].
-class TensorDecoder {
+class TensorDecoder : private TensorFields {
  public:
-  TensorDecoder(const v1::Tensor& message, std::string path) : message_(message), path_(std::move(path)) {}
+  TensorDecoder(const v1::Tensor& message, std::string path) : TensorFields(std::move(path)), message_(message) {}
 
   absl::StatusOr<TensorView> Decode() {
     absl::Status status = DecodeType();
-    if (status.ok()) status = DecodeShape();
+    if (status.ok()) status = SetShape(message_.shape());
     if (status.ok()) status = DecodeData();
     if (!status.ok()) return status;
     return std::move(view_);
   }
 
  private:
-  absl::Status Error(std::string_view field, std::string_view text) const {
-    return FieldError(absl::StrCat(path_, ".", View(field)), text);
-  }
-
   absl::Status DecodeType() {
     const std::optional<DataType> type = KnownType(message_.data_type());
     if (!type) {
@@ -85,42 +64,21 @@ class TensorDecoder {
                                              " is none of FLOAT (1), INT32 (6), INT64 (7), FLOAT16 (10), DOUBLE (11), "
                                              "BFLOAT16 (16)"));
     }
-    view_.type = *type;
-    return absl::OkStatus();
-  }
-
-  absl::Status DecodeShape() {
-    if (message_.shape_size() > kMaxRank) {
-      return Error("shape", absl::StrCat("the shape has ", message_.shape_size(), " dimensions; tensors have at most ",
-                                         kMaxRank));
-    }
-    view_.shape.assign(message_.shape().begin(), message_.shape().end());
-    for (const int64_t dimension : view_.shape) {
-      if (dimension < 0) {
-        return Error("shape", absl::StrCat("shape ", ShapeString(view_.shape), " has a negative dimension"));
-      }
-    }
-    const std::optional<int64_t> elements = NumElements(view_.shape);
-    const std::optional<int64_t> bytes = NumBytes(view_.type, view_.shape);
-    if (!elements || !bytes) {
-      return Error("shape", absl::StrCat("shape ", ShapeString(view_.shape), " of ", TypeName(),
-                                         " is more than 2^63 - 1 bytes"));
-    }
-    elements_ = *elements;
-    bytes_ = *bytes;
+    SetType(*type, DataTypeName(*type));
     return absl::OkStatus();
   }
 
   absl::Status DecodeData() {
-    const TypedListsOf lists = TypedLists(message_);
+    const TypedLists lists = ListsIn(message_);
     const size_t carriers = lists.size() + (message_.raw().empty() ? 0 : 1);
     if (carriers > 1) {
       std::string names = message_.raw().empty() ? "" : "raw";
-      for (const TypedList& list : lists) absl::StrAppend(&names, names.empty() ? "" : " and ", list.field);
-      return FieldError(path_, absl::StrCat("the elements come twice, in ", names, "; send them in one of them"));
+      for (const TypedList& list : lists) absl::StrAppend(&names, names.empty() ? "" : " and ", View(list.field));
+      return FieldError(path(), absl::StrCat("the elements come twice, in ", names, "; send them in one of them"));
     }
     if (carriers == 0) return DecodeNothing();
-    return lists.empty() ? DecodeRaw() : DecodeList(lists[0]);
+    if (!lists.empty()) return DecodeList(lists[0]);
+    return SetRaw(message_.raw()) ? absl::OkStatus() : Error("raw", RawMistake("raw", message_.raw()));
   }
 
   absl::Status DecodeNothing() const {
@@ -130,45 +88,25 @@ class TensorDecoder {
                                      View(ListFor(view_.type))));
   }
 
-  absl::Status DecodeRaw() {
-    const std::string& raw = message_.raw();
-    if (static_cast<int64_t>(raw.size()) != bytes_) {
-      return Error("raw", absl::StrCat("raw has ", raw.size(), " bytes, but shape ", ShapeString(view_.shape), " of ",
-                                       TypeName(), " takes ", bytes_));
-    }
-    view_.data = std::as_bytes(std::span(raw));
-    return absl::OkStatus();
-  }
-
   absl::Status DecodeList(const TypedList& list) {
     if (list.field != ListFor(view_.type)) {
-      return Error(list.field, absl::StrCat(TypeName(), " elements come in ", View(ListFor(view_.type)),
-                                            " or raw, not in ", list.field));
+      return Error(list.field, absl::StrCat(type_name(), " elements come in ", View(ListFor(view_.type)),
+                                            " or raw, not in ", View(list.field)));
     }
-    if (list.count != elements_) {
-      return Error(list.field, absl::StrCat(list.field, " has ", list.count, " values, but shape ",
-                                            ShapeString(view_.shape), " takes ", elements_));
-    }
-    const auto* data = static_cast<const std::byte*>(list.data);
-    if (list.element_bytes == ByteSize(view_.type)) {
-      view_.data = {data, static_cast<size_t>(bytes_)};
+    if (absl::Status status = CheckCount(list, list.field); !status.ok()) return status;
+    if (static_cast<int64_t>(list.bytes.size()) == bytes_) {
+      view_.data = list.bytes;
       return absl::OkStatus();
     }
     // Not larger than the list it comes from.
     auto* rounded = reinterpret_cast<std::byte*>(
         google::protobuf::Arena::CreateArray<uint16_t>(message_.GetArena(), static_cast<size_t>(elements_)));
-    ConvertElements(DataType::kFloat, data, view_.type, rounded, static_cast<size_t>(elements_));
+    ConvertElements(DataType::kFloat, list.bytes.data(), view_.type, rounded, static_cast<size_t>(elements_));
     view_.data = {rounded, static_cast<size_t>(bytes_)};
     return absl::OkStatus();
   }
 
-  absl::string_view TypeName() const { return View(DataTypeName(view_.type)); }
-
   const v1::Tensor& message_;
-  const std::string path_;
-  TensorView view_;
-  int64_t elements_ = 0;
-  int64_t bytes_ = 0;
 };
 
 }  // namespace
@@ -183,12 +121,8 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const google::protobuf::R
   decoded.reserve(static_cast<size_t>(tensors.size()));
   for (int k = 0; k < tensors.size(); ++k) {
     const std::string& name = tensors[k].name();
-    if (name.empty() || name.size() > kMaxNameBytes) {
-      return FieldError(
-          absl::StrCat(View(list), "[", k, "].name"),
-          name.empty() ? "the tensor has no name; name it as the operator does, e.g. X"
-                       : absl::StrCat("the name has ", name.size(), " bytes; at most ", kMaxNameBytes, " are taken"));
-    }
+    std::string mistake = NameMistake(name, "the tensor has no name; name it as the operator does, e.g. X");
+    if (!mistake.empty()) return FieldError(absl::StrCat(View(list), "[", k, "].name"), mistake);
     absl::StatusOr<TensorView> view = TensorDecoder(tensors[k], absl::StrCat(View(list), "[", name, "]")).Decode();
     if (!view.ok()) return view.status();
     decoded.push_back({name, *std::move(view)});
