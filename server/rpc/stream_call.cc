@@ -56,13 +56,13 @@ void StreamSite::EndRevoked() {
   }
 }
 
-void StreamCall::Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived,
-                          const CallMetrics* model) {
+void StreamCall::RecordOperation(const absl::Status& status, std::string_view request_id, absl::Time arrived,
+                                 const CallMetrics* model) {
   const absl::Duration took = SteadyNow() - arrived;
-  method_.operations->Answered(status.code(), took);
-  if (model != nullptr) model->Answered(status.code(), took);
+  method_.operations->Record(status.code(), took);
+  if (model != nullptr) model->Record(status.code(), took);
   site_.parts().log->Ended(operation_name_, status, {caller_->tenant, request_id}, context_);
-  if (const std::optional<Rejection> why = RejectionOf(status)) site_.parts().requests->Refused(*why);
+  if (const std::optional<Rejection> why = RejectionOf(status)) site_.parts().requests->RecordRejection(*why);
 }
 
 void StreamCall::Began() {
@@ -204,7 +204,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   method.streams->Ended(status.ok() && call->cancelled()->load() && is_cut ? absl::StatusCode::kCancelled
                                                                            : status.code());
   if (const std::optional<Rejection> why = RejectionOf(status); why && !is_handed_over) {
-    site.parts().requests->Refused(*why);
+    site.parts().requests->RecordRejection(*why);
   }
   call->handler_.reset();  // it holds the call
 }

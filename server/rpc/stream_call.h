@@ -155,7 +155,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   void Began();
   void Ended();
   // Counts an operation that came at `arrived`, among those of its model too (null: of none), and logs it if need be.
-  void Answered(const absl::Status& status, std::string_view request_id, absl::Time arrived, const CallMetrics* model);
+  void RecordOperation(const absl::Status& status, std::string_view request_id, absl::Time arrived,
+                       const CallMetrics* model);
 
   // co_await call.Room(): until there may be more in flight.
   auto Room() {

@@ -120,15 +120,15 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
     }
   }
   call.request_.Clear();
-  const auto tell = [&](const absl::Status& status) {
+  const auto record = [&](const absl::Status& status) {
     const absl::Duration took = SteadyNow() - call.arrived_;
-    method.metrics->Answered(status.code(), took);
-    if (call.model_ != nullptr) call.model_->Answered(status.code(), took);
+    method.metrics->Record(status.code(), took);
+    if (call.model_ != nullptr) call.model_->Record(status.code(), took);
     site.log->Ended(method.name, status, call.LoggedAs(), call.context_);
-    if (const std::optional<Rejection> why = RejectionOf(status)) site.metrics->Refused(*why);
+    if (const std::optional<Rejection> why = RejectionOf(status)) site.metrics->RecordRejection(*why);
   };
   const absl::Status status = reply.status;
-  if (!call.broke_off_) tell(status);
+  if (!call.broke_off_) record(status);
   const auto reply_bytes = static_cast<int64_t>(reply.body.Length());
   const std::optional<ByteBudget::Share> held = std::move(reply.held);
   {
@@ -140,7 +140,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   // Whether its caller went away, or gRPC refused its message for its size, is known only now.
   const bool is_cut_off = call.broke_off_ && call.cancelled()->load();
   if (is_cut_off) site.log->BrokeOff(method.name, call.LoggedAs(), call.context_);
-  if (call.broke_off_) tell(is_cut_off ? absl::CancelledError("the call broke off") : status);
+  if (call.broke_off_) record(is_cut_off ? absl::CancelledError("the call broke off") : status);
   site.metrics->in_flight().Add(-1);
   if (inside) method.sizes->SawReply(call.request_bytes(), reply_bytes, SteadyNow());
 }

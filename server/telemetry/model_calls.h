@@ -2,7 +2,7 @@
 // What is asked of each model: Infer calls, Opens, and operations of sessions, by the code of their answer.
 //
 //   ModelCalls calls(metrics, labels);                                   // one for the process
-//   calls.Of("vad").Answered(absl::StatusCode::kOk, absl::Milliseconds(2));
+//   calls.Of("vad").Record(absl::StatusCode::kOk, absl::Milliseconds(2));
 #pragma once
 
 #include <map>

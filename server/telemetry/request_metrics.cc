@@ -13,7 +13,7 @@ CallMetrics::CallMetrics(CounterFamily& requests, HistogramFamily* durations, st
   }
 }
 
-void CallMetrics::Answered(absl::StatusCode code, absl::Duration duration) const {
+void CallMetrics::Record(absl::StatusCode code, absl::Duration duration) const {
   Ended(code);
   if (duration_ != nullptr) duration_->Observe(duration);
 }

@@ -22,7 +22,7 @@ class CallMetrics {
   // Under the label `kind`, and in `requests` under its code as well. `durations`: null where they say nothing.
   CallMetrics(CounterFamily& requests, HistogramFamily* durations, std::string kind);
 
-  void Answered(absl::StatusCode code, absl::Duration duration) const;
+  void Record(absl::StatusCode code, absl::Duration duration) const;
   // Of a stream, whose duration says nothing.
   void Ended(absl::StatusCode code) const;
 
@@ -41,7 +41,7 @@ class RequestMetrics {
   std::unique_ptr<CallMetrics> Untimed(std::string method) const;
 
   // Calls, and operations of streams, that were refused.
-  void Refused(Rejection why) const { rejected_[static_cast<size_t>(why)]->Add(); }
+  void RecordRejection(Rejection why) const { rejected_[static_cast<size_t>(why)]->Add(); }
   Gauge& in_flight() const { return *in_flight_; }
 
  private:

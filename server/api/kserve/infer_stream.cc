@@ -155,7 +155,7 @@ void InferStream::Finish(const MessagePtr& message, const absl::Status& status, 
   }
   const CallMetrics* calls =
       message->model ? service_->core_->CallsOfNamed(message->model->name) : service_->core_->CallsOf(kUnknownModel);
-  call->Answered(sent, request.id().substr(0, kMaxIdBytes), message->arrived(), calls);
+  call->RecordOperation(sent, request.id().substr(0, kMaxIdBytes), message->arrived(), calls);
   call->Send(*std::move(slice), std::move(held));
   call->Ended();
 }

@@ -120,7 +120,7 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::Status
     const v1::Operation& operation = message->request().operations(k);
     if (const absl::Status entered = message->entered(); !entered.ok()) {
       Refuse(operation, entered);
-      call_->Answered(entered, operation.request_id(), message->arrived(), /*model=*/nullptr);
+      call_->RecordOperation(entered, operation.request_id(), message->arrived(), /*model=*/nullptr);
       continue;
     }
     call_->Began();
@@ -167,7 +167,7 @@ void SessionStream::Over(Asked asked) {
 
 void SessionStream::Answer(const Asked& asked, OperationAnswer answer) {
   if (!answer.status.ok()) return Answer(asked, ReplyTo(*asked.operation, std::move(answer)));
-  call_->Answered(answer.status, asked.operation->request_id(), asked.message->arrived(), answer.calls);
+  call_->RecordOperation(answer.status, asked.operation->request_id(), asked.message->arrived(), answer.calls);
   absl::StatusOr<grpc::Slice> part = OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> {
     const AnswerBytes reply(*asked.operation, answer);
     return PartOf(reply.size(), [&](uint8_t* at) { reply.Write(at); });
@@ -180,7 +180,7 @@ void SessionStream::Answer(const Asked& asked, OperationAnswer answer) {
 }
 
 void SessionStream::Answer(const Asked& asked, OperationReplied replied) {
-  call_->Answered(replied.status, asked.operation->request_id(), asked.message->arrived(), replied.calls);
+  call_->RecordOperation(replied.status, asked.operation->request_id(), asked.message->arrived(), replied.calls);
   Send(std::move(replied));
 }
 

@@ -228,9 +228,9 @@ TEST(ModelCalls, CountByModelAndCode) {
   EXPECT_THAT(Text(metrics), HasSubstr("counter\nrnnserve_model_requests_total{model=\"a\",code=\"OK\"} 0\n"
                                        "rnnserve_model_requests_total{model=\"b\",code=\"OK\"} 0\n"));
   EXPECT_EQ(&calls.Of("a"), &calls.Of("a"));
-  calls.Of("a").Answered(absl::StatusCode::kNotFound, absl::Milliseconds(2));
-  calls.Of("b").Answered(absl::StatusCode::kOk, absl::Milliseconds(2));
-  calls.Of("c").Answered(absl::StatusCode::kOk, absl::Milliseconds(2));
+  calls.Of("a").Record(absl::StatusCode::kNotFound, absl::Milliseconds(2));
+  calls.Of("b").Record(absl::StatusCode::kOk, absl::Milliseconds(2));
+  calls.Of("c").Record(absl::StatusCode::kOk, absl::Milliseconds(2));
   const std::string text = Text(metrics);
   EXPECT_THAT(text, HasSubstr("rnnserve_model_requests_total{model=\"a\",code=\"NOT_FOUND\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("rnnserve_model_requests_total{model=\"a\",code=\"INTERNAL\"} 0\n"));
@@ -243,8 +243,8 @@ TEST(RequestMetrics, KnownLabelsStartAtZero) {
   Metrics metrics;
   const RequestMetrics requests(metrics);
   const auto infer = requests.Method("Infer");
-  infer->Answered(absl::StatusCode::kOk, absl::Milliseconds(1));
-  requests.Refused(Rejection::kDraining);
+  infer->Record(absl::StatusCode::kOk, absl::Milliseconds(1));
+  requests.RecordRejection(Rejection::kDraining);
   const std::string text = Text(metrics);
   EXPECT_THAT(text, HasSubstr("rnnserve_requests_total{method=\"Infer\",code=\"OK\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("rnnserve_requests_total{method=\"Infer\",code=\"DATA_LOSS\"} 0\n"));
