@@ -65,13 +65,13 @@ void StreamCall::RecordOperation(const absl::Status& status, std::string_view re
   if (const std::optional<Rejection> why = RejectionOf(status)) site_.parts().requests->RecordRejection(*why);
 }
 
-void StreamCall::Began() {
+void StreamCall::BeginWork() {
   site_.parts().requests->in_flight().Add(1);
   MutexLock lock(mutex_);
   ++in_flight_;
 }
 
-void StreamCall::Ended() {
+void StreamCall::EndWork() {
   const std::shared_ptr<StreamCall> self = shared_from_this();
   site_.parts().requests->in_flight().Add(-1);
   MutexLock lock(mutex_);
@@ -186,9 +186,9 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   call->Parsed();
   const bool is_handed_over = status.ok() && call->reader_.given_up();
   if (is_handed_over) status = HandedOver();
-  co_await call->Quiet();
+  co_await call->UntilIdle();
   if (inside) site.Leave(call);
-  co_await call->Quiet();  // the notice of a drain may have been written meanwhile; no writes after this
+  co_await call->UntilIdle();  // the notice of a drain may have been written meanwhile; no writes after this
   const std::string_view tenant = caller.ok() ? std::string_view((*caller)->tenant) : std::string_view();
   // Before it is over: then its peer is forgotten.
   if (!is_handed_over) site.parts().log->Ended(method.name, status, {tenant, ""}, call->context_);

@@ -152,14 +152,14 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   void Send(grpc::Slice part, std::optional<ByteBudget::Share> held = {});
 
   // Around each piece of work that will Send later.
-  void Began();
-  void Ended();
+  void BeginWork();
+  void EndWork();
   // Counts an operation that came at `arrived`, among those of its model too (null: of none), and logs it if need be.
   void RecordOperation(const absl::Status& status, std::string_view request_id, absl::Time arrived,
                        const CallMetrics* model);
 
-  // co_await call.Room(): until there may be more in flight.
-  auto Room() {
+  // co_await call.UntilRoom(): until there may be more in flight.
+  auto UntilRoom() {
     return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
                    return broken_ || (in_flight_ < site_.parts().limits.max_in_flight &&
                                       outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));
@@ -205,7 +205,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     return given_up_;
   }
   // Nothing in flight and nothing to write.
-  Until Quiet() {
+  Until UntilIdle() {
     return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_; }};
   }
 

@@ -61,8 +61,8 @@ Task<absl::Status> InferStream::OnMessage(grpc::ByteBuffer bytes, absl::StatusOr
   bytes.Clear();
   call_->Parsed();
   if (!parsed.ok()) co_return parsed;
-  co_await call_->Room();
-  call_->Began();
+  co_await call_->UntilRoom();
+  call_->BeginWork();
   absl::Status started = message->entered();
   if (started.ok()) {
     Task<absl::Status> starting = Start(message);
@@ -157,7 +157,7 @@ void InferStream::Finish(const MessagePtr& message, const absl::Status& status, 
       message->model ? service_->core_->CallsOfNamed(message->model->name) : service_->core_->CallsOf(kUnknownModel);
   call->RecordOperation(sent, request.id().substr(0, kMaxIdBytes), message->arrived(), calls);
   call->Send(*std::move(slice), std::move(held));
-  call->Ended();
+  call->EndWork();
 }
 
 }  // namespace rnnserve::kserve

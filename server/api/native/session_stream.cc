@@ -102,7 +102,7 @@ class SessionStream::Message : public Recycled {
 };
 
 // One operation of a message: what its answer needs.
-struct SessionStream::Asked {
+struct SessionStream::PendingOperation {
   Message::Ref message;
   const v1::Operation* operation;
 };
@@ -116,71 +116,71 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::Status
   call_->Parsed();
   if (!parsed.ok()) co_return parsed;
   for (int k = 0; k < message->request().operations_size(); ++k) {
-    co_await call_->Room();
+    co_await call_->UntilRoom();
     const v1::Operation& operation = message->request().operations(k);
     if (const absl::Status entered = message->entered(); !entered.ok()) {
       Refuse(operation, entered);
       call_->RecordOperation(entered, operation.request_id(), message->arrived(), /*model=*/nullptr);
       continue;
     }
-    call_->Began();
-    Asked asked{message->NewRef(), &operation};
+    call_->BeginWork();
+    PendingOperation pending{message->NewRef(), &operation};
     if (operation.has_open()) {
-      Open(std::move(asked));
+      Open(std::move(pending));
     } else {
-      Run(std::move(asked));
+      Run(std::move(pending));
     }
   }
   co_return absl::OkStatus();
 }
 
-CallTask SessionStream::Open(Asked asked) {
+CallTask SessionStream::Open(PendingOperation pending) {
   co_await call_->LeavePoller();
-  Run(std::move(asked));
+  Run(std::move(pending));
 }
 
-void SessionStream::Run(Asked asked) {
-  const v1::Operation& operation = *asked.operation;
-  const OperationSender& sender = asked.message->sender();
+void SessionStream::Run(PendingOperation pending) {
+  const v1::Operation& operation = *pending.operation;
+  const OperationSender& sender = pending.message->sender();
   if (IsChange(operation)) {
     absl::StatusOr<OperationCall> call = DecodeChange(operation, sender);
     if (!call.ok()) {
-      Answer(asked, RefuseOperation(*core_, operation, sender.tenant, call.status()));
-      return Over(std::move(asked));
+      SendReply(pending, RefuseOperation(*core_, operation, sender.tenant, call.status()));
+      return Finish(std::move(pending));
     }
-    return core_->Apply(*std::move(call), [asked = std::move(asked)](OperationAnswer answer) mutable {
-      asked.message->stream().Answer(asked, std::move(answer));
-      Over(std::move(asked));
+    return core_->Apply(*std::move(call), [pending = std::move(pending)](OperationAnswer answer) mutable {
+      pending.message->stream().SendReply(pending, std::move(answer));
+      Finish(std::move(pending));
     });
   }
-  RunOperation(*core_, operation, sender, [asked = std::move(asked)](OperationReplied replied) mutable {
-    asked.message->stream().Answer(asked, std::move(replied));
-    Over(std::move(asked));
+  RunOperation(*core_, operation, sender, [pending = std::move(pending)](OperationReplied replied) mutable {
+    pending.message->stream().SendReply(pending, std::move(replied));
+    Finish(std::move(pending));
   });
 }
 
-void SessionStream::Over(Asked asked) {
-  const std::shared_ptr<StreamCall> call = asked.message->call();
-  asked.message.reset();
-  call->Ended();  // the stream may end, and the handler with it
+void SessionStream::Finish(PendingOperation pending) {
+  const std::shared_ptr<StreamCall> call = pending.message->call();
+  pending.message.reset();
+  call->EndWork();  // the stream may end, and the handler with it
 }
 
-void SessionStream::Answer(const Asked& asked, OperationAnswer answer) {
-  if (!answer.status.ok()) return Answer(asked, ReplyTo(*asked.operation, std::move(answer)));
-  call_->RecordOperation(answer.status, asked.operation->request_id(), asked.message->arrived(), answer.calls);
+void SessionStream::SendReply(const PendingOperation& pending, OperationAnswer answer) {
+  if (!answer.status.ok()) return SendReply(pending, ReplyTo(*pending.operation, std::move(answer)));
+  call_->RecordOperation(answer.status, pending.operation->request_id(), pending.message->arrived(), answer.calls);
   absl::StatusOr<grpc::Slice> part = OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> {
-    const AnswerBytes reply(*asked.operation, answer);
+    const AnswerBytes reply(*pending.operation, answer);
     return PartOf(reply.size(), [&](uint8_t* at) { reply.Write(at); });
   });
   if (part.ok()) return call_->Send(*std::move(part), std::move(answer.memory));
   // What is applied stays applied: a refused caller asks again.
   answer.status = part.status();
   answer.result.reset();
-  Send(ReplyTo(*asked.operation, std::move(answer)));
+  Send(ReplyTo(*pending.operation, std::move(answer)));
 }
 
-void SessionStream::Answer(const Asked& asked, OperationReplied replied) {
-  call_->RecordOperation(replied.status, asked.operation->request_id(), asked.message->arrived(), replied.calls);
+void SessionStream::SendReply(const PendingOperation& pending, OperationReplied replied) {
+  call_->RecordOperation(replied.status, pending.operation->request_id(), pending.message->arrived(), replied.calls);
   Send(std::move(replied));
 }
 

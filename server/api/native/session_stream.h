@@ -20,15 +20,15 @@ class SessionStream final : public StreamHandler {
  private:
   class Message;
 
-  struct Asked;
+  struct PendingOperation;
 
-  void Run(Asked asked);
+  void Run(PendingOperation pending);
   // Elsewhere: packs weights, and no operation of the stream can depend on it before its reply.
-  CallTask Open(Asked asked);
-  void Answer(const Asked& asked, OperationAnswer answer);
-  void Answer(const Asked& asked, OperationReplied replied);
+  CallTask Open(PendingOperation pending);
+  void SendReply(const PendingOperation& pending, OperationAnswer answer);
+  void SendReply(const PendingOperation& pending, OperationReplied replied);
   // The operation is: the stream may end, and this object with it.
-  static void Over(Asked asked);
+  static void Finish(PendingOperation pending);
   void Refuse(const v1::Operation& operation, const absl::Status& status);
   void Send(OperationReplied replied);
 
