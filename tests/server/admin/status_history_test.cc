@@ -25,10 +25,10 @@ class StatusHistoryTest : public testing::Test {
 };
 
 TEST_F(StatusHistoryTest, APointIsWhatCameSinceTheLookBefore) {
-  calls_.Of("a").Answered(absl::StatusCode::kOk, absl::Seconds(3));  // before the first look: of no point
+  calls_.Of("a").Record(absl::StatusCode::kOk, absl::Seconds(3));  // before the first look: of no point
   Record();
   EXPECT_TRUE(history_.Points().empty());
-  for (int k = 0; k < 10; ++k) calls_.Of(k % 2 == 0 ? "a" : "b").Answered(absl::StatusCode::kOk, absl::Milliseconds(2));
+  for (int k = 0; k < 10; ++k) calls_.Of(k % 2 == 0 ? "a" : "b").Record(absl::StatusCode::kOk, absl::Milliseconds(2));
   work_.Of("a", "cpu")->slice_sequences->Observe(2);
   work_.Of("b", "onednn")->slice_sequences->Observe(5);
   sessions_.Of("a")->active->Add(3);
@@ -49,7 +49,7 @@ TEST_F(StatusHistoryTest, WhereNothingCameThereIsNoLatency) {
 
 TEST_F(StatusHistoryTest, RatesGoByTheTimeThatPassed) {
   Record();
-  calls_.Of("a").Answered(absl::StatusCode::kOk, absl::Milliseconds(2));
+  calls_.Of("a").Record(absl::StatusCode::kOk, absl::Milliseconds(2));
   now_ += absl::Seconds(15);  // the machine was busy
   Record();
   EXPECT_DOUBLE_EQ(Last().requests_per_second, 1.0 / 20);

@@ -36,7 +36,7 @@ TEST(StatusJson, ShowsWhatIsCounted) {
   const auto infer = requests.Method("Infer");
   for (const auto code : {absl::StatusCode::kOk, absl::StatusCode::kInternal, absl::StatusCode::kNotFound,
                           absl::StatusCode::kInvalidArgument, absl::StatusCode::kCancelled}) {
-    infer->Answered(code, absl::Milliseconds(1));
+    infer->Record(code, absl::Milliseconds(1));
   }
   ModelLabels labels(64);
   WorkMetricsTable table(metrics, labels);
@@ -60,7 +60,7 @@ TEST(StatusJson, ShowsModelsThatAreLoadedAndThoseThatCount) {
   metrics.GaugeFunction("rnnserve_model_loaded", "Loaded.", {"model", "version"}, [] {
     return std::vector<MetricSample>{{{"kws", "1"}, 1}, {{"vad", "1"}, 1}, {{"vad", "7"}, 1}};
   });
-  calls.Of("vad").Answered(absl::StatusCode::kUnknown, absl::Milliseconds(1));
+  calls.Of("vad").Record(absl::StatusCode::kUnknown, absl::Milliseconds(1));
   const std::string json = StatusJson(metrics.Collect(), {});
   EXPECT_THAT(json, HasSubstr(R"({"model":"kws","versions":["1"]})"));
   EXPECT_THAT(json, HasSubstr(R"({"cancelled":0.0,"failed":1.0,"model":"vad",)"));
