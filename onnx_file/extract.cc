@@ -8,12 +8,10 @@
 #include "engine/op/stack.h"
 #include "onnx_file/inspect.h"
 #include "onnx_file/node.h"
+#include "onnx_file/writing.h"
 
 namespace rnnserve {
 namespace {
-
-constexpr int64_t kMaxWeightBytes = int64_t{2'000'000'000};  // protobuf writes less than 2 GiB
-constexpr int64_t kOldestIrVersion = 4;                      // since when initializers need not be inputs
 
 void SetValue(const AttributeValue& value, onnx::AttributeProto& attribute) {
   std::visit(
@@ -42,30 +40,6 @@ void SetValue(const AttributeValue& value, onnx::AttributeProto& attribute) {
       value);
 }
 
-void Describe(const TensorSignature& signature, onnx::ValueInfoProto& info) {
-  info.set_name(signature.name);
-  onnx::TypeProto::Tensor& type = *info.mutable_type()->mutable_tensor_type();
-  type.set_elem_type(static_cast<int32_t>(signature.type));
-  type.mutable_shape();
-  for (const int64_t size : signature.shape) {
-    onnx::TensorShapeProto::Dimension& dimension = *type.mutable_shape()->add_dim();
-    if (size == kDimT) {
-      dimension.set_dim_param("T");
-    } else if (size == kDimN) {
-      dimension.set_dim_param("N");
-    } else {
-      dimension.set_dim_value(size);
-    }
-  }
-}
-
-void Store(const NamedTensor& weight, onnx::TensorProto& tensor) {
-  tensor.set_name(weight.name);
-  tensor.set_data_type(static_cast<int32_t>(weight.tensor.type));
-  for (const int64_t size : weight.tensor.shape) tensor.add_dims(size);
-  tensor.set_raw_data(weight.tensor.data.data(), weight.tensor.data.size());
-}
-
 const NamedTensor* FindWeight(const InspectedNode& node, std::string_view name) {
   for (const NamedTensor& weight : node.weights) {
     if (weight.name == name) return &weight;
@@ -86,9 +60,9 @@ absl::StatusOr<std::string> ExtractOnnx(const OnnxInspection& inspection, const 
   if (!node.status.ok()) return node.status;
   int64_t bytes = 0;
   for (const NamedTensor& weight : node.weights) bytes += static_cast<int64_t>(weight.tensor.data.size());
-  if (bytes > kMaxWeightBytes) {
+  if (bytes > kMaxFileBytes) {
     return absl::FailedPreconditionError(absl::StrCat("has weights of ", bytes, " bytes; one ONNX file holds at most ",
-                                                      kMaxWeightBytes, " without external data"));
+                                                      kMaxFileBytes, " without external data"));
   }
   onnx::ModelProto model;
   model.set_ir_version(std::max(inspection.ir_version, kOldestIrVersion));

@@ -52,7 +52,7 @@ class Inspector {
         if (found_.nodes.size() == kMaxNodes) {
           return BadFile(absl::StrCat("holds more than ", kMaxNodes, " recurrent nodes"));
         }
-        Recurrent(node, scope);
+        Recurrent(node, k, scope);
         continue;
       }
       if (absl::Status inside = Subgraphs(node, k, scope); !inside.ok()) return inside;
@@ -76,6 +76,7 @@ class Inspector {
                         const onnx::GraphProto& graph, const Scope* scope) {
     const std::string label = scope == nullptr ? NodeLabel(node, index) : scope->Label(node, index);
     const std::string part = Shortened(attribute.name());
+    places_.emplace_back(index, attribute.name());
     path_.push_back(
         absl::StrCat(node.name().empty() ? absl::StrCat("node ", index) : Shortened(node.name()), ".", part));
     // Only the branches of an If see the same values whenever they run.
@@ -88,14 +89,17 @@ class Inspector {
         scope == nullptr ? Nodes(graph.node(), nullptr) : Graph(graph, scope, absl::StrCat(part, " of ", label));
     if (is_obstacle) obstacle_.clear();
     path_.pop_back();
+    places_.pop_back();
     return walked;
   }
 
-  void Recurrent(const onnx::NodeProto& node, const Scope* scope) {
+  void Recurrent(const onnx::NodeProto& node, int index, const Scope* scope) {
     InspectedNode& report = found_.nodes.emplace_back();
     report.number = static_cast<int>(found_.nodes.size());
     report.name = node.name();
     report.path = path_;
+    report.places = places_;
+    report.index = index;
     report.op.op_type = node.op_type();
     report.status = Fill(node, scope, report);
     if (!report.status.ok()) return;
@@ -201,6 +205,7 @@ class Inspector {
   Constants constants_;
   OnnxInspection& found_;
   std::vector<std::string> path_;
+  std::vector<std::pair<int, std::string>> places_;
   std::string obstacle_;  // of the nodes being walked; empty: none
 };
 

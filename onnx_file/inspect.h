@@ -33,6 +33,9 @@ struct InspectedNode {
   std::string name;  // as in the file: may be empty, may be repeated
   std::vector<std::string>
       path;  // of the graphs it lies in, outermost first: "If_0.then_branch"; empty: the main graph
+  // The same as places: number of the node in its graph, and which of its attributes.
+  std::vector<std::pair<int, std::string>> places;
+  int index = 0;  // in the innermost graph
   OperatorDef op;
   std::vector<InspectedInput> inputs;                // those the node has
   std::vector<NamedTensor> weights;                  // W, R, B, P, computed where the graph computes them
@@ -50,7 +53,7 @@ struct OnnxInspection {
   std::string producer;
   int64_t node_count = 0;  // of all graphs
   std::vector<InspectedNode> nodes;
-  std::shared_ptr<const void> storage;  // the parsed file
+  std::shared_ptr<const void> storage;  // the parsed file, an onnx::ModelProto
   // Whether the server loads the file as it is; else why not.
   absl::Status loads;
   // What a whole model does around its layers, and the layers as it runs them; null: layers alone, or none.

@@ -72,6 +72,7 @@ absl::Status Lowering::NoLayers() const {
 
 absl::Status Lowering::CheckOutput(const onnx::ValueInfoProto& output) {
   const auto refuse = [&](const std::string& text) {
+    Blame({.output = output.name()});
     return BadFile(
         absl::StrCat("graph output ", Quoted(output.name()), " ", text, "; drop it from the file's outputs"));
   };
@@ -125,8 +126,13 @@ absl::Status Lowering::Resolve(const std::string& name) {
         continue;
       }
       open_.erase(&node);
-      if (absl::Status evaluated = Evaluate(*definition); !evaluated.ok()) return evaluated;
+      if (absl::Status evaluated = Evaluate(*definition); !evaluated.ok()) {
+        obstacle_.node = &node;
+        obstacle_.label = scope_->Label(node, definition->node_index);
+        return evaluated;
+      }
       if (!values_.contains(next)) {
+        Blame({.node = &node});
         return BadFile(absl::StrCat("output ", Quoted(next), " of ", scope_->Label(node, definition->node_index),
                                     " is not supported"));
       }
@@ -180,6 +186,13 @@ absl::Status Lowering::Evaluate(const Scope::Definition& definition) {
   return Give(node, 0, *std::move(result));
 }
 
+bool Lowering::Knows(const onnx::NodeProto& node) { return IsRecurrent(node) || HandlerOf(node) != nullptr; }
+
+bool Lowering::IsZeros(const std::string& name) const {
+  const auto found = values_.find(name);
+  return found != values_.end() && std::holds_alternative<Zeros>(found->second);
+}
+
 absl::Status Lowering::Unsupported(const Call& call) const {
   const bool loops = std::ranges::any_of(
       graph_.node(), [](const onnx::NodeProto& node) { return IsOnnxOp(node, "Loop") || IsOnnxOp(node, "Scan"); });
@@ -193,7 +206,8 @@ absl::Status Lowering::Unsupported(const Call& call) const {
               "Keras' GRU and "
               "SimpleRNN; take its weights with rnnserve.convert). "
             : "",
-      "Cut it there: `rnnctl extract` writes the layers as a model of their own, to be called with what comes before"));
+      "`rnnctl split` cuts the file there: it writes what is served as a model of its own, and what comes before and "
+      "after it as files for onnxruntime"));
 }
 
 absl::Status Lowering::Give(const onnx::NodeProto& node, int output, GraphValue value) {
@@ -219,6 +233,7 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
                                                           {"ReduceProd", &Lowering::ProductOfSizes},
                                                           {"MatMul", &Lowering::MatMul},
                                                           {"Gemm", &Lowering::Gemm},
+                                                          {"Conv", &Lowering::PointwiseConv},
                                                           {"Softmax", &Lowering::SoftmaxOf},
                                                           {"LogSoftmax", &Lowering::SoftmaxOf},
                                                           {"LayerNormalization", &Lowering::LayerNormalization},
@@ -300,6 +315,7 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
   }
   if (use.kind == InputUse::Kind::kUnused) {
     if (!info.type().tensor_type().has_shape()) {
+      Blame({.takes_unknown_shape = true});
       return BadFile(absl::StrCat(label, "has no shape in the file; export it with its shape"));
     }
     const auto type = static_cast<DataType>(info.type().tensor_type().elem_type());

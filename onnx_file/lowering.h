@@ -47,6 +47,16 @@ struct InputPart {
 };
 using GraphValue = std::variant<Fixed, Zeros, Sizes, GraphInput, InputPart, Flow>;
 
+// What keeps a graph from being lowered: one of these, for those that would cut it out (partition.h).
+struct Obstacle {
+  const onnx::NodeProto* node = nullptr;  // this node; where `input` is not empty, what this layer takes of that name
+  std::string label = {};                 // what the error calls it
+  std::string input = {};
+  bool takes_unknown_shape = false;  // of a graph input that the file does not describe
+  std::string output = {};           // this graph output
+  std::string graph_input = {};      // this graph input
+};
+
 // What a graph input turned out to be.
 struct InputUse {
   enum class Kind { kUnused, kSteps, kLengths, kState } kind = Kind::kUnused;
@@ -57,6 +67,7 @@ struct InputUse {
   bool is_c = false;                 // kState
   std::vector<size_t> layers = {};   // kState: in the order of its parts
   std::vector<std::pair<int64_t, int64_t>> parts = {};  // likewise: rows of the first axis
+  std::vector<Obstacle> takers = {};                    // likewise: the nodes, and what they call it
 };
 
 struct LoweredLayer {
@@ -71,11 +82,20 @@ struct LoweredLayer {
 
 class Lowering {
  public:
-  Lowering(const onnx::GraphProto& graph, Constants& constants, int64_t opset)
-      : graph_(graph), constants_(constants), opset_(opset) {}
+  // What ends a sequence (the last step, a mean over time): a session has no end to see.
+  enum class Ends { kAllowed, kRefused };
+  Lowering(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends = Ends::kAllowed)
+      : graph_(graph), constants_(constants), opset_(opset), ends_(ends) {}
 
+  // Whether a served model can have such a node at all.
+  static bool Knows(const onnx::NodeProto& node);
   // Reads all that the graph's outputs need.
   absl::Status Run();
+  // After an error: what it is about, if one thing is in the way.
+  const Obstacle& obstacle() const { return obstacle_; }
+  void Blame(Obstacle obstacle) { obstacle_ = std::move(obstacle); }
+  // Whether an initial state of this name is zeros that the graph makes.
+  bool IsZeros(const std::string& name) const;
 
   FlowGraph& flows() { return flows_; }
   const Symbols& symbols() const { return symbols_; }
@@ -150,6 +170,8 @@ class Lowering {
   // --- lowering_numbers.cc
   Result MatMul(const Call& call);
   Result Gemm(const Call& call);
+  // A convolution that looks at one place alone: a product over the channels.
+  Result PointwiseConv(const Call& call);
   Result Arithmetic(const Call& call);
   Result Function(const Call& call);
   Result SoftmaxOf(const Call& call);
@@ -176,11 +198,13 @@ class Lowering {
   absl::Status TakeLengths(const Call& call);
   absl::Status TakeState(const Call& call, size_t index);
   absl::Status GiveOutputs(const Call& call, int64_t layout);
-  absl::Status CheckStates() const;
+  absl::Status CheckStates();
 
   const onnx::GraphProto& graph_;
   Constants& constants_;
   const int64_t opset_;
+  const Ends ends_;
+  Obstacle obstacle_;
   std::unique_ptr<const Scope> scope_;
   Symbols symbols_;
   FlowGraph flows_;

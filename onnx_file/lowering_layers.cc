@@ -41,11 +41,22 @@ absl::Status Lowering::Layer(const Call& call) {
   const int64_t layout = IntOf(call, "layout", 0);
   layer.rows_first = layout == 1;
   absl::Status taken = TakeWeights(call, layer);
-  if (taken.ok()) taken = TakeX(call, layer, layout);
-  if (taken.ok()) taken = TakeLengths(call);
+  const auto blame = [&](size_t index) {
+    if (!taken.ok() && Has(call, index)) Blame({.node = &call.node, .input = call.node.input(static_cast<int>(index))});
+  };
+  if (taken.ok()) {
+    taken = TakeX(call, layer, layout);
+    blame(0);
+  }
+  if (taken.ok()) {
+    taken = TakeLengths(call);
+    blame(kLengthsInput);
+  }
   layers_.push_back(std::move(layer));
   for (const size_t index : {size_t{5}, size_t{6}}) {
-    if (taken.ok()) taken = TakeState(call, index);
+    if (!taken.ok()) break;
+    taken = TakeState(call, index);
+    blame(index);
   }
   if (!taken.ok()) return refuse(taken);
   return GiveOutputs(call, layout);
@@ -165,6 +176,7 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
                                 ", but the weights are ", View(DataTypeName(data_type_))));
   }
   use.layers.push_back(layers_.size() - 1);
+  use.takers.push_back({.node = &call.node, .input = call.node.input(static_cast<int>(index))});
   use.parts.emplace_back(part == nullptr ? 0 : part->first, part == nullptr ? layers_.back().directions : part->end);
   return absl::OkStatus();
 }
@@ -212,7 +224,7 @@ absl::Status Lowering::GiveOutputs(const Call& call, int64_t layout) {
 }
 
 // A state of several layers is cut layer by layer, in their order.
-absl::Status Lowering::CheckStates() const {
+absl::Status Lowering::CheckStates() {
   for (size_t input = 0; input < inputs_.size(); ++input) {
     const InputUse& use = inputs_[input];
     if (use.kind != InputUse::Kind::kState) continue;
@@ -228,6 +240,7 @@ absl::Status Lowering::CheckStates() const {
                         layer.hidden_size == layers_[use.layers[0]].hidden_size &&
                         (use.layers.size() == 1 || !layer.rows_first);
       if (!fits) {
+        Blame(use.takers[k]);
         return BadFile(absl::StrCat("the initial state of ", layer.label, " is not rows ", at, " to ",
                                     at + layer.directions - 1, " of graph input ",
                                     Quoted(graph_.input(static_cast<int>(input)).name()),

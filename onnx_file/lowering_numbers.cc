@@ -148,6 +148,47 @@ Lowering::Result Lowering::Gemm(const Call& call) {
   return WithConstant(call, std::get<Flow>(*product), *bias, MapFunction::kAdd, false);
 }
 
+Lowering::Result Lowering::PointwiseConv(const Call& call) {
+  const absl::StatusOr<OnnxTensor> stored = Value(call, 1);
+  if (!stored.ok()) return stored.status();
+  const Shape& shape = stored->view.shape;
+  const auto all = [&](std::string_view name, int64_t wanted) {
+    const onnx::AttributeProto* list = FindAttribute(call.node, name);
+    return list == nullptr || std::ranges::all_of(list->ints(), [wanted](int64_t value) { return value == wanted; });
+  };
+  if (shape.size() < 3 || std::any_of(shape.begin() + 2, shape.end(), [](int64_t size) { return size != 1; }) ||
+      !all("strides", 1) || !all("pads", 0) || IntOf(call, "group", 1) != 1) {
+    return BadFile(absl::StrCat("is a convolution ", ShortShape(shape),
+                                " that looks at several steps, or skips some; only one with a kernel of size 1, in "
+                                "one group, without strides and pads looks at one step alone"));
+  }
+  absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  const size_t rank = flow->layout.rank();
+  if (rank != shape.size() || flow->layout.FeatureSize(1) != shape[1]) {
+    return BadFile(absl::StrCat("takes ", flow->layout.Text(symbols_), ", not [N, ", shape[1], ", T]"));
+  }
+  // The channels go last and back again.
+  std::vector<int64_t> there = {0}, back = {0, static_cast<int64_t>(rank) - 1};
+  for (size_t axis = 2; axis < rank; ++axis) {
+    there.push_back(static_cast<int64_t>(axis));
+    back.push_back(static_cast<int64_t>(axis) - 1);
+  }
+  there.push_back(1);
+  if (absl::Status moved = flow->layout.Transpose(there); !moved.ok()) return moved;
+  OnnxTensor weights = *stored;
+  weights.view.shape = {shape[0], shape[1]};
+  Result result = Product(*flow, weights, true, 1);
+  if (result.ok() && Has(call, 2)) {
+    const absl::StatusOr<OnnxTensor> bias = Value(call, 2);
+    if (!bias.ok()) return bias.status();
+    result = WithConstant(call, std::get<Flow>(*result), *bias, MapFunction::kAdd, false);
+  }
+  if (!result.ok()) return result;
+  if (absl::Status moved = std::get<Flow>(*result).layout.Transpose(back); !moved.ok()) return moved;
+  return result;
+}
+
 // The constant's numbers for each number of the flow, in the flow's own order. `widened`: the flow's layout where the
 // constant has more axes.
 absl::StatusOr<MapNumbersPtr> Lowering::Spread(const Flow& flow, const OnnxTensor& constant, Layout& widened) {
@@ -451,6 +492,7 @@ Lowering::Result Lowering::BatchNormalization(const Call& call) {
 
 Lowering::Result Lowering::OverTimeOf(const Flow& flow, size_t axis, OverTime over_time, bool keeps_axis) {
   if (!flows_.at(flow.node).per_step) return BadFile("looks along time again, of what has ended already");
+  if (ends_ == Ends::kRefused) return BadFile("ends the sequence, which a session goes on with");
   const bool is_sum = over_time >= OverTime::kSum;
   if (is_sum && !IsFloating(flow.type)) return BadFile("sums integers over time");
   FlowNode node;

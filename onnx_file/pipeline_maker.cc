@@ -115,6 +115,7 @@ absl::Status Maker::Inputs() {
         for (size_t axis = 0; axis < use.layout.rank(); ++axis) {
           const std::optional<int> symbol = use.layout.SymbolOf(axis);
           if (symbol && symbols.Find(*symbol) > Symbols::kN) {
+            lowered_.Blame({.graph_input = input.name});
             return BadFile(absl::StrCat("graph input ", Quoted(input.name), ": nothing tells whether its axis ", axis,
                                         " is the steps or the rows, since no layer takes it"));
           }
@@ -161,6 +162,7 @@ absl::Status Maker::Outputs() {
     PipelineOutput made = {.name = output.name, .type = output.flow.type, .shape = {}};
     if (absl::Status named = CheckTensorName("graph output", made.name); !named.ok()) return named;
     const auto refuse = [&](const std::string& text) {
+      lowered_.Blame({.output = output.name});
       return BadFile(absl::StrCat("graph output ", Quoted(output.name), " ", layout.Text(symbols), " ", text));
     };
     bool has_t = false, has_n = false;

@@ -13,6 +13,7 @@
 #include "engine/op/stack.h"
 #include "onnx_file/inspect.h"
 #include "onnx_file/loader.h"
+#include "onnx_file/split.h"
 
 namespace rnnserve {
 namespace {
@@ -73,6 +74,16 @@ void CheckExtracted(const OnnxInspection& found, const InspectedNode& node) {
     Fail("an extracted node has other weights", {});
 }
 
+void CheckSplit(const OnnxInspection& found, const Folder& folder) {
+  const absl::StatusOr<OnnxSplit> split = SplitOnnx(found, folder, {});
+  if (!split.ok()) return;
+  for (const SplitPart& part : split->parts) {
+    if (part.name != "served") continue;
+    const absl::StatusOr<StackSpec> spec = Resolve(LoadOnnxBytes(part.bytes));
+    if (!spec.ok()) Fail("a served part does not load", spec.status());
+  }
+}
+
 }  // namespace
 
 void FuzzOnnxFile(std::string_view bytes) {
@@ -88,6 +99,7 @@ void FuzzOnnxFile(std::string_view bytes) {
   for (const InspectedNode& node : found->nodes) {
     if (node.status.ok()) CheckExtracted(*found, node);
   }
+  CheckSplit(*found, folder);
 }
 
 }  // namespace rnnserve

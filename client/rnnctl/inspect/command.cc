@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rnnctl inspect, rnnctl extract.
+// rnnctl inspect, rnnctl extract, rnnctl split.
 #include "client/rnnctl/command.h"
 
 #include <array>
@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/inspect/report.h"
+#include "client/rnnctl/inspect/split_report.h"
 #include "client/rnnctl/tensor_files.h"
 
 namespace rnnserve::rnnctl {
@@ -22,19 +23,30 @@ absl::Status OnlyFile(const Arguments& arguments) {
   return UsageError(absl::StrCat("unexpected argument ", arguments.positional()[1]));
 }
 
+struct Inspected {
+  Folder folder;
+  OnnxInspection file;
+};
+
 // Follows links: external data lie beside the file itself.
-absl::StatusOr<OnnxInspection> Inspect(const std::string& path) {
+absl::StatusOr<Inspected> InspectIn(const std::string& path) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(path, error);
   if (error) return UsageError(absl::StrCat(path, ": ", error.message()));
-  const absl::StatusOr<Folder> folder = Folder::Open(real.parent_path().string());
+  absl::StatusOr<Folder> folder = Folder::Open(real.parent_path().string());
   absl::Status status = folder.status();
   if (folder.ok()) {
     absl::StatusOr<OnnxInspection> found = InspectOnnx(*folder, real.filename().string());
-    if (found.ok()) return found;
+    if (found.ok()) return Inspected{*std::move(folder), *std::move(found)};
     status = found.status();
   }
   return UsageError(absl::StrCat(path, ": ", status.message()));
+}
+
+absl::StatusOr<OnnxInspection> Inspect(const std::string& path) {
+  absl::StatusOr<Inspected> found = InspectIn(path);
+  if (!found.ok()) return found.status();
+  return std::move(found->file);
 }
 
 absl::Status RunInspect(const Arguments& arguments, Streams& streams) {
@@ -126,6 +138,54 @@ absl::Status RunExtract(const Arguments& arguments, Streams& streams) {
   return absl::OkStatus();
 }
 
+absl::Status RunSplit(const Arguments& arguments, Streams& streams) {
+  if (absl::Status only = OnlyFile(arguments); !only.ok()) return only;
+  const std::string& path = arguments.positional()[0];
+  const absl::StatusOr<Inspected> found = InspectIn(path);
+  if (!found.ok()) return found.status();
+  SplitOptions options = {.stream = arguments.Has("stream")};
+  if (const std::optional<std::string> wanted = arguments.Get("node")) {
+    const absl::StatusOr<const InspectedNode*> node = FindNode(found->file, *wanted);
+    if (!node.ok()) return node.status();
+    options.node = *node;
+  }
+  const absl::StatusOr<OnnxSplit> split = SplitOnnx(found->file, found->folder, options);
+  if (!split.ok()) return UsageError(absl::StrCat(path, ": ", split.status().message()));
+  const std::filesystem::path folder =
+      arguments.Get("output").value_or(std::filesystem::path(path).stem().string() + ".split");
+  std::error_code error;
+  for (const SplitPart& part : split->parts) {
+    const std::filesystem::path target = folder / inspect::FileOf(part);
+    if (std::filesystem::equivalent(path, target, error)) {
+      return UsageError(absl::StrCat(target.string(), " is the file that is read; name another folder by --output"));
+    }
+  }
+  for (const char* name : {"before", "served", "after"}) {  // of an earlier run
+    std::filesystem::remove(folder / absl::StrCat(name, ".onnx"), error);
+  }
+  for (const SplitPart& part : split->parts) {
+    if (absl::Status written = Write(folder / inspect::FileOf(part), part.bytes); !written.ok()) return written;
+  }
+  streams.out << (arguments.Has("json") ? inspect::SplitJson(folder.string(), *split)
+                                        : inspect::ShowSplit(folder.string(), *split));
+  return absl::OkStatus();
+}
+
+constexpr std::array kSplitFlags = {
+    Flag{.name = "node",
+         .value = "NAME",
+         .help = "the recurrent node to serve, by its name or its number in rnnctl inspect; without it, all of the "
+                 "main graph"},
+    Flag{.name = "stream",
+         .value = "",
+         .help = "leave what ends a sequence (a mean over time, the last step) to the part after, so that sessions "
+                 "give every output of the part served"},
+    Flag{.name = "output",
+         .value = "DIR",
+         .help = "where to write; folders are made; without it, the file's name with .split",
+         .short_name = 'o'},
+    Flag{.name = "json", .value = "", .help = "print JSON"}};
+
 constexpr std::array kInspectFlags = {Flag{.name = "json", .value = "", .help = "print JSON"}};
 constexpr std::array kExtractFlags = {
     Flag{.name = "node",
@@ -157,7 +217,23 @@ constexpr Command kInspectCommands[] = {
          "  rnnctl extract silero_vad.onnx --node 1 -o /srv/models/vad/1/model.onnx\n"
          "  rnnctl models load vad --repository     # a server with --models=/srv/models that does not look by itself",
      .flags = kExtractFlags,
-     .run = RunExtract}};
+     .run = RunExtract},
+    {.name = "split",
+     .summary = "cut an ONNX file into what comes before, what a server serves, and what comes after",
+     .usage = "FILE [--node NAME] [--stream] [--output DIR]",
+     .text =
+         "For a file that holds more than a server computes (convolutions over time, attention). Writes before.onnx, "
+         "served.onnx\nand after.onnx: a general runtime such as onnxruntime runs before and after, a server runs "
+         "served, which is as large as\nit can be; one after the other they compute what the whole file does. A part "
+         "without nodes is not written. Prints what\neach part takes and gives, and which nodes are in the way. Needs "
+         "no server.\n\n"
+         "Examples:\n"
+         "  rnnctl split model.onnx --output parts\n"
+         "  rnnctl split model.onnx --stream --output parts     # the served part for sessions\n"
+         "  rnnctl split silero_vad.onnx --node 1 --output parts     # inside the branches of If nodes\n"
+         "  rnnctl models load vad parts/served.onnx",
+     .flags = kSplitFlags,
+     .run = RunSplit}};
 
 }  // namespace
 

@@ -129,6 +129,28 @@ TEST_F(InspectCommandTest, WhatCannotBeExtracted) {
   EXPECT_EQ(RunRnnctl({"extract", path, "--node=rnn", "-o", "/proc/none/model.onnx"}).code, kCannotWrite);
 }
 
+TEST_F(InspectCommandTest, Split) {
+  onnx::ModelProto model = SmallModel("GRU", 14);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  const std::string y = graph.node(0).output(0);
+  EXPECT_THAT(Usage({"split", Write(model)}), HasSubstr("no LSTM, GRU or RNN node that its outputs need"));
+  graph.add_output()->set_name(y);
+  const std::string path = Write(model);
+  const std::string target = folder_.Path("parts");
+  std::filesystem::create_directory(target);
+  std::ofstream(target + "/after.onnx") << "of an earlier run";
+  const Outcome outcome = RunRnnctl({"split", path, "--output", target});
+  ASSERT_EQ(outcome.code, kOk) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr(target + "/served.onnx"), HasSubstr("nothing is in the way")));
+  EXPECT_FALSE(std::filesystem::exists(target + "/after.onnx"));
+  EXPECT_THAT(RunRnnctl({"inspect", target + "/served.onnx"}).out, HasSubstr("as it is: a model\n"));
+  EXPECT_THAT(RunRnnctl({"split", path, "-o", target, "--json"}).out, HasSubstr("\"runs_in\": \"rnnserve\""));
+  EXPECT_THAT(Usage({"split", target + "/served.onnx", "-o", target}), HasSubstr("is the file that is read"));
+  EXPECT_THAT(Usage({"split", path, "--node=none", "-o", target}), HasSubstr("no recurrent node is called none"));
+  graph.mutable_node(0)->set_input(1, "nowhere");
+  EXPECT_THAT(Usage({"split", Write(model), "-o", target}), HasSubstr("W (input 1, \"nowhere\")"));
+}
+
 TEST_F(InspectCommandTest, WrongFilesAndFlags) {
   EXPECT_THAT(Usage({"inspect"}), HasSubstr("the ONNX file is missing"));
   EXPECT_THAT(Usage({"inspect", "a", "b"}), HasSubstr("unexpected argument b"));

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx_file/partition.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
+#include "onnx_file/node.h"
+#include "onnx_file/pipeline_maker.h"
+
+namespace rnnserve {
+namespace {
+
+// Nodes lowered, over all rounds, before the cut is taken close to the layers.
+constexpr int64_t kMaxWork = 400'000;
+
+// A graph of nodes and tensors that others own, which stay in their place: weights may be large.
+class BorrowedGraph {
+ public:
+  ~BorrowedGraph() {
+    while (graph.node_size() > 0) (void)graph.mutable_node()->UnsafeArenaReleaseLast();
+    while (graph.initializer_size() > 0) (void)graph.mutable_initializer()->UnsafeArenaReleaseLast();
+  }
+  BorrowedGraph() = default;
+  BorrowedGraph(const BorrowedGraph&) = delete;
+  BorrowedGraph& operator=(const BorrowedGraph&) = delete;
+
+  void Add(const onnx::NodeProto& node) {
+    graph.mutable_node()->UnsafeArenaAddAllocated(const_cast<onnx::NodeProto*>(&node));
+  }
+  void Add(const onnx::TensorProto& tensor) {
+    graph.mutable_initializer()->UnsafeArenaAddAllocated(const_cast<onnx::TensorProto*>(&tensor));
+  }
+
+  onnx::GraphProto graph;
+};
+
+}  // namespace
+
+absl::Status Partition::Run() {
+  if (absl::Status moved = MoveUnknown(); !moved.ok()) return moved;
+  int64_t work = 0;
+  bool is_close = false;
+  while (true) {
+    Trim();
+    const bool tidied = Tidy();
+    work += static_cast<int64_t>(nodes_.size());
+    if (work > kMaxWork) {
+      if (is_close) return BadFile("has too many nodes in the way to find out which part can be served");
+      if (absl::Status cut = KeepLayersAlone(); !cut.ok()) return cut;
+      is_close = true;
+      work = 0;
+      continue;
+    }
+    if (tidied) continue;
+    Obstacle obstacle;
+    std::vector<std::string> zeros;
+    if (absl::Status lowered = Lower(obstacle, zeros); !lowered.ok()) {
+      if (absl::Status removed = Remove(obstacle, lowered); !removed.ok()) return removed;
+    } else if (!DropStates(zeros)) {
+      return absl::OkStatus();
+    }
+  }
+}
+
+// From the layers outwards, so that each reason stands for all that goes along.
+absl::Status Partition::MoveUnknown() {
+  const auto leaves = [this](int k, bool before) {
+    return !at(k).is_constant && at(k).is_needed && at(k).part == Part::kServed && at(k).feeds_layer == before &&
+           !Lowering::Knows(graph_.node(k));
+  };
+  const auto reason = [this](int k) { return absl::StrCat(Label(k), " is an operator that no served model has"); };
+  for (int k = graph_.node_size() - 1; k >= 0; --k) {
+    if (!leaves(k, true)) continue;
+    if (absl::Status moved = Move(k, reason(k)); !moved.ok()) return moved;
+  }
+  for (int k = 0; k < graph_.node_size(); ++k) {
+    if (!leaves(k, false)) continue;
+    if (absl::Status moved = Move(k, reason(k)); !moved.ok()) return moved;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Partition::KeepLayersAlone() {
+  for (int k = graph_.node_size() - 1; k >= 0; --k) {
+    if (at(k).is_constant || at(k).part != Part::kServed || IsLayer(k)) continue;
+    if (!at(k).feeds_layer) {
+      MoveAfter(k);
+    } else if (!at(k).has_layer) {
+      if (absl::Status moved = MoveBefore(k, ""); !moved.ok()) return moved;
+    }
+  }
+  Trim();
+  return absl::OkStatus();
+}
+
+bool Partition::Tidy() {
+  bool moved = false;
+  // What no layer has to do with is nothing to send to a server and back.
+  const Boundary served = BoundaryOf(Part::kServed);
+  for (const std::string& name : served.outputs) {
+    const int maker = MakerNode(name);
+    if (at(maker).has_layer || at(maker).feeds_layer || at(maker).part != Part::kServed) continue;
+    MoveAfter(maker);
+    moved = true;
+  }
+  // No request sends a tensor for its sizes alone.
+  std::unordered_set<std::string> for_sizes(served.inputs.begin(), served.inputs.end());
+  const auto is_served = [](const Node& node) {
+    return node.part == Part::kServed && node.is_needed && !node.is_constant;
+  };
+  for (const Node& node : nodes_) {
+    if (!is_served(node) || IsOnnxOp(*node.proto, "Shape")) continue;
+    for (const std::string& name : node.uses) for_sizes.erase(name);
+  }
+  for (int k = 0; k < graph_.node_size() && !for_sizes.empty(); ++k) {
+    if (!is_served(at(k)) || at(k).uses.empty() || !for_sizes.contains(at(k).uses[0])) continue;
+    if (at(k).feeds_layer) {
+      at(k).part = Part::kBefore;
+    } else {
+      MoveAfter(k);
+    }
+    moved = true;
+  }
+  return moved;
+}
+
+absl::Status Partition::Move(int node, const std::string& reason) {
+  if (IsLayer(node)) {
+    return BadFile(layers_.size() == 1 ? reason
+                                       : absl::StrCat(reason,
+                                                      "; --node names another LSTM, GRU or RNN node to serve, which "
+                                                      "leaves this one to onnxruntime"));
+  }
+  if (at(node).feeds_layer) return MoveBefore(node, reason);
+  if (!reason.empty()) in_the_way_.emplace_back(node, reason);
+  MoveAfter(node);
+  return absl::OkStatus();
+}
+
+absl::Status Partition::MoveBefore(int node, const std::string& reason) {
+  std::vector<int> waiting = {node};
+  std::unordered_set<int> seen;
+  while (!waiting.empty()) {
+    const int next = waiting.back();
+    waiting.pop_back();
+    if (at(next).is_constant || at(next).part == Part::kBefore || !seen.insert(next).second) continue;
+    if (IsLayer(next)) {
+      return BadFile(absl::StrCat(reason, ", and lies between ", Label(next),
+                                  " and another layer; --node names the one of them to serve, which leaves the "
+                                  "other to onnxruntime"));
+    }
+    waiting.insert(waiting.end(), at(next).makers.begin(), at(next).makers.end());
+  }
+  for (const int next : seen) at(next).part = Part::kBefore;
+  if (!reason.empty()) in_the_way_.emplace_back(node, reason);
+  return absl::OkStatus();
+}
+
+void Partition::MoveAfter(int node) {
+  std::vector<int> waiting = {node};
+  while (!waiting.empty()) {
+    const int next = waiting.back();
+    waiting.pop_back();
+    if (at(next).part == Part::kAfter) continue;
+    at(next).part = Part::kAfter;
+    waiting.insert(waiting.end(), at(next).takers.begin(), at(next).takers.end());
+  }
+}
+
+std::vector<std::string> Partition::InTheWay() const {
+  std::vector<bool> is_behind(nodes_.size());
+  std::vector<int> waiting;
+  const auto go_on = [&](int k) {
+    const auto& next = at(k).feeds_layer ? at(k).makers : at(k).takers;
+    std::ranges::copy_if(next, std::back_inserter(waiting), [&](int other) {
+      return !is_behind[static_cast<size_t>(other)] && at(other).part == at(k).part;
+    });
+  };
+  for (const auto& [node, reason] : in_the_way_) go_on(node);
+  while (!waiting.empty()) {
+    const int next = waiting.back();
+    waiting.pop_back();
+    if (is_behind[static_cast<size_t>(next)]) continue;
+    is_behind[static_cast<size_t>(next)] = true;
+    go_on(next);
+  }
+  std::vector<std::string> reasons;
+  for (const auto& [node, reason] : in_the_way_) {
+    if (!is_behind[static_cast<size_t>(node)]) reasons.push_back(reason);
+  }
+  return reasons;
+}
+
+absl::Status Partition::Remove(const Obstacle& obstacle, const absl::Status& status) {
+  std::string reason(status.message());
+  const auto is_served = [this](int node) {
+    return node >= 0 && !at(node).is_constant && at(node).part == Part::kServed;
+  };
+  if (obstacle.node != nullptr) {
+    const auto& outputs = obstacle.node->output();
+    const auto named = std::ranges::find_if(outputs, [](const std::string& name) { return !name.empty(); });
+    const int node = named == outputs.end() ? -1 : MakerNode(*named);
+    if (!is_served(node)) return status;
+    if (reason.starts_with(obstacle.label)) reason = Label(node) + reason.substr(obstacle.label.size());
+    if (obstacle.takes_unknown_shape && !IsLayer(node)) reason.clear();  // it only stands behind another one
+    const int maker = obstacle.input.empty() ? -1 : MakerNode(obstacle.input);
+    return is_served(maker) ? MoveBefore(maker, reason) : Move(node, reason);
+  }
+  if (!obstacle.output.empty()) {
+    const int maker = MakerNode(obstacle.output);
+    return is_served(maker) ? Move(maker, reason) : status;
+  }
+  bool moved = false;
+  for (int k = 0; k < graph_.node_size() && !obstacle.graph_input.empty(); ++k) {
+    const bool takes = std::ranges::find(at(k).uses, obstacle.graph_input) != at(k).uses.end();
+    if (!takes || !is_served(k)) continue;
+    if (absl::Status left = Move(k, reason); !left.ok()) return left;
+    moved = true;
+  }
+  return moved ? absl::OkStatus() : status;
+}
+
+absl::Status Partition::Lower(Obstacle& obstacle, std::vector<std::string>& zeros) const {
+  const Boundary served = BoundaryOf(Part::kServed);
+  BorrowedGraph probe;
+  for (const onnx::NodeProto* node : served.nodes) probe.Add(*node);
+  for (const onnx::TensorProto* tensor : served.initializers) probe.Add(*tensor);
+  for (const std::string& name : served.inputs) *probe.graph.add_input() = Describe(name);
+  for (const std::string& name : served.outputs) probe.graph.add_output()->set_name(name);
+  Constants constants(&file_.folder, file_.tensor_bytes);  // which knows values by their place in the probe
+  Lowering lowered(probe.graph, constants, file_.opset, ends_);
+  absl::Status status = lowered.Run();
+  if (status.ok() && !lowered.layers().empty()) {
+    for (const onnx::NodeProto* node : served.nodes) {
+      for (int index = 5; IsRecurrent(*node) && index <= 6 && index < node->input_size(); ++index) {
+        if (lowered.IsZeros(node->input(index))) zeros.push_back(node->input(index));
+      }
+    }
+    DataType type = DataType::kFloat;
+    for (const LoweredLayer& layer : lowered.layers()) {
+      for (const NamedTensor& weight : layer.op.weights) type = weight.tensor.type;
+    }
+    if (zeros.empty()) status = MakePipeline(lowered, type).status();
+  }
+  obstacle = lowered.obstacle();
+  return status;
+}
+
+bool Partition::DropStates(const std::vector<std::string>& zeros) {
+  if (zeros.empty()) return false;
+  for (Node& node : nodes_) {
+    if (!IsRecurrent(*node.proto) || node.part != Part::kServed) continue;
+    onnx::NodeProto& changed = changed_.emplace_back(*node.proto);
+    for (int index = 5; index <= 6 && index < changed.input_size(); ++index) {
+      if (std::ranges::find(zeros, changed.input(index)) != zeros.end()) changed.set_input(index, "");
+    }
+    node.proto = &changed;
+    node.uses = UsedNames(changed);
+    node.makers.clear();
+    for (const std::string& name : node.uses) {
+      if (const int maker = MakerNode(name); maker >= 0) node.makers.push_back(maker);
+    }
+  }
+  return true;
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx_file/split.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/op/stack.h"
+#include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
+#include "onnx_file/loader.h"
+#include "onnx_file/node.h"
+#include "onnx_file/partition.h"
+#include "onnx_file/tensor.h"
+#include "onnx_file/writing.h"
+
+namespace rnnserve {
+namespace {
+
+using Part = Partition::Part;
+
+std::string_view NameOf(Part part) {
+  return part == Part::kBefore ? "before" : part == Part::kServed ? "served" : "after";
+}
+
+// The main graph with the branches that `node` lies in where their If nodes were; `index`: of the node in it.
+onnx::GraphProto Flattened(const onnx::GraphProto& main, const InspectedNode* node, int& index) {
+  std::vector<const onnx::NodeProto*> nodes;
+  for (const onnx::NodeProto& one : main.node()) nodes.push_back(&one);
+  onnx::GraphProto flat;
+  *flat.mutable_input() = main.input();
+  *flat.mutable_output() = main.output();
+  *flat.mutable_value_info() = main.value_info();
+  *flat.mutable_initializer() = main.initializer();
+  std::deque<onnx::NodeProto> made;
+  int first = 0;  // of the innermost graph
+  for (const auto& [place, name] : node == nullptr ? decltype(node->places)() : node->places) {
+    const onnx::NodeProto& chooser = *nodes[static_cast<size_t>(first + place)];
+    const onnx::GraphProto& branch = FindAttribute(chooser, name)->g();
+    flat.mutable_value_info()->MergeFrom(branch.value_info());
+    flat.mutable_initializer()->MergeFrom(branch.initializer());
+    std::vector<const onnx::NodeProto*> inside;
+    for (const onnx::NodeProto& one : branch.node()) inside.push_back(&one);
+    for (int k = 0; k < std::min(chooser.output_size(), branch.output_size()); ++k) {
+      onnx::NodeProto& handed = made.emplace_back();
+      handed.set_op_type("Identity");
+      handed.set_name(absl::StrCat(chooser.name(), ".", k));
+      handed.add_input(branch.output(k).name());
+      handed.add_output(chooser.output(k));
+      inside.push_back(&handed);
+    }
+    first += place;
+    nodes.erase(nodes.begin() + first);
+    nodes.insert(nodes.begin() + first, inside.begin(), inside.end());
+  }
+  for (const onnx::NodeProto* one : nodes) *flat.add_node() = *one;
+  if (node != nullptr) index = first + node->index;
+  return flat;
+}
+
+std::string TypeText(int32_t type) {
+  if (!onnx::TensorProto::DataType_IsValid(type) || type == 0) return "unknown";
+  if (ByteSize(static_cast<DataType>(type)) != 0) return std::string(DataTypeName(static_cast<DataType>(type)));
+  return absl::AsciiStrToLower(onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type)));
+}
+
+SplitTensor TensorOf(const onnx::ValueInfoProto& info) {
+  const onnx::TypeProto::Tensor& tensor = info.type().tensor_type();
+  SplitTensor made = {.name = info.name(), .type = TypeText(tensor.elem_type()), .shape = {}, .ends = {}};
+  if (!tensor.has_shape()) return made;
+  std::vector<std::string> axes;
+  for (const auto& dim : tensor.shape().dim()) {
+    axes.push_back(dim.has_dim_value() && dim.dim_value() > 0 ? absl::StrCat(dim.dim_value())
+                   : dim.dim_param().empty()                  ? "?"
+                                                              : Shortened(dim.dim_param()));
+  }
+  made.shape = absl::StrCat("[", absl::StrJoin(axes, ", "), "]");
+  return made;
+}
+
+class Splitter {
+ public:
+  Splitter(const onnx::ModelProto& model, const Folder& folder, const SplitOptions& options, const Partition& partition)
+      : model_(model), folder_(folder), options_(options), partition_(partition) {}
+
+  absl::StatusOr<std::vector<SplitPart>> Write() {
+    for (const Part part : {Part::kBefore, Part::kServed, Part::kAfter}) {
+      boundaries_[static_cast<size_t>(part)] = partition_.BoundaryOf(part);
+    }
+    // Its types and shapes are what the others are told.
+    absl::StatusOr<SplitPart> served = WritePart(Part::kServed);
+    if (!served.ok()) return served.status();
+    std::vector<SplitPart> parts;
+    for (const Part part : {Part::kBefore, Part::kServed, Part::kAfter}) {
+      if (BoundaryOf(part).nodes.empty()) continue;
+      absl::StatusOr<SplitPart> made = part == Part::kServed ? std::move(served) : WritePart(part);
+      if (!made.ok()) return made.status();
+      parts.push_back(*std::move(made));
+    }
+    return parts;
+  }
+
+ private:
+  const Partition::Boundary& BoundaryOf(Part part) const { return boundaries_[static_cast<size_t>(part)]; }
+
+  // Those of the served part as a server tells them; its own axes T and N are open to others.
+  onnx::ValueInfoProto InfoOf(const std::string& name, Part part) const {
+    const auto found = std::ranges::find(signatures_, name, &TensorSignature::name);
+    if (found == signatures_.end() || (part != Part::kServed && partition_.MakerOf(name) != Part::kServed)) {
+      return partition_.Describe(name);
+    }
+    onnx::ValueInfoProto info;
+    Describe(*found, info);
+    if (part == Part::kServed) return info;
+    for (auto& dim : *info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) dim.clear_dim_param();
+    return info;
+  }
+
+  absl::Status AddTensors(const Partition::Boundary& boundary, onnx::GraphProto& graph) const {
+    for (const onnx::TensorProto* tensor : boundary.initializers) {
+      if (tensor->data_location() != onnx::TensorProto::EXTERNAL) {
+        *graph.add_initializer() = *tensor;
+        continue;
+      }
+      const absl::StatusOr<OnnxTensor> value = ReadOnnxTensor(*tensor, &folder_, options_.limits.tensor_bytes);
+      if (!value.ok()) return BadFile(absl::StrCat(Quoted(tensor->name()), " ", value.status().message()));
+      Store({tensor->name(), value->view}, *graph.add_initializer());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<SplitPart> WritePart(Part part) {
+    const Partition::Boundary& boundary = BoundaryOf(part);
+    onnx::ModelProto model;
+    model.set_ir_version(std::max(model_.ir_version(), kOldestIrVersion));
+    model.set_producer_name("rnnctl");
+    *model.mutable_opset_import() = model_.opset_import();
+    if (part != Part::kServed) *model.mutable_functions() = model_.functions();
+    onnx::GraphProto& graph = *model.mutable_graph();
+    graph.set_name(std::string(NameOf(part)));
+    if (absl::Status added = AddTensors(boundary, graph); !added.ok()) return added;
+    for (const onnx::NodeProto* node : boundary.nodes) *graph.add_node() = *node;
+    for (const std::string& name : boundary.inputs) *graph.add_input() = InfoOf(name, part);
+    for (const std::string& name : boundary.outputs) *graph.add_output() = InfoOf(name, part);
+    if (static_cast<int64_t>(model.ByteSizeLong()) > kMaxFileBytes) {
+      return BadFile(absl::StrCat("the part ", std::string(NameOf(part)), " has ", model.ByteSizeLong(),
+                                  " bytes; one ONNX file holds at most ", kMaxFileBytes, " without external data"));
+    }
+    if (part == Part::kServed) {
+      KeepNames(graph);
+      if (absl::Status loaded = Load(model); !loaded.ok()) return loaded;
+      for (auto* infos : {graph.mutable_input(), graph.mutable_output()}) {
+        for (onnx::ValueInfoProto& info : *infos) info = InfoOf(std::string(info.name()), part);
+      }
+    }
+    SplitPart made = {
+        .name = std::string(NameOf(part)), .bytes = {}, .nodes = graph.node_size(), .inputs = {}, .outputs = {}};
+    for (const onnx::ValueInfoProto& info : graph.input()) {
+      if (info.type().value_case() == onnx::TypeProto::VALUE_NOT_SET || TensorOf(info).type == "unknown") {
+        return BadFile(absl::StrCat("nothing in the file tells the type of ", Quoted(info.name()),
+                                    ", which goes into the part ", std::string(NameOf(part)),
+                                    "; write the types of its values into the file first (Python: "
+                                    "onnx.shape_inference.infer_shapes(model))"));
+      }
+      made.inputs.push_back(TensorOf(info));
+      const std::optional<Part> maker = partition_.MakerOf(info.name());
+      made.inputs.back().ends = {std::string(maker ? NameOf(*maker) : "caller")};
+    }
+    for (const onnx::ValueInfoProto& info : graph.output()) made.outputs.push_back(OutputOf(info, part));
+    made.bytes = model.SerializeAsString();
+    return made;
+  }
+
+  SplitTensor OutputOf(const onnx::ValueInfoProto& info, Part part) const {
+    SplitTensor made = TensorOf(info);
+    for (const Part taker : {Part::kServed, Part::kAfter}) {
+      const auto& inputs = BoundaryOf(taker).inputs;
+      if (taker != part && std::ranges::find(inputs, info.name()) != inputs.end())
+        made.ends.emplace_back(NameOf(taker));
+    }
+    if (partition_.IsGraphOutput(info.name())) made.ends.emplace_back("caller");
+    return made;
+  }
+
+  // One bare node would be served under the operator's names; with a second one the file's hold.
+  static void KeepNames(onnx::GraphProto& graph) {
+    const auto is_constant = [](const onnx::NodeProto& node) { return IsOnnxOp(node, "Constant"); };
+    if (graph.node_size() - std::ranges::count_if(graph.node(), is_constant) != 1 || graph.output_size() == 0) return;
+    onnx::NodeProto& node = *std::ranges::find_if_not(*graph.mutable_node(), is_constant);
+    const std::string name = graph.output(0).name();
+    const std::string inner = absl::StrCat(name, "/of_the_layer");
+    for (std::string& output : *node.mutable_output()) {
+      if (output == name) output = inner;
+    }
+    onnx::NodeProto& named = *graph.add_node();
+    named.set_op_type("Identity");
+    named.add_input(inner);
+    named.add_output(name);
+  }
+
+  // As a server does.
+  absl::Status Load(const onnx::ModelProto& model) {
+    const absl::StatusOr<OnnxStack> loaded = LoadOnnxBytes(model.SerializeAsString(), options_.limits);
+    if (!loaded.ok()) return loaded.status();
+    std::vector<LayerView> layers;
+    for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});
+    const absl::StatusOr<StackSpec> stack =
+        ResolveStack(layers, loaded->batch_first, loaded->pipeline, loaded->file_names);
+    if (!stack.ok()) return BadFile(std::string(stack.status().message()));
+    signatures_ = DataInputs(*stack);
+    for (TensorSignature& output : Outputs(*stack)) signatures_.push_back(std::move(output));
+    return absl::OkStatus();
+  }
+
+  const onnx::ModelProto& model_;
+  const Folder& folder_;
+  const SplitOptions& options_;
+  const Partition& partition_;
+  Partition::Boundary boundaries_[3];
+  std::vector<TensorSignature> signatures_;
+};
+
+// What must be served of the flat graph.
+absl::StatusOr<std::vector<int>> LayersOf(const OnnxInspection& inspection, const SplitOptions& options) {
+  if (options.node != nullptr) {
+    if (!options.node->status.ok()) return options.node->status;
+    return std::vector<int>{options.node->index};
+  }
+  std::vector<int> layers;
+  bool in_branches = false;
+  for (const InspectedNode& node : inspection.nodes) {
+    in_branches |= !node.path.empty();
+    if (node.path.empty() && node.status.ok()) layers.push_back(node.index);
+  }
+  if (!layers.empty()) return layers;
+  if (in_branches) {
+    return BadFile(
+        "has its LSTM, GRU and RNN nodes in branches and not in the main graph; name one of them with "
+        "--node (`rnnctl inspect` lists them), and its branches are taken for granted");
+  }
+  if (!inspection.nodes.empty()) return inspection.nodes[0].status;
+  return inspection.loads;  // which says what there is instead
+}
+
+}  // namespace
+
+absl::StatusOr<OnnxSplit> SplitOnnx(const OnnxInspection& inspection, const Folder& folder,
+                                    const SplitOptions& options) {
+  int index = 0;
+  absl::StatusOr<std::vector<int>> layers = LayersOf(inspection, options);
+  if (!layers.ok()) return layers.status();
+  const auto& model = *static_cast<const onnx::ModelProto*>(inspection.storage.get());
+  const onnx::GraphProto graph = Flattened(model.graph(), options.node, index);
+  if (options.node != nullptr) layers = std::vector<int>{index};
+  absl::StatusOr<Partition> partition = Partition::Create(
+      {.graph = graph, .opset = inspection.opset, .folder = folder, .tensor_bytes = options.limits.tensor_bytes},
+      *layers, options.stream ? Lowering::Ends::kRefused : Lowering::Ends::kAllowed);
+  if (!partition.ok()) return partition.status();
+  if (absl::Status run = partition->Run(); !run.ok()) return run;
+  OnnxSplit split;
+  absl::StatusOr<std::vector<SplitPart>> parts = Splitter(model, folder, options, *partition).Write();
+  if (!parts.ok()) {
+    // What lowers and still does not load, such as too many outputs: as little as can be.
+    if (absl::Status cut = partition->KeepLayersAlone(); !cut.ok()) return cut;
+    parts = Splitter(model, folder, options, *partition).Write();
+  }
+  if (!parts.ok()) return parts.status();
+  split.parts = *std::move(parts);
+  split.in_the_way = partition->InTheWay();
+  if (options.node != nullptr) split.assumptions = options.node->path;
+  return split;
+}
+
+}  // namespace rnnserve

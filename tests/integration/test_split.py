@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rnnctl split: before and after in onnxruntime, served in the real server, give what onnxruntime gives for the whole
+file; served whole and streamed. Random graphs, the real silero-vad, hostile files."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import session_calls
+import split_graphs
+import wire
+from server_process import Server
+
+RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or wire.REPOSITORY / "build/release/client/rnnctl/rnnctl")
+CORPUS = pathlib.Path(os.environ.get("RNNSERVE_CORPUS_TEST") or
+                      wire.REPOSITORY / "build/release/tests/fuzz/onnx_corpus_test")
+COUNT = int(os.environ.get("RNNSERVE_GRAPHS", "60"))
+TOLERANCE = 1e-4  # of max(1, |expected|)
+SILERO = "silero-vad==6.2.3"
+MEMORY, SECONDS = 512 << 20, 10  # of rnnctl with a hostile file: address space, CPU time
+
+
+def split(path, folder, *flags, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([RNNCTL, "split", path, "--output", folder, *flags], capture_output=True, text=True, timeout=120,
+                          check=False, **options)
+
+
+def parts_of(path, folder, *flags) -> dict:
+    done = split(path, folder, "--json", *flags)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def session(path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def infer(server, name, tensors):
+    request = wire.recurrent_pb2.InferRequest()
+    request.model.name = name
+    request.inputs.extend(wire.tensor(key, value) for key, value in tensors.items())
+    return wire.results(server.recurrent.Infer(request))
+
+
+def streamed(server, name, part, tensors, cuts):
+    """The served part's chunks joined along T, final states those of the last one."""
+    steps = {i["name"]: i["shape"].strip("[]").split(", ") for i in part["inputs"] + part["outputs"]}
+    rows = next(tensors[key].shape[axes.index("N")] for key, axes in steps.items() if key in tensors)
+    sessions = wire.sessions_grpc.SessionsStub(server.channel)
+    request = wire.sessions_pb2.OpenRequest(rows=rows)
+    request.model.name = name
+    opened = sessions.Open(request)
+    replies = []
+    for number, (first, end) in enumerate(zip(cuts, cuts[1:]), start=1):
+        chunk = wire.sessions_pb2.Chunk(inputs=[
+            wire.tensor(key, np.take(value, range(first, end), steps[key].index("T"))) for key, value in tensors.items()])
+        operation = session_calls.operation(opened.session, number, chunk=chunk)
+        reply = sessions.Apply(wire.sessions_pb2.ApplyRequest(operation=operation)).reply
+        assert reply.status.code == 0, reply.status
+        replies.append(session_calls.tensors(reply.outputs))
+    return {key: np.concatenate([reply[key] for reply in replies], steps[key].index("T")) if "T" in steps[key]
+            else replies[-1][key] for key in replies[0]}
+
+
+def run_parts(found, feeds, served):
+    """All values by name; `served` runs the part of that name."""
+    values = dict(feeds)
+    for part in found["parts"]:
+        given = {i["name"]: values[i["name"]] for i in part["inputs"] if i["name"] in values}
+        if part["name"] == "served":
+            values.update(served(part, given))
+        else:
+            assert len(given) == len(part["inputs"])
+            names = [o["name"] for o in part["outputs"]]
+            values.update(zip(names, session(part["path"]).run(names, given)))
+    return values
+
+
+def same(mine, theirs, what):
+    assert mine.shape == theirs.shape, what
+    assert float(np.max(np.abs(mine - theirs) / np.maximum(1, np.abs(theirs)), initial=0)) <= TOLERANCE, what
+
+
+# --- random graphs
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    """[(case, path, parts, parts for streaming)], and a server that holds whole-K and stream-K."""
+    root, models = tmp_path_factory.mktemp("split"), tmp_path_factory.mktemp("models")
+    drawn = []
+    for k in range(COUNT):
+        case = split_graphs.draw(k)
+        path = root / f"{k}.onnx"
+        onnx.save(case.content, path)
+        both = []
+        for name, flags in (("whole", ()), ("stream", ("--stream",))):
+            found = parts_of(path, root / f"{name}-{k}", *flags)
+            served = next(part for part in found["parts"] if part["name"] == "served")
+            target = models / f"{name}-{k}" / "1" / "model.onnx"
+            target.parent.mkdir(parents=True)
+            target.write_bytes(pathlib.Path(served["path"]).read_bytes())
+            both.append(found)
+        drawn.append((case, path, *both))
+    running = Server(f"--models={models}")
+    assert not running.models.List(wire.models_pb2.ListModelsRequest()).failures
+    yield running, drawn
+    assert running.alive(), running.log()
+    assert running.stop() == 0
+
+
+def test_parts_give_what_the_whole_file_gives(cases):
+    server, drawn = cases
+    rng = np.random.default_rng(3)
+    for k, (case, path, found, _) in enumerate(drawn):
+        whole = session(path)
+        for steps, rows in ((6, 3), (5, 1)):
+            feeds = split_graphs.feeds(case, rng, steps, rows)
+            values = run_parts(found, feeds, lambda _, given, k=k: infer(server, f"whole-{k}", given))
+            for name, theirs in zip(case.outputs, whole.run(case.outputs, feeds)):
+                same(values[name], theirs, (k, name, case.before, case.after))
+
+
+def test_the_served_part_streams(cases):
+    server, drawn = cases
+    rng = np.random.default_rng(4)
+    for k, (case, path, _, found) in enumerate(drawn):
+        feeds = split_graphs.feeds(case, rng, 8, 2)
+
+        def served(part, given, k=k, case=case):
+            steps = 8 if case.before != "conv" else next(
+                value.shape[i["shape"].strip("[]").split(", ").index("T")] for i in part["inputs"]
+                for key, value in given.items() if key == i["name"] and "T" in i["shape"])
+            cuts = sorted({0, steps, *(int(c) for c in rng.integers(0, steps, 2))})
+            return streamed(server, f"stream-{k}", part, given, cuts)
+
+        values = run_parts(found, feeds, served)
+        for name, theirs in zip(case.outputs, session(path).run(case.outputs, feeds)):
+            same(values[name], theirs, (k, name, case.before, case.after))
+
+
+def test_a_server_gets_what_it_can_run(cases):
+    """No part more than needed, and no operator outside that the server has."""
+    _, drawn = cases
+    met = set()
+    for k, (case, _, found, streaming) in enumerate(drawn):
+        names = [part["name"] for part in found["parts"]]
+        assert ("before" in names) == (case.before != "none"), k
+        if case.after == "skip" and case.before != "none":
+            continue  # where the file does not tell the shape of what is skipped, it goes round the server
+        assert ("after" in names) == (case.after in ("pooling", "softmax", "conv")), (k, names, case.after, found)
+        assert ("after" in [part["name"] for part in streaming["parts"]]) == (case.after in ("pooling", "softmax", "conv",
+                                                                                             "mean")), k
+        assert bool(found["in_the_way"]) == (len(names) > 1)
+        met.add((case.before, case.after))
+    assert len(met) > 12
+
+
+# --- what cannot be split, and files made to hurt
+
+
+def lstm(name, x, y, hidden=4):
+    node = helper.make_node("LSTM", [x, "w", "r"], [y], name=name, hidden_size=hidden)
+    return [node, helper.make_node("Squeeze", [y, "one"], [y + "3"])]
+
+
+def two_layers(path):
+    """LSTM, a convolution over time, LSTM."""
+    weights = [onnx.numpy_helper.from_array(np.full(shape, 0.1, np.float32), name)
+               for name, shape in (("w", (1, 16, 4)), ("r", (1, 16, 4)), ("k", (4, 4, 3)))]
+    weights.append(onnx.numpy_helper.from_array(np.array([1]), "one"))
+    nodes = [*lstm("first", "x", "y"), helper.make_node("Transpose", ["y3"], ["t"], perm=[1, 2, 0]),
+             helper.make_node("Conv", ["t", "k"], ["c"], name="between", pads=[1, 1]),
+             helper.make_node("Transpose", ["c"], ["u"], perm=[2, 0, 1]), *lstm("second", "u", "z")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["T", "N", 4])],
+                              [helper.make_tensor_value_info("z3", TensorProto.FLOAT, None)], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def test_what_lies_between_layers_is_named(tmp_path):
+    path = tmp_path / "m.onnx"
+    two_layers(path)
+    done = split(path, tmp_path / "parts")
+    assert done.returncode == 2
+    assert 'name "between"' in done.stderr and 'name "first"' in done.stderr and "--node" in done.stderr, done.stderr
+    assert not (tmp_path / "parts").exists()
+    x = np.random.default_rng(1).normal(size=(5, 2, 4)).astype(np.float32)
+    (theirs,) = session(path).run(None, {"x": x})
+    for node, names in (("first", ["served", "after"]), ("second", ["before", "served"])):
+        found = parts_of(path, tmp_path / node, "--node", node)
+        assert [part["name"] for part in found["parts"]] == names
+        values = run_parts(found, {"x": x}, lambda part, given: dict(
+            zip([o["name"] for o in part["outputs"]],
+                session(part["path"]).run([o["name"] for o in part["outputs"]], given))))
+        same(values["z3"], theirs, node)
+
+
+def test_hostile_files_take_little_time_and_memory(tmp_path):
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    subprocess.run([CORPUS, "--gtest_filter=OnnxCorpus.AsItIs"], check=True, capture_output=True,
+                   env={**os.environ, "RNNSERVE_FUZZ_CORPUS": str(hostile)})
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+    codes = []
+    for path in sorted(hostile.iterdir()):
+        done = split(path, tmp_path / "parts", preexec_fn=limit)
+        assert done.returncode in (0, 2), f"{path}: {done.returncode} {done.stderr[:500]}"
+        assert done.returncode == 0 or str(path) in done.stderr
+        codes.append(done.returncode)
+    assert codes.count(2) > 20
+
+
+# --- silero-vad
+
+
+@pytest.fixture(scope="module")
+def silero(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("silero")
+    done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
+                           "-d", folder, SILERO], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"pip cannot get {SILERO}: {done.stderr.strip().splitlines()[-1:]}")
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder / "silero_vad" / "data"
+
+
+def test_silero_of_whole_recordings(silero, tmp_path):
+    """Its convolutions and the last reshape in onnxruntime; LSTM and decision head in the server, whole and in chunks."""
+    path = silero / "silero_vad_16k_sequence.onnx"
+    target = tmp_path / "models" / "vad" / "1" / "model.onnx"
+    target.parent.mkdir(parents=True)
+    found = parts_of(path, tmp_path / "parts")
+    served = next(part for part in found["parts"] if part["name"] == "served")
+    target.write_bytes(pathlib.Path(served["path"]).read_bytes())
+    assert [node.op_type for node in onnx.load(target).graph.node if node.op_type in ("LSTM", "Conv", "Sigmoid")] == [
+        "LSTM", "Conv", "Sigmoid"]
+    rng = np.random.default_rng(1)
+    zeros = np.zeros((1, 1, 128), np.float32)
+    feeds = {"input": rng.normal(size=(31, 576)).astype(np.float32) * 0.3, "h": zeros, "c": zeros}
+    names = ["speech_probs", "hn", "cn"]
+    theirs = dict(zip(names, session(path).run(names, feeds)))
+    running = Server(f"--models={tmp_path / 'models'}")
+
+    def in_chunks(part, given):
+        x = {name: value for name, value in given.items() if name not in ("h", "c")}
+        return streamed(running, "vad", part, x, [0, 1, 2, 12, 31])
+
+    for how in (lambda _, given: infer(running, "vad", given), in_chunks):
+        values = run_parts(found, feeds, how)
+        for name in names:
+            same(values[name], theirs[name], name)
+    assert running.stop() == 0
+
+
+def test_silero_inside_the_branches_of_its_ifs(silero, tmp_path):
+    path = silero / "silero_vad.onnx"
+    listed = json.loads(subprocess.run([RNNCTL, "inspect", path, "--json"], capture_output=True, text=True,
+                                       check=True).stdout)["nodes"]
+    node = next(n for n in listed if n["path"][0] == "If_0.then_branch" and n["path"][1].endswith("then_branch"))
+    found = parts_of(path, tmp_path / "parts", "--node", str(node["number"]))
+    assert found["taken_for_granted"] == node["path"]
+    served = next(part for part in found["parts"] if part["name"] == "served")
+    target = tmp_path / "models" / "vad" / "1" / "model.onnx"
+    target.parent.mkdir(parents=True)
+    target.write_bytes(pathlib.Path(served["path"]).read_bytes())
+    rng = np.random.default_rng(2)
+    feeds = {"input": rng.normal(size=(3, 576)).astype(np.float32) * 0.3,
+             "state": rng.normal(size=(2, 3, 128)).astype(np.float32) * 0.5}
+    theirs = session(path).run(["output", "stateN"], {**feeds, "sr": np.array(16000, np.int64)})
+    running = Server(f"--models={tmp_path / 'models'}")
+    values = run_parts(found, feeds, lambda _, given: infer(running, "vad", given))
+    for name, value in zip(("output", "stateN"), theirs):
+        same(values[name], value, name)
+    assert running.stop() == 0
