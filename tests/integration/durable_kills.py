@@ -27,29 +27,38 @@ AGAIN = {"TAKEN_OVER", "STORE_UNAVAILABLE", "DRAINING", "MODEL_MISSING", ""}
 class Tally:
     answered: int = 0
     sent_again: int = 0
-    longest_stall: float = 0.0
+    longest_stall: dict = dataclasses.field(default_factory=dict)  # seconds, by the kind of client
     faults: dict = dataclasses.field(default_factory=dict)
     problems: list = dataclasses.field(default_factory=list)
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
 
 class Cluster:
-    """Replicas at addresses that stay, and a Redis that keeps its data on disk."""
+    """Replicas at addresses that stay, and a Redis that keeps its data on disk. With `cables` (cable.py), one a replica,
+    each replica has a network of its own."""
 
-    def __init__(self, secret_file, replicas=3):
-        self.redis = Redis("--appendonly", "yes", "--appendfsync", "always")
-        store = f"redis://127.0.0.1:{self.redis.port}"
-        self.replicas = [Replica(store, secret_file, "--drain_timeout=5s") for _ in range(replicas)]
+    def __init__(self, secret_file, *flags, replicas=3, cables=()):
+        self.cables = cables
+        hosts = ["127.0.0.1"] + [cable.here for cable in cables]
+        self.redis = Redis("--appendonly", "yes", "--appendfsync", "always", "--protected-mode", "no", hosts=hosts)
+        flags = ("--drain_timeout=5s", *flags)
+        if cables:
+            self.replicas = [Replica(f"redis://{cable.here}:{self.redis.port}", secret_file, *flags, host=cable.there,
+                                     run_in=cable.run_in) for cable in cables]
+        else:
+            store = f"redis://127.0.0.1:{self.redis.port}"
+            self.replicas = [Replica(store, secret_file, *flags) for _ in range(replicas)]
 
     def restart(self, replica, with_signal):
-        address = replica.server.address
+        port = replica.server.port
         replica.server.stop(with_signal=with_signal)
-        replica.start(listen=address)
+        replica.start(port)
 
     def fault(self, seed: random.Random) -> str:
         """One fault, and its end."""
         replica = seed.choice(self.replicas)
-        kind = seed.choice(["kill -9", "SIGTERM", "SIGSTOP", "store stops", "store is killed"])
+        kinds = ["kill -9", "SIGTERM", "SIGSTOP", "store stops", "store is killed"]
+        kind = seed.choice(kinds + ["cable is pulled"] if self.cables else kinds)
         if kind == "kill -9":
             self.restart(replica, signal.SIGKILL)
         elif kind == "SIGTERM":
@@ -58,6 +67,11 @@ class Cluster:
             replica.signal(signal.SIGSTOP)
             time.sleep(seed.uniform(0.1, 1.0))
             replica.signal(signal.SIGCONT)
+        elif kind == "cable is pulled":
+            cable = seed.choice(self.cables)
+            cable.pull()
+            time.sleep(seed.uniform(0.5, 5.0))
+            cable.plug_in()
         elif kind == "store stops":
             self.redis.pause()
             time.sleep(seed.uniform(0.1, 1.0))
@@ -74,30 +88,49 @@ class Cluster:
 
 
 class Client(threading.Thread):
+    """Runs until it is told to stop; what goes wrong is in the tally."""
+
+    def __init__(self, cluster: Cluster, stop: threading.Event, tally: Tally):
+        super().__init__(daemon=True)
+        self._cluster, self._over, self._tally = cluster, stop, tally
+
+    def run(self):
+        try:
+            self._run()
+        except Exception as error:  # whatever it is, the campaign tells it
+            self._problem(f"{type(self).__name__}: {type(error).__name__}: {error}")
+
+    def _run(self):
+        raise NotImplementedError
+
+    def _problem(self, what):
+        with self._tally.lock:
+            self._tally.problems.append(what)
+
+    def _answered(self, began, operations=1):
+        with self._tally.lock:
+            self._tally.answered += operations
+            kind = type(self).__name__
+            self._tally.longest_stall[kind] = max(self._tally.longest_stall.get(kind, 0), time.monotonic() - began)
+
+
+class RawClient(Client):
     """Feeds 1, 2, 3, ... into its sessions, each number to a replica drawn at random."""
 
     def __init__(self, cluster: Cluster, sessions: int, seed: int, stop: threading.Event, tally: Tally):
-        super().__init__(daemon=True)
-        self._cluster, self._seed, self._over, self._tally = cluster, random.Random(seed), stop, tally
-        self._fingerprint = cluster.replicas[0].fingerprint
+        super().__init__(cluster, stop, tally)
+        self._seed = random.Random(seed)
         self._channels = [wire.channel(replica.server.address) for replica in cluster.replicas]
         self._stubs = [wire.sessions_grpc.SessionsStub(channel) for channel in self._channels]
         opened = [cluster.replicas[0].open(pb.OpenRequest.SYNC, idle_timeout={"seconds": 600}) for _ in range(sessions)]
         self.applied = {one.session: 0 for one in opened}
 
-    def run(self):
-        try:
-            while not self._over.is_set():
-                for key in self.applied:
-                    self._feed(key)
-            for key, applied in self.applied.items():
-                self._check(key, applied)
-        except Exception as error:  # whatever it is, the campaign tells it
-            self._problem(f"{type(error).__name__}: {error}")
-
-    def _problem(self, what):
-        with self._tally.lock:
-            self._tally.problems.append(what)
+    def _run(self):
+        while not self._over.is_set():
+            for key in self.applied:
+                self._feed(key)
+        for key, applied in self.applied.items():
+            self._check(key, applied)
 
     def _call(self, method, request):
         """To some replica, until one answers."""
@@ -125,9 +158,7 @@ class Client(threading.Thread):
         newest = wire.array(reply.outputs[0]).reshape(-1)[0]
         if reply.last_applied != number or newest != number:
             self._problem(f"number {number} was answered with last_applied {reply.last_applied}, newest {newest}")
-        with self._tally.lock:
-            self._tally.answered += 1
-            self._tally.longest_stall = max(self._tally.longest_stall, time.monotonic() - began)
+        self._answered(began)
 
     def _check(self, key, applied):
         reply = self._call("GetState", pb.GetStateRequest(session=key))
@@ -137,11 +168,12 @@ class Client(threading.Thread):
             self._problem(f"after {applied} operations the state is {list(slots)}, number {reply.number}")
 
 
-def run(secret_file, faults=200, clients=8, sessions=8, seed=1, tell=lambda text: None) -> Tally:
+def run(cluster: Cluster, faults=200, clients=8, sessions=8, seed=1, others=(), tell=lambda text: None) -> Tally:
+    """`others`: further kinds of clients, made with (cluster, stop, tally). Stops the cluster."""
     tally, stop, draw = Tally(), threading.Event(), random.Random(seed)
-    cluster = Cluster(secret_file)
     try:
-        threads = [Client(cluster, sessions, seed * 1000 + k, stop, tally) for k in range(clients)]
+        threads = [RawClient(cluster, sessions, seed * 1000 + k, stop, tally) for k in range(clients)]
+        threads += [other(cluster, stop, tally) for other in others]
         for thread in threads:
             thread.start()
         for k in range(faults):

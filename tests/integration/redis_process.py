@@ -25,7 +25,8 @@ def free_port() -> int:
 
 
 class Redis:
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, hosts=("127.0.0.1",)):
+        self._hosts = hosts
         self._folder = tempfile.TemporaryDirectory(prefix="rnnserve-redis-")
         self.port = free_port()
         self._arguments = arguments
@@ -33,7 +34,7 @@ class Redis:
 
     def start(self):
         self.process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", self._folder.name,
+            ["redis-server", "--port", str(self.port), "--bind", *self._hosts, "--save", "", "--dir", self._folder.name,
              *self._arguments], stdout=subprocess.DEVNULL)
         while self.process.poll() is None and not self.command("PING").startswith("PONG"):
             pass
@@ -71,12 +72,13 @@ class Redis:
 class Replica:
     """A server of the store, and calls on it."""
 
-    def __init__(self, store: str, secret_file: pathlib.Path, *flags):
+    def __init__(self, store: str, secret_file: pathlib.Path, *flags, host="127.0.0.1", run_in=()):
         self._flags = (f"--store={store}", f"--session_secret_file={secret_file}", *flags)
+        self._host, self._run_in = host, run_in
         self.start()
 
-    def start(self, listen="127.0.0.1:0"):
-        self.server = Server(*self._flags, listen=listen)
+    def start(self, port=0):
+        self.server = Server(*self._flags, listen=f"{self._host}:{port}", host=self._host, run_in=self._run_in)
         self.calls = Sessions(self.server.address)
         # Knows the remembering cell from then on, by its fingerprint.
         opened = self.calls.stub.Open(open_request())

@@ -20,20 +20,21 @@ class Server:
     """A running server on a free port; `stop` ends it and checks how it went."""
 
     def __init__(self, *flags: str, listen="127.0.0.1:0", admin_listen="127.0.0.1:0", descriptors=0,
-                 environment=None, binary=BINARY):
+                 environment=None, binary=BINARY, host="127.0.0.1", run_in=()):
+        """`run_in`: a command that runs another one, such as `ip netns exec NAME`; `host`: where it listens then."""
         self._folder = tempfile.TemporaryDirectory(prefix="rnnserve-test-")
         port_file = pathlib.Path(self._folder.name) / "port"
         self.log_path = pathlib.Path(self._folder.name) / "log"
         with open(self.log_path, "wb") as log:
             # Not by preexec_fn: that runs Python in a fork, beside gRPC's threads of this process.
             limit = ["prlimit", f"--nofile={descriptors}:{descriptors}"] if descriptors else []
-            self.process = subprocess.Popen([*limit, binary, f"--listen={listen}", f"--port_file={port_file}",
+            self.process = subprocess.Popen([*run_in, *limit, binary, f"--listen={listen}", f"--port_file={port_file}",
                                              f"--admin_listen={admin_listen}", *flags],
                                             stdout=log, stderr=subprocess.STDOUT,
                                             env={**os.environ, **(environment or {})})
         self.port = self._await_port(port_file)
         self.admin_port = self._await_port(port_file.with_name("port.admin"))
-        self.address = f"127.0.0.1:{self.port}"
+        self.address = f"{host}:{self.port}"
         self.channel = wire.channel(self.address)
         self.recurrent = wire.recurrent_grpc.RecurrentStub(self.channel)
         self.models = wire.models_grpc.ModelsStub(self.channel)

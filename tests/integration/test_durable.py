@@ -281,7 +281,7 @@ def test_the_secret_is_changed_in_three_steps(replicas, secret):
 
 def test_faults_at_random(secret):
     """tests/campaigns/test_durable_kills.py in short."""
-    tally = durable_kills.run(secret, faults=8, clients=2, sessions=4, seed=7)
+    tally = durable_kills.run(durable_kills.Cluster(secret), faults=8, clients=2, sessions=4, seed=7)
     assert not tally.problems, tally.problems
     assert tally.answered > 8
 
