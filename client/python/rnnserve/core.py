@@ -44,10 +44,11 @@ _CHANNEL = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_bac
 # gRPC watches the server's health (grpc.health.v1) over the channel and fails calls at once while it is NOT_SERVING.
 _WATCHED = [*_CHANNEL, ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}],
                                                             "healthCheckConfig": {"serviceName": ""}}))]
-# A connection of its own, also to a name that leads elsewhere by now. Idle ones that are dead are noticed within a minute
-# (the server allows a ping every 30 s), and lost ones sought again at once.
+# A connection of its own, also to a name that leads elsewhere by now. A dead one is noticed 5 s after something was sent
+# (gRPC sets TCP_USER_TIMEOUT from it), within a minute where it is idle (the server allows a ping every 30 s), and sought
+# again at once.
 _SESSION_CHANNEL = [("grpc.use_local_subchannel_pool", 1), ("grpc.keepalive_time_ms", 40_000),
-                    ("grpc.keepalive_timeout_ms", 15_000), ("grpc.http2.ping_timeout_ms", 15_000),  # which, depends on gRPC
+                    ("grpc.keepalive_timeout_ms", 5_000), ("grpc.http2.ping_timeout_ms", 5_000),  # which, depends on gRPC
                     ("grpc.http2.max_pings_without_data", 0),
                     ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 1000),
                     ("grpc.max_reconnect_backoff_ms", 1000)]
