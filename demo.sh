@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Builds the server, starts it, and runs one of the examples on it.
-#   ./demo.sh [WORD ...]         English words to phonemes (client/examples/g2p): a trained encoder and decoder as whole models,
-#                                every phoneme and every hidden state compared with the package's own formulas
-#   ./demo.sh --beam [WORD ...]  the same, with a beam search beside it
+#   ./demo.sh                    English words to phonemes (client/examples/g2p): a trained encoder and decoder as whole models,
+#                                every phoneme and every hidden state compared with the package's own formulas; then
+#                                Mandarin sentences to pinyin (client/examples/pinyin): a whole bidirectional model
+#   ./demo.sh WORD ...           these English words alone
+#   ./demo.sh --pinyin [SENTENCE ...]  Mandarin alone
+#   ./demo.sh --beam [WORD ...]  English words, with a beam search beside it
 #   ./demo.sh --speech           speech in many recordings at once (client/examples/vad): a trained voice detector, its LSTM
 #                                as sessions; writes vad.png. --live: at the pace of speech, to watch its metrics
 # Metrics and a status page are where it says while it runs; ADMIN_LISTEN=127.0.0.1:9464 puts them there.
@@ -14,8 +17,11 @@ refuse() {
 }
 cd "$(dirname "$0")"
 example=(client/examples/g2p/g2p.py)
+second=
+[ $# -gt 0 ] || second=client/examples/pinyin/pinyin.py
 case "${1:-}" in
   --help | -h) usage; exit ;;
+  --pinyin) shift; example=(client/examples/pinyin/pinyin.py) ;;
   --beam) shift; example=(client/examples/g2p/spell.py) ;;
   --speech) shift; example=(client/examples/vad/vad.py --rnnctl build/release/client/rnnctl/rnnctl) ;;
 esac
@@ -42,3 +48,4 @@ done
 [ -s "$folder/port" ] || { echo "the server did not start within 10 s:" >&2; cat "$folder/log" >&2; exit 1; }
 echo "metrics and status page while it runs: http://127.0.0.1:$(cat "$folder/port.admin")/"
 .venv/bin/python "${example[@]}" --address "127.0.0.1:$(cat "$folder/port")" "$@"
+[ -z "$second" ] || .venv/bin/python "$second" --address "127.0.0.1:$(cat "$folder/port")"

@@ -60,8 +60,9 @@ fi
 python=/usr/bin/python3
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install -q --disable-pip-version-check ./client/python -r client/examples/requirements.txt
-# The example's weights alone: what their package depends on is not needed.
-.venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r client/examples/g2p/requirements.txt
+# The examples' packages alone: what they depend on is not needed.
+.venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r client/examples/g2p/requirements.txt \
+  -r client/examples/pinyin/requirements.txt
 if [ -n "$speech" ]; then
   .venv/bin/python -m pip install -q --disable-pip-version-check -r client/examples/vad/requirements.txt
   .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r client/examples/vad/package.txt

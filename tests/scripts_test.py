@@ -10,12 +10,12 @@ import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".").resolve()
 TAKES = {
-    "demo.sh": ["--beam", "--speech"],
+    "demo.sh": ["--pinyin", "--beam", "--speech"],
     "setup.sh": ["--tests", "--speech", "--campaigns", "--server"],
     "test.sh": ["release", "asan-ubsan", "tsan", "campaigns"],
 }
 REFUSES = {
-    "demo.sh": ["--nonsense", "--beam --nonsense=1", "--speech --beam", "word --nonsense"],
+    "demo.sh": ["--nonsense", "--beam --nonsense=1", "--speech --beam", "--pinyin --nonsense", "word --nonsense"],
     "setup.sh": ["--nonsense", "nonsense", "--tests --speech"],
     "test.sh": ["--nonsense", "nonsense", "tsan release"],
 }

@@ -42,6 +42,32 @@ def test_words_of_the_command_line_as_a_table(address):
     assert done.stdout.splitlines()[-1].startswith("2 words, all equal; largest difference of ")
 
 
+def test_mandarin_sentences_read_as_the_package_reads_them(address):
+    done = run(EXAMPLES / "pinyin" / "pinyin.py", "--address", address, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert len(report["sentences"]) == 20 and report["good"] and report["unequal"] == 0
+    for record in report["sentences"]:
+        assert record["server"] == record["package"] and record["choices"] > 1 and 0 < record["difference"] <= 1e-4
+    done = run(EXAMPLES / "pinyin" / "pinyin.py", "--address", address, "银行行长", "A, 你好!")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("银行行长  equal  yin2 hang2 xing2 zhang3\n")
+    assert done.stdout.splitlines()[-1].startswith("2 sentences, all equal")
+
+
+def test_a_dropped_direction_shows_in_the_logits(address):
+    sys.path.insert(0, str(EXAMPLES / "pinyin"))
+    import mandarin
+    import pinyin
+
+    package, broken = mandarin.package(), mandarin.package()
+    broken.weight_hh_reverse = np.zeros_like(broken.weight_hh_reverse)
+    with rnnserve.Client(address, timeout=60) as client, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pinyin, "MODEL", "without-backward")
+        client.load(pinyin.MODEL, mandarin.file(broken))
+        assert pinyin.read(client, package, ["银行行长走在大街上。"])[0]["difference"] > 1
+
+
 @pytest.mark.parametrize("array", ["enc_emb", "enc_b_ih", "enc_b_hh", "dec_b_ih", "dec_b_hh"])
 def test_a_dropped_array_shows_in_the_states(address, monkeypatch, array):
     """Phonemes forgive much; the comparison of hidden states does not."""
