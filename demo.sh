@@ -6,7 +6,7 @@
 #   ./demo.sh WORD ...           these English words alone
 #   ./demo.sh --pinyin [SENTENCE ...]  Mandarin alone
 #   ./demo.sh --beam [WORD ...]  English words, with a beam search beside it
-#   ./demo.sh --speech           speech in many recordings at once (client/examples/vad): a trained voice detector, its LSTM
+#   ./demo.sh --speech           speech in many recordings at once (client/examples/vad): a trained voice detector, its recurrent part
 #                                as sessions; writes vad.png. --live: at the pace of speech, to watch its metrics
 # Metrics and a status page are where it says while it runs; ADMIN_LISTEN=127.0.0.1:9464 puts them there.
 set -euo pipefail

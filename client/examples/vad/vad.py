@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds speech in many recordings at once: the trained detector of silero-vad, its LSTM as sessions of a server.
+"""Finds speech in many recordings at once: the trained detector of silero-vad, its recurrent part as sessions of a server.
 
-Every recording is a session and is streamed by chunks of 512 samples (32 ms at 16 kHz); encoder and head run here, with
-onnxruntime, the LSTM on the server, which keeps h and c. Prints where speech is, writes a picture, and compares h, c
+`rnnctl split` parts its file. Every recording is a session and is streamed by chunks of 512 samples (32 ms at 16 kHz);
+the convolutions run here, with onnxruntime, LSTM and decision head on the server, which keeps h and c. Prints where speech is, writes a picture, and compares h, c
 and the probability of every chunk with the package's own network as a whole.
 
 exit status: 0 all within 1e-4; 1 a difference; 2 something is missing, or a call failed
@@ -31,23 +31,23 @@ MODEL = "silero-vad-16k"
 SECONDS = model.CHUNK / model.RATE
 
 
-def stream(client: rnnserve.Client, pieces: model.Pieces, all_frames: Sequence[Array], checkpoint_every: int,
+def stream(client: rnnserve.Client, parts: model.Parts, all_frames: Sequence[Array], checkpoint_every: int,
            live: bool = False) -> list[Columns]:
     """At each tick every recording that goes on has one chunk, as live sources would; if `live`, ticks come no faster
     than speech. Returns what Whole.run gives."""
-    sessions = [client.session(MODEL, outputs=["Y_h", "Y_c"], checkpoint_every=checkpoint_every) for _ in all_frames]
+    sessions = [client.session(MODEL, outputs=["hn", "cn", parts.score], checkpoint_every=checkpoint_every) for _ in all_frames]
     results: list[list[tuple[float, Array, Array]]] = [[] for _ in all_frames]
     begin = time.monotonic()
     for tick in range(max(map(len, all_frames))):
         if live:
             time.sleep(max(0, begin + tick * SECONDS - time.monotonic()))
         talking = [k for k, frames in enumerate(all_frames) if tick < len(frames)]
-        X = pieces.encode(np.stack([all_frames[k][tick] for k in talking]))
-        futures = [sessions[k].feed_async(X[row].reshape(1, 1, -1)) for row, k in enumerate(talking)]
-        states = [(future.result()["Y_h"][0, 0], future.result()["Y_c"][0, 0]) for future in futures]
-        probabilities = pieces.head(np.stack([h for h, _ in states]))
-        for k, (h, c), probability in zip(talking, states, probabilities):
-            results[k].append((probability, h, c))
+        X = parts.encode(np.stack([all_frames[k][tick] for k in talking]))
+        futures = [sessions[k].feed_async({parts.x: X[row:row + 1]}) for row, k in enumerate(talking)]
+        answers = [future.result() for future in futures]
+        probabilities = parts.decide([answer[parts.score] for answer in answers])
+        for k, answer, probability in zip(talking, answers, probabilities):
+            results[k].append((probability, answer["hn"][0, 0], answer["cn"][0, 0]))
     for session in sessions:
         session.close()
     return [model.columns(rows) for rows in results]
@@ -73,7 +73,7 @@ def arguments_of(words: Sequence[str]) -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--address", default="127.0.0.1:50051", help="the server's HOST:PORT (default: %(default)s)")
     parser.add_argument("--rnnctl", default="build/release/client/rnnctl/rnnctl", help="default: %(default)s")
-    parser.add_argument("--model", type=pathlib.Path, help="silero_vad.onnx (default: of the installed package)")
+    parser.add_argument("--model", type=pathlib.Path, help=f"silero_vad.onnx, with {model.SEQUENCE} beside it (default: of the installed package)")
     parser.add_argument("--recordings", action="append", default=[], metavar="FOLDER",
                         help="16 bit WAV files (default: pocketsphinx-testdata, and voices of espeak-ng)")
     parser.add_argument("--most", type=int, default=24, help="recordings at most (default: %(default)s)")
@@ -90,14 +90,12 @@ def main() -> int:
         path = arguments.model or model.find_file()
         names, sounds = zip(*recordings.collect(arguments.recordings, arguments.most))
         with tempfile.TemporaryDirectory() as folder:
-            lstm = pathlib.Path(folder) / "model.onnx"
-            node = model.extract_lstm(arguments.rnnctl, path, lstm)
-            operator = model.lstm_of(lstm)
-        pieces, frames = model.Pieces(path, node), [model.frames_of(sound) for sound in sounds]
+            parts = model.Parts(arguments.rnnctl, path.with_name(model.SEQUENCE), pathlib.Path(folder))
+        frames = [model.frames_of(sound) for sound in sounds]
         with rnnserve.Client(arguments.address, timeout=60) as client:
-            client.load(MODEL, operator)
+            client.load(MODEL, parts.served)
             begin = time.monotonic()
-            streamed = stream(client, pieces, frames, arguments.checkpoint_every, arguments.live)
+            streamed = stream(client, parts, frames, arguments.checkpoint_every, arguments.live)
             took = time.monotonic() - begin
     except (OSError, RuntimeError, ValueError, rnnserve.RnnServeError) as error:
         print(f"vad.py: {error}", file=sys.stderr)

@@ -23,7 +23,7 @@ def run(*command, cwd=None):
 
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory):
-    """silero_vad.onnx of the version that the example names."""
+    """silero_vad.onnx of the version that the example names, with the package's other files beside it."""
     wanted = re.search(r"^silero-vad==\S+", (EXAMPLES / "vad" / "package.txt").read_text(), re.MULTILINE).group()
     folder = tmp_path_factory.mktemp("silero")
     done = run("-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "-d", folder, wanted)
@@ -31,7 +31,8 @@ def detector(tmp_path_factory):
         pytest.skip(f"pip cannot get {wanted}: {done.stderr.strip().splitlines()[-1:]}")
     wheel, = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        return pathlib.Path(archive.extract("silero_vad/data/silero_vad.onnx", folder))
+        archive.extractall(folder)
+    return folder / "silero_vad" / "data" / "silero_vad.onnx"
 
 
 @pytest.fixture(scope="module")
