@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/field_error.h"
 #include "base/mutex.h"
 #include "onnx_file/folder.h"
@@ -43,6 +45,11 @@ class Scan {
                   absl::StrCat("is no model's name; rename it (", std::string(kModelNameRule), ") or move it out"));
     }
     const absl::StatusOr<Folder> folder = root.OpenFolder(name);
+    if (!folder.ok() && absl::EndsWith(name, ".onnx")) {
+      const absl::string_view stem = absl::StripSuffix(name, ".onnx");
+      return Fail(name, absl::StrCat("lies beside the models; files lie at NAME/VERSION/model.onnx, so move it to ",
+                                     stem, "/1/model.onnx, with its data files if it has any"));
+    }
     if (!folder.ok()) return Fail(name, folder.status());
     int versions = 0;
     ForEach(name, *folder, [&](const std::string& version) {

@@ -46,6 +46,7 @@ TEST(Repository, GoodFilesLoadAndBrokenOnesAreReported) {
   folder.Write("no_w/1/model.onnx", no_w.SerializeAsString());
   folder.Write("other/1/weights.bin", "");
   folder.Write("README.md", "");
+  folder.Write("tagger.onnx", good);
   folder.Write("empty/.keep", "");
   outside.Write("1/model.onnx", good);
   std::filesystem::create_symlink(outside.path(), folder.path("link"));
@@ -71,6 +72,7 @@ TEST(Repository, GoodFilesLoadAndBrokenOnesAreReported) {
       {"no_w/1/model.onnx", "input W is missing"},
       {"opset/1/model.onnx", "opset"},
       {"other/1/model.onnx", "does not exist"},
+      {"tagger.onnx", "move it to tagger/1/model.onnx"},
       {"unresolved/1/model.onnx", "layuot"},
       {"vad/-1", "is no version"},
       {"vad/0", "is no version"},
