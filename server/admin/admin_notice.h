@@ -21,7 +21,7 @@ struct AdminNotice {
   std::string listen;  // with the port as it is bound; "": no admin port
 };
 
-// Of all running processes of this program and this user, by process id.
+// The notices of all running processes of this program and this user, by process id.
 std::vector<AdminNotice> ReadAdminNotices();
 
 // The address to ask: of process 1, as a container has it, else of the only one. NOT_FOUND: there is none;

@@ -29,7 +29,7 @@ class HttpServer {
   struct Options {
     // host:port; port 0 picks a free one.
     std::string listen;
-    // By path. Called on threads of the server, several at once.
+    // Functions that make pages, by path. The server's threads call them, several at once.
     std::map<std::string, std::function<HttpPage()>, std::less<>> pages;
   };
 

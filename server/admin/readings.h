@@ -26,7 +26,7 @@ class Readings {
   std::span<const MetricSample> Samples(std::string_view name) const;
   const MetricSample* Sample(std::string_view name, const std::vector<std::string>& labels) const;
   double Value(std::string_view name, const std::vector<std::string>& labels = {}) const;
-  // Of histograms.
+  // A quantile and the mean of a histogram, in milliseconds and in the histogram's unit.
   double QuantileMs(std::string_view name, const std::vector<std::string>& labels, double quantile) const;
   double Mean(std::string_view name, const std::vector<std::string>& labels) const;
 

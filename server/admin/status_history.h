@@ -27,7 +27,7 @@ class StatusHistory {
   static constexpr absl::Duration kStep = absl::Seconds(5);
   static constexpr size_t kMostPoints = 120;
 
-  // Of the time between two looks.
+  // What was measured between two looks.
   struct Point {
     double requests_per_second = 0;             // of models
     double sessions = 0;                        // at its end

@@ -43,8 +43,8 @@ class ByteBudget {
       budget_->Release(caller_, bytes_ - bytes, copies_);
       bytes_ = bytes;
     }
-    // As many bytes have been allocated and written: at first the tensors, then what they are encoded into. The process
-    // has them now, and they are not promised any more.
+    // The share's bytes have been allocated and written: first the tensors, then what they are encoded into. The
+    // process has them now, so MemoryWatch no longer counts them as promised.
     void Took() {
       if (budget_ == nullptr || copies_ == 0) return;
       --copies_;

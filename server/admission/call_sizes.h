@@ -32,8 +32,8 @@ class RecentLargest {
 };
 
 struct CallSizes {
-  // Of the message, and all that a call took together: messages as they came and went, and what they were parsed into
-  // and made from.
+  // The bytes of the message; and all bytes of a call: of its messages in both directions, and of what they are parsed
+  // into and encoded from.
   RecentLargest message, whole;
 
   void SawMessage(int64_t bytes, absl::Time now) {

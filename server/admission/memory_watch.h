@@ -41,7 +41,7 @@ class MemoryWatch {
   }
 
   int64_t limit() const { return limit_; }
-  // Of the limit; the rest is for what the kernel counts besides (sockets, page tables, files).
+  // Part of the limit; the rest is for what the kernel counts besides (sockets, page tables, files).
   int64_t usable() const { return usable_; }
 
  private:
@@ -66,8 +66,8 @@ class MemoryWatch {
   absl::Time relieved_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };
 
-// Of this process, as /proc has it: what it has in memory without the pages of its files, which the kernel takes back
-// when it needs them. 0 if it cannot be read.
+// Resident memory of this process, from /proc, without the pages of its files, which the kernel takes back when it
+// needs them. 0 if it cannot be read.
 int64_t AnonymousBytes();
 
 }  // namespace rnnserve

@@ -27,7 +27,7 @@ class SendWatch {
   SendWatch(const SendWatch&) = delete;
   SendWatch& operator=(const SendWatch&) = delete;
 
-  // Itself a link of the watch's list: an answer costs no allocation.
+  // A Sending is itself a link of the watch's list: a reply costs no allocation.
   class Sending {
    public:
     // `context` outlives it.

@@ -96,7 +96,7 @@ class GrpcServer {
   // Health of the service store/sessions. The server itself serves without its store. From any thread.
   void SetStoreServing(bool is_serving);
 
-  // As given in Options::listen; 0 for a unix socket.
+  // The ports of Options::listen, in its order; 0 for a unix socket.
   const std::vector<int>& ports() const;
 
   // Sets health of all services to NOT_SERVING, notifies Watch calls, and is_ready to false; calls are still served.
@@ -104,7 +104,7 @@ class GrpcServer {
   // The same; also refuses new calls as UNAVAILABLE and notifies streams. Waits for calls in flight, then for streams
   // and for sessions whose state no client has fetched yet. False: some were left at `deadline` or at EndDrain.
   bool Drain(absl::Time deadline);
-  // Of what Drain waits for, as a text.
+  // What Drain still waits for, as a text for the log.
   std::string Left() const;
   // Ends Drain at once. From any thread.
   void EndDrain();

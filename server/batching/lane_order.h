@@ -108,7 +108,7 @@ class LaneOrder {
   // Compute time that would pass before a lane of this cost ends, on one worker, by even sharing or first come first
   // served, whichever is sooner; work of higher priority first.
   double SecondsAhead(int32_t priority, uint64_t tenant, double own_seconds) const;
-  // Of everything that waits or runs.
+  // Expected seconds of everything that waits or runs.
   double BacklogSeconds() const;
 
  private:

@@ -35,7 +35,7 @@ struct ConfigLine {
   std::string text;
   size_t entry = 0;  // of a list
 };
-// Of all fields of the schema, with the values that their flags have now.
+// A line for each field of the schema, with the value that its flag has now.
 std::vector<ConfigLine> PrintConfig();
 
 }  // namespace rnnserve

@@ -19,7 +19,7 @@ struct ControlGroups {
 // groups are mounted.
 ControlGroups GroupsOf(std::string_view controller, const std::string& groups, const std::filesystem::path& root);
 
-// Of this process.
+// The control groups of this process.
 ControlGroups OwnGroups(std::string_view controller);
 
 }  // namespace rnnserve

@@ -21,7 +21,7 @@ struct Cpus {
 
 // The lesser of the CPUs that the process may run on and its quota, rounded up: a thread less would leave some of it.
 Cpus CpusFor(int allowed, std::optional<double> quota);
-// Of this process, at its start.
+// The CPUs that this process could use when it started.
 const Cpus& AvailableCpus();
 
 // Tells what --workers=0 stands for.

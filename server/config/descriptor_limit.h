@@ -18,7 +18,7 @@ void FillStandardDescriptors();
 // To the hard limit: the soft one is for programs that use select().
 void RaiseDescriptorLimit();
 
-// As many as there are descriptors for.
+// The number of connections that the limit of file descriptors allows.
 int64_t MostConnections();
 
 // What --max_connections says; 0 there: a usual number, or MostConnections() if that is less.

@@ -12,7 +12,7 @@ void SetUsage(const std::string& version);
 // Whether a word of the command line asks for help.
 bool AsksForHelp(int argc, char** argv);
 void PrintHelp();
-// Of the flags that it lists.
+// The names of the flags that --help lists.
 std::vector<std::string> FlagNames();
 
 }  // namespace rnnserve

@@ -15,7 +15,7 @@ int64_t MemoryLimitOf(const ControlGroups& groups);
 // With less the process, which takes 36 MiB by itself, could not serve two small calls at once.
 inline constexpr int64_t kLeastMemoryLimit = int64_t{48} << 20;
 
-// Of the two the least that is known; 0: neither.
+// The smaller one of those that are known; 0: neither is.
 int64_t LeastMemory(int64_t container, int64_t machine);
 
 // What --memory_limit says; 0 there: the container's limit, or the machine's memory if that is less. 0: unknown.

@@ -32,7 +32,7 @@ class Settings {
   void SetMeaning(const std::string& name, std::string meaning) { meanings_[name] = std::move(meaning); }
   // How an error names a setting and its value; of a list at the place of an entry.
   std::string Named(const std::string& name, size_t entry = 0) const;
-  // Of --config; "" if there is none.
+  // The path of --config; "" if there is none.
   const std::string& path() const { return path_; }
   // Those of the file that no flag overrides.
   const std::vector<FileSetting>& of_file() const { return of_file_; }

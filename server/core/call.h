@@ -38,10 +38,10 @@ struct WipeState {
   }
 };
 
-// Of one layer: direction d, row n at [d * rows + n]. Null: zeros. Each was made by the program of its layer and
-// direction. Handles are never changed once they are here; runs that start from one may share it.
+// The states of one layer: direction d, row n at [d * rows + n]. Null: zeros. Each was made by the program of its layer
+// and direction. Handles are never changed once they are here; runs that start from one may share it.
 using LayerStates = absl::InlinedVector<std::shared_ptr<const State>, 1>;
-// Of each layer.
+// The states of each layer.
 using RunStates = absl::InlinedVector<LayerStates, 1>;
 
 // --- models ---
@@ -64,7 +64,7 @@ struct ResolvedModel {
   std::optional<int64_t> version = {};  // of a model that was named
 };
 
-// Of each layer, one a direction.
+// The programs of each layer, one a direction.
 using LayerPrograms = absl::InlinedVector<absl::InlinedVector<ProgramPtr, 1>, 1>;
 
 // What runs the layers of a call.

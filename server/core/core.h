@@ -78,7 +78,7 @@ class Core {
   const CallMetrics* CallsOf(std::string_view label) const {
     return options_.calls == nullptr ? nullptr : &options_.calls->Of(label);
   }
-  // By what a caller calls it: kUnknownModel where no such model is loaded.
+  // The same by the name that a caller gave; kUnknownModel where no such model is loaded.
   const CallMetrics* CallsOfNamed(std::string_view name) const;
 
   // OK for "", "auto" and the engines of this server, else INVALID_ARGUMENT (field `engine`) with their names.

@@ -31,9 +31,9 @@ class MapRun {
   bool is_layer(size_t stage) const { return stage % 2 == 1 && stage + 1 < stages(); }
 
   bool has_work(size_t stage) const;
-  // Of a map: one for each row that has steps.
+  // The tasks of a map stage: one for each row that has steps.
   SequenceTasks Start(size_t stage);
-  // Of a layer.
+  // The memory between which a layer runs: its inputs and outputs.
   Between LayerMemory(size_t stage);
   // Once the stage has run, or has had nothing to do.
   void Finish(size_t stage);

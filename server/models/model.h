@@ -46,9 +46,9 @@ class Model {
                                                              std::string fingerprint, CellTable* shared = nullptr);
 
   const StackSpec& stack() const { return stack_; }
-  // As many as stack().layers.
+  // In the order of stack().layers.
   const std::vector<ModelLayer>& layers() const { return layers_; }
-  // Of a pipeline: its maps' programs, the last one that of `rows`; null where there is no map. Else empty.
+  // The programs of a pipeline's maps, the last one that of `rows`; null where there is no map. No pipeline: empty.
   const std::vector<ProgramPtr>& map_programs(bool deterministic) const {
     return deterministic ? deterministic_maps_ : maps_;
   }

@@ -57,11 +57,11 @@ class ModelStore {
  public:
   struct Options {
     std::string repository = {};  // folder, "" = none
-    // Of canonical weights of models that only a fingerprint names. A model that is larger alone is not kept.
+    // Bytes of canonical weights of models that only a fingerprint names. A model that is larger alone is not kept.
     int64_t inline_cache_bytes = 1 << 30;
-    // Of canonical weights of named models (equal ones of an owner count once); above: RESOURCE_EXHAUSTED.
+    // Bytes of canonical weights of named models (equal ones of an owner count once); above: RESOURCE_EXHAUSTED.
     int64_t named_bytes = int64_t{16} << 30;
-    // Of one tenant's named models; above: RESOURCE_EXHAUSTED with a quota. Shared models have no such bound.
+    // Bytes of one tenant's named models; above: RESOURCE_EXHAUSTED with a quota. Shared models have no such bound.
     int64_t tenant_bytes = int64_t{16} << 30;
     int64_t tenant_models = 1000;
   };
@@ -105,7 +105,7 @@ class ModelStore {
   // NOT_FOUND with reason FINGERPRINT_EVICTED; INVALID_ARGUMENT if it is not 64 hexadecimal digits.
   absl::StatusOr<ModelPtr> GetByFingerprint(std::string_view fingerprint, std::string_view tenant = {});
   std::vector<LoadedModel> List(std::string_view tenant = {}) const;
-  // Of all tenants.
+  // The models of all tenants.
   std::vector<LoadedModel> ListAll() const;
 
   // An inline operator: the model with equal content if there is one, else a new one, cached.

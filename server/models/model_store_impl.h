@@ -19,7 +19,7 @@
 
 namespace rnnserve {
 
-// Of LoadRequest.
+// Checks the name and version of a LoadRequest.
 absl::Status CheckNameAndVersion(std::string_view name, int64_t version);
 
 struct ModelStore::Impl {

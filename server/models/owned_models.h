@@ -30,7 +30,7 @@ class OwnedModels {
 
   // Adds to the models of loaded.tenant, "": shared. As ModelStore::LoadInline says.
   absl::StatusOr<LoadedModel> Add(LoadedModel loaded);
-  // As ModelStore::Unload says.
+  // See ModelStore::Unload.
   absl::StatusOr<std::vector<LoadedModel>> Remove(std::string_view tenant, UnloadOf whose, std::string_view name,
                                                   std::optional<int64_t> version);
 
@@ -39,7 +39,7 @@ class OwnedModels {
   ModelPtr FindByFingerprint(std::string_view tenant, const std::string& fingerprint) const;
   // The models that `tenant` sees, by name and version, its own before shared ones.
   std::vector<LoadedModel> List(std::string_view tenant) const;
-  // Of all tenants.
+  // The models of all tenants.
   std::vector<LoadedModel> ListAll() const;
 
  private:

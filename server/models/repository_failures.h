@@ -21,9 +21,9 @@ class RepositoryFailures {
   void Set(const std::string& path, std::string reason) { reasons_[path] = std::move(reason); }
   void Clear(const std::string& path) { reasons_.erase(path); }
 
-  // Of this path.
+  // Why the version at this path failed; null: it did not.
   const std::string* Find(const std::string& path) const;
-  // By path.
+  // All failures, in the order of their paths.
   std::vector<RepositoryFailure> List() const;
   // What stands in the way of this version, or without one of the name's highest version that has failed.
   std::optional<RepositoryFailure> Of(std::string_view name, std::optional<int64_t> version) const;

@@ -47,8 +47,8 @@ struct RoutingOptions {
   // Calls beyond that run on the first engine that can.
   absl::Duration most_waiting = absl::Seconds(2);
   double waiting_share = 0.1;
-  // Of the time, for trials that no call waits for; and for those among them whose figures are only old. These last
-  // for hours at full load, and what they take is all lost to callers then.
+  // Shares of the time for trials that no call waits for; and for those among them whose figures are only old. At full
+  // load such trials go on for hours, and callers lose all of that time.
   double background_share = 0.05;
   double retry_share = 0.01;
   RouteClock clock = &SteadyTime;

@@ -31,7 +31,7 @@ struct EngineCost {
   double seconds = 0;  // of a step; infinity: it failed
 };
 
-// Of one cell at one shape.
+// The costs of one cell at one shape.
 struct RouteCosts {
   std::vector<EngineCost> engines;
   const Engine* best = nullptr;

@@ -36,7 +36,7 @@ class BusyPoll {
   absl::Duration Window() const { return came_soon_ && is_alone() ? most_ : absl::ZeroDuration(); }
 
  private:
-  // Of several callers one may be served alone at times.
+  // So many calls in a row show a lone caller: one of several may be served alone at times.
   static constexpr int kAloneInARow = 4;
   // A caller takes longer from its answer to its next call; a call that is here sooner is another caller's.
   static constexpr absl::Duration kTurnaround = absl::Microseconds(10);

@@ -69,7 +69,7 @@ struct StreamMethod {
   std::function<std::unique_ptr<StreamHandler>(std::shared_ptr<StreamCall>)> open;
   // Whether parts that wait for the wire leave as one message: messages of repeated fields may follow one another.
   bool joins_parts = true;
-  // Of the streams and of their operations; set before the method is served.
+  // Count the streams and their operations; set before the method is served.
   std::shared_ptr<const CallMetrics> streams = nullptr;
   std::shared_ptr<const CallMetrics> operations = nullptr;
 };
@@ -204,7 +204,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     const MutexLock lock(mutex_);
     return given_up_;
   }
-  // Nothing in flight and nothing to write.
+  // co_await call.UntilIdle(): until nothing is in flight and there is nothing to write.
   Until UntilIdle() {
     return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_; }};
   }

@@ -35,7 +35,7 @@ class StreamReader {
   // co_await Next(): whether a message has come; false as well once it has been given up. One coroutine waits at a
   // time.
   auto Next() { return Reading{*this}; }
-  // Nothing of it stays here: a buffer that is moved is copied, and its memory would be held until the next one.
+  // Swaps the message out: a move would copy the buffer, and its memory would be held until the next message.
   grpc::ByteBuffer TakeMessage() {
     grpc::ByteBuffer message;
     message.Swap(&message_);

@@ -67,7 +67,7 @@ class Tokens {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   Mutex refresh_mutex_;
-  // Of the file as it was read last: modified, size, inode.
+  // The file as it was last read: time of change, size, inode.
   std::string version_ ABSL_GUARDED_BY(refresh_mutex_);
   std::string logged_problem_ ABSL_GUARDED_BY(refresh_mutex_);  // since then
   std::function<void()> on_change_ ABSL_GUARDED_BY(refresh_mutex_) = [] {};

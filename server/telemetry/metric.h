@@ -46,7 +46,7 @@ class Histogram {
   void Observe(absl::Duration duration) { Observe(absl::ToInt64Nanoseconds(duration)); }
 
   std::span<const int64_t> bounds() const { return bounds_; }
-  // Of each bucket alone, one more than there are bounds.
+  // Observations in each bucket alone; there is one bucket more than bounds.
   std::vector<int64_t> counts() const;
   int64_t sum() const { return sum_.load(std::memory_order_relaxed); }
 

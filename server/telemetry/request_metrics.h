@@ -23,7 +23,7 @@ class CallMetrics {
   CallMetrics(CounterFamily& requests, HistogramFamily* durations, std::string kind);
 
   void Record(absl::StatusCode code, absl::Duration duration) const;
-  // Of a stream, whose duration says nothing.
+  // For streams, whose duration says nothing.
   void Ended(absl::StatusCode code) const;
 
  private:
@@ -37,7 +37,7 @@ class RequestMetrics {
   explicit RequestMetrics(Metrics& metrics);
 
   std::unique_ptr<CallMetrics> Method(std::string method) const;
-  // Of calls that take no time worth telling, or as long as their caller likes: only Ended.
+  // For calls that take no time, or as long as their caller likes: only Ended counts them.
   std::unique_ptr<CallMetrics> Untimed(std::string method) const;
 
   // Calls, and operations of streams, that were refused.

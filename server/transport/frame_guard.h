@@ -21,7 +21,7 @@ namespace rnnserve {
 
 class FrameGuard {
  public:
-  // Of a header block; gRPC takes 8 KiB of headers.
+  // Maximum bytes of a header block; gRPC takes 8 KiB of headers.
   static constexpr int64_t kMaxBlockBytes = 64 << 10;
   static constexpr int64_t kMaxContinuations = 16;
   // Streams, and bytes of their headers, before the peer has acknowledged the server's settings; an honest peer needs a

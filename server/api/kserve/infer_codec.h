@@ -18,7 +18,7 @@ namespace rnnserve::kserve {
 // name of a model has an @.
 inline constexpr std::string_view kSequenceView = "@sequence";
 
-// Of a request's parameters.
+// What a request's parameters say of its sequence.
 struct SequenceStep {
   std::string id;  // 7 and "7" are one sequence
   bool start = false;
@@ -41,7 +41,7 @@ absl::StatusOr<InferRequest> DecodeInfer(const inference::ModelInferRequest& req
 void EncodeHead(const inference::ModelInferRequest& request, int64_t version, inference::ModelInferResponse& response);
 void EncodeOutput(const OutputTensor& tensor, inference::ModelInferResponse& response);
 
-// As the native service takes it; the file's bytes are moved out of `request`. Without a file the repository is read.
+// The request of the native service; the file's bytes are moved out of `request`. No file: the repository is read.
 absl::StatusOr<v1::LoadRequest> DecodeLoad(inference::RepositoryModelLoadRequest& request);
 
 }  // namespace rnnserve::kserve

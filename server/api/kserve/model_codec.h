@@ -7,7 +7,7 @@
 
 namespace rnnserve::kserve {
 
-// As a model whose requests stand alone, or are chunks of sequences: then without its states.
+// Whether a model's requests stand alone, or are chunks of sequences: then its states are not listed.
 enum class ViewAs { kWhole, kSequence };
 
 void EncodeMetadata(const LoadedModel& loaded, ViewAs view, inference::ModelMetadataResponse& response);

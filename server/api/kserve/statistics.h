@@ -38,7 +38,7 @@ class Statistics {
   // Owner, name and version: two tenants may give their models one name.
   using Key = std::tuple<std::string, std::string, int64_t>;
   static Key KeyOf(const LoadedModel& model) { return {model.tenant, model.name, model.version}; }
-  // Of models that have been found: names that callers make up are not counted.
+  // Bounds the models that are counted; names that callers make up are not.
   static constexpr size_t kMaxModels = 4096;
 
   mutable Mutex mutex_;

@@ -16,7 +16,7 @@ namespace rnnserve::kserve {
 // "FP32", "INT64", ... as the protocol calls a type.
 std::string_view TypeText(DataType type);
 
-// Of OpenVINO Model Server, which sends them among the inputs: a UINT64 `sequence_id` and a UINT32
+// OpenVINO Model Server's control tensors, which its clients send among the inputs: a UINT64 `sequence_id` and a UINT32
 // `sequence_control_input`, of one element each. No model has inputs of these types.
 inline constexpr std::string_view kSequenceIdTensor = "sequence_id";
 inline constexpr std::string_view kSequenceControlTensor = "sequence_control_input";

@@ -29,7 +29,7 @@ class ModelsService {
   // For shared models only: health asks for no token, and other tenants must not learn of a tenant's models.
   void UpdateHealth(const LoadedModel& changed);
 
-  // Both also for the other dialect.
+  // The kserve dialect calls these two as well.
   absl::Status Load(const UnaryCall& sent, const v1::LoadRequest& request, v1::LoadResponse& response);
   absl::Status Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse& response);
 

@@ -27,7 +27,7 @@ void EncodeFork(ForkedSessions forked, v1::ForkResponse& response);
 void EncodeList(SessionInfos infos, v1::ListSessionsResponse& response);
 // All but request_id, session and the number asked for.
 void EncodeAnswer(const OperationAnswer& answer, v1::OperationReply& reply);
-// As OperationStatus, with details. Not OK.
+// Sets the reply's OperationStatus, with details. `status` is not OK.
 void EncodeStatus(const absl::Status& status, v1::OperationReply& reply);
 
 }  // namespace rnnserve

@@ -7,9 +7,9 @@
 
 namespace rnnserve {
 
-// Of mimalloc, which the server is linked with: classes of 16 bytes up to 64 bytes, four to each doubling up to 128 KiB
-// (1,024, 1,280, 1,536, 1,792, 2,048, ...), and whole pages beyond. Not below `bytes`, and above it by at most a
-// fourth; other allocators take less.
+// Sizes that mimalloc allocates, which the server is linked with: classes of 16 bytes up to 64 bytes, four to each
+// doubling up to 128 KiB (1,024, 1,280, 1,536, 1,792, 2,048, ...), and whole pages beyond. Not below `bytes`, and above
+// it by at most a fourth; other allocators take less.
 constexpr int64_t AllocatedBytes(int64_t bytes) {
   constexpr int64_t kGrain = 16, kFirstDoubling = 64, kLargestClass = 128 << 10, kPage = 4096;
   int64_t step = kPage;

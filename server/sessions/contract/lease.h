@@ -33,7 +33,7 @@ class Lease {
   Lease& operator=(Lease&&) = delete;
   ~Lease();
 
-  // As they are until Commit.
+  // The session's, as they are until Commit.
   const SessionStatePtr& state() const;
   const Numbers& numbers() const;
   const SessionSubjectPtr& subject() const;

@@ -7,7 +7,7 @@
 namespace rnnserve {
 
 struct Numbers {
-  // Of the last operation that changed the session; 0: none yet.
+  // The number of the last operation that changed the session; 0: none yet.
   uint64_t last_applied = 0;
   // Steps the session has run through; Rewind and Reset move it, numbers never go back.
   uint64_t position = 0;

@@ -25,7 +25,7 @@ absl::Status QuotaError(std::string_view subject, std::string_view message);
 // More than was agreed at Open: the session's own limit, not the server's.
 absl::Status TooManyInFlight(std::string_view message);
 
-// Of a fixed limit: the same operation will not fit later either.
+// An operation exceeds a fixed limit: the same one will not fit later either.
 absl::Status TooLarge(std::string_view message, LimitExcess excess);
 
 // The session is not in this process; the store may have a record of it. Not for callers.

@@ -95,7 +95,7 @@ struct OperationCall {
   std::optional<absl::Duration> timeout = {};  // the operation's own, from now
   SessionOwner* owner = nullptr;               // the stream it came by, until Apply returns; null: a unary call
   uint64_t caller_id = 0;                      // the unit of fair sharing
-  // Of the call that carries it; numbered operations outlive their caller and look at neither.
+  // The deadline and cancellation of the call that carries it; numbered operations outlive the call and ignore both.
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled = {};
 };
@@ -149,7 +149,7 @@ struct StateReply {
   std::string fingerprint;
   std::vector<OutputTensor> state;
   int64_t rows = 0;
-  // As of an OperationAnswer.
+  // See OperationAnswer::memory.
   std::optional<ByteBudget::Share> memory = {};
 };
 

@@ -8,11 +8,11 @@
 
 namespace rnnserve {
 
-// Of an operation that is well formed: its kind, its tensors by value and not by their order, lengths and outputs once
-// defaults are filled in. Not timeout, priority and owner epoch, nor what SetState checks (fingerprint, force): these
-// may change from try to try. `plan` of a chunk; else null.
+// The digest of a well-formed operation: its kind, its tensors by value and not by their order, lengths and outputs
+// once defaults are filled in. Not timeout, priority and owner epoch, nor what SetState checks (fingerprint, force):
+// these may change from try to try. `plan` of a chunk; else null.
 Digest DigestOf(const OperationKind& operation, const RunPlan* plan);
-// Of one that is not: it equals no other's.
+// The digest of a malformed operation, which equals no other operation's.
 Digest DigestOfFaulty(const OperationKind& operation);
 // All but request_id.
 Digest DigestOf(const OpenCall& call);

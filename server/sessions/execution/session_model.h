@@ -60,7 +60,7 @@ class SessionModel final : public SessionSubject {
   // OK, or DATA_LOSS once an engine that it runs on is out of service: a session stays on the engine it began on.
   absl::Status CanGoOn() const;
   bool IsLost() const override { return !CanGoOn().ok(); }
-  // Of tensors that come and go: always the compute type.
+  // The type of states in messages: always the compute type.
   DataType state_type() const { return ComputeType(stack().data_type()); }
   DataType kept_type() const { return kept_type_; }
   bool by_operator_names() const { return by_operator_names_; }
@@ -70,19 +70,19 @@ class SessionModel final : public SessionSubject {
   }
 
   std::vector<StateTensor> StateTensors() const;
-  // As this session's caller calls them: by the file's names, where the file names its states.
+  // The states by the names that this session's caller uses: the file's, where the file names its states.
   std::vector<NamedState> NamedStates() const;
-  // Of tensors that come and go, and of what is kept.
+  // Bytes of the states of `rows` rows in messages.
   int64_t TensorBytes(int64_t rows) const {
     return rows * StateValues() * static_cast<int64_t>(ByteSize(state_type()));
   }
-  // Of a window, by the tensors of a final state.
+  // Bytes that a kept reply may take in the window, with the tensors of a final state; and those of a kept state.
   int64_t KeptReplyBytes(int64_t rows) const;
   int64_t KeptBytes(int64_t rows) const { return rows * StateValues() * static_cast<int64_t>(ByteSize(kept_type_)); }
 
   SessionStatePtr Zeros(int64_t rows) const;
   SessionStatePtr Make(int64_t rows, SessionState::Handles handles) const;
-  // As a run takes it, and what it gave.
+  // Converts a session's state to the states that a run starts from, and back from those that it gave.
   RunStates ToRun(const SessionState& state) const;
   absl::StatusOr<SessionStatePtr> FromRun(int64_t rows, RunStates states) const;
 
@@ -92,7 +92,7 @@ class SessionModel final : public SessionSubject {
   absl::StatusOr<int64_t> CheckTensors(std::span<const NamedTensor> tensors) const;
   // Checked tensors.
   absl::StatusOr<SessionStatePtr> Import(std::span<const NamedTensor> tensors, int64_t rows) const;
-  // As NamedStates.
+  // The state as tensors, with the names of NamedStates.
   absl::StatusOr<std::vector<OutputTensor>> Export(const SessionState& state) const {
     return ExportAs(NamedStates(), state);
   }
@@ -104,7 +104,7 @@ class SessionModel final : public SessionSubject {
  private:
   // The same tensors, whole ones parted into those of the layers, by the names of StateTensors.
   absl::StatusOr<std::vector<NamedTensor>> ByLayer(std::span<const NamedTensor> tensors) const;
-  // Of ByLayer.
+  // Tensors with the names of ByLayer.
   absl::StatusOr<int64_t> CheckLayers(std::span<const NamedTensor> tensors) const;
   absl::StatusOr<SessionStatePtr> ImportLayers(std::span<const NamedTensor> tensors, int64_t rows) const;
   absl::StatusOr<std::vector<OutputTensor>> ExportAs(const std::vector<NamedState>& named,
@@ -114,7 +114,7 @@ class SessionModel final : public SessionSubject {
   const ProgramPtr& program(size_t layer) const { return pinned_->engines.programs[layer].front(); }
   bool is_narrow() const { return kept_type_ != state_type(); }
   NarrowState::Form NarrowForm(size_t layer) const;
-  // Of a row in all layers.
+  // Numbers that a row's state has in all layers.
   int64_t StateValues() const;
   // From a row's tensors; null: zeros.
   absl::StatusOr<std::shared_ptr<const State>> NewHandle(size_t layer, const std::byte* h, const std::byte* c) const;

@@ -32,7 +32,7 @@ class SessionOwner {
     return attachment;
   }
 
-  // Of those that are live.
+  // The keys of the sessions that are live.
   std::vector<std::string> Keys(Sessions& sessions) const {
     MutexLock lock(mutex_);
     std::vector<std::string> keys;

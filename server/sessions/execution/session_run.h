@@ -22,7 +22,7 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   // reply is. A chunk's memory is set aside. The message of the call lives until the operation is over.
   absl::Status Prepare();
   int64_t reply_bytes() const { return reply_bytes_; }
-  // Of what the operation says. Nothing: there was no memory to read it.
+  // The digest of the operation. Nothing: there was no memory to make it.
   const std::optional<Digest>& digest() const { return digest_; }
   // With the lease. Keeps itself alive.
   void Start(Lease lease);
