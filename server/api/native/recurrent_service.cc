@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "server/api/native/answer_bytes.h"
 #include "server/api/native/infer_codec.h"
+#include "server/api/native/reply_bytes.h"
 #include "server/api/native/session_stream.h"
 #include "server/api/native/target_calls.h"
 #include "server/rpc/callback.h"

@@ -11,7 +11,7 @@
 #include "base/recycled.h"
 #include "base/steady_now.h"
 #include "rnnserve/v1/recurrent.pb.h"
-#include "server/api/native/answer_bytes.h"
+#include "server/api/native/reply_bytes.h"
 #include "server/api/native/session_codec.h"
 #include "server/rpc/message_bytes.h"
 
@@ -169,7 +169,7 @@ void SessionStream::SendReply(const PendingOperation& pending, OperationAnswer a
   if (!answer.status.ok()) return SendReply(pending, ReplyTo(*pending.operation, std::move(answer)));
   call_->RecordOperation(answer.status, pending.operation->request_id(), pending.message->arrived(), answer.calls);
   absl::StatusOr<grpc::Slice> part = OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> {
-    const AnswerBytes reply(*pending.operation, answer);
+    const OperationReplyBytes reply(*pending.operation, answer);
     return PartOf(reply.size(), [&](uint8_t* at) { reply.Write(at); });
   });
   if (part.ok()) return call_->Send(*std::move(part), std::move(answer.memory));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reply that is written straight to its bytes, against the message that protobuf writes.
-#include "server/api/native/answer_bytes.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
 
+#include "server/api/native/reply_bytes.h"
 #include "server/api/native/session_codec.h"
 
 namespace rnnserve {
@@ -41,7 +40,7 @@ std::string AsMessage(const v1::Operation& operation, const OperationAnswer& ans
 }
 
 std::string AsBytes(const v1::Operation& operation, const OperationAnswer& answer) {
-  const AnswerBytes reply(operation, answer);
+  const OperationReplyBytes reply(operation, answer);
   std::string bytes(reply.size(), '\0');
   auto* const begin = reinterpret_cast<uint8_t*>(bytes.data());
   EXPECT_EQ(reply.Write(begin), begin + bytes.size());

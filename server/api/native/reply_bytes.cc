@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/api/native/answer_bytes.h"
+#include "server/api/native/reply_bytes.h"
 
 #include <google/protobuf/io/coded_stream.h>
 
@@ -145,10 +145,10 @@ uint8_t* WriteTo(uint8_t* to, const Parts&... parts) {
 
 }  // namespace
 
-AnswerBytes::AnswerBytes(const v1::Operation& operation, const OperationAnswer& answer)
+OperationReplyBytes::OperationReplyBytes(const v1::Operation& operation, const OperationAnswer& answer)
     : operation_(operation), answer_(answer), size_(SizeOf(operation, answer)) {}
 
-uint8_t* AnswerBytes::Write(uint8_t* to) const { return WriteTo(to, operation_, answer_); }
+uint8_t* OperationReplyBytes::Write(uint8_t* to) const { return WriteTo(to, operation_, answer_); }
 
 InferBytes::InferBytes(std::string_view request_id, const InferReply& reply)
     : request_id_(request_id), reply_(reply), size_(SizeOf(request_id, reply)) {}

@@ -2,7 +2,7 @@
 // The OperationReply of an applied change, and an InferResponse, straight to their bytes on the wire, as protobuf would
 // write them: without a message, and with one copy of the outputs.
 //
-//   const AnswerBytes reply(operation, answer);    // both outlive it; answer.status is OK
+//   const OperationReplyBytes reply(operation, answer);    // both outlive it; answer.status is OK
 //   uint8_t* end = reply.Write(memory);            // of reply.size() bytes
 #pragma once
 
@@ -17,9 +17,9 @@
 
 namespace rnnserve {
 
-class AnswerBytes {
+class OperationReplyBytes {
  public:
-  AnswerBytes(const v1::Operation& operation, const OperationAnswer& answer);
+  OperationReplyBytes(const v1::Operation& operation, const OperationAnswer& answer);
 
   size_t size() const { return size_; }
   uint8_t* Write(uint8_t* to) const;
