@@ -59,7 +59,7 @@ absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::stri
       end = ended_.Find(key->id);
     }
   }
-  const SessionKeys::Kind kind = keys_.Judge(text, tenant).kind;
+  const SessionKeys::Kind kind = keys_.Classify(text, tenant).kind;
   const bool is_valid =
       kind == SessionKeys::Kind::kOurs ? keys_.Verify(*key, tenant) : kind != SessionKeys::Kind::kUnknown;
   if (!is_valid) return UnknownSession();

@@ -185,10 +185,10 @@ class Session final : public std::enable_shared_from_this<Session> {
   using Entries = std::list<Entry, RecycledAllocator<Entry>>;
   using EntryIterator = Entries::iterator;
 
-  absl::Status Judge(Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status JudgeInFlight(Claim& claim, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status JudgeApplied(Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status JudgeTooHigh(uint64_t number, uint64_t next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Admit(Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status JoinInFlight(Claim& claim, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RepeatReply(Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status TooHigh(uint64_t number, uint64_t next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether its reply is kept, or comes to what is in flight.
   bool IsRepetition(const Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsFenced(const Claim& claim) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -227,10 +227,10 @@ class Session final : public std::enable_shared_from_this<Session> {
   // These are of durable sessions (session_durable.cc).
   absl::Status CheckUndurable(const Claim& claim) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsWrittenFirst(const Change& change) const;
-  // Whether another process may have a newer copy, which accepts what this one refuses with `judged`.
-  bool MayBeOld(const Claim& claim, const absl::Status& judged) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether another process may have a newer copy, which accepts what this one refuses with `refusal`.
+  bool MayBeOld(const Claim& claim, const absl::Status& refusal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void HoldClaim(Claim claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void JudgeHeld(const absl::Status& written);
+  void AdmitHeld(const absl::Status& written);
   // Another process may have a newer copy than `snapshot`.
   void TellWhenNewest(SnapshotDone done, Snapshot snapshot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t undurable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

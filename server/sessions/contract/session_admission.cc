@@ -54,12 +54,12 @@ void Session::Acquire(Claim claim) {
     HoldClaim(std::move(claim));
     return Drive();
   }
-  absl::Status judged = Judge(claim);
-  if (!judged.ok() && MayBeOld(claim, judged)) {
+  absl::Status admitted = Admit(claim);
+  if (!admitted.ok() && MayBeOld(claim, admitted)) {
     HoldClaim(std::move(claim));
     return Drive();
   }
-  if (!judged.ok()) Refuse(std::move(claim.done), std::move(judged));
+  if (!admitted.ok()) Refuse(std::move(claim.done), std::move(admitted));
   Drive();
 }
 
@@ -80,20 +80,20 @@ Session::Entry* Session::FindInFlight(uint64_t number) {
 // OK: the claim has been taken in, or answered. Repetitions are answered to every caller that has the key; operations
 // that would change the session are accepted from its owner, or from a newer caller, which owns it from then on unless
 // the operation fails.
-absl::Status Session::Judge(Claim& claim) {
+absl::Status Session::Admit(Claim& claim) {
   const uint64_t number = claim.number.value_or(0);
   if (claim.number && number == 0) {
     return SessionError(absl::StatusCode::kInvalidArgument, "NUMBER_ZERO",
                         "the operation's number is 0; numbers start at 1");
   }
   if (live_ && IsFenced(claim) && !IsRepetition(claim)) return Fenced(*claim.owner_epoch, owner_epoch_);
-  if (claim.number && number <= numbers_.last_applied) return JudgeApplied(claim);
+  if (claim.number && number <= numbers_.last_applied) return RepeatReply(claim);
   const uint64_t last = last_accepted();
   const EntryIterator displaced = FirstDisplaced(claim);
   const uint64_t next = displaced == in_flight_.end() ? last + 1 : displaced->number;
   if (claim.number && number <= last) {
     Entry& entry = *FindInFlight(number);
-    if (number != next || IsRepetition(claim)) return JudgeInFlight(claim, entry);
+    if (number != next || IsRepetition(claim)) return JoinInFlight(claim, entry);
   }
   if (!live_) return EndedSession(cause_);
   if (claim.attachment != kNoAttachment && claim.attachment < owner_) {
@@ -104,7 +104,7 @@ absl::Status Session::Judge(Claim& claim) {
                         "an operation without a number takes the session alone, and another one is in flight; wait for "
                         "its reply, or number the operations");
   }
-  if (claim.number && number > next) return JudgeTooHigh(number, next);
+  if (claim.number && number > next) return TooHigh(number, next);
   return Accept(claim, displaced);
 }
 
@@ -140,7 +140,7 @@ void Session::Release() {
 }
 
 // Numbers that have come before: joined while in flight.
-absl::Status Session::JudgeInFlight(Claim& claim, Entry& entry) {
+absl::Status Session::JoinInFlight(Claim& claim, Entry& entry) {
   if (!entry.is_numbered || entry.claim.digest != claim.digest) return Reused(entry.number);
   if (answers_due_ >= 2 * terms_.max_in_flight) {
     return TooManyInFlight(absl::StrCat(answers_due_,
@@ -155,7 +155,7 @@ absl::Status Session::JudgeInFlight(Claim& claim, Entry& entry) {
 }
 
 // Answered from the window afterwards.
-absl::Status Session::JudgeApplied(Claim& claim) {
+absl::Status Session::RepeatReply(Claim& claim) {
   const uint64_t number = *claim.number;
   const Window::Kept* kept = window_.Find(number);
   if (kept == nullptr) {
@@ -172,7 +172,7 @@ absl::Status Session::JudgeApplied(Claim& claim) {
   return absl::OkStatus();
 }
 
-absl::Status Session::JudgeTooHigh(uint64_t number, uint64_t next) {
+absl::Status Session::TooHigh(uint64_t number, uint64_t next) {
   if (refused_ != nullptr && refused_->next == next && number <= refused_->last + 1) {
     refused_->last = std::max(refused_->last, number);
     return Behind(next, refused_->why);

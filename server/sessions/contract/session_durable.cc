@@ -28,9 +28,9 @@ bool Session::IsWrittenFirst(const Change& change) const {
   return terms_.durability == Durability::kSync || (is_durable() && change.closes);
 }
 
-bool Session::MayBeOld(const Claim& claim, const absl::Status& judged) const {
+bool Session::MayBeOld(const Claim& claim, const absl::Status& refusal) const {
   if (stored_ == nullptr || !live_) return false;
-  return absl::IsOutOfRange(judged) || (claim.owner_epoch && *claim.owner_epoch > owner_epoch_);
+  return absl::IsOutOfRange(refusal) || (claim.owner_epoch && *claim.owner_epoch > owner_epoch_);
 }
 
 // Claims behind one that is held are held, too, so that they keep their order.
@@ -42,15 +42,15 @@ void Session::HoldClaim(Claim claim) {
   stored_->held.push_back(std::move(claim));
   if (stored_->held.size() > 1) return;
   stored_->asked.emplace_back(
-      [session = shared_from_this()](const absl::Status& written) { session->JudgeHeld(written); });
+      [session = shared_from_this()](const absl::Status& written) { session->AdmitHeld(written); });
   WriteIfDue();
 }
 
-void Session::JudgeHeld(const absl::Status& written) {
+void Session::AdmitHeld(const absl::Status& written) {
   MutexLock lock(mutex_);
   for (Claim& claim : std::exchange(stored_->held, {})) {
-    absl::Status judged = written.ok() || !live_ ? Judge(claim) : written;
-    if (!judged.ok()) Refuse(std::move(claim.done), std::move(judged));
+    absl::Status admitted = written.ok() || !live_ ? Admit(claim) : written;
+    if (!admitted.ok()) Refuse(std::move(claim.done), std::move(admitted));
   }
   Drive();
 }

@@ -156,13 +156,13 @@ std::optional<SessionKeys::Key> SessionKeys::Parse(std::string_view text) {
   return key;
 }
 
-SessionKeys::Judgement SessionKeys::Judge(std::string_view text, std::string_view tenant) const {
+SessionKeys::Classified SessionKeys::Classify(std::string_view text, std::string_view tenant) const {
   const std::optional<Key> key = Parse(text);
   if (!key) return {};
-  Judgement judgement = {.kind = Kind::kOurs, .key = *key};
-  if (key->boot == boot_) return judgement;
-  judgement.kind = IsShared(*key, tenant) ? Kind::kOtherBoot : Kind::kUnknown;
-  return judgement;
+  Classified classified = {.kind = Kind::kOurs, .key = *key};
+  if (key->boot == boot_) return classified;
+  classified.kind = IsShared(*key, tenant) ? Kind::kOtherBoot : Kind::kUnknown;
+  return classified;
 }
 
 bool SessionKeys::IsShared(const Key& key, std::string_view tenant) const {

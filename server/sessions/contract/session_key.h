@@ -4,7 +4,7 @@
 //
 //   SessionKeys keys({});
 //   SessionKeys::Key key = keys.Make("tenant");
-//   keys.Judge(text, "tenant").kind           // kOurs, kOtherBoot or kUnknown
+//   keys.Classify(text, "tenant").kind        // kOurs, kOtherBoot or kUnknown
 //
 // The MAC has two halves, each HMAC-SHA-256 of OpenSSL cut to 64 bits. The first is of a secret of this run alone: no
 // other process can make a key that this one takes for its own. The second is of what all runs share, so that each
@@ -57,7 +57,7 @@ class SessionKeys {
     kOtherBoot,  // of another run of the server, or of another one that shares its secret
     kOurs,       // well formed and of this boot; the MAC is for Matches or Verify
   };
-  struct Judgement {
+  struct Classified {
     Kind kind = Kind::kUnknown;
     Key key = {};
   };
@@ -65,7 +65,7 @@ class SessionKeys {
   explicit SessionKeys(Options options);
 
   Key Make(std::string_view tenant) const;
-  // Of a session that other servers find by its name, too: all that share a secret give it the same id.
+  // For a session that other servers find by its name, too: all that share a secret give it the same id.
   Key MakeNamed(std::string_view tenant, std::string_view name) const;
   // The ids that a session of that name may have: one for each secret, the newest first.
   std::vector<SessionId> IdsOf(std::string_view tenant, std::string_view name) const;
@@ -73,9 +73,9 @@ class SessionKeys {
   // 56 letters of URL-safe base64.
   std::string Text(const Key& key) const;
 
-  // What it says, unjudged. Nothing: no key of any server.
+  // The key that a text says, unchecked. Nothing: no key of any server.
   static std::optional<Key> Parse(std::string_view text);
-  Judgement Judge(std::string_view text, std::string_view tenant) const;
+  Classified Classify(std::string_view text, std::string_view tenant) const;
   // For keys whose session is in no table any more: whether this boot made the key, for this tenant.
   bool Verify(const Key& key, std::string_view tenant) const;
   static bool Matches(const SessionMac& a, const SessionMac& b);

@@ -13,11 +13,11 @@ using Kind = SessionKeys::Kind;
 TEST(SessionKeyTest, OwnKeysAreOursAndVerify) {
   const SessionKeys keys({});
   const SessionKeys::Key key = keys.Make("tenant");
-  const SessionKeys::Judgement judged = keys.Judge(keys.Text(key), "tenant");
-  ASSERT_EQ(judged.kind, Kind::kOurs);
-  EXPECT_EQ(judged.key.id, key.id);
-  EXPECT_TRUE(keys.Verify(judged.key, "tenant"));
-  EXPECT_FALSE(keys.Verify(judged.key, "another tenant"));
+  const SessionKeys::Classified classified = keys.Classify(keys.Text(key), "tenant");
+  ASSERT_EQ(classified.kind, Kind::kOurs);
+  EXPECT_EQ(classified.key.id, key.id);
+  EXPECT_TRUE(keys.Verify(classified.key, "tenant"));
+  EXPECT_FALSE(keys.Verify(classified.key, "another tenant"));
 }
 
 TEST(SessionKeyTest, EveryChangedLetterMakesItUnknown) {
@@ -26,10 +26,10 @@ TEST(SessionKeyTest, EveryChangedLetterMakesItUnknown) {
   for (size_t k = 0; k < text.size(); ++k) {
     std::string changed = text;
     changed[k] = changed[k] == 'A' ? 'B' : 'A';
-    const SessionKeys::Judgement judged = keys.Judge(changed, "tenant");
-    EXPECT_NE(judged.kind, Kind::kOtherBoot) << k;
-    EXPECT_FALSE(judged.kind == Kind::kOurs && keys.Verify(judged.key, "tenant")) << k;
-    EXPECT_EQ(another.Judge(changed, "tenant").kind, Kind::kUnknown) << k;
+    const SessionKeys::Classified classified = keys.Classify(changed, "tenant");
+    EXPECT_NE(classified.kind, Kind::kOtherBoot) << k;
+    EXPECT_FALSE(classified.kind == Kind::kOurs && keys.Verify(classified.key, "tenant")) << k;
+    EXPECT_EQ(another.Classify(changed, "tenant").kind, Kind::kUnknown) << k;
   }
 }
 
@@ -38,31 +38,31 @@ TEST(SessionKeyTest, WhatIsNoKeyIsUnknown) {
   const std::string text = keys.Text(keys.Make(""));
   for (const std::string& wrong : {std::string(), std::string("x"), text + "A", text.substr(1), std::string(56, '\0'),
                                    std::string(56, '!'), std::string(56, 'A'), std::string(1 << 20, 'A')}) {
-    EXPECT_EQ(keys.Judge(wrong, "").kind, Kind::kUnknown) << wrong.size();
+    EXPECT_EQ(keys.Classify(wrong, "").kind, Kind::kUnknown) << wrong.size();
   }
 }
 
 TEST(SessionKeyTest, AnotherBootIsToldApart) {
   const SessionKeys before({}), after({});
-  EXPECT_EQ(after.Judge(before.Text(before.Make("t")), "t").kind, Kind::kOtherBoot);
-  EXPECT_EQ(after.Judge(before.Text(before.Make("t")), "u").kind, Kind::kUnknown);
+  EXPECT_EQ(after.Classify(before.Text(before.Make("t")), "t").kind, Kind::kOtherBoot);
+  EXPECT_EQ(after.Classify(before.Text(before.Make("t")), "u").kind, Kind::kUnknown);
 }
 
 // Without a shared secret everybody may know the second half of the MAC, but not the first.
 TEST(SessionKeyTest, KeysOfThisBootCannotBeMadeElsewhere) {
   const SessionKeys keys({.boot = 1}), forger({.boot = 1});
-  const SessionKeys::Judgement judged = keys.Judge(forger.Text(forger.Make("t")), "t");
-  EXPECT_EQ(judged.kind, Kind::kOurs);
-  EXPECT_FALSE(keys.Verify(judged.key, "t"));
+  const SessionKeys::Classified classified = keys.Classify(forger.Text(forger.Make("t")), "t");
+  EXPECT_EQ(classified.kind, Kind::kOurs);
+  EXPECT_FALSE(keys.Verify(classified.key, "t"));
 }
 
 TEST(SessionKeyTest, WithASharedSecretAnotherBootsForgeriesAreUnknown) {
   const std::string secret(32, 's');
   const SessionKeys before({.secrets = {secret}, .boot = 1}), after({.secrets = {secret}, .boot = 2}),
       forger({.secrets = {}, .boot = 1});
-  EXPECT_EQ(after.Judge(before.Text(before.Make("t")), "t").kind, Kind::kOtherBoot);
-  EXPECT_EQ(after.Judge(before.Text(before.Make("t")), "u").kind, Kind::kUnknown);
-  EXPECT_EQ(after.Judge(forger.Text(forger.Make("t")), "t").kind, Kind::kUnknown);
+  EXPECT_EQ(after.Classify(before.Text(before.Make("t")), "t").kind, Kind::kOtherBoot);
+  EXPECT_EQ(after.Classify(before.Text(before.Make("t")), "u").kind, Kind::kUnknown);
+  EXPECT_EQ(after.Classify(forger.Text(forger.Make("t")), "t").kind, Kind::kUnknown);
 }
 
 TEST(SessionKeyTest, KeysDiffer) {
