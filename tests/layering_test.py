@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the tree to its layers (docs/architecture.md): reads the includes of every source and fails on an arrow that
-points up, on gRPC or protobuf below the dialects, and on a source that no CMakeLists.txt lists.
+points up, on gRPC or protobuf below the dialects, and on a source that no CMakeLists.txt lists. The document itself
+may name only files and types that exist.
 
     python3 layering_test.py ROOT
 """
@@ -60,6 +61,8 @@ WIRE_ROOMS = ("server/api/", "server/rpc/", "server/security/", "server/admissio
               "server/sessions/execution/record_codec.cc", "client/", "onnx_file/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 SOURCES = (".cc", ".c", ".cu", ".h", ".cuh")
+NAMED_FILE = re.compile(r"`([a-z][\w/*]*\.(?:cc|h|py|proto)|[a-z]\w*(?:/\w+)+)`")
+NAMED_TYPE = re.compile(r"`([A-Z][a-z]\w*(?:::\w+)*)`")
 
 
 def room_of(path):
@@ -112,6 +115,21 @@ def is_listed(root, file):
         folder = folder.parent
 
 
+def stale_names(root, document):
+    """Files and types that `document` names in backticks and the tree does not have. A file may be named by the end of
+    its path, and without its suffix."""
+    root = pathlib.Path(root)
+    files = [file for top in ("base", "engine", "onnx_file", "server", "client", "tests", "proto")
+             for file in (root / top).rglob("*")]
+    paths = [file.relative_to(root) for file in files]
+    paths += [path.with_suffix("") for path in paths if path.suffix]
+    words = {word for file in files if file.suffix in (*SOURCES, ".proto", ".py")
+             for word in re.findall(r"\w+", file.read_text(encoding="utf-8", errors="replace"))}
+    found = [name for name in NAMED_FILE.findall(document) if not any(path.match(name) for path in paths)]
+    found += [name for name in NAMED_TYPE.findall(document) if not words.issuperset(name.split("::"))]
+    return sorted(set(found))
+
+
 class LayeringTest(unittest.TestCase):
     root = "."
 
@@ -136,6 +154,12 @@ class LayeringTest(unittest.TestCase):
         self.assertTrue(self.planted("server/models/model.cc", '#include "rnnserve/v1/tensor.pb.h"\n'))
         self.assertFalse(self.planted("server/api/a.cc", "#include <grpcpp/grpcpp.h>\n"))
         self.assertFalse(self.planted("onnx_file/loader.cc", "#include <onnx/onnx_pb.h>\n"))
+
+    def test_the_document_names_what_exists(self):
+        document = (pathlib.Path(self.root) / "docs/architecture.md").read_text(encoding="utf-8")
+        self.assertEqual(stale_names(self.root, document), [])
+        gone = "`server/core/no_core.h` `rpc/no_poller` `%s` `Core::%s`".replace("%s", "No" + "Type")
+        self.assertEqual(len(stale_names(self.root, gone)), 4)
 
     def test_finds_an_unlisted_source(self):
         self.assertTrue(self.planted("engine/op/a.cc", "", lists="ba.cc a.cc.in"))
