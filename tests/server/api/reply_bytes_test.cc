@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reply that is written straight to its bytes, against the message that protobuf writes.
+#include "server/api/native/reply_bytes.h"
+
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
 
-#include "server/api/native/reply_bytes.h"
 #include "server/api/native/session_codec.h"
 
 namespace rnnserve {
