@@ -32,6 +32,7 @@ import processes  # noqa: E402
 WAYS = ("local", "interval", "sync")
 SESSIONS = (1, 64, 1000)
 UNITS = 128
+PACED = 20000  # sessions with a step a second each
 
 
 class Redis:
@@ -84,19 +85,24 @@ def counters(server):
             "writes": total("rnnserve_store_operations_total", 'operation="write"', 'result="ok"')}
 
 
-def turn(rnnctl, server, redis, sessions, way, seconds):
+def resident_bytes(server):
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]) << 10
+
+
+def turn(rnnctl, server, redis, sessions, way, seconds, *flags):
     """One run's figures, with what the server sent to the store while all sessions ran."""
     redis.command("FLUSHALL")
-    empty = redis.used_memory()
+    empty, at_rest = redis.used_memory(), resident_bytes(server)
     begin = counters(server)["steps"]
     command = [rnnctl, "bench", f"--server={server.address}", "--json", f"--hidden={UNITS}", "--outputs=Y_h", "--warm-up=500ms",
-               f"--duration={seconds}s", f"--sessions={sessions}", f"--durability={way}"]
+               f"--duration={seconds}s", f"--sessions={sessions}", f"--durability={way}", *flags]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while (first := counters(server))["steps"] < begin + 3 * sessions and process.poll() is None:
+    while (first := counters(server))["steps"] < begin + 0.2 * sessions and process.poll() is None:  # all are open by then
         time.sleep(0.05)
     cpu, redis_cpu = server.cpu_seconds(), processes.Server.cpu_seconds(redis)
-    time.sleep(0.8 * seconds)
-    last, stored = counters(server), redis.used_memory()
+    time.sleep(0.8 * seconds)  # the run's own warm-up and duration last longer
+    last, stored, resident = counters(server), redis.used_memory(), resident_bytes(server)
     cpu, redis_cpu = server.cpu_seconds() - cpu, processes.Server.cpu_seconds(redis) - redis_cpu
     stdout, stderr = process.communicate()
     if process.returncode != 0:
@@ -108,7 +114,8 @@ def turn(rnnctl, server, redis, sessions, way, seconds):
     level |= {"server_cpu_us": cpu * 1e6 / steps, "redis_cpu_us": redis_cpu * 1e6 / steps,
               "store_bytes_a_step": (last["bytes"] - first["bytes"]) / steps,
               "bytes_a_write": (last["bytes"] - first["bytes"]) / writes if writes else 0,
-              "writes_a_step": writes / steps, "redis_bytes_a_session": (stored - empty) / sessions}
+              "writes_a_step": writes / steps, "redis_bytes_a_session": (stored - empty) / sessions,
+              "server_bytes_a_session": (resident - at_rest) / sessions}
     return level
 
 
@@ -137,8 +144,18 @@ def table(measured, beside):
                         f"{median(runs, 'redis_cpu_us'):.1f} | {median(runs, 'writes_a_step'):.3f} | "
                         f"{median(runs, 'store_bytes_a_step'):,.0f} | {median(runs, 'bytes_a_write'):,.0f} | "
                         f"{shown(beside[sessions]) if way == 'sync' else '-'} | ") + f"{spread(runs)} |")
-    stored = median(measured[1000, "sync"], "redis_bytes_a_session")
-    return "\n".join(lines) + f"\n\nRedis holds {stored:,.0f} bytes a session (`used_memory`, 1,000 sessions, sync)."
+    return "\n".join(lines)
+
+
+def paced_table(measured):
+    lines = [f"| {PACED:,} sessions, a step a second each | steps/s (p50 / p99 ms) | server CPU us a step | Redis CPU us a step | writes a "
+             "step | bytes to the store a step | resident bytes of the server a session | bytes of Redis a session |",
+             "|---|---|---|---|---|---|---|---|"]
+    for way, run in measured.items():
+        lines.append(f"| {way} | {shown([run])} | {run['server_cpu_us']:.1f} | {run['redis_cpu_us']:.1f} | {run['writes_a_step']:.2f} | "
+                     f"{run['store_bytes_a_step']:,.0f} | {run['server_bytes_a_session']:,.0f} | "
+                     f"{run['redis_bytes_a_session']:,.0f} |")
+    return "\n".join(lines)
 
 
 def main():
@@ -157,8 +174,13 @@ def main():
         secret = pathlib.Path(folder) / "secret"
         secret.write_text("a secret of the table's own, 32 letters or more\n")
         redis = running.enter_context(Redis(folder))
-        server = running.enter_context(processes.rnnserve(environment.program("server/rnnserve"), [
-            f"--store=redis://127.0.0.1:{redis.port}", f"--session_secret_file={secret}", "--admin_listen=127.0.0.1:0"]))
+        flags = [f"--store=redis://127.0.0.1:{redis.port}", f"--session_secret_file={secret}", "--admin_listen=127.0.0.1:0"]
+        paced = {}
+        for way in WAYS:  # each with a server of its own, whose memory no earlier run has touched
+            with processes.rnnserve(environment.program("server/rnnserve"), flags) as server:
+                paced[way] = turn(rnnctl, server, redis, PACED, way, 2 * arguments.seconds, "--cadence=1s", "--arrivals=random",
+                                  "--operations=32", "--keep=1")
+        server = running.enter_context(processes.rnnserve(environment.program("server/rnnserve"), flags))
         for _ in range(arguments.rounds):
             for sessions, way in measured:
                 measured[sessions, way].append(turn(rnnctl, server, redis, sessions, way, arguments.seconds))
@@ -168,10 +190,10 @@ def main():
     report = environment.Report("durability_table", arguments.write)
     report.add(f"{started:%Y-%m-%d %H:%M} UTC, {environment.machine()}, shared by server, Redis and load generator; "
                f"`{' '.join(sys.argv)}`, medians of {arguments.rounds} rounds of {arguments.seconds} s.\n")
-    report.add(table(measured, beside))
+    report.add(table(measured, beside) + "\n\n" + paced_table(paced))
     report.finish()
     if arguments.json:
-        rows = {f"{sessions} {way}": runs for (sessions, way), runs in measured.items()} | {
+        rows = {f"paced {way}": run for way, run in paced.items()} | {f"{sessions} {way}": runs for (sessions, way), runs in measured.items()} | {
             f"{sessions} redis-benchmark": runs for sessions, runs in beside.items()}
         pathlib.Path(arguments.json).write_text(json.dumps({"started": started.isoformat(), "machine": environment.machine(),
                                                             "rows": rows}, indent=1), encoding="utf-8")
