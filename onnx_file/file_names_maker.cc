@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/op/op_spec.h"
+
 namespace rnnserve {
 namespace {
 
