@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/op/op_spec.h"
 #include "engine/op/wording.h"
 #include "onnx_file/bad_file.h"
 #include "onnx_file/constants.h"
