@@ -30,8 +30,8 @@ def test_nothing_that_was_answered_is_lost(tmp_path, cables, tell):
     secret = tmp_path / "secret"
     secret.write_text("0123456789abcdef0123456789abcdef\n")
     durable_clients.write_model(tmp_path / "models")
-    # 64 sessions: 40 raw, 16 of Python, 8 of C++.
-    clients = [durable_clients.PythonClient] * 2
+    # 64 sessions: 40 raw, 16 of Python, half of them INTERVAL, 8 of C++.
+    clients = [durable_clients.PythonClient, durable_clients.IntervalClient]
     if durable_clients.RNNCTL.exists():
         clients += [durable_clients.RnnctlClient] * 8
     tally = durable_kills.run(durable_kills.Cluster(secret, f"--models={tmp_path / 'models'}", cables=cables),
