@@ -178,7 +178,7 @@ void Drain(GrpcServer& server, const sigset_t& signals) {
   if (finished) {
     LogInfo("all calls finished");
   } else {
-    LogWarning(absl::StrCat("ending what is left: ", server.Left()));
+    LogWarning(absl::StrCat("ending what is left: ", server.Remaining()));
   }
 }
 

@@ -51,7 +51,7 @@ constexpr std::array<std::string_view, 7> kListed = {kServices[0],
                                                      "grpc.reflection.v1alpha.ServerReflection"};
 // Between the last call and the end. gRPC cancels what comes in once it shuts down, and its callers would see CANCELLED
 // as if it had been their own doing; a connection that is closed before is UNAVAILABLE, and they go elsewhere.
-constexpr absl::Duration kGoodbye = absl::Milliseconds(500);
+constexpr absl::Duration kGoAwayTime = absl::Milliseconds(500);
 constexpr int kMaxReadChunkBytes = 64 << 10;
 constexpr absl::Duration kPollerPatience = absl::Seconds(10);
 
@@ -216,7 +216,7 @@ struct GrpcServer::Parts {
 
   std::vector<int> ports;
   std::atomic<bool> leaving = false;
-  absl::Time goodbye_until = absl::InfinitePast();
+  absl::Time goaway_until = absl::InfinitePast();
   TransportQuota quota;
   Metrics unseen;
   const RequestMetrics requests;
@@ -313,7 +313,7 @@ GrpcServer::GrpcServer(std::unique_ptr<Parts> parts, SessionCore* sessions)
 GrpcServer::~GrpcServer() {
   parts_->admission.Close();
   parts_->gate.OnChange({});
-  parts_->listener->CloseConnections(std::max(parts_->goodbye_until - SteadyNow(), absl::ZeroDuration()));
+  parts_->listener->CloseConnections(std::max(parts_->goaway_until - SteadyNow(), absl::ZeroDuration()));
   parts_->server->Shutdown(std::chrono::system_clock::now());
   parts_->poller.Stop();
 }
@@ -345,11 +345,11 @@ bool GrpcServer::Drain(absl::Time deadline) {
   while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver() || parts_->admission.calls() > 0) {
     if (SteadyNow() >= deadline || parts_->admission.WaitCancelled(kDrainCheckPeriod)) return false;
   }
-  parts_->goodbye_until = std::min(SteadyNow() + kGoodbye, deadline);
+  parts_->goaway_until = std::min(SteadyNow() + kGoAwayTime, deadline);
   return true;
 }
 
-std::string GrpcServer::Left() const {
+std::string GrpcServer::Remaining() const {
   const int64_t calls = parts_->admission.calls(), streams = parts_->streams.open();
   return absl::StrCat(calls, " calls in flight, ", streams, " streams",
                       sessions_->IsCarriedOver() ? "" : ", sessions whose state no client has fetched");

@@ -105,7 +105,7 @@ class GrpcServer {
   // and for sessions whose state no client has fetched yet. False: some were left at `deadline` or at EndDrain.
   bool Drain(absl::Time deadline);
   // What Drain still waits for, as a text for the log.
-  std::string Left() const;
+  std::string Remaining() const;
   // Ends Drain at once. From any thread.
   void EndDrain();
 

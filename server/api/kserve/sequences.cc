@@ -213,7 +213,7 @@ void Sequences::Apply(const SequencePtr& sequence, std::shared_ptr<Work> work, b
   }
   call.caller_id = caller.caller_id;
   core_->Apply(std::move(call), [this, sequence, work, number, is_again = before.has_value(),
-                                 over = std::move(over)](OperationAnswer answer) mutable {
+                                 over = std::move(over)](ApplyReply answer) mutable {
     // A caller that gives all its requests one id means new ones.
     if (is_again && ReasonOf(answer.status) == "NUMBER_REUSED") {
       return Apply(sequence, std::move(work), /*as_new=*/true, std::move(over));
@@ -223,7 +223,7 @@ void Sequences::Apply(const SequencePtr& sequence, std::shared_ptr<Work> work, b
   });
 }
 
-void Sequences::Applied(const SequencePtr& sequence, Work& work, uint64_t number, OperationAnswer answer) {
+void Sequences::Applied(const SequencePtr& sequence, Work& work, uint64_t number, ApplyReply answer) {
   if (!answer.status.ok()) {
     return work.done(SequenceStatus(std::move(answer.status), work));
   }
@@ -269,7 +269,7 @@ void Sequences::Close(const SequencePtr& sequence) {
   call.tenant = sequence->tenant();
   call.session = sequence->key;
   call.kind = CloseOp{};
-  core_->Apply(std::move(call), [](const OperationAnswer&) {});
+  core_->Apply(std::move(call), [](const ApplyReply&) {});
 }
 
 void Sequences::MoveToEnded(std::list<SequencePtr>::iterator place) {

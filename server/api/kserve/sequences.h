@@ -69,7 +69,7 @@ class Sequences {
   absl::StatusOr<SequencePtr> Start(const Work& work, const LoadedModel& model, SequencePtr former);
   void Pump(const SequencePtr& sequence);
   void Apply(const SequencePtr& sequence, std::shared_ptr<Work> work, bool as_new, absl::AnyInvocable<void()> over);
-  void Applied(const SequencePtr& sequence, Work& work, uint64_t number, OperationAnswer answer);
+  void Applied(const SequencePtr& sequence, Work& work, uint64_t number, ApplyReply answer);
   // Ends it in favour of a new one of its name: what waits is refused, and what runs goes on to its end.
   void Retire(const SequencePtr& sequence);
   // The session's error as one of the sequence.

@@ -89,7 +89,7 @@ void Tensor(Sink& sink, uint32_t field, const OutputTensor& tensor) {
 }
 
 template <typename Sink>
-void Reply(Sink& sink, const v1::Operation& operation, const OperationAnswer& answer) {
+void Reply(Sink& sink, const v1::Operation& operation, const ApplyReply& answer) {
   using v1::OperationReply;
   const OperationResult& result = *answer.result;
   Text(sink, OperationReply::kRequestIdFieldNumber, operation.request_id());
@@ -145,7 +145,7 @@ uint8_t* WriteTo(uint8_t* to, const Parts&... parts) {
 
 }  // namespace
 
-OperationReplyBytes::OperationReplyBytes(const v1::Operation& operation, const OperationAnswer& answer)
+OperationReplyBytes::OperationReplyBytes(const v1::Operation& operation, const ApplyReply& answer)
     : operation_(operation), answer_(answer), size_(SizeOf(operation, answer)) {}
 
 uint8_t* OperationReplyBytes::Write(uint8_t* to) const { return WriteTo(to, operation_, answer_); }

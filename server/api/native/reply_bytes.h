@@ -19,14 +19,14 @@ namespace rnnserve {
 
 class OperationReplyBytes {
  public:
-  OperationReplyBytes(const v1::Operation& operation, const OperationAnswer& answer);
+  OperationReplyBytes(const v1::Operation& operation, const ApplyReply& answer);
 
   size_t size() const { return size_; }
   uint8_t* Write(uint8_t* to) const;
 
  private:
   const v1::Operation& operation_;
-  const OperationAnswer& answer_;
+  const ApplyReply& answer_;
   size_t size_;
 };
 

@@ -26,7 +26,7 @@ void EncodeCheckpoint(const Numbers& numbers, v1::CheckpointResponse& response);
 void EncodeFork(ForkedSessions forked, v1::ForkResponse& response);
 void EncodeList(SessionInfos infos, v1::ListSessionsResponse& response);
 // All but request_id, session and the number asked for.
-void EncodeAnswer(const OperationAnswer& answer, v1::OperationReply& reply);
+void EncodeApplyReply(const ApplyReply& answer, v1::OperationReply& reply);
 // Sets the reply's OperationStatus, with details. `status` is not OK.
 void EncodeStatus(const absl::Status& status, v1::OperationReply& reply);
 

@@ -52,7 +52,7 @@ v1::OperationReply Echo(const v1::Operation& operation) {
 // For everything but changes: their results fill in one field of the reply.
 class Answering {
  public:
-  Answering(SessionCore& core, const v1::Operation& operation, std::string_view tenant, OperationReplyDone done)
+  Answering(SessionCore& core, const v1::Operation& operation, std::string_view tenant, EncodedReplyDone done)
       : core_(core), operation_(operation), tenant_(tenant), done_(std::move(done)) {}
 
   void Fail(const absl::Status& status) {
@@ -60,7 +60,7 @@ class Answering {
   }
   template <typename Fill>
   void Succeed(Fill fill, std::optional<ByteBudget::Share> held = {}) {
-    OperationReplied replied{absl::OkStatus(), Echo(operation_), std::move(held)};
+    EncodedReply replied{absl::OkStatus(), Echo(operation_), std::move(held)};
     replied.reply.mutable_status();
     const absl::Status filled = OrOutOfMemory([&] {
       fill(replied.reply);
@@ -71,7 +71,7 @@ class Answering {
   }
 
  private:
-  void Done(OperationReplied replied) {
+  void Done(EncodedReply replied) {
     if (operation_.has_open()) replied.calls = CallsOfTarget(core_.core(), operation_.open());
     done_(std::move(replied));
   }
@@ -79,12 +79,12 @@ class Answering {
   SessionCore& core_;
   const v1::Operation& operation_;
   const std::string tenant_;
-  OperationReplyDone done_;
+  EncodedReplyDone done_;
 };
 
-absl::Status Encode(const OperationAnswer& answer, v1::OperationReply& reply) {
+absl::Status Encode(const ApplyReply& answer, v1::OperationReply& reply) {
   return OrOutOfMemory([&] {
-    EncodeAnswer(answer, reply);
+    EncodeApplyReply(answer, reply);
     return absl::OkStatus();
   });
 }
@@ -172,9 +172,9 @@ void RunCheckpoint(SessionCore& core, const v1::Operation& operation, const Oper
 
 }  // namespace
 
-OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, std::string_view tenant,
-                                 absl::Status why) {
-  OperationReplied replied{
+EncodedReply RefuseOperation(SessionCore& core, const v1::Operation& operation, std::string_view tenant,
+                             absl::Status why) {
+  EncodedReply replied{
       core.Refused(operation.session(), tenant, NumberOf(operation), std::move(why)), Echo(operation), {}};
   EncodeStatus(replied.status, replied.reply);
   return replied;
@@ -195,26 +195,26 @@ absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const
   return call;
 }
 
-OperationReplied ReplyTo(const v1::Operation& operation, OperationAnswer answer) {
-  OperationReplied replied{{}, Echo(operation), std::move(answer.memory), answer.calls};
+EncodedReply ReplyTo(const v1::Operation& operation, ApplyReply answer) {
+  EncodedReply replied{{}, Echo(operation), std::move(answer.memory), answer.calls};
   answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation.kind_case()));
   if (absl::Status encoded = Encode(answer, replied.reply); !encoded.ok()) {
     // What is applied stays applied: a refused caller asks again.
     answer.status = std::move(encoded);
     answer.result.reset();
     replied.reply = Echo(operation);
-    EncodeAnswer(answer, replied.reply);
+    EncodeApplyReply(answer, replied.reply);
   }
   replied.status = std::move(answer.status);
   return replied;
 }
 
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
-                  OperationReplyDone done) {
+                  EncodedReplyDone done) {
   if (IsChange(operation)) {
     absl::StatusOr<OperationCall> call = DecodeChange(operation, sender);
     if (!call.ok()) return done(RefuseOperation(core, operation, sender.tenant, call.status()));
-    return core.Apply(*std::move(call), [&operation, done = std::move(done)](OperationAnswer answer) mutable {
+    return core.Apply(*std::move(call), [&operation, done = std::move(done)](ApplyReply answer) mutable {
       done(ReplyTo(operation, std::move(answer)));
     });
   }

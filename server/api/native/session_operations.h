@@ -23,26 +23,26 @@ struct OperationSender {
 };
 
 // The reply, and for unary calls the status behind it.
-struct OperationReplied {
+struct EncodedReply {
   absl::Status status;
   v1::OperationReply reply;
   std::optional<ByteBudget::Share> held = {};  // released once the reply has been sent
   const CallMetrics* calls = nullptr;          // of its model; null: it is no request to a model
 };
-using OperationReplyDone = absl::AnyInvocable<void(OperationReplied)>;
+using EncodedReplyDone = absl::AnyInvocable<void(EncodedReply)>;
 
 // The reply to an operation that is not run: the error tells where its session is.
-OperationReplied RefuseOperation(SessionCore& core, const v1::Operation& operation, std::string_view tenant,
-                                 absl::Status why);
+EncodedReply RefuseOperation(SessionCore& core, const v1::Operation& operation, std::string_view tenant,
+                             absl::Status why);
 
 // Whether the operation changes its session: then SessionCore::Apply takes what DecodeChange makes of it, and ReplyTo
-// makes its answer the reply. DecodeChange's errors name fields of the operation (RefuseOperation).
+// encodes its reply. DecodeChange's errors name fields of the operation (RefuseOperation).
 bool IsChange(const v1::Operation& operation);
 absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const OperationSender& sender);
-OperationReplied ReplyTo(const v1::Operation& operation, OperationAnswer answer);
+EncodedReply ReplyTo(const v1::Operation& operation, ApplyReply answer);
 
 // Any operation. `done` is called exactly once, on any thread. `operation` lives until then. Open runs long.
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
-                  OperationReplyDone done);
+                  EncodedReplyDone done);
 
 }  // namespace rnnserve

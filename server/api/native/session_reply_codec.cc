@@ -73,7 +73,7 @@ void EncodeList(SessionInfos infos, v1::ListSessionsResponse& response) {
   response.set_next_page_token(std::move(infos.next_token));
 }
 
-void EncodeAnswer(const OperationAnswer& answer, v1::OperationReply& reply) {
+void EncodeApplyReply(const ApplyReply& answer, v1::OperationReply& reply) {
   if (answer.has_numbers) {
     reply.set_last_applied(answer.numbers.last_applied);
     reply.set_next_expected(answer.numbers.next_expected());

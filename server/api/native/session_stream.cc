@@ -148,12 +148,12 @@ void SessionStream::Run(PendingOperation pending) {
       SendReply(pending, RefuseOperation(*core_, operation, sender.tenant, call.status()));
       return Finish(std::move(pending));
     }
-    return core_->Apply(*std::move(call), [pending = std::move(pending)](OperationAnswer answer) mutable {
+    return core_->Apply(*std::move(call), [pending = std::move(pending)](ApplyReply answer) mutable {
       pending.message->stream().SendReply(pending, std::move(answer));
       Finish(std::move(pending));
     });
   }
-  RunOperation(*core_, operation, sender, [pending = std::move(pending)](OperationReplied replied) mutable {
+  RunOperation(*core_, operation, sender, [pending = std::move(pending)](EncodedReply replied) mutable {
     pending.message->stream().SendReply(pending, std::move(replied));
     Finish(std::move(pending));
   });
@@ -165,7 +165,7 @@ void SessionStream::Finish(PendingOperation pending) {
   call->EndWork();  // the stream may end, and the handler with it
 }
 
-void SessionStream::SendReply(const PendingOperation& pending, OperationAnswer answer) {
+void SessionStream::SendReply(const PendingOperation& pending, ApplyReply answer) {
   if (!answer.status.ok()) return SendReply(pending, ReplyTo(*pending.operation, std::move(answer)));
   call_->RecordOperation(answer.status, pending.operation->request_id(), pending.message->arrived(), answer.calls);
   absl::StatusOr<grpc::Slice> part = OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> {
@@ -179,7 +179,7 @@ void SessionStream::SendReply(const PendingOperation& pending, OperationAnswer a
   Send(ReplyTo(*pending.operation, std::move(answer)));
 }
 
-void SessionStream::SendReply(const PendingOperation& pending, OperationReplied replied) {
+void SessionStream::SendReply(const PendingOperation& pending, EncodedReply replied) {
   call_->RecordOperation(replied.status, pending.operation->request_id(), pending.message->arrived(), replied.calls);
   Send(std::move(replied));
 }
@@ -188,7 +188,7 @@ void SessionStream::Refuse(const v1::Operation& operation, const absl::Status& s
   Send(RefuseOperation(*core_, operation, call_->caller()->tenant, status));
 }
 
-void SessionStream::Send(OperationReplied replied) {
+void SessionStream::Send(EncodedReply replied) {
   absl::StatusOr<grpc::Slice> part =
       OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> { return PartOf(replied.reply); });
   // What is applied stays applied: a refused caller asks again.

@@ -25,12 +25,12 @@ class SessionStream final : public StreamHandler {
   void Run(PendingOperation pending);
   // Elsewhere: packs weights, and no operation of the stream can depend on it before its reply.
   CallTask Open(PendingOperation pending);
-  void SendReply(const PendingOperation& pending, OperationAnswer answer);
-  void SendReply(const PendingOperation& pending, OperationReplied replied);
+  void SendReply(const PendingOperation& pending, ApplyReply answer);
+  void SendReply(const PendingOperation& pending, EncodedReply replied);
   // The operation is: the stream may end, and this object with it.
   static void Finish(PendingOperation pending);
   void Refuse(const v1::Operation& operation, const absl::Status& status);
-  void Send(OperationReplied replied);
+  void Send(EncodedReply replied);
 
   SessionCore* const core_;
   const std::shared_ptr<StreamCall> call_;

@@ -78,8 +78,8 @@ Task<UnaryReply> SessionsService::Apply(UnaryCall& call) {
                                   .owner = nullptr,
                                   .deadline = call.deadline(),
                                   .cancelled = call.cancelled()};
-  Callback<OperationReplied> applying([&](auto done) { RunOperation(*core_, operation, sender, std::move(done)); });
-  OperationReplied replied = co_await applying;
+  Callback<EncodedReply> applying([&](auto done) { RunOperation(*core_, operation, sender, std::move(done)); });
+  EncodedReply replied = co_await applying;
   call.set_model(replied.calls);
   if (!replied.status.ok()) {
     call.set_request_id(operation.request_id());  // for the log

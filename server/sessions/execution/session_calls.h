@@ -121,7 +121,7 @@ struct OperationResult final : public KeptReply {
   int64_t kept_bytes = kFixedBytes;
 };
 
-struct OperationAnswer {
+struct ApplyReply {
   absl::Status status;       // of an operation, with the numbers of its session
   bool has_numbers = false;  // there is such a session
   Numbers numbers = {};
@@ -134,7 +134,7 @@ struct OperationAnswer {
   std::optional<ByteBudget::Share> memory = {};
 };
 
-using OperationDone = absl::AnyInvocable<void(OperationAnswer)>;
+using OperationDone = absl::AnyInvocable<void(ApplyReply)>;
 
 struct ReadCall {
   std::string tenant = {};
@@ -149,7 +149,7 @@ struct StateReply {
   std::string fingerprint;
   std::vector<OutputTensor> state;
   int64_t rows = 0;
-  // See OperationAnswer::memory.
+  // See ApplyReply::memory.
   std::optional<ByteBudget::Share> memory = {};
 };
 

@@ -34,7 +34,7 @@ Attachment SessionCore::AttachmentOf(const OperationCall& call, const SessionId&
 }
 
 void SessionCore::RefuseUnfound(absl::Status why, OperationDone done) {
-  OperationAnswer answer;
+  ApplyReply answer;
   answer.status = std::move(why);
   answer.calls = core_->CallsOf(kUnknownModel);
   if (const std::optional<Numbers> numbers = rnnserve::NumbersOf(answer.status)) {
@@ -98,7 +98,7 @@ void SessionCore::ApplyTo(const SessionPtr& session, Attachment attachment, Oper
       MakeRecycled<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows, std::move(done));
   claim.fault = OrOutOfMemory([&] { return run->Prepare(); });
   if (!run->digest()) {
-    OperationAnswer answer;
+    ApplyReply answer;
     answer.status = std::move(claim.fault);
     answer.has_numbers = true;
     answer.numbers = session->NoteRefused(claim.number, answer.status);

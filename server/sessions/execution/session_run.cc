@@ -221,7 +221,7 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
 }
 
 void SessionRun::Answer(Outcome outcome) {
-  OperationAnswer answer;
+  ApplyReply answer;
   answer.status = std::move(outcome.status);
   answer.has_numbers = true;
   answer.numbers = outcome.numbers;
@@ -238,7 +238,7 @@ void SessionRun::Answer(Outcome outcome) {
 
 // A kept reply is copied for each caller that asks for it, so each copy counts. What is applied stays applied: a
 // refused caller asks again.
-void SessionRun::SetMemoryAside(OperationAnswer& answer) {
+void SessionRun::SetMemoryAside(ApplyReply& answer) {
   if (answer.result->bytes() <= OperationResult::kFixedBytes) return;
   absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.caller_id, answer.result->bytes());
   if (memory.ok()) {

@@ -29,10 +29,10 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
 
   // Tells the caller, once the run is over or if it was answered without one.
   void Answer(Outcome outcome);
-  void Answer(OperationAnswer answer) { done_(std::move(answer)); }
+  void Answer(ApplyReply answer) { done_(std::move(answer)); }
 
  private:
-  void SetMemoryAside(OperationAnswer& answer);
+  void SetMemoryAside(ApplyReply& answer);
   // Sets the digest by itself: memory for a chunk may be refused once it is known what the chunk says.
   absl::Status PrepareOp(const ChunkOp& op);
   absl::Status PrepareOp(const ResetOp& op);

@@ -31,16 +31,16 @@ class Chance {
   std::mt19937 random_;
 };
 
-std::string AsMessage(const v1::Operation& operation, const OperationAnswer& answer) {
+std::string AsMessage(const v1::Operation& operation, const ApplyReply& answer) {
   v1::OperationReply reply;
   reply.set_request_id(operation.request_id());
   reply.set_session(operation.session());
   if (operation.has_number()) reply.set_number(operation.number());
-  EncodeAnswer(answer, reply);
+  EncodeApplyReply(answer, reply);
   return reply.SerializeAsString();
 }
 
-std::string AsBytes(const v1::Operation& operation, const OperationAnswer& answer) {
+std::string AsBytes(const v1::Operation& operation, const ApplyReply& answer) {
   const OperationReplyBytes reply(operation, answer);
   std::string bytes(reply.size(), '\0');
   auto* const begin = reinterpret_cast<uint8_t*>(bytes.data());
@@ -62,7 +62,7 @@ TEST(AnswerBytesTest, AreThoseOfTheMessage) {
     result->engine = chance.Text();
     result->queue_time = chance.Duration();
     result->compute_time = chance.Duration();
-    OperationAnswer answer;
+    ApplyReply answer;
     answer.has_numbers = true;
     answer.numbers = {chance.Number(), chance.Number()};
     answer.number = chance.Half() ? 0 : chance.Number();

@@ -125,13 +125,13 @@ void OperationPipeline::Reset(const std::string& session, uint64_t number) {
 
 void OperationPipeline::Apply(OperationCall call) {
   call.owner = &owner_;
-  std::optional<OperationAnswer>* place = nullptr;
+  std::optional<ApplyReply>* place = nullptr;
   {
     const std::lock_guard lock(mutex_);
     place = &answers_.emplace_back();  // a deque's elements stay where they are
     ++missing_;
   }
-  sessions_.Apply(std::move(call), [this, place](OperationAnswer answer) {
+  sessions_.Apply(std::move(call), [this, place](ApplyReply answer) {
     const std::lock_guard lock(mutex_);
     *place = std::move(answer);
     --missing_;
@@ -139,11 +139,11 @@ void OperationPipeline::Apply(OperationCall call) {
   });
 }
 
-std::vector<OperationAnswer> OperationPipeline::Answers() {
+std::vector<ApplyReply> OperationPipeline::Answers() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return missing_ == 0; });
-  std::vector<OperationAnswer> answers;
-  for (std::optional<OperationAnswer>& answer : answers_) answers.push_back(*std::move(answer));
+  std::vector<ApplyReply> answers;
+  for (std::optional<ApplyReply>& answer : answers_) answers.push_back(*std::move(answer));
   answers_.clear();
   inputs_.clear();
   return answers;

@@ -69,7 +69,7 @@ class OperationPipeline {
             std::optional<std::vector<std::string>> outputs = {});
   void Reset(const std::string& session, uint64_t number);
   // Waits for all.
-  std::vector<OperationAnswer> Answers();
+  std::vector<ApplyReply> Answers();
 
  private:
   void Apply(OperationCall call);
@@ -80,7 +80,7 @@ class OperationPipeline {
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
-  std::deque<std::optional<OperationAnswer>> answers_;
+  std::deque<std::optional<ApplyReply>> answers_;
   size_t missing_ = 0;
 };
 

@@ -21,7 +21,7 @@ struct Server {
   explicit Server(SessionStore* store) : records(store, &codec) { live.kept().UseRecords(&records); }
   ~Server() { live.kept().UseRecords(nullptr); }
 
-  OperationAnswer Chunk(const std::string& session, uint64_t number, double x) {
+  ApplyReply Chunk(const std::string& session, uint64_t number, double x) {
     OperationPipeline pipeline(live.sessions());
     pipeline.Send(session, number, {FilledTensor("X", type, {1, kRows, kInput}, x)});
     return std::move(pipeline.Answers()[0]);
@@ -86,13 +86,13 @@ TEST_P(RecordCodecTest, AnotherServerComputesTheSameBits) {
   for (uint64_t number = 1; number <= 6; ++number) {
     Server& server = number % 2 == 1 ? from_ : to_;
     const double x = 0.1 * static_cast<double>(number);
-    OperationAnswer answer = server.Chunk(key, number, x);
+    ApplyReply answer = server.Chunk(key, number, x);
     // The other server's copy is old, and it finds out.
     if (ReasonOf(answer.status) == "TAKEN_OVER") answer = server.Chunk(key, number, x);
     ASSERT_TRUE(answer.status.ok()) << answer.status;
     EXPECT_EQ(answer.durable_number, number);
     EXPECT_EQ(answer.numbers.position, number);
-    const OperationAnswer expected = to_.Chunk(whole, number, x);
+    const ApplyReply expected = to_.Chunk(whole, number, x);
     ASSERT_EQ(answer.result->outputs.size(), expected.result->outputs.size());
     for (size_t k = 0; k < answer.result->outputs.size(); ++k) {
       EXPECT_EQ(answer.result->outputs[k].name, expected.result->outputs[k].name);
@@ -100,7 +100,7 @@ TEST_P(RecordCodecTest, AnotherServerComputesTheSameBits) {
       EXPECT_EQ(answer.result->outputs[k].bytes, expected.result->outputs[k].bytes) << number;
     }
     // A repetition elsewhere is the reply of the record, bit for bit.
-    const OperationAnswer repeated = (number % 2 == 1 ? to_ : from_).Chunk(key, number, x);
+    const ApplyReply repeated = (number % 2 == 1 ? to_ : from_).Chunk(key, number, x);
     if (ReasonOf(repeated.status) == "TAKEN_OVER") continue;
     EXPECT_TRUE(repeated.repeated);
     EXPECT_EQ(repeated.result->outputs[0].bytes, answer.result->outputs[0].bytes);

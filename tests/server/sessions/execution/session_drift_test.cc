@@ -113,7 +113,7 @@ TEST_F(SessionDrift, FourThousandChunksStayWithinTheTolerance) {
           pipeline.Send(wide, number, Widened(x));
           pipeline.Send(narrow, number, std::move(x));
         }
-        const std::vector<OperationAnswer> answers = pipeline.Answers();
+        const std::vector<ApplyReply> answers = pipeline.Answers();
         for (size_t k = 0; k < answers.size(); k += 2) {
           ASSERT_TRUE(answers[k].status.ok() && answers[k + 1].status.ok()) << answers[k + 1].status;
           for (size_t output = 0; output < answers[k].result->outputs.size(); ++output) {
@@ -162,7 +162,7 @@ TEST_F(SessionDrift, SixteenBitStatesAreOffByWhatIsPublished) {
           pipeline.Send(wide, number, Widened(x));
           pipeline.Send(narrow, number, std::move(x));
         }
-        const std::vector<OperationAnswer> answers = pipeline.Answers();
+        const std::vector<ApplyReply> answers = pipeline.Answers();
         for (size_t k = 0; k < answers.size(); k += 2) {
           ASSERT_TRUE(answers[k].status.ok() && answers[k + 1].status.ok()) << answers[k + 1].status;
           ASSERT_TRUE(ValuesNear(ValuesOf(answers[k + 1].result->outputs[0]), ValuesOf(answers[k].result->outputs[0]),
@@ -221,7 +221,7 @@ TEST_F(SessionNeighbours, NanAndInfinitiesStayInTheirSession) {
         if (resets) {
           for (const std::string& session : sessions) pipeline.Reset(session, number);
           pipeline.Reset(alone, number);
-          for (const OperationAnswer& answer : pipeline.Answers()) ASSERT_TRUE(answer.status.ok()) << answer.status;
+          for (const ApplyReply& answer : pipeline.Answers()) ASSERT_TRUE(answer.status.ok()) << answer.status;
           is_wild.assign(kSessions, false);
           continue;
         }
@@ -231,7 +231,7 @@ TEST_F(SessionNeighbours, NanAndInfinitiesStayInTheirSession) {
           if (random_() % 4 == 0) is_wild[k] = true;
           chunk(sessions[k], is_wild[k]);
         }
-        const std::vector<OperationAnswer> answers = pipeline.Answers();
+        const std::vector<ApplyReply> answers = pipeline.Answers();
         for (size_t k = 0; k < kSessions; ++k) {
           ASSERT_TRUE(answers[k].status.ok()) << answers[k].status;
           const std::vector<double> got = ValuesOf(answers[k].result->outputs[0]);

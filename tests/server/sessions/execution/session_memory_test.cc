@@ -22,7 +22,7 @@ class SessionMemory : public testing::Test {
     open.window_bytes = 4 << 20;
     session_ = live_.Open(std::move(open)).value();
   }
-  OperationAnswer Chunk(uint64_t number) {
+  ApplyReply Chunk(uint64_t number) {
     OperationPipeline pipeline(live_.sessions());
     pipeline.Send(session_, number, {FilledTensor("X", DataType::kFloat, {64, 16, 1}, 1)});  // Y is 1 MiB
     return std::move(pipeline.Answers()[0]);
@@ -34,12 +34,12 @@ class SessionMemory : public testing::Test {
 
 TEST_F(SessionMemory, RepetitionsCountUntilTheyHaveLeft) {
   ASSERT_TRUE(Chunk(1).status.ok());
-  std::vector<OperationAnswer> waiting;
+  std::vector<ApplyReply> waiting;
   for (int k = 0; k < 3; ++k) {
     waiting.push_back(Chunk(1));
     ASSERT_TRUE(waiting.back().status.ok() && waiting.back().repeated) << waiting.back().status;
   }
-  const OperationAnswer refused = Chunk(1);
+  const ApplyReply refused = Chunk(1);
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status)) << refused.status;
   EXPECT_EQ(refused.numbers.last_applied, 1u);
   waiting.pop_back();

@@ -53,14 +53,14 @@ class SessionNarrow : public testing::TestWithParam<DataType> {
   }
   std::string Open(std::optional<DataType> kept) { return live_.Open(Spec(kept)).value(); }
   std::vector<OutputTensor> State(const std::string& session) { return live_.GetState(session).value().state; }
-  OperationAnswer Chunk(const std::string& session, uint64_t number, double x, std::vector<int32_t> lengths = {}) {
+  ApplyReply Chunk(const std::string& session, uint64_t number, double x, std::vector<int32_t> lengths = {}) {
     OperationPipeline pipeline(live_.sessions());
     std::vector<OwnedTensor> inputs = {FilledTensor("X", DataType::kFloat, {1, kRows, kInput}, x)};
     if (!lengths.empty()) {
       inputs.push_back(MakeTensor("sequence_lens", DataType::kInt32, {kRows}, {lengths.begin(), lengths.end()}));
     }
     pipeline.Send(session, number, std::move(inputs));
-    OperationAnswer answer = std::move(pipeline.Answers()[0]);
+    ApplyReply answer = std::move(pipeline.Answers()[0]);
     EXPECT_TRUE(answer.status.ok()) << answer.status;
     return answer;
   }
@@ -70,7 +70,7 @@ class SessionNarrow : public testing::TestWithParam<DataType> {
     call.number = number;
     call.kind = std::move(kind);
     std::promise<absl::Status> told;  // by this thread, or by the one that still tells of the chunk before
-    live_.sessions().Apply(std::move(call), [&](OperationAnswer answer) { told.set_value(answer.status); });
+    live_.sessions().Apply(std::move(call), [&](ApplyReply answer) { told.set_value(answer.status); });
     return told.get_future().get();
   }
   int64_t ListedBytes() { return live_.sessions().List("", 10, "")->sessions.back().view.state_bytes; }
@@ -84,7 +84,7 @@ TEST_P(SessionNarrow, ItTakesHalfTheMemoryAndIsRoundedOnceAChunk) {
   EXPECT_EQ(ListedBytes(), kRows * 2 * kHidden * 4);
   const std::string narrow = Open(GetParam());
   EXPECT_EQ(ListedBytes(), kRows * 2 * kHidden * 2);
-  const OperationAnswer of_wide = Chunk(wide, 1, 0.7), of_narrow = Chunk(narrow, 1, 0.7);
+  const ApplyReply of_wide = Chunk(wide, 1, 0.7), of_narrow = Chunk(narrow, 1, 0.7);
   EXPECT_EQ(of_wide.result->outputs[0].bytes, of_narrow.result->outputs[0].bytes) << "computed alike";
   for (const char* name : {"initial_h", "initial_c"}) {
     const std::string exact = BytesOf(State(wide), name), kept = BytesOf(State(narrow), name);

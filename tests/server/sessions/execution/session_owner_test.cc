@@ -27,7 +27,7 @@ class SessionOwnerTest : public testing::Test {
     call.kind = std::move(kind);
     call.owner = &owner;
     absl::Status status;  // neither needs the engine, so the answer comes at once
-    live_.sessions().Apply(std::move(call), [&](OperationAnswer answer) { status = answer.status; });
+    live_.sessions().Apply(std::move(call), [&](ApplyReply answer) { status = answer.status; });
     return status;
   }
 

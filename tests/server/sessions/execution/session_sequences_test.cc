@@ -45,7 +45,7 @@ testing::AssertionResult Same(const OwnedTensor& got, const OwnedTensor& want, d
   return tolerance == 0 ? TensorsIdentical(got, want) : TensorsNear(got, want, tolerance);
 }
 
-OwnedTensor OutputOf(const OperationAnswer& answer, const std::string& name) {
+OwnedTensor OutputOf(const ApplyReply& answer, const std::string& name) {
   for (const OutputTensor& output : answer.result->outputs) {
     if (output.name == name) return Owned(output);
   }
@@ -168,13 +168,13 @@ TEST_P(SessionSequences, CutAnywhereAnOperatorIsOneRun) {
       pipeline.Send(one.session, k, std::move(inputs));
     }
   }
-  const std::vector<OperationAnswer> answers = pipeline.Answers();
+  const std::vector<ApplyReply> answers = pipeline.Answers();
   size_t at = 0;
   for (const Running& one : running) {
     SCOPED_TRACE(one.op.Describe());
     const double tolerance = Tolerance(one.op.type);
     for (size_t k = 1; k < one.cuts.size(); ++k, ++at) {
-      const OperationAnswer& answer = answers[at];
+      const ApplyReply& answer = answers[at];
       ASSERT_TRUE(answer.status.ok()) << answer.status;
       for (const OutputTensor& output : one.whole.outputs) {
         const OwnedTensor want = Owned(output);
@@ -245,7 +245,7 @@ TEST_P(SessionSequences, CutAnywhereAStackIsOneRun) {
     const std::vector<int64_t> cuts = Cuts(steps);
     const size_t axis = batch_first ? 1 : 0;
     for (size_t k = 1; k < cuts.size(); ++k) pipeline.Send(*session, k, {Part(x, axis, cuts[k - 1], cuts[k])});
-    const std::vector<OperationAnswer> answers = pipeline.Answers();
+    const std::vector<ApplyReply> answers = pipeline.Answers();
     for (size_t k = 1; k < cuts.size(); ++k) {
       ASSERT_TRUE(answers[k - 1].status.ok()) << answers[k - 1].status;
       for (const OutputTensor& output : whole->outputs) {

@@ -26,14 +26,14 @@ class SessionWindow : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.status();
     return *std::move(opened);
   }
-  OperationAnswer Apply(const std::string& session, std::optional<uint64_t> number, OperationKind kind) {
+  ApplyReply Apply(const std::string& session, std::optional<uint64_t> number, OperationKind kind) {
     OperationCall call;
     call.session = session;
     call.number = number;
     call.kind = std::move(kind);
     call.owner = &owner_;
-    std::promise<OperationAnswer> told;  // by this thread, or by the one that still tells of the chunk before
-    live_.sessions().Apply(std::move(call), [&](OperationAnswer answer) { told.set_value(std::move(answer)); });
+    std::promise<ApplyReply> told;  // by this thread, or by the one that still tells of the chunk before
+    live_.sessions().Apply(std::move(call), [&](ApplyReply answer) { told.set_value(std::move(answer)); });
     return told.get_future().get();
   }
 
@@ -58,11 +58,11 @@ TEST_F(SessionWindow, TheDefaultTakesTheReplyOfAStepAndTheFinalState) {
   const OpenReply opened = Open(std::move(open));
   OperationPipeline pipeline(live_.sessions());
   pipeline.Send(opened.key, 1, {FilledTensor("X", DataType::kFloat, {1, 512, 1}, 1)});
-  const OperationAnswer step = std::move(pipeline.Answers()[0]);
+  const ApplyReply step = std::move(pipeline.Answers()[0]);
   EXPECT_TRUE(step.status.ok()) << step.status;
-  const OperationAnswer closed = Apply(opened.key, 2, CloseOp{.return_state = true});
+  const ApplyReply closed = Apply(opened.key, 2, CloseOp{.return_state = true});
   EXPECT_TRUE(closed.status.ok()) << closed.status;
-  const OperationAnswer again = Apply(opened.key, 2, CloseOp{.return_state = true});
+  const ApplyReply again = Apply(opened.key, 2, CloseOp{.return_state = true});
   EXPECT_TRUE(again.repeated) << again.status;
 }
 
@@ -78,7 +78,7 @@ TEST_F(SessionWindow, AChunkThatDoesNotFitIsToldTheSizeItNeeds) {
   const OpenReply opened = Open(std::move(open));
   OperationPipeline pipeline(live_.sessions());
   pipeline.Send(opened.key, 1, {FilledTensor("X", DataType::kFloat, {32, 1, 1}, 1)}, std::vector<std::string>{"Y"});
-  const OperationAnswer refused = std::move(pipeline.Answers()[0]);
+  const ApplyReply refused = std::move(pipeline.Answers()[0]);
   EXPECT_EQ(ReasonOf(refused.status), "LIMIT_EXCEEDED");
   EXPECT_EQ(LimitOf(refused.status)->limit, 10'000);
   EXPECT_EQ(LimitOf(refused.status)->value, 32 * 128 * 4 + OperationResult::kFixedBytes);
@@ -92,7 +92,7 @@ TEST_F(SessionWindow, ACloseWhoseStateDoesNotFitIsRefusedAndTheSessionLives) {
   open.window_bytes = 2 * 128 * 4 + OperationResult::kFixedBytes;
   const OpenReply opened = Open(std::move(open));
   ASSERT_TRUE(Apply(opened.key, 1, SelectRowsOp{{0, 1, 0}}).status.ok());
-  const OperationAnswer refused = Apply(opened.key, 2, CloseOp{.return_state = true});
+  const ApplyReply refused = Apply(opened.key, 2, CloseOp{.return_state = true});
   EXPECT_EQ(ReasonOf(refused.status), "LIMIT_EXCEEDED") << refused.status;
   EXPECT_EQ(LimitOf(refused.status)->value, 3 * 128 * 4 + OperationResult::kFixedBytes);
   EXPECT_EQ(refused.numbers.last_applied, 1u);
@@ -105,7 +105,7 @@ TEST_F(SessionWindow, AnUnnumberedCloseKeepsNothingSoAnyStateFits) {
   OpenCall open = Spec(128);
   open.window_bytes = 0;
   const OpenReply opened = Open(std::move(open));
-  const OperationAnswer closed = Apply(opened.key, std::nullopt, CloseOp{.return_state = true});
+  const ApplyReply closed = Apply(opened.key, std::nullopt, CloseOp{.return_state = true});
   ASSERT_TRUE(closed.status.ok()) << closed.status;
   EXPECT_TRUE(closed.result->has_final_state);
 }
