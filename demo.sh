@@ -5,6 +5,8 @@
 #                                Mandarin sentences to pinyin (client/examples/pinyin): a whole bidirectional model
 #   ./demo.sh WORD ...           these English words alone
 #   ./demo.sh --pinyin [SENTENCE ...]  Mandarin alone
+#   ./demo.sh --text             a language model (client/examples/language_model), trained in 45 s and streamed token by token: 8 bytes
+#                                up, the most probable next tokens down; bytes on the wire with top-k and with all logits
 #   ./demo.sh --beam [WORD ...]  English words, with a beam search beside it
 #   ./demo.sh --speech           speech in many recordings at once (client/examples/vad): a trained voice detector, its recurrent part
 #                                as sessions; writes vad.png. --live: at the pace of speech, to watch its metrics
@@ -22,6 +24,7 @@ second=
 case "${1:-}" in
   --help | -h) usage; exit ;;
   --pinyin) shift; example=(client/examples/pinyin/pinyin.py) ;;
+  --text) shift; example=(client/examples/language_model/language_model.py) ;;
   --beam) shift; example=(client/examples/g2p/spell.py) ;;
   --speech) shift; example=(client/examples/vad/vad.py --rnnctl build/release/client/rnnctl/rnnctl) ;;
 esac

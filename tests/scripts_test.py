@@ -10,7 +10,7 @@ import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".").resolve()
 TAKES = {
-    "demo.sh": ["--pinyin", "--beam", "--speech"],
+    "demo.sh": ["--pinyin", "--text", "--beam", "--speech"],
     "setup.sh": ["--tests", "--speech", "--campaigns", "--server"],
     "test.sh": ["release", "asan-ubsan", "tsan", "campaigns"],
 }

@@ -20,7 +20,8 @@ def run(*command, cwd=PACKAGE):
 
 def test_mypy(tmp_path):
     done = run("mypy", "--config-file=pyproject.toml", f"--cache-dir={tmp_path}", "rnnserve", EXAMPLES / "g2p",
-               EXAMPLES / "vad", EXAMPLES / "pinyin", EXAMPLES / "bulk" / "scorer.py", EXAMPLES / "bulk" / "progress.py",
+               EXAMPLES / "vad", EXAMPLES / "pinyin",
+               EXAMPLES / "language_model", EXAMPLES / "bulk" / "scorer.py", EXAMPLES / "bulk" / "progress.py",
                EXAMPLES / "generic_call.py", HERE / "typed_program.py")
     assert done.returncode == 0, done.stdout + done.stderr
 
