@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "server/core/core.h"
 #include "server/sessions/contract/lease.h"
 #include "server/sessions/execution/session_calls.h"
 #include "server/sessions/execution/session_model.h"
