@@ -97,12 +97,12 @@ class Splitter {
     // Its types and shapes are what the others are told.
     absl::StatusOr<SplitPart> served = WritePart(Part::kServed);
     if (!served.ok()) return served.status();
-    std::vector<SplitPart> parts;
-    for (const Part part : {Part::kBefore, Part::kServed, Part::kAfter}) {
+    std::vector<SplitPart> parts = {*std::move(served)};
+    for (const Part part : {Part::kBefore, Part::kAfter}) {
       if (BoundaryOf(part).nodes.empty()) continue;
-      absl::StatusOr<SplitPart> made = part == Part::kServed ? std::move(served) : WritePart(part);
+      absl::StatusOr<SplitPart> made = WritePart(part);
       if (!made.ok()) return made.status();
-      parts.push_back(*std::move(made));
+      parts.insert(part == Part::kBefore ? parts.begin() : parts.end(), *std::move(made));
     }
     return parts;
   }
