@@ -194,7 +194,7 @@ absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan p
   return accepted;
 }
 
-void Core::Run(AcceptedCall call, InferDone done) {
+void Core::Run(AcceptedCall&& call, InferDone done) {
   for (size_t layer = 0; layer < call.routes.size(); ++layer) {
     call.routes[layer] = {.engine = router_.Settle(call.routes[layer], call.cells(layer), call.engine_options)};
   }
@@ -234,7 +234,7 @@ void Core::Name(EngineSet& set, std::string_view label) const {
   if (options_.metrics != nullptr) set.metrics = options_.metrics->Of(label, set.names);
 }
 
-void Core::Start(AcceptedCall call, InferDone done) {
+void Core::Start(AcceptedCall&& call, InferDone done) {
   auto made = OrOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<LayerChain>> {
     return MakeRecycled<LayerChain>(std::move(call), &router_, scheduler_);
   });

@@ -66,7 +66,7 @@ class Core {
   // the caller's to set.
   absl::StatusOr<AcceptedCall> AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const InferCall& call);
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
-  void Run(AcceptedCall call, InferDone done);
+  void Run(AcceptedCall&& call, InferDone done);
   // Both.
   void Infer(const InferCall& call, InferDone done);
 
@@ -95,7 +95,7 @@ class Core {
   // `plan` of `model`, with memory set aside for a run of it.
   absl::StatusOr<AcceptedCall> Reserve(const ResolvedModel& model, RunPlan plan, const RouteLoad& load,
                                        const InferCall& call);
-  void Start(AcceptedCall call, InferDone done);
+  void Start(AcceptedCall&& call, InferDone done);
   // The rest of a set that has its engines and programs.
   void Name(EngineSet& set, std::string_view label) const;
   // The same call for another engine; nothing if none can run it or its memory does not fit.

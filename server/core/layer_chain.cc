@@ -27,7 +27,7 @@ absl::StatusOr<InferReply> WithoutLoss(absl::StatusOr<InferReply> reply) {
 
 }  // namespace
 
-LayerChain::LayerChain(AcceptedCall call, Router* router, Scheduler* scheduler)
+LayerChain::LayerChain(AcceptedCall&& call, Router* router, Scheduler* scheduler)
     : call_(std::move(call)),
       engines_(call_.pinned == nullptr ? nullptr : &call_.pinned->engines),
       router_(router),

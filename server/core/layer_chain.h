@@ -16,7 +16,7 @@ namespace rnnserve {
 class LayerChain : public std::enable_shared_from_this<LayerChain> {
  public:
   // Makes the memory of the outputs. `router` and `scheduler` outlive the chain; the router is told what has run.
-  LayerChain(AcceptedCall call, Router* router, Scheduler* scheduler);
+  LayerChain(AcceptedCall&& call, Router* router, Scheduler* scheduler);
 
   // Whether nothing has to be computed.
   bool is_over() const { return run_->done(); }

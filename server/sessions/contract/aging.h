@@ -7,13 +7,14 @@
 //   ...
 //   absl::Duration now = aging.Advance();      // each sweep
 //
-// Thread-safe.
+// Thread-safe, but for Advance, which one thread calls.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 
 #include "absl/time/time.h"
-#include "base/mutex.h"
 #include "server/sessions/contract/clock.h"
 
 namespace rnnserve {
@@ -21,34 +22,34 @@ namespace rnnserve {
 class AgingClock {
  public:
   AgingClock(const MonotonicClock* clock, absl::Duration period)
-      : clock_(clock), period_(period), swept_at_(clock->Now()) {}
+      : clock_(clock), period_(period), offset_ns_(-Nanoseconds(clock->Now())) {}
 
-  absl::Duration Now() const {
-    const MutexLock lock(mutex_);
-    return Current(clock_->Now());
-  }
+  // Every operation of every session asks. Beside Advance it may be one period ahead.
+  absl::Duration Now() const { return Current(clock_->Now()); }
 
   // Called by the sweep.
   absl::Duration Advance() {
-    const MutexLock lock(mutex_);
     const absl::Duration now = clock_->Now();
-    age_ = Current(now);
-    swept_at_ = now;
-    return age_;
+    const absl::Duration age = Current(now);
+    age_ns_.store(Nanoseconds(age), std::memory_order_relaxed);
+    offset_ns_.store(Nanoseconds(age - now), std::memory_order_relaxed);
+    return age;
   }
 
   absl::Duration period() const { return period_; }
 
  private:
-  absl::Duration Current(absl::Duration now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return age_ + std::clamp(now - swept_at_, absl::ZeroDuration(), period_);
+  static int64_t Nanoseconds(absl::Duration duration) { return absl::ToInt64Nanoseconds(duration); }
+  absl::Duration Current(absl::Duration now) const {
+    const absl::Duration age = absl::Nanoseconds(age_ns_.load(std::memory_order_relaxed));
+    const absl::Duration offset = absl::Nanoseconds(offset_ns_.load(std::memory_order_relaxed));
+    return std::clamp(now + offset, age, age + period_);
   }
 
   const MonotonicClock* const clock_;
   const absl::Duration period_;
-  mutable Mutex mutex_;
-  absl::Duration age_ ABSL_GUARDED_BY(mutex_);
-  absl::Duration swept_at_ ABSL_GUARDED_BY(mutex_);  // by clock_
+  std::atomic<int64_t> age_ns_ = 0;  // at the last Advance
+  std::atomic<int64_t> offset_ns_;   // of it from clock_ at that time
 };
 
 }  // namespace rnnserve

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/rejection.h"
 #include "server/admission/memory_watch.h"
+#include "server/sessions/contract/clock.h"
 #include "server/sessions/contract/rate_limit.h"
 #include "server/sessions/contract/session_error.h"
 
@@ -101,11 +102,11 @@ class TenantBudget {
     server_bytes_->Subtract(bytes);
   }
 
-  absl::Status TakeOperation(absl::Duration now) {
+  absl::Status TakeOperation(const MonotonicClock& clock) {
     if (operations_per_second_ <= 0) return absl::OkStatus();
     {
       const MutexLock lock(rate_mutex_);
-      if (rate_.Take(now)) return absl::OkStatus();
+      if (rate_.Take(clock.Now())) return absl::OkStatus();
     }
     return QuotaError("operations_per_second", absl::StrCat("this tenant may send ", operations_per_second_,
                                                             " operations a second; send this one again later"));

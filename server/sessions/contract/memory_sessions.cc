@@ -82,7 +82,7 @@ std::optional<std::string> MemorySessions::KeyOf(const SessionId& id) {
 }
 
 void MemorySessions::Acquire(const SessionPtr& session, Claim claim) {
-  if (absl::Status rate = session->budget().TakeOperation(clock_->Now()); !rate.ok()) {
+  if (absl::Status rate = session->budget().TakeOperation(*clock_); !rate.ok()) {
     Outcome outcome;
     outcome.numbers = session->NoteRefused(claim.number, rate);
     outcome.status = WithNumbers(std::move(rate), outcome.numbers);

@@ -108,7 +108,7 @@ absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
     lock.unlock();
     return Open(std::move(spec));
   }
-  absl::Status rate = tenant.budget.TakeOperation(clock_->Now());
+  absl::Status rate = tenant.budget.TakeOperation(*clock_);
   if (rate.ok()) rate = tenant.budget.TakeSession(charge);
   if (!rate.ok()) return Refused(*spec.subject, std::move(rate));
   SessionPtr session = Add(tenant,
@@ -221,7 +221,7 @@ absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const Session& parent, 
     if (absl::Status free = CheckName(tenant, name); !free.ok()) return free;
   }
   int64_t taken = 0;
-  absl::Status status = tenant.budget.TakeOperation(clock_->Now());
+  absl::Status status = tenant.budget.TakeOperation(*clock_);
   while (status.ok() && taken < spec.count) {
     status = tenant.budget.TakeSession(charge);
     if (status.ok()) ++taken;

@@ -250,6 +250,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void EndStored() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds `sign` to the model's live sessions, and `sign` times the bytes.
   void CountLife(int64_t sign) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsTooLate(const Claim& claim) const;
   bool StartNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs collected callbacks and grants leases until none is left. Releases mutex_ while it calls.
   void Drive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -48,6 +48,10 @@ void Session::AbortQueued(EntryIterator from, const absl::Status& status) {
   for (Entry& entry : in_flight_) entry.number = std::min(entry.number, last);
 }
 
+bool Session::IsTooLate(const Claim& claim) const {
+  return claim.deadline != absl::InfiniteDuration() && site_->clock->Now() >= claim.deadline;
+}
+
 bool Session::StartNext() {
   if (in_flight_.empty()) return false;
   Entry& first = in_flight_.front();
@@ -61,7 +65,7 @@ bool Session::StartNext() {
   if (first.is_granted) return false;
   first.is_granted = true;
   ++fence_;
-  if (site_->clock->Now() >= first.claim.deadline) {
+  if (IsTooLate(first.claim)) {
     FailGranted(absl::DeadlineExceededError("the operation's timeout passed while it waited for its turn"));
     return true;
   }
@@ -94,7 +98,7 @@ void Session::Commit(uint64_t fence, Change change) {
   MutexLock lock(mutex_);
   if (fence != fence_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
   Entry& first = in_flight_.front();
-  if (site_->clock->Now() >= first.claim.deadline) {
+  if (IsTooLate(first.claim)) {
     FailGranted(absl::DeadlineExceededError("the operation's timeout passed before it was applied"));
     return Drive();
   }
@@ -225,6 +229,7 @@ absl::Status Session::CheckReply(int64_t bytes) const {
 }
 
 absl::Status Session::Recharge(int64_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
   if (bytes > 0) {
     if (absl::Status taken = budget_->TakeBytes(bytes); !taken.ok()) return taken;
   } else {
