@@ -28,8 +28,11 @@ bool Session::IsWrittenFirst(const Change& change) const {
   return terms_.durability == Durability::kSync || (is_durable() && change.closes);
 }
 
+// Numbers that only this copy has (kInterval) may be other operations where the session is now, or not be applied
+// there.
 bool Session::MayBeOld(const Claim& claim, const absl::Status& refusal) const {
   if (stored_ == nullptr || !live_) return false;
+  if (claim.number && *claim.number > stored_->durable_number && absl::IsAlreadyExists(refusal)) return true;
   return absl::IsOutOfRange(refusal) || (claim.owner_epoch && *claim.owner_epoch > owner_epoch_);
 }
 

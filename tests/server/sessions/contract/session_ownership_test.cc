@@ -110,6 +110,21 @@ TEST_F(SessionOwnershipTest, AnOwnerMayWriteBetweenALookAndATakeover) {
   EXPECT_EQ(Applied(taken), 2u);
 }
 
+// No record has what it applied, so another server applies these numbers, too.
+TEST_F(SessionOwnershipTest, AFormerOwnerDoesNotTellThatANumberIsTooOld) {
+  const SessionPtr session = OpenDurable(Durability::kInterval);
+  for (uint64_t number = 1; number <= 12; ++number) Apply(session, number);
+  Switch();
+  const SessionPtr taken = *Find(key_);
+  Apply(taken, 1);
+  Switch();
+  EXPECT_EQ(Send(session, {.number = 2, .content = 2})->reason(), "TAKEN_OVER");
+  const SessionPtr back = *Find(key_);
+  EXPECT_EQ(Applied(back), 0u) << "INTERVAL: what no record has is sent again";
+  for (uint64_t number = 1; number <= 12; ++number) Apply(back, number);
+  EXPECT_EQ(Send(back, {.number = 2, .content = 2})->reason(), "NUMBER_TOO_OLD") << "of the owner";
+}
+
 TEST_F(SessionOwnershipTest, AnOpenWithoutAttachLeavesALiveSessionToItsOwner) {
   const absl::StatusOr<OpenedSession> made = Attach("n");
   Switch();
