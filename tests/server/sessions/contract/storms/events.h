@@ -31,6 +31,9 @@ class Events final : public MonotonicClock {
     now_ = end;
   }
 
+  // Nothing that is waiting happens; what it holds goes now.
+  void Clear() { std::exchange(waiting_, {}).clear(); }
+
   // What chance decides in this world.
   uint64_t Draw(uint64_t below) { return std::uniform_int_distribution<uint64_t>(0, below - 1)(random_); }
   absl::Duration Between(absl::Duration least, absl::Duration most) {

@@ -31,6 +31,11 @@ class Storm {
     }
   }
 
+  // Messages on their way hold sessions, which go before their servers.
+  ~Storm() { events_.Clear(); }
+  Storm(const Storm&) = delete;
+  Storm& operator=(const Storm&) = delete;
+
   void RunFor(absl::Duration time) { events_.RunUntil(events_.Now() + time); }
   // Until all callers are done, or something is wrong; for ten minutes at most.
   void RunToEnd() {
