@@ -20,6 +20,8 @@ class EndedSessions {
   struct End {
     EndCause cause = EndCause::kUnknown;
     Numbers numbers;
+    // Of an old copy, maybe: the session may live on another server.
+    bool may_live = false;
   };
 
   explicit EndedSessions(size_t most) : most_(most) {}

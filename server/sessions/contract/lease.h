@@ -28,13 +28,14 @@ class Session;
 
 class Lease {
  public:
-  Lease(std::shared_ptr<Session> session, uint64_t fence) : session_(std::move(session)), fence_(fence) {}
+  // The session's lock is held.
+  Lease(std::shared_ptr<Session> session, uint64_t fence);
   Lease(Lease&&) noexcept = default;
   Lease& operator=(Lease&&) = delete;
   ~Lease();
 
-  // The session's, as they are until Commit.
-  const SessionStatePtr& state() const;
+  // The session's, as they are until Commit; also where the session has ended meanwhile (another server has it).
+  const SessionStatePtr& state() const { return state_; }
   const Numbers& numbers() const;
   const SessionSubjectPtr& subject() const;
   // The number that Commit will apply.
@@ -52,6 +53,7 @@ class Lease {
  private:
   std::shared_ptr<Session> session_;
   uint64_t fence_;
+  SessionStatePtr state_;
 };
 
 }  // namespace rnnserve

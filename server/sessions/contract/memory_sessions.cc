@@ -63,7 +63,7 @@ absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::stri
   const bool is_valid =
       kind == SessionKeys::Kind::kOurs ? keys_.Verify(*key, tenant) : kind != SessionKeys::Kind::kUnknown;
   if (!is_valid) return UnknownSession();
-  if (end) return WithNumbers(EndedSession(end->cause), end->numbers);
+  if (end && !end->may_live) return WithNumbers(EndedSession(end->cause), end->numbers);
   if (site_.records != nullptr) return SessionElsewhere();
   return kind == SessionKeys::Kind::kOurs ? EndedSession(EndCause::kUnknown) : Lost();
 }

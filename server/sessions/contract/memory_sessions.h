@@ -150,6 +150,7 @@ class MemorySessions final : public Sessions {
   void LookNamed(std::vector<SessionId> ids, size_t at, FetchNamedDone done);
   void TakeNamed(std::vector<SessionId> ids, size_t at, FetchNamedDone done);
   absl::Status Lost() const;
+  absl::Status LostOrEnded(const SessionId& id) const;
   std::vector<SessionPtr> Durable() const;
   void PersistAll();
   void MendStore();

@@ -54,11 +54,23 @@ absl::Status MemorySessions::Lost() const {
                             "own, or from the start");
 }
 
+// No record has it.
+absl::Status MemorySessions::LostOrEnded(const SessionId& id) const {
+  std::optional<EndedSessions::End> end;
+  {
+    const MutexLock lock(mutex_);
+    end = ended_.Find(id);
+  }
+  return end ? WithNumbers(EndedSession(end->cause), end->numbers) : Lost();
+}
+
 // The keys of callers have been judged by Find.
 void MemorySessions::Fetch(std::string_view text, std::string_view tenant, FetchDone done) {
   const SessionKeys::Key key = SessionKeys::Parse(text).value_or(SessionKeys::Key{});
   TakeOver(key.id, [this, key, tenant = std::string(tenant), done = std::move(done)](const Taken& taken) mutable {
-    if (absl::IsNotFound(taken.session.status()) && !EndCauseOf(taken.session.status())) return done(Lost());
+    if (absl::IsNotFound(taken.session.status()) && !EndCauseOf(taken.session.status())) {
+      return done(LostOrEnded(key.id));
+    }
     if (!taken.session.ok()) return done(taken.session.status());
     const Session& session = **taken.session;
     if (session.budget().tenant() != tenant) return done(UnknownSession());

@@ -51,7 +51,10 @@ void MemorySessions::Ended(const SessionPtr& session) {
     const MutexLock lock(mutex_);
     --live_;
     wheel_.Remove(session);
-    if (view.cause != EndCause::kMoved) ended_.Remember(session->key().id, {view.cause, view.numbers});
+    if (view.cause != EndCause::kMoved) {
+      const bool may_live = session->is_durable() && view.cause == EndCause::kExpired;
+      ended_.Remember(session->key().id, {view.cause, view.numbers, may_live});
+    }
     Tenant& tenant = TenantOf(session->budget().tenant());
     tenant.order.Remove(session->order());
     const auto named = tenant.names.find(session->name());

@@ -276,7 +276,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   SessionSite* const site_;
 
   mutable Mutex mutex_;
-  // State and numbers change in Commit only, so a lease may read them.
+  // Numbers change in Commit only, so a lease may read them.
   SessionStatePtr state_ ABSL_GUARDED_BY(mutex_);
   Numbers numbers_ ABSL_GUARDED_BY(mutex_);
   Window window_ ABSL_GUARDED_BY(mutex_);

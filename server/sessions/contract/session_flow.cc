@@ -296,12 +296,16 @@ void Session::Forget() {
   budget_->ReleaseBytes(std::exchange(charged_for_terms_, 0));
 }
 
+Lease::Lease(std::shared_ptr<Session> session, uint64_t fence) ABSL_NO_THREAD_SAFETY_ANALYSIS
+    : session_(std::move(session)),
+      fence_(fence),
+      state_(session_->state_) {}
+
 Lease::~Lease() {
   if (session_ != nullptr) session_->Fail(fence_, absl::InternalError("the operation was let go before its end"));
 }
 
-// A lease excludes every change of what it reads, without the lock.
-const SessionStatePtr& Lease::state() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return session_->state_; }
+// A lease excludes every change of the numbers, without the lock.
 const Numbers& Lease::numbers() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return session_->numbers_; }
 const SessionSubjectPtr& Lease::subject() const { return session_->subject_; }
 uint64_t Lease::number() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return session_->numbers_.last_applied + 1; }

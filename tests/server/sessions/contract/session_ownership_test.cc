@@ -110,6 +110,50 @@ TEST_F(SessionOwnershipTest, AnOwnerMayWriteBetweenALookAndATakeover) {
   EXPECT_EQ(Applied(taken), 2u);
 }
 
+TEST_F(SessionOwnershipTest, AnOperationThatComputesKeepsItsStateWhenTheSessionMoves) {
+  const SessionPtr session = OpenDurable(Durability::kInterval);
+  Apply(session, 1);
+  const ToldPtr computing = Send(session, {.number = 2, .content = 2});
+  Switch();
+  Apply(*Find(key_), 1);
+  Switch();
+  session->Persist([](const absl::Status& written) { EXPECT_EQ(ReasonOf(written), "TAKEN_OVER"); });
+  EXPECT_EQ(computing->reason(), "TAKEN_OVER");
+  ASSERT_TRUE(computing->lease.has_value());
+  ASSERT_NE(computing->lease->state(), nullptr);
+  EXPECT_EQ(ValueOf(computing->lease->state()), 1);
+  Commit(computing, 2);
+  Switch();
+  EXPECT_EQ(Applied(*Find(key_)), 1u);
+}
+
+TEST_F(SessionOwnershipTest, AnOldCopyThatExpiresDoesNotEndTheSession) {
+  const SessionPtr old = OpenDurable(Durability::kSync);
+  const std::string key = key_;
+  const absl::Duration idle = old->terms().idle_timeout;
+  Switch();
+  const SessionPtr taken = *Find(key);
+  const auto pass = [&](absl::Duration time, uint64_t* number) {
+    for (absl::Duration passed; passed < time; passed += absl::Seconds(1)) {
+      clock_.Move(absl::Seconds(1));
+      if (number != nullptr) Apply(taken, ++*number);
+      sessions().Sweep();
+      other_->Sweep();
+    }
+  };
+  uint64_t number = 0;
+  pass(idle + absl::Seconds(2), &number);
+  EXPECT_FALSE(old->view().live);
+  Switch();
+  const absl::StatusOr<SessionPtr> back = Find(key);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(Applied(*back), number);
+  // Once it has expired everywhere, and its record, too, it has ended, and is not lost.
+  pass(idle + absl::Seconds(2), nullptr);
+  store_.records.clear();
+  EXPECT_EQ(EndCauseOf(Find(key).status()), "expired");
+}
+
 // No record has what it applied, so another server applies these numbers, too.
 TEST_F(SessionOwnershipTest, AFormerOwnerDoesNotTellThatANumberIsTooOld) {
   const SessionPtr session = OpenDurable(Durability::kInterval);
