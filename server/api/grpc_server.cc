@@ -351,8 +351,13 @@ bool GrpcServer::Drain(absl::Time deadline) {
 
 std::string GrpcServer::Remaining() const {
   const int64_t calls = parts_->admission.calls(), streams = parts_->streams.open();
-  return absl::StrCat(calls, " calls in flight, ", streams, " streams",
-                      sessions_->IsCarriedOver() ? "" : ", sessions whose state no client has fetched");
+  const Sessions::LeftBehind left = sessions_->CountLeftBehind();
+  std::string text = absl::StrCat(calls, " calls in flight, ", streams, " streams");
+  if (left.local > 0) absl::StrAppend(&text, ", ", left.local, " sessions whose state no client has fetched");
+  if (left.durable > 0) {
+    absl::StrAppend(&text, ", ", left.durable, " durable sessions with operations that the session store lacks");
+  }
+  return text;
 }
 
 void GrpcServer::EndDrain() { parts_->admission.CancelWait(); }

@@ -194,7 +194,7 @@ void RedisStore::OnError(RedisNode& node, const RequestPtr& request, const Redis
     LogWarning("the session store refuses a request", {{"reason", text}, {"skipped", absl::StrCat(*skipped)}});
   }
   const char* const fix = error.kind == Kind::kMoved ? "; it is a cluster: use redis+cluster://" : "";
-  Finish(*request, absl::UnavailableError(absl::StrCat("the session store refuses the request: ", text, fix)));
+  Finish(*request, absl::FailedPreconditionError(absl::StrCat("the session store refuses the request: ", text, fix)));
 }
 
 void RedisStore::OnUnanswered(const RequestPtr& request, const absl::Status& why) {

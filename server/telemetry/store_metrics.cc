@@ -14,6 +14,7 @@ struct Operation {
 };
 const std::map<Code, std::string> kReadResults = {{Code::kOk, "ok"},
                                                   {Code::kNotFound, "not_found"},
+                                                  {Code::kFailedPrecondition, "failed_precondition"},
                                                   {Code::kResourceExhausted, "resource_exhausted"},
                                                   {Code::kUnavailable, "unavailable"}};
 const std::map<StoreOperation, Operation> kOperations = {
@@ -21,6 +22,7 @@ const std::map<StoreOperation, Operation> kOperations = {
      {"write",
       {{Code::kOk, "ok"},
        {Code::kAborted, "aborted"},
+       {Code::kFailedPrecondition, "failed_precondition"},
        {Code::kResourceExhausted, "resource_exhausted"},
        {Code::kUnavailable, "unavailable"}}}},
     {StoreOperation::kTake, {"take", kReadResults}},

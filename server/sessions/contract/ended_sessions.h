@@ -22,21 +22,24 @@ class EndedSessions {
     Numbers numbers;
     // Of an old copy, maybe: the session may live on another server.
     bool may_live = false;
+    // Of its key. The sessions of a name, one after the other, share an id.
+    uint64_t boot = 0;
   };
 
   explicit EndedSessions(size_t most) : most_(most) {}
 
-  void Remember(const SessionId& id, End end) {
-    if (!ends_.insert_or_assign(id, end).second) return;
-    order_.push_back(id);
+  void Remember(const SessionKeys::Key& key, End end) {
+    end.boot = key.boot;
+    if (!ends_.insert_or_assign(key.id, end).second) return;
+    order_.push_back(key.id);
     if (order_.size() <= most_) return;
     ends_.erase(order_.front());
     order_.pop_front();
   }
 
-  std::optional<End> Find(const SessionId& id) const {
-    const auto found = ends_.find(id);
-    if (found == ends_.end()) return std::nullopt;
+  std::optional<End> Find(const SessionKeys::Key& key) const {
+    const auto found = ends_.find(key.id);
+    if (found == ends_.end() || found->second.boot != key.boot) return std::nullopt;
     return found->second;
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, operations, lists. Opening and forking are in memory_sessions_open.cc, the passing of time is in
+// Keys, operations, lists. Opening is in memory_sessions_open.cc, forking in
+// memory_sessions_fork.cc, the passing of time is in
 // memory_sessions_sweep.cc.
 #include "server/sessions/contract/memory_sessions.h"
 
@@ -52,12 +53,10 @@ absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::stri
       const SessionKeys::Key& known = (*found)->key();
       const bool is_it = known.boot == key->boot && SessionKeys::Matches(known.mac, key->mac);
       if (is_it && (*found)->budget().tenant() == tenant) return *found;
-      // A session that had its name before it had its id, too.
+      // The sessions of a name, one after the other, share an id.
       if (known.boot == key->boot || !(*found)->is_durable()) return UnknownSession();
-      end = EndedSessions::End{};
-    } else {
-      end = ended_.Find(key->id);
     }
+    end = ended_.Find(*key);
   }
   const SessionKeys::Kind kind = keys_.Classify(text, tenant).kind;
   const bool is_valid =

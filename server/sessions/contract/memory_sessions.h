@@ -64,7 +64,7 @@ class MemorySessions final : public Sessions {
   void FetchNamed(std::string_view tenant, std::string_view name, bool attach, FetchNamedDone done) override;
   bool has_store() const override { return site_.records != nullptr; }
   void StartDrain() override;
-  bool IsCarriedOver() override;
+  LeftBehind CountLeftBehind() override;
 
   // Before the first call. Outlives the sessions.
   void UseRecords(SessionRecords* records) { site_.records = records; }
@@ -125,9 +125,19 @@ class MemorySessions final : public Sessions {
   // One takeover on its way: its callers, and what it gave.
   struct Taken {
     absl::StatusOr<SessionPtr> session;
-    StoreFence fence;
+    StoreFence fence = {};
+    std::optional<SessionKeys::Key> key = {};  // of the record that was taken
   };
   using TakenDone = absl::AnyInvocable<void(const Taken&)>;
+
+  // One Fork: its parent's state, and the fences of records that are free for forks of their names.
+  struct ForkRun {
+    SessionPtr parent;
+    ForkSpec spec;
+    Snapshot snapshot;
+    ForkDone done;
+    std::vector<std::optional<StoreFence>> fences = {};  // one for each name looked for
+  };
 
   // The callers of these hold mutex_.
   Tenant& TenantOf(std::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -135,6 +145,10 @@ class MemorySessions final : public Sessions {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The live session of that name, or null.
   static SessionPtr FindNamed(const Tenant& tenant, std::string_view name);
+  // Counts a session that was not opened.
+  static absl::Status Refused(const SessionSubject& subject, absl::Status why);
+  // A server that leaves opens none.
+  absl::Status CheckStays() const;
   static absl::Status CheckName(const Tenant& tenant, std::string_view name);
   SessionKeys::Key MakeKey(std::string_view tenant, std::string_view name, const Session::Terms& terms) const;
   SessionPtr Add(Tenant& tenant, Session::Start start, const Session::Terms& terms)
@@ -150,7 +164,7 @@ class MemorySessions final : public Sessions {
   void LookNamed(std::vector<SessionId> ids, size_t at, FetchNamedDone done);
   void TakeNamed(std::vector<SessionId> ids, size_t at, FetchNamedDone done);
   absl::Status Lost() const;
-  absl::Status LostOrEnded(const SessionId& id) const;
+  absl::Status LostOrEnded(const SessionKeys::Key& key) const;
   std::vector<SessionPtr> Durable() const;
   void PersistAll();
   void MendStore();
@@ -160,7 +174,8 @@ class MemorySessions final : public Sessions {
   OpenedSession Opened(const Answered& answered) const;
   // Nothing: it has ended meanwhile.
   std::optional<absl::StatusOr<OpenedSession>> AttachTo(const SessionPtr& session, const OpenAsk& ask);
-  absl::StatusOr<ForkedSessions> MakeForks(const Session& parent, const ForkSpec& spec, Snapshot snapshot);
+  void FetchForkNames(ForkRun run);
+  absl::StatusOr<ForkedSessions> MakeForks(const ForkRun& run);
   void Ended(const SessionPtr& session);
   void Forget(const SessionPtr& session);
   void ForgetLingering();

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names, request ids, attaching, forks.
-#include <set>
+// Names, request ids, attaching.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/field_error.h"
 #include "server/sessions/contract/memory_sessions.h"
 #include "server/sessions/contract/session_records.h"
 
 namespace rnnserve {
 namespace {
-
-absl::Status Leaving() {
-  return SessionError(absl::StatusCode::kUnavailable, "DRAINING",
-                      "the server is leaving and opens no sessions; open it on another server");
-}
 
 absl::Status NoSuchName(std::string_view name) {
   return SessionError(absl::StatusCode::kNotFound, "SESSION_UNKNOWN",
@@ -28,13 +21,18 @@ absl::Status LostByEngine() {
                       "open a new one under another name");
 }
 
-// Counts a session that was not opened.
-absl::Status Refused(const SessionSubject& subject, absl::Status why) {
+}  // namespace
+
+absl::Status MemorySessions::Refused(const SessionSubject& subject, absl::Status why) {
   if (subject.counters() != nullptr) subject.counters()->refused->Add();
   return why;
 }
 
-}  // namespace
+absl::Status MemorySessions::CheckStays() const {
+  if (!site_.draining.load(std::memory_order_relaxed)) return absl::OkStatus();
+  return SessionError(absl::StatusCode::kUnavailable, "DRAINING",
+                      "the server is leaving and opens no sessions; open it on another server");
+}
 
 OpenedSession MemorySessions::Opened(const Answered& answered) const {
   const SessionPtr& session = answered.sessions.front();
@@ -93,7 +91,7 @@ std::optional<absl::StatusOr<OpenedSession>> MemorySessions::AttachTo(const Sess
 absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
   // Opened by another call since it was looked for.
   if (auto opened = FindOpened(spec)) return *std::move(opened);
-  if (site_.draining.load(std::memory_order_relaxed)) return Refused(*spec.subject, Leaving());
+  if (absl::Status stays = CheckStays(); !stays.ok()) return Refused(*spec.subject, std::move(stays));
   const SessionKeys::Key key = MakeKey(spec.tenant, spec.name, spec.terms);
   const int64_t charge = Session::Charge(spec.terms, *spec.state);
 
@@ -163,90 +161,6 @@ void MemorySessions::RememberAttached(const OpenAsk& ask, const SessionPtr& sess
   attached_by = ask.request.id;
   tenant.requests[ask.request.id] = {
       .digest = ask.request.digest, .sessions = {session}, .is_new = false, .owner_epoch = owner_epoch};
-}
-
-std::optional<absl::StatusOr<ForkedSessions>> MemorySessions::FindForked(const ForkSpec& spec) {
-  const MutexLock lock(mutex_);
-  auto answered = FindAnswered(TenantOf(spec.tenant), spec.request);
-  if (!answered) return std::nullopt;
-  if (!answered->ok()) return answered->status();
-  ForkedSessions forked{{}, (*answered)->number};
-  for (const SessionPtr& fork : (*answered)->sessions) forked.keys.push_back(keys_.Text(fork->key()));
-  return forked;
-}
-
-void MemorySessions::Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) {
-  ReadRequest read;
-  read.after_number = spec.after_number;
-  read.in_order = spec.in_order;
-  if (std::optional<absl::StatusOr<ForkedSessions>> forked = FindForked(spec)) {
-    if (!forked->ok()) return done(WithNumbers(forked->status(), session->view().numbers));
-    return done(**std::move(forked));
-  }
-  read.done = [this, session, spec = std::move(spec),
-               done = std::move(done)](absl::StatusOr<Snapshot> snapshot) mutable {
-    if (!snapshot.ok()) return done(snapshot.status());
-    const Numbers numbers = snapshot->numbers;
-    absl::StatusOr<ForkedSessions> forked = MakeForks(*session, spec, *std::move(snapshot));
-    if (!forked.ok()) return done(WithNumbers(forked.status(), numbers));
-    done(std::move(forked));
-  };
-  session->Read(std::move(read));
-}
-
-absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const Session& parent, const ForkSpec& spec,
-                                                         Snapshot snapshot) {
-  if (site_.draining.load(std::memory_order_relaxed)) return Refused(*snapshot.subject, Leaving());
-  if (spec.count < 1 || spec.count > options_.max_forks) {
-    return FieldError("count", absl::StrCat("count is ", spec.count, "; one Fork makes 1 to ", options_.max_forks));
-  }
-  if (!spec.names.empty() && static_cast<int64_t>(spec.names.size()) != spec.count) {
-    return FieldError("names", absl::StrCat("there are ", spec.names.size(), " names for ", spec.count,
-                                            " forks; give one for each, or none"));
-  }
-  if (std::set<std::string>(spec.names.begin(), spec.names.end()).size() != spec.names.size()) {
-    return FieldError("names", "a name is given twice; each live session has a name of its own");
-  }
-  const int64_t charge = Session::Charge(parent.terms(), *snapshot.state);
-
-  const MutexLock lock(mutex_);
-  Tenant& tenant = TenantOf(spec.tenant);
-  if (auto answered = FindAnswered(tenant, spec.request)) {  // a repetition that overtook
-    if (!answered->ok()) return answered->status();
-    ForkedSessions forked{{}, (*answered)->number};
-    for (const SessionPtr& fork : (*answered)->sessions) forked.keys.push_back(keys_.Text(fork->key()));
-    return forked;
-  }
-  for (const std::string& name : spec.names) {
-    if (absl::Status free = CheckName(tenant, name); !free.ok()) return free;
-  }
-  int64_t taken = 0;
-  absl::Status status = tenant.budget.TakeOperation(*clock_);
-  while (status.ok() && taken < spec.count) {
-    status = tenant.budget.TakeSession(charge);
-    if (status.ok()) ++taken;
-  }
-  if (!status.ok()) {  // all or none
-    for (; taken > 0; --taken) tenant.budget.ReleaseSession(charge);
-    return Refused(*snapshot.subject, std::move(status));
-  }
-  ForkedSessions forked{{}, snapshot.numbers.last_applied};
-  Answered answered{spec.request.digest, {}, snapshot.numbers.last_applied};
-  for (size_t k = 0; k < static_cast<size_t>(spec.count); ++k) {
-    const std::string name = spec.names.empty() ? "" : spec.names[k];
-    const SessionPtr fork = Add(tenant,
-                                {.key = MakeKey(spec.tenant, name, parent.terms()),
-                                 .order = 0,
-                                 .name = name,
-                                 .subject = snapshot.subject,
-                                 .state = snapshot.state,
-                                 .numbers = snapshot.numbers},
-                                parent.terms());
-    forked.keys.push_back(keys_.Text(fork->key()));
-    answered.sessions.push_back(fork);
-  }
-  Remember(tenant, spec.request, std::move(answered));
-  return forked;
 }
 
 }  // namespace rnnserve

@@ -55,11 +55,11 @@ absl::Status MemorySessions::Lost() const {
 }
 
 // No record has it.
-absl::Status MemorySessions::LostOrEnded(const SessionId& id) const {
+absl::Status MemorySessions::LostOrEnded(const SessionKeys::Key& key) const {
   std::optional<EndedSessions::End> end;
   {
     const MutexLock lock(mutex_);
-    end = ended_.Find(id);
+    end = ended_.Find(key);
   }
   return end ? WithNumbers(EndedSession(end->cause), end->numbers) : Lost();
 }
@@ -68,22 +68,25 @@ absl::Status MemorySessions::LostOrEnded(const SessionId& id) const {
 void MemorySessions::Fetch(std::string_view text, std::string_view tenant, FetchDone done) {
   const SessionKeys::Key key = SessionKeys::Parse(text).value_or(SessionKeys::Key{});
   TakeOver(key.id, [this, key, tenant = std::string(tenant), done = std::move(done)](const Taken& taken) mutable {
-    if (absl::IsNotFound(taken.session.status()) && !EndCauseOf(taken.session.status())) {
-      return done(LostOrEnded(key.id));
-    }
+    const bool has_ended = EndCauseOf(taken.session.status()).has_value();
+    if (absl::IsNotFound(taken.session.status()) && !has_ended) return done(LostOrEnded(key));
+    if (has_ended && taken.key != key) return done(EndedSession(EndCause::kUnknown));
     if (!taken.session.ok()) return done(taken.session.status());
-    const Session& session = **taken.session;
+    Session& session = **taken.session;
     if (session.budget().tenant() != tenant) return done(UnknownSession());
-    if (session.key() != key) return done(EndedSession(EndCause::kUnknown));
-    done(taken.session);
+    if (session.key() == key) return done(taken.session);
+    // The sessions of a name share an id: if this one is the newest, the key is that of one before it.
+    session.Persist([done = std::move(done)](const absl::Status& written) mutable {
+      if (written.ok()) return done(EndedSession(EndCause::kUnknown));
+      done(EndCauseOf(written) ? EndedSession(EndCause::kMoved) : written);
+    });
   });
 }
 
 void MemorySessions::TakeOver(const SessionId& id, TakenDone done) {
   if (site_.draining.load(std::memory_order_relaxed)) {
     return done({SessionError(absl::StatusCode::kUnavailable, "DRAINING",
-                              "the server is leaving: go on with the session on another server"),
-                 {}});
+                              "the server is leaving: go on with the session on another server")});
   }
   MutexLock lock(mutex_);
   const auto taking = taking_.find(id);
@@ -91,10 +94,10 @@ void MemorySessions::TakeOver(const SessionId& id, TakenDone done) {
     if (taking->second.size() < kMostWaiting) return taking->second.push_back(std::move(done));
     lock.unlock();
     return done(
-        {TooManyInFlight("many operations of this session wait for the session store; send this one again later"), {}});
+        {TooManyInFlight("many operations of this session wait for the session store; send this one again later")});
   }
   if (const auto found = sessions_.find(id); found != sessions_.end() && (*found)->view().live) {
-    const Taken here = {*found, {}};  // another caller's takeover has ended meanwhile
+    const Taken here = {*found};  // another caller's takeover has ended meanwhile
     lock.unlock();
     return done(here);
   }
@@ -104,10 +107,11 @@ void MemorySessions::TakeOver(const SessionId& id, TakenDone done) {
   site_.records->Take(id, judge, [this, id](absl::StatusOr<SessionRecords::Taken> taken) {
     if (!taken.ok()) {
       const absl::Status& why = taken.status();
-      return EndTakeOver(id, {absl::IsNotFound(why) ? why : StoreUnavailable(why), {}});
+      return EndTakeOver(id, {absl::IsNotFound(why) ? why : StoreUnavailable(why)});
     }
     const StoreFence fence = taken->fence;
-    EndTakeOver(id, {Adopt(std::move(taken->record), fence), fence});
+    const SessionKeys::Key key = taken->record.key;
+    EndTakeOver(id, {Adopt(std::move(taken->record), fence), fence, key});
   });
 }
 
@@ -142,7 +146,7 @@ absl::Status MemorySessions::CheckRoom(const SessionRecord& record) {
 absl::StatusOr<SessionPtr> MemorySessions::Adopt(SessionRecord record, const StoreFence& fence) {
   MutexLock lock(mutex_);
   if (record.state == nullptr) {
-    ended_.Remember(record.key.id, {EndCause::kClosed, record.numbers});
+    ended_.Remember(record.key, {EndCause::kClosed, record.numbers});
     return WithNumbers(EndedSession(EndCause::kClosed), record.numbers);
   }
   Tenant& tenant = TenantOf(record.tenant);

@@ -53,7 +53,7 @@ void MemorySessions::Ended(const SessionPtr& session) {
     wheel_.Remove(session);
     if (view.cause != EndCause::kMoved) {
       const bool may_live = session->is_durable() && view.cause == EndCause::kExpired;
-      ended_.Remember(session->key().id, {view.cause, view.numbers, may_live});
+      ended_.Remember(session->key(), {view.cause, view.numbers, may_live});
     }
     Tenant& tenant = TenantOf(session->budget().tenant());
     tenant.order.Remove(session->order());
@@ -96,19 +96,21 @@ void MemorySessions::Forget(const SessionPtr& session) {
   tenant.requests.erase(answered);
 }
 
-bool MemorySessions::IsCarriedOver() {
+Sessions::LeftBehind MemorySessions::CountLeftBehind() {
   std::vector<SessionPtr> all;
   {
     const MutexLock lock(mutex_);
     all.assign(sessions_.begin(), sessions_.end());
   }
+  LeftBehind left;
   for (const SessionPtr& session : all) {
     const Session::View view = session->view();
     if (!view.live) continue;
     // A lost session has no state to fetch; its operations in flight still have to be answered.
-    if (view.in_flight || (!view.carried_over && !session->subject()->IsLost())) return false;
+    if (!view.in_flight && (view.carried_over || session->subject()->IsLost())) continue;
+    ++(session->is_durable() ? left.durable : left.local);
   }
-  return true;
+  return left;
 }
 
 }  // namespace rnnserve

@@ -18,8 +18,10 @@ namespace rnnserve {
 absl::Status StoreUnavailable(const absl::Status& why) {
   if (ReasonOf(why)) return why;  // of the codec
   return SessionError(absl::StatusCode::kUnavailable, "STORE_UNAVAILABLE",
-                      absl::StrCat(absl::IsResourceExhausted(why) ? "the session store is full"
-                                                                  : "the session store gave no answer in time",
+                      absl::StrCat(absl::IsResourceExhausted(why)    ? "the session store is full"
+                                   : absl::IsFailedPrecondition(why) ? "the session store refuses the request (the "
+                                                                       "server's log says why)"
+                                                                     : "the session store gave no answer in time",
                                    ", so this was not applied here; send it again, unchanged"));
 }
 
@@ -42,21 +44,28 @@ void SessionRecords::Write(WriteRequest request, SessionStore::WriteDone done) {
                 std::move(done));
 }
 
-absl::StatusOr<SessionRecord> SessionRecords::Decode(const StoredRecord& stored, Judge& judge) {
+absl::StatusOr<SessionRecord> SessionRecords::Decode(const SessionId& id, const StoredRecord& stored, Judge& judge) {
   return OrOutOfMemory([&]() -> absl::StatusOr<SessionRecord> {
     absl::StatusOr<SessionRecord> record = codec_->Decode(stored.bytes);
     if (!record.ok()) return record;
+    if (record->key.id != id) {
+      return SessionError(
+          absl::StatusCode::kDataLoss, "SESSION_LOST",
+          "the session store has the record of another session under this one's key; open a new session "
+          "from a state of your own, or from the start");
+    }
     if (absl::Status judged = judge(*record); !judged.ok()) return judged;
     return record;
   });
 }
 
 void SessionRecords::Read(const SessionId& id, ReadDone done) {
-  store_->Read(id, SteadyNow() + kTimeout, [this, done = std::move(done)](absl::StatusOr<StoredRecord> stored) mutable {
-    if (!stored.ok()) return done(stored.status());
-    Judge any = [](const SessionRecord&) { return absl::OkStatus(); };
-    done(Decode(*stored, any));
-  });
+  store_->Read(id, SteadyNow() + kTimeout,
+               [this, id, done = std::move(done)](absl::StatusOr<StoredRecord> stored) mutable {
+                 if (!stored.ok()) return done(stored.status());
+                 Judge any = [](const SessionRecord&) { return absl::OkStatus(); };
+                 done(Decode(id, *stored, any));
+               });
 }
 
 void SessionRecords::Take(const SessionId& id, Judge judge, TakeDone done) {
@@ -65,7 +74,7 @@ void SessionRecords::Take(const SessionId& id, Judge judge, TakeDone done) {
                [this, id, deadline, judge = std::move(judge),
                 done = std::move(done)](absl::StatusOr<StoredRecord> seen) mutable {
                  if (!seen.ok()) return done(seen.status());
-                 absl::StatusOr<SessionRecord> record = Decode(*seen, judge);
+                 absl::StatusOr<SessionRecord> record = Decode(id, *seen, judge);
                  if (!record.ok()) return done(record.status());
                  TakeJudged(id, deadline, *std::move(seen), *std::move(record), std::move(judge), std::move(done));
                });
@@ -75,11 +84,11 @@ void SessionRecords::Take(const SessionId& id, Judge judge, TakeDone done) {
 void SessionRecords::TakeJudged(const SessionId& id, absl::Time deadline, StoredRecord seen, SessionRecord record,
                                 Judge judge, TakeDone done) {
   store_->Take(id, DrawFence(), deadline,
-               [this, seen = std::move(seen), record = std::move(record), judge = std::move(judge),
+               [this, id, seen = std::move(seen), record = std::move(record), judge = std::move(judge),
                 done = std::move(done)](absl::StatusOr<StoredRecord> taken) mutable {
                  if (!taken.ok()) return done(taken.status());
                  if (taken->bytes == seen.bytes) return done(Taken{std::move(record), taken->fence});
-                 absl::StatusOr<SessionRecord> newer = Decode(*taken, judge);
+                 absl::StatusOr<SessionRecord> newer = Decode(id, *taken, judge);
                  if (!newer.ok()) return done(newer.status());
                  done(Taken{*std::move(newer), taken->fence});
                });

@@ -80,7 +80,7 @@ class SessionRecords {
   void Take(const SessionId& id, Judge judge, TakeDone done);
 
  private:
-  absl::StatusOr<SessionRecord> Decode(const StoredRecord& stored, Judge& judge);
+  absl::StatusOr<SessionRecord> Decode(const SessionId& id, const StoredRecord& stored, Judge& judge);
   void TakeJudged(const SessionId& id, absl::Time deadline, StoredRecord seen, SessionRecord record, Judge judge,
                   TakeDone done);
 

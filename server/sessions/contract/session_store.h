@@ -61,10 +61,11 @@ class SessionStore {
   // after a lost connection may have written it before that process took the record over.) A record that is gone
   // (expired, or lost by the store) is written anew, and so is that of an owner before this one. UNAVAILABLE: no answer
   // before the deadline, or the store is away; the write may have happened, and repeating it is safe.
-  // RESOURCE_EXHAUSTED: the store, or the queue to it, is full; nothing changed.
+  // RESOURCE_EXHAUSTED: the store, or the queue to it, is full; nothing changed. FAILED_PRECONDITION: the store refuses
+  // the request (no permission, another type of key, a command it lacks); nothing changed, and the log says why.
   virtual void Write(WriteRequest request, WriteDone done) = 0;
   // Makes `fence`, with a later `since` if need be, the owner of the record of `id`, and returns it. NOT_FOUND: there
-  // is none. UNAVAILABLE and RESOURCE_EXHAUSTED as above; repeating it with the same fence is safe.
+  // is none. The other errors as above; repeating it with the same fence is safe.
   virtual void Take(const SessionId& id, const StoreFence& fence, absl::Time deadline, ReadDone done) = 0;
   // Returns the record and leaves it to its owner. Errors as of Take.
   virtual void Read(const SessionId& id, absl::Time deadline, ReadDone done) = 0;

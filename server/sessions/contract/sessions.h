@@ -131,8 +131,15 @@ class Sessions {
 
   // Refuses new sessions and new numbers; accepted operations run to their end, and states can be fetched.
   virtual void StartDrain() = 0;
-  // Whether each live session's state has been fetched by a client since its last change.
-  virtual bool IsCarriedOver() = 0;
+  // Live sessions that end with this process: states that no client has fetched since their last change; of durable
+  // ones, changes that no record has.
+  struct LeftBehind {
+    int64_t local = 0;
+    int64_t durable = 0;
+    friend bool operator==(const LeftBehind&, const LeftBehind&) = default;
+  };
+  virtual LeftBehind CountLeftBehind() = 0;
+  bool IsCarriedOver() { return CountLeftBehind() == LeftBehind{}; }
 };
 
 }  // namespace rnnserve

@@ -63,6 +63,7 @@ class SessionCore {
 
   void StartDrain() { sessions_->StartDrain(); }
   bool IsCarriedOver() { return sessions_->IsCarriedOver(); }
+  Sessions::LeftBehind CountLeftBehind() { return sessions_->CountLeftBehind(); }
 
  private:
   absl::StatusOr<Session::Terms> Agree(const OpenCall& call) const;
@@ -75,7 +76,7 @@ class SessionCore {
   void OpenHere(OpenCall call, std::optional<StoreFence> fence, OpenDone done);
   void OpenWith(OpenCall call, std::optional<StoreFence> fence, std::shared_ptr<const SessionModel> model,
                 SessionStatePtr state, Session::Terms terms, OpenDone done);
-  void Opened(OpenedSession opened, OpenDone done);
+  void Opened(OpenedSession opened, bool attach, OpenDone done);
   // `attachment`: of the stream or call.
   void ApplyTo(const SessionPtr& session, Attachment attachment, OperationCall call, OperationDone done);
   void RefuseUnfound(absl::Status why, OperationDone done);

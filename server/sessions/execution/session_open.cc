@@ -198,10 +198,13 @@ void SessionCore::Open(OpenCall call, OpenDone done) {
 }
 
 // Answers once the store knows what the Open has made or changed.
-void SessionCore::Opened(OpenedSession opened, OpenDone done) {
+void SessionCore::Opened(OpenedSession opened, bool attach, OpenDone done) {
   if (!opened.session->is_durable()) return done(Reply(opened));
   const SessionPtr session = opened.session;
-  session->Persist([opened = std::move(opened), done = std::move(done)](absl::Status written) mutable {
+  session->Persist([opened = std::move(opened), attach, done = std::move(done)](absl::Status written) mutable {
+    // Another server has made a session of that name meanwhile.
+    if (absl::IsAborted(written) && opened.is_new && !opened.session->name().empty() && !attach)
+      return done(NameTaken());
     if (!written.ok()) return done(std::move(written));
     done(Reply(opened));
   });
@@ -210,7 +213,7 @@ void SessionCore::Opened(OpenedSession opened, OpenDone done) {
 void SessionCore::OpenHere(OpenCall call, std::optional<StoreFence> fence, OpenDone done) {
   if (auto opened = sessions_->FindOpened(AskOf(call))) {
     if (!opened->ok()) return done(opened->status());
-    return Opened(**std::move(opened), std::move(done));
+    return Opened(**std::move(opened), call.attach, std::move(done));
   }
   absl::StatusOr<Session::Terms> terms = Agree(call);
   if (!terms.ok()) return done(terms.status());
@@ -253,6 +256,7 @@ void SessionCore::OpenWith(OpenCall call, std::optional<StoreFence> fence, Sessi
   if (!call.window_bytes && terms.window.operations > 0) {
     terms.window.bytes = std::min(DefaultWindowBytes(*model, state->rows), options_.max_window_bytes);
   }
+  const bool attach = call.attach;
   OpenSpec spec{AskOf(call)};
   spec.subject = std::move(model);
   spec.state = std::move(state);
@@ -260,7 +264,7 @@ void SessionCore::OpenWith(OpenCall call, std::optional<StoreFence> fence, Sessi
   spec.fence = fence;
   absl::StatusOr<OpenedSession> opened = sessions_->Open(std::move(spec));
   if (!opened.ok()) return done(opened.status());
-  Opened(*std::move(opened), std::move(done));
+  Opened(*std::move(opened), attach, std::move(done));
 }
 
 }  // namespace rnnserve

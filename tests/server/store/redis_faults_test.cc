@@ -201,7 +201,9 @@ TEST(FakeRedisTest, OtherAnswersEndTheRequest) {
       return words[0] == "PING" ? "+PONG\r\n" : said;
     });
     const auto store = MakeStore(fake.url());
-    ExpectUnavailable(Write(*store, 1, 1, "x"), text);
+    const absl::Status refused = Write(*store, 1, 1, "x");
+    EXPECT_EQ(refused.code(), *answer == '-' ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable);
+    EXPECT_THAT(refused.ToString(), HasSubstr(text));
   }
 }
 

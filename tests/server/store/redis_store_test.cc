@@ -128,6 +128,16 @@ TEST_F(RedisStoreTest, SomethingElseUnderTheKeyIsNoRecord) {
   EXPECT_EQ(Take(*store_, 1, 1).value(), "record");
 }
 
+TEST_F(RedisStoreTest, AnotherTypeUnderTheKeyIsRefused) {
+  redis_->AskText({"RPUSH", KeyText(1), "x"});
+  for (const absl::Status& refused : {Write(*store_, 1, 1, "record"), Read(*store_, 1).status()}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(refused.ToString(), HasSubstr("WRONGTYPE"));
+  }
+  EXPECT_EQ(redis_->AskText({"LLEN", KeyText(1)}), "1") << "left alone";
+  EXPECT_EQ(Write(*store_, 2, 1, "record"), absl::OkStatus());
+}
+
 TEST_F(RedisStoreTest, ARecordThatIsGoneIsWrittenAnew) {
   ASSERT_EQ(Write(*store_, 1, 1, "first"), absl::OkStatus());
   ASSERT_EQ(redis_->AskText({"DEL", KeyText(1)}), "1");

@@ -180,6 +180,92 @@ TEST_F(SessionOwnershipTest, AnOpenWithoutAttachLeavesALiveSessionToItsOwner) {
   EXPECT_TRUE(OpenNamed("n", false).ok());
 }
 
+// A session that is closed, and opened again under its name by another server.
+TEST_F(SessionOwnershipTest, ANameOpenedAgainIsFoundFromEachServer) {
+  const absl::StatusOr<OpenedSession> first = Attach("n");
+  Commit(Send(first->session, {.number = 1, .closes = true}), 0, /*closes=*/true);
+  Switch();
+  const absl::StatusOr<OpenedSession> second = Attach("n");
+  ASSERT_TRUE(second.ok()) << second.status();
+  Apply(second->session, 1);
+  EXPECT_EQ(ReasonOf(Find(first->key).status()), "SESSION_ENDED") << "where the new one lives";
+  EXPECT_TRUE(second->session->view().live);
+  Switch();
+  EXPECT_EQ(Send(*Find(first->key), {.number = 2})->reason(), "SESSION_ENDED") << "where it lingers";
+  clock_.Move(options_.linger);
+  sessions().Sweep();
+  EXPECT_EQ(EndCauseOf(Find(first->key).status()), "closed") << "where it was closed";
+  const absl::StatusOr<SessionPtr> found = Find(second->key);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(Applied(*found), 1u);
+}
+
+TEST_F(SessionOwnershipTest, ANameOpenedAgainIsFoundBesideAnOldCopy) {
+  const absl::StatusOr<OpenedSession> old = Attach("n");
+  Switch();
+  const absl::StatusOr<OpenedSession> first = Attach("n");
+  Commit(Send(first->session, {.number = 1, .closes = true}), 0, /*closes=*/true);
+  const absl::StatusOr<OpenedSession> second = Attach("n");
+  Apply(second->session, 1);
+  Switch();
+  EXPECT_TRUE(old->session->view().live);
+  EXPECT_EQ(ReasonOf(Find(second->key).status()), "TAKEN_OVER") << "the copy finds out";
+  const absl::StatusOr<SessionPtr> found = Find(second->key);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(Applied(*found), 1u);
+}
+
+TEST_F(SessionOwnershipTest, TheEndOfASessionIsNotThatOfOneBeforeIt) {
+  const absl::StatusOr<OpenedSession> first = Attach("n");
+  Commit(Send(first->session, {.number = 1, .closes = true}), 0, /*closes=*/true);
+  const absl::StatusOr<OpenedSession> second = Attach("n");
+  Apply(second->session, 1);
+  Commit(Send(second->session, {.number = 2, .closes = true}), 0, /*closes=*/true);
+  Switch();
+  const absl::Status ended = Find(first->key).status();
+  EXPECT_EQ(EndCauseOf(ended), "unknown");
+  EXPECT_FALSE(NumbersOf(ended).has_value());
+  EXPECT_EQ(NumbersOf(Find(second->key).status())->last_applied, 2u);
+}
+
+TEST_F(SessionOwnershipTest, ARecordUnderAnotherKeyIsNotTaken) {
+  Apply(OpenDurable(Durability::kSync), 1);
+  const std::string key = key_;
+  const SessionPtr other = OpenDurable(Durability::kSync);
+  Apply(other, 1);
+  FakeStore::Stored& mixed_up = store_.records[SessionKeys::Parse(key)->id.bytes];
+  mixed_up.record = store_.records[other->key().id.bytes].record;
+  Apply(other, 2);
+  Switch();
+  EXPECT_EQ(ReasonOf(Find(key).status()), "SESSION_LOST");
+  EXPECT_EQ(sessions().live(), 0);
+  EXPECT_EQ(Applied(*Find(key_)), 2u);
+}
+
+TEST_F(SessionOwnershipTest, ForksTakeNamesThatAreFreeOnAllServers) {
+  const absl::StatusOr<OpenedSession> live = Attach("live");
+  const absl::StatusOr<OpenedSession> closed = Attach("closed");
+  Commit(Send(closed->session, {.number = 1, .closes = true}), 0, /*closes=*/true);
+  Switch();
+  const SessionPtr parent = OpenDurable(Durability::kSync);
+  const auto fork = [&](std::vector<std::string> names) {
+    ForkSpec spec = {.tenant = "t", .count = static_cast<int64_t>(names.size()), .names = std::move(names)};
+    std::optional<absl::StatusOr<ForkedSessions>> told;
+    sessions().Fork(parent, std::move(spec), [&](absl::StatusOr<ForkedSessions> forked) { told = std::move(forked); });
+    return *told;
+  };
+  EXPECT_EQ(ReasonOf(fork({"new", "live"}).status()), "NAME_TAKEN");
+  EXPECT_EQ(sessions().live(), 1) << "all or none";
+  const absl::StatusOr<ForkedSessions> forked = fork({"new", "closed"});
+  ASSERT_TRUE(forked.ok()) << forked.status();
+  for (const std::string& key : forked->keys) {
+    (*Find(key))->Persist([](const absl::Status& written) { EXPECT_TRUE(written.ok()) << written; });
+  }
+  Switch();
+  EXPECT_TRUE(live->session->view().live);
+  for (const std::string& key : forked->keys) EXPECT_TRUE(Find(key).ok());
+}
+
 TEST_F(SessionOwnershipTest, OneLostRecordMakesTheServerWriteAll) {
   std::vector<SessionPtr> sessions_here;
   for (int k = 0; k < 1000; ++k) sessions_here.push_back(OpenDurable(Durability::kSync));

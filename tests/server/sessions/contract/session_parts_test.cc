@@ -122,14 +122,16 @@ TEST(CreationOrderTest, PagesGoOnWhileItemsGo) {
 
 TEST(EndedSessionsTest, RemembersTheLastOnes) {
   EndedSessions ended(2);
-  SessionId a, b, c;
-  a.bytes[0] = 1, b.bytes[0] = 2, c.bytes[0] = 3;
+  SessionKeys::Key a, b, c;
+  a.id.bytes[0] = 1, b.id.bytes[0] = 2, c.id.bytes[0] = 3;
   ended.Remember(a, {EndCause::kClosed, {7, 9}});
   ended.Remember(b, {EndCause::kExpired, {}});
   EXPECT_EQ(ended.Find(a)->numbers.last_applied, 7u);
   ended.Remember(c, {EndCause::kExpired, {}});
   EXPECT_FALSE(ended.Find(a).has_value());
   EXPECT_EQ(ended.Find(b)->cause, EndCause::kExpired);
+  b.boot = 9;
+  EXPECT_FALSE(ended.Find(b).has_value()) << "another session of that name";
 }
 
 }  // namespace

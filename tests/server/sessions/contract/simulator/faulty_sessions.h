@@ -32,7 +32,7 @@ class FaultySessions final : public Sessions {
   }
   Attachment Attach() override { return real_->Attach(); }
   void StartDrain() override { real_->StartDrain(); }
-  bool IsCarriedOver() override { return real_->IsCarriedOver(); }
+  LeftBehind CountLeftBehind() override { return real_->CountLeftBehind(); }
 
  private:
   void Renumber(const Session::View& view, Claim& claim) const;
