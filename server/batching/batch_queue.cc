@@ -153,7 +153,7 @@ void BatchQueue::Complete(Slice slice, const absl::Status& ran, double seconds, 
         std::all_of(job.lanes.begin(), job.lanes.end(), [](const Lane& lane) { return lane.rows == 0; });
     const absl::Status& status = ran.ok() ? part.ran : ran;
     if (!status.ok() && !is_dead) {
-      Kill(job, status, finished);
+      FailJob(job, status, finished);
     } else if (is_done && job.running == 0) {
       Retire(job, finished);
     }
@@ -224,7 +224,7 @@ void BatchQueue::Charge(Slice& slice, double seconds) {
 }
 
 // Takes everything of `job` that waits out of the queue.
-void BatchQueue::Kill(Job& job, absl::Status status, Finished& finished) {
+void BatchQueue::FailJob(Job& job, absl::Status status, Finished& finished) {
   job.outcome.status = std::move(status);
   for (Lane& lane : job.lanes) {
     order_.AddBacklog(lane, -lane.seconds_per_row_step * static_cast<double>(lane.row_steps));
@@ -268,8 +268,8 @@ void BatchQueue::ForgetIdleCells() {
 
 void BatchQueue::Fail(const absl::Status& status, Finished& finished) {
   for (auto job = jobs_.begin(); job != jobs_.end();) {
-    Job& next = **job++;  // Kill may take it off the list
-    if (next.outcome.status.ok()) Kill(next, status, finished);
+    Job& next = **job++;  // FailJob may take it off the list
+    if (next.outcome.status.ok()) FailJob(next, status, finished);
   }
 }
 

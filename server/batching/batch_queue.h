@@ -97,11 +97,11 @@ class BatchQueue {
   void MakeLanes(const Submission& submission, Job& job);
 
   // Forming.
-  void DropDead(Finished& finished);
-  bool DropIfDead(Job& job, Finished& finished);
+  void DropExpired(Finished& finished);
+  bool DropIfExpired(Job& job, Finished& finished);
   // Of the longest sequence of `lane`, and how long they take from now on, in slices with all of its cell.
   static double StepsLeft(const Lane& lane);
-  double SecondsInCompany(const Lane& lane) const;
+  double BatchedSeconds(const Lane& lane) const;
   void MakeUrgentIfLate(Job& job);
   void LearnStretch(const Job& job, bool is_done);
   void LearnWait(const Job& job, absl::Time end, bool is_done);
@@ -125,7 +125,7 @@ class BatchQueue {
   // Ending.
   void Charge(Slice& slice, double seconds);
   void Return(const Slice::Part& part, size_t first_row, Slice& slice);
-  void Kill(Job& job, absl::Status status, Finished& finished);
+  void FailJob(Job& job, absl::Status status, Finished& finished);
   void Retire(Job& job, Finished& finished);
 
   const Options options_;

@@ -90,7 +90,7 @@ double BatchQueue::StepsLeft(const Lane& lane) {
   return static_cast<double>(lane.row_steps) / static_cast<double>(lane.rows);
 }
 
-double BatchQueue::SecondsInCompany(const Lane& lane) const {
+double BatchQueue::BatchedSeconds(const Lane& lane) const {
   const CostModel& cost = lane.cell->cost;
   const int64_t each = (lane.cell->rows + options_.workers - 1) / options_.workers;
   const double rows = static_cast<double>(std::clamp<int64_t>(each, 1, RowLimit(*lane.cell)));
@@ -99,28 +99,28 @@ double BatchQueue::SecondsInCompany(const Lane& lane) const {
   return std::max(cost.Seconds(steps, steps * rows), cost.Seconds(row_steps / rows, row_steps) / options_.workers);
 }
 
-void BatchQueue::DropDead(Finished& finished) {
+void BatchQueue::DropExpired(Finished& finished) {
   while (!by_deadline_.empty() && by_deadline_.begin()->first <= now_) {
     Job& job = *by_deadline_.begin()->second;
     LearnWait(job, now_, /*is_done=*/false);
     LearnStretch(job, /*is_done=*/false);
-    Kill(job, absl::DeadlineExceededError("the deadline passed before the computation was done"), finished);
+    FailJob(job, absl::DeadlineExceededError("the deadline passed before the computation was done"), finished);
   }
   const size_t swept = std::min(kSweptJobs, jobs_.size());  // none of them twice
   for (size_t k = 0; k < swept && !jobs_.empty(); ++k) {
     if (cursor_ == jobs_.end()) cursor_ = jobs_.begin();
     Job& job = **cursor_++;
-    if (!DropIfDead(job, finished)) MakeUrgentIfLate(job);
+    if (!DropIfExpired(job, finished)) MakeUrgentIfLate(job);
   }
 }
 
 // Whether `job` must not run, or not any more; what is expected to come too late is not begun. Its lanes are gone then,
 // and perhaps their queues.
-bool BatchQueue::DropIfDead(Job& job, Finished& finished) {
+bool BatchQueue::DropIfExpired(Job& job, Finished& finished) {
   if (!job.outcome.status.ok()) return true;
   const Submission& submission = job.submission;
   if (submission.cancelled != nullptr && submission.cancelled->load(std::memory_order_relaxed)) {
-    Kill(job, absl::CancelledError("the caller cancelled the request"), finished);
+    FailJob(job, absl::CancelledError("the caller cancelled the request"), finished);
     return true;
   }
   if (job.started || job.is_probe || !job.has_deadline) return false;
@@ -128,13 +128,13 @@ bool BatchQueue::DropIfDead(Job& job, Finished& finished) {
   for (const Lane& lane : job.lanes) {
     BatchCell& cell = *lane.cell;
     if (!cell.cost.is_known() || lane.rows == 0) continue;
-    const double company = SecondsInCompany(lane);
-    if (company * cell.stretch <= left) continue;
+    const double batched = BatchedSeconds(lane);
+    if (batched * cell.stretch <= left) continue;
     // A job that never begins says nothing about how long it would have taken.
-    if (company <= left) cell.stretch += kStretchDown * (1 - cell.stretch);
+    if (batched <= left) cell.stretch += kStretchDown * (1 - cell.stretch);
     LearnWait(job, submission.deadline, /*is_done=*/false);
     LearnStretch(job, /*is_done=*/false);
-    Kill(job, absl::DeadlineExceededError("the deadline cannot be met any more after waiting for others"), finished);
+    FailJob(job, absl::DeadlineExceededError("the deadline cannot be met any more after waiting for others"), finished);
     return true;
   }
   return false;
@@ -146,7 +146,7 @@ void BatchQueue::MakeUrgentIfLate(Job& job) {
   const double left = absl::ToDoubleSeconds(job.submission.deadline - now_);
   for (Lane& lane : job.lanes) {
     if (lane.is_urgent || lane.waiting.empty()) continue;
-    const double expected = SecondsInCompany(lane) * lane.cell->stretch;
+    const double expected = BatchedSeconds(lane) * lane.cell->stretch;
     if (expected * (1 + kUrgentSlack) >= left) order_.MakeUrgent(lane);
   }
 }

@@ -31,14 +31,14 @@ absl::Time BatchQueue::next_release() const {
 
 std::optional<Slice> BatchQueue::Form(absl::Time now, int sharers, Finished& finished) {
   Clock(now);
-  DropDead(finished);
+  DropExpired(finished);
   while (!held_.empty() && next_release() <= now_) Release(*held_.front());
   while (!order_.empty()) {
     Slice slice = TakeSpare();
     Lane* const overdue = Overdue();
     // The leader must be alive: behind a dead leader, the rest of its program may have a lower priority.
     Lane& leader = overdue != nullptr ? *overdue : **order_.Next().waiting.begin();
-    if (DropIfDead(*leader.job, finished)) continue;
+    if (DropIfExpired(*leader.job, finished)) continue;
     BatchCell* const cell = leader.cell;
     ReleaseCell(*cell);
     const int64_t limit = RowLimit(*cell, sharers);
@@ -150,7 +150,7 @@ void BatchQueue::FillFrom(Queues queues, int64_t limit, Slice& slice, Finished& 
     Lane& lane = **queue->waiting.begin();
     const bool is_last = queue->waiting.size() == 1;
     bool is_empty = is_last;  // then the queue may be gone
-    if (!DropIfDead(*lane.job, finished)) {
+    if (!DropIfExpired(*lane.job, finished)) {
       const int64_t rows = std::min({share, room(), static_cast<int64_t>(lane.waiting.size())});
       is_empty = is_last && rows == static_cast<int64_t>(lane.waiting.size());
       const double expected = absl::ToDoubleSeconds(options_.target_slice) / static_cast<double>(limit);
@@ -217,7 +217,7 @@ void BatchQueue::Begin(BatchCell& cell, Slice& slice) {
     if (!job.started) {
       job.outcome.queue_time = now_ - job.arrived;
       job.began = now_;
-      for (const Lane& lane : job.lanes) job.run_seconds = std::max(job.run_seconds, SecondsInCompany(lane));
+      for (const Lane& lane : job.lanes) job.run_seconds = std::max(job.run_seconds, BatchedSeconds(lane));
     }
     job.started = true;
     job.running += static_cast<int64_t>(part.rows);

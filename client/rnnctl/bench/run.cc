@@ -117,11 +117,11 @@ class LevelRun {
     level_.tally.Merge(window_);
     last_.push_back(window_);
     if (last_.size() > kStableWindows) last_.pop_front();
-    Judge(now);
+    EndIfDecided(now);
     OpenWindow(now);
   }
 
-  void Judge(Time now) {
+  void EndIfDecided(Time now) {
     if (stopping_.duration && now >= *measured_from_ + *stopping_.duration) return End(Ended::kDuration);
     if (stopping_.requests && answered_ >= *stopping_.requests) return End(Ended::kRequests);
     if (stopping_.duration || stopping_.requests) return;

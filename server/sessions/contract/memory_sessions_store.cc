@@ -103,8 +103,8 @@ void MemorySessions::TakeOver(const SessionId& id, TakenDone done) {
   }
   taking_[id].push_back(std::move(done));
   lock.unlock();
-  const auto judge = [this](const SessionRecord& record) { return CheckRoom(record); };
-  site_.records->Take(id, judge, [this, id](absl::StatusOr<SessionRecords::Taken> taken) {
+  const auto check = [this](const SessionRecord& record) { return CheckRoom(record); };
+  site_.records->Take(id, check, [this, id](absl::StatusOr<SessionRecords::Taken> taken) {
     if (!taken.ok()) {
       const absl::Status& why = taken.status();
       return EndTakeOver(id, {absl::IsNotFound(why) ? why : StoreUnavailable(why)});

@@ -232,7 +232,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void HoldClaim(Claim claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdmitHeld(const absl::Status& written);
   // Another process may have a newer copy than `snapshot`.
-  void TellWhenNewest(SnapshotDone done, Snapshot snapshot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnswerWhenNewest(SnapshotDone done, Snapshot snapshot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t undurable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return numbers_.last_applied - stored_->durable_number;
   }

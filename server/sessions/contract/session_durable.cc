@@ -59,7 +59,7 @@ void Session::AdmitHeld(const absl::Status& written) {
 }
 
 // While the store is away a session of kInterval tells what it has, as it goes on with that.
-void Session::TellWhenNewest(SnapshotDone done, Snapshot snapshot) {
+void Session::AnswerWhenNewest(SnapshotDone done, Snapshot snapshot) {
   const bool tells_without = terms_.durability == Durability::kInterval;
   stored_->asked.emplace_back(
       [done = std::move(done), snapshot = std::move(snapshot), tells_without](const absl::Status& written) mutable {

@@ -188,7 +188,7 @@ void Session::AnswerRead(ReadRequest& read) {
     }
   }
   if (read.carries_over) carried_over_ = true;
-  if (stored_ != nullptr && snapshot.ok()) return TellWhenNewest(std::move(read.done), *std::move(snapshot));
+  if (stored_ != nullptr && snapshot.ok()) return AnswerWhenNewest(std::move(read.done), *std::move(snapshot));
   calls_.emplace_back(
       [done = std::move(read.done), snapshot = std::move(snapshot)]() mutable { done(std::move(snapshot)); });
 }

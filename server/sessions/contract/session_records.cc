@@ -44,7 +44,8 @@ void SessionRecords::Write(WriteRequest request, SessionStore::WriteDone done) {
                 std::move(done));
 }
 
-absl::StatusOr<SessionRecord> SessionRecords::Decode(const SessionId& id, const StoredRecord& stored, Judge& judge) {
+absl::StatusOr<SessionRecord> SessionRecords::Decode(const SessionId& id, const StoredRecord& stored,
+                                                     RecordCheck& check) {
   return OrOutOfMemory([&]() -> absl::StatusOr<SessionRecord> {
     absl::StatusOr<SessionRecord> record = codec_->Decode(stored.bytes);
     if (!record.ok()) return record;
@@ -54,7 +55,7 @@ absl::StatusOr<SessionRecord> SessionRecords::Decode(const SessionId& id, const 
           "the session store has the record of another session under this one's key; open a new session "
           "from a state of your own, or from the start");
     }
-    if (absl::Status judged = judge(*record); !judged.ok()) return judged;
+    if (absl::Status checked = check(*record); !checked.ok()) return checked;
     return record;
   });
 }
@@ -63,32 +64,32 @@ void SessionRecords::Read(const SessionId& id, ReadDone done) {
   store_->Read(id, SteadyNow() + kTimeout,
                [this, id, done = std::move(done)](absl::StatusOr<StoredRecord> stored) mutable {
                  if (!stored.ok()) return done(stored.status());
-                 Judge any = [](const SessionRecord&) { return absl::OkStatus(); };
+                 RecordCheck any = [](const SessionRecord&) { return absl::OkStatus(); };
                  done(Decode(id, *stored, any));
                });
 }
 
-void SessionRecords::Take(const SessionId& id, Judge judge, TakeDone done) {
+void SessionRecords::Take(const SessionId& id, RecordCheck check, TakeDone done) {
   const absl::Time deadline = SteadyNow() + kTimeout;
   store_->Read(id, deadline,
-               [this, id, deadline, judge = std::move(judge),
+               [this, id, deadline, check = std::move(check),
                 done = std::move(done)](absl::StatusOr<StoredRecord> seen) mutable {
                  if (!seen.ok()) return done(seen.status());
-                 absl::StatusOr<SessionRecord> record = Decode(id, *seen, judge);
+                 absl::StatusOr<SessionRecord> record = Decode(id, *seen, check);
                  if (!record.ok()) return done(record.status());
-                 TakeJudged(id, deadline, *std::move(seen), *std::move(record), std::move(judge), std::move(done));
+                 TakeChecked(id, deadline, *std::move(seen), *std::move(record), std::move(check), std::move(done));
                });
 }
 
 // The owner may have written meanwhile.
-void SessionRecords::TakeJudged(const SessionId& id, absl::Time deadline, StoredRecord seen, SessionRecord record,
-                                Judge judge, TakeDone done) {
+void SessionRecords::TakeChecked(const SessionId& id, absl::Time deadline, StoredRecord seen, SessionRecord record,
+                                 RecordCheck check, TakeDone done) {
   store_->Take(id, DrawFence(), deadline,
-               [this, id, seen = std::move(seen), record = std::move(record), judge = std::move(judge),
+               [this, id, seen = std::move(seen), record = std::move(record), check = std::move(check),
                 done = std::move(done)](absl::StatusOr<StoredRecord> taken) mutable {
                  if (!taken.ok()) return done(taken.status());
                  if (taken->bytes == seen.bytes) return done(Taken{std::move(record), taken->fence});
-                 absl::StatusOr<SessionRecord> newer = Decode(id, *taken, judge);
+                 absl::StatusOr<SessionRecord> newer = Decode(id, *taken, check);
                  if (!newer.ok()) return done(newer.status());
                  done(Taken{*std::move(newer), taken->fence});
                });

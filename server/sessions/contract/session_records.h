@@ -59,7 +59,7 @@ class SessionRecords {
   using ReadDone = absl::AnyInvocable<void(absl::StatusOr<SessionRecord>)>;
   using TakeDone = absl::AnyInvocable<void(absl::StatusOr<Taken>)>;
   // Whether this process can have the session.
-  using Judge = absl::AnyInvocable<absl::Status(const SessionRecord&)>;
+  using RecordCheck = absl::AnyInvocable<absl::Status(const SessionRecord&)>;
 
   // Both outlive it.
   SessionRecords(SessionStore* store, RecordCodec* codec) : store_(store), codec_(codec) {}
@@ -75,14 +75,14 @@ class SessionRecords {
   void Write(WriteRequest request, SessionStore::WriteDone done);
   // NOT_FOUND: no record.
   void Read(const SessionId& id, ReadDone done);
-  // Makes a new fence the owner of a record that this process can decode and `judge` accepts; other records stay with
+  // Makes a new fence the owner of a record that this process can decode and `check` accepts; other records stay with
   // their owner. NOT_FOUND: no record.
-  void Take(const SessionId& id, Judge judge, TakeDone done);
+  void Take(const SessionId& id, RecordCheck check, TakeDone done);
 
  private:
-  absl::StatusOr<SessionRecord> Decode(const SessionId& id, const StoredRecord& stored, Judge& judge);
-  void TakeJudged(const SessionId& id, absl::Time deadline, StoredRecord seen, SessionRecord record, Judge judge,
-                  TakeDone done);
+  absl::StatusOr<SessionRecord> Decode(const SessionId& id, const StoredRecord& stored, RecordCheck& check);
+  void TakeChecked(const SessionId& id, absl::Time deadline, StoredRecord seen, SessionRecord record, RecordCheck check,
+                   TakeDone done);
 
   SessionStore* const store_;
   RecordCodec* const codec_;
