@@ -16,11 +16,19 @@ enum class Fault {
   kDurableTooHigh,    // a reply calls durable what no record has
   kTriesAtOnce,       // callers try again without a pause
   kQueueUnbounded,    // the queue to the store takes everything
+  kCloseForgotten,    // the store says that it has the record of a closed session, and has the one before it
+  kAnyKeyOfAName,     // an operation with the key of a closed session reaches the next one of its name
 };
 
 struct FaultName {
   Fault fault;
   const char* name;
+};
+inline constexpr std::array kFaultsOfNames = {
+    FaultName{Fault::kCloseForgotten, "CloseForgotten"},
+    FaultName{Fault::kAnyKeyOfAName, "AnyKeyOfAName"},
+    FaultName{Fault::kFenceIgnored, "FenceIgnored"},
+    FaultName{Fault::kOlderRecordTaken, "OlderRecordTaken"},
 };
 inline constexpr std::array kFaults = {
     FaultName{Fault::kFenceIgnored, "FenceIgnored"},     FaultName{Fault::kTakeKeepsFence, "TakeKeepsFence"},

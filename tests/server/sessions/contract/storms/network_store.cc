@@ -46,22 +46,30 @@ absl::Duration StoreNode::NextTurn() {
   return busy_until_;
 }
 
-absl::StatusOr<SessionStore::Written> StoreNode::Write(const SessionStore::WriteRequest& request) {
+absl::StatusOr<SessionStore::Written> StoreNode::Write(const SessionStore::WriteRequest& request, uint64_t serial) {
   const auto found = records_.find(request.id.bytes);
   ++figures_->writes;
   if (found == records_.end()) {
-    records_[request.id.bytes] = {request.fence, request.record, request.record};
+    records_[request.id.bytes] = {request.fence, request.record, request.record, serial};
     return SessionStore::Written{true};
   }
   Stored& stored = found->second;
   const bool is_fenced =
       stored.fence.owner != request.fence.owner && (request.create || stored.fence.since >= request.fence.since);
   if (is_fenced && terms_.fault != Fault::kFenceIgnored) return absl::AbortedError("fenced");
+  if (stored.fence.owner == request.fence.owner && serial < stored.serial) {
+    return absl::UnavailableError("a later write came first");
+  }
   if (terms_.fault == Fault::kWriteForgotten && events_->Draw(16) == 0) return SessionStore::Written{};
+  if (terms_.fault == Fault::kCloseForgotten && codec_->At(request.record).state == nullptr) {
+    return SessionStore::Written{};
+  }
   const uint64_t had = codec_->At(stored.record).numbers.last_applied;
   const uint64_t has = codec_->At(request.record).numbers.last_applied;
-  if (has < had) figures_->Wrong(absl::StrCat("a record went back from number ", had, " to ", has));
-  stored = {is_fenced ? stored.fence : request.fence, request.record, std::move(stored.record)};
+  // An attach writes what is applied: not a number whose write had no answer, though the store has it.
+  if (terms_.rounds == 0 && has < had)
+    figures_->Wrong(absl::StrCat("a record went back from number ", had, " to ", has));
+  stored = {is_fenced ? stored.fence : request.fence, request.record, std::move(stored.record), serial};
   return SessionStore::Written{};
 }
 
@@ -74,6 +82,7 @@ absl::StatusOr<StoredRecord> StoreNode::Take(const SessionId& id, const StoreFen
     const StoreFence later = {std::max(stored.fence.since + 1, fence.since), fence.owner};
     if (terms_.fault == Fault::kTakeKeepsFence) return StoredRecord{later, stored.record};
     stored.fence = later;
+    stored.serial = 0;  // a new owner counts anew
   }
   return StoredRecord{stored.fence, terms_.fault == Fault::kOlderRecordTaken ? stored.before : stored.record};
 }
@@ -101,7 +110,9 @@ void StoreLine::Write(WriteRequest request, WriteDone done) {
   const auto bytes = static_cast<int64_t>(request.record.size());
   const absl::Time deadline = request.deadline;
   const auto kept = std::make_shared<const WriteRequest>(std::move(request));
-  Start<Written>([kept](StoreNode& node) { return node.Write(*kept); }, bytes, deadline, std::move(done));
+  const uint64_t serial = ++serial_;
+  Start<Written>([kept, serial](StoreNode& node) { return node.Write(*kept, serial); }, bytes, deadline,
+                 std::move(done));
 }
 
 void StoreLine::Take(const SessionId& id, const StoreFence& fence, absl::Time deadline, ReadDone done) {

@@ -45,7 +45,8 @@ class StoreNode {
 
   // When a request that arrives now is carried out.
   absl::Duration NextTurn();
-  absl::StatusOr<SessionStore::Written> Write(const SessionStore::WriteRequest& request);
+  // `serial` grows with the writes of a process: an earlier one that comes after a later one is refused.
+  absl::StatusOr<SessionStore::Written> Write(const SessionStore::WriteRequest& request, uint64_t serial);
   absl::StatusOr<StoredRecord> Take(const SessionId& id, const StoreFence& fence);
   absl::StatusOr<StoredRecord> Read(const SessionId& id);
 
@@ -54,6 +55,7 @@ class StoreNode {
     StoreFence fence;
     std::string record;
     std::string before;
+    uint64_t serial = 0;
   };
 
   const Terms& terms_;
@@ -112,6 +114,7 @@ class StoreLine final : public SessionStore {
   const Deliver deliver_;
   std::list<RequestPtr> unanswered_;
   int64_t bytes_ = 0;
+  uint64_t serial_ = 0;
   bool is_cut_ = false;
 };
 

@@ -80,25 +80,44 @@ void Replica::Tick() {
   });
 }
 
-void Replica::Open(Durability durability, std::function<void(std::string key)> told) {
-  OpenSpec spec;
-  spec.tenant = kTenant;
-  spec.subject = std::make_shared<SessionSubject>();
-  spec.state = StateOf(0);
-  spec.terms.window = {4, 4096};
-  spec.terms.durability = durability;
-  absl::StatusOr<OpenedSession> opened = sessions_->Open(std::move(spec));
-  if (!opened.ok()) return figures_->Wrong(opened.status().ToString());
-  opened->session->Persist([this, told = std::move(told), key = opened->key](const absl::Status& written) {
-    if (!written.ok()) return figures_->Wrong(written.ToString());
-    told(key);
+void Replica::Open(const OpenCall& call, OpenTold answer) {
+  Run([this, call, answer = std::move(answer)] {
+    const OpenTold told = [this, answer](absl::StatusOr<Opened> opened) {
+      if (is_alive_) answer(std::move(opened));
+    };
+    if (call.name.empty()) return OpenHere(call, {}, told);
+    sessions_->FetchNamed(kTenant, call.name, call.attach,
+                          [this, call, told](const absl::StatusOr<std::optional<StoreFence>>& fence) {
+                            if (!is_alive_) return;
+                            if (!fence.ok()) return told(fence.status());
+                            OpenHere(call, *fence, told);
+                          });
   });
 }
 
-void Replica::Apply(const std::string& key, uint64_t number, Told told) {
-  Run([this, key, number, told = std::move(told)] {
+void Replica::OpenHere(const OpenCall& call, const std::optional<StoreFence>& fence, const OpenTold& told) {
+  OpenSpec spec;
+  spec.tenant = kTenant;
+  spec.name = call.name;
+  spec.attach = call.attach;
+  spec.fence = fence;
+  spec.subject = std::make_shared<SessionSubject>();
+  spec.state = StateOf(0);
+  spec.terms.idle_timeout = terms_.idle_timeout;
+  spec.terms.window = {4, 4096};
+  spec.terms.durability = call.durability;
+  const absl::StatusOr<OpenedSession> opened = sessions_->Open(std::move(spec));
+  if (!opened.ok()) return told(opened.status());
+  opened->session->Persist([told, opened = *opened](const absl::Status& written) {
+    if (!written.ok()) return told(written);
+    told(Opened{opened.key, opened.session->view().numbers.last_applied});
+  });
+}
+
+void Replica::Apply(const std::string& key, const Operation& operation, Told told) {
+  Run([this, key, operation, told = std::move(told)] {
     Count(1);
-    Find(key, number, [this, told](Answer answer) {
+    Find(key, operation, [this, told](Answer answer) {
       if (!is_alive_) return;
       Count(-1);
       told(std::move(answer));
@@ -106,24 +125,28 @@ void Replica::Apply(const std::string& key, uint64_t number, Told told) {
   });
 }
 
-void Replica::Find(const std::string& key, uint64_t number, const Told& told) {
+void Replica::Find(std::string key, const Operation& operation, const Told& told) {
+  if (terms_.fault == Fault::kAnyKeyOfAName) {
+    key = sessions_->KeyOf(SessionKeys::Parse(key)->id).value_or(key);
+  }
   const absl::StatusOr<SessionPtr> found = sessions_->Find(key, kTenant);
-  if (found.ok()) return Acquire(*found, number, told);
+  if (found.ok()) return Acquire(*found, operation, told);
   if (!IsElsewhere(found.status())) return told(Refused(found.status()));
-  sessions_->Fetch(key, kTenant, [this, number, told](const absl::StatusOr<SessionPtr>& fetched) {
+  sessions_->Fetch(key, kTenant, [this, operation, told](const absl::StatusOr<SessionPtr>& fetched) {
     if (!fetched.ok()) return told(Refused(fetched.status()));
-    Acquire(*fetched, number, told);
+    Acquire(*fetched, operation, told);
   });
 }
 
-void Replica::Acquire(const SessionPtr& session, uint64_t number, const Told& told) {
+void Replica::Acquire(const SessionPtr& session, const Operation& operation, const Told& told) {
   Claim claim;
-  claim.number = number;
-  claim.digest = {number, 0};
+  claim.number = operation.number;
+  claim.digest = {operation.content, 0};
   claim.attachment = sessions_->Attach();
   claim.reply_bytes = 600;
   claim.deadline = events_->Now() + kTimeout;
-  claim.granted = [this](Lease lease) { Compute(std::move(lease)); };
+  claim.closes = operation.closes;
+  claim.granted = [this, operation](Lease lease) { Compute(std::move(lease), operation); };
   claim.done = [this, told](Outcome outcome) {
     const uint64_t state = outcome.status.ok() ? static_cast<const NumberReply&>(*outcome.reply).value : 0;
     if (terms_.fault == Fault::kDurableTooHigh && outcome.status.ok()) outcome.durable_number = outcome.number;
@@ -133,12 +156,14 @@ void Replica::Acquire(const SessionPtr& session, uint64_t number, const Told& to
 }
 
 // The engine takes operations in the order in which they come.
-void Replica::Compute(Lease lease) {
+void Replica::Compute(Lease lease, const Operation& operation) {
   if (!is_alive_) return;  // what a dropped lease leads to
   const uint64_t before = static_cast<const NumberState&>(*lease.state()->handles.at(0)).value;
-  const uint64_t state = After(before, lease.number());
-  Change change = {
-      .state = StateOf(state), .position = lease.numbers().position + 1, .reply = std::make_shared<NumberReply>(state)};
+  const uint64_t state = After(before, operation.content);
+  Change change = {.state = StateOf(state),
+                   .position = lease.numbers().position + 1,
+                   .reply = std::make_shared<NumberReply>(state),
+                   .closes = operation.closes};
   computing_.push_back(std::move(lease));
   busy_until_ = std::max(busy_until_, events_->Now()) + terms_.step;
   events_->After(busy_until_ - events_->Now(), [this, change = std::move(change)] {

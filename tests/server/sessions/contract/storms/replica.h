@@ -4,6 +4,7 @@
 // reordered operation shows in every later reply.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -15,8 +16,8 @@
 
 namespace rnnserve::storms {
 
-// What the state is after the operation of that number.
-inline uint64_t After(uint64_t state, uint64_t number) { return state * 6364136223846793005u + number; }
+// What the state is after an operation of that content.
+inline uint64_t After(uint64_t state, uint64_t content) { return state * 6364136223846793005u + content; }
 
 class Replica {
  public:
@@ -29,22 +30,39 @@ class Replica {
   Replica(const Terms& terms, Events* events, StoreNode* node, PaddedCodec* codec, Figures* figures);
   ~Replica();
 
-  // A new session's key; nothing is told before the store has it.
-  void Open(Durability durability, std::function<void(std::string key)> told);
-  // An operation that has arrived. A replica that is killed before it answers does not answer.
-  void Apply(const std::string& key, uint64_t number, Told told);
+  struct Operation {
+    uint64_t number = 0;
+    uint64_t content = 0;
+    bool closes = false;
+  };
+  struct OpenCall {
+    Durability durability = Durability::kSync;
+    std::string name = {};
+    bool attach = false;
+  };
+  struct Opened {
+    std::string key;
+    uint64_t last_applied = 0;
+  };
+  using OpenTold = std::function<void(absl::StatusOr<Opened>)>;
+
+  // Messages that have arrived. A replica that is killed before it answers does not answer; an Open is answered once
+  // the store has the session.
+  void Open(const OpenCall& call, OpenTold answer);
+  void Apply(const std::string& key, const Operation& operation, Told told);
 
   void Kill();
   // As SIGSTOP does, and SIGCONT after that time.
-  void Stop(absl::Duration within) { stopped_until_ = events_->Now() + within; }
+  void Stop(absl::Duration within) { stopped_until_ = std::max(stopped_until_, events_->Now() + within); }
   bool is_alive() const { return is_alive_; }
 
  private:
   // Now, or when the process runs again.
   void Run(absl::AnyInvocable<void()> act);
-  void Find(const std::string& key, uint64_t number, const Told& told);
-  void Acquire(const SessionPtr& session, uint64_t number, const Told& told);
-  void Compute(Lease lease);
+  void OpenHere(const OpenCall& call, const std::optional<StoreFence>& fence, const OpenTold& told);
+  void Find(std::string key, const Operation& operation, const Told& told);
+  void Acquire(const SessionPtr& session, const Operation& operation, const Told& told);
+  void Compute(Lease lease, const Operation& operation);
   void Tick();
   void Count(int64_t by);
 

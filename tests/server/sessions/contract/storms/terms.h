@@ -21,6 +21,10 @@ struct Terms {
   absl::Duration every = absl::Milliseconds(100);
   Durability durability = Durability::kSync;  // of caller k where `mixed`: the two by turns
   bool mixed = false;
+  // Not 0: each caller's session has a name, is closed after its operations, and opened again under that name, so many
+  // times; now and then the caller forgets its key and attaches.
+  uint64_t rounds = 0;
+  absl::Duration idle_timeout = absl::Minutes(10);
   size_t record_bytes = 2000;
   absl::Duration step = absl::Microseconds(20);            // of a replica's engine, one operation at a time
   absl::Duration store_step = absl::Microseconds(8);       // of the store, one request at a time
@@ -49,6 +53,9 @@ struct Figures {
   int64_t writes = 0;
   int64_t full = 0;      // requests that the queue refused
   int64_t replayed = 0;  // numbers sent again after a takeover
+  int64_t reopened = 0;  // names, after a Close
+  int64_t attached = 0;  // callers, to a session whose key they had forgotten
+  int64_t probed = 0;    // operations with the key of a closed session
   absl::Duration longest_stall = absl::ZeroDuration();
   std::string wrong;  // the first thing that must not be; empty
   void Wrong(std::string what) {
