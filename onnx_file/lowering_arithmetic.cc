@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that compute each number by itself, or with one of another operand.
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
+#include "onnx_file/lowering.h"
+#include "onnx_file/node.h"
+
+namespace rnnserve {
+
+absl::StatusOr<Flow> Lowering::Unary(const Flow& flow, MapOp op) {
+  if (!IsFloating(flow.type)) return BadFile("computes with integers; only tables are looked up by them");
+  op.in = {flow.node};
+  absl::StatusOr<int> node = flows_.AddOp(std::move(op), flow.layout.width());
+  if (!node.ok()) return node.status();
+  Flow made = flow;
+  made.node = *node;
+  return made;
+}
+
+// The constant's numbers for each number of the flow, in the flow's own order. `widened`: the flow's layout where the
+// constant has more axes.
+absl::StatusOr<MapNumbersPtr> Lowering::Spread(const Flow& flow, const OnnxTensor& constant, Layout& widened) {
+  Shape shape = constant.view.shape;
+  widened = flow.layout;
+  while (widened.rank() < shape.size() && shape[0] == 1) shape.erase(shape.begin());
+  const size_t skipped = constant.view.shape.size() - shape.size();
+  if (widened.rank() < shape.size()) {
+    return BadFile(
+        absl::StrCat("computes with ", ShortShape(shape), " of more axes than ", flow.layout.Text(symbols_)));
+  }
+  const absl::StatusOr<std::vector<double>> values = Doubles(constant, "constant");
+  if (!values.ok()) return values.status();
+  // Where in the constant the number at each place of the flow lies.
+  std::vector<int64_t> places = {0}, sources = {0};
+  const size_t missing = widened.rank() - shape.size();
+  int64_t stride = 1;
+  std::vector<int64_t> strides(shape.size());
+  for (size_t k = shape.size(); k-- > 0; stride *= shape[k]) strides[k] = stride;
+  for (size_t axis = 0; axis < widened.rank(); ++axis) {
+    const int64_t dim = axis < missing ? 1 : shape[axis - missing];
+    const std::optional<int64_t> size = widened.FeatureSize(axis);
+    if (dim != 1 && dim != size) {
+      return BadFile(absl::StrCat("computes with ", ShortShape(constant.view.shape),
+                                  ", which has other numbers for "
+                                  "different steps or rows, or does not fit ",
+                                  flow.layout.Text(symbols_)));
+    }
+    const int64_t step = dim == 1 ? 0 : strides[axis - missing];
+    const std::vector<int64_t> own = Layout({widened.axes()[axis]}).Places();
+    std::vector<int64_t> more_places, more_sources;
+    for (size_t k = 0; k < places.size(); ++k) {
+      for (size_t j = 0; j < own.size(); ++j) {
+        more_places.push_back(places[k] + own[j]);
+        more_sources.push_back(sources[k] + static_cast<int64_t>(j) * step);
+      }
+    }
+    places = std::move(more_places);
+    sources = std::move(more_sources);
+  }
+  std::vector<double> spread(places.size());
+  made_bytes_ += static_cast<int64_t>(places.size() * sizeof(double));
+  for (size_t k = 0; k < places.size(); ++k) {
+    spread[static_cast<size_t>(places[k])] = (*values)[static_cast<size_t>(sources[k])];
+  }
+  for (size_t k = 0; k < skipped; ++k) widened.axes().insert(widened.axes().begin(), LayoutAxis{});
+  return Numbers(spread);
+}
+
+Lowering::Result Lowering::WithConstant(const Call&, const Flow& flow, const OnnxTensor& constant, MapFunction function,
+                                        bool reversed) {
+  Flow made = flow;
+  const absl::StatusOr<MapNumbersPtr> numbers = Spread(flow, constant, made.layout);
+  if (!numbers.ok()) return numbers.status();
+  absl::StatusOr<Flow> result =
+      Unary(flow, {.kind = MapOpKind::kConstant, .function = function, .a = *numbers, .reversed = reversed});
+  if (!result.ok()) return result.status();
+  result->layout = std::move(made.layout);
+  return *std::move(result);
+}
+
+namespace {
+
+MapFunction FunctionOf(std::string_view op_type) {
+  static const std::unordered_map<std::string_view, MapFunction> functions = {
+      {"Add", MapFunction::kAdd},
+      {"Sub", MapFunction::kSubtract},
+      {"Mul", MapFunction::kMultiply},
+      {"Div", MapFunction::kDivide},
+      {"Pow", MapFunction::kPower},
+      {"Max", MapFunction::kMaximum},
+      {"Min", MapFunction::kMinimum},
+      {"Relu", MapFunction::kRelu},
+      {"Tanh", MapFunction::kTanh},
+      {"Sigmoid", MapFunction::kSigmoid},
+      {"Exp", MapFunction::kExp},
+      {"Log", MapFunction::kLog},
+      {"Sqrt", MapFunction::kSqrt},
+      {"Neg", MapFunction::kNegative},
+      {"Abs", MapFunction::kAbsolute},
+      {"Reciprocal", MapFunction::kReciprocal},
+      {"Softplus", MapFunction::kSoftplus},
+      {"Softsign", MapFunction::kSoftsign},
+      {"Erf", MapFunction::kErf},
+      {"Gelu", MapFunction::kGelu},
+      {"LeakyRelu", MapFunction::kLeakyRelu},
+      {"Elu", MapFunction::kElu},
+      {"Selu", MapFunction::kSelu},
+      {"HardSigmoid", MapFunction::kHardSigmoid},
+      {"HardSwish", MapFunction::kHardSigmoid},
+      {"Clip", MapFunction::kClip},
+      {"ReduceMean", MapFunction::kMean},
+      {"ReduceSum", MapFunction::kSum},
+      {"ReduceMax", MapFunction::kLargest},
+      {"ReduceMin", MapFunction::kSmallest}};
+  return functions.at(op_type);
+}
+
+}  // namespace
+
+Lowering::Result Lowering::Arithmetic(const Call& call) {
+  const MapFunction function = FunctionOf(call.node.op_type());
+  if (call.inputs.size() != 2 || !Has(call, 0) || !Has(call, 1)) return BadFile("has not two inputs");
+  const auto is_sizes = [&](size_t k) { return std::holds_alternative<Sizes>(*call.inputs[k]); };
+  if (is_sizes(0) || is_sizes(1)) {
+    absl::StatusOr<Sizes> a = SizesOf(call, 0), b = SizesOf(call, 1);
+    if (!a.ok()) return a.status();
+    if (!b.ok()) return b.status();
+    if (function != MapFunction::kMultiply || a->list.size() != 1 || b->list.size() != 1) {
+      return BadFile("computes sizes other than by multiplying two of them");
+    }
+    Size& size = a->list[0];
+    if (__builtin_mul_overflow(size.factor, b->list[0].factor, &size.factor) || size.symbols.size() > 16) {
+      return BadFile("multiplies sizes beyond all bounds");
+    }
+    size.symbols.insert(size.symbols.end(), b->list[0].symbols.begin(), b->list[0].symbols.end());
+    a->is_scalar &= b->is_scalar;
+    return *std::move(a);
+  }
+  if (!IsFixed(call, 0) && !IsFixed(call, 1)) return Pair(call, function);
+  const size_t fixed = IsFixed(call, 1) ? 1 : 0;
+  absl::StatusOr<Flow> flow = FlowOf(call, 1 - fixed);
+  if (!flow.ok()) return flow.status();
+  const absl::StatusOr<OnnxTensor> constant = Value(call, fixed);
+  if (!constant.ok()) return constant.status();
+  return WithConstant(call, *flow, *constant, function, fixed == 0);
+}
+
+Lowering::Result Lowering::Pair(const Call& call, MapFunction function) {
+  absl::StatusOr<Flow> a = FlowOf(call, 0), b = FlowOf(call, 1);
+  if (!a.ok()) return a.status();
+  if (!b.ok()) return b.status();
+  if (!IsFloating(a->type) || !IsFloating(b->type)) {
+    return BadFile("computes with integers; only tables are looked up by them");
+  }
+  const auto widen = [](Layout& layout, size_t rank) {
+    while (layout.rank() < rank) layout.axes().insert(layout.axes().begin(), LayoutAxis{});
+  };
+  widen(a->layout, b->layout.rank());
+  widen(b->layout, a->layout.rank());
+  Layout made = a->layout;
+  std::vector<int64_t> places_a = {0}, places_b = {0};
+  for (size_t axis = 0; axis < made.rank(); ++axis) {
+    const std::optional<int64_t> size_a = a->layout.FeatureSize(axis), size_b = b->layout.FeatureSize(axis);
+    const std::optional<int> symbol_a = a->layout.SymbolOf(axis), symbol_b = b->layout.SymbolOf(axis);
+    const bool fits = size_a && size_b       ? *size_a == *size_b || *size_a == 1 || *size_b == 1
+                      : symbol_a && symbol_b ? symbols_.Unify(*symbol_a, *symbol_b)
+                                             : Equal(symbols_, a->layout.SizeOfAxis(axis), b->layout.SizeOfAxis(axis));
+    if (!fits) {
+      return BadFile(absl::StrCat("joins ", a->layout.Text(symbols_), " and ", b->layout.Text(symbols_),
+                                  ", of which one has steps or rows that the other has not"));
+    }
+    if (size_a && size_b && *size_a == 1) made.axes()[axis] = b->layout.axes()[axis];
+    const std::vector<int64_t> own_a = Layout({a->layout.axes()[axis]}).Places();
+    const std::vector<int64_t> own_b = Layout({b->layout.axes()[axis]}).Places();
+    const size_t count = std::max(own_a.size(), own_b.size());
+    if (static_cast<int64_t>(places_a.size() * count) > FlowGraph::kMaxWidth) return BadFile("gives too many numbers");
+    std::vector<int64_t> more_a, more_b;
+    for (size_t k = 0; k < places_a.size(); ++k) {
+      for (size_t j = 0; j < count; ++j) {
+        more_a.push_back(places_a[k] + own_a[own_a.size() == 1 ? 0 : j]);
+        more_b.push_back(places_b[k] + own_b[own_b.size() == 1 ? 0 : j]);
+      }
+    }
+    places_a = std::move(more_a);
+    places_b = std::move(more_b);
+  }
+  const absl::StatusOr<int> node_a = flows_.Select(a->node, std::move(places_a));
+  if (!node_a.ok()) return node_a.status();
+  const absl::StatusOr<int> node_b = flows_.Select(b->node, std::move(places_b));
+  if (!node_b.ok()) return node_b.status();
+  Flow result = {-1, made.Canonical(), a->type};
+  absl::StatusOr<int> node =
+      flows_.AddOp({.kind = MapOpKind::kBinary, .function = function, .in = {*node_a, *node_b}}, result.layout.width());
+  if (!node.ok()) return node.status();
+  result.node = *node;
+  return result;
+}
+
+Lowering::Result Lowering::Function(const Call& call) {
+  const absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  const std::string& op_type = call.node.op_type();
+  MapOp op = {.kind = MapOpKind::kUnary, .function = FunctionOf(op_type)};
+  if (op_type == "LeakyRelu") op.alpha = FloatOf(call, "alpha", 0.01F);
+  if (op_type == "Elu") op.alpha = FloatOf(call, "alpha", 1);
+  if (op_type == "Selu") {
+    op.alpha = FloatOf(call, "alpha", 1.67326319217681884765625);
+    op.beta = FloatOf(call, "gamma", 1.05070102214813232421875);
+  }
+  if (op_type == "HardSigmoid") {
+    op.alpha = FloatOf(call, "alpha", 0.2F);
+    op.beta = FloatOf(call, "beta", 0.5);
+  }
+  if (op_type == "HardSwish") {
+    op.alpha = 1.0 / 6;
+    op.beta = 0.5;
+  }
+  if (op_type == "Gelu") {
+    const onnx::AttributeProto* approximate = FindAttribute(call.node, "approximate");
+    if (approximate != nullptr && approximate->s() == "tanh") op.function = MapFunction::kGeluTanh;
+  }
+  if (op_type == "Clip") {
+    op.alpha = FloatOf(call, "min", -std::numeric_limits<float>::infinity());
+    op.beta = FloatOf(call, "max", std::numeric_limits<float>::infinity());
+    for (size_t k = 1; k <= 2; ++k) {
+      if (!Has(call, k)) continue;
+      const absl::StatusOr<OnnxTensor> bound = Value(call, k);
+      if (!bound.ok()) return bound.status();
+      const absl::StatusOr<std::vector<double>> number = Doubles(*bound, "bound");
+      if (!number.ok()) return number.status();
+      if (number->size() != 1) return BadFile("has a bound that is not one number");
+      (k == 1 ? op.alpha : op.beta) = number->front();
+    }
+  }
+  absl::StatusOr<Flow> made = Unary(*flow, std::move(op));
+  if (!made.ok()) return made.status();
+  if (op_type != "HardSwish") return *std::move(made);
+  absl::StatusOr<int> node =
+      flows_.AddOp({.kind = MapOpKind::kBinary, .function = MapFunction::kMultiply, .in = {flow->node, made->node}},
+                   flow->layout.width());
+  if (!node.ok()) return node.status();
+  made->node = *node;
+  return *std::move(made);
+}
+
+}  // namespace rnnserve

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables that are looked up, and products with weights.
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
+#include "onnx_file/lowering.h"
+#include "onnx_file/node.h"
+
+namespace rnnserve {
+
+// A table with a row of numbers for each integer.
+Lowering::Result Lowering::Lookup(const Call& call, const OnnxTensor& table) {
+  if (!IsFloating(table.view.type) || table.view.shape.size() < 1 || IntOf(call, "axis", 0) != 0) {
+    return BadFile("looks up something else than rows of a table of numbers");
+  }
+  absl::StatusOr<Flow> index = FlowOf(call, 1);
+  if (!index.ok()) return index.status();
+  if (IsFloating(index->type)) return BadFile("looks a table up by numbers that are no integers");
+  index = flows_.Canonical(*index);
+  if (!index.ok()) return index.status();
+  const int64_t entries = table.view.shape[0];
+  int64_t each = 1;
+  for (size_t k = 1; k < table.view.shape.size(); ++k) each *= table.view.shape[k];
+  if (entries < 1 || each < 1 || each > FlowGraph::kMaxWidth) return BadFile("has an empty table, or one too wide");
+  const auto wrapped = wrapped_.find(call.node.input(1));
+  if (wrapped != wrapped_.end() && wrapped->second != entries) {
+    return BadFile(absl::StrCat("looks up a table of ", entries, " by places that are counted from ", wrapped->second));
+  }
+  const FlowNode& source = flows_.at(index->node);
+  if (source.kind == FlowNode::Kind::kInput) {
+    int64_t& least = inputs_[source.input].entries;
+    least = least == 0 ? entries : std::min(least, entries);
+  } else if (source.limit == 0 || source.limit > entries) {
+    return BadFile("looks a table up by integers that are computed; only those of a request can be checked");
+  }
+  const absl::StatusOr<std::vector<double>> values = Doubles(table, "table");
+  if (!values.ok()) return values.status();
+  const absl::StatusOr<MapNumbersPtr> numbers = Numbers(*values);
+  if (!numbers.ok()) return numbers.status();
+  Flow made = {-1, index->layout, table.view.type};
+  for (size_t k = 1; k < table.view.shape.size(); ++k) {
+    made.layout.axes().push_back({{.size = table.view.shape[k]}});
+  }
+  made.layout = made.layout.Canonical();
+  absl::StatusOr<int> node =
+      flows_.AddOp({.kind = MapOpKind::kLookup, .in = {index->node}, .a = *numbers}, made.layout.width());
+  if (!node.ok()) return node.status();
+  made.node = *node;
+  return made;
+}
+
+Lowering::Result Lowering::Product(const Flow& given, const OnnxTensor& weights, bool transposed, double factor) {
+  const Shape& shape = weights.view.shape;
+  const size_t rank = shape.size();
+  if (!IsFloating(weights.view.type) || rank < 2 ||
+      std::any_of(shape.begin(), shape.end() - 2, [](int64_t dim) { return dim != 1; })) {
+    return BadFile(absl::StrCat("multiplies by ", ShortShape(shape), ", which is no matrix of numbers"));
+  }
+  int64_t inner = 0;
+  absl::StatusOr<Flow> flow = AlongLast(given, -1, inner);
+  if (!flow.ok()) return flow.status();
+  const int64_t from = shape[rank - (transposed ? 1 : 2)], columns = shape[rank - (transposed ? 2 : 1)];
+  if (from != inner || columns < 1 || inner < 1) {
+    return BadFile(absl::StrCat("multiplies ", inner, " numbers by a matrix ", ShortShape(shape)));
+  }
+  absl::StatusOr<std::vector<double>> values = Doubles(weights, "weights");
+  if (!values.ok()) return values.status();
+  if (transposed) {
+    const std::vector<double> before = *values;
+    for (int64_t row = 0; row < columns; ++row) {
+      for (int64_t k = 0; k < inner; ++k)
+        (*values)[static_cast<size_t>(k * columns + row)] = before[static_cast<size_t>(row * inner + k)];
+    }
+  }
+  if (factor != 1) std::ranges::for_each(*values, [factor](double& value) { value *= factor; });
+  const absl::StatusOr<MapNumbersPtr> numbers = Numbers(*values);
+  if (!numbers.ok()) return numbers.status();
+  Flow made = *flow;
+  made.layout.axes().back() = {{.size = columns}};
+  made.layout = made.layout.Canonical();
+  absl::StatusOr<int> node = flows_.AddOp(
+      {.kind = MapOpKind::kProduct, .in = {flow->node}, .a = *numbers, .inner = inner}, made.layout.width());
+  if (!node.ok()) return node.status();
+  made.node = *node;
+  return made;
+}
+
+Lowering::Result Lowering::MatMul(const Call& call) {
+  if (!IsFixed(call, 1)) {
+    return BadFile("multiplies by a matrix that the file does not fix (attention, or weights that are computed)");
+  }
+  const absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  const absl::StatusOr<OnnxTensor> weights = Value(call, 1);
+  if (!weights.ok()) return weights.status();
+  return Product(*flow, *weights, false, 1);
+}
+
+Lowering::Result Lowering::Gemm(const Call& call) {
+  if (IntOf(call, "transA", 0) != 0) return BadFile("has transA");
+  if (!IsFixed(call, 1)) return BadFile("multiplies by a matrix that the file does not fix");
+  const absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  const absl::StatusOr<OnnxTensor> weights = Value(call, 1);
+  if (!weights.ok()) return weights.status();
+  Result product = Product(*flow, *weights, IntOf(call, "transB", 0) != 0, FloatOf(call, "alpha", 1));
+  const double beta = FloatOf(call, "beta", 1);
+  if (!product.ok() || !Has(call, 2) || beta == 0) return product;
+  if (beta != 1) return BadFile("has beta that is neither 0 nor 1");
+  const absl::StatusOr<OnnxTensor> bias = Value(call, 2);
+  if (!bias.ok()) return bias.status();
+  return WithConstant(call, std::get<Flow>(*product), *bias, MapFunction::kAdd, false);
+}
+
+Lowering::Result Lowering::PointwiseConv(const Call& call) {
+  const absl::StatusOr<OnnxTensor> stored = Value(call, 1);
+  if (!stored.ok()) return stored.status();
+  const Shape& shape = stored->view.shape;
+  const auto all = [&](std::string_view name, int64_t wanted) {
+    const onnx::AttributeProto* list = FindAttribute(call.node, name);
+    return list == nullptr || std::ranges::all_of(list->ints(), [wanted](int64_t value) { return value == wanted; });
+  };
+  if (shape.size() < 3 || std::any_of(shape.begin() + 2, shape.end(), [](int64_t size) { return size != 1; }) ||
+      !all("strides", 1) || !all("pads", 0) || IntOf(call, "group", 1) != 1) {
+    return BadFile(absl::StrCat("is a convolution ", ShortShape(shape),
+                                " that looks at several steps, or skips some; only one with a kernel of size 1, in "
+                                "one group, without strides and pads looks at one step alone"));
+  }
+  absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  const size_t rank = flow->layout.rank();
+  if (rank != shape.size() || flow->layout.FeatureSize(1) != shape[1]) {
+    return BadFile(absl::StrCat("takes ", flow->layout.Text(symbols_), ", not [N, ", shape[1], ", T]"));
+  }
+  // The channels go last and back again.
+  std::vector<int64_t> there = {0}, back = {0, static_cast<int64_t>(rank) - 1};
+  for (size_t axis = 2; axis < rank; ++axis) {
+    there.push_back(static_cast<int64_t>(axis));
+    back.push_back(static_cast<int64_t>(axis) - 1);
+  }
+  there.push_back(1);
+  if (absl::Status moved = flow->layout.Transpose(there); !moved.ok()) return moved;
+  OnnxTensor weights = *stored;
+  weights.view.shape = {shape[0], shape[1]};
+  Result result = Product(*flow, weights, true, 1);
+  if (result.ok() && Has(call, 2)) {
+    const absl::StatusOr<OnnxTensor> bias = Value(call, 2);
+    if (!bias.ok()) return bias.status();
+    result = WithConstant(call, std::get<Flow>(*result), *bias, MapFunction::kAdd, false);
+  }
+  if (!result.ok()) return result;
+  if (absl::Status moved = std::get<Flow>(*result).layout.Transpose(back); !moved.ok()) return moved;
+  return result;
+}
+
+}  // namespace rnnserve
