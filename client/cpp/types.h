@@ -75,7 +75,8 @@ struct OnnxFile {
 
 struct LoadRequest {
   std::string name = {};
-  std::optional<int64_t> version = {};                                                        // absent: 1
+  // Absent: of an upload, one more than the highest, or that one if it is equal; from the repository, 1.
+  std::optional<int64_t> version = {};
   std::variant<FromRepository, InlineModel, std::vector<InlineModel>, OnnxFile> source = {};  // the third: layers
   Options options = {};
   std::string engine = {};

@@ -165,11 +165,12 @@ Examples:
   rnnctl models show vad:2 --json)";
 
 constexpr std::string_view kLoadText =
-    R"(Loads a model under a name; without a version, as version 1. FILE is an ONNX file with all weights inside (torch:
-export with external_data=False); with --op the weights are sent from .npy files. What is sent lives as long as the
-server's process. With --repository the server reads its own file NAME/VERSION/model.onnx below its folder --models;
-nothing is sent from here. Loading the same content twice is fine; other content under the
-same name and version is refused. --engine and the options become the model's defaults.
+    R"(Loads a model under a name. Without a version it is one more than the highest that is loaded, 1 for a new name;
+calls without a version go to it from then on. FILE is an ONNX file with all weights inside (torch: export with
+external_data=False); with --op the weights are sent from .npy files. What is sent lives as long as the
+server's process. With --repository the server reads its own file NAME/VERSION/model.onnx below its folder --models
+(without a version, 1); nothing is sent from here. Loading the same content twice changes nothing; other content under
+a version that is named and loaded is refused. --engine and the options become the model's defaults.
 
 Where the server has tokens: a model that is sent is the tenant's own, one that an operator sends or that lies in the
 folder is everybody's.

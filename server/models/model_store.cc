@@ -43,13 +43,13 @@ absl::Status CheckWeightsOnly(std::span<const NamedTensor> weights) {
 
 }  // namespace
 
-absl::Status CheckNameAndVersion(std::string_view name, int64_t version) {
+absl::Status CheckNameAndVersion(std::string_view name, std::optional<int64_t> version) {
   if (!IsModelName(name)) {
     return FieldError("name", absl::StrCat("a model's name is ", std::string(kModelNameRule), ", but ", Quoted(name),
                                            " came (", name.size(), " bytes)"));
   }
-  if (version < 1) {
-    return FieldError("version", absl::StrCat("a version is at least 1, but ", version, " came"));
+  if (version && *version < 1) {
+    return FieldError("version", absl::StrCat("a version is at least 1, but ", *version, " came"));
   }
   return absl::OkStatus();
 }
@@ -80,7 +80,7 @@ absl::StatusOr<LoadedModel> ModelStore::Impl::AddNamed(LoadedModel loaded) {
 
 absl::StatusOr<LoadedModel> ModelStore::Impl::AddUpload(Upload upload, ModelPtr model) {
   return AddNamed({.name = std::move(upload.name),
-                   .version = upload.version,
+                   .version = upload.version.value_or(NamedModels::kNextVersion),
                    .model = std::move(model),
                    .options = upload.options,
                    .engine = std::move(upload.engine),

@@ -38,7 +38,7 @@ struct LoadedModel {
 struct Upload {
   std::string tenant = {};  // the owner; "": shared
   std::string name;
-  int64_t version = 1;
+  std::optional<int64_t> version = {};  // absent: one more than the owner's highest, or that one if it is equal
   OptionalOptions options = {};
   std::string engine = {};
 };

@@ -20,7 +20,7 @@
 namespace rnnserve {
 
 // Checks the name and version of a LoadRequest.
-absl::Status CheckNameAndVersion(std::string_view name, int64_t version);
+absl::Status CheckNameAndVersion(std::string_view name, std::optional<int64_t> version);
 
 struct ModelStore::Impl {
   explicit Impl(Options given)

@@ -31,6 +31,15 @@ std::string Difference(const LoadedModel& have, const LoadedModel& come) {
 }  // namespace
 
 absl::StatusOr<LoadedModel> NamedModels::Add(LoadedModel loaded, absl::FunctionRef<absl::Status(int64_t)> fits) {
+  if (loaded.version == kNextVersion) {
+    const LoadedModel* highest = Find(loaded.name, std::nullopt);
+    if (highest != nullptr && Difference(*highest, loaded).empty()) return *highest;
+    if (highest != nullptr && highest->version == INT64_MAX) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("model ", Quoted(loaded.name), " has the highest version there is; name one that is free"));
+    }
+    loaded.version = highest == nullptr ? 1 : highest->version + 1;
+  }
   if (const LoadedModel* have = Find(loaded.name, loaded.version)) {
     const std::string difference = Difference(*have, loaded);
     if (difference.empty()) return *have;

@@ -22,6 +22,9 @@ class NamedModels {
   // Each entry counts with `bytes_per_model`, each distinct model with its weights.
   explicit NamedModels(int64_t bytes_per_model) : bytes_per_model_(bytes_per_model) {}
 
+  // As a version to Add: one more than the name's highest, or that one if its content is equal.
+  static constexpr int64_t kNextVersion = 0;
+
   // The new entry, or the existing one with equal content. `fits` is called before a new one is added, with the bytes
   // it counts.
   absl::StatusOr<LoadedModel> Add(LoadedModel loaded, absl::FunctionRef<absl::Status(int64_t charge)> fits);

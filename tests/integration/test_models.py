@@ -93,13 +93,26 @@ def test_infer_of_a_model_is_infer_of_its_operator(server):
 def test_equal_content_is_ok_and_other_content_already_exists(server):
     first = server.models.Load(_load("twice", _case())).model
     assert server.models.Load(_load("twice", _case())).model.fingerprint == first.fingerprint
-    failure = wire.refusal(server.models.Load, _load("twice", _case(seed=2)))
+    failure = wire.refusal(server.models.Load, _load("twice", _case(seed=2), version=1))
     assert failure.code == grpc.StatusCode.ALREADY_EXISTS and "twice" in failure.text
-    failure = wire.refusal(server.models.Load, _load("twice", _case(linear_before_reset=1)))
+    failure = wire.refusal(server.models.Load, _load("twice", _case(linear_before_reset=1), version=1))
     assert failure.code == grpc.StatusCode.ALREADY_EXISTS
     assert not excess(wire.results(server.recurrent.Infer(_infer_model(_case(), "twice"))), formulas.run(_case()))[1]
     server.models.Load(_load("twice", _case(seed=2), version=2))
     _unload(server, "twice")
+
+
+def test_without_a_version_other_content_is_the_next_one(server):
+    def load(seed, version=None):
+        return server.models.Load(_load("next", _case(seed=seed), version=version)).model.version
+
+    assert [load(1), load(1), load(2), load(2), load(1)] == [1, 1, 2, 2, 3]
+    assert load(4, version=7) == 7 and load(5) == 8
+    _unload(server, "next")
+    load(1, version=2**63 - 1)
+    failure = wire.refusal(server.models.Load, _load("next", _case(seed=2)))
+    assert failure.code == grpc.StatusCode.ALREADY_EXISTS and "name one that is free" in failure.text
+    _unload(server, "next")
 
 
 def test_versions(server):

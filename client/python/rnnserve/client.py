@@ -139,13 +139,14 @@ class Client(ClientCore):
             more = bool(token)
 
     def load(self, name: str, model: Operator | Sequence[Operator] | bytes | os.PathLike[str],
-             weights: Inputs | None = None, *, version: int = 1, engine: str = "", timeout: float | None = None,
+             weights: Inputs | None = None, *, version: int | None = None, engine: str = "", timeout: float | None = None,
              **options: Unpack[Options]) -> ModelInfo:
         """Uploads a model under a name.
 
         model: an operator with its weights (bound to it, or given here by name); several, layer by layer, as
         convert.torch_lstm gives them; or an ONNX file with all weights inside, as bytes or as a pathlib.Path (of
         torch: torch.onnx.export(module, (x,), path, external_data=False)).
+        version: None is one more than the name's highest, or that one where its content is equal; 1 for a new name.
         It lives as long as the server's process. Equal content under an existing name and version is fine; other
         content raises ALREADY_EXISTS. engine and options are the defaults of calls to this model. Returns ModelInfo.
         """

@@ -169,7 +169,7 @@ class ClientCore:
                                   self._tags)
 
     async def _load(self, name: str, model: Operator | Sequence[Operator] | bytes | os.PathLike[str],
-                    weights: Inputs | None, version: int, engine: str, timeout: float | None, options: Options) -> ModelInfo:
+                    weights: Inputs | None, version: int | None, engine: str, timeout: float | None, options: Options) -> ModelInfo:
         request = models_pb2.LoadRequest(name=name, version=version, engine=engine)
         if weights is not None and not isinstance(model, Operator):
             raise ValueError("weights belong to one Operator; those of a file or of several operators are theirs")

@@ -122,8 +122,8 @@ absl::StatusOr<LoadCall> DecodeLoad(const v1::LoadRequest& request) {
   if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
   call.upload.name = request.name();
   if (request.has_version()) call.upload.version = request.version();
-  if (call.upload.version < 1) {
-    return FieldError("version", absl::StrCat("version is ", call.upload.version, "; versions start at 1"));
+  if (call.upload.version && *call.upload.version < 1) {
+    return FieldError("version", absl::StrCat("version is ", *call.upload.version, "; versions start at 1"));
   }
   absl::StatusOr<OptionalOptions> options = DecodeOptions(request.options());
   if (!options.ok()) return options.status();

@@ -82,7 +82,8 @@ absl::StatusOr<LoadedModel> ModelsService::LoadSource(LoadCall call) {
     return models.LoadStack(std::move(upload), views);
   }
   if (const auto* file = std::get_if<std::string_view>(&call.source)) return models.LoadFile(std::move(upload), *file);
-  return models.LoadFromRepository(std::move(upload.name), upload.version, upload.options, std::move(upload.engine));
+  return models.LoadFromRepository(std::move(upload.name), upload.version.value_or(1), upload.options,
+                                   std::move(upload.engine));
 }
 
 absl::Status ModelsService::Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse&) {

@@ -89,7 +89,7 @@ def test_other_weights_under_the_models_names_are_told(address):
         ones = np.ones((1, 3, 1), np.float32)
         client.load("taken", rnnserve.gru(ones, ones))
         with pytest.raises(rnnserve.RnnServeError) as caught:
-            client.load("taken", rnnserve.gru(2 * ones, ones))
+            client.load("taken", rnnserve.gru(2 * ones, ones), version=1)
     assert caught.value.code.name == "ALREADY_EXISTS"
 
 

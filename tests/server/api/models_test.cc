@@ -80,14 +80,18 @@ TEST_F(ModelsTest, LoadsTellsAndRuns) {
 TEST_F(ModelsTest, EqualContentIsFineAndOtherContentIsNot) {
   ASSERT_TRUE(Load(rnnserve::Load("tiny")).ok());
   EXPECT_TRUE(Load(rnnserve::Load("tiny")).ok());
-  EXPECT_EQ(Load(rnnserve::Load("tiny", 0.75)).error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  v1::LoadRequest other = rnnserve::Load("tiny", 0.75);
+  other.set_version(1);
+  EXPECT_EQ(Load(other).error_code(), grpc::StatusCode::ALREADY_EXISTS);
 }
 
 TEST_F(ModelsTest, ListsByNameAndVersionUntilUnloaded) {
   v1::LoadRequest second = rnnserve::Load("tiny", 0.75);
   second.set_version(2);
   ASSERT_TRUE(Load(second).ok());
-  ASSERT_TRUE(Load(rnnserve::Load("tiny")).ok());
+  v1::LoadRequest first = rnnserve::Load("tiny");
+  first.set_version(1);
+  ASSERT_TRUE(Load(first).ok());
   ASSERT_TRUE(Load(rnnserve::Load("other")).ok());
   v1::ListModelsResponse list;
   ASSERT_TRUE(Call(&v1::Models::Stub::List, v1::ListModelsRequest(), list).ok());

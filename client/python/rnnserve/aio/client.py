@@ -82,7 +82,7 @@ class Client(ClientCore):
             more = bool(token)
 
     async def load(self, name: str, model: Operator | Sequence[Operator] | bytes | os.PathLike[str],
-                   weights: Inputs | None = None, *, version: int = 1, engine: str = "", timeout: float | None = None,
+                   weights: Inputs | None = None, *, version: int | None = None, engine: str = "", timeout: float | None = None,
                    **options: Unpack[Options]) -> ModelInfo:
         """Uploads a model under a name. Arguments are those of Client.load."""
         return await self._load(name, model, weights, version, engine, timeout, options)
