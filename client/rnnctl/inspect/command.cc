@@ -52,9 +52,14 @@ absl::StatusOr<OnnxInspection> Inspect(const std::string& path) {
 absl::Status RunInspect(const Arguments& arguments, Streams& streams) {
   if (absl::Status only = OnlyFile(arguments); !only.ok()) return only;
   const std::string& path = arguments.positional()[0];
-  const absl::StatusOr<OnnxInspection> file = Inspect(path);
-  if (!file.ok()) return file.status();
-  streams.out << (arguments.Has("json") ? inspect::ReportJson(path, *file) : inspect::ShowReport(path, *file));
+  const absl::StatusOr<Inspected> found = InspectIn(path);
+  if (!found.ok()) return found.status();
+  const OnnxInspection& file = found->file;
+  absl::StatusOr<OnnxSplit> cut = absl::NotFoundError("no need of one");
+  if (!file.loads.ok() && !file.nodes.empty()) cut = SplitOnnx(file, found->folder, {});
+  const OnnxSplit* const split = cut.ok() ? &*cut : nullptr;
+  streams.out << (arguments.Has("json") ? inspect::ReportJson(path, file, split)
+                                        : inspect::ShowReport(path, file, split));
   return absl::OkStatus();
 }
 
@@ -199,9 +204,12 @@ constexpr Command kInspectCommands[] = {
      .usage = "FILE [FLAGS]",
      .text =
          "Lists every LSTM, GRU and RNN node of an ONNX file, also those in the branches of If nodes: sizes, bytes of "
-         "weights and of\none row's state, attributes other than the defaults, where the inputs come from, and whether "
+         "weights and of\none row's state, attributes other than the defaults, where the inputs come from, and "
+         "whether "
          "the server loads it:\n\"yes\" as the file is, \"extract\" after rnnctl extract, or \"no\", with the reason "
-         "and what to do.\nWeights that the graph computes from constants are computed. Needs no server.\n\nExamples:\n"
+         "and what to do.\nWeights that the graph computes from constants are computed. Of a file that no server "
+         "takes\n"
+         "whole it lists the nodes in the way. Needs no server.\n\nExamples:\n"
          "  rnnctl inspect model.onnx\n  rnnctl inspect model.onnx --json",
      .flags = kInspectFlags,
      .run = RunInspect},

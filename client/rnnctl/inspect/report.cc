@@ -14,6 +14,8 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
+constexpr size_t kMostReasons = 8;  // shown; JSON has them all
+
 std::string VersionName(const InspectedNode& node) {
   return node.spec ? absl::StrCat(node.op.op_type, "-", node.spec->version) : node.op.op_type;
 }
@@ -122,11 +124,29 @@ std::vector<std::string> UnusualAttributes(const InspectedNode& node) {
   return unusual;
 }
 
-std::string ShowReport(const std::string& path, const OnnxInspection& file) {
-  std::string text = absl::StrCat(
-      path, ": ", file.file_bytes, " bytes, opset ", file.opset, ", ", file.node_count, " nodes, ", file.nodes.size(),
-      " of them recurrent", file.producer.empty() ? "" : absl::StrCat(", written by ", file.producer), "\n",
-      "as it is: ", file.loads.ok() ? "a model" : absl::StrCat("no model; ", file.loads.message()), "\n");
+std::string ShowInTheWay(const OnnxSplit& split) {
+  std::string text;
+  for (size_t k = 0; k < split.in_the_way.size(); ++k) {
+    if (k == kMostReasons) {
+      absl::StrAppend(&text, "... and ", split.in_the_way.size() - k, " more (--json shows all)\n");
+      break;
+    }
+    absl::StrAppend(&text, "in the way: ", split.in_the_way[k], "\n");
+  }
+  return text;
+}
+
+std::string ShowReport(const std::string& path, const OnnxInspection& file, const OnnxSplit* split) {
+  std::string text = absl::StrCat(path, ": ", file.file_bytes, " bytes, opset ", file.opset, ", ", file.node_count,
+                                  " nodes, ", file.nodes.size(), " of them recurrent",
+                                  file.producer.empty() ? "" : absl::StrCat(", written by ", file.producer), "\n");
+  if (split != nullptr && !split->in_the_way.empty()) {
+    absl::StrAppend(&text, "as it is: no model\n", ShowInTheWay(*split), "in parts: rnnctl split ", InShell(path),
+                    " leaves these to onnxruntime\n");
+  } else {
+    absl::StrAppend(&text, "as it is: ", file.loads.ok() ? "a model" : absl::StrCat("no model; ", file.loads.message()),
+                    "\n");
+  }
   if (file.loads.ok()) {
     Rows tensors = {{}};
     AddTensors("input", file.inputs, tensors);

@@ -6,12 +6,16 @@
 #include <vector>
 
 #include "onnx_file/inspect.h"
+#include "onnx_file/split.h"
 
 namespace rnnserve::rnnctl::inspect {
 
-// `path` as the user gave it.
-std::string ShowReport(const std::string& path, const OnnxInspection& file);
-std::string ReportJson(const std::string& path, const OnnxInspection& file);
+// `path` as the user gave it. `split`: how a file that no server takes whole may be cut; null: it is one, or no cut is
+// known.
+std::string ShowReport(const std::string& path, const OnnxInspection& file, const OnnxSplit* split);
+std::string ReportJson(const std::string& path, const OnnxInspection& file, const OnnxSplit* split);
+// A line for each node in the way, up to a few.
+std::string ShowInTheWay(const OnnxSplit& split);
 
 // "T", "N" or a number, of each axis.
 std::vector<std::string> DimensionTexts(const Shape& shape);

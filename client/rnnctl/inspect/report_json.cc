@@ -44,7 +44,7 @@ Json TensorsJson(const std::vector<TensorSignature>& tensors) {
 
 }  // namespace
 
-std::string ReportJson(const std::string& path, const OnnxInspection& file) {
+std::string ReportJson(const std::string& path, const OnnxInspection& file, const OnnxSplit* split) {
   Json json = {{"path", path},
                {"file_bytes", file.file_bytes},
                {"opset", file.opset},
@@ -52,6 +52,7 @@ std::string ReportJson(const std::string& path, const OnnxInspection& file) {
                {"node_count", file.node_count},
                {"loads", file.loads.ok()}};
   if (!file.loads.ok()) json["reason"] = std::string(file.loads.message());
+  if (split != nullptr) json["in_the_way"] = split->in_the_way;
   if (file.loads.ok()) {
     json["inputs"] = TensorsJson(file.inputs);
     json["outputs"] = TensorsJson(file.outputs);

@@ -8,12 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/rnnctl/inspect/report.h"
 #include "client/rnnctl/show.h"
 
 namespace rnnserve::rnnctl::inspect {
 namespace {
-
-constexpr size_t kMostReasons = 8;  // shown; JSON has them all
 
 bool IsServed(const SplitPart& part) { return part.name == "served"; }
 
@@ -50,13 +49,7 @@ std::string ShowSplit(const std::string& folder, const OnnxSplit& split) {
   std::string text = absl::StrCat(FormatTable(files), "\n", FormatTable(tensors), "\n");
   if (split.parts.size() == 1) absl::StrAppend(&text, "nothing is in the way: a server takes the file as it is\n");
   for (const std::string& branch : split.assumptions) absl::StrAppend(&text, "taken for granted: ", branch, "\n");
-  for (size_t k = 0; k < split.in_the_way.size(); ++k) {
-    if (k == kMostReasons) {
-      absl::StrAppend(&text, "... and ", split.in_the_way.size() - k, " more (--json shows all)\n");
-      break;
-    }
-    absl::StrAppend(&text, "in the way: ", split.in_the_way[k], "\n");
-  }
+  absl::StrAppend(&text, ShowInTheWay(split));
   absl::StrAppend(&text, "to serve it: rnnctl models load NAME ", folder, "/served.onnx\n");
   return Printable(text);
 }

@@ -70,6 +70,30 @@ TEST_F(InspectCommandTest, AModelNeedsNoExtraction) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("as it is: a model\n"), HasSubstr("  yes    "), Not(HasSubstr("extract"))));
 }
 
+TEST_F(InspectCommandTest, AllNodesInTheWay) {
+  onnx::ModelProto model = SmallModel("GRU", 14);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  const std::string x = graph.node(0).input(0);
+  for (const char* name : {"first", "second"}) {
+    onnx::NodeProto& node = *graph.add_node();
+    node.set_name(name);
+    node.set_op_type("CumSum");  // along time
+    for (const char* input : {x.c_str(), "axis"}) node.add_input(input);
+    node.add_output(absl::StrCat("sum of ", name));
+    graph.add_output()->set_name(node.output(0));
+  }
+  graph.add_output()->set_name(graph.node(0).output(0));
+  onnx::TensorProto& axis = *graph.add_initializer();
+  axis.set_name("axis");
+  axis.set_data_type(onnx::TensorProto::INT64);
+  axis.add_int64_data(0);
+  const std::string path = Write(model);
+  const Outcome outcome = RunRnnctl({"inspect", path});
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("as it is: no model\nin the way: "), HasSubstr("first"), HasSubstr("second"),
+                                 HasSubstr("in parts: rnnctl split " + path)));
+  EXPECT_THAT(RunRnnctl({"inspect", path, "--json"}).out, HasSubstr("\"in_the_way\""));
+}
+
 TEST_F(InspectCommandTest, AFileWithoutRecurrentNodes) {
   onnx::ModelProto model = SmallModel("LSTM", 14);
   model.mutable_graph()->mutable_node(0)->set_op_type("Relu");
