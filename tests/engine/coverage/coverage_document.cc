@@ -57,6 +57,35 @@ std::string Answer(const CoverageCase& row, const CoverageColumn& column, Reason
   return absl::StrCat(reasons.NumberOf(absl::StrCat(column.engine, ": ", answer.message())));
 }
 
+// By hand: CI has no exporter. tests/campaigns/test_exporters.py writes the files and tells each line of it.
+constexpr char kExporters[] = R"(
+## Exported files
+
+Files as exporters write them, tried on 2026-11-23 by `tests/campaigns/test_exporters.py`, which exports them anew: torch 2.15.0
+(onnxscript 0.7.2), keras 3.15.1 with tensorflow-cpu 2.21.0, tf2onnx 1.17.0. Each that loads gives onnxruntime's numbers, whole, and
+where it can, with lengths and in a session cut at random; the largest difference of all is 3e-7 of max(1, |expected|). Unless told,
+torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
+
+| exporter | model | |
+|---|---|---|
+| torch | nn.LSTM, nn.GRU of 1 to 4 layers, one and both directions, batch_first or not | loads |
+| torch, `dynamo=False` | nn.RNN, the same | loads |
+| torch, `dynamo=True` | nn.RNN | "no LSTM, GRU or RNN node ...; this export is unrolled: export it with dynamo=False" |
+| torch | Embedding, LSTM of 2 layers (both directions, batch_first or not, one row), LayerNorm, Linear, softmax | loads |
+| torch | GRU of 2 layers, then the last step, a mean or maximum over time, or final states of both directions; Linear, ReLU | loads |
+| torch | LSTM, residual, LSTM, tanh, residual | loads |
+| torch | Embedding, LSTM of 2 layers with states in and out, Linear, TopK | loads |
+| torch | nn.LSTM of 3 layers, one row; of 2 layers, one row and one step | loads; the exporter refuses dynamic shapes of the first |
+| torch, `dynamo=True`, fixed | nn.LSTM with proj_size | "the layer has a projection (PyTorch: proj_size), which ONNX's LSTM cannot have" |
+| torch, `dynamo=True`, dynamic | nn.LSTM with proj_size | onnxruntime cannot run what is written |
+| torch, `dynamo=False` | nn.LSTM with proj_size | the exporter refuses |
+| keras, tf2onnx | LSTM of 2 layers, Dense | loads |
+| keras, tf2onnx | Bidirectional LSTM, Dense | loads |
+| keras, tf2onnx | LSTM, GlobalAveragePooling1D, Dense | loads |
+| keras, tf2onnx | Embedding, LSTM, Dense | node "Less" "is an operator that a served model cannot have": the Embedding's test for negative ids |
+| keras, tf2onnx | GRU; SimpleRNN | "no LSTM, GRU or RNN node ...: its recurrence is a Loop or Scan" |
+)";
+
 }  // namespace
 
 std::string CoverageDocument() {
@@ -72,7 +101,7 @@ std::string CoverageDocument() {
   }
   absl::StrAppend(&text, "\n\\* with option `allow_reduced_precision`, on a CPU with AVX512_BF16.\n\n## Reasons\n\n");
   for (size_t k = 0; k < reasons.all().size(); ++k) absl::StrAppend(&text, k + 1, ". ", reasons.all()[k], "\n");
-  return text;
+  return text + kExporters;
 }
 
 }  // namespace rnnserve
