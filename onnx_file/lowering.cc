@@ -147,16 +147,44 @@ std::optional<int64_t> Lowering::FixedInteger(const std::string& name) {
   return IntAt(value->view, 0);
 }
 
+bool Lowering::IsZero(const std::string& name) {
+  const absl::StatusOr<OnnxTensor> value = constants_.Value(*scope_, name);
+  if (!value.ok() || NumElements(value->view.shape) != 1) return false;
+  return std::ranges::all_of(value->view.data, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+const onnx::NodeProto* Lowering::MadeBy(const std::string& name, const char* op_type, int inputs) const {
+  const Scope::Definition* made = scope_->Find(name);
+  if (made == nullptr || made->node == nullptr) return nullptr;
+  return IsOnnxOp(*made->node, op_type) && made->node->input_size() == inputs ? made->node : nullptr;
+}
+
 std::optional<std::string> Lowering::WrappedIndex(const onnx::NodeProto& node) {
-  if (!IsOnnxOp(node, "Where") || node.input_size() != 3 || node.output_size() != 1) return std::nullopt;
-  const std::string& x = node.input(2);
-  const Scope::Definition *less = scope_->Find(node.input(0)), *sum = scope_->Find(node.input(1));
-  const auto is = [&](const Scope::Definition* definition, const char* op_type) {
-    return definition != nullptr && definition->node != nullptr && IsOnnxOp(*definition->node, op_type) &&
-           definition->node->input_size() == 2 && definition->node->input(0) == x;
+  if (node.output_size() != 1) return std::nullopt;
+  // The input itself where there is no Cast.
+  const auto before_cast = [&](const std::string& name) {
+    const onnx::NodeProto* cast = MadeBy(name, "Cast", 1);
+    return cast == nullptr ? name : cast->input(0);
   };
-  if (!is(less, "Less") || !is(sum, "Add") || FixedInteger(less->node->input(1)) != 0) return std::nullopt;
-  const std::optional<int64_t> entries = FixedInteger(sum->node->input(1));
+  std::string x, is_negative;
+  const onnx::NodeProto* sum = nullptr;
+  if (IsOnnxOp(node, "Where") && node.input_size() == 3) {  // x < 0 ? x + entries : x
+    x = node.input(2);
+    is_negative = node.input(0);
+    sum = MadeBy(node.input(1), "Add", 2);
+  } else if (IsOnnxOp(node, "Add") && node.input_size() == 2) {  // (x < 0) * (x + entries) + x * !(x < 0), of tf2onnx
+    const onnx::NodeProto *wrapped = MadeBy(node.input(0), "Mul", 2), *kept = MadeBy(node.input(1), "Mul", 2);
+    const onnx::NodeProto* negated = kept == nullptr ? nullptr : MadeBy(before_cast(kept->input(1)), "Not", 1);
+    if (wrapped == nullptr || negated == nullptr) return std::nullopt;
+    x = kept->input(0);
+    is_negative = before_cast(wrapped->input(0));
+    if (negated->input(0) != is_negative) return std::nullopt;
+    sum = MadeBy(wrapped->input(1), "Add", 2);
+  }
+  const onnx::NodeProto* less = sum == nullptr ? nullptr : MadeBy(is_negative, "Less", 2);
+  if (less == nullptr || sum->input(0) != x || !IsZero(less->input(1))) return std::nullopt;
+  if (less->input(0) != x && before_cast(less->input(0)) != x) return std::nullopt;
+  const std::optional<int64_t> entries = FixedInteger(sum->input(1));
   if (!entries) return std::nullopt;
   wrapped_.emplace(node.output(0), *entries);
   return x;

@@ -120,10 +120,13 @@ class Lowering {
 
   absl::Status Resolve(const std::string& name);
   absl::Status Evaluate(const Scope::Definition& definition);
-  // Where(x < 0, x + entries, x), as Keras looks its tables up: the x, whose negative places Gather counts from the
-  // end.
+  // Where(x < 0, x + entries, x), as Keras looks its tables up, or the same by Mul and Add, as tf2onnx writes it: the
+  // x, whose negative places Gather counts from the end.
   std::optional<std::string> WrappedIndex(const onnx::NodeProto& node);
   std::optional<int64_t> FixedInteger(const std::string& name);
+  bool IsZero(const std::string& name);
+  // The node that gives this value, where it is such a one; else null.
+  const onnx::NodeProto* MadeBy(const std::string& name, const char* op_type, int inputs) const;
   absl::Status Give(const onnx::NodeProto& node, int output, GraphValue value);
   absl::Status CheckOutput(const onnx::ValueInfoProto& output);
   absl::Status NoLayers() const;

@@ -26,6 +26,7 @@ class Value:
 
 class Graph:
     def __init__(self, seed: int, data_type=TensorProto.FLOAT):
+        self.seed = seed
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.opset = self.random.choice((13, 14, 17, 18, 20))
@@ -70,9 +71,23 @@ class Graph:
     def embedded(self, name, rows_first):
         entries, width = self.random.choice((5, 40)), self.random.choice((1, 3, 8))
         self.tokens[name] = entries
-        self.inputs.append((name, self.random.choice((TensorProto.INT64, TensorProto.INT32)),
-                            ["n", "t"] if rows_first else ["t", "n"]))
-        return Value(self.node("Gather", [self.weight(entries, width), name], axis=0), width, rows_first)
+        data_type = self.random.choice((TensorProto.INT64, TensorProto.INT32))
+        self.inputs.append((name, data_type, ["n", "t"] if rows_first else ["t", "n"]))
+        places = self.wrapped(name, entries, data_type)
+        return Value(self.node("Gather", [self.weight(entries, width), places], axis=0), width, rows_first)
+
+    def wrapped(self, x, entries, data_type):
+        """Negative places counted from the end, as Keras does: by Where, by tf2onnx's arithmetic, or left to Gather."""
+        if self.seed % 3 == 0:
+            return x
+        total = self.node("Add", [x, self.store(np.asarray(entries, helper.tensor_dtype_to_np_dtype(data_type)))])
+        as_float = self.node("Cast", [x], to=TensorProto.FLOAT)
+        less = self.node("Less", [as_float, self.store(np.zeros((), np.float32))])
+        if self.seed % 3 == 1:
+            return self.node("Where", [less, total, x])
+        kept = self.node("Cast", [self.node("Not", [less])], to=data_type)
+        return self.node("Add", [self.node("Mul", [self.node("Cast", [less], to=data_type), total]),
+                                 self.node("Mul", [x, kept])])
 
     # --- What looks at one step alone.
     def turn(self, value):

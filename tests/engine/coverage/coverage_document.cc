@@ -82,7 +82,7 @@ torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
 | keras, tf2onnx | LSTM of 2 layers, Dense | loads |
 | keras, tf2onnx | Bidirectional LSTM, Dense | loads |
 | keras, tf2onnx | LSTM, GlobalAveragePooling1D, Dense | loads |
-| keras, tf2onnx | Embedding, LSTM, Dense | node "Less" "is an operator that a served model cannot have": the Embedding's test for negative ids |
+| keras, tf2onnx | Embedding, LSTM, Dense | loads |
 | keras, tf2onnx | GRU; SimpleRNN | "no LSTM, GRU or RNN node ...: its recurrence is a Loop or Scan" |
 )";
 
