@@ -62,12 +62,16 @@ absl::Status Lowering::NoLayers() const {
                                 ": it has an If, in whose branches they may lie; `rnnctl inspect` shows them, and "
                                 "`rnnctl extract` writes them as a model of their own"));
   }
-  return BadFile(
-      absl::StrCat(what,
-                   has("Loop") || has("Scan") ? ": its recurrence is a Loop or Scan of single operators"
-                                              : "; if the model has a recurrent layer, this export is unrolled",
-                   ": export it with dynamo=False (PyTorch: torch.onnx.export(..., dynamo=False) keeps nn.RNN, "
-                   "nn.GRU and nn.LSTM as one node)"));
+  if (has("Loop") || has("Scan")) {
+    return BadFile(absl::StrCat(what,
+                                ": its recurrence is a Loop or Scan of single operators; of PyTorch, export it with "
+                                "dynamo=False; of Keras (tf2onnx writes GRU and SimpleRNN so), take its weights with "
+                                "rnnserve.convert"));
+  }
+  return BadFile(absl::StrCat(what,
+                              "; if the model has a recurrent layer, this export is unrolled: export it with "
+                              "dynamo=False (PyTorch: torch.onnx.export(..., dynamo=False) keeps nn.RNN, nn.GRU and "
+                              "nn.LSTM as one node)"));
 }
 
 absl::Status Lowering::CheckOutput(const onnx::ValueInfoProto& output) {
