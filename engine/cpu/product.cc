@@ -69,17 +69,25 @@ HWY_INLINE void MultiplyTile(const Tile<T>& tile) {
     for (size_t r = 0; r < kRows; ++r) {
       for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(d);
     }
-    for (const size_t end = std::min(k + kChain, tile.depth); k < end; ++k, weights += kLine<T>) {
-      if constexpr (kAhead) __builtin_prefetch(weights + tile.ahead, 0, 2);
+    const auto add_term = [&](size_t next) HWY_ATTR {
+      const T* const line = weights + next * kLine<T>;
+      if constexpr (kAhead) __builtin_prefetch(line + tile.ahead, 0, 2);
       hn::Vec<decltype(d)> column[kWidth];
       for (size_t v = 0; v < kWidth; ++v) {
-        column[v] = hn::Load(d, weights + LineOf<T>(v) * tile.line_stride + v % kVectors<T> * kLanes<T>);
+        column[v] = hn::Load(d, line + LineOf<T>(v) * tile.line_stride + v % kVectors<T> * kLanes<T>);
       }
       for (size_t r = 0; r < kRows; ++r) {
-        const auto factor = hn::Set(d, rows[r * tile.row_stride + k]);
+        const auto factor = hn::Set(d, rows[r * tile.row_stride + k + next]);
         for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(factor, column[v], sum[r][v]);
       }
+    };
+    // Two at a time: with AVX2, eight rows of H = 256 take 0.78 of the time of one at a time.
+    const size_t end = std::min(k + kChain, tile.depth);
+    for (; k + 2 <= end; k += 2, weights += 2 * kLine<T>) {
+      add_term(0);
+      add_term(1);
     }
+    for (; k < end; ++k, weights += kLine<T>) add_term(0);
     for (size_t r = 0; r < kRows; ++r) {
       for (size_t v = 0; v < kWidth; ++v) {
         const auto before = hn::Load(d, start + r * start_stride + v * kLanes<T>);
