@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,5 +70,11 @@ absl::StatusOr<OnnxInspection> InspectOnnx(const Folder& folder, const std::stri
 // An ONNX file of this node alone, which the server loads: weights stored, every other input a graph input of the
 // operator's name, initial states of zeros left out. Only for nodes with an OK status.
 absl::StatusOr<std::string> ExtractOnnx(const OnnxInspection& inspection, const InspectedNode& node);
+
+// The same of several nodes that feed one another, in whatever order they come: one file, which the server loads as a
+// stack, with what lies between them; `folder` is the file's. States are called initial_h.0, Y_h.0, ... by layer.
+// FAILED_PRECONDITION, with the node, where they are no chain.
+absl::StatusOr<std::string> ExtractOnnx(const OnnxInspection& inspection, const Folder& folder,
+                                        std::span<const InspectedNode* const> nodes);
 
 }  // namespace rnnserve

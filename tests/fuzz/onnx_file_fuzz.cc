@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "engine/op/stack.h"
 #include "onnx_file/inspect.h"
@@ -74,6 +75,20 @@ void CheckExtracted(const OnnxInspection& found, const InspectedNode& node) {
     Fail("an extracted node has other weights", {});
 }
 
+// All sound nodes as one stack: what is not refused loads, with all of them.
+void CheckStack(const OnnxInspection& found, const Folder& folder) {
+  std::vector<const InspectedNode*> nodes;
+  for (const InspectedNode& node : found.nodes) {
+    if (node.status.ok()) nodes.push_back(&node);
+  }
+  if (nodes.size() < 2) return;
+  const absl::StatusOr<std::string> bytes = ExtractOnnx(found, folder, nodes);
+  if (!bytes.ok()) return;
+  const absl::StatusOr<StackSpec> spec = Resolve(LoadOnnxBytes(*bytes));
+  if (!spec.ok()) Fail("an extracted stack does not load", spec.status());
+  if (spec->layers.size() != nodes.size()) Fail("an extracted stack has other layers", spec.status());
+}
+
 void CheckSplit(const OnnxInspection& found, const Folder& folder) {
   const absl::StatusOr<OnnxSplit> split = SplitOnnx(found, folder, {});
   if (!split.ok()) return;
@@ -99,6 +114,7 @@ void FuzzOnnxFile(std::string_view bytes) {
   for (const InspectedNode& node : found->nodes) {
     if (node.status.ok()) CheckExtracted(*found, node);
   }
+  CheckStack(*found, folder);
   CheckSplit(*found, folder);
 }
 

@@ -38,22 +38,13 @@ onnx::ModelProto Empty() {
   return model;
 }
 
-onnx::NodeProto& AddNode(onnx::GraphProto& graph, const std::string& op_type, const std::vector<std::string>& inputs,
-                         const std::string& output) {
-  onnx::NodeProto& node = *graph.add_node();
-  node.set_op_type(op_type);
-  for (const std::string& input : inputs) node.add_input(input);
-  node.add_output(output);
-  return node;
-}
-
 onnx::GraphProto& AddBranch(onnx::NodeProto& node, const std::string& name) {
   return *AddAttribute(node, name, onnx::AttributeProto::GRAPH).mutable_g();
 }
 
 // RNN with I = 2, H = 1 and weights called w and r.
 onnx::NodeProto& AddRnn(onnx::GraphProto& graph, const std::string& name, const std::string& w = "w") {
-  onnx::NodeProto& node = AddNode(graph, "RNN", {"x", w, "r"}, name + ".y");
+  onnx::NodeProto& node = AppendNode(graph, "RNN", {"x", w, "r"}, name + ".y");
   node.set_name(name);
   AddAttribute(node, "hidden_size", onnx::AttributeProto::INT).set_i(1);
   return node;
@@ -96,12 +87,12 @@ TEST(OnnxInspect, BothBranchesOfNestedIfs) {
   onnx::GraphProto& graph = *model.mutable_graph();
   graph.add_input()->set_name("x");
   AddWeights(graph);
-  onnx::NodeProto& outer = AddNode(graph, "If", {"c"}, "y");
+  onnx::NodeProto& outer = AppendNode(graph, "If", {"c"}, "y");
   outer.set_name("outer");
   onnx::GraphProto& then_branch = AddBranch(outer, "then_branch");
   *then_branch.add_initializer() = FloatTensor("w", {1, 1, 2}, 50);  // hides the outer one
   AddRnn(then_branch, "a");
-  onnx::NodeProto& inner = AddNode(AddBranch(outer, "else_branch"), "If", {"c"}, "y");
+  onnx::NodeProto& inner = AppendNode(AddBranch(outer, "else_branch"), "If", {"c"}, "y");
   AddRnn(AddBranch(inner, "then_branch"), "b");
   AddRnn(AddBranch(inner, "else_branch"), "b");
   const auto found = Inspect(model);
@@ -126,9 +117,9 @@ TEST(OnnxInspect, WeightsAreComputed) {
   onnx::GraphProto& graph = *model.mutable_graph();
   AddWeights(graph);
   *graph.add_initializer() = FloatTensor("w.t", {2, 1}, 3);
-  AddNode(graph, "Transpose", {"w.t"}, "w.2d");
-  AddAttribute(AddNode(graph, "Unsqueeze", {"w.2d"}, "w.3d"), "axes", onnx::AttributeProto::INTS).add_ints(0);
-  AddNode(graph, "Relu", {"input"}, "x");
+  AppendNode(graph, "Transpose", {"w.t"}, "w.2d");
+  AddAttribute(AppendNode(graph, "Unsqueeze", {"w.2d"}, "w.3d"), "axes", onnx::AttributeProto::INTS).add_ints(0);
+  AppendNode(graph, "Relu", {"input"}, "x");
   AddRnn(graph, "rnn", "w.3d");
   const auto found = Inspect(model);
   ASSERT_TRUE(found.ok()) << found.status();
@@ -144,10 +135,10 @@ TEST(OnnxInspect, InitialStatesAndLengths) {
     onnx::ModelProto model = SmallModel("GRU", 14);
     onnx::GraphProto& graph = *model.mutable_graph();
     if (value != nullptr) *graph.add_initializer() = *value;
-    AddNode(graph, "Foo", {"input.1"}, "computed");
-    AddNode(graph, "ConstantOfShape", {"computed"}, "zeros");
-    AddNode(graph, "Expand", {"value", "computed"}, "expanded");
-    AddNode(graph, "Cast", {"lengths"}, "lengths.32");
+    AppendNode(graph, "Foo", {"input.1"}, "computed");
+    AppendNode(graph, "ConstantOfShape", {"computed"}, "zeros");
+    AppendNode(graph, "Expand", {"value", "computed"}, "expanded");
+    AppendNode(graph, "Cast", {"lengths"}, "lengths.32");
     graph.mutable_node(0)->set_input(4, "lengths.32");
     graph.mutable_node(0)->set_input(5, state);
     const auto found = Inspect(model).value();
@@ -202,9 +193,9 @@ TEST(OnnxInspect, WhatCannotBeLoadedSaysWhy) {
   graph.add_input()->set_name("given");
   AddWeights(graph);
   *graph.add_initializer() = FloatTensor("wrong", {1, 2, 2});
-  AddNode(graph, "MatMul", {"w", "w"}, "product");
-  AddNode(graph, "Identity", {"given"}, "given.1");
-  AddNode(graph, "Identity", {"given.1"}, "given.2");
+  AppendNode(graph, "MatMul", {"w", "w"}, "product");
+  AppendNode(graph, "Identity", {"given"}, "given.1");
+  AppendNode(graph, "Identity", {"given.1"}, "given.2");
   const std::vector<std::pair<std::string, std::vector<std::string>>> expected = {
       {"given", {"W (input 1, \"given\") is a graph input", "do_constant_folding"}},
       {"given.2", {"is computed by node 1 (op_type \"Identity\") from \"given\", which is a graph input"}},
@@ -248,8 +239,8 @@ TEST(OnnxInspect, OperatorsOfOtherDomainsAreShown) {
 TEST(OnnxInspect, LoopsAndFunctions) {
   onnx::ModelProto model = Empty();
   AddWeights(*model.mutable_graph());
-  onnx::GraphProto& body = AddBranch(AddNode(*model.mutable_graph(), "Loop", {}, "y"), "body");
-  AddRnn(AddBranch(AddNode(body, "If", {"c"}, "y"), "else_branch"), "looped");
+  onnx::GraphProto& body = AddBranch(AppendNode(*model.mutable_graph(), "Loop", {}, "y"), "body");
+  AddRnn(AddBranch(AppendNode(body, "If", {"c"}, "y"), "else_branch"), "looped");
   AddRnn(*model.mutable_graph(), "free");
   onnx::FunctionProto& function = *model.add_functions();
   function.set_name("stage");

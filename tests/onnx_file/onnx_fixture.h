@@ -74,6 +74,15 @@ inline onnx::AttributeProto& AddAttribute(onnx::NodeProto& node, const std::stri
   return attribute;
 }
 
+inline onnx::NodeProto& AppendNode(onnx::GraphProto& graph, const std::string& op_type,
+                                   const std::vector<std::string>& inputs, const std::string& output) {
+  onnx::NodeProto& node = *graph.add_node();
+  node.set_op_type(op_type);
+  for (const std::string& input : inputs) node.add_input(input);
+  node.add_output(output);
+  return node;
+}
+
 // I = 2, H = 1, with B, sequence_lens and initial_h; inputs are named as exporters do. Its node is the only one.
 inline onnx::ModelProto SmallModel(const std::string& op_type, int64_t opset, int64_t directions = 1) {
   const int64_t gates = op_type == "LSTM" ? 4 : op_type == "GRU" ? 3 : 1;

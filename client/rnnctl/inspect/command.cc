@@ -2,6 +2,7 @@
 // rnnctl inspect, rnnctl extract, rnnctl split.
 #include "client/rnnctl/command.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/inspect/report.h"
 #include "client/rnnctl/inspect/split_report.h"
@@ -41,12 +43,6 @@ absl::StatusOr<Inspected> InspectIn(const std::string& path) {
     status = found.status();
   }
   return UsageError(absl::StrCat(path, ": ", status.message()));
-}
-
-absl::StatusOr<OnnxInspection> Inspect(const std::string& path) {
-  absl::StatusOr<Inspected> found = InspectIn(path);
-  if (!found.ok()) return found.status();
-  return std::move(found->file);
 }
 
 absl::Status RunInspect(const Arguments& arguments, Streams& streams) {
@@ -113,32 +109,53 @@ std::string NextStep(const std::filesystem::path& path) {
   return absl::StrCat("a server with --models=", folder, " has it as ", name.filename().string(), ":", number, "\n");
 }
 
+// Those of all --node, each a name, a number, or several of them with commas between. The file's only node without it.
+absl::StatusOr<std::vector<const InspectedNode*>> FindNodes(const OnnxInspection& file, const std::string& path,
+                                                            const std::vector<std::string>& wanted) {
+  if (wanted.empty() && file.nodes.size() != 1) {
+    return UsageError(
+        absl::StrCat("--node is missing: ", path, " has ", file.nodes.size(), " recurrent nodes (see rnnctl inspect)"));
+  }
+  if (wanted.empty()) return std::vector<const InspectedNode*>{&file.nodes[0]};
+  std::vector<const InspectedNode*> nodes;
+  for (const std::string& words : wanted) {
+    const bool is_name = std::ranges::find(file.nodes, words, &InspectedNode::name) != file.nodes.end();
+    const std::vector<std::string> parts =
+        is_name ? std::vector<std::string>{words} : std::vector<std::string>(absl::StrSplit(words, ','));
+    for (const std::string& part : parts) {
+      const absl::StatusOr<const InspectedNode*> node = FindNode(file, part);
+      if (!node.ok()) return node.status();
+      nodes.push_back(*node);
+    }
+  }
+  return nodes;
+}
+
 absl::Status RunExtract(const Arguments& arguments, Streams& streams) {
   if (absl::Status only = OnlyFile(arguments); !only.ok()) return only;
   const std::optional<std::string> target = arguments.Get("out");
   if (!target || target->empty()) return UsageError("where to write is missing: -o FOLDER/NAME/1/model.onnx");
   const std::string& path = arguments.positional()[0];
-  const absl::StatusOr<OnnxInspection> file = Inspect(path);
-  if (!file.ok()) return file.status();
-  const std::optional<std::string> wanted = arguments.Get("node");
-  if (!wanted && file->nodes.size() != 1) {
-    return UsageError(absl::StrCat("--node is missing: ", path, " has ", file->nodes.size(),
-                                   " recurrent nodes (see rnnctl inspect)"));
-  }
-  const absl::StatusOr<const InspectedNode*> node =
-      wanted ? FindNode(*file, *wanted) : absl::StatusOr<const InspectedNode*>(&file->nodes[0]);
-  if (!node.ok()) return node.status();
-  const absl::StatusOr<std::string> bytes = ExtractOnnx(*file, **node);
+  const absl::StatusOr<Inspected> found = InspectIn(path);
+  if (!found.ok()) return found.status();
+  const OnnxInspection& file = found->file;
+  const absl::StatusOr<std::vector<const InspectedNode*>> nodes = FindNodes(file, path, arguments.All("node"));
+  if (!nodes.ok()) return nodes.status();
+  const InspectedNode& first = *nodes->front();
+  const absl::StatusOr<std::string> bytes = ExtractOnnx(file, found->folder, *nodes);
   if (!bytes.ok()) {
-    return UsageError(absl::StrCat(path, ": ", (*node)->op.op_type, " ", inspect::NodeKey(*file, **node), ": ",
-                                   bytes.status().message()));
+    const std::string node =
+        nodes->size() > 1 ? "" : absl::StrCat(": ", first.op.op_type, " ", inspect::NodeKey(file, first));
+    return UsageError(absl::StrCat(path, node, ": ", bytes.status().message()));
   }
   std::error_code error;
   if (std::filesystem::equivalent(path, *target, error)) return UsageError("-o names the file that is read");
   if (absl::Status written = Write(*target, *bytes); !written.ok()) return written;
   streams.out << "wrote " << *target << " (" << bytes->size() << " bytes); " << NextStep(*target);
-  for (const InspectedInput& input : (*node)->inputs) {
-    if (!input.remark.empty()) streams.out << "mind: " << input.remark << "\n";
+  for (const InspectedNode* node : *nodes) {
+    for (const InspectedInput& input : node->inputs) {
+      if (!input.remark.empty()) streams.out << "mind: " << input.remark << "\n";
+    }
   }
   return absl::OkStatus();
 }
@@ -195,7 +212,10 @@ constexpr std::array kInspectFlags = {Flag{.name = "json", .value = "", .help = 
 constexpr std::array kExtractFlags = {
     Flag{.name = "node",
          .value = "NAME",
-         .help = "which recurrent node, if there are several: its name, or its number in rnnctl inspect"},
+         .help =
+             "which recurrent node, if there are several: its name, or its number in rnnctl inspect; given again, or "
+             "with commas between: nodes that feed one another, as one stack",
+         .repeated = true},
     Flag{.name = "out", .value = "FILE", .help = "where to write; folders are made", .short_name = 'o'}};
 
 constexpr Command kInspectCommands[] = {
@@ -214,15 +234,18 @@ constexpr Command kInspectCommands[] = {
      .flags = kInspectFlags,
      .run = RunInspect},
     {.name = "extract",
-     .summary = "write one recurrent node of an ONNX file as a model of its own",
-     .usage = "FILE [--node NAME] -o FOLDER/NAME/VERSION/model.onnx",
+     .summary = "write one recurrent node of an ONNX file, or several as a stack, as a model of its own",
+     .usage = "FILE [--node NAME]... -o FOLDER/NAME/VERSION/model.onnx",
      .text =
          "Writes an ONNX file with this node alone, for a graph that holds more than recurrent nodes: its weights are "
          "stored,\nevery other input is a graph input called as the operator calls it (X, sequence_lens, initial_h, "
-         "initial_c). Where\nFOLDER is that of a server's --models, the server serves it. Needs no server.\n\n"
+         "initial_c). Where\nFOLDER is that of a server's --models, the server serves it. Several nodes have to feed "
+         "one another; "
+         "what lies between\nthem goes along, and states are called by layer (initial_h.0, Y_h.0). Needs no server.\n\n"
          "Examples:\n"
          "  rnnctl inspect silero_vad.onnx     # numbers and names of its nodes\n"
          "  rnnctl extract silero_vad.onnx --node 1 -o /srv/models/vad/1/model.onnx\n"
+         "  rnnctl extract tagger.onnx --node 1,2 -o /srv/models/encoder/1/model.onnx\n"
          "  rnnctl models load vad --repository     # a server with --models=/srv/models that does not look by itself",
      .flags = kExtractFlags,
      .run = RunExtract},
