@@ -165,21 +165,26 @@ struct GrpcServer::Parts {
         stream_line(LineOptions(MessageLine::ForStreams(), options, quota), &admission, poller.queue()),
         preparation(options.preparation_threads),
         health(options.max_health_watches, requests),
-        streams({&poller, &gate, &preparation, &send_watch, &stream_line, &requests, &call_log, options.streams}),
+        streams(StreamParts(options.streams)),
+        transfers(StreamParts(TransferLimits(options))),
         recurrent(core, session_core),
         sessions(session_core),
-        models(core,
-               [this](const std::string& name, bool is_loaded) {
-                 if (IsService(name)) return;
-                 if (is_loaded) {
-                   health.board().Set(name, true);
-                 } else {
-                   health.board().Retire(name);
-                 }
-               }),
+        models(
+            core,
+            [this](const std::string& name, bool is_loaded) {
+              if (IsService(name)) return;
+              if (is_loaded) {
+                health.board().Set(name, true);
+              } else {
+                health.board().Retire(name);
+              }
+            },
+            [this] { return admission.IsOpen(/*even_if_closed=*/false); }),
         inference(
             core, session_core, &models, [this] { return !leaving.load(); },
             [this] { return admission.IsOpen(/*even_if_closed=*/false); }) {}
+
+  int64_t open_streams() const { return streams.open() + transfers.open(); }
 
   // A model may be called like a service; the service's health is not the model's.
   static bool IsService(std::string_view name) { return std::ranges::find(kServices, name) != kServices.end(); }
@@ -198,9 +203,23 @@ struct GrpcServer::Parts {
   }
 
   void Serve(StreamMethod& method) {
-    method.streams = requests.Method(method.name);
     method.operations = requests.Method(method.name + ".operation");
-    for (int k = 0; k < kStreamSlots; ++k) ServeStream(method, streams);
+    Serve(method, streams, kStreamSlots);
+  }
+
+  void Serve(StreamMethod& method, StreamSite& at, int slots) {
+    method.streams = requests.Method(method.name);
+    for (int k = 0; k < slots; ++k) ServeStream(method, at);
+  }
+
+  StreamSite::Parts StreamParts(const StreamLimits& limits) {
+    return {&poller, &gate, &preparation, &send_watch, &stream_line, &requests, &call_log, limits};
+  }
+
+  static StreamLimits TransferLimits(const Options& options) {
+    StreamLimits limits = options.transfers;
+    limits.max_age = std::min(limits.max_age, options.max_call_duration);
+    return limits;
   }
 
   ListenerOptions ListeningOptions(const Options& options) const {
@@ -232,6 +251,7 @@ struct GrpcServer::Parts {
   UnarySite site;
   HealthService health;
   StreamSite streams;
+  StreamSite transfers;
   ReflectionService reflection{kListed, requests};
   UnknownMethods unknown{requests};
   RecurrentService recurrent;
@@ -298,10 +318,14 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   parts->Serve(parts->inference.methods(), kModelSlots);
   parts->Serve(parts->recurrent.stream());
   parts->Serve(parts->inference.stream());
+  parts->Serve(parts->models.upload(), parts->transfers, kModelSlots);
   parts->health.Serve(parts->poller);
   parts->reflection.Serve(parts->poller, parts->send_watch);
   parts->unknown.Serve(parts->poller);
-  parts->gate.OnChange([raw = parts.get()] { raw->streams.EndRevoked(); });
+  parts->gate.OnChange([raw = parts.get()] {
+    raw->streams.EndRevoked();
+    raw->transfers.EndRevoked();
+  });
   parts->poller.Start();
   parts->listener->Start();
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(parts), sessions));
@@ -342,7 +366,7 @@ bool GrpcServer::Drain(absl::Time deadline) {
   sessions_->StartDrain();
   parts_->streams.Drain(deadline);
   if (!parts_->admission.WaitEmpty(deadline)) return false;
-  while (parts_->streams.open() > 0 || !sessions_->IsCarriedOver() || parts_->admission.calls() > 0) {
+  while (parts_->open_streams() > 0 || !sessions_->IsCarriedOver() || parts_->admission.calls() > 0) {
     if (SteadyNow() >= deadline || parts_->admission.WaitCancelled(kDrainCheckPeriod)) return false;
   }
   parts_->goaway_until = std::min(SteadyNow() + kGoAwayTime, deadline);
@@ -350,7 +374,7 @@ bool GrpcServer::Drain(absl::Time deadline) {
 }
 
 std::string GrpcServer::Remaining() const {
-  const int64_t calls = parts_->admission.calls(), streams = parts_->streams.open();
+  const int64_t calls = parts_->admission.calls(), streams = parts_->open_streams();
   const Sessions::LeftBehind left = sessions_->CountLeftBehind();
   std::string text = absl::StrCat(calls, " calls in flight, ", streams, " streams");
   if (left.local > 0) absl::StrAppend(&text, ", ", left.local, " sessions whose state no client has fetched");

@@ -59,6 +59,8 @@ class GrpcServer {
     // Calls and request bytes inside at once.
     CallAdmission::Options admission = {};
     StreamLimits streams = {};
+    // Uploads of models at once, and the time that they may take, max_call_duration at most.
+    StreamLimits transfers = {.max_streams = 16, .max_pause = absl::Seconds(30)};
     // Posted slots for Infer: about as many calls as arrive while the poller handles others.
     int infer_slots = 64;
     // Short slices of the scheduler, which the poller thread runs between events: the number of calls that have added

@@ -130,6 +130,8 @@ absl::StatusOr<LoadedModel> ModelStore::LoadStack(Upload upload, std::span<const
   return impl_->AddUpload(std::move(upload), *std::move(model));
 }
 
+int64_t ModelStore::max_file_bytes() const { return std::min(OnnxLimits().file_bytes, impl_->options.named_bytes); }
+
 absl::StatusOr<LoadedModel> ModelStore::LoadFile(Upload upload, std::string_view bytes) {
   if (absl::Status checked = CheckNameAndVersion(upload.name, upload.version); !checked.ok()) return checked;
   absl::StatusOr<ModelPtr> model =

@@ -86,6 +86,8 @@ class ModelStore {
   absl::StatusOr<LoadedModel> LoadInline(Upload upload, const OperatorDef& op, std::span<const NamedTensor> weights);
   // Layers as ResolveStack takes them.
   absl::StatusOr<LoadedModel> LoadStack(Upload upload, std::span<const LayerView> layers, bool batch_first = false);
+  // Bytes of the largest file that LoadFile may take.
+  int64_t max_file_bytes() const;
   // The bytes of an ONNX file (onnx_file/loader.h) with all data inside.
   absl::StatusOr<LoadedModel> LoadFile(Upload upload, std::string_view bytes);
   // NAME/VERSION/model.onnx of the repository, as a shared model. No such file: NOT_FOUND; no repository or a broken

@@ -54,7 +54,7 @@ CallLog::Kind CallLog::KindOf(std::string_view method, const absl::Status& statu
   if (absl::IsPermissionDenied(status)) return Kind::kPermission;
   if (*why == Rejection::kTooLarge) return Kind::kTooLarge;
   if (*why != Rejection::kInvalid) return Kind::kOther;
-  if (method == "Models.Load" || method == "Models.Unload") return Kind::kModels;
+  if (method == "Models.Load" || method == "Models.Upload" || method == "Models.Unload") return Kind::kModels;
   return ReasonOf(status) == "SESSION_UNKNOWN" ? Kind::kSession : Kind::kOther;
 }
 

@@ -147,7 +147,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   if (!arrived) co_return;
   ServeStream(method, site);
 
-  const absl::StatusOr<CallerPtr> caller = site.parts().gate->Admit(call->context_, Permission::kUse);
+  const absl::StatusOr<CallerPtr> caller = site.parts().gate->Admit(call->context_, method.permission);
   absl::Status status = caller.status();
   bool inside = false;
   if (status.ok()) {
@@ -163,8 +163,9 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
                                                          "one; come again later"));
     }
   }
-  if (inside && site.parts().limits.max_age < absl::InfiniteDuration()) {
-    call->reader_.StopAt(site.parts().poller->queue(), SteadyNow() + site.parts().limits.max_age);
+  const StreamLimits& limits = site.parts().limits;
+  if (inside && std::min(limits.max_age, limits.max_pause) < absl::InfiniteDuration()) {
+    call->reader_.StopAt(site.parts().poller->queue(), SteadyNow() + limits.max_age, limits.max_pause);
   }
   while (status.ok()) {
     status = co_await call->reservation_.Turn(call->caller_id_);
@@ -184,7 +185,16 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
     }
   }
   call->Parsed();
-  const bool is_handed_over = status.ok() && call->reader_.given_up();
+  const bool is_given_up = call->reader_.given_up();
+  if (status.ok()) {
+    try {
+      Task<absl::Status> ending = call->handler_->OnEnd(is_given_up);
+      status = co_await ending;
+    } catch (const std::bad_alloc&) {
+      status = OutOfMemory();
+    }
+  }
+  const bool is_handed_over = status.ok() && is_given_up;
   if (is_handed_over) status = HandedOver();
   co_await call->UntilIdle();
   if (inside) site.Leave(call);

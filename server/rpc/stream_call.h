@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One bidirectional stream on the asynchronous server, as raw bytes.
 //
-//   StreamMethod method = {"Service.Method", [&](auto... slot) { service.RequestStream(slot...); },
+//   StreamMethod method = {"Service.Method", PostStream(service, "/package.Service/Method"),
 //                          [&](std::shared_ptr<StreamCall> call) { return std::make_unique<MyHandler>(call); }};
 //   ServeStream(method, site);      // once for each posted slot
 //
@@ -58,21 +58,31 @@ class StreamHandler {
   // One message, which is in flight as long as `in_flight` lives; if that is an error, it answers the operations of the
   // message. The next one is read when this is done; an error ends the stream when no operation is in flight.
   virtual Task<absl::Status> OnMessage(grpc::ByteBuffer message, absl::StatusOr<CallAdmission::InFlight> in_flight) = 0;
+  // After the last message, where none ended the stream: the caller has closed its side or is gone, or (`given_up`) the
+  // stream's time is over. OK: the stream ends as the caller or its time has ended it.
+  virtual Task<absl::Status> OnEnd(bool) { co_return absl::OkStatus(); }
   // The server shuts down at about `leaves_at`. On any thread, perhaps during OnMessage.
   virtual void OnDrain(absl::Time leaves_at) = 0;
 };
 
 struct StreamMethod {
   std::string name;  // Service.Method, as metrics and logs say it
-  // Calls the generated Request... function with these arguments.
+  // Asks for a stream: PostStream.
   std::function<void(grpc::ServerContext*, RawStream*, grpc::ServerCompletionQueue*, void* tag)> post;
   std::function<std::unique_ptr<StreamHandler>(std::shared_ptr<StreamCall>)> open;
   // Whether parts that wait for the wire leave as one message: messages of repeated fields may follow one another.
   bool joins_parts = true;
+  Permission permission = Permission::kUse;
   // Count the streams and their operations; set before the method is served.
   std::shared_ptr<const CallMetrics> streams = nullptr;
   std::shared_ptr<const CallMetrics> operations = nullptr;
 };
+
+// The `post` of a method that is called by this path, which lives as long as the service. A stream with one message
+// from one side is the same to HTTP/2.
+inline auto PostStream(RawService& service, const char* path) {
+  return [&service, index = service.AddStream(path)](auto... slot) { service.RequestStream(index, slot...); };
+}
 
 struct StreamLimits {
   // Streams at once, of all callers; further ones are RESOURCE_EXHAUSTED. No caller gets all of them (FairBound).
@@ -88,6 +98,8 @@ struct StreamLimits {
   // Maximum age of a stream: the server then reads no more, answers what it has read, and ends the stream with
   // UNAVAILABLE. For servers with a maximum connection age, which would cut the stream off in the middle.
   absl::Duration max_age = absl::InfiniteDuration();
+  // Between two messages of the caller; then as above.
+  absl::Duration max_pause = absl::InfiniteDuration();
 
   int64_t OutboxBytes(int64_t streams) const {
     const int64_t even = std::max<int64_t>(total_outbox_bytes / std::max<int64_t>(streams, 1), 64 << 10);
@@ -145,6 +157,9 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // The same for all calls of one tenant, or of one connection where the server has no tokens.
   uint64_t caller_id() const { return caller_id_; }
   const CallerPtr& caller() const { return caller_; }
+  // The caller's address.
+  std::string peer() const { return context_.peer(); }
+  const StreamLimits& limits() const { return site_.parts().limits; }
   // Becomes true when the caller cancels or disconnects.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
 

@@ -3,19 +3,28 @@
 
 #include <grpc/support/time.h>
 
+#include <algorithm>
+
 #include "base/steady_now.h"
 
 namespace rnnserve {
 
-void StreamReader::StopAt(grpc::CompletionQueue* queue, absl::Time at) {
+void StreamReader::StopAt(grpc::CompletionQueue* queue, absl::Time at, absl::Duration pause) {
+  const MutexLock lock(mutex_);
+  queue_ = queue;
+  stop_at_ = at;
+  pause_ = pause;
+  SetAlarm(std::min(at, SteadyNow() + pause));
+}
+
+void StreamReader::SetAlarm(absl::Time at) {
   const int64_t millis = absl::ToInt64Milliseconds(at - SteadyNow());
   const gpr_timespec when =
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(millis > 0 ? millis : 0, GPR_TIMESPAN));
   void* const tag = static_cast<CompletionTag*>(&alarm_done_);
-  const MutexLock lock(mutex_);
   is_alarm_set_ = true;
   BeforeStart(tag);
-  alarm_.Set(queue, when, tag);
+  alarm_.Set(queue_, when, tag);
 }
 
 bool StreamReader::Read(std::coroutine_handle<> waiting) {
@@ -25,6 +34,7 @@ bool StreamReader::Read(std::coroutine_handle<> waiting) {
   if (given_up_) return false;
   next_ = waiting;
   is_reading_ = true;
+  if (pause_ != absl::InfiniteDuration()) reading_since_ = SteadyNow();
   BeforeStart(tag);
   stream_->Read(&message_, tag);
   return true;
@@ -50,7 +60,12 @@ void StreamReader::ReadDone(bool ok) {
 void StreamReader::AlarmDone(bool ok) {
   MutexLock lock(mutex_);
   is_alarm_set_ = false;
-  if (ok) given_up_ = true;  // else Over has cancelled it
+  if (ok && !is_over_) {  // else Over has cancelled it
+    const absl::Time now = SteadyNow();
+    const absl::Time due = std::min(stop_at_, (is_reading_ ? reading_since_ : now) + pause_);
+    if (now < due) return SetAlarm(due);
+    given_up_ = true;
+  }
   if (const std::coroutine_handle<> next = std::exchange(next_, nullptr)) {
     lock.unlock();
     next.resume();

@@ -3,7 +3,7 @@
 // an abandoned read stays open until the call has been finished.
 //
 //   StreamReader reader(&stream);
-//   reader.StopAt(queue, at);           // optional
+//   reader.StopAt(queue, at, pause);    // optional
 //   while (co_await reader.Next()) Use(reader.TakeMessage());
 //   ... stream.Finish(...)                // reader.given_up(): abandoned, not ended by the caller
 //   co_await reader.Over();               // before it is destroyed
@@ -29,8 +29,9 @@ class StreamReader {
   StreamReader(const StreamReader&) = delete;
   StreamReader& operator=(const StreamReader&) = delete;
 
-  // From this time (SteadyNow's) on no message comes any more; one that was on its way is dropped. At most once.
-  void StopAt(grpc::CompletionQueue* queue, absl::Time at);
+  // From this time (SteadyNow's) on, or once a message has been waited for for `pause`, no message comes any more; one
+  // that was on its way is dropped. At most once, before the first message.
+  void StopAt(grpc::CompletionQueue* queue, absl::Time at, absl::Duration pause = absl::InfiniteDuration());
 
   // co_await Next(): whether a message has come; false as well once it has been given up. One coroutine waits at a
   // time.
@@ -48,6 +49,8 @@ class StreamReader {
 
   // co_await Over(): until gRPC has nothing of this any more.
   auto Over() {
+    const MutexLock lock(mutex_);
+    is_over_ = true;
     alarm_.Cancel();
     return Ending{*this};
   }
@@ -81,6 +84,7 @@ class StreamReader {
   bool has_message() const;
   void ReadDone(bool ok);
   void AlarmDone(bool ok);
+  void SetAlarm(absl::Time at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // With `lock` on mutex_, which it releases: continues the coroutine that waits for the end.
   void Ended(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
@@ -95,6 +99,11 @@ class StreamReader {
   bool is_alarm_set_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_message_ ABSL_GUARDED_BY(mutex_) = false;
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_over_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::CompletionQueue* queue_ = nullptr;  // set by StopAt, as the next two
+  absl::Time stop_at_ = absl::InfiniteFuture();
+  absl::Duration pause_ = absl::InfiniteDuration();
+  absl::Time reading_since_ ABSL_GUARDED_BY(mutex_);
   std::coroutine_handle<> next_ ABSL_GUARDED_BY(mutex_);  // waits for a message
   std::coroutine_handle<> end_ ABSL_GUARDED_BY(mutex_);   // waits for the end
 };

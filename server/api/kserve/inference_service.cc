@@ -41,10 +41,7 @@ InferenceService::InferenceService(Core* core, SessionCore* sessions, ModelsServ
                             /*metrics=*/nullptr});
   stream_.name = "GRPCInferenceService.ModelStreamInfer";
   stream_.joins_parts = false;
-  stream_.post = [this, index = service_.AddStream("/inference.GRPCInferenceService/ModelStreamInfer")](
-                     grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
-    service_.RequestStream(index, context, stream, queue, tag);
-  };
+  stream_.post = PostStream(service_, "/inference.GRPCInferenceService/ModelStreamInfer");
   stream_.open = [this](std::shared_ptr<StreamCall> call) {
     return std::make_unique<InferStream>(this, std::move(call));
   };

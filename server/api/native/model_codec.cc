@@ -72,6 +72,23 @@ absl::Status DecodeSource(const v1::LoadRequest& request, LoadCall& call) {
   return FieldError("source", "the request brings no model; set inline, stack, onnx_file or repository");
 }
 
+// What LoadRequest and UploadRequest.Begin have in common.
+template <typename Message>
+absl::StatusOr<Upload> DecodeNameAndSettings(const Message& message) {
+  Upload upload;
+  if (absl::Status status = CheckName(message.name()); !status.ok()) return status;
+  upload.name = message.name();
+  if (message.has_version()) upload.version = message.version();
+  if (upload.version && *upload.version < 1) {
+    return FieldError("version", absl::StrCat("version is ", *upload.version, "; versions start at 1"));
+  }
+  absl::StatusOr<OptionalOptions> options = DecodeOptions(message.options());
+  if (!options.ok()) return options.status();
+  upload.options = *options;
+  upload.engine = message.engine();
+  return upload;
+}
+
 std::string DimensionText(int64_t dimension) {
   return dimension == kDimT ? "T" : dimension == kDimN ? "N" : absl::StrCat(dimension);
 }
@@ -119,19 +136,14 @@ void EncodeState(const StackSpec& stack, v1::ModelInfo& info) {
 
 absl::StatusOr<LoadCall> DecodeLoad(const v1::LoadRequest& request) {
   LoadCall call;
-  if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
-  call.upload.name = request.name();
-  if (request.has_version()) call.upload.version = request.version();
-  if (call.upload.version && *call.upload.version < 1) {
-    return FieldError("version", absl::StrCat("version is ", *call.upload.version, "; versions start at 1"));
-  }
-  absl::StatusOr<OptionalOptions> options = DecodeOptions(request.options());
-  if (!options.ok()) return options.status();
-  call.upload.options = *options;
-  call.upload.engine = request.engine();
+  absl::StatusOr<Upload> upload = DecodeNameAndSettings(request);
+  if (!upload.ok()) return upload.status();
+  call.upload = *std::move(upload);
   if (absl::Status status = DecodeSource(request, call); !status.ok()) return status;
   return call;
 }
+
+absl::StatusOr<Upload> DecodeUpload(const v1::UploadRequest::Begin& begin) { return DecodeNameAndSettings(begin); }
 
 void EncodeModelInfo(const LoadedModel& loaded, int64_t packed_bytes, v1::ModelInfo& info) {
   const StackSpec& stack = loaded.model->stack();

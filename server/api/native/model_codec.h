@@ -28,6 +28,8 @@ struct LoadCall {
 };
 
 absl::StatusOr<LoadCall> DecodeLoad(const v1::LoadRequest& request);
+// Name, version, options and engine; field paths are of `begin`.
+absl::StatusOr<Upload> DecodeUpload(const v1::UploadRequest::Begin& begin);
 
 // `packed_bytes`: of its cells, in all engines.
 void EncodeModelInfo(const LoadedModel& loaded, int64_t packed_bytes, v1::ModelInfo& info);

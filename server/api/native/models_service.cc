@@ -9,6 +9,7 @@
 #include "base/field_error.h"
 #include "base/steady_now.h"
 #include "server/api/native/infer_codec.h"
+#include "server/api/native/model_upload.h"
 #include "server/rpc/message_bytes.h"
 #include "server/telemetry/log.h"
 
@@ -24,7 +25,8 @@ absl::Status NeedsOperator(const Caller& caller, absl::string_view what) {
 
 }  // namespace
 
-ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving_(std::move(serving)) {
+ModelsService::ModelsService(Core* core, Serving serving, std::function<absl::Status()> is_open)
+    : core_(core), serving_(std::move(serving)), is_open_(std::move(is_open)) {
   const auto add = [this](std::string name, Permission permission, const char* path, auto answer_function) {
     methods_.push_back({std::move(name), PostUnary(service_, path),
                         [this, answer_function](UnaryCall& call) { return Serve(call, answer_function); },
@@ -36,6 +38,12 @@ ModelsService::ModelsService(Core* core, Serving serving) : core_(core), serving
   add("Models.Unload", Permission::kChangeModels, "/rnnserve.v1.Models/Unload", &ModelsService::Unload);
   add("Models.Get", Permission::kUse, "/rnnserve.v1.Models/Get", &ModelsService::Get);
   add("Models.List", Permission::kUse, "/rnnserve.v1.Models/List", &ModelsService::List);
+  upload_.name = "Models.Upload";
+  upload_.permission = Permission::kChangeModels;
+  upload_.post = PostStream(service_, "/rnnserve.v1.Models/Upload");
+  upload_.open = [this](std::shared_ptr<StreamCall> call) {
+    return std::make_unique<ModelUpload>(this, std::move(call));
+  };
 }
 
 template <typename Request, typename Response>
@@ -54,17 +62,21 @@ Task<UnaryReply> ModelsService::Serve(UnaryCall& call,
 absl::Status ModelsService::Load(const UnaryCall& sent, const v1::LoadRequest& request, v1::LoadResponse& response) {
   absl::StatusOr<LoadCall> call = DecodeLoad(request);
   if (!call.ok()) return call.status();
-  if (absl::Status known = core_->CheckEngineName(call->upload.engine); !known.ok()) return known;
-  const Caller& caller = *sent.caller();
-  if (std::holds_alternative<FromRepository>(call->source)) {
+  return LoadAs({sent.caller(), sent.peer()}, *std::move(call), response);
+}
+
+absl::Status ModelsService::LoadAs(const ModelCaller& from, LoadCall call, v1::LoadResponse& response) {
+  if (absl::Status known = core_->CheckEngineName(call.upload.engine); !known.ok()) return known;
+  const Caller& caller = *from.caller;
+  if (std::holds_alternative<FromRepository>(call.source)) {
     absl::Status may = NeedsOperator(caller, "load from the repository, whose models are everybody's");
     if (!may.ok()) return may;
   }
   // An operator's upload is shared.
-  if (!caller.is_operator) call->upload.tenant = caller.tenant;
-  const absl::StatusOr<LoadedModel> loaded = LoadSource(*std::move(call));
+  if (!caller.is_operator) call.upload.tenant = caller.tenant;
+  const absl::StatusOr<LoadedModel> loaded = LoadSource(std::move(call));
   if (!loaded.ok()) return loaded.status();
-  Log("loaded", *loaded, sent);
+  Log("loaded", *loaded, from);
   UpdateHealth(*loaded);
   Encode(*loaded, *response.mutable_model());
   return absl::OkStatus();
@@ -100,7 +112,7 @@ absl::Status ModelsService::Unload(const UnaryCall& sent, const v1::UnloadReques
   const auto removed =
       core_->models().Unload(is_of_tenant ? request.tenant() : caller.tenant, whose, model->name, model->version);
   if (!removed.ok()) return removed.status();
-  for (const LoadedModel& unloaded : *removed) Log("unloaded", unloaded, sent);
+  for (const LoadedModel& unloaded : *removed) Log("unloaded", unloaded, {sent.caller(), sent.peer()});
   UpdateHealth(removed->front());
   return absl::OkStatus();
 }
@@ -152,18 +164,18 @@ absl::Status ModelsService::List(const UnaryCall& sent, const v1::ListModelsRequ
   return absl::OkStatus();
 }
 
-void ModelsService::Log(const char* what, const LoadedModel& model, const UnaryCall& sent) {
+void ModelsService::Log(const char* what, const LoadedModel& model, const ModelCaller& by) {
   const auto skipped = log_limit_.Allow(SteadyNow());
   if (!skipped) return;
   const std::string version = absl::StrCat(model.version), bytes = absl::StrCat(model.model->weight_bytes());
-  const std::string peer = sent.peer(), more = *skipped == 0 ? "" : absl::StrCat(*skipped);
+  const std::string more = *skipped == 0 ? "" : absl::StrCat(*skipped);
   LogInfo(absl::StrCat("model ", what), {{"model", model.name},
                                          {"version", version},
                                          {"source", model.source},
                                          {"bytes", bytes},
                                          {"of_tenant", model.tenant},
-                                         {"tenant", sent.caller()->tenant},
-                                         {"peer", peer},
+                                         {"tenant", by.caller->tenant},
+                                         {"peer", by.peer},
                                          {"suppressed_before", more}});
 }
 

@@ -27,10 +27,7 @@ RecurrentService::RecurrentService(Core* core, SessionCore* sessions) : core_(co
                       /*while_draining=*/false,
                       /*metrics=*/nullptr});
   stream_.name = "Recurrent.Stream";
-  stream_.post = [this, index = service_.AddStream("/rnnserve.v1.Recurrent/Stream")](
-                     grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue, void* tag) {
-    service_.RequestStream(index, context, stream, queue, tag);
-  };
+  stream_.post = PostStream(service_, "/rnnserve.v1.Recurrent/Stream");
   stream_.open = [sessions](std::shared_ptr<StreamCall> call) {
     return std::make_unique<SessionStream>(sessions, std::move(call));
   };
