@@ -11,6 +11,7 @@
 #include "onnx_file/fold_call.h"
 #include "onnx_file/graph.h"
 #include "onnx_file/node.h"
+#include "onnx_file/state_width.h"
 
 namespace rnnserve {
 namespace {
@@ -64,6 +65,9 @@ absl::StatusOr<OnnxGraph::Source> OnnxGraph::Input(size_t layer, size_t index) c
   if (IsWeightInput(index)) return Fixed(index, std::move(source));
   if (index == 0) return TurnedX(layers_[layer], std::move(source));
   const bool is_state = IsStateInput(index);
+  if (is_state) {
+    if (absl::Status fits = CheckStateWidth(*constants_, *scope_, node, index); !fits.ok()) return fits;
+  }
   absl::Status narrowed;  // matters where a request brings the state
   // A chain longer than there are nodes is a ring.
   for (int hops = 0; hops <= scope_->graph().node_size(); ++hops) {

@@ -12,6 +12,7 @@
 #include "onnx_file/node.h"
 #include "onnx_file/parse.h"
 #include "onnx_file/scope.h"
+#include "onnx_file/state_width.h"
 
 namespace rnnserve {
 namespace {
@@ -132,6 +133,7 @@ class Inspector {
       if (name.empty()) continue;
       if (!IsWeightInput(index)) {
         report.inputs.push_back(DataInput(*scope, index, name));
+        if (IsStateInput(index)) first_error.Update(CheckStateWidth(constants_, *scope, node, index));
       } else {
         first_error.Update(AddWeight(*scope, index, name, report));
       }

@@ -43,7 +43,7 @@ absl::Status AddWeight(size_t index, OnnxGraph::Source source, OnnxOperator& loa
 }
 
 // An input that each request brings.
-absl::Status CheckData(size_t index, const OnnxGraph::Source& source, const OnnxOperator& loaded) {
+absl::Status CheckData(size_t index, const OnnxGraph::Source& source) {
   if (!source.value) return absl::OkStatus();  // a graph input, or zeros
   const std::string label = InputLabel(index, source.name);
   if (!IsStateInput(index)) {
@@ -53,11 +53,6 @@ absl::Status CheckData(size_t index, const OnnxGraph::Source& source, const Onnx
   }
   if (absl::Status floating = CheckFloating(source.value->view.type); !floating.ok()) {
     return BadFile(absl::StrCat(label, " ", floating.message()));
-  }
-  const auto r = std::ranges::find(loaded.weights, "R", &NamedTensor::name);
-  const Shape& shape = source.value->view.shape;
-  if (r != loaded.weights.end() && r->tensor.shape.size() == 3 && shape.size() == 3) {
-    if (absl::Status fits = CheckStateWidth(index, source.name, shape, r->tensor.shape[2]); !fits.ok()) return fits;
   }
   if (AllZero(source.value->view.data)) return absl::OkStatus();
   return BadFile(absl::StrCat(label,
@@ -144,7 +139,7 @@ absl::Status AddInputs(const OnnxGraph& graph, size_t layer, Feeds& feeds, OnnxS
     if (absl::Status fed = feeds.Add(layer, index, *source); !fed.ok()) return fed;
     if (index == 0) stack.batch_first = source->turned;
     absl::Status taken =
-        IsWeightInput(index) ? AddWeight(index, *std::move(source), loaded) : CheckData(index, *source, loaded);
+        IsWeightInput(index) ? AddWeight(index, *std::move(source), loaded) : CheckData(index, *source);
     if (!taken.ok()) return taken;
   }
   return absl::OkStatus();

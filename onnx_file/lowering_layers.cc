@@ -10,6 +10,7 @@
 #include "onnx_file/bad_file.h"
 #include "onnx_file/lowering.h"
 #include "onnx_file/node.h"
+#include "onnx_file/state_width.h"
 
 namespace rnnserve {
 namespace {
@@ -53,6 +54,9 @@ absl::Status Lowering::Layer(const Call& call) {
     blame(kLengthsInput);
   }
   layers_.push_back(std::move(layer));
+  for (const size_t index : {size_t{5}, size_t{6}}) {  // the layer's own fault, wherever the state comes from
+    if (taken.ok() && Has(call, index)) taken = CheckStateWidth(constants_, *scope_, call.node, index);
+  }
   for (const size_t index : {size_t{5}, size_t{6}}) {
     if (!taken.ok()) break;
     taken = TakeState(call, index);
@@ -146,9 +150,6 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
   if (IsFixed(call, index)) {
     const absl::StatusOr<OnnxTensor> fixed = Value(call, index);
     if (!fixed.ok()) return BadFile(absl::StrCat(label, " ", fixed.status().message()));
-    const std::string& name = call.node.input(static_cast<int>(index));
-    const int64_t hidden_size = layers_.back().hidden_size;
-    if (absl::Status fits = CheckStateWidth(index, name, fixed->view.shape, hidden_size); !fits.ok()) return fits;
     if (AllZero(fixed->view)) return absl::OkStatus();
     return BadFile(absl::StrCat(label,
                                 " is fixed in the file and not zero; make it a graph input and send it with each "

@@ -68,14 +68,6 @@ std::string InputLabel(size_t index, std::string_view name) {
   return absl::StrCat(View(kInputs[index]), " (input ", index, ", ", Quoted(name), ")");
 }
 
-absl::Status CheckStateWidth(size_t index, std::string_view name, std::span<const int64_t> shape, int64_t hidden_size) {
-  if (shape.empty() || shape.back() == hidden_size || shape.back() == 1) return absl::OkStatus();
-  return BadFile(
-      absl::StrCat(InputLabel(index, name), " has shape ", ShortShape(shape), ", but H is ", hidden_size,
-                   " by R: the layer has a projection (PyTorch: proj_size), which ONNX's LSTM cannot have; use ",
-                   "a Linear layer after it instead"));
-}
-
 std::string NodeLabel(const onnx::NodeProto& node, int index) {
   return absl::StrCat("node ", index, " (op_type ", Quoted(node.op_type()),
                       node.domain().empty() ? "" : absl::StrCat(", domain ", Quoted(node.domain())),

@@ -30,10 +30,6 @@ inline constexpr size_t kLengthsInput = 4;                                      
 inline bool IsWeightInput(size_t index) { return (index >= 1 && index <= 3) || index == 7; }  // W, R, B; P
 inline bool IsStateInput(size_t index) { return index == 5 || index == 6; }                   // initial_h, initial_c
 
-// A state that the file fixes has the H of R's last axis, or 1 (repeated), or the layer is not what it was exported
-// from.
-absl::Status CheckStateWidth(size_t index, std::string_view name, std::span<const int64_t> shape, int64_t hidden_size);
-
 // What to do about a weight that the file does not fix.
 inline constexpr char kFixWeights[] =
     "; weights must be in the file, as initializers or external data, or computed from those alone (PyTorch: "

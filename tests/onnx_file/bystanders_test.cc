@@ -81,6 +81,33 @@ TEST(OnnxBystanders, AZeroInitialStateOfAnyShape) {
   EXPECT_EQ(loaded->weights.size(), 3U);
 }
 
+// PyTorch writes nn.LSTM with proj_size as an LSTM of H = proj_size, with an initial_c of the cell's own size.
+TEST(OnnxBystanders, AZeroInitialStateOfAnotherWidthIsRefused) {
+  const auto refusal = [](const std::string& state, const std::string& op_type) {
+    auto [model, node] = Start(op_type);
+    AddStateShape(model);
+    AddConstant(model, Ints({0}), "first");
+    AddConstant(model, Ints({5}), "five");
+    AddNode(model, "Concat", {"one", "n.1", "five"}, "wide");
+    AddConstant(model, FloatTensor("", {}, 0), "zero");
+    AddConstant(model, FloatTensor("", {1, 1, 5}, 0), "stored");
+    AddNode(model, "ConstantOfShape", {"wide"}, "made");
+    AddNode(model, "Expand", {"zero", "wide"}, "expanded");
+    AddNode(model, "Slice", {"expanded", "first", "one", "first"}, "sliced");
+    AddNode(model, "Identity", {"sliced"}, "handed on");
+    if (op_type == "LSTM") node.add_input(state);
+    node.set_input(5, op_type == "LSTM" ? "" : state);
+    *model.mutable_graph()->add_node() = node;
+    return Refusal(model);
+  };
+  for (const char* state : {"stored", "made", "expanded", "sliced", "handed on"}) {
+    EXPECT_THAT(refusal(state, "LSTM"),
+                AllOf(HasSubstr("initial_c (input 6"), HasSubstr("has 5 numbers a row, but H is 1"),
+                      HasSubstr("PyTorch: proj_size")));
+    EXPECT_THAT(refusal(state, "GRU"), HasSubstr("initial_h (input 5"));
+  }
+}
+
 TEST(OnnxBystanders, AnInitialStateOfOtherNumbersIsRefused) {
   for (const std::string op_type : {"ConstantOfShape", "Expand"}) {
     for (const float value : {0.0F, 1.0F}) {
