@@ -163,7 +163,7 @@ HWY_INLINE void MultiplyTerms(size_t count, Tile<T> tile, size_t lines) {
 
 // Weights above this come from the next cache too late for a core that is busy with many rows: it asks for those of the
 // next lines meanwhile.
-constexpr size_t kFarBytes = size_t{8} << 20;
+constexpr size_t kFarBytes = size_t{2} << 20;
 
 template <typename T>
 HWY_INLINE void MultiplyLines(const Product<T>& product) {

@@ -98,6 +98,7 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
 
   job.sequences = static_cast<int64_t>(submission.tasks.size());
   for (const Lane& lane : job.lanes) job.row_steps += lane.row_steps;
+  if (job.row_steps < kGoodSteps * job.sequences) last_short_ = now_;
   job.arrived = now_;
   bounds_.Take(submission.tenant, job.sequences, submission.bytes);
   for (Lane& lane : job.lanes) {

@@ -119,6 +119,7 @@ class BatchQueue {
   // Slices that have run keep the room of their vectors for the next ones.
   Slice TakeSpare();
   void Spare(Slice slice);
+  bool IsPatient(const BatchCell& cell) const;
   int64_t StepLimit(const BatchCell& cell, const Slice& slice) const;
   void Begin(BatchCell& cell, Slice& slice);
 
@@ -127,6 +128,10 @@ class BatchQueue {
   void Return(const Slice::Part& part, size_t first_row, Slice& slice);
   void FailJob(Job& job, absl::Status status, Finished& finished);
   void Retire(Job& job, Finished& finished);
+
+  // Steps that should fit into a slice: moving states does not show, and the weights of W are read once for all of
+  // them.
+  static constexpr int64_t kGoodSteps = 8;
 
   const Options options_;
   absl::Time now_ = absl::InfinitePast();
@@ -143,6 +148,7 @@ class BatchQueue {
   uint64_t next_slice_ = 0;
   std::vector<Slice> spare_slices_;
   int slices_since_overdue_ = 0;
+  absl::Time last_short_ = absl::InfinitePast();  // when a submission of fewer than kGoodSteps steps came
   size_t next_cell_sweep_ = 1024;
   double slowdown_ = 1;  // measured waiting time over the estimate
 };

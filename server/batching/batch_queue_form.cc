@@ -20,8 +20,11 @@ constexpr uint64_t kProbeEvery = 16;
 constexpr int64_t kMostRowsLookedAt = 1024;
 // A slice may be longer than its target by this factor where that ends all its sequences.
 constexpr double kStretch = 1.5;
-// Steps that should fit into a slice, so that moving states does not show.
-constexpr double kGoodSteps = 8;
+// Where it delays nothing that would be done soon, a slice may be longer than its target by this factor to have
+// kGoodSteps. No short submission has come for so long: none is expected.
+constexpr double kPatientStretch = 8;
+constexpr absl::Duration kNoneIsShort = absl::Seconds(1);
+constexpr absl::Duration kNearDeadline = absl::Seconds(1);
 
 }  // namespace
 
@@ -105,7 +108,7 @@ void BatchQueue::ReleaseCell(BatchCell& cell) {
 // alike say nothing about what a row costs, and so nothing about how many there should be.
 int64_t BatchQueue::RowLimit(const BatchCell& cell) const {
   const double step = cell.cost.step_seconds(), row = cell.cost.row_seconds();
-  const double in_time = (absl::ToDoubleSeconds(options_.target_slice) / kGoodSteps - step) / row;
+  const double in_time = (absl::ToDoubleSeconds(options_.target_slice) / static_cast<double>(kGoodSteps) - step) / row;
   const double probe = (next_slice_ + 1) % kProbeEvery == 0 ? 2 : 1;
   const double rows = probe * std::max({in_time, kRowsForStepCost * step / row, static_cast<double>(kFewRows)});
   const double most = static_cast<double>(options_.max_slice_rows);
@@ -180,6 +183,12 @@ void BatchQueue::Take(Lane& lane, int64_t rows, Slice& slice) {
   }
 }
 
+// Whether nothing is waiting, or expected, that a longer slice of `cell` would delay by much of its time.
+bool BatchQueue::IsPatient(const BatchCell& cell) const {
+  const bool is_near = !by_deadline_.empty() && by_deadline_.begin()->first - now_ < kNearDeadline;
+  return order_.waiting_rows() == cell.waiting_rows && now_ - last_short_ > kNoneIsShort && !is_near;
+}
+
 // Steps after which the slice should end.
 int64_t BatchQueue::StepLimit(const BatchCell& cell, const Slice& slice) const {
   int64_t longest = 0;
@@ -189,14 +198,18 @@ int64_t BatchQueue::StepLimit(const BatchCell& cell, const Slice& slice) const {
     for (const SequenceSlice& row : slice.rows) row_steps += static_cast<double>(std::min(row.steps, steps));
     return cell.cost.Seconds(static_cast<double>(steps), row_steps);
   };
+  const auto most_within = [&](double limit, int64_t most) {
+    int64_t fits = 1, too_many = most + 1;
+    while (too_many - fits > 1) {
+      const int64_t middle = fits + (too_many - fits) / 2;
+      (seconds(middle) <= limit ? fits : too_many) = middle;
+    }
+    return fits;
+  };
   const double target = absl::ToDoubleSeconds(options_.target_slice);
   if (seconds(longest) <= kStretch * target) return longest;
-  int64_t fits = 1, too_many = longest;
-  while (too_many - fits > 1) {
-    const int64_t middle = fits + (too_many - fits) / 2;
-    (seconds(middle) <= target ? fits : too_many) = middle;
-  }
-  return fits;
+  const int64_t fits = most_within(target, longest), good = std::min(longest, kGoodSteps);
+  return fits >= good || !IsPatient(cell) ? fits : most_within(kPatientStretch * target, good);
 }
 
 void BatchQueue::Begin(BatchCell& cell, Slice& slice) {

@@ -36,7 +36,7 @@ Router::Router(RoutingOptions options, std::vector<const Engine*> engines, Progr
       engines_(std::move(engines)),
       programs_(programs),
       allowance_(options_.most_waiting),
-      refilled_at_(options_.clock()) {}
+      refilled_at_(options_.clocks.wall()) {}
 
 absl::StatusOr<Route> Router::Choose(std::string_view name, std::span<const CellPtr> cells,
                                      const EngineOptions& options, RouteLoad load) {
@@ -74,9 +74,9 @@ const Engine* Router::Settle(const Route& route, std::span<const CellPtr> cells,
     }
     is_settling_ = true;
     lock.unlock();
-    const absl::Duration start = options_.clock();
+    const absl::Duration start = options_.clocks.wall();
     std::vector<EngineCost> costs = Measure(trial, options_.trial);
-    const absl::Duration took = options_.clock() - start;
+    const absl::Duration took = options_.clocks.wall() - start;
     lock.lock();
     is_settling_ = false;
     allowance_ -= took;
@@ -113,9 +113,9 @@ absl::Duration Router::RunTrial() {
   const Trial trial = std::move(waiting_.front());
   waiting_.pop_front();
   lock.unlock();
-  const absl::Duration start = options_.clock();
+  const absl::Duration start = options_.clocks.wall();
   std::vector<EngineCost> costs = Measure(trial, options_.background_trial);
-  const absl::Duration took = options_.clock() - start;
+  const absl::Duration took = options_.clocks.wall() - start;
   lock.lock();
   Keep(trial, std::move(costs));
   return took * (1 / (trial.is_retry ? options_.retry_share : options_.background_share) - 1);
@@ -187,7 +187,7 @@ void Router::Ask(Trial trial) {
 }
 
 void Router::Refill() {
-  const absl::Duration now = options_.clock();
+  const absl::Duration now = options_.clocks.wall();
   allowance_ = std::min(options_.most_waiting, allowance_ + (now - refilled_at_) * options_.waiting_share);
   refilled_at_ = now;
 }
@@ -214,7 +214,7 @@ std::vector<EngineCost> Router::Measure(const Trial& trial, const TrialLimits& l
   }
   std::vector<double> seconds;
   try {
-    seconds = TimePrograms(programs, trial.cell->spec(), trial.shape, limits, options_.clock);
+    seconds = TimePrograms(programs, trial.cell->spec(), trial.shape, limits, options_.clocks);
   } catch (const std::bad_alloc&) {
     LogWarning("routing: no memory left to measure engines");
   }

@@ -51,7 +51,7 @@ struct RoutingOptions {
   // load such trials go on for hours, and callers lose all of that time.
   double background_share = 0.05;
   double retry_share = 0.01;
-  RouteClock clock = &SteadyTime;
+  TrialClocks clocks = {};
 };
 
 using EngineList = absl::InlinedVector<const Engine*, 6>;

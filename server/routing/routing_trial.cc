@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/routing/routing_trial.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -45,8 +47,10 @@ class TrialBuffer {
 // One program with all it needs to run.
 class Runner {
  public:
-  Runner(ProgramPtr program, TrialBuffer& x, TrialBuffer& y, int64_t rows, const RouteClock& clock)
-      : program_(std::move(program)), workspace_(program_->NewWorkspace()), clock_(clock) {
+  Runner(ProgramPtr program, TrialBuffer& x, TrialBuffer& y, int64_t rows, const TrialClocks& clocks)
+      : program_(std::move(program)),
+        workspace_(program_->NewWorkspace()),
+        clock_(program_->waits() ? clocks.wall : clocks.thread) {
     for (int64_t row = 0; row < rows; ++row) {
       State* state = states_.emplace_back(program_->NewState()).get();
       slices_.push_back({.x = x.row(row),
@@ -100,18 +104,24 @@ double LowerQuartile(std::vector<double>& values) {
 
 absl::Duration SteadyTime() { return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()); }
 
+absl::Duration ThreadTime() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return absl::DurationFromTimespec(time);
+}
+
 std::vector<double> TimePrograms(std::span<const ProgramPtr> programs, const CellSpec& cell, const RouteShape& shape,
-                                 const TrialLimits& limits, const RouteClock& clock) {
-  const absl::Duration end = clock() + limits.total;
+                                 const TrialLimits& limits, const TrialClocks& clocks) {
+  const absl::Duration end = clocks.wall() + limits.total;
   TrialBuffer x(cell, cell.input_size, shape.rows, shape.steps), y(cell, cell.hidden_size, shape.rows, shape.steps);
   std::deque<Runner> runners;
-  for (const ProgramPtr& program : programs) runners.emplace_back(program, x, y, shape.rows, clock);
+  for (const ProgramPtr& program : programs) runners.emplace_back(program, x, y, shape.rows, clocks);
   const int64_t steps = AffordableSteps(runners, shape.steps, limits);
   for (Runner& runner : runners) {
     if (steps > 1) runner.Seconds(steps);
   }
   std::vector<std::vector<double>> turns(runners.size());
-  for (int round = 0; round < limits.most_rounds && (round < limits.least_rounds || clock() < end); ++round) {
+  for (int round = 0; round < limits.most_rounds && (round < limits.least_rounds || clocks.wall() < end); ++round) {
     for (size_t k = 0; k < runners.size(); ++k) {
       // The first run of a turn brings the program's weights back to where they are when it runs alone.
       runners[k].Seconds(steps);

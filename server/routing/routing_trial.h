@@ -16,6 +16,15 @@ namespace rnnserve {
 // Time since some moment in the past; never goes back.
 using RouteClock = std::function<absl::Duration()>;
 absl::Duration SteadyTime();
+// That the calling thread has had a CPU.
+absl::Duration ThreadTime();
+
+struct TrialClocks {
+  RouteClock wall = &SteadyTime;  // of limits, and of programs that wait for a device
+  // Of all other programs: they run on the calling thread, and what other threads take from it on a busy machine says
+  // nothing about them.
+  RouteClock thread = &ThreadTime;
+};
 
 struct TrialLimits {
   // Rounds end after this, but there are at least so many of them, after a few runs to warm up.
@@ -38,6 +47,6 @@ inline constexpr TrialLimits PatientLimits() {
 
 // Seconds of one step of all rows, for each program: the lower quartile of its turns. Infinity for one that failed.
 std::vector<double> TimePrograms(std::span<const ProgramPtr> programs, const CellSpec& cell, const RouteShape& shape,
-                                 const TrialLimits& limits, const RouteClock& clock);
+                                 const TrialLimits& limits, const TrialClocks& clocks);
 
 }  // namespace rnnserve

@@ -106,6 +106,38 @@ TEST_F(BatchQueueTest, ANearDeadlineIsNotSpentOnWaitingForOthers) {
   EXPECT_EQ(patient.next_release(), now_ + absl::Milliseconds(50));
 }
 
+// A step takes as long as the target of a slice; so many of them run at once.
+TEST_F(BatchQueueTest, ASliceIsLongerOnlyWhereThatDelaysNothingShort) {
+  const auto steps_of_next = [&](absl::Duration patience) {
+    Submission submission = Make(patience);
+    submission.tasks.front().slice.steps = 40;
+    EXPECT_TRUE(queue_.Add(submission, now_).ok());
+    std::optional<Slice> slice = queue_.Form(now_, 1, finished_);
+    const int64_t steps = slice->steps;
+    queue_.Complete(*std::move(slice), absl::OkStatus(), 1e-3 * static_cast<double>(steps), now_, finished_);
+    Run(absl::Milliseconds(1));
+    return steps;
+  };
+  // Until the guess from before the first slice has faded.
+  for (int k = 0; k < 1'000; ++k) steps_of_next(absl::InfiniteDuration());
+  EXPECT_GT(steps_of_next(absl::Minutes(1)), 4);
+  EXPECT_LE(steps_of_next(absl::Milliseconds(900)), 2) << "its deadline is near";
+
+  ASSERT_TRUE(Takes(absl::InfiniteDuration()));  // of four steps
+  Run(absl::Milliseconds(1));
+  EXPECT_LE(steps_of_next(absl::InfiniteDuration()), 2) << "short ones come";
+  now_ += absl::Seconds(2);
+  EXPECT_GT(steps_of_next(absl::InfiniteDuration()), 4);
+
+  now_ += absl::Seconds(2);
+  Submission other = Make(absl::InfiniteDuration());
+  other.tasks.front().program = std::make_shared<FakeProgram>();
+  other.tasks.front().slice.steps = 40;
+  other.priority = -1;
+  ASSERT_TRUE(queue_.Add(other, now_).ok());
+  EXPECT_LE(steps_of_next(absl::InfiniteDuration()), 2) << "another program waits";
+}
+
 // As many rows as one tenant's, so no more than fit into a slice.
 TEST_F(BatchQueueTest, WhatTheNextSliceTakesDoesNotGrowWithTheNumberOfTenants) {
   absl::Duration takes[2];

@@ -34,6 +34,7 @@ class TimedEngine final : public Engine {
   Cost cost;
   std::function<absl::Status(const CellSpec&)> supports = [](const CellSpec&) { return absl::OkStatus(); };
   absl::Status runs = absl::OkStatus();
+  bool waits = false;  // for a device
   mutable int compiled = 0;
   mutable int ran = 0;
 
@@ -51,6 +52,7 @@ class TimedEngine final : public Engine {
       return engine_->runs;
     }
     int64_t packed_bytes() const override { return 4; }
+    bool waits() const override { return engine_->waits; }
 
    private:
     const TimedEngine* const engine_;

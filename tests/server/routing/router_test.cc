@@ -42,7 +42,7 @@ class RouterTest : public testing::Test {
   std::vector<CellPtr> cells_ = {CellOf(1)};
 
   std::unique_ptr<Router> NewRouter(RoutingOptions options = {}) {
-    options.clock = [this] { return clock_.now; };
+    options.clocks.wall = options.clocks.thread = [this] { return clock_.now; };
     return std::make_unique<Router>(options, std::vector<const Engine*>{&many_, &few_, &slow_}, &programs_);
   }
   std::unique_ptr<Router> router_ = NewRouter();
@@ -212,6 +212,24 @@ TEST_F(RouterTest, ARunOfATrialIsShort) {
   EngineFor({.rows = 64, .steps = 400});
   // Each: two runs of one step, one of two to warm up, two timed ones of two.
   EXPECT_EQ(clock_.now - before, 2 * 8 * absl::Milliseconds(20));
+}
+
+TEST_F(RouterTest, WhatOtherThreadsTakeDoesNotCount) {
+  RoutingOptions options;
+  options.clocks.thread = [this] { return clock_.now; };
+  options.clocks.wall = [this, looks = 0]() mutable { return clock_.now + ++looks * absl::Milliseconds(1); };
+  router_ = std::make_unique<Router>(options, std::vector<const Engine*>{&many_, &few_, &slow_}, &programs_);
+  EXPECT_EQ(EngineFor({.rows = 1}), "few");
+  EXPECT_EQ(EngineFor({CellOf(2)}, {.rows = 64}), "many");
+}
+
+TEST_F(RouterTest, AProgramThatWaitsIsTimedByTheWall) {
+  RoutingOptions options;
+  options.clocks.thread = [] { return absl::ZeroDuration(); };
+  options.clocks.wall = [this] { return clock_.now; };
+  few_.waits = many_.waits = true;
+  router_ = std::make_unique<Router>(options, std::vector<const Engine*>{&many_, &few_, &slow_}, &programs_);
+  EXPECT_EQ(EngineFor({.rows = 1}), "few");
 }
 
 TEST_F(RouterTest, TrialsRestInBetween) {

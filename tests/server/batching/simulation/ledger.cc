@@ -126,6 +126,9 @@ void Ledger::Answered(JobAccount& job, const absl::Status& status, absl::Time no
   if (!job.may_be_probe && IsHopeless(job, now)) Complain(absl::StrCat(Name(job), " was taken though it is hopeless"));
   if (!fits) Complain(absl::StrCat(Name(job), " was taken into a full queue"));
   if (job.deadline <= now) Complain(absl::StrCat(Name(job), " was taken after its deadline"));
+  int64_t steps = 0;
+  for (const auto& sequence : job.sequences) steps += sequence->steps;
+  if (steps < kGoodSteps * rows) last_short_ = now;
   job.is_owned = true;
   alive_.push_back(&job);
   sequences_ += rows;
