@@ -2,7 +2,10 @@
 #include "engine/map/functions.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <numbers>
 #include <numeric>
 
@@ -33,6 +36,40 @@ template <typename T>
 T GeluTanh(T x) {
   const T inner = static_cast<T>(std::numbers::sqrt2 * std::numbers::inv_sqrtpi) * (x + T(0.044715) * x * x * x);
   return T(0.5) * x * (T{1} + std::tanh(inner));
+}
+
+// exp(x) of an x that is not above 0, within two units of the last place.
+double PowerOfE(double x) { return std::exp(x); }
+float PowerOfE(float x) {
+  constexpr float kRound = 12582912;  // 1.5 * 2^23: with it added, what is left of the point is all that fits
+  const float turned = x * 1.44269504F + kRound;
+  const float n = turned - kRound;  // x is n * log(2) + r
+  const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
+  float sum = 1.9875691500e-4F;
+  for (const float term : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 5.0000001201e-1F}) {
+    sum = sum * r + term;
+  }
+  sum = sum * r * r + r + 1;
+  const uint32_t exponent = std::bit_cast<uint32_t>(turned) - std::bit_cast<uint32_t>(kRound) + 127;
+  return x < -87 ? 0 : sum * std::bit_cast<float>(exponent << 23);
+}
+
+// All numbers by `join`, in an order that depends on `count` alone and lets several go side by side.
+template <typename T, typename F>
+T Lanes(const T* x, int64_t count, T first, F join) {
+  constexpr int64_t kLanes = 16;
+  std::array<T, kLanes> lanes;
+  lanes.fill(first);
+  int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      T& sum = lanes[static_cast<size_t>(lane)];
+      sum = join(sum, x[k + lane]);
+    }
+  }
+  for (; k < count; ++k) lanes[0] = join(lanes[0], x[k]);
+  for (size_t lane = 1; lane < kLanes; ++lane) lanes[0] = join(lanes[0], lanes[lane]);
+  return lanes[0];
 }
 
 // NaN is larger than any number.
@@ -135,15 +172,17 @@ T Reduce(MapFunction function, const T* x, int64_t count) {
 
 template <typename T>
 void Softmax(const T* x, T* y, int64_t count, bool logarithm) {
-  const T largest = Reduce(MapFunction::kLargest, x, count);
-  T sum = 0;
-  for (int64_t k = 0; k < count; ++k) {
-    const T power = std::exp(x[k] - largest);
-    sum += power;
-    y[k] = logarithm ? x[k] - largest : power;
+  const T largest = Lanes<T>(x, count, x[0], [](T a, T b) { return a > b ? a : b; });
+  // Apart, for compilers to compute several at a time. NaN stays: all numbers of the group become it.
+  for (int64_t k = 0; k < count; ++k) y[k] = PowerOfE(x[k] - largest);
+  const T sum = Lanes<T>(y, count, T{0}, [](T a, T b) { return a + b; });
+  if (logarithm) {
+    const T less = std::log(sum);
+    for (int64_t k = 0; k < count; ++k) y[k] = (x[k] - largest) - less;
+  } else {
+    const T scale = T{1} / sum;
+    for (int64_t k = 0; k < count; ++k) y[k] *= scale;
   }
-  const T scale = logarithm ? std::log(sum) : T{1} / sum;
-  for (int64_t k = 0; k < count; ++k) y[k] = logarithm ? y[k] - scale : y[k] * scale;
 }
 
 template <typename T>
@@ -166,9 +205,30 @@ int64_t ArgMax(const T* x, int64_t count) {
 
 template <typename T>
 void TopK(const T* x, int64_t count, int64_t k, int64_t* order, T* values, int64_t* places) {
-  std::iota(order, order + count, 0);
+  constexpr int64_t kFew = 32;
   const auto before = [x](int64_t a, int64_t b) { return IsLarger(x[a], x[b]) || (!IsLarger(x[b], x[a]) && a < b); };
-  std::partial_sort(order, order + k, order + count, before);
+  if (k <= kFew) {  // each number against the last of those kept
+    constexpr int64_t kLanes = 64;
+    int64_t kept = 0;
+    for (int64_t place = 0; place < count; ++place) {
+      if (kept == k && place % kLanes == 0 && place + kLanes <= count) {  // most are passed over, many at a time
+        const T last = x[order[k - 1]];
+        int beyond = 0;
+        for (int64_t lane = 0; lane < kLanes; ++lane) beyond |= x[place + lane] <= last ? 0 : 1;
+        if (beyond == 0) {
+          place += kLanes - 1;
+          continue;
+        }
+      }
+      if (kept == k && !IsLarger(x[place], x[order[k - 1]])) continue;
+      int64_t at = kept < k ? kept++ : k - 1;
+      for (; at > 0 && before(place, order[at - 1]); --at) order[at] = order[at - 1];
+      order[at] = place;
+    }
+  } else {
+    std::iota(order, order + count, 0);
+    std::partial_sort(order, order + k, order + count, before);
+  }
   for (int64_t place = 0; place < k; ++place) {
     values[place] = x[order[place]];
     places[place] = order[place];

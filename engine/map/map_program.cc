@@ -53,6 +53,7 @@ class MapProgram final : public Program {
       }
     }
     scratch_ = Take(scratch);
+    Need();
   }
 
   std::unique_ptr<State> NewState() const override {
@@ -107,8 +108,13 @@ class MapProgram final : public Program {
 
     void Run(std::span<const Step> steps) const {
       const Map& map = *program.map_;
+      uint64_t wanted = 0;
+      for (const Step& step : steps) {
+        for (size_t k = 0; k < map.outputs.size(); ++k) wanted |= step.row->out[k].first == nullptr ? 0 : OutputBit(k);
+      }
       for (size_t k = 0; k < map.inputs.size(); ++k) Read(map.inputs[k], k, steps);
       for (size_t k = 0; k < map.ops.size(); ++k) {
+        if ((program.needed_by_[k] & wanted) == 0) continue;
         Compute(map.ops[k], program.products_[k].get(), static_cast<int64_t>(steps.size()));
       }
       for (size_t k = 0; k < map.outputs.size(); ++k) Write(map.outputs[k], k, steps);
@@ -123,6 +129,22 @@ class MapProgram final : public Program {
     void Select(const MapOp& op, int64_t rows) const;
   };
 
+  // Outputs beyond the last bit share it.
+  static uint64_t OutputBit(size_t output) { return uint64_t{1} << std::min<size_t>(output, 63); }
+
+  // Which outputs each operator is for: what no row wants is not computed.
+  void Need() {
+    std::vector<uint64_t> values(map_->values.size());
+    for (size_t k = 0; k < map_->outputs.size(); ++k) {
+      values[static_cast<size_t>(map_->outputs[k].value)] |= OutputBit(k);
+    }
+    needed_by_.resize(map_->ops.size());
+    for (size_t k = map_->ops.size(); k-- > 0;) {
+      for (const int out : map_->ops[k].out) needed_by_[k] |= values[static_cast<size_t>(out)];
+      for (const int in : map_->ops[k].in) values[static_cast<size_t>(in)] |= needed_by_[k];
+    }
+  }
+
   size_t Take(size_t bytes) {
     const size_t at = bytes_;
     bytes_ += (bytes + kLine - 1) / kLine * kLine;
@@ -135,6 +157,7 @@ class MapProgram final : public Program {
   size_t scratch_ = 0;           // likewise
   size_t bytes_ = 0;
   std::vector<std::unique_ptr<map::Product<T>>> products_;  // null where the operator is none
+  std::vector<uint64_t> needed_by_;                         // of each operator: OutputBit of outputs
   int64_t packed_bytes_ = 0;
 };
 

@@ -117,7 +117,7 @@ def cases(tmp_path_factory):
             target.write_bytes(pathlib.Path(served["path"]).read_bytes())
             both.append(found)
         drawn.append((case, path, *both))
-    running = Server(f"--models={models}")
+    running = Server(f"--models={models}", "--drain_timeout=100ms")  # sessions are left open
     assert not running.models.List(wire.models_pb2.ListModelsRequest()).failures
     yield running, drawn
     assert running.alive(), running.log()
@@ -257,7 +257,7 @@ def test_silero_of_whole_recordings(silero, tmp_path):
     feeds = {"input": rng.normal(size=(31, 576)).astype(np.float32) * 0.3, "h": zeros, "c": zeros}
     names = ["speech_probs", "hn", "cn"]
     theirs = dict(zip(names, session(path).run(names, feeds)))
-    running = Server(f"--models={tmp_path / 'models'}")
+    running = Server(f"--models={tmp_path / 'models'}", "--drain_timeout=100ms")
 
     def in_chunks(part, given):
         x = {name: value for name, value in given.items() if name not in ("h", "c")}
@@ -285,7 +285,7 @@ def test_silero_inside_the_branches_of_its_ifs(silero, tmp_path):
     feeds = {"input": rng.normal(size=(3, 576)).astype(np.float32) * 0.3,
              "state": rng.normal(size=(2, 3, 128)).astype(np.float32) * 0.5}
     theirs = session(path).run(["output", "stateN"], {**feeds, "sr": np.array(16000, np.int64)})
-    running = Server(f"--models={tmp_path / 'models'}")
+    running = Server(f"--models={tmp_path / 'models'}", "--drain_timeout=100ms")
     values = run_parts(found, feeds, lambda _, given: infer(running, "vad", given))
     for name, value in zip(("output", "stateN"), theirs):
         same(values[name], value, name)

@@ -6,8 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <random>
+#include <span>
 
 namespace rnnserve {
 namespace {
@@ -129,6 +133,115 @@ TEST(MapRowTest, NumbersInGroups) {
   slice.after = state.get();
   ASSERT_TRUE(program->Advance({&slice, 1}, *program->NewWorkspace()).ok());
   EXPECT_THAT(y, testing::ElementsAre(1, 2, 0, 0, 0, 3, 4, 0, 0, 0));
+}
+
+// What a map of one operator gives for one row of `x`.
+template <typename Out>
+std::vector<Out> Computed(const MapOp& op, const std::vector<float>& x, int64_t width, bool is_integer, int output) {
+  Map map;
+  map.values = {{static_cast<int64_t>(x.size())}};
+  for (size_t k = 0; k < op.out.size(); ++k) map.values.push_back({width, is_integer && k + 1 == op.out.size()});
+  map.inputs = {{0, DataType::kFloat}};
+  map.outputs = {{output, is_integer ? DataType::kInt64 : DataType::kFloat}};
+  map.ops = {op};
+  const ProgramPtr program = CompileMap(std::make_shared<Map>(map), {});
+  const auto state = program->NewState();
+  std::vector<Out> y(static_cast<size_t>(width));
+  auto& places = static_cast<MapRow&>(*state);
+  places.in[0] = {reinterpret_cast<const std::byte*>(x.data()), 0};
+  places.out[0] = {.first = reinterpret_cast<std::byte*>(y.data())};
+  SequenceSlice slice;
+  slice.steps = 1;
+  slice.after = state.get();
+  EXPECT_TRUE(program->Advance({&slice, 1}, *program->NewWorkspace()).ok());
+  return y;
+}
+
+// Numbers of which some are equal, NaN and infinite.
+std::vector<float> Mixed(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> x(count);
+  for (float& value : x) value = static_cast<float>(random() % 41) - 20;
+  if (seed % 3 == 0) x[random() % count] = NAN;
+  if (seed % 3 == 1) x[random() % count] = -INFINITY;
+  return x;
+}
+
+TEST(MapRowTest, TheLargestAndTheirPlaces) {
+  for (const size_t count : {1U, 7U, 64U, 65U, 1000U}) {
+    for (uint32_t seed = 0; seed < 6; ++seed) {
+      const std::vector<float> x = Mixed(count, seed);
+      std::vector<int64_t> order(count);
+      std::iota(order.begin(), order.end(), 0);
+      const auto rank = [&](int64_t k) {
+        const float value = x[static_cast<size_t>(k)];
+        return std::pair(std::isnan(value), std::isnan(value) ? 0 : value);
+      };
+      std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return rank(a) > rank(b); });
+      for (const int64_t k : {1, 5, 32, 33, 64}) {
+        if (k > static_cast<int64_t>(count)) continue;
+        const MapOp op = {
+            .kind = MapOpKind::kTopK, .in = {0}, .out = {1, 2}, .inner = static_cast<int64_t>(count), .count = k};
+        EXPECT_THAT(Computed<int64_t>(op, x, k, true, 2),
+                    testing::ElementsAreArray(std::span(order).first(static_cast<size_t>(k))))
+            << count << " " << k << " " << seed;
+      }
+    }
+  }
+}
+
+TEST(MapRowTest, SoftmaxBesideDouble) {
+  for (const size_t count : {1U, 2U, 17U, 500U, 10000U}) {
+    for (uint32_t seed = 0; seed < 6; ++seed) {
+      std::vector<float> x = Mixed(count, seed);
+      for (size_t k = 0; k < count; ++k) x[k] *= seed < 3 ? 0.37F : 10.1F;  // sums of many, or little beside one
+      double largest = -INFINITY, sum = 0;
+      for (const float value : x) largest = std::max<double>(largest, value);
+      for (const float value : x) sum += std::exp(value - largest);
+      const auto width = static_cast<int64_t>(count);
+      for (const MapOpKind kind : {MapOpKind::kSoftmax, MapOpKind::kLogSoftmax}) {
+        const std::vector<float> y =
+            Computed<float>({.kind = kind, .in = {0}, .out = {1}, .inner = width}, x, width, false, 1);
+        for (size_t k = 0; k < count; ++k) {
+          const double power = x[k] - largest;
+          const double expected = kind == MapOpKind::kSoftmax ? std::exp(power) / sum : power - std::log(sum);
+          if (std::isnan(sum)) {
+            EXPECT_TRUE(std::isnan(y[k])) << count << " " << seed;
+          } else if (std::isinf(expected)) {
+            EXPECT_EQ(y[k], expected);
+          } else {
+            EXPECT_NEAR(y[k], expected, 5e-7 * std::max(1.0, std::abs(expected))) << count << " " << seed << " " << k;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Operators that only an output without a place needs are passed over, and what the others need is not.
+TEST(MapRowTest, WhatNoRowWantsIsNotComputed) {
+  const ProgramPtr program = CompileMap(std::make_shared<Map>(SmallMap()), {});
+  const auto workspace = program->NewWorkspace();
+  const float x[] = {0.5F, -1};
+  const std::vector<float> expected = Expected(x[0], x[1]);
+  for (const size_t wanted : {0U, 1U}) {
+    float y[3] = {};
+    int32_t best = -1;
+    const auto state = program->NewState();
+    auto& places = static_cast<MapRow&>(*state);
+    places.in[0] = {reinterpret_cast<const std::byte*>(x), 8};
+    if (wanted == 0) places.out[0] = {.first = reinterpret_cast<std::byte*>(y)};
+    if (wanted == 1) places.out[1] = {.first = reinterpret_cast<std::byte*>(&best)};
+    SequenceSlice slice;
+    slice.steps = 1;
+    slice.after = state.get();
+    ASSERT_TRUE(program->Advance({&slice, 1}, *workspace).ok());
+    if (wanted == 0) {
+      EXPECT_THAT(y, testing::Pointwise(testing::FloatNear(2e-6F), expected));
+    } else {
+      EXPECT_EQ(best, std::ranges::max_element(expected) - expected.begin());
+    }
+  }
 }
 
 }  // namespace
