@@ -60,6 +60,7 @@ class ChainFinder {
       if (absl::Status walked = k == 0 ? absl::OkStatus() : Back(again); !walked.ok()) return walked;
       absl::StatusOr<ChainLink> link = Link(again, k == 0);
       if (!link.ok()) return link.status();
+      if (k == 0) link->x_shape = ShapeOfX();
       link->y = k + 1 == order->size() ? "Y" : Inside(graph_.node((*order)[k]->index).output(0));
       chain.push_back(*std::move(link));
     }
@@ -131,8 +132,12 @@ class ChainFinder {
 
   absl::StatusOr<ChainLink> Link(const Walk& walk, bool is_first) const {
     const onnx::NodeProto& node = graph_.node(walk.index);
-    ChainLink link = {
-        .node = walk.node, .before = {}, .stored = {}, .x = is_first ? "X" : Inside(node.input(0)), .y = {}};
+    ChainLink link = {.node = walk.node,
+                      .before = {},
+                      .stored = {},
+                      .x = is_first ? "X" : Inside(node.input(0)),
+                      .y = {},
+                      .x_shape = {}};
     if (is_first) return link;
     if (!walk.outside.empty()) {
       return BadFile(absl::StrCat(ChainLabel(*walk.node), " takes not only what ",
@@ -152,6 +157,17 @@ class ChainFinder {
       }
     }
     return link;
+  }
+
+  Shape ShapeOfX() const {
+    for (const auto* infos : {&graph_.input(), &graph_.value_info()}) {
+      const auto info = std::ranges::find(*infos, x_, &onnx::ValueInfoProto::name);
+      if (info == infos->end()) continue;
+      Shape shape;
+      for (const auto& dim : info->type().tensor_type().shape().dim()) shape.push_back(dim.dim_value());
+      return std::ranges::all_of(shape, [](int64_t size) { return size > 0; }) ? shape : Shape();
+    }
+    return {};
   }
 
   std::string Inside(const std::string& name) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/tensor.h"
 #include "onnx_file/folder.h"
 #include "onnx_file/inspect.h"
 
@@ -21,6 +22,7 @@ struct ChainLink {
   std::vector<onnx::NodeProto> before;    // in the order of their run
   std::vector<onnx::TensorProto> stored;  // initializers that they take, all data inside
   std::string x, y;                       // what X and Y are called: "X" of the first node, "Y" of the last
+  Shape x_shape = {};                     // of the first node's X, where the file fixes every size; else empty
 };
 
 // LSTM "encoder", for errors.

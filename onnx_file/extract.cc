@@ -184,10 +184,18 @@ absl::StatusOr<std::string> ExtractOnnx(const OnnxInspection& inspection, const 
   const auto y = std::ranges::find(*graph.mutable_output(), "Y", &onnx::ValueInfoProto::name);
   std::rotate(graph.mutable_output()->begin(), y, y + 1);
   std::string made = model.SerializeAsString();
-  if (absl::Status loads = CheckLoads(made); !loads.ok()) {
-    return BadFile(absl::StrCat("as one stack the nodes would not load: ", std::string(loads.message())));
+  absl::Status loads = CheckLoads(made);
+  const Shape& shape = chain->front().x_shape;
+  onnx::TensorShapeProto& x = *graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  if (!loads.ok() && static_cast<int>(shape.size()) == x.dim_size()) {  // what lies between may name the file's sizes
+    for (int axis = 0; axis < x.dim_size(); ++axis) {
+      x.mutable_dim(axis)->set_dim_value(shape[static_cast<size_t>(axis)]);
+    }
+    made = model.SerializeAsString();
+    loads = CheckLoads(made);
   }
-  return made;
+  if (loads.ok()) return made;
+  return BadFile(absl::StrCat("as one stack the nodes would not load: ", std::string(loads.message())));
 }
 
 }  // namespace rnnserve

@@ -5,7 +5,9 @@
 //
 //   lowering.h             which kinds of values there are; the walk from the graph's outputs to its inputs
 //   lowering_shapes.cc     Shape, Reshape, Slice, Concat, ... of sizes and of flows
-//   lowering_numbers.cc    MatMul, Add, Softmax, TopK, ...
+//   lowering_arithmetic.cc Add, Tanh, Clip, ...
+//   lowering_products.cc   Gather of tables, MatMul, Gemm
+//   lowering_numbers.cc    Softmax, LayerNormalization, ReduceMean, TopK, ...
 //   lowering_layers.cc     LSTM, GRU, RNN: X, states, lengths, weights
 #pragma once
 
@@ -170,7 +172,9 @@ class Lowering {
   absl::StatusOr<Flow> SelectOfAxis(const Flow& flow, size_t axis, const std::vector<int64_t>& places);
   absl::StatusOr<Flow> JoinFlows(const Call& call, size_t axis);
 
-  // --- lowering_numbers.cc
+  // --- lowering_numbers.cc, lowering_arithmetic.cc, lowering_products.cc
+  // What an operator of one, two or many numbers computes.
+  static MapFunction FunctionOf(std::string_view op_type);
   Result MatMul(const Call& call);
   Result Gemm(const Call& call);
   // A convolution that looks at one place alone: a product over the channels.

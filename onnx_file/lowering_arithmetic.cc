@@ -85,9 +85,7 @@ Lowering::Result Lowering::WithConstant(const Call&, const Flow& flow, const Onn
   return *std::move(result);
 }
 
-namespace {
-
-MapFunction FunctionOf(std::string_view op_type) {
+MapFunction Lowering::FunctionOf(std::string_view op_type) {
   static const std::unordered_map<std::string_view, MapFunction> functions = {
       {"Add", MapFunction::kAdd},
       {"Sub", MapFunction::kSubtract},
@@ -121,8 +119,6 @@ MapFunction FunctionOf(std::string_view op_type) {
       {"ReduceMin", MapFunction::kSmallest}};
   return functions.at(op_type);
 }
-
-}  // namespace
 
 Lowering::Result Lowering::Arithmetic(const Call& call) {
   const MapFunction function = FunctionOf(call.node.op_type());

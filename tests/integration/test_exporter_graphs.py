@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torch's exporters write (exporter_graphs.py) loads and gives onnxruntime's numbers. The real exporters, Keras and
+tf2onnx: tests/campaigns/test_exporters.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import exported_files
+import exporter_graphs
+import test_inspect
+import wire
+from server_process import Server
+
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    root = tmp_path_factory.mktemp("exports")
+    found = list(exporter_graphs.exports())
+    for export in found:
+        path = root / export.name / "1" / "model.onnx"
+        path.parent.mkdir(parents=True)
+        onnx.save(exporter_graphs.model(export), path)
+    running = Server(f"--models={root}", "--drain_timeout=100ms")  # sessions are left open
+    yield running, root, found
+    assert running.alive(), running.log()
+    assert running.stop() == 0
+
+
+def test_every_export_gives_onnxruntimes_numbers(served):
+    server, root, found = served
+    listed = server.models.List(wire.models_pb2.ListModelsRequest())
+    assert not [f"{f.path}: {f.reason}" for f in listed.failures]
+    rng = np.random.default_rng(1)
+    ways = {}
+    for export in found:
+        path = str(root / export.name / "1" / "model.onnx")
+        for how, difference in exported_files.differences(server, export.name, path, [export.axes], rng).items():
+            assert difference <= TOLERANCE, (export, how)
+            ways[how] = ways.get(how, 0) + 1
+    assert ways["whole"] == len(found) and ways["streamed"] > 40 and ways["ragged"] > 40, ways
+
+
+def test_their_layers_as_stacks_of_their_own(served, tmp_path):
+    """rnnctl extract of all layers of an export but the first, or of all where a fixed shape tells that of the first alone, in
+    onnxruntime and in the server."""
+    _, root, found = served
+    models = tmp_path / "models"
+    names = []
+    for export in found:
+        if export.layers > 2 and (export.dynamic or not export.dynamo or not export.batch_first):
+            first = 2 if export.dynamic or not export.dynamo else 1
+            words = ",".join(str(k) for k in range(first, export.layers + 1))
+            test_inspect.extract(root / export.name / "1" / "model.onnx", words, models / export.name / "1" / "model.onnx")
+            names.append(export.name)
+    running = Server(f"--models={models}", "--drain_timeout=100ms")
+    rng = np.random.default_rng(2)
+    for name in names:
+        path = str(models / name / "1" / "model.onnx")
+        assert exported_files.differences(running, name, path, [["t", "n"]], rng)["whole"] <= TOLERANCE, name
+    assert len(names) > 24 and running.stop() == 0
