@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "engine/cell.h"
 #include "engine/sequence.h"
+#include "engine/weight_type.h"
 
 namespace rnnserve {
 
@@ -27,8 +28,13 @@ namespace rnnserve {
 struct EngineOptions {
   bool allow_reduced_precision = false;  // may round h or weights to 16 bits inside
   bool deterministic = false;            // same bits whatever shares the batch and however the sequence is cut
+  // Anything but kAsGiven needs allow_reduced_precision, and an engine that can.
+  WeightType weights = WeightType::kAsGiven;
   bool operator==(const EngineOptions&) const = default;
 };
+
+// For an engine that keeps weights as given: UNIMPLEMENTED if `options` ask for anything else.
+absl::Status CheckWeightsAsGiven(const EngineOptions& options);
 
 // Scratch memory of one thread; grows as needed.
 class Workspace {

@@ -19,9 +19,9 @@ AlignedBuffer<T> SumBiases(const Cell& cell, size_t first, size_t count, size_t 
 }  // namespace
 
 template <typename T>
-CellInputs<T>::CellInputs(const Cell& cell, size_t first, size_t count, size_t summed)
+CellInputs<T>::CellInputs(const Cell& cell, size_t first, size_t count, size_t summed, WeightType weights)
     : w_(cell.weights<T>().w.data() + first * static_cast<size_t>(cell.spec().hidden_size * cell.spec().input_size),
-         count, static_cast<size_t>(cell.spec().hidden_size), static_cast<size_t>(cell.spec().input_size)),
+         count, static_cast<size_t>(cell.spec().hidden_size), static_cast<size_t>(cell.spec().input_size), weights),
       bias_(SumBiases<T>(cell, first, count, summed)) {}
 
 template <typename T>

@@ -17,7 +17,7 @@ template <typename T>
 class CellInputs {
  public:
   // Blocks `first` to `first + count`. With Wb + Rb for those before `summed`, Wb alone for the rest.
-  CellInputs(const Cell& cell, size_t first, size_t count, size_t summed);
+  CellInputs(const Cell& cell, size_t first, size_t count, size_t summed, WeightType weights);
 
   size_t columns() const { return w_.columns(); }
   size_t bytes() const { return w_.bytes() + bias_.size() * sizeof(T); }

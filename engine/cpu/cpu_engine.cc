@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cpu/cpu_engine.h"
 
+#include <algorithm>
+#include <cmath>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/cpu/aligned_buffer.h"
@@ -28,19 +32,46 @@ absl::Status CheckPadding(const CellSpec& cell) {
                                                kMaxPaddedBytes, " bytes"));
 }
 
+template <typename T>
+bool AllFinite(const std::vector<T>& weights, T largest) {
+  return std::all_of(weights.begin(), weights.end(), [&](T weight) { return std::fabs(weight) <= largest; });
+}
+
+// A NaN or an infinity would become a number in int8, and large weights infinite in float16.
+absl::Status CheckWeights(const Cell& cell, WeightType type) {
+  if (type == WeightType::kAsGiven) return absl::OkStatus();
+  // What still rounds to a finite number.
+  const float largest = type == WeightType::kFloat16 ? 65519 : 0x1.feffffp127F;
+  for (const auto& [name, weights] : {std::pair("W", &cell.weights_f32().w), std::pair("R", &cell.weights_f32().r)}) {
+    if (AllFinite(*weights, largest)) continue;
+    const std::string_view kind = WeightTypeName(type);
+    return absl::InvalidArgumentError(absl::StrCat(name, " has NaN, an infinity or a weight above ", largest,
+                                                   ", which weight_type ", absl::string_view(kind.data(), kind.size()),
+                                                   " cannot keep: choose another weight_type, or AS_GIVEN"));
+  }
+  return absl::OkStatus();
+}
+
 class CpuEngine : public Engine {
  public:
   explicit CpuEngine(std::shared_ptr<cpu::Helper> helper) : helper_(std::move(helper)) { cpu::LimitTargets(); }
 
   std::string_view name() const override { return "cpu"; }
 
-  absl::Status Supports(const CellSpec& cell, const EngineOptions&) const override {
-    return ComputeType(cell.data_type) == DataType::kDouble ? CheckPadding<double>(cell) : CheckPadding<float>(cell);
+  absl::Status Supports(const CellSpec& cell, const EngineOptions& options) const override {
+    if (ComputeType(cell.data_type) != DataType::kDouble) return CheckPadding<float>(cell);
+    if (options.weights != WeightType::kAsGiven) {
+      return absl::UnimplementedError("tensors are float64, whose weights it keeps as given only (weight_type)");
+    }
+    return CheckPadding<double>(cell);
   }
 
-  absl::StatusOr<ProgramPtr> Compile(CellPtr cell, const EngineOptions&) const override {
-    if (ComputeType(cell->spec().data_type) == DataType::kDouble) return cpu::MakeCpuProgram<double>(*cell, helper_);
-    return cpu::MakeCpuProgram<float>(*cell, helper_);
+  absl::StatusOr<ProgramPtr> Compile(CellPtr cell, const EngineOptions& options) const override {
+    if (absl::Status status = CheckWeights(*cell, options.weights); !status.ok()) return status;
+    if (ComputeType(cell->spec().data_type) == DataType::kDouble) {
+      return cpu::MakeCpuProgram<double>(*cell, WeightType::kAsGiven, helper_);
+    }
+    return cpu::MakeCpuProgram<float>(*cell, options.weights, helper_);
   }
 
  private:

@@ -25,28 +25,28 @@ constexpr size_t kStretchBytes = size_t{1} << 20;
 constexpr size_t kFewRows = 6;
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell) {
+std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell, WeightType weights) {
   switch (cell.spec().kind) {
     case CellKind::kLstm:
-      return MakeLstmStep<T>(cell);
+      return MakeLstmStep<T>(cell, weights);
     case CellKind::kGru:
-      return MakeGruStep<T>(cell);
+      return MakeGruStep<T>(cell, weights);
     case CellKind::kRnn:
       break;
   }
-  return MakeRnnStep<T>(cell);
+  return MakeRnnStep<T>(cell, weights);
 }
 
 template <typename T>
 class CpuProgram : public Program {
  public:
-  CpuProgram(const Cell& cell, std::shared_ptr<Helper> helper)
+  CpuProgram(const Cell& cell, WeightType weights, std::shared_ptr<Helper> helper)
       : helper_(std::move(helper)),
         type_(cell.spec().data_type),
         has_cell_state_(cell.spec().kind == CellKind::kLstm),
         inputs_(static_cast<size_t>(cell.spec().input_size)),
         units_(static_cast<size_t>(cell.spec().hidden_size)),
-        step_(MakeStep<T>(cell)),
+        step_(MakeStep<T>(cell, weights)),
         x_stride_(RowStride<T>(inputs_)),
         input_columns_(InputColumns()),
         inputs_stride_(RowStride<T>(input_columns_)),
@@ -244,11 +244,11 @@ void CpuProgram<T>::ScatterOutputs(std::span<const SequenceSlice* const> rows, i
 }  // namespace
 
 template <typename T>
-ProgramPtr MakeCpuProgram(const Cell& cell, std::shared_ptr<Helper> helper) {
-  return std::make_shared<CpuProgram<T>>(cell, std::move(helper));
+ProgramPtr MakeCpuProgram(const Cell& cell, WeightType weights, std::shared_ptr<Helper> helper) {
+  return std::make_shared<CpuProgram<T>>(cell, weights, std::move(helper));
 }
 
-template ProgramPtr MakeCpuProgram<float>(const Cell&, std::shared_ptr<Helper>);
-template ProgramPtr MakeCpuProgram<double>(const Cell&, std::shared_ptr<Helper>);
+template ProgramPtr MakeCpuProgram<float>(const Cell&, WeightType, std::shared_ptr<Helper>);
+template ProgramPtr MakeCpuProgram<double>(const Cell&, WeightType, std::shared_ptr<Helper>);
 
 }  // namespace rnnserve::cpu

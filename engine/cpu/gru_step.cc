@@ -33,11 +33,11 @@ class GruStep : public RecurrentStep<T> {
 template <typename T>
 class LinearGruStep final : public GruStep<T> {
  public:
-  explicit LinearGruStep(const Cell& cell)
+  LinearGruStep(const Cell& cell, WeightType weights)
       : GruStep<T>(cell),
         is_default_(IsDefault(cell.spec())),
-        inputs_(cell, 0, 3, 2),
-        r_(cell.weights<T>().r.data(), 3, units_, units_),
+        inputs_(cell, 0, 3, 2, weights),
+        r_(cell.weights<T>().r.data(), 3, units_, units_, weights),
         bias_(PadBlocks(cell.weights<T>().rb.data() + 2 * units_, 1, units_)) {}
 
   std::span<const CellInputs<T>> inputs() const override { return {&inputs_, 1}; }
@@ -87,12 +87,12 @@ class LinearGruStep final : public GruStep<T> {
 template <typename T>
 class ResetGruStep final : public GruStep<T> {
  public:
-  explicit ResetGruStep(const Cell& cell)
+  ResetGruStep(const Cell& cell, WeightType weights)
       : GruStep<T>(cell),
-        r_zr_(cell.weights<T>().r.data(), 2, units_, units_),
-        r_h_(cell.weights<T>().r.data() + 2 * units_ * units_, 1, units_, units_) {
-    inputs_.emplace_back(cell, 0, 2, 3);
-    inputs_.emplace_back(cell, 2, 1, 3);
+        r_zr_(cell.weights<T>().r.data(), 2, units_, units_, weights),
+        r_h_(cell.weights<T>().r.data() + 2 * units_ * units_, 1, units_, units_, weights) {
+    inputs_.emplace_back(cell, 0, 2, 3, weights);
+    inputs_.emplace_back(cell, 2, 1, 3, weights);
   }
 
   std::span<const CellInputs<T>> inputs() const override { return inputs_; }
@@ -152,12 +152,12 @@ class ResetGruStep final : public GruStep<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeGruStep(const Cell& cell) {
-  if (cell.spec().linear_before_reset) return std::make_unique<LinearGruStep<T>>(cell);
-  return std::make_unique<ResetGruStep<T>>(cell);
+std::unique_ptr<const RecurrentStep<T>> MakeGruStep(const Cell& cell, WeightType weights) {
+  if (cell.spec().linear_before_reset) return std::make_unique<LinearGruStep<T>>(cell, weights);
+  return std::make_unique<ResetGruStep<T>>(cell, weights);
 }
 
-template std::unique_ptr<const RecurrentStep<float>> MakeGruStep(const Cell&);
-template std::unique_ptr<const RecurrentStep<double>> MakeGruStep(const Cell&);
+template std::unique_ptr<const RecurrentStep<float>> MakeGruStep(const Cell&, WeightType);
+template std::unique_ptr<const RecurrentStep<double>> MakeGruStep(const Cell&, WeightType);
 
 }  // namespace rnnserve::cpu

@@ -14,6 +14,6 @@
 namespace rnnserve::cpu {
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeGruStep(const Cell& cell);
+std::unique_ptr<const RecurrentStep<T>> MakeGruStep(const Cell& cell, WeightType weights);
 
 }  // namespace rnnserve::cpu

@@ -2,22 +2,70 @@
 #include "engine/cpu/packed_matrix.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "engine/float16.h"
 
 namespace rnnserve::cpu {
 
+// `encode` makes a weight of a row of the source into what is kept.
 template <typename T>
-PackedMatrix<T>::PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth)
-    : depth_(depth), lines_(blocks * PadToLine<T>(units) / kLine<T>), data_(lines_ * depth * kLine<T>) {
-  T* target = data_.data();
+template <typename Stored, typename Encode>
+void PackedMatrix<T>::Pack(const T* source, size_t blocks, size_t units, const Encode& encode) {
+  constexpr size_t kPlaces[] = {0, 2, 1, 3};  // in a word of four
+  const size_t together = in_word();
+  data_.Grow(lines_ * line_stride() * sizeof(Stored));
+  auto* target = reinterpret_cast<Stored*>(data_.data());
+  std::fill_n(target, lines_ * line_stride(), Stored{0});
   for (size_t first = 0; first < units; first += kLine<T>) {
     const size_t count = std::min(kLine<T>, units - first);
-    for (size_t block = 0; block < blocks; ++block) {
-      const T* const rows = source + (block * units + first) * depth;
-      for (size_t k = 0; k < depth; ++k, target += kLine<T>) {
-        for (size_t unit = 0; unit < count; ++unit) target[unit] = rows[unit * depth + k];
-        std::fill(target + count, target + kLine<T>, T{0});
+    for (size_t block = 0; block < blocks; ++block, target += line_stride()) {
+      const size_t row = block * units + first;
+      for (size_t k = 0; k < depth_; ++k) {
+        for (size_t unit = 0; unit < count; ++unit) {
+          const size_t place = together == 4 ? kPlaces[k % 4] : k % together;
+          target[(k / together * kLine<T> + unit) * together + place] =
+              encode(row + unit, source[(row + unit) * depth_ + k]);
+        }
       }
     }
+  }
+}
+
+template <typename T>
+void PackedMatrix<T>::PackInt8(const T* source, size_t blocks, size_t units) {
+  constexpr T kMost = 127;
+  std::vector<T> scales(blocks * units);
+  for (size_t row = 0; row < scales.size(); ++row) {
+    for (size_t k = 0; k < depth_; ++k) scales[row] = std::max(scales[row], std::fabs(source[row * depth_ + k]));
+    scales[row] /= kMost;
+  }
+  // A row of zeros, or of weights too small for a scale, is zero.
+  Pack<int8_t>(source, blocks, units, [&](size_t row, T weight) {
+    return static_cast<int8_t>(scales[row] == 0 ? 0 : std::clamp(std::nearbyint(weight / scales[row]), -kMost, kMost));
+  });
+  scales_ = PackVector(scales.data(), blocks, units);
+}
+
+template <typename T>
+PackedMatrix<T>::PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightType type)
+    : type_(type), depth_(depth), lines_(blocks * PadToLine<T>(units) / kLine<T>) {
+  const auto narrow = [](T weight) { return static_cast<float>(weight); };
+  switch (type) {
+    case WeightType::kAsGiven:
+      Pack<T>(source, blocks, units, [](size_t, T weight) { return weight; });
+      break;
+    case WeightType::kFloat16:
+      Pack<uint16_t>(source, blocks, units, [&](size_t, T weight) { return HalfFromFloat(narrow(weight)); });
+      break;
+    case WeightType::kBFloat16:
+      Pack<uint16_t>(source, blocks, units, [&](size_t, T weight) { return BFloat16FromFloat(narrow(weight)); });
+      break;
+    case WeightType::kInt8:
+      PackInt8(source, blocks, units);
+      break;
   }
 }
 

@@ -9,11 +9,17 @@
 //   line 1: block 1, units 0..15
 //   ...
 //   line B: block 0, units 16..31     of B blocks; the last units are padded with zeros to a whole line
+//
+// Narrow weights (of float32) lie the same, 16 elements for each k; some together in a 32-bit word of each unit:
+//
+//   bfloat16: k, k + 1                  one is a shift away from float32, the other a mask
+//   int8:     k, k + 2, k + 1, k + 3    two shifts make pairs of 16-bit numbers of k, k + 1 and of k + 2, k + 3
 #pragma once
 
 #include <cstddef>
 
 #include "engine/cpu/aligned_buffer.h"
+#include "engine/weight_type.h"
 
 namespace rnnserve::cpu {
 
@@ -21,22 +27,38 @@ template <typename T>
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // `source`: [blocks * units, depth], row-major. `depth` may be 0.
-  PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth);
+  // `source`: [blocks * units, depth], row-major. `depth` may be 0. Only float32 can be kept in another `type`.
+  PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightType type = WeightType::kAsGiven);
 
+  WeightType type() const { return type_; }
   size_t depth() const { return depth_; }
   // blocks * PadToLine(units) / kLine.
   size_t lines() const { return lines_; }
   // Columns with padding: kLine of each line.
   size_t columns() const { return lines_ * kLine<T>; }
-  const T* line(size_t index) const { return data_.data() + index * line_stride(); }
-  size_t line_stride() const { return depth_ * kLine<T>; }
-  size_t bytes() const { return data_.size() * sizeof(T); }
+  // Stored: what the weights are kept as.
+  template <typename Stored = T>
+  const Stored* line(size_t index) const {
+    return reinterpret_cast<const Stored*>(data_.data()) + index * line_stride();
+  }
+  // In elements.
+  size_t line_stride() const { return (depth_ + in_word() - 1) / in_word() * in_word() * kLine<T>; }
+  // Of kInt8: what each column of a line is to be multiplied by.
+  const T* scales(size_t index) const { return scales_.data() + index * kLine<T>; }
+  size_t bytes() const { return data_.size() + scales_.size() * sizeof(T); }
 
  private:
+  // Weights of a unit that lie together.
+  size_t in_word() const { return type_ == WeightType::kInt8 ? 4 : type_ == WeightType::kBFloat16 ? 2 : 1; }
+  template <typename Stored, typename Encode>
+  void Pack(const T* source, size_t blocks, size_t units, const Encode& encode);
+  void PackInt8(const T* source, size_t blocks, size_t units);
+
+  WeightType type_ = WeightType::kAsGiven;
   size_t depth_ = 0;
   size_t lines_ = 0;
-  AlignedBuffer<T> data_;
+  AlignedBuffer<std::byte> data_;
+  AlignedBuffer<T> scales_;
 };
 
 // A vector of `blocks` times `units` values in the order of the columns: biases.

@@ -7,6 +7,8 @@
 #define HWY_TARGET_INCLUDE "engine/cpu/product.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.
+#include "engine/cpu/int8_product-inl.h"
+#include "engine/cpu/weight_elements-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,11 +37,11 @@ constexpr size_t LinesAtOnce(size_t rows) {
   return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
-template <typename T>
+template <typename T, class Elements>
 struct Tile {
   const T* rows;
   size_t row_stride;
-  const T* weights;
+  const typename Elements::Stored* weights;
   size_t line_stride;
   size_t depth;
   size_t ahead;  // distance of weights to be asked for; 0: none
@@ -49,18 +51,32 @@ struct Tile {
   size_t target_stride;
 };
 
+template <>
+struct Tile<float, Int8Elements> {
+  const NarrowRow* rows;
+  const int8_t* weights;
+  size_t line_stride;
+  size_t depth;
+  size_t ahead;  // none: so many weights would be of H above 1448
+  const float* scales;
+  const float* start;
+  size_t start_stride;
+  float* target;
+  size_t target_stride;
+};
+
 template <typename T>
 constexpr size_t LineOf(size_t vector) {
   return vector / kVectors<T>;
 }
 
 // `kRows` rows and `kLines` lines, all sums of a chain in registers.
-template <size_t kRows, size_t kLines, bool kAhead, typename T>
-HWY_INLINE void MultiplyTile(const Tile<T>& tile) {
+template <size_t kRows, size_t kLines, bool kAhead, typename T, class Elements>
+HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
   const hn::ScalableTag<T> d;
   constexpr size_t kWidth = kLines * kVectors<T>;
   hn::Vec<decltype(d)> sum[kRows][kWidth];
-  const T* HWY_RESTRICT weights = tile.weights;
+  const typename Elements::Stored* HWY_RESTRICT weights = tile.weights;
   const T* HWY_RESTRICT rows = tile.rows;
   const T* start = tile.start;
   size_t start_stride = tile.start_stride;
@@ -70,11 +86,10 @@ HWY_INLINE void MultiplyTile(const Tile<T>& tile) {
       for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(d);
     }
     const auto add_term = [&](size_t next) HWY_ATTR {
-      const T* const line = weights + next * kLine<T>;
-      if constexpr (kAhead) __builtin_prefetch(line + tile.ahead, 0, 2);
+      if constexpr (kAhead) __builtin_prefetch(weights + next * kLine<T> + tile.ahead, 0, 2);
       hn::Vec<decltype(d)> column[kWidth];
       for (size_t v = 0; v < kWidth; ++v) {
-        column[v] = hn::Load(d, line + LineOf<T>(v) * tile.line_stride + v % kVectors<T> * kLanes<T>);
+        column[v] = Elements::Load(d, weights + LineOf<T>(v) * tile.line_stride, next, v % kVectors<T>);
       }
       for (size_t r = 0; r < kRows; ++r) {
         const auto factor = hn::Set(d, rows[r * tile.row_stride + k + next]);
@@ -99,11 +114,57 @@ HWY_INLINE void MultiplyTile(const Tile<T>& tile) {
   } while (k < tile.depth);
 }
 
+// The same of whole numbers, four terms at a time.
+template <size_t kRows, size_t kLines, bool kAhead>
+HWY_INLINE void MultiplyTile(const Tile<float, Int8Elements>& tile) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> whole;
+  constexpr size_t kWidth = kLines * kVectors<float>;
+  hn::Vec<decltype(whole)> sum[kRows][kWidth];
+  const int8_t* HWY_RESTRICT weights = tile.weights;
+  const float* start = tile.start;
+  size_t start_stride = tile.start_stride;
+  size_t k = 0;
+  do {
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(whole);
+    }
+    const auto add_terms = [&](size_t half) HWY_ATTR {
+      TwoWeights<decltype(whole)> column[kWidth];
+      for (size_t v = 0; v < kWidth; ++v) {
+        const int8_t* const words = weights + LineOf<float>(v) * tile.line_stride;
+        column[v] = {whole, words + v % kVectors<float> * 4 * kLanes<float>, half};
+      }
+      for (size_t r = 0; r < kRows; ++r) {
+        const int32_t terms = TermsAt(tile.rows[r], k + 2 * half);
+        for (size_t v = 0; v < kWidth; ++v) sum[r][v] = column[v].AddProducts(whole, terms, sum[r][v]);
+      }
+    };
+    const size_t first = k, end = std::min(k + kScaledTerms, tile.depth);
+    for (; k < end; k += 4, weights += 4 * kLine<float>) {
+      add_terms(0);
+      add_terms(1);
+    }
+    for (size_t r = 0; r < kRows; ++r) {
+      const auto row_scale = hn::Set(d, tile.rows[r].scales[first / kScaledTerms]);
+      for (size_t v = 0; v < kWidth; ++v) {
+        const auto before = hn::Load(d, start + r * start_stride + v * kLanes<float>);
+        const auto scale = hn::Mul(row_scale, hn::Load(d, tile.scales + v * kLanes<float>));
+        hn::Store(hn::MulAdd(scale, hn::ConvertTo(d, sum[r][v]), before), d,
+                  tile.target + r * tile.target_stride + v * kLanes<float>);
+      }
+    }
+    start = tile.target;
+    start_stride = tile.target_stride;
+  } while (k < tile.depth);
+}
+
 // Lines from `line` on, those before it taken. Weights are asked for in line `ahead_line`, if it is one of these.
-template <size_t kRows, size_t kLines, typename T>
-HWY_INLINE void TakeLines(const Tile<T>& tile, size_t line, size_t ahead_line) {
-  Tile<T> part = tile;
+template <size_t kRows, size_t kLines, typename T, class Elements>
+HWY_INLINE void TakeLines(const Tile<T, Elements>& tile, size_t line, size_t ahead_line) {
+  Tile<T, Elements> part = tile;
   part.weights += line * tile.line_stride;
+  if constexpr (Elements::kScaled) part.scales += line * kLine<T>;
   part.start += line * kLine<T>;
   part.target += line * kLine<T>;
   if (ahead_line - line < kLines) {
@@ -114,8 +175,8 @@ HWY_INLINE void TakeLines(const Tile<T>& tile, size_t line, size_t ahead_line) {
   }
 }
 
-template <size_t kRows, typename T>
-HWY_NOINLINE void MultiplyRows(const Tile<T>& tile, size_t lines, size_t ahead_line) {
+template <size_t kRows, typename T, class Elements>
+HWY_NOINLINE void MultiplyRows(const Tile<T, Elements>& tile, size_t lines, size_t ahead_line) {
   constexpr size_t kMost = LinesAtOnce<T>(kRows);
   if constexpr (kRows * 6 * kVectors<T> <= kMostSums) {
     if (lines == 6) return TakeLines<kRows, 6>(tile, 0, ahead_line);
@@ -131,8 +192,8 @@ HWY_NOINLINE void MultiplyRows(const Tile<T>& tile, size_t lines, size_t ahead_l
   }
 }
 
-template <typename T>
-HWY_INLINE void MultiplyBlock(size_t rows, const Tile<T>& tile, size_t lines, size_t ahead_line) {
+template <typename T, class Elements>
+HWY_INLINE void MultiplyBlock(size_t rows, const Tile<T, Elements>& tile, size_t lines, size_t ahead_line) {
   constexpr bool kManyRows = kMostRows<T> >= 4;
   if constexpr (kManyRows) {
     if (rows == 4) return MultiplyRows<4>(tile, lines, ahead_line);
@@ -148,8 +209,8 @@ constexpr size_t kNoLine = size_t{1} << 32;
 
 // The rows in blocks as even as can be: 32 rows are 6, 6, 5, 5, 5, 5. The first block asks for weights of the first
 // line, the next one of the next.
-template <typename T>
-HWY_INLINE void MultiplyTerms(size_t count, Tile<T> tile, size_t lines) {
+template <typename T, class Elements>
+HWY_INLINE void MultiplyTerms(size_t count, Tile<T, Elements> tile, size_t lines) {
   size_t line = tile.ahead == 0 ? kNoLine : 0;
   for (size_t blocks = (count + kMostRows<T> - 1) / kMostRows<T>; blocks > 0; --blocks, ++line) {
     const size_t rows = (count + blocks - 1) / blocks;
@@ -165,25 +226,67 @@ HWY_INLINE void MultiplyTerms(size_t count, Tile<T> tile, size_t lines) {
 // next lines meanwhile.
 constexpr size_t kFarBytes = size_t{2} << 20;
 
-template <typename T>
+template <class Elements, typename T>
 HWY_INLINE void MultiplyLines(const Product<T>& product) {
   const PackedMatrix<T>& weights = *product.weights;
-  const Tile<T> tile = {.rows = product.rows.data,
-                        .row_stride = product.rows.stride,
-                        .weights = weights.line(product.first_line),
-                        .line_stride = weights.line_stride(),
-                        .depth = weights.depth(),
-                        .ahead = weights.bytes() > kFarBytes ? product.lines * weights.line_stride() : 0,
-                        .start = product.start.data,
-                        .start_stride = product.start.stride,
-                        .target = product.target.data,
-                        .target_stride = product.target.stride};
+  const Tile<T, Elements> tile = {.rows = product.rows.data,
+                                  .row_stride = product.rows.stride,
+                                  .weights = weights.template line<typename Elements::Stored>(product.first_line),
+                                  .line_stride = weights.line_stride(),
+                                  .depth = weights.depth(),
+                                  .ahead = weights.bytes() > kFarBytes ? product.lines * weights.line_stride() : 0,
+                                  .start = product.start.data,
+                                  .start_stride = product.start.stride,
+                                  .target = product.target.data,
+                                  .target_stride = product.target.stride};
   if (product.count <= kMostRows<T>) return MultiplyBlock(product.count, tile, product.lines, kNoLine);
   MultiplyTerms(product.count, tile, product.lines);
 }
 
-void MultiplyFloat(const Product<float>& product) { MultiplyLines(product); }
-void MultiplyDouble(const Product<double>& product) { MultiplyLines(product); }
+// Blocks of rows, narrowed some terms at a time.
+void MultiplyInt8(const Product<float>& product) {
+  const PackedMatrix<float>& weights = *product.weights;
+  NarrowRow narrow[kMostRows<float>];
+  size_t row = 0;
+  for (size_t blocks = (product.count + kMostRows<float> - 1) / kMostRows<float>; blocks > 0; --blocks) {
+    const size_t rows = (product.count - row + blocks - 1) / blocks;
+    Tile<float, Int8Elements> tile = {.rows = narrow,
+                                      .weights = weights.line<int8_t>(product.first_line),
+                                      .line_stride = weights.line_stride(),
+                                      .depth = 0,
+                                      .ahead = 0,
+                                      .scales = weights.scales(product.first_line),
+                                      .start = product.start.row(row),
+                                      .start_stride = product.start.stride,
+                                      .target = product.target.row(row),
+                                      .target_stride = product.target.stride};
+    size_t k = 0;
+    do {
+      tile.depth = std::min(kNarrowTerms, weights.depth() - k);
+      for (size_t r = 0; r < rows; ++r) NarrowTerms(product.rows.row(row + r) + k, tile.depth, narrow[r]);
+      MultiplyBlock(rows, tile, product.lines, kNoLine);
+      k += kNarrowTerms;
+      tile.weights += kNarrowTerms * kLine<float>;
+      tile.start = tile.target;
+      tile.start_stride = tile.target_stride;
+    } while (k < weights.depth());
+    row += rows;
+  }
+}
+
+void MultiplyFloat(const Product<float>& product) {
+  switch (product.weights->type()) {
+    case WeightType::kAsGiven:
+      return MultiplyLines<GivenElements<float>>(product);
+    case WeightType::kFloat16:
+      return MultiplyLines<HalfElements>(product);
+    case WeightType::kBFloat16:
+      return MultiplyLines<BrainElements>(product);
+    case WeightType::kInt8:
+      return MultiplyInt8(product);
+  }
+}
+void MultiplyDouble(const Product<double>& product) { MultiplyLines<GivenElements<double>>(product); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace rnnserve::cpu

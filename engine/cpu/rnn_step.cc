@@ -11,10 +11,10 @@ namespace {
 template <typename T>
 class RnnStep : public RecurrentStep<T> {
  public:
-  explicit RnnStep(const Cell& cell)
-      : inputs_(cell, 0, 1, 1),
+  RnnStep(const Cell& cell, WeightType weights)
+      : inputs_(cell, 0, 1, 1, weights),
         r_(cell.weights<T>().r.data(), 1, static_cast<size_t>(cell.spec().hidden_size),
-           static_cast<size_t>(cell.spec().hidden_size)),
+           static_cast<size_t>(cell.spec().hidden_size), weights),
         f_(cell.spec().activations[0], cell.spec().clip) {}
 
   std::span<const CellInputs<T>> inputs() const override { return {&inputs_, 1}; }
@@ -47,11 +47,11 @@ class RnnStep : public RecurrentStep<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeRnnStep(const Cell& cell) {
-  return std::make_unique<RnnStep<T>>(cell);
+std::unique_ptr<const RecurrentStep<T>> MakeRnnStep(const Cell& cell, WeightType weights) {
+  return std::make_unique<RnnStep<T>>(cell, weights);
 }
 
-template std::unique_ptr<const RecurrentStep<float>> MakeRnnStep(const Cell&);
-template std::unique_ptr<const RecurrentStep<double>> MakeRnnStep(const Cell&);
+template std::unique_ptr<const RecurrentStep<float>> MakeRnnStep(const Cell&, WeightType);
+template std::unique_ptr<const RecurrentStep<double>> MakeRnnStep(const Cell&, WeightType);
 
 }  // namespace rnnserve::cpu

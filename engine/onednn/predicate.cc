@@ -49,6 +49,7 @@ absl::Status CheckCell(const CellSpec& cell, const EngineOptions& options, bool 
   if (options.deterministic) {
     return Refuse("deterministic is set, and its results may differ in the last bits with what shares the batch");
   }
+  if (absl::Status weights = CheckWeightsAsGiven(options); !weights.ok()) return weights;
   if (absl::Status type = CheckType(cell, options); !type.ok()) return type;
   if (cell.input_size == 0) return Refuse("X has no features (input_size 0)");
   if (!std::isinf(cell.clip)) return Refuse("clip is set, and it cannot clip");

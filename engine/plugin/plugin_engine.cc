@@ -52,6 +52,7 @@ absl::StatusOr<PluginEngine::DeviceMemory> PluginEngine::Memory() const {
 
 absl::Status PluginEngine::Supports(const CellSpec& cell, const EngineOptions& options) const {
   if (absl::Status in_service = engine_->InService(); !in_service.ok()) return in_service;
+  if (absl::Status weights = CheckWeightsAsGiven(options); !weights.ok()) return weights;
   const rnnserve_cell raw = ToAbi(cell, options);
   ErrorText error;
   const int32_t code = engine_->api().supports(engine_->get(), &raw, error.data(), error.size());
@@ -62,6 +63,7 @@ absl::Status PluginEngine::Supports(const CellSpec& cell, const EngineOptions& o
 
 absl::StatusOr<ProgramPtr> PluginEngine::Compile(CellPtr cell, const EngineOptions& options) const {
   if (absl::Status in_service = engine_->InService(); !in_service.ok()) return in_service;
+  if (absl::Status weights = CheckWeightsAsGiven(options); !weights.ok()) return weights;
   return MakePluginProgram(engine_, *cell, options);
 }
 

@@ -85,8 +85,11 @@ class ReferenceProgram : public Program {
 class ReferenceEngine : public Engine {
  public:
   std::string_view name() const override { return "reference"; }
-  absl::Status Supports(const CellSpec&, const EngineOptions&) const override { return absl::OkStatus(); }
-  absl::StatusOr<ProgramPtr> Compile(CellPtr cell, const EngineOptions&) const override {
+  absl::Status Supports(const CellSpec&, const EngineOptions& options) const override {
+    return CheckWeightsAsGiven(options);
+  }
+  absl::StatusOr<ProgramPtr> Compile(CellPtr cell, const EngineOptions& options) const override {
+    if (absl::Status can = CheckWeightsAsGiven(options); !can.ok()) return can;
     return std::make_shared<const ReferenceProgram>(std::move(cell));
   }
 };

@@ -50,16 +50,18 @@ CellPtr RandomCell(const CellSpec& spec, std::mt19937& random) {
 }
 
 // Only what a cell needs: reduced precision is for bfloat16 cells on oneDNN.
-constexpr EngineOptions kOptions = {.allow_reduced_precision = true};
+constexpr EngineOptions kReduced = {.allow_reduced_precision = true};
+
+constexpr EngineOptions Narrow(WeightType weights) { return {.allow_reduced_precision = true, .weights = weights}; }
 
 using MakeEngine = std::unique_ptr<Engine>();
 
-void Advance(benchmark::State& run, MakeEngine make, CellSpec spec, bool ragged) {
+void Advance(benchmark::State& run, MakeEngine make, CellSpec spec, bool ragged, EngineOptions options) {
   const int64_t steps = run.range(0), units = run.range(2);
   const auto rows = static_cast<size_t>(run.range(1));
   std::mt19937 random(1);
   spec.input_size = spec.hidden_size = units;
-  const ProgramPtr program = make()->Compile(RandomCell(spec, random), kOptions).value();
+  const ProgramPtr program = make()->Compile(RandomCell(spec, random), options).value();
   const size_t values = static_cast<size_t>(steps * units) * rows;
   const std::vector<float> exact = Random(random, values, 1);
   std::vector<std::byte> x(values * ByteSize(spec.data_type)), y(x.size());
@@ -113,13 +115,27 @@ CellSpec With(CellKind kind, void (*change)(CellSpec&)) {
 
 void Register(const std::string& name, const CellSpec& spec, bool both_engines, bool ragged = false) {
   const auto add = [&](const std::string& engine, MakeEngine make) {
-    benchmark::RegisterBenchmark((name + "/" + engine).c_str(), Advance, make, spec, ragged)->Apply(Shapes);
+    benchmark::RegisterBenchmark((name + "/" + engine).c_str(), Advance, make, spec, ragged, kReduced)->Apply(Shapes);
   };
   add("cpu", &MakeCpuEngine);
   if (both_engines) add("onednn", &MakeOneDnnEngine);
 }
 
+// Single steps of one row and of a few, beside float32.
+void RegisterNarrow(const std::string& name, CellKind kind) {
+  for (const WeightType type : {WeightType::kAsGiven, WeightType::kFloat16, WeightType::kBFloat16, WeightType::kInt8}) {
+    const std::string full = name + "_narrow/" + std::string(WeightTypeName(type));
+    benchmark::RegisterBenchmark(full.c_str(), Advance, &MakeCpuEngine, DefaultSpec(kind, 1), false, Narrow(type))
+        ->ArgNames({"T", "N", "H"})
+        ->Unit(benchmark::kMicrosecond)
+        ->ArgsProduct({{1}, {1}, {128, 256, 512, 1024}})
+        ->ArgsProduct({{1}, {4, 8, 32}, {512}});
+  }
+}
+
 void RegisterAll() {
+  RegisterNarrow("lstm", CellKind::kLstm);
+  RegisterNarrow("gru", CellKind::kGru);
   Register("lstm", DefaultSpec(CellKind::kLstm, 1), true);
   benchmark::RegisterBenchmark("lstm/primitive", OneDnn)->Apply(Shapes);
   Register("gru", DefaultSpec(CellKind::kGru, 1), true);

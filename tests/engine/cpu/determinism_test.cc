@@ -15,6 +15,7 @@ namespace {
 struct Case {
   std::string name;
   CellSpec spec;
+  WeightType weights = WeightType::kAsGiven;
 };
 
 std::vector<Case> Cases() {
@@ -32,14 +33,21 @@ std::vector<Case> Cases() {
       {"gru_float32", gru},
       {"gru_linear_before_reset", gru_before},
       {"rnn_bfloat16", DefaultSpec(CellKind::kRnn, DataType::kBFloat16, 3, 65)},
+      {"lstm_weights_float16", DefaultSpec(CellKind::kLstm, DataType::kFloat, 17, 33), WeightType::kFloat16},
+      {"lstm_weights_bfloat16", DefaultSpec(CellKind::kLstm, DataType::kFloat, 17, 133), WeightType::kBFloat16},
+      {"lstm_weights_int8", DefaultSpec(CellKind::kLstm, DataType::kFloat, 17, 133), WeightType::kInt8},
+      {"gru_weights_bfloat16", gru, WeightType::kBFloat16},
+      {"gru_weights_int8", gru, WeightType::kInt8},
+      {"gru_linear_before_reset_weights_int8", gru_before, WeightType::kInt8},
+      {"rnn_float16_weights_int8", DefaultSpec(CellKind::kRnn, DataType::kFloat16, 3, 65), WeightType::kInt8},
   };
 }
 
 class DeterminismTest : public testing::TestWithParam<Case> {
  protected:
   DeterminismTest() : spec_(GetParam().spec), cell_(RandomCell(spec_, 3)) {
-    EngineOptions options;
-    options.deterministic = true;
+    const EngineOptions options = {
+        .allow_reduced_precision = true, .deterministic = true, .weights = GetParam().weights};
     program_ = MakeCpuEngine()->Compile(cell_, options).value();
     workspace_ = program_->NewWorkspace();
   }

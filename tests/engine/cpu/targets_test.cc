@@ -73,22 +73,34 @@ double Tolerance(DataType type) {
   return type == DataType::kFloat ? 1e-5 : type == DataType::kFloat16 ? 2e-3 : 2e-2;
 }
 
-TEST(TargetsTest, AgreeAndAreBitExactEach) {
+void ExpectTargetsAgree(const CellSpec& spec, WeightType weights) {
+  const EngineOptions options = {.allow_reduced_precision = true, .weights = weights};
   const int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
-  for (const CellSpec& spec : Specs()) {
-    const CellPtr cell = RandomCell(spec, 23);
-    const ProgramPtr best = MakeCpuEngine()->Compile(cell, {}).value();
-    const Sequences expected = RunAll(*best, spec, true);
-    for (int64_t left = all; left != 0; left &= left - 1) {
-      const int64_t target = left & -left;
-      SCOPED_TRACE(std::string(hwy::TargetName(target)) + ", kind " + std::to_string(static_cast<int>(spec.kind)));
-      const OnlyTarget only(target);
-      const ProgramPtr program = MakeCpuEngine()->Compile(cell, {}).value();
-      const Sequences together = RunAll(*program, spec, true), alone = RunAll(*program, spec, false);
-      for (size_t k = 0; k < expected.size(); ++k) {
-        ASSERT_EQ(together.Results(k), alone.Results(k)) << "row " << k;
-        ExpectNear(together.Y(k), expected.Y(k), Tolerance(spec.data_type));
-      }
+  const CellPtr cell = RandomCell(spec, 23);
+  const ProgramPtr best = MakeCpuEngine()->Compile(cell, options).value();
+  const Sequences expected = RunAll(*best, spec, true);
+  for (int64_t left = all; left != 0; left &= left - 1) {
+    const int64_t target = left & -left;
+    SCOPED_TRACE(std::string(hwy::TargetName(target)) + ", kind " + std::to_string(static_cast<int>(spec.kind)) +
+                 ", weights " + std::string(WeightTypeName(weights)));
+    const OnlyTarget only(target);
+    const ProgramPtr program = MakeCpuEngine()->Compile(cell, options).value();
+    const Sequences together = RunAll(*program, spec, true), alone = RunAll(*program, spec, false);
+    for (size_t k = 0; k < expected.size(); ++k) {
+      ASSERT_EQ(together.Results(k), alone.Results(k)) << "row " << k;
+      ExpectNear(together.Y(k), expected.Y(k), Tolerance(spec.data_type));
+    }
+  }
+}
+
+TEST(TargetsTest, AgreeAndAreBitExactEach) {
+  for (const CellSpec& spec : Specs()) ExpectTargetsAgree(spec, WeightType::kAsGiven);
+}
+
+TEST(TargetsTest, AgreeOnNarrowWeights) {
+  for (const WeightType weights : kNarrowWeights) {
+    for (const CellSpec& spec : Specs()) {
+      if (spec.data_type != DataType::kDouble) ExpectTargetsAgree(spec, weights);
     }
   }
 }

@@ -73,6 +73,8 @@ std::vector<Clause> Clauses() {
        "this CPU lacks AVX512_BF16"},
       {"bfloat16_peephole", With(Lstm(), peephole), With(bfloat16, peephole), "P is given"},
       {"deterministic", Lstm(), With(Lstm(), [](Request& r) { r.options.deterministic = true; }), "deterministic"},
+      {"narrow_weights", Lstm(), With(Lstm(), [](Request& r) { r.options.weights = WeightType::kInt8; }),
+       "weight_type is INT8, and it keeps weights as given only"},
       {"no_features", Lstm(), With(Lstm(), [](Request& r) { r.cell.input_size = 0; }), "X has no features"},
       {"clip", Lstm(), With(Lstm(), [](Request& r) { r.cell.clip = 1e30; }), "clip is set"},
       {"input_forget", Lstm(), With(Lstm(), [](Request& r) { r.cell.input_forget = true; }), "input_forget is 1"},
