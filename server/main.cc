@@ -62,7 +62,8 @@ constexpr int kFewConnections = 500;
 
 void LogModels(const RepositoryChanges& changes) {
   for (const LoadedModel& loaded : changes.loaded) {
-    LogInfo(absl::StrCat("model ", loaded.name, " version ", loaded.version, " from ", loaded.source));
+    LogInfo(absl::StrCat("model ", loaded.name, " version ", loaded.version, " from ", loaded.source),
+            {{"warm_up", loaded.warm_up}});
   }
   for (const RepositoryFailure& failure : changes.refused) {
     LogWarning(absl::StrCat("model file ", failure.path, " left out: ", failure.reason));
@@ -289,6 +290,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
   if (absl::Status known = core.CheckEngineName(core_options.routing.engine); !known.ok()) {
     return Refuse(settings.Named("engine"), known.message());
   }
+  models.SetWarmUp([&core](LoadedModel& loaded) { return core.WarmUp(loaded); });
   const RoutingThread routing(&core.router());
   ShowKnownModels(core, model_labels, model_calls, work_metrics, session_metrics, metrics);
 

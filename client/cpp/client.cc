@@ -5,6 +5,7 @@
 
 #include "client/cpp/codec.h"
 #include "client/cpp/connection.h"
+#include "client/cpp/file_transfer.h"
 #include "client/cpp/health.h"
 #include "client/cpp/infer_calls.h"
 #include "client/cpp/lookup.h"
@@ -76,13 +77,29 @@ absl::StatusOr<InferResult> Client::InferSerialized(std::string_view request) {
   return DecodeInfer(reply);
 }
 
-absl::StatusOr<ModelInfo> Client::Load(const LoadRequest& request) {
-  const v1::LoadRequest wire = EncodeLoad(request);
+absl::StatusOr<ModelInfo> Client::Load(const LoadRequest& request, const Progress& progress) {
   v1::LoadResponse reply;
-  const absl::Status status =
-      connection_->Run([&](grpc::ClientContext& context) { return connection_->models->Load(&context, wire, &reply); });
+  const auto* const file = std::get_if<OnnxFile>(&request.source);
+  const absl::Status status = connection_->Run([&](grpc::ClientContext& context) {
+    if (file != nullptr) {
+      return SendFile(*connection_->models, context, EncodeUpload(request), file->bytes, progress, reply);
+    }
+    return connection_->models->Load(&context, EncodeLoad(request), &reply);
+  });
   if (!status.ok()) return status;
   return DecodeModel(reply.model());
+}
+
+absl::StatusOr<ModelInfo> Client::Download(const ModelRef& model,
+                                           const std::function<absl::Status(std::string_view)>& write,
+                                           const Progress& progress) {
+  v1::DownloadRequest request;
+  Encode(model, *request.mutable_model());
+  FileReceiver receiver(write, progress);
+  const absl::Status status = connection_->Run(
+      [&](grpc::ClientContext& context) { return receiver.Receive(*connection_->models, context, request); });
+  if (absl::Status whole = receiver.Whole(status); !whole.ok()) return whole;
+  return DecodeModel(receiver.model());
 }
 
 absl::Status Client::Unload(const ModelRef& model, const std::string& tenant) {

@@ -30,6 +30,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -74,7 +75,12 @@ class Client {
   // The same, of a serialized rnnserve.v1.InferRequest.
   absl::StatusOr<InferResult> InferSerialized(std::string_view request);
 
-  absl::StatusOr<ModelInfo> Load(const LoadRequest& request);
+  // A file goes in pieces, whatever the server's limit of a message is; `progress` hears of each.
+  absl::StatusOr<ModelInfo> Load(const LoadRequest& request, const Progress& progress = {});
+  // The ONNX file of a model, piece by piece to `write`, whose error ends the call. What it has been given is the whole
+  // file only if this is OK.
+  absl::StatusOr<ModelInfo> Download(const ModelRef& model, const std::function<absl::Status(std::string_view)>& write,
+                                     const Progress& progress = {});
   // `tenant`, with an operator's token: the model of this tenant. Else the caller's own, or a shared one.
   absl::Status Unload(const ModelRef& model, const std::string& tenant = "");
   absl::StatusOr<ModelInfo> Get(const ModelRef& model);

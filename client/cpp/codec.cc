@@ -183,13 +183,22 @@ v1::LoadRequest EncodeLoad(const LoadRequest& request) {
     encode_layer(*model, *wire.mutable_inline_());
   } else if (const auto* layers = std::get_if<std::vector<InlineModel>>(&request.source)) {
     for (const InlineModel& layer : *layers) encode_layer(layer, *wire.mutable_stack()->add_layers());
-  } else if (const auto* file = std::get_if<OnnxFile>(&request.source)) {
-    wire.set_onnx_file(file->bytes);
-  } else {
+  } else if (std::holds_alternative<FromRepository>(request.source)) {  // a file goes by EncodeUpload
     wire.set_repository(true);
   }
   Encode(request.options, *wire.mutable_options());
   wire.set_engine(request.engine);
+  return wire;
+}
+
+v1::UploadRequest EncodeUpload(const LoadRequest& request) {
+  v1::UploadRequest wire;
+  v1::UploadRequest::Begin& begin = *wire.mutable_begin();
+  begin.set_name(request.name);
+  if (request.version) begin.set_version(*request.version);
+  Encode(request.options, *begin.mutable_options());
+  begin.set_engine(request.engine);
+  begin.set_file_bytes(static_cast<int64_t>(std::get<OnnxFile>(request.source).bytes.size()));
   return wire;
 }
 

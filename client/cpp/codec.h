@@ -15,6 +15,8 @@ void Encode(const ModelRef& model, v1::ModelRef& wire);
 void Encode(const Options& options, v1::Options& wire);
 v1::InferRequest EncodeInfer(const Target& target, const std::vector<Tensor>& inputs, const InferOptions& options);
 v1::LoadRequest EncodeLoad(const LoadRequest& request);
+// The first message of an upload, of a request whose source is a file.
+v1::UploadRequest EncodeUpload(const LoadRequest& request);
 
 // Replies come from outside: a tensor whose bytes disagree with its shape is refused, not believed. Takes the bytes.
 absl::StatusOr<Tensor> DecodeTensor(v1::Tensor& wire);

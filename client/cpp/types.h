@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -81,6 +82,9 @@ struct LoadRequest {
   Options options = {};
   std::string engine = {};
 };
+
+// Bytes of a file that have gone or come so far, and all of them.
+using Progress = std::function<void(int64_t bytes, int64_t of)>;
 
 struct TensorSpec {
   std::string name;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// rnnctl models ls, show, load, unload; rnnctl health.
+// rnnctl models ls, show, load, save, unload; rnnctl health.
 #include <array>
+#include <cstdio>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/lookup.h"
@@ -9,6 +11,7 @@
 #include "client/rnnctl/json.h"
 #include "client/rnnctl/show.h"
 #include "client/rnnctl/tensor_files.h"
+#include "client/rnnctl/transfer.h"
 
 namespace rnnserve::rnnctl {
 namespace {
@@ -90,14 +93,62 @@ absl::StatusOr<client::LoadRequest> LoadRequestFrom(const Arguments& arguments) 
   return request;
 }
 
+// A file may take any time unless --timeout bounds it: the server ends one that stands still.
+absl::StatusOr<std::unique_ptr<client::Client>> ConnectForFile(const Arguments& arguments) {
+  absl::StatusOr<client::ClientOptions> options = ClientOptionsFrom(arguments);
+  if (!options.ok()) return options.status();
+  if (!arguments.Has("timeout")) options->timeout = std::chrono::milliseconds(0);
+  return ConnectTo(ServerAddress(arguments), *options);
+}
+
 absl::Status RunLoad(const Arguments& arguments, Streams& streams) {
   const absl::StatusOr<client::LoadRequest> request = LoadRequestFrom(arguments);
   if (!request.ok()) return request.status();
-  const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
+  const bool has_file = std::holds_alternative<client::OnnxFile>(request->source);
+  const absl::StatusOr<std::unique_ptr<client::Client>> client =
+      has_file ? ConnectForFile(arguments) : Connect(arguments);
   if (!client.ok()) return client.status();
-  const absl::StatusOr<client::ModelInfo> model = (*client)->Load(*request);
+  const absl::StatusOr<client::ModelInfo> model = [&] {
+    Transfer transfer("sent", streams.err);
+    return (*client)->Load(*request, [&](int64_t bytes, int64_t of) { transfer.Show(bytes, of); });
+  }();
   if (!model.ok()) return model.status();
   Print(*model, arguments, streams);
+  return absl::OkStatus();
+}
+
+// Writes beside `path` and renames what is whole: nothing is left of a file that did not come whole.
+absl::StatusOr<client::ModelInfo> SaveTo(const std::string& path, const client::ModelRef& ref, client::Client& client,
+                                         Streams& streams) {
+  const std::string unfinished = path + ".part";
+  std::ofstream file(unfinished, std::ios::binary);
+  const auto write = [&](std::string_view piece) {
+    file.write(piece.data(), static_cast<std::streamsize>(piece.size()));
+    return file ? absl::OkStatus() : OutputError(absl::StrCat(unfinished, ": cannot write it"));
+  };
+  absl::Status opened = write("");
+  if (!opened.ok()) return opened;
+  Transfer transfer("got", streams.err);
+  absl::StatusOr<client::ModelInfo> model =
+      client.Download(ref, write, [&](int64_t bytes, int64_t of) { transfer.Show(bytes, of); });
+  file.close();
+  if (model.ok() && file && std::rename(unfinished.c_str(), path.c_str()) == 0) return model;
+  std::remove(unfinished.c_str());
+  if (!model.ok()) return model;
+  return OutputError(absl::StrCat(path, ": cannot write it"));
+}
+
+absl::Status RunSave(const Arguments& arguments, Streams& streams) {
+  absl::Status counted = ExpectArguments(arguments, 2, "NAME[:VERSION] or FILE");
+  if (!counted.ok()) return counted;
+  const absl::StatusOr<client::ModelRef> ref = ParseModelRef(arguments.positional()[0], "model");
+  if (!ref.ok()) return ref.status();
+  const absl::StatusOr<std::unique_ptr<client::Client>> client = ConnectForFile(arguments);
+  if (!client.ok()) return client.status();
+  const std::string& path = arguments.positional()[1];
+  const absl::StatusOr<client::ModelInfo> model = SaveTo(path, *ref, **client, streams);
+  if (!model.ok()) return model.status();
+  streams.out << "saved version " << model->version << " of " << model->name << " to " << path << "\n";
   return absl::OkStatus();
 }
 
@@ -168,7 +219,8 @@ constexpr std::string_view kLoadText =
     R"(Loads a model under a name. Without a version it is one more than the highest that is loaded, 1 for a new name;
 calls without a version go to it from then on. FILE is an ONNX file with all weights inside (torch: export with
 external_data=False); with --op the weights are sent from .npy files. What is sent lives as long as the
-server's process. With --repository the server reads its own file NAME/VERSION/model.onnx below its folder --models
+server's process. The file goes in pieces, so no limit of a message bounds it; a terminal shows how far it is. The server
+runs one step of the model before the name means it, and refuses one that cannot run. With --repository the server reads its own file NAME/VERSION/model.onnx below its folder --models
 (without a version, 1); nothing is sent from here. Loading the same content twice changes nothing; other content under
 a version that is named and loaded is refused. --engine and the options become the model's defaults.
 
@@ -180,6 +232,17 @@ Examples:
   rnnctl models load vad:2 --op GRU --opset 14 --tensor W=w.npy --tensor R=r.npy --tensor B=b.npy \
       --attr linear_before_reset=1
   rnnctl models load vad:3 --repository)";
+
+constexpr std::string_view kSaveText =
+    R"(Writes the ONNX file of a model, without a version of the highest: byte for byte as it was uploaded, or as it lies in
+the server's folder --models. A model that came as operators (--op, or layers) has no file, and one of the folder that
+keeps its data beside model.onnx does not fit into one. FILE appears when it is whole; a terminal shows how far it is.
+Where the server has tokens: a token with the permission models saves the tenant's own models, an operator's also
+everybody's.
+
+Examples:
+  rnnctl models save vad vad.onnx
+  rnnctl models save vad:2 vad-2.onnx)";
 
 constexpr std::string_view kUnloadText =
     R"(Ends new use of a model, without a version of all its versions. Calls that are running and open sessions keep what
@@ -217,6 +280,12 @@ constexpr Command kModelCommands[] = {
      .text = kLoadText,
      .flags = kLoadFlags,
      .run = RunLoad},
+    {.name = "models save",
+     .summary = "write the ONNX file of a model",
+     .usage = "NAME[:VERSION] FILE [FLAGS]",
+     .text = kSaveText,
+     .flags = kCallFlags,
+     .run = RunSave},
     {.name = "models unload",
      .summary = "end new use of a model",
      .usage = "NAME[:VERSION] [FLAGS]",

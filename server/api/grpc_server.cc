@@ -318,7 +318,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   parts->Serve(parts->inference.methods(), kModelSlots);
   parts->Serve(parts->recurrent.stream());
   parts->Serve(parts->inference.stream());
-  parts->Serve(parts->models.upload(), parts->transfers, kModelSlots);
+  for (StreamMethod& method : parts->models.streams()) parts->Serve(method, parts->transfers, kModelSlots);
   parts->health.Serve(parts->poller);
   parts->reflection.Serve(parts->poller, parts->send_watch);
   parts->unknown.Serve(parts->poller);

@@ -59,7 +59,7 @@ class GrpcServer {
     // Calls and request bytes inside at once.
     CallAdmission::Options admission = {};
     StreamLimits streams = {};
-    // Uploads of models at once, and the time that they may take, max_call_duration at most.
+    // Uploads and downloads of models at once, and the time that they may take, max_call_duration at most.
     StreamLimits transfers = {.max_streams = 16, .max_pause = absl::Seconds(30)};
     // Posted slots for Infer: about as many calls as arrive while the poller handles others.
     int infer_slots = 64;

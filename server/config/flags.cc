@@ -59,7 +59,7 @@ ABSL_FLAG(int64_t, max_transport_bytes, int64_t{1} << 30,
 ABSL_FLAG(int64_t, max_request_bytes_in_flight, int64_t{1} << 30,
           "maximum bytes of the messages of all calls in flight");
 ABSL_FLAG(int64_t, max_output_bytes_in_flight, int64_t{1} << 30,
-          "maximum bytes of outputs and states of all requests in flight");
+          "maximum bytes of outputs and states of all requests in flight, and of uploads, twice");
 ABSL_FLAG(int32_t, max_calls, 4096,
           "maximum number of calls in flight; the server refuses further calls and says when to retry");
 ABSL_FLAG(int32_t, max_connections, 0,
@@ -83,9 +83,11 @@ ABSL_FLAG(int64_t, packed_weight_bytes, int64_t{4} << 30,
 ABSL_FLAG(int64_t, inline_weight_bytes, int64_t{1} << 30,
           "maximum bytes of the cache of inline weights, for requests that name a fingerprint; it evicts the least "
           "recently used");
-ABSL_FLAG(int64_t, model_weight_bytes, int64_t{16} << 30, "maximum bytes of weights of all loaded models");
+ABSL_FLAG(int64_t, model_weight_bytes, int64_t{16} << 30,
+          "maximum bytes of weights and uploaded files of all loaded models");
 ABSL_FLAG(int64_t, max_tenant_models, 1000, "maximum number of models that one tenant may have loaded");
-ABSL_FLAG(int64_t, max_tenant_model_bytes, int64_t{16} << 30, "maximum bytes of weights of one tenant's loaded models");
+ABSL_FLAG(int64_t, max_tenant_model_bytes, int64_t{16} << 30,
+          "maximum bytes of weights and uploaded files of one tenant's loaded models");
 ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10),
           "maximum duration of a call: the deadline of calls with none or a later one, such as 30s or 10m");
 ABSL_FLAG(int64_t, session_bytes, int64_t{16} << 30,

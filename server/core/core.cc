@@ -153,7 +153,19 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
 absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& load) {
   absl::StatusOr<ResolvedModel> resolved = ResolveTarget(call, *models_);
   if (!resolved.ok()) return resolved.status();
-  PinnedModel pinned = {*std::move(resolved), {}};
+  absl::StatusOr<PinnedModel> pinned = PinResolved(*std::move(resolved), load);
+  if (!pinned.ok()) return pinned;
+  Name(pinned->engines, pinned->label);
+  if (options_.verifier == nullptr) return pinned;
+  if (std::optional<PinnedModel> second = PinOnSecondEngine(*pinned, router_, *programs_)) {
+    Name(second->engines, kVerifiedModel);
+    pinned->second = std::make_shared<const PinnedModel>(*std::move(second));
+  }
+  return pinned;
+}
+
+absl::StatusOr<PinnedModel> Core::PinResolved(ResolvedModel resolved, const RouteLoad& load) {
+  PinnedModel pinned = {std::move(resolved), {}};
   for (const ModelLayer& layer : pinned.model->layers()) {
     const std::vector<CellPtr>& cells = layer.cells(pinned.run_options.clip_cell_input);
     absl::StatusOr<Route> route = router_.Choose(pinned.engine, cells, pinned.engine_options, load);
@@ -166,12 +178,7 @@ absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& lo
       programs.push_back(*std::move(program));
     }
   }
-  Name(pinned.engines, pinned.label);
-  if (options_.verifier == nullptr) return pinned;
-  if (std::optional<PinnedModel> second = PinOnSecondEngine(pinned, router_, *programs_)) {
-    Name(second->engines, kVerifiedModel);
-    pinned.second = std::make_shared<const PinnedModel>(*std::move(second));
-  }
+  pinned.engines.names = EngineNames(pinned.engines.engines);
   return pinned;
 }
 

@@ -58,6 +58,9 @@ class Core {
   // Resolves and packs what `call` names, weights among its inputs, for the engine that is best at `load`; the rest of
   // the call is not looked at. May measure engines, so it may take long.
   absl::StatusOr<PinnedModel> Pin(const InferCall& call, const RouteLoad& load);
+  // Runs one step of a model that is about to get its name (ModelStore::SetWarmUp), 10 s at most, and writes how it
+  // went into it. An error: the model cannot run. Blocks; not on the poller thread.
+  absl::Status WarmUp(LoadedModel& loaded);
   // Accept for a pinned model, in two parts. The plan follows from shapes, lengths and the model alone: the same inputs
   // and outputs always have the same.
   absl::StatusOr<RunPlan> PlanPinned(const PinnedModel& pinned, std::span<const NamedTensor> inputs,
@@ -95,6 +98,10 @@ class Core {
   // `plan` of `model`, with memory set aside for a run of it.
   absl::StatusOr<AcceptedCall> Reserve(const ResolvedModel& model, RunPlan plan, const RouteLoad& load,
                                        const InferCall& call);
+  // Without metrics, and without a second engine.
+  absl::StatusOr<PinnedModel> PinResolved(ResolvedModel resolved, const RouteLoad& load);
+  // The names of the engines.
+  absl::StatusOr<std::string> RunOneStep(const LoadedModel& loaded);
   void Start(AcceptedCall&& call, InferDone done);
   // The rest of a set that has its engines and programs.
   void Name(EngineSet& set, std::string_view label) const;

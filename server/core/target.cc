@@ -14,6 +14,10 @@ struct Found {
   std::optional<int64_t> version = {};
 };
 
+Found FoundOf(const LoadedModel& loaded) {
+  return {loaded.model, loaded.options, loaded.engine, loaded.name, loaded.version};
+}
+
 absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
   if (const auto* op = std::get_if<OperatorDef>(&call.target)) {
     absl::StatusOr<ModelPtr> model = models.FindOrCreate(*op, call.inputs, call.tenant);
@@ -23,15 +27,30 @@ absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
   if (const auto* name = std::get_if<ModelName>(&call.target)) {
     absl::StatusOr<LoadedModel> loaded = models.Get(name->name, name->version, call.tenant);
     if (!loaded.ok()) return loaded.status();
-    return Found{std::move(loaded->model), loaded->options, std::move(loaded->engine), std::move(loaded->name),
-                 loaded->version};
+    return FoundOf(*loaded);
   }
   absl::StatusOr<ModelPtr> model = models.GetByFingerprint(std::get<ModelFingerprint>(call.target).hex, call.tenant);
   if (!model.ok()) return model.status();
   return Found{*std::move(model), {}, {}};
 }
 
+ResolvedModel Resolve(Found found, const OptionalOptions& given, const std::string& engine) {
+  const OptionalOptions options = Merge(given, found.options);
+  ResolvedModel resolved;
+  resolved.model = std::move(found.model);
+  const RunOptions run_defaults;
+  resolved.run_options = {options.clip_cell_input.value_or(run_defaults.clip_cell_input),
+                          options.empty_row_state.value_or(run_defaults.empty_row_state)};
+  resolved.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
+  resolved.label = std::move(found.label);
+  resolved.version = found.version;
+  resolved.engine = engine.empty() ? std::move(found.engine) : engine;
+  return resolved;
+}
+
 }  // namespace
+
+ResolvedModel ResolveLoaded(const LoadedModel& loaded) { return Resolve(FoundOf(loaded), {}, ""); }
 
 absl::StatusOr<ResolvedModel> ResolveTarget(const InferCall& call, ModelStore& models) {
   absl::StatusOr<Found> found = Find(call, models);
@@ -40,17 +59,7 @@ absl::StatusOr<ResolvedModel> ResolveTarget(const InferCall& call, ModelStore& m
     absl::Status names = CheckDataNames(found->model->stack(), call.inputs);
     if (!names.ok()) return names;
   }
-  const OptionalOptions options = Merge(call.options, found->options);
-  ResolvedModel resolved;
-  resolved.model = std::move(found->model);
-  const RunOptions run_defaults;
-  resolved.run_options = {options.clip_cell_input.value_or(run_defaults.clip_cell_input),
-                          options.empty_row_state.value_or(run_defaults.empty_row_state)};
-  resolved.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
-  resolved.label = std::move(found->label);
-  resolved.version = found->version;
-  resolved.engine = call.engine.empty() ? found->engine : call.engine;
-  return resolved;
+  return Resolve(*std::move(found), call.options, call.engine);
 }
 
 }  // namespace rnnserve

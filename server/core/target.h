@@ -11,4 +11,7 @@ namespace rnnserve {
 // next to a model that has its own.
 absl::StatusOr<ResolvedModel> ResolveTarget(const InferCall& call, ModelStore& models);
 
+// The same of a call that names this model and nothing else.
+ResolvedModel ResolveLoaded(const LoadedModel& loaded);
+
 }  // namespace rnnserve

@@ -74,18 +74,28 @@ absl::StatusOr<ModelPtr> ModelStore::Impl::ByFingerprint(StackSpec stack, std::s
 }
 
 absl::StatusOr<LoadedModel> ModelStore::Impl::AddNamed(LoadedModel loaded) {
+  WarmUp warm;
+  {
+    const MutexLock lock(mutex);
+    warm = warm_up;
+  }
+  if (warm) {
+    if (absl::Status runs = warm(loaded); !runs.ok()) return runs;
+  }
   const MutexLock lock(mutex);
   return named.Add(std::move(loaded));
 }
 
-absl::StatusOr<LoadedModel> ModelStore::Impl::AddUpload(Upload upload, ModelPtr model) {
+absl::StatusOr<LoadedModel> ModelStore::Impl::AddUpload(Upload upload, ModelPtr model,
+                                                        std::shared_ptr<const std::string> file) {
   return AddNamed({.name = std::move(upload.name),
                    .version = upload.version.value_or(NamedModels::kNextVersion),
                    .model = std::move(model),
                    .options = upload.options,
                    .engine = std::move(upload.engine),
                    .source = "upload",
-                   .tenant = std::move(upload.tenant)});
+                   .tenant = std::move(upload.tenant),
+                   .file = std::move(file)});
 }
 
 absl::StatusOr<ModelPtr> ModelStore::Impl::FromFile(
@@ -132,15 +142,20 @@ absl::StatusOr<LoadedModel> ModelStore::LoadStack(Upload upload, std::span<const
 
 int64_t ModelStore::max_file_bytes() const { return std::min(OnnxLimits().file_bytes, impl_->options.named_bytes); }
 
-absl::StatusOr<LoadedModel> ModelStore::LoadFile(Upload upload, std::string_view bytes) {
+void ModelStore::SetWarmUp(WarmUp warm_up) {
+  const MutexLock lock(impl_->mutex);
+  impl_->warm_up = std::move(warm_up);
+}
+
+absl::StatusOr<LoadedModel> ModelStore::LoadFile(Upload upload, std::shared_ptr<const std::string> file) {
   if (absl::Status checked = CheckNameAndVersion(upload.name, upload.version); !checked.ok()) return checked;
   absl::StatusOr<ModelPtr> model =
-      impl_->FromFile([&](const OnnxLimits& limits) { return LoadOnnxBytes(bytes, limits); });
+      impl_->FromFile([&](const OnnxLimits& limits) { return LoadOnnxBytes(*file, limits); });
   if (!model.ok()) {
     if (!absl::IsFailedPrecondition(model.status())) return model.status();
     return FieldError("onnx_file", absl::StrCat("the file: ", model.status().message()));
   }
-  return impl_->AddUpload(std::move(upload), *std::move(model));
+  return impl_->AddUpload(std::move(upload), *std::move(model), std::move(file));
 }
 
 absl::StatusOr<std::vector<LoadedModel>> ModelStore::Unload(std::string_view tenant, UnloadOf whose,

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/models/model.h"
@@ -32,6 +34,11 @@ struct LoadedModel {
   std::string engine;  // of calls that name none; "": the server's default
   std::string source;  // "upload" or a path below the repository folder
   std::string tenant;  // the owner; "": shared
+  // The uploaded file, byte for byte; null: it did not come as a file, or lies in the repository folder.
+  std::shared_ptr<const std::string> file = nullptr;
+  std::string warm_up = {};  // how its first step went, for the log
+
+  int64_t file_bytes() const { return file == nullptr ? 0 : static_cast<int64_t>(file->size()); }
 };
 
 // The name, version and settings of an upload.
@@ -59,7 +66,8 @@ class ModelStore {
     std::string repository = {};  // folder, "" = none
     // Bytes of canonical weights of models that only a fingerprint names. A model that is larger alone is not kept.
     int64_t inline_cache_bytes = 1 << 30;
-    // Bytes of canonical weights of named models (equal ones of an owner count once); above: RESOURCE_EXHAUSTED.
+    // Bytes of named models: canonical weights (equal ones of an owner count once) and uploaded files; above:
+    // RESOURCE_EXHAUSTED.
     int64_t named_bytes = int64_t{16} << 30;
     // Bytes of one tenant's named models; above: RESOURCE_EXHAUSTED with a quota. Shared models have no such bound.
     int64_t tenant_bytes = int64_t{16} << 30;
@@ -88,8 +96,8 @@ class ModelStore {
   absl::StatusOr<LoadedModel> LoadStack(Upload upload, std::span<const LayerView> layers, bool batch_first = false);
   // Bytes of the largest file that LoadFile may take.
   int64_t max_file_bytes() const;
-  // The bytes of an ONNX file (onnx_file/loader.h) with all data inside.
-  absl::StatusOr<LoadedModel> LoadFile(Upload upload, std::string_view bytes);
+  // An ONNX file (onnx_file/loader.h) with all data inside. The model keeps it.
+  absl::StatusOr<LoadedModel> LoadFile(Upload upload, std::shared_ptr<const std::string> file);
   // NAME/VERSION/model.onnx of the repository, as a shared model. No such file: NOT_FOUND; no repository or a broken
   // file: FAILED_PRECONDITION with the path and what is wrong.
   absl::StatusOr<LoadedModel> LoadFromRepository(std::string name, int64_t version, OptionalOptions options,
@@ -109,6 +117,16 @@ class ModelStore {
   std::vector<LoadedModel> List(std::string_view tenant = {}) const;
   // The models of all tenants.
   std::vector<LoadedModel> ListAll() const;
+
+  // The ONNX file of a model, from which LoadFile makes the same one. `room` is asked before so many bytes are read.
+  // FAILED_PRECONDITION: there is no such file.
+  absl::StatusOr<std::shared_ptr<const std::string>> FileOf(const LoadedModel& loaded,
+                                                            absl::FunctionRef<absl::Status(int64_t bytes)> room);
+
+  // Called before a model that Load or Rescan has read gets its name, on any thread: runs one step of it. Its error
+  // refuses the model. Not called for the first scan. Empty: none.
+  using WarmUp = std::function<absl::Status(LoadedModel&)>;
+  void SetWarmUp(WarmUp warm_up);
 
   // An inline operator: the model with equal content if there is one, else a new one, cached.
   // `inputs` may hold data tensors too.

@@ -32,8 +32,10 @@ struct ModelStore::Impl {
   absl::StatusOr<ModelPtr> Shared(std::span<const LayerView> layers, bool batch_first = false,
                                   PipelinePtr pipeline = nullptr, FileNamesPtr file_names = nullptr);
   absl::StatusOr<ModelPtr> ByFingerprint(StackSpec stack, std::span<const LayerView> layers);
+  // Warms it up first.
   absl::StatusOr<LoadedModel> AddNamed(LoadedModel loaded);
-  absl::StatusOr<LoadedModel> AddUpload(Upload upload, ModelPtr model);
+  absl::StatusOr<LoadedModel> AddUpload(Upload upload, ModelPtr model,
+                                        std::shared_ptr<const std::string> file = nullptr);
   // The model of an ONNX file. RESOURCE_EXHAUSTED, or FAILED_PRECONDITION with what is wrong with the file.
   absl::StatusOr<ModelPtr> FromFile(absl::FunctionRef<absl::StatusOr<OnnxStack>(const OnnxLimits&)> load);
   // model.onnx of a version's folder. The text of an error does not name the path.
@@ -41,6 +43,8 @@ struct ModelStore::Impl {
                                             OptionalOptions given, std::string engine);
   // Reads what `look` says; failures of the files that it skips stay recorded.
   absl::StatusOr<RepositoryChanges> Scan(RepositoryScan& look);
+  // The folder of a version of the repository.
+  absl::StatusOr<Folder> OpenVersion(const std::string& name, int64_t version) const;
   // Why the file at this path was refused, if it was.
   absl::Status Refusal(const std::string& path) const;
 
@@ -57,6 +61,7 @@ struct ModelStore::Impl {
   InlineCache cache;
   OwnedModels named;
   RepositoryFailures failures;
+  WarmUp warm_up;
 };
 
 }  // namespace rnnserve

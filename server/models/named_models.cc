@@ -50,7 +50,8 @@ absl::StatusOr<LoadedModel> NamedModels::Add(LoadedModel loaded, absl::FunctionR
                      highest == INT64_MAX ? "none above" : absl::StrCat(highest + 1), ")"));
   }
   const auto content = contents_.find(loaded.model->fingerprint());
-  const int64_t charge = bytes_per_model_ + (content == contents_.end() ? loaded.model->weight_bytes() : 0);
+  const int64_t charge =
+      bytes_per_model_ + loaded.file_bytes() + (content == contents_.end() ? loaded.model->weight_bytes() : 0);
   if (absl::Status room = fits(charge); !room.ok()) return room;
   bytes_ += charge;
   ++entries_;
@@ -61,7 +62,7 @@ absl::StatusOr<LoadedModel> NamedModels::Add(LoadedModel loaded, absl::FunctionR
 }
 
 void NamedModels::Forget(const LoadedModel& loaded) {
-  bytes_ -= bytes_per_model_;
+  bytes_ -= bytes_per_model_ + loaded.file_bytes();
   --entries_;
   const auto content = contents_.find(loaded.model->fingerprint());
   if (--content->second.names > 0) return;

@@ -19,7 +19,7 @@ namespace rnnserve {
 
 class NamedModels {
  public:
-  // Each entry counts with `bytes_per_model`, each distinct model with its weights.
+  // Each entry counts with `bytes_per_model` and its file, each distinct model with its weights.
   explicit NamedModels(int64_t bytes_per_model) : bytes_per_model_(bytes_per_model) {}
 
   // As a version to Add: one more than the name's highest, or that one if its content is equal.

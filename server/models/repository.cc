@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "base/field_error.h"
 #include "base/mutex.h"
+#include "engine/op/wording.h"
 #include "onnx_file/folder.h"
 #include "onnx_file/loader.h"
 #include "server/models/model_names.h"
@@ -97,6 +98,14 @@ absl::StatusOr<LoadedModel> ModelStore::Impl::AddFromFolder(const Folder& folder
                    .tenant = ""});
 }
 
+absl::StatusOr<Folder> ModelStore::Impl::OpenVersion(const std::string& name, int64_t version) const {
+  const absl::StatusOr<Folder> root = Folder::Open(options.repository);
+  if (!root.ok()) return root.status();
+  const absl::StatusOr<Folder> model = root->OpenFolder(name);
+  if (!model.ok()) return model.status();
+  return model->OpenFolder(absl::StrCat(version));
+}
+
 absl::Status ModelStore::Impl::Refusal(const std::string& path) const {
   const MutexLock lock(mutex);
   const std::string* reason = failures.Find(path);
@@ -153,11 +162,7 @@ absl::StatusOr<LoadedModel> ModelStore::LoadFromRepository(std::string name, int
   }
   const std::string path = FilePath(name, absl::StrCat(version));
   const auto load = [&]() -> absl::StatusOr<LoadedModel> {
-    const absl::StatusOr<Folder> root = Folder::Open(impl_->options.repository);
-    if (!root.ok()) return root.status();
-    const absl::StatusOr<Folder> model = root->OpenFolder(name);
-    if (!model.ok()) return model.status();
-    const absl::StatusOr<Folder> folder = model->OpenFolder(absl::StrCat(version));
+    const absl::StatusOr<Folder> folder = impl_->OpenVersion(name, version);
     if (!folder.ok()) return folder.status();
     return impl_->AddFromFolder(*folder, name, version, options, std::move(engine));
   };
@@ -171,6 +176,32 @@ absl::StatusOr<LoadedModel> ModelStore::LoadFromRepository(std::string name, int
   const MutexLock lock(impl_->mutex);
   impl_->failures.Clear(path);
   return loaded;
+}
+
+absl::StatusOr<std::shared_ptr<const std::string>> ModelStore::FileOf(const LoadedModel& loaded,
+                                                                      absl::FunctionRef<absl::Status(int64_t)> room) {
+  if (loaded.file != nullptr) return loaded.file;
+  if (loaded.source == "upload") {
+    return absl::FailedPreconditionError(absl::StrCat("version ", loaded.version, " of model ", Quoted(loaded.name),
+                                                      " came as operators with their weights, not as a file"));
+  }
+  const auto refused = [&](absl::string_view why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(loaded.source, ": ", why, "; copy the version's folder instead, or load the file as it is now"));
+  };
+  const absl::StatusOr<Folder> folder = impl_->OpenVersion(loaded.name, loaded.version);
+  const absl::StatusOr<File> opened =
+      folder.ok() ? folder->OpenFile("model.onnx") : absl::StatusOr<File>(folder.status());
+  if (!opened.ok()) return refused(opened.status().message());
+  if (opened->size() > OnnxLimits().file_bytes) return refused("the file is larger than protobuf reads");
+  if (absl::Status granted = room(opened->size()); !granted.ok()) return granted;
+  absl::StatusOr<std::string> bytes = opened->Read(0, opened->size());
+  if (!bytes.ok()) return refused(bytes.status().message());
+  const absl::StatusOr<ModelPtr> model =
+      impl_->FromFile([&](const OnnxLimits& limits) { return LoadOnnxBytes(*bytes, limits); });
+  if (!model.ok()) return refused(model.status().message());
+  if ((*model)->fingerprint() != loaded.model->fingerprint()) return refused("it has changed since it was loaded");
+  return std::make_shared<const std::string>(*std::move(bytes));
 }
 
 }  // namespace rnnserve

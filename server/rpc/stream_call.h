@@ -166,6 +166,12 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // A part of a message to the caller; `held` goes when it has left. From any thread.
   void Send(grpc::Slice part, std::optional<ByteBudget::Share> held = {});
 
+  // Whether replies were left that the caller has not taken and never will.
+  bool GaveUpReplies() const {
+    const MutexLock lock(mutex_);
+    return given_up_;
+  }
+
   // Around each piece of work that will Send later.
   void BeginWork();
   void EndWork();
@@ -215,10 +221,6 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     }
     void await_resume() const noexcept {}
   };
-  bool GaveUpReplies() const {
-    const MutexLock lock(mutex_);
-    return given_up_;
-  }
   // co_await call.UntilIdle(): until nothing is in flight and there is nothing to write.
   Until UntilIdle() {
     return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_; }};

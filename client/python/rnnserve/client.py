@@ -18,6 +18,7 @@ from rnnserve.core import ClientCore, Inputs, LoadBalancing, Token
 from rnnserve.operators import Operator, Options
 from rnnserve.results import ModelInfo, Result, SessionInfo
 from rnnserve.sessions.session import Session
+from rnnserve.transfer import Progress
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -139,7 +140,8 @@ class Client(ClientCore):
             more = bool(token)
 
     def load(self, name: str, model: Operator | Sequence[Operator] | bytes | os.PathLike[str],
-             weights: Inputs | None = None, *, version: int | None = None, engine: str = "", timeout: float | None = None,
+             weights: Inputs | None = None, *, version: int | None = None, engine: str = "",
+             progress: bool | Progress = False, timeout: float | None = None,
              **options: Unpack[Options]) -> ModelInfo:
         """Uploads a model under a name.
 
@@ -149,8 +151,20 @@ class Client(ClientCore):
         version: None is one more than the name's highest, or that one where its content is equal; 1 for a new name.
         It lives as long as the server's process. Equal content under an existing name and version is fine; other
         content raises ALREADY_EXISTS. engine and options are the defaults of calls to this model. Returns ModelInfo.
+        progress: of a file, which goes in pieces, so max_message_bytes does not bound it: True shows a line on standard
+        error if that is a terminal; a function is called with the bytes sent and those of the file, on any thread.
+        The server runs one step of the model before its name means it, and refuses one that cannot run.
         """
-        return finish(self._load(name, model, weights, version, engine, timeout, options))
+        return finish(self._load(name, model, weights, version, engine, progress, timeout, options))
+
+    def save(self, name: str, path: str | os.PathLike[str], version: int | None = None, *,
+             progress: bool | Progress = False, timeout: float | None = None) -> ModelInfo:
+        """Writes the ONNX file of a model (version absent: the highest) to a path, where it appears once it is whole.
+
+        It is the file as it was uploaded, or as it lies in the server's repository folder. A model that was loaded as
+        operators has none: FAILED_PRECONDITION. progress: as of load. Returns ModelInfo.
+        """
+        return finish(self._save(name, path, version, progress, timeout))
 
     def load_repository(self, name: str, version: int = 1, *, engine: str = "", timeout: float | None = None,
                         **options: Unpack[Options]) -> ModelInfo:

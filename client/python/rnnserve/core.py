@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections.abc
+import io
 import itertools
 import json
 import math
@@ -12,8 +13,8 @@ import pathlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, cast, get_args
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from typing import Any, BinaryIO, Literal, TypeVar, cast, get_args
 
 import grpc
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from rnnserve.servers import Servers
 from rnnserve.sessions.core import SessionCore, open_session
 from rnnserve.sessions.driver import Driver
 from rnnserve.sessions.wire import Opening
+from rnnserve.transfer import Progress, Receiving, Sending, only, shown
 from rnnserve.tries import Patience, Tries
 from rnnserve.v1 import models_pb2, recurrent_pb2, sessions_pb2, tensor_pb2
 
@@ -169,15 +171,17 @@ class ClientCore:
                                   self._tags)
 
     async def _load(self, name: str, model: Operator | Sequence[Operator] | bytes | os.PathLike[str],
-                    weights: Inputs | None, version: int | None, engine: str, timeout: float | None, options: Options) -> ModelInfo:
-        request = models_pb2.LoadRequest(name=name, version=version, engine=engine)
+                    weights: Inputs | None, version: int | None, engine: str, progress: bool | Progress,
+                    timeout: float | None, options: Options) -> ModelInfo:
         if weights is not None and not isinstance(model, Operator):
             raise ValueError("weights belong to one Operator; those of a file or of several operators are theirs")
-        if isinstance(model, os.PathLike):
-            model = pathlib.Path(model).read_bytes()
-        if isinstance(model, bytes):
-            request.onnx_file = model
-        elif isinstance(model, Operator):
+        if isinstance(model, (bytes, os.PathLike)):
+            begin = models_pb2.UploadRequest.Begin(name=name, version=version, engine=engine,
+                                                   options=options_to_wire(options))
+            with io.BytesIO(model) if isinstance(model, bytes) else open(model, "rb") as file:
+                return await self._upload(begin, file, progress, timeout)
+        request = models_pb2.LoadRequest(name=name, version=version, engine=engine)
+        if isinstance(model, Operator):
             request.inline.CopyFrom(_inline(model))
             request.inline.weights.extend(tensors.encode(key, value) for key, value in (weights or {}).items()
                                           if value is not None)
@@ -188,6 +192,36 @@ class ClientCore:
             options = merged(layers[0].options, options)
         request.options.CopyFrom(options_to_wire(options))
         return results.model_info((await self._manage(methods.LOAD, request, timeout)).model)
+
+    async def _upload(self, begin: models_pb2.UploadRequest.Begin, file: BinaryIO, progress: bool | Progress,
+                      timeout: float | None) -> ModelInfo:
+        begin.file_bytes = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        with shown("sent", progress) as show:
+            sending = Sending(begin, file, show)
+            try:
+                await self._exchange(methods.UPLOAD, sending.messages(), timeout, sending.take)
+            except RnnServeError:
+                if sending.failure is None:
+                    raise
+        if sending.failure is not None:
+            raise sending.failure
+        return results.model_info(sending.whole())
+
+    async def _save(self, name: str, path: str | os.PathLike[str], version: int | None, progress: bool | Progress,
+                    timeout: float | None) -> ModelInfo:
+        request = models_pb2.DownloadRequest(model=model_ref(name, version))
+        part = pathlib.Path(f"{os.fspath(path)}.part")
+        try:
+            with open(part, "wb") as file, shown("got", progress) as show:
+                receiving = Receiving(file, show)
+                await self._exchange(methods.DOWNLOAD, only(request), timeout, receiving.take)
+                info = results.model_info(receiving.whole())
+            part.replace(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        return info
 
     async def _load_repository(self, name: str, version: int, engine: str, timeout: float | None,
                                options: Options) -> ModelInfo:
@@ -276,6 +310,28 @@ class ClientCore:
         except ChannelClosed:
             raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed") from None
 
+    async def _exchange(self, method: Method[RequestT, ReplyT], requests: AsyncGenerator[RequestT, None],
+                        timeout: float | None, take: Callable[[ReplyT], None]) -> None:
+        """A stream with the first server, whose replies take() gets."""
+        await self._exchange_over(lambda: self._channel_to(self._addresses[0], False), method, requests, timeout, take)
+
+    async def _exchange_over(self, channel: Callable[[], Channel], method: Method[RequestT, ReplyT],
+                             requests: AsyncGenerator[RequestT, None], timeout: float | None,
+                             take: Callable[[ReplyT], None]) -> None:
+        server = self._addresses[0]
+        timeout = self._timeout if timeout is None else timeout
+        try:
+            call = channel().stream(method, requests, self._metadata(), timeout)
+            try:
+                while (reply := await call.receive()) is not None:
+                    take(reply)
+            finally:
+                call.cancel()
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, server) from None
+        except ChannelClosed:
+            raise RnnServeError(grpc.StatusCode.CANCELLED, "the client was closed") from None
+
     def _channel_to(self, server: str, watched: bool) -> Channel:
         with self._mutex:
             self._driver.check_open()
@@ -284,6 +340,11 @@ class ClientCore:
                 self._channels[key] = self._connect(server, _WATCHED if watched else _CHANNEL)
             return self._channels[key]
 
+    def _own_channel(self, backend: Backend) -> Channel:
+        """To the first server; the caller closes it."""
+        self._driver.check_open()
+        return self._connect(self._addresses[0], _CHANNEL, backend)
+
     def _drop(self, server: str) -> None:
         """It is not among the client's servers any more."""
         with self._mutex:
@@ -291,7 +352,7 @@ class ClientCore:
         if channel is not None:
             channel.close()
 
-    def _connect(self, address: str, more: ChannelOptions) -> Channel:
+    def _connect(self, address: str, more: ChannelOptions, backend: Backend | None = None) -> Channel:
         options: dict[str, Any] = {"grpc.max_receive_message_length": self._max_message_bytes,
                                    "grpc.max_send_message_length": self._max_message_bytes, **dict(more)}
         if address.startswith(("localhost:", "127.", "[::1]:")):
@@ -299,7 +360,7 @@ class ClientCore:
         if address in self._lookup.names:  # what its certificate and proxies know it by
             options["grpc.default_authority"] = self._lookup.names[address]
         options.update(self._options)
-        return self._backend.connect(address, self._credentials, list(options.items()))
+        return (backend or self._backend).connect(address, self._credentials, list(options.items()))
 
     def _metadata(self) -> Metadata:
         """Of a call that begins now. Where the function gives no token, it is asked again with the next try."""

@@ -28,6 +28,8 @@ class Method(Generic[RequestT, ReplyT]):
 INFER = Method("/rnnserve.v1.Recurrent/Infer", recurrent_pb2.InferRequest, recurrent_pb2.InferResponse)
 STREAM = Method("/rnnserve.v1.Recurrent/Stream", sessions_pb2.StreamRequest, sessions_pb2.StreamResponse)
 LOAD = Method("/rnnserve.v1.Models/Load", models_pb2.LoadRequest, models_pb2.LoadResponse)
+UPLOAD = Method("/rnnserve.v1.Models/Upload", models_pb2.UploadRequest, models_pb2.LoadResponse)
+DOWNLOAD = Method("/rnnserve.v1.Models/Download", models_pb2.DownloadRequest, models_pb2.DownloadResponse)
 UNLOAD = Method("/rnnserve.v1.Models/Unload", models_pb2.UnloadRequest, models_pb2.UnloadResponse)
 GET_MODEL = Method("/rnnserve.v1.Models/Get", models_pb2.GetModelRequest, models_pb2.GetModelResponse)
 LIST_MODELS = Method("/rnnserve.v1.Models/List", models_pb2.ListModelsRequest, models_pb2.ListModelsResponse)

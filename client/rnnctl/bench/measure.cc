@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/rnnctl/bench/measure.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +17,7 @@
 #include "client/rnnctl/bench/sessions/session_sender.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/interrupt.h"
+#include "client/rnnctl/progress_line.h"
 
 namespace rnnserve::rnnctl::bench {
 namespace {
@@ -52,22 +50,6 @@ std::string Describe(const Plan& plan) {
   if (sessions.life > 0) absl::StrAppend(&text, ", of ", sessions.life, " chunks each");
   return text;
 }
-
-// A line on the terminal that rewrites itself; nothing where standard error is no terminal.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::ostream& err) : err_(err), shown_(&err == &std::cerr && isatty(STDERR_FILENO) == 1) {}
-  ~ProgressLine() {
-    if (shown_) err_ << "\r\033[K" << std::flush;
-  }
-  void Show(const std::string& text) {
-    if (shown_) err_ << "\r\033[K" << text << std::flush;
-  }
-
- private:
-  std::ostream& err_;
-  const bool shown_;
-};
 
 // What the levels of a plan share.
 struct Bench {

@@ -61,7 +61,7 @@ absl::Status DecodeSource(const v1::LoadRequest& request, LoadCall& call) {
       return absl::OkStatus();
     }
     case v1::LoadRequest::kOnnxFile:
-      call.source = std::string_view(request.onnx_file());
+      call.source = std::make_shared<const std::string>(request.onnx_file());
       return absl::OkStatus();
     case v1::LoadRequest::kRepository:
       if (request.repository()) return absl::OkStatus();

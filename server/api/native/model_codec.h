@@ -2,8 +2,8 @@
 // Messages of rnnserve.v1.Models <-> those of the core.
 #pragma once
 
+#include <memory>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -23,8 +23,9 @@ struct FromRepository {};
 
 // One Models.Load call. Views point into the request (tensor_codec.h).
 struct LoadCall {
-  Upload upload;                                                                                 // without a tenant
-  std::variant<FromRepository, InlineLayer, std::vector<InlineLayer>, std::string_view> source;  // the last: a file
+  using File = std::shared_ptr<const std::string>;
+  Upload upload;  // without a tenant
+  std::variant<FromRepository, InlineLayer, std::vector<InlineLayer>, File> source;
 };
 
 absl::StatusOr<LoadCall> DecodeLoad(const v1::LoadRequest& request);

@@ -60,11 +60,12 @@ Task<absl::Status> ModelUpload::OnEnd(bool given_up) {
 }
 
 absl::Status ModelUpload::Load() {
-  const absl::StatusOr<std::string> file = file_.Take();
+  absl::StatusOr<std::string> file = file_.Take();
   if (!file.ok()) return file.status();
   memory_->Took();
   v1::LoadResponse response;
-  absl::Status loaded = service_->LoadAs(from_, {file_.upload(), std::string_view(*file)}, response);
+  absl::Status loaded =
+      service_->LoadAs(from_, {file_.upload(), std::make_shared<const std::string>(*std::move(file))}, response);
   if (!loaded.ok()) return FieldOf(loaded) == "onnx_file" ? WithField(std::move(loaded), "chunk") : loaded;
   const std::string bytes = response.SerializeAsString();
   call_->Send(grpc::Slice(bytes));

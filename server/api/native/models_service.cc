@@ -9,6 +9,7 @@
 #include "base/field_error.h"
 #include "base/steady_now.h"
 #include "server/api/native/infer_codec.h"
+#include "server/api/native/model_download.h"
 #include "server/api/native/model_upload.h"
 #include "server/rpc/message_bytes.h"
 #include "server/telemetry/log.h"
@@ -38,12 +39,19 @@ ModelsService::ModelsService(Core* core, Serving serving, std::function<absl::St
   add("Models.Unload", Permission::kChangeModels, "/rnnserve.v1.Models/Unload", &ModelsService::Unload);
   add("Models.Get", Permission::kUse, "/rnnserve.v1.Models/Get", &ModelsService::Get);
   add("Models.List", Permission::kUse, "/rnnserve.v1.Models/List", &ModelsService::List);
-  upload_.name = "Models.Upload";
-  upload_.permission = Permission::kChangeModels;
-  upload_.post = PostStream(service_, "/rnnserve.v1.Models/Upload");
-  upload_.open = [this](std::shared_ptr<StreamCall> call) {
-    return std::make_unique<ModelUpload>(this, std::move(call));
+  const auto add_stream = [this](std::string name, const char* path, auto open) {
+    StreamMethod& method = streams_.emplace_back();
+    method.name = std::move(name);
+    method.permission = Permission::kChangeModels;
+    method.joins_parts = false;
+    method.post = PostStream(service_, path);
+    method.open = std::move(open);
   };
+  add_stream("Models.Upload", "/rnnserve.v1.Models/Upload",
+             [this](std::shared_ptr<StreamCall> call) { return std::make_unique<ModelUpload>(this, std::move(call)); });
+  add_stream("Models.Download", "/rnnserve.v1.Models/Download", [this](std::shared_ptr<StreamCall> call) {
+    return std::make_unique<ModelDownload>(this, std::move(call));
+  });
 }
 
 template <typename Request, typename Response>
@@ -93,7 +101,7 @@ absl::StatusOr<LoadedModel> ModelsService::LoadSource(LoadCall call) {
     for (const InlineLayer& layer : *layers) views.push_back({layer.op, layer.weights});
     return models.LoadStack(std::move(upload), views);
   }
-  if (const auto* file = std::get_if<std::string_view>(&call.source)) return models.LoadFile(std::move(upload), *file);
+  if (const auto* file = std::get_if<LoadCall::File>(&call.source)) return models.LoadFile(std::move(upload), *file);
   return models.LoadFromRepository(std::move(upload.name), upload.version.value_or(1), upload.options,
                                    std::move(upload.engine));
 }
@@ -123,6 +131,15 @@ absl::Status ModelsService::Get(const UnaryCall& sent, const v1::GetModelRequest
   if (!loaded.ok()) return loaded.status();
   Encode(*loaded, *response.mutable_model());
   return absl::OkStatus();
+}
+
+absl::StatusOr<LoadedModel> ModelsService::FindToDownload(const Caller& caller, const v1::DownloadRequest& request) {
+  const absl::StatusOr<ModelName> model = DecodeModelRef(request.model(), "model");
+  if (!model.ok()) return model.status();
+  absl::StatusOr<LoadedModel> loaded = core_->models().Get(model->name, model->version, caller.tenant);
+  if (!loaded.ok() || !loaded->tenant.empty()) return loaded;
+  if (absl::Status may = NeedsOperator(caller, "download models that are everybody's"); !may.ok()) return may;
+  return loaded;
 }
 
 absl::StatusOr<LoadedModel> ModelsService::Find(const std::string& tenant, const v1::GetModelRequest& request) {
@@ -173,6 +190,7 @@ void ModelsService::Log(const char* what, const LoadedModel& model, const ModelC
                                          {"version", version},
                                          {"source", model.source},
                                          {"bytes", bytes},
+                                         {"warm_up", model.warm_up},
                                          {"of_tenant", model.tenant},
                                          {"tenant", by.caller->tenant},
                                          {"peer", by.peer},

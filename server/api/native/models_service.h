@@ -32,7 +32,7 @@ class ModelsService {
 
   grpc::Service* grpc() { return &service_; }
   std::vector<UnaryMethod>& methods() { return methods_; }
-  StreamMethod& upload() { return upload_; }
+  std::vector<StreamMethod>& streams() { return streams_; }
 
   // Sets `serving_` to the present state of the model, so concurrent loads and unloads end correctly in any order.
   // For shared models only: health asks for no token, and other tenants must not learn of a tenant's models.
@@ -43,6 +43,7 @@ class ModelsService {
   absl::Status Unload(const UnaryCall& sent, const v1::UnloadRequest& request, v1::UnloadResponse& response);
 
  private:
+  friend class ModelDownload;
   friend class ModelUpload;
 
   // One method: bytes in, message decoded, `handle` fills the response, bytes out.
@@ -55,6 +56,7 @@ class ModelsService {
 
   absl::Status LoadAs(const ModelCaller& from, LoadCall call, v1::LoadResponse& response);
   absl::StatusOr<LoadedModel> LoadSource(LoadCall call);
+  absl::StatusOr<LoadedModel> FindToDownload(const Caller& caller, const v1::DownloadRequest& request);
   absl::StatusOr<LoadedModel> Find(const std::string& tenant, const v1::GetModelRequest& request);
   // Logs that a caller has loaded or unloaded a model: at most a hundred a second.
   void Log(const char* what, const LoadedModel& model, const ModelCaller& by);
@@ -67,7 +69,7 @@ class ModelsService {
   LogLimit log_limit_{absl::Seconds(1), 100};
   RawService service_;
   std::vector<UnaryMethod> methods_;
-  StreamMethod upload_;
+  std::vector<StreamMethod> streams_;
 };
 
 }  // namespace rnnserve

@@ -266,9 +266,6 @@ TEST(ClientTest, ManagesModels) {
   request.source = std::vector{std::get<InlineModel>(request.source), std::get<InlineModel>(request.source)};
   ASSERT_TRUE(client->Load(request).ok());
   EXPECT_EQ(loaded.stack().layers(1).weights(0).data_type(), v1::DOUBLE);
-  request.source = OnnxFile{"bytes"};
-  ASSERT_TRUE(client->Load(request).ok());
-  EXPECT_EQ(loaded.onnx_file(), "bytes");
   request.source = FromRepository{};
   ASSERT_TRUE(client->Load(request).ok());
   EXPECT_TRUE(loaded.repository());
@@ -321,6 +318,77 @@ TEST(ClientTest, RefusesUnusableOptions) {
   ClientOptions negative;
   negative.timeout = std::chrono::milliseconds(-1);
   EXPECT_FALSE(Client::Create("h:1", negative).ok());
+}
+
+std::string LongFile() {
+  std::string file(2'500'000, '\0');
+  for (size_t k = 0; k < file.size(); ++k) file[k] = static_cast<char>(k * 7919 >> 5);
+  return file;
+}
+
+TEST(Client, SendsAFileInPieces) {
+  FakeServer server;
+  v1::UploadRequest::Begin begin;
+  std::string sent;
+  FakeStatus answer;
+  server.on_upload = [&](const v1::UploadRequest::Begin& first, const std::string& file, v1::LoadResponse& reply) {
+    begin = first;
+    sent = file;
+    reply.mutable_model()->set_version(3);
+    return answer;
+  };
+  const auto client = Connect(server.address());
+  const std::string file = LongFile();
+  const LoadRequest request = {.name = "vad", .version = 3, .source = OnnxFile{file}, .engine = "cpu"};
+  std::vector<int64_t> told;
+  const auto loaded = client->Load(request, [&](int64_t bytes, int64_t of) {
+    EXPECT_EQ(of, 2'500'000);
+    told.push_back(bytes);
+  });
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->version, 3);
+  EXPECT_TRUE(sent == file);
+  EXPECT_EQ(told, (std::vector<int64_t>{1 << 20, 2 << 20, 2'500'000}));
+  EXPECT_EQ(begin.name() + " " + begin.engine(), "vad cpu");
+  EXPECT_EQ(begin.version(), 3);
+  EXPECT_EQ(begin.file_bytes(), 2'500'000);
+  answer = {3, "no model", {FieldDetail("chunk", "no model")}};
+  EXPECT_EQ(FieldOf(client->Load(request).status()), "chunk");
+}
+
+TEST(Client, ReceivesAFileInPieces) {
+  FakeServer server;
+  const std::string file = LongFile();
+  int64_t file_bytes = 2'500'000;
+  FakeStatus answer;
+  server.on_download = [&](const v1::DownloadRequest& request, std::vector<v1::DownloadResponse>& replies) {
+    EXPECT_EQ(request.model().name(), "vad");
+    v1::DownloadResponse::Begin& begin = *replies.emplace_back().mutable_begin();
+    begin.mutable_model()->set_version(2);
+    begin.set_file_bytes(file_bytes);
+    for (size_t at = 0; at < file.size(); at += 900'000) replies.emplace_back().set_chunk(file.substr(at, 900'000));
+    return answer;
+  };
+  const auto client = Connect(server.address());
+  std::string got;
+  absl::Status written;
+  const auto write = [&](std::string_view piece) {
+    got += piece;
+    return written;
+  };
+  std::vector<int64_t> told;
+  const auto model = client->Download({"vad"}, write, [&](int64_t bytes, int64_t) { told.push_back(bytes); });
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->version, 2);
+  EXPECT_TRUE(got == file);
+  EXPECT_EQ(told, (std::vector<int64_t>{900'000, 1'800'000, 2'500'000}));
+
+  file_bytes = 2'500'001;
+  EXPECT_EQ(client->Download({"vad"}, write).status().code(), absl::StatusCode::kDataLoss);
+  answer = {4, "too slow"};
+  EXPECT_EQ(client->Download({"vad"}, write).status().code(), absl::StatusCode::kDeadlineExceeded);
+  written = absl::InternalError("disk full");
+  EXPECT_EQ(client->Download({"vad"}, write).status(), written);
 }
 
 }  // namespace

@@ -45,6 +45,21 @@ class FakeModels final : public v1::Models::Service {
   grpc::Status Load(grpc::ServerContext*, const v1::LoadRequest* request, v1::LoadResponse* reply) override {
     return Answer(fake_->on_load, *request, *reply);
   }
+  grpc::Status Upload(grpc::ServerContext*, grpc::ServerReader<v1::UploadRequest>* reader,
+                      v1::LoadResponse* reply) override {
+    v1::UploadRequest first, next;
+    std::string file;
+    if (!reader->Read(&first)) return grpc::Status(grpc::INVALID_ARGUMENT, "no message");
+    while (reader->Read(&next)) file += next.chunk();
+    return Answer(fake_->on_upload, first.begin(), file, *reply);
+  }
+  grpc::Status Download(grpc::ServerContext*, const v1::DownloadRequest* request,
+                        grpc::ServerWriter<v1::DownloadResponse>* writer) override {
+    std::vector<v1::DownloadResponse> replies;
+    grpc::Status status = Answer(fake_->on_download, *request, replies);
+    for (const v1::DownloadResponse& reply : replies) writer->Write(reply);
+    return status;
+  }
   grpc::Status Unload(grpc::ServerContext*, const v1::UnloadRequest* request, v1::UnloadResponse*) override {
     return Answer(fake_->on_unload, *request);
   }

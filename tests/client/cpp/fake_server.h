@@ -42,6 +42,9 @@ class FakeServer {
   // Set before the calls they answer.
   std::function<FakeStatus(const v1::InferRequest&, v1::InferResponse&)> on_infer;
   std::function<FakeStatus(const v1::LoadRequest&, v1::LoadResponse&)> on_load;
+  std::function<FakeStatus(const v1::UploadRequest::Begin&, const std::string& file, v1::LoadResponse&)> on_upload;
+  // Fills the messages of the reply.
+  std::function<FakeStatus(const v1::DownloadRequest&, std::vector<v1::DownloadResponse>&)> on_download;
   std::function<FakeStatus(const v1::UnloadRequest&)> on_unload;
   std::function<FakeStatus(const v1::GetModelRequest&, v1::GetModelResponse&)> on_get;
   std::function<FakeStatus(v1::ListModelsResponse&)> on_list;

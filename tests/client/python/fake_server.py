@@ -25,6 +25,7 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
     sessions   how many List tells of
     opens      (request, x-session-route) of every Sessions.Open; those that are not refused open a session that does
                nothing
+    files      the bytes of uploads, by name; downloads give these, without the last `cut_short`
     on_open    called with each of them before it is answered"""
 
     def __init__(self, port=0):
@@ -34,6 +35,8 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
         self.refusals = []
         self.opens = []
         self.on_open = lambda request: None
+        self.files = {}
+        self.cut_short = 0
         self._held = {}
         self._names = {}
         self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
@@ -88,6 +91,23 @@ class FakeServer(recurrent_pb2_grpc.RecurrentServicer, models_pb2_grpc.ModelsSer
                                      operator=request.inline.operator, options=request.options, source="upload")
         model.inputs.add(name="X", data_type=1, shape=["T", "N", "3"])
         return models_pb2.LoadResponse(model=model)
+
+    def Upload(self, messages, context):
+        first = next(messages)
+        self.requests.append(first.begin)
+        self._refuse(context)
+        self.files[first.begin.name] = b"".join(message.chunk for message in messages)
+        if len(self.files[first.begin.name]) != first.begin.file_bytes:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not whole")
+        return models_pb2.LoadResponse(model=models_pb2.ModelInfo(name=first.begin.name, source="upload"))
+
+    def Download(self, request, context):
+        self._refuse(context)
+        content = self.files[request.model.name]
+        model = models_pb2.ModelInfo(name=request.model.name, version=request.model.version, source="upload")
+        yield models_pb2.DownloadResponse(begin={"model": model, "file_bytes": len(content)})
+        for at in range(0, len(content) - self.cut_short, 1000):
+            yield models_pb2.DownloadResponse(chunk=content[at:at + 1000])
 
     def List(self, request, context):
         """Of Models and of Sessions: two services, one name."""

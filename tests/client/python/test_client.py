@@ -104,10 +104,10 @@ def test_layers_and_files_are_models_too(server, client, tmp_path):
     assert [list(layer.weights[0].shape) for layer in request.stack.layers] == [[1, 20, 3], [1, 20, 5]]
     assert request.options.deterministic and request.version == 2
     client.load("file", b"bytes of a file", engine="cpu")
-    assert (server.requests[-1].onnx_file, server.requests[-1].engine) == (b"bytes of a file", "cpu")
+    assert (server.files["file"], server.requests[-1].engine) == (b"bytes of a file", "cpu")
     (tmp_path / "model.onnx").write_bytes(b"the file itself")
-    client.load("file", tmp_path / "model.onnx")
-    assert server.requests[-1].onnx_file == b"the file itself"
+    client.load("file", tmp_path / "model.onnx", version=4)
+    assert (server.files["file"], server.requests[-1].version) == (b"the file itself", 4)
     before = len(server.requests)
     other = rnnserve.lstm(np.ones((1, 20, 5)), np.ones((1, 20, 5)))
     for model, weights, error, text in [([], None, TypeError, "an empty list"), ("model.onnx", None, TypeError, "type str"),

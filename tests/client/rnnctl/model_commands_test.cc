@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "client/rnnctl/transfer.h"
 #include "tests/client/rnnctl/run_rnnctl.h"
 
 namespace rnnserve::rnnctl {
@@ -21,6 +22,20 @@ class ModelCommandsTest : public testing::Test {
     server_.on_load = [this](const v1::LoadRequest& request, v1::LoadResponse& reply) {
       loaded_ = request;
       *reply.mutable_model() = info_;
+      return answer_;
+    };
+    server_.on_upload = [this](const v1::UploadRequest::Begin& begin, const std::string& file,
+                               v1::LoadResponse& reply) {
+      begin_ = begin;
+      file_ = file;
+      *reply.mutable_model() = info_;
+      return answer_;
+    };
+    server_.on_download = [this](const v1::DownloadRequest& request, std::vector<v1::DownloadResponse>& replies) {
+      asked_for_ = request;
+      *replies.emplace_back().mutable_begin()->mutable_model() = info_;
+      replies[0].mutable_begin()->set_file_bytes(static_cast<int64_t>(file_.size()));
+      replies.emplace_back().set_chunk(file_);
       return answer_;
     };
     server_.on_unload = [this](const v1::UnloadRequest& request) {
@@ -52,6 +67,9 @@ class ModelCommandsTest : public testing::Test {
   v1::ModelInfo info_;
   FakeStatus answer_;
   v1::LoadRequest loaded_;
+  v1::UploadRequest::Begin begin_;
+  v1::DownloadRequest asked_for_;
+  std::string file_;
   v1::UnloadRequest unloaded_;
   v1::GetModelRequest asked_;
   const TemporaryFolder folder_;
@@ -79,12 +97,48 @@ TEST_F(ModelCommandsTest, LoadsWeightsOrFromTheRepository) {
   EXPECT_EQ(loaded_.engine(), "cpu");
   EXPECT_THAT(outcome.out, HasSubstr("GRU-14"));
 
-  ASSERT_EQ(Do({"models", "load", "vad", w_}).code, kOk);
-  EXPECT_THAT(loaded_.onnx_file(), HasSubstr("NUMPY")) << "whatever the file holds is sent";
+  const Outcome sent = Do({"models", "load", "vad", w_, "--engine=cpu"});
+  EXPECT_EQ(sent.code, kOk) << sent.err;
+  EXPECT_THAT(file_, HasSubstr("NUMPY")) << "whatever the file holds is sent";
+  EXPECT_EQ(begin_.engine(), "cpu");
+  EXPECT_EQ(sent.err, "") << "no progress where there is no terminal";
 
   ASSERT_EQ(Do({"models", "load", "vad", "--repository"}).code, kOk);
   EXPECT_TRUE(loaded_.repository());
   EXPECT_FALSE(loaded_.has_version());
+}
+
+std::string Read(const std::string& path) {
+  std::ostringstream content;
+  content << std::ifstream(path, std::ios::binary).rdbuf();
+  return content.str();
+}
+
+TEST_F(ModelCommandsTest, SavesAFileThatIsWhole) {
+  file_ = std::string("the file\0itself", 15);
+  const std::string path = folder_.Path("saved.onnx");
+  const Outcome outcome = Do({"models", "save", "vad:2", path});
+  EXPECT_EQ(outcome.code, kOk) << outcome.err;
+  EXPECT_EQ(outcome.out, "saved version 2 of vad to " + path + "\n");
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(asked_for_.model().version(), 2);
+  EXPECT_EQ(Read(path), file_);
+
+  answer_ = {9, "came as operators"};
+  const Outcome refused = Do({"models", "save", "vad", path});
+  EXPECT_EQ(refused.code, kRefused);
+  EXPECT_THAT(refused.err, HasSubstr("came as operators"));
+  EXPECT_EQ(Read(path), file_) << "the older file stays";
+  EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+  answer_ = {};
+  EXPECT_EQ(Do({"models", "save", "vad", folder_.Path("missing/x.onnx")}).code, kCannotWrite);
+  EXPECT_THAT(Usage({"models", "save", "vad"}), HasSubstr("FILE is missing"));
+}
+
+TEST(Transfer, TellsShareAndRate) {
+  EXPECT_EQ(TransferText("sent", 25 << 20, 200 << 20, std::chrono::milliseconds(500)),
+            "sent 25.0 of 200.0 MiB, 12 %, 50.0 MiB/s");
+  EXPECT_EQ(TransferText("got", 0, 0, std::chrono::seconds(0)), "got 0.0 of 0.0 MiB, 100 %, 0.0 MiB/s");
 }
 
 TEST_F(ModelCommandsTest, Unloads) {

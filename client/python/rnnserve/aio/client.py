@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,14 @@ import numpy.typing as npt
 
 from rnnserve import results
 from rnnserve.aio.session import Opening, Session
-from rnnserve.backends import ChannelOptions, Metadata
+from rnnserve.backends import Channel, ChannelOptions, Metadata
 from rnnserve.backends.loop import Loop
+from rnnserve.backends.threads import Threads, finish
 from rnnserve.core import ClientCore, Inputs, LoadBalancing, Token
+from rnnserve.methods import Method, ReplyT, RequestT
 from rnnserve.operators import Operator, Options
 from rnnserve.results import ModelInfo, Result, SessionInfo
+from rnnserve.transfer import Progress
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,6 +38,7 @@ class Client(ClientCore):
                  others: Iterable[str] = (), patience: float = 60.0, token: Token | None = None, metadata: Metadata = (),
                  options: ChannelOptions = (), load_balancing: LoadBalancing = "spread") -> None:
         self._loop = Loop()
+        self._transfers: set[Channel] = set()
         super().__init__(self._loop, address, max_message_bytes, credentials, timeout, others, patience, token, metadata,
                          options, load_balancing)
 
@@ -47,7 +52,20 @@ class Client(ClientCore):
     async def close(self) -> None:
         """Closes the connection; calls under way end with CANCELLED, and so do sessions that are still open."""
         self._close()
+        for channel in self._transfers:
+            channel.close()
         await self._loop.join()
+
+    async def _exchange(self, method: Method[RequestT, ReplyT], requests: AsyncGenerator[RequestT, None],
+                        timeout: float | None, take: Callable[[ReplyT], None]) -> None:
+        """On a thread: grpc.aio loses the status of a call that the server ends while the client sends."""
+        channel = self._own_channel(Threads())
+        self._transfers.add(channel)
+        try:
+            await asyncio.to_thread(finish, self._exchange_over(lambda: channel, method, requests, timeout, take))
+        finally:
+            self._transfers.discard(channel)
+            channel.close()
 
     async def infer(self, op: Operator | str | None = None, inputs: Inputs | None = None, *, model: str | None = None,
                     version: int | None = None, fingerprint: str | None = None, outputs: str | Iterable[str] = (),
@@ -82,10 +100,16 @@ class Client(ClientCore):
             more = bool(token)
 
     async def load(self, name: str, model: Operator | Sequence[Operator] | bytes | os.PathLike[str],
-                   weights: Inputs | None = None, *, version: int | None = None, engine: str = "", timeout: float | None = None,
+                   weights: Inputs | None = None, *, version: int | None = None, engine: str = "",
+                   progress: bool | Progress = False, timeout: float | None = None,
                    **options: Unpack[Options]) -> ModelInfo:
         """Uploads a model under a name. Arguments are those of Client.load."""
-        return await self._load(name, model, weights, version, engine, timeout, options)
+        return await self._load(name, model, weights, version, engine, progress, timeout, options)
+
+    async def save(self, name: str, path: str | os.PathLike[str], version: int | None = None, *,
+                   progress: bool | Progress = False, timeout: float | None = None) -> ModelInfo:
+        """Writes the ONNX file of a model to a path. Arguments are those of Client.save."""
+        return await self._save(name, path, version, progress, timeout)
 
     async def load_repository(self, name: str, version: int = 1, *, engine: str = "", timeout: float | None = None,
                               **options: Unpack[Options]) -> ModelInfo:

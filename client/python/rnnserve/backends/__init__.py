@@ -54,6 +54,10 @@ class StreamCall(Protocol[ReplyCoT]):
         """The next message; None at an end with status OK. Raises grpc.RpcError or ChannelClosed."""
         ...
 
+    def cancel(self) -> None:
+        """Nothing where it has ended."""
+        ...
+
 
 class Channel(Protocol):
     async def unary(self, method: Method[RequestT, ReplyT], request: RequestT, timeout: float | None,
@@ -62,8 +66,8 @@ class Channel(Protocol):
         ...
 
     def stream(self, method: Method[RequestT, ReplyT], requests: AsyncGenerator[RequestT, None],
-               metadata: Metadata) -> StreamCall[ReplyT]:
-        """Raises ChannelClosed."""
+               metadata: Metadata, timeout: float | None = None) -> StreamCall[ReplyT]:
+        """Raises ChannelClosed. Also of methods that take or give one message."""
         ...
 
     def close(self, gently: bool = False) -> None:

@@ -69,6 +69,9 @@ class StreamCall(Generic[T]):
         message = await self._channel.while_open(self._call.read())
         return None if message is grpc.aio.EOF else message
 
+    def cancel(self) -> None:
+        self._call.cancel()
+
 
 class Channel:
     def __init__(self, channel: grpc.aio.Channel, keep: Callable[[Coroutine[Any, Any, None]], None]) -> None:
@@ -92,10 +95,10 @@ class Channel:
         return reply
 
     def stream(self, method: Method[RequestT, ReplyT], requests: AsyncGenerator[RequestT, None],
-               metadata: Metadata) -> StreamCall[ReplyT]:
+               metadata: Metadata, timeout: float | None = None) -> StreamCall[ReplyT]:
         if self.closed:
             raise ChannelClosed
-        call = method.stub(self._channel.stream_stream)(requests, metadata=metadata)
+        call = method.stub(self._channel.stream_stream)(requests, timeout=timeout, metadata=metadata)
         ended = asyncio.ensure_future(call.code())
         self._streams.add(ended)
         ended.add_done_callback(self._streams.discard)

@@ -72,6 +72,9 @@ class StreamCall(Generic[T]):
                 raise ChannelClosed from None
             raise
 
+    def cancel(self) -> None:
+        self._call.cancel()
+
 
 class Channel:
     def __init__(self, channel: grpc.Channel) -> None:
@@ -93,9 +96,10 @@ class Channel:
             raise
 
     def stream(self, method: Method[RequestT, ReplyT], requests: AsyncGenerator[RequestT, None],
-               metadata: Metadata) -> StreamCall[ReplyT]:
+               metadata: Metadata, timeout: float | None = None) -> StreamCall[ReplyT]:
         try:
-            return StreamCall(method.stub(self._channel.stream_stream)(items(requests), metadata=metadata), self)
+            start = method.stub(self._channel.stream_stream)
+            return StreamCall(start(items(requests), timeout=timeout, metadata=metadata), self)
         except ValueError:
             if self.closed:
                 raise ChannelClosed from None
