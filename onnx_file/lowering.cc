@@ -297,9 +297,16 @@ absl::StatusOr<OnnxTensor> Lowering::Value(const Call& call, size_t index) {
 
 absl::StatusOr<std::optional<std::vector<int64_t>>> Lowering::Ints(const Call& call, std::string_view name,
                                                                    size_t index) {
+  const bool is_input = FindAttribute(call.node, name) == nullptr && Has(call, index);
+  const auto* sizes = is_input ? std::get_if<Sizes>(call.inputs[index]) : nullptr;
+  if (sizes != nullptr && std::ranges::all_of(sizes->list, &Size::is_constant)) {  // of features, computed
+    std::vector<int64_t> list;
+    for (const Size& size : sizes->list) list.push_back(size.factor);
+    return list;
+  }
   std::vector<OnnxTensor> values(index + 1);
   std::vector<const OnnxTensor*> inputs(index + 1, nullptr);
-  if (FindAttribute(call.node, name) == nullptr && Has(call, index)) {
+  if (is_input) {
     absl::StatusOr<OnnxTensor> value = Value(call, index);
     if (!value.ok()) return value.status();
     values[index] = *std::move(value);
@@ -356,6 +363,13 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
                                   View(DataTypeName(data_type_)), "), INT32 or INT64 is needed"));
     }
     const int rank = info.type().tensor_type().shape().dim_size();
+    if (rank == 1 && !IsFloating(type)) {
+      return BadFile(absl::StrCat(
+          label,
+          "has one axis, as lengths have, of which a model computes nothing (no mask, and no order of rows: "
+          "PyTorch's pack_padded_sequence with enforce_sorted=False); leave that out: requests bring "
+          "sequence_lens, and means, extremes and last steps are of each row's own steps"));
+    }
     if (rank < 2 || rank > 6) {
       return BadFile(
           absl::StrCat(label, "has ", rank, " axes; steps and rows are its first two (export with a batch axis)"));

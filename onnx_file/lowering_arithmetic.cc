@@ -120,6 +120,21 @@ MapFunction Lowering::FunctionOf(std::string_view op_type) {
   return functions.at(op_type);
 }
 
+namespace {
+
+// size = function(size, other) of sizes that the file fixes, such as those of features; false: it is not so simple.
+bool ComputeConstants(MapFunction function, const Size& other, Size& size) {
+  if (!size.is_constant() || !other.is_constant()) return false;
+  int64_t& value = size.factor;
+  if (function == MapFunction::kAdd) return !__builtin_add_overflow(value, other.factor, &value);
+  if (function == MapFunction::kSubtract) return !__builtin_sub_overflow(value, other.factor, &value);
+  if (function != MapFunction::kDivide || other.factor <= 0) return false;
+  value /= other.factor;
+  return true;
+}
+
+}  // namespace
+
 Lowering::Result Lowering::Arithmetic(const Call& call) {
   const MapFunction function = FunctionOf(call.node.op_type());
   if (call.inputs.size() != 2 || !Has(call, 0) || !Has(call, 1)) return BadFile("has not two inputs");
@@ -128,10 +143,15 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
     absl::StatusOr<Sizes> a = SizesOf(call, 0), b = SizesOf(call, 1);
     if (!a.ok()) return a.status();
     if (!b.ok()) return b.status();
-    if (function != MapFunction::kMultiply || a->list.size() != 1 || b->list.size() != 1) {
-      return BadFile("computes sizes other than by multiplying two of them");
-    }
+    if (a->list.size() != 1 || b->list.size() != 1) return BadFile("computes several sizes at once");
     Size& size = a->list[0];
+    if (function != MapFunction::kMultiply) {
+      if (!ComputeConstants(function, b->list[0], size)) {
+        return BadFile("computes sizes of steps or rows other than by multiplying two of them");
+      }
+      a->is_scalar &= b->is_scalar;
+      return *std::move(a);
+    }
     if (__builtin_mul_overflow(size.factor, b->list[0].factor, &size.factor) || size.symbols.size() > 16) {
       return BadFile("multiplies sizes beyond all bounds");
     }

@@ -11,6 +11,7 @@ import pytest
 import exported_files
 import exporter_graphs
 import test_inspect
+import whole_graphs
 import wire
 from server_process import Server
 
@@ -63,3 +64,49 @@ def test_their_layers_as_stacks_of_their_own(served, tmp_path):
         path = str(models / name / "1" / "model.onnx")
         assert exported_files.differences(running, name, path, [["t", "n"]], rng)["whole"] <= TOLERANCE, name
     assert len(names) > 24 and running.stop() == 0
+
+
+def _layer_of(g):
+    value = g.features("features", 6, False)
+    return g.layer(value, value, {"forward": True})[0]
+
+
+def test_sizes_of_features_are_computed(tmp_path):
+    """y.chunk(2, -1) as torch's dynamo=False writes it: from the size of the features, by Add, Sub, Div and Mul."""
+    models, names = tmp_path / "models", []
+    for seed in range(6):
+        g = whole_graphs.Graph(seed)
+        value = _layer_of(g)
+        while value.width < 4:
+            value = g.mapped(value, ["concat"])
+        size = g.node("Gather", [g.node("Shape", [value.name]), g.ints(-1)], axis=0)
+        half = g.node("Div", [g.node("Add", [size, g.ints(1)]), g.ints(2)])
+        end = g.node("Sub", [g.node("Mul", [half, g.ints(2)]), g.ints(1)])
+        first = g.node("Slice", [value.name, g.ints(0), half, g.ints(-1)])
+        rest = g.node("Slice", [value.name, half, end, g.ints(-1)])
+        g.node("Concat", [g.node("Tanh", [first]), rest], "output", axis=-1)
+        g.outputs.append(("output", g.data_type))
+        names.append(f"halves-{seed}")
+        path = models / names[-1] / "1" / "model.onnx"
+        path.parent.mkdir(parents=True)
+        onnx.save(g.model(), path)
+    running = Server(f"--models={models}", "--drain_timeout=100ms")
+    assert not running.models.List(wire.models_pb2.ListModelsRequest()).failures
+    for name in names:
+        found = exported_files.differences(running, name, str(models / name / "1" / "model.onnx"), [["t", "n"]],
+                                           np.random.default_rng(1))
+        assert max(found.values()) <= TOLERANCE, (name, found)
+    assert running.stop() == 0
+
+
+def test_a_mask_of_lengths_is_refused_with_what_to_do(tmp_path):
+    g = whole_graphs.Graph(1)
+    value = _layer_of(g)
+    g.inputs.append(("lengths", onnx.TensorProto.INT64, ["n"]))
+    mask = g.node("Cast", [g.node("Unsqueeze", ["lengths", g.ints(0, 2)])], to=onnx.TensorProto.FLOAT)
+    g.node("Mul", [value.name, mask], "output")
+    g.outputs.append(("output", g.data_type))
+    onnx.save(g.model(), tmp_path / "model.onnx")
+    found = test_inspect.inspect(tmp_path / "model.onnx")
+    assert '"lengths", which has one axis, as lengths have' in found["reason"]
+    assert "requests bring sequence_lens" in found["reason"]

@@ -79,6 +79,58 @@ class WithStates(nn.Module):
         return best.values, best.indices, hn, cn
 
 
+class Packed(nn.Module):
+    """Lengths as PyTorch has them."""
+
+    def __init__(self, bidirectional=False, enforce_sorted=True):
+        super().__init__()
+        self.embed = nn.Embedding(50, 6)
+        self.rnn = nn.LSTM(6, 5, num_layers=2, bidirectional=bidirectional, batch_first=True)
+        self.head = nn.Linear(10 if bidirectional else 5, 4)
+        self.enforce_sorted = enforce_sorted
+
+    def forward(self, tokens, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(self.embed(tokens), lengths, batch_first=True,
+                                                   enforce_sorted=self.enforce_sorted)
+        return self.head(nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0])
+
+
+class TwoTables(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.tags = nn.Embedding(50, 3), nn.Embedding(50, 4)
+        self.rnn = nn.GRU(7, 5, num_layers=2, batch_first=True, dropout=0.3, bidirectional=True)
+        self.head = nn.Linear(10, 6)
+
+    def forward(self, words, tags):
+        return self.head(self.rnn(torch.cat((self.words(words), self.tags(tags)), -1))[0]).argmax(-1)
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.LSTM(6, 5, batch_first=True), nn.LSTM(5, 4, batch_first=True)
+        self.norm, self.head = nn.BatchNorm1d(5), nn.Linear(4, 3)
+        self.norm.running_mean.uniform_(-1, 1)
+        self.norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        y = self.norm(self.first(x)[0].transpose(1, 2)).transpose(1, 2)
+        return torch.log_softmax(self.head(self.second(y)[0]), -1)
+
+
+class Gated(nn.Module):
+    """Parts of the features, before and behind."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(4, 8, batch_first=True), nn.Linear(8, 4)
+
+    def forward(self, x):
+        a, b = self.rnn(x[..., 1:5])[0].chunk(2, -1)
+        return self.head(torch.cat((torch.tanh(a) * b, x[..., :4]), -1))
+
+
 def cases():
     """name, module, arguments, which axis of each argument is steps and which is rows."""
     tokens, features = torch.randint(0, 50, (2, 9)), torch.randn(9, 2, 6)
@@ -97,6 +149,12 @@ def cases():
     yield "residual", Residual(), (features,), [{0: "t", 1: "n"}]
     h, c = torch.zeros(2, 2, 5), torch.ones(2, 2, 5)  # one tensor twice would become one input
     yield "states", WithStates(), (tokens.T.contiguous(), h, c), [{0: "t", 1: "n"}, {1: "n"}, {1: "n"}]
+    lengths = torch.tensor([9, 4])
+    for name, module in (("packed", Packed()), ("packed-bi", Packed(True)), ("packed-unsorted", Packed(False, False))):
+        yield name, module, (tokens, lengths), [{0: "n", 1: "t"}, {0: "n"}]
+    yield "two-tables", TwoTables(), (tokens, tokens + 0), [{0: "n", 1: "t"}] * 2
+    yield "batchnorm", Normed(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
+    yield "gated", Gated(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
     yield "proj", nn.LSTM(6, 5, proj_size=3), (features,), [{0: "t", 1: "n"}]
 
 
@@ -112,7 +170,7 @@ def main(folder):
             options = {"dynamo": dynamo, "input_names": names, "verbose": False}
             if dynamic and dynamo:
                 options["dynamic_shapes"] = tuple({axis: torch.export.Dim.AUTO for axis in of} for of in axes)
-                if not isinstance(module, (Tagger, Classifier, Residual, WithStates)):
+                if isinstance(module, nn.RNNBase):
                     options["dynamic_shapes"] += (None,)  # hx
                     arguments = (*arguments[:1], None)
             elif dynamic:
