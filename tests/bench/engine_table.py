@@ -58,7 +58,7 @@ def measure(contestants, kind, shape, threads, rounds, span_ms):
     taking_part = [one for one in contestants if one.make(kind, shape, threads)]
     times = {one.name: [] for one in taking_part}
     for turn in range(rounds):
-        # Who follows whom changes, in case somebody leaves threads spinning.
+        # The order changes, in case an engine leaves threads spinning.
         for one in taking_part[turn % len(taking_part):] + taking_part[:turn % len(taking_part)]:
             time.sleep(0.01)  # teams of OpenMP go on spinning for milliseconds
             times[one.name].append(one.seconds(span_ms))

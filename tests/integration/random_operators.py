@@ -18,7 +18,7 @@ BETA_RANGE = {"Affine": (-0.3, 0.3), "ScaledTanh": (0.4, 1.2), "HardSigmoid": (0
 SIZES = [1, 2, 3, 4, 5, 7, 8, 11, 16, 17, 24, 31, 33]
 WIDE = [40, 48, 63, 64, 65, 96]
 
-# A draw is thrown away where a rounding decides the result, whoever computes it: ThresholdedRelu jumps at alpha
+# A draw is thrown away where a rounding decides the result, whichever engine computes it: ThresholdedRelu jumps at alpha
 # (section 6), and unbounded functions may feed themselves until a unit in the last place of the inputs grows to the
 # tolerance of 1e-5. So the tolerance stays what it is for all that remain.
 NEAREST_JUMP = 1e-4

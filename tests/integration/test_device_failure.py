@@ -54,7 +54,7 @@ class DyingServer(Server):
     def __init__(self, device, folder, *flags):
         self._file = folder / "device-is-dead"
         self.device = device
-        # Lost sessions can be fetched by nobody, and hold up the leaving.
+        # No client can fetch lost sessions, and hold up the leaving.
         super().__init__(f"--plugin={device.library}", "--drain_timeout=1s", *flags,
                          environment={**device.environment, device.trigger: str(self._file)})
 
@@ -132,7 +132,7 @@ def test_sessions_on_the_device_are_lost_and_the_others_go_on(server, sessions):
     assert f'engine "{name}"' in str(told) and server.device.reason in str(told) and "open a new session" in str(told)
     _lost(sessions.feed, imported, 1, [5])
 
-    # What had not got to the device can be read, and goes on elsewhere; so does whoever kept a state.
+    # What had not got to the device can be read, and goes on elsewhere; so does a client that kept a state.
     for source in ({"state": sessions.state(imported).state}, {"state": state.state}, {"state_of_session": imported}):
         moved = sessions.open(**source)
         assert sessions.feed(moved, 1, [5]).engine != name

@@ -51,7 +51,7 @@ def test_open_loop_and_search(server):
     assert level["failed"] == 0 and level["calls"] > 0
     assert 0 < level["real_time_factor"]
     report = bench(server, "--sessions=1", "--cadence=100ms", "--find=1us", "--duration=100ms")
-    assert report["held_sessions"] == 0  # nobody answers within a microsecond
+    assert report["held_sessions"] == 0  # no server answers within a microsecond
     assert left(server) == []
 
 

@@ -16,7 +16,7 @@ from session_calls import Sessions, Stream, chunk, operation
 from test_admin import _get
 from test_service import SECONDS, _case, _load
 
-# They move while nobody calls.
+# They move without calls.
 RESTLESS = {"process_resident_memory_bytes", "process_virtual_memory_bytes", "process_open_fds"}
 EMPTY = ()
 

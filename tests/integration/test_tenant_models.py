@@ -110,7 +110,7 @@ def test_what_others_have_looks_unknown_everywhere(server, callers):
         assert there.text == nowhere.text.replace("0" * 64, fingerprint)
     assert bob.list() == [("", "shared", 1), ("", "shared", 2)]
     assert alice.list() == [("", "shared", 1), ("", "shared", 2), ("alice", "vad", 1)]
-    # Health asks for no token, so it knows everybody's models alone.
+    # Health asks for no token, so it knows shared models alone.
     check = health_pb2_grpc.HealthStub(server.channel).Check
     assert check(health_pb2.HealthCheckRequest(service="shared")).status == health_pb2.HealthCheckResponse.SERVING
     assert wire.refusal(check, health_pb2.HealthCheckRequest(service="vad")).code == UNKNOWN

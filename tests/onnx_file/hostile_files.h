@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX files made to hurt whoever reads them, with a word of the reason for which they are refused. The corpus of the
+// ONNX files made to hurt their reader, with a word of the reason for which they are refused. The corpus of the
 // loader's tests, of rnnctl inspect's and of the fuzz target.
 #pragma once
 

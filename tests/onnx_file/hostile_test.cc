@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files made to hurt are refused with a reason, whoever reads them. That this takes little time and memory shows in the
+// Files made to hurt are refused with a reason by every reader. That this takes little time and memory shows in the
 // integration tests, which limit both (test_inspect.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -33,7 +33,7 @@ class FakeServer {
  public:
   explicit FakeServer(int port = 0);
   ~FakeServer();
-  // Not if somebody else had the port.
+  // Not if another process had the port.
   bool is_there() const;
 
   const std::string& address() const { return address_; }

@@ -151,7 +151,7 @@ def test_it_can_be_switched_off(server):
 
 
 def test_an_address_where_nobody_ever_answered_is_soon_told():
-    with socket.socket() as taken:  # bound and not listening: nobody else takes the port meanwhile
+    with socket.socket() as taken:  # bound and not listening: no other process takes the port meanwhile
         taken.bind(("127.0.0.1", 0))
         address = "127.0.0.1:%d" % taken.getsockname()[1]
         with rnnserve.Client(address) as client:

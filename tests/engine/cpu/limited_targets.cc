@@ -14,7 +14,7 @@ namespace {
 
 [[maybe_unused]] const bool kLimited = (LimitTargets(), true);
 
-// Whoever runs a test for one instruction set must not get another one silently.
+// A test for one instruction set must not run with another one silently.
 TEST(LimitedTargetsTest, NothingAboveTheLimitIsDispatched) {
   const int64_t best = HWY_TARGETS & hwy::SupportedTargets();
   switch (MaxInstructionSet()) {

@@ -59,7 +59,7 @@ TEST(CudaCasesTest, AreWrittenAndReadBack) {
   for (const RecordedCall& call : calls) kinds.emplace(call.cell.kind, call.cell.data_type);
   EXPECT_EQ(kinds.size(), 12u) << "every kind in every type";
 
-  // Whole or not at all: somebody may be copying it.
+  // Whole or not at all: another process may be copying it.
   const std::string unfinished = std::string(CASES_FILE) + ".tmp";
   std::FILE* file = std::fopen(unfinished.c_str(), "wb");
   ASSERT_NE(file, nullptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whoever floods the server fills its bounds for himself only: the others are let in and answered.
+// A caller that floods the server fills its bounds for itself only: the others are admitted and answered.
 #include <gtest/gtest.h>
 
 #include <condition_variable>

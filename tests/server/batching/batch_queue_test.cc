@@ -158,7 +158,7 @@ TEST_F(BatchQueueTest, WhatTheNextSliceTakesDoesNotGrowWithTheNumberOfTenants) {
   EXPECT_EQ(takes[0], takes[1]);
 }
 
-// One turn of those who wait, and not one of all cells that there are: a crowd of rare ones may be endless.
+// One turn of those that wait, and not one of all cells that there are: a crowd of rare ones may be endless.
 TEST_F(BatchQueueTest, ACellThatIsAskedForAgainWaitsOneTurn) {
   constexpr int kWaiting = 20, kSlices = 600;
   BatchQueue queue({.workers = 1, .max_wait = absl::Hours(1)});

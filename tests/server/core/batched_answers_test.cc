@@ -84,7 +84,8 @@ TEST(BatchedAnswers, AreTheAnswersAlone) {
   std::printf("%zu answers, %.0f a second, median batch %lld; %lld bit for bit, %lld full of NaN and infinities\n",
               batches.size(), static_cast<double>(batches.size()) / seconds, static_cast<long long>(median),
               static_cast<long long>(bit_exact), static_cast<long long>(nonfinite));
-  // How many share a batch depends on who is faster, this thread or the workers: the long form is for a quiet machine.
+  // How many share a batch depends on which is faster, this thread or the workers: the long form is for a quiet
+  // machine.
   EXPECT_GE(median, std::getenv("RNNSERVE_REQUESTS") == nullptr ? 2 : 8);
 }
 

@@ -80,7 +80,7 @@ std::vector<OwnedTensor> OtherData(std::mt19937_64& random, const RandomOperator
   return inputs;
 }
 
-// NaN and infinities are compared as values: a NaN's sign and payload are nobody's promise.
+// NaN and infinities are compared as values: a NaN's sign and payload are not promised.
 std::string TensorDifference(const PooledRequest& request, const OutputTensor& got, const OutputTensor& want) {
   if (got.name != want.name || got.type != want.type || got.shape != want.shape) return "other outputs";
   if (request.tolerance == 0 && got.bytes == want.bytes) return "";

@@ -58,7 +58,7 @@ TEST_F(PlainFileTest, LinksAreFollowed) {
   EXPECT_EQ(ReadPlainFile(Path("tokens"), 100).value(), "a token");
 }
 
-// Opening a pipe would wait for whoever writes.
+// Opening a pipe would wait for a writer.
 TEST_F(PlainFileTest, WhatIsNoFileIsRefusedAtOnce) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   std::filesystem::create_symlink("pipe", folder_ / "link");

@@ -46,7 +46,7 @@ TEST(ContentTag, SeesEveryElementAndShape) {
   EXPECT_EQ(seen.size(), contents);
 }
 
-// Nobody can look for collisions without the key, and each process draws its own.
+// No caller can look for collisions without the key, and each process draws its own.
 TEST(ContentTag, DependsOnASecret) {
   const ContentTag first, second;
   EXPECT_NE(TagOf(first, MakeOperator("LSTM")), TagOf(second, MakeOperator("LSTM")));

@@ -70,7 +70,7 @@ class FakeEngine : public Engine {
   std::string name_;
 };
 
-// A admission that somebody waits at until it is opened, and that tells that somebody has come.
+// A gate at which a thread waits until it is opened, and that tells that one has come.
 class CallAdmission {
  public:
   void Pass() {

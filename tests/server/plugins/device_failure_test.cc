@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plugin whose device fails for good: the call that noticed can be sent again, the CPU takes over what leaves the
-// choice to the server, and who insists on the engine is on_failure.
+// choice to the server, and calls that name the engine see on_failure.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -257,7 +257,7 @@ TEST_F(RouterTest, OnlyTheFastestProgramStaysPacked) {
   EngineFor({.rows = 1});
   EXPECT_TRUE(programs_.Holds(few_, *cells_[0], {}));
   EXPECT_FALSE(programs_.Holds(many_, *cells_[0], {}));
-  // Whoever had packed it keeps it.
+  // A call that had packed it keeps it.
   const std::vector<CellPtr> other = {CellOf(3)};
   ASSERT_TRUE(programs_.Get(many_, other[0], {}).ok());
   EngineFor(other, {.rows = 1});

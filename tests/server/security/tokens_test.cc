@@ -87,7 +87,7 @@ TEST_F(TokensTest, AreReadAgain) {
   EXPECT_FALSE(bob->revoked.load());
 }
 
-// Opening it would wait for whoever writes, and the destructor for that.
+// Opening it would wait for a writer, and the destructor for that.
 TEST_F(TokensTest, APipeInPlaceOfTheFileHoldsNothingUp) {
   Write(std::string("alice ") + kAlice);
   const auto tokens = Tokens::Load(path_);

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/server/transport/loopback.h"
 
-// The table asks by number whether a descriptor that somebody else owns is still the connection it was (by inode), and
+// The table asks by number whether a descriptor that another object owns is still the connection it was (by inode), and
 // its owner may close it meanwhile. ThreadSanitizer reports that one question; all else here stays under it.
 extern "C" const char* __tsan_default_suppressions() { return "race:rnnserve::ConnectionTable::IsOpen\n"; }
 
@@ -68,7 +68,7 @@ class Keeper {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return kept_.size() >= connections; });
   }
-  // Until somebody is handed over who has said this.
+  // Until a connection is handed over that has sent this.
   void AwaitWord(std::string_view word) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
@@ -144,7 +144,7 @@ TEST(Acceptor, TheSilentMakeRoomForThoseWhoGreet) {
   EXPECT_GE(keeper.refused(), 12);
 }
 
-// Those who greet and do not call wait; those who call do not.
+// Connections that greet and do not call wait; those that call do not.
 TEST(Acceptor, WhoCallsDoesNotWaitBehindAFlood) {
   constexpr int kFlood = 500;
   Keeper keeper(1000);
@@ -166,7 +166,8 @@ TEST(Acceptor, ManyWhoCallAtOnce) {
   keeper.Await(100);
 }
 
-// Of TLS nobody sees who calls: they are let in slowly, and somebody who comes last is not behind them all.
+// Of TLS the acceptor does not see which call: it hands them over slowly, and one that comes last is not behind them
+// all.
 TEST(Acceptor, WhoBeginsLastDoesNotWaitBehindAFloodOfTls) {
   constexpr int kFlood = 500;
   Keeper keeper(1000, /*limit_handshakes=*/true);

@@ -117,7 +117,7 @@ TEST(Http2Greeting, WhatFollowsMustBeSettingsOfAllowedSize) {
   EXPECT_EQ(After(&ParseHttp2Greeting, Http2(kSettings, 16385, 0)), Greeting::kWrong);
 }
 
-// What is known stays so, however much more comes, and whatever it is; but who asks may call yet.
+// What is known stays so, however much more comes, and whatever it is; but a connection that asks may call yet.
 TEST(Http2Greeting, IsNeverTakenBack) {
   std::mt19937 random(1);
   const auto pick = [&random](size_t below) { return random() % below; };

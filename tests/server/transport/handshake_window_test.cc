@@ -36,7 +36,7 @@ TEST(HandshakeWindow, IsSmallAgainOnceItIsFullOfThoseWhoDoNotCall) {
   EXPECT_EQ(window.Places(0, 0), 16u);
 }
 
-// Places are paid for with calls: of those who do, each brings two more at most.
+// Places are paid for with calls: of those that do, each brings two more at most.
 TEST(HandshakeWindow, ATrickleOfCallsOpensNoGate) {
   HandshakeWindow window;
   window.Places(0, 0);

@@ -17,7 +17,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A server that takes `service` for each call, any number at once. Time moves only while somebody waits.
+// A server that takes `service` for each call, any number at once. Time moves only while a thread waits.
 class FakeSender final : public Sender {
  public:
   Time Now() override { return now; }

@@ -10,7 +10,7 @@
 namespace rnnserve::fake_cuda {
 namespace {
 
-// Of large buffers only the start: they are workspaces that nobody reads.
+// Of large buffers only the start: they are workspaces that no test reads.
 void Spoil(void* memory, size_t bytes) { std::memset(memory, 0xff, std::min(bytes, size_t{1} << 20)); }
 
 std::string Trigger() {

@@ -3,8 +3,8 @@
 // of it but the kernels' launches runs, and can fail, without a GPU. What the libraries do is written down from their
 // documentation; only a device can say whether that is true.
 //
-// Strict where a device would be silent: work waits in its stream until somebody synchronises, device memory starts as
-// NaN, alignments that were promised are checked.
+// Strict where a device would be silent: work waits in its stream until the program synchronises, device memory starts
+// as NaN, alignments that were promised are checked.
 #pragma once
 
 #include <cuda_runtime_api.h>

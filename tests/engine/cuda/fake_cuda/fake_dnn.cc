@@ -40,7 +40,7 @@ using rnnserve::fake_cuda::FakeDevice;
 
 FakeDevice& Device() { return FakeDevice::Get(); }
 
-// Between the blocks of the weight space, so that nobody finds them by arithmetic.
+// Between the blocks of the weight space, so that arithmetic does not find them.
 constexpr int64_t kGap = 5;
 constexpr size_t kWorkBytes = 4096;
 

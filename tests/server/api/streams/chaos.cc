@@ -183,7 +183,7 @@ void Chaos::DisturbWires() {
       line.Freeze();
       return Happened("wires half-open");
     default:
-      line.LeaveStream();  // whoever waits for it still does
+      line.LeaveStream();  // the thread that waits for it still does
       return Happened("a stream beside an older one");
   }
 }

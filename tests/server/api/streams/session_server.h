@@ -83,7 +83,7 @@ class Line {
   CallerConnection& connection();
   std::shared_ptr<StreamClient> stream();
   std::shared_ptr<ApplyClient> Apply(const v1::Operation& operation);
-  // The next stream is another one; this one goes on as long as somebody holds it.
+  // The next stream is another one; this one goes on as long as a test holds it.
   void LeaveStream() { stream_.reset(); }
   // What is under way ends, or is never heard of again.
   void Cut();

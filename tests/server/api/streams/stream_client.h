@@ -56,7 +56,7 @@ class ApplyClient {
   ApplyClient(v1::Sessions::Stub& stub, const v1::Operation& operation);
   ~ApplyClient();  // cancels
 
-  // As over a stream: errors in the reply's status. Nothing: nobody can tell how it went.
+  // As over a stream: errors in the reply's status. Nothing: it is unknown how it went.
   std::optional<v1::OperationReply> Await();
   void Cancel() { context_.TryCancel(); }
   bool is_over() const {

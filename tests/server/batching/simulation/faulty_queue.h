@@ -12,7 +12,7 @@
 
 namespace rnnserve::simulation {
 
-// A program that nobody advances: the simulation does it.
+// A program that is never advanced: the simulation does it.
 class SimulatedProgram final : public Program {
  public:
   SimulatedProgram(int index, int64_t packed_bytes) : index_(index), packed_bytes_(packed_bytes) {}

@@ -71,7 +71,7 @@ void Ledger::Formed(const Slice& slice, int sharers, absl::Time now) {
   CheckShape(slice, program, sharers, now);
 }
 
-// The sequence goes on exactly where it stopped, from the state it stopped in, and only if somebody waits for it.
+// The sequence goes on exactly where it stopped, from the state it stopped in, and only if its caller waits for it.
 void Ledger::CheckRow(const SequenceSlice& row, int program, absl::Time now) {
   const SequenceAccount& sequence = AccountOf(row);
   const JobAccount& job = *sequence.lane->job;
@@ -106,7 +106,7 @@ void Ledger::CheckShape(const Slice& slice, int program, int sharers, absl::Time
     Complain(absl::StrCat("a slice of ", rows, " rows and ", slice.steps, " steps takes ", seconds / target,
                           " times its target"));
   }
-  // A worker that is not to share with others leaves nobody out as long as there is room.
+  // A worker that is not to share with others leaves no sequence out as long as there is room.
   if (sharers > 1 || rows >= std::min<int64_t>(16, scenario_.options.max_slice_rows)) return;
   for (const JobAccount* job : alive_) {
     const auto lane = job->lanes.find(program);
@@ -173,7 +173,7 @@ void Ledger::Completed(const std::vector<SequenceSlice>& rows, double seconds, a
   }
 }
 
-// As long as everybody has work.
+// As long as all tenants have work.
 void Ledger::CountShares(const std::vector<SequenceSlice>& rows, double seconds) {
   if (!scenario_.is_share_test || std::ranges::count(open_jobs_, 0) > 0) return;
   longest_slice_ = std::max(longest_slice_, seconds);

@@ -84,7 +84,7 @@ void AddLoad(Dice& dice, Scenario& scenario) {
   }
 }
 
-// Each tenant sends much more at once than can run, through some programs that nobody else uses.
+// Each tenant sends much more at once than can run, through some programs that no other tenant uses.
 void AddBacklog(Dice& dice, Scenario& scenario) {
   scenario.is_share_test = true;
   scenario.options.max_sequences = int64_t{1} << 40;

@@ -39,7 +39,7 @@ struct Scenario {
   BatchQueue::Options options;
   std::vector<ProgramCost> programs;
   std::vector<Arrival> arrivals;  // in the order of time
-  // All tenants have work all the time, each through programs of its own: everybody gets the same.
+  // All tenants have work all the time, each through programs of its own: each gets the same.
   bool is_share_test = false;
   int tenants = 1;
   // In each such period the machine is slower by `slow` for a quarter of it.

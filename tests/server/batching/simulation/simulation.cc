@@ -101,7 +101,7 @@ class Run {
     Tell(std::move(finished));
   }
 
-  // Times scatter, and now and then somebody else gets the core.
+  // Times scatter, and now and then another process gets the core.
   double Disturbance() {
     const double scatter = 0.9 + static_cast<double>(dice_() % 200) / 1000;
     const bool is_slow = (now_ - start_) % scenario_.slow_period < scenario_.slow_period / 4;

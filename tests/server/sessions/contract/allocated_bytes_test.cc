@@ -28,7 +28,7 @@ TEST(AllocatedBytesTest, IsWhatTheAllocatorTakesForABlock) {
   }
 }
 
-// Pages of a block that nobody writes take no memory, whatever class it is in.
+// Pages of a block that are never written take no memory, whatever class it is in.
 TEST(AllocatedBytesTest, BeyondTheClassesItIsWholePages) {
   EXPECT_EQ(AllocatedBytes((128 << 10) + 1), (128 << 10) + 4096);
   EXPECT_EQ(AllocatedBytes(1 << 20), 1 << 20);

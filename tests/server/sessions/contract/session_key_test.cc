@@ -48,7 +48,7 @@ TEST(SessionKeyTest, AnotherBootIsToldApart) {
   EXPECT_EQ(after.Classify(before.Text(before.Make("t")), "u").kind, Kind::kUnknown);
 }
 
-// Without a shared secret everybody may know the second half of the MAC, but not the first.
+// Without a shared secret every caller may know the second half of the MAC, but not the first.
 TEST(SessionKeyTest, KeysOfThisBootCannotBeMadeElsewhere) {
   const SessionKeys keys({.boot = 1}), forger({.boot = 1});
   const SessionKeys::Classified classified = keys.Classify(forger.Text(forger.Make("t")), "t");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sessions.md, section 2, rule 6, and what Open says of a session that is there (section 1): who owns it, owner epochs,
+// sessions.md, section 2, rule 6, and what Open says of a session that is there (section 1): its owner, owner epochs,
 // attaching.
 #include "tests/server/sessions/contract/session_fixture.h"
 

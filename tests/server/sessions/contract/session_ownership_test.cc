@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who owns a durable session where a store loses records or falls back to older ones, and where a server cannot take
-// one over.
+// The owner of a durable session where a store loses records or falls back to older ones, and where a server cannot
+// take one over.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -79,7 +79,7 @@ std::vector<OwnedTensor> Widened(const std::vector<OwnedTensor>& tensors) {
   return wide;
 }
 
-// What is sent within a millisecond shares slices, whoever is faster.
+// What is sent within a millisecond shares slices, whichever thread is faster.
 class SessionNeighbours : public SessionDrift {
  protected:
   SessionNeighbours() : SessionDrift({.workers = 1, .max_batch_delay = absl::Milliseconds(1)}) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replies of sessions count as long as they wait for their callers: repetitions, those who join, states.
+// Replies of sessions count as long as they wait for their callers: repetitions, calls that join, states.
 #include <gtest/gtest.h>
 
 #include "server/admission/limit_error.h"

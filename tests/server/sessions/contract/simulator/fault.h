@@ -23,7 +23,7 @@ enum class Fault {
   kFailedTakesNumber,         // 4: a failed operation uses its number up
   kAboveFailedComputed,       // 4: what was accepted above it is computed all the same
   kUnnumberedSideBySide,      // 5: two unnumbered operations in flight
-  kOlderOwnerServed,          // 6: who was displaced goes on
+  kOlderOwnerServed,          // 6: a displaced owner goes on
   kOlderQueueComputed,        // 6: a new owner leaves the queue of the old one
   kHalfOpenBlocks,            // 6: a new owner waits for the old one's computing operation
   kOtherBootOpensAnew,        // 7: a key of another boot is answered with a fresh session

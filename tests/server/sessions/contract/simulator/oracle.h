@@ -93,7 +93,7 @@ class Oracle {
   // Whether it is a repetition, or a number that is used up: answered.
   bool AnswerKnown(const Request& request);
   void Refuse(const Request& request, absl::StatusCode code, const std::string& reason);
-  // The newest of whom something is applied or in flight.
+  // The newest one with something applied or in flight.
   uint64_t Owner() const;
   // How many of the queue stay if `attachment` takes the session.
   size_t Stays(uint64_t attachment) const;
