@@ -25,6 +25,12 @@ absl::Duration StreamAge() {
   return ConnectionAgeGrace() * 0.9;
 }
 
+// A share of 1 loses no byte: int64_t to double and back would.
+int64_t OfOneTenant(int64_t bytes) {
+  const double share = absl::GetFlag(FLAGS_max_tenant_share);
+  return share < 1 ? static_cast<int64_t>(share * static_cast<double>(bytes)) : bytes;
+}
+
 GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler, MemoryWatch* memory) {
   GrpcServer::Options options;
   options.metrics = &metrics;
@@ -42,15 +48,14 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle);
   options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
   options.max_connection_age_grace = ConnectionAgeGrace();
-  options.admission = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_request_bytes_in_flight), memory};
-  options.streams.max_streams = absl::GetFlag(FLAGS_max_streams);
+  options.admission = {absl::GetFlag(FLAGS_max_calls), absl::GetFlag(FLAGS_max_bytes_in_flight), memory};
+  options.streams.max_streams = absl::GetFlag(FLAGS_max_calls);
   options.streams.max_age = StreamAge();
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
   options.max_send_duration = std::min(options.max_send_duration, options.max_call_duration);
   options.work_waiting = [&scheduler] { return scheduler.collected(); };
   // With one CPU the caller could not run meanwhile to send its next call.
-  const bool has_one_cpu = AvailableCpus().count <= 1;
-  options.max_busy_poll = has_one_cpu ? absl::ZeroDuration() : absl::GetFlag(FLAGS_poll_ahead);
+  if (AvailableCpus().count <= 1) options.max_busy_poll = absl::ZeroDuration();
   options.run_work = [&scheduler](bool is_alone) { scheduler.RunCollected(is_alone); };
   return options;
 }
@@ -60,8 +65,7 @@ BatchQueue::Options QueueOptions(int workers) {
   options.workers = workers;
   options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
   // CallAdmission and the core's budget have admitted all that comes here.
-  options.max_bytes = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
-  options.target_slice = absl::GetFlag(FLAGS_target_slice);
+  options.max_bytes = absl::GetFlag(FLAGS_max_bytes_in_flight);
   options.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay);
   return options;
 }
@@ -70,7 +74,7 @@ Core::Options CoreOptions(MemoryWatch* memory) {
   Core::Options options;
   options.memory = memory;
   options.max_reply_bytes = absl::GetFlag(FLAGS_max_message_bytes);
-  options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_output_bytes_in_flight);
+  options.max_bytes_in_flight = absl::GetFlag(FLAGS_max_bytes_in_flight);
   options.routing.engine = absl::GetFlag(FLAGS_engine);
   return options;
 }
@@ -81,16 +85,17 @@ MemorySessions::Options SessionLimits(SessionMetrics& metrics, MemoryWatch* memo
   options.max_bytes = absl::GetFlag(FLAGS_session_bytes);
   options.unknown_model = metrics.Of(kUnknownModel);
   options.tenant.sessions = absl::GetFlag(FLAGS_max_sessions);
-  options.tenant.bytes = absl::GetFlag(FLAGS_max_tenant_session_bytes);
+  options.tenant.bytes = OfOneTenant(options.max_bytes);
   options.tenant.operations_per_second = absl::GetFlag(FLAGS_session_operations_per_second);
   return options;
 }
 
 ModelStore::Options ModelOptions() {
+  const int64_t bytes = absl::GetFlag(FLAGS_model_weight_bytes);
   return {.repository = absl::GetFlag(FLAGS_models),
-          .inline_cache_bytes = absl::GetFlag(FLAGS_inline_weight_bytes),
-          .named_bytes = absl::GetFlag(FLAGS_model_weight_bytes),
-          .tenant_bytes = absl::GetFlag(FLAGS_max_tenant_model_bytes),
+          .inline_cache_bytes = bytes / 6,
+          .named_bytes = bytes,
+          .tenant_bytes = OfOneTenant(bytes),
           .tenant_models = absl::GetFlag(FLAGS_max_tenant_models)};
 }
 

@@ -54,6 +54,9 @@ class Checks {
   void Positive(const char* flag, absl::Duration value) {
     if (value <= absl::ZeroDuration()) Wrong(flag, "a positive duration, e.g. 30s");
   }
+  void Share(const char* flag, double value, absl::string_view example) {
+    if (!(value >= 0 && value <= 1)) Wrong(flag, absl::StrCat("0 to 1, e.g. ", example));
+  }
   void OneOf(const char* flag, const std::string& value, std::initializer_list<absl::string_view> words) {
     for (const absl::string_view word : words) {
       if (word == value) return;
@@ -82,33 +85,26 @@ void CheckSizes(Checks& checks) {
   checks.Within("workers", absl::GetFlag(FLAGS_workers), 0, kMostWorkers);
   checks.AtLeast("max_message_bytes", absl::GetFlag(FLAGS_max_message_bytes), 1);
   checks.AtLeast<int64_t>("max_transport_bytes", absl::GetFlag(FLAGS_max_transport_bytes), kLeastTransportBytes);
-  checks.AtLeast<int64_t>("max_request_bytes_in_flight", absl::GetFlag(FLAGS_max_request_bytes_in_flight), 1);
-  checks.AtLeast<int64_t>("max_output_bytes_in_flight", absl::GetFlag(FLAGS_max_output_bytes_in_flight), 1);
+  checks.AtLeast<int64_t>("max_bytes_in_flight", absl::GetFlag(FLAGS_max_bytes_in_flight), 1);
   checks.AtLeast("max_calls", absl::GetFlag(FLAGS_max_calls), 1);
   checks.AtLeast<int64_t>("queue_sequences", absl::GetFlag(FLAGS_queue_sequences), 1);
   checks.AtLeast<int64_t>("packed_weight_bytes", absl::GetFlag(FLAGS_packed_weight_bytes), 0);
-  checks.AtLeast<int64_t>("inline_weight_bytes", absl::GetFlag(FLAGS_inline_weight_bytes), 0);
   checks.AtLeast<int64_t>("model_weight_bytes", absl::GetFlag(FLAGS_model_weight_bytes), 0);
   checks.AtLeast<int64_t>("max_tenant_models", absl::GetFlag(FLAGS_max_tenant_models), 0);
-  checks.AtLeast<int64_t>("max_tenant_model_bytes", absl::GetFlag(FLAGS_max_tenant_model_bytes), 0);
   checks.AtLeast<int64_t>("plugin_memory_bytes", absl::GetFlag(FLAGS_plugin_memory_bytes), 0);
 }
 
 void CheckSessions(Checks& checks) {
   checks.AtLeast<int64_t>("session_bytes", absl::GetFlag(FLAGS_session_bytes), 0);
   checks.AtLeast<int64_t>("max_sessions", absl::GetFlag(FLAGS_max_sessions), 0);
-  checks.AtLeast<int64_t>("max_tenant_session_bytes", absl::GetFlag(FLAGS_max_tenant_session_bytes), 0);
   checks.AtLeast("session_operations_per_second", absl::GetFlag(FLAGS_session_operations_per_second), 0.0);
   checks.AtLeast("session_idle_timeout", absl::GetFlag(FLAGS_session_idle_timeout), absl::Seconds(1));
-  checks.AtLeast<int64_t>("max_streams", absl::GetFlag(FLAGS_max_streams), 1);
 }
 
 void CheckTimes(Checks& checks) {
   checks.AtLeast("models_poll", absl::GetFlag(FLAGS_models_poll), absl::Milliseconds(10));
   checks.AtLeast("max_connection_idle", absl::GetFlag(FLAGS_max_connection_idle), absl::Seconds(1));
   checks.AtLeast("max_connection_age", absl::GetFlag(FLAGS_max_connection_age), absl::Seconds(1));
-  checks.AtLeast("target_slice", absl::GetFlag(FLAGS_target_slice), absl::Microseconds(1));
-  checks.AtLeast("poll_ahead", absl::GetFlag(FLAGS_poll_ahead), absl::ZeroDuration());
   checks.AtLeast("max_batch_delay", absl::GetFlag(FLAGS_max_batch_delay), absl::ZeroDuration());
   checks.Positive("max_call_duration", absl::GetFlag(FLAGS_max_call_duration));
   checks.AtLeast("drain_delay", absl::GetFlag(FLAGS_drain_delay), absl::ZeroDuration());
@@ -155,9 +151,8 @@ std::vector<std::string> MistakesOf(const Settings& settings) {
   CheckAddresses(checks);
   checks.OneOf("log_level", absl::GetFlag(FLAGS_log_level), {"debug", "info", "warning", "error", "off"});
   checks.OneOf("log_format", absl::GetFlag(FLAGS_log_format), {"text", "json"});
-  const double verify_share = absl::GetFlag(FLAGS_verify_share);
-  if (!(verify_share >= 0 && verify_share <= 1))
-    checks.Wrong("verify_share", "0 to 1, e.g. 0.01 for every hundredth call");
+  checks.Share("verify_share", absl::GetFlag(FLAGS_verify_share), "0.01 for every hundredth call");
+  checks.Share("max_tenant_share", absl::GetFlag(FLAGS_max_tenant_share), "0.25 for a quarter of the bytes");
   checks.OneOf("tls_min_version", absl::GetFlag(FLAGS_tls_min_version), {"1.2", "1.3"});
   if (absl::GetFlag(FLAGS_tls_cert).empty() != absl::GetFlag(FLAGS_tls_key).empty()) {
     checks.Wrong(absl::GetFlag(FLAGS_tls_cert).empty() ? "tls_key" : "tls_cert",

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <numeric>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "absl/flags/reflection.h"
@@ -15,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "base/nearest.h"
 #include "server/config/help.h"
 
 namespace rnnserve {
@@ -32,29 +32,22 @@ struct RetiredFlag {
 };
 
 // Flags of earlier versions, and what replaces each; the nearest name of a flag would send the operator to another one.
-constexpr std::array<RetiredFlag, 6> kRetiredFlags = {{
+constexpr std::array<RetiredFlag, 14> kRetiredFlags = {{
     {"max_reply_bytes", "--max_message_bytes bounds replies as well"},
     {"max_steps", "--max_message_bytes bounds the steps of a request"},
     {"max_send_duration", "it is two minutes, or --max_call_duration if that is shorter"},
     {"max_session_idle_timeout", "it is 24h, or --session_idle_timeout if that is longer"},
     {"short_slice", "its value is fixed, since no other one gained anything"},
+    {"target_slice", "its value is fixed, since no other one gained anything"},
+    {"poll_ahead", "it is 200us, or 0 where there is one CPU"},
+    {"max_request_bytes_in_flight", "--max_bytes_in_flight bounds messages"},
+    {"max_output_bytes_in_flight", "--max_bytes_in_flight bounds outputs and states as well"},
+    {"max_streams", "--max_calls bounds streams as well"},
+    {"inline_weight_bytes", "it is a sixth of --model_weight_bytes"},
+    {"max_tenant_model_bytes", "--max_tenant_share is one tenant's share of --model_weight_bytes"},
+    {"max_tenant_session_bytes", "--max_tenant_share is one tenant's share of --session_bytes"},
     {"admin_port_file", "the number of the admin port is in the file of --port_file with .admin behind its name"},
 }};
-
-// Levenshtein's.
-size_t Distance(absl::string_view from, absl::string_view to) {
-  std::vector<size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < from.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t k = 0; k < to.size(); ++k) {
-      const size_t exchanged = diagonal + (from[i] == to[k] ? 0 : 1);
-      diagonal = row[k + 1];
-      row[k + 1] = std::min({row[k + 1] + 1, row[k] + 1, exchanged});
-    }
-  }
-  return row.back();
-}
 
 std::string UnknownFlag(absl::string_view name) {
   name = name.substr(0, kLongestName);
@@ -83,16 +76,9 @@ std::string InsteadOfRetired(absl::string_view name) {
 }
 
 std::string NearestFlag(absl::string_view name) {
-  name = name.substr(0, kLongestName);
-  std::string nearest;
-  size_t least = 2 + name.size() / 4;
-  for (const std::string& known : FlagNames()) {
-    if (const size_t distance = Distance(name, known); distance < least) {
-      least = distance;
-      nearest = known;
-    }
-  }
-  return nearest;
+  const std::vector<std::string> known = FlagNames();
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  return std::string(Nearest({name.data(), name.size()}, names));
 }
 
 absl::Status CheckCommandLine(int argc, char** argv) {

@@ -56,12 +56,12 @@ ABSL_FLAG(int64_t, memory_limit, 0,
           "to shares of it; 0: the container's limit, or the machine's memory if that is less");
 ABSL_FLAG(int64_t, max_transport_bytes, int64_t{1} << 30,
           "maximum bytes received on all connections together, messages of admitted calls not included");
-ABSL_FLAG(int64_t, max_request_bytes_in_flight, int64_t{1} << 30,
-          "maximum bytes of the messages of all calls in flight");
-ABSL_FLAG(int64_t, max_output_bytes_in_flight, int64_t{1} << 30,
-          "maximum bytes of outputs and states of all requests in flight, and of uploads, twice");
+ABSL_FLAG(int64_t, max_bytes_in_flight, int64_t{1} << 30,
+          "maximum bytes of the messages of all calls in flight, and again of their outputs, their states and, twice, "
+          "of uploads");
 ABSL_FLAG(int32_t, max_calls, 4096,
-          "maximum number of calls in flight; the server refuses further calls and says when to retry");
+          "maximum number of calls in flight, and of open streams; the server refuses further ones and says when to "
+          "retry");
 ABSL_FLAG(int32_t, max_connections, 0,
           "maximum number of connections; 0: 10000, or what the limit of file descriptors allows if that is less");
 ABSL_FLAG(absl::Duration, max_connection_idle, absl::Minutes(30),
@@ -70,32 +70,24 @@ ABSL_FLAG(absl::Duration, max_connection_age, absl::InfiniteDuration(),
           "age at which the server closes a connection (GOAWAY), such as 1h or inf; calls on it may finish");
 ABSL_FLAG(int64_t, queue_sequences, 1 << 16,
           "maximum number of sequences waiting or running; the server refuses further ones and says when to retry");
-ABSL_FLAG(absl::Duration, target_slice, absl::Milliseconds(1),
-          "time that sequences run together before others may join; shorter: lower latency, longer: less overhead");
-ABSL_FLAG(absl::Duration, poll_ahead, absl::Microseconds(200),
-          "time that the poller thread busy-polls for a lone caller's next call before it sleeps, if the last one "
-          "came as soon; uses CPU time, saves the wake-up; 0: no busy polling");
 ABSL_FLAG(absl::Duration, max_batch_delay, absl::ZeroDuration(),
           "maximum time that a request waits for others to share its batch; 0: no wait, batches form while workers "
           "are busy");
 ABSL_FLAG(int64_t, packed_weight_bytes, int64_t{4} << 30,
           "maximum bytes of the cache of packed weights, which evicts the least recently used");
-ABSL_FLAG(int64_t, inline_weight_bytes, int64_t{1} << 30,
-          "maximum bytes of the cache of inline weights, for requests that name a fingerprint; it evicts the least "
-          "recently used");
 ABSL_FLAG(int64_t, model_weight_bytes, int64_t{16} << 30,
-          "maximum bytes of weights and uploaded files of all loaded models");
+          "maximum bytes of weights and uploaded files of all loaded models; a sixth of it bounds the cache of inline "
+          "weights, for requests that name a fingerprint");
 ABSL_FLAG(int64_t, max_tenant_models, 1000, "maximum number of models that one tenant may have loaded");
-ABSL_FLAG(int64_t, max_tenant_model_bytes, int64_t{16} << 30,
-          "maximum bytes of weights and uploaded files of one tenant's loaded models");
 ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10),
           "maximum duration of a call: the deadline of calls with none or a later one, such as 30s or 10m");
 ABSL_FLAG(int64_t, session_bytes, int64_t{16} << 30,
           "maximum bytes of all sessions: states, checkpoints and the windows agreed at Open; at the limit the "
           "server refuses new sessions");
 ABSL_FLAG(int64_t, max_sessions, 1 << 20, "maximum number of live sessions of one tenant");
-ABSL_FLAG(int64_t, max_tenant_session_bytes, int64_t{16} << 30,
-          "maximum bytes of one tenant's sessions, counted as by --session_bytes");
+ABSL_FLAG(double, max_tenant_share, 1,
+          "maximum share, 0 to 1, of --session_bytes and of --model_weight_bytes that one tenant's sessions and models "
+          "may take");
 ABSL_FLAG(double, session_operations_per_second, 0,
           "maximum operations per second on one tenant's sessions; 0: no limit");
 ABSL_FLAG(absl::Duration, session_idle_timeout, absl::Minutes(10),
@@ -107,8 +99,6 @@ ABSL_FLAG(std::string, store, "",
 ABSL_FLAG(std::string, session_secret_file, "",
           "file of the secret that the servers of one --store share, of 32 characters or more; a second line holds "
           "one more that is valid; reloaded when it changes");
-ABSL_FLAG(int64_t, max_streams, 4096,
-          "maximum number of open streams; the server refuses further streams and says when to retry");
 ABSL_FLAG(absl::Duration, drain_delay, absl::ZeroDuration(),
           "time after SIGTERM in which the server still accepts calls while health is NOT_SERVING, so that load "
           "balancers stop routing");

@@ -27,15 +27,11 @@ struct ShareOfMemory {
   int64_t sixteenths;
 };
 // Together more than there is: few servers hold as much as they may of every kind, and MemoryWatch bounds the sum.
-constexpr std::array<ShareOfMemory, 9> kShares = {{{"max_transport_bytes", 2},
-                                                   {"max_request_bytes_in_flight", 4},
-                                                   {"max_output_bytes_in_flight", 4},
+constexpr std::array<ShareOfMemory, 5> kShares = {{{"max_transport_bytes", 2},
+                                                   {"max_bytes_in_flight", 4},
                                                    {"packed_weight_bytes", 6},
                                                    {"model_weight_bytes", 6},
-                                                   {"max_tenant_model_bytes", 6},
-                                                   {"inline_weight_bytes", 1},
-                                                   {"session_bytes", 8},
-                                                   {"max_tenant_session_bytes", 8}}};
+                                                   {"session_bytes", 8}}};
 
 // 0: unknown.
 int64_t MachinesMemory() {

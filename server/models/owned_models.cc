@@ -49,10 +49,9 @@ absl::Status OwnedModels::Fits(const std::string& tenant, const NamedModels& mod
                                              " models; unload some, or raise --max_tenant_models"));
   }
   if (!tenant.empty() && charge > limits_.tenant_bytes - models.bytes()) {
-    return QuotaError(
-        "model_bytes",
-        absl::StrCat("model ", Quoted(name), " takes ", charge, " bytes, but this tenant's models hold ",
-                     models.bytes(), " of ", limits_.tenant_bytes, "; unload some, or raise --max_tenant_model_bytes"));
+    return QuotaError("model_bytes", absl::StrCat("model ", Quoted(name), " takes ", charge,
+                                                  " bytes, but this tenant's models hold ", models.bytes(), " of ",
+                                                  limits_.tenant_bytes, "; unload some, or raise --max_tenant_share"));
   }
   if (charge <= limits_.bytes - bytes_) return absl::OkStatus();
   return Overloaded(

@@ -45,15 +45,15 @@ def test_every_flag_is_documented_as_help_tells_it():
 
 
 def test_origins(tmp_path):
-    path = _file(tmp_path, '# ours\nmax_calls: 7\nlisten: "127.0.0.1:0"\nlisten: "unix:/x.sock"\nmax_streams: 8\n'
+    path = _file(tmp_path, '# ours\nmax_calls: 7\nlisten: "127.0.0.1:0"\nlisten: "unix:/x.sock"\nqueue_sequences: 8\n'
                            'drain_timeout: "90s"\ncpu_helper: false\nverify_share: 0.5\n')
-    shown = _print(f"--config={path}", "--max_streams=9", "--log_level", "warning", "--tokens_file=t")
+    shown = _print(f"--config={path}", "--queue_sequences=9", "--log_level", "warning", "--tokens_file=t")
     assert shown["max_calls"] == ("max_calls: 7", f"{path}:2")
     assert shown["listen"] == ('listen: "unix:/x.sock"', f"{path}:4")
     assert shown["drain_timeout"] == ('drain_timeout: "1m30s"', f"{path}:6")
     assert shown["cpu_helper"] == ("cpu_helper: false", f"{path}:7")
     assert shown["verify_share"] == ("verify_share: 0.5", f"{path}:8")
-    assert shown["max_streams"] == ("max_streams: 9", "flag")
+    assert shown["queue_sequences"] == ("queue_sequences: 9", "flag")
     assert shown["log_level"] == ('log_level: "warning"', "flag")
     assert shown["log_format"] == ('log_format: "text"', "default")
     assert shown["tokens_file"] == ('tokens_file: "t"', "flag; what it names is read again when it changes")
@@ -105,9 +105,9 @@ def test_what_is_printed_is_a_config_file(tmp_path):
     ('\ndrain_timeout: "3 moons"\n', ":2:1: ", "3 moons"),
     ("\n\nmax_calls: 0\n", ":3:1: ", "expected at least 1"),
     ('max_calls: 4  log_format: "yaml"\n', ":1:15: ", "text, json"),
-    ('max_streams: 1\nlisten: "here"\n', ":2:1: ", "host:port"),
-    ('listen: "a:1"\nmax_streams: 1\n  listen: "b:99999"\n', ":3:3: ", "not b:99999"),
-    ('max_streams: 1\nmax_connections: 2000000000\n', ":2:1: ", "file descriptors"),
+    ('queue_sequences: 1\nlisten: "here"\n', ":2:1: ", "host:port"),
+    ('listen: "a:1"\nqueue_sequences: 1\n  listen: "b:99999"\n', ":3:3: ", "not b:99999"),
+    ('queue_sequences: 1\nmax_connections: 2000000000\n', ":2:1: ", "file descriptors"),
     ("\x00\x01\x02", ":1:", ""),
 ])
 @pytest.mark.parametrize("words", [[], ["config", "print"]])
@@ -139,7 +139,7 @@ def test_a_pipe_is_no_file(tmp_path):
 
 
 @pytest.mark.parametrize("flag, expected", [
-    ("--workers=2147483647", "0 to 4096"), ("--workers=-1", "0 to 4096"), ("--max_streams=0", "at least 1"), ("--admin_listen=unix:/x", "host:port"), ("--admin_listen=[::]:9464", "IPv4")])
+    ("--workers=2147483647", "0 to 4096"), ("--workers=-1", "0 to 4096"), ("--queue_sequences=0", "at least 1"), ("--admin_listen=unix:/x", "host:port"), ("--admin_listen=[::]:9464", "IPv4")])
 def test_flags_out_of_range_are_told_as_the_log_is(flag, expected):
     done = run_to_end("--listen=127.0.0.1:0", "--log_format=json", flag)
     assert done.returncode == 1
@@ -199,20 +199,20 @@ def test_a_flag_mends_what_the_file_has_wrong(tmp_path):
 
 
 def test_a_running_server_tells_what_takes_a_restart(tmp_path):
-    path = _file(tmp_path, "max_calls: 100\nmax_streams: 5\n")
-    server = Server(f"--config={path}", "--max_streams=6")
+    path = _file(tmp_path, "max_calls: 100\nqueue_sequences: 5\n")
+    server = Server(f"--config={path}", "--queue_sequences=6")
     try:
         def told(text, wanted):
             path.write_text(text)
             while wanted not in server.log():
                 assert server.alive()
 
-        told("max_calls: 101\nmax_streams: 7\nmax_sessions: 3\n", "a restart is needed for max_calls, max_sessions\n")
+        told("max_calls: 101\nqueue_sequences: 7\nmax_sessions: 3\n", "a restart is needed for max_calls, max_sessions\n")
         told("max_calls: many\n", f"the next start will fail: {path}:1:12: ")
-        told("max_streams: 9\nmax_calls: 0\n", f"the next start will fail: {path}:2:1: max_calls=0: expected at least 1")
+        told("queue_sequences: 9\nmax_calls: 0\n", f"the next start will fail: {path}:2:1: max_calls=0: expected at least 1")
         told('max_calls: 7\ndrain_timeout: "3 moons"\n', f"the next start will fail: {path}:2:1: drain_timeout: ")
         told("max_calls: 100\n", "is again as it was at the start")
-        assert "max_streams" not in server.log(), "a flag overrides it"
+        assert "queue_sequences" not in server.log(), "a flag overrides it"
         assert all(line[:4].isdigit() for line in server.log().splitlines()), "lines of the server's own log alone"
     finally:
         assert server.stop() == 0

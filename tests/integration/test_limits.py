@@ -30,6 +30,7 @@ REASON = 'rnnserve_rejected_total{reason="%s"}'
 PER_MODEL = 4096  # what a model or a packed program counts for besides its weights
 REPLY_BYTES = 256 << 10
 KEPT_MODELS = 3
+INLINE_SHARE = 6  # of --model_weight_bytes: a sixth of it is for weights that come inline
 
 
 def _case(seed=1, steps=2, rows=1, hidden=8, inputs=2) -> Case:
@@ -100,8 +101,8 @@ def _request_bytes() -> int:
 @pytest.fixture(scope="module")
 def running():
     models = KEPT_MODELS * (_weight_bytes() + PER_MODEL)
-    server = Server(f"--inline_weight_bytes={models}", f"--model_weight_bytes={models}",
-                    f"--max_request_bytes_in_flight={_request_bytes()}", "--drain_timeout=1s")
+    server = Server(f"--model_weight_bytes={INLINE_SHARE * models}",
+                    f"--max_bytes_in_flight={_request_bytes()}", "--drain_timeout=1s")
     yield server
     assert server.alive(), f"the server died:\n{server.log()}"
     assert server.stop() == 0
@@ -184,13 +185,13 @@ def test_weights_of_loaded_models(narrow):
     def unload(name):
         narrow.models.Unload(wire.models_pb2.UnloadRequest(model=wire.tensor_pb2.ModelRef(name=name)), timeout=SECONDS)
 
-    names = [f"limited-{seed}" for seed in range(KEPT_MODELS)]
+    names = [f"limited-{seed}" for seed in range(INLINE_SHARE * KEPT_MODELS)]
     for seed, name in enumerate(names):
         narrow.models.Load(_load(name, seed), timeout=SECONDS)
     failure = _refused(narrow, "memory", Code.RESOURCE_EXHAUSTED, ["named models hold", "unload models", "--model_weight_bytes"],
                        narrow.models.Load, _load("one-more", 99))
     taken = [int(word) for word in failure.text.split() if word.isdecimal()]
-    assert taken[1] == taken[2] == KEPT_MODELS * taken[0], failure
+    assert taken[1] == taken[2] == INLINE_SHARE * KEPT_MODELS * taken[0], failure
     assert {info.name for info in narrow.models.List(wire.models_pb2.ListModelsRequest()).models} == set(names)
     unload(names.pop())
     narrow.models.Load(_load("one-more", 99), timeout=SECONDS)
@@ -309,7 +310,8 @@ def test_bytes_of_a_tenants_sessions(tmp_path):
     most = 100_000
     tokens = {name: f"{name}-0123456789abcdef" for name in ["alice", "bob"]}
     (tmp_path / "tokens").write_text("".join(f"{name} {token}\n" for name, token in tokens.items()))
-    server = Server(f"--tokens_file={tmp_path}/tokens", f"--max_tenant_session_bytes={most}", "--drain_timeout=1s")
+    server = Server(f"--tokens_file={tmp_path}/tokens", f"--session_bytes={2 * most}", "--max_tenant_share=0.5",
+                    "--drain_timeout=1s")
     stub = wire.sessions_grpc.SessionsStub(server.channel)
 
     def call(method, request, tenant="alice", timeout=SECONDS):

@@ -22,7 +22,7 @@ REASON = 'rnnserve_rejected_total{reason="%s"}'
 
 @pytest.fixture(scope="module")
 def tight():
-    running = Server("--queue_sequences=8", "--max_sessions=1", "--max_output_bytes_in_flight=1048576",
+    running = Server("--queue_sequences=8", "--max_sessions=1", "--max_bytes_in_flight=67108864",
                      "--drain_timeout=1h", "--log_format=json")
     yield running
     for _ in range(2):  # the second one skips the waits
@@ -55,7 +55,7 @@ def test_every_reason(tight):
     while _metrics(tight)["rnnserve_queue_sequences"] < 8:
         assert not long.done()
     _refused(tight, "queue_full", "RESOURCE_EXHAUSTED", "of 8 sequences", lambda: infer(wire.request(_case(rows=8))))
-    _refused(tight, "memory", "RESOURCE_EXHAUSTED", "bytes", lambda: infer(wire.request(_case(steps=4000, rows=8, hidden=64))))
+    _refused(tight, "memory", "RESOURCE_EXHAUSTED", "bytes", lambda: infer(wire.request(_case(steps=4000, rows=8, hidden=500))))
     tight.process.send_signal(signal.SIGTERM)
     while True:  # between the signal and the closed door calls are still served, or find no room
         try:

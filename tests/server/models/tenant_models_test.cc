@@ -128,7 +128,7 @@ TEST(TenantModelBytes, AreBoundedForATenantAndForAll) {
   EXPECT_TRUE(load("a", 1).ok());
   const absl::Status much = load("a", 2);
   EXPECT_EQ(QuotaSubjectOf(much), "model_bytes");
-  EXPECT_THAT(Text(much), HasSubstr("--max_tenant_model_bytes"));
+  EXPECT_THAT(Text(much), HasSubstr("--max_tenant_share"));
   EXPECT_TRUE(load("b", 1).ok()) << "equal content counts for each tenant";
   EXPECT_TRUE(load("", 3).ok());
   EXPECT_THAT(Text(load("c", 4)), HasSubstr("--model_weight_bytes"));
