@@ -78,9 +78,9 @@ class SpareNodes<std::set<Key, Less>> {
 template <typename Key, typename Value>
 class SpareNodes<std::multimap<Key, Value>> {
  public:
-  using Place = typename std::multimap<Key, Value>::iterator;
+  using Position = typename std::multimap<Key, Value>::iterator;
 
-  Place Insert(std::multimap<Key, Value>& map, Key key, Value value) {
+  Position Insert(std::multimap<Key, Value>& map, Key key, Value value) {
     if (spare_.empty()) return map.emplace(std::move(key), std::move(value));
     auto node = std::move(spare_.back());
     spare_.pop_back();
@@ -89,7 +89,7 @@ class SpareNodes<std::multimap<Key, Value>> {
     return map.insert(std::move(node));
   }
 
-  void Erase(std::multimap<Key, Value>& map, Place place) {
+  void Erase(std::multimap<Key, Value>& map, Position place) {
     auto node = map.extract(place);
     if (spare_.size() < kMostSpareNodes) spare_.push_back(std::move(node));
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "server/config/flags.h"
 #ifdef RNNSERVE_HAS_STORE
 #include "server/store/redis_store.h"
@@ -14,10 +15,9 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<SessionStore>> OpenStore([[maybe_unused]] StoreMetrics* metrics) {
 #ifdef RNNSERVE_HAS_STORE
-  absl::StatusOr<StoreAddress> address = ParseStoreAddress(absl::GetFlag(FLAGS_store));
-  if (!address.ok()) return address.status();
+  ASSIGN_OR_RETURN(StoreAddress address, ParseStoreAddress(absl::GetFlag(FLAGS_store)));
   RedisStore::Options options;
-  options.address = *std::move(address);
+  options.address = std::move(address);
   options.metrics = metrics;
   return RedisStore::Create(std::move(options));
 #else
@@ -31,10 +31,9 @@ absl::StatusOr<std::unique_ptr<Durable>> Durable::Start(Metrics& metrics, Sessio
   std::unique_ptr<Durable> durable(new Durable(sessions));
   const std::string path = absl::GetFlag(FLAGS_session_secret_file);
   if (!path.empty()) {
-    absl::StatusOr<SecretFile> secrets = SecretFile::Load(path);
-    if (!secrets.ok()) return secrets.status();
-    sessions.SetSecrets(secrets->secrets());
-    durable->secrets_.emplace(*std::move(secrets));
+    ASSIGN_OR_RETURN(SecretFile secrets, SecretFile::Load(path));
+    sessions.SetSecrets(secrets.secrets());
+    durable->secrets_.emplace(std::move(secrets));
   }
   if (absl::GetFlag(FLAGS_store).empty()) return durable;
   if (!durable->secrets_) {
@@ -43,9 +42,7 @@ absl::StatusOr<std::unique_ptr<Durable>> Durable::Start(Metrics& metrics, Sessio
         "keys by it (openssl rand -base64 32 makes one)");
   }
   durable->metrics_.emplace(metrics);
-  absl::StatusOr<std::unique_ptr<SessionStore>> store = OpenStore(&*durable->metrics_);
-  if (!store.ok()) return store.status();
-  durable->store_ = *std::move(store);
+  ASSIGN_OR_RETURN(durable->store_, OpenStore(&*durable->metrics_));
   durable->codec_ = std::make_unique<SessionRecordCodec>(&core);
   durable->records_ = std::make_unique<SessionRecords>(durable->store_.get(), durable->codec_.get());
   sessions.UseRecords(durable->records_.get());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/field_error.h"
+#include "base/status_macros.h"
 
 namespace rnnserve::client {
 
@@ -62,10 +63,9 @@ absl::Status InferCalls::Run(milliseconds timeout, const v1::InferRequest& reque
 
 absl::Status InferCalls::Call(const std::string& address, milliseconds timeout, const v1::InferRequest& request,
                               v1::InferResponse& reply) {
-  const absl::StatusOr<std::shared_ptr<Line>> line = LineTo(address);
-  if (!line.ok()) return line.status();
-  return (*line)->connection.Run(
-      timeout, [&](grpc::ClientContext& context) { return (*line)->stub->Infer(&context, request, &reply); });
+  ASSIGN_OR_RETURN(const std::shared_ptr<Line> line, LineTo(address));
+  return line->connection.Run(
+      timeout, [&](grpc::ClientContext& context) { return line->stub->Infer(&context, request, &reply); });
 }
 
 absl::StatusOr<std::shared_ptr<InferCalls::Line>> InferCalls::LineTo(const std::string& address) {
@@ -73,11 +73,11 @@ absl::StatusOr<std::shared_ptr<InferCalls::Line>> InferCalls::LineTo(const std::
   MutexLock lock(mutex_);
   std::shared_ptr<Line>& line = lines_[address];
   if (line == nullptr) {
-    absl::StatusOr<Connection> connection =
-        Connection::Make(address, options_, {.watches_health = is_one_of_several, .name = lookup_.NameOf(address)});
-    if (!connection.ok()) return connection.status();
-    auto stub = v1::Recurrent::NewStub(connection->channel);
-    line = std::make_shared<Line>(Line{*std::move(connection), std::move(stub)});
+    ASSIGN_OR_RETURN(
+        Connection connection,
+        Connection::Make(address, options_, {.watches_health = is_one_of_several, .name = lookup_.NameOf(address)}));
+    auto stub = v1::Recurrent::NewStub(connection.channel);
+    line = std::make_shared<Line>(Line{std::move(connection), std::move(stub)});
   }
   return line;
 }

@@ -45,7 +45,7 @@ class OperationStream final : private grpc::ClientBidiReactor<v1::StreamRequest,
 
  private:
   OperationStream(const Connection& connection, Observer* observer, uint64_t id);
-  void StartWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // with mutex_ held
+  void StartWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void OnReadInitialMetadataDone(bool ok) override;
   void OnReadDone(bool ok) override;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "client/cpp/codec.h"
 #include "client/cpp/lookup.h"
 #include "client/cpp/random_id.h"
@@ -59,9 +60,9 @@ v1::Operation EncodeChunk(const std::vector<Tensor>& inputs, const FeedOptions& 
 
 class RnnStream::Impl {
  public:
-  Impl(StreamDriver::Places places, v1::OpenRequest request, const StreamOptions& options,
+  Impl(StreamDriver::Candidates candidates, v1::OpenRequest request, const StreamOptions& options,
        StreamDriver::Session session)
-      : driver_(std::move(places), std::move(request), options, std::move(session)) {}
+      : driver_(std::move(candidates), std::move(request), options, std::move(session)) {}
 
   // `read` makes the result of a reply.
   template <typename Read>
@@ -89,23 +90,21 @@ RnnStream::~RnnStream() = default;
 
 absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Open(std::vector<std::string> servers, SessionSpec spec,
                                                            StreamOptions options) {
-  if (absl::Status checked = Check(options); !checked.ok()) return checked;
+  RETURN_IF_ERROR(Check(options));
   // Every operation that may have to be sent again finds its reply.
   if (!spec.max_in_flight) spec.max_in_flight = options.max_in_flight + kOwnQuestions;
   if (!spec.window_operations) spec.window_operations = 2 * options.max_in_flight;
   v1::OpenRequest request = EncodeOpen(spec);
-  StreamDriver::Places places = StreamDriver::Places::Of(SplitAddresses(servers), request.name(), options);
-  absl::StatusOr<StreamDriver::Session> session = StreamDriver::Open(places, request, options);
-  if (!session.ok()) return session.status();
+  StreamDriver::Candidates candidates = StreamDriver::Candidates::Of(SplitAddresses(servers), request.name(), options);
+  ASSIGN_OR_RETURN(StreamDriver::Session session, StreamDriver::Open(candidates, request, options));
   return std::unique_ptr<RnnStream>(
-      new RnnStream(std::make_unique<Impl>(std::move(places), std::move(request), options, *std::move(session))));
+      new RnnStream(std::make_unique<Impl>(std::move(candidates), std::move(request), options, std::move(session))));
 }
 
 std::future<absl::StatusOr<ChunkResult>> RnnStream::FeedAsync(std::vector<Tensor> inputs, const FeedOptions& options) {
   return impl_->Ask(EncodeChunk(inputs, options), [](StreamDriver::Answered& answered) -> absl::StatusOr<ChunkResult> {
-    absl::StatusOr<std::vector<Tensor>> outputs = DecodeTensors(*answered.reply.mutable_outputs());
-    if (!outputs.ok()) return outputs.status();
-    return Decode(answered.reply, *std::move(outputs));
+    ASSIGN_OR_RETURN(std::vector<Tensor> outputs, DecodeTensors(*answered.reply.mutable_outputs()));
+    return Decode(answered.reply, std::move(outputs));
   });
 }
 
@@ -180,8 +179,8 @@ absl::StatusOr<std::unique_ptr<RnnStream>> RnnStream::Fork(const std::string& na
                                 answered->reply.position(),
                                 answered->route,
                                 StreamJournal::Origin::kElsewhere};
-  return std::unique_ptr<RnnStream>(
-      new RnnStream(std::make_unique<Impl>(parent.places(), std::move(request), parent.options(), std::move(session))));
+  return std::unique_ptr<RnnStream>(new RnnStream(
+      std::make_unique<Impl>(parent.candidates(), std::move(request), parent.options(), std::move(session))));
 }
 
 absl::StatusOr<SessionState> RnnStream::Close() {
@@ -192,10 +191,9 @@ absl::StatusOr<SessionState> RnnStream::Close() {
       ->Ask(std::move(operation),
             [fingerprint](StreamDriver::Answered& answered) -> absl::StatusOr<SessionState> {
               v1::OperationReply& reply = answered.reply;
-              absl::StatusOr<std::vector<Tensor>> tensors =
-                  DecodeTensors(*reply.mutable_final_state()->mutable_tensors());
-              if (!tensors.ok()) return tensors.status();
-              return SessionState{reply.number(), reply.position(), fingerprint, *std::move(tensors)};
+              ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
+                               DecodeTensors(*reply.mutable_final_state()->mutable_tensors()));
+              return SessionState{reply.number(), reply.position(), fingerprint, std::move(tensors)};
             })
       .get();
 }

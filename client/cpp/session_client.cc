@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "client/cpp/codec.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/lookup.h"
@@ -25,11 +26,10 @@ struct SessionClient::Calls {
 };
 
 absl::StatusOr<std::unique_ptr<SessionClient>> SessionClient::Create(std::string address, ClientOptions options) {
-  absl::StatusOr<Connection> connection = Connection::Make(SplitAddresses({std::move(address)}).front(), options);
-  if (!connection.ok()) return connection.status();
+  ASSIGN_OR_RETURN(Connection connection, Connection::Make(SplitAddresses({std::move(address)}).front(), options));
   auto calls = std::make_unique<Calls>();
-  calls->stub = v1::Sessions::NewStub(connection->channel);
-  calls->connection = *std::move(connection);
+  calls->stub = v1::Sessions::NewStub(connection.channel);
+  calls->connection = std::move(connection);
   return std::unique_ptr<SessionClient>(new SessionClient(std::move(calls)));
 }
 
@@ -38,8 +38,7 @@ SessionClient::~SessionClient() = default;
 
 absl::StatusOr<OpenedSession> SessionClient::Open(const SessionSpec& spec) {
   v1::OpenResponse reply;
-  const absl::Status status = calls_->Run(&v1::Sessions::Stub::Open, EncodeOpen(spec), reply);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(calls_->Run(&v1::Sessions::Stub::Open, EncodeOpen(spec), reply));
   return DecodeOpened(reply);
 }
 
@@ -47,8 +46,7 @@ absl::StatusOr<SessionState> SessionClient::GetState(const std::string& key) {
   v1::GetStateRequest request;
   request.set_session(key);
   v1::GetStateResponse reply;
-  const absl::Status status = calls_->Run(&v1::Sessions::Stub::GetState, request, reply);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(calls_->Run(&v1::Sessions::Stub::GetState, request, reply));
   return DecodeState(reply);
 }
 
@@ -59,8 +57,7 @@ absl::StatusOr<ForkedSessions> SessionClient::Fork(const std::string& key, int32
   request.set_count(count);
   for (const std::string& name : names) request.add_names(name);
   v1::ForkResponse reply;
-  const absl::Status status = calls_->Run(&v1::Sessions::Stub::Fork, request, reply);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(calls_->Run(&v1::Sessions::Stub::Fork, request, reply));
   return ForkedSessions{{reply.sessions().begin(), reply.sessions().end()}, reply.number(), reply.owner_epoch()};
 }
 
@@ -73,9 +70,8 @@ absl::StatusOr<ClosedSession> SessionClient::Close(const std::string& key, bool 
   if (!status.ok()) return status;
   v1::OperationReply& reply = *response.mutable_reply();
   if (const absl::Status closed = FromOperation(reply.status()); !closed.ok()) return closed;
-  absl::StatusOr<std::vector<Tensor>> state = DecodeTensors(*reply.mutable_final_state()->mutable_tensors());
-  if (!state.ok()) return state.status();
-  return ClosedSession{reply.last_applied(), reply.position(), *std::move(state)};
+  ASSIGN_OR_RETURN(std::vector<Tensor> state, DecodeTensors(*reply.mutable_final_state()->mutable_tensors()));
+  return ClosedSession{reply.last_applied(), reply.position(), std::move(state)};
 }
 
 absl::StatusOr<std::vector<SessionInfo>> SessionClient::List(size_t limit) {
@@ -86,8 +82,7 @@ absl::StatusOr<std::vector<SessionInfo>> SessionClient::List(size_t limit) {
   do {
     request.set_page_size(static_cast<int32_t>(std::min(limit - infos.size(), kPage)));
     request.set_page_token(reply.next_page_token());
-    const absl::Status status = calls_->Run(&v1::Sessions::Stub::List, request, reply);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(calls_->Run(&v1::Sessions::Stub::List, request, reply));
     for (const v1::SessionInfo& info : reply.sessions()) infos.push_back(DecodeSession(info));
     // A page that brings nothing ends the list whatever its token says: it comes from outside.
   } while (!reply.next_page_token().empty() && reply.sessions_size() > 0 && infos.size() < limit);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/status_macros.h"
 #include "client/cpp/codec.h"
 
 namespace rnnserve::client {
@@ -55,9 +56,8 @@ OpenedSession DecodeOpened(const v1::OpenResponse& wire) {
 }
 
 absl::StatusOr<SessionState> DecodeState(v1::GetStateResponse& wire) {
-  absl::StatusOr<std::vector<Tensor>> tensors = DecodeTensors(*wire.mutable_state()->mutable_tensors());
-  if (!tensors.ok()) return tensors.status();
-  return SessionState{wire.number(), wire.position(), wire.fingerprint(), *std::move(tensors)};
+  ASSIGN_OR_RETURN(std::vector<Tensor> tensors, DecodeTensors(*wire.mutable_state()->mutable_tensors()));
+  return SessionState{wire.number(), wire.position(), wire.fingerprint(), std::move(tensors)};
 }
 
 SessionInfo DecodeSession(const v1::SessionInfo& wire) {

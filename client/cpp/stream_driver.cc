@@ -12,11 +12,12 @@
 
 namespace rnnserve::client {
 
-StreamDriver::StreamDriver(Places places, v1::OpenRequest request, const StreamOptions& options, Session session)
+StreamDriver::StreamDriver(Candidates candidates, v1::OpenRequest request, const StreamOptions& options,
+                           Session session)
     : request_(std::move(request)),
       options_(options),
       fingerprint_(session.fingerprint),
-      places_(std::move(places)),
+      candidates_(std::move(candidates)),
       route_(std::move(session.route)),
       agreed_(session.agreed),
       journal_({static_cast<size_t>(options.max_in_flight), options.max_kept_bytes,
@@ -165,14 +166,14 @@ std::string StreamDriver::key() const {
   return journal_.session();
 }
 
-StreamDriver::Places StreamDriver::places() const {
+StreamDriver::Candidates StreamDriver::candidates() const {
   MutexLock lock(mutex_);
-  return places_;
+  return candidates_;
 }
 
 std::string StreamDriver::address() const {
   MutexLock lock(mutex_);
-  return places_.servers[last_session_server_];
+  return candidates_.servers[last_session_server_];
 }
 
 StreamRepairs StreamDriver::repairs() const {

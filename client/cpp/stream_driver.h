@@ -50,20 +50,20 @@ class StreamDriver final : private OperationStream::Observer {
   };
 
   // Where a session may live, in the order of asking. Never changed; the driver makes another one.
-  struct Places {
+  struct Candidates {
     std::shared_ptr<Lookup> lookup;
     std::vector<std::string> servers;
 
-    static Places Of(std::vector<std::string> targets, const std::string& name, const StreamOptions& options);
+    static Candidates Of(std::vector<std::string> targets, const std::string& name, const StreamOptions& options);
     absl::StatusOr<Connection> Connect(size_t server, const StreamOptions& options, bool own_socket) const;
   };
 
   // Opens one, on the first server that accepts it.
-  static absl::StatusOr<Session> Open(const Places& places, const v1::OpenRequest& request,
+  static absl::StatusOr<Session> Open(const Candidates& candidates, const v1::OpenRequest& request,
                                       const StreamOptions& options);
 
   // `request`: how to open another like it.
-  StreamDriver(Places places, v1::OpenRequest request, const StreamOptions& options, Session session);
+  StreamDriver(Candidates candidates, v1::OpenRequest request, const StreamOptions& options, Session session);
   ~StreamDriver() override;
 
   // Waits for room. Refuses every operation after Close has been answered, and after a failure.
@@ -74,7 +74,7 @@ class StreamDriver final : private OperationStream::Observer {
   const std::string& fingerprint() const { return fingerprint_; }
   StreamJournal::Agreed agreed() const;
   std::string key() const;
-  Places places() const;
+  Candidates candidates() const;
   // Of the server that has, or last had, the session.
   std::string address() const;
   StreamRepairs repairs() const;
@@ -89,8 +89,8 @@ class StreamDriver final : private OperationStream::Observer {
   void OnMessage(uint64_t id, v1::StreamResponse& message) override;
   void OnEnd(uint64_t id, absl::Status status, std::shared_ptr<OperationStream> stream) override;
 
-  // All below with mutex_ held. What is to be called without it is added to `calls`.
   void Loop();
+  // All below with mutex_ held. What is to be called without it is added to `calls`.
   Calls Check(Lock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   absl::Status TooLong(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsSilent(Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -115,7 +115,7 @@ class StreamDriver final : private OperationStream::Observer {
   const std::string fingerprint_;
 
   mutable Mutex mutex_;
-  Places places_ ABSL_GUARDED_BY(mutex_);
+  Candidates candidates_ ABSL_GUARDED_BY(mutex_);
   Time look_at_ ABSL_GUARDED_BY(mutex_);       // when names may be looked up again
   CondVar changed_;                            // for the thread
   CondVar room_;                               // for threads that wait to add an operation

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/servers.h"
 #include "client/cpp/session_codec.h"
@@ -61,24 +62,24 @@ absl::Status Lost(std::string_view why, const absl::Status& status) {
 
 }  // namespace
 
-StreamDriver::Places StreamDriver::Places::Of(std::vector<std::string> targets, const std::string& name,
-                                              const StreamOptions& options) {
-  Places places{std::make_shared<Lookup>(targets), {}};
-  places.servers = places.lookup->has_names() ? places.lookup->Look() : std::move(targets);
+StreamDriver::Candidates StreamDriver::Candidates::Of(std::vector<std::string> targets, const std::string& name,
+                                                      const StreamOptions& options) {
+  Candidates candidates{std::make_shared<Lookup>(targets), {}};
+  candidates.servers = candidates.lookup->has_names() ? candidates.lookup->Look() : std::move(targets);
   if (options.load_balancing == LoadBalancing::kSpread) {
-    places.servers = OrderForSession(std::move(places.servers), name, RandomId());
+    candidates.servers = OrderForSession(std::move(candidates.servers), name, RandomId());
   }
-  return places;
+  return candidates;
 }
 
-absl::StatusOr<Connection> StreamDriver::Places::Connect(size_t server, const StreamOptions& options,
-                                                         bool own_socket) const {
+absl::StatusOr<Connection> StreamDriver::Candidates::Connect(size_t server, const StreamOptions& options,
+                                                             bool own_socket) const {
   const std::string& address = servers[server];
   return Connection::Make(address, ConnectionOptions(options),
                           {.own_socket = own_socket, .name = lookup->NameOf(address)});
 }
 
-absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const Places& places, const v1::OpenRequest& request,
+absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const Candidates& candidates, const v1::OpenRequest& request,
                                                          const StreamOptions& options) {
   v1::OpenRequest repeatable = request;
   if (repeatable.request_id().empty()) repeatable.set_request_id(RandomId());
@@ -91,14 +92,14 @@ absl::StatusOr<StreamDriver::Session> StreamDriver::Open(const Places& places, c
   std::set<size_t> without_engine;
   for (int round = 1;; ++round) {
     bool may_help = false;
-    for (size_t k = 0; k < places.servers.size(); ++k) {
+    for (size_t k = 0; k < candidates.servers.size(); ++k) {
       if (without_engine.contains(k)) continue;
-      absl::StatusOr<Connection> connection = places.Connect(k, options, /*own_socket=*/false);
+      absl::StatusOr<Connection> connection = candidates.Connect(k, options, /*own_socket=*/false);
       if (!connection.ok()) return connection.status();
       connection->route = route;
       v1::OpenResponse response;
       ++tries;
-      last = places.servers.size() > 1 ? connection->CheckServing() : absl::OkStatus();
+      last = candidates.servers.size() > 1 ? connection->CheckServing() : absl::OkStatus();
       if (last.ok()) {
         last = connection->Run([&](grpc::ClientContext& context) {
           return v1::Sessions::NewStub(connection->channel)->Open(&context, repeatable, &response);
@@ -238,7 +239,7 @@ void StreamDriver::Lose(absl::Status status, Calls& calls) {
 
 // Any server of the store goes on with a durable session.
 void StreamDriver::GoToNextServer() {
-  session_server_ = last_session_server_ = (last_session_server_ + 1) % places_.servers.size();
+  session_server_ = last_session_server_ = (last_session_server_ + 1) % candidates_.servers.size();
 }
 
 // The state is here, or in the store; the server may go.
@@ -248,7 +249,7 @@ void StreamDriver::LeaveDrained() {
     DropWire();
     GoToNextServer();
     route_ = RandomId();
-    recover_at_ = Clock::now() + backoff_.After(drains_ / static_cast<int>(places_.servers.size()));
+    recover_at_ = Clock::now() + backoff_.After(drains_ / static_cast<int>(candidates_.servers.size()));
     ++drains_;
     tries_ = 0;
     return;
@@ -264,7 +265,7 @@ void StreamDriver::LeaveDrained() {
 }
 
 void StreamDriver::Recover(Lock& lock, Calls& calls) {
-  const bool is_another = places_.servers.size() > 1 + without_engine_.size();
+  const bool is_another = candidates_.servers.size() > 1 + without_engine_.size();
   const int tries_there = ReasonOf(last_error_) == kCannotConnect ? kTriesAtDeadServer : kTriesAtSessionServer;
   const bool gives_up = is_another && tries_ >= tries_there;
   const bool goes_elsewhere =
@@ -287,7 +288,7 @@ void StreamDriver::Reattach(Calls& calls) {
   // All streams of a program share the first connection. A later one has its own socket: it does not wait for the
   // others' reconnecting and may reach another server.
   const bool is_first = wire_id_ == 0;
-  absl::StatusOr<Connection> connection = places_.Connect(*session_server_, options_, /*own_socket=*/!is_first);
+  absl::StatusOr<Connection> connection = candidates_.Connect(*session_server_, options_, /*own_socket=*/!is_first);
   if (!connection.ok()) return Fail(connection.status(), calls);
   connection->route = route_;
   if (!is_first) ++repairs_.reconnects;
@@ -309,13 +310,13 @@ v1::OpenRequest StreamDriver::RequestFromSnapshot() {
 
 // Other servers may be behind the names by now.
 void StreamDriver::LookUpAgain(Lock& lock) {
-  if (!places_.lookup->has_names() || Clock::now() < look_at_) return;
-  const std::shared_ptr<Lookup> lookup = places_.lookup;
+  if (!candidates_.lookup->has_names() || Clock::now() < look_at_) return;
+  const std::shared_ptr<Lookup> lookup = candidates_.lookup;
   lock.unlock();
   std::vector<std::string> found = lookup->Look();
   lock.lock();
   look_at_ = Clock::now() + kLookAgainTime;
-  std::vector<std::string> before = places_.servers;
+  std::vector<std::string> before = candidates_.servers;
   const std::string last = before[last_session_server_];
   if (std::find(found.begin(), found.end(), last) == found.end()) found.push_back(last);
   std::vector<std::string> sorted = found;
@@ -329,12 +330,12 @@ void StreamDriver::LookUpAgain(Lock& lock) {
   if (session_server_) session_server_ = last_session_server_;
   next_server_ = last_session_server_ + 1;
   without_engine_.clear();
-  places_.servers = std::move(found);
+  candidates_.servers = std::move(found);
 }
 
 absl::Status StreamDriver::CallOpen(Lock& lock, const Connection& connection, const v1::OpenRequest& request,
                                     v1::OpenResponse& response) {
-  const bool is_one_of_several = places_.servers.size() > 1;
+  const bool is_one_of_several = candidates_.servers.size() > 1;
   const auto call = [&](auto run) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     grpc::ClientContext context;
     connection.AddMetadata(context);
@@ -347,8 +348,7 @@ absl::Status StreamDriver::CallOpen(Lock& lock, const Connection& connection, co
     return stopping_ ? absl::CancelledError("the stream was let go") : status;
   };
   if (is_one_of_several) {
-    absl::Status health = call([&](grpc::ClientContext& context) { return connection.CheckServing(context); });
-    if (!health.ok()) return health;
+    RETURN_IF_ERROR(call([&](grpc::ClientContext& context) { return connection.CheckServing(context); }));
   }
   return call([&](grpc::ClientContext& context) {
     return connection.Explain(v1::Sessions::NewStub(connection.channel)->Open(&context, request, &response));
@@ -360,11 +360,11 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
   if (stopping_ || !failed_.ok()) return;
   size_t server = 0;
   do {
-    server = next_server_++ % places_.servers.size();
+    server = next_server_++ % candidates_.servers.size();
   } while (session_server_ == server || without_engine_.contains(server));
   if (reopen_route_.empty()) reopen_route_ = route_;
   const v1::OpenRequest request = RequestFromSnapshot();
-  absl::StatusOr<Connection> connection = places_.Connect(server, options_, /*own_socket=*/true);
+  absl::StatusOr<Connection> connection = candidates_.Connect(server, options_, /*own_socket=*/true);
   if (!connection.ok()) return Fail(connection.status(), calls);
   connection->route = reopen_route_;
   v1::OpenResponse response;
@@ -375,13 +375,13 @@ void StreamDriver::OpenAnew(Lock& lock, Calls& calls) {
     last_error_ = status;
     if (IsRefusal(status)) reopen_route_ = RandomId();
     if (LacksEngine(status)) without_engine_.insert(server);
-    if (!IsTransient(status) || (!session_server_ && without_engine_.size() == places_.servers.size()))
-      Fail(Lost(absl::StrCat(places_.servers[server], " did not take the session over: "), status), calls);
+    if (!IsTransient(status) || (!session_server_ && without_engine_.size() == candidates_.servers.size()))
+      Fail(Lost(absl::StrCat(candidates_.servers[server], " did not take the session over: "), status), calls);
     return;
   }
   if (response.fingerprint() != fingerprint_) {
     return Fail(absl::FailedPreconditionError(absl::StrCat(
-                    places_.servers[server], " has another operator under this name (its fingerprint is ",
+                    candidates_.servers[server], " has another operator under this name (its fingerprint is ",
                     response.fingerprint(), ", the session's ", fingerprint_, "), so the state cannot go on there")),
                 calls);
   }

@@ -2,10 +2,10 @@
 #include "client/rnnctl/arguments.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/nearest.h"
 #include "base/view.h"
 
 namespace rnnserve::rnnctl {
@@ -13,22 +13,6 @@ namespace {
 
 constexpr std::string_view kUsageReason = "rnnctl/USAGE";
 constexpr Flag kHelp = {.name = "help", .value = "", .help = "this text"};
-
-// Levenshtein: insertions, deletions and replacements from one word to the other.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
 
 const Flag* Find(std::span<const Flag> flags, std::string_view name) {
   if (name == kHelp.name) return &kHelp;
@@ -59,20 +43,6 @@ absl::Status UsageError(std::string_view message) {
 }
 
 bool IsUsageError(const absl::Status& status) { return ReasonOf(status) == kUsageReason; }
-
-std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  std::string_view best;
-  // Two edits, so that swapped letters count; one in short words, which are near everything.
-  size_t best_distance = (word.size() < 4 ? 1 : std::max<size_t>(2, word.size() / 3)) + 1;
-  for (std::string_view candidate : candidates) {
-    const size_t distance = EditDistance(word, candidate);
-    if (distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
-}
 
 absl::StatusOr<Arguments> Arguments::Parse(std::span<const std::string> words, std::span<const Flag> flags) {
   Arguments arguments;

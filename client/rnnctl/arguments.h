@@ -46,7 +46,4 @@ class Arguments {
   std::vector<std::string> positional_;
 };
 
-// The candidate nearest to `word` if it is near enough to be meant; empty otherwise.
-std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates);
-
 }  // namespace rnnserve::rnnctl

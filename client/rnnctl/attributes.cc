@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/nearest.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "client/rnnctl/arguments.h"
 
@@ -85,9 +87,8 @@ absl::StatusOr<AttributeValue> List(std::string_view name, std::string_view text
   std::vector<T> values;
   if (text.empty()) return AttributeValue(values);
   for (absl::string_view part : absl::StrSplit(View(text), ',')) {
-    absl::StatusOr<T> value = parse(name, {part.data(), part.size()});
-    if (!value.ok()) return value.status();
-    values.push_back(*std::move(value));
+    ASSIGN_OR_RETURN(T value, parse(name, {part.data(), part.size()}));
+    values.push_back(std::move(value));
   }
   return AttributeValue(std::move(values));
 }
@@ -132,18 +133,16 @@ absl::StatusOr<std::pair<std::string, AttributeValue>> ParseAttribute(std::strin
     kind = KindOf(name);
   }
   if (!kind.ok()) return kind.status();
-  absl::StatusOr<AttributeValue> value = ParseValue(*kind, name, text.substr(equals + 1));
-  if (!value.ok()) return value.status();
-  return std::pair(std::string(name), *std::move(value));
+  ASSIGN_OR_RETURN(AttributeValue value, ParseValue(*kind, name, text.substr(equals + 1)));
+  return std::pair(std::string(name), std::move(value));
 }
 
 absl::StatusOr<std::map<std::string, AttributeValue>> ParseAttributes(std::span<const std::string> texts) {
   std::map<std::string, AttributeValue> attributes;
   for (const std::string& text : texts) {
-    absl::StatusOr<std::pair<std::string, AttributeValue>> attribute = ParseAttribute(text);
-    if (!attribute.ok()) return attribute.status();
-    if (!attributes.insert(*attribute).second) {
-      return UsageError(absl::StrCat("--attr ", attribute->first, " is given twice"));
+    ASSIGN_OR_RETURN(auto attribute, ParseAttribute(text));
+    if (!attributes.insert(attribute).second) {
+      return UsageError(absl::StrCat("--attr ", attribute.first, " is given twice"));
     }
   }
   return attributes;

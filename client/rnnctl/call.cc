@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "client/rnnctl/attributes.h"
 
@@ -50,9 +51,7 @@ absl::StatusOr<client::Credentials> CredentialsFromEnvironment() {
                                                         {"RNNCTL_TLS_CERT", &credentials.certificate},
                                                         {"RNNCTL_TLS_KEY", &credentials.private_key}};
   for (const auto& [variable, content] : files) {
-    absl::StatusOr<std::string> text = FileOf(variable);
-    if (!text.ok()) return text.status();
-    *content = *std::move(text);
+    ASSIGN_OR_RETURN(*content, FileOf(variable));
   }
   absl::StripAsciiWhitespace(&credentials.token);
   credentials.tls = !credentials.root_certificates.empty();
@@ -93,16 +92,11 @@ absl::StatusOr<std::optional<int64_t>> IntFlag(const Arguments& arguments, std::
 
 absl::StatusOr<client::ClientOptions> ClientOptionsFrom(const Arguments& arguments) {
   client::ClientOptions options;
-  const absl::StatusOr<std::chrono::milliseconds> timeout = TimeoutFrom(arguments);
-  if (!timeout.ok()) return timeout.status();
-  options.timeout = *timeout;
+  ASSIGN_OR_RETURN(options.timeout, TimeoutFrom(arguments));
   options.patience = std::chrono::milliseconds(0);  // at a terminal the error comes at once
-  const absl::StatusOr<std::optional<int64_t>> mib = IntFlag(arguments, "max-reply-mib", 1, 2047);
-  if (!mib.ok()) return mib.status();
-  if (*mib) options.max_receive_bytes = static_cast<int>(**mib << 20);
-  absl::StatusOr<client::Credentials> credentials = CredentialsFromEnvironment();
-  if (!credentials.ok()) return credentials.status();
-  options.credentials = *std::move(credentials);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> mib, IntFlag(arguments, "max-reply-mib", 1, 2047));
+  if (mib) options.max_receive_bytes = static_cast<int>(*mib << 20);
+  ASSIGN_OR_RETURN(options.credentials, CredentialsFromEnvironment());
   return options;
 }
 
@@ -114,9 +108,8 @@ absl::StatusOr<std::unique_ptr<client::Client>> ConnectTo(const std::string& add
 }
 
 absl::StatusOr<std::unique_ptr<client::Client>> Connect(const Arguments& arguments) {
-  const absl::StatusOr<client::ClientOptions> options = ClientOptionsFrom(arguments);
-  if (!options.ok()) return options.status();
-  return ConnectTo(ServerAddress(arguments), *options);
+  ASSIGN_OR_RETURN(const client::ClientOptions options, ClientOptionsFrom(arguments));
+  return ConnectTo(ServerAddress(arguments), options);
 }
 
 absl::StatusOr<OperatorDef> OperatorFrom(const Arguments& arguments) {
@@ -125,19 +118,15 @@ absl::StatusOr<OperatorDef> OperatorFrom(const Arguments& arguments) {
   op.domain = arguments.Get("domain").value_or("");
   if (op.op_type.empty())
     return UsageError("--op is missing: --op=LSTM, GRU, RNN, LSTMSequence, GRUSequence or RNNSequence");
-  const absl::StatusOr<std::optional<int64_t>> opset = IntFlag(arguments, "opset", 1, kMaxVersion);
-  if (!opset.ok()) return opset.status();
-  const absl::StatusOr<std::optional<int64_t>> version = IntFlag(arguments, "op-version", 1, kMaxVersion);
-  if (!version.ok()) return version.status();
-  if (opset->has_value() == version->has_value()) {
-    return UsageError(absl::StrCat("--op=", op.op_type, " needs ", *opset ? "only one of" : "one of",
+  ASSIGN_OR_RETURN(const std::optional<int64_t> opset, IntFlag(arguments, "opset", 1, kMaxVersion));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> version, IntFlag(arguments, "op-version", 1, kMaxVersion));
+  if (opset.has_value() == version.has_value()) {
+    return UsageError(absl::StrCat("--op=", op.op_type, " needs ", opset ? "only one of" : "one of",
                                    " --opset=N (the model's opset) and --op-version=N (the operator's own version)"));
   }
-  op.opset = *opset;
-  op.version = *version;
-  absl::StatusOr<std::map<std::string, AttributeValue>> attributes = ParseAttributes(arguments.All("attr"));
-  if (!attributes.ok()) return attributes.status();
-  op.attributes = *std::move(attributes);
+  op.opset = opset;
+  op.version = version;
+  ASSIGN_OR_RETURN(op.attributes, ParseAttributes(arguments.All("attr")));
   return op;
 }
 
@@ -152,9 +141,7 @@ absl::StatusOr<client::Durability> DurabilityFrom(const Arguments& arguments) {
 
 absl::StatusOr<client::Options> OptionsFrom(const Arguments& arguments) {
   client::Options options;
-  const absl::StatusOr<std::optional<bool>> clip = BoolFlag(arguments, "clip-cell-input");
-  if (!clip.ok()) return clip.status();
-  options.clip_cell_input = *clip;
+  ASSIGN_OR_RETURN(options.clip_cell_input, BoolFlag(arguments, "clip-cell-input"));
   if (const auto kind = arguments.Get("empty-row-state")) {
     if (*kind != "zeros" && *kind != "initial") {
       return UsageError(absl::StrCat("--empty-row-state=", *kind, ": expected zeros or initial"));
@@ -187,9 +174,8 @@ absl::StatusOr<client::Target> TargetFrom(const Arguments& arguments) {
                                    : "--op, --model and --fingerprint exclude each other");
   }
   if (arguments.Has("op")) {
-    absl::StatusOr<OperatorDef> op = OperatorFrom(arguments);
-    if (!op.ok()) return op.status();
-    return client::Target(*std::move(op));
+    ASSIGN_OR_RETURN(OperatorDef op, OperatorFrom(arguments));
+    return client::Target(std::move(op));
   }
   for (const Flag& flag : {kOpsetFlag, kOpVersionFlag, kDomainFlag, kAttrFlag}) {
     if (arguments.Has(flag.name)) {
@@ -197,9 +183,8 @@ absl::StatusOr<client::Target> TargetFrom(const Arguments& arguments) {
     }
   }
   if (const auto fingerprint = arguments.Get("fingerprint")) return client::Target(client::Fingerprint{*fingerprint});
-  absl::StatusOr<client::ModelRef> model = ParseModelRef(*arguments.Get("model"), "--model");
-  if (!model.ok()) return model.status();
-  return client::Target(*std::move(model));
+  ASSIGN_OR_RETURN(client::ModelRef model, ParseModelRef(*arguments.Get("model"), "--model"));
+  return client::Target(std::move(model));
 }
 
 absl::Status ExpectArguments(const Arguments& arguments, size_t count, const std::string& what) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/nearest.h"
 #include "base/view.h"
 #include "client/cpp/client.h"
 #include "client/cpp/status.h"

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/command.h"
 #include "client/rnnctl/json.h"
@@ -51,13 +52,10 @@ Examples:
 absl::StatusOr<client::InferOptions> InferOptionsFrom(const Arguments& arguments) {
   client::InferOptions options;
   if (const auto outputs = arguments.Get("outputs")) options.outputs = absl::StrSplit(*outputs, ',', absl::SkipEmpty());
-  absl::StatusOr<client::Options> choices = OptionsFrom(arguments);
-  if (!choices.ok()) return choices.status();
-  options.options = *choices;
+  ASSIGN_OR_RETURN(options.options, OptionsFrom(arguments));
   options.engine = arguments.Get("engine").value_or("");
-  const absl::StatusOr<std::optional<int64_t>> priority = IntFlag(arguments, "priority", -100, 100);
-  if (!priority.ok()) return priority.status();
-  options.priority = static_cast<int32_t>(priority->value_or(0));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> priority, IntFlag(arguments, "priority", -100, 100));
+  options.priority = static_cast<int32_t>(priority.value_or(0));
   options.request_id = arguments.Get("request-id").value_or("");
   return options;
 }
@@ -71,25 +69,21 @@ absl::StatusOr<client::InferResult> InferFromJson(const Arguments& arguments, cl
     }
   }
   const std::string& path = arguments.positional()[0];
-  const absl::StatusOr<std::string> json = path == "-" ? ReadAll(streams.in, "standard input") : ReadFile(path);
-  if (!json.ok()) return json.status();
-  if (json->starts_with("\x93NUMPY")) {
+  ASSIGN_OR_RETURN(const std::string json, path == "-" ? ReadAll(streams.in, "standard input") : ReadFile(path));
+  if (json.starts_with("\x93NUMPY")) {
     return UsageError(absl::StrCat(path, " is a .npy file, not a request; give it as --tensor NAME=", path));
   }
-  const absl::StatusOr<std::string> request = ParseInferJson(*json);
+  const absl::StatusOr<std::string> request = ParseInferJson(json);
   if (!request.ok()) return UsageError(absl::StrCat(path, ": ", request.status().message()));
   return client.InferSerialized(*request);
 }
 
 absl::StatusOr<client::InferResult> InferFromFlags(const Arguments& arguments, client::Client& client) {
-  const absl::StatusOr<client::Target> target = TargetFrom(arguments);
-  if (!target.ok()) return target.status();
-  const absl::StatusOr<client::InferOptions> options = InferOptionsFrom(arguments);
-  if (!options.ok()) return options.status();
-  const absl::StatusOr<std::vector<client::Tensor>> inputs =
-      ReadTensors(arguments.All("tensor"), arguments.Get("cast"));
-  if (!inputs.ok()) return inputs.status();
-  return client.Infer(*target, *inputs, *options);
+  ASSIGN_OR_RETURN(const client::Target target, TargetFrom(arguments));
+  ASSIGN_OR_RETURN(const client::InferOptions options, InferOptionsFrom(arguments));
+  ASSIGN_OR_RETURN(const std::vector<client::Tensor> inputs,
+                   ReadTensors(arguments.All("tensor"), arguments.Get("cast")));
+  return client.Infer(target, inputs, options);
 }
 
 absl::Status RunInfer(const Arguments& arguments, Streams& streams) {
@@ -97,23 +91,18 @@ absl::Status RunInfer(const Arguments& arguments, Streams& streams) {
     return UsageError(absl::StrCat("one request file is taken; what is ", arguments.positional()[1],
                                    "? (tensors are given as --tensor NAME=FILE)"));
   }
-  const absl::StatusOr<std::optional<int64_t>> values =
-      IntFlag(arguments, "values", 0, std::numeric_limits<int64_t>::max());
-  if (!values.ok()) return values.status();
-  const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
-  if (!client.ok()) return client.status();
-  const absl::StatusOr<client::InferResult> result = arguments.positional().empty()
-                                                         ? InferFromFlags(arguments, **client)
-                                                         : InferFromJson(arguments, **client, streams);
-  if (!result.ok()) return result.status();
+  ASSIGN_OR_RETURN(const std::optional<int64_t> values,
+                   IntFlag(arguments, "values", 0, std::numeric_limits<int64_t>::max()));
+  ASSIGN_OR_RETURN(const std::unique_ptr<client::Client> client, Connect(arguments));
+  ASSIGN_OR_RETURN(const client::InferResult result, arguments.positional().empty()
+                                                         ? InferFromFlags(arguments, *client)
+                                                         : InferFromJson(arguments, *client, streams));
   std::vector<std::string> files;
   if (const auto folder = arguments.Get("out")) {
-    absl::StatusOr<std::vector<std::string>> written = WriteTensors(result->outputs, *folder);
-    if (!written.ok()) return written.status();
-    files = *std::move(written);
+    ASSIGN_OR_RETURN(files, WriteTensors(result.outputs, *folder));
   }
-  streams.out << (arguments.Has("json") ? ToJson(*result)
-                                        : ShowResult(*result, files, static_cast<size_t>(values->value_or(4))));
+  streams.out << (arguments.Has("json") ? ToJson(result)
+                                        : ShowResult(result, files, static_cast<size_t>(values.value_or(4))));
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/wording.h"
 
@@ -33,8 +34,7 @@ class HeaderParser {
     Header header;
     if (!Take('{')) return Bad("a dictionary");
     while (!Take('}')) {
-      const absl::Status entry = ParseEntry(header);
-      if (!entry.ok()) return entry;
+      RETURN_IF_ERROR(ParseEntry(header));
       if (!Take(',') && !Peek('}')) return Bad("',' or '}'");
     }
     SkipSpace();
@@ -171,22 +171,19 @@ absl::StatusOr<Parts> Split(std::string_view file) {
 }  // namespace
 
 absl::StatusOr<client::Tensor> ParseNpy(std::string_view file) {
-  const absl::StatusOr<Parts> parts = Split(file);
-  if (!parts.ok()) return parts.status();
-  absl::StatusOr<Header> header = HeaderParser(parts->header).Parse();
-  if (!header.ok()) return header.status();
-  const absl::StatusOr<DataType> type = TypeOf(*header->descr);
-  if (!type.ok()) return type.status();
-  if (*header->fortran_order) {
+  ASSIGN_OR_RETURN(const Parts parts, Split(file));
+  ASSIGN_OR_RETURN(Header header, HeaderParser(parts.header).Parse());
+  ASSIGN_OR_RETURN(const DataType type, TypeOf(*header.descr));
+  if (*header.fortran_order) {
     return Refuse("is stored in Fortran order; save it again as numpy.ascontiguousarray(a)");
   }
-  const std::optional<int64_t> bytes = NumBytes(*type, *header->shape);
-  if (!bytes || *bytes != static_cast<int64_t>(parts->data.size())) {
-    return Refuse(absl::StrCat("has shape ", ShapeString(*header->shape), " of ", View(DataTypeName(*type)),
+  const std::optional<int64_t> bytes = NumBytes(type, *header.shape);
+  if (!bytes || *bytes != static_cast<int64_t>(parts.data.size())) {
+    return Refuse(absl::StrCat("has shape ", ShapeString(*header.shape), " of ", View(DataTypeName(type)),
                                ", which takes ", bytes ? absl::StrCat(*bytes) : "more than 2^63", " bytes, but ",
-                               parts->data.size(), " follow the header"));
+                               parts.data.size(), " follow the header"));
   }
-  return client::Tensor{"", *type, *std::move(header->shape), std::string(parts->data)};
+  return client::Tensor{"", type, *std::move(header.shape), std::string(parts.data)};
 }
 
 std::string FormatNpy(const client::Tensor& tensor) {

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/wording.h"
 
@@ -90,9 +91,8 @@ absl::StatusOr<std::vector<const Function*>> ReadNames(const OperatorVersion& op
                                    listed_per_direction ? " with direction bidirectional" : "", " takes ", count));
   }
   for (const std::string& name : attributes.activations) {
-    const absl::StatusOr<const Function*> function = FindFunction(op, name);
-    if (!function.ok()) return function.status();
-    functions.push_back(*function);
+    ASSIGN_OR_RETURN(const Function* function, FindFunction(op, name));
+    functions.push_back(function);
   }
   functions.resize(count);
   return functions;
@@ -147,11 +147,10 @@ std::string_view ActivationName(ActivationKind kind) { return FunctionOf(kind).n
 
 absl::StatusOr<ResolvedActivations> ResolveActivations(const OperatorVersion& op, const Attributes& attributes) {
   bool two_for_one = false;
-  const absl::StatusOr<std::vector<const Function*>> functions = ReadNames(op, attributes, two_for_one);
-  if (!functions.ok()) return functions.status();
+  ASSIGN_OR_RETURN(const std::vector<const Function*> functions, ReadNames(op, attributes, two_for_one));
 
   std::vector<Activation> activations;
-  for (const Function* function : *functions) activations.push_back({function->kind, 0, 0});
+  for (const Function* function : functions) activations.push_back({function->kind, 0, 0});
 
   ResolvedActivations result;
   const bool onnx = op.dialect == Dialect::kOnnx;
@@ -162,8 +161,7 @@ absl::StatusOr<ResolvedActivations> ResolveActivations(const OperatorVersion& op
   for (const ParameterList& list : lists) {
     std::span<const float> values = list.target == &Activation::alpha ? attributes.alpha : attributes.beta;
     if (two_for_one && values.size() == 2) values = values.first(1);
-    absl::Status status = Distribute(op, list, values, *functions, activations, result.warnings);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(Distribute(op, list, values, functions, activations, result.warnings));
   }
 
   const size_t per_direction = Defaults(op.kind).size();

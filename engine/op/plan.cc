@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/plan_states.h"
 #include "engine/op/signature.h"
@@ -21,15 +22,13 @@ namespace {
 absl::Status ReadX(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
   if (const absl::StatusOr<bool> read = ReadFileX(stack, inputs, plan); !read.ok() || *read) return read.status();
   const OpSpec& first = stack.layers.front();
-  const absl::StatusOr<const NamedTensor*> x = FindData(inputs, "X", true, first.Name());
-  if (!x.ok()) return x.status();
-  if (absl::Status status = CheckFloatingType(**x, first.data_type, "W"); !status.ok()) return status;
+  ASSIGN_OR_RETURN(const NamedTensor* x, FindData(inputs, "X", true, first.Name()));
+  RETURN_IF_ERROR(CheckFloatingType(*x, first.data_type, "W"));
   const bool batch_first = XBatchFirst(stack);
   const ExpectedAxis t = {"T"}, n = {"N"};
   const std::array<ExpectedAxis, 3> axes = {{batch_first ? n : t, batch_first ? t : n, {"I", first.input_size}}};
-  absl::Status status = CheckShape(**x, axes, first.Name(), "where I is the last axis of W");
-  if (!status.ok()) return status;
-  plan.x = (*x)->tensor;
+  RETURN_IF_ERROR(CheckShape(*x, axes, first.Name(), "where I is the last axis of W"));
+  plan.x = x->tensor;
   plan.steps = plan.x.shape[batch_first ? 1 : 0];
   plan.rows = plan.x.shape[batch_first ? 0 : 1];
   return plan.x.data.empty() ? CheckWithoutData("X", plan.rows, plan.steps) : absl::OkStatus();
@@ -41,14 +40,13 @@ absl::Status ReadLengths(const StackSpec& stack, std::span<const NamedTensor> in
   const std::string_view name = NamesOf(spec.dialect, spec.kind).sequence_lens;
   const bool onnx = spec.dialect == Dialect::kOnnx;
   const bool is_operators = IsOperatorInput(stack, name);
-  const absl::StatusOr<const NamedTensor*> found =
-      is_operators ? FindData(inputs, name, !onnx && !in_session, spec.Name()) : nullptr;
-  if (!found.ok()) return found.status();
-  if (*found == nullptr) {
+  ASSIGN_OR_RETURN(const NamedTensor* found,
+                   is_operators ? FindData(inputs, name, !onnx && !in_session, spec.Name()) : nullptr);
+  if (found == nullptr) {
     plan.lengths.assign(static_cast<size_t>(plan.rows), plan.steps);
     return absl::OkStatus();
   }
-  const NamedTensor& input = **found;
+  const NamedTensor& input = *found;
   const DataType type = input.tensor.type;
   if (type != DataType::kInt32 && (onnx || type != DataType::kInt64)) {
     return FieldError(InputField(name) + ".data_type",
@@ -123,24 +121,22 @@ absl::Status CheckApart(std::span<const OutputPlan> outputs) {
 absl::Status PlanOutputs(const StackSpec& stack, std::span<const std::string> wanted, RunPlan& plan) {
   const std::vector<OutputSlot> own = stack.output_slots == nullptr ? OutputSlots(stack) : std::vector<OutputSlot>();
   const std::vector<OutputSlot>& slots = stack.output_slots == nullptr ? own : *stack.output_slots;
-  if (absl::Status status = CheckWanted(stack, slots, wanted); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckWanted(stack, slots, wanted));
   const bool has_file_names = stack.file_names != nullptr;
   for (const OutputSlot& slot : slots) {
     const bool named = std::find(wanted.begin(), wanted.end(), slot.signature.name) != wanted.end();
     // In the names that the request's X has.
     const bool by_default = slot.by_default && (!has_file_names || slot.order.has_value() != plan.by_operator_names);
     if (wanted.empty() ? !by_default : !named) continue;
-    absl::StatusOr<OutputPlan> planned = PlanOutput(slot, plan);
-    if (!planned.ok()) return planned.status();
-    plan.outputs.push_back(*std::move(planned));
+    ASSIGN_OR_RETURN(OutputPlan planned, PlanOutput(slot, plan));
+    plan.outputs.push_back(std::move(planned));
   }
   return CheckApart(plan.outputs);
 }
 
 absl::Status ReadLengths(const NamedTensor& input, std::string_view owner, RunPlan& plan) {
   const std::array<ExpectedAxis, 1> axes = {{{"N", plan.rows}}};
-  absl::Status status = CheckShape(input, axes, owner, "one length for each row of X");
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(CheckShape(input, axes, owner, "one length for each row of X"));
   const DataType type = input.tensor.type;
   plan.lengths.reserve(static_cast<size_t>(plan.rows));
   const std::byte* at = input.tensor.data.data();

@@ -2,6 +2,7 @@
 // Inputs of a request to a model with its file's names: each tensor comes by the file's name or by the operators'.
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/plan_states.h"
 #include "engine/op/signature.h"
@@ -35,8 +36,7 @@ absl::Status CheckDeclared(const NamedTensor& input, const PipelineInput& declar
       axes.push_back({"size", dim});
     }
   }
-  absl::Status status = CheckShape(input, axes, kFileOwner, "as its file has it; T and N are one for all inputs");
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(CheckShape(input, axes, kFileOwner, "as its file has it; T and N are one for all inputs"));
   for (size_t k = 0; k < declared.shape.size(); ++k) {
     if (declared.shape[k] == kDimT) steps = input.tensor.shape[k];
     if (declared.shape[k] == kDimN) rows = input.tensor.shape[k];
@@ -57,15 +57,14 @@ absl::StatusOr<bool> ReadFileX(const StackSpec& stack, std::span<const NamedTens
   if (x != nullptr && as_operator != nullptr) return CameTwice("X", declared.name);
   plan.by_operator_names = as_operator != nullptr;
   if (plan.by_operator_names) return false;
-  const absl::StatusOr<const NamedTensor*> found = FindData(inputs, declared.name, true, kFileOwner);
-  if (!found.ok()) return found.status();
+  RETURN_IF_ERROR(FindData(inputs, declared.name, true, kFileOwner).status());
   std::optional<int64_t> steps, rows;
-  if (absl::Status status = CheckDeclared(*x, declared, steps, rows); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckDeclared(*x, declared, steps, rows));
   plan.x = x->tensor;
   plan.steps = *steps;
   plan.rows = *rows;
   if (!plan.x.data.empty()) return true;
-  if (absl::Status status = CheckWithoutData(declared.name, plan.rows, plan.steps); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckWithoutData(declared.name, plan.rows, plan.steps));
   return true;
 }
 
@@ -108,7 +107,7 @@ absl::Status ReadFileStates(const StackSpec& stack, std::span<const NamedTensor>
       if (FindOperatorInput(stack, inputs, part) != nullptr) return CameTwice(part, declared.name);
     }
     std::optional<int64_t> steps = plan.steps, rows = plan.rows;
-    if (absl::Status status = CheckDeclared(*state, declared, steps, rows); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckDeclared(*state, declared, steps, rows));
     TakeState(stack, declared, state->tensor, plan);
   }
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/plan_states.h"
 #include "engine/op/stack.h"
@@ -47,12 +48,11 @@ absl::Status ReadSteps(const Pipeline& pipeline, std::span<const NamedTensor> in
   for (size_t k = 0; k < pipeline.inputs.size(); ++k) {
     const PipelineInput& declared = pipeline.inputs[k];
     if (declared.kind != PipelineInput::Kind::kSteps) continue;
-    const absl::StatusOr<const NamedTensor*> found = FindData(inputs, declared.name, true, kFileOwner);
-    if (!found.ok()) return found.status();
-    absl::Status status = CheckDeclared(**found, declared, steps, rows);
-    if (status.ok()) status = CheckEntries(**found, declared.entries);
+    ASSIGN_OR_RETURN(const NamedTensor* found, FindData(inputs, declared.name, true, kFileOwner));
+    absl::Status status = CheckDeclared(*found, declared, steps, rows);
+    if (status.ok()) status = CheckEntries(*found, declared.entries);
     if (!status.ok()) return status;
-    plan.data[k] = (*found)->tensor;
+    plan.data[k] = found->tensor;
     is_empty |= plan.data[k].data.empty();
   }
   plan.steps = *steps;
@@ -66,14 +66,13 @@ absl::Status ReadOthers(const StackSpec& stack, std::span<const NamedTensor> inp
     const bool is_state = declared.kind != PipelineInput::Kind::kLengths;
     if (is_state && in_session) continue;
     const bool is_required = is_state && !declared.optional;
-    const absl::StatusOr<const NamedTensor*> found = FindData(inputs, declared.name, is_required, kFileOwner);
-    if (!found.ok()) return found.status();
-    if (*found == nullptr) continue;
+    ASSIGN_OR_RETURN(const NamedTensor* found, FindData(inputs, declared.name, is_required, kFileOwner));
+    if (found == nullptr) continue;
     std::optional<int64_t> steps = plan.steps, rows = plan.rows;
-    absl::Status status = CheckDeclared(**found, declared, steps, rows);
-    if (status.ok() && !is_state) status = ReadLengths(**found, kFileOwner, plan);
+    absl::Status status = CheckDeclared(*found, declared, steps, rows);
+    if (status.ok() && !is_state) status = ReadLengths(*found, kFileOwner, plan);
     if (!status.ok()) return status;
-    if (is_state) TakeState(stack, declared, (*found)->tensor, plan);
+    if (is_state) TakeState(stack, declared, found->tensor, plan);
   }
   if (plan.lengths.empty()) plan.lengths.assign(static_cast<size_t>(plan.rows), plan.steps);
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
@@ -34,27 +35,25 @@ absl::Status ReadOfLayer(const StackSpec& stack, size_t layer, std::span<const N
   if (NameOf(spec, which).empty()) return absl::OkStatus();
   const std::string name = LayerName(stack, NameOf(spec, which), layer);
   if (!IsOperatorInput(stack, name)) return absl::OkStatus();
-  const absl::StatusOr<const NamedTensor*> input =
-      FindData(inputs, name, spec.dialect == Dialect::kOpenVino, spec.Name());
-  if (!input.ok()) return input.status();
-  if (*input == nullptr) return absl::OkStatus();
-  if (absl::Status status = CheckFloatingType(**input, spec.data_type, "W"); !status.ok()) return status;
+  ASSIGN_OR_RETURN(const NamedTensor* input, FindData(inputs, name, spec.dialect == Dialect::kOpenVino, spec.Name()));
+  if (input == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckFloatingType(*input, spec.data_type, "W"));
   const ExpectedAxis d = {"D", spec.directions()}, n = {"N", plan.rows};
   const bool batch_first = spec.batch_first();
   const std::array<ExpectedAxis, 3> axes = {{batch_first ? n : d, batch_first ? d : n, {"H", spec.hidden_size}}};
-  if (absl::Status status = CheckShape(**input, axes, spec.Name(), ""); !status.ok()) return status;
-  Target(stack, layer, which, plan) = (*input)->tensor;
+  RETURN_IF_ERROR(CheckShape(*input, axes, spec.Name(), ""));
+  Target(stack, layer, which, plan) = input->tensor;
   return absl::OkStatus();
 }
 
 // Each layer's part of a tensor of all layers.
 absl::Status ReadWhole(const StackSpec& stack, const NamedTensor& input, Which which, RunPlan& plan) {
   const OpSpec& first = stack.layers.front();
-  if (absl::Status status = CheckFloatingType(input, first.data_type, "W"); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckFloatingType(input, first.data_type, "W"));
   const int64_t directions = TotalDirections(stack, which == Which::kC);
   const std::array<ExpectedAxis, 3> axes = {
       {{"D of all layers", directions}, {"N", plan.rows}, {"H", first.hidden_size}}};
-  if (absl::Status status = CheckShape(input, axes, stack.Name(), ""); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckShape(input, axes, stack.Name(), ""));
   std::span<const std::byte> rest = input.tensor.data;
   const size_t direction_bytes = rest.size() / static_cast<size_t>(directions);
   for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
@@ -84,7 +83,7 @@ absl::Status ReadStates(const StackSpec& stack, std::span<const NamedTensor> inp
     return ReadWhole(stack, *whole, which, plan);
   }
   for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
-    if (absl::Status status = ReadOfLayer(stack, layer, inputs, which, plan); !status.ok()) return status;
+    RETURN_IF_ERROR(ReadOfLayer(stack, layer, inputs, which, plan));
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/activations.h"
 #include "engine/op/attributes.h"
@@ -61,7 +62,7 @@ absl::Status CheckTypes(const OperatorVersion& op, const Weights& weights) {
   }
   for (const NamedTensor* tensor : {weights.r, weights.b, weights.p}) {
     if (tensor == nullptr) continue;
-    if (absl::Status status = CheckFloatingType(*tensor, type, "W"); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckFloatingType(*tensor, type, "W"));
   }
   return absl::OkStatus();
 }
@@ -102,7 +103,7 @@ absl::Status CheckShapes(const OperatorVersion& op, const Attributes& attributes
   std::optional<int64_t> rows = 0;
   if (int64_t product; h >= 0 && !__builtin_mul_overflow(h, GateCount(op.kind), &product)) rows = product;
   const std::array<ExpectedAxis, 3> r_axes = {{{"D", d}, {GatesTimesH(op.kind), rows}, {"H"}}};
-  if (absl::Status status = CheckShape(*weights.r, r_axes, op.Name(), remark); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckShape(*weights.r, r_axes, op.Name(), remark));
   if (h == 0) {
     return FieldError("inputs[R].shape", absl::StrCat("R has shape ", ShortShape(r),
                                                       ", so the hidden size would be 0; ", "expected at least 1"));
@@ -114,15 +115,15 @@ absl::Status CheckShapes(const OperatorVersion& op, const Attributes& attributes
                      ") is ", h, op.dialect == Dialect::kOnnx ? ": correct or omit it" : ""));
   }
   const std::array<ExpectedAxis, 3> w_axes = {{{"D", d}, {GatesTimesH(op.kind), rows}, {"I"}}};
-  if (absl::Status status = CheckShape(*weights.w, w_axes, op.Name(), remark); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckShape(*weights.w, w_axes, op.Name(), remark));
   if (weights.b != nullptr) {
     const BiasAxis bias = BiasOf(op, spec.linear_before_reset);
     const std::array<ExpectedAxis, 2> axes = {{{"D", d}, {bias.symbol, bias.blocks * h}}};
-    if (absl::Status status = CheckShape(*weights.b, axes, op.Name(), remark); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckShape(*weights.b, axes, op.Name(), remark));
   }
   if (weights.p != nullptr) {
     const std::array<ExpectedAxis, 2> axes = {{{"D", d}, {"3*H", 3 * h}}};
-    if (absl::Status status = CheckShape(*weights.p, axes, op.Name(), remark); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckShape(*weights.p, axes, op.Name(), remark));
   }
   spec.hidden_size = h;
   spec.input_size = weights.w->tensor.shape[2];
@@ -132,34 +133,30 @@ absl::Status CheckShapes(const OperatorVersion& op, const Attributes& attributes
 }  // namespace
 
 absl::StatusOr<OpSpec> ResolveOperator(const OperatorDef& op, std::span<const NamedTensor> inputs) {
-  const absl::StatusOr<OperatorVersion> version = ResolveVersion(op);
-  if (!version.ok()) return version.status();
-  const absl::StatusOr<Attributes> attributes = ReadAttributes(*version, op.attributes);
-  if (!attributes.ok()) return attributes.status();
-  absl::StatusOr<ResolvedActivations> activations = ResolveActivations(*version, *attributes);
-  if (!activations.ok()) return activations.status();
-  if (absl::Status status = CheckNames(*version, inputs); !status.ok()) return status;
-  const absl::StatusOr<Weights> weights = FindWeights(*version, inputs);
-  if (!weights.ok()) return weights.status();
-  if (absl::Status status = CheckTypes(*version, *weights); !status.ok()) return status;
+  ASSIGN_OR_RETURN(const OperatorVersion version, ResolveVersion(op));
+  ASSIGN_OR_RETURN(const Attributes attributes, ReadAttributes(version, op.attributes));
+  ASSIGN_OR_RETURN(ResolvedActivations activations, ResolveActivations(version, attributes));
+  RETURN_IF_ERROR(CheckNames(version, inputs));
+  ASSIGN_OR_RETURN(const Weights weights, FindWeights(version, inputs));
+  RETURN_IF_ERROR(CheckTypes(version, weights));
 
   OpSpec spec;
-  spec.dialect = version->dialect;
-  spec.op_type = version->op_type;
-  spec.kind = version->kind;
-  spec.version = version->version;
-  spec.direction = attributes->direction;
-  spec.data_type = weights->w->tensor.type;
-  spec.has_bias = weights->b != nullptr;
-  spec.has_peephole = weights->p != nullptr;
-  spec.layout = attributes->layout;
-  spec.activations = activations->functions;
-  spec.clip = attributes->clip;
-  spec.input_forget = attributes->input_forget;
-  spec.linear_before_reset = attributes->linear_before_reset;
-  spec.y_by_default = attributes->y_by_default;
-  spec.warnings = std::move(activations->warnings);
-  if (absl::Status status = CheckShapes(*version, *attributes, *weights, spec); !status.ok()) return status;
+  spec.dialect = version.dialect;
+  spec.op_type = version.op_type;
+  spec.kind = version.kind;
+  spec.version = version.version;
+  spec.direction = attributes.direction;
+  spec.data_type = weights.w->tensor.type;
+  spec.has_bias = weights.b != nullptr;
+  spec.has_peephole = weights.p != nullptr;
+  spec.layout = attributes.layout;
+  spec.activations = activations.functions;
+  spec.clip = attributes.clip;
+  spec.input_forget = attributes.input_forget;
+  spec.linear_before_reset = attributes.linear_before_reset;
+  spec.y_by_default = attributes.y_by_default;
+  spec.warnings = std::move(activations.warnings);
+  RETURN_IF_ERROR(CheckShapes(version, attributes, weights, spec));
   return spec;
 }
 

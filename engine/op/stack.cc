@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/wording.h"
@@ -94,8 +95,7 @@ absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool b
       return WithField(status, own ? absl::StrCat(field, ".", *own) : field);
     }
     if (stack.pipeline != nullptr) {
-      absl::Status fits = CheckPlaces(*stack.pipeline, *spec, stack.layers.size());
-      if (!fits.ok()) return fits;
+      RETURN_IF_ERROR(CheckPlaces(*stack.pipeline, *spec, stack.layers.size()));
     } else if (!stack.layers.empty()) {
       absl::Status fits = CheckJoint(stack.layers.back(), *spec, stack.layers.size());
       if (!fits.ok()) return WithField(std::move(fits), absl::StrCat("layers[", stack.layers.size(), "]"));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/wording.h"
 
@@ -80,9 +81,8 @@ absl::StatusOr<int64_t> VersionOfOpset(const Row& row, int64_t opset) {
 std::string OperatorVersion::Name() const { return absl::StrCat(op_type, "-", version); }
 
 absl::StatusOr<OperatorVersion> ResolveVersion(const OperatorDef& op) {
-  const absl::StatusOr<const Row*> found = FindRow(op);
-  if (!found.ok()) return found.status();
-  const Row& row = **found;
+  ASSIGN_OR_RETURN(const Row* found, FindRow(op));
+  const Row& row = *found;
   if (op.version.has_value() == op.opset.has_value()) {
     return FieldError("operator.version",
                       op.version
@@ -91,9 +91,8 @@ absl::StatusOr<OperatorVersion> ResolveVersion(const OperatorDef& op) {
                           : absl::StrCat("neither version nor opset is given: name exactly one, e.g. version ",
                                          row.versions.back(), " for ", View(row.op_type), "-", row.versions.back()));
   }
-  const absl::StatusOr<int64_t> version = op.version ? ExactVersion(row, *op.version) : VersionOfOpset(row, *op.opset);
-  if (!version.ok()) return version.status();
-  return OperatorVersion{row.dialect, row.kind, std::string(row.op_type), *version};
+  ASSIGN_OR_RETURN(const int64_t version, op.version ? ExactVersion(row, *op.version) : VersionOfOpset(row, *op.opset));
+  return OperatorVersion{row.dialect, row.kind, std::string(row.op_type), version};
 }
 
 }  // namespace rnnserve

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace rnnserve::plugin {
 namespace {
@@ -53,11 +54,10 @@ absl::StatusOr<std::shared_ptr<const OpenEngine>> OpenEngine::Open(const rnnserv
     return absl::InternalError(absl::StrCat(Doing(api.name, "opening"), "it reported success but made nothing"));
   }
   std::shared_ptr<const OpenEngine> engine(new OpenEngine(api, opened, std::move(on_failure)));
-  absl::StatusOr<rnnserve_device_info> info = engine->Info();
-  if (!info.ok()) return info.status();
-  if (info->healthy == 0) {
+  ASSIGN_OR_RETURN(rnnserve_device_info info, engine->Info());
+  if (info.healthy == 0) {
     return absl::UnavailableError(
-        absl::StrCat(Doing(api.name, "opening"), Printable(info->failure, sizeof info->failure)));
+        absl::StrCat(Doing(api.name, "opening"), Printable(info.failure, sizeof info.failure)));
   }
   return engine;
 }

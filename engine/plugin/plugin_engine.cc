@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "engine/plugin/library.h"
 #include "engine/plugin/open_engine.h"
 #include "engine/plugin/plugin_program.h"
@@ -23,11 +24,9 @@ std::string Describe(const rnnserve_device_info& info) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PluginEngine>> PluginEngine::Load(const std::string& path, PluginOptions options) {
-  absl::StatusOr<const rnnserve_api*> api = OpenLibrary(path);
-  if (!api.ok()) return api.status();
+  ASSIGN_OR_RETURN(const rnnserve_api* api, OpenLibrary(path));
   const rnnserve_engine_options raw{options.memory_limit_bytes, options.device, 0};
-  absl::StatusOr<std::shared_ptr<const OpenEngine>> engine =
-      OpenEngine::Open(**api, raw, std::move(options.on_failure));
+  absl::StatusOr<std::shared_ptr<const OpenEngine>> engine = OpenEngine::Open(*api, raw, std::move(options.on_failure));
   absl::StatusOr<rnnserve_device_info> info = engine.ok() ? (*engine)->Info() : engine.status();
   if (!info.ok()) {
     return absl::Status(info.status().code(), absl::StrCat("plugin \"", path, "\": ", info.status().message()));
@@ -45,14 +44,13 @@ std::string_view PluginEngine::name() const { return engine_->name(); }
 absl::Status PluginEngine::InService() const { return engine_->InService(); }
 
 absl::StatusOr<PluginEngine::DeviceMemory> PluginEngine::Memory() const {
-  const absl::StatusOr<rnnserve_device_info> info = engine_->Info();
-  if (!info.ok()) return info.status();
-  return DeviceMemory{info->memory_in_use_bytes, info->memory_limit_bytes};
+  ASSIGN_OR_RETURN(const rnnserve_device_info info, engine_->Info());
+  return DeviceMemory{info.memory_in_use_bytes, info.memory_limit_bytes};
 }
 
 absl::Status PluginEngine::Supports(const CellSpec& cell, const EngineOptions& options) const {
-  if (absl::Status in_service = engine_->InService(); !in_service.ok()) return in_service;
-  if (absl::Status weights = CheckWeightsAsGiven(options); !weights.ok()) return weights;
+  RETURN_IF_ERROR(engine_->InService());
+  RETURN_IF_ERROR(CheckWeightsAsGiven(options));
   const rnnserve_cell raw = ToAbi(cell, options);
   ErrorText error;
   const int32_t code = engine_->api().supports(engine_->get(), &raw, error.data(), error.size());
@@ -62,8 +60,8 @@ absl::Status PluginEngine::Supports(const CellSpec& cell, const EngineOptions& o
 }
 
 absl::StatusOr<ProgramPtr> PluginEngine::Compile(CellPtr cell, const EngineOptions& options) const {
-  if (absl::Status in_service = engine_->InService(); !in_service.ok()) return in_service;
-  if (absl::Status weights = CheckWeightsAsGiven(options); !weights.ok()) return weights;
+  RETURN_IF_ERROR(engine_->InService());
+  RETURN_IF_ERROR(CheckWeightsAsGiven(options));
   return MakePluginProgram(engine_, *cell, options);
 }
 

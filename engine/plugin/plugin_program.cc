@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 
 namespace rnnserve::plugin {
 namespace {
@@ -150,7 +151,7 @@ class PluginProgram final : public Program {
       const auto* before = static_cast<const PluginState*>(slice.before);
       auto* after = static_cast<PluginState*>(slice.after);
       if (before != nullptr) {
-        if (absl::Status failed = before->failure(); !failed.ok()) return failed;
+        RETURN_IF_ERROR(before->failure());
       }
       if (after->get() == nullptr) return after->failure();
       scratch.slices.push_back({slice.x, slice.x_stride, slice.y, slice.y_stride, slice.steps,
@@ -183,11 +184,10 @@ rnnserve_weights Pointers(const CellWeights<T>& weights) {
 // The bytes of the program, or why they cannot be true. The cache of programs is bounded by these figures.
 absl::StatusOr<int64_t> Bytes(const Handle& program) {
   const int64_t bytes = program.api().program_bytes(program.get());
-  const absl::StatusOr<rnnserve_device_info> info = program.engine().Info();
-  if (!info.ok()) return info.status();
-  if (bytes >= 0 && bytes <= info->memory_limit_bytes) return bytes;
+  ASSIGN_OR_RETURN(const rnnserve_device_info info, program.engine().Info());
+  if (bytes >= 0 && bytes <= info.memory_limit_bytes) return bytes;
   return absl::InternalError(absl::StrCat("engine \"", program.api().name, "\" says that a program takes ", bytes,
-                                          " bytes, expected 0 to its memory limit of ", info->memory_limit_bytes));
+                                          " bytes, expected 0 to its memory limit of ", info.memory_limit_bytes));
 }
 
 }  // namespace
@@ -225,9 +225,8 @@ absl::StatusOr<ProgramPtr> MakePluginProgram(std::shared_ptr<const OpenEngine> e
   if (code != RNNSERVE_OK) return engine->Check(code, kDoing, error);
   if (program == nullptr) return engine->NoResult(kDoing);
   auto handle = std::make_shared<const Handle>(std::move(engine), program);
-  absl::StatusOr<int64_t> bytes = Bytes(*handle);
-  if (!bytes.ok()) return bytes.status();
-  return std::make_shared<const PluginProgram>(std::move(handle), cell.spec(), *bytes);
+  ASSIGN_OR_RETURN(int64_t bytes, Bytes(*handle));
+  return std::make_shared<const PluginProgram>(std::move(handle), cell.spec(), bytes);
 }
 
 }  // namespace rnnserve::plugin

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/rejection.h"
+#include "base/status_macros.h"
 #include "base/steady_now.h"
 
 namespace rnnserve {
@@ -222,10 +223,9 @@ bool Reservation::Arrived(int64_t bytes) {
 
 absl::Status Reservation::Came(int64_t bytes, bool even_if_closed) {
   Arrived(bytes);
-  absl::StatusOr<CallAdmission::InFlight> entered =
-      line_.admission_->Enter(caller_, bytes, even_if_closed, /*has_memory=*/true);
-  if (!entered.ok()) return entered.status();
-  in_flight_.emplace(*std::move(entered));
+  ASSIGN_OR_RETURN(CallAdmission::InFlight entered,
+                   line_.admission_->Enter(caller_, bytes, even_if_closed, /*has_memory=*/true));
+  in_flight_.emplace(std::move(entered));
   return absl::OkStatus();
 }
 

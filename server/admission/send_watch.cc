@@ -58,7 +58,7 @@ void SendWatch::Watch() {
   }
 }
 
-// With the mutex held, so that no Sending's call is destroyed meanwhile.
+// The mutex is held, so that no Sending's call is destroyed meanwhile.
 void SendWatch::EndOverdue(absl::Time now) {
   for (Sending* next = oldest_; next != nullptr && next->ends_ <= now; next = next->after_) {
     if (!std::exchange(next->is_cancelled_, true)) next->context_->TryCancel();

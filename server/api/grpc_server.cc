@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "server/admission/send_watch.h"
 #include "server/api/health/health_service.h"
@@ -268,10 +269,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   ConfigureTransport(options, builder);
   std::shared_ptr<Certificates> certificates;
   if (!options.tls.certificate.empty()) {
-    if (absl::Status policy = ApplyTlsPolicy(options.tls_policy); !policy.ok()) return policy;
-    absl::StatusOr<std::shared_ptr<Certificates>> loaded = Certificates::Load(options.tls);
-    if (!loaded.ok()) return loaded.status();
-    certificates = *std::move(loaded);
+    RETURN_IF_ERROR(ApplyTlsPolicy(options.tls_policy));
+    ASSIGN_OR_RETURN(certificates, Certificates::Load(options.tls));
     if (options.metrics != nullptr) AddCertificateMetric(certificates, *options.metrics);
   }
   std::unique_ptr<Tokens> tokens;
@@ -283,10 +282,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
     tokens = *std::move(loaded);
   }
   auto parts = std::make_unique<Parts>(options, core, sessions, builder, std::move(tokens));
-  absl::StatusOr<std::unique_ptr<Listener>> listener =
-      options.make_listener(parts->ListeningOptions(options), MakeCredentials(certificates), builder);
-  if (!listener.ok()) return listener.status();
-  parts->listener = *std::move(listener);
+  ASSIGN_OR_RETURN(parts->listener,
+                   options.make_listener(parts->ListeningOptions(options), MakeCredentials(certificates), builder));
   builder.RegisterService(parts->health.grpc());
   builder.RegisterService(parts->reflection.grpc());
   builder.RegisterAsyncGenericService(parts->unknown.grpc());

@@ -119,7 +119,7 @@ QueueLoad CellularScheduler::load() const {
   return queue_.load();
 }
 
-// With the lock held. At most one signal for each worker that waits.
+// At most one signal for each worker that waits.
 void CellularScheduler::WakeAnother() {
   const bool has_work = queue_.has_waiting() || queue_.next_release() != absl::InfiniteFuture();
   if (!has_work || signals_ >= idle_) return;
@@ -167,7 +167,7 @@ void CellularScheduler::Work() {
   }
 }
 
-// Called and left with the lock held; lets it go meanwhile.
+// Releases the lock meanwhile.
 void CellularScheduler::RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& workspaces,
                                  BatchQueue::Finished& finished) {
   slice.is_alone &= is_alone_;

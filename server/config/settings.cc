@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "server/config/command_line.h"
 #include "server/config/flags.h"
 
@@ -54,15 +55,14 @@ std::vector<std::string> ParseWords(int argc, char** argv) {
 bool IsFileReadAgain(std::string_view name) { return std::ranges::find(kReadAgain, name) != kReadAgain.end(); }
 
 absl::StatusOr<Settings> Settings::Load(int argc, char** argv) {
-  if (absl::Status words = CheckCommandLine(argc, argv); !words.ok()) return words;
+  RETURN_IF_ERROR(CheckCommandLine(argc, argv));
   Settings settings;
   settings.words_ = ParseWords(argc, argv);
   settings.on_command_line_ = FlagsOf(argc, argv);
   settings.path_ = absl::GetFlag(FLAGS_config);
   if (settings.path_.empty()) return settings;
-  absl::StatusOr<std::vector<FileSetting>> of_file = ReadConfigFile(settings.path_);
-  if (!of_file.ok()) return of_file.status();
-  if (absl::Status taken = settings.TakeFile(*std::move(of_file)); !taken.ok()) return taken;
+  ASSIGN_OR_RETURN(std::vector<FileSetting> of_file, ReadConfigFile(settings.path_));
+  RETURN_IF_ERROR(settings.TakeFile(std::move(of_file)));
   return settings;
 }
 
@@ -102,7 +102,7 @@ absl::StatusOr<Settings> Settings::WithFile(std::vector<FileSetting> of_file) co
   }
   settings.of_file_.clear();
   settings.lines_.clear();
-  if (absl::Status taken = settings.TakeFile(std::move(of_file)); !taken.ok()) return taken;
+  RETURN_IF_ERROR(settings.TakeFile(std::move(of_file)));
   return settings;
 }
 

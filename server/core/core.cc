@@ -12,6 +12,7 @@
 #include "base/out_of_memory.h"
 #include "base/recycled.h"
 #include "base/rejection.h"
+#include "base/status_macros.h"
 #include "server/core/infer_run.h"
 #include "server/core/layer_chain.h"
 #include "server/core/reply_limit.h"
@@ -33,9 +34,8 @@ absl::StatusOr<EngineSet> EnginesOf(ProgramCache& cache, const AcceptedCall& cal
   for (const Route& route : call.routes) {
     auto& own = set.programs.emplace_back();
     for (const CellPtr& cell : call.cells(set.engines.size())) {
-      absl::StatusOr<ProgramPtr> program = cache.Get(*route.engine, cell, call.engine_options);
-      if (!program.ok()) return program.status();
-      own.push_back(*std::move(program));
+      ASSIGN_OR_RETURN(ProgramPtr program, cache.Get(*route.engine, cell, call.engine_options));
+      own.push_back(std::move(program));
     }
     set.engines.push_back(route.engine);
   }
@@ -105,8 +105,7 @@ absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t byte
 absl::StatusOr<AcceptedCall> Core::Reserve(const ResolvedModel& model, RunPlan plan, const RouteLoad& load,
                                            const InferCall& call) {
   const int64_t bytes = RunBytes(model.model->stack(), plan);
-  absl::StatusOr<ByteBudget::Share> share = TakeMemory(call.caller_id, bytes);
-  if (!share.ok()) return share.status();
+  ASSIGN_OR_RETURN(ByteBudget::Share share, TakeMemory(call.caller_id, bytes));
   return AcceptedCall{{.model = model.model,
                        .plan = std::move(plan),
                        .load = load,
@@ -119,30 +118,28 @@ absl::StatusOr<AcceptedCall> Core::Reserve(const ResolvedModel& model, RunPlan p
                        .cancelled = call.cancelled,
                        .label = model.label,
                        .takes_long = bytes > kLongBytes},
-                      *std::move(share)};
+                      std::move(share)};
 }
 
 absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
-  absl::StatusOr<ResolvedModel> resolved = ResolveTarget(call, *models_);
-  if (!resolved.ok()) return resolved.status();
-  const StackSpec& stack = resolved->model->stack();
-  absl::StatusOr<RunPlan> plan = PlanRun(stack, call.inputs, call.outputs, resolved->run_options);
-  if (!plan.ok()) return plan.status();
-  if (absl::Status fits = CheckSize(stack, *plan); !fits.ok()) return fits;
+  ASSIGN_OR_RETURN(auto&& resolved, ResolveTarget(call, *models_));
+  const StackSpec& stack = resolved.model->stack();
+  ASSIGN_OR_RETURN(auto&& plan, PlanRun(stack, call.inputs, call.outputs, resolved.run_options));
+  RETURN_IF_ERROR(CheckSize(stack, plan));
 
-  const RouteLoad load = {.rows = plan->rows, .steps = LongestRow(*plan)};
+  const RouteLoad load = {.rows = plan.rows, .steps = LongestRow(plan)};
   absl::InlinedVector<Route, 1> routes;
   bool is_ready = true;  // nothing to pack, nothing to measure
-  for (const ModelLayer& layer : resolved->model->layers()) {
-    const std::vector<CellPtr>& cells = layer.cells(resolved->run_options.clip_cell_input);
-    absl::StatusOr<Route> route = router_.Choose(resolved->engine, cells, resolved->engine_options, load);
+  for (const ModelLayer& layer : resolved.model->layers()) {
+    const std::vector<CellPtr>& cells = layer.cells(resolved.run_options.clip_cell_input);
+    absl::StatusOr<Route> route = router_.Choose(resolved.engine, cells, resolved.engine_options, load);
     if (!route.ok()) return InLayer(stack, routes.size(), route.status());
     is_ready &= !route->is_provisional && std::ranges::all_of(cells, [&](const CellPtr& cell) {
-      return programs_->Holds(*route->engine, *cell, resolved->engine_options);
+      return programs_->Holds(*route->engine, *cell, resolved.engine_options);
     });
     routes.push_back(*std::move(route));
   }
-  absl::StatusOr<AcceptedCall> accepted = Reserve(*resolved, *std::move(plan), load, call);
+  absl::StatusOr<AcceptedCall> accepted = Reserve(resolved, std::move(plan), load, call);
   if (!accepted.ok()) return accepted;
   accepted->routes = std::move(routes);
   accepted->verify = options_.verifier != nullptr && options_.verifier->Sample();
@@ -151,9 +148,8 @@ absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
 }
 
 absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& load) {
-  absl::StatusOr<ResolvedModel> resolved = ResolveTarget(call, *models_);
-  if (!resolved.ok()) return resolved.status();
-  absl::StatusOr<PinnedModel> pinned = PinResolved(*std::move(resolved), load);
+  ASSIGN_OR_RETURN(auto&& resolved, ResolveTarget(call, *models_));
+  absl::StatusOr<PinnedModel> pinned = PinResolved(std::move(resolved), load);
   if (!pinned.ok()) return pinned;
   Name(pinned->engines, pinned->label);
   if (options_.verifier == nullptr) return pinned;
@@ -173,9 +169,8 @@ absl::StatusOr<PinnedModel> Core::PinResolved(ResolvedModel resolved, const Rout
     pinned.engines.engines.push_back(router_.Settle(*route, cells, pinned.engine_options));
     auto& programs = pinned.engines.programs.emplace_back();
     for (const CellPtr& cell : cells) {
-      absl::StatusOr<ProgramPtr> program = programs_->Get(*pinned.engines.engines.back(), cell, pinned.engine_options);
-      if (!program.ok()) return program.status();
-      programs.push_back(*std::move(program));
+      ASSIGN_OR_RETURN(ProgramPtr program, programs_->Get(*pinned.engines.engines.back(), cell, pinned.engine_options));
+      programs.push_back(std::move(program));
     }
   }
   pinned.engines.names = EngineNames(pinned.engines.engines);
@@ -187,7 +182,7 @@ absl::StatusOr<RunPlan> Core::PlanPinned(const PinnedModel& pinned, std::span<co
   const StackSpec& stack = pinned.model->stack();
   absl::StatusOr<RunPlan> plan = PlanRun(stack, inputs, outputs, pinned.run_options);
   if (!plan.ok()) return plan;
-  if (absl::Status fits = CheckSize(stack, *plan); !fits.ok()) return fits;
+  RETURN_IF_ERROR(CheckSize(stack, *plan));
   return plan;
 }
 

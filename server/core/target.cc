@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/status_macros.h"
+
 namespace rnnserve {
 namespace {
 
@@ -20,18 +22,15 @@ Found FoundOf(const LoadedModel& loaded) {
 
 absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
   if (const auto* op = std::get_if<OperatorDef>(&call.target)) {
-    absl::StatusOr<ModelPtr> model = models.FindOrCreate(*op, call.inputs, call.tenant);
-    if (!model.ok()) return model.status();
-    return Found{*std::move(model), {}, {}};
+    ASSIGN_OR_RETURN(ModelPtr model, models.FindOrCreate(*op, call.inputs, call.tenant));
+    return Found{std::move(model), {}, {}};
   }
   if (const auto* name = std::get_if<ModelName>(&call.target)) {
-    absl::StatusOr<LoadedModel> loaded = models.Get(name->name, name->version, call.tenant);
-    if (!loaded.ok()) return loaded.status();
-    return FoundOf(*loaded);
+    ASSIGN_OR_RETURN(auto&& loaded, models.Get(name->name, name->version, call.tenant));
+    return FoundOf(loaded);
   }
-  absl::StatusOr<ModelPtr> model = models.GetByFingerprint(std::get<ModelFingerprint>(call.target).hex, call.tenant);
-  if (!model.ok()) return model.status();
-  return Found{*std::move(model), {}, {}};
+  ASSIGN_OR_RETURN(ModelPtr model, models.GetByFingerprint(std::get<ModelFingerprint>(call.target).hex, call.tenant));
+  return Found{std::move(model), {}, {}};
 }
 
 ResolvedModel Resolve(Found found, const OptionalOptions& given, const std::string& engine) {
@@ -56,8 +55,7 @@ absl::StatusOr<ResolvedModel> ResolveTarget(const InferCall& call, ModelStore& m
   absl::StatusOr<Found> found = Find(call, models);
   if (!found.ok()) return found.status();
   if (!std::holds_alternative<OperatorDef>(call.target)) {
-    absl::Status names = CheckDataNames(found->model->stack(), call.inputs);
-    if (!names.ok()) return names;
+    RETURN_IF_ERROR(CheckDataNames(found->model->stack(), call.inputs));
   }
   return Resolve(*std::move(found), call.options, call.engine);
 }

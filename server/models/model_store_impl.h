@@ -42,7 +42,7 @@ struct ModelStore::Impl {
   absl::StatusOr<LoadedModel> AddFromFolder(const Folder& folder, std::string name, int64_t version,
                                             OptionalOptions given, std::string engine);
   // Reads what `look` says; failures of the files that it skips stay recorded.
-  absl::StatusOr<RepositoryChanges> Scan(RepositoryScan& look);
+  absl::StatusOr<RepositoryChanges> Scan(RepositoryScan& look) ABSL_EXCLUSIVE_LOCKS_REQUIRED(looking);
   // The folder of a version of the repository.
   absl::StatusOr<Folder> OpenVersion(const std::string& name, int64_t version) const;
   // Why the file at this path was refused, if it was.
@@ -54,14 +54,14 @@ struct ModelStore::Impl {
   ContentTag tags;
   WeakTable<const Model> tagged;  // the same by content tag
 
-  Mutex looking;  // guards `look`; held while files are read
-  RepositoryScan look;
+  Mutex looking;  // held while files are read
+  RepositoryScan look ABSL_GUARDED_BY(looking);
 
-  mutable Mutex mutex;  // guards what follows
-  InlineCache cache;
-  OwnedModels named;
-  RepositoryFailures failures;
-  WarmUp warm_up;
+  mutable Mutex mutex;
+  InlineCache cache ABSL_GUARDED_BY(mutex);
+  OwnedModels named ABSL_GUARDED_BY(mutex);
+  RepositoryFailures failures ABSL_GUARDED_BY(mutex);
+  WarmUp warm_up ABSL_GUARDED_BY(mutex);
 };
 
 }  // namespace rnnserve

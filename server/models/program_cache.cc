@@ -94,15 +94,13 @@ struct ProgramCache::Impl {
 
   const int64_t max_bytes;
   mutable Mutex mutex;
-  Entries entries;
-  std::list<const Key*> by_use;  // least recent first; not the dropped ones
-  std::map<Key, std::shared_ptr<Flight>, KeyOrder> flights;
-  int64_t charged = 0;     // of what is not dropped
-  size_t next_sweep = 64;  // entries at which the dead ones are looked for
+  Entries entries ABSL_GUARDED_BY(mutex);
+  std::list<const Key*> by_use ABSL_GUARDED_BY(mutex);  // least recent first; not the dropped ones
+  std::map<Key, std::shared_ptr<Flight>, KeyOrder> flights ABSL_GUARDED_BY(mutex);
+  int64_t charged ABSL_GUARDED_BY(mutex) = 0;     // of what is not dropped
+  size_t next_sweep ABSL_GUARDED_BY(mutex) = 64;  // entries at which the dead ones are looked for
 
-  // All below: with the mutex held.
-
-  ProgramPtr Find(const KeyView& key) {
+  ProgramPtr Find(const KeyView& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const auto found = entries.find(key);
     if (found == entries.end()) return nullptr;
     Entry& entry = found->second;
@@ -115,20 +113,20 @@ struct ProgramCache::Impl {
     return program;
   }
 
-  void Keep(Entries::iterator at, ProgramPtr program) {
+  void Keep(Entries::iterator at, ProgramPtr program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     at->second.program = std::move(program);
     at->second.place = by_use.insert(by_use.end(), &at->first);
     charged += at->second.charged;
   }
 
-  ProgramPtr Drop(Entry& entry) {
+  ProgramPtr Drop(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     by_use.erase(entry.place);
     charged -= entry.charged;
     return std::exchange(entry.program, nullptr);
   }
 
   // Programs to be destroyed by the caller, without the mutex.
-  std::vector<ProgramPtr> Evict() {
+  std::vector<ProgramPtr> Evict() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::vector<ProgramPtr> dropped;
     // Those that run would stay in memory anyway, so idle ones go first.
     for (const bool idle_only : {true, false}) {
@@ -141,7 +139,7 @@ struct ProgramCache::Impl {
   }
 
   // Programs of one engine without users, to be destroyed by the caller, without the mutex.
-  std::vector<ProgramPtr> DropIdle(std::string_view engine) {
+  std::vector<ProgramPtr> DropIdle(std::string_view engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::vector<ProgramPtr> dropped;
     for (auto at = by_use.begin(); at != by_use.end();) {
       const auto found = entries.find(**at++);
@@ -152,7 +150,7 @@ struct ProgramCache::Impl {
   }
 
   // Each sweep pays for itself: the number of entries has doubled since the last one.
-  void ForgetDead() {
+  void ForgetDead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (entries.size() < next_sweep) return;
     std::erase_if(entries, [](const auto& entry) { return !entry.second.alive(); });
     next_sweep = std::max<size_t>(64, 2 * entries.size());

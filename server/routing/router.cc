@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "server/routing/choose_engine.h"
 #include "server/telemetry/log.h"
 
@@ -41,9 +42,8 @@ Router::Router(RoutingOptions options, std::vector<const Engine*> engines, Progr
 absl::StatusOr<Route> Router::Choose(std::string_view name, std::span<const CellPtr> cells,
                                      const EngineOptions& options, RouteLoad load) {
   if (!IsAutoEngine(name)) {
-    absl::StatusOr<const Engine*> engine = ChooseEngine(engines_, name, cells, options);
-    if (!engine.ok()) return engine.status();
-    return Route{.engine = *engine};
+    ASSIGN_OR_RETURN(const Engine* engine, ChooseEngine(engines_, name, cells, options));
+    return Route{.engine = engine};
   }
   EngineList candidates = Eligible(name, cells, options);
   if (candidates.empty()) return ChooseEngine(engines_, name, cells, options).status();

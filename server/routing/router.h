@@ -100,7 +100,6 @@ class Router {
   };
 
   EngineList Candidates(std::span<const CellPtr> cells, const EngineOptions& options) const;
-  // All below with mutex_ held.
   RouteLoad WithOthers(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null if a cell is unknown on one of `engines`; with `ask`, trials are asked for where the

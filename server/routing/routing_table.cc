@@ -52,7 +52,7 @@ RoutingTable::Found RoutingTable::Find(const RouteKey& key, const RouteShape& sh
 
 void RoutingTable::Put(const RouteKey& key, const RouteShape& shape, std::vector<EngineCost> costs) {
   if (!cells_.contains(key)) MakeRoom();
-  Cell& cell = cells_[key];
+  CellCosts& cell = cells_[key];
   cell.used_at = ++now_;
   const auto [at, is_new] = cell.shapes.try_emplace(shape);
   Measured& measured = at->second;

@@ -69,7 +69,7 @@ class RoutingTable {
     int64_t uses = 0;
     int64_t next_retry = 0;  // uses
   };
-  struct Cell {
+  struct CellCosts {
     std::map<RouteShape, Measured> shapes;
     double others = 0;
     int64_t used_at = 0;
@@ -77,7 +77,7 @@ class RoutingTable {
 
   void MakeRoom();
 
-  std::unordered_map<RouteKey, Cell, RouteKeyHash> cells_;
+  std::unordered_map<RouteKey, CellCosts, RouteKeyHash> cells_;
   int64_t now_ = 0;  // uses of all cells
 };
 

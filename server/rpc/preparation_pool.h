@@ -42,7 +42,7 @@ class PreparationPool {
 
  private:
   void Enqueue(std::coroutine_handle<> waiting, uint64_t caller);
-  std::coroutine_handle<> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // with the mutex held
+  std::coroutine_handle<> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work();
 
   Mutex mutex_;

@@ -233,7 +233,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
 
   void SendInitialMetadata();
   void WriteDone(bool ok);
-  void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);       // with mutex_ held
+  void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;  // resumes the coroutine if its condition holds now
 
   const StreamMethod& method_;

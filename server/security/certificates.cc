@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/status_macros.h"
 #include "server/files/plain_file.h"
 #include "server/security/file_version.h"
 #include "server/telemetry/log.h"
@@ -65,35 +66,31 @@ absl::StatusOr<Certificate> FirstOf(const std::string& path, const std::string& 
 
 // What gRPC would only tell its log, and each caller by hanging up.
 absl::StatusOr<Certificates::Content> Check(const TlsFiles& files) {
-  absl::StatusOr<std::string> certificate_text = Read(files.certificate);
-  if (!certificate_text.ok()) return certificate_text.status();
-  absl::StatusOr<std::string> key_text = Read(files.key);
-  if (!key_text.ok()) return key_text.status();
+  ASSIGN_OR_RETURN(std::string certificate_text, Read(files.certificate));
+  ASSIGN_OR_RETURN(std::string key_text, Read(files.key));
   ERR_clear_error();
-  const absl::StatusOr<Certificate> certificate = FirstOf(files.certificate, *certificate_text);
-  if (!certificate.ok()) return certificate.status();
+  ASSIGN_OR_RETURN(const Certificate certificate, FirstOf(files.certificate, certificate_text));
   char no_passphrase[] = "";  // else OpenSSL asks the terminal
-  const Key key(PEM_read_bio_PrivateKey(Open(*key_text).get(), nullptr, nullptr, no_passphrase));
+  const Key key(PEM_read_bio_PrivateKey(Open(key_text).get(), nullptr, nullptr, no_passphrase));
   if (key == nullptr) return Unusable(files.key, "no private key in PEM form, or one with a passphrase");
-  if (X509_check_private_key(certificate->get(), key.get()) != 1) {
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
     return Unusable(files.key, absl::StrCat("the private key does not fit ", files.certificate));
   }
   const std::unique_ptr<SSL_CTX, Free<&SSL_CTX_free>> context(SSL_CTX_new(TLS_server_method()));
-  if (context == nullptr || SSL_CTX_use_certificate(context.get(), certificate->get()) != 1) {
+  if (context == nullptr || SSL_CTX_use_certificate(context.get(), certificate.get()) != 1) {
     return Unusable(files.certificate, "OpenSSL does not take the certificate");
   }
   std::string client_ca;
   if (!files.client_ca.empty()) {
-    absl::StatusOr<std::string> text = Read(files.client_ca);
-    if (!text.ok()) return text.status();
-    if (const auto first = FirstOf(files.client_ca, *text); !first.ok()) return first.status();
-    client_ca = *std::move(text);
+    ASSIGN_OR_RETURN(std::string text, Read(files.client_ca));
+    if (const auto first = FirstOf(files.client_ca, text); !first.ok()) return first.status();
+    client_ca = std::move(text);
   }
   std::tm expiry = {};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate->get()), &expiry) != 1) {
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &expiry) != 1) {
     return Unusable(files.certificate, "no expiry");
   }
-  return Certificates::Content{*std::move(certificate_text), *std::move(key_text), std::move(client_ca),
+  return Certificates::Content{std::move(certificate_text), std::move(key_text), std::move(client_ca),
                                absl::FromTimeT(timegm(&expiry))};
 }
 
@@ -113,12 +110,11 @@ absl::StatusOr<std::shared_ptr<Certificates>> Certificates::Load(TlsFiles files)
     const MutexLock refresh(certificates->refresh_mutex_);
     certificates->version_ = certificates->Version();
   }
-  absl::StatusOr<Content> content = Check(certificates->files_);
-  if (!content.ok()) return content.status();
-  LogIfExpired(certificates->files_.certificate, content->expiry);
+  ASSIGN_OR_RETURN(Content content, Check(certificates->files_));
+  LogIfExpired(certificates->files_.certificate, content.expiry);
   {
     const MutexLock lock(certificates->mutex_);
-    certificates->in_force_ = std::make_shared<const Content>(*std::move(content));
+    certificates->in_force_ = std::make_shared<const Content>(std::move(content));
   }
   certificates->thread_ = std::thread([raw = certificates.get()] { raw->Watch(); });
   return certificates;

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "server/files/plain_file.h"
 #include "server/security/file_version.h"
 #include "server/telemetry/log.h"
@@ -18,10 +19,9 @@ constexpr size_t kShortest = 32;
 constexpr size_t kMost = 2;
 
 absl::StatusOr<SecretFile::Secrets> ReadSecrets(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadPlainFile(path, kMostBytes);
-  if (!text.ok()) return text.status();
+  ASSIGN_OR_RETURN(const std::string text, ReadPlainFile(path, kMostBytes));
   SecretFile::Secrets secrets;
-  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const absl::string_view secret = absl::StripAsciiWhitespace(line);
     if (secret.empty()) continue;
     if (secret.size() < kShortest) {
@@ -44,9 +44,7 @@ SecretFile::SecretFile(std::string path) : path_(std::move(path)), version_(File
 
 absl::StatusOr<SecretFile> SecretFile::Load(const std::string& path) {
   SecretFile file(path);
-  absl::StatusOr<Secrets> secrets = ReadSecrets(path);
-  if (!secrets.ok()) return secrets.status();
-  file.secrets_ = *std::move(secrets);
+  ASSIGN_OR_RETURN(file.secrets_, ReadSecrets(path));
   return file;
 }
 

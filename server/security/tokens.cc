@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "server/files/plain_file.h"
 #include "server/security/file_version.h"
 #include "server/telemetry/log.h"
@@ -97,11 +98,10 @@ absl::StatusOr<std::unique_ptr<Tokens>> Tokens::Load(const std::string& path) {
     const MutexLock refresh(tokens->refresh_mutex_);
     tokens->version_ = FileVersion(path);
   }
-  absl::StatusOr<Table> table = tokens->Read();
-  if (!table.ok()) return table.status();
+  ASSIGN_OR_RETURN(Table table, tokens->Read());
   {
     const MutexLock lock(tokens->mutex_);
-    tokens->table_ = *std::move(table);
+    tokens->table_ = std::move(table);
   }
   tokens->thread_ = std::thread([raw = tokens.get()] { raw->Watch(); });
   return tokens;
@@ -124,11 +124,10 @@ std::string Tokens::Digest(std::string_view sha256) const {
 }
 
 absl::StatusOr<Tokens::Table> Tokens::Read() const {
-  const absl::StatusOr<std::string> text = ReadPlainFile(path_, kMaxTokensBytes);
-  if (!text.ok()) return text.status();
+  ASSIGN_OR_RETURN(const std::string text, ReadPlainFile(path_, kMaxTokensBytes));
   Table table;
   int number = 0;
-  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
     const std::vector<absl::string_view> words = WordsOf(line);
     if (words.empty()) continue;

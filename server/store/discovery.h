@@ -19,7 +19,7 @@
 
 namespace rnnserve {
 
-class Discovery : private RedisConnection::Listener {
+class Discovery : private RedisConnection::Observer {
  public:
   using Found = std::function<void(absl::StatusOr<SlotMap>)>;
 

@@ -43,19 +43,19 @@ void SetOptions(int socket) {
 }  // namespace
 
 std::shared_ptr<RedisConnection> RedisConnection::Start(std::shared_ptr<EventLoop> loop, ConnectionOptions options,
-                                                        StoreHost host, Listener* listener) {
+                                                        StoreHost host, Observer* observer) {
   std::shared_ptr<RedisConnection> made(
-      new RedisConnection(std::move(loop), std::move(options), std::move(host), listener));
+      new RedisConnection(std::move(loop), std::move(options), std::move(host), observer));
   made->Begin();
   return made;
 }
 
 RedisConnection::RedisConnection(std::shared_ptr<EventLoop> loop, ConnectionOptions options, StoreHost host,
-                                 Listener* listener)
+                                 Observer* observer)
     : loop_(std::move(loop)),
       options_(std::move(options)),
       host_(std::move(host)),
-      listener_(listener),
+      observer_(observer),
       reader_(options_.most_reply_bytes) {}
 
 RedisConnection::~RedisConnection() { CloseSocket(); }
@@ -183,7 +183,7 @@ void RedisConnection::OnLoginReply(const redisReply& reply) {
   state_ = State::kOpen;
   loop_->Cancel(timer_);
   WatchSilence();
-  listener_->OnOpen();
+  observer_->OnOpen();
 }
 
 void RedisConnection::Send(std::span<const std::string_view> words) {
@@ -217,7 +217,7 @@ void RedisConnection::Flush() {
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (sent < 0) return Close(SystemError("the connection broke", errno));
     out_begin_ += static_cast<size_t>(sent);
-    if (listener_ != nullptr) listener_->OnBytes(sent, 0);
+    if (observer_ != nullptr) observer_->OnBytes(sent, 0);
   }
   if (unsent() == 0 || out_begin_ > kCompactBytes) {
     out_.erase(0, std::exchange(out_begin_, 0));
@@ -233,7 +233,7 @@ void RedisConnection::Read() {
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (count < 0) return Close(SystemError("the connection broke", errno));
     if (count == 0) return Close(absl::UnavailableError("it closed the connection"));
-    if (listener_ != nullptr) listener_->OnBytes(0, count);
+    if (observer_ != nullptr) observer_->OnBytes(0, count);
     const std::string_view bytes(buffer.data(), static_cast<size_t>(count));
     if (tls_ == nullptr) {
       ReadReplies(bytes);
@@ -255,7 +255,7 @@ void RedisConnection::ReadReplies(std::string_view bytes) {
     if (state_ == State::kLogin) {
       OnLoginReply(**reply);
     } else {
-      listener_->OnReply(**reply);
+      observer_->OnReply(**reply);
     }
   }
 }
@@ -266,7 +266,7 @@ void RedisConnection::WatchSilence() {
   if (unanswered_ > 0 && quiet >= options_.silence) {
     return Close(absl::UnavailableError(absl::StrCat("no answer for ", absl::FormatDuration(options_.silence))));
   }
-  if (unanswered_ == 0 && quiet >= options_.silence / 2) listener_->OnIdle();
+  if (unanswered_ == 0 && quiet >= options_.silence / 2) observer_->OnIdle();
   timer_ = loop_->At(loop_->Now() + options_.silence / 2, [weak = weak_from_this()] {
     if (const auto self = weak.lock(); self != nullptr && self->state_ == State::kOpen) self->WatchSilence();
   });
@@ -285,11 +285,11 @@ void RedisConnection::Close(absl::Status why) {
   plain_.clear();
   out_.clear();
   out_begin_ = 0;
-  if (Listener* const listener = std::exchange(listener_, nullptr)) listener->OnClosed(why);
+  if (Observer* const observer = std::exchange(observer_, nullptr)) observer->OnClosed(why);
 }
 
 void RedisConnection::Abandon() {
-  listener_ = nullptr;
+  observer_ = nullptr;
   Close(absl::UnavailableError("abandoned"));
 }
 

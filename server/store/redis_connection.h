@@ -2,9 +2,9 @@
 // One connection to a Redis: looks up the name, connects, makes TLS, logs in, and from OnOpen on sends commands and
 // hands over replies, in order. It ends once, with OnClosed; what comes after that is a new connection.
 //
-//   auto connection = RedisConnection::Start(loop, options, host, listener);
+//   auto connection = RedisConnection::Start(loop, options, host, observer);
 //   connection->Send({"PING"});          // from OnOpen on; leaves with the others of this round of the loop
-//   connection->Abandon();               // from here on `listener` is not called
+//   connection->Abandon();               // from here on `observer` is not called
 //
 // All on the loop's thread. Nothing blocks.
 #pragma once
@@ -43,7 +43,7 @@ struct ConnectionOptions {
 
 class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
  public:
-  class Listener {
+  class Observer {
    public:
     virtual void OnOpen() = 0;
     virtual void OnReply(const redisReply& reply) = 0;  // to the oldest command without one
@@ -53,12 +53,12 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
     virtual void OnBytes(int64_t sent, int64_t received) = 0;
 
    protected:
-    ~Listener() = default;
+    ~Observer() = default;
   };
 
-  // The listener is called from the loop, never from Start.
+  // The observer is called from the loop, never from Start.
   static std::shared_ptr<RedisConnection> Start(std::shared_ptr<EventLoop> loop, ConnectionOptions options,
-                                                StoreHost host, Listener* listener);
+                                                StoreHost host, Observer* observer);
   ~RedisConnection();
 
   void Send(std::span<const std::string_view> words);
@@ -69,7 +69,7 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
  private:
   enum class State { kConnecting, kTls, kLogin, kOpen, kClosed };
 
-  RedisConnection(std::shared_ptr<EventLoop> loop, ConnectionOptions options, StoreHost host, Listener* listener);
+  RedisConnection(std::shared_ptr<EventLoop> loop, ConnectionOptions options, StoreHost host, Observer* observer);
 
   void Begin();
   void ConnectNext(absl::Status last);
@@ -90,7 +90,7 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
   const std::shared_ptr<EventLoop> loop_;
   const ConnectionOptions options_;
   const StoreHost host_;
-  Listener* listener_;  // null: abandoned
+  Observer* observer_;  // null: abandoned
   State state_ = State::kConnecting;
   std::vector<SocketAddress> addresses_;
   size_t next_address_ = 0;

@@ -15,7 +15,7 @@
 
 namespace rnnserve {
 
-class RedisNode : private RedisConnection::Listener {
+class RedisNode : private RedisConnection::Observer {
  public:
   using RequestPtr = std::shared_ptr<StoreRequest>;
 

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 
 namespace rnnserve {
@@ -98,9 +99,7 @@ absl::Status ParseUser(std::string_view text, StoreAddress& address) {
     return Refuse("a password stands in the URL, where process lists show it",
                   "put it into a file and add ?password_file=PATH");
   }
-  absl::StatusOr<std::string> user = Decoded(text);
-  if (!user.ok()) return user.status();
-  address.user = *std::move(user);
+  ASSIGN_OR_RETURN(address.user, Decoded(text));
   return absl::OkStatus();
 }
 
@@ -112,12 +111,11 @@ absl::Status ParsePath(std::string_view path, StoreAddress& address) {
       }
       return absl::OkStatus();
     case StoreKind::kSentinel: {
-      absl::StatusOr<std::string> name = Decoded(path);
-      if (!name.ok()) return name.status();
-      if (name->empty()) {
+      ASSIGN_OR_RETURN(std::string name, Decoded(path));
+      if (name.empty()) {
         return Refuse("the name of the master is missing", "write redis+sentinel://h1:p1,h2:p2/master-name");
       }
-      address.master_name = *std::move(name);
+      address.master_name = std::move(name);
       return absl::OkStatus();
     }
     case StoreKind::kCluster:
@@ -135,10 +133,9 @@ absl::Status ParseOption(std::string_view option, StoreAddress& address) {
                                                                {"key", &address.key_file}};
   for (const auto& [name, path] : options) {
     if (name != option) continue;
-    absl::StatusOr<std::string> decoded = Decoded(value);
-    if (!decoded.ok()) return decoded.status();
-    if (decoded->empty()) return Refuse(StrCat("the option ", View(option)), "write the path of a file behind its =");
-    *path = *std::move(decoded);
+    ASSIGN_OR_RETURN(std::string decoded, Decoded(value));
+    if (decoded.empty()) return Refuse(StrCat("the option ", View(option)), "write the path of a file behind its =");
+    *path = std::move(decoded);
     if (option != "password_file" && !address.tls) {
       return Refuse(StrCat("the option ", View(option), " is for TLS"), "use rediss://");
     }
@@ -158,29 +155,27 @@ absl::StatusOr<StoreAddress> ParseStoreAddress(std::string_view url) {
   StoreAddress address;
   const size_t scheme_end = url.find("://");
   if (scheme_end == std::string_view::npos) return Refuse("it is no URL", "write redis://host:port");
-  if (absl::Status parsed = ParseScheme(url.substr(0, scheme_end), address); !parsed.ok()) return parsed;
+  RETURN_IF_ERROR(ParseScheme(url.substr(0, scheme_end), address));
 
   std::string_view rest = url.substr(scheme_end + 3);
   if (rest.find('#') != std::string_view::npos) return Refuse("it has a #", "write %23");
   const std::string_view query = CutBehind(rest, '?');
   const std::string_view path = CutBehind(rest, '/');
   if (const size_t at = rest.rfind('@'); at != std::string_view::npos) {
-    if (absl::Status parsed = ParseUser(rest.substr(0, at), address); !parsed.ok()) return parsed;
+    RETURN_IF_ERROR(ParseUser(rest.substr(0, at), address));
     rest = rest.substr(at + 1);
   }
   for (const absl::string_view text : absl::StrSplit(View(rest), ',')) {
-    absl::StatusOr<StoreHost> host = ParseHost(std::string_view(text.data(), text.size()),
-                                               address.kind == StoreKind::kSentinel ? kSentinelPort : kRedisPort);
-    if (!host.ok()) return host.status();
-    address.hosts.push_back(*std::move(host));
+    ASSIGN_OR_RETURN(StoreHost host, ParseHost(std::string_view(text.data(), text.size()),
+                                               address.kind == StoreKind::kSentinel ? kSentinelPort : kRedisPort));
+    address.hosts.push_back(std::move(host));
   }
   if (address.kind == StoreKind::kSingle && address.hosts.size() > 1) {
     return Refuse("it has several hosts", "use redis+sentinel:// or redis+cluster://, or name one host");
   }
-  if (absl::Status parsed = ParsePath(path, address); !parsed.ok()) return parsed;
+  RETURN_IF_ERROR(ParsePath(path, address));
   for (const absl::string_view option : absl::StrSplit(View(query), '&', absl::SkipEmpty())) {
-    absl::Status parsed = ParseOption(std::string_view(option.data(), option.size()), address);
-    if (!parsed.ok()) return parsed;
+    RETURN_IF_ERROR(ParseOption(std::string_view(option.data(), option.size()), address));
   }
   if (!address.user.empty() && address.password_file.empty()) {
     return Refuse(StrCat("the user \"", address.user, "\" has no password"), "add ?password_file=PATH");

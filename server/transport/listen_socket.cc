@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 
 namespace rnnserve {
 namespace {
@@ -76,10 +77,9 @@ absl::StatusOr<std::vector<ListenSocket>> ListenUnix(const std::string& address,
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   const std::string path = is_abstract ? "" : std::string(name);
   if (!is_abstract) RemoveIfDead(path, where, size);
-  absl::StatusOr<ListenSocket> bound = Bind(address, reinterpret_cast<const sockaddr*>(&where), size, path);
-  if (!bound.ok()) return bound.status();
+  ASSIGN_OR_RETURN(ListenSocket bound, Bind(address, reinterpret_cast<const sockaddr*>(&where), size, path));
   std::vector<ListenSocket> sockets;
-  sockets.push_back(*std::move(bound));
+  sockets.push_back(std::move(bound));
   return sockets;
 }
 
@@ -113,15 +113,14 @@ absl::StatusOr<std::vector<ListenSocket>> Listen(const std::string& address) {
     return ListenUnix(address, {name.data(), name.size()}, false);
   }
   if (absl::ConsumePrefix(&name, "unix-abstract:")) return ListenUnix(address, {name.data(), name.size()}, true);
-  absl::StatusOr<AddressList> found = Resolve(address);
-  if (!found.ok()) return found.status();
+  ASSIGN_OR_RETURN(AddressList found, Resolve(address));
   std::vector<ListenSocket> sockets;
-  for (addrinfo* next = found->get(); next != nullptr; next = next->ai_next) {
+  for (addrinfo* next = found.get(); next != nullptr; next = next->ai_next) {
     // The port lies at the same place for IPv4.
     auto* where = reinterpret_cast<sockaddr_in6*>(next->ai_addr);
     if (!sockets.empty()) where->sin6_port = htons(static_cast<uint16_t>(sockets.front().port()));
     absl::StatusOr<ListenSocket> bound =
-        Bind(address, next->ai_addr, next->ai_addrlen, "", found->get()->ai_next == nullptr);
+        Bind(address, next->ai_addr, next->ai_addrlen, "", found.get()->ai_next == nullptr);
     if (absl::IsNotFound(bound.status())) continue;
     if (!bound.ok()) return bound.status();
     sockets.push_back(*std::move(bound));

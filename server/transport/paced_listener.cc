@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "server/transport/acceptor.h"
 #include "server/transport/listener.h"
 
@@ -67,10 +68,9 @@ absl::StatusOr<std::unique_ptr<Listener>> MakePacedListener(ListenerOptions opti
   std::vector<ListenSocket> sockets;
   std::vector<int> ports;
   for (const std::string& address : options.addresses) {
-    absl::StatusOr<std::vector<ListenSocket>> listening = Listen(address);
-    if (!listening.ok()) return listening.status();
-    ports.push_back(listening->front().port());
-    std::ranges::move(*listening, std::back_inserter(sockets));
+    ASSIGN_OR_RETURN(std::vector<ListenSocket> listening, Listen(address));
+    ports.push_back(listening.front().port());
+    std::ranges::move(listening, std::back_inserter(sockets));
   }
   return std::make_unique<PacedListener>(std::move(options), std::move(sockets), std::move(ports), credentials,
                                          builder);

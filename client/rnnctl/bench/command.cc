@@ -4,6 +4,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "client/rnnctl/bench/measure.h"
 #include "client/rnnctl/bench/plan.h"
 #include "client/rnnctl/bench/report.h"
@@ -135,14 +136,12 @@ absl::Status Outcome(const Report& report) {
 }
 
 absl::Status RunBench(const Arguments& arguments, Streams& streams) {
-  const absl::StatusOr<Plan> plan = PlanFrom(arguments);
-  if (!plan.ok()) return plan.status();
-  const absl::StatusOr<Report> report = Measure(arguments, *plan, streams);
-  if (!report.ok()) return report.status();
-  streams.out << (plan->format == Format::kJson  ? ReportJson(*report)
-                  : plan->format == Format::kCsv ? ReportCsv(*report)
-                                                 : ShowReport(*report, plan->histogram));
-  return Outcome(*report);
+  ASSIGN_OR_RETURN(const Plan plan, PlanFrom(arguments));
+  ASSIGN_OR_RETURN(const Report report, Measure(arguments, plan, streams));
+  streams.out << (plan.format == Format::kJson  ? ReportJson(report)
+                  : plan.format == Format::kCsv ? ReportCsv(report)
+                                                : ShowReport(report, plan.histogram));
+  return Outcome(report);
 }
 
 constexpr Command kBenchCommands[] = {{.name = "bench",

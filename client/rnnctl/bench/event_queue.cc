@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "client/cpp/connection.h"
 
 namespace rnnserve::rnnctl::bench {
@@ -32,9 +33,7 @@ EventQueue::~EventQueue() {
 }
 
 absl::Status EventQueue::StartTimer() {
-  absl::StatusOr<std::unique_ptr<PreciseTimer>> timer = PreciseTimer::Create([this] { Tick(); });
-  if (!timer.ok()) return timer.status();
-  timer_ = *std::move(timer);
+  ASSIGN_OR_RETURN(timer_, PreciseTimer::Create([this] { Tick(); }));
   return absl::OkStatus();
 }
 
@@ -74,9 +73,8 @@ gpr_timespec ToGpr(Time moment) {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectedChannel(const std::string& address,
                                                                 const client::ClientOptions& options) {
-  absl::StatusOr<client::Connection> connection = client::Connection::Make(address, options);
-  if (!connection.ok()) return connection.status();
-  std::shared_ptr<grpc::Channel> channel = std::move(connection->channel);
+  ASSIGN_OR_RETURN(client::Connection connection, client::Connection::Make(address, options));
+  std::shared_ptr<grpc::Channel> channel = std::move(connection.channel);
   const std::chrono::nanoseconds patience = options.timeout.count() > 0 ? options.timeout : std::chrono::minutes(1);
   const gpr_timespec deadline = ToGpr(SteadyNow() + patience);
   grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
@@ -92,9 +90,8 @@ absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> ConnectedChannels(co
                                                                               const client::ClientOptions& options) {
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (const std::string& address : addresses) {
-    absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = ConnectedChannel(address, options);
-    if (!channel.ok()) return channel.status();
-    channels.push_back(*std::move(channel));
+    ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, ConnectedChannel(address, options));
+    channels.push_back(std::move(channel));
   }
   return channels;
 }

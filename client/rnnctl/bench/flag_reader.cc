@@ -10,7 +10,6 @@
 #include "client/rnnctl/call.h"
 
 namespace rnnserve::rnnctl::bench {
-namespace {}  // namespace
 
 absl::Status Excluded(std::string_view flag, std::string_view by) {
   return UsageError(absl::StrCat("--", View(flag), " and --", View(by), " exclude each other"));

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "client/rnnctl/bench/check.h"
 #include "client/rnnctl/bench/event_queue.h"
 #include "client/rnnctl/bench/reply.h"
@@ -136,8 +137,7 @@ absl::StatusOr<std::unique_ptr<Sender>> MakeGrpcCaller(const CallerOptions& opti
   const auto channels = ConnectedChannels(options.addresses, options.client);
   if (!channels.ok()) return channels.status();
   auto caller = std::make_unique<GrpcSender>(options, *channels, bodies);
-  const absl::Status timing = caller->StartTimer();
-  if (!timing.ok()) return timing;
+  RETURN_IF_ERROR(caller->StartTimer());
   return std::unique_ptr<Sender>(std::move(caller));
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "client/cpp/lookup.h"
 #include "client/rnnctl/bench/load.h"
 #include "client/rnnctl/bench/requests.h"
@@ -72,10 +73,9 @@ struct Bench {
 };
 
 absl::Status RunCalls(Bench& bench, const CallerOptions& options, Report& report) {
-  const absl::StatusOr<std::unique_ptr<Sender>> caller = MakeGrpcCaller(options, bench.requests.bodies);
-  if (!caller.ok()) return caller.status();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Sender> caller, MakeGrpcCaller(options, bench.requests.bodies));
   for (const Load& load : bench.plan.loads) {
-    report.levels.push_back(bench.Run(**caller, load));
+    report.levels.push_back(bench.Run(*caller, load));
     if (bench.interrupted()) break;
   }
   return absl::OkStatus();
@@ -108,23 +108,22 @@ absl::Status FindSessions(Bench& bench, SessionSender& caller, Report& report) {
 
 absl::Status RunSessions(Bench& bench, const CallerOptions& of_calls, Report& report) {
   const SessionPlan& plan = *bench.plan.sessions;
-  const absl::StatusOr<std::unique_ptr<SessionSender>> caller =
-      MakeSessionSender({.addresses = of_calls.addresses,
-                         .client = of_calls.client,
-                         .slots = plan.find ? static_cast<size_t>(kMostFound) : of_calls.slots,
-                         .streams = plan.streams,
-                         .operations = plan.operations,
-                         .life = plan.life,
-                         .echo = bench.plan.echo,
-                         .check = bench.plan.check},
-                        bench.requests);
-  if (!caller.ok()) return caller.status();
+  ASSIGN_OR_RETURN(const std::unique_ptr<SessionSender> caller,
+                   MakeSessionSender({.addresses = of_calls.addresses,
+                                      .client = of_calls.client,
+                                      .slots = plan.find ? static_cast<size_t>(kMostFound) : of_calls.slots,
+                                      .streams = plan.streams,
+                                      .operations = plan.operations,
+                                      .life = plan.life,
+                                      .echo = bench.plan.echo,
+                                      .check = bench.plan.check},
+                                     bench.requests));
   absl::Status status;
   if (plan.find) {
-    status = FindSessions(bench, **caller, report);
+    status = FindSessions(bench, *caller, report);
   } else {
     for (const Load& load : bench.plan.loads) {
-      status = RunSessionLevel(bench, **caller, load, report);
+      status = RunSessionLevel(bench, *caller, load, report);
       if (!status.ok() || bench.interrupted()) break;
     }
   }
@@ -132,25 +131,23 @@ absl::Status RunSessions(Bench& bench, const CallerOptions& of_calls, Report& re
   // After an interruption as well: open sessions would keep a draining server waiting. A second Ctrl-C ends the
   // process.
   bench.line.Show("closing the sessions");
-  return (*caller)->CloseAll({});
+  return caller->CloseAll({});
 }
 
 }  // namespace
 
 absl::StatusOr<Report> Measure(const Arguments& arguments, Plan plan, Streams& streams) {
-  const absl::StatusOr<client::ClientOptions> options = ClientOptionsFrom(arguments);
-  if (!options.ok()) return options.status();
+  ASSIGN_OR_RETURN(const client::ClientOptions options, ClientOptionsFrom(arguments));
   const std::vector<std::string> addresses = client::SplitAddresses({ServerAddress(arguments)});
   if (plan.sessions) plan.sessions->streams = std::max(plan.sessions->streams, static_cast<int64_t>(addresses.size()));
   absl::StatusOr<Requests> requests = plan.echo ? PrepareRequests(plan, nullptr) : Requests();
   for (const std::string& address : addresses) {
     if (plan.echo || !requests.ok()) break;
-    const absl::StatusOr<std::unique_ptr<client::Client>> client = ConnectTo(address, *options);
-    if (!client.ok()) return client.status();
-    requests = PrepareRequests(plan, client->get());  // the same for each server
+    ASSIGN_OR_RETURN(const std::unique_ptr<client::Client> client, ConnectTo(address, options));
+    requests = PrepareRequests(plan, client.get());  // the same for each server
   }
   if (!requests.ok()) return requests.status();
-  CallerOptions caller_options = {addresses, *options, 1, !plan.echo, plan.check};
+  CallerOptions caller_options = {addresses, options, 1, !plan.echo, plan.check};
   for (const Load& load : plan.loads) caller_options.slots = std::max(caller_options.slots, load.slots());
 
   Bench bench = {.plan = plan, .requests = *requests, .line = ProgressLine(streams.err)};

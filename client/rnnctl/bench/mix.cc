@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/nearest.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "client/rnnctl/arguments.h"
 #include "client/rnnctl/attributes.h"
@@ -165,9 +167,8 @@ absl::StatusOr<std::vector<MixEntry>> ParseMix(std::string_view json, std::strin
   for (const Value& value : list.values()) {
     const std::string what = absl::StrCat(View(path), "[", mix.size(), "]");
     if (value.kind_case() != Value::kStructValue) return Wrong(what, "an object such as {\"model\": \"vad\"}");
-    absl::StatusOr<MixEntry> entry = EntryReader(value.struct_value(), what).Read();
-    if (!entry.ok()) return entry.status();
-    mix.push_back(*std::move(entry));
+    ASSIGN_OR_RETURN(MixEntry entry, EntryReader(value.struct_value(), what).Read());
+    mix.push_back(std::move(entry));
   }
   return mix;
 }

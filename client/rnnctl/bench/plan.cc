@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "client/rnnctl/attributes.h"
 #include "client/rnnctl/bench/flag_reader.h"
@@ -46,9 +47,7 @@ absl::StatusOr<MixEntry> EntryFrom(const Arguments& arguments) {
     for (std::string_view flag : {"op", "opset", "attr", "hidden", "input", "cast", "inline"}) {
       if (arguments.Has(flag)) return Excluded(flag, "model");
     }
-    absl::StatusOr<client::ModelRef> model = ParseModelRef(*name, "--model");
-    if (!model.ok()) return model.status();
-    entry.model = *std::move(model);
+    ASSIGN_OR_RETURN(entry.model, ParseModelRef(*name, "--model"));
   }
   FlagReader reader(arguments);
   entry.op = arguments.Get("op").value_or(entry.op);
@@ -72,16 +71,14 @@ absl::StatusOr<MixEntry> EntryFrom(const Arguments& arguments) {
 absl::StatusOr<std::vector<MixEntry>> MixFrom(const Arguments& arguments) {
   const std::optional<std::string> path = arguments.Get("mix");
   if (!path) {
-    absl::StatusOr<MixEntry> entry = EntryFrom(arguments);
-    if (!entry.ok()) return entry.status();
-    return std::vector<MixEntry>{*std::move(entry)};
+    ASSIGN_OR_RETURN(MixEntry entry, EntryFrom(arguments));
+    return std::vector<MixEntry>{std::move(entry)};
   }
   for (std::string_view flag : {"op", "opset", "attr", "hidden", "input", "rows", "steps", "model"}) {
     if (arguments.Has(flag)) return Excluded(flag, "mix");
   }
-  const absl::StatusOr<std::string> json = ReadFile(*path);
-  if (!json.ok()) return json.status();
-  return ParseMix(*json, *path);
+  ASSIGN_OR_RETURN(const std::string json, ReadFile(*path));
+  return ParseMix(json, *path);
 }
 
 absl::StatusOr<std::vector<Load>> LoadsFrom(const Arguments& arguments, const std::optional<SessionPlan>& sessions,
@@ -95,9 +92,8 @@ absl::StatusOr<std::vector<Load>> LoadsFrom(const Arguments& arguments, const st
   }
   const bool open = arguments.Has("rate");
   const std::string_view name = sessions ? "sessions" : open ? "rate" : "concurrency";
-  const absl::StatusOr<std::vector<double>> values =
-      ParseLevels(arguments.Get(name).value_or("1"), absl::StrCat("--", View(name)));
-  if (!values.ok()) return values.status();
+  ASSIGN_OR_RETURN(const std::vector<double> values,
+                   ParseLevels(arguments.Get(name).value_or("1"), absl::StrCat("--", View(name))));
   Load load;
   load.seed = seed;
   load.sessions = sessions.has_value();
@@ -109,7 +105,7 @@ absl::StatusOr<std::vector<Load>> LoadsFrom(const Arguments& arguments, const st
   if (!reader.status().ok()) return reader.status();
   const int64_t most = sessions ? kMaxSessions : kMaxInFlight;
   std::vector<Load> loads;
-  for (double value : *values) {
+  for (double value : values) {
     if (open ? value > kMaxRate : value > static_cast<double>(most) || value != std::floor(value)) {
       return UsageError(absl::StrCat("--", View(name), ": ", value, " is not ",
                                      open       ? "a rate up to 1e7 a second"
@@ -194,22 +190,12 @@ absl::StatusOr<Plan> PlanFrom(const Arguments& arguments) {
   FlagReader reader(arguments);
   reader.Whole("seed", 0, std::numeric_limits<int64_t>::max(), plan.seed);
   if (!reader.status().ok()) return reader.status();
-  absl::StatusOr<std::optional<SessionPlan>> sessions = SessionPlanFrom(arguments);
-  if (!sessions.ok()) return sessions.status();
-  plan.sessions = *sessions;
-  absl::StatusOr<std::vector<MixEntry>> mix = MixFrom(arguments);
-  if (!mix.ok()) return mix.status();
-  plan.mix = *std::move(mix);
-  absl::StatusOr<std::vector<Load>> loads = LoadsFrom(arguments, plan.sessions, plan.seed);
-  if (!loads.ok()) return loads.status();
-  plan.loads = *std::move(loads);
-  absl::StatusOr<Stopping> stopping = StoppingFrom(arguments);
-  if (!stopping.ok()) return stopping.status();
-  plan.stopping = *stopping;
+  ASSIGN_OR_RETURN(plan.sessions, SessionPlanFrom(arguments));
+  ASSIGN_OR_RETURN(plan.mix, MixFrom(arguments));
+  ASSIGN_OR_RETURN(plan.loads, LoadsFrom(arguments, plan.sessions, plan.seed));
+  ASSIGN_OR_RETURN(plan.stopping, StoppingFrom(arguments));
   if (plan.sessions && plan.sessions->find && !plan.stopping.duration) plan.stopping.duration = kFindDuration;
-  absl::StatusOr<client::Options> options = OptionsFrom(arguments);
-  if (!options.ok()) return options.status();
-  plan.options.options = *std::move(options);
+  ASSIGN_OR_RETURN(plan.options.options, OptionsFrom(arguments));
   if (const auto outputs = arguments.Get("outputs")) {
     plan.options.outputs = absl::StrSplit(*outputs, ',', absl::SkipEmpty());
   }
@@ -219,8 +205,7 @@ absl::StatusOr<Plan> PlanFrom(const Arguments& arguments) {
   plan.echo = arguments.Has("echo");
   plan.histogram = arguments.Has("histogram");
   plan.format = arguments.Has("json") ? Format::kJson : arguments.Has("csv") ? Format::kCsv : Format::kTable;
-  const absl::Status checked = ReadChecks(arguments, plan);
-  if (!checked.ok()) return checked;
+  RETURN_IF_ERROR(ReadChecks(arguments, plan));
   return plan;
 }
 

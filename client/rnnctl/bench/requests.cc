@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "client/cpp/codec.h"
 #include "client/rnnctl/bench/sessions/messages.h"
 #include "client/rnnctl/tensor_files.h"
@@ -66,9 +67,8 @@ absl::StatusOr<std::vector<Tensor>> Weights(const MixEntry& entry, DataType type
                                                   {"R", {directions, gates * hidden, hidden}},
                                                   {"B", {directions, 2 * gates * hidden}}};
   for (const auto& [name, shape] : shapes) {
-    absl::StatusOr<Tensor> tensor = random.Floats(name, shape, bound, type);
-    if (!tensor.ok()) return tensor.status();
-    weights.push_back(*std::move(tensor));
+    ASSIGN_OR_RETURN(Tensor tensor, random.Floats(name, shape, bound, type));
+    weights.push_back(std::move(tensor));
   }
   return weights;
 }
@@ -100,28 +100,24 @@ absl::StatusOr<Shape> ShapeOf(const client::TensorSpec& spec, int64_t steps, int
 absl::StatusOr<std::vector<Tensor>> DataOf(const Form& form, int64_t steps, int64_t rows, Random& random) {
   std::vector<Tensor> tensors = form.fixed;
   for (const client::TensorSpec& spec : form.varied) {
-    absl::StatusOr<Shape> shape = ShapeOf(spec, steps, rows, "the model");
-    if (!shape.ok()) return shape.status();
-    const auto count = static_cast<size_t>(NumElements(*shape).value_or(0));
+    ASSIGN_OR_RETURN(Shape shape, ShapeOf(spec, steps, rows, "the model"));
+    const auto count = static_cast<size_t>(NumElements(shape).value_or(0));
     if (spec.type == DataType::kInt32) {  // lengths: every row is as long as it can be
-      tensors.push_back(
-          client::MakeTensor(spec.name, *shape, std::vector<int32_t>(count, static_cast<int32_t>(steps))));
+      tensors.push_back(client::MakeTensor(spec.name, shape, std::vector<int32_t>(count, static_cast<int32_t>(steps))));
     } else if (spec.type == DataType::kInt64) {
-      tensors.push_back(client::MakeTensor(spec.name, *shape, std::vector<int64_t>(count, steps)));
+      tensors.push_back(client::MakeTensor(spec.name, shape, std::vector<int64_t>(count, steps)));
     } else {
-      absl::StatusOr<Tensor> tensor = random.Floats(spec.name, *shape, 1, spec.type);
-      if (!tensor.ok()) return tensor.status();
-      tensors.push_back(*std::move(tensor));
+      ASSIGN_OR_RETURN(Tensor tensor, random.Floats(spec.name, shape, 1, spec.type));
+      tensors.push_back(std::move(tensor));
     }
   }
   return tensors;
 }
 
 absl::StatusOr<Form> FormOfModel(const client::ModelRef& model, client::Client& client) {
-  const absl::StatusOr<client::ModelInfo> info = client.Get(model);
-  if (!info.ok()) return info.status();
+  ASSIGN_OR_RETURN(const client::ModelInfo info, client.Get(model));
   Form form = {model, {}, {}};
-  for (const client::TensorSpec& input : info->inputs) {
+  for (const client::TensorSpec& input : info.inputs) {
     if (!input.optional) form.varied.push_back(input);
   }
   return form;
@@ -131,16 +127,13 @@ absl::StatusOr<Form> FormOfOperator(const MixEntry& entry, const Plan& plan, cli
   absl::StatusOr<DataType> type = DataType::kFloat;
   if (plan.cast) type = CastType(*plan.cast);
   if (!type.ok()) return type.status();
-  absl::StatusOr<std::vector<Tensor>> weights = Weights(entry, *type, random);
-  if (!weights.ok()) return weights.status();
-  Form form = {OperatorOf(entry), *std::move(weights), {{"X", *type, {"T", "N", absl::StrCat(entry.input)}, false}}};
+  ASSIGN_OR_RETURN(std::vector<Tensor> weights, Weights(entry, *type, random));
+  Form form = {OperatorOf(entry), std::move(weights), {{"X", *type, {"T", "N", absl::StrCat(entry.input)}, false}}};
   if (client != nullptr) {
-    const absl::StatusOr<std::vector<Tensor>> data = DataOf(form, entry.min_steps, entry.rows, random);
-    if (!data.ok()) return data.status();
-    const absl::StatusOr<client::InferResult> result = client->Infer(form.target, *data, plan.options);
-    if (!result.ok()) return result.status();
+    ASSIGN_OR_RETURN(const std::vector<Tensor> data, DataOf(form, entry.min_steps, entry.rows, random));
+    ASSIGN_OR_RETURN(const client::InferResult result, client->Infer(form.target, data, plan.options));
     if (plan.always_inline) return form;
-    form.target = client::Fingerprint{result->fingerprint};
+    form.target = client::Fingerprint{result.fingerprint};
   } else {
     form.target = client::Fingerprint{std::string(64, '0')};
   }
@@ -157,10 +150,9 @@ absl::Status AddBodies(const MixEntry& entry, const Form& form, const Plan& plan
   int64_t count = range ? kLengths : kContents;
   std::vector<int64_t> lengths = {entry.max_steps};
   for (size_t k = 0; k < lengths.size(); ++k) {
-    const absl::StatusOr<std::vector<Tensor>> data = DataOf(form, lengths[k], entry.rows, random);
-    if (!data.ok()) return data.status();
-    requests.bodies.push_back(
-        plan.sessions ? ChunkBody(*data) : client::EncodeInfer(form.target, *data, plan.options).SerializeAsString());
+    ASSIGN_OR_RETURN(const std::vector<Tensor> data, DataOf(form, lengths[k], entry.rows, random));
+    requests.bodies.push_back(plan.sessions ? ChunkBody(data)
+                                            : client::EncodeInfer(form.target, data, plan.options).SerializeAsString());
     requests.steps.push_back(lengths[k]);
     const auto bytes = static_cast<int64_t>(requests.bodies.back().size());
     all += bytes;
@@ -191,13 +183,11 @@ absl::StatusOr<Requests> PrepareRequests(const Plan& plan, client::Client* clien
   Random random{std::mt19937_64(plan.seed)};
   Requests requests;
   for (const MixEntry& entry : plan.mix) {
-    const absl::StatusOr<Form> form =
-        entry.model ? FormOfModel(*entry.model, *client) : FormOfOperator(entry, plan, client, random);
-    if (!form.ok()) return form.status();
-    const absl::Status added = AddBodies(entry, *form, plan, random, requests);
-    if (!added.ok()) return added;
+    ASSIGN_OR_RETURN(const Form form,
+                     entry.model ? FormOfModel(*entry.model, *client) : FormOfOperator(entry, plan, client, random));
+    RETURN_IF_ERROR(AddBodies(entry, form, plan, random, requests));
     if (!plan.sessions) continue;
-    requests.open = OpenBody(form->target, entry.rows, plan.options, plan.sessions->kept_replies,
+    requests.open = OpenBody(form.target, entry.rows, plan.options, plan.sessions->kept_replies,
                              plan.sessions->kept_bytes, plan.sessions->durability);
   }
   return requests;

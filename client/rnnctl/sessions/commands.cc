@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "client/cpp/session_client.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/command.h"
@@ -30,9 +31,8 @@ constexpr Flag kCountFlag = {.name = "count", .value = "N", .help = "how many fo
 using Sessions = std::unique_ptr<client::SessionClient>;
 
 absl::StatusOr<Sessions> ConnectSessions(const Arguments& arguments) {
-  const absl::StatusOr<client::ClientOptions> options = ClientOptionsFrom(arguments);
-  if (!options.ok()) return options.status();
-  absl::StatusOr<Sessions> sessions = client::SessionClient::Create(ServerAddress(arguments), *options);
+  ASSIGN_OR_RETURN(const client::ClientOptions options, ClientOptionsFrom(arguments));
+  absl::StatusOr<Sessions> sessions = client::SessionClient::Create(ServerAddress(arguments), options);
   if (!sessions.ok()) return UsageError(absl::StrCat("--server: ", sessions.status().message()));
   return sessions;
 }
@@ -40,27 +40,24 @@ absl::StatusOr<Sessions> ConnectSessions(const Arguments& arguments) {
 // --- ls, show
 
 absl::Status RunList(const Arguments& arguments, Streams& streams) {
-  if (absl::Status counted = ExpectArguments(arguments, 0, ""); !counted.ok()) return counted;
-  const absl::StatusOr<std::optional<int64_t>> limit = IntFlag(arguments, "limit", 1, 10'000'000);
-  if (!limit.ok()) return limit.status();
-  const absl::StatusOr<Sessions> sessions = ConnectSessions(arguments);
-  if (!sessions.ok()) return sessions.status();
-  const auto most = static_cast<size_t>(limit->value_or(1000));
-  absl::StatusOr<std::vector<client::SessionInfo>> list = (*sessions)->List(most + 1);
-  if (!list.ok()) return list.status();
-  const bool has_more = list->size() > most;
-  if (has_more) list->pop_back();
+  RETURN_IF_ERROR(ExpectArguments(arguments, 0, ""));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> limit, IntFlag(arguments, "limit", 1, 10'000'000));
+  ASSIGN_OR_RETURN(const Sessions sessions, ConnectSessions(arguments));
+  const auto most = static_cast<size_t>(limit.value_or(1000));
+  ASSIGN_OR_RETURN(std::vector<client::SessionInfo> list, sessions->List(most + 1));
+  const bool has_more = list.size() > most;
+  if (has_more) list.pop_back();
   if (arguments.Has("json")) {
-    streams.out << ToJson(*list);
+    streams.out << ToJson(list);
     return absl::OkStatus();
   }
-  if (list->empty()) {
+  if (list.empty()) {
     streams.out << "no live sessions\n";
     return absl::OkStatus();
   }
   std::vector<std::vector<std::string>> rows = {
       {"NAME", "MODEL", "ROWS", "NUMBER", "STEPS", "STATE", "IDLE", "EXPIRES", "KEY"}};
-  for (const client::SessionInfo& info : *list) {
+  for (const client::SessionInfo& info : list) {
     rows.push_back({info.name.empty() ? "-" : info.name,
                     info.model.empty() ? info.fingerprint.substr(0, 12) : info.model, absl::StrCat(info.rows),
                     absl::StrCat(info.last_applied), absl::StrCat(info.position), absl::StrCat(info.state_bytes, " B"),
@@ -72,25 +69,23 @@ absl::Status RunList(const Arguments& arguments, Streams& streams) {
 }
 
 absl::Status RunShow(const Arguments& arguments, Streams& streams) {
-  if (absl::Status counted = ExpectArguments(arguments, 1, "KEY or NAME"); !counted.ok()) return counted;
-  const absl::StatusOr<Sessions> sessions = ConnectSessions(arguments);
-  if (!sessions.ok()) return sessions.status();
-  const absl::StatusOr<client::SessionInfo> info = FindSession(**sessions, arguments.positional()[0]);
-  if (!info.ok()) return info.status();
+  RETURN_IF_ERROR(ExpectArguments(arguments, 1, "KEY or NAME"));
+  ASSIGN_OR_RETURN(const Sessions sessions, ConnectSessions(arguments));
+  ASSIGN_OR_RETURN(const client::SessionInfo info, FindSession(*sessions, arguments.positional()[0]));
   if (arguments.Has("json")) {
-    streams.out << ToJson(*info);
+    streams.out << ToJson(info);
     return absl::OkStatus();
   }
-  streams.out << Printable(FormatTable({{"key", info->key},
-                                        {"name", info->name.empty() ? "-" : info->name},
-                                        {"model", info->model.empty() ? "-" : info->model},
-                                        {"fingerprint", info->fingerprint},
-                                        {"rows", absl::StrCat(info->rows)},
-                                        {"last number", absl::StrCat(info->last_applied)},
-                                        {"steps", absl::StrCat(info->position)},
-                                        {"state", absl::StrCat(info->state_bytes, " bytes")},
-                                        {"idle", ShowTime(info->idle)},
-                                        {"expires in", ShowTime(info->expires_in)}}));
+  streams.out << Printable(FormatTable({{"key", info.key},
+                                        {"name", info.name.empty() ? "-" : info.name},
+                                        {"model", info.model.empty() ? "-" : info.model},
+                                        {"fingerprint", info.fingerprint},
+                                        {"rows", absl::StrCat(info.rows)},
+                                        {"last number", absl::StrCat(info.last_applied)},
+                                        {"steps", absl::StrCat(info.position)},
+                                        {"state", absl::StrCat(info.state_bytes, " bytes")},
+                                        {"idle", ShowTime(info.idle)},
+                                        {"expires in", ShowTime(info.expires_in)}}));
   return absl::OkStatus();
 }
 
@@ -108,18 +103,15 @@ absl::Status WriteFile(const std::string& path, const std::string& text, Streams
 }
 
 absl::Status RunExport(const Arguments& arguments, Streams& streams) {
-  if (absl::Status counted = ExpectArguments(arguments, 1, "KEY or NAME"); !counted.ok()) return counted;
+  RETURN_IF_ERROR(ExpectArguments(arguments, 1, "KEY or NAME"));
   const std::optional<std::string> path = arguments.Get("out");
   if (!path) return UsageError("--out is missing: the file to write, or - for standard output");
-  const absl::StatusOr<Sessions> sessions = ConnectSessions(arguments);
-  if (!sessions.ok()) return sessions.status();
-  const absl::StatusOr<std::string> key = FindKey(**sessions, arguments.positional()[0]);
-  if (!key.ok()) return key.status();
-  const absl::StatusOr<client::SessionState> state = (*sessions)->GetState(*key);
-  if (!state.ok()) return state.status();
-  if (absl::Status written = WriteFile(*path, FormatSession(*state), streams); !written.ok()) return written;
+  ASSIGN_OR_RETURN(const Sessions sessions, ConnectSessions(arguments));
+  ASSIGN_OR_RETURN(const std::string key, FindKey(*sessions, arguments.positional()[0]));
+  ASSIGN_OR_RETURN(const client::SessionState state, sessions->GetState(key));
+  RETURN_IF_ERROR(WriteFile(*path, FormatSession(state), streams));
   if (*path != "-") {
-    streams.out << "exported the state after number " << state->number << " (" << state->position << " steps) to "
+    streams.out << "exported the state after number " << state.number << " (" << state.position << " steps) to "
                 << *path << "\n";
   }
   return absl::OkStatus();
@@ -133,11 +125,10 @@ absl::Status OtherOperator(const std::string& file, const std::string& in_file, 
 }
 
 absl::Status RunImport(const Arguments& arguments, Streams& streams) {
-  if (absl::Status counted = ExpectArguments(arguments, 1, "FILE"); !counted.ok()) return counted;
+  RETURN_IF_ERROR(ExpectArguments(arguments, 1, "FILE"));
   const std::string& path = arguments.positional()[0];
-  const absl::StatusOr<std::string> bytes = path == "-" ? ReadAll(streams.in, "standard input") : ReadFile(path);
-  if (!bytes.ok()) return bytes.status();
-  absl::StatusOr<client::SessionState> state = ParseSession(*bytes);
+  ASSIGN_OR_RETURN(const std::string bytes, path == "-" ? ReadAll(streams.in, "standard input") : ReadFile(path));
+  absl::StatusOr<client::SessionState> state = ParseSession(bytes);
   if (!state.ok()) return UsageError(absl::StrCat(path, " ", state.status().message()));
 
   client::SessionSpec spec;
@@ -145,30 +136,25 @@ absl::Status RunImport(const Arguments& arguments, Streams& streams) {
   spec.state = state->tensors;
   spec.name = arguments.Get("name").value_or("");
   if (const auto text = arguments.Get("model")) {
-    absl::StatusOr<client::ModelRef> ref = ParseModelRef(*text, "--model");
-    if (!ref.ok()) return ref.status();
+    ASSIGN_OR_RETURN(client::ModelRef ref, ParseModelRef(*text, "--model"));
     // Asked first: a session that cannot go on is not opened at all.
-    const absl::StatusOr<std::unique_ptr<client::Client>> client = Connect(arguments);
-    if (!client.ok()) return client.status();
-    const absl::StatusOr<client::ModelInfo> model = (*client)->Get(*ref);
-    if (!model.ok()) return model.status();
-    if (model->fingerprint != state->fingerprint) {
-      return OtherOperator(path, state->fingerprint, absl::StrCat(*text, " is ", model->fingerprint));
+    ASSIGN_OR_RETURN(const std::unique_ptr<client::Client> client, Connect(arguments));
+    ASSIGN_OR_RETURN(const client::ModelInfo model, client->Get(ref));
+    if (model.fingerprint != state->fingerprint) {
+      return OtherOperator(path, state->fingerprint, absl::StrCat(*text, " is ", model.fingerprint));
     }
-    spec.target = *std::move(ref);
+    spec.target = std::move(ref);
   }
-  const absl::StatusOr<Sessions> sessions = ConnectSessions(arguments);
-  if (!sessions.ok()) return sessions.status();
-  const absl::StatusOr<client::OpenedSession> opened = (*sessions)->Open(spec);
-  if (!opened.ok()) return opened.status();
-  if (opened->fingerprint != state->fingerprint) {  // the model was loaded anew in between
-    (*sessions)->Close(opened->key, false).IgnoreError();
-    return OtherOperator(path, state->fingerprint, absl::StrCat("the model is ", opened->fingerprint));
+  ASSIGN_OR_RETURN(const Sessions sessions, ConnectSessions(arguments));
+  ASSIGN_OR_RETURN(const client::OpenedSession opened, sessions->Open(spec));
+  if (opened.fingerprint != state->fingerprint) {  // the model was loaded anew in between
+    sessions->Close(opened.key, false).IgnoreError();
+    return OtherOperator(path, state->fingerprint, absl::StrCat("the model is ", opened.fingerprint));
   }
   if (arguments.Has("json")) {
-    streams.out << ToJson(*opened);
+    streams.out << ToJson(opened);
   } else {
-    streams.out << opened->key << "\n";
+    streams.out << opened.key << "\n";
     streams.err << "opened with the state after number " << state->number << " (" << state->position
                 << " steps); numbers start again at 1\n";
   }
@@ -178,39 +164,34 @@ absl::Status RunImport(const Arguments& arguments, Streams& streams) {
 // --- fork, close
 
 absl::Status RunFork(const Arguments& arguments, Streams& streams) {
-  if (absl::Status counted = ExpectArguments(arguments, 1, "KEY or NAME"); !counted.ok()) return counted;
+  RETURN_IF_ERROR(ExpectArguments(arguments, 1, "KEY or NAME"));
   const std::vector<std::string> names = arguments.All("name");
-  const absl::StatusOr<std::optional<int64_t>> count = IntFlag(arguments, "count", 1, 1'000'000);
-  if (!count.ok()) return count.status();
-  const int64_t forks = count->value_or(std::max<int64_t>(1, static_cast<int64_t>(names.size())));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> count, IntFlag(arguments, "count", 1, 1'000'000));
+  const int64_t forks = count.value_or(std::max<int64_t>(1, static_cast<int64_t>(names.size())));
   if (!names.empty() && static_cast<int64_t>(names.size()) != forks) {
     return UsageError(
         absl::StrCat("--count=", forks, " with ", names.size(), " names: give one for each fork, or none"));
   }
-  const absl::StatusOr<Sessions> sessions = ConnectSessions(arguments);
-  if (!sessions.ok()) return sessions.status();
-  const absl::StatusOr<std::string> key = FindKey(**sessions, arguments.positional()[0]);
-  if (!key.ok()) return key.status();
-  const absl::StatusOr<client::ForkedSessions> forked = (*sessions)->Fork(*key, static_cast<int32_t>(forks), names);
-  if (!forked.ok()) return forked.status();
+  ASSIGN_OR_RETURN(const Sessions sessions, ConnectSessions(arguments));
+  ASSIGN_OR_RETURN(const std::string key, FindKey(*sessions, arguments.positional()[0]));
+  ASSIGN_OR_RETURN(const client::ForkedSessions forked, sessions->Fork(key, static_cast<int32_t>(forks), names));
   if (arguments.Has("json")) {
-    streams.out << ToJson(*forked);
+    streams.out << ToJson(forked);
     return absl::OkStatus();
   }
-  streams.out << Printable(absl::StrJoin(forked->keys, "\n")) << "\n";
-  streams.err << "they start after number " << forked->number << "\n";
+  streams.out << Printable(absl::StrJoin(forked.keys, "\n")) << "\n";
+  streams.err << "they start after number " << forked.number << "\n";
   return absl::OkStatus();
 }
 
 absl::Status RunClose(const Arguments& arguments, Streams& streams) {
   if (arguments.positional().empty()) return ExpectArguments(arguments, 1, "KEY or NAME");
-  const absl::StatusOr<Sessions> sessions = ConnectSessions(arguments);
-  if (!sessions.ok()) return sessions.status();
+  ASSIGN_OR_RETURN(const Sessions sessions, ConnectSessions(arguments));
   absl::Status first;
   for (const std::string& word : arguments.positional()) {
-    const absl::StatusOr<std::string> key = FindKey(**sessions, word);
+    const absl::StatusOr<std::string> key = FindKey(*sessions, word);
     absl::Status status = key.status();
-    if (key.ok()) status = (*sessions)->Close(*key, false).status();
+    if (key.ok()) status = sessions->Close(*key, false).status();
     if (status.ok()) {
       streams.out << "closed " << Printable(word) << "\n";
     } else if (arguments.positional().size() > 1) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "client/rnnctl/arguments.h"
 
 namespace rnnserve::rnnctl {
@@ -25,10 +26,9 @@ bool LooksLikeKey(const std::string& word) {
 }  // namespace
 
 absl::StatusOr<client::SessionInfo> FindSession(client::SessionClient& sessions, const std::string& word) {
-  const absl::StatusOr<std::vector<client::SessionInfo>> all = sessions.List(kMostSearched);
-  if (!all.ok()) return all.status();
+  ASSIGN_OR_RETURN(const std::vector<client::SessionInfo> all, sessions.List(kMostSearched));
   const client::SessionInfo* found = nullptr;
-  for (const client::SessionInfo& info : *all) {
+  for (const client::SessionInfo& info : all) {
     if (info.key == word || info.name == word) return info;
     if (word.size() < kLeastPrefix || !info.key.starts_with(word)) continue;
     if (found != nullptr) return UsageError(absl::StrCat(word, " begins the keys of several sessions; say more of it"));
@@ -42,9 +42,8 @@ absl::StatusOr<client::SessionInfo> FindSession(client::SessionClient& sessions,
 
 absl::StatusOr<std::string> FindKey(client::SessionClient& sessions, const std::string& word) {
   if (LooksLikeKey(word)) return word;
-  const absl::StatusOr<client::SessionInfo> info = FindSession(sessions, word);
-  if (!info.ok()) return info.status();
-  return info->key;
+  ASSIGN_OR_RETURN(const client::SessionInfo info, FindSession(sessions, word));
+  return info.key;
 }
 
 }  // namespace rnnserve::rnnctl

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/crc32c.h"
+#include "base/status_macros.h"
 #include "client/rnnctl/session_json.h"
 
 namespace rnnserve::rnnctl {
@@ -38,9 +39,8 @@ absl::StatusOr<client::SessionState> ParseSession(std::string_view file) {
                                                                     "); this rnnctl reads ",
                                                                     absl::string_view(kFormat.data(), kFormat.size())));
   }
-  absl::StatusOr<client::SessionState> state = ParseStateJson(file);
-  if (!state.ok()) return state.status();
-  if (JsonField(file, "crc32c") != Checksum(*state)) {
+  ASSIGN_OR_RETURN(client::SessionState state, ParseStateJson(file));
+  if (JsonField(file, "crc32c") != Checksum(state)) {
     return absl::InvalidArgumentError(
         "is damaged: its checksum is not that of what it holds; export the session again");
   }

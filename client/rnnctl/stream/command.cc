@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "client/cpp/rnn_stream.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/show.h"
@@ -93,24 +94,17 @@ Examples:
 
 absl::StatusOr<client::SessionSpec> SpecFrom(const Arguments& arguments) {
   client::SessionSpec spec;
-  absl::StatusOr<client::Target> target = TargetFrom(arguments);
-  if (!target.ok()) return target.status();
-  spec.target = *std::move(target);
-  absl::StatusOr<std::vector<client::Tensor>> tensors = ReadTensors(arguments.All("tensor"), arguments.Get("cast"));
-  if (!tensors.ok()) return tensors.status();
-  for (client::Tensor& tensor : *tensors) {
+  ASSIGN_OR_RETURN(spec.target, TargetFrom(arguments));
+  ASSIGN_OR_RETURN(std::vector<client::Tensor> tensors, ReadTensors(arguments.All("tensor"), arguments.Get("cast")));
+  for (client::Tensor& tensor : tensors) {
     if (tensor.name == "X")
       return UsageError("--tensor X: the input is given as a file name alone, or comes on standard input");
     const bool is_state = tensor.name.starts_with("initial_") || !std::holds_alternative<OperatorDef>(spec.target);
     (is_state ? spec.state : spec.weights).push_back(std::move(tensor));
   }
   if (const auto outputs = arguments.Get("outputs")) spec.outputs = absl::StrSplit(*outputs, ',', absl::SkipEmpty());
-  absl::StatusOr<client::Options> options = OptionsFrom(arguments);
-  if (!options.ok()) return options.status();
-  spec.options = *options;
-  absl::StatusOr<client::Durability> durability = DurabilityFrom(arguments);
-  if (!durability.ok()) return durability.status();
-  spec.durability = *durability;
+  ASSIGN_OR_RETURN(spec.options, OptionsFrom(arguments));
+  ASSIGN_OR_RETURN(spec.durability, DurabilityFrom(arguments));
   spec.engine = arguments.Get("engine").value_or("");
   spec.name = arguments.Get("name").value_or("");
   spec.attach = arguments.Has("attach");
@@ -120,18 +114,15 @@ absl::StatusOr<client::SessionSpec> SpecFrom(const Arguments& arguments) {
 
 absl::StatusOr<client::StreamOptions> StreamOptionsFrom(const Arguments& arguments) {
   client::StreamOptions options;
-  const absl::StatusOr<client::ClientOptions> common = ClientOptionsFrom(arguments);
-  if (!common.ok()) return common.status();
-  options.max_receive_bytes = common->max_receive_bytes;
-  options.credentials = common->credentials;
-  options.max_wait = common->timeout;
+  ASSIGN_OR_RETURN(const client::ClientOptions common, ClientOptionsFrom(arguments));
+  options.max_receive_bytes = common.max_receive_bytes;
+  options.credentials = common.credentials;
+  options.max_wait = common.timeout;
   if (options.max_wait.count() == 0) options.max_wait = std::chrono::hours(24 * 365);
-  const absl::StatusOr<std::optional<int64_t>> every = IntFlag(arguments, "checkpoint-every", 0, 1'000'000);
-  if (!every.ok()) return every.status();
-  options.checkpoint_every = static_cast<int32_t>(every->value_or(0));
-  const absl::StatusOr<std::optional<int64_t>> in_flight = IntFlag(arguments, "in-flight", 1, 1000);
-  if (!in_flight.ok()) return in_flight.status();
-  options.max_in_flight = static_cast<int32_t>(in_flight->value_or(options.max_in_flight));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> every, IntFlag(arguments, "checkpoint-every", 0, 1'000'000));
+  options.checkpoint_every = static_cast<int32_t>(every.value_or(0));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> in_flight, IntFlag(arguments, "in-flight", 1, 1000));
+  options.max_in_flight = static_cast<int32_t>(in_flight.value_or(options.max_in_flight));
   return options;
 }
 
@@ -187,27 +178,21 @@ absl::StatusOr<XShape> FindShape(const client::SessionSpec& spec, const std::vec
 absl::StatusOr<Reading> ReadingFrom(const Arguments& arguments) {
   Reading reading;
   if (const auto text = arguments.Get("format")) {
-    const absl::StatusOr<InputFormat> format = ParseInputFormat(*text);
-    if (!format.ok()) return format.status();
-    reading.format = *format;
+    ASSIGN_OR_RETURN(reading.format, ParseInputFormat(*text));
   }
-  const absl::StatusOr<std::optional<int64_t>> steps = IntFlag(arguments, "chunk", 1, int64_t{1} << 24);
-  if (!steps.ok()) return steps.status();
-  reading.steps = steps->value_or(reading.steps);
-  const absl::StatusOr<std::optional<int64_t>> rate = IntFlag(arguments, "sample-rate", 1, int64_t{1} << 30);
-  if (!rate.ok()) return rate.status();
-  reading.sample_rate = rate->value_or(0);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> steps, IntFlag(arguments, "chunk", 1, int64_t{1} << 24));
+  reading.steps = steps.value_or(reading.steps);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> rate, IntFlag(arguments, "sample-rate", 1, int64_t{1} << 30));
+  reading.sample_rate = rate.value_or(0);
   return reading;
 }
 
 // --rows and --features in place of what the model says.
 absl::Status TakeShape(const Arguments& arguments, XShape& x) {
-  const absl::StatusOr<std::optional<int64_t>> rows = IntFlag(arguments, "rows", 1, int64_t{1} << 20);
-  if (!rows.ok()) return rows.status();
-  x.rows = rows->value_or(1);
-  const absl::StatusOr<std::optional<int64_t>> features = IntFlag(arguments, "features", 1, int64_t{1} << 24);
-  if (!features.ok()) return features.status();
-  x.features = features->value_or(x.features);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> rows, IntFlag(arguments, "rows", 1, int64_t{1} << 20));
+  x.rows = rows.value_or(1);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> features, IntFlag(arguments, "features", 1, int64_t{1} << 24));
+  x.features = features.value_or(x.features);
   return absl::OkStatus();
 }
 
@@ -248,12 +233,10 @@ absl::Status Feed(ChunkSource& source, const XShape& x, double pace, const Argum
   PrintRemark(source.Introduction(), streams);
   const Clock::time_point start = Clock::now();
   int64_t steps = 0;
-  absl::Status fed = FeedAll(source, x.step_axis, pace, stream, results, steps);
-  if (!fed.ok()) return fed;
+  RETURN_IF_ERROR(FeedAll(source, x.step_axis, pace, stream, results, steps));
   const auto wall = Clock::now() - start;
-  const absl::StatusOr<client::SessionState> state = arguments.Has("keep") ? stream.State() : stream.Close();
-  if (!state.ok()) return state.status();
-  if (absl::Status written = results.WriteFiles(state->tensors); !written.ok()) return written;
+  ASSIGN_OR_RETURN(const client::SessionState state, arguments.Has("keep") ? stream.State() : stream.Close());
+  RETURN_IF_ERROR(results.WriteFiles(state.tensors));
   const double rate = pace > 0 ? pace : source.steps_per_second();
   const auto audio = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(rate > 0 ? static_cast<double>(steps) / rate : 0));
@@ -270,23 +253,17 @@ absl::Status Feed(ChunkSource& source, const XShape& x, double pace, const Argum
 absl::Status RunStream(const Arguments& arguments, Streams& streams) {
   if (arguments.positional().size() > 1) return ExpectArguments(arguments, 1, "");
   const std::string input = arguments.positional().empty() ? "-" : arguments.positional()[0];
-  const absl::StatusOr<ResultForm> form = FormFrom(arguments);
-  if (!form.ok()) return form.status();
-  absl::StatusOr<client::SessionSpec> spec = SpecFrom(arguments);
-  if (!spec.ok()) return spec.status();
-  const absl::StatusOr<client::StreamOptions> options = StreamOptionsFrom(arguments);
-  if (!options.ok()) return options.status();
-  const absl::StatusOr<Reading> reading = ReadingFrom(arguments);
-  if (!reading.ok()) return reading.status();
+  ASSIGN_OR_RETURN(const ResultForm form, FormFrom(arguments));
+  ASSIGN_OR_RETURN(client::SessionSpec spec, SpecFrom(arguments));
+  ASSIGN_OR_RETURN(const client::StreamOptions options, StreamOptionsFrom(arguments));
+  ASSIGN_OR_RETURN(const Reading reading, ReadingFrom(arguments));
   // The server's default window keeps a reply of 256 steps.
-  if (reading->steps > 256) spec->window_bytes = 1 << 20;
+  if (reading.steps > 256) spec.window_bytes = 1 << 20;
   XShape unknown;
-  if (absl::Status taken = TakeShape(arguments, unknown); !taken.ok()) return taken;
-  const absl::StatusOr<std::optional<int64_t>> values =
-      IntFlag(arguments, "values", 0, std::numeric_limits<int64_t>::max());
-  if (!values.ok()) return values.status();
-  const absl::StatusOr<std::optional<double>> asked_pace = PaceFrom(arguments);
-  if (!asked_pace.ok()) return asked_pace.status();
+  RETURN_IF_ERROR(TakeShape(arguments, unknown));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> values,
+                   IntFlag(arguments, "values", 0, std::numeric_limits<int64_t>::max()));
+  ASSIGN_OR_RETURN(const std::optional<double> asked_pace, PaceFrom(arguments));
   std::ifstream file;
   if (input != "-") {
     file.open(input, std::ios::binary);
@@ -294,27 +271,22 @@ absl::Status RunStream(const Arguments& arguments, Streams& streams) {
   }
 
   const std::vector<std::string> servers = absl::StrSplit(ServerAddress(arguments), ',', absl::SkipEmpty());
-  const absl::StatusOr<client::ClientOptions> client_options = ClientOptionsFrom(arguments);
-  if (!client_options.ok()) return client_options.status();
-  absl::StatusOr<XShape> x = FindShape(*spec, servers, *client_options);
-  if (!x.ok()) return x.status();
-  if (absl::Status taken = TakeShape(arguments, *x); !taken.ok()) return taken;
-  if (std::ranges::find(spec->state, x->name, &client::Tensor::name) != spec->state.end()) {
+  ASSIGN_OR_RETURN(const client::ClientOptions client_options, ClientOptionsFrom(arguments));
+  ASSIGN_OR_RETURN(XShape x, FindShape(spec, servers, client_options));
+  RETURN_IF_ERROR(TakeShape(arguments, x));
+  if (std::ranges::find(spec.state, x.name, &client::Tensor::name) != spec.state.end()) {
     return UsageError(
-        absl::StrCat("--tensor ", x->name, ": the input is given as a file name alone, or comes on standard input"));
+        absl::StrCat("--tensor ", x.name, ": the input is given as a file name alone, or comes on standard input"));
   }
-  const absl::StatusOr<std::unique_ptr<ChunkSource>> source =
-      OpenSource(input == "-" ? streams.in : file, input == "-" ? "standard input" : input, *x, *reading);
-  if (!source.ok()) return source.status();
-  const absl::StatusOr<double> pace = CheckedPace(*asked_pace, **source);
-  if (!pace.ok()) return pace.status();
-  if (!spec->attach && spec->state.empty()) spec->rows = (*source)->rows();
-  const absl::StatusOr<std::unique_ptr<client::RnnStream>> stream =
-      client::RnnStream::Open(servers, *std::move(spec), *options);
-  if (!stream.ok()) return stream.status();
-  const std::string folder = *form == ResultForm::kRaw ? "" : arguments.Get("out").value_or("");
-  StreamResults results(*form, folder, static_cast<size_t>(values->value_or(4)), x->step_axes, streams.out);
-  return Feed(**source, *x, *pace, arguments, **stream, results, *form, streams);
+  ASSIGN_OR_RETURN(const std::unique_ptr<ChunkSource> source,
+                   OpenSource(input == "-" ? streams.in : file, input == "-" ? "standard input" : input, x, reading));
+  ASSIGN_OR_RETURN(const double pace, CheckedPace(asked_pace, *source));
+  if (!spec.attach && spec.state.empty()) spec.rows = source->rows();
+  ASSIGN_OR_RETURN(const std::unique_ptr<client::RnnStream> stream,
+                   client::RnnStream::Open(servers, std::move(spec), options));
+  const std::string folder = form == ResultForm::kRaw ? "" : arguments.Get("out").value_or("");
+  StreamResults results(form, folder, static_cast<size_t>(values.value_or(4)), x.step_axes, streams.out);
+  return Feed(*source, x, pace, arguments, *stream, results, form, streams);
 }
 
 constexpr Command kStreamCommands[] = {

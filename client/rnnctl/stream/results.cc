@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "client/rnnctl/session_json.h"
 #include "client/rnnctl/show.h"
 #include "client/rnnctl/stream/steps.h"
@@ -36,9 +37,8 @@ absl::Status StreamResults::Add(client::ChunkResult result, int64_t steps, std::
   } else if (form_ == ResultForm::kJson) {
     out_ << ToJsonLine(result);
   } else if (!result.outputs.empty()) {
-    absl::StatusOr<client::Tensor> floats = client::ConvertTensor(result.outputs[0], DataType::kFloat);
-    if (!floats.ok()) return floats.status();
-    out_ << floats->bytes;
+    ASSIGN_OR_RETURN(client::Tensor floats, client::ConvertTensor(result.outputs[0], DataType::kFloat));
+    out_ << floats.bytes;
   }
   latencies_.push_back(latency);
   steps_ += steps;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "client/rnnctl/arguments.h"
 #include "client/rnnctl/npy.h"
@@ -59,9 +60,8 @@ absl::StatusOr<std::optional<client::Tensor>> ChunkOf(std::string bytes, const X
                    {values / (shape.rows * shape.features), shape.rows, shape.features},
                    std::move(bytes)};
   if (shape.step_axis == 1) x = RowsFirst(std::move(x));
-  absl::StatusOr<client::Tensor> converted = client::ConvertTensor(std::move(x), shape.type);
-  if (!converted.ok()) return converted.status();
-  return std::optional(*std::move(converted));
+  ASSIGN_OR_RETURN(client::Tensor converted, client::ConvertTensor(std::move(x), shape.type));
+  return std::optional(std::move(converted));
 }
 
 class RawSource final : public ChunkSource {
@@ -93,7 +93,7 @@ class WavSource final : public ChunkSource {
       : source_(std::move(source)), wav_(source_), x_(x), steps_(steps) {}
 
   absl::Status Open(int64_t sample_rate) {
-    if (absl::Status opened = wav_.Open(); !opened.ok()) return opened;
+    RETURN_IF_ERROR(wav_.Open());
     const WavFormat& format = wav_.format();
     const std::string what = absl::StrCat(source_.name(), " has ", format.channels,
                                           format.channels == 1 ? " channel, but " : " channels, but ");
@@ -114,13 +114,12 @@ class WavSource final : public ChunkSource {
   }
 
   absl::StatusOr<std::optional<client::Tensor>> Next() override {
-    absl::StatusOr<std::vector<float>> samples = wav_.Read(static_cast<size_t>(steps_ * moments_));
-    if (!samples.ok()) return samples.status();
+    ASSIGN_OR_RETURN(std::vector<float> samples, wav_.Read(static_cast<size_t>(steps_ * moments_)));
     const auto step = static_cast<size_t>(moments_ * wav_.format().channels);
-    left_over_ += samples->size() % step / static_cast<size_t>(wav_.format().channels);
-    samples->resize(samples->size() / step * step);
-    if (x_.rows > 1) *samples = ByChannel(*samples, step);
-    return ChunkOf({reinterpret_cast<const char*>(samples->data()), samples->size() * sizeof(float)}, x_);
+    left_over_ += samples.size() % step / static_cast<size_t>(wav_.format().channels);
+    samples.resize(samples.size() / step * step);
+    if (x_.rows > 1) samples = ByChannel(samples, step);
+    return ChunkOf({reinterpret_cast<const char*>(samples.data()), samples.size() * sizeof(float)}, x_);
   }
   int64_t rows() const override { return x_.rows; }
   double steps_per_second() const override {
@@ -161,9 +160,8 @@ class WavSource final : public ChunkSource {
 absl::StatusOr<std::unique_ptr<ChunkSource>> OpenArray(ByteSource source, const XShape& shape, int64_t steps) {
   const std::string& name = source.name();
   std::string bytes = source.Read(kNpyMagic.size());
-  absl::StatusOr<std::string> rest = ReadAll(source.rest(), name);
-  if (!rest.ok()) return rest.status();
-  absl::StatusOr<client::Tensor> x = ParseNpy(bytes.append(*rest));
+  ASSIGN_OR_RETURN(std::string rest, ReadAll(source.rest(), name));
+  absl::StatusOr<client::Tensor> x = ParseNpy(bytes.append(rest));
   if (!x.ok()) return UsageError(absl::StrCat(name, " ", x.status().message()));
   if (x->shape.size() == 1) x->shape = {x->shape[0], 1, 1};
   if (x->shape.size() == 2) {
@@ -226,7 +224,7 @@ absl::StatusOr<std::unique_ptr<ChunkSource>> OpenSource(std::istream& in, const 
   }
   if (*format == InputFormat::kRaw) return std::make_unique<RawSource>(std::move(source), x, reading.steps);
   auto wav = std::make_unique<WavSource>(std::move(source), x, reading.steps);
-  if (absl::Status opened = wav->Open(reading.sample_rate); !opened.ok()) return opened;
+  RETURN_IF_ERROR(wav->Open(reading.sample_rate));
   return wav;
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "client/rnnctl/arguments.h"
 
 namespace rnnserve::rnnctl {
@@ -80,8 +81,7 @@ absl::Status WavReader::Open() {
   if (begin.size() < 12 || begin.substr(0, 4) != "RIFF") {
     return Wrong("expected it to begin with RIFF, a size and WAVE; --format=raw takes bare float32 values");
   }
-  const absl::StatusOr<bool> data = NextData();
-  if (!data.ok()) return data.status();
+  RETURN_IF_ERROR(NextData().status());
   return data_bytes_ ? absl::OkStatus() : Wrong("the input ends before a data chunk has come");
 }
 
@@ -137,7 +137,7 @@ absl::StatusOr<bool> WavReader::NextData() {
         return Wrong(absl::StrCat("RIFF form is \"", absl::string_view(form), "\", expected \"WAVE\""));
       }
     } else if (name == "fmt ") {
-      if (absl::Status read = ReadFormat(size); !read.ok()) return read;
+      RETURN_IF_ERROR(ReadFormat(size));
     } else if (name == "data") {
       if (!format_) return Wrong("the data chunk comes before the fmt chunk");
       if (size < kSizeUnknown && size % format_->frame_bytes() != 0) {
@@ -168,9 +168,8 @@ absl::StatusOr<std::vector<float>> WavReader::Read(size_t frames) {
                                   " bytes of the data chunk; endless input comes ",
                                   "as bare float32 values with --format=raw"));
       }
-      const absl::StatusOr<bool> more = NextData();
-      if (!more.ok()) return more.status();
-      if (!*more) break;
+      ASSIGN_OR_RETURN(const bool more, NextData());
+      if (!more) break;
       continue;
     }
     const size_t wanted = std::min<size_t>(left_, frames * frame_bytes - bytes.size());

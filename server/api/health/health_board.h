@@ -81,15 +81,14 @@ class HealthBoard {
  private:
   using Watchers = std::multimap<std::string_view, Watcher*>;
 
-  // With the mutex held.
   Health Find(std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Put(std::string_view name, bool is_serving, std::vector<std::coroutine_handle<>>& waiting)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(std::string_view name, std::vector<std::coroutine_handle<>>& waiting)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // With the mutex held; the caller resumes them without it.
-  static void TakeWaiting(Watchers::iterator begin, Watchers::iterator end,
-                          std::vector<std::coroutine_handle<>>& waiting);
+  // The caller resumes them without the mutex.
+  void TakeWaiting(Watchers::iterator begin, Watchers::iterator end, std::vector<std::coroutine_handle<>>& waiting)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   std::map<std::string, bool, std::less<>> serving_ ABSL_GUARDED_BY(mutex_);

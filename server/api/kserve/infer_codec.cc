@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "engine/op/stack.h"
 #include "server/api/kserve/tensor_codec.h"
 
@@ -69,45 +70,39 @@ absl::StatusOr<std::string> DecodeSequenceId(const ModelInferRequest& request) {
 
 // As parameters (Triton's).
 absl::StatusOr<SequenceStep> DecodeParameters(const ModelInferRequest& request) {
-  absl::StatusOr<std::string> id = DecodeSequenceId(request);
-  if (!id.ok()) return id.status();
-  const absl::StatusOr<bool> start = DecodeFlag(request, "sequence_start"), end = DecodeFlag(request, "sequence_end");
-  if (!start.ok()) return start.status();
-  if (!end.ok()) return end.status();
-  if (id->empty() && (*start || *end)) {
+  ASSIGN_OR_RETURN(std::string id, DecodeSequenceId(request));
+  ASSIGN_OR_RETURN(const bool start, DecodeFlag(request, "sequence_start"));
+  ASSIGN_OR_RETURN(const bool end, DecodeFlag(request, "sequence_end"));
+  if (id.empty() && (start || end)) {
     return ParameterError("sequence_id",
                           "sequence_start or sequence_end came without a sequence_id; send one that is "
                           "neither 0 nor empty");
   }
-  return SequenceStep{*std::move(id), *start, *end};
+  return SequenceStep{std::move(id), start, end};
 }
 
 // As tensors (OpenVINO Model Server's).
 absl::StatusOr<SequenceStep> DecodeControls(const ModelInferRequest& request) {
-  const absl::StatusOr<std::optional<uint64_t>> id = DecodeControl(request, kSequenceIdTensor);
-  if (!id.ok()) return id.status();
-  const absl::StatusOr<std::optional<uint64_t>> control = DecodeControl(request, kSequenceControlTensor);
-  if (!control.ok()) return control.status();
+  ASSIGN_OR_RETURN(const std::optional<uint64_t> id, DecodeControl(request, kSequenceIdTensor));
+  ASSIGN_OR_RETURN(const std::optional<uint64_t> control, DecodeControl(request, kSequenceControlTensor));
   constexpr uint64_t kNone = 0, kStart = 1, kEnd = 2;
-  const uint64_t kind = control->value_or(kNone);
+  const uint64_t kind = control.value_or(kNone);
   if (kind > kEnd) {
     return FieldError("inputs[sequence_control_input]", "sequence_control_input is 0, 1 (start) or 2 (end)");
   }
-  if (id->value_or(0) != 0) return SequenceStep{absl::StrCat(**id), kind == kStart, kind == kEnd};
-  if (!*id && !*control) return SequenceStep{};
+  if (id.value_or(0) != 0) return SequenceStep{absl::StrCat(*id), kind == kStart, kind == kEnd};
+  if (!id && !control) return SequenceStep{};
   return FieldError("inputs[sequence_id]", "a sequence has an id that is not 0; this server makes up none");
 }
 
 absl::Status DecodeSequence(const ModelInferRequest& request, InferRequest& decoded) {
-  absl::StatusOr<SequenceStep> step = DecodeParameters(request);
-  if (!step.ok()) return step.status();
-  absl::StatusOr<SequenceStep> controls = DecodeControls(request);
-  if (!controls.ok()) return controls.status();
-  if (!step->id.empty() && !controls->id.empty()) {
+  ASSIGN_OR_RETURN(SequenceStep step, DecodeParameters(request));
+  ASSIGN_OR_RETURN(SequenceStep controls, DecodeControls(request));
+  if (!step.id.empty() && !controls.id.empty()) {
     return FieldError("inputs[sequence_id]", "the sequence is named twice, by a parameter and by a tensor");
   }
-  if (step->id.empty()) step = std::move(controls);
-  if (!step->id.empty()) decoded.sequence = *std::move(step);
+  if (step.id.empty()) step = std::move(controls);
+  if (!step.id.empty()) decoded.sequence = std::move(step);
   return absl::OkStatus();
 }
 
@@ -134,14 +129,13 @@ absl::Status DecodeScalars(const ModelInferRequest& request, InferRequest& decod
     return FieldError("id",
                       absl::StrCat("id has ", request.id().size(), " bytes; at most ", kMaxIdBytes, " are taken"));
   }
-  const absl::StatusOr<uint64_t> priority = DecodeCount(request, "priority"), timeout = DecodeCount(request, "timeout");
-  if (!priority.ok()) return priority.status();
-  if (!timeout.ok()) return timeout.status();
+  ASSIGN_OR_RETURN(const uint64_t priority, DecodeCount(request, "priority"));
+  ASSIGN_OR_RETURN(const uint64_t timeout, DecodeCount(request, "timeout"));
   // 1 is the protocol's highest, and 0 what is not said: both are the core's 0.
-  const uint64_t level = std::clamp<uint64_t>(*priority, 1, kLowestPriority);
+  const uint64_t level = std::clamp<uint64_t>(priority, 1, kLowestPriority);
   decoded.call.priority = 1 - static_cast<int32_t>(level);
   constexpr uint64_t kMostMicroseconds = uint64_t{1} << 60;
-  if (*timeout > 0) decoded.timeout = absl::Microseconds(static_cast<int64_t>(std::min(*timeout, kMostMicroseconds)));
+  if (timeout > 0) decoded.timeout = absl::Microseconds(static_cast<int64_t>(std::min(timeout, kMostMicroseconds)));
   return absl::OkStatus();
 }
 
@@ -170,16 +164,12 @@ absl::StatusOr<ModelName> DecodeModelName(std::string_view name, std::string_vie
 
 absl::StatusOr<InferRequest> DecodeInfer(const ModelInferRequest& request) {
   InferRequest decoded;
-  absl::StatusOr<ModelName> name = DecodeModelName(request.model_name(), request.model_version());
-  if (!name.ok()) return name.status();
-  decoded.call.target = *std::move(name);
+  ASSIGN_OR_RETURN(decoded.call.target, DecodeModelName(request.model_name(), request.model_version()));
   absl::Status status = DecodeScalars(request, decoded);
   if (status.ok()) status = DecodeSequence(request, decoded);
   if (status.ok()) status = DecodeOutputs(request, decoded.call);
   if (!status.ok()) return status;
-  absl::StatusOr<std::vector<NamedTensor>> inputs = DecodeInputs(request);
-  if (!inputs.ok()) return inputs.status();
-  decoded.call.inputs = *std::move(inputs);
+  ASSIGN_OR_RETURN(decoded.call.inputs, DecodeInputs(request));
   return decoded;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "server/api/kserve/infer_codec.h"
 #include "server/api/kserve/infer_stream.h"
@@ -155,10 +156,9 @@ void InferenceService::AddRepository() {
   Add<RepositoryModelLoadRequest, RepositoryModelLoadResponse>(
       "RepositoryModelLoad", "/inference.GRPCInferenceService/RepositoryModelLoad", Permission::kChangeModels, false,
       [this](const UnaryCall& call, auto& request, auto&) -> absl::Status {
-        absl::StatusOr<v1::LoadRequest> load = DecodeLoad(request);
-        if (!load.ok()) return load.status();
+        ASSIGN_OR_RETURN(v1::LoadRequest load, DecodeLoad(request));
         v1::LoadResponse loaded;
-        return models_->Load(call, *load, loaded);
+        return models_->Load(call, load, loaded);
       });
   Add<RepositoryModelUnloadRequest, RepositoryModelUnloadResponse>(
       "RepositoryModelUnload", "/inference.GRPCInferenceService/RepositoryModelUnload", Permission::kChangeModels,
@@ -206,9 +206,8 @@ void InferenceService::AddAbsent() {
 
 absl::StatusOr<LoadedModel> InferenceService::Find(const Caller& caller, std::string_view name,
                                                    std::string_view version) const {
-  const absl::StatusOr<ModelName> decoded = DecodeModelName(name, version);
-  if (!decoded.ok()) return decoded.status();
-  return core_->models().Get(decoded->name, decoded->version, caller.tenant);
+  ASSIGN_OR_RETURN(const ModelName decoded, DecodeModelName(name, version));
+  return core_->models().Get(decoded.name, decoded.version, caller.tenant);
 }
 
 Task<UnaryReply> InferenceService::Infer(UnaryCall& call) {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "server/api/tensor_fields.h"
 
@@ -93,7 +94,7 @@ class InputDecoder : private TensorFields {
                                             : lists.size() == 1 ? absl::StrCat(View(lists[0].field), " came")
                                                                 : "several lists came"));
     }
-    if (absl::Status status = CheckCount(lists[0], "contents"); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckCount(lists[0], "contents"));
     view_.data = lists[0].bytes;
     return absl::OkStatus();
   }
@@ -139,7 +140,7 @@ std::optional<uint64_t> OneElement(const std::string* raw, const List& list) {
 }  // namespace
 
 absl::StatusOr<std::optional<uint64_t>> DecodeControl(const ModelInferRequest& request, std::string_view name) {
-  if (absl::Status status = CheckCounts(request); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckCounts(request));
   for (int k = 0; k < request.inputs_size(); ++k) {
     const InputMessage& input = request.inputs(k);
     if (input.name() != name || !IsControl(input)) continue;
@@ -159,17 +160,16 @@ std::string_view TypeText(DataType type) {
 }
 
 absl::StatusOr<std::vector<NamedTensor>> DecodeInputs(const ModelInferRequest& request) {
-  if (absl::Status status = CheckCounts(request); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckCounts(request));
   std::vector<NamedTensor> decoded;
   decoded.reserve(static_cast<size_t>(request.inputs_size()));
   for (int k = 0; k < request.inputs_size(); ++k) {
     const InputMessage& input = request.inputs(k);
     if (IsControl(input)) continue;
-    if (absl::Status status = CheckInput(input, k); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckInput(input, k));
     const std::string* raw = request.raw_input_contents_size() > 0 ? &request.raw_input_contents(k) : nullptr;
-    absl::StatusOr<TensorView> view = InputDecoder(input, raw).Decode();
-    if (!view.ok()) return view.status();
-    decoded.push_back({input.name(), *std::move(view)});
+    ASSIGN_OR_RETURN(TensorView view, InputDecoder(input, raw).Decode());
+    decoded.push_back({input.name(), std::move(view)});
   }
   return decoded;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/stack.h"
 #include "server/api/native/operator_codec.h"
@@ -99,12 +100,8 @@ absl::StatusOr<InferCall> DecodeInfer(const v1::InferRequest& request) {
   absl::Status status = DecodeScalars(request, call);
   if (status.ok()) status = DecodeTarget(request, call);
   if (!status.ok()) return status;
-  absl::StatusOr<OptionalOptions> options = DecodeOptions(request.options());
-  if (!options.ok()) return options.status();
-  call.options = *options;
-  absl::StatusOr<std::vector<NamedTensor>> inputs = DecodeTensors(request.inputs(), "inputs");
-  if (!inputs.ok()) return inputs.status();
-  call.inputs = *std::move(inputs);
+  ASSIGN_OR_RETURN(call.options, DecodeOptions(request.options()));
+  ASSIGN_OR_RETURN(call.inputs, DecodeTensors(request.inputs(), "inputs"));
   return call;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "server/api/native/operator_codec.h"
 #include "server/api/native/tensor_codec.h"
 
@@ -30,19 +31,15 @@ absl::Status CheckName(const std::string& name) {
 }
 
 absl::StatusOr<InlineLayer> DecodeLayer(const v1::InlineModel& message, const std::string& path) {
-  absl::StatusOr<OperatorDef> op = DecodeOperator(message.operator_(), absl::StrCat(path, ".operator"));
-  if (!op.ok()) return op.status();
-  absl::StatusOr<std::vector<NamedTensor>> weights = DecodeTensors(message.weights(), absl::StrCat(path, ".weights"));
-  if (!weights.ok()) return weights.status();
-  return InlineLayer{*std::move(op), *std::move(weights)};
+  ASSIGN_OR_RETURN(OperatorDef op, DecodeOperator(message.operator_(), absl::StrCat(path, ".operator")));
+  ASSIGN_OR_RETURN(std::vector<NamedTensor> weights, DecodeTensors(message.weights(), absl::StrCat(path, ".weights")));
+  return InlineLayer{std::move(op), std::move(weights)};
 }
 
 absl::Status DecodeSource(const v1::LoadRequest& request, LoadCall& call) {
   switch (request.source_case()) {
     case v1::LoadRequest::kInline: {
-      absl::StatusOr<InlineLayer> layer = DecodeLayer(request.inline_(), "inline");
-      if (!layer.ok()) return layer.status();
-      call.source = *std::move(layer);
+      ASSIGN_OR_RETURN(call.source, DecodeLayer(request.inline_(), "inline"));
       return absl::OkStatus();
     }
     case v1::LoadRequest::kStack: {
@@ -53,9 +50,8 @@ absl::Status DecodeSource(const v1::LoadRequest& request, LoadCall& call) {
       }
       std::vector<InlineLayer> layers;
       for (const v1::InlineModel& message : request.stack().layers()) {
-        absl::StatusOr<InlineLayer> layer = DecodeLayer(message, absl::StrCat("stack.layers[", layers.size(), "]"));
-        if (!layer.ok()) return layer.status();
-        layers.push_back(*std::move(layer));
+        ASSIGN_OR_RETURN(InlineLayer layer, DecodeLayer(message, absl::StrCat("stack.layers[", layers.size(), "]")));
+        layers.push_back(std::move(layer));
       }
       call.source = std::move(layers);
       return absl::OkStatus();
@@ -136,10 +132,8 @@ void EncodeState(const StackSpec& stack, v1::ModelInfo& info) {
 
 absl::StatusOr<LoadCall> DecodeLoad(const v1::LoadRequest& request) {
   LoadCall call;
-  absl::StatusOr<Upload> upload = DecodeNameAndSettings(request);
-  if (!upload.ok()) return upload.status();
-  call.upload = *std::move(upload);
-  if (absl::Status status = DecodeSource(request, call); !status.ok()) return status;
+  ASSIGN_OR_RETURN(call.upload, DecodeNameAndSettings(request));
+  RETURN_IF_ERROR(DecodeSource(request, call));
   return call;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 
 namespace rnnserve {
@@ -75,9 +76,8 @@ absl::StatusOr<OperatorDef> DecodeOperator(const v1::Operator& message, std::str
   if (message.has_opset()) op.opset = message.opset();
   for (const auto& [name, attribute] : message.attributes()) {
     if (status = CheckText(attributes, name); !status.ok()) return status;
-    absl::StatusOr<AttributeValue> value = DecodeAttribute(attribute, absl::StrCat(attributes, "[", name, "]"));
-    if (!value.ok()) return value.status();
-    op.attributes.emplace(name, *std::move(value));
+    ASSIGN_OR_RETURN(AttributeValue value, DecodeAttribute(attribute, absl::StrCat(attributes, "[", name, "]")));
+    op.attributes.emplace(name, std::move(value));
   }
   return op;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "server/api/native/infer_codec.h"
 #include "server/api/native/operator_codec.h"
@@ -60,9 +61,7 @@ absl::Status DecodeTarget(const v1::OpenRequest& request, OpenCall& call) {
   }
   switch (request.target_case()) {
     case v1::OpenRequest::kOperator: {
-      absl::StatusOr<std::vector<NamedTensor>> weights = DecodeTensors(request.weights(), "weights");
-      if (!weights.ok()) return weights.status();
-      call.weights = *std::move(weights);
+      ASSIGN_OR_RETURN(call.weights, DecodeTensors(request.weights(), "weights"));
       return keep(DecodeOperator(request.operator_(), "operator"));
     }
     case v1::OpenRequest::kModel:
@@ -78,9 +77,7 @@ absl::Status DecodeTarget(const v1::OpenRequest& request, OpenCall& call) {
 
 absl::Status DecodeInitial(const v1::OpenRequest& request, OpenCall& call) {
   if (request.initial_case() == v1::OpenRequest::kState) {
-    absl::StatusOr<std::vector<NamedTensor>> state = DecodeState(request.state());
-    if (!state.ok()) return state.status();
-    call.state = *std::move(state);
+    ASSIGN_OR_RETURN(call.state, DecodeState(request.state()));
   } else if (request.initial_case() == v1::OpenRequest::kStateOfSession) {
     call.state_of_session = request.state_of_session();
   }
@@ -125,11 +122,9 @@ absl::Status Move(absl::StatusOr<T> from, std::optional<T>& to) {
 
 absl::StatusOr<OperationKind> DecodeChunk(const v1::Chunk& message) {
   ChunkOp chunk;
-  absl::StatusOr<std::vector<NamedTensor>> inputs = DecodeTensors(message.inputs(), "inputs");
-  if (!inputs.ok()) return inputs.status();
-  chunk.inputs = *std::move(inputs);
+  ASSIGN_OR_RETURN(chunk.inputs, DecodeTensors(message.inputs(), "inputs"));
   if (message.override_outputs()) {
-    if (absl::Status outputs = Move(DecodeOutputs(message.outputs()), chunk.outputs); !outputs.ok()) return outputs;
+    RETURN_IF_ERROR(Move(DecodeOutputs(message.outputs()), chunk.outputs));
   } else if (message.outputs_size() > 0) {
     return FieldError("outputs",
                       "outputs came without override_outputs; set it, or leave them out for the session's own");
@@ -140,15 +135,14 @@ absl::StatusOr<OperationKind> DecodeChunk(const v1::Chunk& message) {
 absl::StatusOr<OperationKind> DecodeReset(const v1::Reset& message) {
   ResetOp reset;
   if (message.has_state()) {
-    if (absl::Status state = Move(DecodeState(message.state()), reset.state); !state.ok()) return state;
+    RETURN_IF_ERROR(Move(DecodeState(message.state()), reset.state));
   }
   return OperationKind(std::move(reset));
 }
 
 absl::StatusOr<OperationKind> DecodeSetState(const v1::SetState& message) {
-  absl::StatusOr<std::vector<NamedTensor>> state = DecodeState(message.state());
-  if (!state.ok()) return state.status();
-  return OperationKind(SetStateOp{*std::move(state), message.fingerprint(), message.force()});
+  ASSIGN_OR_RETURN(std::vector<NamedTensor> state, DecodeState(message.state()));
+  return OperationKind(SetStateOp{std::move(state), message.fingerprint(), message.force()});
 }
 
 absl::StatusOr<OperationKind> DecodeKind(const v1::Operation& operation) {
@@ -199,15 +193,9 @@ absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request) {
   call.attach = request.attach();
   call.must_exist = request.must_exist();
   call.engine = request.engine();
-  absl::StatusOr<OptionalOptions> options = DecodeOptions(request.options());
-  if (!options.ok()) return options.status();
-  call.options = *options;
-  absl::StatusOr<std::vector<std::string>> outputs = DecodeOutputs(request.outputs());
-  if (!outputs.ok()) return outputs.status();
-  call.outputs = *std::move(outputs);
-  absl::StatusOr<std::optional<Durability>> durability = DecodeDurability(request.durability());
-  if (!durability.ok()) return durability.status();
-  call.durability = *durability;
+  ASSIGN_OR_RETURN(call.options, DecodeOptions(request.options()));
+  ASSIGN_OR_RETURN(call.outputs, DecodeOutputs(request.outputs()));
+  ASSIGN_OR_RETURN(call.durability, DecodeDurability(request.durability()));
   if (request.has_idle_timeout()) {
     status = Move(DecodeDuration(request.idle_timeout(), "idle_timeout"), call.idle_timeout);
     if (!status.ok()) return status;
@@ -225,19 +213,15 @@ absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request) {
 
 absl::StatusOr<OperationCall> DecodeOperation(const v1::Operation& operation) {
   OperationCall call;
-  if (absl::Status text = CheckText("request_id", operation.request_id()); !text.ok()) return text;
+  RETURN_IF_ERROR(CheckText("request_id", operation.request_id()));
   if (operation.priority() < -kMaxPriority || operation.priority() > kMaxPriority) {
     return FieldError("priority", absl::StrCat("priority is ", operation.priority(), "; expected ", -kMaxPriority,
                                                " to ", kMaxPriority));
   }
   if (operation.has_timeout()) {
-    if (absl::Status timeout = Move(DecodeDuration(operation.timeout(), "timeout"), call.timeout); !timeout.ok()) {
-      return timeout;
-    }
+    RETURN_IF_ERROR(Move(DecodeDuration(operation.timeout(), "timeout"), call.timeout));
   }
-  absl::StatusOr<OperationKind> kind = DecodeKind(operation);
-  if (!kind.ok()) return kind.status();
-  call.kind = *std::move(kind);
+  ASSIGN_OR_RETURN(call.kind, DecodeKind(operation));
   call.session = operation.session();
   call.priority = operation.priority();
   if (operation.has_number()) call.number = operation.number();
@@ -261,9 +245,9 @@ absl::StatusOr<ReadCall> DecodeCheckpoint(const v1::CheckpointRequest& request) 
 
 absl::StatusOr<ForkCall> DecodeFork(const v1::ForkRequest& request) {
   ForkCall call;
-  if (absl::Status id = CheckText("request_id", request.request_id()); !id.ok()) return id;
+  RETURN_IF_ERROR(CheckText("request_id", request.request_id()));
   for (int k = 0; k < request.names_size(); ++k) {
-    if (absl::Status name = CheckText(absl::StrCat("names[", k, "]"), request.names(k)); !name.ok()) return name;
+    RETURN_IF_ERROR(CheckText(absl::StrCat("names[", k, "]"), request.names(k)));
     if (request.names(k).empty()) return FieldError(absl::StrCat("names[", k, "]"), "the fork's name is empty");
   }
   call.read.session = request.session();

@@ -5,35 +5,17 @@
 
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
+#include "base/status_macros.h"
 #include "server/api/native/session_codec.h"
 #include "server/api/native/target_calls.h"
 
 namespace rnnserve {
 namespace {
 
-const char* PrefixOf(v1::Operation::KindCase kind) {
-  switch (kind) {
-    case v1::Operation::kChunk:
-      return "chunk.";
-    case v1::Operation::kReset:
-      return "reset.";
-    case v1::Operation::kSetState:
-      return "set_state.";
-    case v1::Operation::kSelectRows:
-      return "select_rows.";
-    case v1::Operation::kRewind:
-      return "rewind.";
-    case v1::Operation::kOpen:
-      return "open.";
-    case v1::Operation::kGetState:
-      return "get_state.";
-    case v1::Operation::kFork:
-      return "fork.";
-    case v1::Operation::kCheckpoint:
-      return "checkpoint.";
-    default:
-      return "";
-  }
+// Of the fields of what the operation carries: "chunk."
+std::string PrefixOf(const v1::Operation& operation) {
+  const auto* const kind = v1::Operation::descriptor()->FindFieldByNumber(operation.kind_case());
+  return kind == nullptr ? "" : kind->name() + ".";
 }
 
 std::optional<uint64_t> NumberOf(const v1::Operation& operation) {
@@ -56,7 +38,7 @@ class Answering {
       : core_(core), operation_(operation), tenant_(tenant), done_(std::move(done)) {}
 
   void Fail(const absl::Status& status) {
-    Done(RefuseOperation(core_, operation_, tenant_, WithFieldPrefix(status, PrefixOf(operation_.kind_case()))));
+    Done(RefuseOperation(core_, operation_, tenant_, WithFieldPrefix(status, PrefixOf(operation_))));
   }
   template <typename Fill>
   void Succeed(Fill fill, std::optional<ByteBudget::Share> held = {}) {
@@ -103,7 +85,7 @@ absl::StatusOr<Call> Completed(const v1::Operation& operation, const OperationSe
                                absl::StatusOr<Call> call) {
   if (!call.ok()) return call;
   ReadCall& read = ReadOf(*call);
-  if (absl::Status same = CheckSame(operation, read.session); !same.ok()) return same;
+  RETURN_IF_ERROR(CheckSame(operation, read.session));
   if (read.session.empty()) read.session = operation.session();
   read.tenant = std::string(sender.tenant);
   read.caller_id = sender.caller_id;
@@ -197,7 +179,7 @@ absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const
 
 EncodedReply ReplyTo(const v1::Operation& operation, ApplyReply answer) {
   EncodedReply replied{{}, Echo(operation), std::move(answer.memory), answer.calls};
-  answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation.kind_case()));
+  if (!answer.status.ok()) answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation));
   if (absl::Status encoded = Encode(answer, replied.reply); !encoded.ok()) {
     // What is applied stays applied: a refused caller asks again.
     answer.status = std::move(encoded);

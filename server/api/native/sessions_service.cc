@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "server/api/native/session_codec.h"
 #include "server/api/native/session_operations.h"
 #include "server/api/native/target_calls.h"
@@ -19,8 +20,7 @@ namespace {
 template <typename Message>
 absl::StatusOr<Message*> Parse(UnaryCall& call, google::protobuf::Arena& arena) {
   Message* message = google::protobuf::Arena::CreateMessage<Message>(&arena);
-  absl::Status status = call.Parse(*message);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(call.Parse(*message));
   return message;
 }
 

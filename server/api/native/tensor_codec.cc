@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/float16.h"
 #include "server/api/tensor_fields.h"
@@ -93,7 +94,7 @@ class TensorDecoder : private TensorFields {
       return Error(list.field, absl::StrCat(type_name(), " elements come in ", View(ListFor(view_.type)),
                                             " or raw, not in ", View(list.field)));
     }
-    if (absl::Status status = CheckCount(list, list.field); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckCount(list, list.field));
     if (static_cast<int64_t>(list.bytes.size()) == bytes_) {
       view_.data = list.bytes;
       return absl::OkStatus();
@@ -123,9 +124,8 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const google::protobuf::R
     const std::string& name = tensors[k].name();
     std::string mistake = NameMistake(name, "the tensor has no name; name it as the operator does, e.g. X");
     if (!mistake.empty()) return FieldError(absl::StrCat(View(list), "[", k, "].name"), mistake);
-    absl::StatusOr<TensorView> view = TensorDecoder(tensors[k], absl::StrCat(View(list), "[", name, "]")).Decode();
-    if (!view.ok()) return view.status();
-    decoded.push_back({name, *std::move(view)});
+    ASSIGN_OR_RETURN(TensorView view, TensorDecoder(tensors[k], absl::StrCat(View(list), "[", name, "]")).Decode());
+    decoded.push_back({name, std::move(view)});
   }
   return decoded;
 }

@@ -2,6 +2,7 @@
 // Sessions that other processes have, or take: takeovers, names, the drain.
 #include <utility>
 
+#include "base/status_macros.h"
 #include "server/sessions/contract/memory_sessions.h"
 #include "server/sessions/contract/session_records.h"
 
@@ -150,8 +151,7 @@ absl::StatusOr<SessionPtr> MemorySessions::Adopt(SessionRecord record, const Sto
     return WithNumbers(EndedSession(EndCause::kClosed), record.numbers);
   }
   Tenant& tenant = TenantOf(record.tenant);
-  absl::Status room = tenant.budget.TakeSession(Session::Charge(record.terms, *record.state));
-  if (!room.ok()) return room;
+  RETURN_IF_ERROR(tenant.budget.TakeSession(Session::Charge(record.terms, *record.state)));
   const SessionSubjectPtr subject = record.subject;
   SessionPtr session = Add(tenant,
                            {.key = record.key,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/crc32c.h"
 #include "base/recycled.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "server/sessions/execution/record.pb.h"
 
@@ -170,9 +171,8 @@ absl::StatusOr<std::string> SessionRecordCodec::Encode(const SessionRecord& reco
     to.set_rows(record.state->rows);
     to.set_has_state(!record.state->handles.empty());
     if (to.has_state()) {
-      const absl::StatusOr<std::vector<OutputTensor>> tensors = model.Export(*record.state);
-      if (!tensors.ok()) return tensors.status();
-      for (const OutputTensor& tensor : *tensors) SetTensor(tensor, *to.add_state());
+      ASSIGN_OR_RETURN(const std::vector<OutputTensor> tensors, model.Export(*record.state));
+      for (const OutputTensor& tensor : tensors) SetTensor(tensor, *to.add_state());
     }
     if (record.last) SetReply(*record.last, *to.mutable_last());
   }
@@ -206,12 +206,9 @@ absl::StatusOr<SessionRecord> SessionRecordCodec::Decode(std::string_view bytes)
   record.owner_epoch = from.owner_epoch();
   if (from.closed()) return record;
   record.terms = TermsOf(from);
-  absl::StatusOr<SessionModelPtr> model = FindModel(*core_, from);
-  if (!model.ok()) return model.status();
-  absl::StatusOr<SessionStatePtr> state = StateOf(**model, from);
-  if (!state.ok()) return state.status();
-  record.subject = *std::move(model);
-  record.state = *std::move(state);
+  ASSIGN_OR_RETURN(SessionModelPtr model, FindModel(*core_, from));
+  ASSIGN_OR_RETURN(record.state, StateOf(*model, from));
+  record.subject = std::move(model);
   if (from.has_last()) record.last = ReplyOf(from.last(), record.numbers);
   return record;
 }

@@ -9,6 +9,7 @@
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
 #include "base/recycled.h"
+#include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "server/sessions/execution/session_digest.h"
 #include "server/sessions/execution/session_run.h"
@@ -184,11 +185,10 @@ void SessionCore::PersistForks(ForkedSessions forked, size_t at, const std::stri
 }
 
 absl::StatusOr<SessionInfos> SessionCore::List(std::string_view tenant, int64_t page_size, std::string_view token) {
-  absl::StatusOr<SessionPage> page = sessions_->List(tenant, page_size, token);
-  if (!page.ok()) return page.status();
+  ASSIGN_OR_RETURN(SessionPage page, sessions_->List(tenant, page_size, token));
   SessionInfos infos;
-  infos.next_token = std::move(page->next_token);
-  for (SessionPage::Item& item : page->items) {
+  infos.next_token = std::move(page.next_token);
+  for (SessionPage::Item& item : page.items) {
     const SessionModel& model = ModelOf(item.session->subject());
     const absl::Duration left = std::max(item.session->terms().idle_timeout - item.view.idle, absl::ZeroDuration());
     infos.sessions.push_back({std::move(item.key), std::string(item.session->name()), model.model_name(),

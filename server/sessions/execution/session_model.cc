@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
 #include "base/recycled.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
@@ -61,7 +62,7 @@ absl::StatusOr<std::shared_ptr<const State>> SessionModel::NewHandle(size_t laye
   // Its memory is zeroed before it is given back.
   std::shared_ptr<State> handle(program(layer)->NewState().release(), WipeState{program(layer), state_type()});
   program(layer)->ImportState(state_type(), h, c, *handle);
-  if (absl::Status failed = handle->failure(); !failed.ok()) return failed;
+  RETURN_IF_ERROR(handle->failure());
   return handle;
 }
 
@@ -97,9 +98,7 @@ absl::StatusOr<SessionStatePtr> SessionModel::FromRun(int64_t rows, RunStates st
   for (size_t layer = 0; layer < states.size(); ++layer) {
     for (std::shared_ptr<const State>& handle : states[layer]) {
       if (is_narrow() && handle != nullptr) {
-        absl::StatusOr<std::shared_ptr<const State>> narrow = Narrowed(*program(layer), *handle, NarrowForm(layer));
-        if (!narrow.ok()) return narrow.status();
-        handle = *std::move(narrow);
+        ASSIGN_OR_RETURN(handle, Narrowed(*program(layer), *handle, NarrowForm(layer)));
       }
       handles.push_back(std::move(handle));
     }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
@@ -124,9 +125,8 @@ absl::StatusOr<std::vector<NamedTensor>> SessionModel::ByLayer(std::span<const N
 }
 
 absl::StatusOr<int64_t> SessionModel::CheckTensors(std::span<const NamedTensor> tensors) const {
-  const absl::StatusOr<std::vector<NamedTensor>> by_layer = ByLayer(tensors);
-  if (!by_layer.ok()) return by_layer.status();
-  return CheckLayers(*by_layer);
+  ASSIGN_OR_RETURN(const std::vector<NamedTensor> by_layer, ByLayer(tensors));
+  return CheckLayers(by_layer);
 }
 
 absl::StatusOr<int64_t> SessionModel::CheckLayers(std::span<const NamedTensor> tensors) const {
@@ -154,13 +154,12 @@ absl::StatusOr<int64_t> SessionModel::CheckLayers(std::span<const NamedTensor> t
           absl::StrCat(tensor.name, " is ", View(DataTypeName(tensor.tensor.type)), "; the state of this session is ",
                        View(DataTypeName(state_type())), ", the type it is computed in"));
     }
-    const absl::StatusOr<int64_t> came = RowsOf(tensor, {found->name, {*found}});
-    if (!came.ok()) return came.status();
-    if (rows && *rows != *came) {
+    ASSIGN_OR_RETURN(const int64_t came, RowsOf(tensor, {found->name, {*found}}));
+    if (rows && *rows != came) {
       return FieldError(field + ".shape",
-                        absl::StrCat(tensor.name, " has ", *came, " rows, but ", tensors[0].name, " has ", *rows));
+                        absl::StrCat(tensor.name, " has ", came, " rows, but ", tensors[0].name, " has ", *rows));
     }
-    rows = *came;
+    rows = came;
   }
   if (seen.size() == known.size()) return *rows;
   std::vector<std::string> missing;
@@ -173,9 +172,8 @@ absl::StatusOr<int64_t> SessionModel::CheckLayers(std::span<const NamedTensor> t
 }
 
 absl::StatusOr<SessionStatePtr> SessionModel::Import(std::span<const NamedTensor> tensors, int64_t rows) const {
-  const absl::StatusOr<std::vector<NamedTensor>> by_layer = ByLayer(tensors);
-  if (!by_layer.ok()) return by_layer.status();
-  return ImportLayers(*by_layer, rows);
+  ASSIGN_OR_RETURN(const std::vector<NamedTensor> by_layer, ByLayer(tensors));
+  return ImportLayers(by_layer, rows);
 }
 
 absl::StatusOr<SessionStatePtr> SessionModel::ImportLayers(std::span<const NamedTensor> tensors, int64_t rows) const {
@@ -190,10 +188,9 @@ absl::StatusOr<SessionStatePtr> SessionModel::ImportLayers(std::span<const Named
     }
     for (int64_t row = 0; row < rows; ++row) {
       const size_t offset = static_cast<size_t>(row) * row_bytes;
-      absl::StatusOr<std::shared_ptr<const State>> handle =
-          NewHandle(layer, from[0] + offset, from[1] == nullptr ? nullptr : from[1] + offset);
-      if (!handle.ok()) return handle.status();
-      handles.push_back(*std::move(handle));
+      ASSIGN_OR_RETURN(std::shared_ptr<const State> handle,
+                       NewHandle(layer, from[0] + offset, from[1] == nullptr ? nullptr : from[1] + offset));
+      handles.push_back(std::move(handle));
     }
   }
   return Make(rows, std::move(handles));
@@ -233,10 +230,9 @@ absl::StatusOr<SessionStatePtr> SessionModel::Adopt(const SessionModel& other, c
   if (other.pinned_->engines.programs == pinned_->engines.programs && other.kept_type_ == kept_type_) return state;
   std::vector<NamedState> layers_of_other;
   for (StateTensor& one : other.StateTensors()) layers_of_other.push_back({one.name, {one}});
-  absl::StatusOr<std::vector<OutputTensor>> tensors = other.ExportAs(layers_of_other, *state);
-  if (!tensors.ok()) return tensors.status();
+  ASSIGN_OR_RETURN(std::vector<OutputTensor> tensors, other.ExportAs(layers_of_other, *state));
   std::vector<NamedTensor> views;
-  for (const OutputTensor& tensor : *tensors) {
+  for (const OutputTensor& tensor : tensors) {
     views.push_back({tensor.name, {tensor.type, tensor.shape, std::as_bytes(std::span(tensor.bytes))}});
   }
   absl::StatusOr<int64_t> rows = CheckLayers(views);

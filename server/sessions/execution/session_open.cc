@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
+#include "base/status_macros.h"
 #include "base/view.h"
 #include "engine/op/signature.h"
 #include "engine/op/wording.h"
@@ -168,17 +169,15 @@ absl::StatusOr<SessionModelPtr> SessionCore::MakeModel(const OpenCall& call) {
   infer.options = call.options;
   infer.engine = call.engine;
   infer.tenant = call.tenant;
-  absl::StatusOr<PinnedModel> pinned = core_->Pin(infer, {.rows = call.rows.value_or(1), .steps = 1});
-  if (!pinned.ok()) return pinned.status();
-  pinned->run_options.in_session = true;
-  if (absl::Status forward = CheckForward(pinned->model->stack()); !forward.ok()) return forward;
-  if (const auto plan = PlanNoSteps(*pinned, 1, call.outputs); !plan.ok()) return plan.status();
-  const absl::StatusOr<DataType> kept_type = KeptType(call, pinned->model->stack());
-  if (!kept_type.ok()) return kept_type.status();
+  ASSIGN_OR_RETURN(auto&& pinned, core_->Pin(infer, {.rows = call.rows.value_or(1), .steps = 1}));
+  pinned.run_options.in_session = true;
+  RETURN_IF_ERROR(CheckForward(pinned.model->stack()));
+  if (const auto plan = PlanNoSteps(pinned, 1, call.outputs); !plan.ok()) return plan.status();
+  ASSIGN_OR_RETURN(const DataType kept_type, KeptType(call, pinned.model->stack()));
   const auto* name = std::get_if<ModelName>(&*call.target);
-  SessionCountersPtr counters = options_.metrics == nullptr ? nullptr : options_.metrics->Of(pinned->label);
-  const bool by_operator_names = UsesOperatorNames(call, pinned->model->stack());
-  return models_.Share(*std::move(pinned), name == nullptr ? "" : name->name, call.outputs, *kept_type,
+  SessionCountersPtr counters = options_.metrics == nullptr ? nullptr : options_.metrics->Of(pinned.label);
+  const bool by_operator_names = UsesOperatorNames(call, pinned.model->stack());
+  return models_.Share(std::move(pinned), name == nullptr ? "" : name->name, call.outputs, kept_type,
                        std::move(counters), by_operator_names);
 }
 

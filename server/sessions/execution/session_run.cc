@@ -8,6 +8,7 @@
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
 #include "base/recycled.h"
+#include "base/status_macros.h"
 #include "base/steady_now.h"
 #include "engine/op/wording.h"
 #include "server/admission/limit_error.h"
@@ -32,29 +33,27 @@ absl::Status SessionRun::Prepare() {
 
 absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
   const StackSpec& stack = model_->stack();
-  if (absl::Status known = CheckDataNames(stack, op.inputs); !known.ok()) return known;
+  RETURN_IF_ERROR(CheckDataNames(stack, op.inputs));
   for (const NamedTensor& input : op.inputs) {
     if (IsChunkInput(stack, input.name)) continue;
     return FieldError(absl::StrCat("inputs[", input.name, "]"),
                       absl::StrCat(input.name, " is the session's own state; send ", model_->data_input(),
                                    " alone, or SetState before it"));
   }
-  absl::StatusOr<RunPlan> plan =
-      core_->PlanPinned(*model_->pinned(), op.inputs, op.outputs ? *op.outputs : model_->outputs());
-  if (!plan.ok()) return plan.status();
+  ASSIGN_OR_RETURN(auto&& plan,
+                   core_->PlanPinned(*model_->pinned(), op.inputs, op.outputs ? *op.outputs : model_->outputs()));
   // An override of no outputs at all: the state moves, nothing is sent.
-  if (op.outputs && op.outputs->empty()) plan->outputs.clear();
-  digest_ = DigestOf(call_.kind, &*plan);
+  if (op.outputs && op.outputs->empty()) plan.outputs.clear();
+  digest_ = DigestOf(call_.kind, &plan);
   InferCall infer;
   infer.priority = call_.priority;
   infer.caller_id = call_.caller_id;
   infer.deadline = call_.deadline;
   infer.cancelled = call_.cancelled;
-  absl::StatusOr<AcceptedCall> accepted = core_->AcceptPinned(model_->pinned(), *std::move(plan), infer);
-  if (!accepted.ok()) return accepted.status();
-  for (const OutputPlan& output : accepted->plan.outputs) reply_bytes_ += AllocatedBytes(output.bytes);
-  steps_ = static_cast<uint64_t>(accepted->plan.steps);
-  accepted_.emplace(*std::move(accepted));
+  ASSIGN_OR_RETURN(auto&& accepted, core_->AcceptPinned(model_->pinned(), std::move(plan), infer));
+  for (const OutputPlan& output : accepted.plan.outputs) reply_bytes_ += AllocatedBytes(output.bytes);
+  steps_ = static_cast<uint64_t>(accepted.plan.steps);
+  accepted_.emplace(std::move(accepted));
   return absl::OkStatus();
 }
 
@@ -167,22 +166,19 @@ Change SessionRun::ChangeTo(SessionStatePtr state, uint64_t position) const {
 }
 
 absl::StatusOr<SessionStatePtr> SessionRun::ImportRows(std::span<const NamedTensor> tensors) const {
-  const absl::StatusOr<int64_t> rows = model_->CheckTensors(tensors);
-  if (!rows.ok()) return rows.status();
-  if (*rows != lease_->state()->rows) return RowsDiffer("state.tensors", "the state", *rows, lease_->state()->rows);
-  return model_->Import(tensors, *rows);
+  ASSIGN_OR_RETURN(const int64_t rows, model_->CheckTensors(tensors));
+  if (rows != lease_->state()->rows) return RowsDiffer("state.tensors", "the state", rows, lease_->state()->rows);
+  return model_->Import(tensors, rows);
 }
 
 absl::StatusOr<Change> SessionRun::Apply(const ResetOp& op) {
-  absl::StatusOr<SessionStatePtr> state = op.state ? ImportRows(*op.state) : model_->Zeros(lease_->state()->rows);
-  if (!state.ok()) return state.status();
-  return ChangeTo(*std::move(state), 0);
+  ASSIGN_OR_RETURN(SessionStatePtr state, op.state ? ImportRows(*op.state) : model_->Zeros(lease_->state()->rows));
+  return ChangeTo(std::move(state), 0);
 }
 
 absl::StatusOr<Change> SessionRun::Apply(const SetStateOp& op) {
-  absl::StatusOr<SessionStatePtr> state = ImportRows(op.state);
-  if (!state.ok()) return state.status();
-  return ChangeTo(*std::move(state), lease_->numbers().position);
+  ASSIGN_OR_RETURN(SessionStatePtr state, ImportRows(op.state));
+  return ChangeTo(std::move(state), lease_->numbers().position);
 }
 
 absl::StatusOr<Change> SessionRun::Apply(const SelectRowsOp& op) {
@@ -196,9 +192,8 @@ absl::StatusOr<Change> SessionRun::Apply(const SelectRowsOp& op) {
 }
 
 absl::StatusOr<Change> SessionRun::Apply(const RewindOp& op) {
-  absl::StatusOr<Snapshot> checkpoint = lease_->FindCheckpoint(op.checkpoint);
-  if (!checkpoint.ok()) return checkpoint.status();
-  return ChangeTo(std::move(checkpoint->state), checkpoint->numbers.position);
+  ASSIGN_OR_RETURN(auto&& checkpoint, lease_->FindCheckpoint(op.checkpoint));
+  return ChangeTo(std::move(checkpoint.state), checkpoint.numbers.position);
 }
 
 absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
@@ -206,16 +201,14 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
   change.closes = true;
   if (!op.return_state) return change;
   const int64_t kept_bytes = OperationResult::kFixedBytes + model_->KeptReplyBytes(lease_->state()->rows);
-  if (absl::Status fits = lease_->CheckReply(kept_bytes); !fits.ok()) return fits;
-  absl::StatusOr<ByteBudget::Share> memory = core_->TakeMemory(call_.caller_id, kept_bytes);
-  if (!memory.ok()) return memory.status();
-  absl::StatusOr<std::vector<OutputTensor>> state = model_->Export(*lease_->state());
-  if (!state.ok()) return state.status();
+  RETURN_IF_ERROR(lease_->CheckReply(kept_bytes));
+  ASSIGN_OR_RETURN(ByteBudget::Share memory, core_->TakeMemory(call_.caller_id, kept_bytes));
+  ASSIGN_OR_RETURN(std::vector<OutputTensor> state, model_->Export(*lease_->state()));
   auto result = std::make_shared<OperationResult>();
-  result->final_state = *std::move(state);
+  result->final_state = std::move(state);
   result->has_final_state = true;
   result->kept_bytes = kept_bytes;
-  memory_.emplace(*std::move(memory));
+  memory_.emplace(std::move(memory));
   change.reply = std::move(result);
   return change;
 }

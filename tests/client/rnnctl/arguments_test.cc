@@ -70,13 +70,5 @@ TEST(ArgumentsTest, MistakesNameTheFlagAndTheFix) {
   EXPECT_THAT(Why({"---"}), HasSubstr("unknown flag ---"));
 }
 
-TEST(ArgumentsTest, NearestIsNearEnoughToBeMeant) {
-  constexpr std::string_view kWords[] = {"infer", "models", "version"};
-  EXPECT_EQ(Nearest("infr", kWords), "infer");
-  EXPECT_EQ(Nearest("model", kWords), "models");
-  EXPECT_EQ(Nearest("xyz", kWords), "");
-  EXPECT_EQ(Nearest("", kWords), "");
-}
-
 }  // namespace
 }  // namespace rnnserve::rnnctl

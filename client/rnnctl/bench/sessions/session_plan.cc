@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "client/rnnctl/bench/flag_reader.h"
 #include "client/rnnctl/call.h"
 
@@ -39,9 +40,7 @@ absl::StatusOr<std::optional<SessionPlan>> SessionPlanFrom(const Arguments& argu
   reader.Whole("keep-bytes", 0, INT64_MAX, plan.kept_bytes);
   reader.Duration("cadence", absl::Microseconds(1), plan.cadence);
   reader.Duration("find", absl::Microseconds(1), plan.find);
-  const absl::StatusOr<client::Durability> durability = DurabilityFrom(arguments);
-  if (!durability.ok()) return durability.status();
-  plan.durability = *durability;
+  ASSIGN_OR_RETURN(plan.durability, DurabilityFrom(arguments));
   const std::string arrivals = arguments.Get("arrivals").value_or("regular");
   if (arrivals != "regular" && arrivals != "random") {
     reader.Fail(UsageError(absl::StrCat("--arrivals=", arrivals, ": expected regular or random")));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "client/rnnctl/bench/check.h"
 #include "client/rnnctl/bench/event_queue.h"
 #include "client/rnnctl/bench/sessions/link.h"
@@ -277,8 +278,7 @@ absl::StatusOr<std::unique_ptr<SessionSender>> MakeSessionSender(const SessionSe
   const auto channels = ConnectedChannels(options.addresses, options.client);
   if (!channels.ok()) return channels.status();
   auto caller = std::make_unique<StreamSender>(options, *channels, requests);
-  const absl::Status timing = caller->StartTimer();
-  if (!timing.ok()) return timing;
+  RETURN_IF_ERROR(caller->StartTimer());
   return std::unique_ptr<SessionSender>(std::move(caller));
 }
 
