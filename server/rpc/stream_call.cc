@@ -137,6 +137,27 @@ void StreamCall::WriteDone(bool ok) {
   Changed(lock);
 }
 
+Task<absl::Status> StreamCall::HandleMessages() {
+  absl::Status status;
+  while (status.ok()) {
+    status = co_await reservation_.Turn(caller_id_);
+    if (!status.ok()) break;
+    if (!co_await reader_.Next()) break;
+    grpc::ByteBuffer message = reader_.TakeMessage();
+    auto in_flight = reservation_.MessageCame(static_cast<int64_t>(message.Length()));
+    if (caller_->revoked.load(std::memory_order_relaxed)) {
+      co_return absl::UnauthenticatedError("the token of this stream is not valid any more");
+    }
+    try {
+      Task<absl::Status> handling = handler_->OnMessage(message, std::move(in_flight));
+      status = co_await handling;
+    } catch (const std::bad_alloc&) {
+      status = OutOfMemory();
+    }
+  }
+  co_return status;
+}
+
 CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   const Poller::WorkGuard guard(*site.parts().poller);
   const auto call = std::make_shared<StreamCall>(method, site);
@@ -167,22 +188,9 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   if (inside && std::min(limits.max_age, limits.max_pause) < absl::InfiniteDuration()) {
     call->reader_.StopAt(site.parts().poller->queue(), SteadyNow() + limits.max_age, limits.max_pause);
   }
-  while (status.ok()) {
-    status = co_await call->reservation_.Turn(call->caller_id_);
-    if (!status.ok()) break;
-    if (!co_await call->reader_.Next()) break;
-    grpc::ByteBuffer message = call->reader_.TakeMessage();
-    auto in_flight = call->reservation_.MessageCame(static_cast<int64_t>(message.Length()));
-    if ((*caller)->revoked.load(std::memory_order_relaxed)) {
-      status = absl::UnauthenticatedError("the token of this stream is not valid any more");
-      break;
-    }
-    try {
-      Task<absl::Status> handling = call->handler_->OnMessage(message, std::move(in_flight));
-      status = co_await handling;
-    } catch (const std::bad_alloc&) {
-      status = OutOfMemory();
-    }
+  if (status.ok()) {
+    Task<absl::Status> handling = call->HandleMessages();
+    status = co_await handling;
   }
   call->Parsed();
   const bool is_given_up = call->reader_.given_up();

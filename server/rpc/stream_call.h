@@ -195,6 +195,9 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   friend class StreamSite;
   friend CallTask ServeStream(const StreamMethod& method, StreamSite& site);
 
+  // Gives the handler one message after the other. OK: the caller sends no more, or the stream reached its age.
+  Task<absl::Status> HandleMessages();
+
   class Written final : public CompletionTag {
    public:
     explicit Written(StreamCall* call) : call_(call) {}
