@@ -230,6 +230,42 @@ def test_random_trees_of_nodes_fold_as_onnxruntime_computes_them(tmp_path):
     assert ops == {"Cast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 
 
+# --- whole models
+
+
+def test_a_whole_model_is_shown_stage_by_stage(tmp_path):
+    def value_info(name, data_type, shape):
+        return helper.make_tensor_value_info(name, data_type, shape)
+
+    rng = np.random.default_rng(1)
+    stored = {"table": rng.normal(size=(50, 6)), "W": rng.normal(size=(2, 20, 6)), "R": rng.normal(size=(2, 20, 5)),
+              "out": rng.normal(size=(10, 7)), "bias": rng.normal(size=7), "head": rng.normal(size=(7, 3))}
+    nodes = [helper.make_node("Gather", ["table", "tokens"], ["X"]),
+             helper.make_node("LSTM", ["X", "W", "R"], ["Y"], hidden_size=5, direction="bidirectional"),
+             helper.make_node("Transpose", ["Y"], ["turned"], perm=[0, 2, 1, 3]),
+             helper.make_node("Reshape", ["turned", "joined"], ["states"]),
+             helper.make_node("MatMul", ["states", "out"], ["product"]),
+             helper.make_node("Add", ["product", "bias"], ["logits"]),
+             helper.make_node("Softmax", ["logits"], ["probabilities"], axis=-1),
+             helper.make_node("ReduceMean", ["logits"], ["mean"], axes=[0], keepdims=0),
+             helper.make_node("MatMul", ["mean", "head"], ["class"])]
+    initializers = [numpy_helper.from_array(value.astype(np.float32), name) for name, value in stored.items()]
+    initializers.append(numpy_helper.from_array(np.array([0, 0, -1]), "joined"))
+    graph = helper.make_graph(nodes, "g", [value_info("tokens", TensorProto.INT64, ["t", "n"])],
+                              [value_info(name, TensorProto.FLOAT, None) for name in ("probabilities", "class")],
+                              initializers)
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    stages = inspect(path)["stages"]
+    assert [(stage["runs"], stage["what"]) for stage in stages] == [
+        ("map", "Lookup 50x6"), ("layer", "LSTM-14 6 to 10, bidirectional"), ("map", "Product 10x7 + bias, Softmax"),
+        ("row", "Product 7x3")]
+    assert [stage["bytes"] for stage in stages] == [50 * 6 * 4, 2 * 20 * 11 * 4, (10 * 7 + 7) * 4, 7 * 3 * 4]
+    assert stages[1]["step_work"] == 2 * 20 * 11 and all(stage["step_work"] > 0 for stage in stages)
+    text = rnnctl("inspect", path).stdout
+    assert "STAGE  RUNS   BYTES  WORK A STEP  WHAT\n" in text and "Product 10x7 + bias, Softmax\n" in text
+
+
 # --- files made to hurt
 
 

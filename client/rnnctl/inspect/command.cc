@@ -229,7 +229,8 @@ constexpr Command kInspectCommands[] = {
          "the server loads it:\n\"yes\" as the file is, \"extract\" after rnnctl extract, or \"no\", with the reason "
          "and what to do.\nWeights that the graph computes from constants are computed. Of a file that no server "
          "takes\n"
-         "whole it lists the nodes in the way. Needs no server.\n\nExamples:\n"
+         "whole it lists the nodes in the way; of a whole model it lists what runs in which order, with bytes and "
+         "the\nmultiplications of a step. Needs no server.\n\nExamples:\n"
          "  rnnctl inspect model.onnx\n  rnnctl inspect model.onnx --json",
      .flags = kInspectFlags,
      .run = RunInspect},

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "client/rnnctl/attributes.h"
 #include "client/rnnctl/show.h"
+#include "onnx_file/stages.h"
 
 namespace rnnserve::rnnctl::inspect {
 namespace {
@@ -152,6 +153,14 @@ std::string ShowReport(const std::string& path, const OnnxInspection& file, cons
     AddTensors("input", file.inputs, tensors);
     AddTensors("output", file.outputs, tensors);
     absl::StrAppend(&text, FormatTable(tensors));
+  }
+  if (const std::vector<Stage> stages = StagesOf(file); !stages.empty()) {
+    Rows table = {{"STAGE", "RUNS", "BYTES", "WORK A STEP", "WHAT"}};
+    for (const Stage& stage : stages) {
+      table.push_back({absl::StrCat(table.size()), stage.kind, absl::StrCat(stage.bytes), absl::StrCat(stage.step_work),
+                       stage.what});
+    }
+    absl::StrAppend(&text, "\n", FormatTable(table));
   }
   if (file.nodes.empty()) return Printable(text);
   Rows table = {{"#", "OPERATOR", "I", "H", "DIRECTION", "TYPE", "WEIGHTS", "STATE", "LOADS", "NODE"}};

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client/rnnctl/inspect/report.h"
+#include "onnx_file/stages.h"
 
 namespace rnnserve::rnnctl::inspect {
 namespace {
@@ -56,6 +57,11 @@ std::string ReportJson(const std::string& path, const OnnxInspection& file, cons
   if (file.loads.ok()) {
     json["inputs"] = TensorsJson(file.inputs);
     json["outputs"] = TensorsJson(file.outputs);
+  }
+  json["stages"] = Json::array();
+  for (const Stage& stage : StagesOf(file)) {
+    json["stages"].push_back(
+        {{"runs", stage.kind}, {"bytes", stage.bytes}, {"step_work", stage.step_work}, {"what", stage.what}});
   }
   json["nodes"] = Json::array();
   for (const InspectedNode& node : file.nodes) json["nodes"].push_back(NodeJson(file, node));
