@@ -43,7 +43,7 @@ ResolvedModel Resolve(Found found, const OptionalOptions& given, const std::stri
   resolved.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
   resolved.label = std::move(found.label);
   resolved.version = found.version;
-  resolved.engine = engine.empty() ? std::move(found.engine) : engine;
+  resolved.engine = engine.empty() ? found.engine : engine;
   return resolved;
 }
 
