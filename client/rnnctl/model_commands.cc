@@ -219,8 +219,9 @@ constexpr std::string_view kLoadText =
     R"(Loads a model under a name. Without a version it is one more than the highest that is loaded, 1 for a new name;
 calls without a version go to it from then on. FILE is an ONNX file with all weights inside (torch: export with
 external_data=False); with --op the weights are sent from .npy files. What is sent lives as long as the
-server's process. The file goes in pieces, so no limit of a message bounds it; a terminal shows how far it is. The server
-runs one step of the model before the name means it, and refuses one that cannot run. With --repository the server reads its own file NAME/VERSION/model.onnx below its folder --models
+server's process. The file goes in pieces, so no limit of a message bounds it; a terminal shows how far it is, and without
+--timeout it may take any time. The server runs one step of the model before the name means it, and refuses one that
+cannot run. With --repository the server reads its own file NAME/VERSION/model.onnx below its folder --models
 (without a version, 1); nothing is sent from here. Loading the same content twice changes nothing; other content under
 a version that is named and loaded is refused. --engine and the options become the model's defaults.
 
@@ -236,7 +237,8 @@ Examples:
 constexpr std::string_view kSaveText =
     R"(Writes the ONNX file of a model, without a version of the highest: byte for byte as it was uploaded, or as it lies in
 the server's folder --models. A model that came as operators (--op, or layers) has no file, and one of the folder that
-keeps its data beside model.onnx does not fit into one. FILE appears when it is whole; a terminal shows how far it is.
+keeps its data beside model.onnx does not fit into one. FILE appears when it is whole; a terminal shows how far it is,
+and without --timeout it may take any time.
 Where the server has tokens: a token with the permission models saves the tenant's own models, an operator's also
 everybody's.
 
