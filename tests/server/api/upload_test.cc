@@ -164,6 +164,7 @@ TEST_F(UploadTest, BoundsTheMemoryOfAllTogether) {
 TEST_F(UploadTest, BoundsTheirNumber) {
   std::list<Upload> uploads;
   for (int k = 0; k < 6; ++k) uploads.emplace_back(server_);
+  for (Upload& upload : uploads) upload.writer->WaitForInitialMetadata();  // until it is inside, or refused
   int refused = 0;
   for (Upload& upload : uploads) refused += upload.End().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
   EXPECT_EQ(refused, 2);
