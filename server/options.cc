@@ -66,6 +66,7 @@ BatchQueue::Options QueueOptions(int workers) {
   options.max_sequences = absl::GetFlag(FLAGS_queue_sequences);
   // CallAdmission and the core's budget have admitted all that comes here.
   options.max_bytes = absl::GetFlag(FLAGS_max_bytes_in_flight);
+  options.target_slice = absl::GetFlag(FLAGS_target_slice);
   options.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay);
   return options;
 }

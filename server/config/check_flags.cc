@@ -105,6 +105,7 @@ void CheckTimes(Checks& checks) {
   checks.AtLeast("models_poll", absl::GetFlag(FLAGS_models_poll), absl::Milliseconds(10));
   checks.AtLeast("max_connection_idle", absl::GetFlag(FLAGS_max_connection_idle), absl::Seconds(1));
   checks.AtLeast("max_connection_age", absl::GetFlag(FLAGS_max_connection_age), absl::Seconds(1));
+  checks.AtLeast("target_slice", absl::GetFlag(FLAGS_target_slice), absl::Microseconds(1));
   checks.AtLeast("max_batch_delay", absl::GetFlag(FLAGS_max_batch_delay), absl::ZeroDuration());
   checks.Positive("max_call_duration", absl::GetFlag(FLAGS_max_call_duration));
   checks.AtLeast("drain_delay", absl::GetFlag(FLAGS_drain_delay), absl::ZeroDuration());

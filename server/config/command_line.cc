@@ -38,7 +38,6 @@ constexpr std::array<RetiredFlag, 14> kRetiredFlags = {{
     {"max_send_duration", "it is two minutes, or --max_call_duration if that is shorter"},
     {"max_session_idle_timeout", "it is 24h, or --session_idle_timeout if that is longer"},
     {"short_slice", "its value is fixed, since no other one gained anything"},
-    {"target_slice", "its value is fixed, since no other one gained anything"},
     {"poll_ahead", "it is 200us, or 0 where there is one CPU"},
     {"max_request_bytes_in_flight", "--max_bytes_in_flight bounds messages"},
     {"max_output_bytes_in_flight", "--max_bytes_in_flight bounds outputs and states as well"},

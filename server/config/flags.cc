@@ -70,6 +70,9 @@ ABSL_FLAG(absl::Duration, max_connection_age, absl::InfiniteDuration(),
           "age at which the server closes a connection (GOAWAY), such as 1h or inf; calls on it may finish");
 ABSL_FLAG(int64_t, queue_sequences, 1 << 16,
           "maximum number of sequences waiting or running; the server refuses further ones and says when to retry");
+ABSL_FLAG(absl::Duration, target_slice, absl::Milliseconds(1),
+          "time that sequences run together before others may join; eight times as long where nothing short waits; "
+          "shorter: lower latency, longer: less overhead");
 ABSL_FLAG(absl::Duration, max_batch_delay, absl::ZeroDuration(),
           "maximum time that a request waits for others to share its batch; 0: no wait, batches form while workers "
           "are busy");

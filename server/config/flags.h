@@ -43,6 +43,7 @@ ABSL_DECLARE_FLAG(int32_t, max_connections);
 ABSL_DECLARE_FLAG(absl::Duration, max_connection_idle);
 ABSL_DECLARE_FLAG(absl::Duration, max_connection_age);
 ABSL_DECLARE_FLAG(int64_t, queue_sequences);
+ABSL_DECLARE_FLAG(absl::Duration, target_slice);
 ABSL_DECLARE_FLAG(absl::Duration, max_batch_delay);
 ABSL_DECLARE_FLAG(int64_t, packed_weight_bytes);
 ABSL_DECLARE_FLAG(int64_t, model_weight_bytes);
