@@ -248,10 +248,14 @@ int Refuse(const std::string& setting, absl::string_view why) {
   return 1;
 }
 
-int Run(const Settings& settings, int64_t memory_limit) {
+void BeginLog(const Settings& settings) {
   SetLogLevel(absl::GetFlag(FLAGS_log_level));
   LogInfo(absl::StrCat("rnnserve ", RNNSERVE_VERSION,
                        settings.path().empty() ? "" : absl::StrCat(", settings of ", settings.path())));
+}
+
+int Run(const Settings& settings, int64_t memory_limit) {
+  BeginLog(settings);
   const sigset_t signals = BlockStopSignals();
   std::optional<ExitOnSignal> starting(signals);
 
