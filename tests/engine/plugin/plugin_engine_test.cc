@@ -29,6 +29,15 @@ TEST(PluginEngineTest, ReasonsAreThePluginsOwn) {
   EXPECT_EQ(engine->Supports(spec, {}), absl::UnimplementedError("only float32 and float64 are supported"));
 }
 
+// The ABI has no word for anything else.
+TEST(PluginEngineTest, KeepsWeightsAsGiven) {
+  const auto engine = LoadFake("").value();
+  const EngineOptions options = {.allow_reduced_precision = true, .weights = WeightType::kFloat16};
+  const absl::Status refused = engine->Supports(OneUnit()->spec(), options);
+  EXPECT_EQ(refused, absl::UnimplementedError("weight_type is FLOAT16, and it keeps weights as given only"));
+  EXPECT_EQ(engine->Compile(OneUnit(), options).status(), refused);
+}
+
 TEST(PluginEngineTest, WhatIsUsedOutlivesWhatItCameFrom) {
   const int alive = FakeAlive();
   {
