@@ -49,7 +49,7 @@ ARROWS = {
     "server/admin": ["base", "server/telemetry"],
     "server/plugins": ["base", "engine", "engine/plugin", "server/telemetry"],
     "client/cpp": ["base", "engine", "engine/op"],
-    "client/rnnctl": ["base", "client/cpp", "engine", "engine/op", "onnx_file"],
+    "client/rnnctl": ["base", "client/cpp", "engine", "engine/cpu", "engine/op", "engine/reference", "onnx_file"],
 }
 # main.cc and what it is helped by name every concrete class.
 FREE = {"server/" + name for name in ("main.cc", "durable.cc", "durable.h", "gauges.cc", "gauges.h", "options.cc", "options.h", "process_memory.cc",

@@ -11,9 +11,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 #include "client/rnnctl/call.h"
+#include "client/rnnctl/inspect/precision.h"
 #include "client/rnnctl/inspect/report.h"
 #include "client/rnnctl/inspect/split_report.h"
+#include "client/rnnctl/npy.h"
 #include "client/rnnctl/tensor_files.h"
 
 namespace rnnserve::rnnctl {
@@ -45,6 +48,16 @@ absl::StatusOr<Inspected> InspectIn(const std::string& path) {
   return UsageError(absl::StrCat(path, ": ", status.message()));
 }
 
+// By --input.
+absl::StatusOr<std::optional<client::Tensor>> InputFrom(const Arguments& arguments) {
+  const std::optional<std::string> path = arguments.Get("input");
+  if (!path) return std::nullopt;
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(*path));
+  absl::StatusOr<client::Tensor> x = ParseNpy(bytes);
+  if (!x.ok()) return UsageError(absl::StrCat(*path, ": ", x.status().message()));
+  return *std::move(x);
+}
+
 absl::Status RunInspect(const Arguments& arguments, Streams& streams) {
   if (absl::Status only = OnlyFile(arguments); !only.ok()) return only;
   const std::string& path = arguments.positional()[0];
@@ -54,8 +67,19 @@ absl::Status RunInspect(const Arguments& arguments, Streams& streams) {
   absl::StatusOr<OnnxSplit> cut = absl::NotFoundError("no need of one");
   if (!file.loads.ok() && !file.nodes.empty()) cut = SplitOnnx(file, found->folder, {});
   const OnnxSplit* const split = cut.ok() ? &*cut : nullptr;
-  streams.out << (arguments.Has("json") ? inspect::ReportJson(path, file, split)
-                                        : inspect::ShowReport(path, file, split));
+  std::vector<inspect::NodePrecision> precision;
+  if (arguments.Has("precision")) {
+    ASSIGN_OR_RETURN(const std::optional<client::Tensor> x, InputFrom(arguments));
+    ASSIGN_OR_RETURN(precision, inspect::MeasurePrecision(file, x));
+  } else if (arguments.Has("input")) {
+    return UsageError("--input is for --precision");
+  }
+  if (arguments.Has("json")) {
+    streams.out << inspect::ReportJson(path, file, split, precision);
+  } else {
+    streams.out << inspect::ShowReport(path, file, split);
+    if (!precision.empty()) streams.out << inspect::ShowPrecision(file, precision);
+  }
   return absl::OkStatus();
 }
 
@@ -208,7 +232,16 @@ constexpr std::array kSplitFlags = {
          .short_name = 'o'},
     Flag{.name = "json", .value = "", .help = "print JSON"}};
 
-constexpr std::array kInspectFlags = {Flag{.name = "json", .value = "", .help = "print JSON"}};
+constexpr std::array kInspectFlags = {
+    Flag{.name = "precision",
+         .value = "",
+         .help =
+             "measure here what each weight_type costs in precision and takes of time and memory, on the nodes' own "
+             "weights"},
+    Flag{.name = "input",
+         .value = "X.npy",
+         .help = "with --precision: floats [T, I] or [T, N, I] to measure on; without it, random numbers of -1 to 1"},
+    Flag{.name = "json", .value = "", .help = "print JSON"}};
 constexpr std::array kExtractFlags = {
     Flag{.name = "node",
          .value = "NAME",
@@ -231,7 +264,8 @@ constexpr Command kInspectCommands[] = {
          "takes\n"
          "whole it lists the nodes in the way; of a whole model it lists what runs in which order, with bytes and "
          "the\nmultiplications of a step. Needs no server.\n\nExamples:\n"
-         "  rnnctl inspect model.onnx\n  rnnctl inspect model.onnx --json",
+         "  rnnctl inspect model.onnx\n  rnnctl inspect model.onnx --json\n"
+         "  rnnctl inspect model.onnx --precision     # errors and times with weights of float16, bfloat16 and int8",
      .flags = kInspectFlags,
      .run = RunInspect},
     {.name = "extract",

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "client/rnnctl/inspect/precision.h"
 #include "onnx_file/inspect.h"
 #include "onnx_file/split.h"
 
@@ -13,7 +14,8 @@ namespace rnnserve::rnnctl::inspect {
 // `path` as the user gave it. `split`: how a file that no server takes whole may be cut; null: it is one, or no cut is
 // known.
 std::string ShowReport(const std::string& path, const OnnxInspection& file, const OnnxSplit* split);
-std::string ReportJson(const std::string& path, const OnnxInspection& file, const OnnxSplit* split);
+std::string ReportJson(const std::string& path, const OnnxInspection& file, const OnnxSplit* split,
+                       const std::vector<NodePrecision>& precision);
 // A line for each node in the way, up to a few.
 std::string ShowInTheWay(const OnnxSplit& split);
 

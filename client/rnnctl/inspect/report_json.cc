@@ -9,6 +9,23 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json PrecisionJson(const NodePrecision& node) {
+  Json list = Json::array();
+  for (const Precision& kind : node.kinds) {
+    Json json = {{"weight_type", std::string(WeightTypeName(kind.weights))}};
+    if (kind.refused.ok()) {
+      json["largest_error"] = kind.largest_error;
+      json["mean_error"] = kind.mean_error;
+      json["packed_bytes"] = kind.packed_bytes;
+      json["step_microseconds"] = kind.step_microseconds;
+    } else {
+      json["refused"] = std::string(kind.refused.message());
+    }
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
 Json NodeJson(const OnnxInspection& file, const InspectedNode& node) {
   Json json = {{"number", node.number},
                {"name", node.name},
@@ -45,7 +62,8 @@ Json TensorsJson(const std::vector<TensorSignature>& tensors) {
 
 }  // namespace
 
-std::string ReportJson(const std::string& path, const OnnxInspection& file, const OnnxSplit* split) {
+std::string ReportJson(const std::string& path, const OnnxInspection& file, const OnnxSplit* split,
+                       const std::vector<NodePrecision>& precision) {
   Json json = {{"path", path},
                {"file_bytes", file.file_bytes},
                {"opset", file.opset},
@@ -65,6 +83,9 @@ std::string ReportJson(const std::string& path, const OnnxInspection& file, cons
   }
   json["nodes"] = Json::array();
   for (const InspectedNode& node : file.nodes) json["nodes"].push_back(NodeJson(file, node));
+  for (const NodePrecision& node : precision) {
+    json["nodes"][static_cast<size_t>(node.number - 1)]["precision"] = PrecisionJson(node);
+  }
   // Names in ONNX files are UTF-8 by promise only.
   return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }

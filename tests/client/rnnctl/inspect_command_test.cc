@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <sstream>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "client/rnnctl/npy.h"
 #include "tests/client/rnnctl/run_rnnctl.h"
 #include "tests/onnx_file/onnx_fixture.h"
 
@@ -173,6 +177,36 @@ TEST_F(InspectCommandTest, Split) {
   EXPECT_THAT(Usage({"split", path, "--node=none", "-o", target}), HasSubstr("no recurrent node is called none"));
   graph.mutable_node(0)->set_input(1, "nowhere");
   EXPECT_THAT(Usage({"split", Write(model), "-o", target}), HasSubstr("W (input 1, \"nowhere\")"));
+}
+
+TEST_F(InspectCommandTest, Precision) {
+  const std::string path = WriteTwo();
+  const Outcome table = RunRnnctl({"inspect", path, "--precision"});
+  ASSERT_EQ(table.code, kOk) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("#  WEIGHTS   LARGEST ERROR  MEAN ERROR  PACKED BYTES  US A STEP  NODE\n"));
+  for (const char* kind : {"AS_GIVEN", "FLOAT16", "BFLOAT16", "INT8"}) {
+    EXPECT_THAT(table.out,
+                testing::ContainsRegex(absl::StrCat("\n1  ", kind, " +[0-9.e-]+ +[0-9.e-]+ +[0-9]+ +[0-9.]+ +rnn\n")));
+  }
+  EXPECT_THAT(table.out, Not(HasSubstr("2  AS_GIVEN")));  // it cannot load
+  const std::string x = folder_.Write("x.npy", FormatNpy(client::MakeTensor("", {3, 2}, std::vector<float>(6, 0.5F))));
+  const Outcome json = RunRnnctl({"inspect", path, "--precision", "--input", x, "--json"});
+  ASSERT_EQ(json.code, kOk) << json.err;
+  EXPECT_THAT(json.out, AllOf(HasSubstr("\"weight_type\": \"BFLOAT16\""), HasSubstr("\"largest_error\": "),
+                              HasSubstr("\"packed_bytes\": "), HasSubstr("\"step_microseconds\": ")));
+  EXPECT_THAT(RunRnnctl({"inspect", path, "--json"}).out, Not(HasSubstr("weight_type")));
+}
+
+TEST_F(InspectCommandTest, PrecisionRefuses) {
+  const std::string path = WriteTwo();
+  const std::string wrong = folder_.Write("x.npy", FormatNpy(client::MakeTensor("", {2, 3}, std::vector<float>(6))));
+  EXPECT_THAT(Usage({"inspect", path, "--precision", "--input", wrong}), HasSubstr("--input is of no node's shape"));
+  EXPECT_THAT(Usage({"inspect", path, "--input", wrong}), HasSubstr("--input is for --precision"));
+  EXPECT_THAT(Usage({"inspect", path, "--precision", "--input", path}), HasSubstr("model.onnx: "));
+  onnx::ModelProto model = SmallModel("GRU", 14);
+  model.mutable_graph()->mutable_initializer(1)->set_float_data(0, std::numeric_limits<float>::infinity());
+  EXPECT_THAT(RunRnnctl({"inspect", Write(model), "--precision"}).out,
+              AllOf(HasSubstr("INT8      refused: R has NaN"), HasSubstr("FLOAT16   refused: R has NaN")));
 }
 
 TEST_F(InspectCommandTest, WrongFilesAndFlags) {
