@@ -66,6 +66,11 @@ Options DecodeOptions(const v1::Options& wire) {
   }
   if (wire.has_deterministic()) options.deterministic = wire.deterministic();
   if (wire.has_allow_reduced_precision()) options.allow_reduced_precision = wire.allow_reduced_precision();
+  // The wire counts from 1.
+  if (wire.weight_type() > v1::Options::WEIGHT_TYPE_UNSPECIFIED &&
+      v1::Options::WeightType_IsValid(wire.weight_type())) {
+    options.weight_type = static_cast<WeightType>(static_cast<int>(wire.weight_type()) - 1);
+  }
   return options;
 }
 
@@ -152,6 +157,9 @@ void Encode(const Options& options, v1::Options& wire) {
   }
   if (options.deterministic) wire.set_deterministic(*options.deterministic);
   if (options.allow_reduced_precision) wire.set_allow_reduced_precision(*options.allow_reduced_precision);
+  if (options.weight_type) {
+    wire.set_weight_type(static_cast<v1::Options::WeightType>(static_cast<int>(*options.weight_type) + 1));
+  }
 }
 
 v1::InferRequest EncodeInfer(const Target& target, const std::vector<Tensor>& inputs, const InferOptions& options) {

@@ -12,6 +12,7 @@
 
 #include "client/cpp/tensor.h"
 #include "engine/op/operator.h"
+#include "engine/weight_type.h"
 
 namespace rnnserve::client {
 
@@ -38,6 +39,7 @@ struct Options {
   std::optional<EmptyRowState> empty_row_state = {};
   std::optional<bool> deterministic = {};
   std::optional<bool> allow_reduced_precision = {};
+  std::optional<WeightType> weight_type = {};  // anything but kAsGiven needs allow_reduced_precision
 };
 
 // What to run. With an OperatorDef the inputs hold the weights too; otherwise data tensors only.

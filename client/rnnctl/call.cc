@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -150,6 +151,15 @@ absl::StatusOr<client::Options> OptionsFrom(const Arguments& arguments) {
   }
   if (arguments.Has("deterministic")) options.deterministic = true;
   if (arguments.Has("allow-reduced-precision")) options.allow_reduced_precision = true;
+  if (const auto name = arguments.Get("weight-type")) {
+    for (const WeightType type : kNarrowWeights) {
+      if (absl::EqualsIgnoreCase(*name, View(WeightTypeName(type)))) options.weight_type = type;
+    }
+    if (absl::EqualsIgnoreCase(*name, "as_given")) options.weight_type = WeightType::kAsGiven;
+    if (!options.weight_type) {
+      return UsageError(absl::StrCat("--weight-type=", *name, ": expected as_given, float16, bfloat16 or int8"));
+    }
+  }
   return options;
 }
 

@@ -60,7 +60,11 @@ inline constexpr Flag kDurabilityFlag = {
 inline constexpr Flag kDeterministicFlag = {
     .name = "deterministic", .value = "", .help = "the same bits every time on the same machine and engine"};
 inline constexpr Flag kReducedFlag = {
-    .name = "allow-reduced-precision", .value = "", .help = "let engines round to 16 bits inside"};
+    .name = "allow-reduced-precision", .value = "", .help = "let engines round to 16 bits inside, or to --weight-type"};
+inline constexpr Flag kWeightTypeFlag = {
+    .name = "weight-type",
+    .value = "TYPE",
+    .help = "what weights are kept as, with --allow-reduced-precision: float16, bfloat16, int8, or as_given"};
 
 // By --server.
 std::string ServerAddress(const Arguments& arguments);
@@ -80,7 +84,7 @@ absl::Status ExpectArguments(const Arguments& arguments, size_t count, const std
 // By --op, --opset, --op-version, --domain, --attr.
 absl::StatusOr<OperatorDef> OperatorFrom(const Arguments& arguments);
 
-// By --clip-cell-input, --empty-row-state, --deterministic, --allow-reduced-precision.
+// By --clip-cell-input, --empty-row-state, --deterministic, --allow-reduced-precision, --weight-type.
 absl::StatusOr<client::Options> OptionsFrom(const Arguments& arguments);
 
 // By --durability; kUnspecified without it.

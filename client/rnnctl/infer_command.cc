@@ -22,14 +22,14 @@ constexpr Flag kValuesFlag = {.name = "values", .value = "N", .help = "elements 
 
 // Flags that build the request, and so say twice what a JSON file says.
 constexpr std::array kRequestFlags = {
-    kOpFlag,          kOpsetFlag,    kOpVersionFlag, kDomainFlag,        kAttrFlag,   kModelFlag,
-    kFingerprintFlag, kTensorFlag,   kCastFlag,      kOutputsFlag,       kEngineFlag, kPriorityFlag,
-    kRequestIdFlag,   kClipCellFlag, kEmptyRowFlag,  kDeterministicFlag, kReducedFlag};
+    kOpFlag,          kOpsetFlag,    kOpVersionFlag, kDomainFlag,        kAttrFlag,    kModelFlag,
+    kFingerprintFlag, kTensorFlag,   kCastFlag,      kOutputsFlag,       kEngineFlag,  kPriorityFlag,
+    kRequestIdFlag,   kClipCellFlag, kEmptyRowFlag,  kDeterministicFlag, kReducedFlag, kWeightTypeFlag};
 constexpr std::array kFlags = {
     kOpFlag,          kOpsetFlag,    kOpVersionFlag, kDomainFlag,        kAttrFlag,    kModelFlag,
     kFingerprintFlag, kTensorFlag,   kCastFlag,      kOutputsFlag,       kEngineFlag,  kPriorityFlag,
-    kRequestIdFlag,   kClipCellFlag, kEmptyRowFlag,  kDeterministicFlag, kReducedFlag, kOutFlag,
-    kJsonFlag,        kValuesFlag,   kServerFlag,    kTimeoutFlag,       kMaxReplyFlag};
+    kRequestIdFlag,   kClipCellFlag, kEmptyRowFlag,  kDeterministicFlag, kReducedFlag, kWeightTypeFlag,
+    kOutFlag,         kJsonFlag,     kValuesFlag,    kServerFlag,        kTimeoutFlag, kMaxReplyFlag};
 
 constexpr std::string_view kText =
     R"(Runs one operator over whole sequences. The request is a file with the JSON form of rnnserve.v1.InferRequest

@@ -197,9 +197,9 @@ constexpr std::array kUnloadFlags = {kTenantFlag, kServerFlag, kTimeoutFlag};
 constexpr std::array kListFlags = {kAllTenantsFlag, kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
 constexpr std::array kShowFlags = {kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
 constexpr std::array kLoadFlags = {
-    kRepositoryFlag, kOpFlag,   kOpsetFlag,  kOpVersionFlag, kDomainFlag,   kAttrFlag,
-    kTensorFlag,     kCastFlag, kEngineFlag, kClipCellFlag,  kEmptyRowFlag, kDeterministicFlag,
-    kReducedFlag,    kJsonFlag, kServerFlag, kTimeoutFlag,   kMaxReplyFlag};
+    kRepositoryFlag, kOpFlag,         kOpsetFlag,  kOpVersionFlag, kDomainFlag,   kAttrFlag,
+    kTensorFlag,     kCastFlag,       kEngineFlag, kClipCellFlag,  kEmptyRowFlag, kDeterministicFlag,
+    kReducedFlag,    kWeightTypeFlag, kJsonFlag,   kServerFlag,    kTimeoutFlag,  kMaxReplyFlag};
 
 constexpr std::string_view kListText =
     R"(Lists the models that the server holds for the caller, with the bytes of their weights as loaded and as engines have

@@ -81,6 +81,7 @@ void AddOptions(const client::Options& options, std::vector<std::vector<std::str
   }
   add("deterministic", options.deterministic);
   add("allow_reduced_precision", options.allow_reduced_precision);
+  if (options.weight_type) rows.push_back({"weight_type", std::string(WeightTypeName(*options.weight_type))});
 }
 
 }  // namespace

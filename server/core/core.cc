@@ -202,7 +202,8 @@ void Core::Run(AcceptedCall&& call, InferDone done) {
   }
   std::optional<AcceptedCall> again = call.verify ? OnAnotherEngine(call) : std::nullopt;
   if (!again) return Start(std::move(call), std::move(done));
-  auto both = std::make_shared<VerifiedReply>(options_.verifier, call.label, std::move(done));
+  auto both =
+      std::make_shared<VerifiedReply>(options_.verifier, call.label, call.engine_options.weights, std::move(done));
   again->label = std::string(kVerifiedModel);
   Start(std::move(call), [both](absl::StatusOr<InferReply> reply) { both->First(std::move(reply)); });
   Start(*std::move(again), [both](absl::StatusOr<InferReply> reply) { both->Second(std::move(reply)); });
@@ -213,8 +214,11 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
   absl::InlinedVector<Route, 1> routes = call.routes;
   bool differ = pinned != nullptr;
   if (call.states && !differ) return std::nullopt;  // they belong to the programs that made them
+  // What narrow weights cost is seen beside those as given, which other engines need anyway.
+  EngineOptions options = call.engine_options;
+  options.weights = WeightType::kAsGiven;
   for (size_t layer = 0; layer < routes.size(); ++layer) {
-    const Engine* engine = router_.Another(routes[layer].engine, call.cells(layer), call.engine_options);
+    const Engine* engine = router_.Another(routes[layer].engine, call.cells(layer), options);
     if (engine == nullptr) continue;
     routes[layer].engine = engine;
     differ = true;
@@ -224,6 +228,7 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
   if (!memory) return std::nullopt;
   AcceptedCall again{call, *std::move(memory)};
   again.routes = std::move(routes);
+  again.engine_options = options;
   again.pinned = pinned;
   if (!call.states) return again;
   again.states = StatesFor(*pinned, *call.pinned, *call.states);

@@ -40,7 +40,8 @@ ResolvedModel Resolve(Found found, const OptionalOptions& given, const std::stri
   const RunOptions run_defaults;
   resolved.run_options = {options.clip_cell_input.value_or(run_defaults.clip_cell_input),
                           options.empty_row_state.value_or(run_defaults.empty_row_state)};
-  resolved.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false)};
+  resolved.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false),
+                             options.weights.value_or(WeightType::kAsGiven)};
   resolved.label = std::move(found.label);
   resolved.version = found.version;
   resolved.engine = engine.empty() ? found.engine : engine;
@@ -57,6 +58,7 @@ absl::StatusOr<ResolvedModel> ResolveTarget(const InferCall& call, ModelStore& m
   if (!std::holds_alternative<OperatorDef>(call.target)) {
     RETURN_IF_ERROR(CheckDataNames(found->model->stack(), call.inputs));
   }
+  RETURN_IF_ERROR(CheckOptions(Merge(call.options, found->options)));
   return Resolve(*std::move(found), call.options, call.engine);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "engine/op/stack.h"
@@ -21,10 +22,15 @@ struct OptionalOptions {
   std::optional<EmptyRowState> empty_row_state = {};
   std::optional<bool> deterministic = {};
   std::optional<bool> allow_reduced_precision = {};
+  std::optional<WeightType> weights = {};
+  bool operator==(const OptionalOptions&) const = default;
 };
 
 // `first` where it speaks, else `second`.
 OptionalOptions Merge(const OptionalOptions& first, const OptionalOptions& second);
+
+// That options go together.
+absl::Status CheckOptions(const OptionalOptions& options);
 
 // Cells by key, so that equal cells of different models are one object.
 using CellTable = WeakTable<const Cell>;

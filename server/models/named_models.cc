@@ -9,18 +9,13 @@
 namespace rnnserve {
 namespace {
 
-bool SameOptions(const OptionalOptions& a, const OptionalOptions& b) {
-  return a.clip_cell_input == b.clip_cell_input && a.empty_row_state == b.empty_row_state &&
-         a.deterministic == b.deterministic && a.allow_reduced_precision == b.allow_reduced_precision;
-}
-
 // What differs between the two, or "".
 std::string Difference(const LoadedModel& have, const LoadedModel& come) {
   if (have.model->fingerprint() != come.model->fingerprint()) {
     return absl::StrCat("another operator or other weights (fingerprint ", have.model->fingerprint(), ", now came ",
                         come.model->fingerprint(), ")");
   }
-  if (!SameOptions(have.options, come.options)) return "the same operator and weights, but other options";
+  if (have.options != come.options) return "the same operator and weights, but other options";
   if (have.engine != come.engine) {
     return absl::StrCat("the same operator and weights, but engine ", Quoted(have.engine), " (now came ",
                         Quoted(come.engine), ")");

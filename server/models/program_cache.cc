@@ -26,6 +26,7 @@ struct KeyView {
   std::string_view engine;
   bool allow_reduced_precision;
   bool deterministic;
+  WeightType weights;
   auto operator<=>(const KeyView&) const = default;
 };
 
@@ -34,13 +35,15 @@ struct Key {
   std::string engine;
   bool allow_reduced_precision;
   bool deterministic;
+  WeightType weights;
 
   explicit Key(const KeyView& key)
       : cell(key.cell),
         engine(key.engine),
         allow_reduced_precision(key.allow_reduced_precision),
-        deterministic(key.deterministic) {}
-  KeyView view() const { return {cell, engine, allow_reduced_precision, deterministic}; }
+        deterministic(key.deterministic),
+        weights(key.weights) {}
+  KeyView view() const { return {cell, engine, allow_reduced_precision, deterministic, weights}; }
 };
 
 struct KeyOrder {
@@ -51,7 +54,7 @@ struct KeyOrder {
 };
 
 KeyView KeyOf(const Engine& engine, const Cell& cell, const EngineOptions& options) {
-  return {cell.key(), engine.name(), options.allow_reduced_precision, options.deterministic};
+  return {cell.key(), engine.name(), options.allow_reduced_precision, options.deterministic, options.weights};
 }
 
 // A compilation under way; threads that ask for the same program wait for it.
@@ -234,7 +237,7 @@ int64_t ProgramCache::bytes() const {
 int64_t ProgramCache::bytes_of(const Cell& cell) const {
   const MutexLock lock(impl_->mutex);
   int64_t bytes = 0;
-  for (auto at = impl_->entries.lower_bound(KeyView{cell.key(), "", false, false});
+  for (auto at = impl_->entries.lower_bound(KeyView{cell.key(), "", false, false, WeightType::kAsGiven});
        at != impl_->entries.end() && at->first.cell == cell.key(); ++at) {
     bytes += at->second.alive() ? at->second.packed : 0;
   }

@@ -31,7 +31,8 @@ size_t RouteKeyHash::operator()(const RouteKey& key) const {
   }
   return absl::HashOf(static_cast<int>(cell.kind), static_cast<int>(cell.data_type), cell.input_size, cell.hidden_size,
                       functions, cell.clip, cell.clip_cell_input, cell.input_forget, cell.linear_before_reset,
-                      cell.has_peephole, key.options.allow_reduced_precision, key.options.deterministic);
+                      cell.has_peephole, key.options.allow_reduced_precision, key.options.deterministic,
+                      static_cast<int>(key.options.weights));
 }
 
 RoutingTable::Found RoutingTable::Find(const RouteKey& key, const RouteShape& shape) {

@@ -26,6 +26,7 @@ std::shared_ptr<const State> StateFor(const ProgramPtr& to, const Program& from,
 
 std::optional<PinnedModel> PinOnSecondEngine(const PinnedModel& pinned, const Router& router, ProgramCache& programs) {
   PinnedModel second = pinned;
+  second.engine_options.weights = WeightType::kAsGiven;
   bool differs = false;
   for (size_t layer = 0; layer < second.engines.engines.size(); ++layer) {
     const std::vector<CellPtr>& cells = second.model->layers()[layer].cells(second.run_options.clip_cell_input);

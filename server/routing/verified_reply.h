@@ -16,8 +16,8 @@ namespace rnnserve {
 
 class VerifiedReply {
  public:
-  VerifiedReply(Verifier* verifier, std::string model, InferDone done)
-      : verifier_(verifier), model_(std::move(model)), done_(std::move(done)) {}
+  VerifiedReply(Verifier* verifier, std::string model, WeightType weights, InferDone done)
+      : verifier_(verifier), model_(std::move(model)), weights_(weights), done_(std::move(done)) {}
 
   // Each once.
   void First(absl::StatusOr<InferReply> reply) { Set(first_, std::move(reply)); }
@@ -32,13 +32,14 @@ class VerifiedReply {
       which = std::move(reply);
       if (!first_ || !second_) return;
     }
-    if (first_->ok()) verifier_->Compare(model_, **first_, *second_);
+    if (first_->ok()) verifier_->Compare(model_, **first_, *second_, weights_);
     second_.reset();
     done_(*std::move(first_));
   }
 
   Verifier* const verifier_;
   const std::string model_;
+  const WeightType weights_;
   InferDone done_;
   Mutex mutex_;
   // Guarded by mutex_ until both are set.

@@ -17,7 +17,9 @@ namespace {
 constexpr double kNoNumber = std::numeric_limits<double>::infinity();
 
 // Ten times what one step may differ by; long sequences add up.
-double Tolerance(DataType type) {
+double Tolerance(DataType type, WeightType weights) {
+  if (weights == WeightType::kBFloat16 || weights == WeightType::kInt8) return 3e-1;
+  if (weights == WeightType::kFloat16 && type == DataType::kFloat) return 4e-2;
   switch (type) {
     case DataType::kDouble:
       return 1e-11;
@@ -85,7 +87,8 @@ bool Verifier::Sample() {
   return std::floor((call + 1) * share_) > std::floor(call * share_);
 }
 
-void Verifier::Compare(std::string_view model, const InferReply& first, const absl::StatusOr<InferReply>& second) {
+void Verifier::Compare(std::string_view model, const InferReply& first, const absl::StatusOr<InferReply>& second,
+                       WeightType weights) {
   const auto subject = [&] { return absl::StrCat("verify: model ", std::string(model), " on ", first.engine); };
   if (!second.ok()) {
     failed_->Add();
@@ -93,7 +96,7 @@ void Verifier::Compare(std::string_view model, const InferReply& first, const ab
     return;
   }
   const double difference = LargestDifference(first, *second);
-  const double tolerance = first.outputs.empty() ? 0 : Tolerance(first.outputs[0].type);
+  const double tolerance = first.outputs.empty() ? 0 : Tolerance(first.outputs[0].type, weights);
   (difference <= tolerance ? agreed_ : differed_)->Add();
   {
     const MutexLock lock(mutex_);

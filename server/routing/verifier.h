@@ -32,8 +32,9 @@ class Verifier {
   // Whether to run this call twice. Every 1 / share-th one.
   bool Sample();
 
-  // `model`: as metrics call it.
-  void Compare(std::string_view model, const InferReply& first, const absl::StatusOr<InferReply>& second);
+  // `model`: as metrics call it. `weights`: of the first run; the second one's are as given.
+  void Compare(std::string_view model, const InferReply& first, const absl::StatusOr<InferReply>& second,
+               WeightType weights = WeightType::kAsGiven);
 
   double largest() const;
 

@@ -50,6 +50,46 @@ def test_every_call_runs_on_a_second_engine_too(watched):
     assert "largest difference so far" in watched.log()
 
 
+def _narrow(case, name, *, allowed=True, engine=""):
+    request = wire.request(case, engine=engine)
+    request.options.weight_type = wire.tensor_pb2.Options.WeightType.Value(name)
+    request.options.allow_reduced_precision = allowed
+    return request
+
+
+def test_narrow_weights_run_beside_those_as_given():
+    server = Server("--engine=auto", "--verify_share=1")
+    try:
+        exact = wire.results(server.recurrent.Infer(wire.request(_lstm(), engine="reference"), timeout=SECONDS))
+        worst = {}
+        for name, most in (("FLOAT16", 1e-3), ("BFLOAT16", 1e-2), ("INT8", 1e-2)):
+            before = _metrics(server)
+            reply = server.recurrent.Infer(_narrow(_lstm(), name), timeout=SECONDS)
+            assert reply.engine == "cpu"  # the only one that can
+            worst[name] = max(np.abs(values - exact[key]).max() for key, values in wire.results(reply).items())
+            assert 1e-5 < worst[name] < most
+            after = _metrics(server)
+            for outcome in ("agreed", "differed", "failed"):
+                key = f'rnnserve_verified_total{{outcome="{outcome}"}}'
+                assert after[key] - before[key] == (outcome == "agreed")
+            assert after["rnnserve_verify_largest_difference"] == pytest.approx(max(worst.values()), abs=1e-5)
+    finally:
+        assert server.stop() == 0
+
+
+def test_narrow_weights_are_asked_for_in_full(server):
+    refused = wire.refusal(server.recurrent.Infer, _narrow(_lstm(), "INT8", allowed=False), timeout=SECONDS)
+    assert refused.code.name == "INVALID_ARGUMENT" and "set allow_reduced_precision as well" in refused.text
+    assert refused.fields == ["options.weight_type"]
+    for engine in ("reference", "onednn"):
+        refused = wire.refusal(server.recurrent.Infer, _narrow(_lstm(), "INT8", engine=engine), timeout=SECONDS)
+        assert refused.code.name == "UNIMPLEMENTED" and "weight_type is INT8" in refused.text
+    broken = _lstm()
+    broken.tensors["R"][0, 3, 2] = np.nan
+    refused = wire.refusal(server.recurrent.Infer, _narrow(broken, "INT8"), timeout=SECONDS)
+    assert refused.code.name == "INVALID_ARGUMENT" and "R has NaN" in refused.text
+
+
 def test_auto_answers_alike_again_and_again(server):
     case = _lstm()
     exact = wire.results(server.recurrent.Infer(wire.request(case, engine="reference"), timeout=SECONDS))

@@ -88,7 +88,8 @@ class Client(ClientCore):
         this client, as a fingerprint after it, and in full again if the server has dropped them meanwhile.
         outputs: names wanted; none: the operator's default. engine: by name, "" lets the server choose.
         priority: -100 to 100, larger first. timeout: seconds, those included in which no server takes it.
-        options: clip_cell_input, empty_row_state ("zeros" or "initial"), deterministic, allow_reduced_precision.
+        options: clip_cell_input, empty_row_state ("zeros" or "initial"), deterministic, allow_reduced_precision,
+        weight_type ("float16", "bfloat16", "int8", "as_given").
         """
         return finish(self._infer(op, inputs, model, version, fingerprint, outputs, engine, priority, request_id, timeout,
                                   options))

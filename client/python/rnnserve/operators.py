@@ -23,10 +23,15 @@ class Options(TypedDict, total=False):
     empty_row_state: Literal["zeros", "initial"] | None
     deterministic: bool | None
     allow_reduced_precision: bool | None
+    weight_type: Literal["as_given", "float16", "bfloat16", "int8"] | None
 
 
 _OPTIONS = tuple(Options.__annotations__)
-_EMPTY_ROW_STATES = {"zeros": tensor_pb2.ZEROS, "initial": tensor_pb2.INITIAL}
+# Of the options that are named, by name.
+_NAMED: dict[str, dict[str, Any]] = {
+    "empty_row_state": {"zeros": tensor_pb2.ZEROS, "initial": tensor_pb2.INITIAL},
+    "weight_type": {"as_given": tensor_pb2.Options.AS_GIVEN, "float16": tensor_pb2.Options.FLOAT16,
+                    "bfloat16": tensor_pb2.Options.BFLOAT16, "int8": tensor_pb2.Options.INT8}}
 
 
 class Operator:
@@ -39,7 +44,8 @@ class Operator:
     weights     arrays by name (W, R, B, P), copied. With them, a Client sends them once and their fingerprint after
                 that. Without, they are sent among the inputs of every call.
     options     defaults of the calls with this operator: clip_cell_input, empty_row_state ("zeros" or "initial"),
-                deterministic, allow_reduced_precision
+                deterministic, allow_reduced_precision, weight_type ("float16", "bfloat16" or "int8": what the server
+                keeps W and R as, with allow_reduced_precision)
 
     An Operator does not change after it is made, so it may be shared between threads and clients.
     """
@@ -137,10 +143,11 @@ def options_to_wire(options: Mapping[str, Any]) -> tensor_pb2.Options:
             raise ValueError(f"option {name!r} is unknown; the options are {', '.join(_OPTIONS)}")
         if value is None:
             continue
-        if name == "empty_row_state":
-            if value not in _EMPTY_ROW_STATES:
-                raise ValueError(f'empty_row_state is {value!r}; give "zeros" or "initial"')
-            value = _EMPTY_ROW_STATES[value]
+        if name in _NAMED:
+            if value not in _NAMED[name]:
+                known = [f'"{key}"' for key in _NAMED[name]]
+                raise ValueError(f'{name} is {value!r}; give {", ".join(known[:-1])} or {known[-1]}')
+            value = _NAMED[name][value]
         setattr(message, name, value)
     return message
 
@@ -148,9 +155,8 @@ def options_to_wire(options: Mapping[str, Any]) -> tensor_pb2.Options:
 def options_from_wire(message: tensor_pb2.Options) -> Options:
     """The inverse of options_to_wire: what is present, by name."""
     options: Any = {field.name: value for field, value in message.ListFields()}
-    if "empty_row_state" in options:
-        names = {number: name for name, number in _EMPTY_ROW_STATES.items()}
-        options["empty_row_state"] = names.get(options["empty_row_state"], "")
+    for name in _NAMED.keys() & options.keys():
+        options[name] = {number: key for key, number in _NAMED[name].items()}.get(options[name], "")
     known: Options = options
     return known
 

@@ -80,6 +80,7 @@ absl::StatusOr<Upload> DecodeNameAndSettings(const Message& message) {
   }
   absl::StatusOr<OptionalOptions> options = DecodeOptions(message.options());
   if (!options.ok()) return options.status();
+  RETURN_IF_ERROR(CheckOptions(*options));
   upload.options = *options;
   upload.engine = message.engine();
   return upload;

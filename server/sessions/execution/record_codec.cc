@@ -46,6 +46,7 @@ void SetModel(const SessionModel& model, store::Record& to) {
   to.set_empty_row_state(static_cast<int32_t>(pinned.run_options.empty_row_state));
   to.set_deterministic(pinned.engine_options.deterministic);
   to.set_allow_reduced_precision(pinned.engine_options.allow_reduced_precision);
+  to.set_weights(static_cast<int32_t>(pinned.engine_options.weights));
   for (const std::string& output : model.outputs()) to.add_outputs(output);
   to.set_kept_type(static_cast<int32_t>(model.kept_type()));
   to.set_by_operator_names(model.by_operator_names());
@@ -109,7 +110,8 @@ std::vector<OpenCall> CallsFor(const store::Record& record) {
   call.options = {.clip_cell_input = record.clip_cell_input(),
                   .empty_row_state = static_cast<EmptyRowState>(record.empty_row_state()),
                   .deterministic = record.deterministic(),
-                  .allow_reduced_precision = record.allow_reduced_precision()};
+                  .allow_reduced_precision = record.allow_reduced_precision(),
+                  .weights = static_cast<WeightType>(record.weights())};
   call.engine = record.engine();
   call.rows = record.rows();
   call.outputs.assign(record.outputs().begin(), record.outputs().end());

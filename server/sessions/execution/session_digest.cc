@@ -31,6 +31,7 @@ class Hasher {
     Add(options.empty_row_state);
     Add(options.deterministic);
     Add(options.allow_reduced_precision);
+    Add(options.weights);
   }
   void Add(absl::Duration duration) { Add(absl::ToInt64Nanoseconds(duration)); }
   void Add(const TensorView& tensor) {

@@ -56,6 +56,7 @@ TEST(ClientTest, SendsAnOperatorAsGivenAndReadsTheReply) {
   options.outputs = {"Y"};
   options.options.clip_cell_input = false;
   options.options.empty_row_state = EmptyRowState::kInitial;
+  options.options.weight_type = WeightType::kBFloat16;
   options.engine = "reference";
   options.priority = -3;
   options.request_id = "r1";
@@ -83,6 +84,7 @@ TEST(ClientTest, SendsAnOperatorAsGivenAndReadsTheReply) {
   EXPECT_TRUE(seen.options().has_clip_cell_input());
   EXPECT_FALSE(seen.options().clip_cell_input());
   EXPECT_EQ(seen.options().empty_row_state(), v1::INITIAL);
+  EXPECT_EQ(seen.options().weight_type(), v1::Options::BFLOAT16);
   EXPECT_FALSE(seen.options().has_deterministic());
   EXPECT_EQ(seen.engine(), "reference");
   EXPECT_EQ(seen.priority(), -3);
@@ -210,6 +212,7 @@ TEST(ClientTest, ManagesModels) {
   info.mutable_operator_()->set_version(14);
   (*info.mutable_operator_()->mutable_attributes())["linear_before_reset"].set_i(1);
   info.mutable_options()->set_empty_row_state(v1::INITIAL);
+  info.mutable_options()->set_weight_type(v1::Options::INT8);
   info.set_source("upload");
   info.set_weight_bytes(96);
   auto& input = *info.add_inputs();
@@ -259,6 +262,7 @@ TEST(ClientTest, ManagesModels) {
   EXPECT_EQ(loaded.engine(), "cpu");
   EXPECT_EQ(std::get<int64_t>(load->op.attributes.at("linear_before_reset")), 1);
   EXPECT_EQ(load->options.empty_row_state, EmptyRowState::kInitial);
+  EXPECT_EQ(load->options.weight_type, WeightType::kInt8);
   EXPECT_EQ(load->options.clip_cell_input, std::nullopt);
   ASSERT_EQ(load->inputs.size(), 1u);
   EXPECT_EQ(load->inputs[0].type, DataType::kDouble);

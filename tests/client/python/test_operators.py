@@ -54,9 +54,12 @@ def test_weights_are_copied_and_do_not_change():
 
 
 def test_options_go_there_and_back():
-    options = {"clip_cell_input": False, "empty_row_state": "initial", "deterministic": True}
+    options = {"clip_cell_input": False, "empty_row_state": "initial", "deterministic": True,
+               "weight_type": "int8"}
     assert options_from_wire(options_to_wire({**options, "allow_reduced_precision": None})) == options
     with pytest.raises(ValueError, match="'clip_cell' is unknown; the options are clip_cell_input"):
         options_to_wire({"clip_cell": True})
     with pytest.raises(ValueError, match='give "zeros" or "initial"'):
         rnnserve.lstm(W, R, options={"empty_row_state": "keep"})
+    with pytest.raises(ValueError, match='give "as_given", "float16", "bfloat16" or "int8"'):
+        options_to_wire({"weight_type": "int4"})

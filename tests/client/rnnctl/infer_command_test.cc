@@ -94,6 +94,21 @@ TEST_F(InferCommandTest, BuildsARequestFromFlags) {
   EXPECT_THAT(outcome.out, HasSubstr("Y     float32  [1]    0.25  0.25  0.25  0.25"));
 }
 
+TEST_F(InferCommandTest, WeightTypes) {
+  for (const auto& [word, type] : {std::pair("as_given", v1::Options::AS_GIVEN),
+                                   {"float16", v1::Options::FLOAT16},
+                                   {"bfloat16", v1::Options::BFLOAT16},
+                                   {"int8", v1::Options::INT8}}) {
+    const std::string flag = std::string("--weight-type=") + word;
+    ASSERT_EQ(Infer({"--model=vad", "--allow-reduced-precision", flag, "--tensor=X=" + x_}).code, kOk);
+    EXPECT_EQ(seen_.options().weight_type(), type);
+    EXPECT_TRUE(seen_.options().allow_reduced_precision());
+  }
+  const Outcome wrong = Infer({"--model=vad", "--weight-type=int4", "--tensor=X=" + x_});
+  EXPECT_EQ(wrong.code, kUsage);
+  EXPECT_THAT(wrong.err, HasSubstr("--weight-type=int4: expected as_given, float16, bfloat16 or int8"));
+}
+
 TEST_F(InferCommandTest, NamesModelsAndFingerprints) {
   ASSERT_EQ(Infer({"--model=vad:3", "--tensor=X=" + x_}).code, kOk);
   EXPECT_EQ(seen_.model().name(), "vad");

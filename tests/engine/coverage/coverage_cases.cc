@@ -99,6 +99,10 @@ void AddFunctions(Operator& op, std::vector<std::string> defaults) {
 
 void AddOptions(Operator& op) {
   op.Add("option deterministic", [](CoverageCase& to) { to.engine_options.deterministic = true; });
+  op.Add("option weight_type = INT8", [](CoverageCase& to) {
+    to.engine_options.allow_reduced_precision = true;
+    to.engine_options.weights = WeightType::kInt8;
+  });
   op.Add("option empty_row_state = INITIAL", [&op](CoverageCase& to) {
     const bool openvino = op.openvino();
     Operator::AddLengths(to, openvino ? "sequence_lengths" : "sequence_lens",

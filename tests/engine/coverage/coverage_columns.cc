@@ -68,11 +68,13 @@ std::vector<CoverageColumn> CudaColumns() {
     columns.push_back({.engine = "cuda", .type = type_name, .data_type = type, .tolerance = tolerance});
     columns.back().make = MakeCudaOnFakeDevice;
     columns.back().supports = [](const CellSpec& cell, const EngineOptions& options) {
+      if (absl::Status weights = CheckWeightsAsGiven(options); !weights.ok()) return weights;
       return Unless(cuda::EngineRefusal(plugin::ToAbi(cell, options)));
     };
   }
   columns.push_back({.engine = "cuda", .type = "by cuDNN"});
   columns.back().supports = [](const CellSpec& cell, const EngineOptions& options) {
+    if (absl::Status weights = CheckWeightsAsGiven(options); !weights.ok()) return weights;
     const rnnserve_cell raw = plugin::ToAbi(cell, options);
     const std::string refusal = cuda::EngineRefusal(raw);
     return Unless(refusal.empty() ? cuda::CudnnRefusal(raw) : refusal);
@@ -84,7 +86,7 @@ std::vector<CoverageColumn> CudaColumns() {
 
 EngineOptions CoverageColumn::OptionsOf(const CoverageCase& row) const {
   EngineOptions options = row.engine_options;
-  options.allow_reduced_precision = reduced_precision;
+  options.allow_reduced_precision |= reduced_precision;
   return options;
 }
 

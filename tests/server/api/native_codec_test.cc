@@ -240,6 +240,26 @@ TEST(OptionsCodec, GoesThereAndBack) {
   EXPECT_EQ(decoded->empty_row_state, EmptyRowState::kInitial);
   EXPECT_EQ(decoded->deterministic, true);
   EXPECT_EQ(decoded->allow_reduced_precision, std::nullopt);
+  EXPECT_EQ(decoded->weights, std::nullopt);
+}
+
+TEST(OptionsCodec, WeightTypes) {
+  for (const WeightType type : {WeightType::kAsGiven, WeightType::kFloat16, WeightType::kBFloat16, WeightType::kInt8}) {
+    v1::Options message;
+    EncodeOptions({.weights = type}, message);
+    EXPECT_EQ(v1::Options::WeightType_Name(message.weight_type()), WeightTypeName(type));
+    EXPECT_EQ(DecodeOptions(message).value().weights, type);
+  }
+  v1::Options message;
+  message.set_weight_type(v1::Options::WEIGHT_TYPE_UNSPECIFIED);
+  EXPECT_EQ(DecodeOptions(message).value().weights, std::nullopt);
+  for (const int unknown : {5, -1, 1 << 30}) {
+    message.set_weight_type(static_cast<v1::Options::WeightType>(unknown));
+    const absl::Status refused = DecodeOptions(message).status();
+    EXPECT_EQ(FieldOf(refused), "options.weight_type");
+    EXPECT_TRUE(
+        std::string(refused.message()).ends_with("is neither AS_GIVEN (1), FLOAT16 (2), BFLOAT16 (3) nor INT8 (4)"));
+  }
 }
 
 bool Guarded(const std::string& bytes) {

@@ -139,6 +139,25 @@ TEST(OptionalOptions, TheFirstThatSpeaksDecides) {
   EXPECT_EQ(merged.empty_row_state, EmptyRowState::kInitial);
   EXPECT_EQ(merged.deterministic, true);
   EXPECT_EQ(merged.allow_reduced_precision, std::nullopt);
+  EXPECT_EQ(merged.weights, std::nullopt);
+  EXPECT_EQ(Merge({.weights = WeightType::kAsGiven}, {.weights = WeightType::kInt8}).weights, WeightType::kAsGiven);
+  EXPECT_EQ(Merge({}, {.weights = WeightType::kInt8}).weights, WeightType::kInt8);
+}
+
+TEST(OptionalOptions, NarrowWeightsNeedReducedPrecision) {
+  for (const WeightType type : kNarrowWeights) {
+    EXPECT_TRUE(CheckOptions({.allow_reduced_precision = true, .weights = type}).ok());
+    for (const OptionalOptions& options :
+         {OptionalOptions{.weights = type}, {.allow_reduced_precision = false, .weights = type}}) {
+      const absl::Status refused = CheckOptions(options);
+      EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_TRUE(std::string(refused.message()).starts_with(std::string(WeightTypeName(type)) + " rounds weights"))
+          << refused;
+    }
+  }
+  EXPECT_TRUE(CheckOptions({}).ok());
+  EXPECT_TRUE(CheckOptions({.weights = WeightType::kAsGiven}).ok());
+  EXPECT_FALSE(CheckOptions({.allow_reduced_precision = true, .weights = static_cast<WeightType>(4)}).ok());
 }
 
 }  // namespace

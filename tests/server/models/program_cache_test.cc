@@ -118,9 +118,12 @@ TEST(ProgramCache, EnginesAndOptionsKeepApart) {
   EXPECT_NE(cache.Get(two, cell, {}).value(), plain);
   EXPECT_NE(cache.Get(one, cell, {.allow_reduced_precision = true}).value(), plain);
   EXPECT_NE(cache.Get(one, cell, {.deterministic = true}).value(), plain);
+  EXPECT_NE(cache.Get(one, cell, {.weights = WeightType::kInt8}).value(), plain);
+  EXPECT_NE(cache.Get(one, cell, {.weights = WeightType::kFloat16}).value(),
+            cache.Get(one, cell, {.weights = WeightType::kInt8}).value());
   EXPECT_EQ(cache.Get(one, cell, {}).value(), plain);
-  EXPECT_EQ(cache.bytes(), 4 * kPacked);
-  EXPECT_EQ(cache.bytes_of(*cell), 4 * kPacked);
+  EXPECT_EQ(cache.bytes(), 6 * kPacked);
+  EXPECT_EQ(cache.bytes_of(*cell), 6 * kPacked);
   EXPECT_EQ(cache.bytes_of(*MakeCell(2)), 0);
 }
 

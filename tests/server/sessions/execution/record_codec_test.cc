@@ -39,6 +39,7 @@ struct Case {
   int64_t gates;
   DataType type = DataType::kFloat;
   std::optional<DataType> kept = {};
+  WeightType weights = WeightType::kAsGiven;
 };
 
 class RecordCodecTest : public testing::TestWithParam<Case> {
@@ -58,6 +59,8 @@ class RecordCodecTest : public testing::TestWithParam<Case> {
     open.rows = kRows;
     open.engine = "cpu";
     open.options.deterministic = true;
+    open.options.allow_reduced_precision = true;
+    open.options.weights = GetParam().weights;
     open.state_type = GetParam().kept;
     return open;
   }
@@ -150,7 +153,8 @@ TEST_P(RecordCodecTest, AnOperatorWithItsWeightsIsRefused) {
 INSTANTIATE_TEST_SUITE_P(Operators, RecordCodecTest,
                          testing::Values(Case{"Lstm", "LSTM", 4}, Case{"Gru", "GRU", 3}, Case{"Rnn", "RNN", 1},
                                          Case{"LstmDouble", "LSTM", 4, DataType::kDouble},
-                                         Case{"LstmKeptInHalf", "LSTM", 4, DataType::kFloat, DataType::kFloat16}),
+                                         Case{"LstmKeptInHalf", "LSTM", 4, DataType::kFloat, DataType::kFloat16},
+                                         Case{"GruOfInt8", "GRU", 3, DataType::kFloat, {}, WeightType::kInt8}),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
