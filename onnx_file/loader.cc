@@ -221,6 +221,11 @@ absl::StatusOr<OnnxStack> LoadWhole(const onnx::GraphProto& graph, Constants& co
   return stack;
 }
 
+bool HasTensorNames(const onnx::GraphProto& graph) {
+  const auto can_be_told = [](const onnx::ValueInfoProto& value) { return IsTensorName(value.name()); };
+  return std::ranges::all_of(graph.input(), can_be_told) && std::ranges::all_of(graph.output(), can_be_told);
+}
+
 // `folder`: what lies beside the file; null: nothing.
 absl::StatusOr<OnnxStack> LoadParsed(std::shared_ptr<const onnx::ModelProto> model, const Folder* folder,
                                      int64_t tensor_bytes) {
@@ -231,7 +236,8 @@ absl::StatusOr<OnnxStack> LoadParsed(std::shared_ptr<const onnx::ModelProto> mod
   if (!IsDescribed(model->graph()) || (bare.ok() && IsOneNode(model->graph()))) return bare;
   Constants again(folder, tensor_bytes);
   absl::StatusOr<OnnxStack> whole = LoadWhole(model->graph(), again, *opset, model);
-  return bare.ok() && !whole.ok() ? bare : whole;
+  // Layers whose file has such names are known by the operators' ones; a file that says more is served whole or not.
+  return bare.ok() && !HasTensorNames(model->graph()) ? bare : whole;
 }
 
 }  // namespace

@@ -17,12 +17,12 @@
 namespace rnnserve {
 namespace {
 
-// A name that requests and replies can carry.
+constexpr size_t kMostNameBytes = 512;
+
 absl::Status CheckTensorName(std::string_view what, const std::string& name) {
-  constexpr size_t kMostBytes = 512;
-  if (!name.empty() && name.size() <= kMostBytes && IsUtf8(name)) return absl::OkStatus();
+  if (IsTensorName(name)) return absl::OkStatus();
   return BadFile(absl::StrCat("a ", View(what), " is called ", Quoted(name), " (", name.size(),
-                              " bytes); a name is 1 to ", kMostBytes, " bytes of UTF-8"));
+                              " bytes); a name is 1 to ", kMostNameBytes, " bytes of UTF-8"));
 }
 
 bool IsActivation(MapFunction function) {
@@ -379,5 +379,7 @@ void Maker::SetLastStages() {
 absl::StatusOr<PipelinePtr> MakePipeline(Lowering& lowered, DataType data_type) {
   return Maker(lowered, data_type).Make();
 }
+
+bool IsTensorName(const std::string& name) { return !name.empty() && name.size() <= kMostNameBytes && IsUtf8(name); }
 
 }  // namespace rnnserve

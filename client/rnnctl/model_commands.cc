@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // rnnctl models ls, show, load, save, unload; rnnctl health.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "client/cpp/lookup.h"
 #include "client/rnnctl/call.h"
 #include "client/rnnctl/command.h"
@@ -117,22 +125,48 @@ absl::Status RunLoad(const Arguments& arguments, Streams& streams) {
   return absl::OkStatus();
 }
 
+// The file that `path` leads to: new, or one that may be replaced. A device is no such file.
+absl::StatusOr<std::filesystem::path> Replaceable(const std::string& path) {
+  std::error_code failed;
+  std::filesystem::path target = path;
+  if (std::filesystem::is_symlink(target, failed)) target = std::filesystem::weakly_canonical(target, failed);
+  if (std::filesystem::exists(target, failed) && !std::filesystem::is_regular_file(target, failed)) {
+    return OutputError(absl::StrCat(path, ": is there and no regular file; name another one"));
+  }
+  return target;
+}
+
+// An empty file of its own beside `target`, with the permissions that `target` has or a new file gets.
+absl::StatusOr<std::string> NewFileBeside(const std::filesystem::path& target) {
+  std::string name = target.string() + ".XXXXXX";
+  const int made = mkstemp(name.data());
+  if (made < 0) return OutputError(absl::StrCat(target.string(), ": cannot write beside it: ", std::strerror(errno)));
+  const mode_t mask = umask(0);
+  umask(mask);
+  struct stat old;
+  const mode_t mode = stat(target.c_str(), &old) == 0 ? old.st_mode & 0777 : 0666 & ~mask;
+  const bool is_like_it = fchmod(made, mode) == 0;
+  close(made);
+  if (is_like_it) return name;
+  std::remove(name.c_str());
+  return OutputError(absl::StrCat(target.string(), ": cannot write beside it: ", std::strerror(errno)));
+}
+
 // Writes beside `path` and renames what is whole: nothing is left of a file that did not come whole.
 absl::StatusOr<client::ModelInfo> SaveTo(const std::string& path, const client::ModelRef& ref, client::Client& client,
                                          Streams& streams) {
-  const std::string unfinished = path + ".part";
+  ASSIGN_OR_RETURN(const std::filesystem::path target, Replaceable(path));
+  ASSIGN_OR_RETURN(const std::string unfinished, NewFileBeside(target));
   std::ofstream file(unfinished, std::ios::binary);
   const auto write = [&](std::string_view piece) {
     file.write(piece.data(), static_cast<std::streamsize>(piece.size()));
     return file ? absl::OkStatus() : OutputError(absl::StrCat(unfinished, ": cannot write it"));
   };
-  absl::Status opened = write("");
-  if (!opened.ok()) return opened;
   Transfer transfer("got", streams.err);
   absl::StatusOr<client::ModelInfo> model =
       client.Download(ref, write, [&](int64_t bytes, int64_t of) { transfer.Show(bytes, of); });
   file.close();
-  if (model.ok() && file && std::rename(unfinished.c_str(), path.c_str()) == 0) return model;
+  if (model.ok() && file && std::rename(unfinished.c_str(), target.c_str()) == 0) return model;
   std::remove(unfinished.c_str());
   if (!model.ok()) return model;
   return OutputError(absl::StrCat(path, ": cannot write it"));

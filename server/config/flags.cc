@@ -56,9 +56,9 @@ ABSL_FLAG(int64_t, memory_limit, 0,
           "to shares of it; 0: the container's limit, or the machine's memory if that is less");
 ABSL_FLAG(int64_t, max_transport_bytes, int64_t{1} << 30,
           "maximum bytes received on all connections together, messages of admitted calls not included");
-ABSL_FLAG(int64_t, max_bytes_in_flight, int64_t{1} << 30,
-          "maximum bytes of the messages of all calls in flight, and again of their outputs, their states and, twice, "
-          "of uploads");
+ABSL_FLAG(
+    int64_t, max_bytes_in_flight, int64_t{1} << 30,
+    "maximum bytes of the messages of all calls in flight, and again of their outputs, their states and of uploads");
 ABSL_FLAG(int32_t, max_calls, 4096,
           "maximum number of calls in flight, and of open streams; the server refuses further ones and says when to "
           "retry");

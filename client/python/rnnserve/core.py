@@ -10,6 +10,7 @@ import json
 import math
 import os
 import pathlib
+import tempfile
 import threading
 import time
 import weakref
@@ -39,6 +40,14 @@ Inputs = Mapping[str, npt.ArrayLike | None]
 Token = str | Callable[[], str]
 SessionT = TypeVar("SessionT", bound=SessionCore)
 LoadBalancing = Literal["spread", "pick_first"]
+
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
 
 # A server that is back is noticed within a second, a route that is dead after five.
 _CHANNEL = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 5000),
@@ -211,13 +220,18 @@ class ClientCore:
     async def _save(self, name: str, path: str | os.PathLike[str], version: int | None, progress: bool | Progress,
                     timeout: float | None) -> ModelInfo:
         request = models_pb2.DownloadRequest(model=model_ref(name, version))
-        part = pathlib.Path(f"{os.fspath(path)}.part")
+        target = pathlib.Path(path).resolve()
+        if target.exists() and not target.is_file():
+            raise ValueError(f"{os.fspath(path)} is there and no regular file")
+        opened, name_beside = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.")
+        part = pathlib.Path(name_beside)
         try:
-            with open(part, "wb") as file, shown("got", progress) as show:
+            part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+            with open(opened, "wb") as file, shown("got", progress) as show:
                 receiving = Receiving(file, show)
                 await self._exchange(methods.DOWNLOAD, only(request), timeout, receiving.take)
                 info = results.model_info(receiving.whole())
-            part.replace(path)
+            part.replace(target)
         except BaseException:
             part.unlink(missing_ok=True)
             raise

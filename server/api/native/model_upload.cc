@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/api/native/model_upload.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 
 // Larger messages are copied elsewhere.
 constexpr size_t kMaxPollerChunk = 64 << 10;
+// Memory is taken for so many bytes of a file at once.
+constexpr int64_t kBlock = 16 << 20;
 
 }  // namespace
 
@@ -37,13 +40,21 @@ Task<absl::Status> ModelUpload::OnMessage(grpc::ByteBuffer bytes, absl::StatusOr
 
 absl::Status ModelUpload::Add(const v1::UploadRequest& message) {
   const bool begins = !file_.has_begun();
-  if (absl::Status added = file_.Add(message); !added.ok() || !begins) return added;
+  if (absl::Status added = file_.Add(message); !added.ok()) return added;
+  if (!begins) return Charge();
   absl::Status known = service_->core_->CheckEngineName(file_.upload().engine);
-  if (!known.ok()) return WithFieldPrefix(known, "begin.");
-  // The file, what protobuf makes of it, the model's weights and those that an engine packs.
-  absl::StatusOr<ByteBudget::Share> memory = service_->core_->TakeMemory(call_->caller_id(), 2 * file_.file_bytes());
+  return WithFieldPrefix(known, "begin.");
+}
+
+// Not all at once: a caller that says it will send a large file, and does not, keeps no memory from others. The budget
+// promises twice a share's bytes: also what protobuf makes of the file.
+absl::Status ModelUpload::Charge() {
+  const int64_t due = std::min((file_.received() + kBlock - 1) / kBlock * kBlock, file_.file_bytes());
+  if (due <= charged_) return absl::OkStatus();
+  absl::StatusOr<ByteBudget::Share> memory = service_->core_->TakeMemory(call_->caller_id(), due - charged_);
   if (!memory.ok()) return memory.status();
-  memory_ = *std::move(memory);
+  memory_.push_back(*std::move(memory));
+  charged_ = due;
   return absl::OkStatus();
 }
 
@@ -62,7 +73,7 @@ Task<absl::Status> ModelUpload::OnEnd(bool given_up) {
 absl::Status ModelUpload::Load() {
   absl::StatusOr<std::string> file = file_.Take();
   if (!file.ok()) return file.status();
-  memory_->Took();
+  for (ByteBudget::Share& share : memory_) share.Took();
   v1::LoadResponse response;
   absl::Status loaded =
       service_->LoadAs(from_, {file_.upload(), std::make_shared<const std::string>(*std::move(file))}, response);

@@ -2,8 +2,9 @@
 // One Models.Upload: gathers the file's bytes, then loads it as Models.Load would.
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "server/admission/byte_budget.h"
 #include "server/api/native/models_service.h"
@@ -23,12 +24,15 @@ class ModelUpload final : public StreamHandler {
 
  private:
   absl::Status Add(const v1::UploadRequest& message);
+  // Takes memory for what has come.
+  absl::Status Charge();
   absl::Status Load();
 
   ModelsService* const service_;
   const std::shared_ptr<StreamCall> call_;
   const ModelCaller from_;
-  std::optional<ByteBudget::Share> memory_;
+  std::vector<ByteBudget::Share> memory_;
+  int64_t charged_ = 0;  // bytes of memory_
   UploadAssembly file_;
 };
 

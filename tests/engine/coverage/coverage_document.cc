@@ -75,6 +75,11 @@ torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
 | torch | GRU of 2 layers, then the last step, a mean or maximum over time, or final states of both directions; Linear, ReLU | loads |
 | torch | LSTM, residual, LSTM, tanh, residual | loads |
 | torch | Embedding, LSTM of 2 layers with states in and out, Linear, TopK | loads |
+| torch, `dynamo=False` | Embedding, pack_padded_sequence, LSTM of 2 layers (both directions), pad_packed_sequence, Linear | loads; its lengths are an input |
+| torch, `dynamo=False` | the same with enforce_sorted=False, which sorts the rows | "... has one axis, as lengths have, of which a model computes nothing ..." |
+| torch, `dynamo=True` | pack_padded_sequence | the exporter refuses |
+| torch | two Embeddings joined, GRU of 2 layers with dropout, both directions, Linear, argmax | loads |
+| torch | LSTM, BatchNorm1d, LSTM, Linear, log_softmax; parts of features before and behind an LSTM (slices, chunk, cat) | loads |
 | torch | nn.LSTM of 3 layers, one row; of 2 layers, one row and one step | loads; the exporter refuses dynamic shapes of the first |
 | torch, `dynamo=True`, fixed | nn.LSTM with proj_size | "the layer has a projection (PyTorch: proj_size), which ONNX's LSTM cannot have" |
 | torch, `dynamo=True`, dynamic | nn.LSTM with proj_size | onnxruntime cannot run what is written |

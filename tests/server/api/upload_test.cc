@@ -150,11 +150,11 @@ TEST_F(UploadTest, ForgetsOneThatIsCancelled) {
 
 TEST_F(UploadTest, BoundsTheMemoryOfAllTogether) {
   Upload first(server_);
-  ASSERT_TRUE(first.Begin(3 << 20));
+  ASSERT_TRUE(first.Begin(kBudget * 3 / 4));
   ASSERT_TRUE(first.Chunk(1));
   while (server_.core.bytes_in_flight() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   Upload second(server_);
-  ASSERT_TRUE(second.Begin(3 << 20));
+  ASSERT_TRUE(second.Begin(kBudget * 3 / 4));
   const grpc::Status status = second.Refused();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr(absl::StrCat(kBudget)));
