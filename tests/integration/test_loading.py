@@ -208,6 +208,25 @@ def test_rnnctl_loads_and_saves_a_file(server, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "saved.onnx"]
 
 
+def test_saving_replaces_regular_files_alone(server, tmp_path):
+    content = FILES["stack"]().SerializeToString()
+    upload(server, content, "replacing")
+    (tmp_path / "old.onnx").write_bytes(b"old")
+    (tmp_path / "old.onnx").chmod(0o600)
+    (tmp_path / "old.onnx.part").write_bytes(b"another's")
+    (tmp_path / "link.onnx").symlink_to("old.onnx")
+    os.mkfifo(tmp_path / "pipe")
+    there = sorted(path.name for path in tmp_path.iterdir())
+
+    well(rnnctl("models", "save", "replacing", tmp_path / "link.onnx", f"--server={server.address}"))
+    assert (tmp_path / "old.onnx").read_bytes() == content and (tmp_path / "link.onnx").is_symlink()
+    assert (tmp_path / "old.onnx").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "old.onnx.part").read_bytes() == b"another's"
+    refused = rnnctl("models", "save", "replacing", tmp_path / "pipe", f"--server={server.address}")
+    assert refused.returncode != 0 and b"no regular file" in refused.stderr and (tmp_path / "pipe").is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == there
+
+
 def test_a_terminal_shows_how_far_a_file_is(server, tmp_path):
     path = tmp_path / "large.onnx"
     path.write_bytes(large_file(12))

@@ -120,6 +120,22 @@ TEST(OnnxStackTest, NamesThatNoMessageCanCarry) {
   }
 }
 
+TEST(OnnxStackTest, AnOutputThatCannotBeServedIsNotLeftOut) {
+  onnx::ModelProto model = Described({"turned", "flat"}, {0, 2, 1, 3});
+  onnx::GraphProto& graph = *model.mutable_graph();
+  onnx::TensorProto& shape = *graph.add_initializer();
+  shape.set_name("two_axes");
+  shape.set_data_type(onnx::TensorProto::INT64);
+  shape.add_dims(2);
+  for (const int64_t size : {-1, 2}) shape.add_int64_data(size);
+  onnx::NodeProto& flat = *graph.add_node();  // steps and rows in one axis
+  flat.set_op_type("Reshape");
+  flat.add_input("turned");
+  flat.add_input("two_axes");
+  flat.add_output("flat");
+  EXPECT_THAT(Refusal(model), HasSubstr("Reshape"));
+}
+
 TEST(OnnxStackTest, XTurnedOnce) {
   onnx::ModelProto model = TwoLayers("RNN");
   onnx::GraphProto& graph = *model.mutable_graph();

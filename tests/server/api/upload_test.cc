@@ -161,6 +161,15 @@ TEST_F(UploadTest, BoundsTheMemoryOfAllTogether) {
   first.End();
 }
 
+TEST_F(UploadTest, TakesMemoryForWhatHasCome) {
+  Upload upload(server_);
+  ASSERT_TRUE(upload.Begin(int64_t{1} << 30));
+  ASSERT_TRUE(upload.Chunk(1));
+  while (server_.core.bytes_in_flight() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_LE(server_.core.bytes_in_flight(), 32 << 20);
+  upload.End();
+}
+
 TEST_F(UploadTest, BoundsTheirNumber) {
   std::list<Upload> uploads;
   for (int k = 0; k < 6; ++k) uploads.emplace_back(server_);
