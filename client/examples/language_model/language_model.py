@@ -10,6 +10,7 @@ exit status: 0 every answer within 1e-4; 1 a difference; 2 a call failed
 """
 
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -57,8 +58,8 @@ def write(client: rnnserve.Client, weights: Weights, beginnings: Sequence[int], 
 def measure(address: str, outputs: Sequence[str], sessions: int, seconds: float) -> dict[str, float]:
     """Steps a second of sessions that each send a token once the one before is answered; bytes of a step each way."""
     token = np.array([[1]])
-    with rnnserve.Client(address, timeout=60) as client:
-        open_sessions = [client.session(MODEL, outputs=outputs) for _ in range(sessions)]
+    with rnnserve.Client(address, timeout=60) as client, contextlib.ExitStack() as opened:
+        open_sessions = [opened.enter_context(client.session(MODEL, outputs=outputs)) for _ in range(sessions)]
         for session in open_sessions:
             session.feed({"token": token})
         begin, steps = time.monotonic(), 0
@@ -66,8 +67,8 @@ def measure(address: str, outputs: Sequence[str], sessions: int, seconds: float)
             futures = [session.feed_async({"token": token}) for session in open_sessions]
             steps += sum(1 for future in futures if future.result())
         rate = steps / (time.monotonic() - begin)
-    with Relay(address) as relay, rnnserve.Client(relay.address, timeout=60) as client:
-        session = client.session(MODEL, outputs=outputs)
+    with Relay(address) as relay, rnnserve.Client(relay.address, timeout=60) as client, \
+            client.session(MODEL, outputs=outputs) as session:
         session.feed({"token": token})
         up, down = relay.up, relay.down
         for _ in range(100):
