@@ -254,6 +254,7 @@ Lowering::Result Lowering::Function(const Call& call) {
       if (number->size() != 1) return BadFile("has a bound that is not one number");
       (k == 1 ? op.alpha : op.beta) = number->front();
     }
+    op.alpha = std::min(op.alpha, op.beta);  // bounds that cross: all numbers are `max`
   }
   absl::StatusOr<Flow> made = Unary(*flow, std::move(op));
   if (!made.ok()) return made.status();

@@ -51,8 +51,7 @@ absl::StatusOr<std::string> ReadAll(std::istream& in, std::string_view what) {
   while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || in.gcount() > 0) {
     bytes.append(chunk.data(), static_cast<size_t>(in.gcount()));
     if (bytes.size() >= kMaxFileBytes) {
-      return UsageError(absl::StrCat(View(what), " is larger than 2 GiB, more than one message can hold; serve such a ",
-                                     "model from the server's repository folder"));
+      return UsageError(absl::StrCat(View(what), " is larger than 2 GiB, more than protobuf reads"));
     }
   }
   if (in.bad()) return UsageError(absl::StrCat("cannot read ", View(what)));

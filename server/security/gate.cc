@@ -31,7 +31,7 @@ absl::StatusOr<CallerPtr> Gate::Admit(const grpc::ServerContext& context, Permis
   if (caller == nullptr) return absl::UnauthenticatedError("this token is not known here");
   if (permission == Permission::kChangeModels && !caller->may_change_models) {
     return absl::PermissionDeniedError(absl::StrCat(
-        "tenant ", caller->tenant, " may not load or unload models; its token lacks `models` and `operator`"));
+        "tenant ", caller->tenant, " may not load, save or unload models; its token lacks `models` and `operator`"));
   }
   return caller;
 }

@@ -211,7 +211,8 @@ class Graph:
         return self.node("Mul", [value.name, value.name]), value.width
 
     def _clip(self, value):
-        return self.node("Clip", [value.name, self.store(np.asarray(-0.5, self.dtype)),
+        least = 0.75 if len(self.nodes) % 7 == 0 else -0.5  # bounds may cross
+        return self.node("Clip", [value.name, self.store(np.asarray(least, self.dtype)),
                                   self.store(np.asarray(0.5, self.dtype))]), value.width
 
     def _leaky(self, value):
