@@ -33,7 +33,7 @@ namespace rnnserve {
 // Longest expected duration of slices that RunCollected runs. With several callers the others' calls wait for that
 // thread meanwhile, and workers would run beside it: only slices shorter than the switch to a worker pay.
 struct ShortSlices {
-  absl::Duration of_lone_caller = absl::ZeroDuration();
+  absl::Duration of_lone_caller = absl::Microseconds(200);
   absl::Duration among_several = std::min(of_lone_caller, absl::Microseconds(60));
 };
 

@@ -411,6 +411,13 @@ TEST(CellularScheduler, RunsLongerSlicesOnTheCollectingThreadForALoneCallerThanF
   EXPECT_FALSE(RunsHere(scheduler, program, /*is_alone=*/false));
 }
 
+// As the server makes it. A row of the fake program takes a microsecond or so.
+TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThreadByDefault) {
+  CellularScheduler scheduler({.workers = 1});
+  const auto program = KnownProgram(scheduler);
+  EXPECT_TRUE(RunsHere(scheduler, program, /*is_alone=*/true));
+}
+
 TEST(CellularScheduler, LeavesCollectedWorkOfDevicesToTheWorkers) {
   CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
   FakeProgram::Hooks hooks;
