@@ -25,6 +25,10 @@ class HelpRecord {
 
   // `seconds` a unit of work; the unit is the same for all runs of a record.
   void Ran(bool was_helped, double seconds, Time now) {
+    if (was_helped && cold_ > 0) {
+      --cold_;
+      return;
+    }
     double& mean = was_helped ? helped_ : alone_;
     mean += (mean == 0 ? 1 : kNewest) * (seconds - mean);
     if (!was_helped || alone_ == 0) return;
@@ -36,6 +40,7 @@ class HelpRecord {
     pause_ = std::min(2 * pause_, kLongestPause);
     good_in_a_row_ = 0;
     helped_ = 0;
+    cold_ = kCold;
   }
 
  private:
@@ -44,11 +49,14 @@ class HelpRecord {
   static constexpr double kWorthwhile = 0.9;
   static constexpr int64_t kAloneEvery = 128, kFirstAlone = 4;
   static constexpr int kGoodInARow = 32;
+  // After a pause the helper's thread has to wake up, and its half of the weights is not in its cache.
+  static constexpr int kCold = 2;
   static constexpr std::chrono::milliseconds kFirstPause{20}, kLongestPause{2000};
 
   double helped_ = 0, alone_ = 0;  // means, newer runs weigh more; 0: none yet
   int64_t runs_ = 0;
   int good_in_a_row_ = 0;
+  int cold_ = 0;  // helped runs that tell nothing
   std::chrono::milliseconds pause_ = kFirstPause;
   Time avoided_until_;
 };

@@ -98,7 +98,7 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
 
   job.sequences = static_cast<int64_t>(submission.tasks.size());
   for (const Lane& lane : job.lanes) job.row_steps += lane.row_steps;
-  if (job.row_steps < kGoodSteps * job.sequences) last_short_ = now_;
+  shortest_.Saw(job.row_steps / std::max<int64_t>(job.sequences, 1), now_);
   job.arrived = now_;
   bounds_.Take(submission.tenant, job.sequences, submission.bytes);
   for (Lane& lane : job.lanes) {

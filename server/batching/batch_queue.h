@@ -33,6 +33,7 @@
 #include "server/batching/job.h"
 #include "server/batching/lane_order.h"
 #include "server/batching/queue_bounds.h"
+#include "server/batching/recent_least.h"
 
 namespace rnnserve {
 
@@ -111,6 +112,8 @@ class BatchQueue {
   void ReleaseCell(BatchCell& cell);
   int64_t RowLimit(const BatchCell& cell) const;
   int64_t RowLimit(const BatchCell& cell, int sharers) const;
+  // Rows with which the cost of a step that does not depend on them is small.
+  double GoodRows(const BatchCell& cell) const;
   Lane* Overdue();
   void Fill(BatchCell& cell, int64_t limit, Slice& slice, Finished& finished);
   using Queues = absl::InlinedVector<LaneQueue*, 8>;
@@ -148,7 +151,7 @@ class BatchQueue {
   uint64_t next_slice_ = 0;
   std::vector<Slice> spare_slices_;
   int slices_since_overdue_ = 0;
-  absl::Time last_short_ = absl::InfinitePast();  // when a submission of fewer than kGoodSteps steps came
+  RecentLeast shortest_;  // steps a sequence of the submissions that came
   size_t next_cell_sweep_ = 1024;
   double slowdown_ = 1;  // measured waiting time over the estimate
 };

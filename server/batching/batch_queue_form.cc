@@ -20,10 +20,8 @@ constexpr uint64_t kProbeEvery = 16;
 constexpr int64_t kMostRowsLookedAt = 1024;
 // A slice may be longer than its target by this factor where that ends all its sequences.
 constexpr double kStretch = 1.5;
-// Where it delays nothing that would be done soon, a slice may be longer than its target by this factor to have
-// kGoodSteps. No short submission has come for so long: none is expected.
-constexpr double kPatientStretch = 8;
-constexpr absl::Duration kNoneIsShort = absl::Seconds(1);
+// Steps of a slice that has all the rows it should: others could not join it if it ended earlier.
+constexpr int64_t kStepsIfFull = 32;
 constexpr absl::Duration kNearDeadline = absl::Seconds(1);
 
 }  // namespace
@@ -107,12 +105,14 @@ void BatchQueue::ReleaseCell(BatchCell& cell) {
 // Sequences that a slice of `cell` should have at most. Now and then it may have twice as many: slices that are all
 // alike say nothing about what a row costs, and so nothing about how many there should be.
 int64_t BatchQueue::RowLimit(const BatchCell& cell) const {
+  const double probe = (next_slice_ + 1) % kProbeEvery == 0 ? 2 : 1;
+  return static_cast<int64_t>(std::min(probe * GoodRows(cell), static_cast<double>(options_.max_slice_rows)));
+}
+
+double BatchQueue::GoodRows(const BatchCell& cell) const {
   const double step = cell.cost.step_seconds(), row = cell.cost.row_seconds();
   const double in_time = (absl::ToDoubleSeconds(options_.target_slice) / static_cast<double>(kGoodSteps) - step) / row;
-  const double probe = (next_slice_ + 1) % kProbeEvery == 0 ? 2 : 1;
-  const double rows = probe * std::max({in_time, kRowsForStepCost * step / row, static_cast<double>(kFewRows)});
-  const double most = static_cast<double>(options_.max_slice_rows);
-  return static_cast<int64_t>(std::min(rows, most));
+  return std::max({in_time, kRowsForStepCost * step / row, static_cast<double>(kFewRows)});
 }
 
 // The sequences of a program that is alone are spread over all workers, also those that are busy with some of them now:
@@ -186,7 +186,7 @@ void BatchQueue::Take(Lane& lane, int64_t rows, Slice& slice) {
 // Whether nothing is waiting, or expected, that a longer slice of `cell` would delay by much of its time.
 bool BatchQueue::IsPatient(const BatchCell& cell) const {
   const bool is_near = !by_deadline_.empty() && by_deadline_.begin()->first - now_ < kNearDeadline;
-  return order_.waiting_rows() == cell.waiting_rows && now_ - last_short_ > kNoneIsShort && !is_near;
+  return order_.waiting_rows() == cell.waiting_rows && shortest_.Get(now_) >= kGoodSteps && !is_near;
 }
 
 // Steps after which the slice should end.
@@ -208,8 +208,12 @@ int64_t BatchQueue::StepLimit(const BatchCell& cell, const Slice& slice) const {
   };
   const double target = absl::ToDoubleSeconds(options_.target_slice);
   if (seconds(longest) <= kStretch * target) return longest;
-  const int64_t fits = most_within(target, longest), good = std::min(longest, kGoodSteps);
-  return fits >= good || !IsPatient(cell) ? fits : most_within(kPatientStretch * target, good);
+  const int64_t fits = most_within(target, longest);
+  // As many steps as pay, and as many times the target; but no sequence that ends early waits for long.
+  const bool is_full = static_cast<double>(slice.rows.size()) >= std::floor(GoodRows(cell));
+  const int64_t most = is_full ? kStepsIfFull : kGoodSteps;
+  const int64_t good = std::min({longest, most, 2 * shortest_.Get(now_)});
+  return fits >= good || !IsPatient(cell) ? fits : most_within(static_cast<double>(good) * target, good);
 }
 
 void BatchQueue::Begin(BatchCell& cell, Slice& slice) {

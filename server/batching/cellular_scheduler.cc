@@ -17,8 +17,9 @@ namespace {
 constexpr size_t kWorkspacesPerWorker = 8;
 // An idle worker frees the scratch of destroyed programs after this time.
 constexpr std::chrono::seconds kWorkspaceCheckPeriod(1);
-// As many may follow each other on a thread that collects before it has to check for new calls.
+// As many may follow each other on a thread that collects, or begin for so long, before it has to check for new calls.
 constexpr int kShortSlicesInARow = 4;
+constexpr absl::Duration kMostInARow = absl::Milliseconds(2);
 
 BatchQueue::Options WithWorkers(BatchQueue::Options options) {
   options.workers = std::max(options.workers, 1);
@@ -94,7 +95,8 @@ void CellularScheduler::RunCollected(bool is_alone) {
   const absl::Time begin = SteadyNow();
   absl::Time now = begin;
   // Others wait for this thread.
-  while (queue_.has_waiting() && now - begin < kShortSlicesInARow * short_slice) {
+  const absl::Duration most = std::min(kShortSlicesInARow * short_slice, kMostInARow);
+  while (queue_.has_waiting() && now - begin < most) {
     if (queue_.NextTakes() > short_slice) break;
     std::optional<Slice> slice = queue_.Form(now, 1, finished);
     if (slice) RunSlice(lock, *std::move(slice), collector.workspaces, finished);

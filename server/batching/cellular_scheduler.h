@@ -30,10 +30,12 @@
 
 namespace rnnserve {
 
-// Longest expected duration of slices that RunCollected runs. With several callers the others' calls wait for that
-// thread meanwhile, and workers would run beside it: only slices shorter than the switch to a worker pay.
+// Longest expected duration of slices that RunCollected runs. A lone caller gains the switch to a worker, which beside
+// busy processes is the wait for a CPU: only what is longer than a slice should be goes there. With several callers the
+// others' calls wait for that thread meanwhile, and workers would run beside it: only slices shorter than the switch
+// pay.
 struct ShortSlices {
-  absl::Duration of_lone_caller = absl::Microseconds(200);
+  absl::Duration of_lone_caller = absl::Microseconds(1500);
   absl::Duration among_several = std::min(of_lone_caller, absl::Microseconds(60));
 };
 

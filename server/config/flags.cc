@@ -71,7 +71,7 @@ ABSL_FLAG(absl::Duration, max_connection_age, absl::InfiniteDuration(),
 ABSL_FLAG(int64_t, queue_sequences, 1 << 16,
           "maximum number of sequences waiting or running; the server refuses further ones and says when to retry");
 ABSL_FLAG(absl::Duration, target_slice, absl::Milliseconds(1),
-          "time that sequences run together before others may join; eight times as long where nothing short waits; "
+          "time that sequences run together before others may join; up to 32 times as long where none could; "
           "shorter: lower latency, longer: less overhead");
 ABSL_FLAG(absl::Duration, max_batch_delay, absl::ZeroDuration(),
           "maximum time that a request waits for others to share its batch; 0: no wait, batches form while workers "

@@ -138,6 +138,35 @@ TEST_F(BatchQueueTest, ASliceIsLongerOnlyWhereThatDelaysNothingShort) {
   EXPECT_LE(steps_of_next(absl::InfiniteDuration()), 2) << "another program waits";
 }
 
+// A step takes 50 us a row. Sixteen rows are as many as a slice should have: others could not join it.
+TEST_F(BatchQueueTest, AFullSliceRunsOnAndOneWithRoomEndsForOthersToJoin) {
+  const auto steps_of_next = [&](int rows, int64_t steps) {
+    Submission submission = Make(absl::InfiniteDuration());
+    submission.tasks.front().slice.steps = steps;
+    submission.tasks.resize(static_cast<size_t>(rows), submission.tasks.front());
+    for (SequenceTask& task : submission.tasks) task.slice.after = &states_.emplace_back();
+    EXPECT_TRUE(queue_.Add(submission, now_).ok());
+    int64_t first = 0;
+    while (std::optional<Slice> slice = queue_.Form(now_, 1, finished_)) {
+      if (first == 0) first = slice->steps;
+      const absl::Duration took = absl::Microseconds(50) * slice->row_steps;
+      now_ += took;
+      queue_.Complete(*std::move(slice), absl::OkStatus(), absl::ToDoubleSeconds(took), now_, finished_);
+    }
+    finished_.clear();
+    return first;
+  };
+  for (int k = 0; k < 1'000; ++k) steps_of_next(1 + k % 16, 40);  // until the guess from before has faded
+  EXPECT_EQ(steps_of_next(16, 40), 32);
+  EXPECT_EQ(steps_of_next(12, 40), 8) << "others could join at its end";
+  EXPECT_EQ(steps_of_next(16, 32), 32);
+  EXPECT_EQ(steps_of_next(16, 400), 32);
+  EXPECT_EQ(steps_of_next(16, 10), 10);
+  EXPECT_EQ(steps_of_next(16, 40), 20) << "sequences of 10 steps come, and would wait for the last ones";
+  now_ += absl::Seconds(2);
+  EXPECT_EQ(steps_of_next(16, 40), 32);
+}
+
 // As many rows as one tenant's, so no more than fit into a slice.
 TEST_F(BatchQueueTest, WhatTheNextSliceTakesDoesNotGrowWithTheNumberOfTenants) {
   absl::Duration takes[2];

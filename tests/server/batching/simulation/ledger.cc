@@ -128,7 +128,8 @@ void Ledger::Answered(JobAccount& job, const absl::Status& status, absl::Time no
   if (job.deadline <= now) Complain(absl::StrCat(Name(job), " was taken after its deadline"));
   int64_t steps = 0;
   for (const auto& sequence : job.sequences) steps += sequence->steps;
-  if (steps < kGoodSteps * rows) last_short_ = now;
+  lately_.emplace_back(now, steps / rows);
+  while (now - lately_.front().first > absl::Seconds(1)) lately_.pop_front();
   job.is_owned = true;
   alive_.push_back(&job);
   sequences_ += rows;

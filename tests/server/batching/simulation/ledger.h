@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,9 +19,10 @@ namespace rnnserve::simulation {
 struct JobAccount;
 struct LaneAccount;
 
-// A slice may be longer than its target to have so many steps, where nothing else waits and no submission of fewer has
-// come for a second.
-constexpr int64_t kGoodSteps = 8;
+// A slice may be longer than its target to have so many steps, or so many with so many rows, where nothing else waits
+// and no submission of less than half of them has come for a second.
+constexpr int64_t kGoodSteps = 8, kStepsIfFull = 32;
+constexpr int64_t kFullRows = 16;
 
 struct SequenceAccount final : State {  // is its own state after, so that a slice's rows lead back here
   LaneAccount* lane = nullptr;
@@ -91,7 +93,7 @@ class Ledger {
   void CheckRefusal(const JobAccount& job, const absl::Status& status, bool fits, absl::Time now);
   void CheckRow(const SequenceSlice& row, int program, absl::Time now);
   void CheckShape(const Slice& slice, int program, int sharers, absl::Time now);
-  bool MayBeLong(const Slice& slice, int program, absl::Time now) const;
+  double Stretch(const Slice& slice, int program, absl::Time now) const;
   void CheckPriority(const Slice& slice, int program, bool overdue_leads, absl::Time now);
   // `lane` begins to wait: one that is late has waited for long enough already.
   void BeginWait(LaneAccount& lane, absl::Time now) const;
@@ -117,7 +119,7 @@ class Ledger {
   std::vector<absl::Time> last_slice_;  // of each program
   int64_t good_steps_ = 0;
   int64_t sequences_ = 0, bytes_ = 0, owned_jobs_ = 0;
-  absl::Time last_short_ = absl::InfinitePast();  // when a submission of fewer than kGoodSteps a sequence came
+  std::deque<std::pair<absl::Time, int64_t>> lately_;  // submissions of the last second: steps a sequence
   int slices_past_overdue_ = 0;
   double longest_slice_ = 0;        // seconds
   std::vector<double> shares_;      // seconds that each tenant got while all had work

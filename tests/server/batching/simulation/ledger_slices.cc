@@ -11,8 +11,6 @@ namespace {
 // After so many slices of a program its cost is expected to be known, to this factor.
 constexpr int kKnownSlices = 20;
 constexpr double kKnownFactor = 6;
-// By how much more a slice may be longer to have kGoodSteps.
-constexpr double kPatientStretch = 8;
 // Where nothing of a program has run for so long, one is let in to see what it costs now.
 constexpr absl::Duration kIdle = absl::Milliseconds(900);
 
@@ -90,17 +88,25 @@ void Ledger::CheckRow(const SequenceSlice& row, int program, absl::Time now) {
   if (job.cancelled->load()) Complain(absl::StrCat(NameOf(job), " is computed after it was cancelled"));
 }
 
-bool Ledger::MayBeLong(const Slice& slice, int program, absl::Time now) const {
+// How much longer than its target the slice may be.
+double Ledger::Stretch(const Slice& slice, int program, absl::Time now) const {
   bool others_wait = false;
   ForWaiting(now, [&](const LaneAccount& lane) { others_wait |= lane.program != program; });
-  return slice.steps <= kGoodSteps && !others_wait && now - last_short_ > absl::Seconds(1);
+  int64_t shortest = slice.steps;
+  for (const auto& [came, steps] : lately_) {
+    if (now - came <= absl::Seconds(1)) shortest = std::min(shortest, steps);
+  }
+  const bool ends_early = shortest < kGoodSteps && shortest < slice.steps;
+  if (others_wait || ends_early || slice.steps > 2 * shortest) return 1;
+  const int64_t most = static_cast<int64_t>(slice.rows.size()) >= kFullRows ? kStepsIfFull : kGoodSteps;
+  return slice.steps <= most ? static_cast<double>(most) : 1;
 }
 
 void Ledger::CheckShape(const Slice& slice, int program, int sharers, absl::Time now) {
   const int64_t rows = static_cast<int64_t>(slice.rows.size());
   if (rows > scenario_.options.max_slice_rows) Complain(absl::StrCat("a slice has ", rows, " rows"));
   const double target = absl::ToDoubleSeconds(scenario_.options.target_slice);
-  const double most = kKnownFactor * target * (MayBeLong(slice, program, now) ? kPatientStretch : 1);
+  const double most = kKnownFactor * target * Stretch(slice, program, now);
   const double seconds = TrueSeconds(slice.rows);
   if (slice.steps > 1 && slices_of_[static_cast<size_t>(program)] > kKnownSlices && seconds > most) {
     Complain(absl::StrCat("a slice of ", rows, " rows and ", slice.steps, " steps takes ", seconds / target,
