@@ -14,7 +14,9 @@ import sys
 import wave
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import wire
 from server_process import Server
@@ -155,6 +157,25 @@ def test_batch_first_and_a_model_and_the_state_goes_on(server, lstm, tmp_path):
     whole, parts = (np.load(tmp_path / "all/Y.npy"),
                     np.concatenate([np.load(tmp_path / f"{n}/Y.npy") for n in (1, 2)], axis=1))
     np.testing.assert_array_equal(whole, parts)
+
+
+def test_tokens_of_a_whole_model(server, tmp_path):
+    random = np.random.default_rng(2)
+    weights = {"embedding": (9, 3), "W": (1, 5, 3), "R": (1, 5, 5)}
+    nodes = [helper.make_node("Gather", ["embedding", "tokens"], ["embedded"]),
+             helper.make_node("RNN", ["embedded", "W", "R"], ["Y"], hidden_size=5, layout=1)]
+    graph = helper.make_graph(
+        nodes, "tagger", [helper.make_tensor_value_info("tokens", TensorProto.INT64, ["N", "T"])],
+        [helper.make_tensor_value_info("Y", TensorProto.FLOAT, ["N", "T", 1, 5])],
+        [numpy_helper.from_array(random.standard_normal(shape).astype("f"), name) for name, shape in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)]), tmp_path / "tagger.onnx")
+    tokens = random.integers(0, 9, (2, 11))
+    np.save(tmp_path / "tokens.npy", tokens)
+    flags = ["--engine=reference", f"--server={server.address}"]
+    well(rnnctl("models", "load", "tagger", tmp_path / "tagger.onnx", f"--server={server.address}"))
+    well(rnnctl("infer", "--model=tagger", *flags, f"--tensor=tokens={tmp_path}/tokens.npy", f"--out={tmp_path}/whole"))
+    well(rnnctl("stream", tmp_path / "tokens.npy", "--model=tagger", *flags, "--chunk=4", f"--out={tmp_path}/parts"))
+    np.testing.assert_array_equal(np.load(tmp_path / "whole/Y.npy"), np.load(tmp_path / "parts/Y.npy"))
 
 
 def test_standard_input_is_npy_or_raw_and_so_is_the_output(server, lstm):

@@ -71,7 +71,8 @@ constexpr std::array kFlags = {
 constexpr std::string_view kText =
     R"(Opens a session, feeds it the input chunk by chunk, and prints each chunk's outputs as they come. The input is a file,
 or standard input where it is - or not given:
-- .npy: [steps, rows, features], [steps, features] or [steps];
+- .npy: [steps, rows, features], [steps, features] or [steps], in the order of the model's axes; of a model that takes
+  one number a step, such as a token: [steps, rows] or [steps];
 - WAV: PCM scaled to [-1, 1), or floats as they are. One channel: successive samples fill a step, as many as the model
   has features. Several: as many as the model has features (a step is a sample of each), or as --rows (each is a row);
 - with --format=raw: bare little-endian float32 values, step by step, as they arrive.
@@ -90,6 +91,7 @@ Examples:
   rnnctl stream --model vad --sample-rate 16000 --realtime wav speech.wav --server gpu-1:50051,gpu-2:50051
   arecord -q -t wav -f S16_LE -c 1 -r 16000 | rnnctl stream --model vad --sample-rate 16000 --checkpoint-every 100
   arecord -q -t raw -f FLOAT_LE -c 1 -r 16000 | rnnctl stream --model vad --format raw
+  rnnctl stream --model lm tokens.npy
   rnnctl stream --op GRU --opset 14 --tensor W=w.npy --tensor R=r.npy --out results x.npy)";
 
 absl::StatusOr<client::SessionSpec> SpecFrom(const Arguments& arguments) {
@@ -142,16 +144,22 @@ XShape ShapeOf(const OperatorDef& op, const std::vector<client::Tensor>& weights
 }
 
 // And to a model: X, or what brings the steps by its file's name.
-XShape ShapeOf(const client::ModelInfo& model) {
+absl::StatusOr<XShape> ShapeOf(const client::ModelInfo& model) {
   XShape x;
+  bool is_found = false;
   for (const client::TensorSpec& input : model.inputs) {
     const auto axis = std::ranges::find(input.shape, "T");
-    if (input.optional || input.shape.size() != 3 || axis == input.shape.end()) continue;
+    if (input.optional || axis == input.shape.end()) continue;
+    if (is_found) {
+      return UsageError(absl::StrCat("each step of the model takes ", x.name, " and ", input.name,
+                                     "; this command feeds one of them: use a client library"));
+    }
+    is_found = true;
     x.name = input.name;
     x.type = input.type;
+    x.rank = input.shape.size();
     x.step_axis = static_cast<size_t>(axis - input.shape.begin());
-    if (!absl::SimpleAtoi(input.shape[2], &x.features)) x.features = 0;
-    break;
+    if (x.rank < 3 || !absl::SimpleAtoi(input.shape[2], &x.features)) x.features = 0;
   }
   for (const client::TensorSpec& output : model.outputs) {
     const auto axis = std::ranges::find(output.shape, "T");

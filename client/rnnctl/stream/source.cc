@@ -163,19 +163,19 @@ absl::StatusOr<std::unique_ptr<ChunkSource>> OpenArray(ByteSource source, const 
   ASSIGN_OR_RETURN(std::string rest, ReadAll(source.rest(), name));
   absl::StatusOr<client::Tensor> x = ParseNpy(bytes.append(rest));
   if (!x.ok()) return UsageError(absl::StrCat(name, " ", x.status().message()));
-  if (x->shape.size() == 1) x->shape = {x->shape[0], 1, 1};
-  if (x->shape.size() == 2) {
-    x->shape.insert(x->shape.begin() + (shape.step_axis == 0 ? 1 : 0), 1);
+  // Axes that the file leaves out: rows, and features.
+  const auto rows_axis = static_cast<ptrdiff_t>(1 - shape.step_axis);
+  if (x->shape.size() == 1) x->shape.insert(x->shape.begin() + (shape.rank == 2 ? rows_axis : 1), 1);
+  if (x->shape.size() == 2 && shape.rank == 3) x->shape.insert(x->shape.begin() + rows_axis, 1);
+  if (x->shape.size() != shape.rank || x->shape[1 - shape.step_axis] == 0) {
+    const std::string_view steps_and_rows = shape.step_axis == 0 ? "steps, rows" : "rows, steps";
+    return UsageError(absl::StrCat(name, " has shape ", ShapeString(x->shape), "; expected [", View(steps_and_rows),
+                                   shape.rank == 2 ? "]" : ", features], [steps, features]", " or [steps]"));
   }
-  if (x->shape.size() != 3 || x->shape[1 - shape.step_axis] == 0) {
-    return UsageError(absl::StrCat(name, " has shape ", ShapeString(x->shape), "; expected ",
-                                   shape.step_axis == 0 ? "[steps, rows, features]" : "[rows, steps, features]",
-                                   ", [steps, features] or [steps]"));
-  }
+  x->name = shape.name;
   if (x->type != shape.type) x = client::ConvertTensor(*std::move(x), shape.type);
   if (!x.ok()) return UsageError(absl::StrCat(name, ": ", x.status().message()));
-  client::Tensor named{shape.name, x->type, x->shape, std::move(x->bytes)};
-  return std::make_unique<ArraySource>(std::move(named), shape.step_axis, steps);
+  return std::make_unique<ArraySource>(*std::move(x), shape.step_axis, steps);
 }
 
 // The next bytes of `source` from one to the whole of `magic`, as long as they are its beginning.
@@ -214,6 +214,10 @@ absl::StatusOr<std::unique_ptr<ChunkSource>> OpenSource(std::istream& in, const 
         absl::StrCat("--sample-rate is for WAV; ", name, " does not say how many samples a second it has"));
   }
   if (*format == InputFormat::kNpy) return OpenArray(std::move(source), x, reading.steps);
+  if (x.rank == 2) {
+    return UsageError(absl::StrCat(name, " has float32 values, but ", x.name, " of the model is ", View(DataTypeName(x.type)),
+                                   ", one number of each step and row: give a .npy file"));
+  }
   if (x.features == 0) {
     return UsageError(
         absl::StrCat("how many values of ", name, " make one step is not known; say it with --features=N"));

@@ -18,6 +18,7 @@ namespace rnnserve::rnnctl {
 struct XShape {
   std::string name = "X";  // as the model calls it
   DataType type = DataType::kFloat;
+  size_t rank = 3;                               // 2: one number of each step and row, such as a token
   size_t step_axis = 0;                          // of [T, N, I], or 1 of [N, T, I]
   int64_t rows = 1;                              // of raw values and samples; an array has its own
   int64_t features = 0;                          // 0: not known
@@ -50,7 +51,7 @@ class ChunkSource {
 };
 
 // What `in` begins with is detected:
-// - a .npy file, which is read whole: [T, N, I], [T, I] or [T];
+// - a .npy file, which is read whole: [T, N, I], [T, I] or [T]; of rank 2 [T, N] or [T];
 // - a WAV recording, which is read as it comes. With as many channels as a step has values, each moment is a step;
 //   with as many channels as rows, each channel is a row. Of one channel, or of a row's, successive samples fill a
 //   step.

@@ -86,6 +86,29 @@ TEST(SourceTest, ArraysMayLackAxes) {
   }
 }
 
+TEST(SourceTest, TokensAreOneNumberOfEachStepAndRow) {
+  const XShape rows_first = {.name = "tokens", .type = DataType::kInt64, .rank = 2, .step_axis = 1};
+  const auto read = [&](const Shape& shape, const XShape& x) {
+    return ReadAllChunks(FormatNpy(MakeTensor("", shape, std::vector<int64_t>{1, 2, 3, 4, 5, 6})), x, {.steps = 2});
+  };
+  const auto two_rows = read({2, 3}, rows_first);
+  ASSERT_TRUE(two_rows.ok()) << two_rows.status();
+  ASSERT_EQ(two_rows->size(), 2);
+  EXPECT_EQ((*two_rows)[0].name, "tokens");
+  EXPECT_THAT((*two_rows)[0].shape, ElementsAre(2, 2));
+  EXPECT_THAT(ValuesOf((*two_rows)[0]), ElementsAre(1, 2, 4, 5));
+  EXPECT_THAT(ValuesOf((*two_rows)[1]), ElementsAre(3, 6));
+
+  const auto one_row = read({6}, rows_first);
+  ASSERT_TRUE(one_row.ok()) << one_row.status();
+  EXPECT_THAT((*one_row)[2].shape, ElementsAre(1, 2));
+
+  EXPECT_THAT(read({1, 2, 3}, rows_first).status().message(), HasSubstr("expected [rows, steps] or [steps]"));
+  EXPECT_THAT(read({6}, {}).status().message(), HasSubstr("tensor X of int64 cannot become float32"));
+  EXPECT_THAT(ReadAllChunks(Raw({1, 2}), rows_first, Bare(1)).status().message(),
+              HasSubstr("tokens of the model is int64"));
+}
+
 std::string Wav(uint16_t channels, const std::vector<int16_t>& samples, uint32_t rate = 16000) {
   const auto little = [](uint64_t value, size_t bytes) { return std::string(reinterpret_cast<char*>(&value), bytes); };
   std::string data(reinterpret_cast<const char*>(samples.data()), 2 * samples.size());
