@@ -167,6 +167,18 @@ absl::Status Layout::Transpose(std::optional<std::vector<int64_t>> perm) {
   return absl::OkStatus();
 }
 
+void Layout::MoveAxis(size_t from, size_t to) {
+  LayoutAxis moved = std::move(axes_[from]);
+  axes_.erase(axes_.begin() + static_cast<std::ptrdiff_t>(from));
+  axes_.insert(axes_.begin() + static_cast<std::ptrdiff_t>(to), std::move(moved));
+}
+
+void Layout::EndAlong(size_t axis, bool keeps_axis) {
+  axes_.pop_back();
+  if (keeps_axis) axes_.insert(axes_.begin() + static_cast<std::ptrdiff_t>(axis), LayoutAxis{});
+  *this = Canonical();
+}
+
 absl::Status Layout::Squeeze(const Symbols& symbols, std::optional<std::vector<int64_t>> which) {
   if (!which) return BadFile("names no axes, so that an axis of one step or one row would go as well");
   const absl::StatusOr<std::set<size_t>> places = AxesOf(*which, axes_.size());

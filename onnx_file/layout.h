@@ -72,6 +72,9 @@ class Layout {
 
   // Errors continue a sentence that begins with the node.
   absl::Status Transpose(std::optional<std::vector<int64_t>> perm);
+  void MoveAxis(size_t from, size_t to);
+  // The last axis has become one number, and is at `axis` or gone. Canonical.
+  void EndAlong(size_t axis, bool keeps_axis);
   absl::Status Squeeze(const Symbols& symbols, std::optional<std::vector<int64_t>> which);
   absl::Status Unsqueeze(const std::vector<int64_t>& which);
   absl::Status Reshape(const Symbols& symbols, const std::vector<Size>& shape, bool allow_zero);

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/op/op_spec.h"
 #include "engine/op/wording.h"
@@ -195,11 +196,21 @@ bool IsChain(const std::vector<LoweredLayer>& layers) {
   return true;
 }
 
+// What can be done about a node that is no layer, where the refusal does not tell.
+absl::Status WithRemedy(absl::Status refusal, const Obstacle& obstacle) {
+  const absl::string_view text = refusal.message();
+  if (obstacle.node == nullptr || IsRecurrent(*obstacle.node) || absl::StrContains(text, "rnnctl split") ||
+      absl::StrContains(text, "export")) {
+    return refusal;
+  }
+  return BadFile(absl::StrCat(text, "; `rnnctl split` leaves this node to onnxruntime and the layers to the server"));
+}
+
 // Layers that move axes at most run by themselves, on the file's tensors; else a pipeline does what the file computes.
 absl::StatusOr<OnnxStack> LoadWhole(const onnx::GraphProto& graph, Constants& constants, int64_t opset,
                                     std::shared_ptr<const void> file) {
   Lowering lowered(graph, constants, opset);
-  if (absl::Status read = lowered.Run(); !read.ok()) return read;
+  if (absl::Status read = lowered.Run(); !read.ok()) return WithRemedy(std::move(read), lowered.obstacle());
   std::vector<LoweredLayer>& layers = lowered.layers();
   DataType type = DataType::kFloat;
   for (const LoweredLayer& layer : layers) {

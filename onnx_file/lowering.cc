@@ -271,6 +271,8 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
                                                           {"LayerNormalization", &Lowering::LayerNormalization},
                                                           {"BatchNormalization", &Lowering::BatchNormalization},
                                                           {"ArgMax", &Lowering::ArgMax},
+                                                          {"OneHot", &Lowering::OneHot},
+                                                          {"PRelu", &Lowering::PRelu},
                                                           {"TopK", &Lowering::TopK}};
     for (const char* op : {"Transpose", "Squeeze", "Unsqueeze", "Reshape", "Flatten"})
       made.emplace(op, &Lowering::Move);

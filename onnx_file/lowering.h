@@ -181,13 +181,15 @@ class Lowering {
   Result PointwiseConv(const Call& call);
   Result Arithmetic(const Call& call);
   Result Function(const Call& call);
+  Result PRelu(const Call& call);
   Result SoftmaxOf(const Call& call);
   Result LayerNormalization(const Call& call);
   Result BatchNormalization(const Call& call);
   Result Reduce(const Call& call);
   Result ArgMax(const Call& call);
   Result TopK(const Call& call);
-  Result Lookup(const Call& call, const OnnxTensor& table);
+  Result Lookup(const Call& call, size_t index_input, const OnnxTensor& table);
+  Result OneHot(const Call& call);
   Result Product(const Flow& flow, const OnnxTensor& weights, bool transposed, double factor);
   Result WithConstant(const Call& call, const Flow& flow, const OnnxTensor& constant, MapFunction function,
                       bool reversed);
@@ -195,6 +197,8 @@ class Lowering {
   absl::StatusOr<Flow> Unary(const Flow& flow, MapOp op);
   // The last axis in canonical order, as what the operator goes along.
   absl::StatusOr<Flow> AlongLast(const Flow& flow, int64_t axis, int64_t& inner);
+  // The same of any axis of features, which is the last one then.
+  absl::StatusOr<Flow> Along(Flow flow, int64_t axis, int64_t& inner);
   absl::StatusOr<MapNumbersPtr> Spread(const Flow& flow, const OnnxTensor& constant, Layout& widened);
   Result OverTimeOf(const Flow& flow, size_t axis, OverTime over_time, bool keeps_axis);
 

@@ -267,4 +267,26 @@ Lowering::Result Lowering::Function(const Call& call) {
   return *std::move(made);
 }
 
+// max(x, 0) + slope * min(x, 0)
+Lowering::Result Lowering::PRelu(const Call& call) {
+  const absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  if (!Has(call, 1)) return BadFile("has no slope");
+  const absl::StatusOr<OnnxTensor> slope = Value(call, 1);
+  if (!slope.ok()) return slope.status();
+  absl::StatusOr<Flow> above = Unary(*flow, {.function = MapFunction::kRelu});
+  if (!above.ok()) return above.status();
+  const absl::StatusOr<Flow> below =
+      Unary(*flow, {.function = MapFunction::kClip, .alpha = -std::numeric_limits<double>::infinity(), .beta = 0});
+  if (!below.ok()) return below.status();
+  Result scaled = WithConstant(call, *below, *slope, MapFunction::kMultiply, false);
+  if (!scaled.ok()) return scaled;
+  Flow& made = std::get<Flow>(*scaled);
+  const absl::StatusOr<int> node = flows_.AddOp(
+      {.kind = MapOpKind::kBinary, .function = MapFunction::kAdd, .in = {above->node, made.node}}, made.layout.width());
+  if (!node.ok()) return node.status();
+  made.node = *node;
+  return scaled;
+}
+
 }  // namespace rnnserve

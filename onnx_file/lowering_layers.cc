@@ -104,7 +104,10 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
   if (!t || !n || !symbols_.Unify(*t, Symbols::kT) || !symbols_.Unify(*n, Symbols::kN)) {
     return BadFile(absl::StrCat("X comes with the axes ", flow->layout.Text(symbols_), ", but ",
                                 layout == 1 ? "[N, T, I]" : "[T, N, I]",
-                                " is needed, T and N being the same for the whole model"));
+                                " is needed, T and N being the same for the whole model",
+                                flow->layout.rank() == 3 && !n && flow->layout.FeatureSize(layout == 1 ? 0 : 1) == 1
+                                    ? "; export the model with an axis of rows, if only for one row"
+                                    : ""));
   }
   flow = flows_.Canonical(*flow);
   if (!flow.ok()) return flow.status();

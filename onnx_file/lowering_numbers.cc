@@ -27,15 +27,26 @@ absl::StatusOr<Flow> Lowering::AlongLast(const Flow& flow, int64_t axis, int64_t
   return flows_.Canonical(flow);
 }
 
+absl::StatusOr<Flow> Lowering::Along(Flow flow, int64_t axis, int64_t& inner) {
+  const size_t rank = flow.layout.rank();
+  const absl::StatusOr<size_t> place = AxisOf(axis, rank);
+  if (!place.ok() || !flow.layout.FeatureSize(*place)) return AlongLast(flow, axis, inner);
+  flow.layout.MoveAxis(*place, rank - 1);
+  return AlongLast(flow, -1, inner);
+}
+
 Lowering::Result Lowering::SoftmaxOf(const Call& call) {
   const absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
-  // Before opset 13 it went along all axes from `axis` on.
   MapOp op = {.kind = IsOnnxOp(call.node, "Softmax") ? MapOpKind::kSoftmax : MapOpKind::kLogSoftmax};
-  absl::StatusOr<Flow> last = AlongLast(*flow, IntOf(call, "axis", opset_ < 13 ? 1 : -1), op.inner);
-  if (!last.ok()) return last.status();
-  absl::StatusOr<Flow> made = Unary(*last, std::move(op));
+  // Before opset 13 it went along all axes from `axis` on.
+  const bool is_one_axis = opset_ >= 13;
+  const int64_t axis = IntOf(call, "axis", is_one_axis ? -1 : 1);
+  absl::StatusOr<Flow> along = is_one_axis ? Along(*flow, axis, op.inner) : AlongLast(*flow, axis, op.inner);
+  if (!along.ok()) return along.status();
+  absl::StatusOr<Flow> made = Unary(*along, std::move(op));
   if (!made.ok()) return made.status();
+  made->layout.MoveAxis(made->layout.rank() - 1, *AxisOf(axis, made->layout.rank()));
   return *std::move(made);
 }
 
@@ -145,15 +156,13 @@ Lowering::Result Lowering::Reduce(const Call& call) {
     return OverTimeOf(*flow, *axis, over_time, keeps_axis);
   }
   MapOp op = {.kind = MapOpKind::kReduce, .function = function};
-  flow = AlongLast(*flow, (**axes)[0], op.inner);
+  flow = Along(*std::move(flow), (**axes)[0], op.inner);
   if (!flow.ok()) return flow.status();
   op.in = {flow->node};
-  const absl::StatusOr<int> node = flows_.AddOp(std::move(op), flow->layout.width() / *flow->layout.FeatureSize(*axis));
+  const absl::StatusOr<int> node = flows_.AddOp(std::move(op), flow->layout.width() / op.inner);
   if (!node.ok()) return node.status();
   flow->node = *node;
-  flow->layout.axes()[*axis].clear();
-  if (!keeps_axis) flow->layout.axes().erase(flow->layout.axes().begin() + static_cast<std::ptrdiff_t>(*axis));
-  flow->layout = flow->layout.Canonical();
+  flow->layout.EndAlong(*axis, keeps_axis);
   return *std::move(flow);
 }
 
@@ -164,7 +173,7 @@ Lowering::Result Lowering::ArgMax(const Call& call) {
   const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", 0), flow->layout.rank());
   if (!axis.ok()) return axis.status();
   MapOp op = {.kind = MapOpKind::kArgMax};
-  flow = AlongLast(*flow, IntOf(call, "axis", 0), op.inner);
+  flow = Along(*std::move(flow), IntOf(call, "axis", 0), op.inner);
   if (!flow.ok()) return flow.status();
   op.in = {flow->node};
   const int64_t limit = op.inner;
@@ -173,11 +182,7 @@ Lowering::Result Lowering::ArgMax(const Call& call) {
   flows_.nodes()[static_cast<size_t>(*node)].limit = limit;
   flow->node = *node;
   flow->type = DataType::kInt64;
-  flow->layout.axes()[*axis].clear();
-  if (IntOf(call, "keepdims", 1) == 0) {
-    flow->layout.axes().erase(flow->layout.axes().begin() + static_cast<std::ptrdiff_t>(*axis));
-  }
-  flow->layout = flow->layout.Canonical();
+  flow->layout.EndAlong(*axis, IntOf(call, "keepdims", 1) != 0);
   return *std::move(flow);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables that are looked up, and products with weights.
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -10,13 +11,19 @@
 #include "onnx_file/node.h"
 
 namespace rnnserve {
+namespace {
+
+// The table has the square of this number.
+constexpr int64_t kMostOneHot = 1024;
+
+}  // namespace
 
 // A table with a row of numbers for each integer.
-Lowering::Result Lowering::Lookup(const Call& call, const OnnxTensor& table) {
-  if (!IsFloating(table.view.type) || table.view.shape.size() < 1 || IntOf(call, "axis", 0) != 0) {
+Lowering::Result Lowering::Lookup(const Call& call, size_t index_input, const OnnxTensor& table) {
+  if (!IsFloating(table.view.type) || table.view.shape.size() < 1) {
     return BadFile("looks up something else than rows of a table of numbers");
   }
-  absl::StatusOr<Flow> index = FlowOf(call, 1);
+  absl::StatusOr<Flow> index = FlowOf(call, index_input);
   if (!index.ok()) return index.status();
   if (IsFloating(index->type)) return BadFile("looks a table up by numbers that are no integers");
   index = flows_.Canonical(*index);
@@ -25,7 +32,7 @@ Lowering::Result Lowering::Lookup(const Call& call, const OnnxTensor& table) {
   int64_t each = 1;
   for (size_t k = 1; k < table.view.shape.size(); ++k) each *= table.view.shape[k];
   if (entries < 1 || each < 1 || each > FlowGraph::kMaxWidth) return BadFile("has an empty table, or one too wide");
-  const auto wrapped = wrapped_.find(call.node.input(1));
+  const auto wrapped = wrapped_.find(call.node.input(static_cast<int>(index_input)));
   if (wrapped != wrapped_.end() && wrapped->second != entries) {
     return BadFile(absl::StrCat("looks up a table of ", entries, " by places that are counted from ", wrapped->second));
   }
@@ -50,6 +57,47 @@ Lowering::Result Lowering::Lookup(const Call& call, const OnnxTensor& table) {
   if (!node.ok()) return node.status();
   made.node = *node;
   return made;
+}
+
+// A lookup in a table of `depth` rows, of which each has one number that is not as the others.
+Lowering::Result Lowering::OneHot(const Call& call) {
+  const absl::StatusOr<Flow> index = FlowOf(call, 0);
+  if (!index.ok()) return index.status();
+  const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", -1), index->layout.rank() + 1);
+  if (!axis.ok()) return axis.status();
+  for (size_t k = 1; k <= 2; ++k) {
+    if (!Has(call, k)) return BadFile("has not its three inputs");
+  }
+  const absl::StatusOr<OnnxTensor> depth = Value(call, 1), values = Value(call, 2);
+  if (!depth.ok()) return depth.status();
+  if (!values.ok()) return values.status();
+  const absl::StatusOr<std::vector<double>> entries = Doubles(*depth, "depth"), off_on = Doubles(*values, "values");
+  if (!entries.ok()) return entries.status();
+  if (!off_on.ok()) return off_on.status();
+  if (entries->size() != 1 || off_on->size() != 2) return BadFile("has not one depth and two values");
+  const double count = entries->front();
+  if (!(count >= 1 && count <= static_cast<double>(kMostOneHot))) {
+    return BadFile(absl::StrCat("has depth ", count, "; 1 to ", kMostOneHot,
+                                " are supported: of more, look up a table (Gather, an embedding) instead"));
+  }
+  const auto rows = static_cast<size_t>(count);
+  std::vector<double> table(rows * rows, (*off_on)[0]);
+  for (size_t k = 0; k < rows; ++k) table[k * rows + k] = (*off_on)[1];
+  OnnxTensor made;
+  made.view = {
+      DataType::kDouble, {static_cast<int64_t>(rows), static_cast<int64_t>(rows)}, std::as_bytes(std::span(table))};
+  Result result = Lookup(call, 0, made);
+  if (!result.ok()) return result;
+  Flow& flow = std::get<Flow>(*result);
+  flow.type = values->view.type;
+  if (!IsFloating(flow.type)) {
+    const absl::StatusOr<int> node =
+        flows_.AddOp({.kind = MapOpKind::kConvert, .in = {flow.node}}, flow.layout.width(), true);
+    if (!node.ok()) return node.status();
+    flow.node = *node;
+  }
+  flow.layout.MoveAxis(flow.layout.rank() - 1, *axis);
+  return result;
 }
 
 Lowering::Result Lowering::Product(const Flow& given, const OnnxTensor& weights, bool transposed, double factor) {

@@ -77,7 +77,8 @@ Lowering::Result Lowering::Gather(const Call& call) {
   if (IsFixed(call, 0)) {
     const absl::StatusOr<OnnxTensor> table = Value(call, 0);
     if (!table.ok()) return table.status();
-    return Lookup(call, *table);
+    if (IntOf(call, "axis", 0) != 0) return BadFile("looks up something else than rows of a table of numbers");
+    return Lookup(call, 1, *table);
   }
   const absl::StatusOr<OnnxTensor> index = Value(call, 1);
   if (!index.ok()) return index.status();

@@ -35,7 +35,7 @@ class Widths {
         return shape.empty() ? std::nullopt : std::optional<int64_t>(shape.back());
       }
       const onnx::NodeProto* maker = MakerOf(name);
-      if (maker == nullptr) return std::nullopt;
+      if (maker == nullptr) return LastOfInput(name);
       const onnx::NodeProto& by = *maker;
       if (IsOnnxOp(by, "Expand") && by.input_size() > 1) return LastOfSizes(by.input(1));
       if (IsOnnxOp(by, "ConstantOfShape") && by.input_size() > 0) return LastOfSizes(by.input(0));
@@ -60,6 +60,17 @@ class Widths {
       const onnx::NodeProto& by = *maker;
       if (!IsOnnxOp(by, "Concat") || by.input_size() == 0) return std::nullopt;
       name = by.input(by.input_size() - 1);
+    }
+    return std::nullopt;
+  }
+
+  // Of a graph input, if the file fixes it.
+  std::optional<int64_t> LastOfInput(const std::string& name) const {
+    for (const onnx::ValueInfoProto& input : scope_->graph().input()) {
+      const auto& shape = input.type().tensor_type().shape();
+      if (input.name() != name || shape.dim_size() == 0) continue;
+      const auto& last = shape.dim(shape.dim_size() - 1);
+      return last.has_dim_value() && last.dim_value() > 0 ? std::optional(last.dim_value()) : std::nullopt;
     }
     return std::nullopt;
   }

@@ -102,8 +102,8 @@ def test_numbers_of_onnxruntime(served):
             for name, value in expected.items():
                 misplaced += served.compare(reply[name], value, (k, name, steps, rows))
                 places += value.size if value.dtype.kind == "i" else 0
-    # Where two numbers are equal but for rounding either may be the larger one.
-    assert misplaced <= places / 200, (misplaced, places)
+    # Where two numbers are equal but for rounding either may be the larger one: of float16 more often.
+    assert misplaced <= places / (100 if served.data_type == "float16" else 200), (misplaced, places)
 
 
 def _axes(whole, name):

@@ -74,6 +74,11 @@ class Graph:
         data_type = self.random.choice((TensorProto.INT64, TensorProto.INT32))
         self.inputs.append((name, data_type, ["n", "t"] if rows_first else ["t", "n"]))
         places = self.wrapped(name, entries, data_type)
+        if self.random.random() < 0.2:
+            values = self.store(np.asarray((0, 1), self.random.choice((np.int64, np.float32))))
+            index = self.node("Cast", [name], to=TensorProto.INT64)
+            made = self.node("OneHot", [index, self.ints(entries, scalar=True), values], axis=-1)
+            return Value(self.node("Cast", [made], to=self.data_type), entries, rows_first)
         return Value(self.node("Gather", [self.weight(entries, width), places], axis=0), width, rows_first)
 
     def wrapped(self, x, entries, data_type):
@@ -98,7 +103,7 @@ class Graph:
         name = self.random.choice(among or (
             "linear", "linear", "gemm", "relu", "tanh", "sigmoid", "scale", "layernorm", "norm_by_hand", "batchnorm", "softmax",
             "logsoftmax", "concat", "slice", "split", "residual", "cast", "identity", "square", "clip", "leaky", "turn",
-            "flat", "minus", "max_of_two", "groups", "gelu_by_hand"))
+            "flat", "minus", "max_of_two", "groups", "halves", "prelu", "gelu_by_hand"))
         made = getattr(self, "_" + name)(value)
         return dataclasses.replace(value, name=made[0], width=made[1]) if isinstance(made, tuple) else made
 
@@ -233,13 +238,27 @@ class Graph:
         return self.node("Reshape", [self.node("Tanh", [flat]), shape]), value.width
 
     def _groups(self, value):
-        """Softmax over two halves, each by itself."""
+        """Softmax over two halves, each by itself, or over each number and its fellow of the other half."""
         if value.ended or value.width % 2:
             return self._identity(value)
         half = value.width // 2
         parted = self.node("Reshape", [value.name, self.ints(0, 0, 2, half)])
-        soft = self.node("Softmax", [parted], axis=-1)
+        soft = self.node("Softmax", [parted], axis=self.random.choice((-1, 2)))
         return self.node("Reshape", [soft, self.ints(0, 0, -1)]), value.width
+
+    def _halves(self, value):
+        """Two directions as one, by a sum or the larger."""
+        if value.ended or value.width % 2:
+            return self._identity(value)
+        half = value.width // 2
+        parted = self.node("Reshape", [value.name, self.ints(0, 0, 2, half)])
+        keeps = self.random.choice((0, 1))
+        made = self.reduce(self.random.choice(("ReduceSum", "ReduceMax", "ReduceMean")), parted, 2, keeps)
+        return (self.node("Squeeze", [made, self.ints(2)]) if keeps else made), half
+
+    def _prelu(self, value):
+        slope = self.weight(*self.random.choice(((value.width,), (1,))))
+        return self.node("PRelu", [value.name, slope]), value.width
 
     # --- Layers.
     def layer(self, value, sizes, states):

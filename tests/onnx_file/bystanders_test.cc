@@ -95,12 +95,17 @@ TEST(OnnxBystanders, AZeroInitialStateOfAnotherWidthIsRefused) {
     AddNode(model, "Expand", {"zero", "wide"}, "expanded");
     AddNode(model, "Slice", {"expanded", "first", "one", "first"}, "sliced");
     AddNode(model, "Identity", {"sliced"}, "handed on");
+    auto& given = *model.mutable_graph()->add_input();
+    given.set_name("given");
+    auto& type = *given.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(onnx::TensorProto::FLOAT);
+    for (const int64_t size : {1, 1, 5}) type.mutable_shape()->add_dim()->set_dim_value(size);
     if (op_type == "LSTM") node.add_input(state);
     node.set_input(5, op_type == "LSTM" ? "" : state);
     *model.mutable_graph()->add_node() = node;
     return Refusal(model);
   };
-  for (const char* state : {"stored", "made", "expanded", "sliced", "handed on"}) {
+  for (const char* state : {"stored", "made", "expanded", "sliced", "handed on", "given"}) {
     EXPECT_THAT(refusal(state, "LSTM"),
                 AllOf(HasSubstr("initial_c (input 6"), HasSubstr("has 5 numbers a row, but H is 1"),
                       HasSubstr("PyTorch: proj_size")));

@@ -131,6 +131,58 @@ class Gated(nn.Module):
         return self.head(torch.cat((torch.tanh(a) * b, x[..., :4]), -1))
 
 
+class Speech(nn.Module):
+    """Layers of two directions that are summed, as of a recogniser; the best symbol of each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.prepare = nn.Sequential(nn.Linear(6, 8), nn.PReLU())
+        self.layers = nn.ModuleList(nn.GRU(8, 8, bidirectional=True) for _ in range(3))
+        self.norms = nn.ModuleList(nn.LayerNorm(8) for _ in range(3))
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = self.prepare(x)
+        for layer, norm in zip(self.layers, self.norms):
+            y, _ = layer(norm(x))
+            x = x + y.view(y.size(0), y.size(1), 2, -1).sum(2)
+        scores = torch.log_softmax(self.head(x), -1)
+        return scores, scores.argmax(-1)
+
+
+class OneHot(nn.Module):
+    """Characters without an embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(50, 5, batch_first=True)
+        self.head = nn.Linear(5, 50)
+
+    def forward(self, tokens):
+        return self.head(self.rnn(nn.functional.one_hot(tokens, 50).float())[0])
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(6, 5, batch_first=True)
+        self.score = nn.Linear(5, 1)
+
+    def forward(self, x):
+        y, _ = self.rnn(x)
+        return (torch.softmax(self.score(y), 1) * y).sum(1)
+
+
+class ProjectionWithStates(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(6, 5, proj_size=3)
+
+    def forward(self, x, h, c):
+        y, (h, c) = self.rnn(x, (h, c))
+        return y, h, c
+
+
 def cases():
     """name, module, arguments, which axis of each argument is steps and which is rows."""
     tokens, features = torch.randint(0, 50, (2, 9)), torch.randn(9, 2, 6)
@@ -155,7 +207,13 @@ def cases():
     yield "two-tables", TwoTables(), (tokens, tokens + 0), [{0: "n", 1: "t"}] * 2
     yield "batchnorm", Normed(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
     yield "gated", Gated(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
+    yield "speech", Speech(), (features,), [{0: "t", 1: "n"}]
+    yield "one-hot", OneHot(), (tokens,), [{0: "n", 1: "t"}]
+    yield "attention", Attention(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
+    yield "unbatched", nn.Sequential(nn.Linear(6, 6), nn.LSTM(6, 5)), (features[:, 0],), [{0: "t"}]
     yield "proj", nn.LSTM(6, 5, proj_size=3), (features,), [{0: "t", 1: "n"}]
+    states = torch.randn(1, 2, 3), torch.randn(1, 2, 5)
+    yield "proj-states", ProjectionWithStates(), (features, *states), [{0: "t", 1: "n"}, {1: "n"}, {1: "n"}]
 
 
 def main(folder):
