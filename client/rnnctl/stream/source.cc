@@ -215,8 +215,8 @@ absl::StatusOr<std::unique_ptr<ChunkSource>> OpenSource(std::istream& in, const 
   }
   if (*format == InputFormat::kNpy) return OpenArray(std::move(source), x, reading.steps);
   if (x.rank == 2) {
-    return UsageError(absl::StrCat(name, " has float32 values, but ", x.name, " of the model is ", View(DataTypeName(x.type)),
-                                   ", one number of each step and row: give a .npy file"));
+    return UsageError(absl::StrCat(name, " has float32 values, but ", x.name, " of the model is ",
+                                   View(DataTypeName(x.type)), ", one number of each step and row: give a .npy file"));
   }
   if (x.features == 0) {
     return UsageError(
