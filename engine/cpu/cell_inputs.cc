@@ -25,7 +25,7 @@ CellInputs<T>::CellInputs(const Cell& cell, size_t first, size_t count, size_t s
       bias_(SumBiases<T>(cell, first, count, summed)) {}
 
 template <typename T>
-void CellInputs<T>::Multiply(size_t count, Rows<const T> x, Rows<T> target, Team& team) const {
+void CellInputs<T>::Multiply(size_t count, const Factors<T>& x, Rows<T> target, Team& team) const {
   const size_t panels = (w_.lines() + kPanelLines - 1) / kPanelLines;
   ForPanels(panels, count * work(), false, team, [&](size_t panel) {
     const size_t first = panel * kPanelLines, column = first * kLine<T>;
@@ -40,8 +40,8 @@ void CellInputs<T>::Multiply(size_t count, Rows<const T> x, Rows<T> target, Team
 }
 
 template <typename T>
-Rows<const T> CellInputs<T>::Find(size_t count, Rows<const T> inputs, Rows<const T> x, size_t first_line, size_t lines,
-                                  T* buffer) const {
+Rows<const T> CellInputs<T>::Find(size_t count, Rows<const T> inputs, const Factors<T>& x, size_t first_line,
+                                  size_t lines, T* buffer) const {
   const size_t column = first_line * kLine<T>;
   if (inputs.data != nullptr) return {inputs.data + column, inputs.stride};
   const Rows<T> target = {buffer, lines * kLine<T>};

@@ -25,11 +25,11 @@ class CellInputs {
   size_t work() const { return w_.columns() * w_.depth(); }
 
   // Into rows of columns().
-  void Multiply(size_t count, Rows<const T> x, Rows<T> target, Team& team) const;
+  void Multiply(size_t count, const Factors<T>& x, Rows<T> target, Team& team) const;
 
   // Some lines of `count` rows: from `inputs`, where Multiply left them, or, where that is null, computed from `x` into
   // `buffer` of count * lines * kLine elements.
-  Rows<const T> Find(size_t count, Rows<const T> inputs, Rows<const T> x, size_t first_line, size_t lines,
+  Rows<const T> Find(size_t count, Rows<const T> inputs, const Factors<T>& x, size_t first_line, size_t lines,
                      T* buffer) const;
 
  private:

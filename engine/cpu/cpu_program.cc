@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "engine/cpu/element_runs.h"
@@ -51,6 +52,7 @@ class CpuProgram : public Program {
         input_columns_(InputColumns()),
         inputs_stride_(RowStride<T>(input_columns_)),
         state_stride_(RowStride<T>(units_)),
+        weights_(weights),
         scratch_stride_(step_->scratch_columns() == 0 ? 0 : RowStride<T>(step_->scratch_columns())),
         stretch_rows_(std::max<size_t>(1, kStretchBytes / sizeof(T) / (x_stride_ + inputs_stride_))) {}
 
@@ -73,6 +75,7 @@ class CpuProgram : public Program {
   }
   void RunStretch(const RowGroup& group, Scratch& scratch, Team& team) const;
   void GatherInputs(const RowGroup& group, Scratch& scratch) const;
+  Factors<T> Narrowed(size_t count, Rows<const T> rows, size_t depth, AlignedBuffer<std::byte>& target) const;
   void ScatterOutputs(std::span<const SequenceSlice* const> rows, int64_t step, const T* h) const;
 
   std::shared_ptr<Helper> helper_;
@@ -87,6 +90,7 @@ class CpuProgram : public Program {
   size_t input_columns_;
   size_t inputs_stride_;
   size_t state_stride_;
+  WeightType weights_;
   size_t scratch_stride_;
   size_t stretch_rows_;
 };
@@ -186,13 +190,15 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   const auto rows = scratch.plan.rows().subspan(group.first, group.count);
   GatherInputs(group, scratch);
   scratch.scratch.Grow(group.count * scratch_stride_);
+  if (scratch_stride_ != 0) scratch.narrow_scratch.Grow(group.count * NarrowBytes(weights_, units_));
+  const Factors<T> x = Narrowed(stretch.total, {scratch.x.data(), x_stride_}, inputs_, scratch.narrow_x);
   // A single step's inputs are computed panel by panel.
   const bool ahead = stretch.active.size() > 1;
   if (ahead) {
     scratch.inputs.Grow(stretch.total * inputs_stride_);
     Rows<T> target = {scratch.inputs.data(), inputs_stride_};
     for (const CellInputs<T>& part : step_->inputs()) {
-      part.Multiply(stretch.total, {scratch.x.data(), x_stride_}, target, team);
+      part.Multiply(stretch.total, x, target, team);
       target = target.From(part.columns());
     }
   }
@@ -205,11 +211,12 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
     scratch.backwards = active < kFewRows && !scratch.backwards;
     step_->Run({.count = active,
                 .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
-                .x = {scratch.x.data() + done * x_stride_, x_stride_},
-                .h = {scratch.h[step % 2].data() + first, state_stride_},
+                .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.narrow},
+                .h = Narrowed(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.narrow_h),
                 .next_h = {next_h, state_stride_},
                 .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
                 .scratch = {scratch.scratch.data(), scratch_stride_},
+                .narrow_scratch = scratch.narrow_scratch.data(),
                 .backwards = scratch.backwards},
                team);
     ScatterOutputs(rows.first(active), step, next_h);
@@ -231,6 +238,18 @@ void CpuProgram<T>::GatherInputs(const RowGroup& group, Scratch& scratch) const 
     }
     ++step;
   }
+}
+
+template <typename T>
+Factors<T> CpuProgram<T>::Narrowed(size_t count, Rows<const T> rows, size_t depth,
+                                   AlignedBuffer<std::byte>& target) const {
+  if constexpr (std::is_same_v<T, float>) {
+    if (const size_t bytes = NarrowBytes(weights_, depth); bytes != 0) {
+      target.Grow(count * bytes);
+      NarrowRows(weights_, depth, count, rows, target.data());
+    }
+  }
+  return {rows.data, rows.stride, target.data()};
 }
 
 template <typename T>

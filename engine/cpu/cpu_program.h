@@ -28,10 +28,13 @@ struct CpuWorkspace : public Workspace {
   AlignedBuffer<T> x;        // a row per active row and step of a stretch
   AlignedBuffer<T> inputs;   // the same
   AlignedBuffer<T> scratch;  // a row per row of a group
-  bool backwards = false;    // in which order the last step read the weights
+  // NarrowRows of x, h and scratch, where the weights take them.
+  AlignedBuffer<std::byte> narrow_x, narrow_h, narrow_scratch;
+  bool backwards = false;  // in which order the last step read the weights
 
   size_t bytes() const {
-    return (h[0].size() + h[1].size() + c.size() + x.size() + inputs.size() + scratch.size()) * sizeof(T);
+    return (h[0].size() + h[1].size() + c.size() + x.size() + inputs.size() + scratch.size()) * sizeof(T) +
+           narrow_x.size() + narrow_h.size() + narrow_scratch.size();
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "engine/cpu/activations.h"
@@ -104,7 +105,12 @@ class ResetGruStep final : public GruStep<T> {
   void Run(const StepRows<T>& rows, Team& team) const override {
     const Rows<T> keep = rows.scratch, reset = rows.scratch.From(width_);
     Reset(rows, keep, reset, team);
-    Blend(rows, keep, reset, team);
+    if constexpr (std::is_same_v<T, float>) {
+      if (rows.narrow_scratch != nullptr) {
+        NarrowRows(r_h_.type(), units_, rows.count, reset, rows.narrow_scratch);
+      }
+    }
+    Blend(rows, keep, {reset.data, reset.stride, rows.narrow_scratch}, team);
   }
 
  private:
@@ -125,7 +131,7 @@ class ResetGruStep final : public GruStep<T> {
   }
 
   // A few lines of different units at once.
-  void Blend(const StepRows<T>& rows, Rows<const T> keep, Rows<const T> reset, Team& team) const {
+  void Blend(const StepRows<T>& rows, Rows<const T> keep, const Factors<T>& reset, Team& team) const {
     const Rows<const T> ahead = rows.inputs.data == nullptr ? rows.inputs : rows.inputs.From(inputs_[0].columns());
     const size_t panels = (r_h_.lines() + kPanelLines - 1) / kPanelLines;
     ForPanels(panels, StepWork(rows, inputs_[1], r_h_), rows.backwards, team, [&](size_t panel) {

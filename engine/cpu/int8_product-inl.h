@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights of int8. Included once per Highway target, hence the guard that toggles.
+// Products of narrow rows (narrow_rows.h) with weights of int8. Included once per Highway target, hence the guard that
+// toggles.
 //
-// Rows become numbers of 16 bits, 64 terms at a time, each with a scale of its own: the largest of the 64 is 32767, so
-// that what is lost is far below what the weights have lost. Products are then of whole numbers, whose sums of 64 terms
-// are exact in any order; each is scaled and added in float32. One instruction multiplies and adds two terms, which
-// takes half the time of widening the weights to float32.
+// Products are of whole numbers, whose sums of 128 terms are exact in any order; each is scaled and added in float32.
+// One instruction multiplies and adds two terms, which takes half the time of widening the weights to float32.
 #if defined(RNNSERVE_INT8_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RNNSERVE_INT8_PRODUCT_INL_H_
 #undef RNNSERVE_INT8_PRODUCT_INL_H_
@@ -19,7 +18,7 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/cpu/product.h"
+#include "engine/cpu/narrow_rows.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,21 +27,11 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Terms of a block of rows that are narrowed at once, and how many of them share a scale.
-constexpr size_t kNarrowTerms = 512, kScaledTerms = 64;
-
-// One row's. A NaN or an infinity makes the scale NaN.
-struct NarrowRow {
-  alignas(kLineBytes) int16_t values[kNarrowTerms];
-  float scales[kNarrowTerms / kScaledTerms];
-};
-
-// 64 terms. Returns their scale.
+// 128 terms. Returns their scale.
 HWY_INLINE float NarrowScaled(const float* row, int16_t* target) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> whole;
   const hn::Rebind<int16_t, decltype(d)> narrow;
-  constexpr float kMost = 32767, kLeast = 1e-30F;
   // As bits, numbers above zero are in order, and infinities and NaN are above them all.
   auto largest = hn::Zero(whole);
   for (size_t k = 0; k < kScaledTerms; k += hn::Lanes(d)) {
@@ -53,23 +42,24 @@ HWY_INLINE float NarrowScaled(const float* row, int16_t* target) {
     std::fill_n(target, kScaledTerms, int16_t{1});
     return std::numeric_limits<float>::quiet_NaN();
   }
-  const auto factor = hn::Set(d, most < kLeast ? 0 : kMost / most);
+  const auto factor = hn::Set(d, most < kLeastRow ? 0 : kMostTerm / most);
   for (size_t k = 0; k < kScaledTerms; k += hn::Lanes(d)) {
     hn::Store(hn::DemoteTo(narrow, hn::NearestInt(hn::Mul(hn::LoadU(d, row + k), factor))), narrow, target + k);
   }
-  return most < kLeast ? 0 : most / kMost;
+  return most < kLeastRow ? 0 : most / kMostTerm;
 }
 
-HWY_INLINE void NarrowTerms(const float* row, size_t count, NarrowRow& target) {
-  target.scales[0] = 0;  // of no terms
+HWY_INLINE void NarrowRow(const float* row, size_t depth, std::byte* target) {
+  auto* const values = reinterpret_cast<int16_t*>(target);
+  TermScale* const scales = ScalesIn(target, depth);
   size_t k = 0;
-  for (; k + kScaledTerms <= count; k += kScaledTerms) {
-    target.scales[k / kScaledTerms] = NarrowScaled(row + k, target.values + k);
+  for (; k + kScaledTerms <= depth; k += kScaledTerms) {
+    scales[k / kScaledTerms] = {NarrowScaled(row + k, values + k), 0};
   }
-  if (k == count) return;
+  if (k == depth) return;
   float padded[kScaledTerms] = {};
-  std::copy(row + k, row + count, padded);
-  target.scales[k / kScaledTerms] = NarrowScaled(padded, target.values + k);
+  std::copy(row + k, row + depth, padded);
+  scales[k / kScaledTerms] = {NarrowScaled(padded, values + k), 0};
 }
 
 // Of a vector of words of four weights, the first two or the last two, ready to be multiplied by two terms of a row.
@@ -110,9 +100,9 @@ struct TwoWeights {
 #endif
 
 // Two terms of a row.
-HWY_INLINE int32_t TermsAt(const NarrowRow& row, size_t k) {
+HWY_INLINE int32_t TermsAt(const std::byte* row, size_t k) {
   int32_t terms;
-  std::memcpy(&terms, row.values + k, sizeof terms);
+  std::memcpy(&terms, row + k * sizeof(int16_t), sizeof terms);
   return terms;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/cpu/dot_product.h"
 #include "engine/float16.h"
 
 namespace rnnserve::cpu {
@@ -43,8 +44,10 @@ void PackedMatrix<T>::PackInt8(const T* source, size_t blocks, size_t units) {
     scales[row] /= kMost;
   }
   // A row of zeros, or of weights too small for a scale, is zero.
-  Pack<int8_t>(source, blocks, units, [&](size_t row, T weight) {
-    return static_cast<int8_t>(scales[row] == 0 ? 0 : std::clamp(std::nearbyint(weight / scales[row]), -kMost, kMost));
+  const uint8_t added = HasDotProduct(WeightType::kInt8) ? 128 : 0;
+  Pack<uint8_t>(source, blocks, units, [&](size_t row, T weight) {
+    const T whole = scales[row] == 0 ? 0 : std::clamp(std::nearbyint(weight / scales[row]), -kMost, kMost);
+    return static_cast<uint8_t>(static_cast<int>(whole) + added);
   });
   scales_ = PackVector(scales.data(), blocks, units);
 }

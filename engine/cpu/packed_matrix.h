@@ -13,7 +13,8 @@
 // Narrow weights (of float32) lie the same, 16 elements for each k; some together in a 32-bit word of each unit:
 //
 //   bfloat16: k, k + 1                  one is a shift away from float32, the other a mask
-//   int8:     k, k + 2, k + 1, k + 3    two shifts make pairs of 16-bit numbers of k, k + 1 and of k + 2, k + 3
+//   int8:     k, k + 2, k + 1, k + 3    two shifts make pairs of 16-bit numbers of k, k + 1 and of k + 2, k + 3;
+//                                       plus 128 where dot_product.h multiplies them
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ struct PanelSums {
 
 // R h of some lines into `sums`.
 template <typename T>
-Rows<T> MultiplyState(size_t count, Rows<const T> h, const PackedMatrix<T>& r, size_t first_line, size_t lines,
+Rows<T> MultiplyState(size_t count, const Factors<T>& h, const PackedMatrix<T>& r, size_t first_line, size_t lines,
                       T* sums) {
   const Rows<T> target = {sums, lines * kLine<T>};
   Multiply(

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "engine/cpu/dot_product.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/cpu/product.cc"
 #include "hwy/foreach_target.h"
@@ -54,7 +56,8 @@ struct Tile {
 
 template <>
 struct Tile<float, Int8Elements> {
-  const NarrowRow* rows;
+  const std::byte* rows;  // narrow
+  size_t row_stride;
   const int8_t* weights;
   size_t line_stride;
   size_t depth;
@@ -137,7 +140,7 @@ HWY_INLINE void MultiplyTile(const Tile<float, Int8Elements>& tile) {
         column[v] = {whole, words + v % kVectors<float> * 4 * kLanes<float>, half};
       }
       for (size_t r = 0; r < kRows; ++r) {
-        const int32_t terms = TermsAt(tile.rows[r], k + 2 * half);
+        const int32_t terms = TermsAt(tile.rows + r * tile.row_stride, k + 2 * half);
         for (size_t v = 0; v < kWidth; ++v) sum[r][v] = column[v].AddProducts(whole, terms, sum[r][v]);
       }
     };
@@ -147,7 +150,8 @@ HWY_INLINE void MultiplyTile(const Tile<float, Int8Elements>& tile) {
       add_terms(1);
     }
     for (size_t r = 0; r < kRows; ++r) {
-      const auto row_scale = hn::Set(d, tile.rows[r].scales[first / kScaledTerms]);
+      const TermScale* const scales = ScalesIn(tile.rows + r * tile.row_stride, tile.depth);
+      const auto row_scale = hn::Set(d, tile.depth == 0 ? 0 : scales[first / kScaledTerms].scale);
       for (size_t v = 0; v < kWidth; ++v) {
         const auto before = hn::Load(d, start + r * start_stride + v * kLanes<float>);
         const auto scale = hn::Mul(row_scale, hn::Load(d, tile.scales + v * kLanes<float>));
@@ -245,35 +249,24 @@ HWY_INLINE void MultiplyLines(const Product<T>& product) {
   MultiplyTerms(product.count, tile, product.lines);
 }
 
-// Blocks of rows, narrowed some terms at a time.
 void MultiplyInt8(const Product<float>& product) {
   const PackedMatrix<float>& weights = *product.weights;
-  NarrowRow narrow[kMostRows<float>];
-  size_t row = 0;
-  for (size_t blocks = (product.count + kMostRows<float> - 1) / kMostRows<float>; blocks > 0; --blocks) {
-    const size_t rows = (product.count - row + blocks - 1) / blocks;
-    Tile<float, Int8Elements> tile = {.rows = narrow,
-                                      .weights = weights.line<int8_t>(product.first_line),
-                                      .line_stride = weights.line_stride(),
-                                      .depth = 0,
-                                      .ahead = 0,
-                                      .scales = weights.scales(product.first_line),
-                                      .start = product.start.row(row),
-                                      .start_stride = product.start.stride,
-                                      .target = product.target.row(row),
-                                      .target_stride = product.target.stride};
-    size_t k = 0;
-    do {
-      tile.depth = std::min(kNarrowTerms, weights.depth() - k);
-      for (size_t r = 0; r < rows; ++r) NarrowTerms(product.rows.row(row + r) + k, tile.depth, narrow[r]);
-      MultiplyBlock(rows, tile, product.lines, kNoLine);
-      k += kNarrowTerms;
-      tile.weights += kNarrowTerms * kLine<float>;
-      tile.start = tile.target;
-      tile.start_stride = tile.target_stride;
-    } while (k < weights.depth());
-    row += rows;
-  }
+  const Tile<float, Int8Elements> tile = {.rows = product.rows.narrow,
+                                          .row_stride = NarrowInt8Bytes(weights.depth()),
+                                          .weights = weights.line<int8_t>(product.first_line),
+                                          .line_stride = weights.line_stride(),
+                                          .depth = weights.depth(),
+                                          .ahead = 0,
+                                          .scales = weights.scales(product.first_line),
+                                          .start = product.start.data,
+                                          .start_stride = product.start.stride,
+                                          .target = product.target.data,
+                                          .target_stride = product.target.stride};
+  MultiplyTerms(product.count, tile, product.lines);
+}
+
+void NarrowInt8(size_t depth, size_t count, Rows<const float> rows, std::byte* target) {
+  for (size_t row = 0; row < count; ++row) NarrowRow(rows.row(row), depth, target + row * NarrowInt8Bytes(depth));
 }
 
 void MultiplyFloat(const Product<float>& product) {
@@ -299,8 +292,22 @@ namespace rnnserve::cpu {
 
 HWY_EXPORT(MultiplyFloat);
 HWY_EXPORT(MultiplyDouble);
+HWY_EXPORT(NarrowInt8);
 
-void Multiply(const Product<float>& product) { HWY_DYNAMIC_DISPATCH(MultiplyFloat)(product); }
+size_t NarrowBytes(WeightType type, size_t depth) {
+  if (type == WeightType::kInt8) return NarrowInt8Bytes(depth);
+  return type == WeightType::kBFloat16 && HasDotProduct(type) ? PadToLine<uint16_t>(depth) * sizeof(uint16_t) : 0;
+}
+
+void NarrowRows(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target) {
+  if (HasDotProduct(type)) return NarrowForDotProduct(type, depth, count, rows, target);
+  HWY_DYNAMIC_DISPATCH(NarrowInt8)(depth, count, rows, target);
+}
+
+void Multiply(const Product<float>& product) {
+  if (HasDotProduct(product.weights->type())) return MultiplyByDotProduct(product);
+  HWY_DYNAMIC_DISPATCH(MultiplyFloat)(product);
+}
 void Multiply(const Product<double>& product) { HWY_DYNAMIC_DISPATCH(MultiplyDouble)(product); }
 
 }  // namespace rnnserve::cpu

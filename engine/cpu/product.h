@@ -33,10 +33,24 @@ inline constexpr size_t kMostLines = 8, kPanelLines = 4;
 template <typename T>
 alignas(kLineBytes) inline constexpr T kZeroLines[kMostLines * kLine<T>] = {};
 
+// Some kinds of narrow weights are multiplied by narrow rows, which are made once for all products with them. Bytes of
+// such a row, on cache lines; 0: this kind takes rows as they are.
+size_t NarrowBytes(WeightType type, size_t depth);
+void NarrowRows(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target);
+
+template <typename T>
+struct Factors {
+  const T* data = nullptr;  // need the alignment of T only
+  size_t stride = 0;
+  const std::byte* narrow = nullptr;  // the same rows, where NarrowBytes is not 0
+
+  Rows<const T> From(size_t column) const { return {data + column, stride}; }
+};
+
 template <typename T>
 struct Product {
-  size_t count = 0;    // of rows, at least 1
-  Rows<const T> rows;  // need the alignment of T only
+  size_t count = 0;  // of rows, at least 1
+  Factors<T> rows;
   const PackedMatrix<T>* weights = nullptr;
   // Of the weights, at most kMostLines.
   size_t first_line = 0;

@@ -20,12 +20,13 @@ template <typename T>
 struct StepRows {
   size_t count = 0;      // 1 .. kGroupRows
   Rows<const T> inputs;  // biases and W x (CellInputs); null: to be computed from x
-  Rows<const T> x;
-  Rows<const T> h;         // before the step
-  Rows<T> next_h;          // after it; not the same memory
-  Rows<T> c;               // before and after it, LSTM only
-  Rows<T> scratch;         // scratch_columns() of the step
-  bool backwards = false;  // in which order the panels come
+  Factors<T> x;
+  Factors<T> h;                         // before the step
+  Rows<T> next_h;                       // after it; not the same memory
+  Rows<T> c;                            // before and after it, LSTM only
+  Rows<T> scratch;                      // scratch_columns() of the step
+  std::byte* narrow_scratch = nullptr;  // where scratch is multiplied: for NarrowRows of it
+  bool backwards = false;               // in which order the panels come
 };
 
 template <typename T>
