@@ -16,7 +16,10 @@ absl::StatusOr<Flow> Lowering::AlongLast(const Flow& flow, int64_t axis, int64_t
   const std::optional<int64_t> size = flow.layout.FeatureSize(*place);
   if (!size) {
     return BadFile(absl::StrCat("goes along axis ", *place, " of ", flow.layout.Text(symbols_),
-                                ", which are steps or rows: it looks along time"));
+                                ", which are steps or rows: it looks along time",
+                                flow.layout.rank() == 2 && flows_.at(flow.node).per_step
+                                    ? "; if it has features and no rows, export the model with an axis of rows"
+                                    : ""));
   }
   if (*place + 1 != flow.layout.rank()) {
     return BadFile(absl::StrCat("goes along axis ", *place, " of ", flow.layout.Text(symbols_),

@@ -61,7 +61,7 @@ std::string Answer(const CoverageCase& row, const CoverageColumn& column, Reason
 constexpr char kExporters[] = R"(
 ## Exported files
 
-Files as exporters write them, tried on 2026-11-23 by `tests/campaigns/test_exporters.py`, which exports them anew: torch 2.15.0
+Files as exporters write them, tried on 2026-11-24 by `tests/campaigns/test_exporters.py`, which exports them anew: torch 2.15.0
 (onnxscript 0.7.2), keras 3.15.1 with tensorflow-cpu 2.21.0, tf2onnx 1.17.0. Each that loads gives onnxruntime's numbers, whole, and
 where it can, with lengths and in a session cut at random; the largest difference of all is 3e-7 of max(1, |expected|). Unless told,
 torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
@@ -79,10 +79,14 @@ torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
 | torch, `dynamo=False` | the same with enforce_sorted=False, which sorts the rows | "... has one axis, as lengths have, of which a model computes nothing ..." |
 | torch, `dynamo=True` | pack_padded_sequence | the exporter refuses |
 | torch | two Embeddings joined, GRU of 2 layers with dropout, both directions, Linear, argmax | loads |
+| torch | Linear, PReLU, three bidirectional GRUs whose directions are summed, LayerNorm, residual, log_softmax, argmax | loads |
+| torch, `dynamo=False` | one_hot instead of an embedding, LSTM, Linear | loads |
+| torch, `dynamo=True` | the same | "... (op_type "Equal", ...) is an operator that a served model cannot have ... `rnnctl split` ..." |
+| torch | LSTM, attention over time | "... looks along time; `rnnctl split` leaves this node to onnxruntime and the layers to the server" |
+| torch | Linear, LSTM of [T, I] without rows | "... export the model with an axis of rows" |
 | torch | LSTM, BatchNorm1d, LSTM, Linear, log_softmax; parts of features before and behind an LSTM (slices, chunk, cat) | loads |
 | torch | nn.LSTM of 3 layers, one row; of 2 layers, one row and one step | loads; the exporter refuses dynamic shapes of the first |
-| torch, `dynamo=True`, fixed | nn.LSTM with proj_size | "the layer has a projection (PyTorch: proj_size), which ONNX's LSTM cannot have" |
-| torch, `dynamo=True`, dynamic | nn.LSTM with proj_size | onnxruntime cannot run what is written |
+| torch, `dynamo=True` | nn.LSTM with proj_size, with and without given states | "the layer has a projection (PyTorch: proj_size), which ONNX's LSTM cannot have" |
 | torch, `dynamo=False` | nn.LSTM with proj_size | the exporter refuses |
 | keras, tf2onnx | LSTM of 2 layers, Dense | loads |
 | keras, tf2onnx | Bidirectional LSTM, Dense | loads |
