@@ -116,17 +116,22 @@ class ResetGruStep final : public GruStep<T> {
  private:
   using GruStep<T>::units_, GruStep<T>::width_, GruStep<T>::f_, GruStep<T>::g_, GruStep<T>::gates_;
 
-  // Rows of z and of r (.) h.
+  // Rows of z and of r (.) h; two units' lines at once.
   void Reset(const StepRows<T>& rows, Rows<T> keep, Rows<T> reset, Team& team) const {
-    ForPanels(width_ / kLine<T>, StepWork(rows, inputs_[0], r_zr_), rows.backwards, team, [&](size_t block) {
+    const size_t panels = (r_zr_.lines() + kPanelLines - 1) / kPanelLines;
+    ForPanels(panels, StepWork(rows, inputs_[0], r_zr_), rows.backwards, team, [&](size_t panel) {
       PanelSums<T> sums;
-      const size_t unit = block * kLine<T>;
-      const Rows<const T> inputs = inputs_[0].Find(rows.count, rows.inputs, rows.x, 2 * block, 2, sums.inputs);
-      AddByLine(rows.count, 2, inputs, MultiplyState(rows.count, rows.h, r_zr_, 2 * block, 2, sums.state),
+      const size_t first = panel * kPanelLines, lines = std::min(kPanelLines, r_zr_.lines() - first);
+      const Rows<const T> inputs = inputs_[0].Find(rows.count, rows.inputs, rows.x, first, lines, sums.inputs);
+      AddByLine(rows.count, lines, inputs, MultiplyState(rows.count, rows.h, r_zr_, first, lines, sums.state),
                 sums.by_line);
-      f_.Apply(sums.by_line, 2 * rows.count * kLine<T>);
-      const GruUnits<T> units = {rows.count, rows.h.From(unit), rows.next_h.From(unit)};
-      gates_.reset(units, sums.by_line, keep.From(unit), reset.From(unit));
+      const size_t line = rows.count * kLine<T>;
+      f_.Apply(sums.by_line, lines * line);
+      for (size_t k = 0; k < lines; k += 2) {
+        const size_t unit = (first + k) / 2 * kLine<T>;
+        const GruUnits<T> units = {rows.count, rows.h.From(unit), rows.next_h.From(unit)};
+        gates_.reset(units, sums.by_line + k * line, keep.From(unit), reset.From(unit));
+      }
     });
   }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/cpu/cpu_engine.h"
@@ -56,7 +57,16 @@ constexpr EngineOptions Narrow(WeightType weights) { return {.allow_reduced_prec
 
 using MakeEngine = std::unique_ptr<Engine>();
 
-void Advance(benchmark::State& run, MakeEngine make, CellSpec spec, bool ragged, EngineOptions options) {
+// Of row `row`: as many as there are; any number up to that; or so for the first row and a third at most for others.
+enum class Lengths { kAll, kRagged, kOneLong };
+
+int64_t LengthOf(Lengths lengths, size_t row, int64_t steps, std::mt19937& random) {
+  if (lengths == Lengths::kAll || (lengths == Lengths::kOneLong && row == 0)) return steps;
+  const int64_t most = lengths == Lengths::kRagged ? steps : steps * 32 / 100;
+  return 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(most));
+}
+
+void Advance(benchmark::State& run, MakeEngine make, CellSpec spec, Lengths lengths, EngineOptions options) {
   const int64_t steps = run.range(0), units = run.range(2);
   const auto rows = static_cast<size_t>(run.range(1));
   std::mt19937 random(1);
@@ -76,7 +86,7 @@ void Advance(benchmark::State& run, MakeEngine make, CellSpec spec, bool ragged,
                    .x_stride = row_bytes * static_cast<std::ptrdiff_t>(rows),
                    .y = y.data() + first,
                    .y_stride = row_bytes * static_cast<std::ptrdiff_t>(rows),
-                   .steps = ragged ? 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(steps)) : steps,
+                   .steps = LengthOf(lengths, row, steps, random),
                    .before = states.back().get(),
                    .after = states.back().get()};
   }
@@ -88,6 +98,7 @@ void Advance(benchmark::State& run, MakeEngine make, CellSpec spec, bool ragged,
   for (auto _ : run) {
     if (!program->Advance(slices, *workspace).ok()) run.SkipWithError("Advance failed");
   }
+  run.counters["steps"] = static_cast<double>(real_steps);
   const auto operations = static_cast<double>(real_steps * 4 * GateCount(spec.kind) * units * units);
   run.counters["GFLOP/s"] = benchmark::Counter(operations * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
@@ -113,9 +124,9 @@ CellSpec With(CellKind kind, void (*change)(CellSpec&)) {
   return spec;
 }
 
-void Register(const std::string& name, const CellSpec& spec, bool both_engines, bool ragged = false) {
+void Register(const std::string& name, const CellSpec& spec, bool both_engines, Lengths lengths = Lengths::kAll) {
   const auto add = [&](const std::string& engine, MakeEngine make) {
-    benchmark::RegisterBenchmark((name + "/" + engine).c_str(), Advance, make, spec, ragged, kReduced)->Apply(Shapes);
+    benchmark::RegisterBenchmark((name + "/" + engine).c_str(), Advance, make, spec, lengths, kReduced)->Apply(Shapes);
   };
   add("cpu", &MakeCpuEngine);
   if (both_engines) add("onednn", &MakeOneDnnEngine);
@@ -125,7 +136,8 @@ void Register(const std::string& name, const CellSpec& spec, bool both_engines, 
 void RegisterNarrow(const std::string& name, CellKind kind) {
   for (const WeightType type : {WeightType::kAsGiven, WeightType::kFloat16, WeightType::kBFloat16, WeightType::kInt8}) {
     const std::string full = name + "_narrow/" + std::string(WeightTypeName(type));
-    benchmark::RegisterBenchmark(full.c_str(), Advance, &MakeCpuEngine, DefaultSpec(kind, 1), false, Narrow(type))
+    benchmark::RegisterBenchmark(full.c_str(), Advance, &MakeCpuEngine, DefaultSpec(kind, 1), Lengths::kAll,
+                                 Narrow(type))
         ->ArgNames({"T", "N", "H"})
         ->Unit(benchmark::kMicrosecond)
         ->ArgsProduct({{1}, {1}, {128, 256, 512, 1024}})
@@ -142,7 +154,14 @@ void RegisterAll() {
   Register("gru_linear_before_reset", With(CellKind::kGru, [](CellSpec& spec) { spec.linear_before_reset = true; }),
            true);
   Register("rnn", DefaultSpec(CellKind::kRnn, 1), true);
-  Register("lstm_ragged", DefaultSpec(CellKind::kLstm, 1), true, true);
+  Register("lstm_ragged", DefaultSpec(CellKind::kLstm, 1), true, Lengths::kRagged);
+  // 374 real steps of 1,932 with padding.
+  for (const auto& [name, lengths] : {std::pair("lstm_one_long", Lengths::kOneLong), {"lstm_padded", Lengths::kAll}}) {
+    benchmark::RegisterBenchmark(name, Advance, &MakeCpuEngine, DefaultSpec(CellKind::kLstm, 1), lengths, kReduced)
+        ->ArgNames({"T", "N", "H"})
+        ->Unit(benchmark::kMicrosecond)
+        ->ArgsProduct({{69}, {28}, {128, 256, 512}});
+  }
   Register("lstm_peephole_clip",
            With(CellKind::kLstm,
                 [](CellSpec& spec) {
@@ -151,6 +170,15 @@ void RegisterAll() {
                   spec.clip_cell_input = true;
                 }),
            false);
+  Register("lstm_coupled", With(CellKind::kLstm, [](CellSpec& spec) { spec.input_forget = true; }), false);
+  Register("lstm_hard",
+           With(CellKind::kLstm,
+                [](CellSpec& spec) {
+                  const Activation softsign = {ActivationKind::kSoftsign, 0, 0};
+                  spec.activations = {Activation{ActivationKind::kHardSigmoid, 0.2, 0.5}, softsign, softsign};
+                }),
+           false);
+  Register("gru_clip", With(CellKind::kGru, [](CellSpec& spec) { spec.clip = 3; }), false);
   Register("lstm_float16", With(CellKind::kLstm, [](CellSpec& spec) { spec.data_type = DataType::kFloat16; }), false);
   Register("lstm_bfloat16", With(CellKind::kLstm, [](CellSpec& spec) { spec.data_type = DataType::kBFloat16; }),
            onednn::CpuMultipliesBFloat16());
