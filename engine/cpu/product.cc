@@ -33,6 +33,9 @@ template <typename T>
 constexpr size_t kVectors = kLine<T> / kLanes<T>;  // of a line
 template <typename T>
 constexpr size_t kMostRows = std::clamp<size_t>(kMostSums / kVectors<T>, 1, 6);
+// Three lines leave registers for more rows.
+template <typename T>
+constexpr size_t kMostRowsOfThree = std::max(kMostRows<T>, std::min<size_t>(8, kMostSums / kVectors<T> / 3));
 // Lines that `rows` rows take at once: 1, 2 or 4; 3 or 6 where that leaves none.
 template <typename T>
 constexpr size_t LinesAtOnce(size_t rows) {
@@ -182,6 +185,7 @@ HWY_INLINE void TakeLines(const Tile<T, Elements>& tile, size_t line, size_t ahe
 
 template <size_t kRows, typename T, class Elements>
 HWY_NOINLINE void MultiplyRows(const Tile<T, Elements>& tile, size_t lines, size_t ahead_line) {
+  if constexpr (kRows > kMostRows<T>) return TakeLines<kRows, 3>(tile, 0, ahead_line);
   constexpr size_t kMost = LinesAtOnce<T>(kRows);
   // Widened float16 needs registers of its own: six lines at once would take 1.7 times as long as four and two.
   if constexpr (kRows * 6 * kVectors<T> <= kMostSums && !std::is_same_v<Elements, HalfElements>) {
@@ -206,6 +210,10 @@ HWY_INLINE void MultiplyBlock(size_t rows, const Tile<T, Elements>& tile, size_t
     if (rows == 5) return MultiplyRows<5>(tile, lines, ahead_line);
     if (rows == 6) return MultiplyRows<6>(tile, lines, ahead_line);
   }
+  if constexpr (kMostRowsOfThree<T> == 8) {
+    if (rows == 7) return MultiplyRows<7>(tile, lines, ahead_line);
+    if (rows == 8) return MultiplyRows<8>(tile, lines, ahead_line);
+  }
   if (rows == 1) return MultiplyRows<1>(tile, lines, ahead_line);
   if (rows == 2) return MultiplyRows<2>(tile, lines, ahead_line);
   MultiplyRows<3>(tile, lines, ahead_line);
@@ -218,7 +226,8 @@ constexpr size_t kNoLine = size_t{1} << 32;
 template <typename T, class Elements>
 HWY_INLINE void MultiplyTerms(size_t count, Tile<T, Elements> tile, size_t lines) {
   size_t line = tile.ahead == 0 ? kNoLine : 0;
-  for (size_t blocks = (count + kMostRows<T> - 1) / kMostRows<T>; blocks > 0; --blocks, ++line) {
+  const size_t most = lines == 3 ? kMostRowsOfThree<T> : kMostRows<T>;
+  for (size_t blocks = (count + most - 1) / most; blocks > 0; --blocks, ++line) {
     const size_t rows = (count + blocks - 1) / blocks;
     MultiplyBlock(rows, tile, lines, line);
     count -= rows;
