@@ -37,6 +37,13 @@ class ByteBudget {
     }
     ~Share() { ShrinkTo(0); }
 
+    // Takes over `other`, to be returned with this one, if it is the same caller's and as far.
+    bool Join(Share& other) {
+      if (budget_ != other.budget_ || caller_ != other.caller_ || copies_ != other.copies_) return false;
+      bytes_ += std::exchange(other.bytes_, 0);
+      other.budget_ = nullptr;
+      return true;
+    }
     // Returns all but `bytes`.
     void ShrinkTo(int64_t bytes) {
       if (budget_ == nullptr || bytes >= bytes_) return;

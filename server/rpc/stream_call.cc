@@ -92,24 +92,30 @@ void StreamCall::Send(grpc::Slice part, std::optional<ByteBudget::Share> held) {
   given_up_ |= broken_;
   if (broken_) return;
   outbox_bytes_ += static_cast<int64_t>(part.size());
-  outbox_.push_back({std::move(part), std::move(held)});
+  outbox_.Add(std::move(part), std::move(held));
+  if (!writing_) StartWrite();
+}
+
+void StreamCall::SendCopy(std::span<const uint8_t> part, std::optional<ByteBudget::Share> held) {
+  MutexLock lock(mutex_);
+  given_up_ |= broken_;
+  if (broken_) return;
+  if (writing_) {
+    outbox_.Copy(part, std::move(held));
+  } else {
+    outbox_.Add(grpc::Slice(part.data(), part.size()), std::move(held));
+  }
+  outbox_bytes_ += static_cast<int64_t>(part.size());
   if (!writing_) StartWrite();
 }
 
 void StreamCall::StartWrite() {
   writing_ = true;
-  absl::InlinedVector<grpc::Slice, 8> parts;
-  for (Part& next : outbox_) {
-    const auto bytes = static_cast<int64_t>(next.bytes.size());
-    if (!parts.empty() && (!method_.joins_parts || wire_bytes_ + bytes > kMostMessageBytes)) break;
-    wire_bytes_ += bytes;
-    parts.push_back(std::move(next.bytes));
-    if (next.held) on_wire_.push_back(*std::move(next.held));
-  }
-  outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(parts.size()));
-  const grpc::ByteBuffer message(parts.data(), parts.size());
+  Outbox::Message message = outbox_.Take(method_.joins_parts ? kMostMessageBytes : 0);
+  wire_bytes_ = message.size;
+  on_wire_ = std::move(message.held);
   sending_.emplace(*site_.parts().send_watch, &context_);
-  stream_.Write(message, static_cast<void*>(static_cast<CompletionTag*>(&written_)));
+  stream_.Write(message.bytes, static_cast<void*>(static_cast<CompletionTag*>(&written_)));
 }
 
 void StreamCall::SendInitialMetadata() {
@@ -120,15 +126,15 @@ void StreamCall::SendInitialMetadata() {
 
 void StreamCall::WriteDone(bool ok) {
   const std::shared_ptr<StreamCall> self = shared_from_this();
-  absl::InlinedVector<ByteBudget::Share, 4> gone;
-  std::vector<Part> unsent;
+  Outbox::Shares gone;
+  Outbox unsent;
   MutexLock lock(mutex_);
   sending_.reset();
   gone = std::exchange(on_wire_, {});
   if (!ok) {
     broken_ = true;
     given_up_ |= outbox_bytes_ > 0;
-    unsent.swap(outbox_);
+    unsent = std::exchange(outbox_, {});
     outbox_bytes_ = wire_bytes_;
   }
   outbox_bytes_ -= std::exchange(wire_bytes_, 0);

@@ -21,11 +21,10 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -39,6 +38,7 @@
 #include "server/admission/send_watch.h"
 #include "server/rpc/call_end.h"
 #include "server/rpc/call_log.h"
+#include "server/rpc/outbox.h"
 #include "server/rpc/poller.h"
 #include "server/rpc/preparation_pool.h"
 #include "server/rpc/raw_service.h"
@@ -165,6 +165,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
 
   // A part of a message to the caller; `held` goes when it has left. From any thread.
   void Send(grpc::Slice part, std::optional<ByteBudget::Share> held = {});
+  // The same, of a method that joins parts, by a copy: for small ones.
+  void SendCopy(std::span<const uint8_t> part, std::optional<ByteBudget::Share> held = {});
 
   // Whether replies were left that the caller has not taken and never will.
   bool GaveUpReplies() const {
@@ -229,11 +231,6 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_; }};
   }
 
-  struct Part {
-    grpc::Slice bytes;
-    std::optional<ByteBudget::Share> held;
-  };
-
   void SendInitialMetadata();
   void WriteDone(bool ok);
   void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -256,8 +253,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   std::unique_ptr<StreamHandler> handler_;
 
   mutable Mutex mutex_;
-  std::vector<Part> outbox_ ABSL_GUARDED_BY(mutex_);
-  absl::InlinedVector<ByteBudget::Share, 4> on_wire_ ABSL_GUARDED_BY(mutex_);  // held by the message being written
+  Outbox outbox_ ABSL_GUARDED_BY(mutex_);
+  Outbox::Shares on_wire_ ABSL_GUARDED_BY(mutex_);    // held by the message being written
   int64_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the outbox and what is being written
   int64_t wire_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -4,6 +4,7 @@
 #include <google/protobuf/arena.h>
 #include <google/protobuf/io/coded_stream.h>
 
+#include <array>
 #include <atomic>
 #include <utility>
 
@@ -19,17 +20,26 @@ namespace rnnserve {
 namespace {
 
 constexpr size_t kMaxPollerBytes = 1 << 20;
+// Replies of up to so many bytes are copied into blocks of the stream (Outbox).
+constexpr size_t kMostCopiedBytes = 4 << 10;
 // replies = 1, length-delimited: serialised messages of repeated fields may simply follow one another.
 constexpr uint8_t kReplyTag = 1 << 3 | 2;
 
-// Of so many bytes, which `write` fills.
+using google::protobuf::io::CodedOutputStream;
+
+size_t PartBytes(size_t size) { return 1 + CodedOutputStream::VarintSize64(size) + size; }
+
+// To PartBytes(size) bytes. `write` fills `size` of them.
+template <typename Write>
+void WritePart(size_t size, Write write, uint8_t* to) {
+  *to++ = kReplyTag;
+  write(CodedOutputStream::WriteVarint64ToArray(size, to));
+}
+
 template <typename Write>
 grpc::Slice PartOf(size_t size, Write write) {
-  using google::protobuf::io::CodedOutputStream;
-  grpc::Slice slice(1 + CodedOutputStream::VarintSize64(size) + size);
-  auto* at = const_cast<uint8_t*>(slice.begin());  // ours alone
-  *at++ = kReplyTag;
-  write(CodedOutputStream::WriteVarint64ToArray(size, at));
+  grpc::Slice slice(PartBytes(size));
+  WritePart(size, write, const_cast<uint8_t*>(slice.begin()));  // ours alone
   return slice;
 }
 
@@ -168,13 +178,22 @@ void SessionStream::Finish(PendingOperation pending) {
 void SessionStream::SendReply(const PendingOperation& pending, ApplyReply answer) {
   if (!answer.status.ok()) return SendReply(pending, ReplyTo(*pending.operation, std::move(answer)));
   call_->RecordOperation(answer.status, pending.operation->request_id(), pending.message->arrived(), answer.calls);
-  absl::StatusOr<grpc::Slice> part = OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> {
+  const absl::Status sent = OrOutOfMemory([&] {
     const OperationReplyBytes reply(*pending.operation, answer);
-    return PartOf(reply.size(), [&](uint8_t* at) { reply.Write(at); });
+    const auto write = [&](uint8_t* at) { reply.Write(at); };
+    const size_t bytes = PartBytes(reply.size());
+    if (bytes > kMostCopiedBytes) {
+      call_->Send(PartOf(reply.size(), write), std::move(answer.memory));
+      return absl::OkStatus();
+    }
+    std::array<uint8_t, kMostCopiedBytes> part;
+    WritePart(reply.size(), write, part.data());
+    call_->SendCopy({part.data(), bytes}, std::move(answer.memory));
+    return absl::OkStatus();
   });
-  if (part.ok()) return call_->Send(*std::move(part), std::move(answer.memory));
+  if (sent.ok()) return;
   // What is applied stays applied: a refused caller asks again.
-  answer.status = part.status();
+  answer.status = sent;
   answer.result.reset();
   Send(ReplyTo(*pending.operation, std::move(answer)));
 }
