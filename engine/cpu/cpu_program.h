@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/recycled.h"
 #include "engine/cpu/aligned_buffer.h"
 #include "engine/cpu/helper.h"
 #include "engine/cpu/slice_plan.h"
@@ -14,8 +15,9 @@
 namespace rnnserve::cpu {
 
 template <typename T>
-struct CpuState : public State {
-  std::vector<T> values;  // h, and c of an LSTM behind it: one block, since sessions keep them by the hundred thousand
+struct CpuState : public State, public Recycled {
+  std::vector<T, RecycledAllocator<T>>
+      values;  // h, and c of an LSTM behind it: one block, since sessions keep them by the hundred thousand
 };
 
 template <typename T>

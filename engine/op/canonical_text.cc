@@ -25,8 +25,6 @@ size_t FunctionCount(CellKind kind) { return kind == CellKind::kLstm ? 3 : kind 
 
 }  // namespace
 
-std::string OpSpec::Name() const { return absl::StrCat(op_type, "-", version); }
-
 // Seventeen digits bring every double back; models' fingerprints hang on this text: a change of it is a change of them
 // all.
 std::string OpSpec::CanonicalText() const {

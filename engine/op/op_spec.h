@@ -43,6 +43,7 @@ struct OpSpec {
   std::string op_type;  // as the text spells it: LSTM, GRUSequence, ...
   CellKind kind = CellKind::kLstm;
   int64_t version = 0;  // since-version
+  std::string name;     // "LSTM-14"
   Direction direction = Direction::kForward;
   DataType data_type = DataType::kFloat;
   int64_t input_size = 0;   // I
@@ -61,8 +62,6 @@ struct OpSpec {
   int64_t directions() const { return direction == Direction::kBidirectional ? 2 : 1; }
   // X, and with it Y, has its rows before its steps.
   bool batch_first() const { return dialect == Dialect::kOpenVino || layout == 1; }
-  // "LSTM-14".
-  std::string Name() const;
   // All that decides results, as text in a fixed form: equal operators give equal text in every process (warnings left
   // out).
   std::string CanonicalText() const;

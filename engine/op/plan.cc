@@ -22,12 +22,12 @@ namespace {
 absl::Status ReadX(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
   if (const absl::StatusOr<bool> read = ReadFileX(stack, inputs, plan); !read.ok() || *read) return read.status();
   const OpSpec& first = stack.layers.front();
-  ASSIGN_OR_RETURN(const NamedTensor* x, FindData(inputs, "X", true, first.Name()));
+  ASSIGN_OR_RETURN(const NamedTensor* x, FindData(inputs, "X", true, first.name));
   RETURN_IF_ERROR(CheckFloatingType(*x, first.data_type, "W"));
   const bool batch_first = XBatchFirst(stack);
   const ExpectedAxis t = {"T"}, n = {"N"};
   const std::array<ExpectedAxis, 3> axes = {{batch_first ? n : t, batch_first ? t : n, {"I", first.input_size}}};
-  RETURN_IF_ERROR(CheckShape(*x, axes, first.Name(), "where I is the last axis of W"));
+  RETURN_IF_ERROR(CheckShape(*x, axes, first.name, "where I is the last axis of W"));
   plan.x = x->tensor;
   plan.steps = plan.x.shape[batch_first ? 1 : 0];
   plan.rows = plan.x.shape[batch_first ? 0 : 1];
@@ -41,7 +41,7 @@ absl::Status ReadLengths(const StackSpec& stack, std::span<const NamedTensor> in
   const bool onnx = spec.dialect == Dialect::kOnnx;
   const bool is_operators = IsOperatorInput(stack, name);
   ASSIGN_OR_RETURN(const NamedTensor* found,
-                   is_operators ? FindData(inputs, name, !onnx && !in_session, spec.Name()) : nullptr);
+                   is_operators ? FindData(inputs, name, !onnx && !in_session, spec.name) : nullptr);
   if (found == nullptr) {
     plan.lengths.assign(static_cast<size_t>(plan.rows), plan.steps);
     return absl::OkStatus();
@@ -50,10 +50,10 @@ absl::Status ReadLengths(const StackSpec& stack, std::span<const NamedTensor> in
   const DataType type = input.tensor.type;
   if (type != DataType::kInt32 && (onnx || type != DataType::kInt64)) {
     return FieldError(InputField(name) + ".data_type",
-                      absl::StrCat(input.name, " is ", View(DataTypeName(type)), "; ", spec.Name(), " takes ",
+                      absl::StrCat(input.name, " is ", View(DataTypeName(type)), "; ", spec.name, " takes ",
                                    onnx ? "int32" : "int32 or int64"));
   }
-  return ReadLengths(input, spec.Name(), plan);
+  return ReadLengths(input, spec.name, plan);
 }
 
 absl::StatusOr<OutputPlan> PlanOutput(const OutputSlot& slot, const RunPlan& plan) {

@@ -35,13 +35,13 @@ absl::Status ReadOfLayer(const StackSpec& stack, size_t layer, std::span<const N
   if (NameOf(spec, which).empty()) return absl::OkStatus();
   const std::string name = LayerName(stack, NameOf(spec, which), layer);
   if (!IsOperatorInput(stack, name)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const NamedTensor* input, FindData(inputs, name, spec.dialect == Dialect::kOpenVino, spec.Name()));
+  ASSIGN_OR_RETURN(const NamedTensor* input, FindData(inputs, name, spec.dialect == Dialect::kOpenVino, spec.name));
   if (input == nullptr) return absl::OkStatus();
   RETURN_IF_ERROR(CheckFloatingType(*input, spec.data_type, "W"));
   const ExpectedAxis d = {"D", spec.directions()}, n = {"N", plan.rows};
   const bool batch_first = spec.batch_first();
   const std::array<ExpectedAxis, 3> axes = {{batch_first ? n : d, batch_first ? d : n, {"H", spec.hidden_size}}};
-  RETURN_IF_ERROR(CheckShape(*input, axes, spec.Name(), ""));
+  RETURN_IF_ERROR(CheckShape(*input, axes, spec.name, ""));
   Target(stack, layer, which, plan) = input->tensor;
   return absl::OkStatus();
 }

@@ -145,6 +145,7 @@ absl::StatusOr<OpSpec> ResolveOperator(const OperatorDef& op, std::span<const Na
   spec.op_type = version.op_type;
   spec.kind = version.kind;
   spec.version = version.version;
+  spec.name = version.Name();
   spec.direction = attributes.direction;
   spec.data_type = weights.w->tensor.type;
   spec.has_bias = weights.b != nullptr;

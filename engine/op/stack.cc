@@ -14,9 +14,7 @@
 namespace rnnserve {
 namespace {
 
-std::string LayerLabel(size_t layer, const OpSpec& spec) {
-  return absl::StrCat("layer ", layer, " (", spec.Name(), ")");
-}
+std::string LayerLabel(size_t layer, const OpSpec& spec) { return absl::StrCat("layer ", layer, " (", spec.name, ")"); }
 
 // Whether `next` can take what `before` gives.
 absl::Status CheckJoint(const OpSpec& before, const OpSpec& next, size_t layer) {
@@ -60,7 +58,7 @@ absl::Status CheckPlaces(const Pipeline& pipeline, const OpSpec& spec, size_t la
 
 std::string StackSpec::Name() const {
   if (pipeline != nullptr) return "this model";
-  return layers.size() == 1 ? layers.front().Name() : absl::StrCat("this stack of ", layers.size(), " layers");
+  return layers.size() == 1 ? layers.front().name : absl::StrCat("this stack of ", layers.size(), " layers");
 }
 
 std::vector<std::string> StackSpec::Warnings() const {

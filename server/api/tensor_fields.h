@@ -50,12 +50,12 @@ void AddUnlessEmpty(std::string_view field, const List& list, TypedLists& lists)
 
 class TensorFields {
  protected:
-  // `path` is the tensor's own, e.g. inputs[X].
-  explicit TensorFields(std::string path) : path_(std::move(path)) {}
+  // The tensor's own path is list[name], e.g. inputs[X]. Both outlive this.
+  TensorFields(std::string_view list, std::string_view name) : list_(list), name_(name) {}
 
-  const std::string& path() const { return path_; }
+  std::string path() const { return absl::StrCat(View(list_), "[", View(name_), "]"); }
   absl::Status Error(std::string_view field, std::string_view text) const {
-    return FieldError(absl::StrCat(path_, ".", View(field)), text);
+    return FieldError(absl::StrCat(path(), ".", View(field)), text);
   }
 
   void SetType(DataType type, std::string_view name) {
@@ -105,7 +105,8 @@ class TensorFields {
   int64_t bytes_ = 0;
 
  private:
-  const std::string path_;
+  const std::string_view list_;
+  const std::string_view name_;
   std::string_view type_name_;
 };
 

@@ -53,7 +53,7 @@ TypedLists ListsIn(const InferTensorContents& contents) {
 class InputDecoder : private TensorFields {
  public:
   InputDecoder(const InputMessage& message, const std::string* raw)
-      : TensorFields(absl::StrCat("inputs[", message.name(), "]")), message_(message), raw_(raw) {}
+      : TensorFields("inputs", message.name()), message_(message), raw_(raw) {}
 
   absl::StatusOr<TensorView> Decode() {
     absl::Status status = DecodeType();

@@ -47,7 +47,8 @@ std::optional<DataType> KnownType(int value) {
 
 class TensorDecoder : private TensorFields {
  public:
-  TensorDecoder(const v1::Tensor& message, std::string path) : TensorFields(std::move(path)), message_(message) {}
+  TensorDecoder(const v1::Tensor& message, std::string_view list)
+      : TensorFields(list, message.name()), message_(message) {}
 
   absl::StatusOr<TensorView> Decode() {
     absl::Status status = DecodeType();
@@ -124,7 +125,7 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const google::protobuf::R
     const std::string& name = tensors[k].name();
     std::string mistake = NameMistake(name, "the tensor has no name; name it as the operator does, e.g. X");
     if (!mistake.empty()) return FieldError(absl::StrCat(View(list), "[", k, "].name"), mistake);
-    ASSIGN_OR_RETURN(TensorView view, TensorDecoder(tensors[k], absl::StrCat(View(list), "[", name, "]")).Decode());
+    ASSIGN_OR_RETURN(TensorView view, TensorDecoder(tensors[k], list).Decode());
     decoded.push_back({name, std::move(view)});
   }
   return decoded;

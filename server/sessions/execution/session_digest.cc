@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string_view>
 #include <type_traits>
@@ -17,7 +18,18 @@ class Hasher {
  public:
   Hasher() { XXH3_128bits_reset(&state_); }
 
-  void Bytes(const void* data, size_t size) { XXH3_128bits_update(&state_, data, size); }
+  // Small ones are collected: xxhash takes bytes in one piece for less.
+  void Bytes(const void* data, size_t size) {
+    if (size > kCollected - collected_) {
+      Flush();
+      if (size > kCollected) {
+        XXH3_128bits_update(&state_, data, size);
+        return;
+      }
+    }
+    if (size > 0) std::memcpy(bytes_ + collected_, data, size);
+    collected_ += size;
+  }
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void Add(T value) { Bytes(&value, sizeof value); }
@@ -104,13 +116,23 @@ class Hasher {
     for (const NamedTensor* tensor : in_order) Add(*tensor);
   }
 
-  Digest Finish() const {
+  Digest Finish() {
+    Flush();
     const XXH128_hash_t hash = XXH3_128bits_digest(&state_);
     return {hash.high64, hash.low64};
   }
 
  private:
+  static constexpr size_t kCollected = 256;
+
+  void Flush() {
+    XXH3_128bits_update(&state_, bytes_, collected_);
+    collected_ = 0;
+  }
+
   XXH3_state_t state_;
+  unsigned char bytes_[kCollected];
+  size_t collected_ = 0;
 };
 
 bool IsZero(const std::vector<NamedTensor>& state) {
