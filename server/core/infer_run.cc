@@ -55,7 +55,7 @@ int64_t RunBytes(const StackSpec& stack, const RunPlan& plan) {
   return ClampedSum(ClampedSum(ReplyBytes(plan), BetweenBytes(stack, plan)), states);
 }
 
-InferRun::InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share, std::optional<RunStates> kept,
+InferRun::InferRun(ModelPtr model, RunPlan&& plan, ByteBudget::Share share, std::optional<RunStates>&& kept,
                    bool deterministic)
     : model_(std::move(model)), plan_(std::move(plan)), share_(std::move(share)), kept_(std::move(kept)) {
   plan_.list_empty_rows = kept_.has_value();

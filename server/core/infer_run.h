@@ -32,7 +32,7 @@ class InferRun {
   // `plan` is of `model` and points into the caller's message; `share` covers RunBytes(...). With `kept`, the run
   // starts from those states instead of the plan's, rows of length 0 keep theirs, and the reply has the new ones.
   // Maps run in one order of sums if `deterministic`.
-  InferRun(ModelPtr model, RunPlan plan, ByteBudget::Share share, std::optional<RunStates> kept = {},
+  InferRun(ModelPtr model, RunPlan&& plan, ByteBudget::Share share, std::optional<RunStates>&& kept = {},
            bool deterministic = false);
 
   // Whether no stage has anything to compute any more.

@@ -183,9 +183,15 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
 
   // co_await call.UntilRoom(): until there may be more in flight.
   auto UntilRoom() {
+    return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return HasRoom(); }};
+  }
+  // co_await call.BeginWhenRoom(): UntilRoom and BeginWork in one.
+  auto BeginWhenRoom() {
+    site_.parts().requests->in_flight().Add(1);
     return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                   return broken_ || (in_flight_ < site_.parts().limits.max_in_flight &&
-                                      outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));
+                   const bool begins = HasRoom();
+                   if (begins) ++in_flight_;
+                   return begins;
                  }};
   }
   // The handler's message has been copied and freed.
@@ -231,6 +237,10 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_; }};
   }
 
+  bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return broken_ || (in_flight_ < site_.parts().limits.max_in_flight &&
+                       outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));
+  }
   void SendInitialMetadata();
   void WriteDone(bool ok);
   void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -104,7 +104,7 @@ absl::Status RunOnce(const Loaded& loaded, const RunPlan& plan, std::vector<doub
   seconds.clear();
   is_map.clear();
   ByteBudget budget(int64_t{1} << 40);
-  InferRun run(loaded.model, plan, *budget.Take(0, 0));
+  InferRun run(loaded.model, RunPlan(plan), *budget.Take(0, 0));
   while (!run.done()) {
     absl::StatusOr<SequenceTasks> tasks = run.StartStage(loaded.programs);
     if (!tasks.ok()) return tasks.status();

@@ -222,14 +222,14 @@ absl::Status Session::Accept(Claim& claim, EntryIterator displaced) {
   }
   TakeOver(claim, displaced);
   refused_.reset();
-  Entry entry;
+  const uint64_t number = last_accepted() + 1;
+  Entry& entry = in_flight_.emplace_back();
   entry.is_change = true;
   entry.is_numbered = claim.number.has_value();
-  entry.number = last_accepted() + 1;
+  entry.number = number;
   entry.waiting.push_back(std::move(claim.done));
   entry.wanted_by = claim.attachment;
   entry.claim = std::move(claim);
-  in_flight_.push_back(std::move(entry));
   ++answers_due_;
   if (in_flight_.size() > 1) WatchTimeout(in_flight_.back());
   return absl::OkStatus();

@@ -125,17 +125,16 @@ void SessionRun::RunChunk() {
     const std::string x = accepted_->plan.by_operator_names ? "X" : DataInputName(model_->stack());
     return End(RowsDiffer(InputField(x) + ".shape", x, accepted_->plan.rows, state.rows));
   }
-  AcceptedCall accepted = *std::move(accepted_);
-  accepted_.reset();
   absl::StatusOr<RunStates> states = OrOutOfMemory([&]() -> absl::StatusOr<RunStates> { return model_->ToRun(state); });
   if (!states.ok()) return End(states.status());
-  accepted.states = *std::move(states);
-  core_->Run(std::move(accepted), [self = shared_from_this()](absl::StatusOr<InferReply> reply) {
+  accepted_->states = *std::move(states);
+  is_running_ = true;
+  core_->Run(std::move(*accepted_), [self = shared_from_this()](absl::StatusOr<InferReply>&& reply) {
     self->End(OrOutOfMemory([&] { return self->FinishChunk(std::move(reply)); }));
   });
 }
 
-absl::StatusOr<Change> SessionRun::FinishChunk(absl::StatusOr<InferReply> reply) {
+absl::StatusOr<Change> SessionRun::FinishChunk(absl::StatusOr<InferReply>&& reply) {
   if (!reply.ok()) {
     // The engine may have failed under this very chunk.
     if (absl::Status goes_on = model_->CanGoOn(); !goes_on.ok() && absl::IsUnavailable(reply.status())) return goes_on;
@@ -223,7 +222,7 @@ void SessionRun::Answer(Outcome outcome) {
   answer.repeated = outcome.repeated;
   answer.durable_number = outcome.durable_number;
   if (model_->counters() != nullptr) answer.calls = model_->counters()->calls;
-  if (accepted_) memory_.emplace(std::move(accepted_->memory));
+  if (accepted_ && !is_running_) memory_.emplace(std::move(accepted_->memory));
   answer.memory = std::exchange(memory_, std::nullopt);
   if (answer.status.ok() && !answer.memory) SetMemoryAside(answer);
   done_(std::move(answer));
