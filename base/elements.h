@@ -23,6 +23,13 @@ class Elements {
   explicit Elements(size_t size) : size_(size) {
     if (size > 0) block_ = static_cast<char*>(std::memset(TakeRecycled(size), 0, size));
   }
+  // Whatever lies there.
+  static Elements ToFill(size_t size) {
+    Elements elements;
+    if (size > 0) elements.block_ = static_cast<char*>(TakeRecycled(size));
+    elements.size_ = size;
+    return elements;
+  }
   explicit Elements(std::string_view bytes) : Elements(bytes.size()) { std::copy(bytes.begin(), bytes.end(), data()); }
   Elements(const Elements& other) : Elements(other.view()) {}
   Elements(Elements&& other) noexcept

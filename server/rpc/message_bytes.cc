@@ -3,6 +3,8 @@
 
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "server/rpc/wire_guard.h"
 
@@ -13,6 +15,15 @@ namespace {
 constexpr size_t kUnguardedBytes = 64 << 10;
 
 }  // namespace
+
+Elements BytesOf(grpc::ByteBuffer& bytes) {
+  Elements copy = Elements::ToFill(bytes.Length());
+  grpc::ProtoBufferReader reader(&bytes);
+  char* to = copy.data();
+  const void* piece = nullptr;
+  for (int size = 0; reader.Next(&piece, &size); to += size) std::memcpy(to, piece, static_cast<size_t>(size));
+  return copy;
+}
 
 absl::Status ParseBytes(grpc::ByteBuffer& bytes, google::protobuf::Message& message) {
   if (bytes.Length() > kUnguardedBytes) {

@@ -6,8 +6,12 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include "absl/status/status.h"
+#include "base/elements.h"
 
 namespace rnnserve {
+
+// A copy: gRPC's own bytes keep all that came with them.
+Elements BytesOf(grpc::ByteBuffer& bytes);
 
 // INVALID_ARGUMENT without a field path if the bytes are no such message, or one of absurdly many parts.
 absl::Status ParseBytes(grpc::ByteBuffer& bytes, google::protobuf::Message& message);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "rnnserve/v1/sessions.pb.h"
+
 namespace rnnserve {
 namespace {
 
@@ -89,13 +91,13 @@ void Tensor(Sink& sink, uint32_t field, const OutputTensor& tensor) {
 }
 
 template <typename Sink>
-void Reply(Sink& sink, const v1::Operation& operation, const ApplyReply& answer) {
+void Reply(Sink& sink, const OperationHead& head, const ApplyReply& answer) {
   using v1::OperationReply;
   const OperationResult& result = *answer.result;
-  Text(sink, OperationReply::kRequestIdFieldNumber, operation.request_id());
-  Text(sink, OperationReply::kSessionFieldNumber, operation.session());
-  if (operation.has_number() || answer.number != 0) {
-    Number(sink, OperationReply::kNumberFieldNumber, answer.number != 0 ? answer.number : operation.number(),
+  Text(sink, OperationReply::kRequestIdFieldNumber, head.request_id);
+  Text(sink, OperationReply::kSessionFieldNumber, head.session);
+  if (head.number || answer.number != 0) {
+    Number(sink, OperationReply::kNumberFieldNumber, answer.number != 0 ? answer.number : *head.number,
            /*is_present=*/true);
   }
   Part(sink, OperationReply::kStatusFieldNumber, [](auto&) {});
@@ -145,10 +147,10 @@ uint8_t* WriteTo(uint8_t* to, const Parts&... parts) {
 
 }  // namespace
 
-OperationReplyBytes::OperationReplyBytes(const v1::Operation& operation, const ApplyReply& answer)
-    : operation_(operation), answer_(answer), size_(SizeOf(operation, answer)) {}
+OperationReplyBytes::OperationReplyBytes(const OperationHead& head, const ApplyReply& answer)
+    : head_(head), answer_(answer), size_(SizeOf(head, answer)) {}
 
-uint8_t* OperationReplyBytes::Write(uint8_t* to) const { return WriteTo(to, operation_, answer_); }
+uint8_t* OperationReplyBytes::Write(uint8_t* to) const { return WriteTo(to, head_, answer_); }
 
 InferBytes::InferBytes(std::string_view request_id, const InferReply& reply)
     : request_id_(request_id), reply_(reply), size_(SizeOf(request_id, reply)) {}

@@ -15,16 +15,14 @@
 namespace rnnserve {
 namespace {
 
-constexpr size_t kMaxTextBytes = 128;
 constexpr int kMaxOutputs = 256;
-constexpr int32_t kMaxPriority = 100;
 constexpr int32_t kDefaultPageSize = 100;
 constexpr int32_t kMaxPageSize = 1000;
 
 absl::Status CheckText(std::string_view field, const std::string& text) {
-  if (text.size() <= kMaxTextBytes) return absl::OkStatus();
-  return FieldError(field,
-                    absl::StrCat(View(field), " has ", text.size(), " bytes; at most ", kMaxTextBytes, " are taken"));
+  if (text.size() <= kMaxOperationText) return absl::OkStatus();
+  return FieldError(
+      field, absl::StrCat(View(field), " has ", text.size(), " bytes; at most ", kMaxOperationText, " are taken"));
 }
 
 absl::StatusOr<absl::Duration> DecodeDuration(const google::protobuf::Duration& message, std::string_view field) {
@@ -214,9 +212,9 @@ absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request) {
 absl::StatusOr<OperationCall> DecodeOperation(const v1::Operation& operation) {
   OperationCall call;
   RETURN_IF_ERROR(CheckText("request_id", operation.request_id()));
-  if (operation.priority() < -kMaxPriority || operation.priority() > kMaxPriority) {
-    return FieldError("priority", absl::StrCat("priority is ", operation.priority(), "; expected ", -kMaxPriority,
-                                               " to ", kMaxPriority));
+  if (operation.priority() < -kMaxOperationPriority || operation.priority() > kMaxOperationPriority) {
+    return FieldError("priority", absl::StrCat("priority is ", operation.priority(), "; expected ",
+                                               -kMaxOperationPriority, " to ", kMaxOperationPriority));
   }
   if (operation.has_timeout()) {
     RETURN_IF_ERROR(Move(DecodeDuration(operation.timeout(), "timeout"), call.timeout));

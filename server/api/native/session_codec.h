@@ -12,6 +12,10 @@
 
 namespace rnnserve {
 
+// Of request ids and names, in bytes; of priorities, either way.
+inline constexpr size_t kMaxOperationText = 128;
+inline constexpr int32_t kMaxOperationPriority = 100;
+
 absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request);
 // One that changes the session; everything but tenant, owner and caller.
 absl::StatusOr<OperationCall> DecodeOperation(const v1::Operation& operation);

@@ -169,11 +169,15 @@ bool IsChange(const v1::Operation& operation) {
 absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const OperationSender& sender) {
   absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
   if (!call.ok()) return call;
-  call->tenant = sender.tenant;
-  call->caller_id = sender.caller_id;
-  call->owner = sender.owner;
-  call->deadline = sender.deadline;
-  call->cancelled = sender.cancelled;
+  return SentBy(sender, *std::move(call));
+}
+
+OperationCall SentBy(const OperationSender& sender, OperationCall call) {
+  call.tenant = sender.tenant;
+  call.caller_id = sender.caller_id;
+  call.owner = sender.owner;
+  call.deadline = sender.deadline;
+  call.cancelled = sender.cancelled;
   return call;
 }
 

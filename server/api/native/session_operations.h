@@ -39,6 +39,8 @@ EncodedReply RefuseOperation(SessionCore& core, const v1::Operation& operation, 
 // encodes its reply. DecodeChange's errors name fields of the operation (RefuseOperation).
 bool IsChange(const v1::Operation& operation);
 absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const OperationSender& sender);
+// `call` as if `sender` had sent it.
+OperationCall SentBy(const OperationSender& sender, OperationCall call);
 EncodedReply ReplyTo(const v1::Operation& operation, ApplyReply answer);
 
 // Any operation. `done` is called exactly once, on any thread. `operation` lives until then. Open runs long.

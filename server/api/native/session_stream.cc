@@ -6,12 +6,14 @@
 
 #include <array>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "base/out_of_memory.h"
 #include "base/recycled.h"
 #include "base/steady_now.h"
 #include "rnnserve/v1/recurrent.pb.h"
+#include "server/api/native/plain_chunks.h"
 #include "server/api/native/reply_bytes.h"
 #include "server/api/native/session_codec.h"
 #include "server/rpc/message_bytes.h"
@@ -20,6 +22,8 @@ namespace rnnserve {
 namespace {
 
 constexpr size_t kMaxPollerBytes = 1 << 20;
+// Larger messages are few, and their bytes are guarded before they are parsed (ParseBytes).
+constexpr size_t kMaxPlainBytes = 64 << 10;
 // Replies of up to so many bytes are copied into blocks of the stream (Outbox).
 constexpr size_t kMostCopiedBytes = 4 << 10;
 // replies = 1, length-delimited: serialised messages of repeated fields may simply follow one another.
@@ -92,8 +96,24 @@ class SessionStream::Message : public Recycled {
 
   // Else its operations are refused.
   absl::Status entered() const { return in_flight_.status(); }
-  absl::Status Parse(grpc::ByteBuffer& bytes) { return ParseBytes(bytes, *request_); }
-  const v1::StreamRequest& request() const { return *request_; }
+  absl::Status Parse(grpc::ByteBuffer& bytes) {
+    if (bytes.Length() <= kMaxPlainBytes) {
+      bytes_ = BytesOf(bytes);
+      if (ReadPlainChunks(bytes_.view(), chunks_)) return absl::OkStatus();
+      chunks_.clear();
+      bytes_ = Elements();
+    }
+    request_ = google::protobuf::Arena::CreateMessage<v1::StreamRequest>(&arena_.emplace(block_, sizeof(block_)));
+    return ParseBytes(bytes, *request_);
+  }
+  size_t size() const {
+    return request_ == nullptr ? chunks_.size() : static_cast<size_t>(request_->operations_size());
+  }
+  // The operation: one of these.
+  const PlainChunk* chunk(size_t k) const { return request_ == nullptr ? &chunks_[k] : nullptr; }
+  const v1::Operation* operation(size_t k) const {
+    return request_ == nullptr ? nullptr : &request_->operations(static_cast<int>(k));
+  }
   const OperationSender& sender() const { return sender_; }
   SessionStream& stream() { return stream_; }
   const std::shared_ptr<StreamCall>& call() const { return call_; }
@@ -106,15 +126,38 @@ class SessionStream::Message : public Recycled {
   const absl::Time arrived_;
   std::atomic<int64_t> refs_ = 0;
   const absl::StatusOr<CallAdmission::InFlight> in_flight_;
-  alignas(8) char block_[1024];  // enough for a message of one small chunk
-  google::protobuf::Arena arena_{block_, sizeof(block_)};
-  v1::StreamRequest* const request_ = google::protobuf::Arena::CreateMessage<v1::StreamRequest>(&arena_);
+  Elements bytes_;
+  PlainChunks chunks_;  // of them, or
+  v1::StreamRequest* request_ = nullptr;
+  alignas(8) char block_[1024];  // enough for a small message
+  std::optional<google::protobuf::Arena> arena_;
 };
 
-// One operation of a message: what its answer needs.
-struct SessionStream::PendingOperation {
-  Message::Ref message;
-  const v1::Operation* operation;
+// One operation of a message: what its answer needs. Two words, which a callback keeps without memory of its own.
+class SessionStream::PendingOperation {
+ public:
+  PendingOperation(Message& message, size_t k) : message_(message.NewRef()), k_(k) {}
+
+  Message& message() const { return *message_; }
+  void Release() { message_.reset(); }
+  // Null: another operation.
+  const PlainChunk* chunk() const { return message_->chunk(k_); }
+  // Not of a plain chunk.
+  const v1::Operation& operation() const { return *message_->operation(k_); }
+  OperationHead head() const {
+    if (const PlainChunk* plain = chunk()) return {plain->request_id, plain->session, plain->number};
+    const v1::Operation& of = operation();
+    return {of.request_id(), of.session(), of.has_number() ? std::optional<uint64_t>(of.number()) : std::nullopt};
+  }
+  // Calls `use` with the operation, of a plain chunk without its data.
+  template <typename Use>
+  auto With(Use use) const {
+    return chunk() != nullptr ? use(OperationOf(*chunk())) : use(operation());
+  }
+
+ private:
+  Message::Ref message_;
+  size_t k_;
 };
 
 Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::StatusOr<CallAdmission::InFlight> in_flight) {
@@ -125,17 +168,15 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::Status
   bytes.Clear();
   call_->Parsed();
   if (!parsed.ok()) co_return parsed;
-  for (int k = 0; k < message->request().operations_size(); ++k) {
-    co_await call_->UntilRoom();
-    const v1::Operation& operation = message->request().operations(k);
+  for (size_t k = 0; k < message->size(); ++k) {
+    PendingOperation pending(*message, k);
     if (const absl::Status entered = message->entered(); !entered.ok()) {
-      Refuse(operation, entered);
-      call_->RecordOperation(entered, operation.request_id(), message->arrived(), /*model=*/nullptr);
+      co_await call_->UntilRoom();
+      SendReply(pending, Refusal(pending, entered));
       continue;
     }
-    call_->BeginWork();
-    PendingOperation pending{message->NewRef(), &operation};
-    if (operation.has_open()) {
+    co_await call_->BeginWhenRoom();
+    if (pending.chunk() == nullptr && pending.operation().has_open()) {
       Open(std::move(pending));
     } else {
       Run(std::move(pending));
@@ -150,36 +191,44 @@ CallTask SessionStream::Open(PendingOperation pending) {
 }
 
 void SessionStream::Run(PendingOperation pending) {
-  const v1::Operation& operation = *pending.operation;
-  const OperationSender& sender = pending.message->sender();
-  if (IsChange(operation)) {
-    absl::StatusOr<OperationCall> call = DecodeChange(operation, sender);
+  const OperationSender& sender = pending.message().sender();
+  if (pending.chunk() != nullptr || IsChange(pending.operation())) {
+    absl::StatusOr<OperationCall> call = pending.chunk() == nullptr
+                                             ? DecodeChange(pending.operation(), sender)
+                                             : OrOutOfMemory([&]() -> absl::StatusOr<OperationCall> {
+                                                 return SentBy(sender, CallOf(*pending.chunk()));
+                                               });
     if (!call.ok()) {
-      SendReply(pending, RefuseOperation(*core_, operation, sender.tenant, call.status()));
+      SendReply(pending, Refusal(pending, call.status()));
       return Finish(std::move(pending));
     }
     return core_->Apply(*std::move(call), [pending = std::move(pending)](ApplyReply answer) mutable {
-      pending.message->stream().SendReply(pending, std::move(answer));
+      pending.message().stream().SendReply(pending, std::move(answer));
       Finish(std::move(pending));
     });
   }
+  const v1::Operation& operation = pending.operation();
   RunOperation(*core_, operation, sender, [pending = std::move(pending)](EncodedReply replied) mutable {
-    pending.message->stream().SendReply(pending, std::move(replied));
+    pending.message().stream().SendReply(pending, std::move(replied));
     Finish(std::move(pending));
   });
 }
 
 void SessionStream::Finish(PendingOperation pending) {
-  const std::shared_ptr<StreamCall> call = pending.message->call();
-  pending.message.reset();
+  const std::shared_ptr<StreamCall> call = pending.message().call();
+  pending.Release();
   call->EndWork();  // the stream may end, and the handler with it
 }
 
 void SessionStream::SendReply(const PendingOperation& pending, ApplyReply answer) {
-  if (!answer.status.ok()) return SendReply(pending, ReplyTo(*pending.operation, std::move(answer)));
-  call_->RecordOperation(answer.status, pending.operation->request_id(), pending.message->arrived(), answer.calls);
+  const auto encoded = [&] {
+    return pending.With([&](const v1::Operation& operation) { return ReplyTo(operation, std::move(answer)); });
+  };
+  if (!answer.status.ok()) return SendReply(pending, encoded());
+  const OperationHead head = pending.head();
+  call_->RecordOperation(answer.status, head.request_id, pending.message().arrived(), answer.calls);
   const absl::Status sent = OrOutOfMemory([&] {
-    const OperationReplyBytes reply(*pending.operation, answer);
+    const OperationReplyBytes reply(head, answer);
     const auto write = [&](uint8_t* at) { reply.Write(at); };
     const size_t bytes = PartBytes(reply.size());
     if (bytes > kMostCopiedBytes) {
@@ -195,16 +244,18 @@ void SessionStream::SendReply(const PendingOperation& pending, ApplyReply answer
   // What is applied stays applied: a refused caller asks again.
   answer.status = sent;
   answer.result.reset();
-  Send(ReplyTo(*pending.operation, std::move(answer)));
+  Send(encoded());
 }
 
 void SessionStream::SendReply(const PendingOperation& pending, EncodedReply replied) {
-  call_->RecordOperation(replied.status, pending.operation->request_id(), pending.message->arrived(), replied.calls);
+  call_->RecordOperation(replied.status, pending.head().request_id, pending.message().arrived(), replied.calls);
   Send(std::move(replied));
 }
 
-void SessionStream::Refuse(const v1::Operation& operation, const absl::Status& status) {
-  Send(RefuseOperation(*core_, operation, call_->caller()->tenant, status));
+EncodedReply SessionStream::Refusal(const PendingOperation& pending, const absl::Status& status) {
+  return pending.With([&](const v1::Operation& operation) {
+    return RefuseOperation(*core_, operation, call_->caller()->tenant, status);
+  });
 }
 
 void SessionStream::Send(EncodedReply replied) {

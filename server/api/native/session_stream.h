@@ -20,7 +20,7 @@ class SessionStream final : public StreamHandler {
  private:
   class Message;
 
-  struct PendingOperation;
+  class PendingOperation;
 
   void Run(PendingOperation pending);
   // Elsewhere: packs weights, and no operation of the stream can depend on it before its reply.
@@ -29,7 +29,8 @@ class SessionStream final : public StreamHandler {
   void SendReply(const PendingOperation& pending, EncodedReply replied);
   // The operation is: the stream may end, and this object with it.
   static void Finish(PendingOperation pending);
-  void Refuse(const v1::Operation& operation, const absl::Status& status);
+  // The reply to an operation that is not run.
+  EncodedReply Refusal(const PendingOperation& pending, const absl::Status& status);
   void Send(EncodedReply replied);
 
   SessionCore* const core_;

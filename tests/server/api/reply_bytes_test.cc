@@ -41,7 +41,9 @@ std::string AsMessage(const v1::Operation& operation, const ApplyReply& answer) 
 }
 
 std::string AsBytes(const v1::Operation& operation, const ApplyReply& answer) {
-  const OperationReplyBytes reply(operation, answer);
+  const OperationHead head = {operation.request_id(), operation.session(),
+                              operation.has_number() ? std::optional(operation.number()) : std::nullopt};
+  const OperationReplyBytes reply(head, answer);
   std::string bytes(reply.size(), '\0');
   auto* const begin = reinterpret_cast<uint8_t*>(bytes.data());
   EXPECT_EQ(reply.Write(begin), begin + bytes.size());
