@@ -56,7 +56,7 @@ class HelpRecord {
   double helped_ = 0, alone_ = 0;  // means, newer runs weigh more; 0: none yet
   int64_t runs_ = 0;
   int good_in_a_row_ = 0;
-  int cold_ = 0;  // helped runs that tell nothing
+  int cold_ = kCold;  // helped runs that tell nothing
   std::chrono::milliseconds pause_ = kFirstPause;
   Time avoided_until_;
 };

@@ -37,13 +37,13 @@ TEST(HelpRecordTest, HelpsWhereItPaysAndKnowsWhatItWouldTakeAlone) {
 TEST(HelpRecordTest, LeavesRunsAloneWhereHelpIsSlower) {
   Machine machine;
   machine.Run(100, 3);
-  EXPECT_LE(machine.Run(10'000, 3), 20) << "one run in two seconds tries again, and a few in the first seconds";
+  EXPECT_LE(machine.Run(10'000, 3), 30) << "three runs in two seconds try again, and a few in the first seconds";
 }
 
 TEST(HelpRecordTest, LeavesRunsAloneWhereHelpGainsNothing) {
   Machine machine;
   machine.Run(100, 0.95);
-  EXPECT_LE(machine.Run(10'000, 0.95), 20);
+  EXPECT_LE(machine.Run(10'000, 0.95), 30);
 }
 
 TEST(HelpRecordTest, StallsOutweighWhatIsGainedInBetween) {
