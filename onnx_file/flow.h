@@ -30,6 +30,9 @@ struct FlowNode {
   int64_t limit = 0;                     // integers: known to lie in [0, limit); 0: not known
 };
 
+// Of flows alone: no tensor of a request is one.
+inline constexpr auto kBoolean = static_cast<DataType>(9);
+
 // A tensor of the graph that each step, or each row, has its own numbers of.
 struct Flow {
   int node = -1;

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/view.h"
 #include "engine/float16.h"
@@ -19,6 +20,15 @@ namespace {
 
 constexpr int64_t kMadeAtLeast = int64_t{1} << 20;
 constexpr int64_t kMadeForStored = 16;
+
+constexpr std::string_view kQuantised =
+    " is quantised: serve the file that it was made from; option weight_type = INT8 keeps its layers' weights as "
+    "narrow";
+
+bool IsQuantised(const onnx::NodeProto& node) {
+  return absl::StrContains(node.op_type(), "Quantize") || absl::StrContains(node.op_type(), "Integer") ||
+         node.op_type().starts_with("QLinear");
+}
 
 // What the sizes of a graph input are in the file.
 std::optional<int64_t> DimOf(const onnx::ValueInfoProto& input, int axis) {
@@ -57,6 +67,10 @@ absl::Status Lowering::NoLayers() const {
   };
   const std::string what = absl::StrCat("the graph has no LSTM, GRU or RNN node that its outputs need (it has ",
                                         graph_.node_size(), " nodes)");
+  for (const onnx::NodeProto& node : graph_.node()) {
+    if (IsQuantised(node))
+      return BadFile(absl::StrCat(what, ": ", node.op_type(), " ", Quoted(node.name()), View(kQuantised)));
+  }
   if (has("If")) {
     return BadFile(absl::StrCat(what,
                                 ": it has an If, in whose branches they may lie; `rnnctl inspect` shows them, and "
@@ -83,6 +97,7 @@ absl::Status Lowering::CheckOutput(const onnx::ValueInfoProto& output) {
   const Flow* flow = std::get_if<Flow>(&values_.at(output.name()));
   if (flow == nullptr) return refuse("is not computed from what a request brings step by step");
   if (std::ranges::find(outputs_, output.name(), &Output::name) != outputs_.end()) return refuse("comes twice");
+  if (flow->type == kBoolean) return refuse("is of booleans; cast it to numbers");
   absl::StatusOr<Flow> canonical = flows_.Canonical(*flow);
   if (!canonical.ok()) return refuse(std::string(canonical.status().message()));
   outputs_.push_back({output.name(), *std::move(canonical)});
@@ -226,6 +241,7 @@ bool Lowering::IsZeros(const std::string& name) const {
 }
 
 absl::Status Lowering::Unsupported(const Call& call) const {
+  if (IsQuantised(call.node)) return BadFile(absl::StrCat(call.label, View(kQuantised)));
   const bool loops = std::ranges::any_of(
       graph_.node(), [](const onnx::NodeProto& node) { return IsOnnxOp(node, "Loop") || IsOnnxOp(node, "Scan"); });
   return BadFile(absl::StrCat(
@@ -236,7 +252,8 @@ absl::Status Lowering::Unsupported(const Call& call) const {
       "and end sequences by their last step or a mean or maximum over time. ",
       loops ? "The file has a Loop or Scan: a recurrent layer may have been exported as one (tf2onnx does so for "
               "Keras' GRU and "
-              "SimpleRNN; take its weights with rnnserve.convert). "
+              "SimpleRNN; take its weights with rnnserve.convert), or Keras' TimeDistributed (leave it out: Dense "
+              "computes each step by itself). "
             : "",
       "`rnnctl split` cuts the file there: it writes what is served as a model of its own, and what comes before and "
       "after it as files for onnxruntime"));
@@ -273,11 +290,24 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
                                                           {"ArgMax", &Lowering::ArgMax},
                                                           {"OneHot", &Lowering::OneHot},
                                                           {"PRelu", &Lowering::PRelu},
+                                                          {"Mish", &Lowering::Composed},
+                                                          {"Celu", &Lowering::Composed},
+                                                          {"Erfc", &Lowering::Composed},
+                                                          {"GlobalMaxPool", &Lowering::Pool},
+                                                          {"GlobalAveragePool", &Lowering::Pool},
+                                                          {"MaxPool", &Lowering::Pool},
+                                                          {"AveragePool", &Lowering::Pool},
                                                           {"TopK", &Lowering::TopK}};
+    for (const char* op : {"Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"}) {
+      made.emplace(op, &Lowering::Compare);
+    }
+    made.emplace("Where", &Lowering::Where);
     for (const char* op : {"Transpose", "Squeeze", "Unsqueeze", "Reshape", "Flatten"})
       made.emplace(op, &Lowering::Move);
     for (const char* op : {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"}) made.emplace(op, &Lowering::Arithmetic);
-    for (const char* op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"}) made.emplace(op, &Lowering::Reduce);
+    for (const char* op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2",
+                           "ReduceSumSquare", "ReduceLogSumExp"})
+      made.emplace(op, &Lowering::Reduce);
     for (const char* op : {"Relu", "Tanh", "Sigmoid", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Softplus",
                            "Softsign", "Erf", "Gelu", "LeakyRelu", "Elu", "Selu", "HardSigmoid", "HardSwish", "Clip"}) {
       made.emplace(op, &Lowering::Function);
@@ -346,6 +376,29 @@ absl::StatusOr<Flow> Lowering::FlowOf(const Call& call, size_t index) {
                               ", which is no number of a step (but sizes, a part of a state, or fixed in the file)"));
 }
 
+bool Lowering::LooksUp(const std::string& name) const {
+  std::unordered_set<std::string_view> same = {name};  // nodes come after what they take
+  for (const onnx::NodeProto& node : graph_.node()) {
+    const auto takes = [&](int k) { return k < node.input_size() && same.contains(node.input(k)); };
+    if (IsOnnxOp(node, "Gather") && takes(1) && scope_->Find(node.input(0)) != nullptr &&
+        scope_->Find(node.input(0))->tensor != nullptr) {
+      return true;
+    }
+    const bool moves =
+        std::ranges::any_of(std::array{"Unsqueeze", "Reshape", "Cast", "Identity", "Transpose", "Squeeze"},
+                            [&](const char* op_type) { return IsOnnxOp(node, op_type); });
+    if (moves && takes(0) && node.output_size() == 1) same.insert(node.output(0));
+  }
+  return false;
+}
+
+bool Lowering::IsStateOfLayer(const std::string& name) const {
+  return std::ranges::any_of(graph_.node(), [&](const onnx::NodeProto& node) {
+    const auto takes = [&](int k) { return k < node.input_size() && node.input(k) == name; };
+    return IsRecurrent(node) && (takes(5) || takes(6));
+  });
+}
+
 // [T, N, ...] or [N, T, ...]: which of them will be seen where a layer takes it.
 absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
   InputUse& use = inputs_[input];
@@ -365,19 +418,24 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
                                   View(DataTypeName(data_type_)), "), INT32 or INT64 is needed"));
     }
     const int rank = info.type().tensor_type().shape().dim_size();
-    if (rank == 1 && !IsFloating(type)) {
+    const bool is_one_step = rank == 1 && !IsFloating(type) && LooksUp(info.name());
+    if (rank == 1 && !IsFloating(type) && !is_one_step) {
       return BadFile(absl::StrCat(
           label,
           "has one axis, as lengths have, of which a model computes nothing (no mask, and no order of rows: "
           "PyTorch's pack_padded_sequence with enforce_sorted=False); leave that out: requests bring "
           "sequence_lens, and means, extremes and last steps are of each row's own steps"));
     }
-    if (rank < 2 || rank > 6) {
+    if ((rank < 2 && !is_one_step) || rank > 6) {
       return BadFile(
           absl::StrCat(label, "has ", rank, " axes; steps and rows are its first two (export with a batch axis)"));
     }
-    std::vector<LayoutAxis> axes = {{{.symbol = symbols_.New(DimOf(info, 0))}},
-                                    {{.symbol = symbols_.New(DimOf(info, 1))}}};
+    std::vector<LayoutAxis> axes;
+    for (int axis = 0; axis < std::min(rank, 2); ++axis) axes.push_back({{.symbol = symbols_.New(DimOf(info, axis))}});
+    if (is_one_step && !is_one_step_) {
+      is_one_step_ = true;
+      symbols_.Unify(Symbols::kT, symbols_.New(1));
+    }
     int64_t width = 1;
     for (int axis = 2; axis < rank; ++axis) {
       const std::optional<int64_t> size = DimOf(info, axis);

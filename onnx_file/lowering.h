@@ -103,6 +103,8 @@ class Lowering {
   const Symbols& symbols() const { return symbols_; }
   std::vector<LoweredLayer>& layers() { return layers_; }
   const std::vector<InputUse>& inputs() const { return inputs_; }
+  // No input has an axis of steps: a request is one step.
+  bool is_one_step() const { return is_one_step_; }
   struct Output {
     std::string name;
     Flow flow;
@@ -147,6 +149,10 @@ class Lowering {
   // A graph input becomes one that brings steps.
   absl::StatusOr<Flow> FlowOf(const Call& call, size_t index);
   absl::StatusOr<Flow> AsSteps(size_t input);
+  // Whether integers of one axis are looked up in a table: then they are one step of each row, else lengths.
+  bool LooksUp(const std::string& name) const;
+  // Whether a layer takes this value as an initial state.
+  bool IsStateOfLayer(const std::string& name) const;
   int64_t IntOf(const Call& call, std::string_view name, int64_t otherwise) const;
   double FloatOf(const Call& call, std::string_view name, double otherwise) const;
   // Numbers of the compute type, for a map; taken off what the file may have computed.
@@ -182,10 +188,13 @@ class Lowering {
   Result Arithmetic(const Call& call);
   Result Function(const Call& call);
   Result PRelu(const Call& call);
+  Result Composed(const Call& call);  // Mish, Celu, Erfc
   Result SoftmaxOf(const Call& call);
   Result LayerNormalization(const Call& call);
   Result BatchNormalization(const Call& call);
   Result Reduce(const Call& call);
+  Result ReduceAxis(const Call& call, Flow flow, size_t axis, MapFunction function, bool keeps_axis);
+  Result Pool(const Call& call);
   Result ArgMax(const Call& call);
   Result TopK(const Call& call);
   Result Lookup(const Call& call, size_t index_input, const OnnxTensor& table);
@@ -193,8 +202,15 @@ class Lowering {
   Result Product(const Flow& flow, const OnnxTensor& weights, bool transposed, double factor);
   Result WithConstant(const Call& call, const Flow& flow, const OnnxTensor& constant, MapFunction function,
                       bool reversed);
-  Result Pair(const Call& call, MapFunction function);
+  // Of two flows, or of one and a constant.
+  Result OfTwo(const Call& call, MapFunction function);
+  Result Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, MapFunction function);
+  Result Compare(const Call& call);
+  Result Where(const Call& call);
   absl::StatusOr<Flow> Unary(const Flow& flow, MapOp op);
+  absl::StatusOr<Flow> Binary(MapFunction function, const Flow& a, const Flow& b);
+  // The flow with its axes of size 1 as wide as those of the constant.
+  absl::StatusOr<Flow> Widened(const Flow& flow, const OnnxTensor& constant);
   // The last axis in canonical order, as what the operator goes along.
   absl::StatusOr<Flow> AlongLast(const Flow& flow, int64_t axis, int64_t& inner);
   // The same of any axis of features, which is the last one then.
@@ -226,6 +242,7 @@ class Lowering {
   std::vector<InputUse> inputs_;
   std::vector<LoweredLayer> layers_;
   std::vector<Output> outputs_;
+  bool is_one_step_ = false;
   std::optional<std::string> lengths_;     // what the first layer takes; empty: none
   DataType data_type_ = DataType::kFloat;  // of the layers
   int64_t made_bytes_ = 0;                 // of numbers

@@ -2,6 +2,7 @@
 // Nodes that compute each number by itself, or with one of another operand.
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -73,8 +74,23 @@ absl::StatusOr<MapNumbersPtr> Lowering::Spread(const Flow& flow, const OnnxTenso
   return Numbers(spread);
 }
 
-Lowering::Result Lowering::WithConstant(const Call&, const Flow& flow, const OnnxTensor& constant, MapFunction function,
-                                        bool reversed) {
+absl::StatusOr<Flow> Lowering::Widened(const Flow& flow, const OnnxTensor& constant) {
+  absl::StatusOr<Flow> made = flow;
+  const Shape& shape = constant.view.shape;
+  const size_t rank = flow.layout.rank();
+  for (size_t axis = rank - std::min(rank, shape.size()); made.ok() && axis < rank; ++axis) {
+    const int64_t dim = shape[axis + shape.size() - rank];
+    if (dim < 2 || made->layout.FeatureSize(axis) != 1) continue;
+    made = SelectOfAxis(*made, axis, std::vector<int64_t>(static_cast<size_t>(dim), 0));
+  }
+  return made;
+}
+
+Lowering::Result Lowering::WithConstant(const Call&, const Flow& narrow, const OnnxTensor& constant,
+                                        MapFunction function, bool reversed) {
+  const absl::StatusOr<Flow> widened = Widened(narrow, constant);
+  if (!widened.ok()) return widened.status();
+  const Flow& flow = *widened;
   Flow made = flow;
   const absl::StatusOr<MapNumbersPtr> numbers = Spread(flow, constant, made.layout);
   if (!numbers.ok()) return numbers.status();
@@ -116,7 +132,16 @@ MapFunction Lowering::FunctionOf(std::string_view op_type) {
       {"ReduceMean", MapFunction::kMean},
       {"ReduceSum", MapFunction::kSum},
       {"ReduceMax", MapFunction::kLargest},
-      {"ReduceMin", MapFunction::kSmallest}};
+      {"ReduceMin", MapFunction::kSmallest},
+      {"ReduceL1", MapFunction::kSum},
+      {"ReduceL2", MapFunction::kSum},
+      {"ReduceSumSquare", MapFunction::kSum},
+      {"ReduceLogSumExp", MapFunction::kLargest},
+      {"Greater", MapFunction::kGreater},
+      {"GreaterOrEqual", MapFunction::kGreaterOrEqual},
+      {"Less", MapFunction::kLess},
+      {"LessOrEqual", MapFunction::kLessOrEqual},
+      {"Equal", MapFunction::kEqual}};
   return functions.at(op_type);
 }
 
@@ -159,7 +184,11 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
     a->is_scalar &= b->is_scalar;
     return *std::move(a);
   }
-  if (!IsFixed(call, 0) && !IsFixed(call, 1)) return Pair(call, function);
+  return OfTwo(call, function);
+}
+
+Lowering::Result Lowering::OfTwo(const Call& call, MapFunction function) {
+  if (!IsFixed(call, 0) && !IsFixed(call, 1)) return Pair(FlowOf(call, 0), FlowOf(call, 1), function);
   const size_t fixed = IsFixed(call, 1) ? 1 : 0;
   absl::StatusOr<Flow> flow = FlowOf(call, 1 - fixed);
   if (!flow.ok()) return flow.status();
@@ -168,8 +197,50 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
   return WithConstant(call, *flow, *constant, function, fixed == 0);
 }
 
-Lowering::Result Lowering::Pair(const Call& call, MapFunction function) {
-  absl::StatusOr<Flow> a = FlowOf(call, 0), b = FlowOf(call, 1);
+// A boolean is 1 or 0 in the compute type.
+Lowering::Result Lowering::Compare(const Call& call) {
+  if (call.inputs.size() != 2 || !Has(call, 0) || !Has(call, 1)) return BadFile("has not two inputs");
+  for (size_t k = 0; k < 2; ++k) {
+    if (IsFixed(call, k)) continue;
+    const absl::StatusOr<Flow> flow = FlowOf(call, k);
+    if (!flow.ok()) return flow.status();
+    if (!IsFloating(flow->type)) {
+      return BadFile(
+          "compares integers, as masks of padding do, and PyTorch's one_hot with dynamo=True; leave the mask "
+          "out (requests bring sequence_lens, and means, extremes and last steps are of each row's own "
+          "steps), or export one_hot with dynamo=False");
+    }
+  }
+  Result made = OfTwo(call, FunctionOf(call.node.op_type()));
+  if (made.ok()) std::get<Flow>(*made).type = kBoolean;
+  return made;
+}
+
+// The numbers of `b` where `a` holds, else 0, and so on: no number is multiplied by 0, since it may be infinite.
+Lowering::Result Lowering::Where(const Call& call) {
+  if (!Has(call, 0) || !Has(call, 1) || !Has(call, 2)) return BadFile("has not three inputs");
+  absl::StatusOr<Flow> condition = FlowOf(call, 0);
+  if (!condition.ok()) return condition.status();
+  if (condition->type != kBoolean) return BadFile("chooses by what is no comparison of a step's numbers");
+  condition->type = data_type_;
+  absl::StatusOr<Flow> parts[2] = {*condition, *condition};
+  for (size_t k = 0; k < 2; ++k) {
+    const MapFunction function = k == 0 ? MapFunction::kWhere : MapFunction::kWhereNot;
+    Result part = GraphValue{};
+    if (IsFixed(call, k + 1)) {
+      const absl::StatusOr<OnnxTensor> constant = Value(call, k + 1);
+      if (!constant.ok()) return constant.status();
+      part = WithConstant(call, *condition, *constant, function, true);
+    } else {
+      part = Pair(FlowOf(call, k + 1), *condition, function);
+    }
+    if (!part.ok()) return part;
+    parts[k] = std::get<Flow>(*std::move(part));
+  }
+  return Pair(parts[0], parts[1], MapFunction::kAdd);
+}
+
+Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, MapFunction function) {
   if (!a.ok()) return a.status();
   if (!b.ok()) return b.status();
   if (!IsFloating(a->type) || !IsFloating(b->type)) {
@@ -287,6 +358,43 @@ Lowering::Result Lowering::PRelu(const Call& call) {
   if (!node.ok()) return node.status();
   made.node = *node;
   return scaled;
+}
+
+absl::StatusOr<Flow> Lowering::Binary(MapFunction function, const Flow& a, const Flow& b) {
+  const absl::StatusOr<int> node =
+      flows_.AddOp({.kind = MapOpKind::kBinary, .function = function, .in = {a.node, b.node}}, a.layout.width());
+  if (!node.ok()) return node.status();
+  Flow made = a;
+  made.node = *node;
+  return made;
+}
+
+// Mish: x * tanh(softplus(x)). Celu: alpha * elu(x / alpha). Erfc: 1 - erf(x).
+Lowering::Result Lowering::Composed(const Call& call) {
+  const absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  const auto number = [&](const absl::StatusOr<Flow>& of, MapFunction function, double value, bool reversed) -> Result {
+    if (!of.ok()) return of.status();
+    OnnxTensor constant;
+    constant.view = {DataType::kDouble, {}, std::as_bytes(std::span(&value, 1))};
+    return WithConstant(call, *of, constant, function, reversed);
+  };
+  if (IsOnnxOp(call.node, "Erfc")) {
+    return number(Unary(*flow, {.function = MapFunction::kErf}), MapFunction::kSubtract, 1, true);
+  }
+  if (IsOnnxOp(call.node, "Celu")) {
+    const double alpha = FloatOf(call, "alpha", 1);
+    if (alpha == 0) return BadFile("has alpha 0");
+    Result inner = number(*flow, MapFunction::kDivide, alpha, false);
+    if (!inner.ok()) return inner;
+    return number(Unary(std::get<Flow>(*inner), {.function = MapFunction::kElu, .alpha = 1}), MapFunction::kMultiply,
+                  alpha, false);
+  }
+  absl::StatusOr<Flow> gate = Unary(*flow, {.function = MapFunction::kSoftplus});
+  if (gate.ok()) gate = Unary(*gate, {.function = MapFunction::kTanh});
+  if (gate.ok()) gate = Binary(MapFunction::kMultiply, *gate, *flow);
+  if (!gate.ok()) return gate.status();
+  return *std::move(gate);
 }
 
 }  // namespace rnnserve

@@ -98,6 +98,10 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
     return BadFile(absl::StrCat("X is ", View(DataTypeName(flow->type)), ", but its weights are ",
                                 View(DataTypeName(data_type_))));
   }
+  const size_t steps_axis = layout == 1 ? 1 : 0;
+  if (is_one_step_ && flow->layout.rank() == 3 && flow->layout.FeatureSize(steps_axis) == 1) {
+    flow->layout.axes()[steps_axis] = {{.symbol = Symbols::kT}};
+  }
   const bool has_axes = flow->layout.rank() == 3 && flow->layout.FeatureSize(2);
   const std::optional<int> t = has_axes ? flow->layout.SymbolOf(layout == 1 ? 1 : 0) : std::nullopt;
   const std::optional<int> n = has_axes ? flow->layout.SymbolOf(layout == 1 ? 0 : 1) : std::nullopt;
@@ -235,8 +239,10 @@ absl::Status Lowering::CheckStates() {
     int64_t total = 0, at = 0;
     for (const size_t layer : use.layers) total += layers_[layer].directions;
     const auto& declared = graph_.input(static_cast<int>(input)).type().tensor_type().shape();
-    const int64_t rows =
-        declared.dim_size() > 0 && declared.dim(0).has_dim_value() ? declared.dim(0).dim_value() : total;
+    const bool is_of_one = declared.dim_size() == 2;  // [N, H]
+    const int64_t rows = is_of_one                                                    ? 1
+                         : declared.dim_size() > 0 && declared.dim(0).has_dim_value() ? declared.dim(0).dim_value()
+                                                                                      : total;
     for (size_t k = 0; k < use.layers.size(); ++k) {
       const LoweredLayer& layer = layers_[use.layers[k]];
       const int64_t end = std::min(use.parts[k].second < 0 ? use.parts[k].second + total : use.parts[k].second, total);

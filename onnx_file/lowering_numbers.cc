@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes that compute with all numbers of a step, or over time.
+#include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -141,31 +143,86 @@ Lowering::Result Lowering::OverTimeOf(const Flow& flow, size_t axis, OverTime ov
   return result;
 }
 
-Lowering::Result Lowering::Reduce(const Call& call) {
-  absl::StatusOr<Flow> flow = FlowOf(call, 0);
-  if (!flow.ok()) return flow.status();
-  const absl::StatusOr<std::optional<std::vector<int64_t>>> axes = Ints(call, "axes", 1);
-  if (!axes.ok()) return axes.status();
-  if (!*axes || (*axes)->size() != 1) return BadFile("goes along several axes; only one at a time is supported");
-  const absl::StatusOr<size_t> axis = AxisOf((**axes)[0], flow->layout.rank());
-  if (!axis.ok()) return axis.status();
-  const bool keeps_axis = IntOf(call, "keepdims", 1) != 0;
-  const MapFunction function = FunctionOf(call.node.op_type());
-  if (const std::optional<int> symbol = flow->layout.SymbolOf(*axis); symbol && symbols_.Find(*symbol) == Symbols::kT) {
+Lowering::Result Lowering::ReduceAxis(const Call&, Flow flow, size_t axis, MapFunction function, bool keeps_axis) {
+  if (const std::optional<int> symbol = flow.layout.SymbolOf(axis); symbol && symbols_.Find(*symbol) == Symbols::kT) {
     const OverTime over_time = function == MapFunction::kMean      ? OverTime::kMean
                                : function == MapFunction::kSum     ? OverTime::kSum
                                : function == MapFunction::kLargest ? OverTime::kLargest
                                                                    : OverTime::kSmallest;
-    return OverTimeOf(*flow, *axis, over_time, keeps_axis);
+    return OverTimeOf(flow, axis, over_time, keeps_axis);
   }
   MapOp op = {.kind = MapOpKind::kReduce, .function = function};
-  flow = Along(*std::move(flow), (**axes)[0], op.inner);
-  if (!flow.ok()) return flow.status();
-  op.in = {flow->node};
-  const absl::StatusOr<int> node = flows_.AddOp(std::move(op), flow->layout.width() / op.inner);
+  absl::StatusOr<Flow> along = Along(std::move(flow), static_cast<int64_t>(axis), op.inner);
+  if (!along.ok()) return along.status();
+  op.in = {along->node};
+  const absl::StatusOr<int> node = flows_.AddOp(std::move(op), along->layout.width() / op.inner);
   if (!node.ok()) return node.status();
-  flow->node = *node;
-  flow->layout.EndAlong(*axis, keeps_axis);
+  along->node = *node;
+  along->layout.EndAlong(axis, keeps_axis);
+  return *std::move(along);
+}
+
+// Axis by axis, the last one first. ReduceL1 sums |x|, ReduceL2 and ReduceSumSquare x * x.
+Lowering::Result Lowering::Reduce(const Call& call) {
+  absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  const absl::StatusOr<std::optional<std::vector<int64_t>>> named = Ints(call, "axes", 1);
+  if (!named.ok()) return named.status();
+  if (!*named || (*named)->empty()) return BadFile("goes along all axes, of which rows are one; name the axes");
+  const absl::StatusOr<std::set<size_t>> axes = AxesOf(**named, flow->layout.rank());
+  if (!axes.ok()) return axes.status();
+  const bool keeps_axis = IntOf(call, "keepdims", 1) != 0;
+  const MapFunction function = FunctionOf(call.node.op_type());
+  if (IsOnnxOp(call.node, "ReduceLogSumExp")) {  // x - log_softmax(x), which is the same for all x of a group
+    if (axes->size() != 1) return BadFile("goes along several axes; only one at a time is supported");
+    MapOp op = {.kind = MapOpKind::kLogSoftmax};
+    absl::StatusOr<Flow> along = Along(*flow, static_cast<int64_t>(*axes->begin()), op.inner);
+    if (!along.ok()) return along.status();
+    absl::StatusOr<Flow> made = Unary(*along, std::move(op));
+    if (made.ok()) made = Binary(MapFunction::kSubtract, *along, *made);
+    if (!made.ok()) return made.status();
+    made->layout.MoveAxis(made->layout.rank() - 1, *axes->begin());
+    flow = made;
+  }
+  const bool squares = IsOnnxOp(call.node, "ReduceL2") || IsOnnxOp(call.node, "ReduceSumSquare");
+  if (squares) flow = Unary(*flow, {.function = MapFunction::kSquare});
+  if (IsOnnxOp(call.node, "ReduceL1")) flow = Unary(*flow, {.function = MapFunction::kAbsolute});
+  for (auto axis = axes->rbegin(); flow.ok() && axis != axes->rend(); ++axis) {
+    Result reduced = ReduceAxis(call, *std::move(flow), *axis, function, keeps_axis);
+    if (!reduced.ok()) return reduced;
+    flow = std::get<Flow>(*std::move(reduced));
+  }
+  if (flow.ok() && IsOnnxOp(call.node, "ReduceL2")) flow = Unary(*flow, {.function = MapFunction::kSqrt});
+  if (!flow.ok()) return flow.status();
+  return *std::move(flow);
+}
+
+// The largest or mean along all axes behind the second: of [N, C, T] those of all steps.
+Lowering::Result Lowering::Pool(const Call& call) {
+  absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  const std::string& op_type = call.node.op_type();
+  if (flow->layout.rank() < 3) return BadFile(absl::StrCat("pools ", flow->layout.Text(symbols_)));
+  if (!op_type.starts_with("Global")) {
+    const auto all = [&](std::string_view name, int64_t wanted) {
+      const onnx::AttributeProto* list = FindAttribute(call.node, name);
+      return list == nullptr || std::ranges::all_of(list->ints(), [wanted](int64_t value) { return value == wanted; });
+    };
+    const std::optional<int> symbol = flow->layout.SymbolOf(2);
+    const std::optional<int64_t> steps = symbol ? symbols_.SizeOf(*symbol) : std::nullopt;
+    if (flow->layout.rank() != 3 || !steps || FindAttribute(call.node, "kernel_shape") == nullptr ||
+        !all("kernel_shape", *steps) || !all("pads", 0) || !all("dilations", 1) || call.node.output_size() != 1) {
+      return BadFile(
+          "pools some steps at a time; only all steps of a sequence can be pooled (PyTorch: y.max(1), y.mean(1) or "
+          "AdaptiveMaxPool1d(1))");
+    }
+  }
+  const MapFunction function = op_type.ends_with("MaxPool") ? MapFunction::kLargest : MapFunction::kMean;
+  for (size_t axis = flow->layout.rank() - 1; axis >= 2; --axis) {
+    Result reduced = ReduceAxis(call, *std::move(flow), axis, function, true);
+    if (!reduced.ok()) return reduced;
+    flow = std::get<Flow>(*std::move(reduced));
+  }
   return *std::move(flow);
 }
 

@@ -52,7 +52,8 @@ Lowering::Result Lowering::Cast(const Call& call) {
   if (!flow.ok()) return flow.status();
   Flow made = *flow;
   made.type = to;
-  if (IsFloating(to) == IsFloating(flow->type)) return made;
+  const bool is_number = IsFloating(flow->type) || flow->type == kBoolean;
+  if (IsFloating(to) == is_number) return made;
   absl::StatusOr<int> node =
       flows_.AddOp({.kind = MapOpKind::kConvert, .in = {flow->node}}, flow->layout.width(), !IsFloating(to));
   if (!node.ok()) return node.status();
@@ -162,8 +163,8 @@ Lowering::Result Lowering::Step(const Call&, const Flow& flow, size_t axis, int6
                                 "; only the first or last step after a layer can be picked"));
   }
   const std::optional<int64_t> steps = symbols_.SizeOf(*symbol);
-  if (index == 0) return OverTimeOf(flow, axis, OverTime::kFirst, keeps_axis);
   if (index == -1 || (steps && index == *steps - 1)) return OverTimeOf(flow, axis, OverTime::kLast, keeps_axis);
+  if (index == 0) return OverTimeOf(flow, axis, OverTime::kFirst, keeps_axis);
   return BadFile(absl::StrCat("picks step ", index, "; only the first and the last one can be picked"));
 }
 
@@ -237,6 +238,10 @@ Lowering::Result Lowering::SliceFlow(const Call& call, const Flow& flow, size_t 
   if (first == 0 && end >= kFar && step == 1) return flow;  // all of them
   if (step == 1 && first == -1 && end >= kFar) return Step(call, flow, axis, -1, true);
   if (step == 1 && first == 0 && end == 1) return Step(call, flow, axis, 0, true);
+  if (step < 0) {
+    return BadFile(absl::StrCat("turns the steps or rows of ", flow.layout.Text(symbols_),
+                                " round; a layer of direction reverse or bidirectional reads them backwards"));
+  }
   return BadFile(
       absl::StrCat("takes a part of the steps or rows of ", flow.layout.Text(symbols_),
                    "; only the first or last step can be picked. If the file has one such node for each step, "
@@ -252,6 +257,18 @@ Lowering::Result Lowering::Split(const Call& call) {
       if (absl::Status given = Give(call.node, static_cast<int>(k), Zeros{}); !given.ok()) return given;
     }
     return Zeros{};
+  }
+  if (const auto* state = std::get_if<GraphInput>(call.inputs[0]);
+      state != nullptr && *sizes && (*sizes)->size() == parts && parts > 0 && IntOf(call, "axis", 0) == 0 &&
+      IsStateOfLayer(call.node.output(0))) {
+    const size_t input = state->input;
+    int64_t from = (**sizes)[0];
+    const InputPart first = {input, 0, from};
+    for (size_t k = 1; k < parts; from += (**sizes)[k++]) {
+      InputPart part = {input, from, from + (**sizes)[k]};
+      if (absl::Status given = Give(call.node, static_cast<int>(k), part); !given.ok()) return given;
+    }
+    return first;
   }
   const absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
@@ -364,6 +381,12 @@ Lowering::Result Lowering::Move(const Call& call) {
     moved.is_scalar = IsOnnxOp(call.node, "Squeeze");
     return moved;
   }
+  if (const auto* input = std::get_if<GraphInput>(call.inputs[0]);
+      input != nullptr && IsOnnxOp(call.node, "Unsqueeze") && IsStateOfLayer(call.node.output(0)) &&
+      graph_.input(static_cast<int>(input->input)).type().tensor_type().shape().dim_size() == 2) {
+    const absl::StatusOr<std::optional<std::vector<int64_t>>> axes = Ints(call, "axes", 1);
+    if (axes.ok() && *axes == std::vector<int64_t>{0}) return *input;  // [N, H] of one layer and direction
+  }
   absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
   absl::Status moved;
@@ -388,6 +411,14 @@ Lowering::Result Lowering::Move(const Call& call) {
     if (turns) {
       moved = flow->layout.Transpose(*list);
     } else if (IsOnnxOp(call.node, "Squeeze")) {
+      for (const int64_t named : list->value_or(std::vector<int64_t>())) {  // one step is the last one
+        const absl::StatusOr<size_t> axis = AxisOf(named, flow->layout.rank());
+        const std::optional<int> symbol = axis.ok() ? flow->layout.SymbolOf(*axis) : std::nullopt;
+        if (!symbol || symbols_.Find(*symbol) != Symbols::kT || symbols_.SizeOf(*symbol) != 1) continue;
+        Result last = Step(call, *flow, *axis, -1, true);
+        if (!last.ok()) return last;
+        flow = std::get<Flow>(*std::move(last));
+      }
       moved = flow->layout.Squeeze(symbols_, *list);
     } else if (!*list) {
       moved = BadFile("names no axes");
@@ -419,14 +450,24 @@ Lowering::Result Lowering::Expand(const Call& call) {
   if (!flow.ok()) return flow.status();
   const absl::StatusOr<Sizes> shape = SizesOf(call, 1);
   if (!shape.ok()) return shape.status();
-  for (size_t k = 0; k < shape->list.size(); ++k) {
+  absl::StatusOr<Flow> made = *flow;
+  const bool same_rank = shape->list.size() == flow->layout.rank();
+  for (size_t k = 0; k < shape->list.size() && made.ok(); ++k) {
+    const Size& wanted = shape->list[k];
     const Size one(1);
-    const bool is_kept = Equal(symbols_, shape->list[k], one) ||
-                         (shape->list.size() == flow->layout.rank() && !IsOnnxOp(call.node, "Tile") &&
-                          Equal(symbols_, shape->list[k], flow->layout.SizeOfAxis(k)));
-    if (!is_kept) return BadFile("repeats numbers over another axis");
+    if (Equal(symbols_, wanted, one) ||
+        (same_rank && !IsOnnxOp(call.node, "Tile") && Equal(symbols_, wanted, flow->layout.SizeOfAxis(k)))) {
+      continue;
+    }
+    if (!same_rank || !wanted.is_constant() || wanted.factor < 1 || wanted.factor > FlowGraph::kMaxWidth ||
+        flow->layout.FeatureSize(k) != 1) {
+      return BadFile(
+          "repeats numbers over another axis; only one number of a step can be repeated, as more of that step");
+    }
+    made = SelectOfAxis(*made, k, std::vector<int64_t>(static_cast<size_t>(wanted.factor), 0));
   }
-  return *flow;
+  if (!made.ok()) return made.status();
+  return *std::move(made);
 }
 
 Lowering::Result Lowering::ConstantOfShape(const Call& call) {

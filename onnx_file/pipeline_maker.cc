@@ -123,6 +123,12 @@ absl::Status Maker::Inputs() {
                                 : symbols.Find(*symbol) == Symbols::kT ? kDimT
                                                                        : kDimN);
         }
+        if (lowered_.is_one_step() != (use.layout.rank() == 1)) {
+          lowered_.Blame({.graph_input = input.name});
+          return BadFile(absl::StrCat("graph input ", Quoted(input.name),
+                                      ": one input brings one step of each row, "
+                                      "without an axis of steps, and another one several; give both the axis"));
+        }
         has_steps = true;
         break;
       case InputUse::Kind::kLengths:
@@ -138,6 +144,9 @@ absl::Status Maker::Inputs() {
         for (const size_t layer : use.layers) directions += lowered_.layers()[layer].directions;
         input.shape = {directions, kDimN, lowered_.layers()[use.layers[0]].hidden_size};
         if (lowered_.layers()[use.layers[0]].rows_first) std::swap(input.shape[0], input.shape[1]);
+        if (graph.input(static_cast<int>(k)).type().tensor_type().shape().dim_size() == 2) {
+          input.shape = {kDimN, input.shape[2]};
+        }
         break;
     }
     input_numbers_[k] = made_->inputs.size();

@@ -149,6 +149,20 @@ void Combine(MapFunction function, const T* a, const T* b, T* y, int64_t count) 
       return EachPair(a, b, y, count, [](T v, T w) { return IsLarger(w, v) ? w : v; });
     case MapFunction::kMinimum:
       return EachPair(a, b, y, count, [](T v, T w) { return w < v || std::isnan(w) ? w : v; });
+    case MapFunction::kGreater:
+      return EachPair(a, b, y, count, [](T v, T w) { return v > w ? T{1} : T{0}; });
+    case MapFunction::kGreaterOrEqual:
+      return EachPair(a, b, y, count, [](T v, T w) { return v >= w ? T{1} : T{0}; });
+    case MapFunction::kLess:
+      return EachPair(a, b, y, count, [](T v, T w) { return v < w ? T{1} : T{0}; });
+    case MapFunction::kLessOrEqual:
+      return EachPair(a, b, y, count, [](T v, T w) { return v <= w ? T{1} : T{0}; });
+    case MapFunction::kEqual:
+      return EachPair(a, b, y, count, [](T v, T w) { return v == w ? T{1} : T{0}; });
+    case MapFunction::kWhere:
+      return EachPair(a, b, y, count, [](T v, T w) { return w != T{0} ? v : T{0}; });
+    case MapFunction::kWhereNot:
+      return EachPair(a, b, y, count, [](T v, T w) { return w == T{0} ? v : T{0}; });
     default:
       std::copy_n(a, count, y);
   }

@@ -93,6 +93,13 @@ enum class MapFunction {
   kPower,
   kMaximum,
   kMinimum,
+  kGreater,  // 1 or 0, as the next ones
+  kGreaterOrEqual,
+  kLess,
+  kLessOrEqual,
+  kEqual,
+  kWhere,     // the first one where the second is not 0, else 0
+  kWhereNot,  // the first one where the second is 0, else 0
   // of many
   kSum,
   kMean,

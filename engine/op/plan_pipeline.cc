@@ -55,7 +55,7 @@ absl::Status ReadSteps(const Pipeline& pipeline, std::span<const NamedTensor> in
     plan.data[k] = found->tensor;
     is_empty |= plan.data[k].data.empty();
   }
-  plan.steps = *steps;
+  plan.steps = steps.value_or(is_empty ? 0 : 1);  // no input has an axis of steps: a request is one step
   plan.rows = *rows;
   return is_empty ? CheckWithoutData(pipeline.inputs[0].name, plan.rows, plan.steps) : absl::OkStatus();
 }

@@ -103,7 +103,8 @@ class Graph:
         name = self.random.choice(among or (
             "linear", "linear", "gemm", "relu", "tanh", "sigmoid", "scale", "layernorm", "norm_by_hand", "batchnorm", "softmax",
             "logsoftmax", "concat", "slice", "split", "residual", "cast", "identity", "square", "clip", "leaky", "turn",
-            "flat", "minus", "max_of_two", "groups", "halves", "prelu", "gelu_by_hand"))
+            "flat", "minus", "max_of_two", "groups", "halves", "prelu", "gelu_by_hand", "chosen",
+            "lengths", "widened", "celu", "mish"))
         made = getattr(self, "_" + name)(value)
         return dataclasses.replace(value, name=made[0], width=made[1]) if isinstance(made, tuple) else made
 
@@ -256,6 +257,38 @@ class Graph:
         made = self.reduce(self.random.choice(("ReduceSum", "ReduceMax", "ReduceMean")), parted, 2, keeps)
         return (self.node("Squeeze", [made, self.ints(2)]) if keeps else made), half
 
+    def _chosen(self, value):
+        """Where(x > y, x / x, 0.5 * x), of which the numbers that are not chosen may be NaN."""
+        than = self.random.choice((self.weight(value.width), self.node("Neg", [value.name]), self.weight()))
+        holds = self.node(self.random.choice(("Greater", "GreaterOrEqual", "Less", "LessOrEqual")), [value.name, than])
+        half = self.node("Mul", [value.name, self.store(np.asarray(0.5, self.dtype))])
+        relu = self.node("Relu", [value.name])
+        other = self.random.choice((self.node("Div", [relu, relu]), self.weight(value.width), self.weight(1)))
+        known = self.node("Where", [holds, other, half])
+        is_number = self.node("Equal", [known, known])
+        return self.node("Where", [is_number, known, self.node("Cast", [is_number], to=self.data_type)]), value.width
+
+    def _lengths(self, value):
+        """x / |x|, of three kinds, or less the logarithm of the sum of exp(x)."""
+        op_type = self.random.choice(("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp"))
+        length = self.reduce(op_type, value.name, -1, 1)
+        if op_type == "ReduceLogSumExp":
+            return self.node("Sub", [value.name, length]), value.width
+        return self.node("Div", [value.name, self.node("Add", [length, self.store(np.asarray(1, self.dtype))])]), value.width
+
+    def _widened(self, value):
+        """One number of a step by several constants, as Keras' LayerNormalization."""
+        mean = self.reduce("ReduceMean", value.name, -1, 1)
+        return self.node("Add", [value.name, self.node("Mul", [mean, self.weight(value.width)])]), value.width
+
+    def _celu(self, value):
+        if self.data_type != TensorProto.FLOAT:  # the only type that it has
+            return self._tanh(value)
+        return self.node("Celu", [value.name], alpha=self.random.choice((0.5, 1.0, 2.0))), value.width
+
+    def _mish(self, value):
+        return (self.node("Mish", [value.name]) if self.opset >= 18 else value.name), value.width
+
     def _prelu(self, value):
         slope = self.weight(*self.random.choice(((value.width,), (1,))))
         return self.node("PRelu", [value.name, slope]), value.width
@@ -324,7 +357,9 @@ class Graph:
     # --- Ends of sequences.
     def ended(self, value, only_last=False):
         axis = 1 if value.rows_first else 0
-        how = self.random.choice(("last", "last_kept") if only_last else ("last", "last_kept", "first", "mean", "max", "sum"))
+        how = self.random.choice(("last", "last_kept") if only_last else ("last", "last_kept", "first", "mean", "max", "sum", "pooled"))
+        if how == "pooled" and self.data_type == TensorProto.DOUBLE:  # onnx's reference drops the axis
+            how = "mean"
         if how == "last":
             name = self.node("Gather", [value.name, self.ints(-1, scalar=True)], axis=axis)
         elif how == "first":
@@ -332,6 +367,10 @@ class Graph:
         elif how == "last_kept":
             kept = self.node("Slice", [value.name, self.ints(-1), self.ints(2**63 - 1), self.ints(axis)])
             name = self.node("Squeeze", [kept, self.ints(axis)])
+        elif how == "pooled":  # of [N, width, T]
+            turned = self.node("Transpose", [value.name], perm=[0, 2, 1] if value.rows_first else [1, 2, 0])
+            pooled = self.node(self.random.choice(("GlobalMaxPool", "GlobalAveragePool")), [turned])
+            name = self.node("Squeeze", [pooled, self.ints(2)])
         else:
             name = self.reduce({"mean": "ReduceMean", "max": "ReduceMax", "sum": "ReduceSum"}[how], value.name, axis, 0)
         self.has_mean |= how not in ("last", "last_kept")

@@ -26,6 +26,7 @@ struct StateTensor {
   bool is_cell = false;  // c
   int64_t hidden_size = 0;
   bool rows_first = false;  // [N, 1, H], else [1, N, H]
+  bool is_matrix = false;   // [B, H] in the file: of one layer and direction
 };
 
 // A tensor of a state as callers see it: that of one layer, or those of several one after the other.

@@ -26,6 +26,7 @@ std::string TensorField(std::string_view name) { return absl::StrCat("tensors[",
 
 // `count` of them, one after the other.
 Shape ShapeOf(const StateTensor& tensor, int64_t rows, size_t count = 1) {
+  if (tensor.is_matrix) return {rows, tensor.hidden_size};
   const auto directions = static_cast<int64_t>(count);
   return tensor.rows_first ? Shape{rows, directions, tensor.hidden_size} : Shape{directions, rows, tensor.hidden_size};
 }
@@ -34,11 +35,13 @@ Shape ShapeOf(const StateTensor& tensor, int64_t rows, size_t count = 1) {
 absl::StatusOr<int64_t> RowsOf(const NamedTensor& tensor, const NamedState& state) {
   const StateTensor& part = state.parts[0];
   const Shape& shape = tensor.tensor.shape;
-  const bool has_rank = shape.size() == 3;
-  const int64_t rows = has_rank ? shape[part.rows_first ? 0 : 1] : 0;
+  const bool has_rank = shape.size() == (part.is_matrix ? 2 : 3);
+  const int64_t rows = has_rank ? shape[part.rows_first || part.is_matrix ? 0 : 1] : 0;
   if (has_rank && rows >= 1 && shape == ShapeOf(part, rows, state.parts.size())) return rows;
-  const std::string expected = part.rows_first ? absl::StrCat("[B, ", state.parts.size(), ", ", part.hidden_size, "]")
-                                               : absl::StrCat("[", state.parts.size(), ", B, ", part.hidden_size, "]");
+  const std::string expected = part.is_matrix ? absl::StrCat("[B, ", part.hidden_size, "]")
+                               : part.rows_first
+                                   ? absl::StrCat("[B, ", state.parts.size(), ", ", part.hidden_size, "]")
+                                   : absl::StrCat("[", state.parts.size(), ", B, ", part.hidden_size, "]");
   return FieldError(TensorField(tensor.name) + ".shape", absl::StrCat(tensor.name, " has shape ", ShortShape(shape),
                                                                       "; expected ", expected, " for B rows"));
 }
@@ -71,6 +74,7 @@ std::vector<NamedState> SessionModel::FileStates() const {
     for (const size_t layer : input.layers) {
       const auto is = [&](const StateTensor& one) { return one.layer == layer && one.is_cell == is_cell; };
       state.parts.push_back(*std::ranges::find_if(tensors, is));
+      state.parts.back().is_matrix = input.shape.size() == 2;
     }
   }
   return states;
@@ -116,8 +120,10 @@ absl::StatusOr<std::vector<NamedTensor>> SessionModel::ByLayer(std::span<const N
     }
     const size_t bytes = whole.data.size() / state.parts.size();
     for (size_t k = 0; k < state.parts.size(); ++k) {
-      const StateTensor& part = state.parts[k];
-      const Shape shape = ShapeOf(part, whole.shape[part.rows_first ? 0 : 1]);
+      StateTensor& part = state.parts[k];
+      const int64_t rows = whole.shape[part.rows_first || part.is_matrix ? 0 : 1];
+      part.is_matrix = false;
+      const Shape shape = ShapeOf(part, rows);
       parted.push_back({part.name, {whole.type, shape, whole.data.subspan(k * bytes, bytes)}});
     }
   }

@@ -2,6 +2,7 @@
 // Opening sessions: terms, model, initial state.
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -58,10 +59,16 @@ bool UsesOperatorNames(const OpenCall& call, const StackSpec& stack) {
 absl::StatusOr<RunPlan> PlanNoSteps(const PinnedModel& pinned, int64_t rows, std::span<const std::string> outputs) {
   const StackSpec& stack = pinned.model->stack();
   std::vector<NamedTensor> empty;
+  std::deque<std::vector<std::byte>> zeros;
   for (const TensorSignature& input : ChunkInputs(stack)) {
     if (input.optional) continue;
     NamedTensor& tensor = empty.emplace_back(NamedTensor{input.name, {input.type, input.shape, {}}});
+    const bool is_one_step = std::ranges::find(tensor.tensor.shape, kDimT) == tensor.tensor.shape.end();
     for (int64_t& axis : tensor.tensor.shape) axis = axis == kDimT ? 0 : axis == kDimN ? rows : axis;
+    if (is_one_step) {  // of a decoder: there are no chunks of no steps
+      zeros.emplace_back(static_cast<size_t>(NumBytes(input.type, tensor.tensor.shape).value_or(0)));
+      tensor.tensor.data = zeros.back();
+    }
   }
   return PlanRun(stack, empty, outputs, pinned.run_options);
 }

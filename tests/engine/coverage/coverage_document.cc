@@ -81,17 +81,32 @@ torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
 | torch | two Embeddings joined, GRU of 2 layers with dropout, both directions, Linear, argmax | loads |
 | torch | Linear, PReLU, three bidirectional GRUs whose directions are summed, LayerNorm, residual, log_softmax, argmax | loads |
 | torch, `dynamo=False` | one_hot instead of an embedding, LSTM, Linear | loads |
-| torch, `dynamo=True` | the same | "... (op_type "Equal", ...) is an operator that a served model cannot have ... `rnnctl split` ..." |
+| torch, `dynamo=True` | the same | "... (op_type "Equal", ...) compares integers ... export one_hot with dynamo=False ..." |
 | torch | LSTM, attention over time | "... looks along time; `rnnctl split` leaves this node to onnxruntime and the layers to the server" |
 | torch | Linear, LSTM of [T, I] without rows | "... export the model with an axis of rows" |
 | torch | LSTM, BatchNorm1d, LSTM, Linear, log_softmax; parts of features before and behind an LSTM (slices, chunk, cat) | loads |
 | torch | nn.LSTM of 3 layers, one row; of 2 layers, one row and one step | loads; the exporter refuses dynamic shapes of the first |
 | torch, `dynamo=True` | nn.LSTM with proj_size, with and without given states | "the layer has a projection (PyTorch: proj_size), which ONNX's LSTM cannot have" |
+| torch | Embedding, LSTM of 2 layers (both directions), AdaptiveMaxPool1d or AdaptiveAvgPool1d over time, Linear | loads |
+| torch | the same with max_pool1d of all steps | loads where the file fixes the steps, else "pools some steps at a time ... (PyTorch: y.max(1), ...) ..." |
+| torch | Embedding of several characters a word, their mean, LSTM (emissions of a BiLSTM-CRF); Linear, 3 GRUs with LayerNorm between, log_softmax, argmax | loads |
+| torch | LSTM, Linear, split, softplus, clamp, exp (parameters of a distribution); of a dueling head; with weights tied to the embedding | loads |
+| torch | a decoder's step: tokens [N] or [N, 1], `embedding(token).view(1, -1, F)`, LSTM or GRU with states in and out, log_softmax | loads |
+| torch, float16 | LSTM of 2 layers, Linear | loads |
+| torch | masks by tokens or lengths, `y[arange, lengths - 1]`, flips | refused with the node; sequence_lens, or a reverse layer, does it |
+| torch | initial states that are parameters, not zeros; a state for h and c in one tensor; layers that start from another's state | refused with the node |
+| torch | features of a whole row beside those of steps; inputs [N, F, T]; every second or the last three steps | refused with the node |
 | torch, `dynamo=False` | nn.LSTM with proj_size | the exporter refuses |
 | keras, tf2onnx | LSTM of 2 layers, Dense | loads |
 | keras, tf2onnx | Bidirectional LSTM, Dense | loads |
 | keras, tf2onnx | LSTM, GlobalAveragePooling1D, Dense | loads |
 | keras, tf2onnx | Embedding, LSTM, Dense | loads |
+| keras, tf2onnx | LSTM, LayerNormalization or BatchNormalization, LSTM; GlobalMaxPooling1D; Dense, LSTM of several inputs; return_state; residual | loads |
+| keras, tf2onnx | LSTM with initial_state [N, H] in and out | loads |
+| keras, tf2onnx | TimeDistributed(Dense) | "... Keras' TimeDistributed (leave it out: Dense computes each step by itself) ..." |
+| keras, tf2onnx | Embedding with mask_zero, Masking, recurrent_activation hard_sigmoid | a Loop, as GRU and SimpleRNN |
+| onnxruntime's optimised_model_filepath (basic, extended, all), onnxsim | 14 of the above | load as the file itself does |
+| onnxruntime's quantize_dynamic | any of the above | "... DynamicQuantizeLSTM ... is quantised: serve the file that it was made from; option weight_type = INT8 ..." |
 | keras, tf2onnx | GRU; SimpleRNN | "no LSTM, GRU or RNN node ...: its recurrence is a Loop or Scan" |
 )";
 
