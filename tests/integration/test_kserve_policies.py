@@ -295,7 +295,8 @@ def test_metrics(serve):
         assert samples[name % ("ModelStreamInfer.operation", "OK")] == 1
         assert samples[LIVE] == 1 and samples["rnnserve_session_bytes"] > 0
         stream.step(x, 2, 7, sequence_end=True)
-        assert _metrics(running)[LIVE] == 0
+        # The session ends as its last answer leaves.
+        assert any(_metrics(running)[LIVE] == 0 for _ in range(1000))
     assert not [name for name in samples if name.startswith("nv_")], "only with --triton_metrics"
 
 
