@@ -155,7 +155,8 @@ Lowering::Result Lowering::ReduceAxis(const Call&, Flow flow, size_t axis, MapFu
   absl::StatusOr<Flow> along = Along(std::move(flow), static_cast<int64_t>(axis), op.inner);
   if (!along.ok()) return along.status();
   op.in = {along->node};
-  const absl::StatusOr<int> node = flows_.AddOp(std::move(op), along->layout.width() / op.inner);
+  const int64_t width = along->layout.width() / op.inner;
+  const absl::StatusOr<int> node = flows_.AddOp(std::move(op), width);
   if (!node.ok()) return node.status();
   along->node = *node;
   along->layout.EndAlong(axis, keeps_axis);
