@@ -38,7 +38,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key), absl::GetFlag(FLAGS_tls_client_ca)};
   options.tls_policy = {absl::GetFlag(FLAGS_tls_min_version) == "1.3", absl::GetFlag(FLAGS_tls_ciphers)};
   options.tokens_file = absl::GetFlag(FLAGS_tokens_file);
-  options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
+  if (memory != nullptr) options.max_transport_bytes = std::min(options.max_transport_bytes, memory->limit() / 8);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_connections = MaxConnections();
 #ifdef RNNSERVE_PACED_LISTENER
@@ -96,8 +96,7 @@ ModelStore::Options ModelOptions() {
   return {.repository = absl::GetFlag(FLAGS_models),
           .inline_cache_bytes = bytes / 6,
           .named_bytes = bytes,
-          .tenant_bytes = OfOneTenant(bytes),
-          .tenant_models = absl::GetFlag(FLAGS_max_tenant_models)};
+          .tenant_bytes = OfOneTenant(bytes)};
 }
 
 SessionCore::Options SessionOptions(SessionMetrics& metrics) {

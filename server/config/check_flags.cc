@@ -19,8 +19,6 @@ namespace rnnserve {
 namespace {
 
 constexpr int32_t kMostWorkers = 4096;
-// With 64 KiB gRPC closes one connection in twenty, with 1 KiB no call ever arrives.
-constexpr int64_t kLeastTransportBytes = 1 << 20;
 
 // host:port with a port that exists, or unix:path. gRPC takes 99999 for 34463.
 bool IsAddress(absl::string_view address) {
@@ -84,13 +82,11 @@ void CheckMemory(Checks& checks) {
 void CheckSizes(Checks& checks) {
   checks.Within("workers", absl::GetFlag(FLAGS_workers), 0, kMostWorkers);
   checks.AtLeast("max_message_bytes", absl::GetFlag(FLAGS_max_message_bytes), 1);
-  checks.AtLeast<int64_t>("max_transport_bytes", absl::GetFlag(FLAGS_max_transport_bytes), kLeastTransportBytes);
   checks.AtLeast<int64_t>("max_bytes_in_flight", absl::GetFlag(FLAGS_max_bytes_in_flight), 1);
   checks.AtLeast("max_calls", absl::GetFlag(FLAGS_max_calls), 1);
   checks.AtLeast<int64_t>("queue_sequences", absl::GetFlag(FLAGS_queue_sequences), 1);
   checks.AtLeast<int64_t>("packed_weight_bytes", absl::GetFlag(FLAGS_packed_weight_bytes), 0);
   checks.AtLeast<int64_t>("model_weight_bytes", absl::GetFlag(FLAGS_model_weight_bytes), 0);
-  checks.AtLeast<int64_t>("max_tenant_models", absl::GetFlag(FLAGS_max_tenant_models), 0);
   checks.AtLeast<int64_t>("plugin_memory_bytes", absl::GetFlag(FLAGS_plugin_memory_bytes), 0);
 }
 

@@ -32,7 +32,7 @@ struct RetiredFlag {
 };
 
 // Flags of earlier versions, and what replaces each; the nearest name of a flag would send the operator to another one.
-constexpr std::array<RetiredFlag, 14> kRetiredFlags = {{
+constexpr auto kRetiredFlags = std::to_array<RetiredFlag>({
     {"max_reply_bytes", "--max_message_bytes bounds replies as well"},
     {"max_steps", "--max_message_bytes bounds the steps of a request"},
     {"max_send_duration", "it is two minutes, or --max_call_duration if that is shorter"},
@@ -46,7 +46,9 @@ constexpr std::array<RetiredFlag, 14> kRetiredFlags = {{
     {"max_tenant_model_bytes", "--max_tenant_share is one tenant's share of --model_weight_bytes"},
     {"max_tenant_session_bytes", "--max_tenant_share is one tenant's share of --session_bytes"},
     {"admin_port_file", "the number of the admin port is in the file of --port_file with .admin behind its name"},
-}};
+    {"max_transport_bytes", "it is an eighth of --memory_limit, at most 1 GiB"},
+    {"max_tenant_models", "--max_tenant_share bounds the bytes of one tenant's models, each of 4 KiB at least"},
+});
 
 std::string UnknownFlag(absl::string_view name) {
   name = name.substr(0, kLongestName);

@@ -54,8 +54,6 @@ ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "maximum bytes of a request mess
 ABSL_FLAG(int64_t, memory_limit, 0,
           "maximum memory of the process in bytes; near it the server refuses requests, and default limits shrink "
           "to shares of it; 0: the container's limit, or the machine's memory if that is less");
-ABSL_FLAG(int64_t, max_transport_bytes, int64_t{1} << 30,
-          "maximum bytes received on all connections together, messages of admitted calls not included");
 ABSL_FLAG(
     int64_t, max_bytes_in_flight, int64_t{1} << 30,
     "maximum bytes of the messages of all calls in flight, and again of their outputs, their states and of uploads");
@@ -81,7 +79,6 @@ ABSL_FLAG(int64_t, packed_weight_bytes, int64_t{4} << 30,
 ABSL_FLAG(int64_t, model_weight_bytes, int64_t{16} << 30,
           "maximum bytes of weights and uploaded files of all loaded models; a sixth of it bounds the cache of inline "
           "weights, for requests that name a fingerprint");
-ABSL_FLAG(int64_t, max_tenant_models, 1000, "maximum number of models that one tenant may have loaded");
 ABSL_FLAG(absl::Duration, max_call_duration, absl::Minutes(10),
           "maximum duration of a call: the deadline of calls with none or a later one, such as 30s or 10m");
 ABSL_FLAG(int64_t, session_bytes, int64_t{16} << 30,

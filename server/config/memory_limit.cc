@@ -27,11 +27,8 @@ struct ShareOfMemory {
   int64_t sixteenths;
 };
 // Together more than there is: few servers hold as much as they may of every kind, and MemoryWatch bounds the sum.
-constexpr std::array<ShareOfMemory, 5> kShares = {{{"max_transport_bytes", 2},
-                                                   {"max_bytes_in_flight", 4},
-                                                   {"packed_weight_bytes", 6},
-                                                   {"model_weight_bytes", 6},
-                                                   {"session_bytes", 8}}};
+constexpr std::array<ShareOfMemory, 4> kShares = {
+    {{"max_bytes_in_flight", 4}, {"packed_weight_bytes", 6}, {"model_weight_bytes", 6}, {"session_bytes", 8}}};
 
 // 0: unknown.
 int64_t MachinesMemory() {

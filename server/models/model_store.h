@@ -71,7 +71,6 @@ class ModelStore {
     int64_t named_bytes = int64_t{16} << 30;
     // Bytes of one tenant's named models; above: RESOURCE_EXHAUSTED with a quota. Shared models have no such bound.
     int64_t tenant_bytes = int64_t{16} << 30;
-    int64_t tenant_models = 1000;
   };
   // Both bounds count this much for each model besides its weights, so that a flood of tiny ones is bounded too.
   static constexpr int64_t kBytesPerModel = 4096;

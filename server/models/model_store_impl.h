@@ -26,7 +26,7 @@ struct ModelStore::Impl {
   explicit Impl(Options given)
       : options(std::move(given)),
         cache(options.inline_cache_bytes, kBytesPerModel),
-        named({options.named_bytes, options.tenant_bytes, options.tenant_models, kBytesPerModel}) {}
+        named({options.named_bytes, options.tenant_bytes, kBytesPerModel}) {}
 
   // The model of this content, which the returned pointer keeps alive; hashes and builds without the mutex.
   absl::StatusOr<ModelPtr> Shared(std::span<const LayerView> layers, bool batch_first = false,

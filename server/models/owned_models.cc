@@ -44,10 +44,6 @@ const NamedModels* OwnedModels::Of(std::string_view tenant) const {
 
 absl::Status OwnedModels::Fits(const std::string& tenant, const NamedModels& models, std::string_view name,
                                int64_t charge) const {
-  if (!tenant.empty() && models.entries() >= limits_.tenant_models) {
-    return QuotaError("models", absl::StrCat("this tenant has ", models.entries(), " of ", limits_.tenant_models,
-                                             " models; unload some, or raise --max_tenant_models"));
-  }
   if (!tenant.empty() && charge > limits_.tenant_bytes - models.bytes()) {
     return QuotaError("model_bytes", absl::StrCat("model ", Quoted(name), " takes ", charge,
                                                   " bytes, but this tenant's models hold ", models.bytes(), " of ",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Named models by owner: shared ones (the repository's, and what operators and servers without tokens load), and each
 // tenant's own, which no other tenant sees. A name means the tenant's own model where it has one, else the shared one;
-// so two tenants may use one name. Bounded: all together in bytes, each tenant also in number. Not thread-safe.
+// so two tenants may use one name. Bounded in bytes, all together and each tenant. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,8 @@ namespace rnnserve {
 class OwnedModels {
  public:
   struct Limits {
-    int64_t bytes = 0;         // of all
-    int64_t tenant_bytes = 0;  // of one tenant
-    int64_t tenant_models = 0;
+    int64_t bytes = 0;            // of all
+    int64_t tenant_bytes = 0;     // of one tenant
     int64_t bytes_per_model = 0;  // what each counts besides its weights
   };
   explicit OwnedModels(const Limits& limits) : limits_(limits) {}

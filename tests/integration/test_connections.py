@@ -319,7 +319,7 @@ def test_a_message_above_the_transports_limit():
 def test_messages_that_never_end():
     """What callers send of messages that they do not finish is bounded, all connections together."""
     quota = 32 << 20
-    server = Server(f"--max_transport_bytes={quota}")
+    server = Server(f"--memory_limit={8 * quota}")
     attackers = []
     try:
         first = server.recurrent.Infer(_request()).outputs

@@ -28,6 +28,7 @@ HEADERS = {tenant: {"authorization": f"Bearer {token}"} for tenant, token in TOK
 REJECTED = 'rnnserve_rejected_total{reason="%s"}'
 LIVE = f'rnnserve_sessions_active{{model="{NAME}"}}'
 WHOLE = _inputs(_data())
+FILE = repository_files.model(CASE).SerializeToString()
 
 
 @pytest.fixture
@@ -107,7 +108,9 @@ def tenants(serve, tmp_path):
     file = tmp_path / "tokens"
     file.write_text("".join(f"{tenant} {token}{'' if tenant == 'carol' else ' models'}\n" for tenant, token in TOKENS.items()))
     file.chmod(0o600)
-    return serve(f"--tokens_file={file}", "--max_sessions=1", "--max_tenant_models=1", "--drain_timeout=1s"), file
+    share = (len(FILE) + 8192) / (16 << 20)  # room for one model: it counts its file, its weights and 4 KiB
+    return serve(f"--tokens_file={file}", "--max_sessions=1", f"--model_weight_bytes={16 << 20}", f"--max_tenant_share={share}",
+                 "--drain_timeout=1s"), file
 
 
 def test_calls_without_a_token(tenants):
@@ -147,7 +150,7 @@ def test_sequences_of_tenants(tenants):
 
 def test_models_of_tenants(tenants):
     running, _ = tenants
-    files = {"file:1/model.onnx": repository_files.model(CASE).SerializeToString()}
+    files = {"file:1/model.onnx": FILE}
     alice, bob = HEADERS["alice"], HEADERS["bob"]
     with triton.InferenceServerClient(running.address) as client:
         client.load_model("mine", files=files, headers=alice)

@@ -19,6 +19,7 @@ from test_models import _case, _infer_model, _load, _ref
 from test_onnxruntime import excess
 
 TOKENS = {name: f"token-of-{name}-0123456789" for name in ("alice", "bob", "ops")}
+TWO_MODELS = 12 << 10  # each counts 4 KiB and its weights
 DENIED, UNKNOWN = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.NOT_FOUND
 
 
@@ -65,8 +66,8 @@ def server(tmp_path_factory):
     for version in (1, 2):
         repository_files.write(folder / "models" / "shared" / str(version),
                                repository_files.model(repository_files.case("GRU", 14, seed=version)))
-    running = Server(f"--tokens_file={folder}/tokens", f"--models={folder}/models", "--max_tenant_models=2",
-                     "--drain_timeout=100ms")
+    running = Server(f"--tokens_file={folder}/tokens", f"--models={folder}/models", f"--model_weight_bytes={6 << 20}",
+                     f"--max_tenant_share={TWO_MODELS / (6 << 20)}", "--drain_timeout=100ms")
     yield running
     assert running.alive(), running.log()
     assert running.stop() == 0
@@ -179,7 +180,7 @@ def test_quota(callers):
         alice.load("many", _case(seed=10), version=version)
     refused = wire.refusal(alice.load, "many", _case(seed=10), version=3)
     assert refused.code == grpc.StatusCode.RESOURCE_EXHAUSTED and refused.reasons == ["QUOTA_EXCEEDED"]
-    assert "--max_tenant_models" in refused.text
+    assert "--max_tenant_share" in refused.text
     bob.load("many", _case(seed=10))
     with contextlib.ExitStack() as stack:
         for version in (1, 2, 3):

@@ -21,6 +21,7 @@ using testing::Not;
 
 constexpr UnloadOf kOwn = UnloadOf::kOwn;
 constexpr UnloadOf kOperator = UnloadOf::kOwnOrEverybodys;
+constexpr int64_t kOne = ModelStore::kBytesPerModel + 4 * (100 * 2 + 100 * 100 + 200);  // bytes of a model of Load
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -40,7 +41,8 @@ class TenantModels : public testing::Test {
     return list;
   }
 
-  ModelStore store_{{.tenant_models = 3}};
+  // Of one content: three entries.
+  ModelStore store_{{.tenant_bytes = kOne + 2 * ModelStore::kBytesPerModel}};
 };
 
 TEST_F(TenantModels, TwoTenantsUseOneName) {
@@ -109,8 +111,8 @@ TEST_F(TenantModels, ATenantHasAQuota) {
   const absl::Status many = Load("a", "vad", 1, 4).status();
   EXPECT_EQ(many.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(many), "QUOTA_EXCEEDED");
-  EXPECT_EQ(QuotaSubjectOf(many), "models");
-  EXPECT_THAT(Text(many), HasSubstr("3 of 3 models"));
+  EXPECT_EQ(QuotaSubjectOf(many), "model_bytes");
+  EXPECT_THAT(Text(many), HasSubstr("--max_tenant_share"));
   EXPECT_TRUE(Load("b", "vad", 1).ok());
   for (int64_t version = 1; version < 9; ++version) EXPECT_TRUE(Load("", "vad", 1, version).ok());
   ASSERT_TRUE(store_.Unload("a", kOwn, "vad", 2).ok());
@@ -118,7 +120,6 @@ TEST_F(TenantModels, ATenantHasAQuota) {
 }
 
 TEST(TenantModelBytes, AreBoundedForATenantAndForAll) {
-  constexpr int64_t kOne = ModelStore::kBytesPerModel + 4 * (100 * 2 + 100 * 100 + 200);
   ModelStore store({.named_bytes = 3 * kOne, .tenant_bytes = 2 * kOne - 1});
   const auto load = [&](const std::string& tenant, float seed) {
     const TestOperator op = MakeOperator("RNN", seed, 100);
