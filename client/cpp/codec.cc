@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cpp/codec.h"
 
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -2,7 +2,6 @@
 #include "client/cpp/file_transfer.h"
 
 #include <memory>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 

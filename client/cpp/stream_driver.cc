@@ -2,7 +2,6 @@
 // What is usual. What recovers one is in stream_driver_recovery.cc.
 #include "client/cpp/stream_driver.h"
 
-#include <algorithm>
 #include <random>
 #include <utility>
 

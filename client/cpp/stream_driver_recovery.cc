@@ -9,7 +9,6 @@
 #include "base/status_macros.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/servers.h"
-#include "client/cpp/session_codec.h"
 #include "client/cpp/status.h"
 #include "client/cpp/stream_driver.h"
 #include "client/cpp/tries.h"

@@ -10,7 +10,6 @@
 //   y          -- unpack -->  staged y  -- one copy -->  pinned  -->  host slices
 //   spent slots, of sessions that are gone, are wiped on the way
 #include <algorithm>
-#include <numeric>
 
 #include "engine/cuda/error.h"
 #include "engine/cuda/kernels.h"

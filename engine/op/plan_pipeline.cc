@@ -2,7 +2,6 @@
 // PlanRun for a stack with a pipeline: tensors are named and shaped as in the model's file.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"

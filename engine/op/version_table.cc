@@ -2,7 +2,6 @@
 #include "engine/op/version_table.h"
 
 #include <array>
-#include <span>
 #include <string_view>
 #include <vector>
 

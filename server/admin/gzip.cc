@@ -3,8 +3,6 @@
 
 #include <zlib.h>
 
-#include <algorithm>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

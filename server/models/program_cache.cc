@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <compare>
 #include <exception>
-#include <iterator>
 #include <list>
 #include <map>
 #include <new>

@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 
 #include "server/api/native/plain_chunks.h"
 #include "server/api/native/session_codec.h"

@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "client/rnnctl/bench/arrivals.h"

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
-#include "client/rnnctl/call.h"
 #include "client/rnnctl/inspect/precision.h"
 #include "client/rnnctl/inspect/report.h"
 #include "client/rnnctl/inspect/split_report.h"

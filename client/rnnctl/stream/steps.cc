@@ -4,7 +4,6 @@
 #include <functional>
 #include <numeric>
 #include <string_view>
-#include <utility>
 
 namespace rnnserve::rnnctl {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <google/protobuf/arena.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 

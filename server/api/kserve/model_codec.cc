@@ -2,7 +2,6 @@
 #include "server/api/kserve/model_codec.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -10,7 +10,6 @@
 #include "server/api/native/session_stream.h"
 #include "server/api/native/target_calls.h"
 #include "server/rpc/callback.h"
-#include "server/rpc/message_bytes.h"
 
 namespace rnnserve {
 namespace {

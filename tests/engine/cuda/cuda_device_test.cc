@@ -2,7 +2,6 @@
 // Whole operators on a device through the loader, against the naive oracle. Skipped by name where there is no device.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <random>
 #include <string>
 

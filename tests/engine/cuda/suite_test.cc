@@ -2,7 +2,6 @@
 // The cuda engine's host build against the reference: all kinds, functions, flags, types, strides and lengths.
 #include "tests/engine/cuda/host_engine.h"
 #include "tests/engine/support/differential_suite.h"
-#include "tests/engine/support/engine_suite.h"
 
 namespace rnnserve {
 namespace {

@@ -6,7 +6,6 @@
 #include <barrier>
 #include <filesystem>
 #include <iterator>
-#include <string>
 #include <thread>
 #include <vector>
 

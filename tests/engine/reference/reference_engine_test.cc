@@ -3,7 +3,6 @@
 #include "engine/reference/reference_engine.h"
 
 #include "tests/engine/support/differential_suite.h"
-#include "tests/engine/support/engine_suite.h"
 
 namespace rnnserve {
 namespace {

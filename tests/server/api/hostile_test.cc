@@ -9,7 +9,6 @@
 
 #include "absl/time/clock.h"
 #include "rnnserve/v1/recurrent.pb.h"
-#include "server/admission/limit_error.h"
 #include "server/rpc/wire_guard.h"
 #include "tests/server/api/raw_call.h"
 #include "tests/server/api/running_server.h"

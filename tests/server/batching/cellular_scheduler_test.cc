@@ -7,7 +7,6 @@
 #include <future>
 #include <latch>
 #include <numeric>
-#include <optional>
 
 #include "absl/time/clock.h"
 #include "base/retry_delay.h"

@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
-#include <thread>
 
 #include "absl/time/clock.h"
 #include "tests/server/core/request_pool.h"

@@ -12,7 +12,6 @@
 #include "base/field_error.h"
 #include "engine/reference/reference_engine.h"
 #include "server/admission/byte_budget.h"
-#include "server/admission/limit_error.h"
 #include "server/batching/cellular_scheduler.h"
 #include "tests/server/core/fake_engine.h"
 

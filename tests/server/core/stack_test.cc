@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <deque>
 #include <future>
@@ -12,7 +11,6 @@
 #include "base/field_error.h"
 #include "base/retry_delay.h"
 #include "engine/reference/reference_engine.h"
-#include "server/admission/limit_error.h"
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "tests/server/core/fake_engine.h"

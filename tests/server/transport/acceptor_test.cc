@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "tests/server/transport/loopback.h"
 
 // The table asks by number whether a descriptor that another object owns is still the connection it was (by inode), and

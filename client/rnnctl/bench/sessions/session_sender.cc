@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/rnnctl/bench/check.h"
 #include "client/rnnctl/bench/event_queue.h"

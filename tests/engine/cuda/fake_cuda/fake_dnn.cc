@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "engine/cuda/element.h"

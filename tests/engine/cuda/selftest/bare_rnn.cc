@@ -2,7 +2,6 @@
 #include "tests/engine/cuda/selftest/bare_rnn.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace rnnserve::selftest {
 namespace {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operator suite through the C ABI against the host reference.
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <map>
 #include <thread>
 
 #include "tests/engine/cuda/selftest/batch_check.h"

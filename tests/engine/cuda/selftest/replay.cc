@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <utility>
 
 #include "tests/engine/cuda/selftest/case_file.h"
 #include "tests/engine/cuda/selftest/plugin.h"

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "base/field_error.h"
 #include "server/api/kserve/infer_codec.h"
 #include "server/api/kserve/tensor_codec.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What rounds and scenes share.
 #include <thread>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/server/api/streams/chaos.h"

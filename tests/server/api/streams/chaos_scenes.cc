@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/api/native/operator_codec.h"
 #include "tests/server/api/streams/chaos.h"
 
 namespace rnnserve {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <queue>
 #include <random>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 

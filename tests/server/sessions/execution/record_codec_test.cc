@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <future>
-
 #include "base/crc32c.h"
 #include "base/field_error.h"
 #include "server/sessions/execution/record.pb.h"

@@ -2,7 +2,6 @@
 // Replies of sessions count as long as they wait for their callers: repetitions, calls that join, states.
 #include <gtest/gtest.h>
 
-#include "server/admission/limit_error.h"
 #include "tests/engine/support/remembering_cell.h"
 #include "tests/server/sessions/execution/live_sessions.h"
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "tests/engine/support/compare.h"
 #include "tests/engine/support/naive_operator.h"
