@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+import subprocess
+import sys
+import zipfile
+
 import pytest
 
 from server_process import BINARY, Server
 from session_calls import Sessions, Stream
+
+
+SILERO = "silero-vad==6.2.3"
 
 
 def pytest_sessionstart(session):
@@ -31,3 +38,17 @@ def stream(sessions):
     running = Stream(sessions)
     yield running
     running.cancel()
+
+
+@pytest.fixture(scope="module")
+def silero(tmp_path_factory):
+    """The folder of the package's ONNX files."""
+    folder = tmp_path_factory.mktemp("silero")
+    done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
+                           "-d", folder, SILERO], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"pip cannot get {SILERO}: {done.stderr.strip().splitlines()[-1:]}")
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder / "silero_vad" / "data"

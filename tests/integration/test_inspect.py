@@ -8,8 +8,6 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
-import zipfile
 
 import numpy as np
 import onnx
@@ -24,7 +22,6 @@ from server_process import Server
 RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or wire.REPOSITORY / "build/release/client/rnnctl/rnnctl")
 CORPUS = pathlib.Path(os.environ.get("RNNSERVE_CORPUS_TEST") or
                       wire.REPOSITORY / "build/release/tests/fuzz/onnx_corpus_test")
-SILERO = "silero-vad==6.2.3"
 TOLERANCE = 1e-5
 HOSTILE_MEMORY = 512 << 20  # address space of rnnctl while it reads a hostile file; the largest has 3 MB
 HOSTILE_SECONDS = 10        # of CPU time
@@ -71,16 +68,9 @@ def same(mine, theirs, what):
 # --- silero-vad: four LSTM nodes in the branches of If nodes, weights sliced and concatenated in the graph
 
 
-@pytest.fixture(scope="module")
-def silero(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("silero")
-    done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
-                           "-d", folder, SILERO], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"pip cannot get {SILERO}: {done.stderr.strip().splitlines()[-1:]}")
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        return pathlib.Path(archive.extract("silero_vad/data/silero_vad.onnx", folder))
+@pytest.fixture(name="silero", scope="module")
+def silero_file(silero):
+    return silero / "silero_vad.onnx"
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,6 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
-import zipfile
 
 import numpy as np
 import onnx
@@ -27,7 +25,6 @@ CORPUS = pathlib.Path(os.environ.get("RNNSERVE_CORPUS_TEST") or
                       wire.REPOSITORY / "build/release/tests/fuzz/onnx_corpus_test")
 COUNT = int(os.environ.get("RNNSERVE_GRAPHS", "60"))
 TOLERANCE = 1e-4  # of max(1, |expected|)
-SILERO = "silero-vad==6.2.3"
 MEMORY, SECONDS = 512 << 20, 10  # of rnnctl with a hostile file: address space, CPU time
 
 
@@ -227,19 +224,6 @@ def test_hostile_files_take_little_time_and_memory(tmp_path):
 
 
 # --- silero-vad
-
-
-@pytest.fixture(scope="module")
-def silero(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("silero")
-    done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
-                           "-d", folder, SILERO], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"pip cannot get {SILERO}: {done.stderr.strip().splitlines()[-1:]}")
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    return folder / "silero_vad" / "data"
 
 
 def test_silero_of_whole_recordings(silero, tmp_path):

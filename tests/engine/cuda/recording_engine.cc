@@ -6,6 +6,7 @@
 #include "engine/float16.h"
 #include "engine/plugin/plugin_program.h"
 #include "engine/reference/reference_engine.h"
+#include "tests/engine/support/partial_programs.h"
 
 namespace rnnserve::cuda {
 namespace {
@@ -28,20 +29,10 @@ void CopyWeights(const CellWeights<T>& weights, RecordedCall& call) {
   call.p.assign(weights.p.begin(), weights.p.end());
 }
 
-class RecordingProgram final : public Program {
+class RecordingProgram final : public WrappedProgram {
  public:
   RecordingProgram(ProgramPtr program, CellPtr cell, std::vector<RecordedCall>* calls, double tolerance)
-      : program_(std::move(program)), cell_(std::move(cell)), calls_(calls), tolerance_(tolerance) {}
-
-  std::unique_ptr<State> NewState() const override { return program_->NewState(); }
-  void ImportState(DataType type, const std::byte* h, const std::byte* c, State& state) const override {
-    program_->ImportState(type, h, c, state);
-  }
-  void ExportState(const State& state, DataType type, std::byte* h, std::byte* c) const override {
-    program_->ExportState(state, type, h, c);
-  }
-  std::unique_ptr<Workspace> NewWorkspace() const override { return program_->NewWorkspace(); }
-  int64_t packed_bytes() const override { return program_->packed_bytes(); }
+      : WrappedProgram(std::move(program)), cell_(std::move(cell)), calls_(calls), tolerance_(tolerance) {}
 
   absl::Status Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const override {
     RecordedCall call;
@@ -54,7 +45,7 @@ class RecordingProgram final : public Program {
       CopyWeights(cell_->weights_f32(), call);
     }
     for (const SequenceSlice& slice : slices) call.slices.push_back(Before(slice));
-    const absl::Status ran = program_->Advance(slices, workspace);
+    const absl::Status ran = target_->Advance(slices, workspace);
     if (!ran.ok()) return ran;
     for (size_t k = 0; k < slices.size(); ++k) After(slices[k], call.slices[k]);
     calls_->push_back(std::move(call));
@@ -69,7 +60,7 @@ class RecordingProgram final : public Program {
     const bool has_c = spec().kind == CellKind::kLstm;
     std::vector<std::byte> bytes(2 * static_cast<size_t>(spec().hidden_size) * ByteSize(compute));
     std::byte* const c_bytes = bytes.data() + bytes.size() / 2;
-    program_->ExportState(state, compute, bytes.data(), has_c ? c_bytes : nullptr);
+    target_->ExportState(state, compute, bytes.data(), has_c ? c_bytes : nullptr);
     h = ToDoubles(compute, bytes.data(), spec().hidden_size);
     c = has_c ? ToDoubles(compute, c_bytes, spec().hidden_size) : std::vector<double>();
   }
@@ -97,7 +88,6 @@ class RecordingProgram final : public Program {
     ExportTo(*slice.after, recorded.h_after, recorded.c_after);
   }
 
-  const ProgramPtr program_;
   const CellPtr cell_;
   std::vector<RecordedCall>* const calls_;
   const double tolerance_;

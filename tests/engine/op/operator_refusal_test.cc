@@ -8,6 +8,7 @@
 
 #include "base/field_error.h"
 #include "tests/engine/op/example_operator.h"
+#include "tests/engine/op/refusal.h"
 
 namespace rnnserve::operator_refusal {
 namespace {
@@ -18,14 +19,6 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 std::string Attribute(const std::string& name) { return "operator.attributes[" + name + "]"; }
-
-struct Refusal {
-  std::string op_type;
-  int64_t version;
-  std::function<void(Example&)> spoil;
-  std::string field;
-  std::string text;  // a part of it
-};
 
 std::function<void(Example&)> Set(const std::string& name, AttributeValue value) {
   return [=](Example& example) { example.op.attributes[name] = value; };
@@ -156,18 +149,7 @@ const std::vector<Refusal>& Refusals() {
 }
 
 TEST(OperatorRefusalTest, EveryRowIsRefusedWithItsFieldAndText) {
-  int row = 0;
-  for (const Refusal& refusal : Refusals()) {
-    SCOPED_TRACE("row " + std::to_string(row++) + ": " + refusal.field + " " + refusal.text);
-    Example example = refusal.op_type.ends_with("Sequence") ? OpenVinoExample(refusal.op_type, refusal.version)
-                                                            : OnnxExample(refusal.op_type, refusal.version);
-    refusal.spoil(example);
-    const absl::Status status = Resolve(example).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(FieldOf(status), refusal.field) << status;
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(refusal.text));
-    EXPECT_LT(status.message().size(), 600u) << "a status has little room on the wire";
-  }
+  ExpectRefusals(Refusals(), [](const Example& example) { return Resolve(example).status(); });
 }
 
 TEST(OperatorRefusalTest, BidirectionalNeedsNamesForBothDirections) {

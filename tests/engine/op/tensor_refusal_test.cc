@@ -7,6 +7,7 @@
 
 #include "base/field_error.h"
 #include "tests/engine/op/example_operator.h"
+#include "tests/engine/op/refusal.h"
 
 namespace rnnserve::tensor_refusal {
 namespace {
@@ -14,14 +15,6 @@ namespace {
 constexpr int64_t kTwo31 = int64_t{1} << 31;
 constexpr int64_t kTwo62 = int64_t{1} << 62;
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-
-struct Refusal {
-  std::string op_type;
-  int64_t version;
-  std::function<void(Example&)> spoil;
-  std::string field;
-  std::string text;  // a part of it
-};
 
 // A shape that the bytes do not follow.
 std::function<void(Example&)> Shaped(const std::string& name, Shape shape) {
@@ -171,18 +164,7 @@ const std::vector<Refusal>& Refusals() {
 }
 
 TEST(TensorRefusalTest, EveryRowIsRefusedWithItsFieldAndText) {
-  int row = 0;
-  for (const Refusal& refusal : Refusals()) {
-    SCOPED_TRACE("row " + std::to_string(row++) + ": " + refusal.field + " " + refusal.text);
-    Example example = refusal.op_type.ends_with("Sequence") ? OpenVinoExample(refusal.op_type, refusal.version)
-                                                            : OnnxExample(refusal.op_type, refusal.version);
-    refusal.spoil(example);
-    const absl::Status status = Plan(example).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(FieldOf(status), refusal.field) << status;
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(refusal.text));
-    EXPECT_LT(status.message().size(), 600u) << "a status has little room on the wire";
-  }
+  ExpectRefusals(Refusals(), [](const Example& example) { return Plan(example).status(); });
 }
 
 // H so large that multiples of it overflow, with no bytes behind it.

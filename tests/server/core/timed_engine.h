@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "engine/engine.h"
+#include "tests/engine/support/partial_programs.h"
 
 namespace rnnserve {
 
@@ -39,13 +40,9 @@ class TimedEngine final : public Engine {
   mutable int ran = 0;
 
  private:
-  class TimedProgram final : public Program {
+  class TimedProgram final : public StatelessProgram {
    public:
     TimedProgram(const TimedEngine* engine, const CellSpec& cell) : engine_(engine), cell_(cell) {}
-    std::unique_ptr<State> NewState() const override { return std::make_unique<State>(); }
-    void ImportState(DataType, const std::byte*, const std::byte*, State&) const override {}
-    void ExportState(const State&, DataType, std::byte*, std::byte*) const override {}
-    std::unique_ptr<Workspace> NewWorkspace() const override { return std::make_unique<Workspace>(); }
     absl::Status Advance(std::span<const SequenceSlice> slices, Workspace&) const override {
       engine_->clock_->now += engine_->cost(cell_, static_cast<int64_t>(slices.size()), slices[0].steps);
       ++engine_->ran;

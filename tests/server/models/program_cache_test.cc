@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/engine/support/partial_programs.h"
+
 namespace rnnserve {
 namespace {
 
@@ -26,17 +28,13 @@ CellPtr MakeCell(float weight) {
   return std::make_shared<Cell>(spec, CellWeights<float>{{weight}, {0}, {0}, {0}, {}});
 }
 
-class FakeProgram : public Program {
+class FakeProgram : public StatelessProgram {
  public:
   explicit FakeProgram(std::atomic<int>* alive) : alive_(alive), packed_(64, 1) { ++*alive_; }
   ~FakeProgram() override {
     packed_.assign(packed_.size(), 0);
     --*alive_;
   }
-  std::unique_ptr<State> NewState() const override { return nullptr; }
-  void ImportState(DataType, const std::byte*, const std::byte*, State&) const override {}
-  void ExportState(const State&, DataType, std::byte*, std::byte*) const override {}
-  std::unique_ptr<Workspace> NewWorkspace() const override { return std::make_unique<Workspace>(); }
   absl::Status Advance(std::span<const SequenceSlice>, Workspace&) const override {
     int sum = 0;
     for (const int value : packed_) sum += value;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "tests/engine/support/partial_programs.h"
 
 namespace rnnserve {
 
@@ -73,18 +74,10 @@ class WatchedEngine final : public Engine {
   }
 
  private:
-  class WatchedProgram final : public Program {
+  class WatchedProgram final : public WrappedProgram {
    public:
-    WatchedProgram(const WatchedEngine* engine, ProgramPtr target) : engine_(engine), target_(std::move(target)) {}
-    std::unique_ptr<State> NewState() const override { return target_->NewState(); }
-    void ImportState(DataType type, const std::byte* h, const std::byte* c, State& state) const override {
-      target_->ImportState(type, h, c, state);
-    }
-    void ExportState(const State& state, DataType type, std::byte* h, std::byte* c) const override {
-      target_->ExportState(state, type, h, c);
-    }
-    std::unique_ptr<Workspace> NewWorkspace() const override { return target_->NewWorkspace(); }
-    int64_t packed_bytes() const override { return target_->packed_bytes(); }
+    WatchedProgram(const WatchedEngine* engine, ProgramPtr target)
+        : WrappedProgram(std::move(target)), engine_(engine) {}
     absl::Status Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const override {
       engine_->Watch(slices);
       return target_->Advance(slices, workspace);
@@ -92,7 +85,6 @@ class WatchedEngine final : public Engine {
 
    private:
     const WatchedEngine* const engine_;
-    const ProgramPtr target_;
   };
 
   void Watch(std::span<const SequenceSlice> slices) const {

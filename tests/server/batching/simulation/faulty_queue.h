@@ -8,21 +8,16 @@
 #include <vector>
 
 #include "server/batching/batch_queue.h"
+#include "tests/engine/support/partial_programs.h"
 #include "tests/server/batching/simulation/fault.h"
 
 namespace rnnserve::simulation {
 
 // A program that is never advanced: the simulation does it.
-class SimulatedProgram final : public Program {
+class SimulatedProgram final : public StatelessProgram {
  public:
   SimulatedProgram(int index, int64_t packed_bytes) : index_(index), packed_bytes_(packed_bytes) {}
   int index() const { return index_; }
-
-  std::unique_ptr<State> NewState() const override { return std::make_unique<State>(); }
-  void ImportState(DataType, const std::byte*, const std::byte*, State&) const override {}
-  void ExportState(const State&, DataType, std::byte*, std::byte*) const override {}
-  std::unique_ptr<Workspace> NewWorkspace() const override { return std::make_unique<Workspace>(); }
-  absl::Status Advance(std::span<const SequenceSlice>, Workspace&) const override { return absl::OkStatus(); }
   int64_t packed_bytes() const override { return packed_bytes_; }
 
  private:

@@ -7,6 +7,7 @@
 #include "engine/cpu/cpu_engine.h"
 #include "engine/onednn/onednn_engine.h"
 #include "engine/reference/reference_engine.h"
+#include "tests/engine/support/partial_programs.h"
 
 namespace rnnserve {
 
@@ -41,25 +42,15 @@ class LiveSessions::Counting final : public Engine {
   }
 
  private:
-  class CountingProgram final : public Program {
+  class CountingProgram final : public WrappedProgram {
    public:
-    CountingProgram(ProgramPtr target, SliceSizes* sizes) : target_(std::move(target)), sizes_(sizes) {}
-    std::unique_ptr<State> NewState() const override { return target_->NewState(); }
-    void ImportState(DataType type, const std::byte* h, const std::byte* c, State& state) const override {
-      target_->ImportState(type, h, c, state);
-    }
-    void ExportState(const State& state, DataType type, std::byte* h, std::byte* c) const override {
-      target_->ExportState(state, type, h, c);
-    }
-    std::unique_ptr<Workspace> NewWorkspace() const override { return target_->NewWorkspace(); }
-    int64_t packed_bytes() const override { return target_->packed_bytes(); }
+    CountingProgram(ProgramPtr target, SliceSizes* sizes) : WrappedProgram(std::move(target)), sizes_(sizes) {}
     absl::Status Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const override {
       sizes_->Note(slices.size());
       return target_->Advance(slices, workspace);
     }
 
    private:
-    const ProgramPtr target_;
     SliceSizes* const sizes_;
   };
 
