@@ -30,7 +30,7 @@ HWY_INLINE V Function(D d, V x, V alpha, V beta) {
 }
 
 template <typename T, ActivationKind kKind, bool kClips>
-void Run(T* values, size_t count, const typename Stage<T>::Parameters& parameters) {
+void Run(T* values, size_t count, const typename ClippedActivation<T>::Parameters& parameters) {
   const hn::ScalableTag<T> d;
   const auto alpha = hn::Set(d, parameters.alpha);
   const auto beta = hn::Set(d, parameters.beta);
@@ -43,12 +43,12 @@ void Run(T* values, size_t count, const typename Stage<T>::Parameters& parameter
 }
 
 template <typename T, ActivationKind kKind>
-typename Stage<T>::Run RunOf(bool clips) {
+typename ClippedActivation<T>::Run RunOf(bool clips) {
   return clips ? &Run<T, kKind, true> : &Run<T, kKind, false>;
 }
 
 template <typename T>
-typename Stage<T>::Run FindRun(ActivationKind kind, bool clips) {
+typename ClippedActivation<T>::Run FindRun(ActivationKind kind, bool clips) {
   switch (kind) {
     case ActivationKind::kRelu:
       return RunOf<T, ActivationKind::kRelu>(clips);
@@ -76,8 +76,8 @@ typename Stage<T>::Run FindRun(ActivationKind kind, bool clips) {
   return nullptr;
 }
 
-Stage<float>::Run FindFloat(ActivationKind kind, bool clips) { return FindRun<float>(kind, clips); }
-Stage<double>::Run FindDouble(ActivationKind kind, bool clips) { return FindRun<double>(kind, clips); }
+ClippedActivation<float>::Run FindFloat(ActivationKind kind, bool clips) { return FindRun<float>(kind, clips); }
+ClippedActivation<double>::Run FindDouble(ActivationKind kind, bool clips) { return FindRun<double>(kind, clips); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace rnnserve::cpu
@@ -90,13 +90,13 @@ HWY_EXPORT(FindFloat);
 HWY_EXPORT(FindDouble);
 
 template <>
-Stage<float>::Stage(const Activation& activation, double clip)
+ClippedActivation<float>::ClippedActivation(const Activation& activation, double clip)
     : run_(HWY_DYNAMIC_DISPATCH(FindFloat)(activation.kind, !std::isinf(clip))),
       parameters_{static_cast<float>(activation.alpha), static_cast<float>(activation.beta), static_cast<float>(clip)} {
 }
 
 template <>
-Stage<double>::Stage(const Activation& activation, double clip)
+ClippedActivation<double>::ClippedActivation(const Activation& activation, double clip)
     : run_(HWY_DYNAMIC_DISPATCH(FindDouble)(activation.kind, !std::isinf(clip))),
       parameters_{activation.alpha, activation.beta, clip} {}
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The eleven functions over runs of values, with the clip of their input: f(K(v)) of recurrent-operators.md section 5.
 //
-//   Stage<float> f(activation, clip);
+//   ClippedActivation<float> f(activation, clip);
 //   f.Apply(values, count);   // in place; count is a multiple of kLine<float>, values begin on a cache line
 //
 // NaN in gives NaN out; no value depends on its neighbours. Against the exact functions the error is a few units in the
@@ -15,11 +15,11 @@
 namespace rnnserve::cpu {
 
 template <typename T>
-class Stage {
+class ClippedActivation {
  public:
-  Stage() = default;
+  ClippedActivation() = default;
   // `clip` > 0; infinity clips nothing.
-  Stage(const Activation& activation, double clip);
+  ClippedActivation(const Activation& activation, double clip);
 
   void Apply(T* values, size_t count) const { run_(values, count, parameters_); }
 

@@ -25,8 +25,8 @@ class GruStep : public RecurrentStep<T> {
  protected:
   size_t units_;
   size_t width_;
-  Stage<T> f_;
-  Stage<T> g_;
+  ClippedActivation<T> f_;
+  ClippedActivation<T> g_;
   GruGates<T> gates_;
 };
 

@@ -100,9 +100,9 @@ class LstmStep : public RecurrentStep<T> {
   CellInputs<T> inputs_;
   PackedMatrix<T> r_;
   AlignedBuffer<T> peephole_;
-  Stage<T> f_;
-  Stage<T> g_;
-  Stage<T> h_;
+  ClippedActivation<T> f_;
+  ClippedActivation<T> g_;
+  ClippedActivation<T> h_;
   LstmGates<T> gates_;
 };
 

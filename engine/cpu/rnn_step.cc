@@ -41,7 +41,7 @@ class RnnStep : public RecurrentStep<T> {
  private:
   CellInputs<T> inputs_;
   PackedMatrix<T> r_;
-  Stage<T> f_;
+  ClippedActivation<T> f_;
 };
 
 }  // namespace

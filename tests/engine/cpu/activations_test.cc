@@ -69,7 +69,7 @@ std::vector<T> Applied(const Activation& activation, double clip, const std::vec
   AlignedBuffer<T> values(PadToLine<T>(points.size()));
   std::fill_n(values.data(), values.size(), T{0});
   std::copy(points.begin(), points.end(), values.data());
-  Stage<T>(activation, clip).Apply(values.data(), values.size());
+  ClippedActivation<T>(activation, clip).Apply(values.data(), values.size());
   return std::vector<T>(values.data(), values.data() + points.size());
 }
 

@@ -77,7 +77,7 @@ class GateFunctionsTest : public testing::Test {
   }
 
   void Apply(ActivationKind kind, double (*exact)(double)) {
-    const Stage<float> stage({kind, 0, 0}, std::numeric_limits<double>::infinity());
+    const ClippedActivation<float> stage({kind, 0, 0}, std::numeric_limits<double>::infinity());
     Worst worst;
     for (Patterns patterns; patterns.Next(points_);) {
       std::copy_n(points_.data(), kUnits, h_.data());

@@ -36,7 +36,8 @@ std::vector<T> SoftsignOfInfinities() {
   const T infinity = std::numeric_limits<T>::infinity();
   AlignedBuffer<T> values(kLine<T>);
   for (size_t k = 0; k < kLine<T>; ++k) values[k] = k == 0 ? infinity : -infinity;
-  Stage<T>({ActivationKind::kSoftsign, 0, 0}, std::numeric_limits<double>::infinity()).Apply(values.data(), kLine<T>);
+  ClippedActivation<T>({ActivationKind::kSoftsign, 0, 0}, std::numeric_limits<double>::infinity())
+      .Apply(values.data(), kLine<T>);
   return {values[0], values[1]};
 }
 
