@@ -169,7 +169,7 @@ def test_a_version_of_the_folder_that_comes_later_is_warmed_up(tmp_path):
 
 
 def test_unload_ends_new_use_and_lets_what_runs_end(server):
-    case = _case("LSTM", hidden=64)
+    case = _case("LSTM", hidden=128)
     server.models.Load(_load("going", case, engine="cpu"))
     sessions = Sessions(server.address)
     session = sessions.open(model=_ref("going"), engine="cpu", outputs=["Y_h"])
