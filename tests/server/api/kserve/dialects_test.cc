@@ -26,9 +26,10 @@ std::string KserveRequest() {
 
 TEST(Dialects, ShareABatch) {
   RunningServer* running = nullptr;
-  std::atomic<bool> all_came = false;
+  std::atomic<bool> has_begun = false, all_came = false;
   RunningServer server({.before_slice =
                             [&] {  // the first slice waits until one call of each dialect waits behind it
+                              has_begun = true;
                               while (!all_came && running->workers.load().sequences < 3) std::this_thread::yield();
                               all_came = true;
                               return absl::OkStatus();
@@ -57,7 +58,7 @@ TEST(Dialects, ShareABatch) {
   v1::InferResponse first, native;
   RawReply kserve;
   std::thread holding([&] { infer(first); });
-  while (server.workers.load().sequences < 1) std::this_thread::yield();
+  while (!has_begun) std::this_thread::yield();
   std::thread one([&] { infer(native); });
   std::thread other(
       [&] { kserve = SendBytes(server.channel, "/inference.GRPCInferenceService/ModelInfer", KserveRequest()); });
