@@ -57,7 +57,7 @@ def test_every_reason(tight):
     _refused(tight, "queue_full", "RESOURCE_EXHAUSTED", "of 8 sequences", lambda: infer(wire.request(_case(rows=8))))
     _refused(tight, "memory", "RESOURCE_EXHAUSTED", "bytes", lambda: infer(wire.request(_case(steps=4000, rows=8, hidden=500))))
     tight.process.send_signal(signal.SIGTERM)
-    while True:  # between the signal and the closed door calls are still served, or find no room
+    while True:  # between the signal and the drain calls are still served, or find no room
         try:
             sessions.open()
         except grpc.RpcError as error:

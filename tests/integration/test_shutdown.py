@@ -73,7 +73,7 @@ def test_new_calls_are_told_to_go_elsewhere_and_old_ones_finish():
     assert next(watch).status == NOT_SERVING
     watch.cancel()
     failure = None
-    while failure is None:  # between the news and the closed door calls are still served
+    while failure is None:  # between the news and the refusals calls are still served
         try:
             server.recurrent.Infer(wire.request(_case()), timeout=SECONDS)
         except grpc.RpcError as error:
