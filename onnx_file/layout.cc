@@ -118,7 +118,7 @@ bool Symbols::Unify(int a, int b) {
   int to = Find(a), from = Find(b);
   if (to == from) return true;
   if (from < to) std::swap(to, from);  // T and N stay themselves
-  if (from <= kN) return false;
+  if (from <= kSortedN) return false;
   parents_[static_cast<size_t>(from)] = to;
   std::optional<int64_t>& size = sizes_[static_cast<size_t>(to)];
   if (!size) size = sizes_[static_cast<size_t>(from)];
@@ -127,7 +127,11 @@ bool Symbols::Unify(int a, int b) {
 
 std::string Symbols::Text(int symbol) const {
   const int root = Find(symbol);
-  return root == kT ? "T" : root == kN ? "N" : "?";
+  return root == kT         ? "T"
+         : root == kN       ? "N"
+         : root == kBackT   ? "T from the end"
+         : root == kSortedN ? "N by length"
+                            : "?";
 }
 
 bool Equal(const Symbols& symbols, const Size& a, const Size& b) {

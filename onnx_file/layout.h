@@ -24,15 +24,21 @@ namespace rnnserve {
 class Symbols {
  public:
   static constexpr int kT = 0, kN = 1;
-  Symbols() : parents_{kT, kN}, sizes_(2) {}
+  // T steps, the last one first; N rows in the order of their lengths (pack_padded_sequence): axes of their own, so
+  // that nothing joins them with others.
+  static constexpr int kBackT = 2, kSortedN = 3;
+  Symbols() : parents_{kT, kN, kBackT, kSortedN}, sizes_(4) {}
 
   // `size`: what the file says it is; requests may bring another.
   int New(std::optional<int64_t> size);
-  // Makes them one; false if that made T and N one.
+  // Makes them one; false if that made two of T, N, kBackT and kSortedN one.
   bool Unify(int a, int b);
   int Find(int symbol) const;
-  std::optional<int64_t> SizeOf(int symbol) const { return sizes_[static_cast<size_t>(Find(symbol))]; }
-  // "T", "N" or "?".
+  std::optional<int64_t> SizeOf(int symbol) const {
+    const int root = Find(symbol);
+    return sizes_[static_cast<size_t>(root == kBackT ? kT : root == kSortedN ? kN : root)];
+  }
+  // "T", "N", "T from the end", "N by length" or "?".
   std::string Text(int symbol) const;
 
  private:
@@ -65,6 +71,9 @@ class Layout {
  public:
   Layout() = default;
   explicit Layout(std::vector<LayoutAxis> axes) : axes_(std::move(axes)) {}
+  // One axis, which is the symbol's.
+  static Layout OfSymbol(int symbol) { return Layout(std::vector<LayoutAxis>{AxisOfSymbol(symbol)}); }
+  static LayoutAxis AxisOfSymbol(int symbol) { return {Atom{.symbol = symbol}}; }
 
   const std::vector<LayoutAxis>& axes() const { return axes_; }
   std::vector<LayoutAxis>& axes() { return axes_; }

@@ -30,13 +30,12 @@ bool IsQuantised(const onnx::NodeProto& node) {
          node.op_type().starts_with("QLinear");
 }
 
-// What the sizes of a graph input are in the file.
+}  // namespace
+
 std::optional<int64_t> DimOf(const onnx::ValueInfoProto& input, int axis) {
   const auto& dim = input.type().tensor_type().shape().dim(axis);
   return dim.has_dim_value() && dim.dim_value() > 0 ? std::optional(dim.dim_value()) : std::nullopt;
 }
-
-}  // namespace
 
 absl::Status Lowering::Run() {
   absl::StatusOr<std::unique_ptr<const Scope>> scope = Scope::Create(graph_);
@@ -53,12 +52,41 @@ absl::Status Lowering::Run() {
   }
   if (graph_.output_size() == 0) return BadFile("the graph has no outputs");
   if (std::ranges::none_of(graph_.node(), IsRecurrent)) return NoLayers();
+  if (absl::Status layers = ResolveLayers(); !layers.ok()) return layers;
   for (const onnx::ValueInfoProto& output : graph_.output()) {
     if (absl::Status resolved = Resolve(output.name()); !resolved.ok()) return resolved;
     if (absl::Status checked = CheckOutput(output); !checked.ok()) return checked;
   }
   if (layers_.empty()) return NoLayers();
+  if (absl::Status masks = CheckMasks(); !masks.ok()) return masks;
   return CheckStates();
+}
+
+// Layers tell which axes are steps and rows: before masks, which nothing else tells it.
+absl::Status Lowering::ResolveLayers() {
+  const auto is_of_masks = [](const onnx::NodeProto& node) {
+    return std::ranges::any_of(std::array{"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal",
+                                          "ScatterElements", "GatherElements", "GatherND"},
+                               [&](const char* op_type) { return IsOnnxOp(node, op_type); });
+  };
+  if (std::ranges::none_of(graph_.node(), is_of_masks)) return absl::OkStatus();
+  std::vector<std::string> waiting;
+  for (const onnx::ValueInfoProto& output : graph_.output()) waiting.push_back(output.name());
+  std::unordered_set<const onnx::NodeProto*> needed;
+  while (!waiting.empty()) {
+    const Scope::Definition* definition = scope_->Find(waiting.back());
+    waiting.pop_back();
+    if (definition == nullptr || definition->node == nullptr || !needed.insert(definition->node).second) continue;
+    for (const std::string& input : definition->node->input()) {
+      if (!input.empty()) waiting.push_back(input);
+    }
+  }
+  for (const onnx::NodeProto& node : graph_.node()) {
+    if (!needed.contains(&node) || !IsRecurrent(node)) continue;
+    const auto named = std::ranges::find_if(node.output(), [](const std::string& name) { return !name.empty(); });
+    if (absl::Status resolved = Resolve(*named); !resolved.ok()) return resolved;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Lowering::NoLayers() const {
@@ -85,7 +113,8 @@ absl::Status Lowering::NoLayers() const {
   return BadFile(absl::StrCat(what,
                               "; if the model has a recurrent layer, this export is unrolled: export it with "
                               "dynamo=False (PyTorch: torch.onnx.export(..., dynamo=False) keeps nn.RNN, nn.GRU and "
-                              "nn.LSTM as one node)"));
+                              "nn.LSTM as one node; nn.LSTMCell and nn.GRUCell never are one: give their weights to "
+                              "an nn.LSTM or nn.GRU)"));
 }
 
 absl::Status Lowering::CheckOutput(const onnx::ValueInfoProto& output) {
@@ -302,6 +331,12 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
       made.emplace(op, &Lowering::Compare);
     }
     made.emplace("Where", &Lowering::Where);
+    made.emplace("Range", &Lowering::Range);
+    made.emplace("ScatterElements", &Lowering::ScatterElements);
+    made.emplace("GatherElements", &Lowering::GatherLast);
+    made.emplace("GatherND", &Lowering::GatherLast);
+    made.emplace("ReverseSequence", &Lowering::ReverseSequence);
+    for (const char* op : {"Not", "And", "Or"}) made.emplace(op, &Lowering::Logic);
     for (const char* op : {"Transpose", "Squeeze", "Unsqueeze", "Reshape", "Flatten"})
       made.emplace(op, &Lowering::Move);
     for (const char* op : {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"}) made.emplace(op, &Lowering::Arithmetic);
@@ -422,9 +457,9 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
     if (rank == 1 && !IsFloating(type) && !is_one_step) {
       return BadFile(absl::StrCat(
           label,
-          "has one axis, as lengths have, of which a model computes nothing (no mask, and no order of rows: "
-          "PyTorch's pack_padded_sequence with enforce_sorted=False); leave that out: requests bring "
-          "sequence_lens, and means, extremes and last steps are of each row's own steps"));
+          "has one axis, as lengths have, of which a model computes masks (step < length) and orders of rows (PyTorch: "
+          "pack_padded_sequence) alone; leave the rest out: requests bring sequence_lens, and means, extremes and last "
+          "steps are of each row's own steps"));
     }
     if ((rank < 2 && !is_one_step) || rank > 6) {
       return BadFile(

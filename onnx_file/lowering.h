@@ -9,6 +9,7 @@
 //   lowering_products.cc   Gather of tables, MatMul, Gemm
 //   lowering_numbers.cc    Softmax, LayerNormalization, ReduceMean, TopK, ...
 //   lowering_layers.cc     LSTM, GRU, RNN: X, states, lengths, weights
+//   lowering_lengths.cc    masks and orders of rows that are made of lengths; steps turned round
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -30,6 +31,9 @@
 
 namespace rnnserve {
 
+// What the file says the size of an axis of a graph input is.
+std::optional<int64_t> DimOf(const onnx::ValueInfoProto& input, int axis);
+
 // --- What a name of the graph can mean.
 struct Fixed {};  // the file fixes it: Constants knows the value
 struct Zeros {};  // zeros of whatever shape; only states may be made of them
@@ -47,7 +51,28 @@ struct InputPart {
   int64_t first = 0;
   int64_t end = 0;  // beyond any file's: to the end
 };
-using GraphValue = std::variant<Fixed, Zeros, Sizes, GraphInput, InputPart, Flow>;
+// --- Of rows' lengths (lowering_lengths.cc). A row is computed without its padding, so little is left of them.
+struct StateSizes {};  // of zeros, of which others are made
+struct Lengths {
+  size_t input = 0;  // the graph input
+  Layout layout;     // N, and axes of 1
+  bool is_sorted = false;
+  int64_t plus = 0;                      // lengths - 1, ...
+  std::optional<int64_t> at_least = {};  // clamp(min=1)
+  bool is_expanded = false;              // over features: a place for each of them, for GatherElements alone
+};
+struct RowOrder {  // by length, the longest row first; `is_back`: as the request has them
+  bool is_back = false;
+};
+struct LastSteps {  // [N, 2]: row and length - 1, or the other way round
+  size_t input = 0;
+  bool steps_first = false;
+};
+struct Counting {  // 0, 1, ... along its one axis of steps or rows
+  Layout layout;
+};
+using GraphValue =
+    std::variant<Fixed, Zeros, Sizes, GraphInput, InputPart, Flow, StateSizes, Lengths, RowOrder, Counting, LastSteps>;
 
 // What keeps a graph from being lowered: one of these, for those that would cut it out (partition.h).
 struct Obstacle {
@@ -80,6 +105,8 @@ struct LoweredLayer {
   int64_t directions = 1;
   int64_t hidden_size = 0;
   bool rows_first = false;  // layout 1: states are [N, D, H]
+  bool is_turned = false;   // its steps come from the last to the first: it has the other direction
+  bool is_sorted = false;   // its rows come in the order of their lengths
 };
 
 class Lowering {
@@ -123,6 +150,7 @@ class Lowering {
   static Handler HandlerOf(const onnx::NodeProto& node);
 
   absl::Status Resolve(const std::string& name);
+  absl::Status ResolveLayers();
   absl::Status Evaluate(const Scope::Definition& definition);
   // Where(x < 0, x + entries, x), as Keras looks its tables up, or the same by Mul and Add, as tf2onnx writes it: the
   // x, whose negative places Gather counts from the end.
@@ -168,6 +196,7 @@ class Lowering {
   Result Split(const Call& call);
   Result Concat(const Call& call);
   Result Move(const Call& call);  // Transpose, Squeeze, Unsqueeze, Reshape, Flatten
+  absl::Status MoveAxes(const Call& call, Layout& layout);
   Result Expand(const Call& call);
   Result ConstantOfShape(const Call& call);
   Result ProductOfSizes(const Call& call);
@@ -206,6 +235,8 @@ class Lowering {
   Result OfTwo(const Call& call, MapFunction function);
   Result Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, MapFunction function);
   Result Compare(const Call& call);
+  Result AsBoolean(const Call& call);
+  absl::StatusOr<Flow> AsNumbers(const Flow& flow, const OnnxTensor& constant);
   Result Where(const Call& call);
   absl::StatusOr<Flow> Unary(const Flow& flow, MapOp op);
   absl::StatusOr<Flow> Binary(MapFunction function, const Flow& a, const Flow& b);
@@ -218,11 +249,35 @@ class Lowering {
   absl::StatusOr<MapNumbersPtr> Spread(const Flow& flow, const OnnxTensor& constant, Layout& widened);
   Result OverTimeOf(const Flow& flow, size_t axis, OverTime over_time, bool keeps_axis);
 
+  // --- lowering_lengths.cc
+  std::optional<Lengths> LengthsOf(const Call& call, size_t index);
+  // 0, 1, ... of as many as `symbol` has.
+  std::optional<Layout> CountingOf(const Call& call, size_t index, int symbol);
+  absl::Status UseLengths(size_t input);
+  // The lengths as numbers of rows.
+  Result NumbersOf(const Call& call, const Lengths& lengths);
+  std::optional<Result> ArithmeticOfLengths(const Call& call);
+  // step < length: holds for each step that is computed.
+  std::optional<Result> MaskOf(const Call& call);
+  absl::StatusOr<int> Ones();
+  absl::Status CheckMasks();
+  Result Range(const Call& call);
+  Result SortRows(const Call& call, const Lengths& lengths);
+  Result Reorder(const Call& call, const RowOrder& order);
+  Result ScatterElements(const Call& call);
+  // Of y[arange(N), lengths - 1] and its like.
+  std::optional<Result> JoinPlaces(const Call& call);
+  std::optional<Result> ExpandLengths(const Call& call);
+  Result GatherLast(const Call& call);  // GatherND, GatherElements
+  Result TurnSteps(const Flow& flow, size_t axis);
+  Result ReverseSequence(const Call& call);
+  Result Logic(const Call& call);  // Not, And, Or
+
   // --- lowering_layers.cc
   absl::Status Layer(const Call& call);
   absl::Status TakeX(const Call& call, LoweredLayer& layer, int64_t layout);
   absl::Status TakeWeights(const Call& call, LoweredLayer& layer);
-  absl::Status TakeLengths(const Call& call);
+  absl::Status TakeLengths(const Call& call, bool is_sorted);
   absl::Status TakeState(const Call& call, size_t index);
   absl::Status GiveOutputs(const Call& call, int64_t layout);
   absl::Status CheckStates();
@@ -243,7 +298,12 @@ class Lowering {
   std::vector<LoweredLayer> layers_;
   std::vector<Output> outputs_;
   bool is_one_step_ = false;
-  std::optional<std::string> lengths_;     // what the first layer takes; empty: none
+  std::optional<std::string> lengths_;  // what the first layer takes; empty: none
+  std::optional<size_t> lengths_input_;
+  const onnx::NodeProto* mask_ = nullptr;   // a node that takes lengths as numbers
+  const onnx::NodeProto* turns_ = nullptr;  // a node that turns the steps round, padding and all
+  int ones_ = -1;
+  std::unordered_set<int> own_ends_;       // nodes that pick a row's last step by its length
   DataType data_type_ = DataType::kFloat;  // of the layers
   int64_t made_bytes_ = 0;                 // of numbers
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes that compute each number by itself, or with one of another operand.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -163,6 +164,7 @@ bool ComputeConstants(MapFunction function, const Size& other, Size& size) {
 Lowering::Result Lowering::Arithmetic(const Call& call) {
   const MapFunction function = FunctionOf(call.node.op_type());
   if (call.inputs.size() != 2 || !Has(call, 0) || !Has(call, 1)) return BadFile("has not two inputs");
+  if (std::optional<Result> lengths = ArithmeticOfLengths(call)) return *std::move(lengths);
   const auto is_sizes = [&](size_t k) { return std::holds_alternative<Sizes>(*call.inputs[k]); };
   if (is_sizes(0) || is_sizes(1)) {
     absl::StatusOr<Sizes> a = SizesOf(call, 0), b = SizesOf(call, 1);
@@ -197,21 +199,60 @@ Lowering::Result Lowering::OfTwo(const Call& call, MapFunction function) {
   return WithConstant(call, *flow, *constant, function, fixed == 0);
 }
 
+// Integers as numbers, to be compared with constants that are exact as such: then so is what comes of it, as rounding
+// keeps order.
+absl::StatusOr<Flow> Lowering::AsNumbers(const Flow& flow, const OnnxTensor& constant) {
+  constexpr double kExact = 1 << 24;
+  const absl::StatusOr<std::vector<double>> values = Doubles(constant, "constant");
+  if (!values.ok()) return values.status();
+  if (std::ranges::any_of(*values, [](double value) { return !(std::abs(value) < kExact); })) {
+    return BadFile("compares integers with one of 2^24 or more");
+  }
+  Flow made = flow;
+  made.type = data_type_;
+  const absl::StatusOr<int> node =
+      flows_.AddOp({.kind = MapOpKind::kConvert, .in = {flow.node}}, flow.layout.width(), false);
+  if (!node.ok()) return node.status();
+  made.node = *node;
+  return made;
+}
+
+// x != 0
+Lowering::Result Lowering::AsBoolean(const Call& call) {
+  absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  if (flow->type == kBoolean) return *std::move(flow);
+  const double zero = 0, one = 1;
+  OnnxTensor constant;
+  constant.view = {DataType::kDouble, {}, std::as_bytes(std::span(&zero, 1))};
+  if (!IsFloating(flow->type)) flow = AsNumbers(*flow, constant);
+  if (!flow.ok()) return flow.status();
+  Result made = WithConstant(call, *flow, constant, MapFunction::kEqual, false);
+  constant.view.data = std::as_bytes(std::span(&one, 1));
+  if (made.ok()) made = WithConstant(call, std::get<Flow>(*made), constant, MapFunction::kSubtract, true);
+  if (made.ok()) std::get<Flow>(*made).type = kBoolean;
+  return made;
+}
+
 // A boolean is 1 or 0 in the compute type.
 Lowering::Result Lowering::Compare(const Call& call) {
   if (call.inputs.size() != 2 || !Has(call, 0) || !Has(call, 1)) return BadFile("has not two inputs");
-  for (size_t k = 0; k < 2; ++k) {
-    if (IsFixed(call, k)) continue;
-    const absl::StatusOr<Flow> flow = FlowOf(call, k);
+  if (std::optional<Result> mask = MaskOf(call)) return *std::move(mask);
+  const MapFunction function = FunctionOf(call.node.op_type());
+  Result made = GraphValue{};
+  if (const std::optional<size_t> fixed = IsFixed(call, 0)   ? std::optional<size_t>(0)
+                                          : IsFixed(call, 1) ? std::optional<size_t>(1)
+                                                             : std::nullopt) {
+    absl::StatusOr<Flow> flow = FlowOf(call, 1 - *fixed);
     if (!flow.ok()) return flow.status();
-    if (!IsFloating(flow->type)) {
-      return BadFile(
-          "compares integers, as masks of padding do, and PyTorch's one_hot with dynamo=True; leave the mask "
-          "out (requests bring sequence_lens, and means, extremes and last steps are of each row's own "
-          "steps), or export one_hot with dynamo=False");
-    }
+    const absl::StatusOr<OnnxTensor> constant = Value(call, *fixed);
+    if (!constant.ok()) return constant.status();
+    if (flow->type != kBoolean && !IsFloating(flow->type)) flow = AsNumbers(*flow, *constant);
+    if (!flow.ok()) return flow.status();
+    made = WithConstant(call, *flow, *constant, function, *fixed == 0);
+  } else {
+    made = Pair(FlowOf(call, 0), FlowOf(call, 1), function);
   }
-  Result made = OfTwo(call, FunctionOf(call.node.op_type()));
   if (made.ok()) std::get<Flow>(*made).type = kBoolean;
   return made;
 }
@@ -261,7 +302,7 @@ Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, 
                                              : Equal(symbols_, a->layout.SizeOfAxis(axis), b->layout.SizeOfAxis(axis));
     if (!fits) {
       return BadFile(absl::StrCat("joins ", a->layout.Text(symbols_), " and ", b->layout.Text(symbols_),
-                                  ", of which one has steps or rows that the other has not"));
+                                  ", of which one has steps or rows that the other has not, or in another order"));
     }
     if (size_a && size_b && *size_a == 1) made.axes()[axis] = b->layout.axes()[axis];
     const std::vector<int64_t> own_a = Layout({a->layout.axes()[axis]}).Places();
@@ -291,6 +332,7 @@ Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, 
 }
 
 Lowering::Result Lowering::Function(const Call& call) {
+  if (std::optional<Result> lengths = ArithmeticOfLengths(call)) return *std::move(lengths);
   const absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
   const std::string& op_type = call.node.op_type();

@@ -50,7 +50,7 @@ absl::Status Lowering::Layer(const Call& call) {
     blame(0);
   }
   if (taken.ok()) {
-    taken = TakeLengths(call);
+    taken = TakeLengths(call, layer.is_sorted);
     blame(kLengthsInput);
   }
   layers_.push_back(std::move(layer));
@@ -105,7 +105,10 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
   const bool has_axes = flow->layout.rank() == 3 && flow->layout.FeatureSize(2);
   const std::optional<int> t = has_axes ? flow->layout.SymbolOf(layout == 1 ? 1 : 0) : std::nullopt;
   const std::optional<int> n = has_axes ? flow->layout.SymbolOf(layout == 1 ? 0 : 1) : std::nullopt;
-  if (!t || !n || !symbols_.Unify(*t, Symbols::kT) || !symbols_.Unify(*n, Symbols::kN)) {
+  layer.is_turned = t && symbols_.Find(*t) == Symbols::kBackT;
+  layer.is_sorted = n && symbols_.Find(*n) == Symbols::kSortedN;
+  if (!t || !n || !symbols_.Unify(*t, layer.is_turned ? Symbols::kBackT : Symbols::kT) ||
+      !symbols_.Unify(*n, layer.is_sorted ? Symbols::kSortedN : Symbols::kN)) {
     return BadFile(absl::StrCat("X comes with the axes ", flow->layout.Text(symbols_), ", but ",
                                 layout == 1 ? "[N, T, I]" : "[T, N, I]",
                                 " is needed, T and N being the same for the whole model",
@@ -113,31 +116,60 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
                                     ? "; export the model with an axis of rows, if only for one row"
                                     : ""));
   }
+  if (layer.is_turned) {  // which is what the other direction reads
+    if (layer.directions == 2) {
+      return BadFile("X has its steps turned round, and both directions read them; turn the outputs round instead");
+    }
+    const onnx::AttributeProto* direction = FindAttribute(call.node, "direction");
+    const bool is_forward = direction == nullptr || direction->s() != "reverse";
+    layer.op.op.attributes["direction"] = std::string(is_forward ? "reverse" : "forward");
+  }
   flow = flows_.Canonical(*flow);
   if (!flow.ok()) return flow.status();
   layer.x = flow->node;
   return absl::OkStatus();
 }
 
-absl::Status Lowering::TakeLengths(const Call& call) {
+absl::Status Lowering::UseLengths(size_t input) {
+  InputUse& use = inputs_[input];
+  const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input));
+  if (use.kind != InputUse::Kind::kUnused && use.kind != InputUse::Kind::kLengths) {
+    return BadFile(absl::StrCat("lengths are graph input ", Quoted(info.name()), ", which is something else already"));
+  }
+  if (lengths_input_.value_or(input) != input) {
+    return BadFile(absl::StrCat("lengths are ", Quoted(info.name()), ", but others ",
+                                Quoted(graph_.input(static_cast<int>(*lengths_input_)).name()),
+                                "; a request brings one for the whole model"));
+  }
+  use.type = static_cast<DataType>(info.type().tensor_type().elem_type());
+  if (use.type != DataType::kInt32 && use.type != DataType::kInt64) {
+    return BadFile(absl::StrCat("lengths (", Quoted(info.name()), ") have data_type ",
+                                info.type().tensor_type().elem_type(), ", but INT32 or INT64 is needed"));
+  }
+  use.kind = InputUse::Kind::kLengths;
+  lengths_input_ = input;
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::TakeLengths(const Call& call, bool is_sorted) {
   std::string name;
   if (Has(call, kLengthsInput)) {
     const GraphValue& value = *call.inputs[kLengthsInput];
     const auto* sizes = std::get_if<Sizes>(&value);
-    if (const auto* input = std::get_if<GraphInput>(&value)) {
-      InputUse& use = inputs_[input->input];
-      const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input->input));
-      if (use.kind != InputUse::Kind::kUnused && use.kind != InputUse::Kind::kLengths) {
-        return BadFile(absl::StrCat("sequence_lens (input 4) are graph input ", Quoted(info.name()),
-                                    ", which is something else already"));
+    const auto* input = std::get_if<GraphInput>(&value);
+    const auto* lengths = std::get_if<Lengths>(&value);
+    if (input != nullptr || lengths != nullptr) {
+      if ((lengths != nullptr && lengths->is_sorted) != is_sorted) {
+        return BadFile("sequence_lens (input 4) are of rows in another order than X");
       }
-      use.kind = InputUse::Kind::kLengths;
-      use.type = static_cast<DataType>(info.type().tensor_type().elem_type());
-      if (use.type != DataType::kInt32 && use.type != DataType::kInt64) {
-        return BadFile(absl::StrCat("sequence_lens (input 4, ", Quoted(info.name()), ") have data_type ",
-                                    info.type().tensor_type().elem_type(), ", but INT32 or INT64 is needed"));
+      if (lengths != nullptr && (lengths->plus != 0 || lengths->at_least || lengths->layout.rank() != 1)) {
+        return BadFile("sequence_lens (input 4) are computed from lengths; make them a graph input");
       }
-      name = info.name();
+      const size_t taken = input != nullptr ? input->input : lengths->input;
+      if (absl::Status used = UseLengths(taken); !used.ok()) {
+        return BadFile(absl::StrCat("sequence_lens (input 4): ", used.message()));
+      }
+      name = graph_.input(static_cast<int>(taken)).name();
     } else if (sizes == nullptr || sizes->list.size() != 1 || sizes->list[0].factor != 1 ||
                sizes->list[0].symbols.size() != 1 || symbols_.Find(sizes->list[0].symbols[0]) != Symbols::kT) {
       return BadFile("sequence_lens (input 4) are computed or fixed in the file; make them a graph input");
@@ -167,7 +199,14 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
   if (whole == nullptr && part == nullptr) {
     return BadFile(absl::StrCat(label,
                                 " is computed in the graph, or comes out of another layer; it may be zeros, a graph "
-                                "input, or a layer's part of one"));
+                                "input, or a layer's part of one (an encoder and its decoder are two models, of which "
+                                "a request to the second brings what the first gave)"));
+  }
+  if (layers_.back().is_sorted) {
+    return BadFile(absl::StrCat(label,
+                                " is in the order of the request's rows, but X in that of their lengths (PyTorch: "
+                                "pack_padded_sequence with enforce_sorted=False sorts x); leave the lengths out: "
+                                "requests bring sequence_lens"));
   }
   const size_t input = whole != nullptr ? whole->input : part->input;
   const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input));
@@ -192,7 +231,8 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
 absl::Status Lowering::GiveOutputs(const Call& call, int64_t layout) {
   LoweredLayer& layer = layers_.back();
   const int64_t h = layer.hidden_size, d = layer.directions;
-  const Atom t = {.symbol = Symbols::kT}, n = {.symbol = Symbols::kN};
+  const Atom t = {.symbol = layer.is_turned ? Symbols::kBackT : Symbols::kT};
+  const Atom n = {.symbol = layer.is_sorted ? Symbols::kSortedN : Symbols::kN};
   const LayoutAxis directions = d == 1 ? LayoutAxis{} : LayoutAxis{{.size = d, .stride = h}};
   const LayoutAxis units = {{.size = h, .stride = 1}};
   FlowNode node;

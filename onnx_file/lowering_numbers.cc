@@ -19,7 +19,7 @@ absl::StatusOr<Flow> Lowering::AlongLast(const Flow& flow, int64_t axis, int64_t
   if (!size) {
     return BadFile(absl::StrCat("goes along axis ", *place, " of ", flow.layout.Text(symbols_),
                                 ", which are steps or rows: it looks along time",
-                                flow.layout.rank() == 2 && flows_.at(flow.node).per_step
+                                flow.layout.rank() == 2 && flow.layout.SymbolOf(*place) && flows_.at(flow.node).per_step
                                     ? "; if it has features and no rows, export the model with an axis of rows"
                                     : ""));
   }
@@ -144,7 +144,8 @@ Lowering::Result Lowering::OverTimeOf(const Flow& flow, size_t axis, OverTime ov
 }
 
 Lowering::Result Lowering::ReduceAxis(const Call&, Flow flow, size_t axis, MapFunction function, bool keeps_axis) {
-  if (const std::optional<int> symbol = flow.layout.SymbolOf(axis); symbol && symbols_.Find(*symbol) == Symbols::kT) {
+  if (const std::optional<int> symbol = flow.layout.SymbolOf(axis);
+      symbol && (symbols_.Find(*symbol) == Symbols::kT || symbols_.Find(*symbol) == Symbols::kBackT)) {
     const OverTime over_time = function == MapFunction::kMean      ? OverTime::kMean
                                : function == MapFunction::kSum     ? OverTime::kSum
                                : function == MapFunction::kLargest ? OverTime::kLargest
@@ -248,13 +249,16 @@ Lowering::Result Lowering::ArgMax(const Call& call) {
 }
 
 Lowering::Result Lowering::TopK(const Call& call) {
+  if (const std::optional<Lengths> lengths = LengthsOf(call, 0)) return SortRows(call, *lengths);
   absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
   const absl::StatusOr<Sizes> k =
       opset_ < 10 ? absl::StatusOr<Sizes>(Sizes{.list = {Size(IntOf(call, "k", 0))}}) : SizesOf(call, 1);
   if (!k.ok()) return k.status();
   if (k->list.size() != 1 || !k->list[0].is_constant()) return BadFile("has no fixed K");
-  if (IntOf(call, "largest", 1) != 1 || IntOf(call, "sorted", 1) != 1) return BadFile("is not of the largest, sorted");
+  if (IntOf(call, "largest", 1) != 1 || IntOf(call, "sorted", 1) != 1) {
+    return BadFile("is not of the largest, sorted; export it so (PyTorch: torch.topk(x, k), of -x for the smallest)");
+  }
   MapOp op = {.kind = MapOpKind::kTopK};
   flow = AlongLast(*flow, IntOf(call, "axis", -1), op.inner);
   if (!flow.ok()) return flow.status();

@@ -25,7 +25,11 @@ Lowering::Result Lowering::Lookup(const Call& call, size_t index_input, const On
   }
   absl::StatusOr<Flow> index = FlowOf(call, index_input);
   if (!index.ok()) return index.status();
-  if (IsFloating(index->type)) return BadFile("looks a table up by numbers that are no integers");
+  if (IsFloating(index->type)) {
+    return BadFile(
+        "looks a table up by numbers that are no integers; make them an integer input of the model, or one of ArgMax "
+        "or TopK");
+  }
   index = flows_.Canonical(*index);
   if (!index.ok()) return index.status();
   const int64_t entries = table.view.shape[0];
@@ -148,7 +152,7 @@ Lowering::Result Lowering::MatMul(const Call& call) {
 }
 
 Lowering::Result Lowering::Gemm(const Call& call) {
-  if (IntOf(call, "transA", 0) != 0) return BadFile("has transA");
+  if (IntOf(call, "transA", 0) != 0) return BadFile("has transA, which turns rows; transpose before or leave it out");
   if (!IsFixed(call, 1)) return BadFile("multiplies by a matrix that the file does not fix");
   const absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
@@ -157,9 +161,12 @@ Lowering::Result Lowering::Gemm(const Call& call) {
   Result product = Product(*flow, *weights, IntOf(call, "transB", 0) != 0, FloatOf(call, "alpha", 1));
   const double beta = FloatOf(call, "beta", 1);
   if (!product.ok() || !Has(call, 2) || beta == 0) return product;
-  if (beta != 1) return BadFile("has beta that is neither 0 nor 1");
-  const absl::StatusOr<OnnxTensor> bias = Value(call, 2);
+  absl::StatusOr<OnnxTensor> bias = Value(call, 2);
   if (!bias.ok()) return bias.status();
+  absl::StatusOr<std::vector<double>> scaled = Doubles(*bias, "bias");
+  if (!scaled.ok()) return scaled.status();
+  for (double& number : *scaled) number *= beta;
+  bias->view = {DataType::kDouble, bias->view.shape, std::as_bytes(std::span(*scaled))};
   return WithConstant(call, std::get<Flow>(*product), *bias, MapFunction::kAdd, false);
 }
 

@@ -39,6 +39,7 @@ Lowering::Result Lowering::Identity(const Call& call) { return *call.inputs.at(0
 
 Lowering::Result Lowering::Cast(const Call& call) {
   const auto to = static_cast<DataType>(IntOf(call, "to", 0));
+  if (to == kBoolean) return AsBoolean(call);
   if (ByteSize(to) == 0) return BadFile(absl::StrCat("casts to data_type ", IntOf(call, "to", 0)));
   const auto* input = std::get_if<GraphInput>(call.inputs[0]);
   // Lengths, or tokens in other integers: its use decides.
@@ -47,6 +48,8 @@ Lowering::Result Lowering::Cast(const Call& call) {
     const auto from = static_cast<DataType>(info.type().tensor_type().elem_type());
     if (!IsFloating(from) && info.type().tensor_type().shape().dim_size() < 2) return *call.inputs[0];
   }
+  if (const std::optional<Lengths> lengths = LengthsOf(call, 0); lengths && IsFloating(to))
+    return NumbersOf(call, *lengths);
   if (!std::holds_alternative<Flow>(*call.inputs[0]) && input == nullptr) return *call.inputs[0];
   const absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
@@ -62,9 +65,16 @@ Lowering::Result Lowering::Cast(const Call& call) {
 }
 
 Lowering::Result Lowering::ShapeOf(const Call& call) {
-  if (std::holds_alternative<Zeros>(*call.inputs[0])) return BadFile("asks for the sizes of a state");
-  const absl::StatusOr<Flow> flow = FlowOf(call, 0);
-  if (!flow.ok()) return flow.status();
+  if (std::holds_alternative<Zeros>(*call.inputs[0])) return StateSizes{};
+  absl::StatusOr<Flow> flow = Flow{};
+  if (const std::optional<Lengths> lengths = LengthsOf(call, 0)) {
+    flow->layout = lengths->layout;
+  } else if (std::holds_alternative<RowOrder>(*call.inputs[0])) {
+    flow->layout = Layout::OfSymbol(Symbols::kN);
+  } else {
+    flow = FlowOf(call, 0);
+    if (!flow.ok()) return flow.status();
+  }
   const auto rank = static_cast<int64_t>(flow->layout.rank());
   const int64_t first = Clamped(IntOf(call, "start", 0), rank), end = Clamped(IntOf(call, "end", rank), rank);
   Sizes sizes;
@@ -75,6 +85,7 @@ Lowering::Result Lowering::ShapeOf(const Call& call) {
 
 Lowering::Result Lowering::Gather(const Call& call) {
   if (!Has(call, 0) || !Has(call, 1)) return BadFile("has not its two inputs");
+  if (const auto* order = std::get_if<RowOrder>(call.inputs[1])) return Reorder(call, *order);
   if (IsFixed(call, 0)) {
     const absl::StatusOr<OnnxTensor> table = Value(call, 0);
     if (!table.ok()) return table.status();
@@ -158,13 +169,16 @@ absl::StatusOr<Flow> Lowering::SelectOfAxis(const Flow& flow, size_t axis, const
 // One step of all: the first or the last of a row's own.
 Lowering::Result Lowering::Step(const Call&, const Flow& flow, size_t axis, int64_t index, bool keeps_axis) {
   const std::optional<int> symbol = flow.layout.SymbolOf(axis);
-  if (!symbol || symbols_.Find(*symbol) != Symbols::kT) {
+  const bool is_turned = symbol && symbols_.Find(*symbol) == Symbols::kBackT;
+  if (!symbol || (symbols_.Find(*symbol) != Symbols::kT && !is_turned)) {
     return BadFile(absl::StrCat("picks from axis ", axis, " of ", flow.layout.Text(symbols_),
                                 "; only the first or last step after a layer can be picked"));
   }
   const std::optional<int64_t> steps = symbols_.SizeOf(*symbol);
-  if (index == -1 || (steps && index == *steps - 1)) return OverTimeOf(flow, axis, OverTime::kLast, keeps_axis);
-  if (index == 0) return OverTimeOf(flow, axis, OverTime::kFirst, keeps_axis);
+  const bool is_last = index == -1 || (steps && index == *steps - 1);
+  if (is_last || index == 0) {
+    return OverTimeOf(flow, axis, is_last == is_turned ? OverTime::kFirst : OverTime::kLast, keeps_axis);
+  }
   return BadFile(absl::StrCat("picks step ", index, "; only the first and the last one can be picked"));
 }
 
@@ -238,9 +252,9 @@ Lowering::Result Lowering::SliceFlow(const Call& call, const Flow& flow, size_t 
   if (first == 0 && end >= kFar && step == 1) return flow;  // all of them
   if (step == 1 && first == -1 && end >= kFar) return Step(call, flow, axis, -1, true);
   if (step == 1 && first == 0 && end == 1) return Step(call, flow, axis, 0, true);
-  if (step < 0) {
-    return BadFile(absl::StrCat("turns the steps or rows of ", flow.layout.Text(symbols_),
-                                " round; a layer of direction reverse or bidirectional reads them backwards"));
+  if (step == -1 && (first == -1 || first >= kFar) && end <= -kFar) {
+    turns_ = &call.node;
+    return TurnSteps(flow, axis);
   }
   return BadFile(
       absl::StrCat("takes a part of the steps or rows of ", flow.layout.Text(symbols_),
@@ -309,6 +323,7 @@ Lowering::Result Lowering::Split(const Call& call) {
 }
 
 Lowering::Result Lowering::Concat(const Call& call) {
+  if (std::optional<Result> places = JoinPlaces(call)) return *std::move(places);
   const bool is_flow = std::ranges::any_of(call.inputs, [](const GraphValue* value) {
     return value != nullptr && (std::holds_alternative<Flow>(*value) || std::holds_alternative<GraphInput>(*value));
   });
@@ -387,52 +402,63 @@ Lowering::Result Lowering::Move(const Call& call) {
     const absl::StatusOr<std::optional<std::vector<int64_t>>> axes = Ints(call, "axes", 1);
     if (axes.ok() && *axes == std::vector<int64_t>{0}) return *input;  // [N, H] of one layer and direction
   }
+  if (std::optional<Lengths> lengths = LengthsOf(call, 0)) {
+    if (absl::Status moved = MoveAxes(call, lengths->layout); !moved.ok()) return moved;
+    return *std::move(lengths);
+  }
+  if (const auto* counting = std::get_if<Counting>(call.inputs[0])) {
+    Counting made = *counting;
+    if (absl::Status moved = MoveAxes(call, made.layout); !moved.ok()) return moved;
+    return made;
+  }
   absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
-  absl::Status moved;
+  if (IsOnnxOp(call.node, "Squeeze")) {
+    const absl::StatusOr<std::optional<std::vector<int64_t>>> list = Ints(call, "axes", 1);
+    if (!list.ok()) return list.status();
+    for (const int64_t named : list->value_or(std::vector<int64_t>())) {  // one step is the last one
+      const absl::StatusOr<size_t> axis = AxisOf(named, flow->layout.rank());
+      const std::optional<int> symbol = axis.ok() ? flow->layout.SymbolOf(*axis) : std::nullopt;
+      if (!symbol || symbols_.Find(*symbol) != Symbols::kT || symbols_.SizeOf(*symbol) != 1) continue;
+      Result last = Step(call, *flow, *axis, -1, true);
+      if (!last.ok()) return last;
+      flow = std::get<Flow>(*std::move(last));
+    }
+  }
+  if (absl::Status moved = MoveAxes(call, flow->layout); !moved.ok()) return moved;
+  return *std::move(flow);
+}
+
+absl::Status Lowering::MoveAxes(const Call& call, Layout& layout) {
   if (IsOnnxOp(call.node, "Reshape")) {
     const absl::StatusOr<Sizes> shape = SizesOf(call, 1);
     if (!shape.ok()) return shape.status();
-    moved = flow->layout.Reshape(symbols_, shape->list, IntOf(call, "allowzero", 0) != 0);
-  } else if (IsOnnxOp(call.node, "Flatten")) {
-    const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", 1), flow->layout.rank() + 1);
+    return layout.Reshape(symbols_, shape->list, IntOf(call, "allowzero", 0) != 0);
+  }
+  if (IsOnnxOp(call.node, "Flatten")) {
+    const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", 1), layout.rank() + 1);
     if (!axis.ok()) return axis.status();
     Size first;
     for (size_t k = 0; k < *axis; ++k) {
-      const Size next = flow->layout.SizeOfAxis(k);
+      const Size next = layout.SizeOfAxis(k);
       first.factor *= next.factor;
       first.symbols.insert(first.symbols.end(), next.symbols.begin(), next.symbols.end());
     }
-    moved = flow->layout.Reshape(symbols_, {first, Size(-1)}, false);
-  } else {
-    const bool turns = IsOnnxOp(call.node, "Transpose");
-    const absl::StatusOr<std::optional<std::vector<int64_t>>> list = Ints(call, turns ? "perm" : "axes", 1);
-    if (!list.ok()) return list.status();
-    if (turns) {
-      moved = flow->layout.Transpose(*list);
-    } else if (IsOnnxOp(call.node, "Squeeze")) {
-      for (const int64_t named : list->value_or(std::vector<int64_t>())) {  // one step is the last one
-        const absl::StatusOr<size_t> axis = AxisOf(named, flow->layout.rank());
-        const std::optional<int> symbol = axis.ok() ? flow->layout.SymbolOf(*axis) : std::nullopt;
-        if (!symbol || symbols_.Find(*symbol) != Symbols::kT || symbols_.SizeOf(*symbol) != 1) continue;
-        Result last = Step(call, *flow, *axis, -1, true);
-        if (!last.ok()) return last;
-        flow = std::get<Flow>(*std::move(last));
-      }
-      moved = flow->layout.Squeeze(symbols_, *list);
-    } else if (!*list) {
-      moved = BadFile("names no axes");
-    } else {
-      moved = flow->layout.Unsqueeze(**list);
-    }
+    return layout.Reshape(symbols_, {first, Size(-1)}, false);
   }
-  if (!moved.ok()) return moved;
-  return *std::move(flow);
+  const bool turns = IsOnnxOp(call.node, "Transpose");
+  const absl::StatusOr<std::optional<std::vector<int64_t>>> list = Ints(call, turns ? "perm" : "axes", 1);
+  if (!list.ok()) return list.status();
+  if (turns) return layout.Transpose(*list);
+  if (IsOnnxOp(call.node, "Squeeze")) return layout.Squeeze(symbols_, *list);
+  if (!*list) return BadFile("names no axes");
+  return layout.Unsqueeze(**list);
 }
 
 // Of sizes it repeats one; of zeros it makes more of them; of flows it may only leave them as they are.
 Lowering::Result Lowering::Expand(const Call& call) {
   if (!Has(call, 0)) return BadFile("has no input 0");
+  if (std::optional<Result> lengths = ExpandLengths(call)) return *std::move(lengths);
   if (std::holds_alternative<Zeros>(*call.inputs[0])) return Zeros{};
   if (const auto* sizes = std::get_if<Sizes>(call.inputs[0]); sizes != nullptr && sizes->list.size() == 1) {
     Sizes repeated = *sizes;

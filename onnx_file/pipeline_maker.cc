@@ -116,6 +116,11 @@ absl::Status Maker::Inputs() {
           const std::optional<int> symbol = use.layout.SymbolOf(axis);
           if (symbol && symbols.Find(*symbol) > Symbols::kN) {
             lowered_.Blame({.graph_input = input.name});
+            if (symbols.Find(*symbol) <= Symbols::kSortedN) {
+              return BadFile(absl::StrCat("graph input ", Quoted(input.name),
+                                          " is joined with steps or rows in another ",
+                                          "order than a request brings them; turn or sort it as well"));
+            }
             return BadFile(absl::StrCat("graph input ", Quoted(input.name), ": nothing tells whether its axis ", axis,
                                         " is the steps or the rows, since no layer takes it"));
           }
@@ -180,6 +185,12 @@ absl::Status Maker::Outputs() {
       const std::optional<int> symbol = layout.SymbolOf(axis);
       const std::optional<int64_t> size = layout.FeatureSize(axis);
       if (!symbol && !size) return refuse("joins steps or rows with other axes; keep them apart");
+      if (symbol && symbols.Find(*symbol) == Symbols::kBackT) {
+        return refuse("has its steps from the last to the first; turn them round (PyTorch: flip)");
+      }
+      if (symbol && symbols.Find(*symbol) == Symbols::kSortedN) {
+        return refuse("has its rows in the order of their lengths; put them back (PyTorch: pad_packed_sequence does)");
+      }
       if (symbol && symbols.Find(*symbol) > Symbols::kN) return refuse("has an axis that is neither steps nor rows");
       if (symbol) {
         (symbols.Find(*symbol) == Symbols::kT ? has_t : has_n) = true;

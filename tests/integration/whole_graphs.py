@@ -321,6 +321,9 @@ class Graph:
             inputs[5:] = names
         while inputs[-1] == "":
             inputs.pop()
+        turned = directions == 1 and not states.get("forward") and self.random.random() < 0.25
+        if turned:
+            inputs[0] = self._turned_round(value.name)
         y, h = self.name("Y"), self.name("Y_h")
         attributes = {"linear_before_reset": 1} if op == "GRU" else {}
         if directions == 2:
@@ -328,7 +331,13 @@ class Graph:
         elif not states.get("forward") and self.random.random() < 0.2:
             attributes["direction"] = "reverse"
         self.nodes.append(helper.make_node(op, inputs, [y, h], name=y, hidden_size=hidden, **attributes))
-        return self._joint(y, directions, hidden), Value(self._final(h, directions, hidden), directions * hidden, ended=True)
+        joint = self._joint(y, directions, hidden)
+        if turned:
+            joint = dataclasses.replace(joint, name=self._turned_round(joint.name))
+        return joint, Value(self._final(h, directions, hidden), directions * hidden, ended=True)
+
+    def _turned_round(self, name):
+        return self.node("Slice", [name, self.ints(-1), self.ints(-2**63 + 1), self.ints(0), self.ints(-1)])
 
     def _joint(self, y, directions, hidden):
         how = self.random.choice(("dynamo", "legacy", "sum"))

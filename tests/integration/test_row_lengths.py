@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What models do with the lengths of rows, as torch 2.15 exports it, beside onnxruntime: rows sorted by length and put back
+(pack_padded_sequence with enforce_sorted=False), masks, the last step by length; and steps turned round (flip)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import exported_files
+import wire
+from server_process import Server
+from whole_graphs import Graph
+
+STEPS, ROWS, WIDTH, HIDDEN = 7, 3, 4, 5
+FAR = 2**63 - 1
+
+
+class Model(Graph):
+    """Features [N, T, WIDTH] and lengths [N], where the file fixes the sizes or not."""
+
+    def __init__(self, dynamic=True, lengths=True):
+        super().__init__(4)
+        self.opset = 18
+        self.dynamic = dynamic
+        self.inputs.append(("x", TensorProto.FLOAT, ["n", "t", WIDTH] if dynamic else [ROWS, STEPS, WIDTH]))
+        if lengths:
+            self.inputs.append(("lengths", TensorProto.INT64, ["n"] if dynamic else [ROWS]))
+
+    def all_of(self, value, axis):
+        """The size of an axis, as one number."""
+        if not self.dynamic:
+            return self.ints(ROWS if axis == 0 else STEPS, scalar=True)
+        return self.node("Gather", [self.node("Shape", [value]), self.ints(axis, scalar=True)], axis=0)
+
+    def counting(self, value, axis):
+        if not self.dynamic:
+            return self.store(np.arange(ROWS if axis == 0 else STEPS))
+        return self.node("Range", [self.ints(0, scalar=True), self.all_of(value, axis), self.ints(1, scalar=True)])
+
+    def rnn(self, x, op="GRU", direction="forward", lengths="", width=WIDTH):
+        """Y [N, T, D * H] and Y_h of x [N, T, width]."""
+        d, gates = 2 if direction == "bidirectional" else 1, {"GRU": 3, "LSTM": 4}[op]
+        weights = [self.weight(d, gates * HIDDEN, width), self.weight(d, gates * HIDDEN, HIDDEN), self.weight(d, 2 * gates * HIDDEN)]
+        y, h = self.name("Y"), self.name("Y_h")
+        steps_first = self.node("Transpose", [x], perm=[1, 0, 2])
+        self.nodes.append(helper.make_node(op, [steps_first, *weights, lengths], [y, h], name=y, hidden_size=HIDDEN,
+                                           direction=direction))
+        joint = self.node("Reshape", [self.node("Transpose", [y], perm=[0, 2, 1, 3]), self.ints(0, 0, -1)])
+        return self.node("Transpose", [joint], perm=[1, 0, 2]), h
+
+    def order(self):
+        """Rows by length: the lengths so, the order, and the order back."""
+        lengths = self.node("Cast", ["lengths"], to=TensorProto.INT64)
+        count = self.node("Reshape", [self.all_of(lengths, 0), self.ints(-1)])
+        values, places = self.name("TopK"), self.name("TopK")
+        self.nodes.append(helper.make_node("TopK", [lengths, count], [values, places], name=values, axis=-1, largest=1))
+        empty = self.node("ConstantOfShape", [self.node("Shape", [places])],
+                          value=helper.make_tensor("zero", TensorProto.INT64, [1], [0]))
+        back = self.node("ScatterElements", [empty, places, self.counting("x", 0)], axis=0)
+        return self.node("Cast", [values], to=TensorProto.INT32), places, back
+
+    def packed(self, op="GRU", direction="bidirectional"):
+        """Y and Y_h of the rows as they came."""
+        lengths, order, back = self.order()
+        y, h = self.rnn(self.node("Gather", ["x", order], axis=0), op, direction, lengths)
+        return self.node("Gather", [y, back], axis=0), self.node("Gather", [h, back], axis=1)
+
+    def mask(self, less=True):
+        """[N, T, 1]: step < length, or length <= step."""
+        steps = self.node("Unsqueeze", [self.counting("x", 1), self.ints(0)])
+        ends = self.node("Unsqueeze", ["lengths", self.ints(1)])
+        holds = self.node("Less", [steps, ends]) if less else self.node("GreaterOrEqual", [steps, ends])
+        return self.node("Unsqueeze", [holds, self.ints(-1)])
+
+    def masked_mean(self, y):
+        numbers = self.node("Cast", [self.mask()], to=TensorProto.FLOAT)
+        total = self.reduce("ReduceSum", self.node("Mul", [y, numbers]), 1, 0)
+        return self.node("Div", [total, self.reduce("ReduceSum", numbers, 1, 0)])
+
+    def mean_by_lengths(self, y):
+        total = self.reduce("ReduceSum", self.node("Mul", [y, self.node("Cast", [self.mask()], to=TensorProto.FLOAT)]), 1, 0)
+        ends = self.node("Unsqueeze", [self.node("Clip", ["lengths", self.ints(1, scalar=True)]), self.ints(1)])
+        return self.node("Div", [total, self.node("Cast", [ends], to=TensorProto.FLOAT)])
+
+    def masked_max(self, y):
+        low = self.store(np.asarray(-1e9, np.float32))
+        hidden = self.mask(less=False)
+        if self.dynamic:
+            hidden = self.node("Not", [self.node("Cast", [self.mask()], to=TensorProto.BOOL)])
+        return self.reduce("ReduceMax", self.node("Where", [hidden, low, y]), 1, 0)
+
+    def last_by_lengths(self, y, elements):
+        last = self.node("Sub", ["lengths", self.ints(1, scalar=True)])
+        if elements:
+            places = self.node("Reshape", [last, self.ints(-1, 1, 1)])
+            places = self.node("Expand", [places, self.ints(1, 1, HIDDEN)])
+            return self.node("Squeeze", [self.node("GatherElements", [y, places], axis=1), self.ints(1)])
+        parts = [self.node("Unsqueeze", [part, self.ints(-1)]) for part in (self.counting("x", 0), last)]
+        return self.node("GatherND", [y, self.node("Concat", parts, axis=-1)])
+
+    def flip(self, value):
+        return self.node("Slice", [value, self.ints(-1), self.ints(-FAR), self.ints(1), self.ints(-1)])
+
+    def giving(self, *values):
+        for k, value in enumerate(values):
+            self.node("Identity", [value], f"y{k}")
+            self.outputs.append((f"y{k}", TensorProto.FLOAT))
+        return self.model()
+
+
+def _two_ways(m):
+    """Forwards, and backwards by flips."""
+    there, _ = m.rnn("x")
+    back, h = m.rnn(m.flip("x"), "LSTM")
+    turned, _ = m.rnn(back, direction="reverse", width=HIDDEN)
+    last = m.node("Gather", [turned, m.ints(-1, scalar=True)], axis=1)
+    return m.giving(m.node("Concat", [there, m.flip(back)], axis=-1), h, last, m.flip(turned), m.reduce("ReduceMean", back, 1, 0))
+
+
+def _reversed_sequences(m):
+    turned = m.node("ReverseSequence", ["x", "lengths"], time_axis=1, batch_axis=0)
+    y, h = m.rnn(turned, lengths=m.node("Cast", ["lengths"], to=TensorProto.INT32))
+    return m.giving(m.node("ReverseSequence", [y, "lengths"], time_axis=1, batch_axis=0), h)
+
+
+@dataclasses.dataclass
+class Case:
+    make: object
+    lengths: bool = True
+
+
+CASES = {
+    **{f"packed-{op}-{direction}": Case(lambda m, op=op, direction=direction: m.giving(*m.packed(op, direction)))
+       for op in ("GRU", "LSTM") for direction in ("forward", "bidirectional")},
+    "packed-masked": Case(lambda m: (lambda y: m.giving(m.masked_mean(y), m.masked_max(y)))(m.packed()[0])),
+    "masked-mean": Case(lambda m: m.giving(m.masked_mean(m.rnn("x")[0]))),
+    "mean-by-lengths": Case(lambda m: m.giving(m.mean_by_lengths(m.rnn("x")[0]))),
+    "masked-max": Case(lambda m: m.giving(m.masked_max(m.rnn("x")[0]))),
+    "masked-steps": Case(lambda m: m.giving(m.node("Mul", [m.rnn("x")[0], m.node("Cast", [m.mask()], to=TensorProto.FLOAT)]))),
+    "last-places": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], False))),
+    "last-elements": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], True))),
+    "reversed-sequences": Case(_reversed_sequences),
+    "two-ways": Case(_two_ways, lengths=False),
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    root = tmp_path_factory.mktemp("lengths")
+    for name, case in CASES.items():
+        for dynamic in (True, False):
+            path = root / f"{name}-{'dynamic' if dynamic else 'fixed'}" / "1" / "model.onnx"
+            path.parent.mkdir(parents=True)
+            onnx.save(case.make(Model(dynamic, case.lengths)), path)
+    running = Server(f"--models={root}")
+    assert not [f"{f.path}: {f.reason}" for f in running.models.List(wire.models_pb2.ListModelsRequest()).failures]
+    yield running, root
+    assert running.alive(), running.log()
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize("how", ["dynamic", "fixed"])
+@pytest.mark.parametrize("name", CASES)
+def test_numbers_of_onnxruntime(served, name, how):
+    server, root = served
+    path = root / f"{name}-{how}" / "1" / "model.onnx"
+    session = exported_files.session(str(path))
+    rng = np.random.default_rng(7)
+    request = wire.models_pb2.GetModelRequest()
+    request.model.name = f"{name}-{how}"
+    info = server.models.Get(request).model
+    for lengths in ([4, 7, 2], [7, 7, 1], [1, 2, 7], [7]) if how == "dynamic" else ([4, 7, 2], [1, 7, 7]):
+        feeds = {"x": rng.uniform(-1, 1, (len(lengths), STEPS, WIDTH)).astype(np.float32)}
+        if CASES[name].lengths:
+            feeds["lengths"] = np.asarray(lengths)
+        expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+        if CASES[name].lengths:
+            exported_files.cut(info, expected, lengths)
+        assert exported_files.excess(exported_files.infer(server, info.name, feeds), expected) < 1e-5, lengths
+
+
+def test_a_row_of_no_steps_ends_as_the_file_has_it(served):
+    server, _ = served
+    feeds = {"x": np.ones((2, STEPS, WIDTH), np.float32), "lengths": np.asarray([0, 3])}
+    y = exported_files.infer(server, "mean-by-lengths-dynamic", feeds)["y0"]
+    assert not y[0].any() and y[1].any()
+    assert np.isnan(exported_files.infer(server, "masked-mean-dynamic", feeds)["y0"][0]).all()
+
+
+def test_what_padding_would_reach_is_refused(tmp_path):
+    def plus(m, value):
+        return m.giving(m.node("Add", [m.masked_mean(m.rnn("x")[0]), value]))
+
+    m = Model
+    refused = {
+        "backwards": ((lambda m: m.giving(m.masked_mean(m.rnn("x", direction="bidirectional")[0])))(m()),
+                      "reads backwards, begins with the padding"),
+        "mean": ((lambda m: plus(m, m.reduce("ReduceMean", m.rnn("x")[0], 1, 0)))(m()), "a mean over time counts the padding"),
+        "sum": ((lambda m: plus(m, m.reduce("ReduceSum", m.rnn("x")[0], 1, 0)))(m()), "without the mask has the padding"),
+        "state": ((lambda m: plus(m, m.node("Squeeze", [m.rnn("x")[1], m.ints(0)])))(m()), "a final state is that of the padding"),
+        "last": ((lambda m: plus(m, m.node("Gather", [m.rnn("x")[0], m.ints(-1, scalar=True)], axis=1)))(m()),
+                 "the last step is that of the padding"),
+        "sorted": ((lambda m: m.giving(m.rnn(m.node("Gather", ["x", m.order()[1]], axis=0))[0]))(m()),
+                   "put them back (PyTorch: pad_packed_sequence does)"),
+        "joined": ((lambda m: m.giving(m.node("Add", ["x", m.node("Gather", ["x", m.order()[1]], axis=0)]),
+                                       m.rnn("x")[0]))(m()), "one has steps or rows that the other has not, or in another order"),
+        "turned": ((lambda m: m.giving(m.rnn(m.flip("x"))[0]))(m(lengths=False)), "turn them round (PyTorch: flip)"),
+        "turned-both": ((lambda m: m.giving(m.rnn(m.flip("x"), direction="bidirectional")[0]))(m(lengths=False)),
+                        "turn the outputs round instead"),
+        "turned-padding": ((lambda m: m.giving(m.flip(m.rnn(m.flip("x"), lengths=m.node(
+            "Cast", ["lengths"], to=TensorProto.INT32))[0])))(m()), "turns all steps round, the padding before them"),
+        "other-lengths": ((lambda m: m.giving(m.rnn(m.node("Gather", ["x", m.order()[1]], axis=0), lengths=m.node(
+            "Cast", ["lengths"], to=TensorProto.INT32))[0]))(m()), "of rows in another order than X"),
+    }
+    for name, (model, _) in refused.items():
+        (tmp_path / name / "1").mkdir(parents=True)
+        onnx.save(model, tmp_path / name / "1" / "model.onnx")
+    server = Server(f"--models={tmp_path}")
+    failures = {f.path.split("/")[0]: f.reason for f in server.models.List(wire.models_pb2.ListModelsRequest()).failures}
+    for name, (_, text) in refused.items():
+        assert text in failures.get(name, ""), (name, failures.get(name))
+    assert server.stop() == 0
