@@ -69,7 +69,14 @@ absl::Status Lowering::ResolveLayers() {
                                           "ScatterElements", "GatherElements", "GatherND"},
                                [&](const char* op_type) { return IsOnnxOp(node, op_type); });
   };
-  if (std::ranges::none_of(graph_.node(), is_of_masks)) return absl::OkStatus();
+  const auto is_lengths = [&](const onnx::ValueInfoProto& input) {
+    const auto& tensor = input.type().tensor_type();
+    return tensor.has_shape() && tensor.shape().dim_size() == 1 &&
+           !IsFloating(static_cast<DataType>(tensor.elem_type())) && !LooksUp(input.name());
+  };
+  if (std::ranges::none_of(graph_.node(), is_of_masks) && std::ranges::none_of(graph_.input(), is_lengths)) {
+    return absl::OkStatus();
+  }
   std::vector<std::string> waiting;
   for (const onnx::ValueInfoProto& output : graph_.output()) waiting.push_back(output.name());
   std::unordered_set<const onnx::NodeProto*> needed;

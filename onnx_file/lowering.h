@@ -109,6 +109,11 @@ struct LoweredLayer {
   bool is_sorted = false;   // its rows come in the order of their lengths
 };
 
+inline constexpr std::string_view kPickLast =
+    "of each row only the last step can be picked by its length (PyTorch: y[arange(N), lengths - 1] with dynamo=True, "
+    "or "
+    "y[:, -1], which is of each row's own steps where requests bring sequence_lens)";
+
 class Lowering {
  public:
   // What ends a sequence (the last step, a mean over time): a session has no end to see.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/view.h"
 #include "engine/op/wording.h"
 #include "onnx_file/bad_file.h"
 #include "onnx_file/lowering.h"
@@ -165,12 +166,17 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
   const MapFunction function = FunctionOf(call.node.op_type());
   if (call.inputs.size() != 2 || !Has(call, 0) || !Has(call, 1)) return BadFile("has not two inputs");
   if (std::optional<Result> lengths = ArithmeticOfLengths(call)) return *std::move(lengths);
+  if (std::ranges::any_of(call.inputs, [](const auto* value) { return std::holds_alternative<Counting>(*value); })) {
+    return BadFile(absl::StrCat("computes places; ", View(kPickLast)));
+  }
   const auto is_sizes = [&](size_t k) { return std::holds_alternative<Sizes>(*call.inputs[k]); };
   if (is_sizes(0) || is_sizes(1)) {
     absl::StatusOr<Sizes> a = SizesOf(call, 0), b = SizesOf(call, 1);
     if (!a.ok()) return a.status();
     if (!b.ok()) return b.status();
-    if (a->list.size() != 1 || b->list.size() != 1) return BadFile("computes several sizes at once");
+    if (a->list.size() != 1 || b->list.size() != 1) {
+      return BadFile(absl::StrCat("computes several sizes, or places, at once; ", View(kPickLast)));
+    }
     Size& size = a->list[0];
     if (function != MapFunction::kMultiply) {
       if (!ComputeConstants(function, b->list[0], size)) {

@@ -341,10 +341,7 @@ Lowering::Result Lowering::GatherLast(const Call& call) {
   const std::optional<int> rows = flow->layout.rank() > rows_axis ? flow->layout.SymbolOf(rows_axis) : std::nullopt;
   if (!is_last || *axis > 1 || !steps || symbols_.Find(*steps) != Symbols::kT || !rows ||
       !symbols_.Unify(*rows, Symbols::kN) || (lengths != nullptr && !lengths->layout.SymbolOf(rows_axis))) {
-    return BadFile(
-        "picks by places that are computed; of each row only the last step can be picked (PyTorch: y[arange(N), "
-        "lengths "
-        "- 1] with dynamo=True, or y[:, -1], which is of each row's own steps where requests bring sequence_lens)");
+    return BadFile(absl::StrCat("picks by places that are computed; ", View(kPickLast)));
   }
   if (absl::Status used = UseLengths(is_nd ? places->input : lengths->input); !used.ok()) return used;
   mask_ = &call.node;

@@ -17,7 +17,8 @@ namespace {
 
 constexpr Flag kPriorityFlag = {.name = "priority", .value = "N", .help = "-100 to 100, larger first; default 0"};
 constexpr Flag kRequestIdFlag = {.name = "request-id", .value = "TEXT", .help = "echoed in the reply; up to 128 bytes"};
-constexpr Flag kOutFlag = {.name = "out", .value = "DIR", .help = "write each output to DIR/NAME.npy"};
+constexpr Flag kOutFlag = {
+    .name = "out", .value = "DIR", .help = "write each output to DIR/NAME.npy, with _ for / and the like"};
 constexpr Flag kValuesFlag = {.name = "values", .value = "N", .help = "elements of each output to print; default 4"};
 
 // Flags that build the request, and so say twice what a JSON file says.

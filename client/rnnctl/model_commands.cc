@@ -225,14 +225,19 @@ absl::Status RunHealth(const Arguments& arguments, Streams& streams) {
   return worst;
 }
 
+constexpr Flag kFileTimeoutFlag = {
+    .name = "timeout",
+    .value = "TIME",
+    .help = "give up after this long: 500ms, 10s, 2m; 0 never; default never for a file, else 60s"};
 constexpr std::array kCallFlags = {kServerFlag, kTimeoutFlag};
+constexpr std::array kSaveFlags = {kServerFlag, kFileTimeoutFlag};
 constexpr std::array kUnloadFlags = {kTenantFlag, kServerFlag, kTimeoutFlag};
 constexpr std::array kListFlags = {kAllTenantsFlag, kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
 constexpr std::array kShowFlags = {kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
 constexpr std::array kLoadFlags = {
-    kRepositoryFlag, kOpFlag,         kOpsetFlag,  kOpVersionFlag, kDomainFlag,   kAttrFlag,
-    kTensorFlag,     kCastFlag,       kEngineFlag, kClipCellFlag,  kEmptyRowFlag, kDeterministicFlag,
-    kReducedFlag,    kWeightTypeFlag, kJsonFlag,   kServerFlag,    kTimeoutFlag,  kMaxReplyFlag};
+    kRepositoryFlag, kOpFlag,         kOpsetFlag,  kOpVersionFlag, kDomainFlag,      kAttrFlag,
+    kTensorFlag,     kCastFlag,       kEngineFlag, kClipCellFlag,  kEmptyRowFlag,    kDeterministicFlag,
+    kReducedFlag,    kWeightTypeFlag, kJsonFlag,   kServerFlag,    kFileTimeoutFlag, kMaxReplyFlag};
 
 constexpr std::string_view kListText =
     R"(Lists the models that the server holds for the caller, with the bytes of their weights as loaded and as engines have
@@ -319,7 +324,7 @@ constexpr Command kModelCommands[] = {
      .summary = "write the ONNX file of a model",
      .usage = "NAME[:VERSION] FILE [FLAGS]",
      .text = kSaveText,
-     .flags = kCallFlags,
+     .flags = kSaveFlags,
      .run = RunSave},
     {.name = "models unload",
      .summary = "end new use of a model",

@@ -30,10 +30,14 @@ client::Tensor NarrowLengths(client::Tensor tensor) {
   return client::MakeTensor(tensor.name, tensor.shape, narrow);
 }
 
-bool IsPlainFileName(const std::string& name) {
-  return !name.empty() && name.size() <= 100 && name[0] != '.' && std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
-  });
+// The tensor's name with '_' for what a file's name should not have; a server may name it in any way.
+std::string FileName(std::string_view name) {
+  std::string plain(name.substr(0, 100));
+  for (char& c : plain) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') c = '_';
+  }
+  if (plain.empty() || plain[0] == '.') plain.insert(plain.begin(), '_');
+  return plain;
 }
 
 }  // namespace
@@ -100,10 +104,10 @@ absl::StatusOr<std::vector<std::string>> WriteTensors(const std::vector<client::
   if (error) return OutputError(absl::StrCat("--out ", folder, ": cannot make the folder: ", error.message()));
   std::vector<std::string> paths;
   for (const client::Tensor& tensor : tensors) {
-    if (!IsPlainFileName(tensor.name)) {
-      return OutputError("--out: the server names an output in a way that is no file name; use --json");
+    const std::string path = absl::StrCat(folder, "/", FileName(tensor.name), ".npy");
+    if (std::ranges::find(paths, path) != paths.end()) {
+      return OutputError(absl::StrCat("--out: two outputs would be ", path, "; name one by --outputs, or use --json"));
     }
-    const std::string path = absl::StrCat(folder, "/", tensor.name, ".npy");
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     const std::string bytes = FormatNpy(tensor);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

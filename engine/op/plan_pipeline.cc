@@ -65,7 +65,15 @@ absl::Status ReadOthers(const StackSpec& stack, std::span<const NamedTensor> inp
     const bool is_state = declared.kind != PipelineInput::Kind::kLengths;
     if (is_state && in_session) continue;
     const bool is_required = is_state && !declared.optional;
-    ASSIGN_OR_RETURN(const NamedTensor* found, FindData(inputs, declared.name, is_required, kFileOwner));
+    ASSIGN_OR_RETURN(const NamedTensor* found, FindData(inputs, declared.name, false, kFileOwner));
+    if (found == nullptr && is_required) {
+      return FieldError(
+          InputField(declared.name),
+          absl::StrCat("input ", declared.name,
+                       " is missing; the model's file takes this state with "
+                       "each request: send zeros to begin, or open a session, which begins with zeros and "
+                       "keeps it"));
+    }
     if (found == nullptr) continue;
     std::optional<int64_t> steps = plan.steps, rows = plan.rows;
     absl::Status status = CheckDeclared(*found, declared, steps, rows);

@@ -24,8 +24,8 @@ from server_process import Server
 HERE = pathlib.Path(__file__).resolve().parent
 TOLERANCE = 1e-5
 # What cannot load, and what its refusal says.
-REFUSED = {"torch": {"rnn": "dynamo=False", "proj": "proj_size", "packed-unsorted": "enforce_sorted=False",
-                     "one-hot-dynamo": "rnnctl split", "attention": "rnnctl split", "unbatched": "axis of rows"},
+REFUSED = {"torch": {"rnn": "dynamo=False", "proj": "proj_size", "attention": "rnnctl split", "unbatched": "axis of rows",
+                     "lengths-last-legacy": "dynamo=True", "lengths-gather-legacy": "rnnctl split"},
            "keras": {name: "Loop or Scan" for name in ("classifier", "norm", "batchnorm")}}
 
 

@@ -31,10 +31,10 @@ def feeds(path, axes_of, rng):
             symbol = axes[axis] if axis < 2 else None
             shape.append(sizes[symbol] if symbol and not dim.dim_value else dim.dim_value)
         dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        if dtype.kind == "i" and len(shape) == 1:  # lengths, the longest first, as PyTorch wants them
+        if dtype.kind == "i" and len(shape) == 1:  # lengths, of which one is of all steps
             steps = next(iter(made_feeds.values())).shape[axes_of[0].index("t")]
-            made = np.sort(rng.integers(1, steps + 1, shape))[::-1]
-            made[0] = steps
+            made = rng.integers(1, steps + 1, shape)
+            made[rng.integers(0, len(made))] = steps
         else:
             made = rng.integers(0, 50, shape) if dtype.kind == "i" else rng.uniform(-1, 1, shape)
         made_feeds[value.name] = made.astype(dtype)

@@ -99,7 +99,7 @@ def test_sizes_of_features_are_computed(tmp_path):
     assert running.stop() == 0
 
 
-def test_a_mask_of_lengths_is_refused_with_what_to_do(tmp_path):
+def test_lengths_among_numbers_of_steps_are_refused(tmp_path):
     g = whole_graphs.Graph(1)
     value = _layer_of(g)
     g.inputs.append(("lengths", onnx.TensorProto.INT64, ["n"]))
@@ -108,5 +108,5 @@ def test_a_mask_of_lengths_is_refused_with_what_to_do(tmp_path):
     g.outputs.append(("output", g.data_type))
     onnx.save(g.model(), tmp_path / "model.onnx")
     found = test_inspect.inspect(tmp_path / "model.onnx")
-    assert '"lengths", which has one axis, as lengths have' in found["reason"]
-    assert "requests bring sequence_lens" in found["reason"]
+    assert "of which one has steps or rows that the other has not" in found["reason"]
+    assert "`rnnctl split`" in found["reason"]

@@ -35,6 +35,7 @@ class Graph:
         self.nodes, self.initializers, self.inputs, self.outputs = [], [], [], []
         self.tokens = {}  # input -> entries
         self.has_mean = False
+        self.turns = 0  # nodes that turn steps round
         self._count = 0
 
     # --- Pieces.
@@ -217,7 +218,7 @@ class Graph:
         return self.node("Mul", [value.name, value.name]), value.width
 
     def _clip(self, value):
-        least = 0.75 if len(self.nodes) % 7 == 0 else -0.5  # bounds may cross
+        least = 0.75 if self._drawn() % 7 == 0 else -0.5  # bounds may cross
         return self.node("Clip", [value.name, self.store(np.asarray(least, self.dtype)),
                                   self.store(np.asarray(0.5, self.dtype))]), value.width
 
@@ -321,7 +322,8 @@ class Graph:
             inputs[5:] = names
         while inputs[-1] == "":
             inputs.pop()
-        turned = directions == 1 and not states.get("forward") and self.random.random() < 0.25
+        turned = directions == 1 and not states.get("forward") and self._drawn() % 4 == 0
+        turned &= self.data_type != TensorProto.FLOAT16  # which onnxruntime rounds elsewhere then: 1.8e-3
         if turned:
             inputs[0] = self._turned_round(value.name)
         y, h = self.name("Y"), self.name("Y_h")
@@ -336,7 +338,11 @@ class Graph:
             joint = dataclasses.replace(joint, name=self._turned_round(joint.name))
         return joint, Value(self._final(h, directions, hidden), directions * hidden, ended=True)
 
+    def _drawn(self):
+        return len(self.nodes) - self.turns
+
     def _turned_round(self, name):
+        self.turns += 1
         return self.node("Slice", [name, self.ints(-1), self.ints(-2**63 + 1), self.ints(0), self.ints(-1)])
 
     def _joint(self, y, directions, hidden):

@@ -173,6 +173,63 @@ class Attention(nn.Module):
         return (torch.softmax(self.score(y), 1) * y).sum(1)
 
 
+class Lengths(nn.Module):
+    """What people do with the lengths of rows: masks, and the last step."""
+
+    def __init__(self, how, packed=False):
+        super().__init__()
+        self.rnn = nn.LSTM(6, 5, num_layers=2, batch_first=True, bidirectional=packed)
+        self.head = nn.Linear(10 if packed else 5, 4)
+        self.how, self.packed = how, packed
+
+    def forward(self, x, lengths):
+        if self.packed:
+            x = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        y, (h, _) = self.rnn(x)
+        if self.packed:
+            y, _ = nn.utils.rnn.pad_packed_sequence(y, batch_first=True)
+        mask = (torch.arange(y.size(1))[None, :] < lengths[:, None]).unsqueeze(-1)
+        if self.how == "mean":
+            return self.head((y * mask.float()).sum(1) / mask.float().sum(1))
+        if self.how == "mean-by-lengths":
+            return self.head((y * mask).sum(1) / lengths.clamp(min=1).unsqueeze(-1).float())
+        if self.how == "max":
+            return self.head(y.masked_fill(~mask, -1e9).max(1).values)
+        if self.how == "last":
+            return self.head(y[torch.arange(y.size(0)), lengths - 1])
+        if self.how == "gather":
+            return self.head(y.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, y.size(2))).squeeze(1))
+        return self.head(y), h[-1]
+
+
+class TokenMask(nn.Module):
+    """A mean over what is no padding by its token."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(50, 6)
+        self.rnn = nn.LSTM(6, 5, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(10, 4)
+
+    def forward(self, tokens):
+        mask = (tokens != 0).unsqueeze(-1).float()
+        return self.head((self.rnn(self.embed(tokens))[0] * mask).sum(1) / mask.sum(1))
+
+
+class Flipped(nn.Module):
+    """Both directions by hand, with a state made by zeros_like."""
+
+    def __init__(self):
+        super().__init__()
+        self.there, self.back = nn.LSTM(6, 5, batch_first=True), nn.LSTM(6, 5, batch_first=True)
+        self.head = nn.Linear(10, 4)
+
+    def forward(self, x):
+        h = torch.zeros(1, x.size(0), 5)
+        back, (last, _) = self.back(x.flip(1), (h, torch.zeros_like(h)))
+        return self.head(torch.cat((self.there(x)[0], back.flip(1)), -1)), last
+
+
 class ProjectionWithStates(nn.Module):
     def __init__(self):
         super().__init__()
@@ -204,6 +261,12 @@ def cases():
     lengths = torch.tensor([9, 4])
     for name, module in (("packed", Packed()), ("packed-bi", Packed(True)), ("packed-unsorted", Packed(False, False))):
         yield name, module, (tokens, lengths), [{0: "n", 1: "t"}, {0: "n"}]
+    for how in ("mean", "mean-by-lengths", "max", "last", "gather"):
+        yield f"lengths-{how}", Lengths(how), (torch.randn(2, 9, 6), torch.tensor([4, 9])), [{0: "n", 1: "t"}, {0: "n"}]
+    for how in ("mean", "max", "states"):
+        yield f"packed-{how}", Lengths(how, True), (torch.randn(2, 9, 6), torch.tensor([4, 9])), [{0: "n", 1: "t"}, {0: "n"}]
+    yield "token-mask", TokenMask(), (tokens,), [{0: "n", 1: "t"}]
+    yield "flipped", Flipped(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
     yield "two-tables", TwoTables(), (tokens, tokens + 0), [{0: "n", 1: "t"}] * 2
     yield "batchnorm", Normed(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
     yield "gated", Gated(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]

@@ -76,12 +76,12 @@ torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
 | torch | LSTM, residual, LSTM, tanh, residual | loads |
 | torch | Embedding, LSTM of 2 layers with states in and out, Linear, TopK | loads |
 | torch, `dynamo=False` | Embedding, pack_padded_sequence, LSTM of 2 layers (both directions), pad_packed_sequence, Linear | loads; its lengths are an input |
-| torch, `dynamo=False` | the same with enforce_sorted=False, which sorts the rows | "... has one axis, as lengths have, of which a model computes nothing ..." |
+| torch, `dynamo=False` | the same with enforce_sorted=False, which sorts the rows and puts them back; final states, masked means and maxima behind it | loads |
+| torch, `dynamo=False` | the same with given states | "... initial_h ... is computed in the graph ..." |
 | torch, `dynamo=True` | pack_padded_sequence | the exporter refuses |
 | torch | two Embeddings joined, GRU of 2 layers with dropout, both directions, Linear, argmax | loads |
 | torch | Linear, PReLU, three bidirectional GRUs whose directions are summed, LayerNorm, residual, log_softmax, argmax | loads |
-| torch, `dynamo=False` | one_hot instead of an embedding, LSTM, Linear | loads |
-| torch, `dynamo=True` | the same | "... (op_type "Equal", ...) compares integers ... export one_hot with dynamo=False ..." |
+| torch | one_hot instead of an embedding, LSTM, Linear | loads |
 | torch | LSTM, attention over time | "... looks along time; `rnnctl split` leaves this node to onnxruntime and the layers to the server" |
 | torch | Linear, LSTM of [T, I] without rows | "... export the model with an axis of rows" |
 | torch | LSTM, BatchNorm1d, LSTM, Linear, log_softmax; parts of features before and behind an LSTM (slices, chunk, cat) | loads |
@@ -93,7 +93,13 @@ torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
 | torch | LSTM, Linear, split, softplus, clamp, exp (parameters of a distribution); of a dueling head; with weights tied to the embedding | loads |
 | torch | a decoder's step: tokens [N] or [N, 1], `embedding(token).view(1, -1, F)`, LSTM or GRU with states in and out, log_softmax | loads |
 | torch, float16 | LSTM of 2 layers, Linear | loads |
-| torch | masks by tokens or lengths, `y[arange, lengths - 1]`, flips | refused with the node; sequence_lens, or a reverse layer, does it |
+| torch | Embedding, LSTM, mean over steps whose token is not 0 | loads |
+| torch | LSTM of 2 layers, mean or maximum by a mask of lengths (`arange(T) < lengths`, `lengths.clamp(min=1)`, masked_fill) | loads; "... takes lengths that no layer takes ..." where the padding would be seen: a layer that reads backwards, a final state, a mean without the mask |
+| torch, `dynamo=True` | LSTM, `y[arange(N), lengths - 1]` or `y.gather(1, lengths - 1)` | loads |
+| torch, `dynamo=False` | the same | "... of each row only the last step can be picked by its length (PyTorch: ... with dynamo=True, ...) ...", "... `rnnctl split` ..." |
+| torch | x or tokens flipped, LSTM or GRU, flipped back, or its final state; states by zeros_like | loads |
+| torch | nn.LSTMCell, in a loop or one step | "no LSTM, GRU or RNN node ...; nn.LSTMCell and nn.GRUCell never are one ..." |
+| torch | an encoder and its decoder, or an autoencoder, in one file; Conv1d before the layers; MultiheadAttention behind; Linear over all steps at once | refused with the node |
 | torch | initial states that are parameters, not zeros; a state for h and c in one tensor; layers that start from another's state | refused with the node |
 | torch | features of a whole row beside those of steps; inputs [N, F, T]; every second or the last three steps | refused with the node |
 | torch, `dynamo=False` | nn.LSTM with proj_size | the exporter refuses |
