@@ -305,8 +305,8 @@ class Lowering {
   bool is_one_step_ = false;
   std::optional<std::string> lengths_;  // what the first layer takes; empty: none
   std::optional<size_t> lengths_input_;
-  const onnx::NodeProto* mask_ = nullptr;   // a node that takes lengths as numbers
-  const onnx::NodeProto* turns_ = nullptr;  // a node that turns the steps round, padding and all
+  Obstacle mask_;   // a node that takes lengths as numbers, if there is one
+  Obstacle turns_;  // a node that turns the steps round, padding and all
   int ones_ = -1;
   std::unordered_set<int> own_ends_;       // nodes that pick a row's last step by its length
   DataType data_type_ = DataType::kFloat;  // of the layers

@@ -109,7 +109,7 @@ absl::StatusOr<int> Lowering::Ones() {
 
 Lowering::Result Lowering::NumbersOf(const Call& call, const Lengths& lengths) {
   if (absl::Status used = UseLengths(lengths.input); !used.ok()) return used;
-  mask_ = &call.node;
+  mask_ = {.node = &call.node, .label = call.label};
   const absl::StatusOr<int> ones = Ones();
   if (!ones.ok()) return ones.status();
   Flow steps = {*ones, lengths.layout, data_type_};
@@ -174,7 +174,7 @@ std::optional<Lowering::Result> Lowering::MaskOf(const Call& call) {
       return BadFile("compares lengths other than with all steps (step < length, step >= length)");
     }
     if (absl::Status used = UseLengths(lengths->input); !used.ok()) return used;
-    mask_ = &call.node;
+    mask_ = {.node = &call.node, .label = call.label};
     std::vector<LayoutAxis> axes(std::max(steps->rank(), lengths->layout.rank()));
     for (const Layout* layout : {&*steps, &lengths->layout}) {
       for (size_t axis = 0; axis < layout->rank(); ++axis) {
@@ -200,21 +200,20 @@ std::optional<Lowering::Result> Lowering::MaskOf(const Call& call) {
 
 // Where no layer takes the lengths, each one reads the padding as well: what is not masked sees it.
 absl::Status Lowering::CheckMasks() {
-  if (turns_ != nullptr && lengths_input_) {
-    Blame({.node = turns_});
+  if (turns_.node != nullptr && lengths_input_) {
+    Blame(turns_);
     return BadFile(
-        absl::StrCat("node ", Quoted(turns_->name()),
+        absl::StrCat(turns_.label,
                      " turns all steps round, the padding before them, and the file takes lengths; make the "
                      "layer one of direction reverse (PyTorch: bidirectional=True), or leave the lengths out "
                      "(requests bring sequence_lens)"));
   }
-  if (mask_ == nullptr || (lengths_ && !lengths_->empty())) return absl::OkStatus();
+  if (mask_.node == nullptr || (lengths_ && !lengths_->empty())) return absl::OkStatus();
   const auto refuse = [&](std::string_view what) {
-    Blame({.node = mask_});
+    Blame(mask_);
     return BadFile(absl::StrCat(
-        "node ", Quoted(mask_->name()), " takes lengths that no layer takes, so that ", View(what),
-        " the padding: let the layers end with their rows (PyTorch: pack_padded_sequence, enforce_sorted=False will "
-        "do), "
+        mask_.label, " takes lengths that no layer takes, so that ", View(what),
+        " the padding: let the layers end with their rows (PyTorch: pack_padded_sequence, dynamo=False), "
         "or leave the lengths out (requests bring sequence_lens, and means, extremes and last steps are of each row's "
         "own steps)"));
   };
@@ -344,7 +343,7 @@ Lowering::Result Lowering::GatherLast(const Call& call) {
     return BadFile(absl::StrCat("picks by places that are computed; ", View(kPickLast)));
   }
   if (absl::Status used = UseLengths(is_nd ? places->input : lengths->input); !used.ok()) return used;
-  mask_ = &call.node;
+  mask_ = {.node = &call.node, .label = call.label};
   Result made = OverTimeOf(*flow, *axis, OverTime::kLast, !is_nd);
   if (made.ok()) own_ends_.insert(std::get<Flow>(*made).node);
   return made;

@@ -253,7 +253,7 @@ Lowering::Result Lowering::SliceFlow(const Call& call, const Flow& flow, size_t 
   if (step == 1 && first == -1 && end >= kFar) return Step(call, flow, axis, -1, true);
   if (step == 1 && first == 0 && end == 1) return Step(call, flow, axis, 0, true);
   if (step == -1 && (first == -1 || first >= kFar) && end <= -kFar) {
-    turns_ = &call.node;
+    turns_ = {.node = &call.node, .label = call.label};
     return TurnSteps(flow, axis);
   }
   return BadFile(

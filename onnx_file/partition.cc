@@ -127,20 +127,20 @@ bool Partition::Tidy() {
   return moved;
 }
 
-absl::Status Partition::Move(int node, const std::string& reason) {
+absl::Status Partition::Move(int node, const std::string& reason, bool tells) {
   if (IsLayer(node)) {
     return BadFile(layers_.size() == 1 ? reason
                                        : absl::StrCat(reason,
                                                       "; --node names another LSTM, GRU or RNN node to serve, which "
                                                       "leaves this one to onnxruntime"));
   }
-  if (at(node).feeds_layer) return MoveBefore(node, reason);
-  if (!reason.empty()) in_the_way_.emplace_back(node, reason);
+  if (at(node).feeds_layer) return MoveBefore(node, reason, tells);
+  if (tells && !reason.empty()) in_the_way_.emplace_back(node, reason);
   MoveAfter(node);
   return absl::OkStatus();
 }
 
-absl::Status Partition::MoveBefore(int node, const std::string& reason) {
+absl::Status Partition::MoveBefore(int node, const std::string& reason, bool tells) {
   std::vector<int> waiting = {node};
   std::unordered_set<int> seen;
   while (!waiting.empty()) {
@@ -155,7 +155,7 @@ absl::Status Partition::MoveBefore(int node, const std::string& reason) {
     waiting.insert(waiting.end(), at(next).makers.begin(), at(next).makers.end());
   }
   for (const int next : seen) at(next).part = Part::kBefore;
-  if (!reason.empty()) in_the_way_.emplace_back(node, reason);
+  if (tells && !reason.empty()) in_the_way_.emplace_back(node, reason);
   return absl::OkStatus();
 }
 
@@ -194,6 +194,21 @@ std::vector<std::string> Partition::InTheWay() const {
   return reasons;
 }
 
+bool Partition::TakesSizesOfCut(int node) const {
+  std::vector<int> waiting = {node};
+  std::unordered_set<int> seen;
+  while (!waiting.empty()) {
+    const int next = waiting.back();
+    waiting.pop_back();
+    for (const int maker : at(next).makers) {
+      if (at(maker).is_constant || IsRecurrent(*at(maker).proto) || !seen.insert(maker).second) continue;
+      if (at(maker).part == Part::kBefore && IsOnnxOp(*at(maker).proto, "Shape")) return true;
+      waiting.push_back(maker);
+    }
+  }
+  return false;
+}
+
 absl::Status Partition::Remove(const Obstacle& obstacle, const absl::Status& status) {
   std::string reason(status.message());
   const auto is_served = [this](int node) {
@@ -207,11 +222,11 @@ absl::Status Partition::Remove(const Obstacle& obstacle, const absl::Status& sta
     if (reason.starts_with(obstacle.label)) reason = Label(node) + reason.substr(obstacle.label.size());
     if (obstacle.takes_unknown_shape && !IsLayer(node)) reason.clear();  // it only stands behind another one
     const int maker = obstacle.input.empty() ? -1 : MakerNode(obstacle.input);
-    return is_served(maker) ? MoveBefore(maker, reason) : Move(node, reason);
+    return is_served(maker) ? MoveBefore(maker, reason) : Move(node, reason, !TakesSizesOfCut(node));
   }
   if (!obstacle.output.empty()) {
     const int maker = MakerNode(obstacle.output);
-    return is_served(maker) ? Move(maker, reason) : status;
+    return is_served(maker) ? Move(maker, reason, IsGraphOutput(obstacle.output)) : status;  // else an edge of a cut
   }
   bool moved = false;
   for (int k = 0; k < graph_.node_size() && !obstacle.graph_input.empty(); ++k) {

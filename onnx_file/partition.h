@@ -88,10 +88,13 @@ class Partition {
   // Moves what the served part should not have although it could; whether it moved anything.
   bool Tidy();
   absl::Status MoveUnknown();
-  absl::Status Move(int node, const std::string& reason);
-  absl::Status MoveBefore(int node, const std::string& reason);
+  // `tells`: the reason is one for InTheWay().
+  absl::Status Move(int node, const std::string& reason, bool tells = true);
+  absl::Status MoveBefore(int node, const std::string& reason, bool tells = true);
   void MoveAfter(int node);
   absl::Status Remove(const Obstacle& obstacle, const absl::Status& status);
+  // It computes with sizes of what has been cut off: what made the cut has been told.
+  bool TakesSizesOfCut(int node) const;
   // OK: all that is served can be. `zeros`: initial states that the graph makes of zeros.
   absl::Status Lower(Obstacle& obstacle, std::vector<std::string>& zeros) const;
   // Layers start at zeros by themselves. Whether there were such states.
