@@ -41,6 +41,7 @@ absl::Status Lowering::Run() {
   absl::StatusOr<std::unique_ptr<const Scope>> scope = Scope::Create(graph_);
   if (!scope.ok()) return scope.status();
   scope_ = *std::move(scope);
+  FindLookups();
   inputs_.resize(static_cast<size_t>(graph_.input_size()));
   for (int k = 0; k < graph_.input_size(); ++k) input_numbers_.emplace(graph_.input(k).name(), static_cast<size_t>(k));
   // The layers' type decides what everything else is computed in.
@@ -91,6 +92,7 @@ absl::Status Lowering::ResolveLayers() {
   for (const onnx::NodeProto& node : graph_.node()) {
     if (!needed.contains(&node) || !IsRecurrent(node)) continue;
     const auto named = std::ranges::find_if(node.output(), [](const std::string& name) { return !name.empty(); });
+    if (named == node.output().end()) continue;
     if (absl::Status resolved = Resolve(*named); !resolved.ok()) return resolved;
   }
   return absl::OkStatus();
@@ -418,20 +420,20 @@ absl::StatusOr<Flow> Lowering::FlowOf(const Call& call, size_t index) {
                               ", which is no number of a step (but sizes, a part of a state, or fixed in the file)"));
 }
 
-bool Lowering::LooksUp(const std::string& name) const {
-  std::unordered_set<std::string_view> same = {name};  // nodes come after what they take
-  for (const onnx::NodeProto& node : graph_.node()) {
-    const auto takes = [&](int k) { return k < node.input_size() && same.contains(node.input(k)); };
-    if (IsOnnxOp(node, "Gather") && takes(1) && scope_->Find(node.input(0)) != nullptr &&
-        scope_->Find(node.input(0))->tensor != nullptr) {
-      return true;
+void Lowering::FindLookups() {
+  for (int k = graph_.node_size() - 1; k >= 0; --k) {  // nodes come after what they take
+    const onnx::NodeProto& node = graph_.node(k);
+    if (node.input_size() > 1 && IsOnnxOp(node, "Gather")) {
+      const Scope::Definition* table = scope_->Find(node.input(0));
+      if (table != nullptr && table->tensor != nullptr) looked_up_.insert(node.input(1));
     }
     const bool moves =
         std::ranges::any_of(std::array{"Unsqueeze", "Reshape", "Cast", "Identity", "Transpose", "Squeeze"},
                             [&](const char* op_type) { return IsOnnxOp(node, op_type); });
-    if (moves && takes(0) && node.output_size() == 1) same.insert(node.output(0));
+    if (moves && node.input_size() > 0 && node.output_size() == 1 && looked_up_.contains(node.output(0))) {
+      looked_up_.insert(node.input(0));
+    }
   }
-  return false;
 }
 
 bool Lowering::IsStateOfLayer(const std::string& name) const {

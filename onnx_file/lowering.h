@@ -183,7 +183,8 @@ class Lowering {
   absl::StatusOr<Flow> FlowOf(const Call& call, size_t index);
   absl::StatusOr<Flow> AsSteps(size_t input);
   // Whether integers of one axis are looked up in a table: then they are one step of each row, else lengths.
-  bool LooksUp(const std::string& name) const;
+  bool LooksUp(const std::string& name) const { return looked_up_.contains(name); }
+  void FindLookups();
   // Whether a layer takes this value as an initial state.
   bool IsStateOfLayer(const std::string& name) const;
   int64_t IntOf(const Call& call, std::string_view name, int64_t otherwise) const;
@@ -299,6 +300,7 @@ class Lowering {
   std::unordered_map<std::string, size_t> input_numbers_;
   std::unordered_map<std::string, int64_t> wrapped_;  // indices -> the entries that they are wrapped at
   std::unordered_set<const onnx::NodeProto*> done_, open_;
+  std::unordered_set<std::string_view> looked_up_;  // integers that a table is looked up by
   std::vector<InputUse> inputs_;
   std::vector<LoweredLayer> layers_;
   std::vector<Output> outputs_;

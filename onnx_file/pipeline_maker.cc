@@ -68,6 +68,7 @@ class Maker {
   size_t StageOf(int node) const { return stages_[static_cast<size_t>(node)]; }
 
   absl::Status Inputs();
+  absl::Status StepShape(const InputUse& use, PipelineInput& input);
   absl::Status Outputs();
   void Need();
   void Fuse();
@@ -96,9 +97,29 @@ class Maker {
   std::vector<Wanted> wanted_;
 };
 
+absl::Status Maker::StepShape(const InputUse& use, PipelineInput& input) {
+  const Symbols& symbols = lowered_.symbols();
+  for (size_t axis = 0; axis < use.layout.rank(); ++axis) {
+    const std::optional<int> symbol = use.layout.SymbolOf(axis);
+    const int root = symbol ? symbols.Find(*symbol) : -1;
+    if (root > Symbols::kN) {
+      lowered_.Blame({.graph_input = input.name});
+      const std::string label = absl::StrCat("graph input ", Quoted(input.name));
+      return BadFile(
+          root <= Symbols::kSortedN
+              ? absl::StrCat(label,
+                             " is joined with steps or rows in another order than a request brings them; turn "
+                             "or sort it as well")
+              : absl::StrCat(label, ": nothing tells whether its axis ", axis,
+                             " is the steps or the rows, since no layer takes it"));
+    }
+    input.shape.push_back(!symbol ? use.layout.FeatureSize(axis).value_or(1) : root == Symbols::kT ? kDimT : kDimN);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Maker::Inputs() {
   const onnx::GraphProto& graph = lowered_.graph();
-  const Symbols& symbols = lowered_.symbols();
   input_numbers_.resize(lowered_.inputs().size());
   bool has_lengths = false, has_steps = false;
   for (size_t k = 0; k < lowered_.inputs().size(); ++k) {
@@ -112,22 +133,7 @@ absl::Status Maker::Inputs() {
       case InputUse::Kind::kUnused:
         continue;
       case InputUse::Kind::kSteps:
-        for (size_t axis = 0; axis < use.layout.rank(); ++axis) {
-          const std::optional<int> symbol = use.layout.SymbolOf(axis);
-          if (symbol && symbols.Find(*symbol) > Symbols::kN) {
-            lowered_.Blame({.graph_input = input.name});
-            if (symbols.Find(*symbol) <= Symbols::kSortedN) {
-              return BadFile(absl::StrCat("graph input ", Quoted(input.name),
-                                          " is joined with steps or rows in another ",
-                                          "order than a request brings them; turn or sort it as well"));
-            }
-            return BadFile(absl::StrCat("graph input ", Quoted(input.name), ": nothing tells whether its axis ", axis,
-                                        " is the steps or the rows, since no layer takes it"));
-          }
-          input.shape.push_back(!symbol                                ? use.layout.FeatureSize(axis).value_or(1)
-                                : symbols.Find(*symbol) == Symbols::kT ? kDimT
-                                                                       : kDimN);
-        }
+        if (absl::Status shaped = StepShape(use, input); !shaped.ok()) return shaped;
         if (lowered_.is_one_step() != (use.layout.rank() == 1)) {
           lowered_.Blame({.graph_input = input.name});
           return BadFile(absl::StrCat("graph input ", Quoted(input.name),

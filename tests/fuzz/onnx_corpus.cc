@@ -62,6 +62,67 @@ onnx::ModelProto Folded() {
   return model;
 }
 
+// What a whole model does with the lengths of its rows, and steps turned round.
+onnx::ModelProto OfLengths() {
+  onnx::ModelProto model = SmallModel("RNN", 14);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  onnx::NodeProto rnn = graph.node(0);
+  graph.clear_node();
+  graph.clear_input();
+  graph.clear_output();
+  const auto describe = [](onnx::ValueInfoProto& value, const char* name, int type, const std::vector<int64_t>& dims) {
+    value.set_name(name);
+    value.mutable_type()->mutable_tensor_type()->set_elem_type(type);
+    onnx::TensorShapeProto& shape = *value.mutable_type()->mutable_tensor_type()->mutable_shape();
+    for (const int64_t dim : dims) {
+      onnx::TensorShapeProto::Dimension& made = *shape.add_dim();
+      if (dim > 0) made.set_dim_value(dim);
+    }
+  };
+  describe(*graph.add_input(), "x", onnx::TensorProto::FLOAT, {0, 0, 2});
+  describe(*graph.add_input(), "lengths", onnx::TensorProto::INT64, {0});
+  AddInts(graph, "first", {0});
+  AddInts(graph, "one", {1});
+  AddInts(graph, "back", {-1});
+  AddInts(graph, "far", {-(int64_t{1} << 62)});
+  AddNode(graph, "Shape", {"lengths"}, "rows");
+  AddNode(graph, "TopK", {"lengths", "rows"}, "sorted").add_output("order");
+  AddNode(graph, "Cast", {"sorted"}, "lens");
+  AddAttribute(*graph.mutable_node(graph.node_size() - 1), "to", onnx::AttributeProto::INT).set_i(6);
+  AddAttribute(AddNode(graph, "Gather", {"x", "order"}, "x.sorted"), "axis", onnx::AttributeProto::INT).set_i(1);
+  AddNode(graph, "Slice", {"x.sorted", "back", "far", "first", "back"}, "x.turned");
+  AddNode(graph, "Slice", {"x.turned", "back", "far", "first", "back"}, "x.again");
+  rnn.set_input(0, "x.again");
+  while (rnn.input_size() < 5) rnn.add_input("");
+  rnn.set_input(4, "lens");
+  rnn.clear_output();
+  rnn.add_output("y.sorted");
+  *graph.add_node() = rnn;
+  AddNode(graph, "Squeeze", {"rows"}, "count");
+  AddNode(graph, "Squeeze", {"first"}, "zero");
+  AddNode(graph, "Squeeze", {"one"}, "single");
+  AddNode(graph, "Range", {"zero", "count", "single"}, "places");
+  AddNode(graph, "ConstantOfShape", {"rows"}, "empty");
+  AddNode(graph, "ScatterElements", {"empty", "order", "places"}, "home");
+  AddAttribute(AddNode(graph, "Gather", {"y.sorted", "home"}, "y"), "axis", onnx::AttributeProto::INT).set_i(2);
+  AddNode(graph, "Shape", {"x"}, "sizes");
+  AddNode(graph, "Gather", {"sizes", "zero"}, "steps");
+  AddNode(graph, "Range", {"zero", "steps", "single"}, "counted");
+  AddNode(graph, "Unsqueeze", {"counted", "one"}, "column");
+  AddNode(graph, "Less", {"column", "lengths"}, "mask");
+  AddNode(graph, "Unsqueeze", {"mask", "one"}, "mask.3");
+  AddNode(graph, "Unsqueeze", {"mask.3", "back"}, "mask.4");
+  AddNode(graph, "Not", {"mask.4"}, "padding");
+  *graph.add_initializer() = FloatTensor("low", {1});
+  AddNode(graph, "Where", {"padding", "low", "y"}, "masked");
+  AddNode(graph, "ReduceSum", {"masked", "first"}, "total");
+  AddAttribute(AddNode(graph, "Cast", {"lengths"}, "divisor"), "to", onnx::AttributeProto::INT).set_i(1);
+  AddNode(graph, "Unsqueeze", {"divisor", "back"}, "divisors");
+  AddNode(graph, "Div", {"total", "divisors"}, "mean");
+  for (const char* output : {"y", "mean"}) describe(*graph.add_output(), output, onnx::TensorProto::FLOAT, {0});
+  return model;
+}
+
 onnx::ModelProto WithExternalData() {
   onnx::ModelProto model = SmallModel("RNN", 14);
   onnx::TensorProto& tensor = *model.mutable_graph()->mutable_initializer(0);
@@ -91,6 +152,7 @@ std::vector<CorpusFile> OnnxCorpus() {
     corpus.push_back({absl::StrCat("two layers of ", op_type), TwoLayers(op_type).SerializeAsString()});
   }
   corpus.push_back({"folded", Folded().SerializeAsString()});
+  corpus.push_back({"lengths", OfLengths().SerializeAsString()});
   corpus.push_back({"external", WithExternalData().SerializeAsString()});
   for (HostileFile& file : HostileFiles()) corpus.push_back({std::move(file.name), std::move(file.bytes)});
   return corpus;
