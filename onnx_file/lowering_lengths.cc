@@ -28,6 +28,69 @@ bool Counts(const TensorView& view) {
   return true;
 }
 
+// --- What the file has beyond the end of a row, where a mask fails and nothing else is known: one number, or nullopt.
+using Beyond = std::optional<double>;
+
+Beyond Of(MapFunction function, Beyond a, Beyond b) {
+  const bool nothing = (a && *a == 0) || (b && *b == 0);
+  if (function == MapFunction::kMultiply && nothing) return 0;
+  if (b && function == MapFunction::kWhere) return *b != 0 ? a : 0;
+  if (b && function == MapFunction::kWhereNot) return *b == 0 ? a : 0;
+  if (!a || !b) return std::nullopt;
+  switch (function) {
+    case MapFunction::kAdd:
+      return *a + *b;
+    case MapFunction::kSubtract:
+      return *a - *b;
+    case MapFunction::kMultiply:
+      return *a * *b;
+    case MapFunction::kEqual:
+      return *a == *b ? 1 : 0;
+    case MapFunction::kMaximum:
+      return std::max(*a, *b);
+    case MapFunction::kMinimum:
+      return std::min(*a, *b);
+    default:
+      return std::nullopt;
+  }
+}
+
+// The number that all of them are.
+Beyond OnlyOne(const MapNumbers& numbers) {
+  const std::vector<double> values =
+      numbers.f64.empty() ? std::vector<double>(numbers.f32.begin(), numbers.f32.end()) : numbers.f64;
+  const bool same = std::ranges::all_of(values, [&](double value) { return value == values[0]; });
+  return !values.empty() && same ? Beyond(values[0]) : std::nullopt;
+}
+
+Beyond BeyondOf(const MapOp& op, const std::vector<Beyond>& in) {
+  const Beyond first = in.empty() ? std::nullopt : in[0];
+  switch (op.kind) {
+    case MapOpKind::kSelect:
+    case MapOpKind::kConvert:
+      return first;
+    case MapOpKind::kConcat:
+      return std::ranges::all_of(in, [&](Beyond value) { return value == first; }) ? first : std::nullopt;
+    case MapOpKind::kBinary:
+      return Of(op.function, in[0], in[1]);
+    case MapOpKind::kConstant:
+      return op.reversed ? Of(op.function, OnlyOne(*op.a), first) : Of(op.function, first, OnlyOne(*op.a));
+    case MapOpKind::kUnary:
+      return first && op.function == MapFunction::kNegative ? Beyond(-*first) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Whether it leaves what comes of the row's own steps as it is.
+bool AddsNothing(OverTime over_time, Beyond beyond) {
+  constexpr double kFar = 1e4;  // as masks have it, float16's among them
+  if (over_time == OverTime::kFirst) return true;
+  if (!beyond) return false;
+  return (over_time == OverTime::kSum && *beyond == 0) || (over_time == OverTime::kLargest && *beyond <= -kFar) ||
+         (over_time == OverTime::kSmallest && *beyond >= kFar);
+}
+
 OnnxTensor NumberOf(const double& value) {
   OnnxTensor constant;
   constant.view = {DataType::kDouble, {}, std::as_bytes(std::span(&value, 1))};
@@ -188,7 +251,7 @@ std::optional<Lowering::Result> Lowering::MaskOf(const Call& call) {
     if (!ones.ok()) return ones.status();
     Flow mask = {*ones, Layout(std::move(axes)), data_type_};
     if (fails) {
-      Result none = WithConstant(call, mask, NumberOf(0), MapFunction::kMultiply, false);
+      Result none = WithConstant(call, mask, NumberOf(1), MapFunction::kSubtract, true);
       if (!none.ok()) return none;
       mask = std::get<Flow>(*std::move(none));
     }
@@ -223,10 +286,16 @@ absl::Status Lowering::CheckMasks() {
       return refuse(absl::StrCat(layer.label, ", which reads backwards, begins with"));
     }
   }
-  std::vector<int> has_mask(flows_.nodes().size());
-  for (size_t k = 0; k < has_mask.size(); ++k) {  // inputs come before what takes them
-    has_mask[k] = static_cast<int>(k) == ones_;
-    for (const int in : flows_.at(static_cast<int>(k)).op.in) has_mask[k] |= has_mask[static_cast<size_t>(in)];
+  std::vector<Beyond> beyond(flows_.nodes().size());
+  for (size_t k = 0; k < beyond.size(); ++k) {  // inputs come before what takes them
+    const FlowNode& node = flows_.at(static_cast<int>(k));
+    std::vector<Beyond> in;
+    for (const int from : node.op.in) in.push_back(beyond[static_cast<size_t>(from)]);
+    if (static_cast<int>(k) == ones_) {
+      beyond[k] = 0;
+    } else if (node.kind == FlowNode::Kind::kOp && node.result == 0) {
+      beyond[k] = BeyondOf(node.op, in);
+    }
   }
   std::set<int> seen;
   std::vector<int> open;
@@ -242,8 +311,8 @@ absl::Status Lowering::CheckMasks() {
     if (node.kind == FlowNode::Kind::kOverTime && !own_ends_.contains(next)) {
       if (node.over_time == OverTime::kLast) return refuse("the last step is that of");
       if (node.over_time == OverTime::kMean) return refuse("a mean over time counts");
-      if (node.over_time != OverTime::kFirst && has_mask[static_cast<size_t>(next)] == 0) {
-        return refuse("a sum or extreme over time without the mask has");
+      if (!AddsNothing(node.over_time, beyond[static_cast<size_t>(node.op.in[0])])) {
+        return refuse("a sum or extreme over time has more than the mask leaves of");
       }
     }
     open.insert(open.end(), node.op.in.begin(), node.op.in.end());

@@ -110,3 +110,14 @@ def test_lengths_among_numbers_of_steps_are_refused(tmp_path):
     found = test_inspect.inspect(tmp_path / "model.onnx")
     assert "of which one has steps or rows that the other has not" in found["reason"]
     assert "`rnnctl split`" in found["reason"]
+
+
+def test_a_file_whose_output_cannot_be_given_is_no_bare_layer(tmp_path):
+    """Its layer alone could be served, without the output that the file has."""
+    g = whole_graphs.Graph(1)
+    value = _layer_of(g)
+    g.node("Reshape", [value.name, g.ints(-1, value.width)], "output")
+    g.outputs.append(("output", g.data_type))
+    onnx.save(g.model(), tmp_path / "model.onnx")
+    found = test_inspect.inspect(tmp_path / "model.onnx")
+    assert not found["loads"] and "joins steps or rows with other axes" in found["reason"], found

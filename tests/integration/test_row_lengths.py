@@ -201,7 +201,11 @@ def test_what_padding_would_reach_is_refused(tmp_path):
         "backwards": ((lambda m: m.giving(m.masked_mean(m.rnn("x", direction="bidirectional")[0])))(m()),
                       "reads backwards, begins with the padding"),
         "mean": ((lambda m: plus(m, m.reduce("ReduceMean", m.rnn("x")[0], 1, 0)))(m()), "a mean over time counts the padding"),
-        "sum": ((lambda m: plus(m, m.reduce("ReduceSum", m.rnn("x")[0], 1, 0)))(m()), "without the mask has the padding"),
+        "sum": ((lambda m: plus(m, m.reduce("ReduceSum", m.rnn("x")[0], 1, 0)))(m()), "has more than the mask leaves of the padding"),
+        "low": ((lambda m: m.giving(m.reduce("ReduceMax", m.node("Mul", [m.rnn("x")[0], m.node(
+            "Cast", [m.mask()], to=TensorProto.FLOAT)]), 1, 0)))(m()), "has more than the mask leaves of the padding"),
+        "added": ((lambda m: m.giving(m.reduce("ReduceSum", m.node("Add", [m.rnn("x")[0], m.node(
+            "Cast", [m.mask()], to=TensorProto.FLOAT)]), 1, 0)))(m()), "has more than the mask leaves of the padding"),
         "state": ((lambda m: plus(m, m.node("Squeeze", [m.rnn("x")[1], m.ints(0)])))(m()), "a final state is that of the padding"),
         "last": ((lambda m: plus(m, m.node("Gather", [m.rnn("x")[0], m.ints(-1, scalar=True)], axis=1)))(m()),
                  "the last step is that of the padding"),
