@@ -41,7 +41,7 @@ absl::Status Lowering::Run() {
   absl::StatusOr<std::unique_ptr<const Scope>> scope = Scope::Create(graph_);
   if (!scope.ok()) return scope.status();
   scope_ = *std::move(scope);
-  FindLookups();
+  FindUses();
   inputs_.resize(static_cast<size_t>(graph_.input_size()));
   for (int k = 0; k < graph_.input_size(); ++k) input_numbers_.emplace(graph_.input(k).name(), static_cast<size_t>(k));
   // The layers' type decides what everything else is computed in.
@@ -420,7 +420,7 @@ absl::StatusOr<Flow> Lowering::FlowOf(const Call& call, size_t index) {
                               ", which is no number of a step (but sizes, a part of a state, or fixed in the file)"));
 }
 
-void Lowering::FindLookups() {
+void Lowering::FindUses() {
   for (int k = graph_.node_size() - 1; k >= 0; --k) {  // nodes come after what they take
     const onnx::NodeProto& node = graph_.node(k);
     if (node.input_size() > 1 && IsOnnxOp(node, "Gather")) {
@@ -430,17 +430,16 @@ void Lowering::FindLookups() {
     const bool moves =
         std::ranges::any_of(std::array{"Unsqueeze", "Reshape", "Cast", "Identity", "Transpose", "Squeeze"},
                             [&](const char* op_type) { return IsOnnxOp(node, op_type); });
+    for (int input = 5; IsRecurrent(node) && input <= 6 && input < node.input_size(); ++input) {
+      states_.insert(node.input(input));
+    }
+    const bool is_part = node.input_size() > 0 && node.output_size() > 0 && states_.contains(node.output(0)) &&
+                         (IsOnnxOp(node, "Slice") || IsOnnxOp(node, "Split"));
+    if (is_part) parted_states_.insert(node.input(0));
     if (moves && node.input_size() > 0 && node.output_size() == 1 && looked_up_.contains(node.output(0))) {
       looked_up_.insert(node.input(0));
     }
   }
-}
-
-bool Lowering::IsStateOfLayer(const std::string& name) const {
-  return std::ranges::any_of(graph_.node(), [&](const onnx::NodeProto& node) {
-    const auto takes = [&](int k) { return k < node.input_size() && node.input(k) == name; };
-    return IsRecurrent(node) && (takes(5) || takes(6));
-  });
 }
 
 // [T, N, ...] or [N, T, ...]: which of them will be seen where a layer takes it.

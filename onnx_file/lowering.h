@@ -184,9 +184,9 @@ class Lowering {
   absl::StatusOr<Flow> AsSteps(size_t input);
   // Whether integers of one axis are looked up in a table: then they are one step of each row, else lengths.
   bool LooksUp(const std::string& name) const { return looked_up_.contains(name); }
-  void FindLookups();
+  void FindUses();
   // Whether a layer takes this value as an initial state.
-  bool IsStateOfLayer(const std::string& name) const;
+  bool IsStateOfLayer(const std::string& name) const { return states_.contains(name); }
   int64_t IntOf(const Call& call, std::string_view name, int64_t otherwise) const;
   double FloatOf(const Call& call, std::string_view name, double otherwise) const;
   // Numbers of the compute type, for a map; taken off what the file may have computed.
@@ -300,7 +300,9 @@ class Lowering {
   std::unordered_map<std::string, size_t> input_numbers_;
   std::unordered_map<std::string, int64_t> wrapped_;  // indices -> the entries that they are wrapped at
   std::unordered_set<const onnx::NodeProto*> done_, open_;
-  std::unordered_set<std::string_view> looked_up_;  // integers that a table is looked up by
+  std::unordered_set<std::string_view> looked_up_;      // integers that a table is looked up by
+  std::unordered_set<std::string_view> states_;         // what layers take as initial states
+  std::unordered_set<std::string_view> parted_states_;  // those of all layers, of which one takes a part
   std::vector<InputUse> inputs_;
   std::vector<LoweredLayer> layers_;
   std::vector<Output> outputs_;

@@ -356,6 +356,14 @@ Lowering::Result Lowering::Reorder(const Call& call, const RowOrder& order) {
     lengths->layout = Layout::OfSymbol(order.is_back ? Symbols::kN : Symbols::kSortedN);
     return *std::move(lengths);
   }
+  const std::string& made = call.node.output(0);
+  if (!order.is_back && (IsStateOfLayer(made) || parted_states_.contains(made))) {
+    return BadFile(
+        "sorts a state that requests bring by the lengths of rows (PyTorch: pack_padded_sequence with "
+        "enforce_sorted=False); leave the lengths out, which requests bring as sequence_lens, or let the layers begin "
+        "with "
+        "zeros");
+  }
   absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
   const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", 0), flow->layout.rank());

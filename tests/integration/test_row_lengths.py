@@ -122,6 +122,15 @@ def _two_ways(m):
     return m.giving(m.node("Concat", [there, m.flip(back)], axis=-1), h, last, m.flip(turned), m.reduce("ReduceMean", back, 1, 0))
 
 
+def _sorted_state(m):
+    lengths, order, back = m.order()
+    m.inputs.append(("h0", TensorProto.FLOAT, [1, "n", HIDDEN]))
+    state = m.node("Gather", ["h0", order], axis=1)
+    y, _ = m.rnn(m.node("Gather", ["x", order], axis=0), lengths=lengths)
+    next(node for node in m.nodes if node.op_type == "GRU").input.append(state)
+    return m.giving(m.node("Gather", [y, back], axis=0))
+
+
 def _reversed_sequences(m):
     turned = m.node("ReverseSequence", ["x", "lengths"], time_axis=1, batch_axis=0)
     y, h = m.rnn(turned, lengths=m.node("Cast", ["lengths"], to=TensorProto.INT32))
@@ -211,6 +220,7 @@ def test_what_padding_would_reach_is_refused(tmp_path):
                  "the last step is that of the padding"),
         "sorted": ((lambda m: m.giving(m.rnn(m.node("Gather", ["x", m.order()[1]], axis=0))[0]))(m()),
                    "put them back (PyTorch: pad_packed_sequence does)"),
+        "sorted-state": (_sorted_state(m()), "sorts a state that requests bring"),
         "joined": ((lambda m: m.giving(m.node("Add", ["x", m.node("Gather", ["x", m.order()[1]], axis=0)]),
                                        m.rnn("x")[0]))(m()), "one has steps or rows that the other has not, or in another order"),
         "turned": ((lambda m: m.giving(m.rnn(m.flip("x"))[0]))(m(lengths=False)), "turn them round (PyTorch: flip)"),

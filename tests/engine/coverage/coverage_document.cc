@@ -61,7 +61,7 @@ std::string Answer(const CoverageCase& row, const CoverageColumn& column, Reason
 constexpr char kExporters[] = R"(
 ## Exported files
 
-Files as exporters write them, tried on 2026-11-24 by `tests/campaigns/test_exporters.py`, which exports them anew: torch 2.15.0
+Files as exporters write them, tried on 2026-11-25 by `tests/campaigns/test_exporters.py`, which exports them anew: torch 2.15.0
 (onnxscript 0.7.2), keras 3.15.1 with tensorflow-cpu 2.21.0, tf2onnx 1.17.0. Each that loads gives onnxruntime's numbers, whole, and
 where it can, with lengths and in a session cut at random; the largest difference of all is 3e-7 of max(1, |expected|). Unless told,
 torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
@@ -77,7 +77,7 @@ torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
 | torch | Embedding, LSTM of 2 layers with states in and out, Linear, TopK | loads |
 | torch, `dynamo=False` | Embedding, pack_padded_sequence, LSTM of 2 layers (both directions), pad_packed_sequence, Linear | loads; its lengths are an input |
 | torch, `dynamo=False` | the same with enforce_sorted=False, which sorts the rows and puts them back; final states, masked means and maxima behind it | loads |
-| torch, `dynamo=False` | the same with given states | "... initial_h ... is computed in the graph ..." |
+| torch, `dynamo=False` | the same with given states | "... sorts a state that requests bring by the lengths of rows ... leave the lengths out ..." |
 | torch, `dynamo=True` | pack_padded_sequence | the exporter refuses |
 | torch | two Embeddings joined, GRU of 2 layers with dropout, both directions, Linear, argmax | loads |
 | torch | Linear, PReLU, three bidirectional GRUs whose directions are summed, LayerNorm, residual, log_softmax, argmax | loads |
