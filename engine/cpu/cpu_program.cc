@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -24,6 +25,13 @@ constexpr size_t kStretchBytes = size_t{1} << 20;
 // Rows whose steps take as long as reading the weights: every other step begins where the last one ended, with what is
 // still in the cache.
 constexpr size_t kFewRows = 6;
+
+// From how many rows on two threads halve them: with weights that fit a core's own cache, those that come from the one
+// that cores share, and larger ones, which two threads then read from memory.
+constexpr size_t kNearRows = 8, kMiddleRows = 32, kFarRows = 64;
+constexpr size_t kNearWeights = size_t{1} << 20, kMiddleWeights = size_t{16} << 20;
+// Multiplications that are over before the helper has taken its half and given it back.
+constexpr int64_t kLeastHalved = int64_t{1} << 19;
 
 template <typename T>
 std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell, WeightType weights) {
@@ -64,9 +72,12 @@ class CpuProgram : public Program {
   int64_t packed_bytes() const override { return static_cast<int64_t>(step_->packed_bytes()); }
 
  private:
-  using Scratch = CpuWorkspace<T>;
+  using Scratch = CpuScratch<T>;
 
   size_t InputColumns() const;
+  bool PaysHalved(size_t rows, int64_t work) const;
+  void RunHalved(std::span<Scratch, 2> scratch, Team& team) const;
+  void RunRows(Scratch& scratch, Team& team) const;
   void LoadStates(Scratch& scratch) const;
   void StoreStates(Scratch& scratch) const;
   int64_t Work(std::span<const SequenceSlice> slices) const;
@@ -123,9 +134,47 @@ void CpuProgram<T>::ExportState(const State& state, DataType type, std::byte* h,
 // All states are read before any is written: a slice's `after` may be the `before` that another one forks from.
 template <typename T>
 absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const {
-  auto& scratch = static_cast<Scratch&>(workspace);
-  Team team(helper_.get(), Work(slices), scratch.is_alone, &RecordOf(slices.size()));
-  scratch.plan.Sort(slices);
+  auto& scratch = static_cast<CpuWorkspace<T>&>(workspace).scratch;
+  const int64_t work = Work(slices);
+  Team team(helper_.get(), work, workspace.is_alone, &RecordOf(slices.size()));
+  if (PaysHalved(slices.size(), work) && team.IsShared()) {
+    for (size_t half = 0; half < 2; ++half) scratch[half].plan.Sort(slices, half, 2);
+    RunHalved(scratch, team);
+    return absl::OkStatus();
+  }
+  scratch[0].plan.Sort(slices);
+  RunRows(scratch[0], team);
+  StoreStates(scratch[0]);
+  return absl::OkStatus();
+}
+
+// Whether each thread is to run half of the rows through all units, and not all rows through half of the units. That
+// saves the handing over and the exchange of h at every step; but both threads then read all weights.
+template <typename T>
+bool CpuProgram<T>::PaysHalved(size_t rows, int64_t work) const {
+  if (work < kLeastHalved) return false;
+  const size_t bytes = step_->packed_bytes();
+  return rows >= (bytes <= kNearWeights ? kNearRows : bytes <= kMiddleWeights ? kMiddleRows : kFarRows);
+}
+
+template <typename T>
+void CpuProgram<T>::RunHalved(std::span<Scratch, 2> scratch, Team& team) const {
+  // An exception must not leave the helper's thread.
+  std::array<bool, 2> failed = {};
+  team.Run(2, [&](size_t half) {
+    try {
+      Team alone;
+      RunRows(scratch[half], alone);
+    } catch (const std::bad_alloc&) {
+      failed[half] = true;
+    }
+  });
+  if (failed[0] || failed[1]) throw std::bad_alloc();
+  team.Run(2, [&](size_t half) { StoreStates(scratch[half]); });
+}
+
+template <typename T>
+void CpuProgram<T>::RunRows(Scratch& scratch, Team& team) const {
   LoadStates(scratch);
   for (const RowGroup& group : scratch.plan.Groups()) {
     int64_t step = 0;
@@ -134,8 +183,6 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
       step += static_cast<int64_t>(scratch.stretch.active.size());
     }
   }
-  StoreStates(scratch);
-  return absl::OkStatus();
 }
 
 template <typename T>

@@ -20,11 +20,12 @@ struct CpuState : public State, public Recycled {
       values;  // h, and c of an LSTM behind it: one block, since sessions keep them by the hundred thousand
 };
 
+// What a thread needs for the rows it runs.
 template <typename T>
-struct CpuWorkspace : public Workspace {
+struct CpuScratch {
   SlicePlan plan;
   Stretch stretch;
-  // A row per slice. Steps alternate between the two of h: a row that has run k of them has its h in h[k % 2].
+  // A row per row of the plan. Steps alternate between the two of h: a row that has run k of them has its h in h[k % 2].
   AlignedBuffer<T> h[2];
   AlignedBuffer<T> c;
   AlignedBuffer<T> x;        // a row per active row and step of a stretch
@@ -38,6 +39,14 @@ struct CpuWorkspace : public Workspace {
     return (h[0].size() + h[1].size() + c.size() + x.size() + inputs.size() + scratch.size()) * sizeof(T) +
            narrow_x.size() + narrow_h.size() + narrow_scratch.size();
   }
+};
+
+template <typename T>
+struct CpuWorkspace : public Workspace {
+  // The second: of the helper, where rows are halved.
+  CpuScratch<T> scratch[2];
+
+  size_t bytes() const { return scratch[0].bytes() + scratch[1].bytes(); }
 };
 
 // Keeps nothing of the cell but its packed weights. `helper` may be null.

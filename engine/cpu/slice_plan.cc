@@ -5,11 +5,15 @@
 
 namespace rnnserve::cpu {
 
-void SlicePlan::Sort(std::span<const SequenceSlice> slices) {
+void SlicePlan::Sort(std::span<const SequenceSlice> slices, size_t share, size_t of) {
   rows_.clear();
   for (const SequenceSlice& slice : slices) rows_.push_back(&slice);
   const auto longer = [](const SequenceSlice* a, const SequenceSlice* b) { return a->steps > b->steps; };
   std::stable_sort(rows_.begin(), rows_.end(), longer);
+  if (of == 1) return;
+  size_t kept = 0;
+  for (size_t row = share; row < rows_.size(); row += of) rows_[kept++] = rows_[row];
+  rows_.resize(kept);
 }
 
 std::vector<RowGroup> SlicePlan::Groups() const {

@@ -32,8 +32,8 @@ struct Stretch {
 
 class SlicePlan {
  public:
-  // Keeps pointers into `slices`.
-  void Sort(std::span<const SequenceSlice> slices);
+  // Keeps pointers into `slices`. With `of` plans each takes its `share` of the rows, long and short ones alike.
+  void Sort(std::span<const SequenceSlice> slices, size_t share = 0, size_t of = 1);
 
   std::span<const SequenceSlice* const> rows() const { return rows_; }
 

@@ -94,6 +94,7 @@ std::vector<Case> Cases() {
           {DefaultSpec(CellKind::kGru, DataType::kBFloat16, 150, 140), 3},
           {linear, 17},
           {peephole, 40},
+          {DefaultSpec(CellKind::kGru, DataType::kFloat, 260, 300), 33},  // 2.3 MB of weights
           {DefaultSpec(CellKind::kRnn, DataType::kFloat, 300, 257), 9}};
 }
 
@@ -122,6 +123,45 @@ TEST(HelpedEngineTest, HasTheSameBits) {
       Advance(*two, results.All());
       for (size_t k = 0; k < test.rows; ++k) ASSERT_EQ(results.Results(k), expected.Results(k)) << "row " << k;
     }
+  }
+}
+
+TEST(HelpedEngineTest, HasTheSameBitsWithNarrowWeights) {
+  const auto alone = MakeCpuEngine(), helped = MakeCpuEngineWithHelper();
+  const Case test = {DefaultSpec(CellKind::kLstm, DataType::kFloat, 100, 130), 18};
+  const CellPtr cell = RandomCell(test.spec, 3);
+  for (const WeightType type : {WeightType::kFloat16, WeightType::kBFloat16, WeightType::kInt8}) {
+    const EngineOptions options = {.allow_reduced_precision = true, .weights = type};
+    const ProgramPtr one = alone->Compile(cell, options).value(), two = helped->Compile(cell, options).value();
+    Sequences expected = MakeSequences(*one, test, 1);
+    Advance(*one, expected.All());
+    for (int round = 0; round < 10; ++round) {
+      Sequences results = MakeSequences(*two, test, 1);
+      Advance(*two, results.All());
+      for (size_t k = 0; k < test.rows; ++k) ASSERT_EQ(results.Results(k), expected.Results(k)) << "row " << k;
+    }
+  }
+}
+
+// Each row goes on from the state before it, which the row of the other thread writes.
+TEST(HelpedEngineTest, StatesAreReadBeforeAnyIsWritten) {
+  const auto engine = MakeCpuEngineWithHelper();
+  const Case test = {DefaultSpec(CellKind::kLstm, DataType::kFloat, 100, 130), 24};
+  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {}).value();
+  const auto shift = [](std::vector<SequenceSlice> slices) {
+    const State* const last = slices.back().after;
+    for (size_t k = slices.size() - 1; k > 0; --k) slices[k].before = slices[k - 1].after;
+    slices[0].before = last;
+    return slices;
+  };
+  const auto alone = MakeCpuEngine();
+  const ProgramPtr one = alone->Compile(RandomCell(test.spec, 3), {}).value();
+  Sequences expected = MakeSequences(*one, test, 1);
+  Advance(*one, shift(expected.All()));
+  for (int round = 0; round < 20; ++round) {
+    Sequences results = MakeSequences(*program, test, 1);
+    Advance(*program, shift(results.All()));
+    for (size_t k = 0; k < test.rows; ++k) ASSERT_EQ(results.Results(k), expected.Results(k)) << "row " << k;
   }
 }
 

@@ -37,6 +37,15 @@ TEST(SlicePlanTest, LongestFirstAndStable) {
   EXPECT_THAT(plan.rows(), ElementsAre(&slices[3], &slices[1], &slices[0], &slices[2]));
 }
 
+TEST(SlicePlanTest, SharesHaveLongAndShortRowsAlike) {
+  const auto slices = Slices({2, 5, 2, 7, 1});
+  SlicePlan first, second;
+  first.Sort(slices, 0, 2);
+  second.Sort(slices, 1, 2);
+  EXPECT_THAT(first.rows(), ElementsAre(&slices[3], &slices[0], &slices[4]));
+  EXPECT_THAT(second.rows(), ElementsAre(&slices[1], &slices[2]));
+}
+
 TEST(SlicePlanTest, GroupsAreEvenAndBounded) {
   EXPECT_THAT(GroupSizes(0), ElementsAre());
   EXPECT_THAT(GroupSizes(1), ElementsAre(1));
