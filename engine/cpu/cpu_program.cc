@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -11,6 +12,7 @@
 
 #include "engine/cpu/element_runs.h"
 #include "engine/cpu/gru_step.h"
+#include "engine/cpu/halving_record.h"
 #include "engine/cpu/lstm_step.h"
 #include "engine/cpu/recurrent_step.h"
 #include "engine/cpu/rnn_step.h"
@@ -26,8 +28,8 @@ constexpr size_t kStretchBytes = size_t{1} << 20;
 // still in the cache.
 constexpr size_t kFewRows = 6;
 
-// From how many rows on two threads halve them: with weights that fit a core's own cache, those that come from the one
-// that cores share, and larger ones, which two threads then read from memory.
+// From how many rows on two threads may halve them: with weights that fit a core's own cache, those that fit the one
+// that cores share, and larger ones. Both threads read all weights then.
 constexpr size_t kNearRows = 8, kMiddleRows = 32, kFarRows = 64;
 constexpr size_t kNearWeights = size_t{1} << 20, kMiddleWeights = size_t{16} << 20;
 // Multiplications that are over before the helper has taken its half and given it back.
@@ -75,8 +77,12 @@ class CpuProgram : public Program {
   using Scratch = CpuScratch<T>;
 
   size_t InputColumns() const;
-  bool PaysHalved(size_t rows, int64_t work) const;
-  void RunHalved(std::span<Scratch, 2> scratch, Team& team) const;
+  HalvingRecord& HalvingOf(size_t rows) const {
+    return halving_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 4, 7) - 4];
+  }
+  bool MayHalve(size_t rows, int64_t work) const;
+  void RunAll(std::span<const SequenceSlice> slices, Scratch& scratch, Team& team) const;
+  void RunHalves(std::span<const SequenceSlice> slices, std::span<Scratch, 2> scratch, Team& team) const;
   void RunRows(Scratch& scratch, Team& team) const;
   void LoadStates(Scratch& scratch) const;
   void StoreStates(Scratch& scratch) const;
@@ -92,6 +98,8 @@ class CpuProgram : public Program {
   std::shared_ptr<Helper> helper_;
   // For 1, 2, 4 and more rows: what help gains differs. Touched by the Team that holds the helper.
   mutable std::array<HelpRecord, 4> help_;
+  // For 8, 16, 32, 64 and more rows.
+  mutable std::array<HalvingRecord, 4> halving_;
   DataType type_;
   bool has_cell_state_;
   size_t inputs_;
@@ -137,33 +145,43 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   auto& scratch = static_cast<CpuWorkspace<T>&>(workspace).scratch;
   const int64_t work = Work(slices);
   Team team(helper_.get(), work, workspace.is_alone, &RecordOf(slices.size()));
-  if (PaysHalved(slices.size(), work) && team.IsShared()) {
-    for (size_t half = 0; half < 2; ++half) scratch[half].plan.Sort(slices, half, 2);
-    RunHalved(scratch, team);
+  if (MayHalve(slices.size(), work) && team.IsShared()) {
+    HalvingRecord& record = HalvingOf(slices.size());
+    const auto began = std::chrono::steady_clock::now();
+    const bool halved = record.Next(step_->packed_bytes() <= kMiddleWeights);
+    halved ? RunHalves(slices, scratch, team) : RunAll(slices, scratch[0], team);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    if (team.WasHelped()) record.Ran(halved, took.count() / static_cast<double>(work));
     return absl::OkStatus();
   }
-  scratch[0].plan.Sort(slices);
-  RunRows(scratch[0], team);
-  StoreStates(scratch[0]);
+  RunAll(slices, scratch[0], team);
   return absl::OkStatus();
 }
 
-// Whether each thread is to run half of the rows through all units, and not all rows through half of the units. That
-// saves the handing over and the exchange of h at every step; but both threads then read all weights.
+// Whether each thread may run half of the rows through all units, instead of all rows through half of the units. That
+// saves the handing over, and the exchange of h, at every step.
 template <typename T>
-bool CpuProgram<T>::PaysHalved(size_t rows, int64_t work) const {
-  if (work < kLeastHalved) return false;
+bool CpuProgram<T>::MayHalve(size_t rows, int64_t work) const {
   const size_t bytes = step_->packed_bytes();
-  return rows >= (bytes <= kNearWeights ? kNearRows : bytes <= kMiddleWeights ? kMiddleRows : kFarRows);
+  const size_t least = bytes <= kNearWeights ? kNearRows : bytes <= kMiddleWeights ? kMiddleRows : kFarRows;
+  return work >= kLeastHalved && rows >= least;
 }
 
 template <typename T>
-void CpuProgram<T>::RunHalved(std::span<Scratch, 2> scratch, Team& team) const {
+void CpuProgram<T>::RunAll(std::span<const SequenceSlice> slices, Scratch& scratch, Team& team) const {
+  scratch.plan.Sort(slices);
+  RunRows(scratch, team);
+  StoreStates(scratch);
+}
+
+template <typename T>
+void CpuProgram<T>::RunHalves(std::span<const SequenceSlice> slices, std::span<Scratch, 2> scratch, Team& team) const {
   // An exception must not leave the helper's thread.
   std::array<bool, 2> failed = {};
   team.Run(2, [&](size_t half) {
     try {
       Team alone;
+      scratch[half].plan.Sort(slices, half, 2);
       RunRows(scratch[half], alone);
     } catch (const std::bad_alloc&) {
       failed[half] = true;

@@ -128,8 +128,7 @@ Team::~Team() {
   if (holds_) {
     const auto now = helper_->last_end_ = Helper::Clock::now();
     const std::chrono::duration<double> took = now - began_;
-    const bool was_helped = helper_->parts_taken() != taken_before_;
-    if (record_ != nullptr) record_->Ran(was_helped, took.count() / static_cast<double>(work_ + 1), now);
+    if (record_ != nullptr) record_->Ran(WasHelped(), took.count() / static_cast<double>(work_ + 1), now);
     helper_->held_.store(false, std::memory_order_release);
   }
   helper_->running_.fetch_sub(1, std::memory_order_relaxed);

@@ -86,6 +86,8 @@ class Team {
 
   // Whether parts would be shared now; a hint against cutting work for nothing.
   bool IsShared() const { return may_help_ && helper_->IsLastRunning(); }
+  // Whether the helper has taken a part so far.
+  bool WasHelped() const { return holds_ && helper_->parts_taken() != taken_before_; }
 
   // What the parts wrote is visible when it returns.
   template <typename Part>
