@@ -25,7 +25,7 @@ template <typename T>
 struct CpuScratch {
   SlicePlan plan;
   Stretch stretch;
-  // A row per row of the plan. Steps alternate between the two of h: a row that has run k of them has its h in h[k % 2].
+  // A row per row of the plan. Steps alternate between the two of h: after k of them a row has its h in h[k % 2].
   AlignedBuffer<T> h[2];
   AlignedBuffer<T> c;
   AlignedBuffer<T> x;        // a row per active row and step of a stretch

@@ -3,6 +3,7 @@
 """The engines' Advance next to onnxruntime, OpenVINO (float32) and oneDNN's own primitive: prints a Markdown table.
 
     tests/bench/engine_table.py [--quick] [--write] [--json FILE] [--kinds LSTM,GRU,RNN] [--threads 1,2] [--shapes 1,1,512 ...]
+                               [--weights FLOAT16,BFLOAT16,INT8]
 
 Forward, float32, I = H, constant weights. Every contestant is a process of its own that waits on a pipe until it is
 asked; all take turns at each cell of the table, so that noise meets all of them. A turn's figure is the median of
@@ -110,6 +111,17 @@ def table(results, kind, threads):
     return "\n".join(lines)
 
 
+def narrow_table(results, kind, threads, weights):
+    """The cpu engine with narrow weights beside the best peer's float32."""
+    lines = [f"\n**{kind}, {threads} thread{'s' if threads > 1 else ''}, narrow weights** (us a call; best peer's float32 / ours)\n",
+             "| T, N, H | float32 | best peer | " + " | ".join(weights) + " |", "|---|---|---|" + "---|" * len(weights)]
+    for shape, cell in results.items():
+        narrow = [cell["all"][f"cpu/{name}"] for name in weights]
+        lines.append(f"| {shape.replace(',', ', ')} | {shown(cell['ours'])} | {shown(cell['peer'])} | " +
+                     " | ".join(f"{shown(value)} ({cell['peer'] / value:.1f})" for value in narrow) + " |")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="3 rounds of short turns: about a minute, only a hint")
@@ -118,14 +130,17 @@ def main():
     parser.add_argument("--kinds", default="LSTM,GRU,RNN")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="T,N,H")
+    parser.add_argument("--weights", default="", metavar="TYPE,...",
+                        help="narrow weights of the cpu engine, in a table of their own")
     parser.add_argument("--rounds", type=int, help="default 7")
     parser.add_argument("--cpu-time", action="store_true",
                         help="CPU time instead of elapsed time, for machines that do other work as well; one thread only")
     arguments = parser.parse_args()
     rounds = arguments.rounds or (3 if arguments.quick else 7)
     span_ms = 8 if arguments.quick else 50
+    narrow = arguments.weights.split(",") if arguments.weights else []
     counts = [1] if arguments.cpu_time else [int(count) for count in arguments.threads.split(",")]
-    contestants = [Contestant(name, "cpu-time" if arguments.cpu_time else "time") for name in [*OURS, *PEERS]]
+    contestants = [Contestant(name, "cpu-time" if arguments.cpu_time else "time") for name in [*OURS, *PEERS, *(f"cpu/{weights}" for weights in narrow)]]
     started = datetime.datetime.now(datetime.timezone.utc)
     floors = {one.name: one.seconds(50) for one in contestants
               if one.name in ("onnxruntime", "openvino") and one.make("none", "1,1,128", 1)}
@@ -147,6 +162,8 @@ def main():
             results = {shape: judge(by_threads, count) for shape, by_threads in cells.items()}
             everything.append({"kind": kind, "threads": count, "cells": results, "rounds": cells})
             report.add(table(results, kind, count))
+            if narrow:
+                report.add(narrow_table(results, kind, count, narrow))
     ratios = [cell["ratio"] for part in everything for cell in part["cells"].values()]
     report.add(f"\nAll {len(ratios)} cells: worst {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}, "
           f"below 1.0: {sum(ratio < 1 for ratio in ratios)}.")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times one contestant of the engine table on request; engine_table.py asks several of them in turn.
 //
-//   cell_timer cpu|onednn|onednn-primitive
+//   cell_timer cpu|cpu/FLOAT16|cpu/BFLOAT16|cpu/INT8|onednn|onednn-primitive
 //   > make LSTM 32 1 512 2      kind, T, N, H, threads     < ok | no REASON
 //   > time 50                   milliseconds               < 3.25e-06   (median seconds of a call)
 //   > cpu-time 50               the same in CPU time of the process

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <functional>
@@ -136,13 +137,21 @@ CellPtr MakeCell(const Shape& shape) {
 }
 
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, const Shape& shape, int threads) {
+  EngineOptions options;
+  const size_t slash = std::min(engine.find('/'), engine.size());
+  for (const WeightType type : kNarrowWeights) {
+    if (engine.substr(slash) == absl::StrCat("/", WeightTypeName(type).data())) {
+      options = {.allow_reduced_precision = true, .weights = type};
+    }
+  }
+  engine = engine.substr(0, slash);
   if (engine == "onednn" && threads > 1 && shape.rows < 2)
     return absl::UnimplementedError("one row runs on one thread");
   const bool helped = engine == "cpu" && threads > 1;
   const std::unique_ptr<Engine> maker = engine == "onednn" ? MakeOneDnnEngine()
                                         : helped           ? MakeCpuEngineWithHelper()
                                                            : MakeCpuEngine();
-  absl::StatusOr<ProgramPtr> program = maker->Compile(MakeCell(shape), {});
+  absl::StatusOr<ProgramPtr> program = maker->Compile(MakeCell(shape), options);
   if (!program.ok()) return program.status();
   return std::make_unique<OwnCell>(*std::move(program), shape, helped ? 1 : threads);
 }

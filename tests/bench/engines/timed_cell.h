@@ -27,8 +27,9 @@ class TimedCell {
   virtual void Run() = 0;
 };
 
-// Program::Advance of the engine of this name. With two threads "cpu" has its helper; rows of "onednn" run in two
-// halves side by side, as two of the server's workers run them, and a single row is UNIMPLEMENTED.
+// Program::Advance of the engine of this name; "cpu/INT8": with weights of that type. With two threads "cpu" has its
+// helper; rows of "onednn" run in two halves side by side, as two of the server's workers run them, and a single row is
+// UNIMPLEMENTED.
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, const Shape& shape, int threads);
 
 // oneDNN's own primitive with a team of so many threads.
