@@ -30,15 +30,16 @@ class HalvingRecord {
     last_ = halved;
     if (!is_warm) return;
     double& mean = halved ? halved_ : shared_;
-    // A stall tells nothing about either way.
-    mean += mean == 0 ? seconds : kNewest * (std::min(seconds, 2 * mean) - mean);
+    // A stall tells nothing about either way. The other one runs rarely, so each of its runs weighs more.
+    const double newest = halved == halves_ ? kNewest : kNewestOfOther;
+    mean += mean == 0 ? seconds : newest * (std::min(seconds, 2 * mean) - mean);
     if (halved_ == 0 || shared_ == 0) return;
     halves_ = halves_ ? halved_ <= shared_ / kFaster : halved_ < shared_ * kFaster;
   }
 
  private:
-  static constexpr int kEvery = 128, kFirstTry = 4;
-  static constexpr double kNewest = 0.125;
+  static constexpr int kEvery = 64, kFirstTry = 4;
+  static constexpr double kNewest = 0.125, kNewestOfOther = 0.5;
   // Closer ways are ties, and the way stays.
   static constexpr double kFaster = 0.98;
 
