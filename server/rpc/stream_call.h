@@ -44,6 +44,7 @@
 #include "server/rpc/raw_service.h"
 #include "server/rpc/stream_reader.h"
 #include "server/rpc/task.h"
+#include "server/rpc/turns.h"
 #include "server/security/gate.h"
 #include "server/telemetry/request_metrics.h"
 
@@ -194,6 +195,13 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
                    return begins;
                  }};
   }
+  // co_await call.UntilMayRead(): until the next message should be read (Turns). For methods of which no operation
+  // waits for one of a later message. Where other callers' operations are in flight, that is at once.
+  auto UntilMayRead() {
+    const bool reads_late = turns_.ReadsLate() && site_.parts().requests->in_flight().value() <= 1;
+    return Until{*this,
+                 [this, reads_late]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !reads_late || in_flight_ == 0; }};
+  }
   // The handler's message has been copied and freed.
   void Parsed() { reservation_.Parsed(); }
   // Await this before long work.
@@ -203,6 +211,10 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   friend class StreamSite;
   friend CallTask ServeStream(const StreamMethod& method, StreamSite& site);
 
+  bool HasInFlight() const {
+    const MutexLock lock(mutex_);
+    return in_flight_ > 0;
+  }
   // Gives the handler one message after the other. OK: the caller sends no more, or the stream reached its age.
   Task<absl::Status> HandleMessages();
 
@@ -261,6 +273,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   CallerPtr caller_;
   uint64_t caller_id_ = 0;  // asking gRPC each time costs a string
   std::unique_ptr<StreamHandler> handler_;
+  Turns turns_;  // of HandleMessages
 
   mutable Mutex mutex_;
   Outbox outbox_ ABSL_GUARDED_BY(mutex_);
