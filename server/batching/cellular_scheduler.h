@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that run the slices of one BatchQueue.
 //
-//   auto scheduler = std::make_unique<CellularScheduler>(CellularScheduler::Options{.queue = {.workers = 2}});
+//   auto scheduler = std::make_unique<CellularScheduler>(BatchQueue::Options{.workers = 2});
 //   absl::Status queued = scheduler->Schedule(std::move(submission));   // never blocks
 //
 // An idle worker starts at once; while it runs, sequences of the next slice arrive. BatchQueue decides what runs, and
@@ -30,10 +30,10 @@
 
 namespace rnnserve {
 
-// Longest expected duration of slices that RunCollected runs. A lone caller gains the switch to a worker, which beside
-// busy processes is the wait for a CPU: only what is longer than a slice should be goes there. With several callers the
-// others' calls wait for that thread meanwhile, and workers would run beside it: only slices shorter than the switch
-// pay.
+// Longest expected duration of slices that RunCollected runs. For a lone caller it saves the switch to a worker, which
+// beside busy processes includes the wait for a CPU, so only slices that are longer than the target go to workers. With
+// several callers the other calls wait for the collecting thread, and workers would run beside it: only slices shorter
+// than the switch pay.
 struct ShortSlices {
   absl::Duration of_lone_caller = absl::Microseconds(1500);
   absl::Duration among_several = std::min(of_lone_caller, absl::Microseconds(60));

@@ -100,7 +100,7 @@ class Core {
                                        const InferCall& call);
   // Without metrics, and without a second engine.
   absl::StatusOr<PinnedModel> PinResolved(ResolvedModel resolved, const RouteLoad& load);
-  // The names of the engines.
+  // Runs one step of one row; returns the names of its engines.
   absl::StatusOr<std::string> RunOneStep(const LoadedModel& loaded);
   void Start(AcceptedCall&& call, InferDone done);
   // The rest of a set that has its engines and programs.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pinned model (a session's) needs to be run on a second engine as well: mode `verify`.
+// What a pinned model (a session's) needs to be run on a second engine as well (--verify_share).
 #pragma once
 
 #include <optional>

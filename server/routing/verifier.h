@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mode `verify`: a share of the calls runs on a second engine as well, and the results are compared.
+// --verify_share: a share of the calls runs on a second engine as well, and the results are compared.
 //
 //   if (verifier.Sample()) ... run the call on both engines ...
 //   verifier.Compare("vad", first, second);

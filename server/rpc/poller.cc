@@ -41,7 +41,7 @@ void Poller::Stop() {
   if (thread_.joinable()) {
     thread_.join();
   } else {
-    // Never started. The functions of Options may be gone, so this drains the queue without calling them.
+    // Never started. The functions of Work may be gone, so this drains the queue without calling them.
     void* tag = nullptr;
     bool ok = false;
     while (queue_->Next(&tag, &ok)) Complete(tag, ok);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of this process, in memory: `local` mode.
+// The sessions that this process has, in memory; durable ones leave records in a store as well (UseRecords).
 //
 //   SteadyClock clock;
 //   MemorySessions sessions({}, &clock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sessions have an operation queued whose own timeout passes when: one entry for each, the earliest. Thread-safe.
+// The earliest timeout of each session's queued operations, and the sweep thread's wait for the next. Thread-safe.
 #pragma once
 
 #include <algorithm>
