@@ -4,8 +4,8 @@
 
     tests/bench/fairness_table.py [--quick]
 
-Compute a second is calls a second times the time of the slices that a call was in. Who shares compute evenly has half of it,
-or all it asks for. What the crowd costs elsewhere (the load generator, reading its messages) is not shared out by the scheduler.
+Compute a second is calls a second times the time of the slices that a call was in. A model that shares compute evenly has half
+of it, or all it asks for. What the crowd costs elsewhere (the load generator, reading its messages) is not shared out by the scheduler.
 """
 
 import argparse

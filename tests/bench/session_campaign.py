@@ -44,7 +44,7 @@ class Campaign:
         self.lines = []
 
     def start(self):
-        """The server of the sessions; self.empty is another one beside it, which nobody but cost() uses."""
+        """The server of the sessions; self.empty is another one beside it, which only cost() uses."""
         self.empty, _ = self.serve()
         self.server, self.admin = self.serve()
         return self.empty, self.server

@@ -58,7 +58,7 @@ class Engine:
         return done.stdout
 
     def ask_for_health(self, names, stop: threading.Event):
-        """podman without systemd has nobody who runs HEALTHCHECKs."""
+        """podman without systemd runs no HEALTHCHECKs, so this thread does."""
         while TOOLS and not stop.wait(1):
             for name in names:
                 subprocess.run([*self.engine, "healthcheck", "run", name], env=self.environment, capture_output=True,

@@ -8,7 +8,7 @@ A round has parts, each as long as the connections take to come in:
   flood    the same with an attacker that takes its share of this machine's CPUs: some of what it does to the others is
            its own use of them
   control  that attacker, but against a listener that only accepts and holds: what of it is not the server's doing
-  without  nobody but the others
+  without  the others alone
 The parts come in an order by chance: what comes and goes on the machine by itself must not always meet the same one.
 What is told of each: the p99 of every thousand calls in turn, as their median, with the quartiles, over all rounds (one
 hiccup of the machine moves it little, a flood's steady work does); and the p99 of all calls together (where it counts
@@ -71,7 +71,7 @@ while True:
 
 
 class Others(threading.Thread):
-    """Somebody who called before and goes on calling."""
+    """Callers that called before and go on calling."""
 
     def __init__(self, channel):
         super().__init__(daemon=True)
@@ -152,7 +152,7 @@ def _control():
 
 
 def _first_flood(others, connect, port, greeting, place):
-    """How long it takes until a newcomer is served who comes behind them all, from their begin and from its own."""
+    """How long it takes until a client that comes behind them all is served, from their begin and from its own."""
     attacker = Attacker(port, greeting, place)
     others.calls(SETTLE)
     began = time.monotonic()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers restarted one after the other while users of our client, who repeat nothing themselves, feed sessions and send
-unary calls: nobody sees an error, no state is wrong, every server leaves with 0."""
+"""Servers restarted one after the other while users of our client, which repeat nothing themselves, feed sessions and send
+unary calls: no user sees an error, no state is wrong, every server leaves with 0."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Feeder(threading.Thread):
 
 
 class Caller(threading.Thread):
-    """A user of unary calls, who leaves it to the library where they go and whether they are sent again."""
+    """A user of unary calls, which leaves it to the library where they go and whether they are sent again."""
 
     def __init__(self, client, cell, stop):
         super().__init__(daemon=True)
@@ -118,7 +118,7 @@ def test_rolling_restart(tell):
 
 @pytest.mark.parametrize("every", [0, 8])
 def test_killed_servers(tell, every):
-    """kill -9: with checkpoints nobody notices; without, DATA_LOSS, and never a state of zeros."""
+    """kill -9: with checkpoints no user notices; without, DATA_LOSS, and never a state of zeros."""
     servers = [Server("--drain_timeout=1s") for _ in range(3)]
     with rnnserve.Client(servers[0].address, others=[server.address for server in servers[1:]], patience=5,
                          load_balancing="pick_first") as client:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a scrape takes, and whether it holds up those who are served: with nothing called, and with 1,000 models
+"""How long a scrape takes, and whether it holds up calls that are served: with nothing called, and with 1,000 models
 that have all been called by two engines and have sessions."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenVINO's LSTMSequence, GRUSequence and RNNSequence as ONNX operators (layout 1).
 
-The server takes the OpenVINO operators as they are (rnnserve.openvino); this is for those who want ONNX's.
+The server takes the OpenVINO operators as they are (rnnserve.openvino); this is for callers that want ONNX's.
 """
 
 import math

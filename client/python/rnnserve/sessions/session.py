@@ -101,7 +101,7 @@ class Session(SessionCore):
     async def afeed(self, x: Chunk, *, outputs: str | Iterable[str] | None = None, timeout: float | None = None,
                     priority: int = 0) -> Outputs:
         """feed for a program of threads that has an asyncio loop too; where all is asyncio, see rnnserve.aio. Chunks run
-        in the order of the calls; whoever makes many at once holds them in memory."""
+        in the order of the calls; a program that makes many at once holds them in memory."""
         future: asyncio.Future[Outputs] = asyncio.wrap_future(
             self._submit(self._chunk(x, outputs, priority), wait=False, deadline=_deadline(timeout)))
         done, _ = await asyncio.wait([future], timeout=timeout)
