@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/field_error.h"
 #include "base/status_macros.h"
 #include "server/config/flags.h"
 #ifdef RNNSERVE_HAS_STORE
@@ -31,9 +32,10 @@ absl::StatusOr<std::unique_ptr<Durable>> Durable::Start(Metrics& metrics, Sessio
   std::unique_ptr<Durable> durable(new Durable(sessions));
   const std::string path = absl::GetFlag(FLAGS_session_secret_file);
   if (!path.empty()) {
-    ASSIGN_OR_RETURN(SecretFile secrets, SecretFile::Load(path));
-    sessions.SetSecrets(secrets.secrets());
-    durable->secrets_.emplace(std::move(secrets));
+    absl::StatusOr<SecretFile> secrets = SecretFile::Load(path);
+    if (!secrets.ok()) return WithField(secrets.status(), "session_secret_file");
+    sessions.SetSecrets(secrets->secrets());
+    durable->secrets_.emplace(*std::move(secrets));
   }
   if (absl::GetFlag(FLAGS_store).empty()) return durable;
   if (!durable->secrets_) {

@@ -25,6 +25,7 @@
 #ifdef RNNSERVE_HAS_ONEDNN
 #include "engine/onednn/onednn_engine.h"
 #endif
+#include "base/field_error.h"
 #include "base/steady_now.h"
 #include "engine/reference/reference_engine.h"
 #include "server/admin/admin_notice.h"
@@ -300,7 +301,9 @@ int Run(const Settings& settings, int64_t memory_limit) {
 
   SessionCore session_core(SessionOptions(session_metrics), &core, &sessions, &clock);
   absl::StatusOr<std::unique_ptr<Durable>> durable = Durable::Start(metrics, session_core, sessions);
-  if (!durable.ok()) return Refuse(settings.Named("store"), durable.status().message());
+  if (!durable.ok()) {
+    return Refuse(settings.Named(FieldOf(durable.status()).value_or("store")), durable.status().message());
+  }
   const Sweeper sweeper(&sessions, MemorySessions::Options().sweep_period);
 
   starting.reset();

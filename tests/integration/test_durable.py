@@ -293,6 +293,7 @@ def test_flags_that_cannot_be_right(redis, tmp_path):
     right.write_text("0123456789abcdef0123456789abcdef\n")
     short.write_text("short\n")
     refused = run_to_end(f"--store=redis://127.0.0.1:{redis.port}", f"--session_secret_file={short}")
-    assert refused.returncode == 1 and "32" in refused.stderr and "short\n" not in refused.stderr.replace(str(short), "")
+    assert refused.returncode == 1 and f"--session_secret_file={short}" in refused.stderr and "32" in refused.stderr
+    assert "short\n" not in refused.stderr.replace(str(short), "")
     wrong = run_to_end("--store=http://x", f"--session_secret_file={right}")
     assert wrong.returncode == 1 and "redis://" in wrong.stderr

@@ -85,9 +85,9 @@ constexpr std::string_view kText =
     R"(Measures a server under load: calls a second, latency percentiles, how long requests queued and were computed as
 the server tells, the largest batch, and what the client itself cost.
 
-A closed loop (--concurrency) tells how much a server can do. An open loop (--rate) tells what callers see who do not
-wait for each other: requests are due at random (Poisson) moments, and latency counts from the moment a request was
-due, so a stall is charged to all who waited through it.
+A closed loop (--concurrency) tells how much a server can do. An open loop (--rate) tells what callers see that
+do not wait for each other: requests are due at random (Poisson) moments, and latency counts from the moment a request
+was due, so a stall is charged to all requests that waited through it.
 
 Sessions (--sessions) keep their state in the server and send numbered chunks over a few streams, in a closed loop, or
 with --cadence as real-time sources do: whether or not the chunk before is answered in time, and latency counts from
