@@ -349,7 +349,7 @@ void GrpcServer::UpdateHealth(const LoadedModel& model) { parts_->models.UpdateH
 
 bool GrpcServer::is_ready() const { return !parts_->leaving.load(); }
 
-bool GrpcServer::is_alive() const { return parts_->poller.IsTurning(kPollerPatience); }
+bool GrpcServer::is_alive() const { return parts_->poller.IsResponsive(kPollerPatience); }
 
 const std::vector<int>& GrpcServer::ports() const { return parts_->ports; }
 

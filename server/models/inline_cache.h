@@ -42,7 +42,7 @@ class InlineCache {
   const int64_t bytes_per_model_;
   int64_t bytes_ = 0;
   std::list<Entry> by_use_;  // least recent first
-  absl::flat_hash_map<Key, std::list<Entry>::iterator> places_;
+  absl::flat_hash_map<Key, std::list<Entry>::iterator> entries_;
 };
 
 }  // namespace rnnserve

@@ -4,7 +4,7 @@
 // as the last one did.
 //
 //   BusyPoll busy_poll(absl::Microseconds(200));
-//   ... poll until busy_poll.Window() has passed, then sleep ...
+//   ... poll until busy_poll.PollFor() has passed, then sleep ...
 //   busy_poll.Came(waited);          // time until the event came, polling and asleep
 //   busy_poll.Took(calls, waited);   // calls taken in together, and the time waited for them since the last ones
 //   if (busy_poll.is_alone()) ...
@@ -33,7 +33,7 @@ class BusyPoll {
 
   // Whether the last few calls came one by one, each some time after the one before had been served.
   bool is_alone() const { return alone_in_a_row_ == kAloneInARow; }
-  absl::Duration Window() const { return came_soon_ && is_alone() ? most_ : absl::ZeroDuration(); }
+  absl::Duration PollFor() const { return came_soon_ && is_alone() ? most_ : absl::ZeroDuration(); }
 
  private:
   // So many calls in a row show a lone caller: one of several may be served alone at times.

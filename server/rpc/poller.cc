@@ -77,7 +77,7 @@ grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
   const bool is_idle = work_.is_idle();
   const int64_t began = SteadyNanos();
   const grpc::CompletionQueue::NextStatus found =
-      Await(is_idle ? busy_poll_.Window() : absl::ZeroDuration(), began, tag, ok);
+      Await(is_idle ? busy_poll_.PollFor() : absl::ZeroDuration(), began, tag, ok);
   const int64_t waited = SteadyNanos() - began;
   waited_ns_ += waited;
   if (is_idle) busy_poll_.Came(absl::Nanoseconds(waited));
@@ -93,17 +93,17 @@ grpc::CompletionQueue::NextStatus Poller::Await(absl::Duration window, int64_t b
   return queue_->AsyncNext(tag, ok, gpr_inf_future(GPR_CLOCK_MONOTONIC));
 }
 
-bool Poller::IsTurning(absl::Duration patience) const {
+bool Poller::IsResponsive(absl::Duration patience) const {
   const int64_t since = busy_since_ns_.load(std::memory_order_relaxed);
   return since == 0 || SteadyNanos() - since < absl::ToInt64Nanoseconds(patience);
 }
 
-Poller::WorkGuard::WorkGuard(Poller& poller) : poller_(poller) {
+Poller::QueueGuard::QueueGuard(Poller& poller) : poller_(poller) {
   MutexLock lock(poller_.mutex_);
   ++poller_.guards_;
 }
 
-Poller::WorkGuard::~WorkGuard() {
+Poller::QueueGuard::~QueueGuard() {
   MutexLock lock(poller_.mutex_);
   if (--poller_.guards_ == 0) poller_.released_.notify_all();
 }

@@ -7,7 +7,7 @@
 //   poller.Start();                                  // after
 //   ...
 //   server->Shutdown(...);                           // ends posted slots
-//   poller.Stop();                                   // waits for the last WorkGuard, then for the thread
+//   poller.Stop();                                   // waits for the last QueueGuard, then for the thread
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -51,17 +51,17 @@ class Poller {
   void Stop();
 
   // Whether the thread waits for events, or began with its present one less than `patience` ago.
-  bool IsTurning(absl::Duration patience) const;
+  bool IsResponsive(absl::Duration patience) const;
 
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
   // Held by each coroutine that uses the queue: a queue must not be shut down while operations may still be started.
-  class WorkGuard {
+  class QueueGuard {
    public:
-    explicit WorkGuard(Poller& poller);
-    ~WorkGuard();
-    WorkGuard(const WorkGuard&) = delete;
-    WorkGuard& operator=(const WorkGuard&) = delete;
+    explicit QueueGuard(Poller& poller);
+    ~QueueGuard();
+    QueueGuard(const QueueGuard&) = delete;
+    QueueGuard& operator=(const QueueGuard&) = delete;
 
    private:
     Poller& poller_;

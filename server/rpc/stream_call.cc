@@ -166,7 +166,7 @@ Task<absl::Status> StreamCall::HandleMessages() {
 }
 
 CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
-  const Poller::WorkGuard guard(*site.parts().poller);
+  const Poller::QueueGuard guard(*site.parts().poller);
   const auto call = std::make_shared<StreamCall>(method, site);
   const bool arrived = co_await Completion([&](void* tag) {
     call->context_.AsyncNotifyWhenDone(call->end_.tag());

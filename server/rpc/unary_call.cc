@@ -58,7 +58,7 @@ Task<absl::Status> UnaryCall::Receive(const UnaryMethod& method, UnarySite& site
   co_return reservation_.Came(request_bytes_, method.while_draining);
 }
 
-void UnaryCall::Came(CallerPtr caller) {
+void UnaryCall::SetCaller(CallerPtr caller) {
   caller_ = std::move(caller);
   if (caller_->tenant.empty()) peer_ = context_.peer();
   caller_id_ = absl::HashOf(caller_->tenant.empty() ? peer_ : caller_->tenant);
@@ -85,7 +85,7 @@ void UnaryCall::Finish(UnaryReply reply, void* tag) {
 }
 
 CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
-  const Poller::WorkGuard guard(*site.poller);
+  const Poller::QueueGuard guard(*site.poller);
   UnaryCall call(method, site);
   const bool arrived = co_await Completion([&](void* tag) {
     call.context_.AsyncNotifyWhenDone(call.end_.tag());
@@ -100,7 +100,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   absl::StatusOr<CallerPtr> caller = site.gate->Admit(call.context_, method.permission);
   reply.status = caller.status();
   if (caller.ok()) {
-    call.Came(*std::move(caller));
+    call.SetCaller(*std::move(caller));
     Task<absl::Status> receiving = call.Receive(method, site);
     reply.status = co_await receiving;
   }

@@ -85,7 +85,7 @@ class UnaryCall {
   void Arrived();
   // Reads the message, once there is room for it. On the poller thread.
   Task<absl::Status> Receive(const struct UnaryMethod& method, struct UnarySite& site);
-  void Came(CallerPtr caller);
+  void SetCaller(CallerPtr caller);
   LoggedCaller LoggedAs() const {
     return {caller_ == nullptr ? "" : std::string_view(caller_->tenant), request_id_, peer_};
   }

@@ -6,7 +6,7 @@
 namespace rnnserve {
 
 CallTask UnknownMethods::ServeOne(Poller& poller) {
-  const Poller::WorkGuard guard(poller);
+  const Poller::QueueGuard guard(poller);
   grpc::GenericServerContext context;
   grpc::GenericServerAsyncReaderWriter stream(&context);
   const bool arrived = co_await Completion(

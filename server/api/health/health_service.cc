@@ -73,7 +73,7 @@ void HealthService::Serve(Poller& poller) {
 }
 
 CallTask HealthService::ServeCheck(Poller& poller) {
-  const Poller::WorkGuard guard(poller);
+  const Poller::QueueGuard guard(poller);
   grpc::ServerContext context;
   grpc::ByteBuffer request;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder(&context);
@@ -102,7 +102,7 @@ struct HealthService::WatchCall {
 };
 
 CallTask HealthService::ServeWatch(Poller& poller) {
-  const Poller::WorkGuard guard(poller);
+  const Poller::QueueGuard guard(poller);
   WatchCall call;
   const bool arrived = co_await Completion([&](void* tag) {
     call.context.AsyncNotifyWhenDone(call.end.tag());

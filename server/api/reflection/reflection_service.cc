@@ -46,7 +46,7 @@ void ReflectionService::Serve(Poller& poller, SendWatch& send_watch) {
 }
 
 CallTask ReflectionService::ServeStream(int method, Poller& poller, SendWatch& send_watch) {
-  const Poller::WorkGuard guard(poller);
+  const Poller::QueueGuard guard(poller);
   grpc::ServerContext context;
   RawStream stream(&context);
   const bool arrived =

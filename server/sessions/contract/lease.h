@@ -29,7 +29,7 @@ class Session;
 class Lease {
  public:
   // The session's lock is held.
-  Lease(std::shared_ptr<Session> session, uint64_t fence);
+  Lease(std::shared_ptr<Session> session, uint64_t grant);
   Lease(Lease&&) noexcept = default;
   Lease& operator=(Lease&&) = delete;
   ~Lease();
@@ -40,8 +40,6 @@ class Lease {
   const SessionSubjectPtr& subject() const;
   // The number that Commit will apply.
   uint64_t number() const;
-  // Grows with each grant of the session: a store that has seen a larger one refuses this one's commit.
-  uint64_t fence() const { return fence_; }
   // NOT_FOUND names the existing ones.
   absl::StatusOr<Snapshot> FindCheckpoint(const std::string& name) const;
   // Whether a reply of `bytes` can be kept, for operations whose reply depends on the state they find.
@@ -52,7 +50,7 @@ class Lease {
 
  private:
   std::shared_ptr<Session> session_;
-  uint64_t fence_;
+  uint64_t grant_;  // the session's, which a later one outdates
   SessionStatePtr state_;
 };
 

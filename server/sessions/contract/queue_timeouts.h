@@ -22,7 +22,7 @@ class QueueTimeouts {
   // Wakes the waiting thread if `at` is the earliest of all.
   void Add(absl::Duration at, const std::shared_ptr<Session>& session) {
     const MutexLock lock(mutex_);
-    const auto [known, is_new] = places_.try_emplace(session.get(), due_.end());
+    const auto [known, is_new] = entries_.try_emplace(session.get(), due_.end());
     if (!is_new) {
       if (known->second->first <= at) return;
       due_.erase(known->second);
@@ -34,14 +34,14 @@ class QueueTimeouts {
   // For sessions that have ended.
   void Remove(const Session* session) {
     const MutexLock lock(mutex_);
-    const auto known = places_.find(session);
-    if (known == places_.end()) return;
+    const auto known = entries_.find(session);
+    if (known == entries_.end()) return;
     due_.erase(known->second);
-    places_.erase(known);
+    entries_.erase(known);
   }
   void Clear() {
     const MutexLock lock(mutex_);
-    places_.clear();
+    entries_.clear();
     due_.clear();
   }
 
@@ -51,7 +51,7 @@ class QueueTimeouts {
     const MutexLock lock(mutex_);
     while (!due_.empty() && due_.begin()->first <= now) {
       const auto first = due_.begin();
-      places_.erase(first->second.get());
+      entries_.erase(first->second.get());
       sessions.push_back(std::move(first->second));
       due_.erase(first);
     }
@@ -81,7 +81,7 @@ class QueueTimeouts {
   Mutex mutex_;
   CondVar wake_;
   Due due_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<const Session*, Due::iterator> places_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const Session*, Due::iterator> entries_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -256,8 +256,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Drive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Lease.
-  void Commit(uint64_t fence, Change change);
-  void Fail(uint64_t fence, absl::Status status);
+  void Commit(uint64_t grant, Change change);
+  void Fail(uint64_t grant, absl::Status status);
   absl::StatusOr<Snapshot> FindCheckpoint(const std::string& name) const;
   absl::Status CheckReply(int64_t bytes) const;
 
@@ -288,7 +288,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   Attachment owner_ ABSL_GUARDED_BY(mutex_) = kNoAttachment;       // the newest of those below and in in_flight_
   Attachment applied_by_ ABSL_GUARDED_BY(mutex_) = kNoAttachment;  // the newest whose operation was applied
   uint64_t owner_epoch_ ABSL_GUARDED_BY(mutex_) = kFirstOwnerEpoch;
-  uint64_t fence_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t grant_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t charged_ ABSL_GUARDED_BY(mutex_) = 0;  // for the state and checkpoints
   int64_t charged_for_terms_ ABSL_GUARDED_BY(mutex_);
   absl::Duration last_used_ ABSL_GUARDED_BY(mutex_);  // by the aging clock

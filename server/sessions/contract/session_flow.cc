@@ -64,12 +64,12 @@ bool Session::StartNext() {
   }
   if (first.is_granted) return false;
   first.is_granted = true;
-  ++fence_;
+  ++grant_;
   if (IsTooLate(first.claim)) {
     FailGranted(absl::DeadlineExceededError("the operation's timeout passed while it waited for its turn"));
     return true;
   }
-  calls_.push_back(GrantCall{std::move(first.claim.granted), Lease(shared_from_this(), fence_)});
+  calls_.push_back(GrantCall{std::move(first.claim.granted), Lease(shared_from_this(), grant_)});
   return true;
 }
 
@@ -93,10 +93,10 @@ void Session::Drive() {
   driving_ = false;
 }
 
-void Session::Commit(uint64_t fence, Change change) {
+void Session::Commit(uint64_t grant, Change change) {
   SessionStatePtr before;  // destroyed, and zeroed, after the lock is released
   MutexLock lock(mutex_);
-  if (fence != fence_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
+  if (grant != grant_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
   Entry& first = in_flight_.front();
   if (IsTooLate(first.claim)) {
     FailGranted(absl::DeadlineExceededError("the operation's timeout passed before it was applied"));
@@ -139,9 +139,9 @@ SessionStatePtr Session::ApplyChange(Change change) {
   return before;
 }
 
-void Session::Fail(uint64_t fence, absl::Status status) {
+void Session::Fail(uint64_t grant, absl::Status status) {
   MutexLock lock(mutex_);
-  if (fence != fence_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
+  if (grant != grant_ || in_flight_.empty() || !in_flight_.front().is_granted) return;
   FailGranted(std::move(status));
   Drive();
 }
@@ -296,13 +296,13 @@ void Session::Forget() {
   budget_->ReleaseBytes(std::exchange(charged_for_terms_, 0));
 }
 
-Lease::Lease(std::shared_ptr<Session> session, uint64_t fence) ABSL_NO_THREAD_SAFETY_ANALYSIS
+Lease::Lease(std::shared_ptr<Session> session, uint64_t grant) ABSL_NO_THREAD_SAFETY_ANALYSIS
     : session_(std::move(session)),
-      fence_(fence),
+      grant_(grant),
       state_(session_->state_) {}
 
 Lease::~Lease() {
-  if (session_ != nullptr) session_->Fail(fence_, absl::InternalError("the operation was let go before its end"));
+  if (session_ != nullptr) session_->Fail(grant_, absl::InternalError("the operation was let go before its end"));
 }
 
 // A lease excludes every change of the numbers, without the lock.
@@ -314,12 +314,12 @@ absl::Status Lease::CheckReply(int64_t bytes) const { return session_->CheckRepl
 
 void Lease::Commit(Change change) && {
   const std::shared_ptr<Session> session = std::exchange(session_, nullptr);
-  session->Commit(fence_, std::move(change));
+  session->Commit(grant_, std::move(change));
 }
 
 void Lease::Fail(absl::Status status) && {
   const std::shared_ptr<Session> session = std::exchange(session_, nullptr);
-  session->Fail(fence_, std::move(status));
+  session->Fail(grant_, std::move(status));
 }
 
 }  // namespace rnnserve

@@ -40,39 +40,39 @@ TEST(BusyPoll, KnowsSeveralCallersByACallThatWasThereBeforeTheLastWasServed) {
 }
 
 TEST(BusyPoll, LooksForNothingBeforeAnythingHasCome) {
-  EXPECT_EQ(WithLoneCaller(kMost).Window(), absl::ZeroDuration());
+  EXPECT_EQ(WithLoneCaller(kMost).PollFor(), absl::ZeroDuration());
 }
 
 TEST(BusyPoll, LooksAfterAnEventThatCameSoon) {
   BusyPoll busy_poll = WithLoneCaller(kMost);
   busy_poll.Came(kMost);
-  EXPECT_EQ(busy_poll.Window(), kMost);
+  EXPECT_EQ(busy_poll.PollFor(), kMost);
   busy_poll.Came(absl::ZeroDuration());
-  EXPECT_EQ(busy_poll.Window(), kMost);
+  EXPECT_EQ(busy_poll.PollFor(), kMost);
 }
 
 TEST(BusyPoll, GivesUpAfterAnEventThatCameLate) {
   BusyPoll busy_poll = WithLoneCaller(kMost);
   busy_poll.Came(kTick);
   busy_poll.Came(kMost + kTick);
-  EXPECT_EQ(busy_poll.Window(), absl::ZeroDuration());
+  EXPECT_EQ(busy_poll.PollFor(), absl::ZeroDuration());
   busy_poll.Came(kMost);
-  EXPECT_EQ(busy_poll.Window(), kMost);
+  EXPECT_EQ(busy_poll.PollFor(), kMost);
 }
 
 TEST(BusyPoll, LooksForNothingWhereSeveralCall) {
   BusyPoll busy_poll = WithLoneCaller(kMost);
   busy_poll.Came(kTick);
   busy_poll.Took(2, kTurnaround);
-  EXPECT_EQ(busy_poll.Window(), absl::ZeroDuration());
+  EXPECT_EQ(busy_poll.PollFor(), absl::ZeroDuration());
   for (int k = 0; k < 8; ++k) busy_poll.Took(1, kTurnaround);
-  EXPECT_EQ(busy_poll.Window(), kMost);
+  EXPECT_EQ(busy_poll.PollFor(), kMost);
 }
 
 TEST(BusyPoll, OfZeroNeverLooks) {
   BusyPoll busy_poll = WithLoneCaller(absl::ZeroDuration());
   busy_poll.Came(absl::ZeroDuration());
-  EXPECT_EQ(busy_poll.Window(), absl::ZeroDuration());
+  EXPECT_EQ(busy_poll.PollFor(), absl::ZeroDuration());
 }
 
 }  // namespace
