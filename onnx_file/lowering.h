@@ -59,7 +59,7 @@ struct Lengths {
   bool is_sorted = false;
   int64_t plus = 0;                      // lengths - 1, ...
   std::optional<int64_t> at_least = {};  // clamp(min=1)
-  bool is_expanded = false;              // over features: a place for each of them, for GatherElements alone
+  std::vector<Size> expanded = {};       // its shape, once over features: a place for each, for GatherElements alone
 };
 struct RowOrder {  // by length, the longest row first; `is_back`: as the request has them
   bool is_back = false;
@@ -300,9 +300,10 @@ class Lowering {
   std::unordered_map<std::string, size_t> input_numbers_;
   std::unordered_map<std::string, int64_t> wrapped_;  // indices -> the entries that they are wrapped at
   std::unordered_set<const onnx::NodeProto*> done_, open_;
-  std::unordered_set<std::string_view> looked_up_;      // integers that a table is looked up by
-  std::unordered_set<std::string_view> states_;         // what layers take as initial states
-  std::unordered_set<std::string_view> parted_states_;  // those of all layers, of which one takes a part
+  std::unordered_set<std::string_view> looked_up_;       // integers that a table is looked up by
+  std::unordered_set<std::string_view> otherwise_used_;  // what not only tables are looked up by
+  std::unordered_set<std::string_view> states_;          // what layers take as initial states
+  std::unordered_set<std::string_view> parted_states_;   // those of all layers, of which one takes a part
   std::vector<InputUse> inputs_;
   std::vector<LoweredLayer> layers_;
   std::vector<Output> outputs_;
@@ -313,6 +314,7 @@ class Lowering {
   Obstacle turns_;  // a node that turns the steps round, padding and all
   int ones_ = -1;
   std::unordered_set<int> own_ends_;       // nodes that pick a row's last step by its length
+  std::unordered_set<int> turned_ends_;    // nodes that pick the last of steps that are turned round
   DataType data_type_ = DataType::kFloat;  // of the layers
   int64_t made_bytes_ = 0;                 // of numbers
 };

@@ -102,7 +102,7 @@ OnnxTensor NumberOf(const double& value) {
 std::optional<Lengths> Lowering::LengthsOf(const Call& call, size_t index) {
   if (!Has(call, index)) return std::nullopt;
   if (const auto* lengths = std::get_if<Lengths>(call.inputs[index])) {
-    return lengths->is_expanded ? std::nullopt : std::optional(*lengths);
+    return lengths->expanded.empty() ? std::optional(*lengths) : std::nullopt;
   }
   const auto* input = std::get_if<GraphInput>(call.inputs[index]);
   if (input == nullptr) return std::nullopt;
@@ -282,7 +282,8 @@ absl::Status Lowering::CheckMasks() {
   };
   for (const LoweredLayer& layer : layers_) {
     const auto direction = layer.op.op.attributes.find("direction");
-    if (direction != layer.op.op.attributes.end() && direction->second != AttributeValue(std::string("forward"))) {
+    const AttributeValue forward = std::string(layer.is_turned ? "reverse" : "forward");  // in the file
+    if (direction != layer.op.op.attributes.end() && direction->second != forward) {
       return refuse(absl::StrCat(layer.label, ", which reads backwards, begins with"));
     }
   }
@@ -309,7 +310,7 @@ absl::Status Lowering::CheckMasks() {
       return refuse("a final state is that of");
     }
     if (node.kind == FlowNode::Kind::kOverTime && !own_ends_.contains(next)) {
-      if (node.over_time == OverTime::kLast) return refuse("the last step is that of");
+      if (node.over_time == OverTime::kLast || turned_ends_.contains(next)) return refuse("the last step is that of");
       if (node.over_time == OverTime::kMean) return refuse("a mean over time counts");
       if (!AddsNothing(node.over_time, beyond[static_cast<size_t>(node.op.in[0])])) {
         return refuse("a sum or extreme over time has more than the mask leaves of");
@@ -395,7 +396,10 @@ std::optional<Lowering::Result> Lowering::JoinPlaces(const Call& call) {
 std::optional<Lowering::Result> Lowering::ExpandLengths(const Call& call) {
   std::optional<Lengths> lengths = LengthsOf(call, 0);
   if (!lengths) return std::nullopt;
-  lengths->is_expanded = true;
+  const absl::StatusOr<Sizes> shape = SizesOf(call, 1);
+  if (!shape.ok()) return Result(shape.status());
+  if (shape->list.size() != lengths->layout.rank()) return BadFile("repeats lengths over other axes");
+  lengths->expanded = shape->list;
   return Result(*std::move(lengths));
 }
 
@@ -418,6 +422,17 @@ Lowering::Result Lowering::GatherLast(const Call& call) {
   if (!is_last || *axis > 1 || !steps || symbols_.Find(*steps) != Symbols::kT || !rows ||
       !symbols_.Unify(*rows, Symbols::kN) || (lengths != nullptr && !lengths->layout.SymbolOf(rows_axis))) {
     return BadFile(absl::StrCat("picks by places that are computed; ", View(kPickLast)));
+  }
+  // A place for each number of the step, no fewer and no more.
+  for (size_t k = 0; lengths != nullptr && k < flow->layout.rank(); ++k) {
+    const Size count = lengths->expanded.empty() ? Size(1) : lengths->expanded[k];
+    const Size all = k == *axis || k == rows_axis ? Size(1) : flow->layout.SizeOfAxis(k);
+    const bool are_rows = k == rows_axis && (count.is_constant() ? symbols_.SizeOf(*rows) == count.factor
+                                                                 : Equal(symbols_, count, flow->layout.SizeOfAxis(k)));
+    if (!Equal(symbols_, count, all) && !are_rows) {
+      return BadFile(absl::StrCat("picks one step of ", flow->layout.Text(symbols_),
+                                  " by places of another shape: expand them to as many as the step has numbers"));
+    }
   }
   if (absl::Status used = UseLengths(is_nd ? places->input : lengths->input); !used.ok()) return used;
   mask_ = {.node = &call.node, .label = call.label};
@@ -452,6 +467,7 @@ Lowering::Result Lowering::ReverseSequence(const Call& call) {
   const std::optional<int> symbol = flow->layout.SymbolOf(*rows);
   if (!symbol || !symbols_.Unify(*symbol, Symbols::kN)) return BadFile("has other rows than lengths");
   if (absl::Status used = UseLengths(lengths->input); !used.ok()) return used;
+  mask_ = {.node = &call.node, .label = call.label};
   return TurnSteps(*flow, *steps);
 }
 

@@ -177,7 +177,9 @@ Lowering::Result Lowering::Step(const Call&, const Flow& flow, size_t axis, int6
   const std::optional<int64_t> steps = symbols_.SizeOf(*symbol);
   const bool is_last = index == -1 || (steps && index == *steps - 1);
   if (is_last || index == 0) {
-    return OverTimeOf(flow, axis, is_last == is_turned ? OverTime::kFirst : OverTime::kLast, keeps_axis);
+    Result made = OverTimeOf(flow, axis, is_last == is_turned ? OverTime::kFirst : OverTime::kLast, keeps_axis);
+    if (made.ok() && is_last && is_turned) turned_ends_.insert(std::get<Flow>(*made).node);
+    return made;
   }
   return BadFile(absl::StrCat("picks step ", index, "; only the first and the last one can be picked"));
 }

@@ -137,6 +137,18 @@ def _reversed_sequences(m):
     return m.giving(m.node("ReverseSequence", [y, "lengths"], time_axis=1, batch_axis=0), h)
 
 
+def _turn(m, value):
+    return m.node("ReverseSequence", [value, "lengths"], time_axis=1, batch_axis=0)
+
+
+def _picked(m, *repeated):
+    """The last step by length, of a place for as many numbers as `repeated` has it."""
+    places = m.node("Reshape", [m.node("Sub", ["lengths", m.ints(1, scalar=True)]), m.ints(-1, 1, 1)])
+    if repeated:
+        places = m.node("Expand", [places, m.ints(*repeated)])
+    return m.giving(m.node("GatherElements", [m.rnn("x")[0], places], axis=1))
+
+
 @dataclasses.dataclass
 class Case:
     make: object
@@ -154,6 +166,7 @@ CASES = {
     "last-places": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], False))),
     "last-elements": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], True))),
     "reversed-sequences": Case(_reversed_sequences),
+    "reversed-without-lengths": Case(lambda m: m.giving(_turn(m, m.rnn(_turn(m, "x"))[0]))),
     "two-ways": Case(_two_ways, lengths=False),
 }
 
@@ -228,6 +241,16 @@ def test_what_padding_would_reach_is_refused(tmp_path):
                         "turn the outputs round instead"),
         "turned-padding": ((lambda m: m.giving(m.flip(m.rnn(m.flip("x"), lengths=m.node(
             "Cast", ["lengths"], to=TensorProto.INT32))[0])))(m()), "turns all steps round, the padding before them"),
+        "turned-rows": ((lambda m: m.giving(m.rnn(_turn(m, "x"))[1]))(m()), "a final state is that of the padding"),
+        "turned-last": ((lambda m: m.giving(m.node("Gather", [m.rnn(_turn(m, "x"))[0], m.ints(-1, scalar=True)], axis=1)))(m()),
+                        "the last step is that of the padding"),
+        "turned-mean": ((lambda m: m.giving(m.reduce("ReduceMean", m.rnn(_turn(m, "x"))[0], 1, 0)))(m()),
+                        "a mean over time counts the padding"),
+        "turned-backwards": ((lambda m: m.giving(_turn(m, m.rnn(_turn(m, "x"), direction="reverse")[0])))(m()),
+                             "reads backwards, begins with the padding"),
+        "one-place": (_picked(m()), "by places of another shape"),
+        "three-places": (_picked(m(), 1, 1, 3), "by places of another shape"),
+        "two-steps": (_picked(m(), 1, 2, HIDDEN), "by places of another shape"),
         "other-lengths": ((lambda m: m.giving(m.rnn(m.node("Gather", ["x", m.order()[1]], axis=0), lengths=m.node(
             "Cast", ["lengths"], to=TensorProto.INT32))[0]))(m()), "of rows in another order than X"),
     }
