@@ -30,6 +30,12 @@ bool IsQuantised(const onnx::NodeProto& node) {
          node.op_type().starts_with("QLinear");
 }
 
+// Whether a table may be looked up by what it gives as by what it takes.
+bool OnlyMoves(const onnx::NodeProto& node) {
+  return std::ranges::any_of(std::array{"Unsqueeze", "Reshape", "Cast", "Identity", "Transpose", "Squeeze"},
+                             [&](const char* op_type) { return IsOnnxOp(node, op_type); });
+}
+
 }  // namespace
 
 std::optional<int64_t> DimOf(const onnx::ValueInfoProto& input, int axis) {
@@ -217,7 +223,7 @@ const onnx::NodeProto* Lowering::MadeBy(const std::string& name, const char* op_
 }
 
 std::optional<std::string> Lowering::WrappedIndex(const onnx::NodeProto& node) {
-  if (node.output_size() != 1) return std::nullopt;
+  if (node.output_size() != 1 || otherwise_used_.contains(node.output(0))) return std::nullopt;
   // The input itself where there is no Cast.
   const auto before_cast = [&](const std::string& name) {
     const onnx::NodeProto* cast = MadeBy(name, "Cast", 1);
@@ -267,6 +273,9 @@ absl::Status Lowering::Evaluate(const Scope::Definition& definition) {
   Result result = (this->*handler)(call);
   if (!result.ok()) {
     return BadFile(absl::StrCat(call.label, " ", result.status().message()));
+  }
+  if (const auto wrapped = wrapped_.find(node.input(0)); wrapped != wrapped_.end() && OnlyMoves(node)) {
+    wrapped_.emplace(node.output(0), wrapped->second);
   }
   return Give(node, 0, *std::move(result));
 }
@@ -421,15 +430,20 @@ absl::StatusOr<Flow> Lowering::FlowOf(const Call& call, size_t index) {
 }
 
 void Lowering::FindUses() {
+  for (const onnx::ValueInfoProto& output : graph_.output()) otherwise_used_.insert(output.name());
   for (int k = graph_.node_size() - 1; k >= 0; --k) {  // nodes come after what they take
     const onnx::NodeProto& node = graph_.node(k);
     if (node.input_size() > 1 && IsOnnxOp(node, "Gather")) {
       const Scope::Definition* table = scope_->Find(node.input(0));
       if (table != nullptr && table->tensor != nullptr) looked_up_.insert(node.input(1));
     }
-    const bool moves =
-        std::ranges::any_of(std::array{"Unsqueeze", "Reshape", "Cast", "Identity", "Transpose", "Squeeze"},
-                            [&](const char* op_type) { return IsOnnxOp(node, op_type); });
+    const bool moves = OnlyMoves(node);
+    for (int input = 0; input < node.input_size(); ++input) {
+      const bool looks_up =
+          (input == 1 && IsOnnxOp(node, "Gather")) || (input == 0 && IsOnnxOp(node, "OneHot")) ||
+          (input == 0 && moves && node.output_size() == 1 && !otherwise_used_.contains(node.output(0)));
+      if (!looks_up) otherwise_used_.insert(node.input(input));
+    }
     for (int input = 5; IsRecurrent(node) && input <= 6 && input < node.input_size(); ++input) {
       states_.insert(node.input(input));
     }

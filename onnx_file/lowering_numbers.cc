@@ -175,16 +175,20 @@ Lowering::Result Lowering::Reduce(const Call& call) {
   if (!axes.ok()) return axes.status();
   const bool keeps_axis = IntOf(call, "keepdims", 1) != 0;
   const MapFunction function = FunctionOf(call.node.op_type());
-  if (IsOnnxOp(call.node, "ReduceLogSumExp")) {  // x - log_softmax(x), which is the same for all x of a group
+  // max(x) - max(log_softmax(x)): x - log_softmax(x) is the same for all x of a group, but of the largest alone not
+  // rounded away.
+  std::optional<Flow> of_softmax;
+  if (IsOnnxOp(call.node, "ReduceLogSumExp")) {
     if (axes->size() != 1) return BadFile("goes along several axes; only one at a time is supported");
     MapOp op = {.kind = MapOpKind::kLogSoftmax};
     absl::StatusOr<Flow> along = Along(*flow, static_cast<int64_t>(*axes->begin()), op.inner);
     if (!along.ok()) return along.status();
     absl::StatusOr<Flow> made = Unary(*along, std::move(op));
-    if (made.ok()) made = Binary(MapFunction::kSubtract, *along, *made);
     if (!made.ok()) return made.status();
     made->layout.MoveAxis(made->layout.rank() - 1, *axes->begin());
-    flow = made;
+    Result largest = ReduceAxis(call, *std::move(made), *axes->begin(), function, keeps_axis);
+    if (!largest.ok()) return largest;
+    of_softmax = std::get<Flow>(*std::move(largest));
   }
   const bool squares = IsOnnxOp(call.node, "ReduceL2") || IsOnnxOp(call.node, "ReduceSumSquare");
   if (squares) flow = Unary(*flow, {.function = MapFunction::kSquare});
@@ -195,6 +199,7 @@ Lowering::Result Lowering::Reduce(const Call& call) {
     flow = std::get<Flow>(*std::move(reduced));
   }
   if (flow.ok() && IsOnnxOp(call.node, "ReduceL2")) flow = Unary(*flow, {.function = MapFunction::kSqrt});
+  if (flow.ok() && of_softmax) return Pair(flow, *of_softmax, MapFunction::kSubtract);
   if (!flow.ok()) return flow.status();
   return *std::move(flow);
 }
@@ -210,9 +215,11 @@ Lowering::Result Lowering::Pool(const Call& call) {
       const onnx::AttributeProto* list = FindAttribute(call.node, name);
       return list == nullptr || std::ranges::all_of(list->ints(), [wanted](int64_t value) { return value == wanted; });
     };
+    const onnx::AttributeProto* padding = FindAttribute(call.node, "auto_pad");
+    const bool is_padded = padding != nullptr && padding->s().starts_with("SAME");
     const std::optional<int> symbol = flow->layout.SymbolOf(2);
     const std::optional<int64_t> steps = symbol ? symbols_.SizeOf(*symbol) : std::nullopt;
-    if (flow->layout.rank() != 3 || !steps || FindAttribute(call.node, "kernel_shape") == nullptr ||
+    if (flow->layout.rank() != 3 || !steps || is_padded || FindAttribute(call.node, "kernel_shape") == nullptr ||
         !all("kernel_shape", *steps) || !all("pads", 0) || !all("dilations", 1) || call.node.output_size() != 1) {
       return BadFile(
           "pools some steps at a time; only all steps of a sequence can be pooled (PyTorch: y.max(1), y.mean(1) or "

@@ -99,6 +99,46 @@ def test_sizes_of_features_are_computed(tmp_path):
     assert running.stop() == 0
 
 
+def test_a_sum_of_exponentials_keeps_its_bits_beside_masked_numbers(tmp_path):
+    """Scores of a CRF, of which -10000 and the like forbid some."""
+    g = whole_graphs.Graph(1)
+    value = _layer_of(g)
+    for k, low in enumerate((-1e4, -1e9, -np.inf)):
+        numbers = np.full(value.width + 2, low, np.float32)
+        numbers[0] = 0.3
+        spread = g.node("Concat", [value.name, value.name, value.name], axis=-1)
+        spread = g.node("Slice", [spread, g.ints(0), g.ints(value.width + 2), g.ints(-1)])
+        g.opset = 18
+        made = g.node("ReduceLogSumExp", [g.node("Add", [spread, g.store(numbers)]), g.ints(-1)], f"output{k}", keepdims=k % 2)
+        g.outputs.append((made, g.data_type))
+    path = tmp_path / "crf" / "1" / "model.onnx"
+    path.parent.mkdir(parents=True)
+    onnx.save(g.model(), path)
+    running = Server(f"--models={tmp_path}", "--drain_timeout=100ms")
+    found = exported_files.differences(running, "crf", str(path), [["t", "n"]], np.random.default_rng(1))
+    assert max(found.values()) <= TOLERANCE, found
+    assert running.stop() == 0
+
+
+def test_pools_that_pad_and_places_that_are_no_lookup_are_refused(tmp_path):
+    g = whole_graphs.Graph(1)
+    value = g.node("Transpose", [_layer_of(g).name], perm=[1, 2, 0])
+    g.inputs[0] = (g.inputs[0][0], g.data_type, [7, 2, g.inputs[0][2][2]])
+    g.node("AveragePool", [value], "output", kernel_shape=[7], auto_pad="SAME_UPPER")
+    g.outputs.append(("output", g.data_type))
+    onnx.save(g.model(), tmp_path / "model.onnx")
+    assert "pools some steps at a time" in test_inspect.inspect(tmp_path / "model.onnx")["reason"]
+    g = whole_graphs.Graph(1)
+    value = _layer_of(g)
+    g.inputs.append(("tokens", onnx.TensorProto.INT64, ["t", "n"]))
+    places = g.node("Cast", [g.node("Unsqueeze", [g.wrapped("tokens", 9, onnx.TensorProto.INT64), g.ints(-1)])],
+                    to=onnx.TensorProto.FLOAT)
+    g.node("Mul", [value.name, places], "output")
+    g.outputs.append(("output", g.data_type))
+    onnx.save(g.model(), tmp_path / "model.onnx")
+    assert "computes with integers" in test_inspect.inspect(tmp_path / "model.onnx")["reason"]
+
+
 def test_lengths_among_numbers_of_steps_are_refused(tmp_path):
     g = whole_graphs.Graph(1)
     value = _layer_of(g)
