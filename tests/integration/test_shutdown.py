@@ -171,9 +171,10 @@ def test_a_wrong_healthcheck_is_told(arguments):
 
 
 def _takes_signals(process) -> bool:
-    """Whether it has come to where SIGTERM is not the end of it any more."""
-    lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return any(line.startswith("SigBlk:") and int(line.split()[1], 16) >> signal.SIGTERM - 1 & 1 for line in lines)
+    """Whether it has come to where SIGTERM is not the end of it any more. While a thread is made, all are blocked."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    blocked = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigBlk:"))
+    return bool(blocked >> signal.SIGTERM - 1 & 1) and not blocked >> signal.SIGUSR1 - 1 & 1
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
