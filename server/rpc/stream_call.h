@@ -195,12 +195,12 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
                    return begins;
                  }};
   }
-  // co_await call.UntilMayRead(): until the next message should be read (Turns). For methods of which no operation
-  // waits for one of a later message. Where other callers' operations are in flight, that is at once.
+  // co_await call.UntilMayRead(): until the next message should be read (Turns): after short work for this one, never
+  // after long work, which other sessions of the stream do not wait for. Where other callers' operations are in flight,
+  // that is at once.
   auto UntilMayRead() {
-    const bool reads_late = turns_.ReadsLate() && site_.parts().requests->in_flight().value() <= 1;
-    return Until{*this,
-                 [this, reads_late]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !reads_late || in_flight_ == 0; }};
+    const bool waits = turns_.ReadsLate() && site_.parts().requests->in_flight().value() <= 1;
+    return site_.parts().poller->AfterWork(waits);
   }
   // The handler's message has been copied and freed.
   void Parsed() { reservation_.Parsed(); }

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import wire
-from session_calls import H, Stream, chunk, log_of, open_request, operation, remembering_operator, tensors
+from session_calls import (H, Stream, chunk, log_of, open_request, operation, remembering_operator, remembering_weights,
+                           tensors)
 
 pb = wire.sessions_pb2
 Code = grpc.StatusCode
@@ -178,6 +179,19 @@ def test_an_error_ends_neither_stream_nor_session(sessions, stream):
     assert codes["no key"] == [Code.NOT_FOUND.value[0]]
     assert sorted(codes[two]) == [0] + [Code.INVALID_ARGUMENT.value[0]] * 2
     assert sessions.log(one) == [1] and sessions.log(two) == [2]
+
+
+def test_a_long_chunk_holds_up_no_other_session_of_its_stream(sessions, stream):
+    """Even where the caller has waited for each answer, so that the server reads late (server/rpc/turns.h)."""
+    long = sessions.open(operator=remembering_operator(512), weights=remembering_weights(512), engine="reference",
+                         outputs=["Y_h"])
+    short = sessions.open()
+    for number in range(1, 13):
+        stream.send(operation(short, number, **chunk([number])))
+        stream.receive()
+    stream.send(operation(long, 1, **chunk(np.ones(2_000))))
+    stream.send(operation(short, 13, **chunk([13])))
+    assert [reply.session for reply in stream.receive_many(2)] == [short, long]
 
 
 def test_cut_anywhere_it_is_one_sequence(sessions, stream):

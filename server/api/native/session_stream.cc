@@ -183,7 +183,7 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::Status
     }
   }
   message.reset();
-  co_await call_->UntilMayRead();  // no operation waits for one of a later message
+  co_await call_->UntilMayRead();
   co_return absl::OkStatus();
 }
 

@@ -40,7 +40,7 @@ class TurnsTest : public ::testing::Test {
     EXPECT_EQ(Mistake(chunk, *reply), "");
   }
 
-  SessionServer server_;
+  SessionServer server_{{.slices_on_poller = true}};
   CallerConnection connection_{server_.server->ports()[0]};
   StreamClient stream_{*connection_.recurrent};
   Dice dice_{1};
