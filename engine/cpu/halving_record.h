@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 namespace rnnserve::cpu {
 
@@ -20,7 +21,7 @@ class HalvingRecord {
   // `expected`: the way to begin with.
   bool Next(bool expected) {
     if (runs_ == 0) halves_ = expected;
-    const int turn = ++runs_ % kEvery;
+    const int64_t turn = ++runs_ % kEvery;
     return turn == kFirstTry || turn == kFirstTry + 1 ? !halves_ : halves_;
   }
 
@@ -43,7 +44,7 @@ class HalvingRecord {
   // Closer ways are ties, and the way stays.
   static constexpr double kFaster = 0.98;
 
-  int runs_ = 0;
+  int64_t runs_ = 0;
   bool halves_ = false;
   bool last_ = false;
   double halved_ = 0, shared_ = 0;  // means, newer runs weigh more; 0: none yet
