@@ -2,7 +2,6 @@
 #include "server/rpc/poller.h"
 
 #include <chrono>
-#include <utility>
 
 #include "base/completion.h"
 #include "server/telemetry/release_caches.h"
@@ -68,14 +67,9 @@ void Poller::Poll() {
       if (++events < kMostEvents && !is_all) continue;
     }
     busy_poll_.Took(work_.waiting(), absl::Nanoseconds(std::exchange(waited_ns_, 0)));
-    RunWork(busy_poll_.is_alone());
+    work_.run(busy_poll_.is_alone());
     events = 0;
   }
-}
-
-void Poller::RunWork(bool is_alone) {
-  work_.run(is_alone);
-  for (const std::coroutine_handle<> waiting : std::exchange(after_work_, {})) waiting.resume();
 }
 
 grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {

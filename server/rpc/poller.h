@@ -13,13 +13,11 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
-#include <coroutine>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "base/mutex.h"
@@ -55,10 +53,6 @@ class Poller {
   // Whether the thread waits for events, or began with its present one less than `patience` ago.
   bool IsResponsive(absl::Duration patience) const;
 
-  // co_await poller.AfterWork(waits): until Work that has been collected on this thread has been run, or given to
-  // workers. At once unless it `waits`, on other threads, and where nothing has been collected.
-  auto AfterWork(bool waits) { return Turn{*this, waits}; }
-
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
   // Held by each coroutine that uses the queue: a queue must not be shut down while operations may still be started.
@@ -74,16 +68,7 @@ class Poller {
   };
 
  private:
-  struct Turn {
-    Poller& poller;
-    bool waits;
-    bool await_ready() const { return !waits || poller.work_.waiting() == 0; }
-    void await_suspend(std::coroutine_handle<> waiting) const { poller.after_work_.push_back(waiting); }
-    void await_resume() const noexcept {}
-  };
-
   void Poll();
-  void RunWork(bool is_alone);
   // The next event; TIMEOUT if there is none and work waits.
   grpc::CompletionQueue::NextStatus Next(void** tag, bool* ok);
   // Waits for the next event without limit; busy-polls for `window` before it sleeps.
@@ -92,8 +77,7 @@ class Poller {
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const Work work_;
   BusyPoll busy_poll_;
-  std::vector<std::coroutine_handle<>> after_work_;  // of the thread
-  int64_t waited_ns_ = 0;                            // for events, since work was run
+  int64_t waited_ns_ = 0;  // for events, since work was run
   Mutex mutex_;
   CondVar released_;
   int64_t guards_ ABSL_GUARDED_BY(mutex_) = 0;

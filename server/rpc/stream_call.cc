@@ -149,7 +149,6 @@ Task<absl::Status> StreamCall::HandleMessages() {
     status = co_await reservation_.Turn(caller_id_);
     if (!status.ok()) break;
     if (!co_await reader_.Next()) break;
-    turns_.Came(!HasInFlight());
     grpc::ByteBuffer message = reader_.TakeMessage();
     auto in_flight = reservation_.MessageCame(static_cast<int64_t>(message.Length()));
     if (caller_->revoked.load(std::memory_order_relaxed)) {

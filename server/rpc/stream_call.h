@@ -44,7 +44,6 @@
 #include "server/rpc/raw_service.h"
 #include "server/rpc/stream_reader.h"
 #include "server/rpc/task.h"
-#include "server/rpc/turns.h"
 #include "server/security/gate.h"
 #include "server/telemetry/request_metrics.h"
 
@@ -195,13 +194,6 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
                    return begins;
                  }};
   }
-  // co_await call.UntilMayRead(): until the next message should be read (Turns): after short work for this one, never
-  // after long work, which other sessions of the stream do not wait for. Where other callers' operations are in flight,
-  // that is at once.
-  auto UntilMayRead() {
-    const bool waits = turns_.ReadsLate() && site_.parts().requests->in_flight().value() <= 1;
-    return site_.parts().poller->AfterWork(waits);
-  }
   // The handler's message has been copied and freed.
   void Parsed() { reservation_.Parsed(); }
   // Await this before long work.
@@ -211,10 +203,6 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   friend class StreamSite;
   friend CallTask ServeStream(const StreamMethod& method, StreamSite& site);
 
-  bool HasInFlight() const {
-    const MutexLock lock(mutex_);
-    return in_flight_ > 0;
-  }
   // Gives the handler one message after the other. OK: the caller sends no more, or the stream reached its age.
   Task<absl::Status> HandleMessages();
 
@@ -273,7 +261,6 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   CallerPtr caller_;
   uint64_t caller_id_ = 0;  // asking gRPC each time costs a string
   std::unique_ptr<StreamHandler> handler_;
-  Turns turns_;  // of HandleMessages
 
   mutable Mutex mutex_;
   Outbox outbox_ ABSL_GUARDED_BY(mutex_);

@@ -162,7 +162,7 @@ class SessionStream::PendingOperation {
 
 Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::StatusOr<CallAdmission::InFlight> in_flight) {
   const size_t size = bytes.Length();
-  Message::Ref message = (new Message(*this, std::move(in_flight)))->NewRef();
+  const Message::Ref message = (new Message(*this, std::move(in_flight)))->NewRef();
   if (size > kMaxPollerBytes) co_await call_->LeavePoller();
   absl::Status parsed = message->Parse(bytes);
   bytes.Clear();
@@ -182,8 +182,6 @@ Task<absl::Status> SessionStream::OnMessage(grpc::ByteBuffer bytes, absl::Status
       Run(std::move(pending));
     }
   }
-  message.reset();
-  co_await call_->UntilMayRead();
   co_return absl::OkStatus();
 }
 
