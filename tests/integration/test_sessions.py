@@ -182,7 +182,7 @@ def test_an_error_ends_neither_stream_nor_session(sessions, stream):
 
 
 def test_a_long_chunk_holds_up_no_other_session_of_its_stream(sessions, stream):
-    """Even where the caller has waited for each answer, so that the server reads late (server/rpc/turns.h)."""
+    """Even where the caller has waited for each answer for a while, and then sends to the other session at once."""
     long = sessions.open(operator=remembering_operator(512), weights=remembering_weights(512), engine="reference",
                          outputs=["Y_h"])
     short = sessions.open()
