@@ -249,6 +249,10 @@ int Refuse(const std::string& setting, absl::string_view why) {
   return 1;
 }
 
+int RefuseDurable(const Settings& settings, const absl::Status& why) {
+  return Refuse(settings.Named(FieldOf(why).value_or("store")), why.message());
+}
+
 void BeginLog(const Settings& settings) {
   SetLogLevel(absl::GetFlag(FLAGS_log_level));
   LogInfo(absl::StrCat("rnnserve ", RNNSERVE_VERSION,
@@ -301,9 +305,7 @@ int Run(const Settings& settings, int64_t memory_limit) {
 
   SessionCore session_core(SessionOptions(session_metrics), &core, &sessions, &clock);
   absl::StatusOr<std::unique_ptr<Durable>> durable = Durable::Start(metrics, session_core, sessions);
-  if (!durable.ok()) {
-    return Refuse(settings.Named(FieldOf(durable.status()).value_or("store")), durable.status().message());
-  }
+  if (!durable.ok()) return RefuseDurable(settings, durable.status());
   const Sweeper sweeper(&sessions, MemorySessions::Options().sweep_period);
 
   starting.reset();
