@@ -14,6 +14,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -130,6 +131,10 @@ class Lowering {
   void Blame(Obstacle obstacle) { obstacle_ = std::move(obstacle); }
   // Whether an initial state of this name is zeros that the graph makes.
   bool IsZeros(const std::string& name) const;
+
+  // What outputs that `is_asked` are not zero by, beyond the ends of rows, in the file: the first such output, or the
+  // lengths, where no layer takes them. A request's are zero there.
+  Obstacle OtherBeyondEnds(const std::function<bool(const std::string&)>& is_asked) const;
 
   FlowGraph& flows() { return flows_; }
   const Symbols& symbols() const { return symbols_; }
@@ -267,6 +272,9 @@ class Lowering {
   std::optional<Result> MaskOf(const Call& call);
   absl::StatusOr<int> Ones();
   absl::Status CheckMasks();
+  bool LayersTakeLengths() const { return lengths_ && !lengths_->empty(); }
+  // Of each node what the file has beyond the end of a row, if that is one known number.
+  std::vector<std::optional<double>> BeyondEnds() const;
   Result Range(const Call& call);
   Result SortRows(const Call& call, const Lengths& lengths);
   Result Reorder(const Call& call, const RowOrder& order);

@@ -261,6 +261,34 @@ std::optional<Lowering::Result> Lowering::MaskOf(const Call& call) {
   return std::nullopt;
 }
 
+std::vector<std::optional<double>> Lowering::BeyondEnds() const {
+  std::vector<Beyond> beyond(flows_.nodes().size());
+  for (size_t k = 0; k < beyond.size(); ++k) {  // inputs come before what takes them
+    const FlowNode& node = flows_.at(static_cast<int>(k));
+    std::vector<Beyond> in;
+    for (const int from : node.op.in) in.push_back(beyond[static_cast<size_t>(from)]);
+    if (static_cast<int>(k) == ones_ || (node.kind == FlowNode::Kind::kLayerY && LayersTakeLengths())) {
+      beyond[k] = 0;
+    } else if (node.kind == FlowNode::Kind::kOp && node.result == 0) {
+      beyond[k] = BeyondOf(node.op, in);
+    }
+  }
+  return beyond;
+}
+
+// Beyond a row's end a request's outputs are zero.
+Obstacle Lowering::OtherBeyondEnds(const std::function<bool(const std::string&)>& is_asked) const {
+  if (!lengths_input_) return {};
+  const std::vector<Beyond> beyond = BeyondEnds();
+  for (const Output& output : outputs_) {
+    const int node = output.flow.node;
+    if (!flows_.at(node).per_step || beyond[static_cast<size_t>(node)] == Beyond(0) || !is_asked(output.name)) continue;
+    if (LayersTakeLengths()) return {.output = output.name};
+    return {.graph_input = graph_.input(static_cast<int>(*lengths_input_)).name()};
+  }
+  return {};
+}
+
 // Where no layer takes the lengths, each one reads the padding as well: what is not masked sees it.
 absl::Status Lowering::CheckMasks() {
   if (turns_.node != nullptr && lengths_input_) {
@@ -271,7 +299,7 @@ absl::Status Lowering::CheckMasks() {
                      "layer one of direction reverse (PyTorch: bidirectional=True), or leave the lengths out "
                      "(requests bring sequence_lens)"));
   }
-  if (mask_.node == nullptr || (lengths_ && !lengths_->empty())) return absl::OkStatus();
+  if (mask_.node == nullptr || LayersTakeLengths()) return absl::OkStatus();
   const auto refuse = [&](std::string_view what) {
     Blame(mask_);
     return BadFile(absl::StrCat(
@@ -287,17 +315,7 @@ absl::Status Lowering::CheckMasks() {
       return refuse(absl::StrCat(layer.label, ", which reads backwards, begins with"));
     }
   }
-  std::vector<Beyond> beyond(flows_.nodes().size());
-  for (size_t k = 0; k < beyond.size(); ++k) {  // inputs come before what takes them
-    const FlowNode& node = flows_.at(static_cast<int>(k));
-    std::vector<Beyond> in;
-    for (const int from : node.op.in) in.push_back(beyond[static_cast<size_t>(from)]);
-    if (static_cast<int>(k) == ones_) {
-      beyond[k] = 0;
-    } else if (node.kind == FlowNode::Kind::kOp && node.result == 0) {
-      beyond[k] = BeyondOf(node.op, in);
-    }
-  }
+  const std::vector<Beyond> beyond = BeyondEnds();
   std::set<int> seen;
   std::vector<int> open;
   for (const Output& output : outputs_) open.push_back(output.flow.node);

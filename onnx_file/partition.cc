@@ -261,7 +261,18 @@ absl::Status Partition::Lower(Obstacle& obstacle, std::vector<std::string>& zero
     if (zeros.empty()) status = MakePipeline(lowered, type).status();
   }
   obstacle = lowered.obstacle();
-  return status;
+  if (!status.ok()) return status;
+  obstacle = lowered.OtherBeyondEnds([this](const std::string& name) {
+    return std::ranges::any_of(at(MakerNode(name)).takers, [&](int taker) {
+      return at(taker).part == Part::kAfter && at(taker).is_needed && std::ranges::count(at(taker).uses, name) > 0;
+    });
+  });
+  if (!obstacle.graph_input.empty()) {
+    return BadFile(absl::StrCat("what takes the lengths ", Quoted(obstacle.graph_input),
+                                " goes with what looks along time, which sees all steps of a row"));
+  }
+  if (obstacle.output.empty()) return status;
+  return BadFile(absl::StrCat(Quoted(obstacle.output), " is not zero beyond the ends of rows, as an answer is"));
 }
 
 bool Partition::DropStates(const std::vector<std::string>& zeros) {

@@ -207,6 +207,35 @@ def test_what_lies_between_layers_is_named(tmp_path):
         same(values["z3"], theirs, node)
 
 
+def test_what_is_not_zero_beyond_the_ends_of_rows_is_computed_after(tmp_path):
+    """y + bias is the bias there in the file, which a convolution over time sees; an answer is zero."""
+    random = np.random.default_rng(1)
+    weights = [onnx.numpy_helper.from_array(random.normal(size=shape).astype(np.float32), name)
+               for name, shape in (("w", (1, 16, 3)), ("r", (1, 16, 4)), ("bias", (4,)), ("k", (2, 4, 3)))]
+    weights.append(onnx.numpy_helper.from_array(np.array([1]), "one"))
+    nodes = [helper.make_node("Cast", ["lengths"], ["of_rows"], to=TensorProto.INT32),
+             helper.make_node("LSTM", ["x", "w", "r", "", "of_rows"], ["y"], hidden_size=4),
+             helper.make_node("Squeeze", ["y", "one"], ["y3"]), helper.make_node("Add", ["y3", "bias"], ["z"]),
+             helper.make_node("Transpose", ["z"], ["t"], perm=[1, 2, 0]),
+             helper.make_node("Conv", ["t", "k"], ["out"], pads=[1, 1])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["T", "N", 3]),
+                                           helper.make_tensor_value_info("lengths", TensorProto.INT64, ["N"])],
+                              [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["N", 2, "T"])], weights)
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    found = parts_of(path, tmp_path / "parts")
+    served = next(part for part in found["parts"] if part["name"] == "served")
+    assert [output["name"] for output in served["outputs"]] == ["y3"]
+    target = tmp_path / "models/m/1/model.onnx"
+    target.parent.mkdir(parents=True)
+    target.write_bytes(pathlib.Path(served["path"]).read_bytes())
+    feeds = {"x": random.normal(size=(6, 3, 3)).astype(np.float32), "lengths": np.array([6, 2, 4])}
+    server = Server(f"--models={tmp_path}/models")
+    values = run_parts(found, feeds, lambda _, given: infer(server, "m", given))
+    same(values["out"], session(path).run(None, feeds)[0], "lengths")
+    assert server.stop() == 0
+
+
 def test_hostile_files_take_little_time_and_memory(tmp_path):
     hostile = tmp_path / "hostile"
     hostile.mkdir()
