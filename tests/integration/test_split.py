@@ -19,6 +19,7 @@ import session_calls
 import split_graphs
 import wire
 from server_process import Server
+from test_row_lengths import Model
 
 RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or wire.REPOSITORY / "build/release/client/rnnctl/rnnctl")
 CORPUS = pathlib.Path(os.environ.get("RNNSERVE_CORPUS_TEST") or
@@ -234,6 +235,30 @@ def test_what_is_not_zero_beyond_the_ends_of_rows_is_computed_after(tmp_path):
     values = run_parts(found, feeds, lambda _, given: infer(server, "m", given))
     same(values["out"], session(path).run(None, feeds)[0], "lengths")
     assert server.stop() == 0
+
+
+def test_what_is_behind_the_ends_of_rows_goes_with_what_sees_it(tmp_path):
+    """Attention over masked scores, and over scores with a bias behind pack_padded_sequence: an answer is zero there."""
+    made = {}
+    for name in ("masked", "biased"):
+        m = Model()
+        y = m.rnn("x")[0] if name == "masked" else m.packed()[0]
+        scores = m.node("Add", [y, m.weight(1)])
+        if name == "masked":
+            scores = m.node("Where", [m.mask(), scores, m.store(np.asarray(-1e9, np.float32))])
+        weights = m.node("Softmax", [scores], axis=1)
+        (tmp_path / f"{name}.onnx").write_bytes(
+            m.giving(m.reduce("ReduceSum", m.node("Mul", [weights, y]), 1, 0)).SerializeToString())
+        made[name] = parts_of(tmp_path / f"{name}.onnx", tmp_path / f"{name}-parts")
+        served = next(part for part in made[name]["parts"] if part["name"] == "served")
+        (tmp_path / "models" / name / "1").mkdir(parents=True)
+        (tmp_path / "models" / name / "1" / "model.onnx").write_bytes(pathlib.Path(served["path"]).read_bytes())
+    running = Server(f"--models={tmp_path / 'models'}")
+    feeds = {"x": np.random.default_rng(1).uniform(-1, 1, (3, 7, 4)).astype(np.float32), "lengths": np.array([7, 3, 5])}
+    for name, found in made.items():
+        values = run_parts(found, feeds, lambda _, given, name=name: infer(running, name, given))
+        same(values["y0"], session(tmp_path / f"{name}.onnx").run(None, feeds)[0], name)
+    assert running.stop() == 0
 
 
 def test_hostile_files_take_little_time_and_memory(tmp_path):
