@@ -111,35 +111,27 @@ void Advance(const Program& program, const std::vector<SequenceSlice>& slices) {
   ASSERT_TRUE(program.Advance(slices, *workspace).ok());
 }
 
-TEST(HelpedEngineTest, HasTheSameBits) {
+void ExpectSameBits(const Case& test, const EngineOptions& options = {}) {
   const auto alone = MakeCpuEngine(), helped = MakeCpuEngineWithHelper();
-  for (const Case& test : Cases()) {
-    const CellPtr cell = RandomCell(test.spec, 3);
-    const ProgramPtr one = alone->Compile(cell, {}).value(), two = helped->Compile(cell, {}).value();
-    Sequences expected = MakeSequences(*one, test, 1);
-    Advance(*one, expected.All());
-    for (int round = 0; round < 10; ++round) {
-      Sequences results = MakeSequences(*two, test, 1);
-      Advance(*two, results.All());
-      for (size_t k = 0; k < test.rows; ++k) ASSERT_EQ(results.Results(k), expected.Results(k)) << "row " << k;
-    }
+  const CellPtr cell = RandomCell(test.spec, 3);
+  const ProgramPtr one = alone->Compile(cell, options).value(), two = helped->Compile(cell, options).value();
+  Sequences expected = MakeSequences(*one, test, 1);
+  Advance(*one, expected.All());
+  for (int round = 0; round < 10; ++round) {
+    Sequences results = MakeSequences(*two, test, 1);
+    Advance(*two, results.All());
+    for (size_t k = 0; k < test.rows; ++k) ASSERT_EQ(results.Results(k), expected.Results(k)) << "row " << k;
   }
 }
 
+TEST(HelpedEngineTest, HasTheSameBits) {
+  for (const Case& test : Cases()) ExpectSameBits(test);
+}
+
 TEST(HelpedEngineTest, HasTheSameBitsWithNarrowWeights) {
-  const auto alone = MakeCpuEngine(), helped = MakeCpuEngineWithHelper();
-  const Case test = {DefaultSpec(CellKind::kLstm, DataType::kFloat, 100, 130), 18};
-  const CellPtr cell = RandomCell(test.spec, 3);
   for (const WeightType type : {WeightType::kFloat16, WeightType::kBFloat16, WeightType::kInt8}) {
-    const EngineOptions options = {.allow_reduced_precision = true, .weights = type};
-    const ProgramPtr one = alone->Compile(cell, options).value(), two = helped->Compile(cell, options).value();
-    Sequences expected = MakeSequences(*one, test, 1);
-    Advance(*one, expected.All());
-    for (int round = 0; round < 10; ++round) {
-      Sequences results = MakeSequences(*two, test, 1);
-      Advance(*two, results.All());
-      for (size_t k = 0; k < test.rows; ++k) ASSERT_EQ(results.Results(k), expected.Results(k)) << "row " << k;
-    }
+    ExpectSameBits({DefaultSpec(CellKind::kLstm, DataType::kFloat, 100, 130), 18},
+                   {.allow_reduced_precision = true, .weights = type});
   }
 }
 
