@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/joined_sends.h"
 #include "base/steady_now.h"
 #include "server/batching/advance_slice.h"
 #include "server/telemetry/release_caches.h"
@@ -45,6 +46,8 @@ uint64_t NextId() {
 }
 
 void Notify(BatchQueue::Finished& finished) {
+  std::optional<JoinedSends> joined;
+  if (finished.size() > 1) joined.emplace();
   for (std::unique_ptr<Job>& job : finished) {
     job->submission.done(std::move(job->outcome));
     job.reset();

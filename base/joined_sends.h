@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// While one lives, the small messages that its thread sends to a TCP socket leave together when it ends: the kernel
+// then works once for all of them, and the peer wakes once. gRPC sends each answer by itself, also those of one
+// connection.
+//
+//   const JoinedSends joined;
+//   for (Job& job : finished) job.done();      // each sends an answer
+//
+// Only the sends of a program that links server/transport/joined_sends.cc; elsewhere it does nothing.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+
+struct msghdr;
+
+namespace rnnserve {
+
+class JoinedSends {
+ public:
+  JoinedSends();
+  ~JoinedSends();
+  JoinedSends(const JoinedSends&) = delete;
+  JoinedSends& operator=(const JoinedSends&) = delete;
+
+  // sendmsg, which leaves bytes to the thread's JoinedSends if there is one.
+  static ssize_t Send(int fd, const msghdr* message, int flags);
+
+ private:
+  void Keep(int fd);
+  // Lets the bytes go.
+  void Flush();
+
+  JoinedSends* const outer_;     // the thread's own, if there was one: it lasts longer and keeps the bytes
+  std::array<int, 64> waiting_;  // sockets with bytes that wait, `size_` of them
+  size_t size_ = 0;
+};
+
+}  // namespace rnnserve
