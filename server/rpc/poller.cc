@@ -2,8 +2,10 @@
 #include "server/rpc/poller.h"
 
 #include <chrono>
+#include <optional>
 
 #include "base/completion.h"
+#include "base/joined_sends.h"
 #include "server/telemetry/release_caches.h"
 
 namespace rnnserve {
@@ -53,6 +55,8 @@ void Poller::Poll() {
   void* tag = nullptr;
   bool ok = false;
   int events = 0;  // since work was run
+  // Of a turn: what gRPC writes for the next read leaves with the answer, not before it.
+  std::optional<JoinedSends> joined;
   work_.run(false);
   for (;;) {
     busy_since_ns_.store(0, std::memory_order_relaxed);
@@ -61,13 +65,18 @@ void Poller::Poll() {
     busy_since_ns_.store(SteadyNanos(), std::memory_order_relaxed);
     ReleaseCachesIfAsked();
     if (next == grpc::CompletionQueue::GOT_EVENT) {
+      if (!joined) joined.emplace();
       Complete(tag, ok);
-      if (work_.waiting() == 0) continue;
+      if (work_.waiting() == 0) {
+        joined.reset();
+        continue;
+      }
       const bool is_all = busy_poll_.is_alone() && work_.is_complete();
       if (++events < kMostEvents && !is_all) continue;
     }
     busy_poll_.Took(work_.waiting(), absl::Nanoseconds(std::exchange(waited_ns_, 0)));
     work_.run(busy_poll_.is_alone());
+    joined.reset();
     events = 0;
   }
 }
