@@ -15,10 +15,47 @@ constexpr int64_t kWorkOfNumber = 4;
 constexpr std::array kOpNames = {
     "Lookup", "Product", "",     "",       "",       "Softmax", "LogSoftmax", "LayerNormalization",
     "Reduce", "ArgMax",  "TopK", "Concat", "Select", "Convert"};
-constexpr std::array kFunctionNames = {
-    "",         "Relu",     "Tanh", "Sigmoid", "Exp",  "Log",  "Sqrt",      "Neg", "Abs",  "Reciprocal",  "Square",
-    "Softplus", "Softsign", "Erf",  "Gelu",    "Gelu", "Silu", "LeakyRelu", "Elu", "Selu", "HardSigmoid", "Clip",
-    "Add",      "Sub",      "Mul",  "Div",     "Pow",  "Max",  "Min",       "Sum", "Mean", "Max",         "Min"};
+constexpr std::array kFunctionNames = {"",
+                                       "Relu",
+                                       "Tanh",
+                                       "Sigmoid",
+                                       "Exp",
+                                       "Log",
+                                       "Sqrt",
+                                       "Neg",
+                                       "Abs",
+                                       "Reciprocal",
+                                       "Square",
+                                       "Softplus",
+                                       "Softsign",
+                                       "Erf",
+                                       "Gelu",
+                                       "Gelu",
+                                       "Silu",
+                                       "LeakyRelu",
+                                       "Elu",
+                                       "Selu",
+                                       "HardSigmoid",
+                                       "Clip",
+                                       "Add",
+                                       "Sub",
+                                       "Mul",
+                                       "Div",
+                                       "Pow",
+                                       "Max",
+                                       "Min",
+                                       "Greater",
+                                       "GreaterOrEqual",
+                                       "Less",
+                                       "LessOrEqual",
+                                       "Equal",
+                                       "Where",
+                                       "WhereNot",
+                                       "Sum",
+                                       "Mean",
+                                       "Max",
+                                       "Min"};
+static_assert(kFunctionNames.size() == static_cast<size_t>(MapFunction::kSmallest) + 1);
 
 }  // namespace
 

@@ -212,10 +212,11 @@ void MapProgram<T>::Block::Read(const MapPort& port, size_t k, std::span<const S
 
 // One more step into what the steps before have left.
 template <typename T>
-void Accumulate(OverTime over_time, int64_t step, const T* x, std::byte* target, int64_t count) {
-  T* sum = reinterpret_cast<T*>(target);  // of the core's own memory: aligned
+void Accumulate(const MapRow::Out& out, int64_t step, const T* x, int64_t count) {
+  const OverTime over_time = out.over_time;
+  T* sum = reinterpret_cast<T*>(out.first);  // of the core's own memory: aligned
   for (int64_t k = 0; k < count; ++k) {
-    if (step == 0) {
+    if (step == 0 && !out.has_begun) {
       sum[k] = x[k];
     } else if (over_time == OverTime::kMean) {
       sum[k] += (x[k] - sum[k]) / static_cast<T>(step + 1);
@@ -237,7 +238,7 @@ void MapProgram<T>::Block::Write(const MapPort& port, size_t k, std::span<const 
     const int64_t step = steps[row].step, offset = static_cast<int64_t>(row) * value.width;
     if (out.first == nullptr || (out.over_time == OverTime::kFirst && step > 0)) continue;
     if (out.over_time >= OverTime::kSum) {
-      Accumulate(out.over_time, step, Numbers(port.value) + offset, out.first, value.width);
+      Accumulate(out, step, Numbers(port.value) + offset, value.width);
       continue;
     }
     const int64_t width = value.width / out.groups;

@@ -38,13 +38,14 @@ class Text {
   }
   Text& operator<<(const PipelineInput& input) {
     return *this << input.name << input.type << input.kind << input.shape << input.optional << input.layers
-                 << input.entries;
+                 << input.entries;  // needs_steps refuses requests alone
   }
   Text& operator<<(const PipelineOutput& output) {
     return *this << output.name << output.type << output.shape << output.over_time;
   }
   Text& operator<<(const Place& place) {
-    return *this << place.kind << place.type << place.width << place.input << place.layer << place.direction;
+    *this << place.kind << place.type << place.width << place.input << place.layer << place.direction;
+    return place.beyond ? *this << std::string("beyond") << *place.beyond : *this;
   }
   Text& operator<<(const MapValue& value) { return *this << value.width << value.is_integer; }
   Text& operator<<(const MapPort& port) { return *this << port.value << port.type; }

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct Place {
   size_t input = 0;       // kInput: of Pipeline::inputs
   size_t layer = 0;       // kFinalH, kFinalC
   int64_t direction = 0;  // likewise
+  // kRow: what the file has beyond the end of a row, of which a row that ends before the others takes one more step. A
+  // row without steps is left with it; none: with 0.
+  std::optional<double> beyond = {};
   // kStream: the last stage that takes it. Stage 2k is map k, stage 2k + 1 layer k.
   size_t last_stage = 0;
 };
@@ -46,6 +50,7 @@ struct PipelineInput {
   bool optional = false;
   std::vector<size_t> layers = {};  // of a state: those it is of, one after the other
   int64_t entries = 0;              // of integers: at least -entries and less than it; 0: any
+  bool needs_steps = false;         // of lengths: each row has a step, of which something is taken
 };
 
 struct PipelineOutput {

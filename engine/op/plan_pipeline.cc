@@ -59,6 +59,16 @@ absl::Status ReadSteps(const Pipeline& pipeline, std::span<const NamedTensor> in
   return is_empty ? CheckWithoutData(pipeline.inputs[0].name, plan.rows, plan.steps) : absl::OkStatus();
 }
 
+// The file would take a step of the padding; a session's chunk may bring a row nothing.
+absl::Status CheckHasSteps(const PipelineInput& lengths, const RunPlan& plan) {
+  const auto empty = std::ranges::find(plan.lengths, 0);
+  if (empty == plan.lengths.end() || plan.steps == 0) return absl::OkStatus();
+  return FieldError(InputField(lengths.name),
+                    absl::StrCat(lengths.name, " has 0 for row ", empty - plan.lengths.begin(),
+                                 ", and the model's file picks a step of each row (its first one, or its last one by "
+                                 "its length): leave rows without steps out, or send a length of 1 or more"));
+}
+
 absl::Status ReadOthers(const StackSpec& stack, std::span<const NamedTensor> inputs, bool in_session, RunPlan& plan) {
   for (const PipelineInput& declared : stack.pipeline->inputs) {
     if (declared.kind == PipelineInput::Kind::kSteps) continue;
@@ -78,6 +88,7 @@ absl::Status ReadOthers(const StackSpec& stack, std::span<const NamedTensor> inp
     std::optional<int64_t> steps = plan.steps, rows = plan.rows;
     absl::Status status = CheckDeclared(*found, declared, steps, rows);
     if (status.ok() && !is_state) status = ReadLengths(*found, kFileOwner, plan);
+    if (status.ok() && declared.needs_steps && !in_session) status = CheckHasSteps(declared, plan);
     if (!status.ok()) return status;
     if (is_state) TakeState(stack, declared, found->tensor, plan);
   }

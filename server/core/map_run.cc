@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
+
+#include "engine/float16.h"
 
 namespace rnnserve {
 namespace {
@@ -74,8 +77,18 @@ std::byte* MapRun::Room(int place) {
     // Of a stream only the steps within a row's length are written and read; what is left of a row without steps is 0.
     memory = owner.kind == PlaceKind::kStream ? std::make_unique_for_overwrite<std::byte[]>(bytes)
                                               : std::make_unique<std::byte[]>(bytes);
+    if (owner.beyond) BeginBeyond(owner, memory.get());
   }
   return memory.get();
+}
+
+void MapRun::BeginBeyond(const Place& place, std::byte* memory) const {
+  const std::vector<double> numbers(static_cast<size_t>(place.width), *place.beyond);
+  for (int64_t row = 0; row < plan_.rows; ++row) {
+    if (!EndsEarly(row)) continue;
+    ConvertElements(DataType::kDouble, reinterpret_cast<const std::byte*>(numbers.data()), place.type,
+                    memory + row * place.width * Size(place), numbers.size());
+  }
 }
 
 MapRow::In MapRun::Source(int place, int64_t row) {
@@ -101,7 +114,7 @@ MapRow::Out MapRun::ToPlace(const MapUse::Target& target, int64_t row) {
   const int64_t bytes = to.width * Size(to);
   std::byte* memory = Room(target.place) + row * bytes;
   if (to.kind == PlaceKind::kStream) return {.first = memory, .step = plan_.rows * bytes};
-  return {.first = memory, .over_time = target.over_time};
+  return {.first = memory, .over_time = target.over_time, .has_begun = to.beyond && EndsEarly(row)};
 }
 
 // The axes of an output may be in any order, as long as those of a step's numbers that come before T or N are

@@ -42,6 +42,9 @@ class MapRun {
   const MapUse& UseOf(size_t stage) const;
   // Memory of a place, made if it is not there.
   std::byte* Room(int place);
+  // Leaves what lies beyond their ends to the rows that end before the others.
+  void BeginBeyond(const Place& place, std::byte* memory) const;
+  bool EndsEarly(int64_t row) const { return plan_.lengths[static_cast<size_t>(row)] < plan_.steps; }
   MapRow::In Source(int place, int64_t row);
   MapRow::Out ToPlace(const MapUse::Target& target, int64_t row);
   MapRow::Out ToOutput(int output, int64_t row) const;

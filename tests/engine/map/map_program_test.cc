@@ -243,5 +243,42 @@ TEST(MapRowTest, WhatNoRowWantsIsNotComputed) {
   }
 }
 
+// What is there already counts as one step more: of a row that ends before the others.
+TEST(MapRowTest, AnExtremeGoesOnFromWhatItHolds) {
+  Map map;
+  map.values = {{1}};
+  map.inputs = map.outputs = {{0}};
+  const ProgramPtr program = CompileMap(std::make_shared<Map>(map), {});
+  const auto workspace = program->NewWorkspace();
+  const float x[] = {-3, -2, -4};
+  for (const bool has_begun : {false, true}) {
+    float y = -1;
+    const auto state = program->NewState();
+    auto& places = static_cast<MapRow&>(*state);
+    places.in[0] = {reinterpret_cast<const std::byte*>(x), 4};
+    places.out[0] = {
+        .first = reinterpret_cast<std::byte*>(&y), .over_time = OverTime::kLargest, .has_begun = has_begun};
+    SequenceSlice slice;
+    slice.steps = 3;
+    slice.after = state.get();
+    ASSERT_TRUE(program->Advance({&slice, 1}, *workspace).ok());
+    EXPECT_EQ(y, has_begun ? -1 : -2);
+  }
+}
+
+TEST(MapTest, EveryFunctionIsCalledSomething) {
+  const auto of = [](MapOpKind kind, MapFunction function) {
+    Map map;
+    map.values = {{1}};
+    map.ops = {{.kind = kind, .function = function, .in = {0}, .out = {0}, .inner = 1}};
+    return Describe(map);
+  };
+  EXPECT_EQ(of(MapOpKind::kBinary, MapFunction::kMinimum), "Min");
+  EXPECT_EQ(of(MapOpKind::kConstant, MapFunction::kGreater), "Greater");
+  EXPECT_EQ(of(MapOpKind::kBinary, MapFunction::kWhereNot), "WhereNot");
+  EXPECT_EQ(of(MapOpKind::kReduce, MapFunction::kSum), "Reduce Sum");
+  EXPECT_EQ(of(MapOpKind::kReduce, MapFunction::kSmallest), "Reduce Min");
+}
+
 }  // namespace
 }  // namespace rnnserve
