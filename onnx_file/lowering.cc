@@ -65,6 +65,7 @@ absl::Status Lowering::Run() {
     if (absl::Status checked = CheckOutput(output); !checked.ok()) return checked;
   }
   if (layers_.empty()) return NoLayers();
+  TakeBeyondEnds();
   if (absl::Status masks = CheckMasks(); !masks.ok()) return masks;
   return CheckStates();
 }
@@ -270,9 +271,13 @@ absl::Status Lowering::Evaluate(const Scope::Definition& definition) {
   const Handler handler = HandlerOf(node);
   if (handler == nullptr) return Unsupported(call);
   if (!Has(call, 0)) return BadFile(absl::StrCat(call.label, " has no input 0"));
+  const int first = static_cast<int>(flows_.nodes().size());
   Result result = (this->*handler)(call);
   if (!result.ok()) {
     return BadFile(absl::StrCat(call.label, " ", result.status().message()));
+  }
+  for (int made = first; made < static_cast<int>(flows_.nodes().size()); ++made) {
+    if (flows_.at(made).kind == FlowNode::Kind::kOverTime) end_makers_[made] = {.node = &node, .label = call.label};
   }
   if (const auto wrapped = wrapped_.find(node.input(0)); wrapped != wrapped_.end() && OnlyMoves(node)) {
     wrapped_.emplace(node.output(0), wrapped->second);

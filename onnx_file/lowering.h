@@ -10,6 +10,7 @@
 //   lowering_numbers.cc    Softmax, LayerNormalization, ReduceMean, TopK, ...
 //   lowering_layers.cc     LSTM, GRU, RNN: X, states, lengths, weights
 //   lowering_lengths.cc    masks and orders of rows that are made of lengths; steps turned round
+//   lowering_beyond.cc     what the file has beyond the ends of rows
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -132,9 +133,12 @@ class Lowering {
   // Whether an initial state of this name is zeros that the graph makes.
   bool IsZeros(const std::string& name) const;
 
-  // What outputs that `is_asked` are not zero by, beyond the ends of rows, in the file: the first such output, or the
-  // lengths, where no layer takes them. A request's are zero there.
+  // Where a request's outputs differ from the file's by what lies beyond the ends of rows: an output that `is_asked`
+  // and not zero there, as a request's is; the lengths, where no layer takes them; or a node that counts more than the
+  // row's own steps.
   Obstacle OtherBeyondEnds(const std::function<bool(const std::string&)>& is_asked) const;
+  // Of a row without steps the file takes one of the padding.
+  bool rows_need_steps() const { return rows_need_steps_; }
 
   FlowGraph& flows() { return flows_; }
   const Symbols& symbols() const { return symbols_; }
@@ -271,10 +275,7 @@ class Lowering {
   // step < length: holds for each step that is computed.
   std::optional<Result> MaskOf(const Call& call);
   absl::StatusOr<int> Ones();
-  absl::Status CheckMasks();
   bool LayersTakeLengths() const { return lengths_ && !lengths_->empty(); }
-  // Of each node what the file has beyond the end of a row, if that is one known number.
-  std::vector<std::optional<double>> BeyondEnds() const;
   Result Range(const Call& call);
   Result SortRows(const Call& call, const Lengths& lengths);
   Result Reorder(const Call& call, const RowOrder& order);
@@ -286,6 +287,17 @@ class Lowering {
   Result TurnSteps(const Flow& flow, size_t axis);
   Result ReverseSequence(const Call& call);
   Result Logic(const Call& call);  // Not, And, Or
+
+  // --- lowering_beyond.cc
+  absl::Status CheckMasks();
+  // Of each node what the file has beyond the end of a row, if that is one known number.
+  std::vector<std::optional<double>> BeyondEnds(bool layers_are_zero) const;
+  // Lets what ends rows know what the file has beyond them.
+  void TakeBeyondEnds();
+  // What the node makes of the padding in the file, and not of a request; empty: nothing.
+  std::string_view SeesPadding(int node, const std::vector<std::optional<double>>& beyond) const;
+  // All that outputs need and that ends rows or layers.
+  std::vector<int> NeededEnds() const;
 
   // --- lowering_layers.cc
   absl::Status Layer(const Call& call);
@@ -321,8 +333,10 @@ class Lowering {
   Obstacle mask_;   // a node that takes lengths as numbers, if there is one
   Obstacle turns_;  // a node that turns the steps round, padding and all
   int ones_ = -1;
-  std::unordered_set<int> own_ends_;       // nodes that pick a row's last step by its length
-  std::unordered_set<int> turned_ends_;    // nodes that pick the last of steps that are turned round
+  std::unordered_set<int> own_ends_;              // nodes that pick a row's last step by its length
+  std::unordered_set<int> turned_ends_;           // nodes that pick the last of steps that are turned round
+  std::unordered_map<int, Obstacle> end_makers_;  // of each flow over time: the node of the graph
+  bool rows_need_steps_ = false;
   DataType data_type_ = DataType::kFloat;  // of the layers
   int64_t made_bytes_ = 0;                 // of numbers
 };

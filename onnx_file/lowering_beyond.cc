@@ -2,13 +2,14 @@
 // What a file has beyond the ends of rows, where its masks of lengths fail. The server computes no step there, so what
 // sees it is refused, or left to the part behind a split.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
-#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/view.h"
+#include "engine/map/functions.h"
 #include "onnx_file/bad_file.h"
 #include "onnx_file/lowering.h"
 #include "onnx_file/node.h"
@@ -19,28 +20,32 @@ namespace {
 // One number, or nullopt.
 using Beyond = std::optional<double>;
 
-Beyond Of(MapFunction function, Beyond a, Beyond b) {
-  const bool nothing = (a && *a == 0) || (b && *b == 0);
-  if (function == MapFunction::kMultiply && nothing) return 0;
-  if (b && function == MapFunction::kWhere) return *b != 0 ? a : 0;
-  if (b && function == MapFunction::kWhereNot) return *b == 0 ? a : 0;
-  if (!a || !b) return std::nullopt;
-  switch (function) {
-    case MapFunction::kAdd:
-      return *a + *b;
-    case MapFunction::kSubtract:
-      return *a - *b;
-    case MapFunction::kMultiply:
-      return *a * *b;
-    case MapFunction::kEqual:
-      return *a == *b ? 1 : 0;
-    case MapFunction::kMaximum:
-      return std::max(*a, *b);
-    case MapFunction::kMinimum:
-      return std::min(*a, *b);
-    default:
-      return std::nullopt;
+// As a map computes it.
+template <typename T>
+double Computed(const MapOp& op, double a, Beyond b) {
+  const T of = static_cast<T>(a), other = static_cast<T>(b.value_or(0));
+  T made = 0;
+  if (b) {
+    map::Combine(op.function, &of, &other, &made, 1);
+  } else if (op.kind == MapOpKind::kReduce) {
+    made = map::Reduce(op.function, std::vector<T>(static_cast<size_t>(op.inner), of).data(), op.inner);
+  } else {
+    map::Apply(op.function, op.alpha, op.beta, &of, &made, 1);
   }
+  return static_cast<double>(made);
+}
+
+double Compute(DataType type, const MapOp& op, double a, Beyond b = {}) {
+  return type == DataType::kDouble ? Computed<double>(op, a, b) : Computed<float>(op, a, b);
+}
+
+// Of two, of which one need not be known.
+Beyond OfTwo(DataType type, const MapOp& op, Beyond a, Beyond b) {
+  const bool nothing = (a && *a == 0) || (b && *b == 0);
+  if (op.function == MapFunction::kMultiply && nothing) return 0;
+  if (b && op.function == MapFunction::kWhere) return *b != 0 ? a : 0;
+  if (b && op.function == MapFunction::kWhereNot) return *b == 0 ? a : 0;
+  return a && b ? Beyond(Compute(type, op, *a, b)) : std::nullopt;
 }
 
 // The number that all of them are.
@@ -51,55 +56,96 @@ Beyond OnlyOne(const MapNumbers& numbers) {
   return !values.empty() && same ? Beyond(values[0]) : std::nullopt;
 }
 
-Beyond BeyondOf(const MapOp& op, const std::vector<Beyond>& in) {
+Beyond BeyondOf(DataType type, const FlowNode& node, const std::vector<Beyond>& in) {
+  const MapOp& op = node.op;
   const Beyond first = in.empty() ? std::nullopt : in[0];
   switch (op.kind) {
     case MapOpKind::kSelect:
-    case MapOpKind::kConvert:
       return first;
+    case MapOpKind::kConvert:
+      return first && node.is_integer ? Beyond(std::trunc(*first)) : first;
     case MapOpKind::kConcat:
       return std::ranges::all_of(in, [&](Beyond value) { return value == first; }) ? first : std::nullopt;
     case MapOpKind::kBinary:
-      return Of(op.function, in[0], in[1]);
+      return OfTwo(type, op, in[0], in[1]);
     case MapOpKind::kConstant:
-      return op.reversed ? Of(op.function, OnlyOne(*op.a), first) : Of(op.function, first, OnlyOne(*op.a));
+      return op.reversed ? OfTwo(type, op, OnlyOne(*op.a), first) : OfTwo(type, op, first, OnlyOne(*op.a));
     case MapOpKind::kUnary:
-      return first && op.function == MapFunction::kNegative ? Beyond(-*first) : std::nullopt;
+    case MapOpKind::kReduce:
+      return first ? Beyond(Compute(type, op, *first)) : std::nullopt;
+    case MapOpKind::kProduct:
+      return first == Beyond(0) && op.b == nullptr ? Beyond(0) : std::nullopt;
     default:
       return std::nullopt;
   }
 }
 
-// Whether it leaves what comes of the row's own steps as it is.
-bool AddsNothing(OverTime over_time, Beyond beyond) {
-  constexpr double kFar = 1e4;  // as masks have it, float16's among them
-  if (over_time == OverTime::kFirst) return true;
-  if (!beyond) return false;
-  return (over_time == OverTime::kSum && *beyond == 0) || (over_time == OverTime::kLargest && *beyond <= -kFar) ||
-         (over_time == OverTime::kSmallest && *beyond >= kFar);
-}
-
 }  // namespace
 
-std::vector<std::optional<double>> Lowering::BeyondEnds() const {
+std::vector<std::optional<double>> Lowering::BeyondEnds(bool layers_are_zero) const {
   std::vector<Beyond> beyond(flows_.nodes().size());
   for (size_t k = 0; k < beyond.size(); ++k) {  // inputs come before what takes them
     const FlowNode& node = flows_.at(static_cast<int>(k));
     std::vector<Beyond> in;
     for (const int from : node.op.in) in.push_back(beyond[static_cast<size_t>(from)]);
-    if (static_cast<int>(k) == ones_ || (node.kind == FlowNode::Kind::kLayerY && LayersTakeLengths())) {
+    if (static_cast<int>(k) == ones_ || (node.kind == FlowNode::Kind::kLayerY && layers_are_zero)) {
       beyond[k] = 0;
     } else if (node.kind == FlowNode::Kind::kOp && node.result == 0) {
-      beyond[k] = BeyondOf(node.op, in);
+      beyond[k] = BeyondOf(data_type_, node, in);
     }
   }
   return beyond;
 }
 
+// An extreme counts what the file's mask has put there, and no layer's zeros: those are of no step of the row.
+void Lowering::TakeBeyondEnds() {
+  if (!lengths_input_) return;
+  const std::vector<Beyond> masked = BeyondEnds(false), zeros = BeyondEnds(LayersTakeLengths());
+  for (const int end : NeededEnds()) {
+    FlowNode& node = flows_.nodes()[static_cast<size_t>(end)];
+    if (node.kind != FlowNode::Kind::kOverTime) continue;
+    const auto from = static_cast<size_t>(node.op.in[0]);
+    if (node.over_time == OverTime::kLargest || node.over_time == OverTime::kSmallest) {
+      node.beyond = masked[from];
+    } else if (node.over_time == OverTime::kFirst || own_ends_.contains(end)) {
+      if (!node.is_integer) node.beyond = zeros[from];
+      rows_need_steps_ |= !node.beyond;
+    }
+  }
+}
+
+std::vector<int> Lowering::NeededEnds() const {
+  std::vector<int> open, ends;
+  std::set<int> seen;
+  for (const Output& output : outputs_) open.push_back(output.flow.node);
+  while (!open.empty()) {
+    const int next = open.back();
+    open.pop_back();
+    if (!seen.insert(next).second) continue;
+    const FlowNode& node = flows_.at(next);
+    if (node.kind != FlowNode::Kind::kOp && node.kind != FlowNode::Kind::kInput) ends.push_back(next);
+    open.insert(open.end(), node.op.in.begin(), node.op.in.end());
+  }
+  return ends;
+}
+
+std::string_view Lowering::SeesPadding(int end, const std::vector<Beyond>& beyond) const {
+  const FlowNode& node = flows_.at(end);
+  if (node.kind != FlowNode::Kind::kOverTime || own_ends_.contains(end)) return "";
+  if (node.over_time == OverTime::kLast || turned_ends_.contains(end)) return "the last step is that of";
+  if (node.over_time == OverTime::kMean) return "a mean over time counts";
+  const bool has_more = node.over_time == OverTime::kSum ? beyond[static_cast<size_t>(node.op.in[0])] != Beyond(0)
+                                                         : node.over_time != OverTime::kFirst && !node.beyond;
+  return has_more ? "a sum or extreme over time has more than the mask leaves of" : "";
+}
+
 // Beyond a row's end a request's outputs are zero.
 Obstacle Lowering::OtherBeyondEnds(const std::function<bool(const std::string&)>& is_asked) const {
   if (!lengths_input_) return {};
-  const std::vector<Beyond> beyond = BeyondEnds();
+  const std::vector<Beyond> beyond = BeyondEnds(LayersTakeLengths());
+  for (const int end : NeededEnds()) {
+    if (!SeesPadding(end, beyond).empty()) return end_makers_.at(end);
+  }
   for (const Output& output : outputs_) {
     const int node = output.flow.node;
     if (!flows_.at(node).per_step || beyond[static_cast<size_t>(node)] == Beyond(0) || !is_asked(output.name)) continue;
@@ -135,26 +181,11 @@ absl::Status Lowering::CheckMasks() {
       return refuse(absl::StrCat(layer.label, ", which reads backwards, begins with"));
     }
   }
-  const std::vector<Beyond> beyond = BeyondEnds();
-  std::set<int> seen;
-  std::vector<int> open;
-  for (const Output& output : outputs_) open.push_back(output.flow.node);
-  while (!open.empty()) {
-    const int next = open.back();
-    open.pop_back();
-    if (!seen.insert(next).second) continue;
-    const FlowNode& node = flows_.at(next);
-    if (node.kind == FlowNode::Kind::kFinalH || node.kind == FlowNode::Kind::kFinalC) {
-      return refuse("a final state is that of");
-    }
-    if (node.kind == FlowNode::Kind::kOverTime && !own_ends_.contains(next)) {
-      if (node.over_time == OverTime::kLast || turned_ends_.contains(next)) return refuse("the last step is that of");
-      if (node.over_time == OverTime::kMean) return refuse("a mean over time counts");
-      if (!AddsNothing(node.over_time, beyond[static_cast<size_t>(node.op.in[0])])) {
-        return refuse("a sum or extreme over time has more than the mask leaves of");
-      }
-    }
-    open.insert(open.end(), node.op.in.begin(), node.op.in.end());
+  const std::vector<Beyond> beyond = BeyondEnds(false);
+  for (const int end : NeededEnds()) {
+    const FlowNode::Kind kind = flows_.at(end).kind;
+    if (kind == FlowNode::Kind::kFinalH || kind == FlowNode::Kind::kFinalC) return refuse("a final state is that of");
+    if (const std::string_view seen = SeesPadding(end, beyond); !seen.empty()) return refuse(seen);
   }
   return absl::OkStatus();
 }

@@ -146,6 +146,7 @@ absl::Status Maker::Inputs() {
         input.kind = PipelineInput::Kind::kLengths;
         input.shape = {kDimN};
         input.optional = true;
+        input.needs_steps = lowered_.rows_need_steps();
         has_lengths = true;
         break;
       case InputUse::Kind::kState:
@@ -305,6 +306,7 @@ int Maker::PlaceOf(int node) {
       break;
     case FlowNode::Kind::kOverTime:
       place.kind = PlaceKind::kRow;
+      place.beyond = from.beyond;
       break;
     case FlowNode::Kind::kLayerY:
       break;

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import grpc
 import numpy as np
 import onnx
 import pytest
@@ -94,6 +95,15 @@ class Model(Graph):
             hidden = self.node("Not", [self.node("Cast", [self.mask()], to=TensorProto.BOOL)])
         return self.reduce("ReduceMax", self.node("Where", [hidden, low, y]), 1, 0)
 
+    def kept(self, y):
+        """y where the mask holds, else 0."""
+        return self.node("Mul", [y, self.node("Cast", [self.mask()], to=TensorProto.FLOAT)])
+
+    def extreme(self, y, other, op="ReduceMax"):
+        """Of y and, for rows that end before the others, of `other`."""
+        chosen = self.node("Where", [self.mask(), y, self.store(np.asarray(other, np.float32))])
+        return self.reduce(op, chosen, 1, 0)
+
     def last_by_lengths(self, y, elements):
         last = self.node("Sub", ["lengths", self.ints(1, scalar=True)])
         if elements:
@@ -149,6 +159,26 @@ def _picked(m, *repeated):
     return m.giving(m.node("GatherElements", [m.rnn("x")[0], places], axis=1))
 
 
+def _beyond_the_mask(m):
+    """Extremes where a row's own numbers lie beyond what the file masks by, or on either side of it."""
+    y, _ = m.rnn("x")
+    far = m.node("Sub", [y, m.store(np.asarray(20000, np.float32))])
+    return m.giving(m.extreme(far, -1e4), m.extreme(m.node("Neg", [far]), 1e4, "ReduceMin"), m.extreme(y, 0.01),
+                    m.extreme(y, -0.01, "ReduceMin"), m.reduce("ReduceMax", m.kept(y), 1, 0))
+
+
+def _computed_of_the_mask(m):
+    """Sums of what the file computes of its mask before."""
+    y, _ = m.rnn("x")
+    low = m.node("Where", [m.mask(), y, m.store(np.asarray(-np.inf, np.float32))])
+    kept = m.kept(y)
+    values = [m.node("Relu", [kept]), m.node("Tanh", [kept]), m.node("Pow", [kept, m.store(np.asarray(2, np.float32))]),
+              m.node("MatMul", [kept, m.weight(HIDDEN, 3)]), m.node("Exp", [low])]
+    return m.giving(*[m.reduce("ReduceSum", value, 1, 0) for value in values], m.reduce("ReduceL1", kept, 1, 0),
+                    m.reduce("ReduceL2", kept, 1, 0), m.reduce("ReduceSumSquare", kept, 1, 0),
+                    m.reduce("ReduceSum", m.reduce("ReduceMean", kept, 2, 1), 1, 0))
+
+
 @dataclasses.dataclass
 class Case:
     make: object
@@ -162,6 +192,11 @@ CASES = {
     "masked-mean": Case(lambda m: m.giving(m.masked_mean(m.rnn("x")[0]))),
     "mean-by-lengths": Case(lambda m: m.giving(m.mean_by_lengths(m.rnn("x")[0]))),
     "masked-max": Case(lambda m: m.giving(m.masked_max(m.rnn("x")[0]))),
+    "beyond-the-mask": Case(_beyond_the_mask),
+    "computed-of-the-mask": Case(_computed_of_the_mask),
+    "packed-beyond-the-mask": Case(lambda m: (lambda y: m.giving(m.extreme(y, 0.01), m.extreme(y, -0.01, "ReduceMin")))(
+        m.packed()[0])),
+    "packed-last": Case(lambda m: m.giving(m.last_by_lengths(m.node("Tanh", [m.packed("GRU", "forward")[0]]), False))),
     "masked-steps": Case(lambda m: m.giving(m.node("Mul", [m.rnn("x")[0], m.node("Cast", [m.mask()], to=TensorProto.FLOAT)]))),
     "last-places": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], False))),
     "last-elements": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], True))),
@@ -206,12 +241,30 @@ def test_numbers_of_onnxruntime(served, name, how):
         assert exported_files.excess(exported_files.infer(server, info.name, feeds), expected) < 1e-5, lengths
 
 
-def test_a_row_of_no_steps_ends_as_the_file_has_it(served):
-    server, _ = served
-    feeds = {"x": np.ones((2, STEPS, WIDTH), np.float32), "lengths": np.asarray([0, 3])}
-    y = exported_files.infer(server, "mean-by-lengths-dynamic", feeds)["y0"]
-    assert not y[0].any() and y[1].any()
-    assert np.isnan(exported_files.infer(server, "masked-mean-dynamic", feeds)["y0"][0]).all()
+# Where the step of a row of length 0 is one of the padding, which no server computes.
+OF_A_STEP = ("last-places", "last-elements")
+
+
+@pytest.mark.parametrize("lengths", [[0, 3], [2, 0, 7], [0, 0]])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.lengths])
+def test_a_row_of_no_steps_ends_as_the_file_has_it(served, name, lengths):
+    server, root = served
+    feeds = {"x": np.random.default_rng(8).uniform(-1, 1, (len(lengths), STEPS, WIDTH)).astype(np.float32),
+             "lengths": np.asarray(lengths)}
+    if name in OF_A_STEP:
+        with pytest.raises(grpc.RpcError) as raised:
+            exported_files.infer(server, f"{name}-dynamic", feeds)
+        assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert f"lengths has 0 for row {lengths.index(0)}, and the model's file picks a step" in raised.value.details()
+        return
+    request = wire.models_pb2.GetModelRequest()
+    request.model.name = f"{name}-dynamic"
+    session = exported_files.session(str(root / f"{name}-dynamic" / "1" / "model.onnx"))
+    expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+    exported_files.cut(server.models.Get(request).model, expected, lengths)
+    got = exported_files.infer(server, request.model.name, feeds)
+    for key, value in expected.items():
+        np.testing.assert_allclose(got[key], value, rtol=1e-5, atol=1e-5, err_msg=key)  # a mean of nothing is NaN in both
 
 
 def test_what_padding_would_reach_is_refused(tmp_path):
@@ -224,8 +277,9 @@ def test_what_padding_would_reach_is_refused(tmp_path):
                       "reads backwards, begins with the padding"),
         "mean": ((lambda m: plus(m, m.reduce("ReduceMean", m.rnn("x")[0], 1, 0)))(m()), "a mean over time counts the padding"),
         "sum": ((lambda m: plus(m, m.reduce("ReduceSum", m.rnn("x")[0], 1, 0)))(m()), "has more than the mask leaves of the padding"),
-        "low": ((lambda m: m.giving(m.reduce("ReduceMax", m.node("Mul", [m.rnn("x")[0], m.node(
-            "Cast", [m.mask()], to=TensorProto.FLOAT)]), 1, 0)))(m()), "has more than the mask leaves of the padding"),
+        "sigmoid": ((lambda m: m.giving(m.reduce("ReduceSum", m.node("Sigmoid", [m.kept(m.rnn("x")[0])]), 1, 0)))(m()),
+                    "has more than the mask leaves of the padding"),
+        "max": ((lambda m: plus(m, m.reduce("ReduceMax", m.rnn("x")[0], 1, 0)))(m()), "has more than the mask leaves of the padding"),
         "added": ((lambda m: m.giving(m.reduce("ReduceSum", m.node("Add", [m.rnn("x")[0], m.node(
             "Cast", [m.mask()], to=TensorProto.FLOAT)]), 1, 0)))(m()), "has more than the mask leaves of the padding"),
         "state": ((lambda m: plus(m, m.node("Squeeze", [m.rnn("x")[1], m.ints(0)])))(m()), "a final state is that of the padding"),
