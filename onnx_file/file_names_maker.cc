@@ -103,6 +103,7 @@ class NamesMaker {
   // Whether it is Y of the last layer or final states, each for the first time.
   bool Output(size_t number, FileNames& names) const {
     const PipelineOutput& output = pipeline_.outputs[number];
+    if (output.type != pipeline_.places[static_cast<size_t>(pipeline_.layer_x[0])].type) return false;  // of a Cast
     const Flow& flow = lowered_.outputs()[number].flow;
     FileOutput made = {.name = output.name, .type = output.type, .shape = output.shape};
     StateAxes axes;

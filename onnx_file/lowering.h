@@ -174,6 +174,10 @@ class Lowering {
   // The node that gives this value, where it is such a one; else null.
   const onnx::NodeProto* MadeBy(const std::string& name, const char* op_type, int inputs) const;
   absl::Status Give(const onnx::NodeProto& node, int output, GraphValue value);
+  // Whether flows from this one on are more than others' numbers in other places.
+  bool Computes(int first) const;
+  // What the file computes in a narrower type than the compute type is rounded to it; a wider one is refused.
+  Result InItsType(const Call& call, GraphValue value);
   absl::Status CheckOutput(const onnx::ValueInfoProto& output);
   absl::Status NoLayers() const;
   absl::Status Unsupported(const Call& call) const;
@@ -205,6 +209,8 @@ class Lowering {
   // --- lowering_shapes.cc
   Result Identity(const Call& call);
   Result Cast(const Call& call);
+  // Numbers of the flow as numbers of the type, to which they are rounded where it is narrower than the compute type.
+  Result Rounded(Flow flow, DataType to);
   Result ShapeOf(const Call& call);
   Result Gather(const Call& call);
   Result Slice(const Call& call);

@@ -171,6 +171,11 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
   }
   const auto is_sizes = [&](size_t k) { return std::holds_alternative<Sizes>(*call.inputs[k]); };
   if (is_sizes(0) || is_sizes(1)) {
+    if (std::ranges::any_of(call.inputs, [](const auto* value) { return std::holds_alternative<Flow>(*value); })) {
+      return BadFile(
+          "computes with how many steps or rows there are, of which each row has its own; a mean over time is "
+          "ReduceMean (PyTorch: y.mean(1))");
+    }
     absl::StatusOr<Sizes> a = SizesOf(call, 0), b = SizesOf(call, 1);
     if (!a.ok()) return a.status();
     if (!b.ok()) return b.status();

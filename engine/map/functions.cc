@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <numbers>
 #include <numeric>
+#include <type_traits>
+
+#include "engine/float16.h"
 
 namespace rnnserve::map {
 namespace {
@@ -36,6 +39,16 @@ template <typename T>
 T GeluTanh(T x) {
   const T inner = static_cast<T>(std::numbers::sqrt2 * std::numbers::inv_sqrtpi) * (x + T(0.044715) * x * x * x);
   return T(0.5) * x * (T{1} + std::tanh(inner));
+}
+
+template <DataType to, typename T>
+T Rounded(T x) {
+  constexpr DataType kOwn = std::is_same_v<T, float> ? DataType::kFloat : DataType::kDouble;
+  std::array<std::byte, 2> narrow;
+  T made = 0;
+  ConvertElements(kOwn, reinterpret_cast<const std::byte*>(&x), to, narrow.data(), 1);
+  ConvertElements(to, narrow.data(), kOwn, reinterpret_cast<std::byte*>(&made), 1);
+  return made;
 }
 
 // exp(x) of an x that is not above 0, within two units of the last place.
@@ -127,6 +140,12 @@ void Apply(MapFunction function, double given_alpha, double given_beta, const T*
       return Each(x, y, count, [=](T v) { return std::clamp(alpha * v + beta, T{0}, T{1}); });
     case MapFunction::kClip:
       return Each(x, y, count, [=](T v) { return v < alpha ? alpha : v > beta ? beta : v; });
+    case MapFunction::kToFloat16:
+      return Each(x, y, count, [](T v) { return Rounded<DataType::kFloat16>(v); });
+    case MapFunction::kToBFloat16:
+      return Each(x, y, count, [](T v) { return Rounded<DataType::kBFloat16>(v); });
+    case MapFunction::kToFloat:
+      return Each(x, y, count, [](T v) { return static_cast<T>(static_cast<float>(v)); });
     default:
       std::copy_n(x, count, y);
   }

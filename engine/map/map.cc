@@ -54,8 +54,11 @@ constexpr std::array kFunctionNames = {"",
                                        "Sum",
                                        "Mean",
                                        "Max",
-                                       "Min"};
-static_assert(kFunctionNames.size() == static_cast<size_t>(MapFunction::kSmallest) + 1);
+                                       "Min",
+                                       "ToFloat16",
+                                       "ToBFloat16",
+                                       "ToFloat"};
+static_assert(kFunctionNames.size() == static_cast<size_t>(MapFunction::kToFloat) + 1);
 
 }  // namespace
 

@@ -105,6 +105,10 @@ enum class MapFunction {
   kMean,
   kLargest,
   kSmallest,
+  // of one number: rounded to the type, as a Cast does
+  kToFloat16,
+  kToBFloat16,
+  kToFloat,
 };
 
 // What becomes of a value over the steps of a row: all of them, or one number in the end.
