@@ -298,6 +298,7 @@ class Lowering {
   absl::Status CheckMasks();
   // Of each node what the file has beyond the end of a row, if that is one known number.
   std::vector<std::optional<double>> BeyondEnds(bool layers_are_zero) const;
+  bool IsWithinOne(size_t layer) const;
   // Lets what ends rows know what the file has beyond them.
   void TakeBeyondEnds();
   // What the node makes of the padding in the file, and not of a request; empty: nothing.

@@ -2,15 +2,14 @@
 // What a file has beyond the ends of rows, where its masks of lengths fail. The server computes no step there, so what
 // sees it is refused, or left to the part behind a split.
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/view.h"
-#include "engine/map/functions.h"
 #include "onnx_file/bad_file.h"
+#include "onnx_file/interval.h"
 #include "onnx_file/lowering.h"
 #include "onnx_file/node.h"
 
@@ -20,79 +19,34 @@ namespace {
 // One number, or nullopt.
 using Beyond = std::optional<double>;
 
-// As a map computes it.
-template <typename T>
-double Computed(const MapOp& op, double a, Beyond b) {
-  const T of = static_cast<T>(a), other = static_cast<T>(b.value_or(0));
-  T made = 0;
-  if (b) {
-    map::Combine(op.function, &of, &other, &made, 1);
-  } else if (op.kind == MapOpKind::kReduce) {
-    made = map::Reduce(op.function, std::vector<T>(static_cast<size_t>(op.inner), of).data(), op.inner);
-  } else {
-    map::Apply(op.function, op.alpha, op.beta, &of, &made, 1);
-  }
-  return static_cast<double>(made);
-}
-
-double Compute(DataType type, const MapOp& op, double a, Beyond b = {}) {
-  return type == DataType::kDouble ? Computed<double>(op, a, b) : Computed<float>(op, a, b);
-}
-
-// Of two, of which one need not be known.
-Beyond OfTwo(DataType type, const MapOp& op, Beyond a, Beyond b) {
-  const bool nothing = (a && *a == 0) || (b && *b == 0);
-  if (op.function == MapFunction::kMultiply && nothing) return 0;
-  if (b && op.function == MapFunction::kWhere) return *b != 0 ? a : 0;
-  if (b && op.function == MapFunction::kWhereNot) return *b == 0 ? a : 0;
-  return a && b ? Beyond(Compute(type, op, *a, b)) : std::nullopt;
-}
-
-// The number that all of them are.
-Beyond OnlyOne(const MapNumbers& numbers) {
-  const std::vector<double> values =
-      numbers.f64.empty() ? std::vector<double>(numbers.f32.begin(), numbers.f32.end()) : numbers.f64;
-  const bool same = std::ranges::all_of(values, [&](double value) { return value == values[0]; });
-  return !values.empty() && same ? Beyond(values[0]) : std::nullopt;
-}
-
-Beyond BeyondOf(DataType type, const FlowNode& node, const std::vector<Beyond>& in) {
-  const MapOp& op = node.op;
-  const Beyond first = in.empty() ? std::nullopt : in[0];
-  switch (op.kind) {
-    case MapOpKind::kSelect:
-      return first;
-    case MapOpKind::kConvert:
-      return first && node.is_integer ? Beyond(std::trunc(*first)) : first;
-    case MapOpKind::kConcat:
-      return std::ranges::all_of(in, [&](Beyond value) { return value == first; }) ? first : std::nullopt;
-    case MapOpKind::kBinary:
-      return OfTwo(type, op, in[0], in[1]);
-    case MapOpKind::kConstant:
-      return op.reversed ? OfTwo(type, op, OnlyOne(*op.a), first) : OfTwo(type, op, first, OnlyOne(*op.a));
-    case MapOpKind::kUnary:
-    case MapOpKind::kReduce:
-      return first ? Beyond(Compute(type, op, *first)) : std::nullopt;
-    case MapOpKind::kProduct:
-      return first == Beyond(0) && op.b == nullptr ? Beyond(0) : std::nullopt;
-    default:
-      return std::nullopt;
-  }
-}
-
 }  // namespace
 
+// Y of LSTM and RNN goes no farther than tanh does, whatever they start from; GRU's does where it starts from nothing.
+bool Lowering::IsWithinOne(size_t layer) const {
+  const OperatorDef& op = layers_[layer].op.op;
+  if (op.attributes.contains("activations")) return false;
+  const auto starts_it = [layer](const InputUse& use) {
+    return use.kind == InputUse::Kind::kState && std::ranges::count(use.layers, layer) > 0;
+  };
+  return op.op_type != "GRU" || std::ranges::none_of(inputs_, starts_it);
+}
+
 std::vector<std::optional<double>> Lowering::BeyondEnds(bool layers_are_zero) const {
-  std::vector<Beyond> beyond(flows_.nodes().size());
-  for (size_t k = 0; k < beyond.size(); ++k) {  // inputs come before what takes them
+  std::vector<Interval> between(flows_.nodes().size());
+  std::vector<Beyond> beyond;
+  for (size_t k = 0; k < between.size(); ++k) {  // inputs come before what takes them
     const FlowNode& node = flows_.at(static_cast<int>(k));
-    std::vector<Beyond> in;
-    for (const int from : node.op.in) in.push_back(beyond[static_cast<size_t>(from)]);
-    if (static_cast<int>(k) == ones_ || (node.kind == FlowNode::Kind::kLayerY && layers_are_zero)) {
-      beyond[k] = 0;
-    } else if (node.kind == FlowNode::Kind::kOp && node.result == 0) {
-      beyond[k] = BeyondOf(data_type_, node, in);
+    std::vector<Interval> in;
+    for (const int from : node.op.in) in.push_back(between[static_cast<size_t>(from)]);
+    const bool is_y = node.kind == FlowNode::Kind::kLayerY;
+    if (static_cast<int>(k) == ones_ || (is_y && layers_are_zero)) {
+      between[k] = Interval::Of(0);
+    } else if (is_y && IsWithinOne(node.layer)) {
+      between[k] = {-1, 1};
+    } else if (node.kind == FlowNode::Kind::kOp) {
+      between[k] = IntervalOf(data_type_, node, in);
     }
+    beyond.push_back(between[k].number());
   }
   return beyond;
 }

@@ -179,6 +179,32 @@ def _computed_of_the_mask(m):
                     m.reduce("ReduceSum", m.reduce("ReduceMean", kept, 2, 1), 1, 0))
 
 
+def _hidden(m, y, by=-1e9):
+    """y + (1 - mask) * by"""
+    numbers = m.node("Cast", [m.mask()], to=TensorProto.FLOAT)
+    off = m.node("Sub", [m.store(np.asarray(1, np.float32)), numbers])
+    return m.node("Add", [y, m.node("Mul", [off, m.store(np.asarray(by, np.float32))])])
+
+
+def _hidden_from_a_state(m):
+    """Of a GRU whose state a request brings, however far from 0."""
+    m.inputs.append(("h0", TensorProto.FLOAT, [1, "n", HIDDEN]))
+    y, _ = m.rnn("x")
+    next(node for node in m.nodes if node.op_type == "GRU").input.append("h0")
+    return m.giving(m.reduce("ReduceMax", _hidden(m, y), 1, 0))
+
+
+def _added_masks(m):
+    """Numbers that are known to lie near 0, and what is far enough away to swallow them."""
+    y, _ = m.rnn("x")
+    linear = m.node("MatMul", [y, m.weight(HIDDEN, 3)])
+    by_log = m.node("Add", [linear, m.node("Log", [m.node("Cast", [m.mask()], to=TensorProto.FLOAT)])])
+    weights = m.node("Exp", [_hidden(m, m.node("MatMul", [y, m.weight(HIDDEN, 1)]), -200)])
+    attended = m.node("Div", [m.reduce("ReduceSum", m.node("Mul", [weights, y]), 1, 0), m.reduce("ReduceSum", weights, 1, 0)])
+    return m.giving(m.reduce("ReduceMax", _hidden(m, linear), 1, 0), m.reduce("ReduceMax", by_log, 1, 0), attended,
+                    m.reduce("ReduceMin", _hidden(m, m.node("Tanh", ["x"]), 1e9), 1, 0))
+
+
 @dataclasses.dataclass
 class Case:
     make: object
@@ -194,6 +220,7 @@ CASES = {
     "masked-max": Case(lambda m: m.giving(m.masked_max(m.rnn("x")[0]))),
     "beyond-the-mask": Case(_beyond_the_mask),
     "computed-of-the-mask": Case(_computed_of_the_mask),
+    "added-masks": Case(_added_masks),
     "packed-beyond-the-mask": Case(lambda m: (lambda y: m.giving(m.extreme(y, 0.01), m.extreme(y, -0.01, "ReduceMin")))(
         m.packed()[0])),
     "packed-last": Case(lambda m: m.giving(m.last_by_lengths(m.node("Tanh", [m.packed("GRU", "forward")[0]]), False))),
@@ -282,6 +309,11 @@ def test_what_padding_would_reach_is_refused(tmp_path):
         "max": ((lambda m: plus(m, m.reduce("ReduceMax", m.rnn("x")[0], 1, 0)))(m()), "has more than the mask leaves of the padding"),
         "added": ((lambda m: m.giving(m.reduce("ReduceSum", m.node("Add", [m.rnn("x")[0], m.node(
             "Cast", [m.mask()], to=TensorProto.FLOAT)]), 1, 0)))(m()), "has more than the mask leaves of the padding"),
+        "unbounded": ((lambda m: m.giving(m.reduce("ReduceMax", _hidden(m, "x"), 1, 0), m.kept(m.rnn("x")[0])))(m()),
+                      "has more than the mask leaves of the padding"),
+        "near": ((lambda m: m.giving(m.reduce("ReduceMax", _hidden(m, m.rnn("x")[0], -100.5), 1, 0)))(m()),
+                 "has more than the mask leaves of the padding"),
+        "from-a-state": (_hidden_from_a_state(m()), "has more than the mask leaves of the padding"),
         "state": ((lambda m: plus(m, m.node("Squeeze", [m.rnn("x")[1], m.ints(0)])))(m()), "a final state is that of the padding"),
         "last": ((lambda m: plus(m, m.node("Gather", [m.rnn("x")[0], m.ints(-1, scalar=True)], axis=1)))(m()),
                  "the last step is that of the padding"),
