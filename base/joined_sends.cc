@@ -37,6 +37,8 @@ JoinedSends::~JoinedSends() {
 
 ssize_t JoinedSends::Send(int fd, const msghdr* message, int flags) {
   const bool joins = current != nullptr && BytesOf(*message) <= kMostBytes;
+  // The next one may be as large, and is written first: what waits would wait for that, too.
+  if (current != nullptr && !joins) current->Flush();
   const ssize_t sent = syscall(SYS_sendmsg, fd, message, joins ? flags | MSG_MORE : flags);
   if (joins && sent > 0) current->Keep(fd);
   return sent;

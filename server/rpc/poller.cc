@@ -13,6 +13,8 @@ namespace {
 
 // Work does not wait for more of them.
 constexpr int kMostEvents = 256;
+// What is sent does not wait longer for the end of a turn.
+constexpr int64_t kMostJoinedNanos = 1'000'000;
 
 // Never 0.
 int64_t SteadyNanos() {
@@ -57,15 +59,21 @@ void Poller::Poll() {
   int events = 0;  // since work was run
   // Of a turn: what gRPC writes for the next read leaves with the answer, not before it.
   std::optional<JoinedSends> joined;
+  int64_t joined_since = 0;
   work_.run(false);
   for (;;) {
     busy_since_ns_.store(0, std::memory_order_relaxed);
     const auto next = Next(&tag, &ok);
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
-    busy_since_ns_.store(SteadyNanos(), std::memory_order_relaxed);
+    const int64_t now = SteadyNanos();
+    busy_since_ns_.store(now, std::memory_order_relaxed);
     ReleaseCachesIfAsked();
     if (next == grpc::CompletionQueue::GOT_EVENT) {
-      if (!joined) joined.emplace();
+      if (!joined || now - joined_since > kMostJoinedNanos) {
+        joined.reset();
+        joined.emplace();
+        joined_since = now;
+      }
       Complete(tag, ok);
       if (work_.waiting() == 0) {
         joined.reset();

@@ -119,6 +119,20 @@ TEST(JoinedSendsTest, LargeMessagesDoNotWait) {
   EXPECT_EQ(Receive(connection, large.size()), large);  // before `joined` ends
 }
 
+TEST(JoinedSendsTest, SmallMessagesDoNotWaitForLargeOnes) {
+  bool is_released = false;
+  for (int attempt = 0; attempt < 20 && !is_released; ++attempt) {
+    const Connection one = Connect();
+    const Connection other = Connect();
+    const JoinedSends joined;
+    Send(one, "a");
+    Send(other, std::string(20 << 10, 'x'));
+    char byte = 0;
+    is_released = recv(one.to.get(), &byte, 1, MSG_DONTWAIT) == 1;
+  }
+  EXPECT_TRUE(is_released);
+}
+
 TEST(JoinedSendsTest, MoreSocketsThanItKeepsAndClosedOnes) {
   const JoinedSends joined;
   std::vector<Connection> connections;
