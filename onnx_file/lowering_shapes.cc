@@ -361,8 +361,7 @@ Lowering::Result Lowering::Concat(const Call& call) {
     if (std::ranges::all_of(call.inputs, is_zeros)) return Zeros{};
     return BadFile(
         "joins zeros that the file makes with other numbers: a row has the steps that a request brings and no more, "
-        "and "
-        "a state comes whole; leave the zeros out, or let the request bring them");
+        "and a state comes whole; leave the zeros out, or let the request bring them");
   }
   if (is_flow) {
     const absl::StatusOr<Flow> first = FlowOf(call, 0);

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <numbers>
 #include <numeric>
-#include <type_traits>
 
 #include "engine/float16.h"
 
@@ -41,15 +40,20 @@ T GeluTanh(T x) {
   return T(0.5) * x * (T{1} + std::tanh(inner));
 }
 
-template <DataType to, typename T>
-T Rounded(T x) {
-  constexpr DataType kOwn = std::is_same_v<T, float> ? DataType::kFloat : DataType::kDouble;
+float RoundedToFloat16(float x) { return FloatFromHalf(HalfFromFloat(x)); }
+float RoundedToBFloat16(float x) { return FloatFromBFloat16(BFloat16FromFloat(x)); }
+
+// Once, not by way of float32.
+template <DataType to>
+double RoundedOnce(double x) {
   std::array<std::byte, 2> narrow;
-  T made = 0;
-  ConvertElements(kOwn, reinterpret_cast<const std::byte*>(&x), to, narrow.data(), 1);
-  ConvertElements(to, narrow.data(), kOwn, reinterpret_cast<std::byte*>(&made), 1);
+  double made = 0;
+  ConvertElements(DataType::kDouble, reinterpret_cast<const std::byte*>(&x), to, narrow.data(), 1);
+  ConvertElements(to, narrow.data(), DataType::kDouble, reinterpret_cast<std::byte*>(&made), 1);
   return made;
 }
+double RoundedToFloat16(double x) { return RoundedOnce<DataType::kFloat16>(x); }
+double RoundedToBFloat16(double x) { return RoundedOnce<DataType::kBFloat16>(x); }
 
 // exp(x) of an x that is not above 0, within two units of the last place.
 double PowerOfE(double x) { return std::exp(x); }
@@ -141,9 +145,9 @@ void Apply(MapFunction function, double given_alpha, double given_beta, const T*
     case MapFunction::kClip:
       return Each(x, y, count, [=](T v) { return v < alpha ? alpha : v > beta ? beta : v; });
     case MapFunction::kToFloat16:
-      return Each(x, y, count, [](T v) { return Rounded<DataType::kFloat16>(v); });
+      return Each(x, y, count, [](T v) { return RoundedToFloat16(v); });
     case MapFunction::kToBFloat16:
-      return Each(x, y, count, [](T v) { return Rounded<DataType::kBFloat16>(v); });
+      return Each(x, y, count, [](T v) { return RoundedToBFloat16(v); });
     case MapFunction::kToFloat:
       return Each(x, y, count, [](T v) { return static_cast<T>(static_cast<float>(v)); });
     default:

@@ -70,7 +70,6 @@ void Poller::Poll() {
     ReleaseCachesIfAsked();
     if (next == grpc::CompletionQueue::GOT_EVENT) {
       if (!joined || now - joined_since > kMostJoinedNanos) {
-        joined.reset();
         joined.emplace();
         joined_since = now;
       }
