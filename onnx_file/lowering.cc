@@ -287,32 +287,6 @@ absl::Status Lowering::Evaluate(const Scope::Definition& definition) {
   return Give(node, 0, *std::move(result));
 }
 
-bool Lowering::Computes(int first) const {
-  return std::any_of(flows_.nodes().begin() + first, flows_.nodes().end(), [](const FlowNode& node) {
-    const MapOpKind kind = node.op.kind;
-    const bool moves = kind == MapOpKind::kSelect || kind == MapOpKind::kConcat || kind == MapOpKind::kConvert ||
-                       kind == MapOpKind::kLookup;
-    return node.kind == FlowNode::Kind::kOverTime ? node.over_time >= OverTime::kSum
-                                                  : node.kind == FlowNode::Kind::kOp && !moves;
-  });
-}
-
-Lowering::Result Lowering::InItsType(const Call& call, GraphValue value) {
-  const bool is_double = data_type_ == DataType::kDouble;
-  for (const GraphValue* input : call.inputs) {
-    const Flow* flow = input == nullptr ? nullptr : std::get_if<Flow>(input);
-    if (flow != nullptr && flow->type == DataType::kDouble && !is_double) {
-      return BadFile(
-          absl::StrCat("computes in DOUBLE, but the layers are of ", View(DataTypeName(data_type_)),
-                       ", and so what is computed beside them is no wider than FLOAT; cast to FLOAT before it"));
-    }
-  }
-  Flow* flow = std::get_if<Flow>(&value);
-  const bool is_narrow = flow != nullptr && flow->type != data_type_ && IsFloating(flow->type) &&
-                         (flow->type != DataType::kFloat || is_double);
-  return is_narrow ? Rounded(*flow, flow->type) : Result(std::move(value));
-}
-
 bool Lowering::Knows(const onnx::NodeProto& node) { return IsRecurrent(node) || HandlerOf(node) != nullptr; }
 
 bool Lowering::IsZeros(const std::string& name) const {

@@ -7,6 +7,7 @@
 //   lowering_shapes.cc     Shape, Reshape, Slice, Concat, ... of sizes and of flows
 //   lowering_arithmetic.cc Add, Tanh, Clip, ...
 //   lowering_products.cc   Gather of tables, MatMul, Gemm
+//   lowering_types.cc      Cast, and numbers of narrower types
 //   lowering_numbers.cc    Softmax, LayerNormalization, ReduceMean, TopK, ...
 //   lowering_layers.cc     LSTM, GRU, RNN: X, states, lengths, weights
 //   lowering_lengths.cc    masks and orders of rows that are made of lengths; steps turned round
@@ -174,10 +175,6 @@ class Lowering {
   // The node that gives this value, where it is such a one; else null.
   const onnx::NodeProto* MadeBy(const std::string& name, const char* op_type, int inputs) const;
   absl::Status Give(const onnx::NodeProto& node, int output, GraphValue value);
-  // Whether flows from this one on are more than others' numbers in other places.
-  bool Computes(int first) const;
-  // What the file computes in a narrower type than the compute type is rounded to it; a wider one is refused.
-  Result InItsType(const Call& call, GraphValue value);
   absl::Status CheckOutput(const onnx::ValueInfoProto& output);
   absl::Status NoLayers() const;
   absl::Status Unsupported(const Call& call) const;
@@ -208,9 +205,6 @@ class Lowering {
 
   // --- lowering_shapes.cc
   Result Identity(const Call& call);
-  Result Cast(const Call& call);
-  // Numbers of the flow as numbers of the type, to which they are rounded where it is narrower than the compute type.
-  Result Rounded(Flow flow, DataType to);
   Result ShapeOf(const Call& call);
   Result Gather(const Call& call);
   Result Slice(const Call& call);
@@ -269,6 +263,15 @@ class Lowering {
   absl::StatusOr<Flow> Along(Flow flow, int64_t axis, int64_t& inner);
   absl::StatusOr<MapNumbersPtr> Spread(const Flow& flow, const OnnxTensor& constant, Layout& widened);
   Result OverTimeOf(const Flow& flow, size_t axis, OverTime over_time, bool keeps_axis);
+
+  // --- lowering_types.cc
+  Result Cast(const Call& call);
+  // Numbers of the flow as numbers of the type, to which they are rounded where it is narrower than the compute type.
+  Result Rounded(Flow flow, DataType to);
+  // Whether flows from this one on are more than others' numbers in other places.
+  bool Computes(int first) const;
+  // What the file computes in a narrower type than the compute type is rounded to it; a wider one is refused.
+  Result InItsType(const Call& call, GraphValue value);
 
   // --- lowering_lengths.cc
   std::optional<Lengths> LengthsOf(const Call& call, size_t index);

@@ -37,58 +37,6 @@ std::vector<int64_t> PlacesOf(int64_t first, int64_t end, int64_t step, int64_t 
 
 Lowering::Result Lowering::Identity(const Call& call) { return *call.inputs.at(0); }
 
-Lowering::Result Lowering::Cast(const Call& call) {
-  const auto to = static_cast<DataType>(IntOf(call, "to", 0));
-  if (to == kBoolean) return AsBoolean(call);
-  if (ByteSize(to) == 0) {
-    const auto type = static_cast<int>(to);
-    return BadFile(absl::StrCat("casts to ",
-                                onnx::TensorProto::DataType_IsValid(type)
-                                    ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type))
-                                    : absl::StrCat("data_type ", type),
-                                ", which no served model computes with; cast to FLOAT, FLOAT16, BFLOAT16, DOUBLE, "
-                                "INT32, INT64 or BOOL"));
-  }
-  const auto* input = std::get_if<GraphInput>(call.inputs[0]);
-  // Lengths, or tokens in other integers: its use decides.
-  if (input != nullptr && !IsFloating(to)) {
-    const auto& info = graph_.input(static_cast<int>(input->input));
-    const auto from = static_cast<DataType>(info.type().tensor_type().elem_type());
-    if (!IsFloating(from) && info.type().tensor_type().shape().dim_size() < 2) return *call.inputs[0];
-  }
-  if (const std::optional<Lengths> lengths = LengthsOf(call, 0); lengths && IsFloating(to)) {
-    Result numbers = NumbersOf(call, *lengths);
-    return numbers.ok() ? Rounded(std::get<Flow>(*std::move(numbers)), to) : numbers;
-  }
-  if (!std::holds_alternative<Flow>(*call.inputs[0]) && input == nullptr) return *call.inputs[0];
-  const absl::StatusOr<Flow> flow = FlowOf(call, 0);
-  if (!flow.ok()) return flow.status();
-  Flow made = *flow;
-  const bool is_number = IsFloating(flow->type) || flow->type == kBoolean;
-  if (IsFloating(to) != is_number) {
-    absl::StatusOr<int> node =
-        flows_.AddOp({.kind = MapOpKind::kConvert, .in = {flow->node}}, flow->layout.width(), !IsFloating(to));
-    if (!node.ok()) return node.status();
-    made.node = *node;
-  }
-  if (IsFloating(to) && flow->type != to && flow->type != kBoolean) return Rounded(std::move(made), to);
-  made.type = to;
-  return made;
-}
-
-Lowering::Result Lowering::Rounded(Flow flow, DataType to) {
-  MapOp op = {.kind = MapOpKind::kUnary, .in = {flow.node}};
-  if (to == DataType::kFloat16) op.function = MapFunction::kToFloat16;
-  if (to == DataType::kBFloat16) op.function = MapFunction::kToBFloat16;
-  if (to == DataType::kFloat && data_type_ == DataType::kDouble) op.function = MapFunction::kToFloat;
-  flow.type = to;
-  if (op.function == MapFunction::kNone) return flow;
-  const absl::StatusOr<int> node = flows_.AddOp(std::move(op), flow.layout.width());
-  if (!node.ok()) return node.status();
-  flow.node = *node;
-  return flow;
-}
-
 Lowering::Result Lowering::ShapeOf(const Call& call) {
   if (std::holds_alternative<Zeros>(*call.inputs[0])) return StateSizes{};
   absl::StatusOr<Flow> flow = Flow{};
