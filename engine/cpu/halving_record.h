@@ -11,8 +11,9 @@
 // runs go the other way, the first of them to warm the caches. Not thread-safe.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+
+#include "engine/cpu/least_of_late.h"
 
 namespace rnnserve::cpu {
 
@@ -31,20 +32,14 @@ class HalvingRecord {
     const bool is_warm = halved == last_;
     last_ = halved;
     if (!is_warm) return;
-    double& least = halved ? halved_ : shared_;
-    if (least == 0 || seconds < least) {
-      least = seconds;
-    } else {
-      least += (halved == halves_ ? kForgets : kForgetsOfOther) * (std::min(seconds, 2 * least) - least);
-    }
-    if (halved_ == 0 || shared_ == 0) return;
-    halves_ = halves_ ? halved_ <= shared_ / kFaster : halved_ < shared_ * kFaster;
+    (halved ? halved_ : shared_).Add(seconds, halved == halves_ ? kForgets : kForgetsOfOther);
+    if (halved_.value() == 0 || shared_.value() == 0) return;
+    halves_ = halves_ ? halved_.value() <= shared_.value() / kFaster : halved_.value() < shared_.value() * kFaster;
   }
 
  private:
   static constexpr int64_t kEvery = 64, kEveryAtFirst = 16, kFirstTry = 4;
-  // A stall tells nothing about either way, so what counts is the shortest time of late. It is forgotten slowly; that
-  // of the way that runs rarely in larger steps.
+  // The time of the way that runs rarely is forgotten in larger steps.
   static constexpr double kForgets = 0.05, kForgetsOfOther = 0.125;
   // Closer ways are ties, and the way stays.
   static constexpr double kFaster = 0.98;
@@ -52,7 +47,7 @@ class HalvingRecord {
   int64_t runs_ = 0;
   bool halves_ = false;
   bool last_ = false;
-  double halved_ = 0, shared_ = 0;  // 0: none yet
+  LeastOfLate halved_, shared_;
 };
 
 }  // namespace rnnserve::cpu

@@ -15,6 +15,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "engine/cpu/least_of_late.h"
+
 namespace rnnserve::cpu {
 
 class HelpRecord {
@@ -29,10 +31,10 @@ class HelpRecord {
       --cold_;
       return;
     }
-    double& mean = was_helped ? helped_ : alone_;
-    mean += (mean == 0 ? 1 : kNewest) * (seconds - mean);
-    if (!was_helped || alone_ == 0) return;
-    if (helped_ <= kWorthwhile * alone_) {
+    if (!was_helped) return alone_.Add(seconds, kNewest);
+    helped_ += (helped_ == 0 ? 1 : kNewest) * (seconds - helped_);
+    if (alone_.value() == 0) return;
+    if (helped_ <= kWorthwhile * alone_.value()) {
       if (++good_in_a_row_ >= kGoodInARow) pause_ = kFirstPause;
       return;
     }
@@ -53,7 +55,10 @@ class HelpRecord {
   static constexpr int kCold = 2;
   static constexpr std::chrono::milliseconds kFirstPause{20}, kLongestPause{2000};
 
-  double helped_ = 0, alone_ = 0;  // means, newer runs weigh more; 0: none yet
+  // A mean, newer runs weigh more; 0: none yet. Its stalls count, those of runs alone do not: on a machine with other
+  // work a run alone loses its CPU as well, but the helper's CPU time is lost besides.
+  double helped_ = 0;
+  LeastOfLate alone_;
   int64_t runs_ = 0;
   int good_in_a_row_ = 0;
   int cold_ = kCold;  // helped runs that tell nothing

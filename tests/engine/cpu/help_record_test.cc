@@ -8,15 +8,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Runs, one a millisecond, on a machine where help takes `helped` seconds of what takes one second alone.
+// Runs, one a millisecond, on a machine where help takes `helped` seconds of what takes `alone` seconds alone.
 class Machine {
  public:
   // How many of `runs` were helped.
-  int Run(int runs, double helped) {
+  int Run(int runs, double helped, double alone = 1) {
     int count = 0;
     for (int k = 0; k < runs; ++k, now_ += milliseconds(1)) {
       const bool may_help = record_.MayHelp(now_);
-      record_.Ran(may_help, may_help ? helped : 1, now_);
+      record_.Ran(may_help, may_help ? helped : alone, now_);
       count += may_help ? 1 : 0;
     }
     return count;
@@ -50,6 +50,13 @@ TEST(HelpRecordTest, StallsOutweighWhatIsGainedInBetween) {
   Machine machine;
   int helped = 0;
   for (int k = 0; k < 500; ++k) helped += machine.Run(3, 0.6) + machine.Run(1, 10);
+  EXPECT_LE(helped, 100);
+}
+
+TEST(HelpRecordTest, StallsOfRunsAloneDoNotSpeakForHelp) {
+  Machine machine;
+  int helped = 0;
+  for (int k = 0; k < 500; ++k) helped += machine.Run(4, 0.6) + machine.Run(1, 3, 3);
   EXPECT_LE(helped, 100);
 }
 
