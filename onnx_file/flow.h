@@ -25,7 +25,7 @@ struct FlowNode {
   size_t layer = 0;                      // kLayerY, kFinalH, kFinalC
   int64_t direction = 0;                 // kFinalH, kFinalC
   OverTime over_time = OverTime::kEach;  // kOverTime: of node op.in[0]
-  std::optional<double> beyond = {};     // kOverTime: what the file has beyond the end of a row (Place::beyond)
+  std::vector<double> beyond = {};       // kOverTime: what the file has beyond the end of a row (Place::beyond)
   MapOp op = {};                         // kOp: in and out are numbers of nodes; kOverTime: in
   int result = 0;                        // kOp: which of the operator's results; others are nodes of their own
   int64_t limit = 0;                     // integers: known to lie in [0, limit); 0: not known

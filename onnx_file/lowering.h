@@ -135,8 +135,7 @@ class Lowering {
   bool IsZeros(const std::string& name) const;
 
   // Where a request's outputs differ from the file's by what lies beyond the ends of rows: an output that `is_asked`
-  // and not zero there, as a request's is; the lengths, where no layer takes them; or a node that counts more than the
-  // row's own steps.
+  // and not zero there, as a request's is; or the lengths, where no layer takes them.
   Obstacle OtherBeyondEnds(const std::function<bool(const std::string&)>& is_asked) const;
   // Of a row without steps the file takes one of the padding.
   bool rows_need_steps() const { return rows_need_steps_; }
@@ -299,13 +298,13 @@ class Lowering {
 
   // --- lowering_beyond.cc
   absl::Status CheckMasks();
-  // Of each node what the file has beyond the end of a row, if that is one known number.
-  std::vector<std::optional<double>> BeyondEnds(bool layers_are_zero) const;
+  // Of each node the numbers that the file has beyond the end of a row; none: they are not known.
+  std::vector<std::vector<double>> BeyondEnds() const;
   bool IsWithinOne(size_t layer) const;
   // Lets what ends rows know what the file has beyond them.
   void TakeBeyondEnds();
-  // What the node makes of the padding in the file, and not of a request; empty: nothing.
-  std::string_view SeesPadding(int node, const std::vector<std::optional<double>>& beyond) const;
+  // What the node makes of padding that is not known; empty: nothing.
+  std::string_view SeesPadding(int node) const;
   // All that outputs need and that ends rows or layers.
   std::vector<int> NeededEnds() const;
 

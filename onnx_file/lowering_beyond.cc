@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a file has beyond the ends of rows, where its masks of lengths fail. The server computes no step there, so what
-// sees it is refused, or left to the part behind a split.
+// What a file has beyond the ends of rows: what it makes of the zeros that layers with lengths give there, or of its
+// masks of lengths. The server computes no step there. What ends a sequence counts it as the file does where it is
+// known when the file is loaded; else it is refused, or left to the part behind a split.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -16,8 +17,9 @@
 namespace rnnserve {
 namespace {
 
-// One number, or nullopt.
-using Beyond = std::optional<double>;
+bool AreZero(const std::vector<double>& numbers) {
+  return !numbers.empty() && std::ranges::all_of(numbers, [](double number) { return number == 0; });
+}
 
 }  // namespace
 
@@ -31,40 +33,41 @@ bool Lowering::IsWithinOne(size_t layer) const {
   return op.op_type != "GRU" || std::ranges::none_of(inputs_, starts_it);
 }
 
-std::vector<std::optional<double>> Lowering::BeyondEnds(bool layers_are_zero) const {
-  std::vector<Interval> between(flows_.nodes().size());
-  std::vector<Beyond> beyond;
+std::vector<std::vector<double>> Lowering::BeyondEnds() const {
+  std::vector<Intervals> between(flows_.nodes().size());
+  std::vector<std::vector<double>> beyond(between.size());
   for (size_t k = 0; k < between.size(); ++k) {  // inputs come before what takes them
     const FlowNode& node = flows_.at(static_cast<int>(k));
-    std::vector<Interval> in;
-    for (const int from : node.op.in) in.push_back(between[static_cast<size_t>(from)]);
+    std::vector<const Intervals*> in;
+    for (const int from : node.op.in) in.push_back(&between[static_cast<size_t>(from)]);
     const bool is_y = node.kind == FlowNode::Kind::kLayerY;
-    if (static_cast<int>(k) == ones_ || (is_y && layers_are_zero)) {
-      between[k] = Interval::Of(0);
+    Intervals& made = between[k];
+    made.resize(static_cast<size_t>(node.width));
+    if (static_cast<int>(k) == ones_ || (is_y && LayersTakeLengths())) {
+      std::ranges::fill(made, Interval::Of(0));
     } else if (is_y && IsWithinOne(node.layer)) {
-      between[k] = {-1, 1};
+      std::ranges::fill(made, Interval{-1, 1});
     } else if (node.kind == FlowNode::Kind::kOp) {
-      between[k] = IntervalOf(data_type_, node, in);
+      made = IntervalsOf(data_type_, node, in);
     }
-    beyond.push_back(between[k].number());
+    for (const Interval& one : made) {
+      if (const std::optional<double> number = one.number()) beyond[k].push_back(*number);
+    }
+    if (beyond[k].size() < made.size()) beyond[k].clear();
   }
   return beyond;
 }
 
-// An extreme counts what the file's mask has put there, and no layer's zeros: those are of no step of the row.
 void Lowering::TakeBeyondEnds() {
   if (!lengths_input_) return;
-  const std::vector<Beyond> masked = BeyondEnds(false), zeros = BeyondEnds(LayersTakeLengths());
+  std::vector<std::vector<double>> beyond = BeyondEnds();
   for (const int end : NeededEnds()) {
     FlowNode& node = flows_.nodes()[static_cast<size_t>(end)];
     if (node.kind != FlowNode::Kind::kOverTime) continue;
-    const auto from = static_cast<size_t>(node.op.in[0]);
-    if (node.over_time == OverTime::kLargest || node.over_time == OverTime::kSmallest) {
-      node.beyond = masked[from];
-    } else if (node.over_time == OverTime::kFirst || own_ends_.contains(end)) {
-      if (!node.is_integer) node.beyond = zeros[from];
-      rows_need_steps_ |= !node.beyond;
-    }
+    node.beyond = beyond[static_cast<size_t>(node.op.in[0])];
+    const bool is_own = own_ends_.contains(end);
+    if (node.over_time == OverTime::kFirst || is_own) rows_need_steps_ |= node.beyond.empty();
+    if (node.over_time == OverTime::kLast && !is_own) node.over_time = OverTime::kLastOfAll;
   }
 }
 
@@ -83,26 +86,23 @@ std::vector<int> Lowering::NeededEnds() const {
   return ends;
 }
 
-std::string_view Lowering::SeesPadding(int end, const std::vector<Beyond>& beyond) const {
+std::string_view Lowering::SeesPadding(int end) const {
   const FlowNode& node = flows_.at(end);
   if (node.kind != FlowNode::Kind::kOverTime || own_ends_.contains(end)) return "";
-  if (node.over_time == OverTime::kLast || turned_ends_.contains(end)) return "the last step is that of";
+  if (turned_ends_.contains(end)) return "the last step is that of";
+  if (node.over_time == OverTime::kFirst || !node.beyond.empty()) return "";
+  if (node.over_time == OverTime::kLastOfAll) return "the last step is that of";
   if (node.over_time == OverTime::kMean) return "a mean over time counts";
-  const bool has_more = node.over_time == OverTime::kSum ? beyond[static_cast<size_t>(node.op.in[0])] != Beyond(0)
-                                                         : node.over_time != OverTime::kFirst && !node.beyond;
-  return has_more ? "a sum or extreme over time has more than the mask leaves of" : "";
+  return "a sum or extreme over time has more than the mask leaves of";
 }
 
 // Beyond a row's end a request's outputs are zero.
 Obstacle Lowering::OtherBeyondEnds(const std::function<bool(const std::string&)>& is_asked) const {
   if (!lengths_input_) return {};
-  const std::vector<Beyond> beyond = BeyondEnds(LayersTakeLengths());
-  for (const int end : NeededEnds()) {
-    if (!SeesPadding(end, beyond).empty()) return end_makers_.at(end);
-  }
+  const std::vector<std::vector<double>> beyond = BeyondEnds();
   for (const Output& output : outputs_) {
     const int node = output.flow.node;
-    if (!flows_.at(node).per_step || beyond[static_cast<size_t>(node)] == Beyond(0) || !is_asked(output.name)) continue;
+    if (!flows_.at(node).per_step || AreZero(beyond[static_cast<size_t>(node)]) || !is_asked(output.name)) continue;
     if (LayersTakeLengths()) return {.output = output.name};
     return {.graph_input = graph_.input(static_cast<int>(*lengths_input_)).name()};
   }
@@ -111,7 +111,8 @@ Obstacle Lowering::OtherBeyondEnds(const std::function<bool(const std::string&)>
 
 // Where no layer takes the lengths, each one reads the padding as well: what is not masked sees it.
 absl::Status Lowering::CheckMasks() {
-  if (turns_.node != nullptr && lengths_input_) {
+  if (!lengths_input_) return absl::OkStatus();
+  if (turns_.node != nullptr) {
     Blame(turns_);
     return BadFile(
         absl::StrCat(turns_.label,
@@ -119,7 +120,20 @@ absl::Status Lowering::CheckMasks() {
                      "layer one of direction reverse (PyTorch: bidirectional=True), or leave the lengths out "
                      "(requests bring sequence_lens)"));
   }
-  if (mask_.node == nullptr || LayersTakeLengths()) return absl::OkStatus();
+  const std::vector<int> ends = NeededEnds();
+  if (LayersTakeLengths()) {
+    for (const int end : ends) {
+      const std::string_view seen = SeesPadding(end);
+      if (seen.empty()) continue;
+      Blame(end_makers_.at(end));
+      return BadFile(absl::StrCat(
+          end_makers_.at(end).label,
+          " looks beyond the ends of rows, where the file goes on with what requests bring "
+          "as padding and the server computes nothing: mask it by the lengths before, or leave the lengths out "
+          "(requests bring sequence_lens, and means, sums, extremes and last steps are of each row's own steps)"));
+    }
+    return absl::OkStatus();
+  }
   const auto refuse = [&](std::string_view what) {
     Blame(mask_);
     return BadFile(absl::StrCat(
@@ -135,11 +149,10 @@ absl::Status Lowering::CheckMasks() {
       return refuse(absl::StrCat(layer.label, ", which reads backwards, begins with"));
     }
   }
-  const std::vector<Beyond> beyond = BeyondEnds(false);
-  for (const int end : NeededEnds()) {
+  for (const int end : ends) {
     const FlowNode::Kind kind = flows_.at(end).kind;
     if (kind == FlowNode::Kind::kFinalH || kind == FlowNode::Kind::kFinalC) return refuse("a final state is that of");
-    if (const std::string_view seen = SeesPadding(end, beyond); !seen.empty()) return refuse(seen);
+    if (const std::string_view seen = SeesPadding(end); !seen.empty()) return refuse(seen);
   }
   return absl::OkStatus();
 }

@@ -271,10 +271,6 @@ absl::Status Partition::Lower(Obstacle& obstacle, std::vector<std::string>& zero
     return BadFile(absl::StrCat("what takes the lengths ", Quoted(obstacle.graph_input),
                                 " goes with what looks along time, which sees all steps of a row"));
   }
-  if (obstacle.node != nullptr) {
-    return BadFile(
-        absl::StrCat(obstacle.label, " counts what lies beyond the ends of rows, of which no answer has anything"));
-  }
   if (obstacle.output.empty()) return status;
   return BadFile(absl::StrCat(Quoted(obstacle.output), " is not zero beyond the ends of rows, as an answer is"));
 }

@@ -221,7 +221,10 @@ absl::Status Maker::Outputs() {
       waiting.pop_back();
       if (!seen.insert(next).second) continue;
       if (at(next).kind == FlowNode::Kind::kOverTime) {
-        if (made.over_time == OverTime::kEach || made.over_time == OverTime::kLast) made.over_time = at(next).over_time;
+        const OverTime over_time = at(next).over_time;
+        if (made.over_time == OverTime::kEach || made.over_time == OverTime::kLast) {
+          made.over_time = over_time == OverTime::kLastOfAll ? OverTime::kLast : over_time;
+        }
         continue;
       }
       waiting.insert(waiting.end(), at(next).op.in.begin(), at(next).op.in.end());
@@ -307,6 +310,7 @@ int Maker::PlaceOf(int node) {
     case FlowNode::Kind::kOverTime:
       place.kind = PlaceKind::kRow;
       place.beyond = from.beyond;
+      place.over_time = from.over_time;
       break;
     case FlowNode::Kind::kLayerY:
       break;

@@ -111,8 +111,9 @@ enum class MapFunction {
   kToFloat,
 };
 
-// What becomes of a value over the steps of a row: all of them, or one number in the end.
-enum class OverTime { kEach, kFirst, kLast, kSum, kMean, kLargest, kSmallest };
+// What becomes of a value over the steps of a row: all of them, or one number in the end. kLastOfAll: of a row that
+// ends before the others what the file has beyond its end (Place::beyond).
+enum class OverTime { kEach, kFirst, kLast, kSum, kMean, kLargest, kSmallest, kLastOfAll };
 
 struct MapOp {
   MapOpKind kind = MapOpKind::kUnary;

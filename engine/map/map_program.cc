@@ -216,10 +216,10 @@ void Accumulate(const MapRow::Out& out, int64_t step, const T* x, int64_t count)
   const OverTime over_time = out.over_time;
   T* sum = reinterpret_cast<T*>(out.first);  // of the core's own memory: aligned
   for (int64_t k = 0; k < count; ++k) {
-    if (step == 0 && !out.has_begun) {
+    if (step + out.begun == 0) {
       sum[k] = x[k];
     } else if (over_time == OverTime::kMean) {
-      sum[k] += (x[k] - sum[k]) / static_cast<T>(step + 1);
+      sum[k] += (x[k] - sum[k]) / static_cast<T>(step + out.begun + 1);
     } else if (over_time == OverTime::kSum) {
       sum[k] += x[k];
     } else {

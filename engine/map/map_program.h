@@ -31,7 +31,7 @@ class MapRow : public State {
     std::ptrdiff_t group = 0;
     // Not kEach: every step goes to the same place, which holds numbers of the compute type (kFirst, kLast: any).
     OverTime over_time = OverTime::kEach;
-    bool has_begun = false;  // the first step joins what is there; of sums and extremes
+    int64_t begun = 0;  // steps that are in there before the first one; of sums, means and extremes
   };
   std::vector<In> in;    // of each of the map's inputs
   std::vector<Out> out;  // of each of the map's outputs

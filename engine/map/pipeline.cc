@@ -45,7 +45,7 @@ class Text {
   }
   Text& operator<<(const Place& place) {
     *this << place.kind << place.type << place.width << place.input << place.layer << place.direction;
-    return place.beyond ? *this << std::string("beyond") << *place.beyond : *this;
+    return place.beyond.empty() ? *this : *this << std::string("beyond") << place.beyond;
   }
   Text& operator<<(const MapValue& value) { return *this << value.width << value.is_integer; }
   Text& operator<<(const MapPort& port) { return *this << port.value << port.type; }

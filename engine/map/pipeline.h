@@ -34,9 +34,10 @@ struct Place {
   size_t input = 0;       // kInput: of Pipeline::inputs
   size_t layer = 0;       // kFinalH, kFinalC
   int64_t direction = 0;  // likewise
-  // kRow: what the file has beyond the end of a row, of which a row that ends before the others takes one more step. A
-  // row without steps is left with it; none: with 0.
-  std::optional<double> beyond = {};
+  // kRow: what the file has beyond the end of a row, which a row that ends before the others counts as its other steps.
+  // A row without steps is left with it; none: with 0.
+  std::vector<double> beyond = {};
+  OverTime over_time = OverTime::kEach;  // kRow: as MapUse::Target has it
   // kStream: the last stage that takes it. Stage 2k is map k, stage 2k + 1 layer k.
   size_t last_stage = 0;
 };

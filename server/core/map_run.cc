@@ -2,6 +2,7 @@
 #include "server/core/map_run.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -77,17 +78,26 @@ std::byte* MapRun::Room(int place) {
     // Of a stream only the steps within a row's length are written and read; what is left of a row without steps is 0.
     memory = owner.kind == PlaceKind::kStream ? std::make_unique_for_overwrite<std::byte[]>(bytes)
                                               : std::make_unique<std::byte[]>(bytes);
-    if (owner.beyond) BeginBeyond(owner, memory.get());
+    if (!owner.beyond.empty()) BeginBeyond(owner, memory.get());
   }
   return memory.get();
 }
 
 void MapRun::BeginBeyond(const Place& place, std::byte* memory) const {
-  const std::vector<double> numbers(static_cast<size_t>(place.width), *place.beyond);
   for (int64_t row = 0; row < plan_.rows; ++row) {
-    if (!EndsEarly(row)) continue;
-    ConvertElements(DataType::kDouble, reinterpret_cast<const std::byte*>(numbers.data()), place.type,
-                    memory + row * place.width * Size(place), numbers.size());
+    if (StepsBeyond(row) == 0) continue;
+    const int64_t times = place.over_time == OverTime::kSum ? StepsBeyond(row) : 1;
+    std::byte* to = memory + row * place.width * Size(place);
+    for (const double number : place.beyond) {
+      const double all = number * static_cast<double>(times);
+      if (IsFloating(place.type)) {
+        ConvertElements(DataType::kDouble, reinterpret_cast<const std::byte*>(&all), place.type, to, 1);
+      } else {
+        const auto integer = static_cast<int64_t>(all);
+        std::memcpy(to, &integer, sizeof integer);
+      }
+      to += Size(place);
+    }
   }
 }
 
@@ -114,7 +124,10 @@ MapRow::Out MapRun::ToPlace(const MapUse::Target& target, int64_t row) {
   const int64_t bytes = to.width * Size(to);
   std::byte* memory = Room(target.place) + row * bytes;
   if (to.kind == PlaceKind::kStream) return {.first = memory, .step = plan_.rows * bytes};
-  return {.first = memory, .over_time = target.over_time, .has_begun = to.beyond && EndsEarly(row)};
+  const int64_t beyond = to.beyond.empty() ? 0 : StepsBeyond(row);
+  if (target.over_time != OverTime::kLastOfAll)
+    return {.first = memory, .over_time = target.over_time, .begun = beyond};
+  return beyond > 0 ? MapRow::Out{} : MapRow::Out{.first = memory, .over_time = OverTime::kLast};
 }
 
 // The axes of an output may be in any order, as long as those of a step's numbers that come before T or N are

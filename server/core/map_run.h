@@ -42,9 +42,10 @@ class MapRun {
   const MapUse& UseOf(size_t stage) const;
   // Memory of a place, made if it is not there.
   std::byte* Room(int place);
-  // Leaves what lies beyond their ends to the rows that end before the others.
+  // Gives the rows that end before the others what lies beyond their ends.
   void BeginBeyond(const Place& place, std::byte* memory) const;
-  bool EndsEarly(int64_t row) const { return plan_.lengths[static_cast<size_t>(row)] < plan_.steps; }
+  // Steps of the others beyond the row's end.
+  int64_t StepsBeyond(int64_t row) const { return plan_.steps - plan_.lengths[static_cast<size_t>(row)]; }
   MapRow::In Source(int place, int64_t row);
   MapRow::Out ToPlace(const MapUse::Target& target, int64_t row);
   MapRow::Out ToOutput(int output, int64_t row) const;

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <random>
 #include <span>
+#include <tuple>
 
 namespace rnnserve {
 namespace {
@@ -243,26 +244,28 @@ TEST(MapRowTest, WhatNoRowWantsIsNotComputed) {
   }
 }
 
-// What is there already counts as one step more: of a row that ends before the others.
-TEST(MapRowTest, AnExtremeGoesOnFromWhatItHolds) {
+// What is there already counts as steps more: of a row that ends before the others.
+TEST(MapRowTest, WhatEndsARowGoesOnFromWhatItHolds) {
   Map map;
   map.values = {{1}};
   map.inputs = map.outputs = {{0}};
   const ProgramPtr program = CompileMap(std::make_shared<Map>(map), {});
   const auto workspace = program->NewWorkspace();
   const float x[] = {-3, -2, -4};
-  for (const bool has_begun : {false, true}) {
+  const std::tuple<OverTime, int64_t, float> cases[] = {{OverTime::kLargest, 0, -2}, {OverTime::kLargest, 2, -1},
+                                                        {OverTime::kSum, 0, -9},     {OverTime::kSum, 2, -10},
+                                                        {OverTime::kMean, 0, -3},    {OverTime::kMean, 2, -11.0F / 5}};
+  for (const auto& [over_time, begun, expected] : cases) {
     float y = -1;
     const auto state = program->NewState();
     auto& places = static_cast<MapRow&>(*state);
     places.in[0] = {reinterpret_cast<const std::byte*>(x), 4};
-    places.out[0] = {
-        .first = reinterpret_cast<std::byte*>(&y), .over_time = OverTime::kLargest, .has_begun = has_begun};
+    places.out[0] = {.first = reinterpret_cast<std::byte*>(&y), .over_time = over_time, .begun = begun};
     SequenceSlice slice;
     slice.steps = 3;
     slice.after = state.get();
     ASSERT_TRUE(program->Advance({&slice, 1}, *workspace).ok());
-    EXPECT_EQ(y, has_begun ? -1 : -2);
+    EXPECT_FLOAT_EQ(y, expected);
   }
 }
 
