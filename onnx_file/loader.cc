@@ -219,7 +219,7 @@ absl::StatusOr<OnnxStack> LoadWhole(const onnx::GraphProto& graph, Constants& co
   absl::StatusOr<PipelinePtr> pipeline = MakePipeline(lowered, type);
   if (!pipeline.ok()) return pipeline.status();
   OnnxStack stack;
-  if (IsChain(layers)) stack.file_names = MakeFileNames(lowered, **pipeline);
+  if (IsChain(layers) && (*pipeline)->starts.empty()) stack.file_names = MakeFileNames(lowered, **pipeline);
   if (stack.file_names == nullptr) {
     stack.pipeline = *std::move(pipeline);
   } else {

@@ -264,7 +264,9 @@ absl::Status Lowering::Evaluate(const Scope::Definition& definition) {
     all_fixed &= input.empty() || std::holds_alternative<Fixed>(values_.at(input));
   }
   if (IsRecurrent(node)) return Layer(call);
-  if (all_fixed && !IsOnnxOp(node, "ConstantOfShape")) {
+  const bool repeats = IsOnnxOp(node, "Expand") || IsOnnxOp(node, "Tile");
+  const bool is_state = repeats && !constants_.Value(*scope_, node.output(0)).ok();  // which no constant is made of
+  if (all_fixed && !IsOnnxOp(node, "ConstantOfShape") && !is_state) {
     for (const std::string& output : node.output()) values_.emplace(output, Fixed{});
     return absl::OkStatus();
   }
@@ -432,6 +434,9 @@ absl::StatusOr<Flow> Lowering::FlowOf(const Call& call, size_t index) {
   if (!Has(call, index)) return BadFile(absl::StrCat("has no input ", index));
   if (const auto* flow = std::get_if<Flow>(call.inputs[index])) return *flow;
   if (const auto* input = std::get_if<GraphInput>(call.inputs[index])) return AsSteps(input->input);
+  if (std::holds_alternative<RepeatedRows>(*call.inputs[index])) {
+    return BadFile("takes numbers that the file fixes and repeats over rows or steps, which only a layer starts from");
+  }
   return BadFile(absl::StrCat("takes ", Quoted(call.node.input(static_cast<int>(index))),
                               ", which is no number of a step (but sizes, a part of a state, or fixed in the file)"));
 }

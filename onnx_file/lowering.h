@@ -17,6 +17,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,12 @@ struct Sizes {
 struct GraphInput {  // nothing has been done to it yet, so that its use decides what it is
   size_t input = 0;
 };
+// A constant that is repeated over the rows, or a part of its first axis: what layers start from.
+struct RepeatedRows {
+  std::string name;
+  int64_t first = 0;
+  int64_t end = std::numeric_limits<int64_t>::max();
+};
 // Parts of a graph input's first axis: initial states of all layers in one.
 struct InputPart {
   size_t input = 0;
@@ -74,8 +81,8 @@ struct LastSteps {  // [N, 2]: row and length - 1, or the other way round
 struct Counting {  // 0, 1, ... along its one axis of steps or rows
   Layout layout;
 };
-using GraphValue =
-    std::variant<Fixed, Zeros, Sizes, GraphInput, InputPart, Flow, StateSizes, Lengths, RowOrder, Counting, LastSteps>;
+using GraphValue = std::variant<Fixed, Zeros, Sizes, GraphInput, InputPart, RepeatedRows, Flow, StateSizes, Lengths,
+                                RowOrder, Counting, LastSteps>;
 
 // What keeps a graph from being lowered: one of these, for those that would cut it out (partition.h).
 struct Obstacle {
@@ -107,6 +114,7 @@ struct LoweredLayer {
   int y = -1;  // node
   int64_t directions = 1;
   int64_t hidden_size = 0;
+  LayerStart start = {};
   bool rows_first = false;  // layout 1: states are [N, D, H]
   bool is_turned = false;   // its steps come from the last to the first: it has the other direction
   bool is_sorted = false;   // its rows come in the order of their lengths
@@ -212,6 +220,10 @@ class Lowering {
   Result Move(const Call& call);  // Transpose, Squeeze, Unsqueeze, Reshape, Flatten
   absl::Status MoveAxes(const Call& call, Layout& layout);
   Result Expand(const Call& call);
+  // A part [first, end) of the first axis, or of one that a Squeeze has left.
+  static RepeatedRows PartOf(const RepeatedRows& rows, int64_t first, int64_t end);
+  std::optional<Result> CompareSizes(const Call& call);
+  std::optional<Result> ChooseSizes(const Call& call);
   Result ConstantOfShape(const Call& call);
   Result ProductOfSizes(const Call& call);
   Result SliceSizes(const Call& call, const Sizes& sizes);
@@ -314,6 +326,7 @@ class Lowering {
   absl::Status TakeWeights(const Call& call, LoweredLayer& layer);
   absl::Status TakeLengths(const Call& call, bool is_sorted);
   absl::Status TakeState(const Call& call, size_t index);
+  absl::Status TakeStart(const Call& call, size_t index);
   absl::Status GiveOutputs(const Call& call, int64_t layout);
   absl::Status CheckStates();
 

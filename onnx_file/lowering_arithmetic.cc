@@ -179,21 +179,21 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
     absl::StatusOr<Sizes> a = SizesOf(call, 0), b = SizesOf(call, 1);
     if (!a.ok()) return a.status();
     if (!b.ok()) return b.status();
-    if (a->list.size() != 1 || b->list.size() != 1) {
-      return BadFile(absl::StrCat("computes several sizes, or places, at once; ", View(kPickLast)));
+    if (a->list.size() != b->list.size()) {
+      return BadFile(absl::StrCat("computes lists of sizes, or places, that are not as long; ", View(kPickLast)));
     }
-    Size& size = a->list[0];
-    if (function != MapFunction::kMultiply) {
-      if (!ComputeConstants(function, b->list[0], size)) {
+    for (size_t k = 0; k < a->list.size(); ++k) {
+      Size& size = a->list[k];
+      const Size& other = b->list[k];
+      if (function != MapFunction::kMultiply) {
+        if (ComputeConstants(function, other, size)) continue;
         return BadFile("computes sizes of steps or rows other than by multiplying two of them");
       }
-      a->is_scalar &= b->is_scalar;
-      return *std::move(a);
+      if (__builtin_mul_overflow(size.factor, other.factor, &size.factor) || size.symbols.size() > 16) {
+        return BadFile("multiplies sizes beyond all bounds");
+      }
+      size.symbols.insert(size.symbols.end(), other.symbols.begin(), other.symbols.end());
     }
-    if (__builtin_mul_overflow(size.factor, b->list[0].factor, &size.factor) || size.symbols.size() > 16) {
-      return BadFile("multiplies sizes beyond all bounds");
-    }
-    size.symbols.insert(size.symbols.end(), b->list[0].symbols.begin(), b->list[0].symbols.end());
     a->is_scalar &= b->is_scalar;
     return *std::move(a);
   }
@@ -248,6 +248,7 @@ Lowering::Result Lowering::AsBoolean(const Call& call) {
 // A boolean is 1 or 0 in the compute type.
 Lowering::Result Lowering::Compare(const Call& call) {
   if (call.inputs.size() != 2 || !Has(call, 0) || !Has(call, 1)) return BadFile("has not two inputs");
+  if (std::optional<Result> sizes = CompareSizes(call)) return *std::move(sizes);
   if (std::optional<Result> mask = MaskOf(call)) return *std::move(mask);
   const MapFunction function = FunctionOf(call.node.op_type());
   Result made = GraphValue{};
@@ -271,6 +272,7 @@ Lowering::Result Lowering::Compare(const Call& call) {
 // The numbers of `b` where `a` holds, else 0, and so on: no number is multiplied by 0, since it may be infinite.
 Lowering::Result Lowering::Where(const Call& call) {
   if (!Has(call, 0) || !Has(call, 1) || !Has(call, 2)) return BadFile("has not three inputs");
+  if (std::optional<Result> sizes = ChooseSizes(call)) return *std::move(sizes);
   absl::StatusOr<Flow> condition = FlowOf(call, 0);
   if (!condition.ok()) return condition.status();
   if (condition->type != kBoolean) return BadFile("chooses by what is no comparison of a step's numbers");

@@ -13,14 +13,6 @@
 #include "onnx_file/state_width.h"
 
 namespace rnnserve {
-namespace {
-
-bool AllZero(const TensorView& view) {
-  return std::ranges::all_of(view.data, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
-}  // namespace
-
 absl::Status Lowering::Layer(const Call& call) {
   const auto refuse = [&](const absl::Status& status) {
     return BadFile(absl::StrCat(call.label, ": ", status.message()));
@@ -186,14 +178,7 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
   const GraphValue& value = *call.inputs[index];
   const std::string label = InputLabel(index, call.node.input(static_cast<int>(index)));
   if (std::holds_alternative<Zeros>(value)) return absl::OkStatus();
-  if (IsFixed(call, index)) {
-    const absl::StatusOr<OnnxTensor> fixed = Value(call, index);
-    if (!fixed.ok()) return BadFile(absl::StrCat(label, " ", fixed.status().message()));
-    if (AllZero(fixed->view)) return absl::OkStatus();
-    return BadFile(absl::StrCat(label,
-                                " is fixed in the file and not zero; make it a graph input and send it with each "
-                                "request"));
-  }
+  if (IsFixed(call, index) || std::holds_alternative<RepeatedRows>(value)) return TakeStart(call, index);
   const auto* whole = std::get_if<GraphInput>(&value);
   const auto* part = std::get_if<InputPart>(&value);
   if (whole == nullptr && part == nullptr) {
@@ -225,6 +210,51 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
   use.layers.push_back(layers_.size() - 1);
   use.takers.push_back({.node = &call.node, .input = call.node.input(static_cast<int>(index))});
   use.parts.emplace_back(part == nullptr ? 0 : part->first, part == nullptr ? layers_.back().directions : part->end);
+  return absl::OkStatus();
+}
+
+// A state that the file fixes, the same for all rows: [D, H] of it.
+absl::Status Lowering::TakeStart(const Call& call, size_t index) {
+  LoweredLayer& layer = layers_.back();
+  const std::string label = InputLabel(index, call.node.input(static_cast<int>(index)));
+  const auto* repeated = std::get_if<RepeatedRows>(call.inputs[index]);
+  const absl::StatusOr<OnnxTensor> fixed =
+      repeated != nullptr ? constants_.Value(*scope_, repeated->name) : Value(call, index);
+  if (!fixed.ok()) return BadFile(absl::StrCat(label, " ", fixed.status().message()));
+  const TensorView& view = fixed->view;
+  if (view.type != data_type_) {
+    return BadFile(absl::StrCat(label, " has another data_type than the weights, ", View(DataTypeName(data_type_))));
+  }
+  const int64_t d = layer.directions;
+  const size_t bytes = static_cast<size_t>(layer.hidden_size) * ByteSize(view.type);
+  const auto count = static_cast<int64_t>(view.data.size() / bytes);  // of [H]
+  // Rows of the state: of `repeated` there is one, which layers or directions may share.
+  const int64_t first = repeated == nullptr || count == 1 ? 0 : std::clamp<int64_t>(repeated->first, 0, count);
+  const int64_t end = repeated == nullptr || count == 1 ? count : std::min(repeated->end, count);
+  const int64_t rows = repeated == nullptr ? count / d : 1;
+  if (view.data.size() % bytes != 0 || rows < 1 || (end - first != d * rows && !(repeated != nullptr && count == 1))) {
+    return BadFile(absl::StrCat(label, " of shape ", ShortShape(view.shape), " in the file is none of ", d,
+                                " directions and ", layer.hidden_size, " units"));
+  }
+  std::vector<std::byte> start;
+  for (int64_t direction = 0; direction < d; ++direction) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t place = count == 1            ? 0
+                            : repeated != nullptr ? first + direction
+                            : layer.rows_first    ? row * d + direction
+                                                  : direction * rows + row;
+      const std::span<const std::byte> numbers = view.data.subspan(static_cast<size_t>(place) * bytes, bytes);
+      if (row == 0) {
+        start.insert(start.end(), numbers.begin(), numbers.end());
+      } else if (!std::ranges::equal(numbers, std::span(start).last(bytes))) {
+        return BadFile(absl::StrCat(label, " is fixed in the file, other numbers for each of ", rows,
+                                    " rows; make it a graph input and send it with each request"));
+      }
+    }
+  }
+  if (std::ranges::any_of(start, [](std::byte byte) { return byte != std::byte{0}; })) {
+    (index == 6 ? layer.start.c : layer.start.h) = std::move(start);
+  }
   return absl::OkStatus();
 }
 

@@ -39,6 +39,9 @@ Lowering::Result Lowering::Identity(const Call& call) { return *call.inputs.at(0
 
 Lowering::Result Lowering::ShapeOf(const Call& call) {
   if (std::holds_alternative<Zeros>(*call.inputs[0])) return StateSizes{};
+  if (const auto* list = std::get_if<Sizes>(call.inputs[0])) {
+    return Sizes{.list = {Size(static_cast<int64_t>(list->list.size()))}};
+  }
   absl::StatusOr<Flow> flow = Flow{};
   if (const std::optional<Lengths> lengths = LengthsOf(call, 0)) {
     flow->layout = lengths->layout;
@@ -83,6 +86,12 @@ Lowering::Result Lowering::Gather(const Call& call) {
     return picked;
   }
   if (std::holds_alternative<Zeros>(*call.inputs[0])) return Zeros{};
+  if (const auto* rows = std::get_if<RepeatedRows>(call.inputs[0])) {
+    const int64_t place = IntAt(view, 0);
+    if (IntOf(call, "axis", 0) != 0 || count != 1 || place < 0)
+      return BadFile("takes a part of another axis of a state");
+    return PartOf(*rows, place, place + 1);
+  }
   const int64_t named = IntOf(call, "axis", 0);
   if (const auto* input = std::get_if<GraphInput>(call.inputs[0]); input != nullptr && named == 0 && count == 1) {
     // A layer's part of a state of all: h0[k].
@@ -196,6 +205,10 @@ Lowering::Result Lowering::Slice(const Call& call) {
   if (starts.empty() || ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
     return BadFile("has starts, ends, axes and steps of different lengths");
   }
+  const auto* rows = std::get_if<RepeatedRows>(call.inputs[0]);
+  if (rows != nullptr && axes.size() == 1 && (axes[0] == 0 || axes[0] == -3) && steps[0] == 1 && starts[0] >= 0) {
+    return PartOf(*rows, starts[0], ends[0]);
+  }
   const auto* input = std::get_if<GraphInput>(call.inputs[0]);
   if (input != nullptr && inputs_[input->input].kind != InputUse::Kind::kSteps && axes.size() == 1 &&
       (axes[0] == 0 || axes[0] == -3) && steps[0] == 1 && starts[0] >= 0) {
@@ -246,6 +259,15 @@ Lowering::Result Lowering::Split(const Call& call) {
       if (absl::Status given = Give(call.node, static_cast<int>(k), Zeros{}); !given.ok()) return given;
     }
     return Zeros{};
+  }
+  if (const auto* rows = std::get_if<RepeatedRows>(call.inputs[0]);
+      rows != nullptr && *sizes && (*sizes)->size() == parts && parts > 0 && IntOf(call, "axis", 0) == 0) {
+    int64_t from = (**sizes)[0];
+    for (size_t k = 1; k < parts; from += (**sizes)[k++]) {
+      RepeatedRows part = PartOf(*rows, from, from + (**sizes)[k]);
+      if (absl::Status given = Give(call.node, static_cast<int>(k), std::move(part)); !given.ok()) return given;
+    }
+    return PartOf(*rows, 0, (**sizes)[0]);
   }
   if (const auto* state = std::get_if<GraphInput>(call.inputs[0]);
       state != nullptr && *sizes && (*sizes)->size() == parts && parts > 0 && IntOf(call, "axis", 0) == 0 &&
@@ -369,6 +391,7 @@ absl::StatusOr<Flow> Lowering::JoinFlows(const Call& call, size_t axis) {
 
 Lowering::Result Lowering::Move(const Call& call) {
   if (!Has(call, 0)) return BadFile("has no input 0");
+  if (std::holds_alternative<RepeatedRows>(*call.inputs[0])) return *call.inputs[0];  // as many numbers, in their order
   if (std::holds_alternative<Zeros>(*call.inputs[0])) return Zeros{};
   if (const auto* sizes = std::get_if<Sizes>(call.inputs[0])) {
     Sizes moved = *sizes;
@@ -434,11 +457,52 @@ absl::Status Lowering::MoveAxes(const Call& call, Layout& layout) {
   return layout.Unsqueeze(**list);
 }
 
-// Of sizes it repeats one; of zeros it makes more of them; of flows it may only leave them as they are.
+RepeatedRows Lowering::PartOf(const RepeatedRows& rows, int64_t first, int64_t end) {
+  const int64_t most = rows.end - rows.first;
+  return {rows.name, rows.first + std::clamp<int64_t>(first, 0, most), rows.first + std::clamp<int64_t>(end, 0, most)};
+}
+
+// Sizes that are not -1, as torch's expand(-1, n, -1) asks and chooses.
+std::optional<Lowering::Result> Lowering::CompareSizes(const Call& call) {
+  const auto is_sizes = [](const GraphValue* value) { return std::holds_alternative<Sizes>(*value); };
+  if (!IsOnnxOp(call.node, "Equal") || std::ranges::none_of(call.inputs, is_sizes)) return std::nullopt;
+  const absl::StatusOr<Sizes> a = SizesOf(call, 0), b = SizesOf(call, 1);
+  if (!a.ok()) return Result(a.status());
+  if (!b.ok()) return Result(b.status());
+  if (a->list.size() != b->list.size()) return BadFile("compares lists of sizes that are not as long");
+  Sizes made;
+  for (size_t k = 0; k < a->list.size(); ++k) {
+    const Size &one = a->list[k], &other = b->list[k];
+    const bool are_equal = Equal(symbols_, one, other);
+    const bool is_negative = (one.is_constant() && one.factor < 0) || (other.is_constant() && other.factor < 0);
+    if (!are_equal && !is_negative && !(one.is_constant() && other.is_constant())) {
+      return BadFile("compares how many steps or rows there are with a number");
+    }
+    made.list.emplace_back(are_equal ? 1 : 0);
+  }
+  return Result(std::move(made));
+}
+
+std::optional<Lowering::Result> Lowering::ChooseSizes(const Call& call) {
+  if (!std::holds_alternative<Sizes>(*call.inputs[0])) return std::nullopt;
+  const absl::StatusOr<Sizes> chosen = SizesOf(call, 0), a = SizesOf(call, 1), b = SizesOf(call, 2);
+  if (!a.ok()) return Result(a.status());
+  if (!b.ok()) return Result(b.status());
+  const size_t count = chosen->list.size();
+  if (a->list.size() != count || b->list.size() != count) return BadFile("chooses of lists that are not as long");
+  Sizes made;
+  for (size_t k = 0; k < count; ++k) made.list.push_back(chosen->list[k].factor != 0 ? a->list[k] : b->list[k]);
+  return Result(std::move(made));
+}
+
+// Of sizes it repeats one; of zeros it makes more of them; of a constant it makes a state of all rows; of flows it may
+// only leave them as they are.
 Lowering::Result Lowering::Expand(const Call& call) {
   if (!Has(call, 0)) return BadFile("has no input 0");
   if (std::optional<Result> lengths = ExpandLengths(call)) return *std::move(lengths);
-  if (std::holds_alternative<Zeros>(*call.inputs[0])) return Zeros{};
+  if (std::holds_alternative<Zeros>(*call.inputs[0]) || std::holds_alternative<RepeatedRows>(*call.inputs[0])) {
+    return *call.inputs[0];
+  }
   if (const auto* sizes = std::get_if<Sizes>(call.inputs[0]); sizes != nullptr && sizes->list.size() == 1) {
     Sizes repeated = *sizes;
     repeated.repeats = true;
@@ -449,6 +513,9 @@ Lowering::Result Lowering::Expand(const Call& call) {
     if (!value.ok()) return value.status();
     const bool zeros = std::ranges::all_of(value->view.data, [](std::byte byte) { return byte == std::byte{0}; });
     if (zeros) return Zeros{};
+    const Shape& dims = value->view.shape;  // but the last
+    const bool has_rows = dims.size() > 1 && std::count(dims.begin(), dims.end() - 1, 1) + 2 < std::ssize(dims);
+    if (!has_rows && !dims.empty() && IsFloating(value->view.type)) return RepeatedRows{call.node.input(0)};
     return BadFile("repeats numbers that the file fixes, and not zeros, over rows or steps; make it an input");
   }
   const absl::StatusOr<Flow> flow = FlowOf(call, 0);
@@ -480,6 +547,13 @@ Lowering::Result Lowering::ConstantOfShape(const Call& call) {
   if (attribute == nullptr) return Zeros{};
   const absl::StatusOr<OnnxTensor> value = constants_.Stored(attribute->t());
   if (!value.ok()) return value.status();
+  if (value->view.type == DataType::kInt64 && NumElements(value->view.shape) == 1 && IntAt(value->view, 0) != 0) {
+    const absl::StatusOr<Sizes> count = SizesOf(call, 0);  // a list of sizes
+    if (count.ok() && count->list.size() == 1 && count->list[0].is_constant() && count->list[0].factor > 0 &&
+        count->list[0].factor <= static_cast<int64_t>(kMaxSizes)) {
+      return Sizes{.list = std::vector<Size>(static_cast<size_t>(count->list[0].factor), Size(IntAt(value->view, 0)))};
+    }
+  }
   const bool zeros = std::ranges::all_of(value->view.data, [](std::byte byte) { return byte == std::byte{0}; });
   if (zeros) return Zeros{};
   return BadFile("makes numbers that are not zero; only zero states are made in a file");

@@ -47,7 +47,10 @@ class Maker {
     for (const LoweredLayer& layer : lowered_.layers()) {
       made_->layer_x.push_back(PlaceOf(layer.x));
       made_->layer_y.push_back(-1);
+      made_->starts.push_back(layer.start);
     }
+    const auto is_zero = [](const LayerStart& start) { return start.h.empty() && start.c.empty(); };
+    if (std::ranges::all_of(made_->starts, is_zero)) made_->starts.clear();
     for (size_t stage = 0; stage <= layers; ++stage) MakeMap(stage, made_->maps[stage]);
     MakeMap(layers + 1, made_->rows);
     for (size_t layer = 0; layer < layers; ++layer) {

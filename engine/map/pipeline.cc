@@ -47,6 +47,12 @@ class Text {
     *this << place.kind << place.type << place.width << place.input << place.layer << place.direction;
     return place.beyond.empty() ? *this : *this << std::string("beyond") << place.beyond;
   }
+  Text& operator<<(const LayerStart& start) {
+    for (const std::vector<std::byte>* bytes : {&start.h, &start.c}) {
+      *this << std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    }
+    return *this;
+  }
   Text& operator<<(const MapValue& value) { return *this << value.width << value.is_integer; }
   Text& operator<<(const MapPort& port) { return *this << port.value << port.type; }
   Text& operator<<(const MapUse::Target& target) { return *this << target.place << target.output << target.over_time; }
@@ -71,6 +77,7 @@ class Text {
 std::string Pipeline::CanonicalText() const {
   Text text;
   text << inputs << outputs << places << maps << rows << layer_x << layer_y;
+  if (!starts.empty()) text << starts;
   return std::move(text).Finish();
 }
 

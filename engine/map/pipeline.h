@@ -8,6 +8,7 @@
 // Numbers wait at *places*: what a request brings, what a map or layer gives at every step, or once a row.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -73,14 +74,20 @@ struct MapUse {
   std::vector<Target> writes = {};
 };
 
+// What a layer starts from where nobody brings a state, of every row: [D, H] in the layers' type. Empty: zeros.
+struct LayerStart {
+  std::vector<std::byte> h, c;
+};
+
 struct Pipeline {
   std::vector<PipelineInput> inputs;
   std::vector<PipelineOutput> outputs;
   std::vector<Place> places;
-  std::vector<MapUse> maps;  // maps[k] runs before layer k, the last one after all of them
-  MapUse rows;               // once a row, at the very end
-  std::vector<int> layer_x;  // the place that each layer takes
-  std::vector<int> layer_y;  // and gives; -1: nothing takes it
+  std::vector<MapUse> maps;        // maps[k] runs before layer k, the last one after all of them
+  MapUse rows;                     // once a row, at the very end
+  std::vector<int> layer_x;        // the place that each layer takes
+  std::vector<int> layer_y;        // and gives; -1: nothing takes it
+  std::vector<LayerStart> starts;  // of each layer; none: all are zeros
 
   // In the words of the file, for fingerprints: everything that decides results, the numbers of maps left out.
   std::string CanonicalText() const;

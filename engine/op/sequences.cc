@@ -167,6 +167,14 @@ LayerSequences MakeSequences(const StackSpec& stack, const RunPlan& plan, std::s
   const std::byte* initial_h = initial.h ? initial.h->data.data() : nullptr;
   const std::byte* initial_c = initial.c ? initial.c->data.data() : nullptr;
 
+  const bool has_start = given && !stack.pipeline->starts.empty();
+  const LayerStart* start = has_start ? &stack.pipeline->starts[layer] : nullptr;
+  const auto begin = [&](const std::byte* brought, std::ptrdiff_t place, const std::vector<std::byte> LayerStart::*of,
+                         int64_t d) -> const std::byte* {
+    if (brought != nullptr || start == nullptr || (start->*of).empty()) return At(brought, place);
+    return (start->*of).data() + d * spec.hidden_size * static_cast<int64_t>(ByteSize(spec.data_type));
+  };
+
   LayerSequences sequences;
   if (plan.steps > 0 || plan.list_empty_rows) sequences.reserve(static_cast<size_t>(plan.rows * spec.directions()));
   for (int64_t d = 0; d < spec.directions(); ++d) {
@@ -177,8 +185,8 @@ LayerSequences MakeSequences(const StackSpec& stack, const RunPlan& plan, std::s
       sequence.row = n;
       sequence.length = plan.lengths[static_cast<size_t>(n)];
       const std::ptrdiff_t state = walks.state.Offset(n, d);
-      sequence.initial_h = At(initial_h, state);
-      sequence.initial_c = At(initial_c, state);
+      sequence.initial_h = begin(initial_h, state, &LayerStart::h, d);
+      sequence.initial_c = begin(initial_c, state, &LayerStart::c, d);
       sequence.final_h = At(targets.final_h.base, targets.final_h.walk.Offset(n, d));
       sequence.final_c = At(targets.final_c.base, targets.final_c.walk.Offset(n, d));
       if (sequence.length == 0) {

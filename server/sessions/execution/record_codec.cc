@@ -144,7 +144,7 @@ absl::StatusOr<SessionModelPtr> FindModel(SessionCore& core, const store::Record
 }
 
 absl::StatusOr<SessionStatePtr> StateOf(const SessionModel& model, const store::Record& record) {
-  if (!record.has_state()) return model.Zeros(record.rows());
+  if (!record.has_state()) return model.Start(record.rows());
   std::vector<NamedTensor> tensors;
   for (const store::Tensor& tensor : record.state()) tensors.push_back(ViewOf(tensor));
   const absl::StatusOr<int64_t> rows = model.CheckTensors(tensors);

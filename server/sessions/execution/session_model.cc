@@ -11,6 +11,7 @@
 #include "base/recycled.h"
 #include "base/status_macros.h"
 #include "base/view.h"
+#include "engine/float16.h"
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
 #include "engine/op/wording.h"
@@ -66,7 +67,26 @@ absl::StatusOr<std::shared_ptr<const State>> SessionModel::NewHandle(size_t laye
   return handle;
 }
 
-SessionStatePtr SessionModel::Zeros(int64_t rows) const { return Make(rows, {}); }
+absl::StatusOr<SessionStatePtr> SessionModel::Start(int64_t rows) const {
+  SessionState::Handles handles;
+  const bool has_start = stack().pipeline != nullptr && !stack().pipeline->starts.empty();
+  for (size_t layer = 0; has_start && layer < layers(); ++layer) {
+    const LayerStart& start = stack().pipeline->starts[layer];
+    std::vector<std::byte> wide[2];
+    const std::byte* from[2] = {nullptr, nullptr};
+    for (size_t k = 0; k < 2; ++k) {
+      const std::vector<std::byte>& bytes = k == 0 ? start.h : start.c;
+      if (bytes.empty()) continue;
+      const auto count = static_cast<size_t>(stack().layers[layer].hidden_size);
+      wide[k].resize(count * ByteSize(state_type()));
+      ConvertElements(stack().data_type(), bytes.data(), state_type(), wide[k].data(), count);
+      from[k] = wide[k].data();
+    }
+    ASSIGN_OR_RETURN(std::shared_ptr<const State> handle, NewHandle(layer, from[0], from[1]));
+    for (int64_t row = 0; row < rows; ++row) handles.push_back(handle);  // states never change
+  }
+  return Make(rows, std::move(handles));
+}
 
 SessionStatePtr SessionModel::Make(int64_t rows, SessionState::Handles handles) const {
   return MakeRecycled<SessionState>(SessionState{rows, std::move(handles), KeptBytes(rows)});

@@ -81,7 +81,8 @@ class SessionModel final : public SessionSubject {
   int64_t KeptReplyBytes(int64_t rows) const;
   int64_t KeptBytes(int64_t rows) const { return rows * StateValues() * static_cast<int64_t>(ByteSize(kept_type_)); }
 
-  SessionStatePtr Zeros(int64_t rows) const;
+  // What a session begins with: zeros, or what the model's file has.
+  absl::StatusOr<SessionStatePtr> Start(int64_t rows) const;
   SessionStatePtr Make(int64_t rows, SessionState::Handles handles) const;
   // Converts a session's state to the states that a run starts from, and back from those that it gave.
   RunStates ToRun(const SessionState& state) const;

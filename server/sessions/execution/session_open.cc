@@ -248,7 +248,9 @@ void SessionCore::OpenHere(OpenCall call, std::optional<StoreFence> fence, OpenD
     if (!imported.ok()) return done(imported.status());
     state = *std::move(imported);
   } else {
-    state = (*model)->Zeros(call.rows.value_or(1));
+    absl::StatusOr<SessionStatePtr> start = OrOutOfMemory([&] { return (*model)->Start(call.rows.value_or(1)); });
+    if (!start.ok()) return done(start.status());
+    state = *std::move(start);
   }
   OpenWith(std::move(call), fence, *std::move(model), std::move(state), *std::move(terms), std::move(done));
 }

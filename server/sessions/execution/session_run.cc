@@ -171,7 +171,7 @@ absl::StatusOr<SessionStatePtr> SessionRun::ImportRows(std::span<const NamedTens
 }
 
 absl::StatusOr<Change> SessionRun::Apply(const ResetOp& op) {
-  ASSIGN_OR_RETURN(SessionStatePtr state, op.state ? ImportRows(*op.state) : model_->Zeros(lease_->state()->rows));
+  ASSIGN_OR_RETURN(SessionStatePtr state, op.state ? ImportRows(*op.state) : model_->Start(lease_->state()->rows));
   return ChangeTo(std::move(state), 0);
 }
 
