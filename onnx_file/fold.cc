@@ -124,13 +124,14 @@ int64_t FoldCall::Int(std::string_view name, int64_t otherwise) const {
   return attribute == nullptr ? otherwise : attribute->i();
 }
 
-absl::StatusOr<std::optional<std::vector<int64_t>>> FoldCall::Ints(std::string_view name, size_t index) const {
+absl::StatusOr<std::optional<std::vector<int64_t>>> FoldCall::Ints(std::string_view name, size_t index,
+                                                                   size_t most) const {
   const auto too_many = [&](auto count) {
     return FoldError(
-        absl::StrCat("has ", View(name), " of ", count, " integers, but at most ", kMaxRank, " axes are supported"));
+        absl::StrCat("has ", View(name), " of ", count, " integers, but at most ", most, " are supported"));
   };
   if (const onnx::AttributeProto* attribute = FindAttribute(node, name)) {
-    if (attribute->ints_size() > static_cast<int>(kMaxRank)) return too_many(attribute->ints_size());
+    if (attribute->ints_size() > static_cast<int>(most)) return too_many(attribute->ints_size());
     return std::vector<int64_t>(attribute->ints().begin(), attribute->ints().end());
   }
   if (index >= inputs.size() || inputs[index] == nullptr) return std::nullopt;
@@ -140,7 +141,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> FoldCall::Ints(std::string_v
                                   " and shape ", ShortShape(list.shape), ", but a list of integers is needed"));
   }
   const size_t count = list.data.size() / ByteSize(list.type);
-  if (count > kMaxRank) return too_many(count);
+  if (count > most) return too_many(count);
   std::vector<int64_t> values;
   for (size_t k = 0; k < count; ++k) values.push_back(IntAt(list, static_cast<int64_t>(k)));
   return values;

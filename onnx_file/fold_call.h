@@ -30,7 +30,8 @@ struct FoldCall {
   int64_t Int(std::string_view name, int64_t otherwise) const;
   // A list of axes, starts, sizes: the attribute `name` (old opsets), or else input `index`; nullopt if neither is
   // there. At most kMaxRank integers.
-  absl::StatusOr<std::optional<std::vector<int64_t>>> Ints(std::string_view name, size_t index) const;
+  absl::StatusOr<std::optional<std::vector<int64_t>>> Ints(std::string_view name, size_t index,
+                                                           size_t most = kMaxRank) const;
 };
 
 // Element `index` of a tensor of integers.

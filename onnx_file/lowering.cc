@@ -390,7 +390,7 @@ absl::StatusOr<OnnxTensor> Lowering::Value(const Call& call, size_t index) {
 }
 
 absl::StatusOr<std::optional<std::vector<int64_t>>> Lowering::Ints(const Call& call, std::string_view name,
-                                                                   size_t index) {
+                                                                   size_t index, size_t most) {
   const bool is_input = FindAttribute(call.node, name) == nullptr && Has(call, index);
   const auto* sizes = is_input ? std::get_if<Sizes>(call.inputs[index]) : nullptr;
   if (sizes != nullptr && std::ranges::all_of(sizes->list, &Size::is_constant)) {  // of features, computed
@@ -407,7 +407,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Lowering::Ints(const Call& c
     inputs[index] = &values[index];
   }
   int64_t no_bytes = 0;
-  return FoldCall{call.node, inputs, no_bytes}.Ints(name, index);
+  return FoldCall{call.node, inputs, no_bytes}.Ints(name, index, most);
 }
 
 absl::StatusOr<Sizes> Lowering::SizesOf(const Call& call, size_t index) {

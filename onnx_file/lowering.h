@@ -193,7 +193,8 @@ class Lowering {
   }
   absl::StatusOr<OnnxTensor> Value(const Call& call, size_t index);
   // A list that the node takes as attribute or as fixed input.
-  absl::StatusOr<std::optional<std::vector<int64_t>>> Ints(const Call& call, std::string_view name, size_t index);
+  absl::StatusOr<std::optional<std::vector<int64_t>>> Ints(const Call& call, std::string_view name, size_t index,
+                                                           size_t most = kMaxAxes);
   // Sizes, or fixed integers as such.
   absl::StatusOr<Sizes> SizesOf(const Call& call, size_t index);
   // A graph input becomes one that brings steps.

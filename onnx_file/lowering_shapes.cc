@@ -251,9 +251,9 @@ Lowering::Result Lowering::SliceFlow(const Call& call, const Flow& flow, size_t 
 }
 
 Lowering::Result Lowering::Split(const Call& call) {
-  absl::StatusOr<std::optional<std::vector<int64_t>>> sizes = Ints(call, "split", 1);
-  if (!sizes.ok()) return sizes.status();
   const auto parts = static_cast<size_t>(call.node.output_size());
+  absl::StatusOr<std::optional<std::vector<int64_t>>> sizes = Ints(call, "split", 1, parts);
+  if (!sizes.ok()) return sizes.status();
   if (std::holds_alternative<Zeros>(*call.inputs[0])) {
     for (size_t k = 1; k < parts; ++k) {
       if (absl::Status given = Give(call.node, static_cast<int>(k), Zeros{}); !given.ok()) return given;
