@@ -145,6 +145,8 @@ class Lowering {
   // Where a request's outputs differ from the file's by what lies beyond the ends of rows: an output that `is_asked`
   // and not zero there, as a request's is; or the lengths, where no layer takes them.
   Obstacle OtherBeyondEnds(const std::function<bool(const std::string&)>& is_asked) const;
+  // The last node that turns steps round.
+  const Obstacle& last_turn() const { return last_turn_; }
   // Of a row without steps the file takes one of the padding.
   bool rows_need_steps() const { return rows_need_steps_; }
 
@@ -305,7 +307,7 @@ class Lowering {
   std::optional<Result> JoinPlaces(const Call& call);
   std::optional<Result> ExpandLengths(const Call& call);
   Result GatherLast(const Call& call);  // GatherND, GatherElements
-  Result TurnSteps(const Flow& flow, size_t axis);
+  Result TurnSteps(const Call& call, const Flow& flow, size_t axis);
   Result ReverseSequence(const Call& call);
   Result Logic(const Call& call);  // Not, And, Or
 
@@ -355,6 +357,7 @@ class Lowering {
   std::optional<size_t> lengths_input_;
   Obstacle mask_;   // a node that takes lengths as numbers, if there is one
   Obstacle turns_;  // a node that turns the steps round, padding and all
+  Obstacle last_turn_;
   int ones_ = -1;
   std::unordered_set<int> own_ends_;              // nodes that pick a row's last step by its length
   std::unordered_set<int> turned_ends_;           // nodes that pick the last of steps that are turned round

@@ -31,6 +31,11 @@ absl::Status Lowering::Layer(const Call& call) {
   layer.op.op = *std::move(op);
   const onnx::AttributeProto* direction = FindAttribute(call.node, "direction");
   layer.directions = direction != nullptr && direction->s() == "bidirectional" ? 2 : 1;
+  if (ends_ == Ends::kRefused && direction != nullptr && direction->s() != "forward") {
+    return refuse(BadFile(absl::StrCat("direction is ", Quoted(direction->s()),
+                                       ", which begins with the last step; a "
+                                       "session takes the first one first: split it for Infer, without --stream")));
+  }
   const int64_t layout = IntOf(call, "layout", 0);
   layer.rows_first = layout == 1;
   absl::Status taken = TakeWeights(call, layer);

@@ -317,7 +317,9 @@ Lowering::Result Lowering::GatherLast(const Call& call) {
   return made;
 }
 
-Lowering::Result Lowering::TurnSteps(const Flow& flow, size_t axis) {
+Lowering::Result Lowering::TurnSteps(const Call& call, const Flow& flow, size_t axis) {
+  if (ends_ == Ends::kRefused) return BadFile("turns the steps round, of which a session has no end to begin at");
+  last_turn_ = {.node = &call.node, .label = call.label};
   const std::optional<int> symbol = flow.layout.SymbolOf(axis);
   const bool is_turned = symbol && symbols_.Find(*symbol) == Symbols::kBackT;
   if (!symbol || !(is_turned || symbols_.Unify(*symbol, Symbols::kT))) {
@@ -344,7 +346,7 @@ Lowering::Result Lowering::ReverseSequence(const Call& call) {
   if (!symbol || !symbols_.Unify(*symbol, Symbols::kN)) return BadFile("has other rows than lengths");
   if (absl::Status used = UseLengths(lengths->input); !used.ok()) return used;
   mask_ = {.node = &call.node, .label = call.label};
-  return TurnSteps(*flow, *steps);
+  return TurnSteps(call, *flow, *steps);
 }
 
 // A boolean is 1 or 0.

@@ -237,12 +237,19 @@ Lowering::Result Lowering::SliceFlow(const Call& call, const Flow& flow, size_t 
     return *std::move(picked);
   }
   constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+  const std::optional<int> symbol = flow.layout.SymbolOf(axis);
+  const int64_t size = symbol ? symbols_.SizeOf(*symbol).value_or(1) : 1;
+  if (size > 1 && step == 1) {  // of as many as the file fixes: the last one, or all
+    if (first == size - 1) first = -1;
+    if (first == -size) first = 0;
+    if (end >= size) end = kFar;
+  }
   if (first == 0 && end >= kFar && step == 1) return flow;  // all of them
   if (step == 1 && first == -1 && end >= kFar) return Step(call, flow, axis, -1, true);
   if (step == 1 && first == 0 && end == 1) return Step(call, flow, axis, 0, true);
   if (step == -1 && (first == -1 || first >= kFar) && end <= -kFar) {
     turns_ = {.node = &call.node, .label = call.label};
-    return TurnSteps(flow, axis);
+    return TurnSteps(call, flow, axis);
   }
   return BadFile(
       absl::StrCat("takes a part of the steps or rows of ", flow.layout.Text(symbols_),

@@ -196,7 +196,10 @@ absl::Status Maker::Outputs() {
       const std::optional<int64_t> size = layout.FeatureSize(axis);
       if (!symbol && !size) return refuse("joins steps or rows with other axes; keep them apart");
       if (symbol && symbols.Find(*symbol) == Symbols::kBackT) {
-        return refuse("has its steps from the last to the first; turn them round (PyTorch: flip)");
+        const Obstacle& turn = lowered_.last_turn();
+        lowered_.Blame(turn);
+        return BadFile(absl::StrCat(turn.label, " turns the steps round, and nothing turns ", Quoted(output.name), " ",
+                                    layout.Text(symbols), " back (PyTorch: flip)"));
       }
       if (symbol && symbols.Find(*symbol) == Symbols::kSortedN) {
         return refuse("has its rows in the order of their lengths; put them back (PyTorch: pad_packed_sequence does)");

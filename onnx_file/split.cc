@@ -50,6 +50,15 @@ SplitTensor TensorOf(const onnx::ValueInfoProto& info) {
   return made;
 }
 
+// Of the axes whose sizes the file fixes, for what is read by them: a Reshape to [5, 3, 10], a step 4 that is the last.
+void KeepSizes(const onnx::ValueInfoProto& of_file, onnx::ValueInfoProto& info) {
+  const auto& sizes = of_file.type().tensor_type().shape().dim();
+  auto& dims = *info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim();
+  for (int axis = 0; axis < std::min(sizes.size(), dims.size()); ++axis) {
+    if (sizes[axis].dim_value() > 0) dims[axis].set_dim_value(sizes[axis].dim_value());
+  }
+}
+
 class Splitter {
  public:
   Splitter(const onnx::ModelProto& model, const Folder& folder, const SplitOptions& options, const Partition& partition)
@@ -120,7 +129,7 @@ class Splitter {
     }
     if (part == Part::kServed) {
       KeepNames(graph);
-      if (absl::Status loaded = Load(model); !loaded.ok()) return loaded;
+      if (absl::Status loaded = Load(model.SerializeAsString()); !loaded.ok()) return loaded;
       for (auto* infos : {graph.mutable_input(), graph.mutable_output()}) {
         for (onnx::ValueInfoProto& info : *infos) info = InfoOf(std::string(info.name()), part);
       }
@@ -139,7 +148,12 @@ class Splitter {
       made.inputs.back().ends = {std::string(maker ? NameOf(*maker) : "caller")};
     }
     for (const onnx::ValueInfoProto& info : graph.output()) made.outputs.push_back(OutputOf(info, part));
+    if (part == Part::kServed) {
+      for (onnx::ValueInfoProto& info : *graph.mutable_input()) KeepSizes(partition_.Describe(info.name()), info);
+    }
     made.bytes = model.SerializeAsString();
+    // What is written is what a server loads.
+    if (absl::Status loaded = part == Part::kServed ? Load(made.bytes) : absl::OkStatus(); !loaded.ok()) return loaded;
     return made;
   }
 
@@ -171,8 +185,8 @@ class Splitter {
   }
 
   // As a server does.
-  absl::Status Load(const onnx::ModelProto& model) {
-    const absl::StatusOr<OnnxStack> loaded = LoadOnnxBytes(model.SerializeAsString(), options_.limits);
+  absl::Status Load(const std::string& bytes) {
+    const absl::StatusOr<OnnxStack> loaded = LoadOnnxBytes(bytes, options_.limits);
     if (!loaded.ok()) return loaded.status();
     std::vector<LayerView> layers;
     for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});

@@ -334,7 +334,7 @@ def test_what_padding_would_reach_is_refused(tmp_path):
         "sorted-state": (_sorted_state(m()), "sorts a state that requests bring"),
         "joined": ((lambda m: m.giving(m.node("Add", ["x", m.node("Gather", ["x", m.order()[1]], axis=0)]),
                                        m.rnn("x")[0]))(m()), "one has steps or rows that the other has not, or in another order"),
-        "turned": ((lambda m: m.giving(m.rnn(m.flip("x"))[0]))(m(lengths=False)), "turn them round (PyTorch: flip)"),
+        "turned": ((lambda m: m.giving(m.rnn(m.flip("x"))[0]))(m(lengths=False)), "back (PyTorch: flip)"),
         "turned-both": ((lambda m: m.giving(m.rnn(m.flip("x"), direction="bidirectional")[0]))(m(lengths=False)),
                         "turn the outputs round instead"),
         "turned-padding": ((lambda m: m.giving(m.flip(m.rnn(m.flip("x"), lengths=m.node(

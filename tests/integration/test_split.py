@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -19,7 +20,7 @@ import session_calls
 import split_graphs
 import wire
 from server_process import Server
-from test_row_lengths import Model
+from test_row_lengths import HIDDEN, ROWS, STEPS, WIDTH, Model
 
 RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or wire.REPOSITORY / "build/release/client/rnnctl/rnnctl")
 CORPUS = pathlib.Path(os.environ.get("RNNSERVE_CORPUS_TEST") or
@@ -290,6 +291,85 @@ def test_what_counts_the_padding_is_computed_after(tmp_path, output):
         (theirs,) = session(tmp_path / "m.onnx").run(None, feeds)
         np.testing.assert_allclose(values["y0"], theirs, rtol=1e-5, atol=1e-5)
     assert server.stop() == 0
+
+
+def _pooled(m, y):
+    return m.node("AveragePool", [m.node("Transpose", [y], perm=[0, 2, 1])], kernel_shape=[STEPS])
+
+
+def _flat(m, y):
+    product = m.node("MatMul", [m.node("Reshape", [y, m.ints(ROWS * STEPS, HIDDEN)]), m.weight(HIDDEN, 2)])
+    return m.node("Reshape", [product, m.ints(ROWS, STEPS, 2)])
+
+
+def _two_ways(m, y, turned_back=True):
+    back = m.rnn(m.flip("x"))[0]
+    return m.node("Concat", [y, m.flip(back) if turned_back else back], axis=2)
+
+
+def _parts(m, y):
+    names = [m.name("part") for _ in range(10)]
+    m.nodes.append(helper.make_node("Split", [m.node("Concat", [y, y], axis=2), m.ints(*[1] * 10)], names, axis=2, name="parts"))
+    return m.node("Concat", names[::-1], axis=2)
+
+
+# What is computed of a layer's y: (whether T and N are open, the graph, what is in the way, and with --stream).
+# A running sum is always in the way.
+CUTS = {
+    "reshape to fixed sizes": (False, _flat, [], []),
+    "step T - 1": (False, lambda m, y: m.node("Gather", [y, m.ints(STEPS - 1)], axis=1), [], ["Gather"]),
+    "steps T - 1 to T": (False, lambda m, y: m.node("Slice", [y, m.ints(STEPS - 1), m.ints(STEPS), m.ints(1)]), [], ["Slice"]),
+    "steps 0 to T": (False, lambda m, y: m.node("Slice", [y, m.ints(-STEPS), m.ints(STEPS), m.ints(1)]), [], []),
+    "mean of T steps": (False, _pooled, [], ["AveragePool"]),
+    "mask of T steps": (False, lambda m, y: m.masked_max(y), [], ["ReduceMax"]),
+    "both ways": (True, _two_ways, [], ["Slice", "Slice"]),
+    "both ways, joined unturned": (True, lambda m, y: _two_ways(m, y, turned_back=False), ["Concat", "Slice"], ["Slice"]),
+    "unturned": (True, lambda m, y: m.flip(y), ["Slice"], ["Slice"]),
+    "ten parts": (True, _parts, [], []),
+    "mean by a product": (True, lambda m, y: m.reduce("ReduceSum", m.node("Div", [m.kept(y), m.node("Cast", [m.node(
+        "Unsqueeze", ["lengths", m.ints(1, 2)])], to=TensorProto.FLOAT)]), 1, 0), ["Div"], ["Cast"]),
+    "LogSumExp over time": (True, lambda m, y: m.reduce("ReduceLogSumExp", y, 1, 0), ["ReduceLogSumExp"], ["ReduceLogSumExp"]),
+    "another padding of each feature": (True, lambda m, y: m.reduce("ReduceMax", m.node(
+        "Where", [m.mask(), y, m.weight(HIDDEN)]), 1, 0), ["ReduceMax"], ["ReduceMax"]),
+}
+
+
+def test_a_served_part_loads_and_the_parts_give_the_files_numbers(tmp_path):
+    made = {}
+    for k, (name, (dynamic, graph, ways, ways_of_stream)) in enumerate(CUTS.items()):
+        m = Model(dynamic, lengths="ask" in name or "mean by" in name or "padding" in name)
+        lengths = m.node("Cast", ["lengths"], to=TensorProto.INT32) if len(m.inputs) > 1 else ""
+        y = m.rnn("x", lengths=lengths)[0]
+        content = m.giving(graph(m, y), m.node("CumSum", [y, m.ints(1, scalar=True)]))
+        (tmp_path / f"{k}.onnx").write_bytes(content.SerializeToString())
+        for flags, expected in (((), ways), (("--stream",), ways_of_stream)):
+            found = parts_of(tmp_path / f"{k}.onnx", tmp_path / f"{k}{''.join(flags)}", *flags)
+            assert sorted(re.findall('op_type "([^"]+)"', " ".join(found["in_the_way"]))) == sorted(["CumSum", *expected]), (
+                name, flags, found["in_the_way"])
+            served = next(part for part in found["parts"] if part["name"] == "served")
+            target = tmp_path / "models" / f"{k}{''.join(flags)}" / "1" / "model.onnx"
+            target.parent.mkdir(parents=True)
+            target.write_bytes(pathlib.Path(served["path"]).read_bytes())
+            made[target.parent.parent.name] = (name, tmp_path / f"{k}.onnx", found)
+    server = Server(f"--models={tmp_path / 'models'}")
+    assert not server.models.List(wire.models_pb2.ListModelsRequest()).failures
+    random = np.random.default_rng(1)
+    for model, (name, path, found) in made.items():
+        whole = session(path)
+        feeds = {"x": random.uniform(-1, 1, (ROWS, STEPS, WIDTH)).astype(np.float32), "lengths": np.array([7, 2, 4])}
+        feeds = {i.name: feeds[i.name] for i in whole.get_inputs()}
+        values = run_parts(found, feeds, lambda _, given, model=model: infer(server, model, given))
+        for output, theirs in zip(whole.get_outputs(), whole.run(None, feeds)):
+            same(values[output.name], theirs, (name, model, output.name))
+    assert server.stop() == 0
+
+
+def test_a_layer_that_reads_backwards_is_not_split_for_a_stream(tmp_path):
+    m = Model(lengths=False)
+    (tmp_path / "m.onnx").write_bytes(m.giving(m.rnn("x", direction="bidirectional")[0]).SerializeToString())
+    done = split(tmp_path / "m.onnx", tmp_path / "parts", "--stream")
+    assert done.returncode == 2
+    assert 'direction is "bidirectional"' in done.stderr and "without --stream" in done.stderr, done.stderr
 
 
 def test_hostile_files_take_little_time_and_memory(tmp_path):
