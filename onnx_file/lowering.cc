@@ -479,7 +479,9 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
   if (use.kind == InputUse::Kind::kUnused) {
     if (!info.type().tensor_type().has_shape()) {
       Blame({.takes_unknown_shape = true});
-      return BadFile(absl::StrCat(label, "has no shape in the file; export it with its shape"));
+      return BadFile(absl::StrCat(label,
+                                  "has no shape in the file; export it with its shape (of inner values, Python: "
+                                  "onnx.shape_inference.infer_shapes(model))"));
     }
     const auto type = static_cast<DataType>(info.type().tensor_type().elem_type());
     if (ByteSize(type) == 0 || (IsFloating(type) && type != data_type_)) {

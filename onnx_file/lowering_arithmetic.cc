@@ -305,14 +305,17 @@ Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, 
   };
   widen(a->layout, b->layout.rank());
   widen(b->layout, a->layout.rank());
+  // One step or row for all of the others, which no request brings.
+  const auto is_one = [this](int symbol) { return symbols_.SizeOf(symbol) == 1; };
   Layout made = a->layout;
   std::vector<int64_t> places_a = {0}, places_b = {0};
   for (size_t axis = 0; axis < made.rank(); ++axis) {
     const std::optional<int64_t> size_a = a->layout.FeatureSize(axis), size_b = b->layout.FeatureSize(axis);
     const std::optional<int> symbol_a = a->layout.SymbolOf(axis), symbol_b = b->layout.SymbolOf(axis);
-    const bool fits = size_a && size_b       ? *size_a == *size_b || *size_a == 1 || *size_b == 1
-                      : symbol_a && symbol_b ? symbols_.Unify(*symbol_a, *symbol_b)
-                                             : Equal(symbols_, a->layout.SizeOfAxis(axis), b->layout.SizeOfAxis(axis));
+    const bool fits = size_a && size_b ? *size_a == *size_b || *size_a == 1 || *size_b == 1
+                      : symbol_a && symbol_b
+                          ? is_one(*symbol_a) == is_one(*symbol_b) && symbols_.Unify(*symbol_a, *symbol_b)
+                          : Equal(symbols_, a->layout.SizeOfAxis(axis), b->layout.SizeOfAxis(axis));
     if (!fits) {
       return BadFile(absl::StrCat("joins ", a->layout.Text(symbols_), " and ", b->layout.Text(symbols_),
                                   ", of which one has steps or rows that the other has not, or in another order"));

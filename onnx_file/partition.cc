@@ -220,9 +220,10 @@ absl::Status Partition::Remove(const Obstacle& obstacle, const absl::Status& sta
     const int node = named == outputs.end() ? -1 : MakerNode(*named);
     if (!is_served(node)) return status;
     if (reason.starts_with(obstacle.label)) reason = Label(node) + reason.substr(obstacle.label.size());
-    if (obstacle.takes_unknown_shape && !IsLayer(node)) reason.clear();  // it only stands behind another one
     const int maker = obstacle.input.empty() ? -1 : MakerNode(obstacle.input);
-    return is_served(maker) ? MoveBefore(maker, reason) : Move(node, reason, !TakesSizesOfCut(node));
+    if (is_served(maker)) return MoveBefore(maker, reason);
+    // What takes an unknown shape only stands behind another one.
+    return Move(node, reason, !obstacle.takes_unknown_shape && !TakesSizesOfCut(node));
   }
   if (!obstacle.output.empty()) {
     const int maker = MakerNode(obstacle.output);
@@ -230,8 +231,9 @@ absl::Status Partition::Remove(const Obstacle& obstacle, const absl::Status& sta
   }
   bool moved = false;
   for (int k = 0; k < graph_.node_size() && !obstacle.graph_input.empty(); ++k) {
-    const bool takes = std::ranges::find(at(k).uses, obstacle.graph_input) != at(k).uses.end();
-    if (!takes || !is_served(k)) continue;
+    const auto takes = [&](int node) { return std::ranges::count(at(node).uses, obstacle.graph_input) > 0; };
+    const auto is_cast = [&](int maker) { return at(maker).is_constant && takes(maker); };
+    if (!is_served(k) || !(takes(k) || std::ranges::any_of(at(k).makers, is_cast))) continue;
     if (absl::Status left = Move(k, reason); !left.ok()) return left;
     moved = true;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which nodes of a graph a server can serve, and which come before and after them. All of them begin as served. Then
 // the graph of the served ones is lowered (lowering.h), and whatever is in the way leaves: with all that it is computed
-// from if a layer needs it (before), else with all that is computed from it (after). Nodes that constants alone go into
-// belong to every part that takes their values.
+// from if a layer needs it (before), else with all that is computed from it (after). Nodes that constants alone go
+// into, and casts of lengths, belong to every part that takes their values.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -64,7 +64,7 @@ class Partition {
     std::vector<std::string> uses;
     std::vector<int> makers, takers;
     Part part = Part::kServed;
-    bool is_constant = false;
+    bool is_constant = false;  // or as good as one: every part that takes it computes it
     bool feeds_layer = false;  // a layer that must be served needs it
     bool has_layer = false;    // it is computed from a recurrent node
     bool is_needed = true;     // a graph output needs it
@@ -76,6 +76,7 @@ class Partition {
         ends_(ends),
         constants_(std::make_unique<Constants>(&file.folder, file.tensor_bytes)) {}
   absl::Status Index(const std::vector<int>& layers);
+  bool IsCastOfLengths(const onnx::NodeProto& node) const;
   absl::StatusOr<std::vector<int>> Sorted() const;
   Node& at(int node) { return nodes_[static_cast<size_t>(node)]; }
   const Node& at(int node) const { return nodes_[static_cast<size_t>(node)]; }

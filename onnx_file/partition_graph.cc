@@ -111,11 +111,24 @@ absl::Status Partition::Index(const std::vector<int>& layers) {
     node.has_layer =
         IsRecurrent(*node.proto) || std::ranges::any_of(node.makers, [this](int maker) { return at(maker).has_layer; });
   }
+  for (Node& node : nodes_) node.is_constant |= IsCastOfLengths(*node.proto);
   for (auto k = sorted->rbegin(); k != sorted->rend(); ++k) {
     at(*k).feeds_layer =
         IsLayer(*k) || std::ranges::any_of(at(*k).takers, [this](int taker) { return at(taker).feeds_layer; });
   }
   return absl::OkStatus();
+}
+
+// A part takes one input of lengths, in whatever types its nodes take them: each part casts for itself.
+bool Partition::IsCastOfLengths(const onnx::NodeProto& node) const {
+  if (!IsOnnxOp(node, "Cast") || node.input_size() != 1) return false;
+  const auto input = input_order_.find(node.input(0));
+  const auto is_list = [](const onnx::TypeProto::Tensor& type) {
+    return type.has_shape() && type.shape().dim_size() == 1 && !IsFloating(static_cast<DataType>(type.elem_type()));
+  };
+  const onnx::AttributeProto* to = FindAttribute(node, "to");
+  return input != input_order_.end() && is_list(graph_.input(input->second).type().tensor_type()) && to != nullptr &&
+         (to->i() == onnx::TensorProto::INT32 || to->i() == onnx::TensorProto::INT64);
 }
 
 // Makers before takers.

@@ -313,7 +313,19 @@ def _parts(m, y):
     return m.node("Concat", names[::-1], axis=2)
 
 
-# What is computed of a layer's y: (whether T and N are open, the graph, what is in the way, and with --stream).
+def _masked_twice(m, _):
+    """By a count of the steps, which layers tell which they are, and by constants; the layer takes lengths of another type."""
+    ends = m.node("Unsqueeze", [m.node("Cast", ["lengths"], to=TensorProto.INT64), m.ints(1)])
+    steps = m.node("Gather", [m.node("Shape", ["x"]), m.ints(1, scalar=True)], axis=0)
+    value = "x"
+    for count in (m.node("Range", [m.ints(0, scalar=True), steps, m.ints(1, scalar=True)]), m.counting("x", 1)):
+        mask = m.node("Cast", [m.node("Less", [count, ends])], to=TensorProto.FLOAT)
+        value = m.node("Mul", [value, m.node("Unsqueeze", [mask, m.ints(2)])])
+    y = m.rnn(value, lengths=m.node("Cast", ["lengths"], to=TensorProto.INT32))[0]
+    return y, y  # the only layer
+
+
+# What is computed of a layer's y, or of x: (whether T and N are open, the graph, what is in the way, and with --stream).
 # A running sum is always in the way.
 CUTS = {
     "reshape to fixed sizes": (False, _flat, [], []),
@@ -328,6 +340,10 @@ CUTS = {
     "ten parts": (True, _parts, [], []),
     "mean by a product": (True, lambda m, y: m.reduce("ReduceSum", m.node("Div", [m.kept(y), m.node("Cast", [m.node(
         "Unsqueeze", ["lengths", m.ints(1, 2)])], to=TensorProto.FLOAT)]), 1, 0), ["Div"], ["Cast"]),
+    "x less its mean": (True, lambda m, _: m.rnn(m.node("Sub", ["x", m.reduce("ReduceMean", "x", 1, 1)]))[0], ["Sub"], ["Sub"]),
+    "y and its mean": (True, lambda m, y: m.node("Add", [y, m.node("MatMul", [m.reduce(
+        "ReduceMean", "x", 1, 1), m.weight(WIDTH, HIDDEN)])]), ["Add"], ["ReduceMean"]),
+    "two masks and lengths": (False, _masked_twice, ["Cast", "Less"], ["Cast", "Less"]),
     "LogSumExp over time": (True, lambda m, y: m.reduce("ReduceLogSumExp", y, 1, 0), ["ReduceLogSumExp"], ["ReduceLogSumExp"]),
     "another padding of each feature": (True, lambda m, y: m.reduce("ReduceMax", m.node(
         "Where", [m.mask(), y, m.weight(HIDDEN)]), 1, 0), ["ReduceMax"], ["ReduceMax"]),
@@ -337,11 +353,13 @@ CUTS = {
 def test_a_served_part_loads_and_the_parts_give_the_files_numbers(tmp_path):
     made = {}
     for k, (name, (dynamic, graph, ways, ways_of_stream)) in enumerate(CUTS.items()):
-        m = Model(dynamic, lengths="ask" in name or "mean by" in name or "padding" in name)
+        m = Model(dynamic, lengths=any(word in name for word in ("mask", "mean by", "padding")))
         lengths = m.node("Cast", ["lengths"], to=TensorProto.INT32) if len(m.inputs) > 1 else ""
         y = m.rnn("x", lengths=lengths)[0]
-        content = m.giving(graph(m, y), m.node("CumSum", [y, m.ints(1, scalar=True)]))
-        (tmp_path / f"{k}.onnx").write_bytes(content.SerializeToString())
+        made_of_y = graph(m, y)
+        value, y = made_of_y if isinstance(made_of_y, tuple) else (made_of_y, y)
+        content = m.giving(value, m.node("CumSum", [y, m.ints(1, scalar=True)]))
+        onnx.save(onnx.shape_inference.infer_shapes(content), tmp_path / f"{k}.onnx")
         for flags, expected in (((), ways), (("--stream",), ways_of_stream)):
             found = parts_of(tmp_path / f"{k}.onnx", tmp_path / f"{k}{''.join(flags)}", *flags)
             assert sorted(re.findall('op_type "([^"]+)"', " ".join(found["in_the_way"]))) == sorted(["CumSum", *expected]), (
