@@ -511,6 +511,7 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
     for (int axis = 2; axis < rank; ++axis) {
       const std::optional<int64_t> size = DimOf(info, axis);
       if (!size) {
+        Blame({.takes_unknown_shape = true});
         return BadFile(absl::StrCat(label, "has no fixed size as axis ", axis, "; only steps and rows may be open"));
       }
       if (*size > FlowGraph::kMaxWidth || (width *= *size) > FlowGraph::kMaxWidth) {

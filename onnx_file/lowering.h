@@ -89,7 +89,7 @@ struct Obstacle {
   const onnx::NodeProto* node = nullptr;  // this node; where `input` is not empty, what this layer takes of that name
   std::string label = {};                 // what the error calls it
   std::string input = {};
-  bool takes_unknown_shape = false;  // of a graph input that the file does not describe
+  bool takes_unknown_shape = false;  // of a graph input that the file does not describe, or not enough
   std::string output = {};           // this graph output
   std::string graph_input = {};      // this graph input
 };

@@ -129,6 +129,10 @@ bool Partition::Tidy() {
 
 absl::Status Partition::Move(int node, const std::string& reason, bool tells) {
   if (IsLayer(node)) {
+    for (int k = 0; k < graph_.node_size(); ++k) {  // another one may be what it cannot be served beside
+      const bool leaves = IsRecurrent(*at(k).proto) && at(k).part == Part::kServed && at(k).is_needed && !IsLayer(k);
+      if (leaves) return Move(k, reason, tells);
+    }
     return BadFile(layers_.size() == 1 ? reason
                                        : absl::StrCat(reason,
                                                       "; --node names another LSTM, GRU or RNN node to serve, which "
@@ -221,9 +225,14 @@ absl::Status Partition::Remove(const Obstacle& obstacle, const absl::Status& sta
     if (!is_served(node)) return status;
     if (reason.starts_with(obstacle.label)) reason = Label(node) + reason.substr(obstacle.label.size());
     const int maker = obstacle.input.empty() ? -1 : MakerNode(obstacle.input);
-    if (is_served(maker)) return MoveBefore(maker, reason);
-    // What takes an unknown shape only stands behind another one.
-    return Move(node, reason, !obstacle.takes_unknown_shape && !TakesSizesOfCut(node));
+    if (is_served(maker)) {
+      absl::Status moved = MoveBefore(maker, reason);
+      if (moved.ok() || IsLayer(node)) return moved;  // else this layer can leave
+    }
+    const auto is_cut_off = [this](int k) { return !at(k).is_constant && at(k).part == Part::kBefore; };
+    // A shape that nothing tells is no reason of its own where another one has made the cut.
+    const bool is_behind = obstacle.takes_unknown_shape && std::ranges::any_of(at(node).makers, is_cut_off);
+    return Move(node, reason, !is_behind && !TakesSizesOfCut(node));
   }
   if (!obstacle.output.empty()) {
     const int maker = MakerNode(obstacle.output);

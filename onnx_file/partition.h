@@ -113,6 +113,7 @@ class Partition {
   std::unordered_map<std::string, const onnx::ValueInfoProto*> infos_;
   std::unordered_map<std::string, int> input_order_;
   std::unordered_map<std::string, std::vector<int>> recurrent_takers_;
+  std::unordered_set<std::string> lengths_;  // what layers take as such, also by a Cast
   std::unordered_set<std::string> outputs_;
   std::vector<std::pair<int, std::string>> in_the_way_;  // node, reason
   std::unordered_map<std::string, int32_t> types_;

@@ -30,13 +30,15 @@ void AddCaptured(const onnx::GraphProto& graph, std::vector<std::string>& uses) 
   for (const auto& output : graph.output()) add(output.name());  // a branch may hand on what lies around it
 }
 
+// 0: as the file says, if it does.
 void SetShape(onnx::ValueInfoProto& info, int32_t type, const std::vector<int64_t>& shape) {
   auto& tensor = *info.mutable_type()->mutable_tensor_type();
   tensor.set_elem_type(type);
-  tensor.mutable_shape();
-  for (const int64_t size : shape) {
-    auto& dim = *tensor.mutable_shape()->add_dim();
-    if (size > 0) dim.set_dim_value(size);
+  auto& dims = *tensor.mutable_shape()->mutable_dim();
+  if (static_cast<size_t>(dims.size()) != shape.size()) dims.Clear();
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    auto& dim = static_cast<size_t>(dims.size()) == axis ? *dims.Add() : dims[static_cast<int>(axis)];
+    if (shape[axis] > 0) dim.set_dim_value(shape[axis]);
   }
 }
 
@@ -73,10 +75,17 @@ absl::Status Partition::Index(const std::vector<int>& layers) {
     at(k).uses = UsedNames(graph_.node(k));
     if (IsRecurrent(graph_.node(k))) {
       for (const std::string& name : at(k).uses) recurrent_takers_[name].push_back(k);
+      const auto& inputs = graph_.node(k).input();
+      if (inputs.size() > static_cast<int>(kLengthsInput)) lengths_.insert(inputs[kLengthsInput]);
     }
     for (const std::string& output : graph_.node(k).output()) makers_.emplace(output, k);
   }
   makers_.erase("");
+  lengths_.erase("");
+  for (const onnx::NodeProto& node : graph_.node()) {
+    const bool is_cast = IsOnnxOp(node, "Cast") && node.input_size() == 1 && node.output_size() == 1;
+    if (is_cast && lengths_.contains(node.output(0))) lengths_.insert(node.input(0));
+  }
   for (int k = 0; k < graph_.node_size(); ++k) {
     for (const std::string& name : at(k).uses) {
       if (scope_->Find(name) == nullptr) {
@@ -98,7 +107,11 @@ absl::Status Partition::Index(const std::vector<int>& layers) {
   for (const int layer : layers) {
     if (at(layer).is_needed) layers_.insert(layer);
   }
-  if (layers_.empty()) return BadFile("has no LSTM, GRU or RNN node that its outputs need");
+  if (layers_.empty()) {
+    return BadFile(layers.size() == 1
+                       ? absl::StrCat(Label(layers[0]), " computes nothing that the graph's outputs need")
+                       : "has no LSTM, GRU or RNN node that its outputs need");
+  }
   const absl::StatusOr<std::vector<int>> sorted = Sorted();
   if (!sorted.ok()) return sorted.status();
   for (const int k : *sorted) {
@@ -232,6 +245,11 @@ onnx::ValueInfoProto Partition::Describe(const std::string& name) const {
     info.mutable_type()->mutable_tensor_type()->set_elem_type(type->second);
   }
   const auto& shape = info.type().tensor_type().shape();
+  if (lengths_.contains(name)) {
+    const int32_t type = info.type().tensor_type().elem_type();
+    SetShape(info, type == 0 ? onnx::TensorProto::INT32 : type, {0});
+    return info;
+  }
   if (shape.dim_size() == 3 && shape.dim(2).dim_value() > 0) return info;
   // What a layer takes has the operator's axes.
   const auto takers = recurrent_takers_.find(name);
@@ -251,8 +269,6 @@ onnx::ValueInfoProto Partition::Describe(const std::string& name) const {
     } else if (IsStateInput(index)) {
       const bool rows_first = layout != nullptr && layout->i() == 1;
       SetShape(info, type, {rows_first ? 0 : directions, rows_first ? directions : 0, hidden_size});
-    } else if (index == kLengthsInput && !info.type().tensor_type().has_shape()) {
-      SetShape(info, onnx::TensorProto::INT32, {0});
     }
     break;
   }
