@@ -209,8 +209,10 @@ absl::Status WithRemedy(absl::Status refusal, const Obstacle& obstacle) {
 // Layers that move axes at most run by themselves, on the file's tensors; else a pipeline does what the file computes.
 absl::StatusOr<OnnxStack> LoadWhole(const onnx::GraphProto& graph, Constants& constants, int64_t opset,
                                     std::shared_ptr<const void> file) {
-  Lowering lowered(graph, constants, opset);
-  if (absl::Status read = lowered.Run(); !read.ok()) return WithRemedy(std::move(read), lowered.obstacle());
+  absl::Status read;
+  const std::unique_ptr<Lowering> reading = Lowering::Read(graph, constants, opset, Lowering::Ends::kAllowed, read);
+  Lowering& lowered = *reading;
+  if (!read.ok()) return WithRemedy(std::move(read), lowered.obstacle());
   std::vector<LoweredLayer>& layers = lowered.layers();
   DataType type = DataType::kFloat;
   for (const LoweredLayer& layer : layers) {

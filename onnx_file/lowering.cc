@@ -20,6 +20,7 @@ namespace {
 
 constexpr int64_t kMadeAtLeast = int64_t{1} << 20;
 constexpr int64_t kMadeForStored = 16;
+constexpr size_t kMostFeatureAxes = 16;  // that are seen by reading again
 
 constexpr std::string_view kQuantised =
     " is quantised: serve the file that it was made from; option weight_type = INT8 keeps its layers' weights as "
@@ -43,10 +44,29 @@ std::optional<int64_t> DimOf(const onnx::ValueInfoProto& input, int axis) {
   return dim.has_dim_value() && dim.dim_value() > 0 ? std::optional(dim.dim_value()) : std::nullopt;
 }
 
+std::unique_ptr<Lowering> Lowering::Read(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends,
+                                         absl::Status& status) {
+  const auto reading = [&] { return std::unique_ptr<Lowering>(new Lowering(graph, constants, opset, ends)); };
+  std::unique_ptr<Lowering> first = reading(), last;
+  absl::StatusOr<std::shared_ptr<const Scope>> scope = Scope::Create(graph);
+  first->scope_ = scope.ok() ? *scope : nullptr;
+  status = scope.ok() ? first->Run() : scope.status();
+  absl::Status latest = status;
+  for (const Lowering* seen = first.get(); !latest.ok() && !seen->wanted_features_.empty(); seen = last.get()) {
+    std::unique_ptr<Lowering> next = reading();
+    next->scope_ = *scope;  // by which `constants` knows its values
+    next->features_ = seen->features_;
+    next->features_.insert(seen->wanted_features_.begin(), seen->wanted_features_.end());
+    latest = next->Run();
+    if (next->lacks_axes_ || next->features_.size() > kMostFeatureAxes) return first;
+    last = std::move(next);
+  }
+  if (last == nullptr) return first;
+  status = latest;
+  return last;
+}
+
 absl::Status Lowering::Run() {
-  absl::StatusOr<std::unique_ptr<const Scope>> scope = Scope::Create(graph_);
-  if (!scope.ok()) return scope.status();
-  scope_ = *std::move(scope);
   FindUses();
   inputs_.resize(static_cast<size_t>(graph_.input_size()));
   for (int k = 0; k < graph_.input_size(); ++k) input_numbers_.emplace(graph_.input(k).name(), static_cast<size_t>(k));
@@ -195,6 +215,7 @@ absl::Status Lowering::Resolve(const std::string& name) {
         obstacle_.label = scope_->Label(node, definition->node_index);
         return evaluated;
       }
+      wanted_features_.clear();
       if (!values_.contains(next)) {
         Blame({.node = &node});
         return BadFile(absl::StrCat("output ", Quoted(next), " of ", scope_->Label(node, definition->node_index),
@@ -468,7 +489,52 @@ void Lowering::FindUses() {
   }
 }
 
-// [T, N, ...] or [N, T, ...]: which of them will be seen where a layer takes it.
+std::optional<int64_t> Lowering::FeatureSize(const Layout& layout, size_t axis) {
+  for (const Atom& atom : layout.axes()[axis]) {
+    if (!atom.is_symbol() || symbols_.Find(atom.symbol) <= Symbols::kSortedN) continue;
+    for (const auto& [symbol, origin] : input_axes_) {
+      if (symbols_.Find(symbol) == symbols_.Find(atom.symbol)) wanted_features_.insert(origin);
+    }
+  }
+  return layout.FeatureSize(axis);
+}
+
+// Steps and rows are the axes without a fixed size, and then the first ones, unless another reading has seen them as
+// features. Which is which will be seen where a layer takes them.
+absl::StatusOr<Layout> Lowering::LayoutOf(size_t input) {
+  const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input));
+  const int rank = info.type().tensor_type().shape().dim_size();
+  std::set<int> outer;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (DimOf(info, axis) || rank <= 2) continue;
+    if (outer.size() == 2) {
+      Blame({.takes_unknown_shape = true});
+      return BadFile(absl::StrCat("has no fixed size as axis ", axis, "; only steps and rows may be open"));
+    }
+    outer.insert(axis);
+  }
+  for (int axis = 0; axis < rank && outer.size() < 2; ++axis) {
+    if (!features_.contains({input, axis})) outer.insert(axis);
+  }
+  lacks_axes_ |= rank > 1 && outer.size() < 2;
+  std::vector<LayoutAxis> axes;
+  int64_t width = 1;
+  for (int axis = 0; axis < rank; ++axis) {
+    const std::optional<int64_t> size = DimOf(info, axis);
+    if (!outer.contains(axis)) {
+      if (*size > FlowGraph::kMaxWidth || (width *= *size) > FlowGraph::kMaxWidth) {
+        return BadFile(absl::StrCat("has more than ", FlowGraph::kMaxWidth, " numbers a step"));
+      }
+      axes.push_back({{.size = *size}});
+      continue;
+    }
+    const int symbol = symbols_.New(size);
+    if (size) input_axes_[symbol] = {input, axis};
+    axes.push_back({{.symbol = symbol}});
+  }
+  return Layout(std::move(axes)).Canonical();
+}
+
 absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
   InputUse& use = inputs_[input];
   const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input));
@@ -499,27 +565,15 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
     }
     if ((rank < 2 && !is_one_step) || rank > 6) {
       return BadFile(
-          absl::StrCat(label, "has ", rank, " axes; steps and rows are its first two (export with a batch axis)"));
+          absl::StrCat(label, "has ", rank, " axes; two of at most six are steps and rows (export with a batch axis)"));
     }
-    std::vector<LayoutAxis> axes;
-    for (int axis = 0; axis < std::min(rank, 2); ++axis) axes.push_back({{.symbol = symbols_.New(DimOf(info, axis))}});
+    absl::StatusOr<Layout> layout = LayoutOf(input);
+    if (!layout.ok()) return BadFile(absl::StrCat(label, layout.status().message()));
     if (is_one_step && !is_one_step_) {
       is_one_step_ = true;
       symbols_.Unify(Symbols::kT, symbols_.New(1));
     }
-    int64_t width = 1;
-    for (int axis = 2; axis < rank; ++axis) {
-      const std::optional<int64_t> size = DimOf(info, axis);
-      if (!size) {
-        Blame({.takes_unknown_shape = true});
-        return BadFile(absl::StrCat(label, "has no fixed size as axis ", axis, "; only steps and rows may be open"));
-      }
-      if (*size > FlowGraph::kMaxWidth || (width *= *size) > FlowGraph::kMaxWidth) {
-        return BadFile(absl::StrCat(label, "has more than ", FlowGraph::kMaxWidth, " numbers a step"));
-      }
-      axes.push_back({{.size = *size}});
-    }
-    use.layout = Layout(std::move(axes)).Canonical();
+    use.layout = *std::move(layout);
     use.type = type;
     FlowNode node;
     node.kind = FlowNode::Kind::kInput;

@@ -20,6 +20,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -129,13 +130,13 @@ class Lowering {
  public:
   // What ends a sequence (the last step, a mean over time): a session has no end to see.
   enum class Ends { kAllowed, kRefused };
-  Lowering(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends = Ends::kAllowed)
-      : graph_(graph), constants_(constants), opset_(opset), ends_(ends) {}
+  // Reads all that the graph's outputs need; `status` tells whether that went well. Which axes of an input are numbers
+  // of a step is seen where a layer, or a node before it, takes them; a graph is read again with what was seen so.
+  static std::unique_ptr<Lowering> Read(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends,
+                                        absl::Status& status);
 
   // Whether a served model can have such a node at all.
   static bool Knows(const onnx::NodeProto& node);
-  // Reads all that the graph's outputs need.
-  absl::Status Run();
   // After an error: what it is about, if one thing is in the way.
   const Obstacle& obstacle() const { return obstacle_; }
   void Blame(Obstacle obstacle) { obstacle_ = std::move(obstacle); }
@@ -165,6 +166,11 @@ class Lowering {
 
  private:
   using Result = absl::StatusOr<GraphValue>;
+  struct InputAxis {
+    size_t input = 0;  // of the graph
+    int axis = 0;
+    auto operator<=>(const InputAxis&) const = default;
+  };
   struct Call {
     const onnx::NodeProto& node;
     std::string label;
@@ -173,6 +179,9 @@ class Lowering {
   using Handler = Result (Lowering::*)(const Call& call);
   static Handler HandlerOf(const onnx::NodeProto& node);
 
+  Lowering(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends)
+      : graph_(graph), constants_(constants), opset_(opset), ends_(ends) {}
+  absl::Status Run();
   absl::Status Resolve(const std::string& name);
   absl::Status ResolveLayers();
   absl::Status Evaluate(const Scope::Definition& definition);
@@ -202,6 +211,10 @@ class Lowering {
   // A graph input becomes one that brings steps.
   absl::StatusOr<Flow> FlowOf(const Call& call, size_t index);
   absl::StatusOr<Flow> AsSteps(size_t input);
+  // Its axes, of which two are steps and rows.
+  absl::StatusOr<Layout> LayoutOf(size_t input);
+  // Layout::FeatureSize; remembers axes that would have to be numbers of a step, for another reading.
+  std::optional<int64_t> FeatureSize(const Layout& layout, size_t axis);
   // Whether integers of one axis are looked up in a table: then they are one step of each row, else lengths.
   bool LooksUp(const std::string& name) const { return looked_up_.contains(name); }
   void FindUses();
@@ -338,7 +351,11 @@ class Lowering {
   const int64_t opset_;
   const Ends ends_;
   Obstacle obstacle_;
-  std::unique_ptr<const Scope> scope_;
+  std::shared_ptr<const Scope> scope_;
+  std::set<InputAxis> features_;                   // what earlier readings have seen
+  std::set<InputAxis> wanted_features_;            // what the last node would take for features
+  bool lacks_axes_ = false;                        // with those, an input has no steps or rows left
+  std::unordered_map<int, InputAxis> input_axes_;  // of symbols
   Symbols symbols_;
   FlowGraph flows_;
   std::unordered_map<std::string, GraphValue> values_;

@@ -48,8 +48,7 @@ absl::StatusOr<MapNumbersPtr> Lowering::Spread(const Flow& flow, const OnnxTenso
   for (size_t k = shape.size(); k-- > 0; stride *= shape[k]) strides[k] = stride;
   for (size_t axis = 0; axis < widened.rank(); ++axis) {
     const int64_t dim = axis < missing ? 1 : shape[axis - missing];
-    const std::optional<int64_t> size = widened.FeatureSize(axis);
-    if (dim != 1 && dim != size) {
+    if (dim != 1 && dim != FeatureSize(widened, axis)) {
       return BadFile(absl::StrCat("computes with ", ShortShape(constant.view.shape),
                                   ", which has other numbers for "
                                   "different steps or rows, or does not fit ",
@@ -317,6 +316,8 @@ Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, 
                           ? is_one(*symbol_a) == is_one(*symbol_b) && symbols_.Unify(*symbol_a, *symbol_b)
                           : Equal(symbols_, a->layout.SizeOfAxis(axis), b->layout.SizeOfAxis(axis));
     if (!fits) {
+      if (size_a) FeatureSize(b->layout, axis);
+      if (size_b) FeatureSize(a->layout, axis);
       return BadFile(absl::StrCat("joins ", a->layout.Text(symbols_), " and ", b->layout.Text(symbols_),
                                   ", of which one has steps or rows that the other has not, or in another order"));
     }

@@ -99,7 +99,7 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
   if (is_one_step_ && flow->layout.rank() == 3 && flow->layout.FeatureSize(steps_axis) == 1) {
     flow->layout.axes()[steps_axis] = {{.symbol = Symbols::kT}};
   }
-  const bool has_axes = flow->layout.rank() == 3 && flow->layout.FeatureSize(2);
+  const bool has_axes = flow->layout.rank() == 3 && FeatureSize(flow->layout, 2);
   const std::optional<int> t = has_axes ? flow->layout.SymbolOf(layout == 1 ? 1 : 0) : std::nullopt;
   const std::optional<int> n = has_axes ? flow->layout.SymbolOf(layout == 1 ? 0 : 1) : std::nullopt;
   layer.is_turned = t && symbols_.Find(*t) == Symbols::kBackT;
@@ -124,6 +124,14 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
   flow = flows_.Canonical(*flow);
   if (!flow.ok()) return flow.status();
   layer.x = flow->node;
+  const FlowNode& from = flows_.at(layer.x);
+  if (from.kind != FlowNode::Kind::kInput) return absl::OkStatus();
+  const Layout& given = inputs_[from.input].layout;  // a layer reads the numbers of a step one after the other
+  if (given.SymbolOf(0) && (is_one_step_ || given.SymbolOf(1))) return absl::OkStatus();
+  const absl::StatusOr<int> copy =
+      flows_.AddOp({.kind = MapOpKind::kConcat, .in = {layer.x}, .inner = from.width}, from.width);
+  if (!copy.ok()) return copy.status();
+  layer.x = *copy;
   return absl::OkStatus();
 }
 

@@ -15,7 +15,7 @@ namespace rnnserve {
 absl::StatusOr<Flow> Lowering::AlongLast(const Flow& flow, int64_t axis, int64_t& inner) {
   const absl::StatusOr<size_t> place = AxisOf(axis, flow.layout.rank());
   if (!place.ok()) return place.status();
-  const std::optional<int64_t> size = flow.layout.FeatureSize(*place);
+  const std::optional<int64_t> size = FeatureSize(flow.layout, *place);
   if (!size) {
     return BadFile(absl::StrCat("goes along axis ", *place, " of ", flow.layout.Text(symbols_),
                                 ", which are steps or rows: it looks along time",
@@ -97,7 +97,7 @@ Lowering::Result Lowering::BatchNormalization(const Call& call) {
     given[k] = *std::move(numbers);
   }
   auto& [scale, bias, mean, variance] = given;
-  if (flow->layout.rank() < 2 || flow->layout.FeatureSize(1) != static_cast<int64_t>(scale.size()) ||
+  if (flow->layout.rank() < 2 || FeatureSize(flow->layout, 1) != static_cast<int64_t>(scale.size()) ||
       bias.size() != scale.size() || mean.size() != scale.size() || variance.size() != scale.size()) {
     return BadFile(absl::StrCat("normalises axis 1 of ", flow->layout.Text(symbols_), " by statistics of ",
                                 scale.size(), " numbers"));

@@ -187,7 +187,7 @@ Lowering::Result Lowering::PointwiseConv(const Call& call) {
   absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
   const size_t rank = flow->layout.rank();
-  if (rank != shape.size() || flow->layout.FeatureSize(1) != shape[1]) {
+  if (rank != shape.size() || FeatureSize(flow->layout, 1) != shape[1]) {
     return BadFile(absl::StrCat("takes ", flow->layout.Text(symbols_), ", not [N, ", shape[1], ", T]"));
   }
   // The channels go last and back again.

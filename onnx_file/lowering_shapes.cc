@@ -104,7 +104,7 @@ Lowering::Result Lowering::Gather(const Call& call) {
   if (!flow.ok()) return flow.status();
   const absl::StatusOr<size_t> axis = AxisOf(named, flow->layout.rank());
   if (!axis.ok()) return axis.status();
-  const std::optional<int64_t> size = flow->layout.FeatureSize(*axis);
+  const std::optional<int64_t> size = FeatureSize(flow->layout, *axis);
   if (!size) {
     if (count != 1) return BadFile("picks several steps or rows");
     return Step(call, *flow, *axis, IntAt(view, 0), keeps_axis);
@@ -231,7 +231,7 @@ Lowering::Result Lowering::Slice(const Call& call) {
 
 Lowering::Result Lowering::SliceFlow(const Call& call, const Flow& flow, size_t axis, int64_t first, int64_t end,
                                      int64_t step) {
-  if (const std::optional<int64_t> size = flow.layout.FeatureSize(axis)) {
+  if (const std::optional<int64_t> size = FeatureSize(flow.layout, axis)) {
     absl::StatusOr<Flow> picked = SelectOfAxis(flow, axis, PlacesOf(first, end, step, *size));
     if (!picked.ok()) return picked.status();
     return *std::move(picked);
@@ -292,7 +292,7 @@ Lowering::Result Lowering::Split(const Call& call) {
   if (!flow.ok()) return flow.status();
   const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", 0), flow->layout.rank());
   if (!axis.ok()) return axis.status();
-  const std::optional<int64_t> size = flow->layout.FeatureSize(*axis);
+  const std::optional<int64_t> size = FeatureSize(flow->layout, *axis);
   if (!size) {
     return BadFile(
         absl::StrCat("splits the steps or rows of ", flow->layout.Text(symbols_),
@@ -371,16 +371,17 @@ absl::StatusOr<Flow> Lowering::JoinFlows(const Call& call, size_t axis) {
     if (axis >= next->layout.rank() || (sum && sum->layout.rank() != next->layout.rank())) {
       return BadFile("joins tensors of different ranks");
     }
+    const std::optional<int64_t> size = FeatureSize(next->layout, axis);
     for (size_t other = 0; other < next->layout.rank() && sum; ++other) {
       if (other == axis) continue;
       const std::optional<int> a = sum->layout.SymbolOf(other), b = next->layout.SymbolOf(other);
       const bool fits = a && b ? symbols_.Unify(*a, *b)
                                : Equal(symbols_, sum->layout.SizeOfAxis(other), next->layout.SizeOfAxis(other));
       if (!fits) {
+        FeatureSize(next->layout, other);
         return BadFile(absl::StrCat("joins ", sum->layout.Text(symbols_), " and ", next->layout.Text(symbols_)));
       }
     }
-    const std::optional<int64_t> size = next->layout.FeatureSize(axis);
     if (!size) return BadFile("joins along the steps or rows; only numbers of one step can be joined");
     along += *size;
     op.in.push_back(next->node);
@@ -459,7 +460,12 @@ absl::Status Lowering::MoveAxes(const Call& call, Layout& layout) {
   const absl::StatusOr<std::optional<std::vector<int64_t>>> list = Ints(call, turns ? "perm" : "axes", 1);
   if (!list.ok()) return list.status();
   if (turns) return layout.Transpose(*list);
-  if (IsOnnxOp(call.node, "Squeeze")) return layout.Squeeze(symbols_, *list);
+  if (IsOnnxOp(call.node, "Squeeze")) {
+    for (const int64_t named : list->value_or(std::vector<int64_t>())) {
+      if (const absl::StatusOr<size_t> axis = AxisOf(named, layout.rank()); axis.ok()) FeatureSize(layout, *axis);
+    }
+    return layout.Squeeze(symbols_, *list);
+  }
   if (!*list) return BadFile("names no axes");
   return layout.Unsqueeze(**list);
 }

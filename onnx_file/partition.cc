@@ -257,8 +257,9 @@ absl::Status Partition::Lower(Obstacle& obstacle, std::vector<std::string>& zero
   for (const std::string& name : served.inputs) *probe.graph.add_input() = Describe(name);
   for (const std::string& name : served.outputs) probe.graph.add_output()->set_name(name);
   Constants constants(&file_.folder, file_.tensor_bytes);  // which knows values by their place in the probe
-  Lowering lowered(probe.graph, constants, file_.opset, ends_);
-  absl::Status status = lowered.Run();
+  absl::Status status;
+  const std::unique_ptr<Lowering> reading = Lowering::Read(probe.graph, constants, file_.opset, ends_, status);
+  Lowering& lowered = *reading;
   if (status.ok() && !lowered.layers().empty()) {
     for (const onnx::NodeProto* node : served.nodes) {
       for (int index = 5; IsRecurrent(*node) && index <= 6 && index < node->input_size(); ++index) {

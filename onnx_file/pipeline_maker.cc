@@ -18,11 +18,24 @@ namespace rnnserve {
 namespace {
 
 constexpr size_t kMostNameBytes = 512;
+constexpr std::string_view kParted =
+    "has numbers of a step before its steps and others before its rows; transpose it so that they are neighbours";
 
 absl::Status CheckTensorName(std::string_view what, const std::string& name) {
   if (IsTensorName(name)) return absl::OkStatus();
   return BadFile(absl::StrCat("a ", View(what), " is called ", Quoted(name), " (", name.size(),
                               " bytes); a name is 1 to ", kMostNameBytes, " bytes of UTF-8"));
+}
+
+// Whether the numbers of a step that come before T or N are neighbours, as a MapRow walks through them.
+bool CanBeWalked(const Shape& axes) {
+  int64_t runs = 0, numbers = 1;
+  for (const int64_t axis : axes) {
+    const bool is_number = axis != kDimT && axis != kDimN;
+    runs += !is_number && numbers > 1 ? 1 : 0;
+    numbers = is_number ? numbers * axis : 1;
+  }
+  return runs <= 1;
 }
 
 bool IsActivation(MapFunction function) {
@@ -118,7 +131,9 @@ absl::Status Maker::StepShape(const InputUse& use, PipelineInput& input) {
     }
     input.shape.push_back(!symbol ? use.layout.FeatureSize(axis).value_or(1) : root == Symbols::kT ? kDimT : kDimN);
   }
-  return absl::OkStatus();
+  if (CanBeWalked(input.shape)) return absl::OkStatus();
+  lowered_.Blame({.graph_input = input.name});
+  return BadFile(absl::StrCat("graph input ", Quoted(input.name), " ", use.layout.Text(symbols), " ", View(kParted)));
 }
 
 absl::Status Maker::Inputs() {
@@ -190,7 +205,6 @@ absl::Status Maker::Outputs() {
       return BadFile(absl::StrCat("graph output ", Quoted(output.name), " ", layout.Text(symbols), " ", text));
     };
     bool has_t = false, has_n = false;
-    int64_t gaps = 0, outer = 1;  // runs of numbers in front of T or N
     for (size_t axis = 0; axis < layout.rank(); ++axis) {
       const std::optional<int> symbol = layout.SymbolOf(axis);
       const std::optional<int64_t> size = layout.FeatureSize(axis);
@@ -208,18 +222,13 @@ absl::Status Maker::Outputs() {
       if (symbol) {
         (symbols.Find(*symbol) == Symbols::kT ? has_t : has_n) = true;
         made.shape.push_back(symbols.Find(*symbol) == Symbols::kT ? kDimT : kDimN);
-        gaps += outer > 1 ? 1 : 0;
-        outer = 1;
       } else {
         made.shape.push_back(*size);
-        outer *= *size;
       }
     }
     const FlowNode& node = at(output.flow.node);
     if (!has_n || has_t != node.per_step) return refuse("lacks its rows or steps");
-    if (gaps > 1 || (gaps == 1 && has_t && made.shape[0] != kDimT && made.shape[0] != kDimN)) {
-      return refuse("has its numbers before its steps and rows; transpose it");
-    }
+    if (!CanBeWalked(made.shape)) return refuse(std::string(kParted));
     std::vector<int> waiting = {output.flow.node};
     std::set<int> seen;
     while (!waiting.empty()) {  // what of it sees the end of sequences

@@ -198,14 +198,17 @@ void MapProgram<T>::Block::Read(const MapPort& port, size_t k, std::span<const S
   const MapValue& value = Value(port.value);
   for (size_t row = 0; row < steps.size(); ++row) {
     const MapRow::In& in = steps[row].row->in[k];
-    const std::byte* from = in.first + steps[row].step * in.step;
-    const auto offset = static_cast<int64_t>(row) * value.width;
-    if (!value.is_integer) {
-      Convert(port.type, from, TypeOf(T{}), reinterpret_cast<std::byte*>(Numbers(port.value) + offset), value.width);
-      continue;
-    }
-    for (int64_t j = 0; j < value.width; ++j) {
-      Integers(port.value)[offset + j] = ReadInteger(port.type, from + j * static_cast<int64_t>(ByteSize(port.type)));
+    const int64_t width = value.width / in.groups;
+    for (int64_t group = 0; group < in.groups; ++group) {
+      const std::byte* from = in.first + steps[row].step * in.step + group * in.group;
+      const int64_t offset = static_cast<int64_t>(row) * value.width + group * width;
+      if (!value.is_integer) {
+        Convert(port.type, from, TypeOf(T{}), reinterpret_cast<std::byte*>(Numbers(port.value) + offset), width);
+        continue;
+      }
+      for (int64_t j = 0; j < width; ++j) {
+        Integers(port.value)[offset + j] = ReadInteger(port.type, from + j * static_cast<int64_t>(ByteSize(port.type)));
+      }
     }
   }
 }

@@ -18,12 +18,14 @@ namespace rnnserve {
 
 class MapRow : public State {
  public:
-  // `width` numbers a step, one after the other, not necessarily aligned.
+  // The numbers of a step in `groups` equal parts, each so many bytes from the one before, not necessarily aligned.
   struct In {
     const std::byte* first = nullptr;
     std::ptrdiff_t step = 0;  // in bytes
+    int64_t groups = 1;
+    std::ptrdiff_t group = 0;
   };
-  // As In, but written in `groups` equal parts, each so many bytes from the one before. `first` null: not wanted.
+  // `first` null: not wanted.
   struct Out {
     std::byte* first = nullptr;
     std::ptrdiff_t step = 0;

@@ -49,6 +49,27 @@ int FindFinal(const Pipeline& pipeline, PlaceKind kind, size_t layer) {
   return found == pipeline.places.end() ? -1 : static_cast<int>(found - pipeline.places.begin());
 }
 
+// How a row walks through a tensor whose axes are in any order, as long as those of a step's numbers that come before T
+// or N are neighbours.
+template <typename Place>
+void Walk(const Shape& axes, const Shape& sizes, DataType type, int64_t row, Place& place) {
+  auto stride = static_cast<std::ptrdiff_t>(ByteSize(type));
+  bool inside = true;  // behind T and N
+  for (size_t axis = axes.size(); axis-- > 0;) {
+    if (axes[axis] == kDimT) {
+      place.step = stride;
+      inside = false;
+    } else if (axes[axis] == kDimN) {
+      place.first += row * stride;
+      inside = false;
+    } else if (!inside && axes[axis] > 1) {
+      if (place.groups == 1) place.group = stride;
+      place.groups *= axes[axis];
+    }
+    stride *= sizes[axis];
+  }
+}
+
 }  // namespace
 
 MapRun::MapRun(const StackSpec& stack, const RunPlan& plan, std::span<std::byte* const> outputs,
@@ -105,10 +126,10 @@ MapRow::In MapRun::Source(int place, int64_t row) {
   const Place& from = pipeline_.places[static_cast<size_t>(place)];
   const int64_t bytes = from.width * Size(from);
   if (from.kind == PlaceKind::kInput) {
-    const std::byte* data = plan_.data[from.input].data.data();
-    const bool rows_first = pipeline_.inputs[from.input].shape[0] == kDimN;
-    if (rows_first) return {data + row * plan_.steps * bytes, bytes};
-    return {data + row * bytes, plan_.rows * bytes};
+    const TensorView& tensor = plan_.data[from.input];
+    MapRow::In in = {.first = tensor.data.data()};
+    Walk(pipeline_.inputs[from.input].shape, tensor.shape, tensor.type, row, in);
+    return in;
   }
   const std::byte* memory = Room(place);
   if (from.kind == PlaceKind::kStream) return {memory + row * bytes, plan_.rows * bytes};
@@ -130,29 +151,12 @@ MapRow::Out MapRun::ToPlace(const MapUse::Target& target, int64_t row) {
   return beyond > 0 ? MapRow::Out{} : MapRow::Out{.first = memory, .over_time = OverTime::kLast};
 }
 
-// The axes of an output may be in any order, as long as those of a step's numbers that come before T or N are
-// neighbours.
 MapRow::Out MapRun::ToOutput(int output, int64_t row) const {
   const auto is_it = [&](const OutputPlan& planned) { return planned.number == static_cast<size_t>(output); };
   const auto found = std::ranges::find_if(plan_.outputs, is_it);
   if (found == plan_.outputs.end()) return {};
-  const Shape& axes = pipeline_.outputs[static_cast<size_t>(output)].shape;
   MapRow::Out out = {.first = outputs_[static_cast<size_t>(found - plan_.outputs.begin())]};
-  auto stride = static_cast<std::ptrdiff_t>(ByteSize(found->type));
-  bool inside = true;  // behind T and N
-  for (size_t axis = axes.size(); axis-- > 0;) {
-    if (axes[axis] == kDimT) {
-      out.step = stride;
-      inside = false;
-    } else if (axes[axis] == kDimN) {
-      out.first += row * stride;
-      inside = false;
-    } else if (!inside && axes[axis] > 1) {
-      if (out.groups == 1) out.group = stride;
-      out.groups *= axes[axis];
-    }
-    stride *= found->shape[axis];
-  }
+  Walk(pipeline_.outputs[static_cast<size_t>(output)].shape, found->shape, found->type, row, out);
   return out;
 }
 

@@ -20,15 +20,15 @@ def session(path):
 
 
 def feeds(path, axes_of, rng):
-    """For the sizes of the file where it fixes them, else others. `axes_of`: which of the first two axes of each input is
-    "t" and which "n"."""
+    """For the sizes of the file where it fixes them, else others. `axes_of`: which of the first axes of each input is "t" and
+    which "n"."""
     sizes = {"t": int(rng.integers(2, 12)), "n": int(rng.integers(1, 5))}
     made_feeds = {}
     for k, value in enumerate(load_model(path, load_external_data=False).graph.input):
         axes = axes_of[k] if k < len(axes_of) else [None, "n"]
         shape = []
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            symbol = axes[axis] if axis < 2 else None
+            symbol = axes[axis] if axis < len(axes) else None
             shape.append(sizes[symbol] if symbol and not dim.dim_value else dim.dim_value)
         dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
         if dtype.kind == "i" and len(shape) == 1:  # lengths, of which one is of all steps
@@ -60,7 +60,7 @@ def streamed(server, info, feeds, rng):
     axes = {i.name: list(i.shape).index("T") for i in info.inputs if "T" in i.shape and i.name in feeds}
     sessions = wire.sessions_grpc.SessionsStub(server.channel)
     first = next(iter(axes))
-    rows = feeds[first].shape[1 - axes[first]]
+    rows = feeds[first].shape[next(list(i.shape).index("N") for i in info.inputs if i.name == first)]
     request = wire.sessions_pb2.OpenRequest(rows=rows)
     request.model.name = info.name
     states = {name: value for name, value in feeds.items() if name not in axes}
@@ -92,8 +92,8 @@ def ragged(server, session, info, feeds, rng):
     file fixes its sizes."""
     axes = {i.name: (list(i.shape).index("T"), list(i.shape).index("N")) for i in info.inputs
             if "T" in i.shape and i.name in feeds}
-    if any(not isinstance(dim, (str, type(None))) for value in session.get_inputs() if value.name in axes
-           for dim in value.shape[:2]):
+    if any(not isinstance(value.shape[axis], (str, type(None))) for value in session.get_inputs() if value.name in axes
+           for axis in axes[value.name]):
         return None
     first = next(iter(axes))
     steps, rows = (feeds[first].shape[axis] for axis in axes[first])

@@ -160,6 +160,8 @@ absl::StatusOr<XShape> ShapeOf(const client::ModelInfo& model) {
     x.rank = input.shape.size();
     x.step_axis = static_cast<size_t>(axis - input.shape.begin());
     if (x.rank < 3 || !absl::SimpleAtoi(input.shape[2], &x.features)) x.features = 0;
+    const auto rows_axis = static_cast<size_t>(std::ranges::find(input.shape, "N") - input.shape.begin());
+    if (x.step_axis + rows_axis != 1) x.rows_axis = rows_axis;
   }
   for (const client::TensorSpec& output : model.outputs) {
     const auto axis = std::ranges::find(output.shape, "T");

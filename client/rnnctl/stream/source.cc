@@ -22,20 +22,24 @@ constexpr std::string_view kNpyMagic = "\x93NUMPY";
 constexpr std::string_view kWavMagic = "RIFF";
 constexpr int64_t kMaxChunkBytes = int64_t{1} << 30;
 
+size_t RowsAxis(const XShape& shape) { return shape.rows_axis.value_or(1 - shape.step_axis); }
+
 class ArraySource final : public ChunkSource {
  public:
-  ArraySource(client::Tensor x, size_t axis, int64_t steps) : x_(std::move(x)), axis_(axis), steps_(steps) {}
+  ArraySource(client::Tensor x, const XShape& shape, int64_t steps)
+      : x_(std::move(x)), axis_(shape.step_axis), rows_(x_.shape[RowsAxis(shape)]), steps_(steps) {}
 
   absl::StatusOr<std::optional<client::Tensor>> Next() override {
     const int64_t count = std::min(steps_, x_.shape[axis_] - at_);
     if (count <= 0) return std::optional<client::Tensor>();
     return std::optional(SliceSteps(x_, axis_, std::exchange(at_, at_ + count), count));
   }
-  int64_t rows() const override { return x_.shape[1 - axis_]; }
+  int64_t rows() const override { return rows_; }
 
  private:
   const client::Tensor x_;
   const size_t axis_;
+  const int64_t rows_;
   const int64_t steps_;
   int64_t at_ = 0;
 };
@@ -164,10 +168,14 @@ absl::StatusOr<std::unique_ptr<ChunkSource>> OpenArray(ByteSource source, const 
   absl::StatusOr<client::Tensor> x = ParseNpy(bytes.append(rest));
   if (!x.ok()) return UsageError(absl::StrCat(name, " ", x.status().message()));
   // Axes that the file leaves out: rows, and features.
-  const auto rows_axis = static_cast<ptrdiff_t>(1 - shape.step_axis);
+  const auto rows_axis = static_cast<ptrdiff_t>(RowsAxis(shape));
+  if (shape.rows_axis && x->shape.size() != shape.rank) {
+    return UsageError(absl::StrCat(name, " has shape ", ShapeString(x->shape), "; ", shape.name, " has ", shape.rank,
+                                   " axes, of which none can be left out"));
+  }
   if (x->shape.size() == 1) x->shape.insert(x->shape.begin() + (shape.rank == 2 ? rows_axis : 1), 1);
   if (x->shape.size() == 2 && shape.rank == 3) x->shape.insert(x->shape.begin() + rows_axis, 1);
-  if (x->shape.size() != shape.rank || x->shape[1 - shape.step_axis] == 0) {
+  if (x->shape.size() != shape.rank || x->shape[RowsAxis(shape)] == 0) {
     const std::string_view steps_and_rows = shape.step_axis == 0 ? "steps, rows" : "rows, steps";
     return UsageError(absl::StrCat(name, " has shape ", ShapeString(x->shape), "; expected [", View(steps_and_rows),
                                    shape.rank == 2 ? "]" : ", features], [steps, features]", " or [steps]"));
@@ -175,7 +183,7 @@ absl::StatusOr<std::unique_ptr<ChunkSource>> OpenArray(ByteSource source, const 
   x->name = shape.name;
   if (x->type != shape.type) x = client::ConvertTensor(*std::move(x), shape.type);
   if (!x.ok()) return UsageError(absl::StrCat(name, ": ", x.status().message()));
-  return std::make_unique<ArraySource>(*std::move(x), shape.step_axis, steps);
+  return std::make_unique<ArraySource>(*std::move(x), shape, steps);
 }
 
 // The next bytes of `source` from one to the whole of `magic`, as long as they are its beginning.
@@ -209,6 +217,10 @@ absl::StatusOr<std::unique_ptr<ChunkSource>> OpenSource(std::istream& in, const 
   absl::StatusOr<InputFormat> format = reading.format;
   if (*format == InputFormat::kDetect) format = Detect(source);
   if (!format.ok()) return format.status();
+  if (x.rows_axis && *format != InputFormat::kNpy) {
+    return UsageError(absl::StrCat(name, " brings one step after the other, but ", x.name,
+                                   " has the features of all steps side by side; only .npy files can be fed"));
+  }
   if (reading.sample_rate != 0 && *format != InputFormat::kWav) {
     return UsageError(
         absl::StrCat("--sample-rate is for WAV; ", name, " does not say how many samples a second it has"));

@@ -20,6 +20,7 @@ struct XShape {
   DataType type = DataType::kFloat;
   size_t rank = 3;                               // 2: one number of each step and row, such as a token
   size_t step_axis = 0;                          // of [T, N, I], or 1 of [N, T, I]
+  std::optional<size_t> rows_axis = {};          // of other orders, which only whole arrays have
   int64_t rows = 1;                              // of raw values and samples; an array has its own
   int64_t features = 0;                          // 0: not known
   std::map<std::string, size_t> step_axes = {};  // of the outputs that have a value for each step

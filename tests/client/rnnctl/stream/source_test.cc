@@ -86,6 +86,21 @@ TEST(SourceTest, ArraysMayLackAxes) {
   }
 }
 
+TEST(SourceTest, StepsMayComeLast) {
+  const XShape channels_first = {.name = "x", .rank = 3, .step_axis = 2, .rows_axis = 0, .features = 2};
+  const std::string npy = FormatNpy(MakeTensor("", {1, 2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6}));
+  const auto chunks = ReadAllChunks(npy, channels_first, {.steps = 2});
+  ASSERT_TRUE(chunks.ok()) << chunks.status();
+  EXPECT_THAT((*chunks)[0].shape, ElementsAre(1, 2, 2));
+  EXPECT_THAT(ValuesOf((*chunks)[0]), ElementsAre(1, 2, 4, 5));
+  EXPECT_THAT(ValuesOf((*chunks)[1]), ElementsAre(3, 6));
+  EXPECT_THAT(
+      ReadAllChunks(FormatNpy(MakeTensor("", {2, 3}, std::vector<float>(6))), channels_first, {}).status().message(),
+      HasSubstr("x has 3 axes, of which none can be left out"));
+  EXPECT_THAT(ReadAllChunks(Raw({1, 2}), channels_first, Bare(1)).status().message(),
+              HasSubstr("only .npy files can be fed"));
+}
+
 TEST(SourceTest, TokensAreOneNumberOfEachStepAndRow) {
   const XShape rows_first = {.name = "tokens", .type = DataType::kInt64, .rank = 2, .step_axis = 1};
   const auto read = [&](const Shape& shape, const XShape& x) {
