@@ -74,7 +74,7 @@ struct MapUse {
   std::vector<Target> writes = {};
 };
 
-// What a layer starts from where nobody brings a state, of every row: [D, H] in the layers' type. Empty: zeros.
+// What a layer starts from where the request brings no state, of every row: [D, H] in the layers' type. Empty: zeros.
 struct LayerStart {
   std::vector<std::byte> h, c;
 };

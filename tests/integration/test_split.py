@@ -355,7 +355,7 @@ CUTS = {
     "packed behind a convolution": (True, _packed_behind_convolution, ["Conv"], ["Conv"]),
     "LogSumExp over time": (True, lambda m, y: m.reduce("ReduceLogSumExp", y, 1, 0), ["ReduceLogSumExp"], ["ReduceLogSumExp"]),
     "another padding of each feature": (True, lambda m, y: m.reduce("ReduceMax", m.node(
-        "Where", [m.mask(), y, m.weight(HIDDEN)]), 1, 0), ["ReduceMax"], ["ReduceMax"]),
+        "Where", [m.mask(), y, m.weight(HIDDEN)]), 1, 0), [], ["ReduceMax"]),
 }
 
 
