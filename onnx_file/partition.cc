@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "engine/op/wording.h"
 #include "onnx_file/bad_file.h"
 #include "onnx_file/node.h"
@@ -198,6 +199,11 @@ std::vector<std::string> Partition::InTheWay() const {
   return reasons;
 }
 
+int Partition::NodeOf(const onnx::NodeProto& node) const {
+  const auto named = std::ranges::find_if(node.output(), [](const std::string& name) { return !name.empty(); });
+  return named == node.output().end() ? -1 : MakerNode(*named);
+}
+
 bool Partition::TakesSizesOfCut(int node) const {
   std::vector<int> waiting = {node};
   std::unordered_set<int> seen;
@@ -214,16 +220,13 @@ bool Partition::TakesSizesOfCut(int node) const {
 }
 
 absl::Status Partition::Remove(const Obstacle& obstacle, const absl::Status& status) {
-  std::string reason(status.message());
+  const std::string reason(status.message());
   const auto is_served = [this](int node) {
     return node >= 0 && !at(node).is_constant && at(node).part == Part::kServed;
   };
   if (obstacle.node != nullptr) {
-    const auto& outputs = obstacle.node->output();
-    const auto named = std::ranges::find_if(outputs, [](const std::string& name) { return !name.empty(); });
-    const int node = named == outputs.end() ? -1 : MakerNode(*named);
+    const int node = NodeOf(*obstacle.node);
     if (!is_served(node)) return status;
-    if (reason.starts_with(obstacle.label)) reason = Label(node) + reason.substr(obstacle.label.size());
     const int maker = obstacle.input.empty() ? -1 : MakerNode(obstacle.input);
     if (is_served(maker)) {
       absl::Status moved = MoveBefore(maker, reason);
@@ -273,7 +276,15 @@ absl::Status Partition::Lower(Obstacle& obstacle, std::vector<std::string>& zero
     if (zeros.empty()) status = MakePipeline(lowered, type).status();
   }
   obstacle = lowered.obstacle();
-  if (!status.ok()) return status;
+  const auto of_file = [&](const absl::Status& refused) {  // with nodes as the file numbers them
+    std::vector<std::pair<std::string, std::string>> labels;
+    for (size_t k = 0; k < served.nodes.size(); ++k) {
+      const int node = NodeOf(*served.nodes[k]);
+      labels.emplace_back(scope_->Label(*served.nodes[k], static_cast<int>(k)), node < 0 ? "" : Label(node));
+    }
+    return BadFile(absl::StrReplaceAll(refused.message(), labels));
+  };
+  if (!status.ok()) return of_file(status);
   obstacle = lowered.OtherBeyondEnds([this](const std::string& name) {
     return std::ranges::any_of(at(MakerNode(name)).takers, [&](int taker) {
       return at(taker).part == Part::kAfter && at(taker).is_needed && std::ranges::count(at(taker).uses, name) > 0;

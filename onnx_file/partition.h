@@ -84,6 +84,8 @@ class Partition {
   bool IsLayer(int node) const { return layers_.contains(node); }
   // -1: none does.
   int MakerNode(const std::string& name) const;
+  // By what it gives; -1: it gives nothing.
+  int NodeOf(const onnx::NodeProto& node) const;
 
   void Trim();
   // Moves what the served part should not have although it could; whether it moved anything.

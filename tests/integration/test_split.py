@@ -392,6 +392,20 @@ def test_a_served_part_loads_and_the_parts_give_the_files_numbers(tmp_path, tell
     assert server.stop() == 0
 
 
+def test_a_refusal_names_nodes_as_the_file_numbers_them(tmp_path):
+    """Two layers that begin with one state, behind a convolution that a served part has not."""
+    m = Model(lengths=False)
+    m.inputs.append(("h0", TensorProto.FLOAT, [1, "n", HIDDEN]))
+    turned = m.node("Transpose", ["x"], perm=[0, 2, 1])
+    x = m.node("Transpose", [m.node("Conv", [turned, m.weight(WIDTH, WIDTH, 3)], pads=[1, 1])], perm=[0, 2, 1])
+    y = m.rnn(m.rnn(x)[0], width=HIDDEN)[0]
+    layers = [k for k, node in enumerate(m.nodes) if node.op_type == "GRU"]
+    for k in layers:
+        m.nodes[k].input.append("h0")
+    onnx.save(m.giving(y), tmp_path / "m.onnx")
+    assert f"m.onnx: the initial state of node {layers[0]} (" in split(tmp_path / "m.onnx", tmp_path / "parts").stderr
+
+
 @pytest.mark.parametrize("takes_lengths", [False, True])
 def test_an_encoder_and_its_decoder_are_served_one_by_one(tmp_path, takes_lengths):
     m = Model(lengths=takes_lengths)
