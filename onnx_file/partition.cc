@@ -204,7 +204,7 @@ int Partition::NodeOf(const onnx::NodeProto& node) const {
   return named == node.output().end() ? -1 : MakerNode(*named);
 }
 
-bool Partition::TakesSizesOfCut(int node) const {
+bool Partition::IsBehindCut(int node, const char* op_type) const {
   std::vector<int> waiting = {node};
   std::unordered_set<int> seen;
   while (!waiting.empty()) {
@@ -212,7 +212,9 @@ bool Partition::TakesSizesOfCut(int node) const {
     waiting.pop_back();
     for (const int maker : at(next).makers) {
       if (at(maker).is_constant || IsRecurrent(*at(maker).proto) || !seen.insert(maker).second) continue;
-      if (at(maker).part == Part::kBefore && IsOnnxOp(*at(maker).proto, "Shape")) return true;
+      if (at(maker).part == Part::kBefore && (op_type == nullptr || IsOnnxOp(*at(maker).proto, op_type))) {
+        return true;
+      }
       waiting.push_back(maker);
     }
   }
@@ -228,14 +230,12 @@ absl::Status Partition::Remove(const Obstacle& obstacle, const absl::Status& sta
     const int node = NodeOf(*obstacle.node);
     if (!is_served(node)) return status;
     const int maker = obstacle.input.empty() ? -1 : MakerNode(obstacle.input);
+    // Axes and shapes that do not fit are no reason of their own where another one has made the cut.
     if (is_served(maker)) {
-      absl::Status moved = MoveBefore(maker, reason);
+      absl::Status moved = MoveBefore(maker, reason, !IsBehindCut(maker));
       if (moved.ok() || IsLayer(node)) return moved;  // else this layer can leave
     }
-    const auto is_cut_off = [this](int k) { return !at(k).is_constant && at(k).part == Part::kBefore; };
-    // A shape that nothing tells is no reason of its own where another one has made the cut.
-    const bool is_behind = obstacle.takes_unknown_shape && std::ranges::any_of(at(node).makers, is_cut_off);
-    return Move(node, reason, !is_behind && !TakesSizesOfCut(node));
+    return Move(node, reason, !IsBehindCut(node, obstacle.takes_unknown_shape ? nullptr : "Shape"));
   }
   if (!obstacle.output.empty()) {
     const int maker = MakerNode(obstacle.output);

@@ -96,8 +96,8 @@ class Partition {
   absl::Status MoveBefore(int node, const std::string& reason, bool tells = true);
   void MoveAfter(int node);
   absl::Status Remove(const Obstacle& obstacle, const absl::Status& status);
-  // It computes with sizes of what has been cut off: what made the cut has been told.
-  bool TakesSizesOfCut(int node) const;
+  // It is computed from what has been cut off, from such an operator of that: what made the cut has been told.
+  bool IsBehindCut(int node, const char* op_type = nullptr) const;
   // OK: all that is served can be. `zeros`: initial states that the graph makes of zeros.
   absl::Status Lower(Obstacle& obstacle, std::vector<std::string>& zeros) const;
   // Layers start at zeros by themselves. Whether there were such states.

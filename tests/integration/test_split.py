@@ -325,11 +325,20 @@ def _masked_twice(m, _):
     return y, y  # the only layer
 
 
+def _convolved(m):
+    turned = m.node("Transpose", ["x"], perm=[0, 2, 1])
+    made = m.node("Relu", [m.node("Conv", [turned, m.weight(WIDTH, WIDTH, 3)], pads=[1, 1])])
+    return m.node("Transpose", [made], perm=[0, 2, 1])
+
+
+def _behind_convolution(m, _):
+    y = m.rnn(_convolved(m))[0]
+    return y, y
+
+
 def _packed_behind_convolution(m, _):
     lengths, order, back = m.order()
-    turned = m.node("Transpose", ["x"], perm=[0, 2, 1])
-    x = m.node("Transpose", [m.node("Conv", [turned, m.weight(WIDTH, WIDTH, 3)], pads=[1, 1])], perm=[0, 2, 1])
-    y = m.node("Gather", [m.rnn(m.node("Gather", [x, order], axis=0), lengths=lengths)[0], back], axis=0)
+    y = m.node("Gather", [m.rnn(m.node("Gather", [_convolved(m), order], axis=0), lengths=lengths)[0], back], axis=0)
     return y, y
 
 
@@ -352,6 +361,7 @@ CUTS = {
     "y and its mean": (True, lambda m, y: m.node("Add", [y, m.node("MatMul", [m.reduce(
         "ReduceMean", "x", 1, 1), m.weight(WIDTH, HIDDEN)])]), ["Add"], ["ReduceMean"]),
     "two masks and lengths": (False, _masked_twice, ["Cast", "Less"], ["Cast", "Less"]),
+    "behind a convolution": (False, _behind_convolution, ["Conv"], ["Conv"]),
     "packed behind a convolution": (True, _packed_behind_convolution, ["Conv"], ["Conv"]),
     "LogSumExp over time": (True, lambda m, y: m.reduce("ReduceLogSumExp", y, 1, 0), ["ReduceLogSumExp"], ["ReduceLogSumExp"]),
     "another padding of each feature": (True, lambda m, y: m.reduce("ReduceMax", m.node(
@@ -396,9 +406,7 @@ def test_a_refusal_names_nodes_as_the_file_numbers_them(tmp_path):
     """Two layers that begin with one state, behind a convolution that a served part has not."""
     m = Model(lengths=False)
     m.inputs.append(("h0", TensorProto.FLOAT, [1, "n", HIDDEN]))
-    turned = m.node("Transpose", ["x"], perm=[0, 2, 1])
-    x = m.node("Transpose", [m.node("Conv", [turned, m.weight(WIDTH, WIDTH, 3)], pads=[1, 1])], perm=[0, 2, 1])
-    y = m.rnn(m.rnn(x)[0], width=HIDDEN)[0]
+    y = m.rnn(m.rnn(_convolved(m))[0], width=HIDDEN)[0]
     layers = [k for k, node in enumerate(m.nodes) if node.op_type == "GRU"]
     for k in layers:
         m.nodes[k].input.append("h0")
