@@ -57,7 +57,7 @@ absl::StatusOr<OnnxTensor> FoldCast(const FoldCall& call) {
   const int64_t number = call.Int("to", 0);
   const auto to = static_cast<DataType>(number);
   if (number != static_cast<int32_t>(number) || ByteSize(to) == 0 || (IsFloating(from.type) && !IsFloating(to))) {
-    return FoldError(absl::StrCat("casts ", View(DataTypeName(from.type)), " to data_type ", number,
+    return FoldError(absl::StrCat("casts ", OnnxTypeName(from.type), " to ", OnnxTypeName(number),
                                   ", which is not done when a file is loaded"));
   }
   if (to == from.type) return **input;
@@ -137,7 +137,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> FoldCall::Ints(std::string_v
   if (index >= inputs.size() || inputs[index] == nullptr) return std::nullopt;
   const TensorView& list = inputs[index]->view;
   if (IsFloating(list.type) || list.shape.size() > 1) {
-    return FoldError(absl::StrCat("has ", View(name), " (input ", index, ") of type ", View(DataTypeName(list.type)),
+    return FoldError(absl::StrCat("has ", View(name), " (input ", index, ") of type ", OnnxTypeName(list.type),
                                   " and shape ", ShortShape(list.shape), ", but a list of integers is needed"));
   }
   const size_t count = list.data.size() / ByteSize(list.type);

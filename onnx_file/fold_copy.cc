@@ -139,8 +139,8 @@ absl::StatusOr<OnnxTensor> FoldConcat(const FoldCall& call) {
     if (others.size() == shape.size()) others[*axis] = shape[*axis];
     if (part.type != type || others != shape) {
       return FoldError(absl::StrCat("joins shapes ", ShortShape((*first)->view.shape), " and ", ShortShape(part.shape),
-                                    " of types ", View(DataTypeName(type)), " and ", View(DataTypeName(part.type)),
-                                    " along axis ", *axis, "; all other axes and the types must be equal"));
+                                    " of types ", OnnxTypeName(type), " and ", OnnxTypeName(part.type), " along axis ",
+                                    *axis, "; all other axes and the types must be equal"));
     }
     if (__builtin_add_overflow(shape[*axis], part.shape[*axis], &shape[*axis])) {
       return FoldError("has more elements than can be counted");

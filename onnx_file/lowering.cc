@@ -550,9 +550,11 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
                                   "onnx.shape_inference.infer_shapes(model))"));
     }
     const auto type = static_cast<DataType>(info.type().tensor_type().elem_type());
-    if (ByteSize(type) == 0 || (IsFloating(type) && type != data_type_)) {
-      return BadFile(absl::StrCat(label, "has data_type ", info.type().tensor_type().elem_type(), ", but the layers' (",
-                                  View(DataTypeName(data_type_)), "), INT32 or INT64 is needed"));
+    if (ByteSize(type) == 0) {
+      return BadFile(absl::StrCat(label, "is of ", OnnxTypeName(type),
+                                  ", but FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32 or ",
+                                  "INT64 is needed; export the model with an input of such a type, and let callers "
+                                  "cast what they send"));
     }
     const int rank = info.type().tensor_type().shape().dim_size();
     const bool is_one_step = rank == 1 && !IsFloating(type) && LooksUp(info.name());

@@ -220,6 +220,7 @@ class Lowering {
   void FindUses();
   // Whether a layer takes this value as an initial state.
   bool IsStateOfLayer(const std::string& name) const { return states_.contains(name); }
+  bool IsPartedState(const std::string& name) const { return parted_states_.contains(name); }
   int64_t IntOf(const Call& call, std::string_view name, int64_t otherwise) const;
   double FloatOf(const Call& call, std::string_view name, double otherwise) const;
   // Numbers of the compute type, for a map; taken off what the file may have computed.

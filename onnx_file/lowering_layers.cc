@@ -92,8 +92,7 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
     return BadFile("X is a final state or what else ends a sequence; the layers of a model take every step");
   }
   if (flow->type != data_type_) {
-    return BadFile(absl::StrCat("X is ", View(DataTypeName(flow->type)), ", but its weights are ",
-                                View(DataTypeName(data_type_))));
+    return BadFile(absl::StrCat("X is ", OnnxTypeName(flow->type), ", but its weights are ", OnnxTypeName(data_type_)));
   }
   const size_t steps_axis = layout == 1 ? 1 : 0;
   if (is_one_step_ && flow->layout.rank() == 3 && flow->layout.FeatureSize(steps_axis) == 1) {
@@ -126,8 +125,10 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
   layer.x = flow->node;
   const FlowNode& from = flows_.at(layer.x);
   if (from.kind != FlowNode::Kind::kInput) return absl::OkStatus();
-  const Layout& given = inputs_[from.input].layout;  // a layer reads the numbers of a step one after the other
-  if (given.SymbolOf(0) && (is_one_step_ || given.SymbolOf(1))) return absl::OkStatus();
+  // A layer reads numbers of its own type, and those of a step one after the other.
+  const InputUse& given = inputs_[from.input];
+  const bool is_ordered = given.layout.SymbolOf(0) && (is_one_step_ || given.layout.SymbolOf(1));
+  if (is_ordered && given.type == data_type_) return absl::OkStatus();
   const absl::StatusOr<int> copy =
       flows_.AddOp({.kind = MapOpKind::kConcat, .in = {layer.x}, .inner = from.width}, from.width);
   if (!copy.ok()) return copy.status();
@@ -148,8 +149,8 @@ absl::Status Lowering::UseLengths(size_t input) {
   }
   use.type = static_cast<DataType>(info.type().tensor_type().elem_type());
   if (use.type != DataType::kInt32 && use.type != DataType::kInt64) {
-    return BadFile(absl::StrCat("lengths (", Quoted(info.name()), ") have data_type ",
-                                info.type().tensor_type().elem_type(), ", but INT32 or INT64 is needed"));
+    return BadFile(absl::StrCat("lengths (", Quoted(info.name()), ") are ", OnnxTypeName(use.type),
+                                ", but INT32 or INT64 is needed"));
   }
   use.kind = InputUse::Kind::kLengths;
   lengths_input_ = input;
@@ -216,9 +217,10 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
   use.kind = InputUse::Kind::kState;
   use.is_c = is_c;
   use.type = static_cast<DataType>(info.type().tensor_type().elem_type());
-  if (use.type != data_type_) {
-    return BadFile(absl::StrCat(label, " has data_type ", info.type().tensor_type().elem_type(),
-                                ", but the weights are ", View(DataTypeName(data_type_))));
+  const bool is_cast = !scope_->Find(call.node.input(static_cast<int>(index)))->is_input();
+  if (use.type != data_type_ && !(IsFloating(use.type) && is_cast)) {
+    return BadFile(
+        absl::StrCat(label, " is ", OnnxTypeName(use.type), ", but the weights are ", OnnxTypeName(data_type_)));
   }
   use.layers.push_back(layers_.size() - 1);
   use.takers.push_back({.node = &call.node, .input = call.node.input(static_cast<int>(index))});

@@ -17,11 +17,7 @@ Lowering::Result Lowering::Cast(const Call& call) {
   const auto to = static_cast<DataType>(IntOf(call, "to", 0));
   if (to == kBoolean) return AsBoolean(call);
   if (ByteSize(to) == 0) {
-    const auto type = static_cast<int>(to);
-    return BadFile(absl::StrCat("casts to ",
-                                onnx::TensorProto::DataType_IsValid(type)
-                                    ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type))
-                                    : absl::StrCat("data_type ", type),
+    return BadFile(absl::StrCat("casts to ", OnnxTypeName(to),
                                 ", which no served model computes with; cast to FLOAT, FLOAT16, BFLOAT16, DOUBLE, "
                                 "INT32, INT64 or BOOL"));
   }
@@ -31,6 +27,11 @@ Lowering::Result Lowering::Cast(const Call& call) {
     const auto& info = graph_.input(static_cast<int>(input->input));
     const auto from = static_cast<DataType>(info.type().tensor_type().elem_type());
     if (!IsFloating(from) && info.type().tensor_type().shape().dim_size() < 2) return *call.inputs[0];
+  }
+  // States of another type become the layers' where a request brings them.
+  if (input != nullptr && to == data_type_ &&
+      (IsStateOfLayer(call.node.output(0)) || IsPartedState(call.node.output(0)))) {
+    return *call.inputs[0];
   }
   if (const std::optional<Lengths> lengths = LengthsOf(call, 0); lengths && IsFloating(to)) {
     Result numbers = NumbersOf(call, *lengths);
@@ -81,7 +82,7 @@ Lowering::Result Lowering::InItsType(const Call& call, GraphValue value) {
     const Flow* flow = input == nullptr ? nullptr : std::get_if<Flow>(input);
     if (flow != nullptr && flow->type == DataType::kDouble && !is_double) {
       return BadFile(
-          absl::StrCat("computes in DOUBLE, but the layers are of ", View(DataTypeName(data_type_)),
+          absl::StrCat("computes in DOUBLE, but the layers are of ", OnnxTypeName(data_type_),
                        ", and so what is computed beside them is no wider than FLOAT; cast to FLOAT before it"));
     }
   }

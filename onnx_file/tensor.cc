@@ -20,10 +20,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "typed lists are used as they lie in memory");
 
 absl::Status WrongType(int32_t number, std::string_view needed) {
-  const auto name = onnx::TensorProto_DataType_IsValid(number)
-                        ? onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(number))
-                        : "unknown";
-  return BadFile(absl::StrCat("has data_type ", number, " (", name, "), but ", View(needed), " is needed"));
+  return BadFile(absl::StrCat("has data_type ", OnnxTypeName(number), ", but ", View(needed), " is needed"));
 }
 
 // A number of external_data: absent, or digits.
@@ -157,11 +154,11 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
     view.data = std::as_bytes(std::span(tensor.raw_data()));
     if (static_cast<int64_t>(view.data.size()) == *bytes) return OnnxTensor{std::move(view), nullptr};
     return BadFile(absl::StrCat("has ", view.data.size(), " bytes in raw_data, but its shape ", ShapeString(view.shape),
-                                " and type ", std::string(DataTypeName(type)), " need ", *bytes));
+                                " and type ", OnnxTypeName(type), " need ", *bytes));
   }
   if (*list != ListOf(type)) {
     return BadFile(absl::StrCat("has its elements in ", *list == "" ? "no list" : *list, ", but type ",
-                                std::string(DataTypeName(type)), " needs ", ListOf(type), " or raw_data"));
+                                OnnxTypeName(type), " needs ", ListOf(type), " or raw_data"));
   }
   switch (type) {
     case DataType::kFloat:
@@ -175,6 +172,12 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
     default:
       return From16Bits(tensor, std::move(view), *elements);
   }
+}
+
+std::string OnnxTypeName(int64_t number) {
+  const auto type = static_cast<int>(number);
+  if (number != type || !onnx::TensorProto_DataType_IsValid(type)) return absl::StrCat("type ", number);
+  return onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(type));
 }
 
 absl::Status CheckFloating(DataType type) {

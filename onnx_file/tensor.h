@@ -5,6 +5,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/tensor.h"
@@ -23,5 +24,9 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
 
 // OK for what weights can be: FLOAT, DOUBLE, FLOAT16, BFLOAT16.
 absl::Status CheckFloating(DataType type);
+
+// "FLOAT16", as ONNX calls the type of this number.
+std::string OnnxTypeName(int64_t number);
+inline std::string OnnxTypeName(DataType type) { return OnnxTypeName(static_cast<int64_t>(type)); }
 
 }  // namespace rnnserve

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs of a request to a model with its file's names: each tensor comes by the file's name or by the operators'.
+#include <memory>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/status_macros.h"
 #include "base/view.h"
+#include "engine/float16.h"
 #include "engine/op/plan_states.h"
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
@@ -85,10 +89,16 @@ void TakeState(const StackSpec& stack, const PipelineInput& declared, const Tens
   plan.initial.resize(stack.layers.size());
   for (const size_t layer : declared.layers) {
     const OpSpec& spec = stack.layers[layer];
-    const size_t bytes =
-        static_cast<size_t>(spec.directions() * plan.rows * spec.hidden_size) * ByteSize(spec.data_type);
-    const TensorView part = {declared.type, {spec.directions(), plan.rows, spec.hidden_size}, rest.first(bytes)};
-    (declared.kind == PipelineInput::Kind::kInitialH ? plan.initial[layer].h : plan.initial[layer].c) = part;
+    const auto count = static_cast<size_t>(spec.directions() * plan.rows * spec.hidden_size);
+    const size_t bytes = count * ByteSize(declared.type);
+    TensorView part = {spec.data_type, {spec.directions(), plan.rows, spec.hidden_size}, rest.first(bytes)};
+    if (declared.type != spec.data_type) {
+      auto converted = std::make_shared<std::vector<std::byte>>(count * ByteSize(spec.data_type));
+      ConvertElements(declared.type, part.data.data(), spec.data_type, converted->data(), count);
+      part.data = *converted;
+      plan.converted.push_back(std::move(converted));
+    }
+    (declared.kind == PipelineInput::Kind::kInitialH ? plan.initial[layer].h : plan.initial[layer].c) = std::move(part);
     rest = rest.subspan(bytes);
   }
 }

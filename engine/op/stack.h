@@ -123,6 +123,8 @@ struct RunPlan {
   absl::InlinedVector<OutputPlan, 3> outputs;  // those wanted, in the order of Outputs()
   EmptyRowState empty_row_state = EmptyRowState::kZeros;
   bool list_empty_rows = false;  // for callers that hold states themselves: see MakeSequences
+  // States that came in another type than their layers'.
+  std::vector<std::shared_ptr<const std::vector<std::byte>>> converted = {};
 };
 
 // `inputs` may also hold the weights (inline operators); they are passed over. `wanted` empty: the default outputs, Y

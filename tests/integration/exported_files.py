@@ -63,7 +63,8 @@ def streamed(server, info, feeds, rng):
     rows = feeds[first].shape[next(list(i.shape).index("N") for i in info.inputs if i.name == first)]
     request = wire.sessions_pb2.OpenRequest(rows=rows)
     request.model.name = info.name
-    states = {name: value for name, value in feeds.items() if name not in axes}
+    types = {state.name: helper.tensor_dtype_to_np_dtype(state.data_type) for state in info.state}
+    states = {name: value.astype(types[name]) for name, value in feeds.items() if name not in axes}
     if states:
         request.state.tensors.extend(wire.tensor(name, value) for name, value in states.items())
     try:

@@ -114,7 +114,7 @@ def test_what_no_model_computes_is_refused_with_the_reason(tmp_path):
         "string": (giving(lambda m, y: m.node("Cast", [m.node("Cast", [y], to=TensorProto.STRING)], to=F32)), "Cast",
                    "casts to STRING"),
         "double": (giving(lambda m, y: m.node("Cast", [m.node("Tanh", [m.node("Cast", [y], to=F64)])], to=F32)), "Tanh",
-                   "computes in DOUBLE, but the layers are of float32"),
+                   "computes in DOUBLE, but the layers are of FLOAT"),
         "zeros-behind": (giving(lambda m, y: m.node("Concat", [y, zeros_like(m, y)], axis=1)), "Concat",
                          "joins zeros that the file makes with other numbers"),
         "zeros-before": (giving(lambda m, y: m.rnn(m.node("Concat", ["x", zeros_like(m, "x")], axis=1))[0]), "Concat",

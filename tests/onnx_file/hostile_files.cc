@@ -237,13 +237,13 @@ void AddWrongTypes(std::vector<HostileFile>& files) {
                      d.Ints("shape", {1, 1, 2});
                      d.Node("Reshape", {"w", "shape"}, "W");
                    }),
-                   "has data_type 7 (INT64)"});
+                   "has data_type INT64"});
   files.push_back({"a tensor of strings", Make([](Draft& d) {
                      onnx::TensorProto& tensor = d.Floats("w", {2});
                      tensor.set_data_type(onnx::TensorProto::STRING);
                      d.Node("Identity", {"w"}, "W");
                    }),
-                   "from \"w\", which has data_type 8 (STRING)"});
+                   "from \"w\", which has data_type STRING"});
   files.push_back({"a wrong type of attribute", Make([](Draft& d) {
                      d.Floats("w", {1, 2});
                      AddAttribute(d.Node("Transpose", {"w"}, "W"), "perm", onnx::AttributeProto::STRING).set_s("x");

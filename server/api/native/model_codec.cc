@@ -108,7 +108,7 @@ void EncodeState(const StackSpec& stack, v1::ModelInfo& info) {
       if (input.kind != PipelineInput::Kind::kInitialH && input.kind != PipelineInput::Kind::kInitialC) continue;
       v1::TensorSpec& state = *info.add_state();
       state.set_name(input.name);
-      state.set_data_type(static_cast<v1::DataType>(ComputeType(input.type)));
+      state.set_data_type(static_cast<v1::DataType>(ComputeType(stack.data_type())));
       int64_t directions = 0;
       for (const size_t layer : input.layers) directions += stack.layers[layer].directions();
       if (directions > 1) state.add_shape(absl::StrCat(directions));
