@@ -87,20 +87,27 @@ absl::StatusOr<OnnxTensor> FoldCast(const FoldCall& call) {
   return std::move(made->tensor);
 }
 
-struct Operator {
-  std::string_view op_type;
-  absl::StatusOr<OnnxTensor> (*fold)(const FoldCall& call);
-};
-constexpr Operator kOperators[] = {
-    {"Cast", FoldCast},           {"Concat", FoldConcat},      {"Constant", FoldConstant}, {"Gather", FoldGather},
-    {"Identity", FoldIdentity},   {"Reshape", FoldReshape},    {"Slice", FoldSlice},       {"Squeeze", FoldSqueeze},
-    {"Transpose", FoldTranspose}, {"Unsqueeze", FoldUnsqueeze}};
+using Computation = absl::StatusOr<OnnxTensor> (*)(const FoldCall& call);
 
-const Operator* Find(const onnx::NodeProto& node) {
-  for (const Operator& op : kOperators) {
-    if (IsOnnxOp(node, op.op_type)) return &op;
+constexpr std::pair<std::string_view, Computation> kOperators[] = {
+    {"Cast", FoldCast},           {"Concat", FoldConcat},     {"Constant", FoldConstant},
+    {"Gather", FoldGather},       {"Identity", FoldIdentity}, {"Reshape", FoldReshape},
+    {"Slice", FoldSlice},         {"Squeeze", FoldSqueeze},   {"Transpose", FoldTranspose},
+    {"Unsqueeze", FoldUnsqueeze}, {"Expand", FoldExpand},     {"ConstantOfShape", FoldConstantOfShape},
+    {"Shape", FoldShape}};
+constexpr std::string_view kArithmetic[] = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"};
+constexpr std::string_view kFunctions[] = {"Sqrt", "Neg", "Abs", "Exp", "Log", "Reciprocal", "Relu", "Tanh", "Sigmoid"};
+constexpr std::string_view kReductions[] = {"ReduceSum", "ReduceMean", "ReduceMax",      "ReduceMin",
+                                            "ReduceL1",  "ReduceL2",   "ReduceSumSquare"};
+
+// Null: none.
+Computation Find(const onnx::NodeProto& node) {
+  for (const auto& [op_type, computation] : kOperators) {
+    if (IsOnnxOp(node, op_type)) return computation;
   }
-  return nullptr;
+  if (IsOnnxOp(node, kArithmetic)) return FoldArithmetic;
+  if (IsOnnxOp(node, kFunctions)) return FoldFunction;
+  return IsOnnxOp(node, kReductions) ? FoldReduce : nullptr;
 }
 
 }  // namespace
@@ -109,9 +116,9 @@ bool IsFoldable(const onnx::NodeProto& node) { return Find(node) != nullptr; }
 
 absl::StatusOr<OnnxTensor> Fold(const onnx::NodeProto& node, std::span<const OnnxTensor* const> inputs,
                                 int64_t& bytes_left) {
-  const Operator* op = Find(node);
-  if (op == nullptr) return FoldError("is not done when a file is loaded");
-  return op->fold({node, inputs, bytes_left});
+  const Computation computation = Find(node);
+  if (computation == nullptr) return FoldError("is not done when a file is loaded");
+  return computation({node, inputs, bytes_left});
 }
 
 absl::StatusOr<const OnnxTensor*> FoldCall::Input(size_t index) const {

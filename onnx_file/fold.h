@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes whose result is known when the file is loaded, since their inputs are: Constant, Identity, Cast, Reshape,
-// Squeeze, Unsqueeze, Transpose, Slice, Concat, Gather. These are what exporters leave between a layer's stored
-// parameters and W, R, B.
+// Nodes whose result is known when the file is loaded, since their inputs are: what only moves elements, arithmetic,
+// functions of one number, reductions. These are what exporters leave between stored parameters and W, R, B, tables and
+// bounds, such as weight norms.
 #pragma once
 
 #include <onnx/onnx_pb.h>

@@ -53,6 +53,13 @@ OnnxTensor Reshaped(const OnnxTensor& tensor, Shape shape);
 
 absl::Status FoldError(const std::string& text);
 
+// The shape that both spread to, as arithmetic does.
+absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b);
+// The tensor spread to a shape that it can be spread to; shares its storage where that is its own.
+absl::StatusOr<OnnxTensor> Broadcast(const OnnxTensor& tensor, const Shape& shape, int64_t& bytes_left);
+// `perm` is an order of its axes.
+absl::StatusOr<OnnxTensor> Permuted(const OnnxTensor& tensor, const std::vector<int64_t>& perm, int64_t& bytes_left);
+
 absl::StatusOr<OnnxTensor> FoldReshape(const FoldCall& call);
 absl::StatusOr<OnnxTensor> FoldSqueeze(const FoldCall& call);
 absl::StatusOr<OnnxTensor> FoldUnsqueeze(const FoldCall& call);
@@ -60,5 +67,11 @@ absl::StatusOr<OnnxTensor> FoldTranspose(const FoldCall& call);
 absl::StatusOr<OnnxTensor> FoldSlice(const FoldCall& call);
 absl::StatusOr<OnnxTensor> FoldConcat(const FoldCall& call);
 absl::StatusOr<OnnxTensor> FoldGather(const FoldCall& call);
+absl::StatusOr<OnnxTensor> FoldExpand(const FoldCall& call);
+absl::StatusOr<OnnxTensor> FoldConstantOfShape(const FoldCall& call);
+absl::StatusOr<OnnxTensor> FoldShape(const FoldCall& call);
+absl::StatusOr<OnnxTensor> FoldFunction(const FoldCall& call);    // of one tensor
+absl::StatusOr<OnnxTensor> FoldArithmetic(const FoldCall& call);  // of two
+absl::StatusOr<OnnxTensor> FoldReduce(const FoldCall& call);
 
 }  // namespace rnnserve

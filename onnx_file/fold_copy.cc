@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transpose, Slice, Concat, Gather: elements in another order or choice.
+// Transpose, Slice, Concat, Gather, Expand, ConstantOfShape: elements in another order or choice.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -13,6 +13,7 @@
 #include "base/view.h"
 #include "engine/op/wording.h"
 #include "onnx_file/fold_call.h"
+#include "onnx_file/node.h"
 #include "onnx_file/strided_copy.h"
 
 namespace rnnserve {
@@ -72,6 +73,11 @@ absl::StatusOr<OnnxTensor> FoldTranspose(const FoldCall& call) {
     if (sorted != perm) return FoldError(absl::StrCat("has a perm that is no order of ", rank, " axes"));
     perm = **given;
   }
+  return Permuted(**input, perm, call.bytes_left);
+}
+
+absl::StatusOr<OnnxTensor> Permuted(const OnnxTensor& tensor, const std::vector<int64_t>& perm, int64_t& bytes_left) {
+  const TensorView& from = tensor.view;
   const std::vector<int64_t> strides = Strides(from);
   Shape shape;
   std::vector<int64_t> walk;
@@ -79,10 +85,64 @@ absl::StatusOr<OnnxTensor> FoldTranspose(const FoldCall& call) {
     shape.push_back(from.shape[static_cast<size_t>(axis)]);
     walk.push_back(strides[static_cast<size_t>(axis)]);
   }
-  absl::StatusOr<NewTensor> made = AllocateTensor(from.type, shape, call.bytes_left);
+  absl::StatusOr<NewTensor> made = AllocateTensor(from.type, shape, bytes_left);
   if (!made.ok()) return made.status();
   CopyStrided(from.data.data(), shape, walk, ByteSize(from.type), made->data);
   return std::move(made->tensor);
+}
+
+absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
+  const Shape &longer = a.size() < b.size() ? b : a, &shorter = a.size() < b.size() ? a : b;
+  Shape shape = longer;
+  for (size_t k = 0; k < shorter.size(); ++k) {
+    int64_t& axis = shape[longer.size() - shorter.size() + k];
+    if (axis == 1) axis = shorter[k];
+    if (shorter[k] != 1 && shorter[k] != axis) {
+      return FoldError(absl::StrCat("joins the shapes ", ShortShape(a), " and ", ShortShape(b)));
+    }
+  }
+  return shape;
+}
+
+absl::StatusOr<OnnxTensor> Broadcast(const OnnxTensor& tensor, const Shape& shape, int64_t& bytes_left) {
+  const TensorView& from = tensor.view;
+  if (from.shape == shape) return tensor;
+  std::vector<int64_t> walk = Strides(from);
+  for (size_t axis = 0; axis < walk.size(); ++axis) {
+    if (from.shape[axis] == 1) walk[axis] = 0;
+  }
+  walk.insert(walk.begin(), shape.size() - walk.size(), 0);
+  absl::StatusOr<NewTensor> made = AllocateTensor(from.type, shape, bytes_left);
+  if (!made.ok()) return made.status();
+  CopyStrided(from.data.data(), shape, walk, ByteSize(from.type), made->data);
+  return std::move(made->tensor);
+}
+
+absl::StatusOr<OnnxTensor> FoldExpand(const FoldCall& call) {
+  const auto input = call.Input(0);
+  if (!input.ok()) return input.status();
+  const auto wanted = call.Ints("shape", 1);
+  if (!wanted.ok()) return wanted.status();
+  if (!*wanted) return FoldError("has no shape");
+  const absl::StatusOr<Shape> shape = BroadcastShape((*input)->view.shape, Shape((*wanted)->begin(), (*wanted)->end()));
+  if (!shape.ok()) return shape.status();
+  return Broadcast(**input, *shape, call.bytes_left);
+}
+
+absl::StatusOr<OnnxTensor> FoldConstantOfShape(const FoldCall& call) {
+  const auto shape = call.Ints("shape", 0);
+  if (!shape.ok()) return shape.status();
+  const float zero = 0;
+  OnnxTensor number{{DataType::kFloat, {}, std::as_bytes(std::span(&zero, 1))}, nullptr};
+  if (const onnx::AttributeProto* value = FindAttribute(call.node, "value")) {
+    absl::StatusOr<OnnxTensor> stored = ReadOnnxTensor(value->t(), nullptr, sizeof(double));
+    if (!stored.ok()) return stored;
+    number = *std::move(stored);
+    if (NumElements(number.view.shape) != 1) return FoldError("has a value that is not one number");
+    number.view.shape.clear();
+  }
+  const std::vector<int64_t> axes = shape->value_or(std::vector<int64_t>());
+  return Broadcast(number, Shape(axes.begin(), axes.end()), call.bytes_left);
 }
 
 absl::StatusOr<OnnxTensor> FoldSlice(const FoldCall& call) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reshape, Squeeze, Unsqueeze: the same elements in other axes; nothing is copied.
+// Reshape, Squeeze, Unsqueeze: the same elements in other axes; nothing is copied. Shape: the axes.
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,6 +52,22 @@ absl::StatusOr<OnnxTensor> FoldReshape(const FoldCall& call) {
   }
   if (NumElements(shape) != elements) return mismatch();
   return Reshaped(**input, std::move(shape));
+}
+
+absl::StatusOr<OnnxTensor> FoldShape(const FoldCall& call) {
+  const auto input = call.Input(0);
+  if (!input.ok()) return input.status();
+  const Shape& from = (*input)->view.shape;
+  const auto rank = static_cast<int64_t>(from.size());
+  const auto place = [&](std::string_view name, int64_t otherwise) {
+    const int64_t given = call.Int(name, otherwise);
+    return std::clamp<int64_t>(given < 0 ? given + rank : given, 0, rank);
+  };
+  const int64_t first = place("start", 0), count = std::max<int64_t>(place("end", rank) - first, 0);
+  absl::StatusOr<NewTensor> made = AllocateTensor(DataType::kInt64, {count}, call.bytes_left);
+  if (!made.ok()) return made.status();
+  if (count > 0) std::memcpy(made->data, from.data() + first, static_cast<size_t>(count) * sizeof(int64_t));
+  return std::move(made->tensor);
 }
 
 absl::StatusOr<OnnxTensor> FoldSqueeze(const FoldCall& call) {

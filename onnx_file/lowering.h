@@ -251,8 +251,6 @@ class Lowering {
   absl::StatusOr<Flow> JoinFlows(const Call& call, size_t axis);
 
   // --- lowering_numbers.cc, lowering_arithmetic.cc, lowering_products.cc
-  // What an operator of one, two or many numbers computes.
-  static MapFunction FunctionOf(std::string_view op_type);
   Result MatMul(const Call& call);
   Result Gemm(const Call& call);
   // A convolution that looks at one place alone: a product over the channels.

@@ -5,13 +5,13 @@
 #include <limits>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/view.h"
 #include "engine/op/wording.h"
 #include "onnx_file/bad_file.h"
+#include "onnx_file/function_of.h"
 #include "onnx_file/lowering.h"
 #include "onnx_file/node.h"
 
@@ -100,50 +100,6 @@ Lowering::Result Lowering::WithConstant(const Call&, const Flow& narrow, const O
   if (!result.ok()) return result.status();
   result->layout = std::move(made.layout);
   return *std::move(result);
-}
-
-MapFunction Lowering::FunctionOf(std::string_view op_type) {
-  static const std::unordered_map<std::string_view, MapFunction> functions = {
-      {"Add", MapFunction::kAdd},
-      {"Sub", MapFunction::kSubtract},
-      {"Mul", MapFunction::kMultiply},
-      {"Div", MapFunction::kDivide},
-      {"Pow", MapFunction::kPower},
-      {"Max", MapFunction::kMaximum},
-      {"Min", MapFunction::kMinimum},
-      {"Relu", MapFunction::kRelu},
-      {"Tanh", MapFunction::kTanh},
-      {"Sigmoid", MapFunction::kSigmoid},
-      {"Exp", MapFunction::kExp},
-      {"Log", MapFunction::kLog},
-      {"Sqrt", MapFunction::kSqrt},
-      {"Neg", MapFunction::kNegative},
-      {"Abs", MapFunction::kAbsolute},
-      {"Reciprocal", MapFunction::kReciprocal},
-      {"Softplus", MapFunction::kSoftplus},
-      {"Softsign", MapFunction::kSoftsign},
-      {"Erf", MapFunction::kErf},
-      {"Gelu", MapFunction::kGelu},
-      {"LeakyRelu", MapFunction::kLeakyRelu},
-      {"Elu", MapFunction::kElu},
-      {"Selu", MapFunction::kSelu},
-      {"HardSigmoid", MapFunction::kHardSigmoid},
-      {"HardSwish", MapFunction::kHardSigmoid},
-      {"Clip", MapFunction::kClip},
-      {"ReduceMean", MapFunction::kMean},
-      {"ReduceSum", MapFunction::kSum},
-      {"ReduceMax", MapFunction::kLargest},
-      {"ReduceMin", MapFunction::kSmallest},
-      {"ReduceL1", MapFunction::kSum},
-      {"ReduceL2", MapFunction::kSum},
-      {"ReduceSumSquare", MapFunction::kSum},
-      {"ReduceLogSumExp", MapFunction::kLargest},
-      {"Greater", MapFunction::kGreater},
-      {"GreaterOrEqual", MapFunction::kGreaterOrEqual},
-      {"Less", MapFunction::kLess},
-      {"LessOrEqual", MapFunction::kLessOrEqual},
-      {"Equal", MapFunction::kEqual}};
-  return functions.at(op_type);
 }
 
 namespace {

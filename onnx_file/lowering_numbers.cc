@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "onnx_file/bad_file.h"
+#include "onnx_file/function_of.h"
 #include "onnx_file/lowering.h"
 #include "onnx_file/node.h"
 

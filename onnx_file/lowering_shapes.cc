@@ -569,6 +569,7 @@ Lowering::Result Lowering::ConstantOfShape(const Call& call) {
   }
   const bool zeros = std::ranges::all_of(value->view.data, [](std::byte byte) { return byte == std::byte{0}; });
   if (zeros) return Zeros{};
+  if (IsFixed(call, 0)) return Fixed{};
   return BadFile("makes numbers that are not zero; only zero states are made in a file");
 }
 

@@ -217,9 +217,36 @@ TEST_F(FoldTest, IdentityAndConstant) {
   EXPECT_THAT(Text("Constant"), HasSubstr("\"value\""));
 }
 
+TEST_F(FoldTest, NumbersSpreadAsInArithmetic) {
+  EXPECT_EQ(Floats({2, 3}).Floats({3}).Text("Add"), "[2, 3] 0 2 4 3 5 7");
+  EXPECT_EQ(Floats({2, 1}).Floats({3}).Text("Sub"), "[2, 3] 0 -1 -2 1 0 -1");
+  EXPECT_EQ(Floats({}).Floats({0}).Text("Mul"), "[0]");
+  EXPECT_EQ(Ints({7, -7}).Scalar(2).Text("Div"), "[2] 3 -3");
+  EXPECT_EQ(Floats({3}).Ints({2}).Text("Pow"), "[3] 0 1 4");
+  EXPECT_THAT(Floats({3}).Ints({2}).Text("Mul"), HasSubstr("computes with FLOAT and INT64 at once"));
+  EXPECT_THAT(Floats({3}).Floats({2}).Text("Mul"), HasSubstr("joins the shapes [3] and [2]"));
+  EXPECT_THAT(Ints({kMax}).Ints({1}).Text("Add"), HasSubstr("too large"));
+  EXPECT_THAT(Ints({1}).Ints({0}).Text("Div"), HasSubstr("too large"));
+  EXPECT_EQ(Floats({1, 2}).Ints({2, 1}).Text("Expand"), "[2, 2] 0 1 0 1");
+  EXPECT_EQ(Ints({2}).Text("ConstantOfShape"), "[2] 0 0");
+  EXPECT_EQ(Floats({2, 3}).Int("start", -1).Text("Shape"), "[1] 3");
+  EXPECT_EQ(Floats({2}).Text("Neg"), "[2] 0 -1");
+}
+
+TEST_F(FoldTest, AxesAreReduced) {
+  EXPECT_EQ(Floats({2, 3}).IntList("axes", {0}).Text("ReduceSum"), "[1, 3] 3 5 7");
+  EXPECT_EQ(Floats({2, 3}).Ints({-1}).Int("keepdims", 0).Text("ReduceMax"), "[2] 2 5");
+  EXPECT_EQ(Floats({2, 3}).Text("ReduceMean"), "[1, 1] 2");
+  EXPECT_EQ(Floats({2, 2, 2}).Ints({0, 2}).Int("keepdims", 0).Text("ReduceSumSquare"), "[2] 42 98");
+  EXPECT_EQ(Floats({2}).Int("noop_with_empty_axes", 1).Text("ReduceL1"), "[2] 0 1");
+  EXPECT_THAT(Floats({2, 0}).Text("ReduceSum"), HasSubstr("without elements"));
+  EXPECT_THAT(Floats({2}).Ints({1}).Text("ReduceSum"), HasSubstr("axis 1"));
+  EXPECT_FALSE(Floats({100}).Do("ReduceSum", 399).ok());  // as long as it takes
+}
+
 TEST_F(FoldTest, OtherOperatorsAreNotFolded) {
   onnx::NodeProto node;
-  for (const char* op_type : {"MatMul", "Expand", "Shape", "", "slice"}) {
+  for (const char* op_type : {"MatMul", "Tile", "Where", "", "slice"}) {
     node.set_op_type(op_type);
     EXPECT_FALSE(IsFoldable(node)) << op_type;
   }
