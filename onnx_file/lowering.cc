@@ -370,6 +370,12 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
                                                           {"Mish", &Lowering::Composed},
                                                           {"Celu", &Lowering::Composed},
                                                           {"Erfc", &Lowering::Composed},
+                                                          {"ThresholdedRelu", &Lowering::Composed},
+                                                          {"Sum", &Lowering::Several},
+                                                          {"Mean", &Lowering::Several},
+                                                          {"LpNormalization", &Lowering::LengthNormalization},
+                                                          {"RMSNormalization", &Lowering::LengthNormalization},
+                                                          {"ArgMin", &Lowering::ArgMax},
                                                           {"GlobalMaxPool", &Lowering::Pool},
                                                           {"GlobalAveragePool", &Lowering::Pool},
                                                           {"MaxPool", &Lowering::Pool},
@@ -391,8 +397,9 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
     for (const char* op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2",
                            "ReduceSumSquare", "ReduceLogSumExp"})
       made.emplace(op, &Lowering::Reduce);
-    for (const char* op : {"Relu", "Tanh", "Sigmoid", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Softplus",
-                           "Softsign", "Erf", "Gelu", "LeakyRelu", "Elu", "Selu", "HardSigmoid", "HardSwish", "Clip"}) {
+    for (const char* op : {"Relu", "Tanh",       "Sigmoid",     "Exp",       "Log",   "Sqrt", "Neg",
+                           "Abs",  "Reciprocal", "Softplus",    "Softsign",  "Erf",   "Gelu", "LeakyRelu",
+                           "Elu",  "Selu",       "HardSigmoid", "HardSwish", "Swish", "Clip"}) {
       made.emplace(op, &Lowering::Function);
     }
     return made;

@@ -258,7 +258,9 @@ class Lowering {
   Result Arithmetic(const Call& call);
   Result Function(const Call& call);
   Result PRelu(const Call& call);
-  Result Composed(const Call& call);  // Mish, Celu, Erfc
+  Result Composed(const Call& call);             // Mish, Celu, Erfc, ThresholdedRelu
+  Result Several(const Call& call);              // Sum, Mean, Max, Min of any number of tensors
+  Result LengthNormalization(const Call& call);  // LpNormalization, RMSNormalization
   Result SoftmaxOf(const Call& call);
   Result LayerNormalization(const Call& call);
   Result BatchNormalization(const Call& call);
@@ -272,6 +274,8 @@ class Lowering {
   Result Product(const Flow& flow, const OnnxTensor& weights, bool transposed, double factor);
   Result WithConstant(const Call& call, const Flow& flow, const OnnxTensor& constant, MapFunction function,
                       bool reversed);
+  Result WithNumber(const Call& call, const absl::StatusOr<Flow>& flow, MapFunction function, double value,
+                    bool reversed = false);
   // Of two flows, or of one and a constant.
   Result OfTwo(const Call& call, MapFunction function);
   Result Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, MapFunction function);

@@ -119,6 +119,8 @@ bool ComputeConstants(MapFunction function, const Size& other, Size& size) {
 
 Lowering::Result Lowering::Arithmetic(const Call& call) {
   const MapFunction function = FunctionOf(call.node.op_type());
+  const bool takes_several = function == MapFunction::kMaximum || function == MapFunction::kMinimum;
+  if (takes_several && call.inputs.size() != 2) return Several(call);
   if (call.inputs.size() != 2 || !Has(call, 0) || !Has(call, 1)) return BadFile("has not two inputs");
   if (std::optional<Result> lengths = ArithmeticOfLengths(call)) return *std::move(lengths);
   if (std::ranges::any_of(call.inputs, [](const auto* value) { return std::holds_alternative<Counting>(*value); })) {
@@ -155,6 +157,37 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
   return OfTwo(call, function);
 }
 
+Lowering::Result Lowering::Several(const Call& call) {
+  const MapFunction function = FunctionOf(call.node.op_type());
+  size_t first = 0;
+  while (first + 1 < call.inputs.size() && IsFixed(call, first)) ++first;
+  Result made = GraphValue{};
+  absl::StatusOr<Flow> flow = FlowOf(call, first);
+  if (!flow.ok()) return flow.status();
+  made = *std::move(flow);
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    if (k == first) continue;
+    if (IsFixed(call, k)) {
+      const absl::StatusOr<OnnxTensor> constant = Value(call, k);
+      if (!constant.ok()) return constant.status();
+      made = WithConstant(call, std::get<Flow>(*made), *constant, function, false);
+    } else {
+      made = Pair(std::get<Flow>(*made), FlowOf(call, k), function);
+    }
+    if (!made.ok()) return made;
+  }
+  if (!IsOnnxOp(call.node, "Mean")) return made;
+  return WithNumber(call, std::get<Flow>(*made), MapFunction::kDivide, static_cast<double>(call.inputs.size()));
+}
+
+Lowering::Result Lowering::WithNumber(const Call& call, const absl::StatusOr<Flow>& flow, MapFunction function,
+                                      double value, bool reversed) {
+  if (!flow.ok()) return flow.status();
+  OnnxTensor constant;
+  constant.view = {DataType::kDouble, {}, std::as_bytes(std::span(&value, 1))};
+  return WithConstant(call, *flow, constant, function, reversed);
+}
+
 Lowering::Result Lowering::OfTwo(const Call& call, MapFunction function) {
   if (!IsFixed(call, 0) && !IsFixed(call, 1)) return Pair(FlowOf(call, 0), FlowOf(call, 1), function);
   const size_t fixed = IsFixed(call, 1) ? 1 : 0;
@@ -188,14 +221,9 @@ Lowering::Result Lowering::AsBoolean(const Call& call) {
   absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
   if (flow->type == kBoolean) return *std::move(flow);
-  const double zero = 0, one = 1;
-  OnnxTensor constant;
-  constant.view = {DataType::kDouble, {}, std::as_bytes(std::span(&zero, 1))};
-  if (!IsFloating(flow->type)) flow = AsNumbers(*flow, constant);
-  if (!flow.ok()) return flow.status();
-  Result made = WithConstant(call, *flow, constant, MapFunction::kEqual, false);
-  constant.view.data = std::as_bytes(std::span(&one, 1));
-  if (made.ok()) made = WithConstant(call, std::get<Flow>(*made), constant, MapFunction::kSubtract, true);
+  if (!IsFloating(flow->type)) flow = AsNumbers(*flow, OnnxTensor());
+  Result made = WithNumber(call, flow, MapFunction::kEqual, 0);
+  if (made.ok()) made = WithNumber(call, std::get<Flow>(*made), MapFunction::kSubtract, 1, true);
   if (made.ok()) std::get<Flow>(*made).type = kBoolean;
   return made;
 }
@@ -311,7 +339,7 @@ Lowering::Result Lowering::Function(const Call& call) {
   const std::string& op_type = call.node.op_type();
   MapOp op = {.kind = MapOpKind::kUnary, .function = FunctionOf(op_type)};
   if (op_type == "LeakyRelu") op.alpha = FloatOf(call, "alpha", 0.01F);
-  if (op_type == "Elu") op.alpha = FloatOf(call, "alpha", 1);
+  if (op_type == "Elu" || op_type == "Swish") op.alpha = FloatOf(call, "alpha", 1);
   if (op_type == "Selu") {
     op.alpha = FloatOf(call, "alpha", 1.67326319217681884765625);
     op.beta = FloatOf(call, "gamma", 1.05070102214813232421875);
@@ -384,26 +412,25 @@ absl::StatusOr<Flow> Lowering::Binary(MapFunction function, const Flow& a, const
   return made;
 }
 
-// Mish: x * tanh(softplus(x)). Celu: alpha * elu(x / alpha). Erfc: 1 - erf(x).
+// Mish: x * tanh(softplus(x)). Celu: alpha * elu(x / alpha). Erfc: 1 - erf(x). ThresholdedRelu: x above alpha, else 0.
 Lowering::Result Lowering::Composed(const Call& call) {
   const absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
-  const auto number = [&](const absl::StatusOr<Flow>& of, MapFunction function, double value, bool reversed) -> Result {
-    if (!of.ok()) return of.status();
-    OnnxTensor constant;
-    constant.view = {DataType::kDouble, {}, std::as_bytes(std::span(&value, 1))};
-    return WithConstant(call, *of, constant, function, reversed);
-  };
   if (IsOnnxOp(call.node, "Erfc")) {
-    return number(Unary(*flow, {.function = MapFunction::kErf}), MapFunction::kSubtract, 1, true);
+    return WithNumber(call, Unary(*flow, {.function = MapFunction::kErf}), MapFunction::kSubtract, 1, true);
+  }
+  if (IsOnnxOp(call.node, "ThresholdedRelu")) {
+    Result above = WithNumber(call, flow, MapFunction::kGreater, FloatOf(call, "alpha", 1));
+    if (!above.ok()) return above;
+    return Pair(flow, std::get<Flow>(*above), MapFunction::kWhere);
   }
   if (IsOnnxOp(call.node, "Celu")) {
     const double alpha = FloatOf(call, "alpha", 1);
     if (alpha == 0) return BadFile("has alpha 0");
-    Result inner = number(*flow, MapFunction::kDivide, alpha, false);
+    Result inner = WithNumber(call, flow, MapFunction::kDivide, alpha);
     if (!inner.ok()) return inner;
-    return number(Unary(std::get<Flow>(*inner), {.function = MapFunction::kElu, .alpha = 1}), MapFunction::kMultiply,
-                  alpha, false);
+    return WithNumber(call, Unary(std::get<Flow>(*inner), {.function = MapFunction::kElu, .alpha = 1}),
+                      MapFunction::kMultiply, alpha);
   }
   absl::StatusOr<Flow> gate = Unary(*flow, {.function = MapFunction::kSoftplus});
   if (gate.ok()) gate = Unary(*gate, {.function = MapFunction::kTanh});

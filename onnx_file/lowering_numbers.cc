@@ -2,6 +2,7 @@
 // Nodes that compute with all numbers of a step, or over time.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -81,6 +82,33 @@ Lowering::Result Lowering::LayerNormalization(const Call& call) {
   absl::StatusOr<Flow> made = Unary(*last, std::move(op));
   if (!made.ok()) return made.status();
   return *std::move(made);
+}
+
+// x by its length: sqrt(mean(x * x) + epsilon) and times a scale, or the sum of |x|, or sqrt(sum(x * x)); 0 by 0 is 0.
+Lowering::Result Lowering::LengthNormalization(const Call& call) {
+  const absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  const bool is_rms = IsOnnxOp(call.node, "RMSNormalization");
+  const bool is_sum = !is_rms && IntOf(call, "p", 2) == 1;
+  const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", -1), flow->layout.rank());
+  if (!axis.ok()) return axis.status();
+  if (is_rms && *axis + 1 != flow->layout.rank()) return BadFile("goes along several axes; only the last is supported");
+  if (!FeatureSize(flow->layout, *axis)) return BadFile("goes along steps or rows: it looks along time");
+  absl::StatusOr<Flow> size = Unary(*flow, {.function = is_sum ? MapFunction::kAbsolute : MapFunction::kSquare});
+  if (!size.ok()) return size.status();
+  Result sum = ReduceAxis(call, *std::move(size), *axis, is_rms ? MapFunction::kMean : MapFunction::kSum, true);
+  if (sum.ok() && is_rms)
+    sum = WithNumber(call, std::get<Flow>(*sum), MapFunction::kAdd, FloatOf(call, "epsilon", 1e-5F));
+  if (!sum.ok()) return sum;
+  size = is_sum ? std::get<Flow>(*sum) : Unary(std::get<Flow>(*sum), {.function = MapFunction::kSqrt});
+  if (!is_rms) sum = WithNumber(call, size, MapFunction::kMaximum, std::numeric_limits<float>::min());
+  if (!sum.ok()) return sum;
+  Result made = Pair(flow, is_rms ? size : std::get<Flow>(*sum), MapFunction::kDivide);
+  if (!made.ok() || !is_rms) return made;
+  if (!Has(call, 1)) return BadFile("has no scale");
+  const absl::StatusOr<OnnxTensor> scale = Value(call, 1);
+  if (!scale.ok()) return scale.status();
+  return WithConstant(call, std::get<Flow>(*made), *scale, MapFunction::kMultiply, false);
 }
 
 // scale / sqrt(variance + epsilon) and bias - mean times that, of axis 1.
@@ -239,11 +267,11 @@ Lowering::Result Lowering::Pool(const Call& call) {
 Lowering::Result Lowering::ArgMax(const Call& call) {
   absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
-  if (IntOf(call, "select_last_index", 0) != 0) return BadFile("has select_last_index");
   const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", 0), flow->layout.rank());
   if (!axis.ok()) return axis.status();
-  MapOp op = {.kind = MapOpKind::kArgMax};
+  MapOp op = {.kind = MapOpKind::kArgMax, .reversed = IntOf(call, "select_last_index", 0) != 0};
   flow = Along(*std::move(flow), IntOf(call, "axis", 0), op.inner);
+  if (flow.ok() && IsOnnxOp(call.node, "ArgMin")) flow = Unary(*flow, {.function = MapFunction::kNegative});
   if (!flow.ok()) return flow.status();
   op.in = {flow->node};
   const int64_t limit = op.inner;
@@ -264,11 +292,12 @@ Lowering::Result Lowering::TopK(const Call& call) {
       opset_ < 10 ? absl::StatusOr<Sizes>(Sizes{.list = {Size(IntOf(call, "k", 0))}}) : SizesOf(call, 1);
   if (!k.ok()) return k.status();
   if (k->list.size() != 1 || !k->list[0].is_constant()) return BadFile("has no fixed K");
-  if (IntOf(call, "largest", 1) != 1 || IntOf(call, "sorted", 1) != 1) {
-    return BadFile("is not of the largest, sorted; export it so (PyTorch: torch.topk(x, k), of -x for the smallest)");
-  }
+  const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", -1), flow->layout.rank());
+  if (!axis.ok()) return axis.status();
+  const bool is_smallest = IntOf(call, "largest", 1) == 0;  // of -x
   MapOp op = {.kind = MapOpKind::kTopK};
-  flow = AlongLast(*flow, IntOf(call, "axis", -1), op.inner);
+  flow = Along(*std::move(flow), static_cast<int64_t>(*axis), op.inner);
+  if (flow.ok() && is_smallest) flow = Unary(*flow, {.function = MapFunction::kNegative});
   if (!flow.ok()) return flow.status();
   op.count = k->list[0].factor;
   const int64_t limit = op.inner;
@@ -283,10 +312,13 @@ Lowering::Result Lowering::TopK(const Call& call) {
   if (!places.ok()) return places.status();
   flows_.nodes()[static_cast<size_t>(*places)].limit = limit;
   flow->node = *places;
+  flow->layout.MoveAxis(flow->layout.rank() - 1, *axis);
   Flow indices = *flow;
   indices.type = DataType::kInt64;
   if (absl::Status given = Give(call.node, 1, std::move(indices)); !given.ok()) return given;
   flow->node = *values;
+  if (is_smallest) flow = Unary(*flow, {.function = MapFunction::kNegative});
+  if (!flow.ok()) return flow.status();
   return *std::move(flow);
 }
 

@@ -146,9 +146,13 @@ Lowering::Result Lowering::MatMul(const Call& call) {
   }
   const absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
-  const absl::StatusOr<OnnxTensor> weights = Value(call, 1);
+  absl::StatusOr<OnnxTensor> weights = Value(call, 1);
   if (!weights.ok()) return weights.status();
-  return Product(*flow, *weights, false, 1);
+  const bool is_vector = weights->view.shape.size() == 1;
+  if (is_vector) weights->view.shape.push_back(1);
+  Result product = Product(*flow, *weights, false, 1);
+  if (product.ok() && is_vector) std::get<Flow>(*product).layout.axes().pop_back();
+  return product;
 }
 
 Lowering::Result Lowering::Gemm(const Call& call) {

@@ -35,7 +35,18 @@ std::vector<int64_t> PlacesOf(int64_t first, int64_t end, int64_t step, int64_t 
 
 }  // namespace
 
-Lowering::Result Lowering::Identity(const Call& call) { return *call.inputs.at(0); }
+Lowering::Result Lowering::Identity(const Call& call) {
+  if (Has(call, 2)) {  // a Dropout: in training_mode?
+    const Scope::Definition* mode = scope_->Find(call.node.input(2));
+    const onnx::AttributeProto* value = mode->node == nullptr ? nullptr : FindAttribute(*mode->node, "value");
+    const onnx::TensorProto* tensor = value != nullptr ? &value->t() : mode->tensor;
+    const bool is_zero = tensor != nullptr && tensor->raw_data() == std::string(tensor->raw_data().size(), '\0') &&
+                         (tensor->int32_data_size() == 0 || tensor->int32_data(0) == 0);
+    if (!is_zero)
+      return BadFile("may leave numbers out at random (training_mode); export the model in evaluation mode");
+  }
+  return *call.inputs.at(0);
+}
 
 Lowering::Result Lowering::ShapeOf(const Call& call) {
   if (std::holds_alternative<Zeros>(*call.inputs[0])) return StateSizes{};
@@ -544,12 +555,14 @@ Lowering::Result Lowering::Expand(const Call& call) {
         (same_rank && !IsOnnxOp(call.node, "Tile") && Equal(symbols_, wanted, flow->layout.SizeOfAxis(k)))) {
       continue;
     }
-    if (!same_rank || !wanted.is_constant() || wanted.factor < 1 || wanted.factor > FlowGraph::kMaxWidth ||
-        flow->layout.FeatureSize(k) != 1) {
-      return BadFile(
-          "repeats numbers over another axis; only one number of a step can be repeated, as more of that step");
+    const int64_t size = same_rank ? flow->layout.FeatureSize(k).value_or(0) : 0;
+    const bool can_be_repeated = size == 1 || (size > 1 && IsOnnxOp(call.node, "Tile"));
+    if (!can_be_repeated || !wanted.is_constant() || wanted.factor < 1 || wanted.factor > FlowGraph::kMaxWidth / size) {
+      return BadFile("repeats numbers over another axis; only numbers of a step can be repeated, as more of that step");
     }
-    made = SelectOfAxis(*made, k, std::vector<int64_t>(static_cast<size_t>(wanted.factor), 0));
+    std::vector<int64_t> places(static_cast<size_t>(wanted.factor * size));
+    for (size_t place = 0; place < places.size(); ++place) places[place] = static_cast<int64_t>(place) % size;
+    made = SelectOfAxis(*made, k, places);
   }
   if (!made.ok()) return made.status();
   return *std::move(made);

@@ -234,9 +234,10 @@ void Normalize(const T* x, T* y, int64_t count, double epsilon, const T* scale, 
 }
 
 template <typename T>
-int64_t ArgMax(const T* x, int64_t count) {
+int64_t ArgMax(const T* x, int64_t count, bool is_last) {
   int64_t best = 0;
-  for (int64_t k = 1; k < count; ++k) best = IsLarger(x[k], x[best]) ? k : best;
+  for (int64_t k = 1; k < count; ++k)
+    best = IsLarger(x[k], x[best]) || (is_last && !IsLarger(x[best], x[k])) ? k : best;
   return best;
 }
 
@@ -278,7 +279,7 @@ void TopK(const T* x, int64_t count, int64_t k, int64_t* order, T* values, int64
   template T Reduce(MapFunction, const T*, int64_t);                          \
   template void Softmax(const T*, T*, int64_t, bool);                         \
   template void Normalize(const T*, T*, int64_t, double, const T*, const T*); \
-  template int64_t ArgMax(const T*, int64_t);                                 \
+  template int64_t ArgMax(const T*, int64_t, bool);                           \
   template void TopK(const T*, int64_t, int64_t, int64_t*, T*, int64_t*);
 RNNSERVE_MAP_FUNCTIONS(float)
 RNNSERVE_MAP_FUNCTIONS(double)

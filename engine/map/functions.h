@@ -27,9 +27,9 @@ void Softmax(const T* x, T* y, int64_t count, bool logarithm);
 template <typename T>
 void Normalize(const T* x, T* y, int64_t count, double epsilon, const T* scale, const T* bias);
 
-// Of equal ones the first; NaN is larger than any number. `count` >= 1.
+// Of equal ones the first, or the last; NaN is larger than any number. `count` >= 1.
 template <typename T>
-int64_t ArgMax(const T* x, int64_t count);
+int64_t ArgMax(const T* x, int64_t count, bool is_last);
 
 // The `k` largest, largest first, of equal ones the first. 1 <= k <= count. `order` has room for `count`.
 template <typename T>

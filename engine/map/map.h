@@ -54,7 +54,7 @@ enum class MapOpKind {
   kLogSoftmax,  // by groups of `inner`
   kNormalize,   // by groups of `inner`: (in - mean) / sqrt(variance + alpha) * a + b
   kReduce,      // by groups of `inner`: function over them; out has one number a group
-  kArgMax,      // by groups of `inner`: place of the first largest one
+  kArgMax,      // by groups of `inner`: place of the first largest one, or of the last one where reversed
   kTopK,     // by groups of `inner`: the `count` largest, largest first, of equal ones the first; out: numbers, places
   kConcat,   // the inputs one after the other
   kSelect,   // out[k] = in[places[k]]

@@ -318,7 +318,7 @@ void MapProgram<T>::Block::ComputeGroups(const MapOp& op, int64_t groups) const 
         Numbers(op.out[0])[group] = map::Reduce(op.function, x, op.inner);
         break;
       case MapOpKind::kArgMax:
-        Integers(op.out[0])[group] = map::ArgMax(x, op.inner);
+        Integers(op.out[0])[group] = map::ArgMax(x, op.inner, op.reversed);
         break;
       case MapOpKind::kTopK:
         map::TopK(x, op.inner, op.count, reinterpret_cast<int64_t*>(memory + program.scratch_),

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What exporters write beside layers, in onnxruntime and in the server: numbers that the file computes from its own constants,
+and operators that are seldom met."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import exported_files
+import test_inspect
+from server_process import Server
+from test_row_lengths import HIDDEN, Model
+
+F32, I64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def _numbers(m, value):
+    return m.store(np.asarray(value, np.float32))
+
+
+def _weight_norm(m, shape, axes):
+    """g * v / |v|, as torch.nn.utils.weight_norm leaves it in a file."""
+    v = m.weight(*shape)
+    length = m.node("ReduceL2", [v, m.ints(*axes)], keepdims=1) if m.opset >= 18 else m.node("ReduceL2", [v], axes=axes)
+    return m.node("Mul", [v, m.node("Div", [m.weight(*[1 if axis in axes else size for axis, size in enumerate(shape)]), length])])
+
+
+def _normed_layer(m, y):
+    """W and R, which torch has as [3 * H, I], by their norms."""
+    w, r = (m.node("Unsqueeze", [_weight_norm(m, (3 * HIDDEN, HIDDEN), (1,)), m.ints(0)]) for _ in range(2))
+    bias = m.node("Concat", [m.node("Expand", [_numbers(m, 0.1), m.ints(1, 3 * HIDDEN)]), m.node("Neg", [m.weight(1, 3 * HIDDEN)])],
+                  axis=1)
+    made, h = m.name("Y"), m.name("Y_h")
+    m.nodes.append(helper.make_node("GRU", [m.node("Transpose", [y], perm=[1, 0, 2]), w, r, bias], [made, h], name=made,
+                                    hidden_size=HIDDEN))
+    return m.node("Transpose", [m.node("Squeeze", [made, m.ints(1)])], perm=[1, 0, 2])
+
+
+def _scaled_table(m, y):
+    m.inputs.append(("tokens", I64, ["n", "t"]))
+    table = m.node("Mul", [m.weight(50, HIDDEN), m.node("Sqrt", [_numbers(m, HIDDEN)])])
+    return m.node("Add", [y, m.node("Gather", [table, "tokens"])])
+
+
+def _some(op, *more, **attributes):
+    """Of y, tanh(-y) and what is given."""
+    return lambda m, y: m.node(op, [y, m.node("Tanh", [m.node("Neg", [y])]), *(_numbers(m, number) for number in more)], **attributes)
+
+
+def _of_one(op, opset=18, **attributes):
+    def make(m, y):
+        m.opset = opset
+        return m.node(op, [y], **attributes)
+    return make
+
+
+def _top(axis, **attributes):
+    def make(m, y):
+        if axis == 2:
+            y = m.node("Reshape", [m.node("Concat", [y, m.node("Neg", [y])], axis=-1), m.ints(0, 0, HIDDEN, 2)])
+        values, places = m.name("values"), "places"
+        m.nodes.append(helper.make_node("TopK", [y, m.ints(3)], [values, places], axis=axis, **attributes))
+        m.outputs.append((places, I64))
+        return values
+    return make
+
+
+def _best(op, **attributes):
+    """Of numbers among which some are equal."""
+    def make(m, y):
+        coarse = m.node("Clip", [y, _numbers(m, -0.01), _numbers(m, 0.01)])
+        m.node(op, [coarse], "best", **attributes)
+        m.outputs.append(("best", I64))
+        return coarse
+    return make
+
+
+def _rms(m, y):
+    m.opset = 23
+    return m.node("RMSNormalization", [y, m.weight(HIDDEN)], epsilon=1e-3)
+
+
+def _zero_rows(p):
+    def make(m, y):
+        return m.node("LpNormalization", [m.node("Relu", [m.node("Sub", [y, _numbers(m, 0.05)])])], axis=2, p=p)
+    return make
+
+
+CASES = {
+    "weight-norm": lambda m, y: m.node("MatMul", [y, m.node("Transpose", [_weight_norm(m, (3, HIDDEN), (1,))], perm=[1, 0])]),
+    "weight-norm-of-a-layer": _normed_layer,
+    "scaled-table": _scaled_table,
+    "computed-bounds": lambda m, y: m.node("Clip", [y, m.node("Neg", [_numbers(m, 0.1)]), m.node("Exp", [_numbers(m, -2)])]),
+    "ones": lambda m, y: m.node("Sub", [m.node("ConstantOfShape", [m.ints(HIDDEN)], value=helper.make_tensor("v", F32, [1], [1])), y]),
+    "size-of-a-table": lambda m, y: m.node("Reshape", [y, m.node("Concat", [m.ints(0, 0), m.node(
+        "Shape", [m.weight(HIDDEN, 3)], end=1)], axis=0)]),
+    "mean-of-a-table": lambda m, y: m.node("Add", [y, m.node("ReduceMean", [m.weight(4, HIDDEN), m.ints(0)], keepdims=0)]),
+    "sum": _some("Sum", 0.5, [1, 2, 3, 4, 5]), "sum-of-one": _of_one("Sum"), "mean": _some("Mean", 3), "max": _some("Max", 0.1),
+    "max-of-one": _of_one("Max"), "min": _some("Min", 0.1, [0.2, -0.2, 0.2, 0.2, 0.2]),
+    "threshold": _of_one("ThresholdedRelu", alpha=0.1), "l1": _zero_rows(1), "l2": _zero_rows(2), "rms": _rms,
+    "vector": lambda m, y: m.node("MatMul", [y, m.weight(HIDDEN)]),
+    "tile": lambda m, y: m.node("Tile", [y, m.ints(1, 1, 3)]),
+    "smallest": _top(-1, largest=0), "smallest-of-axis-2": _top(2, largest=0), "largest-of-axis-2": _top(2),
+    "argmin": _best("ArgMin", axis=-1), "argmin-last": _best("ArgMin", axis=-1, keepdims=0, select_last_index=1),
+    "argmax-last": _best("ArgMax", axis=2, select_last_index=1),
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    root = tmp_path_factory.mktemp("details")
+    for name, make in CASES.items():
+        m = Model(lengths=False)
+        m.node("Identity", [make(m, m.rnn("x")[0])], "y")
+        m.outputs.append(("y", F32))
+        path = root / name / "1" / "model.onnx"
+        path.parent.mkdir(parents=True)
+        onnx.save(m.model(), path)
+    running = Server(f"--models={root}", "--drain_timeout=100ms")
+    yield running, root
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gives_onnxruntimes_numbers(served, name):
+    server, root = served
+    found = exported_files.differences(server, name, str(root / name / "1" / "model.onnx"), [["n", "t"], ["n", "t"]],
+                                       np.random.default_rng(1))
+    assert max(found.values()) <= 1e-5 and "streamed" in found, found
+
+
+def test_a_dropout_of_training_is_refused(tmp_path):
+    m = Model(lengths=False)
+    m.nodes.append(helper.make_node("Dropout", ["x", _numbers(m, 0.5), m.store(np.asarray(True))], ["dropped"]))
+    onnx.save(m.giving(m.rnn("dropped")[0]), tmp_path / "model.onnx")
+    assert "may leave numbers out at random (training_mode)" in test_inspect.inspect(tmp_path / "model.onnx")["reason"]
