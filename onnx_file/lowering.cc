@@ -487,6 +487,10 @@ void Lowering::FindUses() {
     for (int input = 5; IsRecurrent(node) && input <= 6 && input < node.input_size(); ++input) {
       states_.insert(node.input(input));
     }
+    if (node.input_size() == 1 && node.output_size() == 1 && states_.contains(node.output(0)) &&
+        (IsOnnxOp(node, "Cast") || IsOnnxOp(node, "Identity"))) {
+      states_.insert(node.input(0));
+    }
     const bool is_part = node.input_size() > 0 && node.output_size() > 0 && states_.contains(node.output(0)) &&
                          (IsOnnxOp(node, "Slice") || IsOnnxOp(node, "Split"));
     if (is_part) parted_states_.insert(node.input(0));

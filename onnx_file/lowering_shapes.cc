@@ -107,7 +107,7 @@ Lowering::Result Lowering::Gather(const Call& call) {
   if (const auto* input = std::get_if<GraphInput>(call.inputs[0]); input != nullptr && named == 0 && count == 1) {
     // A layer's part of a state of all: h0[k].
     const int64_t place = IntAt(view, 0);
-    if (inputs_[input->input].kind != InputUse::Kind::kSteps && place >= 0) {
+    if (IsStateOfLayer(call.node.output(0)) && place >= 0) {
       return InputPart{input->input, place, place + 1};
     }
   }
@@ -221,9 +221,9 @@ Lowering::Result Lowering::Slice(const Call& call) {
     return PartOf(*rows, starts[0], ends[0]);
   }
   const auto* input = std::get_if<GraphInput>(call.inputs[0]);
-  if (input != nullptr && inputs_[input->input].kind != InputUse::Kind::kSteps && axes.size() == 1 &&
-      (axes[0] == 0 || axes[0] == -3) && steps[0] == 1 && starts[0] >= 0) {
-    return InputPart{input->input, starts[0], ends[0]};  // a layer's part of a state of all, or a part of the steps
+  if (input != nullptr && IsStateOfLayer(call.node.output(0)) && axes.size() == 1 && (axes[0] == 0 || axes[0] == -3) &&
+      steps[0] == 1 && starts[0] >= 0) {
+    return InputPart{input->input, starts[0], ends[0]};  // a layer's part of a state of all
   }
   absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();

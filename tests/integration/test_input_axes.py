@@ -86,10 +86,18 @@ def _two_inputs(fixed):
     return _ended(g, _turned(g, g.node("Concat", ["x", "z"], axis=1), "nft", "tnf"), WIDTH + 2, "nft")
 
 
+def _features_first(fixed):
+    """[F, N, T], of which the first features are dropped."""
+    g = _graph("fnt", fixed)
+    value = g.node("Concat", [g.node("Slice", ["x", g.ints(1), g.ints(WIDTH), g.ints(0)]), "x"], axis=0)
+    return _ended(g, _turned(g, value, "fnt", "tnf"), 2 * WIDTH - 1, "fnt")
+
+
 CASES = {f"{order}-{fixed or 'open'}": (_moved(order, fixed), order) for order in ORDERS for fixed in ("", "t", "n", "tn")}
 CASES |= {f"bare-{order}": (_bare(order), order) for order in ORDERS}
 for fixed in ("", "t", "n", "tn"):
-    CASES |= {f"normed-{fixed}": (_normed(fixed), "nft"), f"one-channel-{fixed}": (_one_channel(fixed), "n1ft"),
+    CASES |= {f"normed-{fixed}": (_normed(fixed), "nft"), f"features-first-{fixed}": (_features_first(fixed), "fnt"),
+              f"one-channel-{fixed}": (_one_channel(fixed), "n1ft"),
               f"two-inputs-{fixed}": (_two_inputs(fixed), "nft"), f"channels-{fixed}": (_channels(fixed, False), "ncft"),
               f"channels-by-sizes-{fixed}": (_channels(fixed, True), "ncft")}
 
