@@ -9,6 +9,7 @@ import itertools
 import numpy as np
 import onnx
 import pytest
+import tritonclient.grpc as triton
 
 import exported_files
 import test_inspect
@@ -134,6 +135,23 @@ def test_rnnctl_shows_and_feeds_them(served, tmp_path):
     assert done.returncode == 0, done.stderr
     expected = exported_files.session(str(path)).run(["y"], {"x": x})[0]
     np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), expected, atol=1e-5)
+
+
+def test_tritonclient_sees_and_sends_them(served):
+    server, root = served
+    x = np.random.default_rng(2).uniform(-1, 1, (2, WIDTH, 5)).astype(np.float32)
+    expected = exported_files.session(str(root / "nft-open" / "1" / "model.onnx")).run(["y"], {"x": x})[0]
+    with triton.InferenceServerClient(server.address) as client:
+        assert list(client.get_model_metadata("nft-open").inputs[0].shape) == [-1, WIDTH, -1]
+
+        def run(part, **sequence):
+            given = triton.InferInput("x", list(part.shape), "FP32")
+            given.set_data_from_numpy(np.ascontiguousarray(part))
+            return client.infer("nft-open", [given], outputs=[triton.InferRequestedOutput("y")], **sequence).as_numpy("y")
+
+        np.testing.assert_allclose(run(x), expected, atol=1e-5)
+        steps = [run(x[..., k:k + 1], sequence_id=1, sequence_start=k == 0, sequence_end=k == 4) for k in range(5)]
+        np.testing.assert_allclose(np.concatenate(steps, -1), expected, atol=1e-5)
 
 
 def test_what_takes_two_runs_of_numbers_is_refused(tmp_path):
