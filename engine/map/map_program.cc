@@ -199,8 +199,14 @@ void MapProgram<T>::Block::Read(const MapPort& port, size_t k, std::span<const S
   for (size_t row = 0; row < steps.size(); ++row) {
     const MapRow::In& in = steps[row].row->in[k];
     const int64_t width = value.width / in.groups;
+    const std::byte* first = in.first + steps[row].step * in.step;
+    if (width == 1 && port.type == TypeOf(T{})) {  // numbers of several steps side by side
+      T* to = Numbers(port.value) + static_cast<int64_t>(row) * value.width;
+      for (int64_t j = 0; j < in.groups; ++j) std::memcpy(to + j, first + j * in.group, sizeof(T));
+      continue;
+    }
     for (int64_t group = 0; group < in.groups; ++group) {
-      const std::byte* from = in.first + steps[row].step * in.step + group * in.group;
+      const std::byte* from = first + group * in.group;
       const int64_t offset = static_cast<int64_t>(row) * value.width + group * width;
       if (!value.is_integer) {
         Convert(port.type, from, TypeOf(T{}), reinterpret_cast<std::byte*>(Numbers(port.value) + offset), width);
