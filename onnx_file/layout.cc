@@ -184,7 +184,8 @@ void Layout::EndAlong(size_t axis, bool keeps_axis) {
 }
 
 absl::Status Layout::Squeeze(const Symbols& symbols, std::optional<std::vector<int64_t>> which) {
-  if (!which) return BadFile("names no axes, so that an axis of one step or one row would go as well");
+  if (!which || which->empty())
+    return BadFile("names no axes, so that an axis of one step or one row would go as well");
   const absl::StatusOr<std::set<size_t>> places = AxesOf(*which, axes_.size());
   if (!places.ok()) return places.status();
   std::vector<LayoutAxis> left;

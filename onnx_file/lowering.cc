@@ -384,6 +384,7 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
     for (const char* op : {"Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"}) {
       made.emplace(op, &Lowering::Compare);
     }
+    made.emplace("Swish", &Lowering::Function);
     made.emplace("Where", &Lowering::Where);
     made.emplace("Range", &Lowering::Range);
     made.emplace("ScatterElements", &Lowering::ScatterElements);
@@ -397,9 +398,8 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
     for (const char* op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2",
                            "ReduceSumSquare", "ReduceLogSumExp"})
       made.emplace(op, &Lowering::Reduce);
-    for (const char* op : {"Relu", "Tanh",       "Sigmoid",     "Exp",       "Log",   "Sqrt", "Neg",
-                           "Abs",  "Reciprocal", "Softplus",    "Softsign",  "Erf",   "Gelu", "LeakyRelu",
-                           "Elu",  "Selu",       "HardSigmoid", "HardSwish", "Swish", "Clip"}) {
+    for (const char* op : {"Relu", "Tanh", "Sigmoid", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Softplus",
+                           "Softsign", "Erf", "Gelu", "LeakyRelu", "Elu", "Selu", "HardSigmoid", "HardSwish", "Clip"}) {
       made.emplace(op, &Lowering::Function);
     }
     return made;
