@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX graphs that no server takes whole, drawn at random: convolutions or attention over time before the layers,
-softmax over time, attention pooling or convolutions after them, and what looks at one step alone in between."""
+"""ONNX graphs that no server takes whole, drawn at random: convolutions, attention or a mean over time before the layers,
+softmax over time, attention pooling, convolutions or a running sum after them, and what looks at one step alone in
+between; with open sizes, and with those that the file fixes."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from onnx import helper
 
 from whole_graphs import Graph, Value
 
-BEFORE = ("conv", "conv", "attention", "none")
-AFTER = ("pooling", "softmax", "conv", "mean", "skip", "none")
+BEFORE = ("conv", "conv", "attention", "centred", "none")
+AFTER = ("pooling", "softmax", "conv", "running", "mean", "skip", "none")
+ROWS, STEPS = 3, 6  # of a file that fixes them
 
 
 class SplitGraph(Graph):
@@ -25,6 +27,9 @@ class SplitGraph(Graph):
         value = self.features("x", channels, rows_first=kind == "attention" or self.random.random() < 0.5)
         if kind == "none":
             return value
+        if kind == "centred":
+            mean = self.reduce("ReduceMean", value.name, 1 if value.rows_first else 0, 1)
+            return dataclasses.replace(value, name=self.node("Sub", [value.name, mean]))
         turned = self.node("Transpose", [value.name], perm=[0, 2, 1])
         scores = self.node("Softmax", [self.node("MatMul", [value.name, turned])], axis=-1)
         return Value(self.node("MatMul", [scores, value.name]), channels, rows_first=True)
@@ -52,6 +57,8 @@ class SplitGraph(Graph):
             scores = self.node("MatMul", [value.name, self.weight(value.width, 1)])
             weighed = self.node("Mul", [value.name, self.node("Softmax", [scores], axis=time)])
             return Value(self.reduce("ReduceSum", weighed, time, 0), value.width, ended=True)
+        if kind == "running":
+            return dataclasses.replace(value, name=self.node("CumSum", [value.name, self.ints(time, scalar=True)]))
         if kind == "mean":
             return Value(self.reduce("ReduceMean", value.name, time, 0), value.width, ended=True)
         if kind == "conv":
@@ -88,6 +95,9 @@ def draw(seed: int) -> SplitCase:
     graph.output(value, "scores")
     if graph.random.random() < 0.5:
         graph.output(final, "final")
+    if graph.random.random() < 0.3:
+        sizes = {"n": ROWS, "t": STEPS}
+        graph.inputs = [(name, kind, [sizes.get(dim, dim) for dim in shape]) for name, kind, shape in graph.inputs]
     content = graph.model()
     if graph.random.random() < 0.5:  # as exporters of today do
         content = onnx.shape_inference.infer_shapes(content)

@@ -141,10 +141,9 @@ def test_the_served_part_streams(cases):
     for k, (case, path, _, found) in enumerate(drawn):
         feeds = split_graphs.feeds(case, rng, 8, 2)
 
-        def served(part, given, k=k, case=case):
-            steps = 8 if case.before != "conv" else next(
-                value.shape[i["shape"].strip("[]").split(", ").index("T")] for i in part["inputs"]
-                for key, value in given.items() if key == i["name"] and "T" in i["shape"])
+        def served(part, given, k=k):
+            steps = next(value.shape[i["shape"].strip("[]").split(", ").index("T")] for i in part["inputs"]
+                         for key, value in given.items() if key == i["name"] and "T" in i["shape"])
             cuts = sorted({0, steps, *(int(c) for c in rng.integers(0, steps, 2))})
             return streamed(server, f"stream-{k}", part, given, cuts)
 
@@ -162,9 +161,9 @@ def test_a_server_gets_what_it_can_run(cases):
         assert ("before" in names) == (case.before != "none"), k
         if case.after == "skip" and case.before != "none":
             continue  # where the file does not tell the shape of what is skipped, it goes round the server
-        assert ("after" in names) == (case.after in ("pooling", "softmax", "conv")), (k, names, case.after, found)
-        assert ("after" in [part["name"] for part in streaming["parts"]]) == (case.after in ("pooling", "softmax", "conv",
-                                                                                             "mean")), k
+        along_time = ("pooling", "softmax", "conv", "running")
+        assert ("after" in names) == (case.after in along_time), (k, names, case.after, found)
+        assert ("after" in [part["name"] for part in streaming["parts"]]) == (case.after in (*along_time, "mean")), k
         assert bool(found["in_the_way"]) == (len(names) > 1)
         met.add((case.before, case.after))
     assert len(met) > 12
