@@ -228,6 +228,21 @@ absl::Status Partition::Remove(const Obstacle& obstacle, const absl::Status& sta
   };
   if (obstacle.node != nullptr) {
     const int node = NodeOf(*obstacle.node);
+    if (node >= 0 && at(node).is_constant) {  // of which no part is cut off: what takes it leaves
+      std::vector<int> waiting = {node}, takers;
+      while (!waiting.empty()) {
+        const int next = waiting.back();
+        waiting.pop_back();
+        for (const int taker : at(next).takers) {
+          if (at(taker).is_constant) waiting.push_back(taker);
+          if (is_served(taker)) takers.push_back(taker);
+        }
+      }
+      for (const int taker : takers) {
+        if (absl::Status moved = Move(taker, reason, taker == takers.front()); !moved.ok()) return moved;
+      }
+      return takers.empty() ? status : absl::OkStatus();
+    }
     if (!is_served(node)) return status;
     const int maker = obstacle.input.empty() ? -1 : MakerNode(obstacle.input);
     // Axes and shapes that do not fit are no reason of their own where another one has made the cut.

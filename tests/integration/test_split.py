@@ -324,6 +324,10 @@ def _masked_twice(m, _):
     return y, y  # the only layer
 
 
+def _ones(m):
+    return m.node("ConstantOfShape", [m.ints(HIDDEN)], value=helper.make_tensor("one", TensorProto.FLOAT, [1], [1]))
+
+
 def _convolved(m):
     turned = m.node("Transpose", ["x"], perm=[0, 2, 1])
     made = m.node("Relu", [m.node("Conv", [turned, m.weight(WIDTH, WIDTH, 3)], pads=[1, 1])])
@@ -360,6 +364,8 @@ CUTS = {
     "y and its mean": (True, lambda m, y: m.node("Add", [y, m.node("MatMul", [m.reduce(
         "ReduceMean", "x", 1, 1), m.weight(WIDTH, HIDDEN)])]), ["Add"], ["ReduceMean"]),
     "two masks and lengths": (False, _masked_twice, ["Cast", "Less"], ["Cast", "Less"]),
+    "a constant that is computed": (True, lambda m, y: m.node("Mul", [m.node("Add", [y, _ones(m)]), _ones(m)]),
+                                    ["ConstantOfShape"], ["ConstantOfShape"]),
     "behind a convolution": (False, _behind_convolution, ["Conv"], ["Conv"]),
     "packed behind a convolution": (True, _packed_behind_convolution, ["Conv"], ["Conv"]),
     "LogSumExp over time": (True, lambda m, y: m.reduce("ReduceLogSumExp", y, 1, 0), ["ReduceLogSumExp"], ["ReduceLogSumExp"]),
