@@ -18,13 +18,14 @@ import pytest
 
 import exported_files
 import exporter_graphs
+import test_split
 import wire
 from server_process import Server
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOLERANCE = 1e-5
 # What cannot load, and what its refusal says.
-REFUSED = {"torch": {"rnn": "dynamo=False", "proj": "proj_size", "attention": "rnnctl split", "unbatched": "axis of rows",
+REFUSED = {"torch": {"rnn": "dynamo=False", "proj": "proj_size", "attention": "rnnctl split", "split": "", "unbatched": "axis of rows",
                      "lengths-last-legacy": "dynamo=True", "lengths-gather-legacy": "rnnctl split"},
            "keras": {name: "Loop or Scan" for name in ("classifier", "norm", "batchnorm")}}
 
@@ -77,6 +78,42 @@ def test_exports_load_and_give_onnxruntimes_numbers(exporter, tell):
             continue
         expected = [text for start, text in REFUSED[exporter].items() if name.startswith(start)]
         assert expected and expected[0] in reason, (name, reason)
+
+
+def test_what_does_not_load_whole_is_split(tell, tmp_path):
+    folder = _exports("torch")
+    server = Server(f"--models={folder}")
+    failures = {f.path.split("/")[0]: f.reason for f in
+                server.models.List(wire.models_pb2.ListModelsRequest()).failures}
+    server.stop()
+    found = {}
+    for name in failures:
+        path = folder / name / "1" / "model.onnx"
+        if not path.exists() or name.startswith(("rnn", "proj", "unbatched")):  # no layer, or no rows
+            continue
+        found[name] = test_split.parts_of(path, tmp_path / name)
+        served = next(part for part in found[name]["parts"] if part["name"] == "served")
+        (tmp_path / "models" / name / "1").mkdir(parents=True)
+        (tmp_path / "models" / name / "1" / "model.onnx").write_bytes(pathlib.Path(served["path"]).read_bytes())
+    assert len(found) > 12
+    server = Server(f"--models={tmp_path / 'models'}")
+    rng = np.random.default_rng(1)
+    lines = []
+    for name, parts in found.items():
+        path = folder / name / "1" / "model.onnx"
+        whole = exported_files.session(path)
+        feeds = {"input_1": np.array([9, 4])}  # lengths
+        for value in whole.get_inputs():
+            shape = [dim if isinstance(dim, int) else 9 if axis else 2 for axis, dim in enumerate(value.shape)]
+            feeds.setdefault(value.name, rng.uniform(-1, 1, shape).astype(np.float32))
+        feeds = {value.name: feeds[value.name] for value in whole.get_inputs()}
+        values = test_split.run_parts(parts, feeds, lambda _, given, name=name: test_split.infer(server, name, given))
+        names = [output.name for output in whole.get_outputs()]
+        for output, theirs in zip(names, whole.run(names, feeds)):
+            test_split.same(values[output], theirs, (name, output))
+        lines.append(f"{name}: " + "; ".join(parts["in_the_way"]))
+    server.stop()
+    tell("\n    ".join(lines))
 
 
 def test_the_graphs_of_ci_are_the_exporters():

@@ -240,6 +240,49 @@ class ProjectionWithStates(nn.Module):
         return y, h, c
 
 
+class Pictures(nn.Module):
+    """Letters of a picture [N, 1, 8, T]: convolutions, then its columns as steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d((2, 1)))
+        self.rnn = nn.LSTM(16, 5, num_layers=2, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(10, 7)
+
+    def forward(self, x):
+        x = self.before(x).permute(0, 3, 1, 2)
+        y, _ = self.rnn(x.reshape(x.shape[0], x.shape[1], 16))
+        return torch.log_softmax(self.head(y), -1)
+
+
+class Convolved(nn.Module):
+    """[N, F, T] with half the steps, then a mean and the final state."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = nn.Conv1d(6, 4, 3, stride=2, padding=1)
+        self.rnn = nn.GRU(4, 5, batch_first=True)
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, x):
+        y, h = self.rnn(torch.relu(self.before(x)).transpose(1, 2))
+        return self.head(y.mean(1)), h
+
+
+class Attended(nn.Module):
+    """What is less its mean over time; attention behind the layer, and its last step."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(6, 4, batch_first=True)
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x):
+        y, _ = self.rnn(x - x.mean(1, keepdim=True))
+        return self.head(y + self.attention(y, y, y)[0]), self.head(y[:, -1])
+
+
 def cases():
     """name, module, arguments, which axis of each argument is steps and which is rows."""
     tokens, features = torch.randint(0, 50, (2, 9)), torch.randn(9, 2, 6)
@@ -273,6 +316,9 @@ def cases():
     yield "speech", Speech(), (features,), [{0: "t", 1: "n"}]
     yield "one-hot", OneHot(), (tokens,), [{0: "n", 1: "t"}]
     yield "attention", Attention(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
+    yield "split-pictures", Pictures(), (torch.randn(2, 1, 8, 9),), [{0: "n", 3: "t"}]
+    yield "split-convolved", Convolved(), (torch.randn(2, 6, 9),), [{0: "n", 2: "t"}]
+    yield "split-attended", Attended(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
     yield "unbatched", nn.Sequential(nn.Linear(6, 6), nn.LSTM(6, 5)), (features[:, 0],), [{0: "t"}]
     yield "proj", nn.LSTM(6, 5, proj_size=3), (features,), [{0: "t", 1: "n"}]
     states = torch.randn(1, 2, 3), torch.randn(1, 2, 5)
