@@ -74,6 +74,13 @@ std::string NodeLabel(const onnx::NodeProto& node, int index) {
                       node.name().empty() ? "" : absl::StrCat(", name ", Quoted(node.name())), ")");
 }
 
+std::optional<bool> BooleanOf(const onnx::TensorProto& tensor) {
+  if (tensor.data_type() != onnx::TensorProto::BOOL || tensor.dims_size() > 1) return std::nullopt;
+  if (tensor.raw_data().size() == 1) return tensor.raw_data()[0] != 0;
+  if (tensor.int32_data_size() == 1) return tensor.int32_data(0) != 0;
+  return std::nullopt;
+}
+
 const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, std::string_view name) {
   const auto found = std::ranges::find(node.attribute(), name, &onnx::AttributeProto::name);
   return found == node.attribute().end() ? nullptr : &*found;

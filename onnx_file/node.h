@@ -39,6 +39,9 @@ inline constexpr char kFixWeights[] =
 std::string NodeLabel(const onnx::NodeProto& node, int index);
 
 // Null if the node has none of this name.
+// Of a tensor of one boolean.
+std::optional<bool> BooleanOf(const onnx::TensorProto& tensor);
+
 const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, std::string_view name);
 
 // A recurrent node's type and attributes; nothing is checked against the operator yet.

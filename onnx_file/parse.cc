@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "onnx_file/bad_file.h"
+#include "onnx_file/inlined.h"
 
 namespace rnnserve {
 
@@ -20,6 +21,7 @@ absl::StatusOr<Model> Read(google::protobuf::io::ZeroCopyInputStream& stream, in
     return BadFile(absl::StrCat("is no ONNX model, was cut off, or nests graphs too deep (", bytes, " bytes)"));
   }
   if (!model->has_graph()) return BadFile(absl::StrCat("holds no graph (", bytes, " bytes)"));
+  if (absl::Status inlined = Inline(*model); !inlined.ok()) return inlined;
   return model;
 }
 
