@@ -20,7 +20,7 @@ void ComputeGroup(const MapOp& op, const T* x, T* y) {
   if (op.kind == MapOpKind::kReduce) {
     *y = map::Reduce(op.function, x, op.inner);
   } else if (op.kind == MapOpKind::kArgMax) {
-    *y = static_cast<T>(map::ArgMax(x, op.inner));
+    *y = static_cast<T>(map::ArgMax(x, op.inner, op.reversed));
   } else if (op.kind == MapOpKind::kNormalize) {
     map::Normalize(x, y, op.inner, op.alpha, op.a->of<T>().data(), op.b == nullptr ? nullptr : op.b->of<T>().data());
   } else if (op.kind != MapOpKind::kProduct) {

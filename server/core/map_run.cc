@@ -49,6 +49,8 @@ int FindFinal(const Pipeline& pipeline, PlaceKind kind, size_t layer) {
   return found == pipeline.places.end() ? -1 : static_cast<int>(found - pipeline.places.begin());
 }
 
+constexpr double kMostInteger = 9007199254740992.0;  // 2^53
+
 // How a row walks through a tensor whose axes are in any order, as long as those of a step's numbers that come before T
 // or N are neighbours.
 template <typename Place>
@@ -114,7 +116,7 @@ void MapRun::BeginBeyond(const Place& place, std::byte* memory) const {
       if (IsFloating(place.type)) {
         ConvertElements(DataType::kDouble, reinterpret_cast<const std::byte*>(&all), place.type, to, 1);
       } else {
-        const auto integer = static_cast<int64_t>(all);
+        const auto integer = static_cast<int64_t>(std::clamp(all, -kMostInteger, kMostInteger));
         std::memcpy(to, &integer, sizeof integer);
       }
       to += Size(place);

@@ -83,6 +83,7 @@ torch is `dynamo=True` and `dynamo=False`, with fixed and with dynamic shapes.
 | torch | Linear, PReLU, three bidirectional GRUs whose directions are summed, LayerNorm, residual, log_softmax, argmax | loads |
 | torch | one_hot instead of an embedding, LSTM, Linear | loads |
 | torch | LSTM, attention over time | "... looks along time; `rnnctl split` leaves this node to onnxruntime and the layers to the server" |
+| torch | Conv2d and columns of a picture, or Conv1d, before LSTM or GRU; MultiheadAttention behind; `x - x.mean(1)` | refused with the node; `rnnctl split` parts them, equal to 1e-4 |
 | torch | Linear, LSTM of [T, I] without rows | "... export the model with an axis of rows" |
 | torch | LSTM, BatchNorm1d, LSTM, Linear, log_softmax; parts of features before and behind an LSTM (slices, chunk, cat) | loads |
 | torch | nn.LSTM of 3 layers, one row; of 2 layers, one row and one step | loads; the exporter refuses dynamic shapes of the first |
