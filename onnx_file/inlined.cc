@@ -18,8 +18,9 @@ namespace rnnserve {
 namespace {
 
 constexpr int kMostDepth = 32;
-constexpr int kMostNodes = 1 << 16;
-constexpr size_t kMostBytes = size_t{1} << 26;
+constexpr size_t kMostNodes = size_t{1} << 16;
+constexpr size_t kMostBytes = size_t{1} << 26;  // of memory
+constexpr size_t kMostPrefix = 256;             // names within names
 
 using Naming = std::function<std::string(const std::string&)>;
 
@@ -32,39 +33,6 @@ std::string KeyOf(const std::string& domain, const std::string& name) {
 int64_t DefaultOpset(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
   const auto found = std::ranges::find_if(imports, [](const auto& import) { return IsDefault(import.domain()); });
   return found == imports.end() ? 0 : found->version();
-}
-
-void Rename(const Naming& naming, onnx::NodeProto& node) {
-  for (std::string& name : *node.mutable_input()) name = naming(name);
-  for (std::string& name : *node.mutable_output()) name = naming(name);
-  for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
-    if (!attribute.has_g()) continue;
-    onnx::GraphProto& graph = *attribute.mutable_g();
-    graph.clear_value_info();
-    for (onnx::ValueInfoProto& value : *graph.mutable_input()) value.set_name(naming(value.name()));
-    for (onnx::ValueInfoProto& value : *graph.mutable_output()) value.set_name(naming(value.name()));
-    for (onnx::TensorProto& tensor : *graph.mutable_initializer()) tensor.set_name(naming(tensor.name()));
-    for (onnx::NodeProto& inner : *graph.mutable_node()) Rename(naming, inner);
-  }
-}
-
-// Attributes that refer to those of the call; without one there is none.
-void BindAttributes(const onnx::NodeProto& call, onnx::NodeProto& node) {
-  const auto attributes = node.attribute();
-  node.clear_attribute();
-  for (onnx::AttributeProto attribute : attributes) {
-    if (!attribute.ref_attr_name().empty()) {
-      const onnx::AttributeProto* bound = FindAttribute(call, attribute.ref_attr_name());
-      if (bound == nullptr) continue;
-      const std::string name = attribute.name();
-      attribute = *bound;
-      attribute.set_name(name);
-    }
-    for (int k = 0; attribute.has_g() && k < attribute.g().node_size(); ++k) {
-      BindAttributes(call, *attribute.mutable_g()->mutable_node(k));
-    }
-    *node.add_attribute() = std::move(attribute);
-  }
 }
 
 class Inliner {
@@ -107,6 +75,18 @@ class Inliner {
     return opset == 0 || opset == DefaultOpset(model_.opset_import());
   }
 
+  // What calls come to, of all that is copied for them on the way too. False: too much.
+  bool Spend(size_t nodes, size_t bytes) {
+    nodes_ += nodes;
+    bytes_ += bytes;
+    return nodes_ <= kMostNodes && bytes_ <= kMostBytes;
+  }
+
+  static absl::Status TooMuch() {
+    return BadFile(absl::StrCat("calls of functions come to more than ", kMostNodes, " nodes or ", kMostBytes,
+                                " bytes; inline them: onnx.inliner.inline_local_functions"));
+  }
+
   absl::Status Add(onnx::NodeProto node, int depth) {
     const auto found = functions_.find(KeyOf(node.domain(), node.op_type()));
     if (found != functions_.end()) {
@@ -114,10 +94,6 @@ class Inliner {
       return Call(node, *found->second, depth);
     }
     if (const onnx::GraphProto* branch = TakenBranch(node)) return Splice(node, *branch, depth);
-    if (depth > 0 && (++nodes_ > kMostNodes || (bytes_ += node.ByteSizeLong()) > kMostBytes)) {
-      return BadFile(absl::StrCat("calls of functions come to more than ", kMostNodes, " nodes or ", kMostBytes,
-                                  " bytes; inline them: onnx.inliner.inline_local_functions"));
-    }
     if (const onnx::AttributeProto* value = FindAttribute(node, "value");
         IsOnnxOp(node, "Constant") && value != nullptr && node.output_size() == 1) {
       NoteCondition(node.output(0), value->t());
@@ -140,10 +116,12 @@ class Inliner {
   }
 
   std::string NewPrefix(const onnx::NodeProto& node) {
-    return absl::StrCat(node.name().empty() ? node.op_type() : node.name(), "/", ++prefixes_, "/");
+    const std::string& name = node.name().empty() ? node.op_type() : node.name();
+    return absl::StrCat(name.size() > kMostPrefix ? "" : name, "/", ++prefixes_, "/");
   }
 
   absl::Status AddIdentity(const std::string& from, const std::string& to) {
+    if (!Spend(1, from.size() + 2 * to.size())) return TooMuch();
     onnx::NodeProto node;
     node.set_op_type("Identity");
     node.set_name(to);
@@ -159,13 +137,56 @@ class Inliner {
     if (depth >= kMostDepth) {
       return BadFile(absl::StrCat("function ", Quoted(node.op_type()), " calls itself, or others too deep"));
     }
-    for (onnx::NodeProto inner : body) {
-      prepare(inner);
-      Rename(naming, inner);
+    for (const onnx::NodeProto& of_body : body) {
+      if (!Spend(1, of_body.SpaceUsedLong() + prefix.size())) return TooMuch();
+      onnx::NodeProto inner = of_body;
+      if (!prepare(inner) || !Rename(naming, inner)) return TooMuch();
       inner.set_name(absl::StrCat(prefix, inner.name()));
       if (absl::Status added = Add(std::move(inner), depth + 1); !added.ok()) return added;
     }
     return absl::OkStatus();
+  }
+
+  // False: too much, as of the next.
+  bool Rename(const Naming& naming, onnx::NodeProto& node) {
+    const auto rename = [&](std::string& name) {
+      name = naming(name);
+      return Spend(0, name.size());
+    };
+    if (!std::ranges::all_of(*node.mutable_input(), rename)) return false;
+    if (!std::ranges::all_of(*node.mutable_output(), rename)) return false;
+    return std::ranges::all_of(*node.mutable_attribute(), [&](onnx::AttributeProto& attribute) {
+      if (!attribute.has_g()) return true;
+      onnx::GraphProto& graph = *attribute.mutable_g();
+      graph.clear_value_info();
+      const auto rename_its = [&](auto& named) { return rename(*named.mutable_name()); };
+      return std::ranges::all_of(*graph.mutable_input(), rename_its) &&
+             std::ranges::all_of(*graph.mutable_output(), rename_its) &&
+             std::ranges::all_of(*graph.mutable_initializer(), rename_its) &&
+             std::ranges::all_of(*graph.mutable_node(), [&](onnx::NodeProto& inner) { return Rename(naming, inner); });
+    });
+  }
+
+  // Attributes that refer to those of the call; without one there is none. Those of the call itself are not looked
+  // into.
+  bool BindAttributes(const onnx::NodeProto& call, onnx::NodeProto& node) {
+    auto attributes = std::move(*node.mutable_attribute());
+    node.clear_attribute();
+    for (onnx::AttributeProto& attribute : attributes) {
+      if (!attribute.ref_attr_name().empty()) {
+        const onnx::AttributeProto* bound = FindAttribute(call, attribute.ref_attr_name());
+        if (bound == nullptr) continue;
+        if (!Spend(0, bound->SpaceUsedLong())) return false;
+        onnx::AttributeProto& made = *node.add_attribute() = *bound;
+        made.set_name(attribute.name());
+        continue;
+      }
+      for (int k = 0; attribute.has_g() && k < attribute.g().node_size(); ++k) {
+        if (!BindAttributes(call, *attribute.mutable_g()->mutable_node(k))) return false;
+      }
+      *node.add_attribute() = std::move(attribute);
+    }
+    return true;
   }
 
   absl::Status Call(const onnx::NodeProto& node, const onnx::FunctionProto& function, int depth) {
@@ -179,7 +200,7 @@ class Inliner {
       return known == names.end() ? prefix + name : known->second;
     };
     absl::Status added = AddBody(node, function.node(), naming, prefix, depth,
-                                 [&](onnx::NodeProto& inner) { BindAttributes(node, inner); });
+                                 [&](onnx::NodeProto& inner) { return BindAttributes(node, inner); });
     for (int k = 0; added.ok() && k < std::min(function.output_size(), node.output_size()); ++k) {
       if (!node.output(k).empty()) added = AddIdentity(naming(function.output(k)), node.output(k));
     }
@@ -194,10 +215,11 @@ class Inliner {
     own.erase("");
     const Naming naming = [&](const std::string& name) { return own.contains(name) ? prefix + name : name; };
     for (const onnx::TensorProto& tensor : branch.initializer()) {
+      if (depth > 0 && !Spend(0, tensor.SpaceUsedLong())) return TooMuch();
       onnx::TensorProto& moved = *model_.mutable_graph()->add_initializer() = tensor;
       moved.set_name(naming(tensor.name()));
     }
-    absl::Status added = AddBody(node, branch.node(), naming, prefix, depth, [](onnx::NodeProto&) {});
+    absl::Status added = AddBody(node, branch.node(), naming, prefix, depth, [](onnx::NodeProto&) { return true; });
     for (int k = 0; added.ok() && k < node.output_size(); ++k) {
       if (!node.output(k).empty()) added = AddIdentity(naming(branch.output(k).name()), node.output(k));
     }
@@ -216,8 +238,8 @@ class Inliner {
   std::unordered_map<std::string, const onnx::FunctionProto*> functions_;
   std::unordered_set<std::string> called_;
   std::unordered_map<std::string, bool> conditions_;
-  int nodes_ = 0, prefixes_ = 0;
-  size_t bytes_ = 0;
+  int prefixes_ = 0;
+  size_t nodes_ = 0, bytes_ = 0;
 };
 
 }  // namespace

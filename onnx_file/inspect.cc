@@ -193,8 +193,7 @@ class Inspector {
 
   InspectedInput Fixed(InspectedInput input, const absl::StatusOr<OnnxTensor>& value) {
     const bool is_state = input.name != "X" && input.name != "sequence_lens";
-    input.is_zeros = is_state && value.ok() &&
-                     std::ranges::all_of(value->view.data, [](std::byte byte) { return byte == std::byte{0}; });
+    input.is_zeros = is_state && value.ok() && AllZero(value->view.data);
     input.source = input.is_zeros ? "fixed to zeros" : "fixed in the file";
     if (!input.is_zeros) {
       input.remark = absl::StrCat("the file fixes ", input.name, "; send these values with each request");

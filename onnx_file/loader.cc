@@ -28,10 +28,6 @@
 namespace rnnserve {
 namespace {
 
-bool AllZero(std::span<const std::byte> data) {
-  return std::ranges::all_of(data, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 // A weight, which Constants has read.
 absl::Status AddWeight(size_t index, OnnxGraph::Source source, OnnxOperator& loaded) {
   if (absl::Status floating = CheckFloating(source.value->view.type); !floating.ok()) {

@@ -39,11 +39,6 @@ bool OnlyMoves(const onnx::NodeProto& node) {
 
 }  // namespace
 
-std::optional<int64_t> DimOf(const onnx::ValueInfoProto& input, int axis) {
-  const auto& dim = input.type().tensor_type().shape().dim(axis);
-  return dim.has_dim_value() && dim.dim_value() > 0 ? std::optional(dim.dim_value()) : std::nullopt;
-}
-
 std::unique_ptr<Lowering> Lowering::Read(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends,
                                          absl::Status& status) {
   const auto reading = [&] { return std::unique_ptr<Lowering>(new Lowering(graph, constants, opset, ends)); };
@@ -234,8 +229,7 @@ std::optional<int64_t> Lowering::FixedInteger(const std::string& name) {
 
 bool Lowering::IsZero(const std::string& name) {
   const absl::StatusOr<OnnxTensor> value = constants_.Value(*scope_, name);
-  if (!value.ok() || NumElements(value->view.shape) != 1) return false;
-  return std::ranges::all_of(value->view.data, [](std::byte byte) { return byte == std::byte{0}; });
+  return value.ok() && NumElements(value->view.shape) == 1 && AllZero(value->view.data);
 }
 
 const onnx::NodeProto* Lowering::MadeBy(const std::string& name, const char* op_type, int inputs) const {
@@ -346,7 +340,7 @@ absl::Status Lowering::Give(const onnx::NodeProto& node, int output, GraphValue 
 Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
   static const std::unordered_map<std::string_view, Handler> handlers = [] {
     std::unordered_map<std::string_view, Handler> made = {{"Identity", &Lowering::Identity},
-                                                          {"Dropout", &Lowering::Identity},
+                                                          {"Dropout", &Lowering::Dropout},
                                                           {"Cast", &Lowering::Cast},
                                                           {"Shape", &Lowering::ShapeOf},
                                                           {"Gather", &Lowering::Gather},
@@ -467,138 +461,6 @@ absl::StatusOr<Flow> Lowering::FlowOf(const Call& call, size_t index) {
   }
   return BadFile(absl::StrCat("takes ", Quoted(call.node.input(static_cast<int>(index))),
                               ", which is no number of a step (but sizes, a part of a state, or fixed in the file)"));
-}
-
-void Lowering::FindUses() {
-  for (const onnx::ValueInfoProto& output : graph_.output()) otherwise_used_.insert(output.name());
-  for (int k = graph_.node_size() - 1; k >= 0; --k) {  // nodes come after what they take
-    const onnx::NodeProto& node = graph_.node(k);
-    if (node.input_size() > 1 && IsOnnxOp(node, "Gather")) {
-      const Scope::Definition* table = scope_->Find(node.input(0));
-      if (table != nullptr && table->tensor != nullptr) looked_up_.insert(node.input(1));
-    }
-    const bool moves = OnlyMoves(node);
-    for (int input = 0; input < node.input_size(); ++input) {
-      const bool looks_up =
-          (input == 1 && IsOnnxOp(node, "Gather")) || (input == 0 && IsOnnxOp(node, "OneHot")) ||
-          (input == 0 && moves && node.output_size() == 1 && !otherwise_used_.contains(node.output(0)));
-      if (!looks_up) otherwise_used_.insert(node.input(input));
-    }
-    for (int input = 5; IsRecurrent(node) && input <= 6 && input < node.input_size(); ++input) {
-      states_.insert(node.input(input));
-    }
-    if (node.input_size() == 1 && node.output_size() == 1 && states_.contains(node.output(0)) &&
-        (IsOnnxOp(node, "Cast") || IsOnnxOp(node, "Identity"))) {
-      states_.insert(node.input(0));
-    }
-    const bool is_part = node.input_size() > 0 && node.output_size() > 0 && states_.contains(node.output(0)) &&
-                         (IsOnnxOp(node, "Slice") || IsOnnxOp(node, "Split"));
-    if (is_part) parted_states_.insert(node.input(0));
-    if (moves && node.input_size() > 0 && node.output_size() == 1 && looked_up_.contains(node.output(0))) {
-      looked_up_.insert(node.input(0));
-    }
-  }
-}
-
-std::optional<int64_t> Lowering::FeatureSize(const Layout& layout, size_t axis) {
-  for (const Atom& atom : layout.axes()[axis]) {
-    if (!atom.is_symbol() || symbols_.Find(atom.symbol) <= Symbols::kSortedN) continue;
-    for (const auto& [symbol, origin] : input_axes_) {
-      if (symbols_.Find(symbol) == symbols_.Find(atom.symbol)) wanted_features_.insert(origin);
-    }
-  }
-  return layout.FeatureSize(axis);
-}
-
-// Steps and rows are the axes without a fixed size, and then the first ones, unless another reading has seen them as
-// features. Which is which will be seen where a layer takes them.
-absl::StatusOr<Layout> Lowering::LayoutOf(size_t input) {
-  const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input));
-  const int rank = info.type().tensor_type().shape().dim_size();
-  std::set<int> outer;
-  for (int axis = 0; axis < rank; ++axis) {
-    if (DimOf(info, axis) || rank <= 2) continue;
-    if (outer.size() == 2) {
-      Blame({.takes_unknown_shape = true});
-      return BadFile(absl::StrCat("has no fixed size as axis ", axis, "; only steps and rows may be open"));
-    }
-    outer.insert(axis);
-  }
-  for (int axis = 0; axis < rank && outer.size() < 2; ++axis) {
-    if (!features_.contains({input, axis})) outer.insert(axis);
-  }
-  lacks_axes_ |= rank > 1 && outer.size() < 2;
-  std::vector<LayoutAxis> axes;
-  int64_t width = 1;
-  for (int axis = 0; axis < rank; ++axis) {
-    const std::optional<int64_t> size = DimOf(info, axis);
-    if (!outer.contains(axis)) {
-      if (*size > FlowGraph::kMaxWidth || (width *= *size) > FlowGraph::kMaxWidth) {
-        return BadFile(absl::StrCat("has more than ", FlowGraph::kMaxWidth, " numbers a step"));
-      }
-      axes.push_back({{.size = *size}});
-      continue;
-    }
-    const int symbol = symbols_.New(size);
-    if (size) input_axes_[symbol] = {input, axis};
-    axes.push_back({{.symbol = symbol}});
-  }
-  return Layout(std::move(axes)).Canonical();
-}
-
-absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
-  InputUse& use = inputs_[input];
-  const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input));
-  const std::string label = absl::StrCat("takes graph input ", Quoted(info.name()), ", which ");
-  if (use.kind != InputUse::Kind::kUnused && use.kind != InputUse::Kind::kSteps) {
-    return BadFile(absl::StrCat(label, "is the lengths or a state already"));
-  }
-  if (use.kind == InputUse::Kind::kUnused) {
-    if (!info.type().tensor_type().has_shape()) {
-      Blame({.takes_unknown_shape = true});
-      return BadFile(absl::StrCat(label,
-                                  "has no shape in the file; export it with its shape (of inner values, Python: "
-                                  "onnx.shape_inference.infer_shapes(model))"));
-    }
-    const auto type = static_cast<DataType>(info.type().tensor_type().elem_type());
-    if (ByteSize(type) == 0) {
-      return BadFile(absl::StrCat(label, "is of ", OnnxTypeName(type),
-                                  ", but FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32 or ",
-                                  "INT64 is needed; export the model with an input of such a type, and let callers "
-                                  "cast what they send"));
-    }
-    const int rank = info.type().tensor_type().shape().dim_size();
-    const bool is_one_step = rank == 1 && !IsFloating(type) && LooksUp(info.name());
-    if (rank == 1 && !IsFloating(type) && !is_one_step) {
-      return BadFile(absl::StrCat(
-          label,
-          "has one axis, as lengths have, of which a model computes masks (step < length) and orders of rows (PyTorch: "
-          "pack_padded_sequence) alone; leave the rest out: requests bring sequence_lens, and means, extremes and last "
-          "steps are of each row's own steps"));
-    }
-    if ((rank < 2 && !is_one_step) || rank > 6) {
-      return BadFile(
-          absl::StrCat(label, "has ", rank, " axes; two of at most six are steps and rows (export with a batch axis)"));
-    }
-    absl::StatusOr<Layout> layout = LayoutOf(input);
-    if (!layout.ok()) return BadFile(absl::StrCat(label, layout.status().message()));
-    if (is_one_step && !is_one_step_) {
-      is_one_step_ = true;
-      symbols_.Unify(Symbols::kT, symbols_.New(1));
-    }
-    use.layout = *std::move(layout);
-    use.type = type;
-    FlowNode node;
-    node.kind = FlowNode::Kind::kInput;
-    node.input = input;
-    node.is_integer = !IsFloating(type);
-    node.width = use.layout.width();
-    const absl::StatusOr<int> made = flows_.Add(std::move(node));
-    if (!made.ok()) return made.status();
-    use.node = *made;
-    use.kind = InputUse::Kind::kSteps;
-  }
-  return Flow{use.node, use.layout, use.type};
 }
 
 int64_t Lowering::IntOf(const Call& call, std::string_view name, int64_t otherwise) const {

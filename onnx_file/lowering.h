@@ -4,7 +4,9 @@
 // what ends a sequence, is refused with the node and what to do.
 //
 //   lowering.h             which kinds of values there are; the walk from the graph's outputs to its inputs
-//   lowering_shapes.cc     Shape, Reshape, Slice, Concat, ... of sizes and of flows
+//   lowering_inputs.cc     what graph inputs are, and their axes
+//   lowering_shapes.cc     Shape, Reshape, Transpose, Expand, ... of sizes and of flows
+//   lowering_parts.cc      Gather, Slice, Split, Concat of the same
 //   lowering_arithmetic.cc Add, Tanh, Clip, ...
 //   lowering_products.cc   Gather of tables, MatMul, Gemm
 //   lowering_types.cc      Cast, and numbers of narrower types
@@ -38,6 +40,8 @@ namespace rnnserve {
 
 // What the file says the size of an axis of a graph input is.
 std::optional<int64_t> DimOf(const onnx::ValueInfoProto& input, int axis);
+
+inline constexpr size_t kMaxSizes = 16;  // of a list
 
 // --- What a name of the graph can mean.
 struct Fixed {};  // the file fixes it: Constants knows the value
@@ -213,7 +217,9 @@ class Lowering {
   absl::StatusOr<Flow> AsSteps(size_t input);
   // Its axes, of which two are steps and rows.
   absl::StatusOr<Layout> LayoutOf(size_t input);
-  // Layout::FeatureSize; remembers axes that would have to be numbers of a step, for another reading.
+  // Remembers axes that would have to be numbers of a step, for another reading.
+  void WantAsFeatures(const Layout& layout, size_t axis);
+  // Layout::FeatureSize of such an axis.
   std::optional<int64_t> FeatureSize(const Layout& layout, size_t axis);
   // Whether integers of one axis are looked up in a table: then they are one step of each row, else lengths.
   bool LooksUp(const std::string& name) const { return looked_up_.contains(name); }
@@ -229,6 +235,7 @@ class Lowering {
 
   // --- lowering_shapes.cc
   Result Identity(const Call& call);
+  Result Dropout(const Call& call);  // of inference: nothing
   Result ShapeOf(const Call& call);
   Result Gather(const Call& call);
   Result Slice(const Call& call);

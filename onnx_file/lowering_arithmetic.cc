@@ -136,12 +136,13 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
     absl::StatusOr<Sizes> a = SizesOf(call, 0), b = SizesOf(call, 1);
     if (!a.ok()) return a.status();
     if (!b.ok()) return b.status();
-    if (a->list.size() != b->list.size()) {
+    if (a->list.size() == 1 && function == MapFunction::kMultiply) std::swap(*a, *b);
+    if (b->list.size() != 1 && a->list.size() != b->list.size()) {
       return BadFile(absl::StrCat("computes lists of sizes, or places, that are not as long; ", View(kPickLast)));
     }
     for (size_t k = 0; k < a->list.size(); ++k) {
       Size& size = a->list[k];
-      const Size& other = b->list[k];
+      const Size& other = b->list[b->list.size() == 1 ? 0 : k];
       if (function != MapFunction::kMultiply) {
         if (ComputeConstants(function, other, size)) continue;
         return BadFile("computes sizes of steps or rows other than by multiplying two of them");
@@ -300,8 +301,8 @@ Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, 
                           ? is_one(*symbol_a) == is_one(*symbol_b) && symbols_.Unify(*symbol_a, *symbol_b)
                           : Equal(symbols_, a->layout.SizeOfAxis(axis), b->layout.SizeOfAxis(axis));
     if (!fits) {
-      if (size_a) FeatureSize(b->layout, axis);
-      if (size_b) FeatureSize(a->layout, axis);
+      if (size_a) WantAsFeatures(b->layout, axis);
+      if (size_b) WantAsFeatures(a->layout, axis);
       return BadFile(absl::StrCat("joins ", a->layout.Text(symbols_), " and ", b->layout.Text(symbols_),
                                   ", of which one has steps or rows that the other has not, or in another order"));
     }

@@ -267,9 +267,7 @@ absl::Status Lowering::TakeStart(const Call& call, size_t index) {
       }
     }
   }
-  if (std::ranges::any_of(start, [](std::byte byte) { return byte != std::byte{0}; })) {
-    (index == 6 ? layer.start.c : layer.start.h) = std::move(start);
-  }
+  if (!AllZero(start)) (index == 6 ? layer.start.c : layer.start.h) = std::move(start);
   return absl::OkStatus();
 }
 

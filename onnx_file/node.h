@@ -38,10 +38,10 @@ inline constexpr char kFixWeights[] =
 // node 3 (op_type "Slice", name "/vad/Slice"), for errors.
 std::string NodeLabel(const onnx::NodeProto& node, int index);
 
-// Null if the node has none of this name.
 // Of a tensor of one boolean.
 std::optional<bool> BooleanOf(const onnx::TensorProto& tensor);
 
+// Null if the node has none of this name.
 const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, std::string_view name);
 
 // A recurrent node's type and attributes; nothing is checked against the operator yet.

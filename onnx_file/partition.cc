@@ -230,10 +230,12 @@ absl::Status Partition::Remove(const Obstacle& obstacle, const absl::Status& sta
     const int node = NodeOf(*obstacle.node);
     if (node >= 0 && at(node).is_constant) {  // of which no part is cut off: what takes it leaves
       std::vector<int> waiting = {node}, takers;
+      std::unordered_set<int> seen;
       while (!waiting.empty()) {
         const int next = waiting.back();
         waiting.pop_back();
         for (const int taker : at(next).takers) {
+          if (!seen.insert(taker).second) continue;
           if (at(taker).is_constant) waiting.push_back(taker);
           if (is_served(taker)) takers.push_back(taker);
         }

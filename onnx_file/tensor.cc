@@ -174,6 +174,10 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
   }
 }
 
+bool AllZero(std::span<const std::byte> data) {
+  return std::ranges::all_of(data, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 std::string OnnxTypeName(int64_t number) {
   const auto type = static_cast<int>(number);
   if (number != type || !onnx::TensorProto_DataType_IsValid(type)) return absl::StrCat("type ", number);

@@ -25,6 +25,9 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
 // OK for what weights can be: FLOAT, DOUBLE, FLOAT16, BFLOAT16.
 absl::Status CheckFloating(DataType type);
 
+// Every byte is: zeros, but for such as -0.
+bool AllZero(std::span<const std::byte> data);
+
 // "FLOAT16", as ONNX calls the type of this number.
 std::string OnnxTypeName(int64_t number);
 inline std::string OnnxTypeName(DataType type) { return OnnxTypeName(static_cast<int64_t>(type)); }

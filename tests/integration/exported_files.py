@@ -6,10 +6,26 @@ from __future__ import annotations
 
 import grpc
 import numpy as np
+import onnx
 import onnxruntime
 from onnx import helper, load_model
 
 import wire
+from server_process import Server
+
+
+def served(root, models):
+    """For a fixture: a server that has loaded all of {name: model}, and their folder."""
+    for name, model in models.items():
+        path = root / name / "1" / "model.onnx"
+        path.parent.mkdir(parents=True)
+        onnx.save(model, path)
+    server = Server(f"--models={root}", "--drain_timeout=100ms")  # sessions are left open
+    failures = server.models.List(wire.models_pb2.ListModelsRequest()).failures
+    assert not failures, [f"{failure.path}: {failure.reason}" for failure in failures]
+    yield server, root
+    assert server.alive(), server.log()
+    assert server.stop() == 0
 
 
 def session(path):

@@ -11,7 +11,6 @@ from onnx import TensorProto, helper
 
 import exported_files
 import test_inspect
-from server_process import Server
 from test_row_lengths import HIDDEN, Model
 
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
@@ -111,17 +110,13 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    root = tmp_path_factory.mktemp("details")
+    models = {}
     for name, make in CASES.items():
         m = Model(lengths=False)
         m.node("Identity", [make(m, m.rnn("x")[0])], "y")
         m.outputs.append(("y", F32))
-        path = root / name / "1" / "model.onnx"
-        path.parent.mkdir(parents=True)
-        onnx.save(m.model(), path)
-    running = Server(f"--models={root}", "--drain_timeout=100ms")
-    yield running, root
-    assert running.stop() == 0
+        models[name] = m.model()
+    yield from exported_files.served(tmp_path_factory.mktemp("details"), models)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -14,7 +14,6 @@ import tritonclient.grpc as triton
 import exported_files
 import test_inspect
 import whole_graphs
-from server_process import Server
 
 WIDTH, SIZES = 5, {"t": 7, "n": 3}
 ORDERS = ["".join(order) for order in itertools.permutations("tnf")]
@@ -105,14 +104,7 @@ for fixed in ("", "t", "n", "tn"):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    root = tmp_path_factory.mktemp("axes")
-    for name, (model, _) in CASES.items():
-        path = root / name / "1" / "model.onnx"
-        path.parent.mkdir(parents=True)
-        onnx.save(model, path)
-    running = Server(f"--models={root}", "--drain_timeout=100ms")
-    yield running, root
-    assert running.stop() == 0
+    yield from exported_files.served(tmp_path_factory.mktemp("axes"), {name: model for name, (model, _) in CASES.items()})
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -5,13 +5,11 @@ request by request with the states in and out, and in a session that keeps them.
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import exported_files
 import wire
-from server_process import Server
 
 TOLERANCE = 1e-5
 WORDS, WIDTH, HIDDEN, ROWS = 11, 4, 3, 2
@@ -76,21 +74,12 @@ DECODERS = {"view": _decoder(["N"], "view"), "unsqueeze": _decoder(["N"], "unsqu
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    root = tmp_path_factory.mktemp("decoders")
-    for name, model in DECODERS.items():
-        path = root / name / "1" / "model.onnx"
-        path.parent.mkdir(parents=True)
-        onnx.save(model, path)
-    running = Server(f"--models={root}", "--drain_timeout=100ms")  # sessions are left open
-    yield running, root
-    assert running.alive(), running.log()
-    assert running.stop() == 0
+    yield from exported_files.served(tmp_path_factory.mktemp("decoders"), DECODERS)
 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_token_by_token(served, name):
     server, root = served
-    assert not server.models.List(wire.models_pb2.ListModelsRequest()).failures
     session = exported_files.session(str(root / name / "1" / "model.onnx"))
     rng = np.random.default_rng(3)
     shape = (ROWS, HIDDEN) if name == "matrices" else (2, ROWS, HIDDEN)

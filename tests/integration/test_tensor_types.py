@@ -10,7 +10,6 @@ from onnx import TensorProto, helper
 
 import exported_files
 import test_inspect
-from server_process import Server
 from test_row_lengths import HIDDEN, Model
 
 F16, F32, F64 = TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE
@@ -39,14 +38,7 @@ CASES = {f"{TensorProto.DataType.Name(inner)}-in-{TensorProto.DataType.Name(oute
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    root = tmp_path_factory.mktemp("types")
-    for name, case in CASES.items():
-        path = root / name / "1" / "model.onnx"
-        path.parent.mkdir(parents=True)
-        onnx.save(_of_type(*case), path)
-    running = Server(f"--models={root}", "--drain_timeout=100ms")
-    yield running, root
-    assert running.stop() == 0
+    yield from exported_files.served(tmp_path_factory.mktemp("types"), {name: _of_type(*case) for name, case in CASES.items()})
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -221,6 +221,96 @@ void AddCrowds(std::vector<HostileFile>& files) {
   files.push_back({"Ifs nested beyond protobuf", NestedIfs(3000), "nests graphs too deep"});
 }
 
+// A function of one input and one output, called "own.NAME".
+onnx::FunctionProto& Function(Draft& draft, const std::string& name) {
+  onnx::FunctionProto& function = *draft.model.add_functions();
+  function.set_name(name);
+  function.set_domain("own");
+  function.add_input("in");
+  function.add_output("out");
+  return function;
+}
+
+onnx::NodeProto& AddCall(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, const std::string& op_type,
+                         const std::string& domain, const std::string& input, const std::string& output) {
+  onnx::NodeProto& node = *nodes.Add();
+  node.set_op_type(op_type);
+  node.set_domain(domain);
+  node.add_input(input);
+  node.add_output(output);
+  return node;
+}
+
+onnx::AttributeProto& AddReference(onnx::NodeProto& node, const std::string& name, const std::string& of_call) {
+  onnx::AttributeProto& attribute = AddAttribute(node, name, onnx::AttributeProto::GRAPH);
+  attribute.set_ref_attr_name(of_call);
+  return attribute;
+}
+
+// Functions "0", "1", ..., each of which calls the next one twice.
+std::string Doubling(bool has_output) {
+  constexpr int kLevels = 31;
+  return Make([&](Draft& d) {
+    d.Floats("w", {1, 1, 2});
+    for (int level = 0; level < kLevels; ++level) {
+      onnx::FunctionProto& function = Function(d, absl::StrCat(level));
+      if (!has_output) function.clear_output();
+      for (int k = 0; k < 2 && level + 1 < kLevels; ++k) {
+        AddCall(*function.mutable_node(), absl::StrCat(level + 1), "own", "in", k == 0 ? "out" : "unused");
+      }
+      if (level + 1 == kLevels && has_output) AddCall(*function.mutable_node(), "Identity", "", "in", "out");
+    }
+    AddCall(*d.graph.mutable_node(), "0", "own", "w", "W");
+  });
+}
+
+void AddFunctions(std::vector<HostileFile>& files) {
+  const std::string too_much = "calls of functions come to more than";
+  files.push_back({"a function that calls itself", Make([](Draft& d) {
+                     d.Floats("w", {1, 1, 2});
+                     AddCall(*Function(d, "f").mutable_node(), "f", "own", "in", "out");
+                     AddCall(*d.graph.mutable_node(), "f", "own", "w", "W");
+                   }),
+                   "calls itself"});
+  files.push_back({"functions that call two others each", Doubling(true), too_much});
+  files.push_back({"such functions that give nothing", Doubling(false), too_much});
+  files.push_back({"an attribute that is within itself", Make([](Draft& d) {
+                     onnx::NodeProto& chooser = AddCall(*Function(d, "f").mutable_node(), "If", "", "in", "out");
+                     AddReference(chooser, "then_branch", "branch");
+                     onnx::NodeProto& call = AddCall(*d.graph.mutable_node(), "f", "own", "input.1", "W");
+                     onnx::GraphProto& branch = *AddAttribute(call, "branch", onnx::AttributeProto::GRAPH).mutable_g();
+                     AddReference(AddCall(*branch.mutable_node(), "If", "", "a", "b"), "then_branch", "branch");
+                   }),
+                   "\"If\""});
+  files.push_back({"attributes that hold each other's graphs", Make([](Draft& d) {
+                     constexpr int kLevels = 30;
+                     for (int level = 0; level < kLevels; ++level) {
+                       onnx::FunctionProto& function = Function(d, absl::StrCat(level));
+                       const std::string next = level + 1 < kLevels ? absl::StrCat(level + 1) : "Identity";
+                       onnx::NodeProto& call = AddCall(*function.mutable_node(), next, "own", "in", "out");
+                       onnx::GraphProto& both = *AddAttribute(call, "g", onnx::AttributeProto::GRAPH).mutable_g();
+                       for (const char* name : {"x", "y"}) AddReference(*both.add_node(), name, "g");
+                     }
+                     onnx::NodeProto& call = AddCall(*d.graph.mutable_node(), "0", "own", "input.1", "W");
+                     AddAttribute(call, "g", onnx::AttributeProto::GRAPH).mutable_g()->set_name("g");
+                   }),
+                   too_much});
+  files.push_back({"one attribute many times", Make([](Draft& d) {
+                     onnx::NodeProto& node = AddCall(*Function(d, "f").mutable_node(), "Concat", "", "in", "out");
+                     for (int k = 0; k < kManyNodes; ++k) AddReference(node, absl::StrCat(k), "a");
+                     onnx::NodeProto& call = AddCall(*d.graph.mutable_node(), "f", "own", "input.1", "W");
+                     AddAttribute(call, "a", onnx::AttributeProto::STRING).set_s(std::string(1 << 20, 'a'));
+                   }),
+                   too_much});
+  files.push_back({"a long name many times", Make([](Draft& d) {
+                     const std::string name(1 << 20, 'a');
+                     onnx::NodeProto& node = AddCall(*Function(d, "f").mutable_node(), "Concat", "", "in", "out");
+                     for (int k = 0; k < kManyNodes; ++k) node.add_input("in");
+                     AddCall(*d.graph.mutable_node(), "f", "own", name, "W").set_name(name);
+                   }),
+                   too_much});
+}
+
 void AddWrongTypes(std::vector<HostileFile>& files) {
   files.push_back({"indices of floats", Make([](Draft& d) {
                      d.Floats("w", {2, 2});
@@ -268,6 +358,7 @@ std::vector<HostileFile> HostileFiles() {
   AddBombs(files);
   AddCrowds(files);
   AddWrongTypes(files);
+  AddFunctions(files);
   for (const char* location : {"../w.bin", "/etc/passwd", "a/../../w.bin", "", "none.bin"}) {
     files.push_back(
         {absl::StrCat("external data in '", location, "'"), External(location), "from \"w\", which has its data in"});
