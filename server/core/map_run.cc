@@ -107,19 +107,22 @@ std::byte* MapRun::Room(int place) {
 }
 
 void MapRun::BeginBeyond(const Place& place, std::byte* memory) const {
+  std::vector<double> all;
   for (int64_t row = 0; row < plan_.rows; ++row) {
     if (StepsBeyond(row) == 0) continue;
-    const int64_t times = place.over_time == OverTime::kSum ? StepsBeyond(row) : 1;
+    all = place.beyond;
+    if (place.over_time == OverTime::kSum) {
+      for (double& number : all) number *= static_cast<double>(StepsBeyond(row));
+    }
     std::byte* to = memory + row * place.width * Size(place);
-    for (const double number : place.beyond) {
-      const double all = number * static_cast<double>(times);
-      if (IsFloating(place.type)) {
-        ConvertElements(DataType::kDouble, reinterpret_cast<const std::byte*>(&all), place.type, to, 1);
-      } else {
-        const auto integer = static_cast<int64_t>(std::clamp(all, -kMostInteger, kMostInteger));
-        std::memcpy(to, &integer, sizeof integer);
-      }
-      to += Size(place);
+    if (IsFloating(place.type)) {
+      ConvertElements(DataType::kDouble, reinterpret_cast<const std::byte*>(all.data()), place.type, to, all.size());
+      continue;
+    }
+    for (const double number : all) {
+      const auto integer = static_cast<int64_t>(std::clamp(number, -kMostInteger, kMostInteger));
+      std::memcpy(to, &integer, sizeof integer);
+      to += sizeof integer;
     }
   }
 }
