@@ -188,7 +188,7 @@ void Program::AdvanceGroup(ExecutionContext& context, const Group& group, int64_
     }
     const int next = current ^ 1;
     Compute({context, block, packed_x, memory + at_y, memory + at_h[current], memory + at_c[current],
-             memory + at_h[next], memory + at_c[next], memory + at_temporary});
+             memory + at_h[next], memory + at_c[next], memory + at_temporary, offsets});
 
     const int ending = block.active - block.continuing;
     if (ending > 0) {

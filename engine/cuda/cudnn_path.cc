@@ -82,7 +82,9 @@ CudnnPath::CudnnPath(Device& device, ExecutionContext& context, const rnnserve_c
     : cell_(cell), run_type_(run_type) {
   packed_ = MakePlan(device, context, weights, CUDNN_RNN_ALGO_STANDARD, CUDNN_RNN_PADDED_IO_DISABLED);
   uniform_ = MakePlan(device, context, weights, CUDNN_RNN_ALGO_STANDARD, CUDNN_RNN_PADDED_IO_ENABLED);
-  if (cell.hidden_size <= kSmallHiddenLimit && run_type != RNNSERVE_DOUBLE) {
+  // Its functions are approximations: errors of 5e-6 in float32, which add up over layers.
+  const bool is_exact_enough = run_type != RNNSERVE_FLOAT || cell.allow_reduced_precision != 0;
+  if (cell.hidden_size <= kSmallHiddenLimit && run_type != RNNSERVE_DOUBLE && is_exact_enough) {
     try {
       small_h_ = MakePlan(device, context, weights, CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, CUDNN_RNN_PADDED_IO_ENABLED);
     } catch (const Error& refused) {

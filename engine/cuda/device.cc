@@ -111,6 +111,8 @@ Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device
     Unavailable(std::string(properties.name) + " has compute capability " + capability +
                 ", and this library needs 7.5");
   }
+  resident_limits_ = {properties.multiProcessorCount,
+                      properties.cooperativeLaunch != 0 ? properties.sharedMemPerBlockOptin : 0};
   size_t free_bytes = 0, total_bytes = 0;
   Check(cudaMemGetInfo(&free_bytes, &total_bytes), "reading the CUDA device's memory");
   name_ = properties.name;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/cuda/resident_plan.h"
 #include "engine/plugin/engine_abi.h"
 
 namespace rnnserve::cuda {
@@ -76,12 +77,13 @@ class Device {
 
   // Makes the device current for the calling thread and refuses work once it has failed.
   void Enter() const;
-  // What RNNSERVE_CUDA_PATH asks for: "", "general" or "cudnn" (for measurements and tests).
+  // What RNNSERVE_CUDA_PATH asks for: "", "general", "resident" or "cudnn" (for measurements and tests).
   const std::string& forced_path() const { return forced_path_; }
   // Bytes that a block's buffers stay below; RNNSERVE_CUDA_BLOCK_BYTES if it is set (likewise).
   int64_t block_bytes() const { return block_bytes_; }
   // Compute capability, 90 for 9.0.
   int capability() const { return capability_; }
+  const ResidentLimits& resident_limits() const { return resident_limits_; }
 
   void Reserve(size_t bytes, DeviceBuffer::Room room);  // throws RESOURCE_EXHAUSTED above the budget
   void Release(size_t bytes);
@@ -110,6 +112,7 @@ class Device {
 
   int ordinal_ = 0;
   int capability_ = 0;
+  ResidentLimits resident_limits_{};
   int64_t limit_ = 0;
   int64_t total_ = 0;
   std::string name_;

@@ -25,7 +25,8 @@ struct Work {
   const void* c_in;
   void* h_out;
   void* c_out;
-  void* temporary;  // GeneralPath::TemporaryBytes
+  void* temporary;         // GeneralPath::TemporaryBytes
+  const int64_t* offsets;  // the block's, on the device
 };
 
 }  // namespace rnnserve::cuda

@@ -77,7 +77,7 @@ Program::Program(Device& device, const rnnserve_cell& cell, const rnnserve_weigh
   const std::string& forced = device.forced_path();
   if (forced == "cudnn" && !refusal.empty())
     throw Error(RNNSERVE_UNIMPLEMENTED, "RNNSERVE_CUDA_PATH=cudnn: " + refusal);
-  if (refusal.empty() && forced != "general") {
+  if (refusal.empty() && forced != "general" && forced != "resident") {
     const bool is_native = cell_.data_type != RNNSERVE_BFLOAT16 || device.capability() >= kBFloat16Capability;
     if (cell_.allow_reduced_precision && is_native) run_type_ = cell_.data_type;
     const ContextLease lease(device);
@@ -131,7 +131,10 @@ void Program::Export(const StateHandle& state, int type, void* h, void* c) const
 bool Program::MayRun(Way way, const Block& block) const {
   switch (way) {
     case Way::kGeneral:
-      return general_ != nullptr;
+      return general_ != nullptr && (device_.forced_path() != "resident" || !MayRun(Way::kResident, block));
+    case Way::kResident:
+      return general_ != nullptr && device_.forced_path() != "general" &&
+             general_->MayRun(GeneralPath::Recurrence::kResident, block);
     case Way::kStandard:
       return cudnn_ != nullptr && cudnn_->MayRun(CudnnAlgorithm::kStandard, block);
     default:
@@ -140,12 +143,13 @@ bool Program::MayRun(Way way, const Block& block) const {
 }
 
 void Program::Run(Way way, const Work& work) const {
-  if (way == Way::kGeneral) return general_->Run(work);
+  if (way == Way::kGeneral) return general_->Run(GeneralPath::Recurrence::kSteps, work);
+  if (way == Way::kResident) return general_->Run(GeneralPath::Recurrence::kResident, work);
   cudnn_->Run(way == Way::kSmallH ? CudnnAlgorithm::kSmallH : CudnnAlgorithm::kStandard, work);
 }
 
 Program::Way Program::Choose(const Work& work, const ShapeKey& key) const {
-  constexpr Way kWays[] = {Way::kStandard, Way::kSmallH, Way::kGeneral};
+  constexpr Way kWays[] = {Way::kStandard, Way::kSmallH, Way::kResident, Way::kGeneral};
   std::vector<Way> usable;
   for (const Way way : kWays) {
     if (MayRun(way, work.block)) usable.push_back(way);
@@ -188,6 +192,7 @@ Program::Way Program::Choose(const Work& work, const ShapeKey& key) const {
 // The next way for what `refused` won't run.
 std::optional<Program::Way> Program::After(Way refused) const {
   if (refused == Way::kSmallH) return Way::kStandard;
+  if (refused == Way::kResident) return Way::kGeneral;
   if (refused == Way::kStandard && general_ != nullptr) return Way::kGeneral;
   return std::nullopt;
 }

@@ -62,7 +62,7 @@ class Program {
   void Advance(std::span<const rnnserve_slice> slices) const;
 
  private:
-  enum class Way { kGeneral, kStandard, kSmallH };
+  enum class Way { kGeneral, kResident, kStandard, kSmallH };
   using ShapeKey = std::tuple<int, int, bool>;  // powers of two of rows and steps; whether lengths are equal
 
   struct Group;  // slices that run together, sorted by falling length

@@ -249,6 +249,7 @@ TEST_F(FakeDeviceTest, ACellThatCudnnRefusesTakesTheGeneralPath) {
 }
 
 TEST_F(FakeDeviceTest, AShapeThatCudnnRefusesLaterTakesTheGeneralPath) {
+  Set("no_cooperative_launch");
   const auto engine = Load();
   const CellSpec spec = Lstm(8);
   const auto program = Compile(*engine, spec);
@@ -289,19 +290,19 @@ TEST_F(FakeDeviceTest, BFloat16IsWidenedWhereTheDeviceLacksIt) {
   EXPECT_EQ(Count("math_tensor"), 0);
 }
 
-// Scripted costs: SMALL_H 1.5, STANDARD 2.5, the general path 1 + steps.
+// Scripted costs: SMALL_H 1.5, resident 2, STANDARD 2.5, the general path 1 + steps.
 TEST_F(FakeDeviceTest, TrialsChooseOnceAShape) {
   const auto engine = Load();
   const CellSpec spec = Lstm(8);
-  const auto program = Compile(*engine, spec);
+  const auto program = Compile(*engine, spec, {.allow_reduced_precision = true});
   ASSERT_EQ(Advance(*program, spec, std::vector<int64_t>(20, 5)), absl::OkStatus());
-  const int64_t small_h = Count("small_h"), standard = Count("standard"), products = Count("product");
+  const int64_t small_h = Count("small_h"), standard = Count("standard"), products = Count("product_tf32");
   EXPECT_GT(standard, 0);
   EXPECT_GT(products, 0);
   ASSERT_EQ(Advance(*program, spec, std::vector<int64_t>(19, 6)), absl::OkStatus());
   EXPECT_EQ(Count("small_h"), small_h + 1);
   EXPECT_EQ(Count("standard"), standard);
-  EXPECT_EQ(Count("product"), products);
+  EXPECT_EQ(Count("product_tf32"), products);
 
   // The same bucket of shapes, but more rows than SMALL_H takes: STANDARD from now on.
   ASSERT_EQ(Advance(*program, spec, std::vector<int64_t>(30, 5)), absl::OkStatus());
@@ -311,7 +312,43 @@ TEST_F(FakeDeviceTest, TrialsChooseOnceAShape) {
   EXPECT_EQ(Count("standard"), standard + 2);
 }
 
+TEST_F(FakeDeviceTest, SequencesOfFloat32AreResident) {
+  const auto engine = Load();
+  const CellSpec spec = Lstm(8);
+  const auto program = Compile(*engine, spec);
+  ASSERT_EQ(Advance(*program, spec, {5, 1, 3, 7}), absl::OkStatus());
+  const int64_t resident = Count("resident"), standard = Count("standard"), products = Count("product");
+  EXPECT_GT(standard, 0) << "tried";
+  EXPECT_EQ(Count("small_h"), 0) << "its functions are approximations";
+  ASSERT_EQ(Advance(*program, spec, {5, 1, 3, 7}), absl::OkStatus());
+  EXPECT_EQ(Count("resident"), resident + 1);
+  EXPECT_EQ(Count("standard"), standard);
+  EXPECT_EQ(Count("product"), products + 1) << "of the inputs";
+  // Later refused: the next way.
+  Set("resident_refused");
+  ASSERT_EQ(Advance(*program, spec, {5, 1, 3, 7}), absl::OkStatus());
+  EXPECT_EQ(Count("resident_refused"), 1);
+  EXPECT_EQ(Count("product"), products + 2 + 1 + 7) << "of the inputs twice, of each step";
+  ASSERT_EQ(Advance(*program, spec, {5, 1, 3, 7}), absl::OkStatus());
+  EXPECT_EQ(Count("resident_refused"), 1);
+}
+
+TEST_F(FakeDeviceTest, WhatIsNotResident) {
+  const auto runs = [&](const CellSpec& spec, const std::vector<int64_t>& steps) {
+    const auto engine = Load();
+    EXPECT_EQ(Advance(*Compile(*engine, spec), spec, steps), absl::OkStatus());
+    return Count("resident") > 0;
+  };
+  EXPECT_FALSE(runs(Lstm(8), {1, 1})) << "one step";
+  EXPECT_FALSE(runs(Lstm(10), {3})) << "rows that are no multiples of 16 bytes";
+  EXPECT_FALSE(runs(Lstm(8, DataType::kDouble), {3}));
+  EXPECT_FALSE(runs(Lstm(512), {3})) << "4 processors don't hold its weights";
+  Set("no_cooperative_launch");
+  EXPECT_FALSE(runs(Lstm(8), {3}));
+}
+
 TEST_F(FakeDeviceTest, RaggedRowsTakeTheStandardAlgorithm) {
+  Set("no_cooperative_launch");
   const auto engine = Load();
   const CellSpec spec = Lstm(8);
   const auto program = Compile(*engine, spec);

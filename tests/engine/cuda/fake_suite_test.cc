@@ -23,11 +23,14 @@ std::unique_ptr<Engine> ByTrial() { return Load(""); }
 std::unique_ptr<Engine> BySmallBlocks() { return Load("", "4096"); }
 std::unique_ptr<Engine> GeneralOnly() { return Load("general"); }
 
+std::unique_ptr<Engine> Resident() { return Load("resident"); }
+
 std::vector<EngineCase> Cases() {
   std::vector<EngineCase> cases = EngineCases("by_trial", &ByTrial);
   cases.push_back({"small_blocks", &BySmallBlocks, DataType::kFloat, 1e-5});
   cases.push_back({"small_blocks", &BySmallBlocks, DataType::kDouble, 1e-12});
   cases.push_back({"general", &GeneralOnly, DataType::kFloat, 1e-5});
+  cases.push_back({"resident", &Resident, DataType::kFloat, 1e-5});
   // h and weights rounded to 16 bits where the caller allows it.
   const EngineOptions reduced = {.allow_reduced_precision = true};
   cases.push_back(

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/cuda/resident_plan.h"
+
 namespace rnnserve::cuda {
 namespace {
 
@@ -61,6 +63,30 @@ TEST(GeometryTest, SizesBeyond32Bits) {
   const ThreadPosition last{kMostBlocks - 1, kMostBlocks, 255, kThreads, 0, 1};
   EXPECT_EQ(FirstUnit(last) + 1, kMostBlocks * kThreads);
   EXPECT_EQ(FirstRow({int64_t{1} << 31, 1, 0, 1, 3, 256}), (int64_t{1} << 39) + 3);
+}
+
+TEST(GeometryTest, ResidentPlansHoldEveryUnitOnce) {
+  const ResidentLimits h100{132, size_t{227} << 10};
+  for (const int gates : {1, 3, 4}) {
+    for (const int64_t hidden : {4, 36, 128, 512, 516, 1024}) {
+      for (const int64_t rows : {1, 2, 3, 8, 64, 5000}) {
+        const ResidentPlan plan = PlanResident(h100, gates, hidden, rows);
+        SCOPED_TRACE(testing::Message() << gates << " gates, H " << hidden << ", N " << rows);
+        EXPECT_GE(int64_t{plan.units} * plan.blocks, hidden);
+        EXPECT_LT(int64_t{plan.units} * (plan.blocks - 1), hidden) << "no block without units";
+        EXPECT_LE(plan.blocks, h100.processors);
+        EXPECT_LE(plan.shared_bytes, h100.shared_bytes);
+        EXPECT_EQ(plan.stage_rows % plan.tile_rows, 0);
+        EXPECT_GT(plan.stage_rows, 0);
+        EXPECT_TRUE(gates > 1 || plan.units % 4 == 0) << "a tile of RNN is four units";
+      }
+    }
+  }
+  EXPECT_EQ(PlanResident(h100, 4, 2048, 1).units, 0) << "R does not fit";
+  EXPECT_EQ(PlanResident(h100, 1, 2048, 1).units, 16);
+  EXPECT_EQ(PlanResident(h100, 4, 130, 1).units, 0) << "rows that are no multiples of 16 bytes";
+  EXPECT_EQ(PlanResident(h100, 4, int64_t{1} << 40, 1).units, 0);
+  EXPECT_EQ(PlanResident({132, 0}, 4, 128, 1).units, 0) << "no cooperative launch";
 }
 
 }  // namespace

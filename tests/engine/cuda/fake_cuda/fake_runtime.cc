@@ -69,6 +69,9 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::snprintf(properties->name, sizeof properties->name, "Fake GPU");
   properties->major = Device().Has("old_device") || Device().Has("turing") ? 7 : 9;
   properties->minor = Device().Has("turing") ? 5 : 0;
+  properties->multiProcessorCount = 4;
+  properties->cooperativeLaunch = Device().Has("no_cooperative_launch") ? 0 : 1;
+  properties->sharedMemPerBlockOptin = size_t{227} << 10;
   return Device().lost();
 }
 cudaError_t CUDARTAPI cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {

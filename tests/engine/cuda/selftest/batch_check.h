@@ -25,7 +25,8 @@ struct Outcome {
   int code = RNNSERVE_OK;
   std::string error;
   double y = 0, state = 0;  // distances from the reference
-  bool near_jump = false;
+  // ThresholdedRelu within rounding of its jump, where both values are right, or a cell that grows without bound.
+  bool is_unstable = false;
 };
 
 Outcome RunBatch(Program& program, const Weights& weights, const Batch& batch, std::mt19937& random);

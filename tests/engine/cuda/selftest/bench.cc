@@ -127,14 +127,15 @@ constexpr Shape kShapes[] = {{1, 1, 128},  {1, 1, 256},   {1, 1, 512},   {1, 1, 
 
 // NOLINTNEXTLINE(readability-function-size): a script of measurements.
 void RunBench(const rnnserve_api& api) {
-  const Engine automatic(api, ""), general(api, "general"), cudnn(api, "cudnn");
+  const Engine automatic(api, ""), general(api, "general"), cudnn(api, "cudnn"), resident(api, "resident");
   std::mt19937 random(3);
   std::printf(
       "\nBENCH calls, float32, I = H, microseconds a call (median). abi: host to host through the C ABI, by path.\n"
       "peer: bare cuDNN with x, y on the device / with pinned copies in and out; launch: host time of "
       "cudnnRNNForward.\n");
-  std::printf("%-9s %4s %4s %5s | %9s %9s %9s | %9s %9s %8s %-8s | %s\n", "op", "T", "N", "H", "abi auto", "abi cudnn",
-              "abi gen", "peer dev", "peer copy", "launch", "algo", "peer copy/auto  gen/cudnn");
+  std::printf("%-9s %4s %4s %5s | %9s %9s %9s %9s | %9s %9s %8s %-8s | %s\n", "op", "T", "N", "H", "abi auto",
+              "abi cudnn", "abi gen", "abi res", "peer dev", "peer copy", "launch", "algo",
+              "peer copy/auto  gen/cudnn  gen/res");
   for (const int kind : {RNNSERVE_LSTM, RNNSERVE_GRU, RNNSERVE_RNN}) {
     for (const Shape& shape : kShapes) {
       const rnnserve_cell cell = MakeCell(kind, shape.hidden, shape.hidden, RNNSERVE_FLOAT);
@@ -142,32 +143,38 @@ void RunBench(const rnnserve_api& api) {
       const double a = Run(automatic, cell, weights, shape, false).Microseconds();
       const double c = Run(cudnn, cell, weights, shape, false).Microseconds();
       const double g = Run(general, cell, weights, shape, false).Microseconds();
+      const double r = Run(resident, cell, weights, shape, false).Microseconds();
       const Peer peer = TimePeer(kind, shape);
-      std::printf("%-9s %4d %4d %5d | %9.1f %9.1f %9.1f | %9.1f %9.1f %8.1f %-8s | %6.2f %6.2f\n",
+      std::printf("%-9s %4d %4d %5d | %9.1f %9.1f %9.1f %9.1f | %9.1f %9.1f %8.1f %-8s | %6.2f %6.2f %6.2f\n",
                   kind == RNNSERVE_LSTM  ? "LSTM"
                   : kind == RNNSERVE_GRU ? "GRU"
                                          : "RNN",
-                  shape.steps, shape.rows, shape.hidden, a, c, g, peer.device, peer.copies, peer.launch, peer.algo,
-                  peer.copies / a, g / c);
+                  shape.steps, shape.rows, shape.hidden, a, c, g, r, peer.device, peer.copies, peer.launch, peer.algo,
+                  peer.copies / a, g / c, g / r);
       std::fflush(stdout);
     }
   }
   std::printf(
       "\nBENCH general path only, the same shapes: GRU linear_before_reset = 0, and LSTM with peepholes and clip, "
-      "against the default cell (abi gen)\n");
+      "against the default cell by trial\n");
   for (const Shape& shape : {Shape{1, 32, 512}, Shape{32, 16, 256}, Shape{64, 32, 512}, Shape{16, 64, 1024}}) {
     rnnserve_cell gru = MakeCell(RNNSERVE_GRU, shape.hidden, shape.hidden, RNNSERVE_FLOAT);
     const Weights gru_weights = RandomWeights(gru, random);
-    const double lbr = Run(general, gru, gru_weights, shape, false).Microseconds();
+    const double linear = Run(automatic, gru, gru_weights, shape, false).Microseconds();
     gru.linear_before_reset = 0;
     const double reset = Run(general, gru, gru_weights, shape, false).Microseconds();
+    const double reset_resident = Run(resident, gru, gru_weights, shape, false).Microseconds();
     rnnserve_cell lstm = MakeCell(RNNSERVE_LSTM, shape.hidden, shape.hidden, RNNSERVE_FLOAT);
-    const double plain = Run(general, lstm, RandomWeights(lstm, random), shape, false).Microseconds();
+    const double plain = Run(automatic, lstm, RandomWeights(lstm, random), shape, false).Microseconds();
     lstm.has_peephole = 1;
     lstm.clip = 3;
-    const double rich = Run(general, lstm, RandomWeights(lstm, random), shape, false).Microseconds();
-    std::printf("T %d N %d H %d: GRU lbr=1 %.1f, lbr=0 %.1f us; LSTM %.1f, peephole+clip %.1f us\n", shape.steps,
-                shape.rows, shape.hidden, lbr, reset, plain, rich);
+    const Weights rich_weights = RandomWeights(lstm, random);
+    const double rich = Run(general, lstm, rich_weights, shape, false).Microseconds();
+    const double rich_resident = Run(resident, lstm, rich_weights, shape, false).Microseconds();
+    std::printf(
+        "T %d N %d H %d: GRU lbr=1 %.1f, lbr=0 %.1f, resident %.1f us; LSTM %.1f, peephole+clip %.1f, resident %.1f "
+        "us\n",
+        shape.steps, shape.rows, shape.hidden, linear, reset, reset_resident, plain, rich, rich_resident);
   }
   std::printf("\nBENCH streaming, T = 1, states kept on the device, float32 (us a call; abi host to host)\n");
   std::printf("%-9s %5s %5s | %9s %9s %9s | %9s %9s | %s\n", "op", "N", "H", "abi auto", "abi cudnn", "abi gen",

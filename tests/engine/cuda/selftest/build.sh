@@ -58,6 +58,7 @@ for file in "$cudnn" "$cublas" "$cublaslt" "$runtime"; do libraries+=("$file" "-
 
 jobs=()
 plugin=(error device execution_context predicate products general_path cudnn_path program slot_pool advance api)
+kernels=(kernels resident)
 selftest=(cuda_selftest reference bare_rnn fact_checks facts facts_algorithms facts_calls facts_numbers batch_check cases replay bench)
 for name in "${plugin[@]}"; do
   "$cxx" "${flags[@]}" -c "$root/engine/cuda/$name.cc" -o "$out/$name.o" & jobs+=($!)
@@ -65,12 +66,14 @@ done
 for name in "${selftest[@]}"; do
   "$cxx" "${flags[@]}" -c "$root/tests/engine/cuda/selftest/$name.cc" -o "$out/selftest/$name.o" & jobs+=($!)
 done
-"$nvcc" -std=c++20 -O3 -arch="${ARCH:-sm_90}" -I"$root" "${includes[@]}" --Werror all-warnings \
-  -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -c "$root/engine/cuda/kernels.cu" -o "$out/kernels.o" & jobs+=($!)
+for name in "${kernels[@]}"; do
+  "$nvcc" -std=c++20 -O3 -arch="${ARCH:-sm_90}" -I"$root" "${includes[@]}" --Werror all-warnings \
+    -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -c "$root/engine/cuda/$name.cu" -o "$out/$name.o" & jobs+=($!)
+done
 for job in "${jobs[@]}"; do wait "$job"; done
 
 objects() { local name; for name in "$@"; do echo "$out/$name.o"; done; }
-mapfile -t plugin_objects < <(objects "${plugin[@]}" kernels)
+mapfile -t plugin_objects < <(objects "${plugin[@]}" "${kernels[@]}")
 mapfile -t selftest_objects < <(objects "${selftest[@]/#/selftest/}")
 "$cxx" -shared -Wl,--no-undefined -o "$out/librnnserve_cuda.so" "${plugin_objects[@]}" "${libraries[@]}"
 "$cxx" -o "$out/cuda_selftest" "${selftest_objects[@]}" "${libraries[@]}" -ldl -lpthread

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // librnnserve_cuda.so on a real device, with nothing but the CUDA toolkit.
 //
-//   cuda_selftest [facts] [cases] [replay FILE] [bench]
+//   cuda_selftest [facts] [cases] [resident] [replay FILE] [bench]
 //
 // facts: what cuDNN does, line by line, against what is written of it; cases: random cells against the host reference;
-// replay: cases that cuda_cases_test has written, against theirs; bench: times next to bare cuDNN. Without words all of
-// them, replay if cases.bin lies beside the program. RNNSERVE_CUDA_PLUGIN names another library.
+// resident: those of them that run in one launch a block; replay: cases that cuda_cases_test has written, against
+// theirs; bench: times next to bare cuDNN. Without words all of them, replay if cases.bin lies beside the program.
+// RNNSERVE_CUDA_PLUGIN names another library.
 // Exit code 0: all passed; 1: something failed; 77: no usable device here.
 #include <dlfcn.h>
 
@@ -84,6 +85,7 @@ int RunSuites(const std::string& program, std::vector<std::string> words) {
   const auto replay = std::ranges::find(words, "replay");
   if (replay != words.end()) RunReplay(*api, replay + 1 != words.end() ? *(replay + 1) : "");
   if (wants("cases")) RunCases(*api);
+  if (wants("resident")) RunResident(*api);
   if (wants("bench")) RunBench(*api);
   if (wants("facts")) {
     RunFacts();

@@ -94,7 +94,7 @@ void RunReplay(const rnnserve_api& api, const std::string& path) {
     Report(false, "cases of " + path, "%s", why.empty() ? "it holds none" : why.c_str());
     return;
   }
-  for (const char* way : {"", "general"}) {
+  for (const char* way : {"", "general", "resident"}) {
     const Engine engine(api, way);
     std::map<int, Tally> tallies;
     for (const RecordedCall& call : calls) {

@@ -54,6 +54,7 @@ double WorstDistance(const std::vector<double>& a, const std::vector<double>& b)
 void RunFacts();
 void RunRiskyFacts();  // what may leave the context broken: in a process of its own
 void RunCases(const rnnserve_api& api);
+void RunResident(const rnnserve_api& api);
 void RunReplay(const rnnserve_api& api, const std::string& path);
 void RunBench(const rnnserve_api& api);
 
