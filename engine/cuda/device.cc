@@ -22,6 +22,11 @@ constexpr size_t kSlotAlignment = 256;
 // What cuDNN 9 and the intermediate form of our kernels need.
 constexpr int kLeastCapability = 75;
 
+size_t CopyHelpers() {
+  const char* helpers = std::getenv("RNNSERVE_CUDA_COPY_HELPERS");
+  return helpers != nullptr ? static_cast<size_t>(std::max(0, std::atoi(helpers))) : CopyPool::DefaultHelpers();
+}
+
 std::string Version(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
 
 [[noreturn]] void Unavailable(const std::string& text) { throw Error(RNNSERVE_UNAVAILABLE, text); }
@@ -92,7 +97,7 @@ PinnedBuffer::~PinnedBuffer() {
   if (data_ != nullptr) cudaFreeHost(data_);
 }
 
-Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device) {
+Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device), copy_pool_(CopyHelpers()) {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);

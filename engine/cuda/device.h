@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/cuda/copy_pool.h"
 #include "engine/cuda/resident_plan.h"
 #include "engine/plugin/engine_abi.h"
 
@@ -102,6 +103,9 @@ class Device {
   std::unique_ptr<ExecutionContext> TakeContext();
   void ReturnContext(std::unique_ptr<ExecutionContext> context);
 
+  // Shared by all contexts. RNNSERVE_CUDA_COPY_HELPERS sets the number of threads (for measurements and tests).
+  CopyPool& copy_pool() { return copy_pool_; }
+
   // Takes the device out of service; the first reason is kept.
   void Fail(const std::string& reason);
   bool healthy() const { return healthy_.load(); }
@@ -119,6 +123,7 @@ class Device {
   std::string versions_;
   std::string forced_path_;
   int64_t block_bytes_ = 0;
+  CopyPool copy_pool_;
   std::atomic<int64_t> in_use_{0};
   std::atomic<int64_t> spent_{0};
   std::atomic<bool> healthy_{true};

@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
 #include "engine/cuda/host_device.h"
+#include "engine/cuda/row_copies.h"
 
 namespace rnnserve::cuda {
 
@@ -105,26 +105,18 @@ inline Staging PlanStaging(std::ptrdiff_t stride_bytes, int64_t length, int64_t 
   return {{target_element, width}, 0, length == 1 || stride_bytes == row_bytes};
 }
 
-inline void StageIn(const Staging& plan, const std::byte* at, std::ptrdiff_t stride_bytes, int64_t length,
-                    size_t row_bytes, std::byte* target) {
-  if (plan.contiguous) {
-    std::memcpy(target, at + plan.lowest, row_bytes * static_cast<size_t>(length));
-    return;
-  }
-  for (int64_t t = 0; t < length; ++t) {
-    std::memcpy(target + static_cast<size_t>(t) * row_bytes, at + t * stride_bytes, row_bytes);
-  }
+inline RowCopy StageIn(const Staging& plan, const std::byte* at, std::ptrdiff_t stride_bytes, int64_t length,
+                       size_t row_bytes, std::byte* target) {
+  const auto adjacent = static_cast<std::ptrdiff_t>(row_bytes);
+  if (plan.contiguous) return {at + plan.lowest, adjacent, target, adjacent, row_bytes, length};
+  return {at, stride_bytes, target, adjacent, row_bytes, length};
 }
 
-inline void StageOut(const Staging& plan, std::byte* at, std::ptrdiff_t stride_bytes, int64_t length, size_t row_bytes,
-                     const std::byte* source) {
-  if (plan.contiguous) {
-    std::memcpy(at + plan.lowest, source, row_bytes * static_cast<size_t>(length));
-    return;
-  }
-  for (int64_t t = 0; t < length; ++t) {
-    std::memcpy(at + t * stride_bytes, source + static_cast<size_t>(t) * row_bytes, row_bytes);
-  }
+inline RowCopy StageOut(const Staging& plan, std::byte* at, std::ptrdiff_t stride_bytes, int64_t length,
+                        size_t row_bytes, const std::byte* source) {
+  const auto adjacent = static_cast<std::ptrdiff_t>(row_bytes);
+  if (plan.contiguous) return {source, adjacent, at + plan.lowest, adjacent, row_bytes, length};
+  return {source, adjacent, at, stride_bytes, row_bytes, length};
 }
 
 }  // namespace rnnserve::cuda

@@ -65,9 +65,7 @@ class Program {
   enum class Way { kGeneral, kResident, kStandard, kSmallH };
   using ShapeKey = std::tuple<int, int, bool>;  // powers of two of rows and steps; whether lengths are equal
 
-  struct Group;  // slices that run together, sorted by falling length
-  void AdvanceGroup(ExecutionContext& context, const Group& group, int64_t max_steps,
-                    std::span<const SpentSlot> spent) const;
+  class Group;  // slices that run together: group.h
   void Compute(const Work& work) const;
   Way Choose(const Work& work, const ShapeKey& key) const;
   std::optional<Way> After(Way refused) const;

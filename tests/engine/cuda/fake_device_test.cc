@@ -64,6 +64,27 @@ absl::Status Advance(const Program& program, const CellSpec& spec, const std::ve
   return program.Advance(sequences.All(), *workspace);
 }
 
+// All that comes out of an Advance of these sequences, from states that are still on the host.
+std::vector<double> Outputs(const Program& program, const CellSpec& spec, const std::vector<int64_t>& steps) {
+  Sequences sequences(program, spec);
+  for (size_t k = 0; k < steps.size(); ++k) sequences.Add(steps[k], static_cast<uint32_t>(k));
+  const auto workspace = program.NewWorkspace();
+  EXPECT_EQ(program.Advance(sequences.All(), *workspace), absl::OkStatus());
+  std::vector<double> outputs;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    for (const double value : sequences.Y(k)) outputs.push_back(value);
+    for (const double value : sequences.FinalState(k)) outputs.push_back(value);
+  }
+  return outputs;
+}
+
+// How many values differ.
+int Wrong(const std::vector<double>& got, const std::vector<double>& want) {
+  int wrong = 0;
+  for (size_t at = 0; at < want.size(); ++at) wrong += !(std::fabs(got[at] - want[at]) <= 1e-5);
+  return wrong;
+}
+
 struct OpenFault {
   std::string name;
   std::vector<std::string> words;
@@ -409,32 +430,39 @@ TEST_F(FakeDeviceTest, ManyThreadsShareThreeLanes) {
   const auto program = engine->Compile(cell, {}).value();
   const auto oracle = MakeReferenceEngine()->Compile(cell, {}).value();
   const std::vector<int64_t> steps = {3, 9, 1, 4};
-  const auto run = [&](const Program& by) {
-    Sequences sequences(by, spec);
-    for (size_t k = 0; k < steps.size(); ++k) sequences.Add(steps[k], static_cast<uint32_t>(k));
-    const auto workspace = by.NewWorkspace();
-    EXPECT_EQ(by.Advance(sequences.All(), *workspace), absl::OkStatus());
-    std::vector<double> y;
-    for (size_t k = 0; k < steps.size(); ++k) {
-      for (const double value : sequences.Y(k)) y.push_back(value);
-      for (const double value : sequences.FinalState(k)) y.push_back(value);
-    }
-    return y;
-  };
-  const std::vector<double> want = run(*oracle);
+  const std::vector<double> want = Outputs(*oracle, spec, steps);
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
   for (int k = 0; k < 8; ++k) {
     threads.emplace_back([&] {
       for (int round = 0; round < 10; ++round) {
-        const std::vector<double> got = run(*program);
-        for (size_t at = 0; at < want.size(); ++at) wrong += !(std::fabs(got[at] - want[at]) <= 1e-5);
+        wrong += Wrong(Outputs(*program, spec, steps), want);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_LE(Count("stream"), 3);
+}
+
+// 560 KB of x and of y: helpers copy too.
+TEST_F(FakeDeviceTest, LargeCallsShareTheirCopies) {
+  setenv("RNNSERVE_CUDA_COPY_HELPERS", "2", 1);
+  const auto engine = Load();
+  unsetenv("RNNSERVE_CUDA_COPY_HELPERS");
+  const CellSpec spec = DefaultSpec(CellKind::kRnn, DataType::kFloat, 40, 40);
+  const CellPtr cell = RandomCell(spec, 1);
+  const auto program = engine->Compile(cell, {}).value();
+  std::vector<int64_t> steps(1000, 3);
+  steps[3] = 500;
+  const std::vector<double> want = Outputs(*MakeReferenceEngine()->Compile(cell, {}).value(), spec, steps);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int k = 0; k < 2; ++k) {
+    threads.emplace_back([&] { wrong += Wrong(Outputs(*program, spec, steps), want); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

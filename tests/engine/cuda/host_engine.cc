@@ -134,8 +134,8 @@ class HostProgram final : public Program {
       const Staging plan = PlanStaging(slice.x_stride, length, inputs(), sizeof(Data), row * inputs());
       walks_x.push_back(plan.walk);
       if (inputs() > 0) {
-        StageIn(plan, slice.x + block.first_step * slice.x_stride, slice.x_stride, length, x_row,
-                reinterpret_cast<std::byte*>(staged_x.data() + row * inputs()));
+        CopyRows(StageIn(plan, slice.x + block.first_step * slice.x_stride, slice.x_stride, length, x_row,
+                         reinterpret_cast<std::byte*>(staged_x.data() + row * inputs())));
       }
       y_plans.push_back(PlanStaging(slice.y_stride, length, hidden(), sizeof(Data), row * hidden()));
       walks_y.push_back(slice.y != nullptr ? y_plans.back().walk : Walk{-1, 0});
@@ -156,8 +156,8 @@ class HostProgram final : public Program {
     for (size_t k = 0; k < active; ++k) {
       const SequenceSlice& slice = slices[k];
       if (slice.y != nullptr) {
-        StageOut(y_plans[k], slice.y + block.first_step * slice.y_stride, slice.y_stride, block.lengths[k], y_row,
-                 reinterpret_cast<const std::byte*>(staged_y.data() + row * hidden()));
+        CopyRows(StageOut(y_plans[k], slice.y + block.first_step * slice.y_stride, slice.y_stride, block.lengths[k],
+                          y_row, reinterpret_cast<const std::byte*>(staged_y.data() + row * hidden())));
       }
       row += block.lengths[k];
     }

@@ -89,7 +89,7 @@ TEST_P(StagingTest, StepsGoInAndComeBack) {
   auto* target = reinterpret_cast<std::byte*>(staging.data() + kTarget);
   const Staging plan = PlanStaging(stride, kLength, kWidth, sizeof(uint16_t), kTarget);
   EXPECT_EQ(plan.contiguous, stride == 4 || stride == -4);
-  StageIn(plan, memory.data() + start, stride, kLength, kRow, target);
+  CopyRows(StageIn(plan, memory.data() + start, stride, kLength, kRow, target));
   for (int64_t t = 0; t < kLength; ++t) {
     const auto at = static_cast<size_t>(plan.walk.base + t * plan.walk.stride);
     EXPECT_EQ(staging[at], 10 * t);
@@ -99,7 +99,7 @@ TEST_P(StagingTest, StepsGoInAndComeBack) {
   EXPECT_EQ(staging[kTarget + kLength * kWidth], 0xaaaa);
 
   std::vector<std::byte> back(64, std::byte{0xee});
-  StageOut(plan, back.data() + start, stride, kLength, kRow, target);
+  CopyRows(StageOut(plan, back.data() + start, stride, kLength, kRow, target));
   EXPECT_EQ(back, memory);
 }
 
@@ -119,7 +119,7 @@ TEST(StagingPlanTest, AStrideOfZeroRepeatsAStep) {
   std::vector<std::byte> staged(6);
   const Staging plan = PlanStaging(0, 3, 2, 1, 0);
   EXPECT_FALSE(plan.contiguous);
-  StageIn(plan, memory.data(), 0, 3, 2, staged.data());
+  CopyRows(StageIn(plan, memory.data(), 0, 3, 2, staged.data()));
   EXPECT_EQ(staged, (std::vector<std::byte>{std::byte{1}, std::byte{2}, std::byte{1}, std::byte{2}, std::byte{1},
                                             std::byte{2}}));
 }

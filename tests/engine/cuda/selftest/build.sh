@@ -57,7 +57,8 @@ libraries=(-Wl,--disable-new-dtags)
 for file in "$cudnn" "$cublas" "$cublaslt" "$runtime"; do libraries+=("$file" "-Wl,-rpath,$(dirname "$file")"); done
 
 jobs=()
-plugin=(error device execution_context predicate products general_path cudnn_path program slot_pool advance api)
+plugin=(error device execution_context predicate products general_path cudnn_path program slot_pool copy_pool group
+  group_stage_in group_launch advance api)
 kernels=(kernels resident)
 selftest=(cuda_selftest reference bare_rnn fact_checks facts facts_algorithms facts_calls facts_numbers batch_check cases replay bench)
 for name in "${plugin[@]}"; do
