@@ -147,7 +147,7 @@ absl::Status CheckLoads(const std::string& bytes) {
   const absl::StatusOr<OnnxStack> loaded = LoadOnnxBytes(bytes);
   if (!loaded.ok()) return loaded.status();
   std::vector<LayerView> layers;
-  for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});
+  for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights, layer.label});
   return ResolveStack(layers, loaded->batch_first, loaded->pipeline, loaded->file_names).status();
 }
 

@@ -196,7 +196,8 @@ class Inspector {
     input.is_zeros = is_state && value.ok() && AllZero(value->view.data);
     input.source = input.is_zeros ? "fixed to zeros" : "fixed in the file";
     if (!input.is_zeros) {
-      input.remark = absl::StrCat("the file fixes ", input.name, "; send these values with each request");
+      input.remark = absl::StrCat("the file fixes ", input.name,
+                                  ", which the layer starts from; an extracted node takes it with each request");
     }
     return input;
   }
@@ -215,7 +216,7 @@ absl::Status Loads(const Folder& folder, const std::string& name, const OnnxLimi
   const absl::StatusOr<OnnxStack> loaded = LoadOnnx(folder, limits, name);
   if (!loaded.ok()) return loaded.status();
   std::vector<LayerView> layers;
-  for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});
+  for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights, layer.label});
   absl::StatusOr<StackSpec> stack = ResolveStack(layers, loaded->batch_first, loaded->pipeline, loaded->file_names);
   if (!stack.ok()) return stack.status();
   found.pipeline = stack->pipeline;

@@ -149,7 +149,7 @@ absl::StatusOr<OnnxStack> Load(const OnnxGraph& graph, int64_t opset, std::share
   for (size_t layer = 0; layer < graph.layers().size(); ++layer) {
     absl::StatusOr<OperatorDef> op = OperatorOf(*graph.layers()[layer].node, opset);
     if (!op.ok()) return op.status();
-    stack.layers.push_back({.op = *std::move(op), .weights = {}, .storage = {file}});
+    stack.layers.push_back({graph.layers()[layer].label, *std::move(op), {}, {file}});
     std::string lengths;
     if (absl::Status added = AddInputs(graph, layer, feeds, stack, lengths); !added.ok()) return added;
     if (layer == 0) first_lengths = lengths;
@@ -217,7 +217,8 @@ absl::StatusOr<OnnxStack> LoadWhole(const onnx::GraphProto& graph, Constants& co
   absl::StatusOr<PipelinePtr> pipeline = MakePipeline(lowered, type);
   if (!pipeline.ok()) return pipeline.status();
   OnnxStack stack;
-  if (IsChain(layers) && (*pipeline)->starts.empty()) stack.file_names = MakeFileNames(lowered, **pipeline);
+  if (IsChain(layers) && (*pipeline)->starts.empty() && (*pipeline)->layer_h.empty())
+    stack.file_names = MakeFileNames(lowered, **pipeline);
   if (stack.file_names == nullptr) {
     stack.pipeline = *std::move(pipeline);
   } else {
@@ -225,6 +226,7 @@ absl::StatusOr<OnnxStack> LoadWhole(const onnx::GraphProto& graph, Constants& co
   }
   for (LoweredLayer& layer : layers) {
     layer.op.storage.push_back(file);
+    layer.op.label = layer.label;
     stack.layers.push_back(std::move(layer.op));
   }
   return stack;

@@ -29,6 +29,7 @@ struct OnnxLimits {
 };
 
 struct OnnxOperator {
+  std::string label = {};                            // its node
   OperatorDef op;                                    // with the file's opset
   std::vector<NamedTensor> weights;                  // named W, R, B, P; not yet checked against the operator
   std::vector<std::shared_ptr<const void>> storage;  // what the weights point into

@@ -130,6 +130,12 @@ absl::Status Lowering::NoLayers() const {
     if (IsQuantised(node))
       return BadFile(absl::StrCat(what, ": ", node.op_type(), " ", Quoted(node.name()), View(kQuantised)));
   }
+  const auto is_call = [&](const onnx::NodeProto& node) { return !IsOnnxOp(node, node.op_type()); };
+  if (const auto call = std::ranges::find_if(graph_.node(), is_call); call != graph_.node().end()) {
+    return BadFile(absl::StrCat(what, ": ", NodeLabel(*call, static_cast<int>(call - graph_.node().begin())),
+                                " may be one, or call a function that holds them; where the file has its function, "
+                                "onnx.inliner.inline_local_functions puts its nodes into the graph"));
+  }
   if (has("If")) {
     return BadFile(absl::StrCat(what,
                                 ": it has an If, in whose branches they may lie; `rnnctl inspect` shows them, and "
@@ -315,12 +321,22 @@ absl::Status Lowering::Unsupported(const Call& call) const {
   if (IsQuantised(call.node)) return BadFile(absl::StrCat(call.label, View(kQuantised)));
   const bool loops = std::ranges::any_of(
       graph_.node(), [](const onnx::NodeProto& node) { return IsOnnxOp(node, "Loop") || IsOnnxOp(node, "Scan"); });
+  if (IsOnnxOp(call.node, "If")) {
+    return BadFile(absl::StrCat(call.label,
+                                " chooses a branch by what is not fixed in the file, and a served model has one: fix "
+                                "its condition and simplify the file (onnxsim), or `rnnctl split` leaves it to "
+                                "onnxruntime"));
+  }
   return BadFile(absl::StrCat(
       call.label,
       " is an operator that a served model cannot have; before, between and after the LSTM, GRU and RNN nodes "
       "a file may compute what looks at one step alone (Gather, MatMul, Gemm, Add, Softmax, LayerNormalization, TopK, "
       "...) "
       "and end sequences by their last step or a mean or maximum over time. ",
+      call.node.domain().empty() || call.node.domain() == "ai.onnx"
+          ? ""
+          : "If it calls a function of the file, onnx.inliner.inline_local_functions puts the function's nodes in its "
+            "place. ",
       loops ? "The file has a Loop or Scan: a recurrent layer may have been exported as one (tf2onnx does so for "
               "Keras' GRU and "
               "SimpleRNN; take its weights with rnnserve.convert), or Keras' TimeDistributed (leave it out: Dense "

@@ -5,6 +5,7 @@
 //
 //   lowering.h             which kinds of values there are; the walk from the graph's outputs to its inputs
 //   lowering_inputs.cc     what graph inputs are, and their axes
+//   lowering_records.cc    inputs that bring one record of each row, and what is computed of them
 //   lowering_shapes.cc     Shape, Reshape, Transpose, Expand, ... of sizes and of flows
 //   lowering_parts.cc      Gather, Slice, Split, Concat of the same
 //   lowering_arithmetic.cc Add, Tanh, Clip, ...
@@ -106,6 +107,7 @@ struct InputUse {
   Layout layout = {};                // kSteps: with its own symbols
   DataType type = DataType::kFloat;  // as the file says
   int64_t entries = 0;               // kSteps of integers: the least table that it is looked up in; 0: none
+  bool is_of_row = false;            // kSteps: one record of each row, the same at every step
   bool is_c = false;                 // kState
   std::vector<size_t> layers = {};   // kState: in the order of its parts
   std::vector<std::pair<int64_t, int64_t>> parts = {};  // likewise: rows of the first axis
@@ -120,9 +122,10 @@ struct LoweredLayer {
   int64_t directions = 1;
   int64_t hidden_size = 0;
   LayerStart start = {};
-  bool rows_first = false;  // layout 1: states are [N, D, H]
-  bool is_turned = false;   // its steps come from the last to the first: it has the other direction
-  bool is_sorted = false;   // its rows come in the order of their lengths
+  int start_h = -1, start_c = -1;  // nodes, of each row
+  bool rows_first = false;         // layout 1: states are [N, D, H]
+  bool is_turned = false;          // its steps come from the last to the first: it has the other direction
+  bool is_sorted = false;          // its rows come in the order of their lengths
 };
 
 inline constexpr std::string_view kPickLast =
@@ -355,6 +358,21 @@ class Lowering {
   absl::Status TakeStart(const Call& call, size_t index);
   absl::Status GiveOutputs(const Call& call, int64_t layout);
   absl::Status CheckStates();
+
+  // --- lowering_records.cc
+  // Whether a graph input brings one record of each row, beside others that bring steps: numbers [N, K], or places [N]
+  // of a table.
+  bool BringsRows(const onnx::ValueInfoProto& info);
+  bool TakesRecord(const onnx::NodeProto& node, const std::string& name);
+  // Whether the flow is computed of such records alone: the same at every step.
+  bool IsOfRow(const Flow& flow) const;
+  // Whether the axis may be that of steps, and not of rows.
+  bool AreSteps(int symbol) const;
+  // The same once a row, as what ends a sequence is.
+  absl::StatusOr<Flow> OnceARow(Flow flow);
+  // Where one flow is once a row and the other is of records, the other becomes once a row as well.
+  absl::Status Align(Flow& a, Flow& b);
+  absl::Status TakeComputedState(const Call& call, size_t index);
 
   const onnx::GraphProto& graph_;
   Constants& constants_;

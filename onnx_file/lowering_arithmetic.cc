@@ -284,6 +284,8 @@ Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, 
   if (!IsFloating(a->type) || !IsFloating(b->type)) {
     return BadFile("computes with integers; only tables are looked up by them");
   }
+  if (absl::Status aligned = Align(*a, *b); !aligned.ok()) return aligned;
+  const bool of_row[] = {IsOfRow(*a), IsOfRow(*b)};
   const auto widen = [](Layout& layout, size_t rank) {
     while (layout.rank() < rank) layout.axes().insert(layout.axes().begin(), LayoutAxis{});
   };
@@ -296,17 +298,20 @@ Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, 
   for (size_t axis = 0; axis < made.rank(); ++axis) {
     const std::optional<int64_t> size_a = a->layout.FeatureSize(axis), size_b = b->layout.FeatureSize(axis);
     const std::optional<int> symbol_a = a->layout.SymbolOf(axis), symbol_b = b->layout.SymbolOf(axis);
-    const bool fits = size_a && size_b ? *size_a == *size_b || *size_a == 1 || *size_b == 1
-                      : symbol_a && symbol_b
-                          ? is_one(*symbol_a) == is_one(*symbol_b) && symbols_.Unify(*symbol_a, *symbol_b)
-                          : Equal(symbols_, a->layout.SizeOfAxis(axis), b->layout.SizeOfAxis(axis));
+    const bool repeats_a = of_row[0] && size_a == 1 && symbol_b && AreSteps(*symbol_b);  // at every step the same
+    const bool repeats_b = of_row[1] && size_b == 1 && symbol_a && AreSteps(*symbol_a);
+    const bool fits =
+        repeats_a || repeats_b ||
+        (size_a && size_b       ? *size_a == *size_b || *size_a == 1 || *size_b == 1
+         : symbol_a && symbol_b ? is_one(*symbol_a) == is_one(*symbol_b) && symbols_.Unify(*symbol_a, *symbol_b)
+                                : Equal(symbols_, a->layout.SizeOfAxis(axis), b->layout.SizeOfAxis(axis)));
     if (!fits) {
       if (size_a) WantAsFeatures(b->layout, axis);
       if (size_b) WantAsFeatures(a->layout, axis);
       return BadFile(absl::StrCat("joins ", a->layout.Text(symbols_), " and ", b->layout.Text(symbols_),
                                   ", of which one has steps or rows that the other has not, or in another order"));
     }
-    if (size_a && size_b && *size_a == 1) made.axes()[axis] = b->layout.axes()[axis];
+    if (repeats_a || (size_a && size_b && *size_a == 1)) made.axes()[axis] = b->layout.axes()[axis];
     const std::vector<int64_t> own_a = Layout({a->layout.axes()[axis]}).Places();
     const std::vector<int64_t> own_b = Layout({b->layout.axes()[axis]}).Places();
     const size_t count = std::max(own_a.size(), own_b.size());

@@ -30,7 +30,8 @@ bool Lowering::IsWithinOne(size_t layer) const {
   const auto starts_it = [layer](const InputUse& use) {
     return use.kind == InputUse::Kind::kState && std::ranges::count(use.layers, layer) > 0;
   };
-  const bool starts = !layers_[layer].start.h.empty() || std::ranges::any_of(inputs_, starts_it);
+  const bool starts =
+      !layers_[layer].start.h.empty() || layers_[layer].start_h >= 0 || std::ranges::any_of(inputs_, starts_it);
   return op.op_type != "GRU" || !starts;
 }
 

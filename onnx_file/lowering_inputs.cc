@@ -41,7 +41,7 @@ void Lowering::FindUses() {
       states_.insert(node.input(0));
     }
     const bool is_part = node.input_size() > 0 && node.output_size() > 0 && states_.contains(node.output(0)) &&
-                         (IsOnnxOp(node, "Slice") || IsOnnxOp(node, "Split"));
+                         (IsOnnxOp(node, "Slice") || IsOnnxOp(node, "Split") || IsOnnxOp(node, "Gather"));
     if (is_part) parted_states_.insert(node.input(0));
     if (moves && node.input_size() > 0 && node.output_size() == 1 && looked_up_.contains(node.output(0))) {
       looked_up_.insert(node.input(0));
@@ -64,11 +64,13 @@ std::optional<int64_t> Lowering::FeatureSize(const Layout& layout, size_t axis) 
 }
 
 // Steps and rows are the axes without a fixed size, and then the first ones, unless another reading has seen them as
-// features. Which is which will be seen where a layer takes them.
+// features. Which is which will be seen where a layer takes them. A record of a row has its rows first.
 absl::StatusOr<Layout> Lowering::LayoutOf(size_t input) {
   const onnx::ValueInfoProto& info = graph_.input(static_cast<int>(input));
   const int rank = info.type().tensor_type().shape().dim_size();
+  const bool is_of_row = inputs_[input].is_of_row;
   std::set<int> outer;
+  if (is_of_row) outer.insert(0);
   for (int axis = 0; axis < rank; ++axis) {
     if (DimOf(info, axis) || rank <= 2) continue;
     if (outer.size() == 2) {
@@ -77,10 +79,10 @@ absl::StatusOr<Layout> Lowering::LayoutOf(size_t input) {
     }
     outer.insert(axis);
   }
-  for (int axis = 0; axis < rank && outer.size() < 2; ++axis) {
+  for (int axis = 0; axis < rank && outer.size() < 2 && !is_of_row; ++axis) {
     if (!features_.contains({input, axis})) outer.insert(axis);
   }
-  lacks_axes_ |= rank > 1 && outer.size() < 2;
+  lacks_axes_ |= rank > 1 && outer.size() < 2 && !is_of_row;
   std::vector<LayoutAxis> axes;
   int64_t width = 1;
   for (int axis = 0; axis < rank; ++axis) {
@@ -93,7 +95,7 @@ absl::StatusOr<Layout> Lowering::LayoutOf(size_t input) {
       continue;
     }
     const int symbol = symbols_.New(size);
-    if (size) input_axes_[symbol] = {input, axis};
+    if (size && !is_of_row) input_axes_[symbol] = {input, axis};
     axes.push_back({{.symbol = symbol}});
   }
   return Layout(std::move(axes)).Canonical();
@@ -121,6 +123,7 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
                                   "cast what they send"));
     }
     const int rank = info.type().tensor_type().shape().dim_size();
+    use.is_of_row = BringsRows(info);
     const bool is_one_step = rank == 1 && !IsFloating(type) && LooksUp(info.name());
     if (rank == 1 && !IsFloating(type) && !is_one_step) {
       return BadFile(absl::StrCat(
@@ -135,7 +138,9 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
     }
     absl::StatusOr<Layout> layout = LayoutOf(input);
     if (!layout.ok()) return BadFile(absl::StrCat(label, layout.status().message()));
-    if (is_one_step && !is_one_step_) {
+    if (use.is_of_row) {
+      symbols_.Unify(Symbols::kN, *layout->SymbolOf(0));
+    } else if (is_one_step && !is_one_step_) {
       is_one_step_ = true;
       symbols_.Unify(Symbols::kT, symbols_.New(1));
     }

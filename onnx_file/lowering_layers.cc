@@ -195,6 +195,8 @@ absl::Status Lowering::TakeState(const Call& call, size_t index) {
   if (IsFixed(call, index) || std::holds_alternative<RepeatedRows>(value)) return TakeStart(call, index);
   const auto* whole = std::get_if<GraphInput>(&value);
   const auto* part = std::get_if<InputPart>(&value);
+  const auto* flow = std::get_if<Flow>(&value);
+  if (flow != nullptr && IsOfRow(*flow)) return TakeComputedState(call, index);
   if (whole == nullptr && part == nullptr) {
     return BadFile(absl::StrCat(label,
                                 " is computed in the graph, or comes out of another layer; it may be zeros, a graph "

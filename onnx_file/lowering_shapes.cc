@@ -179,18 +179,27 @@ Lowering::Result Lowering::Expand(const Call& call) {
   const absl::StatusOr<Sizes> shape = SizesOf(call, 1);
   if (!shape.ok()) return shape.status();
   absl::StatusOr<Flow> made = *flow;
-  const bool same_rank = shape->list.size() == flow->layout.rank();
+  const bool same_rank = shape->list.size() == flow->layout.rank(), is_tile = IsOnnxOp(call.node, "Tile");
   for (size_t k = 0; k < shape->list.size() && made.ok(); ++k) {
     const Size& wanted = shape->list[k];
     const Size one(1);
     if (Equal(symbols_, wanted, one) ||
-        (same_rank && !IsOnnxOp(call.node, "Tile") && Equal(symbols_, wanted, flow->layout.SizeOfAxis(k)))) {
+        (same_rank && !is_tile && Equal(symbols_, wanted, flow->layout.SizeOfAxis(k)))) {
+      continue;
+    }
+    const bool is_symbol = same_rank && wanted.factor == 1 && wanted.symbols.size() == 1;
+    const std::optional<int> own = is_symbol && !is_tile && IsOfRow(*made) ? made->layout.SymbolOf(k) : std::nullopt;
+    if (own && symbols_.Unify(*own, wanted.symbols[0])) continue;
+    if (is_symbol && AreSteps(wanted.symbols[0]) && made->layout.FeatureSize(k) == 1 && IsOfRow(*made)) {
+      made->layout.axes()[k] = Layout::AxisOfSymbol(wanted.symbols[0]);
       continue;
     }
     const int64_t size = same_rank ? flow->layout.FeatureSize(k).value_or(0) : 0;
-    const bool can_be_repeated = size == 1 || (size > 1 && IsOnnxOp(call.node, "Tile"));
+    const bool can_be_repeated = size == 1 || (size > 1 && is_tile);
     if (!can_be_repeated || !wanted.is_constant() || wanted.factor < 1 || wanted.factor > FlowGraph::kMaxWidth / size) {
-      return BadFile("repeats numbers over another axis; only numbers of a step can be repeated, as more of that step");
+      return BadFile(
+          "repeats numbers over another axis; numbers of a step can be repeated, as more of that step, and what "
+          "requests bring of each row, [N, K], over the steps");
     }
     std::vector<int64_t> places(static_cast<size_t>(wanted.factor * size));
     for (size_t place = 0; place < places.size(); ++place) places[place] = static_cast<int64_t>(place) % size;
@@ -219,6 +228,10 @@ Lowering::Result Lowering::ConstantOfShape(const Call& call) {
 
 // ReduceProd, of sizes alone: TensorFlow's Tensordot joins steps and rows by it.
 Lowering::Result Lowering::ProductOfSizes(const Call& call) {
+  if (std::holds_alternative<Flow>(*call.inputs[0])) {
+    return BadFile(
+        "multiplies numbers of steps with one another; sums, means and extremes are what can be made of them");
+  }
   const absl::StatusOr<Sizes> sizes = SizesOf(call, 0);
   if (!sizes.ok()) return sizes.status();
   Size product;

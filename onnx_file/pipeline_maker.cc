@@ -61,9 +61,16 @@ class Maker {
       made_->layer_x.push_back(PlaceOf(layer.x));
       made_->layer_y.push_back(-1);
       made_->starts.push_back(layer.start);
+      made_->layer_h.push_back(layer.start_h < 0 ? -1 : PlaceOf(layer.start_h));
+      made_->layer_c.push_back(layer.start_c < 0 ? -1 : PlaceOf(layer.start_c));
     }
     const auto is_zero = [](const LayerStart& start) { return start.h.empty() && start.c.empty(); };
     if (std::ranges::all_of(made_->starts, is_zero)) made_->starts.clear();
+    const auto is_none = [](int place) { return place < 0; };
+    if (std::ranges::all_of(made_->layer_h, is_none) && std::ranges::all_of(made_->layer_c, is_none)) {
+      made_->layer_h.clear();
+      made_->layer_c.clear();
+    }
     for (size_t stage = 0; stage <= layers; ++stage) MakeMap(stage, made_->maps[stage]);
     MakeMap(layers + 1, made_->rows);
     for (size_t layer = 0; layer < layers; ++layer) {
@@ -90,6 +97,11 @@ class Maker {
   void Fuse();
   void MakeMap(size_t stage, MapUse& use);
   int PlaceOf(int node);
+  bool IsStart(int node) const {
+    return std::ranges::any_of(lowered_.layers(), [node](const LoweredLayer& layer) {
+      return layer.start_h == node || layer.start_c == node;
+    });
+  }
   void SetLastStages();
   DataType TypeOf(const FlowNode& node) const {
     return node.is_integer                                                              ? DataType::kInt64
@@ -152,6 +164,7 @@ absl::Status Maker::Inputs() {
         continue;
       case InputUse::Kind::kSteps:
         if (absl::Status shaped = StepShape(use, input); !shaped.ok()) return shaped;
+        if (use.is_of_row) break;
         if (lowered_.is_one_step() != (use.layout.rank() == 1)) {
           lowered_.Blame({.graph_input = input.name});
           return BadFile(absl::StrCat("graph input ", Quoted(input.name),
@@ -255,7 +268,11 @@ void Maker::Need() {
   const size_t layers = lowered_.layers().size();
   std::vector<int> waiting;
   for (const Wanted& wanted : wanted_) waiting.push_back(wanted.node);
-  for (const LoweredLayer& layer : lowered_.layers()) waiting.push_back(layer.x);
+  for (const LoweredLayer& layer : lowered_.layers()) {
+    for (const int node : {layer.x, layer.start_h, layer.start_c}) {
+      if (node >= 0) waiting.push_back(node);
+    }
+  }
   users_.resize(nodes_.size());
   while (!waiting.empty()) {
     const int next = waiting.back();
@@ -325,6 +342,7 @@ int Maker::PlaceOf(int node) {
     case FlowNode::Kind::kOverTime:
       place.kind = PlaceKind::kRow;
       place.beyond = from.beyond;
+      if (IsStart(node)) place.type = data_type_;
       place.over_time = from.over_time;
       break;
     case FlowNode::Kind::kLayerY:

@@ -189,7 +189,7 @@ class Splitter {
     const absl::StatusOr<OnnxStack> loaded = LoadOnnxBytes(bytes, options_.limits);
     if (!loaded.ok()) return loaded.status();
     std::vector<LayerView> layers;
-    for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights});
+    for (const OnnxOperator& layer : loaded->layers) layers.push_back({layer.op, layer.weights, layer.label});
     const absl::StatusOr<StackSpec> stack =
         ResolveStack(layers, loaded->batch_first, loaded->pipeline, loaded->file_names);
     if (!stack.ok()) return BadFile(std::string(stack.status().message()));

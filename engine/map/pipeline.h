@@ -88,6 +88,9 @@ struct Pipeline {
   std::vector<int> layer_x;        // the place that each layer takes
   std::vector<int> layer_y;        // and gives; -1: nothing takes it
   std::vector<LayerStart> starts;  // of each layer; none: all are zeros
+  // Of each layer that starts from what a map computes of a row: places of kind kRow, [N, D * H]; -1 of others. None at
+  // all: there is no such layer. Sessions cannot have these.
+  std::vector<int> layer_h, layer_c;
 
   // In the words of the file, for fingerprints: everything that decides results, the numbers of maps left out.
   std::string CanonicalText() const;

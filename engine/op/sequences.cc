@@ -168,11 +168,14 @@ LayerSequences MakeSequences(const StackSpec& stack, const RunPlan& plan, std::s
   const std::byte* initial_c = initial.c ? initial.c->data.data() : nullptr;
 
   const bool has_start = given && !stack.pipeline->starts.empty();
-  const LayerStart* start = has_start ? &stack.pipeline->starts[layer] : nullptr;
-  const auto begin = [&](const std::byte* brought, std::ptrdiff_t place, const std::vector<std::byte> LayerStart::*of,
-                         int64_t d) -> const std::byte* {
-    if (brought != nullptr || start == nullptr || (start->*of).empty()) return At(brought, place);
-    return (start->*of).data() + d * spec.hidden_size * static_cast<int64_t>(ByteSize(spec.data_type));
+  static const LayerStart kZeros;
+  const LayerStart& start = has_start ? stack.pipeline->starts[layer] : kZeros;
+  const auto begin = [&](const std::byte* brought, const std::byte* computed, const std::vector<std::byte>& fixed,
+                         int64_t n, int64_t d) -> const std::byte* {
+    const std::ptrdiff_t bytes = spec.hidden_size * static_cast<std::ptrdiff_t>(ByteSize(spec.data_type));
+    if (computed != nullptr) return computed + (n * spec.directions() + d) * bytes;
+    if (brought != nullptr || fixed.empty()) return At(brought, walks.state.Offset(n, d));
+    return fixed.data() + d * bytes;
   };
 
   LayerSequences sequences;
@@ -184,9 +187,8 @@ LayerSequences MakeSequences(const StackSpec& stack, const RunPlan& plan, std::s
       sequence.direction = d;
       sequence.row = n;
       sequence.length = plan.lengths[static_cast<size_t>(n)];
-      const std::ptrdiff_t state = walks.state.Offset(n, d);
-      sequence.initial_h = begin(initial_h, state, &LayerStart::h, d);
-      sequence.initial_c = begin(initial_c, state, &LayerStart::c, d);
+      sequence.initial_h = begin(initial_h, between.initial_h, start.h, n, d);
+      sequence.initial_c = begin(initial_c, between.initial_c, start.c, n, d);
       sequence.final_h = At(targets.final_h.base, targets.final_h.walk.Offset(n, d));
       sequence.final_c = At(targets.final_c.base, targets.final_c.walk.Offset(n, d));
       if (sequence.length == 0) {

@@ -85,9 +85,10 @@ absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool b
   for (const LayerView& view : layers) {
     absl::StatusOr<OpSpec> spec = ResolveOperator(view.op, view.tensors);
     if (!spec.ok()) {
-      if (layers.size() == 1) return spec.status();
-      const absl::Status status(spec.status().code(),
-                                absl::StrCat("layer ", stack.layers.size(), ": ", spec.status().message()));
+      if (layers.size() == 1 && view.label.empty()) return spec.status();
+      const std::string label =
+          view.label.empty() ? absl::StrCat("layer ", stack.layers.size()) : std::string(view.label);
+      const absl::Status status(spec.status().code(), absl::StrCat(label, ": ", spec.status().message()));
       const std::string field = absl::StrCat("layers[", stack.layers.size(), "]");
       const std::optional<std::string> own = FieldOf(spec.status());
       return WithField(status, own ? absl::StrCat(field, ".", *own) : field);

@@ -74,6 +74,7 @@ struct StackSpec {
 struct LayerView {
   const OperatorDef& op;
   std::span<const NamedTensor> tensors;
+  std::string_view label = {};  // of a file: what errors call it, instead of its number
 };
 
 // Checks each layer as ResolveOperator does, and that they fit together. Errors of a layer of several begin with its
@@ -147,6 +148,9 @@ struct Between {
   bool x_rows_first = false;
   std::byte* final_h = nullptr;
   std::byte* final_c = nullptr;
+  // What it starts from instead of what a request brings: [N, D * H].
+  const std::byte* initial_h = nullptr;
+  const std::byte* initial_c = nullptr;
 };
 
 // One row in one direction. Strides in bytes; pointers null where not given or not wanted.

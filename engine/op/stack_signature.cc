@@ -114,7 +114,10 @@ std::string DataInputName(const StackSpec& stack) {
   if (stack.file_names != nullptr) return stack.file_names->x().name;
   if (stack.pipeline == nullptr) return "X";
   const auto is_data = [](const PipelineInput& input) { return input.kind == PipelineInput::Kind::kSteps; };
-  return std::ranges::find_if(stack.pipeline->inputs, is_data)->name;  // a pipeline has one
+  const auto has_steps = [](const PipelineInput& input) { return std::ranges::count(input.shape, kDimT) > 0; };
+  const auto& inputs = stack.pipeline->inputs;
+  const auto found = std::ranges::find_if(inputs, has_steps);
+  return (found != inputs.end() ? found : std::ranges::find_if(inputs, is_data))->name;  // a pipeline has one
 }
 
 bool IsDataInput(const StackSpec& stack, std::string_view name) {

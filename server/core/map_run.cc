@@ -204,6 +204,9 @@ Between MapRun::LayerMemory(size_t stage) {
   if (y >= 0) memory.y = Room(y);
   if (const int h = FindFinal(pipeline_, PlaceKind::kFinalH, layer); h >= 0) memory.final_h = Room(h);
   if (const int c = FindFinal(pipeline_, PlaceKind::kFinalC, layer); c >= 0) memory.final_c = Room(c);
+  if (pipeline_.layer_h.empty()) return memory;
+  if (const int h = pipeline_.layer_h[layer]; h >= 0) memory.initial_h = Room(h);
+  if (const int c = pipeline_.layer_c[layer]; c >= 0) memory.initial_c = Room(c);
   return memory;
 }
 

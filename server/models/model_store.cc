@@ -103,7 +103,7 @@ absl::StatusOr<ModelPtr> ModelStore::Impl::FromFile(
     const absl::StatusOr<OnnxStack> file = load({.tensor_bytes = options.named_bytes});
     if (!file.ok()) return file.status();
     std::vector<LayerView> layers;
-    for (const OnnxOperator& layer : file->layers) layers.push_back({layer.op, layer.weights});
+    for (const OnnxOperator& layer : file->layers) layers.push_back({layer.op, layer.weights, layer.label});
     absl::StatusOr<ModelPtr> model = Shared(layers, file->batch_first, file->pipeline, file->file_names);
     if (!model.ok()) return absl::FailedPreconditionError(model.status().message());
     return model;

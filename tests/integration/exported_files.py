@@ -70,9 +70,9 @@ def excess(got, expected):
                 for name, value in expected.items()), default=0.0)
 
 
-def streamed(server, info, feeds, rng):
+def streamed(server, info, feeds, rng, records=()):
     """The outputs of a session, its steps cut at random, or None where a file has no session: what each step gives, joined, and the
-    last of the others."""
+    last of the others. `records`: inputs without steps that each chunk brings."""
     axes = {i.name: list(i.shape).index("T") for i in info.inputs if "T" in i.shape and i.name in feeds}
     sessions = wire.sessions_grpc.SessionsStub(server.channel)
     first = next(iter(axes))
@@ -80,7 +80,7 @@ def streamed(server, info, feeds, rng):
     request = wire.sessions_pb2.OpenRequest(rows=rows)
     request.model.name = info.name
     types = {state.name: helper.tensor_dtype_to_np_dtype(state.data_type) for state in info.state}
-    states = {name: value.astype(types[name]) for name, value in feeds.items() if name not in axes}
+    states = {name: value.astype(types[name]) for name, value in feeds.items() if name not in axes and name not in records}
     if states:
         request.state.tensors.extend(wire.tensor(name, value) for name, value in states.items())
     try:
@@ -95,6 +95,7 @@ def streamed(server, info, feeds, rng):
         operation = wire.sessions_pb2.Operation(session=key, number=number)
         for name, axis in axes.items():
             operation.chunk.inputs.append(wire.tensor(name, np.take(feeds[name], range(start, end), axis)))
+        operation.chunk.inputs.extend(wire.tensor(name, feeds[name]) for name in records)
         reply = sessions.Apply(wire.sessions_pb2.ApplyRequest(operation=operation)).reply
         assert not reply.status.code, reply.status.message
         if end > start:

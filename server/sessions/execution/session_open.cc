@@ -28,6 +28,11 @@ absl::Status CheckRange(std::string_view field, T value, T least, T most) {
 }
 
 absl::Status CheckForward(const StackSpec& stack) {
+  if (stack.pipeline != nullptr && !stack.pipeline->layer_h.empty()) {
+    return SessionError(absl::StatusCode::kFailedPrecondition, "NOT_FORWARD",
+                        "the model's file computes the state that its layers start from of what each request brings, "
+                        "and a session goes on from its own; run it with Infer over whole sequences");
+  }
   for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
     if (stack.layers[layer].direction == Direction::kForward) continue;
     const bool reverse = stack.layers[layer].direction == Direction::kReverse;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph inputs that bring one record of each row (a speaker, a style) beside those that bring steps. What is computed
+// of records is the same at every step: it is joined with steps, or with what is left of a sequence, or layers start
+// from it.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/op/wording.h"
+#include "onnx_file/bad_file.h"
+#include "onnx_file/lowering.h"
+#include "onnx_file/node.h"
+
+namespace rnnserve {
+
+// Along its last axis, as a record's numbers.
+bool Lowering::TakesRecord(const onnx::NodeProto& node, const std::string& name) {
+  if (node.input_size() == 0 || node.input(0) != name) return false;
+  if (!IsOnnxOp(node, "Unsqueeze")) return IsOnnxOp(node, "MatMul") || IsOnnxOp(node, "Gemm");
+  const onnx::AttributeProto* axes = FindAttribute(node, "axes");
+  if (axes != nullptr) return axes->ints_size() == 1 && axes->ints(0) == 1;
+  return node.input_size() > 1 && FixedInteger(node.input(1)) == 1;
+}
+
+bool Lowering::BringsRows(const onnx::ValueInfoProto& info) {
+  const auto rank_of = [](const onnx::ValueInfoProto& input) { return input.type().tensor_type().shape().dim_size(); };
+  const auto is_floating = [](const onnx::ValueInfoProto& input) {
+    return IsFloating(static_cast<DataType>(input.type().tensor_type().elem_type()));
+  };
+  const auto has_steps = [&](const onnx::ValueInfoProto& input) {
+    const bool is_state = states_.contains(input.name()) || parted_states_.contains(input.name());
+    return input.name() != info.name() && rank_of(input) >= (is_floating(input) ? 3 : 2) && !is_state;
+  };
+  if (std::ranges::none_of(graph_.input(), has_steps)) return false;
+  if (!is_floating(info)) return rank_of(info) == 1 && LooksUp(info.name());
+  if (rank_of(info) != 2 || !DimOf(info, 1)) return false;
+  return std::ranges::any_of(graph_.node(), [&](const auto& node) { return TakesRecord(node, info.name()); });
+}
+
+bool Lowering::IsOfRow(const Flow& flow) const {
+  if (!flows_.at(flow.node).per_step || is_one_step_) return false;
+  for (size_t axis = 0; axis < flow.layout.rank(); ++axis) {
+    if (flow.layout.FeatureSize(axis)) continue;
+    if (const std::optional<int> symbol = flow.layout.SymbolOf(axis); !symbol || AreSteps(*symbol)) return false;
+  }
+  return true;
+}
+
+bool Lowering::AreSteps(int symbol) const {
+  const int root = symbols_.Find(symbol);
+  return root != Symbols::kN && root != Symbols::kSortedN;
+}
+
+absl::StatusOr<Flow> Lowering::OnceARow(Flow flow) {
+  FlowNode node;
+  node.kind = FlowNode::Kind::kOverTime;
+  node.over_time = OverTime::kLast;
+  node.per_step = false;
+  node.width = flows_.at(flow.node).width;
+  node.is_integer = flows_.at(flow.node).is_integer;
+  node.limit = flows_.at(flow.node).limit;
+  node.op.in = {flow.node};
+  const absl::StatusOr<int> made = flows_.Add(std::move(node));
+  if (!made.ok()) return made.status();
+  flow.node = *made;
+  own_ends_.insert(flow.node);
+  return flow;
+}
+
+absl::Status Lowering::Align(Flow& a, Flow& b) {
+  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (flows_.at(one->node).per_step || !IsOfRow(*other)) continue;
+    absl::StatusOr<Flow> once = OnceARow(*other);
+    if (!once.ok()) return once.status();
+    *other = *std::move(once);
+  }
+  return absl::OkStatus();
+}
+
+// A state that is computed of a row's own record.
+absl::Status Lowering::TakeComputedState(const Call& call, size_t index) {
+  LoweredLayer& layer = layers_.back();
+  const absl::StatusOr<Flow> flow = flows_.Canonical(std::get<Flow>(*call.inputs[index]));
+  if (!flow.ok()) return flow.status();
+  const Layout& layout = flow->layout;
+  const size_t rows = layer.rows_first ? 0 : 1;
+  const bool fits = layout.rank() == 3 && layout.SymbolOf(rows) && layout.FeatureSize(1 - rows) == layer.directions &&
+                    layout.FeatureSize(2) == layer.hidden_size && flow->type == data_type_;
+  const std::string label = InputLabel(index, call.node.input(static_cast<int>(index)));
+  if (!fits) return BadFile(absl::StrCat(label, " is ", layout.Text(symbols_), ", or has another data_type than X"));
+  const bool is_sorted = symbols_.Find(*layout.SymbolOf(rows)) == Symbols::kSortedN;
+  if (is_sorted || layer.is_sorted) {
+    return BadFile(absl::StrCat(label,
+                                " is computed for rows that are sorted by their lengths; leave the lengths out: "
+                                "requests bring sequence_lens"));
+  }
+  const absl::StatusOr<Flow> once = OnceARow(*flow);
+  if (!once.ok()) return once.status();
+  (index == 6 ? layer.start_c : layer.start_h) = once->node;
+  return absl::OkStatus();
+}
+
+}  // namespace rnnserve
