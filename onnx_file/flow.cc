@@ -27,6 +27,7 @@ absl::StatusOr<int> FlowGraph::AddResult(int first, int64_t width, bool is_integ
   node.width = width;
   node.is_integer = is_integer;
   node.per_step = at(first).per_step;
+  node.of_record = at(first).of_record;
   node.result = 1;
   return Add(std::move(node));
 }
@@ -36,9 +37,13 @@ absl::StatusOr<int> FlowGraph::AddOp(MapOp op, int64_t width, bool is_integer) {
   node.width = width;
   node.is_integer = is_integer;
   node.per_step = false;
-  for (const int in : op.in) node.per_step |= at(in).per_step;
+  node.of_record = !op.in.empty();
   for (const int in : op.in) {
-    if (at(in).per_step != node.per_step) {
+    node.per_step |= at(in).per_step;
+    node.of_record &= at(in).of_record;
+  }
+  for (const int in : op.in) {
+    if (at(in).per_step != node.per_step && !at(in).of_record) {
       return BadFile("joins what is of every step with what is of the whole row, which looks along time");
     }
   }
@@ -55,6 +60,18 @@ absl::StatusOr<int> FlowGraph::Select(int node, std::vector<int64_t> places) {
   absl::StatusOr<int> made =
       AddOp({.kind = MapOpKind::kSelect, .in = {node}, .places = std::move(places)}, width, at(node).is_integer);
   if (made.ok()) nodes_[static_cast<size_t>(*made)].limit = limit;
+  return made;
+}
+
+absl::StatusOr<int> FlowGraph::Copy(int node, bool per_step) {
+  const int64_t width = at(node).width, limit = at(node).limit;
+  const absl::StatusOr<int> made =
+      AddOp({.kind = MapOpKind::kConcat, .in = {node}, .inner = width}, width, at(node).is_integer);
+  if (!made.ok()) return made;
+  FlowNode& copy = nodes_[static_cast<size_t>(*made)];
+  copy.limit = limit;
+  copy.per_step = per_step;
+  copy.of_record &= !per_step;
   return made;
 }
 

@@ -21,9 +21,10 @@ struct FlowNode {
   int64_t width = 1;
   bool is_integer = false;
   bool per_step = true;
-  size_t input = 0;                      // kInput: number of the graph input
-  size_t layer = 0;                      // kLayerY, kFinalH, kFinalC
-  int64_t direction = 0;                 // kFinalH, kFinalC
+  bool of_record = false;  // computed of what requests bring once a row alone, before any step; not per_step
+  size_t input = 0;        // kInput: number of the graph input
+  size_t layer = 0;        // kLayerY, kFinalH, kFinalC
+  int64_t direction = 0;   // kFinalH, kFinalC
   OverTime over_time = OverTime::kEach;  // kOverTime: of node op.in[0]
   std::vector<double> beyond = {};       // kOverTime: what the file has beyond the end of a row (Place::beyond)
   MapOp op = {};                         // kOp: in and out are numbers of nodes; kOverTime: in
@@ -60,6 +61,8 @@ class FlowGraph {
   absl::StatusOr<int> AddOp(MapOp op, int64_t width, bool is_integer = false);
   // Numbers in the order of `places`; the node itself if that changes nothing.
   absl::StatusOr<int> Select(int node, std::vector<int64_t> places);
+  // The same numbers as an operator's result, at every step or once a row.
+  absl::StatusOr<int> Copy(int node, bool per_step);
   // The flow with its numbers in the order of its axes.
   absl::StatusOr<Flow> Canonical(const Flow& flow);
 

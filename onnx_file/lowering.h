@@ -364,14 +364,10 @@ class Lowering {
   // of a table.
   bool BringsRows(const onnx::ValueInfoProto& info);
   bool TakesRecord(const onnx::NodeProto& node, const std::string& name);
-  // Whether the flow is computed of such records alone: the same at every step.
-  bool IsOfRow(const Flow& flow) const;
+  // Whether the flow is computed of such records alone.
+  bool IsOfRow(const Flow& flow) const { return flows_.at(flow.node).of_record; }
   // Whether the axis may be that of steps, and not of rows.
   bool AreSteps(int symbol) const;
-  // The same once a row, as what ends a sequence is.
-  absl::StatusOr<Flow> OnceARow(Flow flow);
-  // Where one flow is once a row and the other is of records, the other becomes once a row as well.
-  absl::Status Align(Flow& a, Flow& b);
   absl::Status TakeComputedState(const Call& call, size_t index);
 
   const onnx::GraphProto& graph_;

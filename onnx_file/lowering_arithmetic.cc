@@ -284,7 +284,6 @@ Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, 
   if (!IsFloating(a->type) || !IsFloating(b->type)) {
     return BadFile("computes with integers; only tables are looked up by them");
   }
-  if (absl::Status aligned = Align(*a, *b); !aligned.ok()) return aligned;
   const bool of_row[] = {IsOfRow(*a), IsOfRow(*b)};
   const auto widen = [](Layout& layout, size_t rank) {
     while (layout.rank() < rank) layout.axes().insert(layout.axes().begin(), LayoutAxis{});

@@ -151,6 +151,8 @@ absl::StatusOr<Flow> Lowering::AsSteps(size_t input) {
     node.input = input;
     node.is_integer = !IsFloating(type);
     node.width = use.layout.width();
+    node.per_step = !use.is_of_row;
+    node.of_record = use.is_of_row;
     const absl::StatusOr<int> made = flows_.Add(std::move(node));
     if (!made.ok()) return made.status();
     use.node = *made;

@@ -93,7 +93,8 @@ Lowering::Result Lowering::Range(const Call& call) {
 absl::StatusOr<int> Lowering::Ones() {
   if (ones_ >= 0) return ones_;
   const auto& nodes = flows_.nodes();
-  const auto input = std::ranges::find(nodes, FlowNode::Kind::kInput, &FlowNode::kind);
+  const auto input = std::ranges::find_if(
+      nodes, [](const FlowNode& node) { return node.kind == FlowNode::Kind::kInput && node.per_step; });
   if (input == nodes.end()) return BadFile("takes lengths before any input brings steps");
   const bool is_integer = input->is_integer;
   absl::StatusOr<int> node = flows_.Select(static_cast<int>(input - nodes.begin()), {0});

@@ -340,20 +340,12 @@ Lowering::Result Lowering::Concat(const Call& call) {
 }
 
 absl::StatusOr<Flow> Lowering::JoinFlows(const Call& call, size_t axis) {
-  std::optional<Flow> ended;  // what is once a row, if anything is
-  for (size_t k = 0; k < call.inputs.size(); ++k) {
-    const absl::StatusOr<Flow> flow = FlowOf(call, k);
-    if (flow.ok() && !flows_.at(flow->node).per_step) ended = *flow;
-  }
   MapOp op = {.kind = MapOpKind::kConcat};
   std::optional<Flow> sum;
   int64_t along = 0;
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     absl::StatusOr<Flow> flow = FlowOf(call, k);
     if (!flow.ok()) return flow.status();
-    if (ended) {
-      if (absl::Status aligned = Align(*ended, *flow); !aligned.ok()) return aligned;
-    }
     absl::StatusOr<Flow> next = flows_.Canonical(*flow);
     if (!next.ok()) return next.status();
     if (axis >= next->layout.rank() || (sum && sum->layout.rank() != next->layout.rank())) {

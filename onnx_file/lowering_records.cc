@@ -37,44 +37,9 @@ bool Lowering::BringsRows(const onnx::ValueInfoProto& info) {
   return std::ranges::any_of(graph_.node(), [&](const auto& node) { return TakesRecord(node, info.name()); });
 }
 
-bool Lowering::IsOfRow(const Flow& flow) const {
-  if (!flows_.at(flow.node).per_step || is_one_step_) return false;
-  for (size_t axis = 0; axis < flow.layout.rank(); ++axis) {
-    if (flow.layout.FeatureSize(axis)) continue;
-    if (const std::optional<int> symbol = flow.layout.SymbolOf(axis); !symbol || AreSteps(*symbol)) return false;
-  }
-  return true;
-}
-
 bool Lowering::AreSteps(int symbol) const {
   const int root = symbols_.Find(symbol);
   return root != Symbols::kN && root != Symbols::kSortedN;
-}
-
-absl::StatusOr<Flow> Lowering::OnceARow(Flow flow) {
-  FlowNode node;
-  node.kind = FlowNode::Kind::kOverTime;
-  node.over_time = OverTime::kLast;
-  node.per_step = false;
-  node.width = flows_.at(flow.node).width;
-  node.is_integer = flows_.at(flow.node).is_integer;
-  node.limit = flows_.at(flow.node).limit;
-  node.op.in = {flow.node};
-  const absl::StatusOr<int> made = flows_.Add(std::move(node));
-  if (!made.ok()) return made.status();
-  flow.node = *made;
-  own_ends_.insert(flow.node);
-  return flow;
-}
-
-absl::Status Lowering::Align(Flow& a, Flow& b) {
-  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-    if (flows_.at(one->node).per_step || !IsOfRow(*other)) continue;
-    absl::StatusOr<Flow> once = OnceARow(*other);
-    if (!once.ok()) return once.status();
-    *other = *std::move(once);
-  }
-  return absl::OkStatus();
 }
 
 // A state that is computed of a row's own record.
@@ -89,14 +54,11 @@ absl::Status Lowering::TakeComputedState(const Call& call, size_t index) {
   const std::string label = InputLabel(index, call.node.input(static_cast<int>(index)));
   if (!fits) return BadFile(absl::StrCat(label, " is ", layout.Text(symbols_), ", or has another data_type than X"));
   const bool is_sorted = symbols_.Find(*layout.SymbolOf(rows)) == Symbols::kSortedN;
-  if (is_sorted || layer.is_sorted) {
-    return BadFile(absl::StrCat(label,
-                                " is computed for rows that are sorted by their lengths; leave the lengths out: "
-                                "requests bring sequence_lens"));
-  }
-  const absl::StatusOr<Flow> once = OnceARow(*flow);
-  if (!once.ok()) return once.status();
-  (index == 6 ? layer.start_c : layer.start_h) = once->node;
+  if (is_sorted != layer.is_sorted) return BadFile(absl::StrCat(label, " has its rows in another order than X"));
+  const bool is_computed = flows_.at(flow->node).kind == FlowNode::Kind::kOp;
+  const absl::StatusOr<int> node = is_computed ? flow->node : flows_.Copy(flow->node, false);
+  if (!node.ok()) return node.status();
+  (index == 6 ? layer.start_c : layer.start_h) = *node;
   return absl::OkStatus();
 }
 

@@ -191,6 +191,9 @@ Lowering::Result Lowering::Expand(const Call& call) {
     const std::optional<int> own = is_symbol && !is_tile && IsOfRow(*made) ? made->layout.SymbolOf(k) : std::nullopt;
     if (own && symbols_.Unify(*own, wanted.symbols[0])) continue;
     if (is_symbol && AreSteps(wanted.symbols[0]) && made->layout.FeatureSize(k) == 1 && IsOfRow(*made)) {
+      const absl::StatusOr<int> each = flows_.Copy(made->node, true);
+      if (!each.ok()) return each.status();
+      made->node = *each;
       made->layout.axes()[k] = Layout::AxisOfSymbol(wanted.symbols[0]);
       continue;
     }

@@ -2,6 +2,7 @@
 #include "onnx_file/pipeline_maker.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -71,6 +72,7 @@ class Maker {
       made_->layer_h.clear();
       made_->layer_c.clear();
     }
+    MakeMap(kRecords, made_->records);
     for (size_t stage = 0; stage <= layers; ++stage) MakeMap(stage, made_->maps[stage]);
     MakeMap(layers + 1, made_->rows);
     for (size_t layer = 0; layer < layers; ++layer) {
@@ -87,7 +89,9 @@ class Maker {
   // The operator behind a second result.
   int OperatorOf(int node) const { return at(node).result == 0 ? node : at(node).op.in[0]; }
 
-  // The map that computes it: the first one after all layers that it needs. What is of whole rows comes last.
+  // The map that computes it: the first one after all layers that it needs. What is of whole rows comes last, what is
+  // of their records first.
+  static constexpr size_t kRecords = std::numeric_limits<size_t>::max();
   size_t StageOf(int node) const { return stages_[static_cast<size_t>(node)]; }
 
   absl::Status Inputs();
@@ -97,9 +101,10 @@ class Maker {
   void Fuse();
   void MakeMap(size_t stage, MapUse& use);
   int PlaceOf(int node);
-  bool IsStart(int node) const {
+  // What a layer takes, in its type.
+  bool IsOfLayer(int node) const {
     return std::ranges::any_of(lowered_.layers(), [node](const LoweredLayer& layer) {
-      return layer.start_h == node || layer.start_c == node;
+      return layer.x == node || layer.start_h == node || layer.start_c == node;
     });
   }
   void SetLastStages();
@@ -288,8 +293,11 @@ void Maker::Need() {
     const FlowNode& node = nodes_[k];
     size_t& stage = stages_[k];
     if (node.kind == FlowNode::Kind::kLayerY) stage = node.layer + 1;
-    for (const int in : node.op.in) stage = std::max(stage, stages_[static_cast<size_t>(in)]);
+    for (const int in : node.op.in) {
+      if (!at(in).of_record) stage = std::max(stage, stages_[static_cast<size_t>(in)]);
+    }
     if (!node.per_step && node.kind != FlowNode::Kind::kOverTime) stage = layers + 1;
+    if (node.of_record && node.kind == FlowNode::Kind::kOp) stage = kRecords;
   }
 }
 
@@ -297,7 +305,7 @@ void Maker::Need() {
 void Maker::Fuse() {
   std::set<int> kept;
   for (const Wanted& wanted : wanted_) kept.insert(wanted.node);
-  for (const LoweredLayer& layer : lowered_.layers()) kept.insert(layer.x);
+  for (const LoweredLayer& layer : lowered_.layers()) kept.insert({layer.x, layer.start_h, layer.start_c});
   for (size_t k = 0; k < nodes_.size(); ++k) {
     if (!needed_.contains(static_cast<int>(k))) continue;
     FlowNode& node = nodes_[k];
@@ -342,16 +350,13 @@ int Maker::PlaceOf(int node) {
     case FlowNode::Kind::kOverTime:
       place.kind = PlaceKind::kRow;
       place.beyond = from.beyond;
-      if (IsStart(node)) place.type = data_type_;
       place.over_time = from.over_time;
       break;
     case FlowNode::Kind::kLayerY:
       break;
     case FlowNode::Kind::kOp:
-      // What a layer takes has its type.
-      if (std::ranges::any_of(lowered_.layers(), [&](const LoweredLayer& layer) { return layer.x == node; })) {
-        place.type = data_type_;
-      }
+      if (from.of_record) place.kind = PlaceKind::kRow;
+      if (IsOfLayer(node)) place.type = data_type_;
   }
   made_->places.push_back(place);
   return places_[node] = static_cast<int>(made_->places.size()) - 1;
@@ -402,12 +407,10 @@ void Maker::MakeMap(size_t stage, MapUse& use) {
             made_->places[static_cast<size_t>(place)].type);
     }
     if (!is_here(node)) continue;
-    const bool is_x =
-        std::ranges::any_of(lowered_.layers(), [&](const LoweredLayer& layer) { return layer.x == node; });
     const bool goes_on = std::ranges::any_of(users_[k], [&](int user) {
       return needed_.contains(user) && at(user).kind == FlowNode::Kind::kOp && StageOf(OperatorOf(user)) != stage;
     });
-    if (is_x || goes_on) {
+    if (IsOfLayer(node) || goes_on) {
       const int place = PlaceOf(node);
       write(node, {.place = place}, made_->places[static_cast<size_t>(place)].type);
     }
@@ -428,13 +431,13 @@ void Maker::SetLastStages() {
     last = std::max(last, stage);
   };
   for (size_t k = 0; k < made_->maps.size(); ++k) {
-    for (const int place : made_->maps[k].reads) take(place, 2 * k);
-    if (k < made_->layer_x.size()) take(made_->layer_x[k], 2 * k + 1);
-    if (k < made_->layer_y.size() && made_->layer_y[k] >= 0) take(made_->layer_y[k], 2 * k + 1);
+    for (const int place : made_->maps[k].reads) take(place, 2 * k + 1);
+    if (k < made_->layer_x.size()) take(made_->layer_x[k], 2 * k + 2);
+    if (k < made_->layer_y.size() && made_->layer_y[k] >= 0) take(made_->layer_y[k], 2 * k + 2);
   }
   for (size_t k = 0; k < made_->maps.size(); ++k) {
     for (const MapUse::Target& target : made_->maps[k].writes) {
-      if (target.place >= 0) take(target.place, 2 * k);
+      if (target.place >= 0) take(target.place, 2 * k + 1);
     }
   }
 }

@@ -34,6 +34,7 @@ Stage LayerStage(const OpSpec& spec) {
 std::vector<Stage> StagesOf(const OnnxInspection& file) {
   std::vector<Stage> stages;
   if (file.pipeline == nullptr || !file.loads.ok()) return stages;
+  AddMap(file.pipeline->records, "record", stages);
   for (size_t k = 0; k < file.layers.size(); ++k) {
     AddMap(file.pipeline->maps[k], "map", stages);
     stages.push_back(LayerStage(file.layers[k]));

@@ -78,7 +78,7 @@ std::string Pipeline::CanonicalText() const {
   Text text;
   text << inputs << outputs << places << maps << rows << layer_x << layer_y;
   if (!starts.empty()) text << starts;
-  if (!layer_h.empty()) text << layer_h << layer_c;
+  if (records.map != nullptr) text << records << layer_h << layer_c;
   return std::move(text).Finish();
 }
 

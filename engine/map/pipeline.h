@@ -23,7 +23,7 @@ namespace rnnserve {
 enum class PlaceKind {
   kInput,   // tensor of a request, by step and row
   kStream,  // [T, N, width], kept from the stage that gives it to the last one that takes it
-  kRow,     // [N, width]: what is left of a stream at the end of its rows
+  kRow,     // [N, width]: what is left of a stream at the end of its rows, or what is computed of a row's records
   kFinalH,  // the final state of one direction of a layer, [N, width]
   kFinalC,
 };
@@ -39,7 +39,7 @@ struct Place {
   // A row without steps is left with it; none: with 0.
   std::vector<double> beyond = {};
   OverTime over_time = OverTime::kEach;  // kRow: as MapUse::Target has it
-  // kStream: the last stage that takes it. Stage 2k is map k, stage 2k + 1 layer k.
+  // kStream: the last stage that takes it. Stage 0 is `records`, stage 2k + 1 map k, stage 2k + 2 layer k.
   size_t last_stage = 0;
 };
 
@@ -84,12 +84,13 @@ struct Pipeline {
   std::vector<PipelineOutput> outputs;
   std::vector<Place> places;
   std::vector<MapUse> maps;        // maps[k] runs before layer k, the last one after all of them
+  MapUse records;                  // once a row, before all else: of what requests bring of a row and not of each step
   MapUse rows;                     // once a row, at the very end
   std::vector<int> layer_x;        // the place that each layer takes
   std::vector<int> layer_y;        // and gives; -1: nothing takes it
   std::vector<LayerStart> starts;  // of each layer; none: all are zeros
-  // Of each layer that starts from what a map computes of a row: places of kind kRow, [N, D * H]; -1 of others. None at
-  // all: there is no such layer. Sessions cannot have these.
+  // Of each layer that starts from what `records` computes: places of kind kRow, [N, D * H]; -1 of others. None at all:
+  // there is no such layer. Sessions cannot have these.
   std::vector<int> layer_h, layer_c;
 
   // In the words of the file, for fingerprints: everything that decides results, the numbers of maps left out.

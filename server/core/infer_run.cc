@@ -80,7 +80,7 @@ void InferRun::MakeStage() {
       if (in_map_) return;
       continue;
     }
-    layer_ = stage_ / 2;
+    layer_ = maps_->layer(stage_);
     sequences_ = MakeSequences(model_->stack(), plan_, buffers_, layer_, maps_->LayerMemory(stage_));
     if (!sequences_.empty()) return;
   }

@@ -84,12 +84,12 @@ MapRun::MapRun(const StackSpec& stack, const RunPlan& plan, std::span<std::byte*
       memory_(pipeline_.places.size()) {}
 
 const MapUse& MapRun::UseOf(size_t stage) const {
-  return stage + 1 == stages() ? pipeline_.rows : pipeline_.maps[stage / 2];
+  return stage == 0 ? pipeline_.records : stage + 1 == stages() ? pipeline_.rows : pipeline_.maps[stage / 2];
 }
 
 bool MapRun::has_work(size_t stage) const {
   if (UseOf(stage).map == nullptr || plan_.rows == 0) return false;
-  return stage + 1 == stages() || std::ranges::any_of(plan_.lengths, [](int64_t length) { return length > 0; });
+  return is_once(stage) || std::ranges::any_of(plan_.lengths, [](int64_t length) { return length > 0; });
 }
 
 std::byte* MapRun::Room(int place) {
@@ -168,8 +168,9 @@ MapRow::Out MapRun::ToOutput(int output, int64_t row) const {
 SequenceTasks MapRun::Start(size_t stage) {
   SequenceTasks tasks;
   const MapUse& use = UseOf(stage);
-  const ProgramPtr& program = programs_[stage + 1 == stages() ? pipeline_.maps.size() : stage / 2];
-  const bool once = stage + 1 == stages();
+  const size_t maps = pipeline_.maps.size();
+  const ProgramPtr& program = programs_[stage == 0 ? maps + 1 : stage + 1 == stages() ? maps : stage / 2];
+  const bool once = is_once(stage);
   for (int64_t row = 0; row < plan_.rows; ++row) {
     const int64_t steps = once ? 1 : plan_.lengths[static_cast<size_t>(row)];
     if (steps == 0) continue;
@@ -190,7 +191,7 @@ SequenceTasks MapRun::Start(size_t stage) {
 }
 
 Between MapRun::LayerMemory(size_t stage) {
-  const size_t layer = stage / 2;
+  const size_t layer = this->layer(stage);
   Between memory;
   if (plan_.rows == 0) return memory;
   const int x = pipeline_.layer_x[layer], y = pipeline_.layer_y[layer];
@@ -222,14 +223,14 @@ int64_t PlaceBytes(const StackSpec& stack, const RunPlan& plan) {
   if (stack.pipeline == nullptr) return 0;
   const Pipeline& pipeline = *stack.pipeline;
   int64_t kept = 0;
-  std::vector<int64_t> streams(2 * stack.layers.size() + 2);  // alive at each stage
+  std::vector<int64_t> streams(2 * stack.layers.size() + 3);  // alive at each stage
   std::vector<size_t> first_stage(pipeline.places.size());
   for (size_t k = 0; k < pipeline.maps.size(); ++k) {
     for (const MapUse::Target& target : pipeline.maps[k].writes) {
-      if (target.place >= 0) first_stage[static_cast<size_t>(target.place)] = 2 * k;
+      if (target.place >= 0) first_stage[static_cast<size_t>(target.place)] = 2 * k + 1;
     }
     if (k < pipeline.layer_y.size() && pipeline.layer_y[k] >= 0) {
-      first_stage[static_cast<size_t>(pipeline.layer_y[k])] = 2 * k + 1;
+      first_stage[static_cast<size_t>(pipeline.layer_y[k])] = 2 * k + 2;
     }
   }
   for (size_t k = 0; k < pipeline.places.size(); ++k) {

@@ -22,16 +22,17 @@ namespace rnnserve {
 
 class MapRun {
  public:
-  // Stage 2k is map k, stage 2k + 1 layer k; then comes the last map, and what is computed once a row.
-  // `outputs` is memory of plan.outputs; all but `programs` outlive this.
+  // Stage 0 is what is computed of a row's records, stage 2k + 1 map k, stage 2k + 2 layer k; then come the last map,
+  // and what is computed once a row. `outputs` is memory of plan.outputs; all but `programs` outlive this.
   MapRun(const StackSpec& stack, const RunPlan& plan, std::span<std::byte* const> outputs,
          std::vector<ProgramPtr> programs);
 
-  size_t stages() const { return 2 * stack_.layers.size() + 2; }
-  bool is_layer(size_t stage) const { return stage % 2 == 1 && stage + 1 < stages(); }
+  size_t stages() const { return 2 * stack_.layers.size() + 3; }
+  bool is_layer(size_t stage) const { return stage > 0 && stage % 2 == 0 && stage + 1 < stages(); }
+  size_t layer(size_t stage) const { return stage / 2 - 1; }
 
   bool has_work(size_t stage) const;
-  // The tasks of a map stage: one for each row that has steps.
+  // The tasks of a map stage: one for each row that has steps; of what is computed once a row, one for each row.
   SequenceTasks Start(size_t stage);
   // The memory between which a layer runs: its inputs and outputs.
   Between LayerMemory(size_t stage);
@@ -39,6 +40,7 @@ class MapRun {
   void Finish(size_t stage);
 
  private:
+  bool is_once(size_t stage) const { return stage == 0 || stage + 1 == stages(); }
   const MapUse& UseOf(size_t stage) const;
   // Memory of a place, made if it is not there.
   std::byte* Room(int place);

@@ -45,6 +45,7 @@ class ContentEncoder {
     Text(pipeline.CanonicalText());
     for (const MapUse& use : pipeline.maps) Numbers(use);
     Numbers(pipeline.rows);
+    Numbers(pipeline.records);
   }
 
  private:

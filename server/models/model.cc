@@ -35,6 +35,7 @@ std::vector<ProgramPtr> MapPrograms(const Pipeline& pipeline, bool deterministic
   };
   for (const MapUse& use : pipeline.maps) add(use);
   add(pipeline.rows);
+  add(pipeline.records);
   return programs;
 }
 
