@@ -178,6 +178,10 @@ class Lowering {
     int axis = 0;
     auto operator<=>(const InputAxis&) const = default;
   };
+  struct Repeated {  // a record, over an axis that may turn out to be that of steps
+    Flow record;
+    size_t axis = 0;
+  };
   struct Call {
     const onnx::NodeProto& node;
     std::string label;
@@ -368,6 +372,10 @@ class Lowering {
   bool IsOfRow(const Flow& flow) const { return flows_.at(flow.node).of_record; }
   // Whether the axis may be that of steps, and not of rows.
   bool AreSteps(int symbol) const;
+  // The flow at each step, of which its axis has one.
+  absl::StatusOr<Flow> AtEachStep(Flow flow, size_t axis, int symbol);
+  // The same where the file repeats a record by a number, which is that of the other flow's steps.
+  absl::StatusOr<Flow> AtStepsOf(const Flow& other, const Flow& flow);
   absl::Status TakeComputedState(const Call& call, size_t index);
 
   const onnx::GraphProto& graph_;
@@ -400,6 +408,7 @@ class Lowering {
   Obstacle turns_;  // a node that turns the steps round, padding and all
   Obstacle last_turn_;
   int ones_ = -1;
+  std::unordered_map<int, Repeated> repeated_;    // nodes of records
   std::unordered_set<int> own_ends_;              // nodes that pick a row's last step by its length
   std::unordered_set<int> turned_ends_;           // nodes that pick the last of steps that are turned round
   std::unordered_map<int, Obstacle> end_makers_;  // of each flow over time: the node of the graph

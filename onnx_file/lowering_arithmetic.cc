@@ -284,6 +284,9 @@ Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, 
   if (!IsFloating(a->type) || !IsFloating(b->type)) {
     return BadFile("computes with integers; only tables are looked up by them");
   }
+  a = AtStepsOf(*b, *a);
+  if (a.ok()) b = AtStepsOf(*a, *b);
+  if (!a.ok() || !b.ok()) return a.ok() ? b.status() : a.status();
   const bool of_row[] = {IsOfRow(*a), IsOfRow(*b)};
   const auto widen = [](Layout& layout, size_t rank) {
     while (layout.rank() < rank) layout.axes().insert(layout.axes().begin(), LayoutAxis{});

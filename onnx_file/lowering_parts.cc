@@ -343,8 +343,14 @@ absl::StatusOr<Flow> Lowering::JoinFlows(const Call& call, size_t axis) {
   MapOp op = {.kind = MapOpKind::kConcat};
   std::optional<Flow> sum;
   int64_t along = 0;
+  std::optional<Flow> steps;
+  for (size_t k = 0; k < call.inputs.size() && !steps; ++k) {
+    const absl::StatusOr<Flow> flow = FlowOf(call, k);
+    if (flow.ok() && !IsOfRow(*flow)) steps = *flow;
+  }
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     absl::StatusOr<Flow> flow = FlowOf(call, k);
+    if (flow.ok() && steps) flow = AtStepsOf(*steps, *flow);
     if (!flow.ok()) return flow.status();
     absl::StatusOr<Flow> next = flows_.Canonical(*flow);
     if (!next.ok()) return next.status();

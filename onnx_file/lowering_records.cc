@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph inputs that bring one record of each row (a speaker, a style) beside those that bring steps. What is computed
-// of records is the same at every step: it is joined with steps, or with what is left of a sequence, or layers start
-// from it.
+// Graph inputs that bring one record of each row (a speaker, a style) beside those that bring steps. What is made of
+// records is computed once a row, before its steps. Then each step is joined with it, or what is left of a sequence, or
+// layers start from it.
 #include <algorithm>
 #include <utility>
 
@@ -13,13 +13,18 @@
 
 namespace rnnserve {
 
-// Along its last axis, as a record's numbers.
+// Whether the node takes the input's last axis as a record's numbers: a product, or a Unsqueeze beside its rows, from
+// which it goes to steps.
 bool Lowering::TakesRecord(const onnx::NodeProto& node, const std::string& name) {
   if (node.input_size() == 0 || node.input(0) != name) return false;
   if (!IsOnnxOp(node, "Unsqueeze")) return IsOnnxOp(node, "MatMul") || IsOnnxOp(node, "Gemm");
+  if (node.output_size() == 0 || IsStateOfLayer(node.output(0))) return false;
   const onnx::AttributeProto* axes = FindAttribute(node, "axes");
-  if (axes != nullptr) return axes->ints_size() == 1 && axes->ints(0) == 1;
-  return node.input_size() > 1 && FixedInteger(node.input(1)) == 1;
+  const std::optional<int64_t> axis = axes == nullptr
+                                          ? node.input_size() > 1 ? FixedInteger(node.input(1)) : std::nullopt
+                                      : axes->ints_size() == 1 ? std::optional(axes->ints(0))
+                                                               : std::nullopt;
+  return axis == 0 || axis == 1 || axis == -2 || axis == -3;
 }
 
 bool Lowering::BringsRows(const onnx::ValueInfoProto& info) {
@@ -33,13 +38,42 @@ bool Lowering::BringsRows(const onnx::ValueInfoProto& info) {
   };
   if (std::ranges::none_of(graph_.input(), has_steps)) return false;
   if (!is_floating(info)) return rank_of(info) == 1 && LooksUp(info.name());
-  if (rank_of(info) != 2 || !DimOf(info, 1)) return false;
-  return std::ranges::any_of(graph_.node(), [&](const auto& node) { return TakesRecord(node, info.name()); });
+  const std::optional<int64_t> numbers = rank_of(info) == 2 ? DimOf(info, 1) : std::nullopt;
+  if (!numbers) return false;
+  // As many as another input may have steps: then these are steps.
+  const auto has_as_many = [&](const onnx::ValueInfoProto& input) {
+    return has_steps(input) && (DimOf(input, 0) == numbers || DimOf(input, 1) == numbers);
+  };
+  const bool may_be_steps = std::ranges::any_of(graph_.input(), has_as_many);
+  return std::ranges::any_of(graph_.node(), [&](const onnx::NodeProto& node) {
+    return TakesRecord(node, info.name()) && !(may_be_steps && IsOnnxOp(node, "Unsqueeze"));
+  });
 }
 
 bool Lowering::AreSteps(int symbol) const {
   const int root = symbols_.Find(symbol);
   return root != Symbols::kN && root != Symbols::kSortedN;
+}
+
+absl::StatusOr<Flow> Lowering::AtEachStep(Flow flow, size_t axis, int symbol) {
+  const absl::StatusOr<int> each = flows_.Copy(flow.node, true);
+  if (!each.ok()) return each.status();
+  flow.node = *each;
+  flow.layout.axes()[axis] = Layout::AxisOfSymbol(symbol);
+  return flow;
+}
+
+absl::StatusOr<Flow> Lowering::AtStepsOf(const Flow& other, const Flow& flow) {
+  const auto found = repeated_.find(flow.node);
+  if (found == repeated_.end() || other.layout.rank() != flow.layout.rank()) return flow;
+  const auto& [record, axis] = found->second;
+  const std::optional<int> symbol = other.layout.SymbolOf(axis);
+  const std::optional<int64_t> size = flow.layout.FeatureSize(axis);
+  if (!symbol || !AreSteps(*symbol) || !size || symbols_.SizeOf(*symbol) != size) return flow;
+  Layout repeated = record.layout;  // unless its axes have moved since
+  repeated.axes()[axis] = {{.size = *size}};
+  if (!flow.layout.is_canonical() || repeated.Text(symbols_) != flow.layout.Text(symbols_)) return flow;
+  return AtEachStep(record, axis, *symbol);
 }
 
 // A state that is computed of a row's own record.

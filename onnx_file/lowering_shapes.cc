@@ -187,14 +187,12 @@ Lowering::Result Lowering::Expand(const Call& call) {
         (same_rank && !is_tile && Equal(symbols_, wanted, flow->layout.SizeOfAxis(k)))) {
       continue;
     }
+    const std::optional<int> rows = same_rank && !is_tile && IsOfRow(*flow) ? made->layout.SymbolOf(k) : std::nullopt;
+    if (rows && wanted.is_constant() && symbols_.SizeOf(*rows) == wanted.factor) continue;
     const bool is_symbol = same_rank && wanted.factor == 1 && wanted.symbols.size() == 1;
-    const std::optional<int> own = is_symbol && !is_tile && IsOfRow(*made) ? made->layout.SymbolOf(k) : std::nullopt;
-    if (own && symbols_.Unify(*own, wanted.symbols[0])) continue;
+    if (rows && is_symbol && symbols_.Unify(*rows, wanted.symbols[0])) continue;
     if (is_symbol && AreSteps(wanted.symbols[0]) && made->layout.FeatureSize(k) == 1 && IsOfRow(*made)) {
-      const absl::StatusOr<int> each = flows_.Copy(made->node, true);
-      if (!each.ok()) return each.status();
-      made->node = *each;
-      made->layout.axes()[k] = Layout::AxisOfSymbol(wanted.symbols[0]);
+      made = AtEachStep(*std::move(made), k, wanted.symbols[0]);
       continue;
     }
     const int64_t size = same_rank ? flow->layout.FeatureSize(k).value_or(0) : 0;
@@ -206,7 +204,9 @@ Lowering::Result Lowering::Expand(const Call& call) {
     }
     std::vector<int64_t> places(static_cast<size_t>(wanted.factor * size));
     for (size_t place = 0; place < places.size(); ++place) places[place] = static_cast<int64_t>(place) % size;
-    made = SelectOfAxis(*made, k, places);
+    const Flow record = *made;
+    made = SelectOfAxis(record, k, places);
+    if (made.ok() && size == 1 && IsOfRow(record)) repeated_.insert_or_assign(made->node, Repeated{record, k});
   }
   if (!made.ok()) return made.status();
   return *std::move(made);

@@ -148,6 +148,11 @@ absl::Status Maker::StepShape(const InputUse& use, PipelineInput& input) {
     }
     input.shape.push_back(!symbol ? use.layout.FeatureSize(axis).value_or(1) : root == Symbols::kT ? kDimT : kDimN);
   }
+  if (std::ranges::count(input.shape, kDimT) > 1 || std::ranges::count(input.shape, kDimN) > 1) {
+    lowered_.Blame({.graph_input = input.name});
+    return BadFile(absl::StrCat("graph input ", Quoted(input.name), " ", use.layout.Text(symbols),
+                                " is joined with others so that two of its axes are the same steps or rows"));
+  }
   if (CanBeWalked(input.shape)) return absl::OkStatus();
   lowered_.Blame({.graph_input = input.name});
   return BadFile(absl::StrCat("graph input ", Quoted(input.name), " ", use.layout.Text(symbols), " ", View(kParted)));

@@ -4,6 +4,9 @@ what is left of a sequence, or layers start from what is computed of it."""
 
 from __future__ import annotations
 
+from concurrent import futures
+
+import grpc
 import numpy as np
 import onnx
 import pytest
@@ -13,7 +16,7 @@ import exported_files
 import wire
 from server_process import Server
 from test_fixed_states import File
-from test_row_lengths import HIDDEN, WIDTH
+from test_row_lengths import HIDDEN, ROWS, STEPS, WIDTH
 
 RECORD = 3
 
@@ -55,14 +58,59 @@ def _speaker(m):
     return m.giving(*m.rnn(m.node("Concat", [tiled, "x"], axis=-1), width=WIDTH + RECORD))
 
 
+def _steps_first(m):
+    """[T, N, ...] from the record on."""
+    z = m.node("Expand", [m.node("Unsqueeze", [m.record(), m.ints(0)]), m.sizes("t", "n", RECORD)])
+    joined = m.node("Concat", [m.node("Transpose", ["x"], perm=[1, 0, 2]), z], axis=2)
+    return m.giving(*m.rnn(m.node("Transpose", [joined], perm=[1, 0, 2]), width=WIDTH + RECORD))
+
+
+def _fixed(m):
+    """By a file that fixes T and N."""
+    m.dynamic = False
+    m.inputs[:] = [("x", TensorProto.FLOAT, [ROWS, STEPS, WIDTH]), ("z", TensorProto.FLOAT, [ROWS, RECORD]),
+                   ("speaker", TensorProto.INT64, [ROWS])]
+    parts = [m.node("Expand", [m.node("Unsqueeze", ["z", m.ints(1)]), m.ints(ROWS, STEPS, RECORD)]), "x",
+             m.node("Tile", [m.node("Unsqueeze", [m.node("Gather", [m.weight(7, 2), "speaker"]), m.ints(1)]), m.ints(1, STEPS, 1)])]
+    y, h = m.rnn(m.node("Concat", parts, axis=-1), width=RECORD + WIDTH + 2)
+    return m.giving(m.node("Add", [m.node("Expand", [m.node("Unsqueeze", [m.linear("z", RECORD, HIDDEN), m.ints(1)]),
+                                                     m.ints(1, STEPS, 1)]), y]), h)
+
+
+def _repeated(m):
+    """What a layer takes is the record alone, at as many steps as x has; and the file gives what it makes of it."""
+    made = m.node("Relu", [m.linear(m.record(), RECORD, WIDTH)])
+    _, h = m.rnn("x")
+    y, h2 = m.rnn(m.node("Expand", [m.node("Unsqueeze", [made, m.ints(1)]), m.sizes("n", "t", WIDTH)]))
+    return m.giving(y, h, h2, made, m.node("Softmax", [made], axis=-1))
+
+
+def _from_last(m):
+    """A layer starts from what is made of another layer's last step and a record."""
+    y, h = m.rnn("x")
+    return m.giving(m.starting(m.node("Add", [h, m.linear(m.record(), RECORD, HIDDEN)]))[0])
+
+
+def _both_uses(m):
+    """The layer starts from the record as it is, of which other things are computed as well."""
+    m.inputs.append(("z", TensorProto.FLOAT, ["n", HIDDEN]))
+    y, h = m.starting(m.node("Reshape", ["z", m.ints(1, -1, HIDDEN)]))
+    last = m.node("Squeeze", [h, m.ints(0)])
+    return m.giving(m.node("Mul", [y, m.node("Unsqueeze", ["z", m.ints(1)])]), m.node("Sub", ["z", last]), m.linear("z", HIDDEN, 2))
+
+
 CASES = {
+    "steps-first": _steps_first,
+    "fixed": _fixed,
+    "repeated": _repeated,
+    "both-uses": _both_uses,
     "computed": _computed,
     "computed-both": lambda m: _computed(m, "bidirectional"),
     "beside-each-step": _beside_each_step,
     "behind-the-last": _behind_the_last,
     "speaker": _speaker,
 }
-NO_SESSION = ("computed", "computed-both")
+NO_SESSION = ("both-uses", "computed", "computed-both")
 
 
 @pytest.fixture(scope="module")
@@ -70,29 +118,107 @@ def served(tmp_path_factory):
     yield from exported_files.served(tmp_path_factory.mktemp("rows"), {name: make(Recorded()) for name, make in CASES.items()})
 
 
+def _info(server, name):
+    request = wire.models_pb2.GetModelRequest()
+    request.model.name = name
+    return server.models.Get(request).model
+
+
+def _feeds(info, rows, steps, rng):
+    sizes = {"N": rows, "T": steps}
+    feeds = {}
+    for value in info.inputs:
+        shape = [sizes.get(size) or int(size) for size in value.shape]
+        if value.name == "speaker":
+            feeds["speaker"] = rng.integers(-7, 7, shape)
+        elif value.name != "sequence_lens":
+            feeds[value.name] = rng.uniform(-1, 1, shape).astype(np.float32)
+    return feeds
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_numbers_of_onnxruntime(served, name):
     server, root = served
     session = exported_files.session(str(root / name / "1" / "model.onnx"))
-    request = wire.models_pb2.GetModelRequest()
-    request.model.name = name
-    info = server.models.Get(request).model
+    info = _info(server, name)
     rng = np.random.default_rng(5)
-    for steps, rows in ((5, 3), (1, 1), (4, 1), (1, 4), (9, 2)):
-        feeds = {"x": rng.uniform(-1, 1, (rows, steps, WIDTH)).astype(np.float32)}
-        given = {value.name for value in session.get_inputs()}
-        feeds |= {key: value for key, value in (("z", rng.uniform(-1, 1, (rows, RECORD)).astype(np.float32)),
-                                                ("speaker", rng.integers(0, 7, rows))) if key in given}
+    for steps, rows in ((5, 3), (1, 1), (4, 1), (1, 4), (9, 2)) if name != "fixed" else ((STEPS, ROWS),):
+        feeds = _feeds(info, rows, steps, rng)
         expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
         assert exported_files.excess(exported_files.infer(server, name, feeds), expected) < 1e-5, (steps, rows)
-        if steps > 1 and rows > 1:
+        if steps > 1 and rows > 1 and name != "fixed":
             assert exported_files.ragged(server, session, info, feeds, rng) < 1e-5
-        pieces = exported_files.streamed(server, info, feeds, rng, records=sorted(given & {"z", "speaker"}))
+        pieces = exported_files.streamed(server, info, feeds, rng, records=sorted(set(feeds) - {"x"}))
         assert (pieces is None) == (name in NO_SESSION)
         assert pieces is None or exported_files.excess(pieces, expected) < 1e-5, (steps, rows)
 
 
+def test_rows_without_steps(served):
+    """What is made of a record alone is there for a row without steps as well, and where no row has one."""
+    server, root = served
+    session = exported_files.session(str(root / "both-uses" / "1" / "model.onnx"))
+    rng = np.random.default_rng(7)
+    feeds = _feeds(_info(server, "both-uses"), 3, 4, rng)
+    expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+    lengths = np.array([4, 0, 4], np.int32)
+    got = exported_files.infer(server, "both-uses", {**feeds, "sequence_lens": lengths})
+    np.testing.assert_allclose(got["y2"], expected["y2"], atol=1e-6)
+    np.testing.assert_allclose(got["y1"][1], feeds["z"][1], atol=1e-6)  # its final state is zero
+    np.testing.assert_allclose(got["y0"][[0, 2]], expected["y0"][[0, 2]], atol=1e-6)
+    got = exported_files.infer(server, "both-uses", {**feeds, "x": feeds["x"][:, :0]})
+    assert got["y0"].shape == (3, 0, HIDDEN)
+    np.testing.assert_allclose(got["y2"], expected["y2"], atol=1e-6)
+
+
+def test_requests_keep_to_their_own_records(served):
+    """Requests of different sizes that are served together; one has a NaN, which stays in its row (onnxruntime's GRU makes 0 of it)."""
+    server, root = served
+    session = exported_files.session(str(root / "beside-each-step" / "1" / "model.onnx"))
+    rng = np.random.default_rng(8)
+    info = _info(server, "beside-each-step")
+    all_feeds = [_feeds(info, int(rng.integers(1, 6)), int(rng.integers(1, 9)), rng) for _ in range(24)]
+    all_feeds[5]["z"][0, 1] = np.nan
+    with futures.ThreadPoolExecutor(12) as pool:
+        all_got = list(pool.map(lambda feeds: exported_files.infer(server, "beside-each-step", feeds), all_feeds))
+    for feeds, got in zip(all_feeds, all_got):
+        for output, value in zip(session.get_outputs(), session.run(None, feeds)):
+            ours = got[output.name]
+            rows_axis = 0 if output.name == "y0" else 1
+            of_nan = np.isnan(feeds["z"]).any(axis=1)
+            assert np.isnan(np.compress(of_nan, ours, rows_axis)).all()
+            np.testing.assert_allclose(np.compress(~of_nan, ours, rows_axis), np.compress(~of_nan, value, rows_axis), atol=1e-5)
+
+
+@pytest.mark.parametrize("change, text", [
+    ({"z": np.zeros((3, RECORD + 1), np.float32)}, "z has shape [3, 4]"),
+    ({"z": np.zeros((2, RECORD), np.float32)}, "z has shape [2, 3]"),
+    ({"z": np.zeros((3, 1, RECORD), np.float32)}, "z has shape [3, 1, 3]"),
+    ({"z": np.zeros((3, RECORD), np.float64)}, "z is "),
+    ({"z": None}, "input z is missing"),
+])
+def test_wrong_records_are_refused(served, change, text):
+    server, _ = served
+    feeds = _feeds(_info(server, "beside-each-step"), 3, 4, np.random.default_rng(9)) | change
+    with pytest.raises(grpc.RpcError) as raised:
+        exported_files.infer(server, "beside-each-step", {key: value for key, value in feeds.items() if value is not None})
+    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert text in raised.value.details()
+
+
+@pytest.mark.parametrize("place", [-8, 7, 2**62])
+def test_places_out_of_the_table_are_refused(served, place):
+    server, _ = served
+    feeds = _feeds(_info(server, "speaker"), 3, 4, np.random.default_rng(9))
+    feeds["speaker"][1] = place
+    with pytest.raises(grpc.RpcError) as raised:
+        exported_files.infer(server, "speaker", feeds)
+    assert f"speaker has {place} at element 1; the table that it is looked up in has 7 entries" in raised.value.details()
+
+
 REFUSED = {
+    "final-state": (_from_last, "is computed in the graph, or comes out of another layer"),
+    "wide": (lambda m: m.giving(*m.starting(m.node("Unsqueeze", [m.linear(m.record(), RECORD, HIDDEN + 1), m.ints(0)]))),
+             "is [1, N, 6]"),
     "product": (lambda m: m.giving(m.reduce("ReduceProd", m.rnn("x")[0], 1, 0)), "multiplies numbers of steps with one another"),
     "weights": (lambda m: m.giving(m.node("GRU", ["x", m.weight(1, 14, WIDTH), m.weight(1, 15, HIDDEN)], hidden_size=HIDDEN)),
                 'node 0 (op_type "GRU", name "/GRU_3"): W has shape [1, 14, 4]'),
