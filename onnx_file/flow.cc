@@ -65,7 +65,7 @@ absl::StatusOr<int> FlowGraph::Select(int node, std::vector<int64_t> places) {
 
 absl::StatusOr<int> FlowGraph::Copy(int node, bool per_step) {
   const int64_t width = at(node).width, limit = at(node).limit;
-  const absl::StatusOr<int> made =
+  absl::StatusOr<int> made =
       AddOp({.kind = MapOpKind::kConcat, .in = {node}, .inner = width}, width, at(node).is_integer);
   if (!made.ok()) return made;
   FlowNode& copy = nodes_[static_cast<size_t>(*made)];
