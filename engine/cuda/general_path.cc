@@ -12,6 +12,8 @@ namespace {
 
 size_t Aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
+constexpr size_t kArrivalsBytes = 256;  // of a resident launch, at the end of the temporary memory
+
 template <typename T>
 ProductShape ShapeOf(const rnnserve_cell& cell, int64_t rows, int64_t width, int64_t inner, bool adds) {
   return {.rows = rows,
@@ -63,7 +65,8 @@ void GeneralPath::Upload(Device& device, const rnnserve_weights& weights) {
 size_t GeneralPath::TemporaryBytes(int64_t rows, int64_t active) const {
   const auto element = static_cast<int64_t>(ElementBytes(ComputeType(cell_.data_type)));
   const int64_t wide = GateCount(cell_.kind) * cell_.hidden_size;
-  return Aligned(static_cast<size_t>(rows * wide * element)) + Aligned(static_cast<size_t>(active * wide * element));
+  return Aligned(static_cast<size_t>(rows * wide * element)) + Aligned(static_cast<size_t>(active * wide * element)) +
+         kArrivalsBytes;
 }
 
 ResidentPlan GeneralPath::PlanOf(const Block& block) const {
@@ -105,6 +108,9 @@ void GeneralPath::RunTyped(Recurrence recurrence, const Work& work) const {
 
 void GeneralPath::RunResident(const Work& work, float* gates, float* aside) const {
   const float* weights = weights_.as<float>();
+  const size_t behind_aside = TemporaryBytes(0, work.block.active) - kArrivalsBytes;
+  auto* const arrivals = reinterpret_cast<unsigned*>(reinterpret_cast<std::byte*>(aside) + behind_aside);
+  Check(cudaMemsetAsync(arrivals, 0, sizeof *arrivals, work.context.stream()), "clearing arrivals");
   LaunchResident({.kind = cell_.kind,
                   .linear_before_reset = cell_.linear_before_reset != 0,
                   .pre = gates,
@@ -118,6 +124,7 @@ void GeneralPath::RunResident(const Work& work, float* gates, float* aside) cons
                   .c_out = static_cast<float*>(work.c_out),
                   .reset_h = aside,
                   .y = static_cast<float*>(work.y),
+                  .arrivals = arrivals,
                   .offsets = work.offsets,
                   .rows = work.block.rows,
                   .steps = work.block.steps,

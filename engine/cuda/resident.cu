@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cooperative_groups.h>
 #include <cuda_pipeline_primitives.h>
 
 #include "engine/cuda/resident.h"
@@ -198,10 +197,24 @@ struct Rnn {
   }
 };
 
+// Waits until all blocks of threads have come here for the `time`th time. What they wrote before is seen after it.
+// Unlike cooperative_groups' grid.sync() it does not wait for its own arrival's way to memory and back.
+__device__ void MeetAll(unsigned* arrivals, unsigned time) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals) : "memory");
+    unsigned seen;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(arrivals) : "memory");
+    } while (seen < time * gridDim.x);
+  }
+  __syncthreads();
+}
+
 // The part of a block of threads.
 struct Share {
   const float4* weights;  // in shared memory, a row of R a column
-  float4* stages;         // in shared memory, two
+  float4* stages;         // in shared memory, one or two
   int quads;              // H / 4
   int stage_rows;
   int first_unit;
@@ -268,7 +281,7 @@ template <int kKind, bool kLinear, int kRows>
 __global__ void __launch_bounds__(kThreads, 1) ResidentKernel(ResidentRun run, ResidentPlan plan) {
   extern __shared__ float4 shared[];
   constexpr int kGates = kKind == RNNSERVE_LSTM ? 4 : kKind == RNNSERVE_GRU ? 3 : 1;
-  const auto grid = cooperative_groups::this_grid();
+  unsigned meetings = 0;
   Share share;
   share.quads = run.hidden / 4;
   share.stage_rows = plan.stage_rows;
@@ -302,14 +315,14 @@ __global__ void __launch_bounds__(kThreads, 1) ResidentKernel(ResidentRun run, R
       Sweep<kRows>(run, step, share, GruLinear{});
     } else {
       Sweep<kRows>(run, step, share, GruReset{});
-      grid.sync();
+      MeetAll(run.arrivals, ++meetings);
       Step second = step;
       second.h = run.reset_h;
       Share last_column = share;
       last_column.first_column = 2;
       Sweep<kRows>(run, second, last_column, GruBlended{step.h, 0, 0, 0});
     }
-    if (t + 1 < run.steps) grid.sync();
+    if (t + 1 < run.steps) MeetAll(run.arrivals, ++meetings);
     step.h = run.y + step.first_row * run.hidden;
     step.is_first = false;
   }

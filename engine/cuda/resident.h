@@ -31,6 +31,7 @@ struct ResidentRun {
   float* c_out;
   float* reset_h;          // [active, H], GRU without linear_before_reset: r (.) h
   float* y;                // [rows, H]
+  unsigned* arrivals;      // 0 before the launch
   const int64_t* offsets;  // on the device: of packed rows, `steps` of them
   int64_t rows;
   int steps;

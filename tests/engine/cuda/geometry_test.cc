@@ -78,6 +78,7 @@ TEST(GeometryTest, ResidentPlansHoldEveryUnitOnce) {
         EXPECT_LE(plan.shared_bytes, h100.shared_bytes);
         EXPECT_EQ(plan.stage_rows % plan.tile_rows, 0);
         EXPECT_GT(plan.stage_rows, 0);
+        EXPECT_TRUE(plan.stages == 2 || plan.stage_rows >= rows) << "all rows in one stage, or two stages";
         EXPECT_TRUE(gates > 1 || plan.units % 4 == 0) << "a tile of RNN is four units";
       }
     }
