@@ -17,6 +17,8 @@ namespace {
 constexpr int kWorkersWanted = 3;
 // A block's buffers stay below this, or below a sixteenth of the budget.
 constexpr int64_t kBlockBytes = int64_t{192} << 20;
+// With fewer a group computes for less time than its launches take.
+constexpr int64_t kGroupBytes = int64_t{2} << 20;
 constexpr size_t kSlotAlignment = 256;
 
 // What cuDNN 9 and the intermediate form of our kernels need.
@@ -131,6 +133,8 @@ Device::Device(const rnnserve_engine_options& options) : ordinal_(options.device
   if (const char* path = std::getenv("RNNSERVE_CUDA_PATH")) forced_path_ = path;
   const char* block_bytes = std::getenv("RNNSERVE_CUDA_BLOCK_BYTES");
   block_bytes_ = block_bytes != nullptr ? std::atoll(block_bytes) : std::min(kBlockBytes, limit_ / 16);
+  const char* group_bytes = std::getenv("RNNSERVE_CUDA_GROUP_BYTES");
+  group_bytes_ = group_bytes != nullptr ? std::max(1LL, std::atoll(group_bytes)) : kGroupBytes;
   contexts_.reserve(kWorkersWanted);  // ReturnContext never allocates
 }
 
@@ -195,6 +199,17 @@ void Device::TakeSpent(size_t most, std::vector<SpentSlot>& to) {
 std::unique_ptr<ExecutionContext> Device::TakeContext() {
   std::unique_lock lock(mutex_);
   lane_returned_.wait(lock, [this] { return lanes_taken_ < kWorkersWanted; });
+  return TakeLane(lock);
+}
+
+std::unique_ptr<ExecutionContext> Device::TryTakeContext() {
+  std::unique_lock lock(mutex_);
+  if (lanes_taken_ + 1 >= kWorkersWanted) return nullptr;
+  if (contexts_.empty() && in_use_.load() > limit_ / 2) return nullptr;
+  return TakeLane(lock);
+}
+
+std::unique_ptr<ExecutionContext> Device::TakeLane(std::unique_lock<std::mutex>& lock) {
   ++lanes_taken_;
   if (!contexts_.empty()) {
     std::unique_ptr<ExecutionContext> context = std::move(contexts_.back());
@@ -214,7 +229,7 @@ std::unique_ptr<ExecutionContext> Device::TakeContext() {
 
 void Device::ReturnContext(std::unique_ptr<ExecutionContext> context) {
   std::lock_guard lock(mutex_);
-  contexts_.push_back(std::move(context));
+  if (context != nullptr) contexts_.push_back(std::move(context));
   --lanes_taken_;
   lane_returned_.notify_one();
 }

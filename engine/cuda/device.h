@@ -101,10 +101,17 @@ class Device {
   // A stream with its handles and buffers, for one call at a time; see ContextLease. There are as many as keep the
   // device busy, and no more: each holds memory. Waits for one. The last one returned comes first: it is warm.
   std::unique_ptr<ExecutionContext> TakeContext();
-  void ReturnContext(std::unique_ptr<ExecutionContext> context);
+  // Another one for a call that has one. Null unless one is free at once and leaves one for other calls (a call that
+  // waited here would hold what the others wait for) and half of the memory is free.
+  std::unique_ptr<ExecutionContext> TryTakeContext();
+  void ReturnContext(std::unique_ptr<ExecutionContext> context);  // null: it has been destroyed
 
   // Shared by all contexts. RNNSERVE_CUDA_COPY_HELPERS sets the number of threads (for measurements and tests).
   CopyPool& copy_pool() { return copy_pool_; }
+
+  // Bytes of x and y that a group has at least where a call is cut to overlap copies with computing;
+  // RNNSERVE_CUDA_GROUP_BYTES if it is set.
+  int64_t group_bytes() const { return group_bytes_; }
 
   // Takes the device out of service; the first reason is kept.
   void Fail(const std::string& reason);
@@ -113,6 +120,7 @@ class Device {
 
  private:
   bool TryReserve(size_t bytes);
+  std::unique_ptr<ExecutionContext> TakeLane(std::unique_lock<std::mutex>& lock);
 
   int ordinal_ = 0;
   int capability_ = 0;
@@ -123,6 +131,7 @@ class Device {
   std::string versions_;
   std::string forced_path_;
   int64_t block_bytes_ = 0;
+  int64_t group_bytes_ = 0;
   CopyPool copy_pool_;
   std::atomic<int64_t> in_use_{0};
   std::atomic<int64_t> spent_{0};

@@ -69,11 +69,14 @@ class ExecutionContext {
 // Takes a context, and gives it back idle.
 class ContextLease {
  public:
-  explicit ContextLease(Device& device) : device_(device), context_(device.TakeContext()) {}
+  explicit ContextLease(Device& device) : ContextLease(device, device.TakeContext()) {}
+  ContextLease(Device& device, std::unique_ptr<ExecutionContext> taken) : device_(device), context_(std::move(taken)) {}
   ~ContextLease() {
-    cudaStreamSynchronize(context_->stream());
+    if (context_ != nullptr) cudaStreamSynchronize(context_->stream());
     device_.ReturnContext(std::move(context_));
   }
+  // Gives back nothing: all its memory is free again.
+  void Destroy() { context_.reset(); }
   ContextLease(const ContextLease&) = delete;
   ContextLease& operator=(const ContextLease&) = delete;
   ExecutionContext& context() const { return *context_; }

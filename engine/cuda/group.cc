@@ -36,7 +36,11 @@ Program::Group::Working Program::Group::LayOutWorking() const {
 void Program::Group::Start() {
   if (first_block()) working_ = context_.Working(at_.size);
   StageInputs();
-  Launch();
+  LaunchInputs();
+  const int next = current_ ^ 1;
+  program_.Compute({context_, block_, plain() ? staged<void>(in_.x) : working_ + at_.x, working_ + at_.y,
+                    working_ + at_.h[current_], working_ + at_.c[current_], working_ + at_.h[next],
+                    working_ + at_.c[next], working_ + at_.temporary, staged<const int64_t>(in_.offsets)});
 }
 
 void Program::Group::Finish() {

@@ -3,11 +3,12 @@
 //
 //   Program::Group group(program, context, slices, max_steps, spent);
 //   while (group.more()) {
-//     group.Start();   // the host's part before the device's, then the device's: asynchronous
-//     group.Finish();  // waits for the device, then the host's part after it
+//     group.Start();         // stages a block in and launches its computation: asynchronous
+//     group.StartOutputs();  // likewise: new states to their slots, y to pinned memory
+//     group.Finish();        // waits for the device and stages y out
 //   }
 //
-// What Start does to a block (group_stage_in.cc, group_launch.cc) and Finish (group.cc):
+// What happens to a block (group_stage_in.cc, group_launch.cc, group.cc):
 //
 //   pinned: [in slots][out slots][imported states][spent slots][offsets][walks of x][walks of y][x]
 //      -- one copy -->  staging
@@ -51,8 +52,11 @@ class Program::Group {
         int64_t max_steps, std::span<const SpentSlot> spent);
 
   bool more() const { return block_.active > 0; }
+  // Changes no state: where it throws for lack of memory, another group can do the same.
   void Start();
+  void StartOutputs();
   void Finish();
+  const ExecutionContext& context() const { return context_; }
 
  private:
   // Offsets of a block's inputs in pinned memory and, after the copy, in the staging buffer.
@@ -68,9 +72,7 @@ class Program::Group {
   Working LayOutWorking() const;
   void StageInputs();
   void StageStates();
-  void Launch();
   void LaunchInputs();
-  void LaunchOutputs();
 
   bool first_block() const { return block_.first_step == 0; }
   // One step a slice in the run type: staged rows are packed rows.

@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program::Group: what the device does with a block, from pinned memory and back.
+// Program::Group: what the device does before and after a block's computation, from pinned memory and back.
 #include "engine/cuda/error.h"
 #include "engine/cuda/group.h"
 #include "engine/cuda/kernels.h"
 
 namespace rnnserve::cuda {
-
-void Program::Group::Launch() {
-  LaunchInputs();
-  const int next = current_ ^ 1;
-  program_.Compute({context_, block_, plain() ? staged<void>(in_.x) : working_ + at_.x, working_ + at_.y,
-                    working_ + at_.h[current_], working_ + at_.c[current_], working_ + at_.h[next],
-                    working_ + at_.c[next], working_ + at_.temporary, staged<const int64_t>(in_.offsets)});
-  LaunchOutputs();
-  CheckLaunch("launching kernels");
-}
 
 void Program::Group::LaunchInputs() {
   const rnnserve_cell& cell = program_.cell_;
@@ -32,7 +22,7 @@ void Program::Group::LaunchInputs() {
   }
 }
 
-void Program::Group::LaunchOutputs() {
+void Program::Group::StartOutputs() {
   const rnnserve_cell& cell = program_.cell_;
   const cudaStream_t stream = context_.stream();
   const int next = current_ ^ 1;
@@ -58,6 +48,7 @@ void Program::Group::LaunchOutputs() {
   if (first_block() && !spent_.empty()) {
     LaunchWipe(staged<const SpentSlot>(in_.spent), static_cast<int>(spent_.size()), stream);
   }
+  CheckLaunch("launching kernels");
 }
 
 }  // namespace rnnserve::cuda

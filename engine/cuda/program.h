@@ -65,7 +65,9 @@ class Program {
   enum class Way { kGeneral, kResident, kStandard, kSmallH };
   using ShapeKey = std::tuple<int, int, bool>;  // powers of two of rows and steps; whether lengths are equal
 
-  class Group;  // slices that run together: group.h
+  class Group;       // slices that run together: group.h
+  class GroupQueue;  // the groups of a call: group_queue.h
+  size_t OverlappingGroups(std::span<const rnnserve_slice* const> sorted) const;
   void Compute(const Work& work) const;
   Way Choose(const Work& work, const ShapeKey& key) const;
   std::optional<Way> After(Way refused) const;

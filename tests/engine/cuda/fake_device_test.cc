@@ -445,24 +445,102 @@ TEST_F(FakeDeviceTest, ManyThreadsShareThreeLanes) {
   EXPECT_LE(Count("stream"), 3);
 }
 
-// 560 KB of x and of y: helpers copy too.
-TEST_F(FakeDeviceTest, LargeCallsShareTheirCopies) {
-  setenv("RNNSERVE_CUDA_COPY_HELPERS", "2", 1);
-  const auto engine = Load();
-  unsetenv("RNNSERVE_CUDA_COPY_HELPERS");
-  const CellSpec spec = DefaultSpec(CellKind::kRnn, DataType::kFloat, 40, 40);
-  const CellPtr cell = RandomCell(spec, 1);
-  const auto program = engine->Compile(cell, {}).value();
-  std::vector<int64_t> steps(1000, 3);
-  steps[3] = 500;
-  const std::vector<double> want = Outputs(*MakeReferenceEngine()->Compile(cell, {}).value(), spec, steps);
-  std::vector<std::thread> threads;
+// Calls that are cut into groups.
+class LargeCallTest : public FakeDeviceTest {
+ protected:
+  static std::unique_ptr<PluginEngine> LoadFor(const char* group_bytes, PluginOptions options = {}) {
+    setenv("RNNSERVE_CUDA_COPY_HELPERS", "2", 1);
+    setenv("RNNSERVE_CUDA_GROUP_BYTES", group_bytes, 1);
+    auto engine = Load(std::move(options));
+    unsetenv("RNNSERVE_CUDA_COPY_HELPERS");
+    unsetenv("RNNSERVE_CUDA_GROUP_BYTES");
+    return engine;
+  }
+  // How many values differ from the reference engine's.
+  int WrongOutputs(const Engine& engine, const std::vector<int64_t>& steps) const {
+    return Wrong(Outputs(*engine.Compile(cell_, {}).value(), spec_, steps),
+                 Outputs(*MakeReferenceEngine()->Compile(cell_, {}).value(), spec_, steps));
+  }
+
+  const CellSpec spec_ = DefaultSpec(CellKind::kRnn, DataType::kFloat, 40, 40);
+  const CellPtr cell_ = RandomCell(spec_, 1);
+};
+// 640 KB of x and y.
+constexpr char kThirdOfIt[] = "200000";
+const std::vector<int64_t> kThousandOfTwoSteps(1000, 2);
+
+TEST_F(LargeCallTest, GroupsOverlapOnTwoContexts) {
+  const auto engine = LoadFor(kThirdOfIt);
+  EXPECT_EQ(WrongOutputs(*engine, kThousandOfTwoSteps), 0);  // trials and growing buffers wait for a stream in between
+  EXPECT_EQ(Count("stream"), 2);
+  const auto program = engine->Compile(cell_, {}).value();
+  ASSERT_EQ(Advance(*program, spec_, kThousandOfTwoSteps), absl::OkStatus());
+  const int64_t overlaps = Count("overlap");
+  ASSERT_EQ(Advance(*program, spec_, kThousandOfTwoSteps), absl::OkStatus());
+  EXPECT_EQ(Count("overlap"), overlaps + 2) << "three groups";
+}
+
+TEST_F(LargeCallTest, RaggedGroupsOverlap) {
+  const auto engine = LoadFor(kThirdOfIt);
+  std::vector<int64_t> ragged(2000, 1);
+  ragged[17] = 4;
+  ragged[500] = 3;
+  EXPECT_EQ(WrongOutputs(*engine, ragged), 0);
+  EXPECT_GE(Count("overlap"), 2);
+}
+
+TEST_F(LargeCallTest, FewBytesFewSlicesAndManyStepsStayTogether) {
+  const auto engine = LoadFor("1");
+  EXPECT_EQ(WrongOutputs(*engine, std::vector<int64_t>(255, 1)), 0);
+  EXPECT_EQ(WrongOutputs(*engine, std::vector<int64_t>(300, 5)), 0);
+  EXPECT_EQ(WrongOutputs(*Load(), kThousandOfTwoSteps), 0);
+  EXPECT_EQ(Count("overlap"), 0);
+  EXPECT_EQ(WrongOutputs(*engine, std::vector<int64_t>(256, 1)), 0);
+  EXPECT_GE(Count("overlap"), 1);
+}
+
+// In budgets without room for a second context, then with room for it and not for its buffers, then for both.
+TEST_F(LargeCallTest, ABudgetForOneContextServesWithOne) {
+  const std::vector<double> want =
+      Outputs(*MakeReferenceEngine()->Compile(cell_, {}).value(), spec_, kThousandOfTwoSteps);
+  bool was_alone = false, was_refused_buffers = false, has_overlapped = false;
+  for (int64_t limit = int64_t{64} << 20; limit <= int64_t{69} << 20; limit += int64_t{512} << 10) {
+    Fake<void()>("fake_cuda_forget")();
+    const auto engine = LoadFor(kThirdOfIt, {.memory_limit_bytes = limit});
+    ASSERT_EQ(Wrong(Outputs(*engine->Compile(cell_, {}).value(), spec_, kThousandOfTwoSteps), want), 0) << limit;
+    was_alone |= Count("stream") == 1;
+    was_refused_buffers |= Count("stream") == 2 && engine->Memory()->in_use_bytes < int64_t{64} << 20;
+    has_overlapped |= engine->Memory()->in_use_bytes > int64_t{64} << 20;  // two contexts' workspaces of 32 MiB
+  }
+  EXPECT_TRUE(was_alone);
+  EXPECT_TRUE(was_refused_buffers);
+  EXPECT_TRUE(has_overlapped);
+}
+
+TEST_F(LargeCallTest, ManyAtOnceShareThreeLanes) {
+  const auto engine = LoadFor(kThirdOfIt);
+  const auto program = engine->Compile(cell_, {}).value();
+  const std::vector<double> want =
+      Outputs(*MakeReferenceEngine()->Compile(cell_, {}).value(), spec_, kThousandOfTwoSteps);
   std::atomic<int> wrong = 0;
-  for (int k = 0; k < 2; ++k) {
-    threads.emplace_back([&] { wrong += Wrong(Outputs(*program, spec, steps), want); });
+  std::vector<std::thread> threads;
+  for (int k = 0; k < 4; ++k) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 3; ++round) wrong += Wrong(Outputs(*program, spec_, kThousandOfTwoSteps), want);
+    });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+  EXPECT_LE(Count("stream"), 3);
+}
+
+TEST_F(LargeCallTest, AFailureForGoodEndsTheCall) {
+  const auto engine = LoadFor(kThirdOfIt);
+  const auto program = engine->Compile(cell_, {}).value();
+  ASSERT_EQ(Advance(*program, spec_, kThousandOfTwoSteps), absl::OkStatus());
+  Set("illegal_address");
+  EXPECT_EQ(Advance(*program, spec_, kThousandOfTwoSteps).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Advance(*program, spec_, {1}).code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_
   if (!good) return CUBLAS_STATUS_INVALID_VALUE;
   device.Count(op.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? "product_tf32" : "product");
   const double factor = is_double ? *static_cast<const double*>(beta) : double{*static_cast<const float*>(beta)};
-  stream->work.push_back([=] {
+  stream->Push([=] {
     FakeDevice::Get().Count("product_ran", 1);
     if (is_double) {
       Multiply(left, right, out, static_cast<const double*>(a), static_cast<const double*>(b), factor,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace rnnserve::fake_cuda {
 namespace {
@@ -110,7 +111,25 @@ void FakeDevice::Forget() {
   counts_.clear();
 }
 
+void FakeDevice::StreamWaits() {
+  std::lock_guard lock(mutex_);
+  if (++waiting_streams_ > 1) ++counts_["overlap"];
+}
+void FakeDevice::StreamRuns() {
+  std::lock_guard lock(mutex_);
+  --waiting_streams_;
+}
+
 }  // namespace rnnserve::fake_cuda
+
+void CUstream_st::Push(std::function<void()> item) {
+  if (work_.empty()) rnnserve::fake_cuda::FakeDevice::Get().StreamWaits();
+  work_.push_back(std::move(item));
+}
+std::vector<std::function<void()>> CUstream_st::TakeAll() {
+  if (!work_.empty()) rnnserve::fake_cuda::FakeDevice::Get().StreamRuns();
+  return std::exchange(work_, {});
+}
 
 // For the tests, past the ABI.
 using rnnserve::fake_cuda::FakeDevice;

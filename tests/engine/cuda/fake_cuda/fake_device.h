@@ -18,7 +18,11 @@
 #include <vector>
 
 struct CUstream_st {
-  std::vector<std::function<void()>> work;
+  void Push(std::function<void()> item);
+  std::vector<std::function<void()>> TakeAll();
+
+ private:
+  std::vector<std::function<void()>> work_;
 };
 
 namespace rnnserve::fake_cuda {
@@ -50,6 +54,9 @@ class FakeDevice {
   int64_t count(const std::string& what) const;
   float clock() const;
   void Forget();
+  // Streams whose work waits; "overlap" counts how often a second one began to.
+  void StreamWaits();
+  void StreamRuns();
 
  private:
   FakeDevice();
@@ -63,6 +70,7 @@ class FakeDevice {
   int64_t allocated_ = 0;
   std::map<std::string, int64_t> counts_;
   float clock_ = 0;
+  int waiting_streams_ = 0;
 };
 
 constexpr int64_t kTotalBytes = int64_t{256} << 20;

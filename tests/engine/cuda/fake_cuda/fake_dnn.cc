@@ -319,7 +319,7 @@ cudnnStatus_t CUDNNWINAPI cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescript
     return status;
   }
   Device().Count(is_small_h ? "small_h" : "standard");
-  handle->stream->work.push_back([is_small_h, forward = Forward{*desc, *x_desc, x, y, hx, hy, cx, cy, weights}] {
+  handle->stream->Push([is_small_h, forward = Forward{*desc, *x_desc, x, y, hx, hy, cx, cy, weights}] {
     // Between the general path's cost for one step and for many.
     Device().Count("forward_ran", is_small_h ? 1.5f : 2.5f);
     forward();

@@ -21,8 +21,8 @@ namespace {
 FakeDevice& Device() { return FakeDevice::Get(); }
 
 cudaError_t Run(CUstream_st& stream) {
-  if (Device().Has("illegal_address") && !stream.work.empty()) Device().Lose(cudaErrorIllegalAddress);
-  const auto work = std::exchange(stream.work, {});
+  const auto work = stream.TakeAll();
+  if (Device().Has("illegal_address") && !work.empty()) Device().Lose(cudaErrorIllegalAddress);
   if (Device().lost() != cudaSuccess) return Device().lost();
   for (const auto& item : work) item();
   return cudaSuccess;
@@ -40,7 +40,7 @@ Legacy& LegacyStream() {
 
 cudaError_t Enqueue(cudaStream_t stream, std::function<void()> item) {
   if (Device().lost() != cudaSuccess) return Device().lost();
-  stream->work.push_back(std::move(item));
+  stream->Push(std::move(item));
   return cudaSuccess;
 }
 
@@ -115,10 +115,9 @@ cudaError_t CUDARTAPI cudaMemcpy(void* to, const void* from, size_t bytes, cudaM
   }
   const auto* bytes_from = static_cast<const char*>(from);
   std::lock_guard lock(LegacyStream().mutex);
-  LegacyStream().stream.work.push_back([to, staged = std::vector<char>(bytes_from, bytes_from + bytes)] {
+  return Enqueue(&LegacyStream().stream, [to, staged = std::vector<char>(bytes_from, bytes_from + bytes)] {
     std::memcpy(to, staged.data(), staged.size());
   });
-  return cudaSuccess;
 }
 cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   return Enqueue(stream, [=] { std::memcpy(to, from, bytes); });

@@ -23,7 +23,7 @@ void Launch(cudaStream_t stream, int64_t count, Fn fn) {
     device.Fail(cudaErrorNoKernelImageForDevice);
     return;
   }
-  stream->work.push_back([=] {
+  stream->Push([=] {
     for (int64_t k = 0; k < count; ++k) fn(k);
   });
 }

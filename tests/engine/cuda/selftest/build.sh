@@ -58,7 +58,7 @@ for file in "$cudnn" "$cublas" "$cublaslt" "$runtime"; do libraries+=("$file" "-
 
 jobs=()
 plugin=(error device execution_context predicate products general_path cudnn_path program slot_pool copy_pool group
-  group_stage_in group_launch advance api)
+  group_stage_in group_launch group_queue advance api)
 kernels=(kernels resident)
 selftest=(cuda_selftest reference bare_rnn fact_checks facts facts_algorithms facts_calls facts_numbers batch_check cases replay bench)
 for name in "${plugin[@]}"; do
