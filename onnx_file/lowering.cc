@@ -20,7 +20,6 @@ namespace {
 
 constexpr int64_t kMadeAtLeast = int64_t{1} << 20;
 constexpr int64_t kMadeForStored = 16;
-constexpr size_t kMostFeatureAxes = 16;  // that are seen by reading again
 
 constexpr std::string_view kQuantised =
     " is quantised: serve the file that it was made from; option weight_type = INT8 keeps its layers' weights as "
@@ -38,28 +37,6 @@ bool OnlyMoves(const onnx::NodeProto& node) {
 }
 
 }  // namespace
-
-std::unique_ptr<Lowering> Lowering::Read(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends,
-                                         absl::Status& status) {
-  const auto reading = [&] { return std::unique_ptr<Lowering>(new Lowering(graph, constants, opset, ends)); };
-  std::unique_ptr<Lowering> first = reading(), last;
-  absl::StatusOr<std::shared_ptr<const Scope>> scope = Scope::Create(graph);
-  first->scope_ = scope.ok() ? *scope : nullptr;
-  status = scope.ok() ? first->Run() : scope.status();
-  absl::Status latest = status;
-  for (const Lowering* seen = first.get(); !latest.ok() && !seen->wanted_features_.empty(); seen = last.get()) {
-    std::unique_ptr<Lowering> next = reading();
-    next->scope_ = *scope;  // by which `constants` knows its values
-    next->features_ = seen->features_;
-    next->features_.insert(seen->wanted_features_.begin(), seen->wanted_features_.end());
-    latest = next->Run();
-    if (next->lacks_axes_ || next->features_.size() > kMostFeatureAxes) return first;
-    last = std::move(next);
-  }
-  if (last == nullptr) return first;
-  status = latest;
-  return last;
-}
 
 absl::Status Lowering::Run() {
   FindUses();

@@ -4,7 +4,7 @@
 // what ends a sequence, is refused with the node and what to do.
 //
 //   lowering.h             which kinds of values there are; the walk from the graph's outputs to its inputs
-//   lowering_inputs.cc     what graph inputs are, and their axes
+//   lowering_inputs.cc     what graph inputs are, and their axes; reading again with what was seen of them
 //   lowering_records.cc    inputs that bring one record of each row, and what is computed of them
 //   lowering_shapes.cc     Shape, Reshape, Transpose, Expand, ... of sizes and of flows
 //   lowering_parts.cc      Gather, Slice, Split, Concat of the same
@@ -192,6 +192,8 @@ class Lowering {
 
   Lowering(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends)
       : graph_(graph), constants_(constants), opset_(opset), ends_(ends) {}
+  static std::unique_ptr<Lowering> ReadAxes(const onnx::GraphProto& graph, Constants& constants, int64_t opset,
+                                            Ends ends, bool may_guess_records, absl::Status& status);
   absl::Status Run();
   absl::Status Resolve(const std::string& name);
   absl::Status ResolveLayers();
@@ -388,6 +390,8 @@ class Lowering {
   std::set<InputAxis> wanted_features_;            // what the last node would take for features
   bool lacks_axes_ = false;                        // with those, an input has no steps or rows left
   std::unordered_map<int, InputAxis> input_axes_;  // of symbols
+  bool may_guess_records_ = true;                  // [N, K] may be records for no other reason than a Unsqueeze
+  bool guesses_records_ = false;
   Symbols symbols_;
   FlowGraph flows_;
   std::unordered_map<std::string, GraphValue> values_;

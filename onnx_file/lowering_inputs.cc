@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What graph inputs are: the nodes that take them tell, and which axes are steps, rows and numbers of a step.
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -12,6 +13,48 @@
 #include "onnx_file/node.h"
 
 namespace rnnserve {
+namespace {
+
+constexpr size_t kMostFeatureAxes = 16;  // that are seen by reading again
+
+}  // namespace
+
+std::unique_ptr<Lowering> Lowering::Read(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends,
+                                         absl::Status& status) {
+  std::unique_ptr<Lowering> made = ReadAxes(graph, constants, opset, ends, true, status);
+  if (status.ok() || !made->guesses_records_) return made;
+  absl::Status other;
+  std::unique_ptr<Lowering> without = ReadAxes(graph, constants, opset, ends, false, other);
+  if (!other.ok()) return made;
+  status = other;
+  return without;
+}
+
+std::unique_ptr<Lowering> Lowering::ReadAxes(const onnx::GraphProto& graph, Constants& constants, int64_t opset,
+                                             Ends ends, bool may_guess_records, absl::Status& status) {
+  const auto reading = [&] {
+    std::unique_ptr<Lowering> made(new Lowering(graph, constants, opset, ends));
+    made->may_guess_records_ = may_guess_records;
+    return made;
+  };
+  std::unique_ptr<Lowering> first = reading(), last;
+  absl::StatusOr<std::shared_ptr<const Scope>> scope = Scope::Create(graph);
+  first->scope_ = scope.ok() ? *scope : nullptr;
+  status = scope.ok() ? first->Run() : scope.status();
+  absl::Status latest = status;
+  for (const Lowering* seen = first.get(); !latest.ok() && !seen->wanted_features_.empty(); seen = last.get()) {
+    std::unique_ptr<Lowering> next = reading();
+    next->scope_ = *scope;  // by which `constants` knows its values
+    next->features_ = seen->features_;
+    next->features_.insert(seen->wanted_features_.begin(), seen->wanted_features_.end());
+    latest = next->Run();
+    if (next->lacks_axes_ || next->features_.size() > kMostFeatureAxes) return first;
+    last = std::move(next);
+  }
+  if (last == nullptr) return first;
+  status = latest;
+  return last;
+}
 
 std::optional<int64_t> DimOf(const onnx::ValueInfoProto& input, int axis) {
   const auto& dim = input.type().tensor_type().shape().dim(axis);

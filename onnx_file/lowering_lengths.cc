@@ -235,7 +235,9 @@ Lowering::Result Lowering::Reorder(const Call& call, const RowOrder& order) {
     return *std::move(lengths);
   }
   const std::string& made = call.node.output(0);
-  if (!order.is_back && (IsStateOfLayer(made) || parted_states_.contains(made))) {
+  const auto* computed = std::get_if<Flow>(call.inputs[0]);
+  const bool is_of_row = computed != nullptr && IsOfRow(*computed);
+  if (!order.is_back && !is_of_row && (IsStateOfLayer(made) || parted_states_.contains(made))) {
     return BadFile(
         "sorts a state that requests bring by the lengths of rows (PyTorch: pack_padded_sequence with "
         "enforce_sorted=False); leave the lengths out, which requests bring as sequence_lens, or let the layers begin "

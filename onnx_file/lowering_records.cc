@@ -40,14 +40,12 @@ bool Lowering::BringsRows(const onnx::ValueInfoProto& info) {
   if (!is_floating(info)) return rank_of(info) == 1 && LooksUp(info.name());
   const std::optional<int64_t> numbers = rank_of(info) == 2 ? DimOf(info, 1) : std::nullopt;
   if (!numbers) return false;
-  // As many as another input may have steps: then these are steps.
-  const auto has_as_many = [&](const onnx::ValueInfoProto& input) {
-    return has_steps(input) && (DimOf(input, 0) == numbers || DimOf(input, 1) == numbers);
-  };
-  const bool may_be_steps = std::ranges::any_of(graph_.input(), has_as_many);
-  return std::ranges::any_of(graph_.node(), [&](const onnx::NodeProto& node) {
-    return TakesRecord(node, info.name()) && !(may_be_steps && IsOnnxOp(node, "Unsqueeze"));
-  });
+  bool by_product = false, by_unsqueeze = false;
+  for (const onnx::NodeProto& node : graph_.node()) {
+    if (TakesRecord(node, info.name())) (IsOnnxOp(node, "Unsqueeze") ? by_unsqueeze : by_product) = true;
+  }
+  guesses_records_ |= by_unsqueeze && !by_product;
+  return by_product || (by_unsqueeze && may_guess_records_);
 }
 
 bool Lowering::AreSteps(int symbol) const {

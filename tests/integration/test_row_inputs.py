@@ -77,6 +77,14 @@ def _fixed(m):
                                                      m.ints(1, STEPS, 1)]), y]), h)
 
 
+def _of_steps(m):
+    """[N, T] of a file that fixes T is a number of each step, not a record."""
+    m.dynamic = False
+    m.inputs[:] = [("x", TensorProto.FLOAT, [ROWS, STEPS, WIDTH]), ("f", TensorProto.FLOAT, [ROWS, STEPS])]
+    f = m.node("Transpose", [m.node("Unsqueeze", ["f", m.ints(1)])], perm=[0, 2, 1])
+    return m.giving(*m.rnn(m.node("Concat", ["x", f], axis=2), width=WIDTH + 1))
+
+
 def _repeated(m):
     """What a layer takes is the record alone, at as many steps as x has; and the file gives what it makes of it."""
     made = m.node("Relu", [m.linear(m.record(), RECORD, WIDTH)])
@@ -102,6 +110,7 @@ def _both_uses(m):
 CASES = {
     "steps-first": _steps_first,
     "fixed": _fixed,
+    "of-steps": _of_steps,
     "repeated": _repeated,
     "both-uses": _both_uses,
     "computed": _computed,
@@ -110,6 +119,7 @@ CASES = {
     "behind-the-last": _behind_the_last,
     "speaker": _speaker,
 }
+FIXED = ("fixed", "of-steps")
 NO_SESSION = ("both-uses", "computed", "computed-both")
 
 
@@ -131,7 +141,7 @@ def _feeds(info, rows, steps, rng):
         shape = [sizes.get(size) or int(size) for size in value.shape]
         if value.name == "speaker":
             feeds["speaker"] = rng.integers(-7, 7, shape)
-        elif value.name != "sequence_lens":
+        elif value.name not in ("lengths", "sequence_lens"):
             feeds[value.name] = rng.uniform(-1, 1, shape).astype(np.float32)
     return feeds
 
@@ -142,15 +152,52 @@ def test_numbers_of_onnxruntime(served, name):
     session = exported_files.session(str(root / name / "1" / "model.onnx"))
     info = _info(server, name)
     rng = np.random.default_rng(5)
-    for steps, rows in ((5, 3), (1, 1), (4, 1), (1, 4), (9, 2)) if name != "fixed" else ((STEPS, ROWS),):
+    for steps, rows in ((5, 3), (1, 1), (4, 1), (1, 4), (9, 2)) if name not in FIXED else ((STEPS, ROWS),):
         feeds = _feeds(info, rows, steps, rng)
         expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
         assert exported_files.excess(exported_files.infer(server, name, feeds), expected) < 1e-5, (steps, rows)
-        if steps > 1 and rows > 1 and name != "fixed":
+        if steps > 1 and rows > 1 and name not in FIXED:
             assert exported_files.ragged(server, session, info, feeds, rng) < 1e-5
-        pieces = exported_files.streamed(server, info, feeds, rng, records=sorted(set(feeds) - {"x"}))
+        pieces = exported_files.streamed(server, info, feeds, rng, records=sorted(set(feeds) - {"x", "f"}))
         assert (pieces is None) == (name in NO_SESSION)
         assert pieces is None or exported_files.excess(pieces, expected) < 1e-5, (steps, rows)
+
+
+def _masked(m):
+    joined = m.node("Concat", ["x", m.node("Expand", [m.node("Unsqueeze", ["z", m.ints(1)]), m.sizes("n", "t", RECORD)])], axis=-1)
+    y, _ = m.rnn(joined, width=WIDTH + RECORD)
+    return m.giving(m.node("Concat", [m.masked_mean(y), m.linear("z", RECORD, 2)], axis=1),
+                    m.node("Add", [m.masked_max(y), m.linear("z", RECORD, HIDDEN)]))
+
+
+def _packed(m):
+    """Rows sorted by their lengths, and what the layer starts from as well."""
+    lengths, order, back = m.order()
+    state = m.node("Gather", [m.node("Unsqueeze", [m.linear("z", RECORD, HIDDEN), m.ints(0)]), order], axis=1)
+    joined = m.node("Mul", ["x", m.node("Unsqueeze", [m.linear("z", RECORD, WIDTH), m.ints(1)])])
+    gate = m.node("Gather", [joined, order], axis=0)
+    y, h = m.rnn(gate, "GRU", "forward", lengths)
+    next(node for node in m.nodes if node.op_type == "GRU").input.append(state)
+    return m.giving(m.node("Gather", [y, back], axis=0), m.node("Gather", [h, back], axis=1))
+
+
+def test_records_beside_lengths(tmp_path):
+    models = {}
+    for name, make in (("masked", _masked), ("packed", _packed)):
+        m = Recorded()
+        m.record()
+        m.inputs.append(("lengths", TensorProto.INT64, ["n"]))
+        models[name] = make(m)
+    rng = np.random.default_rng(6)
+    for server, root in exported_files.served(tmp_path, models):
+        for name in models:
+            session = exported_files.session(str(root / name / "1" / "model.onnx"))
+            for rows, steps in ((3, 5), (1, 4), (4, 7)):
+                feeds = _feeds(_info(server, name), rows, steps, rng)
+                feeds["lengths"] = rng.integers(1, steps + 1, rows)
+                feeds["lengths"][rng.integers(0, rows)] = steps
+                expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+                assert exported_files.excess(exported_files.infer(server, name, feeds), expected) < 1e-5, (name, steps, rows)
 
 
 def test_rows_without_steps(served):
