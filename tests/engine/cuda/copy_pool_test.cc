@@ -97,13 +97,13 @@ TEST(RowCopiesTest, RowsKeepTheirOrderAtAnyStride) {
 
 TEST(CopyPoolTest, SeveralThreadsUseItAtOnce) {
   CopyPool pool(3);
-  const std::vector<std::byte> source = Pattern(size_t{1} << 20);
+  const std::vector<std::byte> source = Pattern(2 * CopyPool::kLeastBytes);
   std::vector<std::thread> threads;
   for (size_t k = 0; k < 4; ++k) {
     threads.emplace_back([&, k] {
       // Small ones too: below CopyPool::kLeastBytes.
       const std::vector<std::byte> part(source.begin(), source.begin() + (source.size() >> (2 * (k % 2))) - 13);
-      for (int round = 0; round < 20; ++round) {
+      for (int round = 0; round < 5; ++round) {
         std::vector<std::byte> target(part.size());
         RowCopies copies;
         copies.Add(Adjacent(part, target, 1));
