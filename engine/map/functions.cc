@@ -224,7 +224,9 @@ void Softmax(const T* x, T* y, int64_t count, bool logarithm) {
 
 template <typename T>
 void Normalize(const T* x, T* y, int64_t count, double epsilon, const T* scale, const T* bias) {
-  const T mean = Reduce(MapFunction::kMean, x, count);
+  T sum = 0;  // from the first one on: of equal numbers, however far from 0, nothing is rounded
+  for (int64_t k = 1; k < count; ++k) sum += x[k] - x[0];
+  const T mean = x[0] + sum / static_cast<T>(count);
   T variance = 0;
   for (int64_t k = 0; k < count; ++k) variance += (x[k] - mean) * (x[k] - mean);
   const T factor = T{1} / std::sqrt(variance / static_cast<T>(count) + static_cast<T>(epsilon));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -228,7 +229,8 @@ void Accumulate(const MapRow::Out& out, int64_t step, const T* x, int64_t count)
     if (step + out.begun == 0) {
       sum[k] = x[k];
     } else if (over_time == OverTime::kMean) {
-      sum[k] += (x[k] - sum[k]) / static_cast<T>(step + out.begun + 1);
+      const T before = static_cast<T>(step + out.begun), now = before + 1, mean = sum[k] + (x[k] - sum[k]) / now;
+      sum[k] = std::isfinite(mean) ? mean : sum[k] * (before / now) + x[k] / now;  // infinite, or too far from the mean
     } else if (over_time == OverTime::kSum) {
       sum[k] += x[k];
     } else {

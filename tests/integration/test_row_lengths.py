@@ -218,6 +218,16 @@ def _behind_lengths(m):
                                            axis=1)], to=TensorProto.FLOAT))
 
 
+def _far_beyond(m):
+    """Means of infinite numbers, and LayerNorm of equal ones that are far from 0 and more than the sum of which is exact."""
+    y, _ = m.rnn("x")
+    infinite = [m.node("Where", [m.mask(), y, m.store(np.asarray(far, np.float32))]) for far in (-np.inf, np.inf)]
+    wide = _hidden(m, m.node("MatMul", [y, m.weight(HIDDEN, 11)]))
+    normed = m.node("LayerNormalization", [wide, m.weight(11), m.weight(11)], axis=-1)
+    return m.giving(*[m.reduce("ReduceMean", value, 1, 0) for value in infinite],
+                    *[m.reduce(op, normed, 1, 0) for op in ("ReduceSum", "ReduceMax", "ReduceMin")])
+
+
 @dataclasses.dataclass
 class Case:
     make: object
@@ -237,6 +247,7 @@ CASES = {
     "packed-beyond-the-mask": Case(lambda m: (lambda y: m.giving(m.extreme(y, 0.01), m.extreme(y, -0.01, "ReduceMin")))(
         m.packed()[0])),
     "behind-lengths": Case(_behind_lengths),
+    "far-beyond": Case(_far_beyond),
     "packed-last": Case(lambda m: m.giving(m.last_by_lengths(m.node("Tanh", [m.packed("GRU", "forward")[0]]), False))),
     "masked-steps": Case(lambda m: m.giving(m.node("Mul", [m.rnn("x")[0], m.node("Cast", [m.mask()], to=TensorProto.FLOAT)]))),
     "last-places": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], False))),

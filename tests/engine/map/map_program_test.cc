@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <span>
@@ -267,6 +268,29 @@ TEST(MapRowTest, WhatEndsARowGoesOnFromWhatItHolds) {
     ASSERT_TRUE(program->Advance({&slice, 1}, *workspace).ok());
     EXPECT_FLOAT_EQ(y, expected);
   }
+}
+
+// Whose sum would be infinite, or is.
+TEST(MapRowTest, MeansFarFromZero) {
+  Map map;
+  map.values = {{4}};
+  map.inputs = map.outputs = {{0}};
+  const ProgramPtr program = CompileMap(std::make_shared<Map>(map), {});
+  const auto workspace = program->NewWorkspace();
+  constexpr float kFar = 3e38F, kInfinity = std::numeric_limits<float>::infinity();
+  const float x[] = {kFar,  1, kInfinity, -kInfinity,  //
+                     -kFar, 2, 1,         kInfinity,   //
+                     -kFar, 6, 2,         1};
+  float y[] = {0, 0, 0, 0};
+  const auto state = program->NewState();
+  auto& places = static_cast<MapRow&>(*state);
+  places.in[0] = {reinterpret_cast<const std::byte*>(x), 16};
+  places.out[0] = {.first = reinterpret_cast<std::byte*>(y), .over_time = OverTime::kMean};
+  SequenceSlice slice;
+  slice.steps = 3;
+  slice.after = state.get();
+  ASSERT_TRUE(program->Advance({&slice, 1}, *workspace).ok());
+  EXPECT_THAT(y, testing::ElementsAre(testing::FloatEq(-1e38F), testing::FloatEq(3), kInfinity, testing::IsNan()));
 }
 
 TEST(MapTest, EveryFunctionIsCalledSomething) {
