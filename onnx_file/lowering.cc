@@ -319,6 +319,7 @@ absl::Status Lowering::Unsupported(const Call& call) const {
               "SimpleRNN; take its weights with rnnserve.convert), or Keras' TimeDistributed (leave it out: Dense "
               "computes each step by itself). "
             : "",
+      IsOnnxOp(call.node, "Size") ? "PyTorch writes torch.tile so with dynamo=False; x.repeat(...) is the same. " : "",
       "`rnnctl split` cuts the file there: it writes what is served as a model of its own, and what comes before and "
       "after it as files for onnxruntime"));
 }

@@ -52,6 +52,10 @@ struct Sizes {
   bool is_scalar = false;
   bool repeats = false;  // the one size in `list`, as often as there are rows: lengths that the graph makes
 };
+struct LastPlace {  // of an axis: as many as it has, less one
+  int symbol = -1;
+  bool is_scalar = false;
+};
 struct GraphInput {  // nothing has been done to it yet, so that its use decides what it is
   size_t input = 0;
 };
@@ -87,8 +91,8 @@ struct LastSteps {  // [N, 2]: row and length - 1, or the other way round
 struct Counting {  // 0, 1, ... along its one axis of steps or rows
   Layout layout;
 };
-using GraphValue = std::variant<Fixed, Zeros, Sizes, GraphInput, InputPart, RepeatedRows, Flow, StateSizes, Lengths,
-                                RowOrder, Counting, LastSteps>;
+using GraphValue = std::variant<Fixed, Zeros, Sizes, LastPlace, GraphInput, InputPart, RepeatedRows, Flow, StateSizes,
+                                Lengths, RowOrder, Counting, LastSteps>;
 
 // What keeps a graph from being lowered: one of these, for those that would cut it out (partition.h).
 struct Obstacle {
@@ -262,6 +266,10 @@ class Lowering {
   Result SliceSizes(const Call& call, const Sizes& sizes);
   Result SliceFlow(const Call& call, const Flow& flow, size_t axis, int64_t first, int64_t end, int64_t step);
   Result Step(const Call& call, const Flow& flow, size_t axis, int64_t index, bool keeps_axis);
+  // Whether the axis has as many places as the symbol says.
+  bool IsOfAxis(const Flow& flow, size_t axis, int symbol) const;
+  // size - 1
+  std::optional<LastPlace> LastPlaceOf(const Call& call);
   // Numbers `places` of the axis.
   absl::StatusOr<Flow> SelectOfAxis(const Flow& flow, size_t axis, const std::vector<int64_t>& places);
   absl::StatusOr<Flow> JoinFlows(const Call& call, size_t axis);

@@ -136,6 +136,7 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
     absl::StatusOr<Sizes> a = SizesOf(call, 0), b = SizesOf(call, 1);
     if (!a.ok()) return a.status();
     if (!b.ok()) return b.status();
+    if (const std::optional<LastPlace> last = LastPlaceOf(call)) return *last;
     if (a->list.size() == 1 && function == MapFunction::kMultiply) std::swap(*a, *b);
     if (b->list.size() != 1 && a->list.size() != b->list.size()) {
       return BadFile(absl::StrCat("computes lists of sizes, or places, that are not as long; ", View(kPickLast)));

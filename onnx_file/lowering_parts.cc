@@ -48,6 +48,14 @@ Lowering::Result Lowering::Gather(const Call& call) {
     if (IntOf(call, "axis", 0) != 0) return BadFile("looks up something else than rows of a table of numbers");
     return Lookup(call, 1, *table);
   }
+  if (const auto* last = std::get_if<LastPlace>(call.inputs[1])) {
+    const absl::StatusOr<Flow> flow = FlowOf(call, 0);
+    if (!flow.ok()) return flow.status();
+    const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", 0), flow->layout.rank());
+    if (!axis.ok()) return axis.status();
+    if (!IsOfAxis(*flow, *axis, last->symbol)) return BadFile("picks a place by the size of another axis");
+    return Step(call, *flow, *axis, -1, !last->is_scalar);
+  }
   const absl::StatusOr<OnnxTensor> index = Value(call, 1);
   if (!index.ok()) return index.status();
   const TensorView& view = index->view;
@@ -146,6 +154,24 @@ Lowering::Result Lowering::Step(const Call&, const Flow& flow, size_t axis, int6
   return BadFile(absl::StrCat("picks step ", index, "; only the first and the last one can be picked"));
 }
 
+bool Lowering::IsOfAxis(const Flow& flow, size_t axis, int symbol) const {
+  const auto unturned = [this](int of) {
+    return symbols_.Find(of) == Symbols::kBackT ? Symbols::kT : symbols_.Find(of);
+  };
+  const std::optional<int> own = flow.layout.SymbolOf(axis);
+  return own && unturned(*own) == unturned(symbol);
+}
+
+std::optional<LastPlace> Lowering::LastPlaceOf(const Call& call) {
+  if (!IsOnnxOp(call.node, "Sub") && !IsOnnxOp(call.node, "Add")) return std::nullopt;
+  absl::StatusOr<Sizes> sizes = SizesOf(call, 0), number = SizesOf(call, 1);
+  if (IsOnnxOp(call.node, "Add") && IsFixed(call, 0)) std::swap(sizes, number);
+  if (!sizes.ok() || !number.ok() || sizes->list.size() != 1 || number->list.size() != 1) return std::nullopt;
+  const Size &size = sizes->list[0], one(IsOnnxOp(call.node, "Sub") ? 1 : -1);
+  if (size.factor != 1 || size.symbols.size() != 1 || !Equal(symbols_, number->list[0], one)) return std::nullopt;
+  return LastPlace{size.symbols[0], sizes->is_scalar && number->is_scalar};
+}
+
 Lowering::Result Lowering::SliceSizes(const Call& call, const Sizes& sizes) {
   const auto number = [&](std::string_view name, size_t index, int64_t otherwise) -> absl::StatusOr<int64_t> {
     const absl::StatusOr<std::optional<std::vector<int64_t>>> list = Ints(call, name, index);
@@ -171,7 +197,17 @@ Lowering::Result Lowering::Slice(const Call& call) {
   if (std::holds_alternative<Zeros>(*call.inputs[0])) return Zeros{};
   std::vector<int64_t> lists[4];  // starts, ends, axes, steps
   constexpr std::string_view kNames[] = {"starts", "ends", "axes", "steps"};
+  std::vector<int> ends_of;  // symbols by whose sizes the slice begins or ends
   for (size_t k = 0; k < 4; ++k) {
+    const auto* last = Has(call, k + 1) ? std::get_if<LastPlace>(call.inputs[k + 1]) : nullptr;
+    const auto* all = k == 1 && Has(call, 2) ? std::get_if<Sizes>(call.inputs[2]) : nullptr;
+    const bool is_all =
+        all != nullptr && all->list.size() == 1 && all->list[0].factor == 1 && all->list[0].symbols.size() == 1;
+    if (last != nullptr || is_all) {
+      lists[k] = {is_all ? kToTheEnd : -1};
+      ends_of.push_back(is_all ? all->list[0].symbols[0] : last->symbol);
+      continue;
+    }
     const absl::StatusOr<std::optional<std::vector<int64_t>>> list = Ints(call, kNames[k], k + 1);
     if (!list.ok()) return list.status();
     if (*list) lists[k] = **list;
@@ -202,6 +238,9 @@ Lowering::Result Lowering::Slice(const Call& call) {
     const absl::StatusOr<size_t> axis = AxisOf(axes[k], next->layout.rank());
     if (!axis.ok()) return axis.status();
     if (steps[k] == 0) return BadFile("has a step of 0");
+    if (std::ranges::any_of(ends_of, [&](int symbol) { return !IsOfAxis(*next, *axis, symbol); })) {
+      return BadFile("takes a part of an axis by the size of another one");
+    }
     Result sliced = SliceFlow(call, *next, *axis, starts[k], ends[k], steps[k]);
     if (!sliced.ok()) return sliced;
     made = *std::move(sliced);

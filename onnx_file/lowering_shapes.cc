@@ -55,6 +55,9 @@ Lowering::Result Lowering::Move(const Call& call) {
     moved.is_scalar = IsOnnxOp(call.node, "Squeeze");
     return moved;
   }
+  if (const auto* last = std::get_if<LastPlace>(call.inputs[0])) {
+    return LastPlace{last->symbol, IsOnnxOp(call.node, "Squeeze")};
+  }
   if (const auto* input = std::get_if<GraphInput>(call.inputs[0]);
       input != nullptr && IsOnnxOp(call.node, "Unsqueeze") && IsStateOfLayer(call.node.output(0)) &&
       graph_.input(static_cast<int>(input->input)).type().tensor_type().shape().dim_size() == 2) {

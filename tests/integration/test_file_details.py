@@ -88,7 +88,26 @@ def _zero_rows(p):
     return make
 
 
+def _last_place(m, value, axis=1, scalar=True):
+    """size - 1, as torch writes y[:, x.shape[1] - 1]."""
+    place = m.node("Sub", [m.all_of(value, axis), m.ints(1, scalar=True)])
+    return place if scalar else m.node("Unsqueeze", [place, m.ints(0)])
+
+
+def _last_of_turned(m, y):
+    turned, _ = m.rnn(m.flip(y), width=HIDDEN)
+    last = m.node("Gather", [m.flip(turned), _last_place(m, "x")], axis=1)
+    return m.node("Add", [last, m.node("Gather", [turned, m.node("Add", [m.ints(-1, scalar=True), m.all_of(turned, 1)])], axis=1)])
+
+
 CASES = {
+    "last-by-size": lambda m, y: m.node("Gather", [y, _last_place(m, "x")], axis=1),
+    "last-by-size-kept": lambda m, y: m.node("Gather", [y, _last_place(m, y, scalar=False)], axis=1),
+    "last-by-slice": lambda m, y: m.node("Slice", [y, _last_place(m, "x", scalar=False), m.ints(2**63 - 1), m.ints(1)]),
+    "last-by-slice-to-size": lambda m, y: m.node("Slice", [y, _last_place(m, "x", scalar=False), m.node(
+        "Unsqueeze", [m.all_of("x", 1), m.ints(0)]), m.ints(1)]),
+    "last-of-turned": _last_of_turned,
+    "all-by-size": lambda m, y: m.node("Slice", [y, m.ints(0), m.node("Unsqueeze", [m.all_of("x", 1), m.ints(0)]), m.ints(1)]),
     "weight-norm": lambda m, y: m.node("MatMul", [y, m.node("Transpose", [_weight_norm(m, (3, HIDDEN), (1,))], perm=[1, 0])]),
     "weight-norm-of-a-layer": _normed_layer,
     "scaled-table": _scaled_table,
@@ -124,7 +143,15 @@ def test_gives_onnxruntimes_numbers(served, name):
     server, root = served
     found = exported_files.differences(server, name, str(root / name / "1" / "model.onnx"), [["n", "t"], ["n", "t"]],
                                        np.random.default_rng(1))
-    assert max(found.values()) <= 1e-5 and "streamed" in found, found
+    assert max(found.values()) <= 1e-5 and ("streamed" in found) == (name != "last-of-turned"), found
+
+
+@pytest.mark.parametrize("make", [lambda m, y: m.node("Gather", [y, _last_place(m, "x", 0)], axis=1),
+                                  lambda m, y: m.node("Slice", [y, _last_place(m, "x", 0, False), m.ints(2**63 - 1), m.ints(1)])])
+def test_a_place_by_the_size_of_another_axis_is_refused(tmp_path, make):
+    m = Model(lengths=False)
+    onnx.save(m.giving(make(m, m.rnn("x")[0])), tmp_path / "model.onnx")
+    assert "by the size of another" in test_inspect.inspect(tmp_path / "model.onnx")["reason"]
 
 
 def test_a_dropout_of_training_is_refused(tmp_path):
