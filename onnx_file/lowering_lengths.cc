@@ -137,6 +137,7 @@ std::optional<Lowering::Result> Lowering::ArithmeticOfLengths(const Call& call) 
                                               ? std::nullopt
                                               : FixedInteger(call.node.input(static_cast<int>(1 - k)));
     constexpr int64_t kFar = 1 << 24;
+    if (!number && op_type == "Add") return BadFile(absl::StrCat("computes places of lengths; ", View(kPickLast)));
     if (!number || std::abs(*number) > kFar) {
       return BadFile(absl::StrCat("computes with the lengths ",
                                   Quoted(graph_.input(static_cast<int>(lengths->input)).name()),

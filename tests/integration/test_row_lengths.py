@@ -357,6 +357,8 @@ def test_what_padding_would_reach_is_refused(tmp_path):
                         "a mean over time counts the padding"),
         "turned-backwards": ((lambda m: m.giving(_turn(m, m.rnn(_turn(m, "x"), direction="reverse")[0])))(m()),
                              "reads backwards, begins with the padding"),
+        "flat-places": ((lambda m: m.giving(m.node("Gather", [m.node("Flatten", [m.rnn("x")[0]], axis=2), m.node(
+            "Add", [m.node("Sub", ["lengths", m.ints(1, scalar=True)]), m.ints(0, STEPS, 2 * STEPS)])])))(m(False)), "dynamo=True"),
         "one-place": (_picked(m()), "by places of another shape"),
         "three-places": (_picked(m(), 1, 1, 3), "by places of another shape"),
         "two-steps": (_picked(m(), 1, 2, HIDDEN), "by places of another shape"),
