@@ -116,7 +116,8 @@ Constants::Result Constants::Evaluate(const Definition& definition) {
 }
 
 absl::StatusOr<OnnxTensor> Constants::Stored(const onnx::TensorProto& tensor) {
-  Result read = ReadOnnxTensor(tensor, folder_, max_bytes_ - stored_bytes_ - computed_bytes_);
+  const auto read_tensor = IsByte(tensor.data_type()) ? ReadBytes : ReadOnnxTensor;
+  Result read = read_tensor(tensor, folder_, max_bytes_ - stored_bytes_ - computed_bytes_);
   if (read.ok()) stored_bytes_ += static_cast<int64_t>(read->view.data.size());
   return read;
 }

@@ -90,11 +90,13 @@ absl::StatusOr<OnnxTensor> FoldCast(const FoldCall& call) {
 using Computation = absl::StatusOr<OnnxTensor> (*)(const FoldCall& call);
 
 constexpr std::pair<std::string_view, Computation> kOperators[] = {
-    {"Cast", FoldCast},           {"Concat", FoldConcat},     {"Constant", FoldConstant},
-    {"Gather", FoldGather},       {"Identity", FoldIdentity}, {"Reshape", FoldReshape},
-    {"Slice", FoldSlice},         {"Squeeze", FoldSqueeze},   {"Transpose", FoldTranspose},
-    {"Unsqueeze", FoldUnsqueeze}, {"Expand", FoldExpand},     {"ConstantOfShape", FoldConstantOfShape},
-    {"Shape", FoldShape}};
+    {"Cast", FoldCast},           {"Concat", FoldConcat},
+    {"Constant", FoldConstant},   {"Gather", FoldGather},
+    {"Identity", FoldIdentity},   {"Reshape", FoldReshape},
+    {"Slice", FoldSlice},         {"Squeeze", FoldSqueeze},
+    {"Transpose", FoldTranspose}, {"Unsqueeze", FoldUnsqueeze},
+    {"Expand", FoldExpand},       {"ConstantOfShape", FoldConstantOfShape},
+    {"Shape", FoldShape},         {"DequantizeLinear", FoldDequantize}};
 constexpr std::string_view kArithmetic[] = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"};
 constexpr std::string_view kFunctions[] = {"Sqrt", "Neg", "Abs", "Exp", "Log", "Reciprocal", "Relu", "Tanh", "Sigmoid"};
 constexpr std::string_view kReductions[] = {"ReduceSum", "ReduceMean", "ReduceMax",      "ReduceMin",

@@ -73,5 +73,6 @@ absl::StatusOr<OnnxTensor> FoldShape(const FoldCall& call);
 absl::StatusOr<OnnxTensor> FoldFunction(const FoldCall& call);    // of one tensor
 absl::StatusOr<OnnxTensor> FoldArithmetic(const FoldCall& call);  // of two
 absl::StatusOr<OnnxTensor> FoldReduce(const FoldCall& call);
+absl::StatusOr<OnnxTensor> FoldDequantize(const FoldCall& call);
 
 }  // namespace rnnserve

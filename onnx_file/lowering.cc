@@ -27,7 +27,7 @@ constexpr std::string_view kQuantised =
 
 bool IsQuantised(const onnx::NodeProto& node) {
   return absl::StrContains(node.op_type(), "Quantize") || absl::StrContains(node.op_type(), "Integer") ||
-         node.op_type().starts_with("QLinear");
+         absl::StrContains(node.op_type(), "NBits") || node.op_type().starts_with("QLinear");
 }
 
 // Whether a table may be looked up by what it gives as by what it takes.
@@ -372,6 +372,8 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
     for (const char* op : {"Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"}) {
       made.emplace(op, &Lowering::Compare);
     }
+    made.emplace("GroupNormalization", &Lowering::GroupedNormalization);
+    made.emplace("InstanceNormalization", &Lowering::GroupedNormalization);
     made.emplace("Swish", &Lowering::Function);
     made.emplace("Where", &Lowering::Where);
     made.emplace("Range", &Lowering::Range);

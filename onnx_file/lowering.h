@@ -12,6 +12,7 @@
 //   lowering_products.cc   Gather of tables, MatMul, Gemm
 //   lowering_types.cc      Cast, and numbers of narrower types
 //   lowering_numbers.cc    Softmax, LayerNormalization, ReduceMean, TopK, ...
+//   lowering_norms.cc      GroupNormalization, InstanceNormalization
 //   lowering_layers.cc     LSTM, GRU, RNN: X, states, lengths, weights
 //   lowering_lengths.cc    masks and orders of rows that are made of lengths; steps turned round
 //   lowering_beyond.cc     what the file has beyond the ends of rows
@@ -288,6 +289,7 @@ class Lowering {
   Result SoftmaxOf(const Call& call);
   Result LayerNormalization(const Call& call);
   Result BatchNormalization(const Call& call);
+  Result GroupedNormalization(const Call& call);
   Result Reduce(const Call& call);
   Result ReduceAxis(const Call& call, Flow flow, size_t axis, MapFunction function, bool keeps_axis);
   Result Pool(const Call& call);

@@ -67,7 +67,9 @@ void Lowering::FindUses() {
     const onnx::NodeProto& node = graph_.node(k);
     if (node.input_size() > 1 && IsOnnxOp(node, "Gather")) {
       const Scope::Definition* table = scope_->Find(node.input(0));
-      if (table != nullptr && table->tensor != nullptr) looked_up_.insert(node.input(1));
+      const bool is_fixed =
+          table != nullptr && (table->tensor != nullptr || constants_.Value(*scope_, node.input(0)).ok());
+      if (is_fixed) looked_up_.insert(node.input(1));
     }
     const bool moves = OnlyMoves(node);
     for (int input = 0; input < node.input_size(); ++input) {

@@ -37,7 +37,12 @@ absl::StatusOr<std::optional<int64_t>> Number(const std::map<std::string, std::s
   return value;
 }
 
-absl::StatusOr<std::string> ReadExternal(const onnx::TensorProto& tensor, const Folder& folder, int64_t bytes) {
+absl::StatusOr<std::string> ReadExternal(const onnx::TensorProto& tensor, const Folder* folder, int64_t bytes) {
+  if (folder == nullptr) {
+    return BadFile(
+        "has its data in another file, which an upload cannot bring; write the model into one file "
+        "(torch.onnx.export(..., external_data=False), onnx.save), or into the server's repository folder");
+  }
   std::map<std::string, std::string> entries;
   for (const onnx::StringStringEntryProto& entry : tensor.external_data()) {
     if (!entries.emplace(entry.key(), entry.value()).second) {
@@ -50,7 +55,7 @@ absl::StatusOr<std::string> ReadExternal(const onnx::TensorProto& tensor, const 
   const auto length = Number(entries, "length");
   if (!length.ok()) return length.status();
 
-  const absl::StatusOr<File> file = folder.OpenOwnFile(location);
+  const absl::StatusOr<File> file = folder->OpenOwnFile(location);
   if (!file.ok()) {
     return BadFile(absl::StrCat("has its data in ", Quoted(location), ", which ", file.status().message()));
   }
@@ -120,14 +125,10 @@ absl::StatusOr<OnnxTensor> From16Bits(const onnx::TensorProto& tensor, TensorVie
   return wide;
 }
 
-}  // namespace
-
-absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder* folder, int64_t max_bytes) {
-  const auto type = static_cast<DataType>(tensor.data_type());
-  if (ByteSize(type) == 0) return WrongType(tensor.data_type(), "FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT32 or INT64");
+// Without its elements, which take as many bytes of `type` as are allowed.
+absl::StatusOr<TensorView> ViewOf(const onnx::TensorProto& tensor, DataType type, int64_t max_bytes) {
   if (tensor.dims_size() > 8) return BadFile(absl::StrCat("has ", tensor.dims_size(), " dimensions"));
   TensorView view{.type = type, .shape = Shape(tensor.dims().begin(), tensor.dims().end()), .data = {}};
-  const std::optional<int64_t> elements = NumElements(view.shape);
   const std::optional<int64_t> bytes = NumBytes(type, view.shape);
   if (!bytes) return BadFile(absl::StrCat("has the impossible shape ", ShapeString(view.shape)));
   if (*bytes > max_bytes) {
@@ -135,14 +136,20 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
                                 max_bytes, " are left for this model"));
   }
   if (tensor.has_segment()) return BadFile("is stored in segments, which are not supported; store it whole");
+  return view;
+}
 
+}  // namespace
+
+absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder* folder, int64_t max_bytes) {
+  const auto type = static_cast<DataType>(tensor.data_type());
+  if (ByteSize(type) == 0) return WrongType(tensor.data_type(), "FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT32 or INT64");
+  absl::StatusOr<TensorView> of_shape = ViewOf(tensor, type, max_bytes);
+  if (!of_shape.ok()) return of_shape.status();
+  TensorView& view = *of_shape;
+  const std::optional<int64_t> elements = NumElements(view.shape), bytes = NumBytes(type, view.shape);
   if (tensor.data_location() == onnx::TensorProto_DataLocation_EXTERNAL) {
-    if (folder == nullptr) {
-      return BadFile(
-          "has its data in another file, which an upload cannot bring; write the model into one file "
-          "(torch.onnx.export(..., external_data=False), onnx.save), or into the server's repository folder");
-    }
-    absl::StatusOr<std::string> read = ReadExternal(tensor, *folder, *bytes);
+    absl::StatusOr<std::string> read = ReadExternal(tensor, folder, *bytes);
     if (!read.ok()) return read.status();
     auto storage = std::make_shared<const std::string>(*std::move(read));
     view.data = std::as_bytes(std::span(*storage));
@@ -172,6 +179,35 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
     default:
       return From16Bits(tensor, std::move(view), *elements);
   }
+}
+
+bool IsByte(int64_t number) { return number == onnx::TensorProto::INT8 || number == onnx::TensorProto::UINT8; }
+
+absl::StatusOr<OnnxTensor> ReadBytes(const onnx::TensorProto& tensor, const Folder* folder, int64_t max_bytes) {
+  absl::StatusOr<TensorView> view = ViewOf(tensor, DataType::kInt32, max_bytes);
+  if (!view.ok()) return view.status();
+  const int64_t elements = NumElements(view->shape).value_or(0);
+  absl::StatusOr<std::string> bytes = tensor.raw_data();
+  if (tensor.data_location() == onnx::TensorProto_DataLocation_EXTERNAL) {
+    bytes = ReadExternal(tensor, folder, elements);
+    if (!bytes.ok()) return bytes.status();
+  }
+  const absl::StatusOr<std::string> list = FilledList(tensor);
+  if (!list.ok()) return list.status();
+  if (*list == "int32_data") return FromList(tensor.int32_data(), *std::move(view), elements);
+  if (static_cast<int64_t>(bytes->size()) != elements) {
+    return BadFile(absl::StrCat("has ", bytes->size(), " bytes in raw_data, but its shape ", ShapeString(view->shape),
+                                " needs ", elements));
+  }
+  auto wide = std::make_shared<std::vector<int32_t>>();
+  wide->reserve(bytes->size());
+  const bool is_signed = tensor.data_type() == onnx::TensorProto::INT8;
+  for (const char byte : *bytes) {
+    wide->push_back(is_signed ? static_cast<int32_t>(static_cast<signed char>(byte))
+                              : static_cast<int32_t>(static_cast<unsigned char>(byte)));
+  }
+  view->data = std::as_bytes(std::span(*wide));
+  return OnnxTensor{*std::move(view), std::move(wide)};
 }
 
 bool AllZero(std::span<const std::byte> data) {

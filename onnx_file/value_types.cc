@@ -28,6 +28,7 @@ int32_t TypeOf(const onnx::NodeProto& node, int output, const std::unordered_map
     const onnx::AttributeProto* to = FindAttribute(node, "to");
     return to == nullptr ? 0 : static_cast<int32_t>(to->i());
   }
+  if (IsOnnxOp(node, "DequantizeLinear")) return of_input(1);
   if (IsOnnxOp(node, "Constant")) return tensor_of("value", 0);
   if (IsOnnxOp(node, "ConstantOfShape")) return tensor_of("value", onnx::TensorProto::FLOAT);
   if (IsOnnxOp(node, "Where") || IsOnnxOp(node, "CastLike")) return of_input(1);

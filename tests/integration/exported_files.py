@@ -32,6 +32,7 @@ def session(path):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")  # else it rounds X to int8
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 

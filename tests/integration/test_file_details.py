@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 import exported_files
 import test_inspect
+from server_process import Server
 from test_row_lengths import HIDDEN, Model
 
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
@@ -82,6 +83,54 @@ def _rms(m, y):
     return m.node("RMSNormalization", [y, m.weight(HIDDEN)], epsilon=1e-3)
 
 
+def _quantised(m, shape, dtype=np.int8, axis=None, block=0, scale_type=np.float32, zero=True):
+    """(x - zero point) * scale"""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    sizes = () if axis is None else (shape[axis],)
+    if block:
+        sizes = tuple(-(-size // block) if at == axis else size for at, size in enumerate(shape))
+    inputs = [m.store(m.numbers.integers(low, high + 1, shape).astype(dtype)),
+              m.store(m.numbers.uniform(0.001, 0.01, sizes).astype(scale_type))]
+    if zero:
+        inputs.append(m.store(m.numbers.integers(low // 2, high // 2, sizes).astype(dtype)))
+    return m.node("DequantizeLinear", inputs, **({} if axis is None else {"axis": axis}), **({"block_size": block} if block else {}))
+
+
+def _quantised_layer(m, y):
+    w, r = (m.node("Unsqueeze", [_quantised(m, (3 * HIDDEN, HIDDEN), axis=0), m.ints(0)]) for _ in range(2))
+    made, h = m.name("Y"), m.name("Y_h")
+    m.nodes.append(helper.make_node("GRU", [m.node("Transpose", [y], perm=[1, 0, 2]), w, r], [made, h], name=made, hidden_size=HIDDEN))
+    return m.node("Transpose", [m.node("Squeeze", [made, m.ints(1)])], perm=[1, 0, 2])
+
+
+def _quantised_product(opset=18, **how):
+    def make(m, y):
+        m.opset = opset
+        weights = _quantised(m, (HIDDEN, 6), **how)
+        return m.node("MatMul", [y, weights if "scale_type" not in how else m.node("Cast", [weights], to=F32)])
+    return make
+
+
+def _group_norm(m, y):
+    """Of HIDDEN * 2 numbers of a step as torch writes it: rows and steps joined, groups behind them."""
+    wide = m.node("Reshape", [m.node("MatMul", [y, m.weight(HIDDEN, 6)]), m.ints(-1, 6)])
+    groups = m.node("InstanceNormalization", [m.node("Reshape", [wide, m.ints(0, 2, -1)]), _numbers(m, [1, 2]), _numbers(m, [0, 1])],
+                    epsilon=1e-3)
+    made = m.node("Add", [m.node("Mul", [m.node("Reshape", [groups, m.node("Shape", [wide])]), m.weight(6)]), m.weight(6)])
+    return m.node("Reshape", [made, m.node("Concat", [m.node("Shape", ["x"], end=2), m.ints(6)], axis=0)])
+
+
+def _grouped(opset):
+    """GroupNormalization of [T * N, 6, 2]: scales of groups, since opset 21 of channels."""
+    def make(m, y):
+        m.opset = opset
+        many = 3 if opset < 21 else 6
+        wide = m.node("Reshape", [m.node("MatMul", [y, m.weight(HIDDEN, 12)]), m.ints(-1, 6, 2)])
+        made = m.node("GroupNormalization", [wide, m.weight(many), m.weight(many)], num_groups=3, epsilon=1e-2)
+        return m.node("Reshape", [made, m.node("Concat", [m.node("Shape", ["x"], end=2), m.ints(12)], axis=0)])
+    return make
+
+
 def _zero_rows(p):
     def make(m, y):
         return m.node("LpNormalization", [m.node("Relu", [m.node("Sub", [y, _numbers(m, 0.05)])])], axis=2, p=p)
@@ -122,6 +171,12 @@ CASES = {
     "vector": lambda m, y: m.node("MatMul", [y, m.weight(HIDDEN)]),
     "tile": lambda m, y: m.node("Tile", [y, m.ints(1, 1, 3)]),
     "smallest": _top(-1, largest=0), "smallest-of-axis-2": _top(2, largest=0), "largest-of-axis-2": _top(2),
+    "quantised": _quantised_product(), "quantised-uint8": _quantised_product(dtype=np.uint8),
+    "quantised-axis-0": _quantised_product(axis=0, dtype=np.uint8), "quantised-axis-1": _quantised_product(axis=-1, zero=False),
+    "quantised-opset-10": _quantised_product(opset=13), "quantised-blocks": _quantised_product(opset=21, axis=0, block=2),
+    "quantised-blocks-of-columns": _quantised_product(opset=21, axis=1, block=4, dtype=np.uint8),
+    "quantised-float16": _quantised_product(opset=19, scale_type=np.float16), "quantised-layer": _quantised_layer,
+    "group-norm": _group_norm, "group-norm-18": _grouped(18), "group-norm-21": _grouped(21),
     "argmin": _best("ArgMin", axis=-1), "argmin-last": _best("ArgMin", axis=-1, keepdims=0, select_last_index=1),
     "argmax-last": _best("ArgMax", axis=2, select_last_index=1),
 }
@@ -159,3 +214,36 @@ def test_a_dropout_of_training_is_refused(tmp_path):
     m.nodes.append(helper.make_node("Dropout", ["x", _numbers(m, 0.5), m.store(np.asarray(True))], ["dropped"]))
     onnx.save(m.giving(m.rnn("dropped")[0]), tmp_path / "model.onnx")
     assert "may leave numbers out at random (training_mode)" in test_inspect.inspect(tmp_path / "model.onnx")["reason"]
+
+
+def test_quantised_weights_in_a_file_of_their_own(tmp_path):
+    m = Model(lengths=False)
+    path = tmp_path / "quantised" / "1" / "model.onnx"
+    path.parent.mkdir(parents=True)
+    onnx.save(m.giving(_quantised_layer(m, m.rnn("x")[0])), path, save_as_external_data=True, location="data", size_threshold=70)
+    server = Server(f"--models={tmp_path}", "--drain_timeout=100ms")
+    found = exported_files.differences(server, "quantised", str(path), [["n", "t"]], np.random.default_rng(1))
+    assert server.stop() == 0 and max(found.values()) <= 1e-5, found
+
+
+def _normed_over_time(m, y):
+    """nn.GroupNorm or nn.InstanceNorm1d of [N, C, T]."""
+    m.opset = 21
+    by_channels = m.node("Transpose", [y], perm=[0, 2, 1])
+    return m.node("GroupNormalization", [by_channels, m.weight(HIDDEN), m.weight(HIDDEN)], num_groups=1)
+
+
+@pytest.mark.parametrize("make, text", [
+    (_normed_over_time, "normalises along axis 2 of [N, 5, T], which are steps or rows: it looks along time (PyTorch: nn.LayerNorm"),
+    (lambda m, y: m.node("InstanceNormalization", [y, m.weight(HIDDEN), m.weight(HIDDEN)]), "normalises along axis 1 of [N, T, 5]"),
+    (lambda m, y: m.node("DequantizeLinear", [m.node("QuantizeLinear", [y, _numbers(m, 0.1)]), _numbers(m, 0.1)]),
+     "is quantised: serve the file that it was made from"),
+    (lambda m, y: m.node("MatMul", [y, m.node("DequantizeLinear", [m.store(np.ones((HIDDEN, 3), np.int8)), m.weight(4)])]),
+     "has scales of the shape [4], but [3] is needed"),
+    (lambda m, y: m.node("MatMul", [y, m.node("DequantizeLinear", [m.store(np.ones((HIDDEN, 3), np.int8)), m.weight(3), m.store(
+        np.zeros(2, np.int8))])]), "has not as many zero points as scales"),
+])
+def test_norms_over_time_and_quantised_numbers_are_refused(tmp_path, make, text):
+    m = Model(lengths=False)
+    onnx.save(m.giving(make(m, m.rnn("x")[0])), tmp_path / "model.onnx")
+    assert text in test_inspect.inspect(tmp_path / "model.onnx")["reason"]
