@@ -173,7 +173,9 @@ absl::Status Lowering::Resolve(const std::string& name) {
     } else {
       const onnx::NodeProto& node = *definition->node;
       bool is_ready = true;
-      for (const std::string& input : node.input()) {
+      // The last one first, so that the first is read first: of a masked mean the sum, which tells the mask its axes.
+      for (int k = node.input_size() - 1; k >= 0; --k) {
+        const std::string& input = node.input(k);
         if (input.empty() || values_.contains(input)) continue;
         const Scope::Definition* source = scope_->Find(input);
         if (source != nullptr && source->node != nullptr && open_.contains(source->node)) {

@@ -228,7 +228,14 @@ Lowering::Result Lowering::Reduce(const Call& call) {
   if (squares) flow = Unary(*flow, {.function = MapFunction::kSquare});
   if (IsOnnxOp(call.node, "ReduceL1")) flow = Unary(*flow, {.function = MapFunction::kAbsolute});
   for (auto axis = axes->rbegin(); flow.ok() && axis != axes->rend(); ++axis) {
+    const bool is_mask =
+        IsOnnxOp(call.node, "ReduceSum") && flow->layout.width() == 1 && flows_.at(flow->node).per_step;
     Result reduced = ReduceAxis(call, *std::move(flow), *axis, function, keeps_axis);
+    if (!reduced.ok() && is_mask) {
+      return BadFile(absl::StrCat(reduced.status().message(),
+                                  "; if these are the lengths of rows (PyTorch: mask.sum(1)), let the model take them "
+                                  "as an input [N]"));
+    }
     if (!reduced.ok()) return reduced;
     flow = std::get<Flow>(*std::move(reduced));
   }

@@ -319,6 +319,11 @@ def test_a_row_of_no_steps_ends_as_the_file_has_it(served, name, lengths):
         np.testing.assert_allclose(got[key], value, rtol=1e-5, atol=1e-5, err_msg=key)  # a mean of nothing is NaN in both
 
 
+def _lengths_of_a_mask(m):
+    m.inputs.append(("mask", TensorProto.INT64, ["n", "t"]))
+    return m.giving(m.rnn("x", lengths=m.node("Cast", [m.reduce("ReduceSum", "mask", 1, 0)], to=TensorProto.INT32))[0])
+
+
 def test_what_padding_would_reach_is_refused(tmp_path):
     def plus(m, value):
         return m.giving(m.node("Add", [m.masked_mean(m.rnn("x")[0]), value]))
@@ -359,6 +364,7 @@ def test_what_padding_would_reach_is_refused(tmp_path):
                              "reads backwards, begins with the padding"),
         "flat-places": ((lambda m: m.giving(m.node("Gather", [m.node("Flatten", [m.rnn("x")[0]], axis=2), m.node(
             "Add", [m.node("Sub", ["lengths", m.ints(1, scalar=True)]), m.ints(0, STEPS, 2 * STEPS)])])))(m(False)), "dynamo=True"),
+        "of-a-mask": (_lengths_of_a_mask(m(lengths=False)), "let the model take them as an input [N]"),
         "one-place": (_picked(m()), "by places of another shape"),
         "three-places": (_picked(m(), 1, 1, 3), "by places of another shape"),
         "two-steps": (_picked(m(), 1, 2, HIDDEN), "by places of another shape"),

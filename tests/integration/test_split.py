@@ -312,14 +312,16 @@ def _parts(m, y):
     return m.node("Concat", names[::-1], axis=2)
 
 
-def _masked_twice(m, _):
-    """By a count of the steps, which layers tell which they are, and by constants; the layer takes lengths of another type."""
+def _masked_twice(m, _, mask_first=True):
+    """By a count of the steps, which layers or x before the mask tell which they are, and by constants; the layer takes lengths of
+    another type."""
     ends = m.node("Unsqueeze", [m.node("Cast", ["lengths"], to=TensorProto.INT64), m.ints(1)])
     steps = m.node("Gather", [m.node("Shape", ["x"]), m.ints(1, scalar=True)], axis=0)
     value = "x"
     for count in (m.node("Range", [m.ints(0, scalar=True), steps, m.ints(1, scalar=True)]), m.counting("x", 1)):
         mask = m.node("Cast", [m.node("Less", [count, ends])], to=TensorProto.FLOAT)
-        value = m.node("Mul", [value, m.node("Unsqueeze", [mask, m.ints(2)])])
+        mask = m.node("Unsqueeze", [mask, m.ints(2)])
+        value = m.node("Mul", [mask, value] if mask_first else [value, mask])
     y = m.rnn(value, lengths=m.node("Cast", ["lengths"], to=TensorProto.INT32))[0]
     return y, y  # the only layer
 
@@ -364,6 +366,7 @@ CUTS = {
     "y and its mean": (True, lambda m, y: m.node("Add", [y, m.node("MatMul", [m.reduce(
         "ReduceMean", "x", 1, 1), m.weight(WIDTH, HIDDEN)])]), ["Add"], ["ReduceMean"]),
     "two masks and lengths": (False, _masked_twice, ["Cast", "Less"], ["Cast", "Less"]),
+    "x, two masks and lengths": (False, lambda m, y: _masked_twice(m, y, mask_first=False), [], []),
     "a constant that is computed": (True, lambda m, y: m.node("Mul", [m.node("Add", [y, _computed(m)]), _computed(m)]),
                                     ["Add", "Sin"], ["Add", "Sin"]),
     "behind a convolution": (False, _behind_convolution, ["Conv"], ["Conv"]),
