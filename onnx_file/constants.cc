@@ -116,7 +116,7 @@ Constants::Result Constants::Evaluate(const Definition& definition) {
 }
 
 absl::StatusOr<OnnxTensor> Constants::Stored(const onnx::TensorProto& tensor) {
-  const auto read_tensor = IsByte(tensor.data_type()) ? ReadBytes : ReadOnnxTensor;
+  const auto read_tensor = IsNarrowInteger(tensor.data_type()) ? ReadNarrowIntegers : ReadOnnxTensor;
   Result read = read_tensor(tensor, folder_, max_bytes_ - stored_bytes_ - computed_bytes_);
   if (read.ok()) stored_bytes_ += static_cast<int64_t>(read->view.data.size());
   return read;

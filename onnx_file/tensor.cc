@@ -125,6 +125,14 @@ absl::StatusOr<OnnxTensor> From16Bits(const onnx::TensorProto& tensor, TensorVie
   return wide;
 }
 
+constexpr int64_t kUint4 = 21, kInt4 = 22;  // newer than what Debian's ONNX names
+
+// Of an element that is narrower than INT32, else 0.
+int64_t BitsOf(int64_t number) {
+  if (number == onnx::TensorProto::INT8 || number == onnx::TensorProto::UINT8) return 8;
+  return number == kInt4 || number == kUint4 ? 4 : 0;
+}
+
 // Without its elements, which take as many bytes of `type` as are allowed.
 absl::StatusOr<TensorView> ViewOf(const onnx::TensorProto& tensor, DataType type, int64_t max_bytes) {
   if (tensor.dims_size() > 8) return BadFile(absl::StrCat("has ", tensor.dims_size(), " dimensions"));
@@ -181,30 +189,32 @@ absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const
   }
 }
 
-bool IsByte(int64_t number) { return number == onnx::TensorProto::INT8 || number == onnx::TensorProto::UINT8; }
+bool IsNarrowInteger(int64_t number) { return BitsOf(number) != 0; }
 
-absl::StatusOr<OnnxTensor> ReadBytes(const onnx::TensorProto& tensor, const Folder* folder, int64_t max_bytes) {
+absl::StatusOr<OnnxTensor> ReadNarrowIntegers(const onnx::TensorProto& tensor, const Folder* folder,
+                                              int64_t max_bytes) {
   absl::StatusOr<TensorView> view = ViewOf(tensor, DataType::kInt32, max_bytes);
   if (!view.ok()) return view.status();
-  const int64_t elements = NumElements(view->shape).value_or(0);
+  const int64_t bits = BitsOf(tensor.data_type()), in_a_byte = 8 / bits,
+                elements = NumElements(view->shape).value_or(0);
+  const int64_t needed = (elements + in_a_byte - 1) / in_a_byte;
   absl::StatusOr<std::string> bytes = tensor.raw_data();
-  if (tensor.data_location() == onnx::TensorProto_DataLocation_EXTERNAL) {
-    bytes = ReadExternal(tensor, folder, elements);
-    if (!bytes.ok()) return bytes.status();
-  }
   const absl::StatusOr<std::string> list = FilledList(tensor);
   if (!list.ok()) return list.status();
-  if (*list == "int32_data") return FromList(tensor.int32_data(), *std::move(view), elements);
-  if (static_cast<int64_t>(bytes->size()) != elements) {
-    return BadFile(absl::StrCat("has ", bytes->size(), " bytes in raw_data, but its shape ", ShapeString(view->shape),
-                                " needs ", elements));
+  if (*list == "int32_data") bytes->assign(tensor.int32_data().begin(), tensor.int32_data().end());
+  if (tensor.data_location() == onnx::TensorProto_DataLocation_EXTERNAL) bytes = ReadExternal(tensor, folder, needed);
+  if (!bytes.ok()) return bytes.status();
+  if (static_cast<int64_t>(bytes->size()) != needed) {
+    return BadFile(absl::StrCat("has ", bytes->size(), " bytes, but its shape ", ShapeString(view->shape), " and type ",
+                                OnnxTypeName(tensor.data_type()), " need ", needed));
   }
   auto wide = std::make_shared<std::vector<int32_t>>();
-  wide->reserve(bytes->size());
-  const bool is_signed = tensor.data_type() == onnx::TensorProto::INT8;
-  for (const char byte : *bytes) {
-    wide->push_back(is_signed ? static_cast<int32_t>(static_cast<signed char>(byte))
-                              : static_cast<int32_t>(static_cast<unsigned char>(byte)));
+  wide->reserve(static_cast<size_t>(elements));
+  const bool is_signed = tensor.data_type() == onnx::TensorProto::INT8 || tensor.data_type() == kInt4;
+  for (int64_t k = 0; k < elements; ++k) {  // of two in a byte the lower bits first
+    const auto byte = static_cast<unsigned char>((*bytes)[static_cast<size_t>(k / in_a_byte)]);
+    const int32_t number = byte >> (k % in_a_byte * bits) & ((1 << bits) - 1);
+    wide->push_back(is_signed && number >> (bits - 1) != 0 ? number - (1 << bits) : number);
   }
   view->data = std::as_bytes(std::span(*wide));
   return OnnxTensor{*std::move(view), std::move(wide)};

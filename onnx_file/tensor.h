@@ -22,10 +22,10 @@ struct OnnxTensor {
 // must lie inside `folder`; null: there can be none. Nothing is allocated before the data are known to be there.
 absl::StatusOr<OnnxTensor> ReadOnnxTensor(const onnx::TensorProto& tensor, const Folder* folder, int64_t max_bytes);
 
-// Whether the number is that of INT8 or UINT8, which quantised weights are stored as.
-bool IsByte(int64_t number);
+// Whether the number is that of INT8, UINT8, INT4 or UINT4, which quantised weights are stored as.
+bool IsNarrowInteger(int64_t number);
 // Such a tensor, likewise, as INT32.
-absl::StatusOr<OnnxTensor> ReadBytes(const onnx::TensorProto& tensor, const Folder* folder, int64_t max_bytes);
+absl::StatusOr<OnnxTensor> ReadNarrowIntegers(const onnx::TensorProto& tensor, const Folder* folder, int64_t max_bytes);
 
 // OK for what weights can be: FLOAT, DOUBLE, FLOAT16, BFLOAT16.
 absl::Status CheckFloating(DataType type);

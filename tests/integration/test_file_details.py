@@ -96,6 +96,18 @@ def _quantised(m, shape, dtype=np.int8, axis=None, block=0, scale_type=np.float3
     return m.node("DequantizeLinear", inputs, **({} if axis is None else {"axis": axis}), **({"block_size": block} if block else {}))
 
 
+def _four_bits(data_type):
+    """Of 5 by 5 numbers: the last byte holds one."""
+    def make(m, y):
+        m.opset = 21
+        dtype = helper.tensor_dtype_to_np_dtype(data_type)
+        low = -8 if data_type == TensorProto.INT4 else 0
+        stored = [m.store(m.numbers.integers(low, low + 16, shape).astype(dtype)) for shape in ((HIDDEN, 5), (5,))]
+        weights = m.node("DequantizeLinear", [stored[0], m.store(m.numbers.uniform(0.01, 0.1, 5).astype(np.float32)), stored[1]], axis=1)
+        return m.node("MatMul", [y, weights])
+    return make
+
+
 def _quantised_layer(m, y):
     w, r = (m.node("Unsqueeze", [_quantised(m, (3 * HIDDEN, HIDDEN), axis=0), m.ints(0)]) for _ in range(2))
     made, h = m.name("Y"), m.name("Y_h")
@@ -187,6 +199,7 @@ CASES = {
     "quantised-opset-10": _quantised_product(opset=13), "quantised-blocks": _quantised_product(opset=21, axis=0, block=2),
     "quantised-blocks-of-columns": _quantised_product(opset=21, axis=1, block=4, dtype=np.uint8),
     "quantised-float16": _quantised_product(opset=19, scale_type=np.float16), "quantised-layer": _quantised_layer,
+    "quantised-int4": _four_bits(TensorProto.INT4), "quantised-uint4": _four_bits(TensorProto.UINT4),
     "group-norm": _group_norm, "group-norm-18": _grouped(18), "group-norm-21": _grouped(21),
     "argmin": _best("ArgMin", axis=-1), "argmin-last": _best("ArgMin", axis=-1, keepdims=0, select_last_index=1),
     "argmax-last": _best("ArgMax", axis=2, select_last_index=1),
