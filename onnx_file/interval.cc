@@ -75,6 +75,10 @@ bool GoesOneWay(MapFunction function) {
     case MapFunction::kExp:
     case MapFunction::kNegative:
     case MapFunction::kErf:
+    case MapFunction::kSign:
+    case MapFunction::kFloor:
+    case MapFunction::kCeil:
+    case MapFunction::kRound:
     case MapFunction::kClip:
     case MapFunction::kToFloat16:
     case MapFunction::kToBFloat16:

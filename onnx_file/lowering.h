@@ -4,6 +4,7 @@
 // what ends a sequence, is refused with the node and what to do.
 //
 //   lowering.h             which kinds of values there are; the walk from the graph's outputs to its inputs
+//   lowering_handlers.cc   which operators there may be, and what reads each
 //   lowering_inputs.cc     what graph inputs are, and their axes; reading again with what was seen of them
 //   lowering_records.cc    inputs that bring one record of each row, and what is computed of them
 //   lowering_shapes.cc     Shape, Reshape, Transpose, Expand, ... of sizes and of flows
@@ -278,6 +279,7 @@ class Lowering {
   // --- lowering_numbers.cc, lowering_arithmetic.cc, lowering_products.cc
   Result MatMul(const Call& call);
   Result Gemm(const Call& call);
+  Result Einsum(const Call& call);  // a product with weights
   // A convolution that looks at one place alone: a product over the channels.
   Result PointwiseConv(const Call& call);
   Result Arithmetic(const Call& call);
@@ -309,6 +311,8 @@ class Lowering {
   Result AsBoolean(const Call& call);
   absl::StatusOr<Flow> AsNumbers(const Flow& flow, const OnnxTensor& constant);
   Result Where(const Call& call);
+  // Whether zeros that the file makes are no wider than the flow.
+  bool FitInto(const std::string& zeros, const Flow& flow);
   absl::StatusOr<Flow> Unary(const Flow& flow, MapOp op);
   absl::StatusOr<Flow> Binary(MapFunction function, const Flow& a, const Flow& b);
   // The flow with its axes of size 1 as wide as those of the constant.
@@ -351,7 +355,7 @@ class Lowering {
   Result GatherLast(const Call& call);  // GatherND, GatherElements
   Result TurnSteps(const Call& call, const Flow& flow, size_t axis);
   Result ReverseSequence(const Call& call);
-  Result Logic(const Call& call);  // Not, And, Or
+  Result Logic(const Call& call);  // Not, And, Or, Xor
 
   // --- lowering_beyond.cc
   absl::Status CheckMasks();

@@ -129,6 +129,12 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
   const auto is_sizes = [&](size_t k) { return std::holds_alternative<Sizes>(*call.inputs[k]); };
   if (is_sizes(0) || is_sizes(1)) {
     if (std::ranges::any_of(call.inputs, [](const auto* value) { return std::holds_alternative<Flow>(*value); })) {
+      const size_t place = is_sizes(0) ? 0 : 1;  // how many features: y.var(-1) of torch
+      const Sizes& count = std::get<Sizes>(*call.inputs[place]);
+      if (count.list.size() == 1 && count.list[0].is_constant()) {
+        const auto number = static_cast<double>(count.list[0].factor);
+        return WithNumber(call, FlowOf(call, 1 - place), function, number, place == 0);
+      }
       return BadFile(
           "computes with how many steps or rows there are, of which each row has its own; a mean over time is "
           "ReduceMean (PyTorch: y.mean(1))");
@@ -254,6 +260,21 @@ Lowering::Result Lowering::Compare(const Call& call) {
   return made;
 }
 
+bool Lowering::FitInto(const std::string& zeros, const Flow& flow) {
+  const Scope::Definition* made = std::holds_alternative<Zeros>(values_.at(zeros)) ? scope_->Find(zeros) : nullptr;
+  if (made == nullptr || made->node == nullptr) return false;
+  const int of_shape = IsOnnxOp(*made->node, "ConstantOfShape") ? 0 : IsOnnxOp(*made->node, "Expand") ? 1 : -1;
+  if (of_shape < 0 || of_shape >= made->node->input_size()) return false;
+  const auto* shape = std::get_if<Sizes>(&values_.at(made->node->input(of_shape)));
+  if (shape == nullptr || shape->list.size() > flow.layout.rank()) return false;
+  const size_t skipped = flow.layout.rank() - shape->list.size();
+  for (size_t axis = 0; axis < shape->list.size(); ++axis) {
+    const Size& size = shape->list[axis];
+    if (!Equal(symbols_, size, Size(1)) && !Equal(symbols_, size, flow.layout.SizeOfAxis(axis + skipped))) return false;
+  }
+  return true;
+}
+
 // The numbers of `b` where `a` holds, else 0, and so on: no number is multiplied by 0, since it may be infinite.
 Lowering::Result Lowering::Where(const Call& call) {
   if (!Has(call, 0) || !Has(call, 1) || !Has(call, 2)) return BadFile("has not three inputs");
@@ -270,6 +291,8 @@ Lowering::Result Lowering::Where(const Call& call) {
       const absl::StatusOr<OnnxTensor> constant = Value(call, k + 1);
       if (!constant.ok()) return constant.status();
       part = WithConstant(call, *condition, *constant, function, true);
+    } else if (FitInto(call.node.input(static_cast<int>(k + 1)), *condition)) {  // torch: zeros_like(y)
+      part = WithNumber(call, *condition, function, 0, true);
     } else {
       part = Pair(FlowOf(call, k + 1), *condition, function);
     }

@@ -174,6 +174,37 @@ Lowering::Result Lowering::Gemm(const Call& call) {
   return WithConstant(call, std::get<Flow>(*product), *bias, MapFunction::kAdd, false);
 }
 
+// "ntf,fc->ntc", "cf,ntf->ntc", "...f,f->...": the last axis by weights.
+Lowering::Result Lowering::Einsum(const Call& call) {
+  const onnx::AttributeProto* attribute = FindAttribute(call.node, "equation");
+  std::string equation = attribute == nullptr ? "" : attribute->s();
+  std::erase(equation, ' ');
+  const absl::Status refused = BadFile(absl::StrCat("computes ", Quoted(equation),
+                                                    "; of Einsum a product of the last axis by weights is supported "
+                                                    "(\"ntf,fc->ntc\")"));
+  const size_t comma = equation.find(','), arrow = equation.find("->");
+  const size_t fixed = IsFixed(call, 0) ? 0 : 1;
+  if (call.inputs.size() != 2 || !IsFixed(call, fixed) || comma > arrow || arrow == std::string::npos) return refused;
+  const std::string terms[] = {equation.substr(0, comma), equation.substr(comma + 1, arrow - comma - 1)};
+  std::string made = terms[1 - fixed], by = terms[fixed];
+  const auto is_once = [](const std::string& term, char letter) { return std::ranges::count(term, letter) == 1; };
+  if (made.empty() || !is_once(by, made.back()) || by.size() > 2) return refused;
+  if (std::ranges::any_of(made, [&](char letter) { return letter != '.' && !is_once(made, letter); })) return refused;
+  const bool transposed = by.size() == 2 && by.back() == made.back(), is_vector = by.size() == 1;
+  std::erase(by, made.back());
+  made.pop_back();
+  if (equation.substr(arrow + 2) != made + by || (!is_vector && made.find(by) != std::string::npos)) return refused;
+  const absl::StatusOr<Flow> flow = FlowOf(call, 1 - fixed);
+  if (!flow.ok()) return flow.status();
+  absl::StatusOr<OnnxTensor> weights = Value(call, fixed);
+  if (!weights.ok()) return weights.status();
+  if (weights->view.shape.size() != (is_vector ? 1 : 2)) return refused;
+  if (is_vector) weights->view.shape.push_back(1);
+  Result product = Product(*flow, *weights, transposed, 1);
+  if (product.ok() && is_vector) std::get<Flow>(*product).layout.axes().pop_back();
+  return product;
+}
+
 Lowering::Result Lowering::PointwiseConv(const Call& call) {
   const absl::StatusOr<OnnxTensor> stored = Value(call, 1);
   if (!stored.ok()) return stored.status();

@@ -127,6 +127,18 @@ void Apply(MapFunction function, double given_alpha, double given_beta, const T*
       return Each(x, y, count, [](T v) { return v / (T{1} + std::abs(v)); });
     case MapFunction::kErf:
       return Each(x, y, count, [](T v) { return std::erf(v); });
+    case MapFunction::kSin:
+      return Each(x, y, count, [](T v) { return std::sin(v); });
+    case MapFunction::kCos:
+      return Each(x, y, count, [](T v) { return std::cos(v); });
+    case MapFunction::kSign:
+      return Each(x, y, count, [](T v) { return v > T{0} ? T{1} : v < T{0} ? T{-1} : v; });
+    case MapFunction::kFloor:
+      return Each(x, y, count, [](T v) { return std::floor(v); });
+    case MapFunction::kCeil:
+      return Each(x, y, count, [](T v) { return std::ceil(v); });
+    case MapFunction::kRound:
+      return Each(x, y, count, [](T v) { return std::nearbyint(v); });
     case MapFunction::kGelu:
       return Each(x, y, count,
                   [](T v) { return T(0.5) * v * (T{1} + std::erf(v / static_cast<T>(std::numbers::sqrt2))); });

@@ -77,6 +77,12 @@ enum class MapFunction {
   kSoftplus,
   kSoftsign,
   kErf,
+  kSin,
+  kCos,
+  kSign,
+  kFloor,
+  kCeil,
+  kRound,        // halves to the even one
   kGelu,         // x / 2 * (1 + erf(x / sqrt(2)))
   kGeluTanh,     // its approximation by tanh
   kSilu,         // x * sigmoid(alpha * x)

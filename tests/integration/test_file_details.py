@@ -143,6 +143,31 @@ def _grouped(opset):
     return make
 
 
+def _einsum(equation, *shape, weights_first=False):
+    def make(m, y):
+        inputs = [y, m.weight(*shape)]
+        return m.node("Einsum", inputs[::-1] if weights_first else inputs, equation=equation)
+    return make
+
+
+def _steps(op):
+    """What a function with steps makes of numbers up to 5."""
+    return lambda m, y: m.node(op, [m.node("Mul", [y, _numbers(m, 10)])])
+
+
+def _differ(m, y):
+    above = [m.node("Greater", [value, _numbers(m, 0)]) for value in (y, m.node("Add", [y, _numbers(m, 0.1)]))]
+    return m.node("Cast", [m.node("Xor", above)], to=F32)
+
+
+def _or_zeros(m, y):
+    """torch.where(y > 0, y, torch.zeros_like(y)), as either exporter writes the zeros."""
+    positive = m.node("Greater", [y, _numbers(m, 0)])
+    made = m.node("Where", [positive, y, m.node("ConstantOfShape", [m.node("Shape", [y])])])
+    low = m.node("Where", [positive, m.node("Expand", [_numbers(m, 0), m.node("Shape", [y])]), y])
+    return m.node("Concat", [made, low], axis=-1)
+
+
 def _zero_rows(p):
     def make(m, y):
         return m.node("LpNormalization", [m.node("Relu", [m.node("Sub", [y, _numbers(m, 0.05)])])], axis=2, p=p)
@@ -201,6 +226,11 @@ CASES = {
     "quantised-float16": _quantised_product(opset=19, scale_type=np.float16), "quantised-layer": _quantised_layer,
     "quantised-int4": _four_bits(TensorProto.INT4), "quantised-uint4": _four_bits(TensorProto.UINT4),
     "group-norm": _group_norm, "group-norm-18": _grouped(18), "group-norm-21": _grouped(21),
+    "einsum": _einsum("ntf,fc->ntc", HIDDEN, 3), "einsum-transposed": _einsum("...f, cf -> ...c", 3, HIDDEN),
+    "einsum-of-a-vector": _einsum("abc,c->ab", HIDDEN), "einsum-weights-first": _einsum("ij,ntj->nti", 3, HIDDEN, weights_first=True),
+    "sin": _of_one("Sin"), "cos": _of_one("Cos"), "sign": _of_one("Sign"), "floor": _steps("Floor"), "ceil": _steps("Ceil"),
+    "round": _steps("Round"), "differ": _differ, "or-zeros": _or_zeros,
+    "by-size": lambda m, y: m.node("Div", [y, m.node("Cast", [m.node("Gather", [m.node("Shape", [y]), m.ints(2, scalar=True)])], to=F32)]),
     "argmin": _best("ArgMin", axis=-1), "argmin-last": _best("ArgMin", axis=-1, keepdims=0, select_last_index=1),
     "argmax-last": _best("ArgMax", axis=2, select_last_index=1),
 }
@@ -265,12 +295,16 @@ def _normed_over_time(m, y):
     (lambda m, y: m.node("InstanceNormalization", [y, m.weight(HIDDEN), m.weight(HIDDEN)]), "normalises along axis 1 of [N, T, 5]"),
     (lambda m, y: m.node("DequantizeLinear", [m.node("QuantizeLinear", [y, _numbers(m, 0.1)]), _numbers(m, 0.1)]),
      "is quantised: serve the file that it was made from"),
+    (_einsum("ntf,nc->ntfc", 3, 3), 'computes "ntf,nc->ntfc"; of Einsum a product of the last axis by weights'),
+    (_einsum("ntf,fc->nct", HIDDEN, 3), "of Einsum a product of the last axis by weights"),
+    (lambda m, y: m.node("Where", [m.node("Greater", [m.reduce("ReduceSum", y, 2, 1), _numbers(m, 0)]), y, m.node(
+        "ConstantOfShape", [m.node("Shape", [y])])]), "which is no number of a step"),
     (lambda m, y: m.node("MatMul", [y, m.node("DequantizeLinear", [m.store(np.ones((HIDDEN, 3), np.int8)), m.weight(4)])]),
      "has scales of the shape [4], but [3] is needed"),
     (lambda m, y: m.node("MatMul", [y, m.node("DequantizeLinear", [m.store(np.ones((HIDDEN, 3), np.int8)), m.weight(3), m.store(
         np.zeros(2, np.int8))])]), "has not as many zero points as scales"),
 ])
-def test_norms_over_time_and_quantised_numbers_are_refused(tmp_path, make, text):
+def test_what_is_not_of_one_step_is_refused(tmp_path, make, text):
     m = Model(lengths=False)
     onnx.save(m.giving(make(m, m.rnn("x")[0])), tmp_path / "model.onnx")
     assert text in test_inspect.inspect(tmp_path / "model.onnx")["reason"]

@@ -300,6 +300,7 @@ TEST(MapTest, EveryFunctionIsCalledSomething) {
     map.ops = {{.kind = kind, .function = function, .in = {0}, .out = {0}, .inner = 1}};
     return Describe(map);
   };
+  EXPECT_EQ(of(MapOpKind::kUnary, MapFunction::kRound), "Round");
   EXPECT_EQ(of(MapOpKind::kBinary, MapFunction::kMinimum), "Min");
   EXPECT_EQ(of(MapOpKind::kConstant, MapFunction::kGreater), "Greater");
   EXPECT_EQ(of(MapOpKind::kBinary, MapFunction::kWhereNot), "WhereNot");
