@@ -10,6 +10,7 @@
 //   lowering_shapes.cc     Shape, Reshape, Transpose, Expand, ... of sizes and of flows
 //   lowering_parts.cc      Gather, Slice, Split, Concat of the same
 //   lowering_arithmetic.cc Add, Tanh, Clip, ...
+//   lowering_constants.cc  operands that the file fixes
 //   lowering_products.cc   Gather of tables, MatMul, Gemm
 //   lowering_types.cc      Cast, and numbers of narrower types
 //   lowering_numbers.cc    Softmax, LayerNormalization, ReduceMean, TopK, ...
@@ -302,6 +303,7 @@ class Lowering {
   Result Product(const Flow& flow, const OnnxTensor& weights, bool transposed, double factor);
   Result WithConstant(const Call& call, const Flow& flow, const OnnxTensor& constant, MapFunction function,
                       bool reversed);
+  OnnxTensor OfOneStep(const Flow& flow, OnnxTensor constant) const;
   Result WithNumber(const Call& call, const absl::StatusOr<Flow>& flow, MapFunction function, double value,
                     bool reversed = false);
   // Of two flows, or of one and a constant.
@@ -309,6 +311,7 @@ class Lowering {
   Result Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, MapFunction function);
   Result Compare(const Call& call);
   Result AsBoolean(const Call& call);
+  Result IsNoNumber(const Call& call);
   absl::StatusOr<Flow> AsNumbers(const Flow& flow, const OnnxTensor& constant);
   Result Where(const Call& call);
   // Whether zeros that the file makes are no wider than the flow.
@@ -355,6 +358,7 @@ class Lowering {
   Result GatherLast(const Call& call);  // GatherND, GatherElements
   Result TurnSteps(const Call& call, const Flow& flow, size_t axis);
   Result ReverseSequence(const Call& call);
+  bool TurnsAll(const Call& call, const Flow& flow, size_t axis);
   Result Logic(const Call& call);  // Not, And, Or, Xor
 
   // --- lowering_beyond.cc

@@ -27,81 +27,6 @@ absl::StatusOr<Flow> Lowering::Unary(const Flow& flow, MapOp op) {
   return made;
 }
 
-// The constant's numbers for each number of the flow, in the flow's own order. `widened`: the flow's layout where the
-// constant has more axes.
-absl::StatusOr<MapNumbersPtr> Lowering::Spread(const Flow& flow, const OnnxTensor& constant, Layout& widened) {
-  Shape shape = constant.view.shape;
-  widened = flow.layout;
-  while (widened.rank() < shape.size() && shape[0] == 1) shape.erase(shape.begin());
-  const size_t skipped = constant.view.shape.size() - shape.size();
-  if (widened.rank() < shape.size()) {
-    return BadFile(
-        absl::StrCat("computes with ", ShortShape(shape), " of more axes than ", flow.layout.Text(symbols_)));
-  }
-  const absl::StatusOr<std::vector<double>> values = Doubles(constant, "constant");
-  if (!values.ok()) return values.status();
-  // Where in the constant the number at each place of the flow lies.
-  std::vector<int64_t> places = {0}, sources = {0};
-  const size_t missing = widened.rank() - shape.size();
-  int64_t stride = 1;
-  std::vector<int64_t> strides(shape.size());
-  for (size_t k = shape.size(); k-- > 0; stride *= shape[k]) strides[k] = stride;
-  for (size_t axis = 0; axis < widened.rank(); ++axis) {
-    const int64_t dim = axis < missing ? 1 : shape[axis - missing];
-    if (dim != 1 && dim != FeatureSize(widened, axis)) {
-      return BadFile(absl::StrCat("computes with ", ShortShape(constant.view.shape),
-                                  ", which has other numbers for "
-                                  "different steps or rows, or does not fit ",
-                                  flow.layout.Text(symbols_)));
-    }
-    const int64_t step = dim == 1 ? 0 : strides[axis - missing];
-    const std::vector<int64_t> own = Layout({widened.axes()[axis]}).Places();
-    std::vector<int64_t> more_places, more_sources;
-    for (size_t k = 0; k < places.size(); ++k) {
-      for (size_t j = 0; j < own.size(); ++j) {
-        more_places.push_back(places[k] + own[j]);
-        more_sources.push_back(sources[k] + static_cast<int64_t>(j) * step);
-      }
-    }
-    places = std::move(more_places);
-    sources = std::move(more_sources);
-  }
-  std::vector<double> spread(places.size());
-  made_bytes_ += static_cast<int64_t>(places.size() * sizeof(double));
-  for (size_t k = 0; k < places.size(); ++k) {
-    spread[static_cast<size_t>(places[k])] = (*values)[static_cast<size_t>(sources[k])];
-  }
-  for (size_t k = 0; k < skipped; ++k) widened.axes().insert(widened.axes().begin(), LayoutAxis{});
-  return Numbers(spread);
-}
-
-absl::StatusOr<Flow> Lowering::Widened(const Flow& flow, const OnnxTensor& constant) {
-  absl::StatusOr<Flow> made = flow;
-  const Shape& shape = constant.view.shape;
-  const size_t rank = flow.layout.rank();
-  for (size_t axis = rank - std::min(rank, shape.size()); made.ok() && axis < rank; ++axis) {
-    const int64_t dim = shape[axis + shape.size() - rank];
-    if (dim < 2 || made->layout.FeatureSize(axis) != 1) continue;
-    made = SelectOfAxis(*made, axis, std::vector<int64_t>(static_cast<size_t>(dim), 0));
-  }
-  return made;
-}
-
-Lowering::Result Lowering::WithConstant(const Call&, const Flow& narrow, const OnnxTensor& constant,
-                                        MapFunction function, bool reversed) {
-  const absl::StatusOr<Flow> widened = Widened(narrow, constant);
-  if (!widened.ok()) return widened.status();
-  const Flow& flow = *widened;
-  Flow made = flow;
-  const absl::StatusOr<MapNumbersPtr> numbers = Spread(flow, constant, made.layout);
-  if (!numbers.ok()) return numbers.status();
-  absl::StatusOr<Flow> result =
-      Unary(flow, {.kind = MapOpKind::kConstant, .function = function, .a = *numbers, .reversed = reversed});
-  if (!result.ok()) return result.status();
-  result->layout = std::move(made.layout);
-  return *std::move(result);
-}
-
 namespace {
 
 // size = function(size, other) of sizes that the file fixes, such as those of features; false: it is not so simple.
@@ -188,14 +113,6 @@ Lowering::Result Lowering::Several(const Call& call) {
   return WithNumber(call, std::get<Flow>(*made), MapFunction::kDivide, static_cast<double>(call.inputs.size()));
 }
 
-Lowering::Result Lowering::WithNumber(const Call& call, const absl::StatusOr<Flow>& flow, MapFunction function,
-                                      double value, bool reversed) {
-  if (!flow.ok()) return flow.status();
-  OnnxTensor constant;
-  constant.view = {DataType::kDouble, {}, std::as_bytes(std::span(&value, 1))};
-  return WithConstant(call, *flow, constant, function, reversed);
-}
-
 Lowering::Result Lowering::OfTwo(const Call& call, MapFunction function) {
   if (!IsFixed(call, 0) && !IsFixed(call, 1)) return Pair(FlowOf(call, 0), FlowOf(call, 1), function);
   const size_t fixed = IsFixed(call, 1) ? 1 : 0;
@@ -234,6 +151,31 @@ Lowering::Result Lowering::AsBoolean(const Call& call) {
   if (made.ok()) made = WithNumber(call, std::get<Flow>(*made), MapFunction::kSubtract, 1, true);
   if (made.ok()) std::get<Flow>(*made).type = kBoolean;
   return made;
+}
+
+// IsNaN, IsInf.
+Lowering::Result Lowering::IsNoNumber(const Call& call) {
+  const absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  if (!flow.ok()) return flow.status();
+  if (!IsFloating(flow->type)) return BadFile("asks of integers whether they are numbers");
+  absl::StatusOr<Flow> made = *flow;
+  if (IsOnnxOp(call.node, "IsNaN")) {  // which equals nothing
+    made = Binary(MapFunction::kEqual, *flow, *flow);
+    if (!made.ok()) return made.status();
+    Result other = WithNumber(call, made, MapFunction::kSubtract, 1, true);
+    if (!other.ok()) return other;
+    made = std::get<Flow>(*std::move(other));
+  } else {
+    const bool high = IntOf(call, "detect_positive", 1) != 0, low = IntOf(call, "detect_negative", 1) != 0;
+    if (!high && !low) return BadFile("detects neither of two infinities");
+    if (high && low) made = Unary(*flow, {.function = MapFunction::kAbsolute});
+    const double end = high ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+    Result equal = WithNumber(call, made, MapFunction::kEqual, end);
+    if (!equal.ok()) return equal;
+    made = std::get<Flow>(*std::move(equal));
+  }
+  made->type = kBoolean;
+  return *std::move(made);
 }
 
 // A boolean is 1 or 0 in the compute type.

@@ -51,6 +51,8 @@ Lowering::Handler Lowering::HandlerOf(const onnx::NodeProto& node) {
     made.emplace("GroupNormalization", &Lowering::GroupedNormalization);
     made.emplace("InstanceNormalization", &Lowering::GroupedNormalization);
     made.emplace("Einsum", &Lowering::Einsum);
+    made.emplace("IsNaN", &Lowering::IsNoNumber);
+    made.emplace("IsInf", &Lowering::IsNoNumber);
     made.emplace("Swish", &Lowering::Function);
     made.emplace("Where", &Lowering::Where);
     made.emplace("Range", &Lowering::Range);

@@ -334,17 +334,37 @@ Lowering::Result Lowering::TurnSteps(const Call& call, const Flow& flow, size_t 
   return made;
 }
 
-// Of each row's own steps.
+// Whether input 1 is as many for each row as the axis has, as tf2onnx writes tf.reverse.
+bool Lowering::TurnsAll(const Call& call, const Flow& flow, size_t axis) {
+  const auto* all = Has(call, 1) ? std::get_if<Sizes>(call.inputs[1]) : nullptr;
+  if (all != nullptr) {
+    return all->repeats && all->list[0].factor == 1 && all->list[0].symbols.size() == 1 &&
+           IsOfAxis(flow, axis, all->list[0].symbols[0]);
+  }
+  const std::optional<int> symbol = flow.layout.SymbolOf(axis);
+  const absl::StatusOr<OnnxTensor> value = IsFixed(call, 1) ? Value(call, 1) : absl::NotFoundError("");
+  if (!symbol || !symbols_.SizeOf(*symbol) || !value.ok() || IsFloating(value->view.type)) return false;
+  for (size_t k = 0; k < value->view.data.size() / ByteSize(value->view.type); ++k) {
+    if (IntAt(value->view, static_cast<int64_t>(k)) != *symbols_.SizeOf(*symbol)) return false;
+  }
+  return true;
+}
+
+// Of each row's own steps, or of all.
 Lowering::Result Lowering::ReverseSequence(const Call& call) {
   const absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
+  const absl::StatusOr<size_t> steps = AxisOf(IntOf(call, "time_axis", 0), flow->layout.rank());
+  if (!steps.ok()) return steps.status();
+  if (TurnsAll(call, *flow, *steps)) {
+    turns_ = {.node = &call.node, .label = call.label};
+    return TurnSteps(call, *flow, *steps);
+  }
   const std::optional<Lengths> lengths = LengthsOf(call, 1);
   if (!lengths || lengths->is_sorted || lengths->plus != 0 || lengths->at_least) {
     return BadFile("turns the steps of rows round whose lengths are no graph input");
   }
-  const absl::StatusOr<size_t> steps = AxisOf(IntOf(call, "time_axis", 0), flow->layout.rank());
   const absl::StatusOr<size_t> rows = AxisOf(IntOf(call, "batch_axis", 1), flow->layout.rank());
-  if (!steps.ok()) return steps.status();
   if (!rows.ok()) return rows.status();
   const std::optional<int> symbol = flow->layout.SymbolOf(*rows);
   if (!symbol || !symbols_.Unify(*symbol, Symbols::kN)) return BadFile("has other rows than lengths");

@@ -236,7 +236,8 @@ absl::Status Maker::Outputs() {
         const Obstacle& turn = lowered_.last_turn();
         lowered_.Blame(turn);
         return BadFile(absl::StrCat(turn.label, " turns the steps round, and nothing turns ", Quoted(output.name), " ",
-                                    layout.Text(symbols), " back (PyTorch: flip)"));
+                                    layout.Text(symbols),
+                                    " back (PyTorch: flip; Keras: ops.flip, also behind go_backwards=True)"));
       }
       if (symbol && symbols.Find(*symbol) == Symbols::kSortedN) {
         return refuse("has its rows in the order of their lengths; put them back (PyTorch: pad_packed_sequence does)");

@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TOLERANCE = 1e-5
 # What cannot load, and what its refusal says.
 REFUSED = {"torch": {"rnn": "dynamo=False", "proj": "proj_size", "attention": "rnnctl split", "split": "", "unbatched": "axis of rows",
-                     "lengths-last-legacy": "dynamo=True", "lengths-gather-legacy": "rnnctl split"},
+                     "lengths-last-legacy": "dynamo=True", "mask-lengths": "as an input [N]", "lengths-gather-legacy": "rnnctl split"},
            "keras": {name: "Loop or Scan" for name in ("classifier", "norm", "batchnorm")}}
 
 
@@ -102,7 +102,9 @@ def test_what_does_not_load_whole_is_split(tell, tmp_path):
     for name, parts in found.items():
         path = folder / name / "1" / "model.onnx"
         whole = exported_files.session(path)
-        feeds = {"input_1": np.array([9, 4])}  # lengths
+        feeds = {"input_1": np.array([9, 4])}  # lengths, or a mask of them
+        if name.startswith("mask"):
+            feeds["input_1"] = (np.arange(9) < feeds["input_1"][:, None]).astype(np.int64)
         for value in whole.get_inputs():
             shape = [dim if isinstance(dim, int) else 9 if axis else 2 for axis, dim in enumerate(value.shape)]
             feeds.setdefault(value.name, rng.uniform(-1, 1, shape).astype(np.float32))

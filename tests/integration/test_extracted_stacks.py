@@ -111,7 +111,7 @@ def test_whole_models_layers_with_what_lies_between(tmp_path):
         if done.returncode == 0:
             names.append(f"whole{seed}")
         else:
-            assert any(name in done.stderr for name in [*layers, "back (PyTorch: flip)"]), (seed, done.stderr)
+            assert any(name in done.stderr for name in [*layers, "back (PyTorch: flip;"]), (seed, done.stderr)
     assert len(names) > 20
     running = Server(f"--models={tmp_path / 'models'}")
     rng = np.random.default_rng(2)

@@ -160,6 +160,15 @@ def _differ(m, y):
     return m.node("Cast", [m.node("Xor", above)], to=F32)
 
 
+def _only_numbers(m, y):
+    """torch.nan_to_num, and Keras' logsumexp."""
+    log, far = m.node("Log", [y]), m.node("Reciprocal", [m.node("Relu", [y])])
+    near = [m.node("Where", [m.node("IsNaN", [log]), _numbers(m, 0.5), log]), m.node("Where", [m.node("IsInf", [far]), _numbers(m, 7), far])]
+    one_sided = [m.node("Where", [m.node("IsInf", [value], detect_negative=low, detect_positive=1 - low), _numbers(m, 9), _numbers(m, 0)])
+                 for value in (far, m.node("Neg", [far])) for low in (0, 1)]
+    return m.node("Concat", near + one_sided, axis=-1)
+
+
 def _or_zeros(m, y):
     """torch.where(y > 0, y, torch.zeros_like(y)), as either exporter writes the zeros."""
     positive = m.node("Greater", [y, _numbers(m, 0)])
@@ -229,7 +238,7 @@ CASES = {
     "einsum": _einsum("ntf,fc->ntc", HIDDEN, 3), "einsum-transposed": _einsum("...f, cf -> ...c", 3, HIDDEN),
     "einsum-of-a-vector": _einsum("abc,c->ab", HIDDEN), "einsum-weights-first": _einsum("ij,ntj->nti", 3, HIDDEN, weights_first=True),
     "sin": _of_one("Sin"), "cos": _of_one("Cos"), "sign": _of_one("Sign"), "floor": _steps("Floor"), "ceil": _steps("Ceil"),
-    "round": _steps("Round"), "differ": _differ, "or-zeros": _or_zeros,
+    "round": _steps("Round"), "only-numbers": _only_numbers, "differ": _differ, "or-zeros": _or_zeros,
     "by-size": lambda m, y: m.node("Div", [y, m.node("Cast", [m.node("Gather", [m.node("Shape", [y]), m.ints(2, scalar=True)])], to=F32)]),
     "argmin": _best("ArgMin", axis=-1), "argmin-last": _best("ArgMin", axis=-1, keepdims=0, select_last_index=1),
     "argmax-last": _best("ArgMax", axis=2, select_last_index=1),

@@ -113,6 +113,12 @@ class Model(Graph):
         parts = [self.node("Unsqueeze", [part, self.ints(-1)]) for part in (self.counting("x", 0), last)]
         return self.node("GatherND", [y, self.node("Concat", parts, axis=-1)])
 
+    def reverse(self, value):
+        """As tf2onnx writes tf.reverse."""
+        steps = self.node("Expand", [self.node("Reshape", [self.all_of(value, 1), self.ints(-1)]), self.node(
+            "Reshape", [self.all_of(value, 0), self.ints(-1)])])
+        return self.node("ReverseSequence", [value, steps], time_axis=1, batch_axis=0)
+
     def flip(self, value):
         return self.node("Slice", [value, self.ints(-1), self.ints(-FAR), self.ints(1), self.ints(-1)])
 
@@ -121,6 +127,12 @@ class Model(Graph):
             self.node("Identity", [value], f"y{k}")
             self.outputs.append((f"y{k}", TensorProto.FLOAT))
         return self.model()
+
+
+def _backwards_of_keras(m):
+    """LSTM with go_backwards, turned back; and its last step."""
+    back, h = m.rnn(m.reverse("x"), "LSTM")
+    return m.giving(m.reverse(back), m.node("Gather", [back, m.ints(-1, scalar=True)], axis=1), h)
 
 
 def _two_ways(m):
@@ -234,7 +246,17 @@ class Case:
     lengths: bool = True
 
 
+def _same_of_all(m):
+    """What a file of fixed sizes stores for each row and step, and is the same for all."""
+    y, _ = m.rnn("x")
+    numbers = np.arange(HIDDEN, dtype=np.float32) / 10
+    added = m.node("Add", [y, m.store(numbers if m.dynamic else np.tile(numbers, (ROWS, STEPS, 1)))])
+    zeros = np.zeros(1 if m.dynamic else (ROWS, STEPS, HIDDEN), np.float32)
+    return m.giving(added, m.node("Where", [m.node("Greater", [y, m.store(zeros)]), y, m.store(zeros)]))
+
+
 CASES = {
+    "same-of-all": Case(_same_of_all, lengths=False),
     **{f"packed-{op}-{direction}": Case(lambda m, op=op, direction=direction: m.giving(*m.packed(op, direction)))
        for op in ("GRU", "LSTM") for direction in ("forward", "bidirectional")},
     "packed-masked": Case(lambda m: (lambda y: m.giving(m.masked_mean(y), m.masked_max(y)))(m.packed()[0])),
@@ -255,6 +277,7 @@ CASES = {
     "reversed-sequences": Case(_reversed_sequences),
     "reversed-without-lengths": Case(lambda m: m.giving(_turn(m, m.rnn(_turn(m, "x"))[0]))),
     "two-ways": Case(_two_ways, lengths=False),
+    "backwards-of-keras": Case(_backwards_of_keras, lengths=False),
 }
 
 
@@ -350,7 +373,12 @@ def test_what_padding_would_reach_is_refused(tmp_path):
         "sorted-state": (_sorted_state(m()), "sorts a state that requests bring"),
         "joined": ((lambda m: m.giving(m.node("Add", ["x", m.node("Gather", ["x", m.order()[1]], axis=0)]),
                                        m.rnn("x")[0]))(m()), "one has steps or rows that the other has not, or in another order"),
-        "turned": ((lambda m: m.giving(m.rnn(m.flip("x"))[0]))(m(lengths=False)), "back (PyTorch: flip)"),
+        "other-of-a-step": ((lambda m: m.giving(m.node("Add", [m.rnn("x")[0], m.weight(STEPS, HIDDEN)])))(m(False, lengths=False)),
+                            "which has other numbers for different steps or rows"),
+        "turned-by-rows": ((lambda m: m.giving(m.rnn(m.node("ReverseSequence", ["x", m.node("Expand", [m.node(
+            "Reshape", [m.all_of("x", 0), m.ints(-1)]), m.node("Reshape", [m.all_of("x", 0), m.ints(-1)])])], time_axis=1,
+            batch_axis=0))[1]))(m(lengths=False)), "turns the steps of rows round whose lengths are no graph input"),
+        "turned": ((lambda m: m.giving(m.rnn(m.flip("x"))[0]))(m(lengths=False)), "back (PyTorch: flip; Keras: ops.flip"),
         "turned-both": ((lambda m: m.giving(m.rnn(m.flip("x"), direction="bidirectional")[0]))(m(lengths=False)),
                         "turn the outputs round instead"),
         "turned-padding": ((lambda m: m.giving(m.flip(m.rnn(m.flip("x"), lengths=m.node(

@@ -202,6 +202,41 @@ class Lengths(nn.Module):
         return self.head(y), h[-1]
 
 
+class Masked(nn.Module):
+    """A mask [N, T] that requests bring: means, maxima, and lengths summed up of it."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.rnn = nn.GRU(6, 5, batch_first=True)
+        self.head = nn.Linear(5, 4)
+        self.how = how
+
+    def forward(self, x, mask):
+        if self.how == "lengths":
+            x = nn.utils.rnn.pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+            return self.head(nn.utils.rnn.pad_packed_sequence(self.rnn(x)[0], batch_first=True)[0])
+        y, _ = self.rnn(x)
+        if self.how == "mean":
+            mask = mask.unsqueeze(-1).float()
+            return self.head((y * mask).sum(1) / mask.sum(1).clamp(min=1e-9))
+        return self.head(y.masked_fill(mask.unsqueeze(-1) == 0, -1e9).amax(1))
+
+
+class Seasonal(nn.Module):
+    """Sines of times before the layer; its last step by how many there are, in groups; zeros where it is negative."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(12, 6, batch_first=True)
+        self.norm = nn.GroupNorm(2, 6)
+        self.weights = nn.Parameter(torch.randn(6, 6))
+
+    def forward(self, x):
+        angles = torch.einsum("ntf,fc->ntc", x, self.weights)
+        y, _ = self.rnn(torch.cat((torch.sin(angles), torch.cos(angles)), -1))
+        return self.norm(y[:, x.size(1) - 1]), torch.where(y > 0, y, torch.zeros_like(y)), torch.round(y * 8) / 8
+
+
 class TokenMask(nn.Module):
     """A mean over what is no padding by its token."""
 
@@ -308,6 +343,10 @@ def cases():
         yield f"lengths-{how}", Lengths(how), (torch.randn(2, 9, 6), torch.tensor([4, 9])), [{0: "n", 1: "t"}, {0: "n"}]
     for how in ("mean", "max", "states"):
         yield f"packed-{how}", Lengths(how, True), (torch.randn(2, 9, 6), torch.tensor([4, 9])), [{0: "n", 1: "t"}, {0: "n"}]
+    mask = torch.tensor([[1] * 4 + [0] * 5, [1] * 9])
+    for how in ("mean", "max", "lengths"):
+        yield f"mask-{how}", Masked(how), (torch.randn(2, 9, 6), mask), [{0: "n", 1: "t"}] * 2
+    yield "seasonal", Seasonal(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
     yield "token-mask", TokenMask(), (tokens,), [{0: "n", 1: "t"}]
     yield "flipped", Flipped(), (torch.randn(2, 9, 6),), [{0: "n", 1: "t"}]
     yield "two-tables", TwoTables(), (tokens, tokens + 0), [{0: "n", 1: "t"}] * 2
