@@ -29,12 +29,6 @@ constexpr std::array kFunctionNames = {"",
                                        "Softplus",
                                        "Softsign",
                                        "Erf",
-                                       "Sin",
-                                       "Cos",
-                                       "Sign",
-                                       "Floor",
-                                       "Ceil",
-                                       "Round",
                                        "Gelu",
                                        "Gelu",
                                        "Silu",
@@ -63,8 +57,14 @@ constexpr std::array kFunctionNames = {"",
                                        "Min",
                                        "ToFloat16",
                                        "ToBFloat16",
-                                       "ToFloat"};
-static_assert(kFunctionNames.size() == static_cast<size_t>(MapFunction::kToFloat) + 1);
+                                       "ToFloat",
+                                       "Sin",
+                                       "Cos",
+                                       "Sign",
+                                       "Floor",
+                                       "Ceil",
+                                       "Round"};
+static_assert(kFunctionNames.size() == static_cast<size_t>(MapFunction::kRound) + 1);
 
 }  // namespace
 

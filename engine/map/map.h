@@ -77,12 +77,6 @@ enum class MapFunction {
   kSoftplus,
   kSoftsign,
   kErf,
-  kSin,
-  kCos,
-  kSign,
-  kFloor,
-  kCeil,
-  kRound,        // halves to the even one
   kGelu,         // x / 2 * (1 + erf(x / sqrt(2)))
   kGeluTanh,     // its approximation by tanh
   kSilu,         // x * sigmoid(alpha * x)
@@ -115,6 +109,13 @@ enum class MapFunction {
   kToFloat16,
   kToBFloat16,
   kToFloat,
+  // of one number; at the end, since models are told apart by these numbers
+  kSin,
+  kCos,
+  kSign,
+  kFloor,
+  kCeil,
+  kRound,  // halves to the even one
 };
 
 // What becomes of a value over the steps of a row: all of them, or one number in the end. kLastOfAll: of a row that
