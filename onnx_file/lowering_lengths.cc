@@ -385,11 +385,11 @@ Lowering::Result Lowering::Logic(const Call& call) {
     flows[k] = *std::move(flow);
   }
   if (IsOnnxOp(call.node, "Xor")) {  // more than the one, or more than the other
-    const Result more = Pair(flows[0], flows[1], MapFunction::kGreater);
+    Result more = Pair(flows[0], flows[1], MapFunction::kGreater);
     if (!more.ok()) return more;
     Result less = Pair(flows[0], flows[1], MapFunction::kLess);
     if (!less.ok()) return less;
-    flows[0] = std::get<Flow>(*more);
+    flows[0] = std::get<Flow>(*std::move(more));
     flows[1] = std::get<Flow>(*std::move(less));
   }
   Result made = count == 1 ? WithConstant(call, flows[0], NumberOf(1), MapFunction::kSubtract, true)
