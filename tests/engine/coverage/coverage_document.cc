@@ -20,7 +20,7 @@ runs every "yes" against the engine `reference` and asks every engine for the re
 attribute, input or option away from its default; a call that names no engine runs on the fastest one with a "yes"
 ([how](architecture.md#routing)).
 
-The engine `cuda` is a plugin that has not run on a device yet ([GPUs](gpu.md)); its "yes" was run on a device made of host code. The
+The engine `cuda` is a plugin ([GPUs](gpu.md)); its "yes" was run on a device made of host code, and much of it on an H100. The
 column "by cuDNN" says which of its cells cuDNN computes; the others take its general path.
 
 A number stands for "no" and its reason below; a dash for a type that the operator does not have. Sizes matter once: `cpu` refuses one
