@@ -197,11 +197,6 @@ Lowering::Result Lowering::ReduceAxis(const Call&, Flow flow, size_t axis, MapFu
 Lowering::Result Lowering::Reduce(const Call& call) {
   absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
-  if (!IsFloating(flow->type)) {
-    return BadFile(
-        "computes with all integers of a row, as lengths are made of a mask; let requests bring the lengths, a graph "
-        "input [N] (PyTorch: mask.sum(1) in front of the model), or none (they bring sequence_lens)");
-  }
   const absl::StatusOr<std::optional<std::vector<int64_t>>> named = Ints(call, "axes", 1);
   if (!named.ok()) return named.status();
   if (!*named || (*named)->empty()) return BadFile("goes along all axes, of which rows are one; name the axes");
