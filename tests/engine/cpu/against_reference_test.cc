@@ -97,6 +97,18 @@ TEST(CpuAgainstReferenceTest, ManyRows) {
   }
 }
 
+// Products take rows in blocks of several sizes; units and inputs fill no vector.
+TEST(CpuAgainstReferenceTest, AnyNumberOfRows) {
+  for (const CellKind kind : {CellKind::kLstm, CellKind::kGru, CellKind::kRnn}) {
+    std::vector<int64_t> steps;
+    for (int64_t row = 0; row < 70; ++row) {
+      steps.push_back(1 + row * 5 % 7);
+      SCOPED_TRACE("kind " + std::to_string(static_cast<int>(kind)) + ", " + std::to_string(row + 1) + " rows");
+      ExpectAgrees(DefaultSpec(kind, DataType::kFloat, 17, 67), steps);
+    }
+  }
+}
+
 TEST(CpuAgainstReferenceTest, WideLayers) {
   ExpectAgrees(DefaultSpec(CellKind::kLstm, DataType::kFloat, 300, 260), {10, 3});
   ExpectAgrees(DefaultSpec(CellKind::kGru, DataType::kDouble, 130, 200), {10, 3});
