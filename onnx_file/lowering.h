@@ -180,6 +180,7 @@ class Lowering {
 
  private:
   using Result = absl::StatusOr<GraphValue>;
+  using Names = std::set<std::string>;
   struct InputAxis {
     size_t input = 0;  // of the graph
     int axis = 0;
@@ -199,8 +200,8 @@ class Lowering {
 
   Lowering(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends)
       : graph_(graph), constants_(constants), opset_(opset), ends_(ends) {}
-  static std::unique_ptr<Lowering> ReadAxes(const onnx::GraphProto& graph, Constants& constants, int64_t opset,
-                                            Ends ends, bool may_guess_records, absl::Status& status);
+  static std::unique_ptr<Lowering> ReadAxes(const std::function<std::unique_ptr<Lowering>()>& make,
+                                            absl::Status& status);
   absl::Status Run();
   absl::Status Resolve(const std::string& name);
   absl::Status ResolveLayers();
@@ -388,6 +389,8 @@ class Lowering {
   // of a table.
   bool BringsRows(const onnx::ValueInfoProto& info);
   bool TakesRecord(const onnx::NodeProto& node, const std::string& name);
+  // Graph inputs that may do so: all their axes but the first have a fixed size. `leaves_steps`: there are others.
+  Names MayBringRows(bool& leaves_steps) const;
   // Whether the flow is computed of such records alone.
   bool IsOfRow(const Flow& flow) const { return flows_.at(flow.node).of_record; }
   // Whether the axis may be that of steps, and not of rows.
@@ -408,8 +411,8 @@ class Lowering {
   std::set<InputAxis> wanted_features_;            // what the last node would take for features
   bool lacks_axes_ = false;                        // with those, an input has no steps or rows left
   std::unordered_map<int, InputAxis> input_axes_;  // of symbols
-  bool may_guess_records_ = true;                  // [N, K] may be records for no other reason than a Unsqueeze
-  bool guesses_records_ = false;
+  std::optional<Names> guess_;                     // inputs that bring records; not set: those that a Unsqueeze takes
+  bool guesses_records_ = false;                   // for no other reason than that Unsqueeze
   Symbols symbols_;
   FlowGraph flows_;
   std::unordered_map<std::string, GraphValue> values_;

@@ -16,35 +16,56 @@ namespace rnnserve {
 namespace {
 
 constexpr size_t kMostFeatureAxes = 16;  // that are seen by reading again
+constexpr size_t kMostGuessed = 3;       // of inputs, of which each choice is tried
 
 }  // namespace
 
 std::unique_ptr<Lowering> Lowering::Read(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends,
                                          absl::Status& status) {
-  std::unique_ptr<Lowering> made = ReadAxes(graph, constants, opset, ends, true, status);
-  if (status.ok() || !made->guesses_records_) return made;
-  absl::Status other;
-  std::unique_ptr<Lowering> without = ReadAxes(graph, constants, opset, ends, false, other);
-  if (!other.ok()) return made;
-  status = other;
-  return without;
-}
-
-std::unique_ptr<Lowering> Lowering::ReadAxes(const onnx::GraphProto& graph, Constants& constants, int64_t opset,
-                                             Ends ends, bool may_guess_records, absl::Status& status) {
-  const auto reading = [&] {
+  const absl::StatusOr<std::shared_ptr<const Scope>> scope = Scope::Create(graph);
+  const auto make = [&](const std::optional<Names>& guess) {
     std::unique_ptr<Lowering> made(new Lowering(graph, constants, opset, ends));
-    made->may_guess_records_ = may_guess_records;
+    made->scope_ = scope.ok() ? *scope : nullptr;  // by which `constants` knows its values
+    made->guess_ = guess;
     return made;
   };
-  std::unique_ptr<Lowering> first = reading(), last;
-  absl::StatusOr<std::shared_ptr<const Scope>> scope = Scope::Create(graph);
-  first->scope_ = scope.ok() ? *scope : nullptr;
-  status = scope.ok() ? first->Run() : scope.status();
+  status = scope.status();
+  if (!status.ok()) return make({});
+  std::unique_ptr<Lowering> first = ReadAxes([&] { return make({}); }, status);
+  if (status.ok()) return first;
+  bool leaves_steps = false;
+  const Names may = first->MayBringRows(leaves_steps);
+  const std::vector<std::string> names(may.begin(), may.end());
+  // What is read otherwise where the graph could not be read: first without a guess, then with ever fewer records.
+  std::vector<Names> guesses;
+  if (first->guesses_records_) guesses.emplace_back();
+  const size_t at_first = guesses.size();
+  for (unsigned chosen = (1U << std::min(names.size(), kMostGuessed)) - 1; chosen > 0; --chosen) {
+    Names guess(names.begin() + static_cast<int64_t>(std::min(names.size(), kMostGuessed)), names.end());
+    for (size_t k = 0; k < names.size() && k < kMostGuessed; ++k) {
+      if ((chosen >> k & 1U) != 0) guess.insert(names[k]);
+    }
+    if (leaves_steps || guess.size() < names.size()) guesses.push_back(std::move(guess));
+  }
+  for (size_t k = 0; k < guesses.size(); ++k) {
+    absl::Status other;
+    std::unique_ptr<Lowering> made = ReadAxes([&] { return make(guesses[k]); }, other);
+    // Or its words, where all records are guessed and it got at least as far.
+    if (!other.ok() && (k != at_first || made->done_.size() < first->done_.size())) continue;
+    status = other;
+    first = std::move(made);
+    if (status.ok()) break;
+  }
+  return first;
+}
+
+std::unique_ptr<Lowering> Lowering::ReadAxes(const std::function<std::unique_ptr<Lowering>()>& make,
+                                             absl::Status& status) {
+  std::unique_ptr<Lowering> first = make(), last;
+  status = first->Run();
   absl::Status latest = status;
   for (const Lowering* seen = first.get(); !latest.ok() && !seen->wanted_features_.empty(); seen = last.get()) {
-    std::unique_ptr<Lowering> next = reading();
-    next->scope_ = *scope;  // by which `constants` knows its values
+    std::unique_ptr<Lowering> next = make();
     next->features_ = seen->features_;
     next->features_.insert(seen->wanted_features_.begin(), seen->wanted_features_.end());
     latest = next->Run();

@@ -28,6 +28,7 @@ bool Lowering::TakesRecord(const onnx::NodeProto& node, const std::string& name)
 }
 
 bool Lowering::BringsRows(const onnx::ValueInfoProto& info) {
+  if (guess_ && guess_->contains(info.name())) return true;
   const auto rank_of = [](const onnx::ValueInfoProto& input) { return input.type().tensor_type().shape().dim_size(); };
   const auto is_floating = [](const onnx::ValueInfoProto& input) {
     return IsFloating(static_cast<DataType>(input.type().tensor_type().elem_type()));
@@ -45,7 +46,35 @@ bool Lowering::BringsRows(const onnx::ValueInfoProto& info) {
     if (TakesRecord(node, info.name())) (IsOnnxOp(node, "Unsqueeze") ? by_unsqueeze : by_product) = true;
   }
   guesses_records_ |= by_unsqueeze && !by_product;
-  return by_product || (by_unsqueeze && may_guess_records_);
+  return by_product || (by_unsqueeze && !guess_);
+}
+
+Lowering::Names Lowering::MayBringRows(bool& leaves_steps) const {
+  const auto axes_of = [](const onnx::ValueInfoProto& input) { return input.type().tensor_type().shape().dim_size(); };
+  const auto is_fixed = [&](const onnx::ValueInfoProto& input) {
+    for (int axis = 1; axis < axes_of(input); ++axis) {
+      if (!DimOf(input, axis)) return false;
+    }
+    return axes_of(input) >= 2;
+  };
+  const auto is_state = [&](const onnx::ValueInfoProto& input) {
+    return states_.contains(input.name()) || parted_states_.contains(input.name());
+  };
+  const bool is_open = std::ranges::any_of(graph_.input(), [&](const onnx::ValueInfoProto& input) {
+    return axes_of(input) >= 2 && !is_fixed(input) && !is_state(input);
+  });
+  Names names;
+  leaves_steps = is_open;
+  for (const onnx::ValueInfoProto& input : graph_.input()) {
+    const Scope::Definition* definition = scope_->Find(input.name());
+    if (definition == nullptr || !definition->is_input() || axes_of(input) < 2 || is_state(input)) continue;
+    if (is_fixed(input) && (axes_of(input) == 2 || is_open)) {
+      names.insert(input.name());
+    } else {
+      leaves_steps = true;
+    }
+  }
+  return names;
 }
 
 bool Lowering::AreSteps(int symbol) const {
