@@ -95,6 +95,7 @@ class Maker {
   size_t StageOf(int node) const { return stages_[static_cast<size_t>(node)]; }
 
   absl::Status Inputs();
+  bool IsOfAllRows(size_t input) const;
   absl::Status StepShape(const InputUse& use, PipelineInput& input);
   absl::Status Outputs();
   void Need();
@@ -158,6 +159,26 @@ absl::Status Maker::StepShape(const InputUse& use, PipelineInput& input) {
   return BadFile(absl::StrCat("graph input ", Quoted(input.name), " ", use.layout.Text(symbols), " ", View(kParted)));
 }
 
+// [1, K] beside any number of rows, and no output is made of records alone: those would have one row as well.
+bool Maker::IsOfAllRows(size_t input) const {
+  const onnx::GraphProto& graph = lowered_.graph();
+  const auto is_of_record = [&](const Lowering::Output& output) {
+    return lowered_.flows().at(output.flow.node).of_record;
+  };
+  bool has_open_rows = false;
+  for (size_t k = 0; k < lowered_.inputs().size(); ++k) {
+    const InputUse& use = lowered_.inputs()[k];
+    if (use.kind != InputUse::Kind::kSteps || use.is_of_row) continue;
+    for (size_t axis = 0; axis < use.layout.rank(); ++axis) {
+      const std::optional<int> symbol = use.layout.SymbolOf(axis);
+      const bool are_rows = symbol && lowered_.symbols().Find(*symbol) == Symbols::kN;
+      has_open_rows |= are_rows && !DimOf(graph.input(static_cast<int>(k)), static_cast<int>(axis));
+    }
+  }
+  return has_open_rows && DimOf(graph.input(static_cast<int>(input)), 0) == 1 &&
+         std::ranges::none_of(lowered_.outputs(), is_of_record);
+}
+
 absl::Status Maker::Inputs() {
   const onnx::GraphProto& graph = lowered_.graph();
   input_numbers_.resize(lowered_.inputs().size());
@@ -174,7 +195,10 @@ absl::Status Maker::Inputs() {
         continue;
       case InputUse::Kind::kSteps:
         if (absl::Status shaped = StepShape(use, input); !shaped.ok()) return shaped;
-        if (use.is_of_row) break;
+        if (use.is_of_row) {
+          if (IsOfAllRows(k)) input.shape[0] = 1;
+          break;
+        }
         if (lowered_.is_one_step() != (use.layout.rank() == 1)) {
           lowered_.Blame({.graph_input = input.name});
           return BadFile(absl::StrCat("graph input ", Quoted(input.name),

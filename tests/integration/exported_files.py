@@ -125,7 +125,7 @@ def ragged(server, session, info, feeds, rng):
         alone = {}
         for i in info.inputs:
             if i.name in feeds:
-                alone[i.name] = np.take(feeds[i.name], [row], list(i.shape).index("N"))
+                alone[i.name] = np.take(feeds[i.name], [row], list(i.shape).index("N")) if "N" in i.shape else feeds[i.name]
                 if i.name in axes:
                     alone[i.name] = np.take(alone[i.name], range(length), axes[i.name][0])
         for name, value in zip([o.name for o in session.get_outputs()], session.run(None, alone)):

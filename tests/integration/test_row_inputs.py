@@ -26,6 +26,9 @@ class Recorded(File):
         self.inputs.append(("z", TensorProto.FLOAT, ["n", RECORD]))
         return "z"
 
+    def ramp(self, width):
+        return self.store(np.arange(1, width + 1, dtype=np.float32))
+
     def linear(self, value, inner, width):
         return self.node("Add", [self.node("MatMul", [value, self.weight(inner, width)]), self.weight(width)])
 
@@ -107,7 +110,101 @@ def _both_uses(m):
     return m.giving(m.node("Mul", [y, m.node("Unsqueeze", ["z", m.ints(1)])]), m.node("Sub", ["z", last]), m.linear("z", HIDDEN, 2))
 
 
+def _into_last(m, made, width, z="z"):
+    """What is made of the record, joined with the last state and with the last step."""
+    y, h = m.rnn("x")
+    joined = m.node("Concat", [m.node("Squeeze", [h, m.ints(0)]), made], axis=1)
+    last = m.node("Concat", [made, m.node("Gather", [y, m.ints(-1, scalar=True)], axis=1)], axis=-1)
+    return m.giving(m.linear(joined, HIDDEN + width, 2), m.node("Add", [y, m.node("Unsqueeze", [m.linear(made, width, HIDDEN), m.ints(1)])]),
+                    last)
+
+
+def _first_use(op_type, *operands, **attributes):
+    def make(m):
+        return _into_last(m, m.node(op_type, [m.record(), *[operand(m) for operand in operands]], **attributes), RECORD)
+    return make
+
+
+def _added(m):
+    """Only with the last step, whose numbers it has as many as."""
+    m.inputs.append(("z", TensorProto.FLOAT, ["n", HIDDEN]))
+    return m.giving(m.node("Add", [m.node("Gather", [m.rnn("x")[0], m.ints(-1, scalar=True)], axis=1), "z"]))
+
+
+def _two(op_type, width, **attributes):
+    def make(m):
+        m.inputs.append(("w", TensorProto.FLOAT, ["n", RECORD]))
+        return _into_last(m, m.node(op_type, [m.record(), "w"], **attributes), width)
+    return make
+
+
+def _beside_a_speaker(m):
+    m.inputs.append(("speaker", TensorProto.INT64, ["n"]))
+    return _into_last(m, m.node("Concat", [m.record(), m.node("Gather", [m.weight(7, 2), "speaker"])], axis=1), RECORD + 2)
+
+
+def _of_integers(m):
+    m.inputs.append(("speaker", TensorProto.INT64, ["n", RECORD]))
+    return _into_last(m, m.node("Cast", ["speaker"], to=TensorProto.FLOAT), RECORD)
+
+
+def _speaker_of_one_axis_more(m):
+    """As Keras has it: Input((1,)), Embedding, Flatten."""
+    m.inputs.append(("speaker", TensorProto.INT64, ["n", 1]))
+    return _into_last(m, m.node("Reshape", [m.node("Gather", [m.weight(7, 2), "speaker"]), m.ints(-1, 2)]), 2)
+
+
+def _one_number(m):
+    m.inputs.append(("z", TensorProto.FLOAT, ["n", 1]))
+    return _into_last(m, "z", 1)
+
+
+def _part(m):
+    m.inputs.append(("z", TensorProto.FLOAT, ["n", 2 * RECORD]))
+    return _into_last(m, m.node("Slice", ["z", m.ints(0), m.ints(RECORD), m.ints(1)]), RECORD)
+
+
+def _of_two_axes(m):
+    m.inputs.append(("z", TensorProto.FLOAT, ["n", 2, RECORD]))
+    return _into_last(m, m.node("Reshape", ["z", m.ints(-1, 2 * RECORD)]), 2 * RECORD)
+
+
+def _beside_a_mask(m):
+    """Of fixed sizes: one input [N, T] is of steps, the other [N, K] a record."""
+    m.dynamic = False
+    m.inputs[:] = [("x", TensorProto.FLOAT, [ROWS, STEPS, WIDTH]), ("f", TensorProto.FLOAT, [ROWS, STEPS]),
+                   ("z", TensorProto.FLOAT, [ROWS, RECORD])]
+    y, h = m.rnn(m.node("Mul", ["x", m.node("Unsqueeze", ["f", m.ints(2)])]))
+    return m.giving(y, m.node("Concat", [m.node("Squeeze", [h, m.ints(0)]), m.node("Relu", ["z"])], axis=1))
+
+
+def _of_all_rows(m):
+    """The file has one row of it, whatever rows there are."""
+    m.inputs.append(("z", TensorProto.FLOAT, [1, RECORD]))
+    return m.giving(m.node("Add", [m.rnn("x")[0], m.node("Unsqueeze", [m.linear("z", RECORD, HIDDEN), m.ints(1)])]))
+
+
 CASES = {
+    "joined-first": lambda m: _into_last(m, m.record(), RECORD),
+    "added-first": _added,
+    "less-mean-first": lambda m: _into_last(m, m.node("Div", [m.node("Sub", [m.record(), m.weight(RECORD)]), m.ramp(RECORD)]), RECORD),
+    "batch-norm-first": _first_use("BatchNormalization", *[lambda m: m.ramp(RECORD)] * 4),
+    "layer-norm-first": _first_use("LayerNormalization", *[lambda m: m.ramp(RECORD)] * 2, epsilon=1e-2),
+    "relu-first": _first_use("Relu"),
+    "tanh-first": _first_use("Tanh"),
+    "softmax-first": _first_use("Softmax", axis=1),
+    "dropout-first": _first_use("Dropout"),
+    "cast-first": _first_use("Cast", to=TensorProto.FLOAT),
+    "two-joined": _two("Concat", 2 * RECORD, axis=1),
+    "two-multiplied": _two("Mul", RECORD),
+    "beside-a-speaker": _beside_a_speaker,
+    "of-integers": _of_integers,
+    "speaker-of-one-axis-more": _speaker_of_one_axis_more,
+    "one-number": _one_number,
+    "part": _part,
+    "of-two-axes": _of_two_axes,
+    "beside-a-mask": _beside_a_mask,
+    "of-all-rows": _of_all_rows,
     "steps-first": _steps_first,
     "fixed": _fixed,
     "of-steps": _of_steps,
@@ -119,7 +216,7 @@ CASES = {
     "behind-the-last": _behind_the_last,
     "speaker": _speaker,
 }
-FIXED = ("fixed", "of-steps")
+FIXED = ("fixed", "of-steps", "beside-a-mask")
 NO_SESSION = ("both-uses", "computed", "computed-both")
 
 
@@ -262,7 +359,13 @@ def test_places_out_of_the_table_are_refused(served, place):
     assert f"speaker has {place} at element 1; the table that it is looked up in has 7 entries" in raised.value.details()
 
 
+def _behind_relu(m):
+    return m.node("Add", [m.rnn("x")[0], m.node("Unsqueeze", [m.linear(m.node("Relu", [m.record()]), RECORD, HIDDEN), m.ints(1)])])
+
+
 REFUSED = {
+    "along-rows": (lambda m: m.giving(m.rnn("x")[0], m.node("Softmax", [m.record()], axis=0)), "goes along axis 0 of [N, 3], which are steps or rows"),
+    "beside-a-cumsum": (lambda m: m.giving(m.node("CumSum", [_behind_relu(m), m.ints(1, scalar=True)])), 'op_type "CumSum"'),
     "final-state": (_from_last, "is computed in the graph, or comes out of another layer"),
     "wide": (lambda m: m.giving(*m.starting(m.node("Unsqueeze", [m.linear(m.record(), RECORD, HIDDEN + 1), m.ints(0)]))),
              "is [1, N, 6]"),

@@ -362,7 +362,7 @@ CUTS = {
     "ten parts": (True, _parts, [], []),
     "mean by a product": (True, lambda m, y: m.reduce("ReduceSum", m.node("Div", [m.kept(y), m.node("Cast", [m.node(
         "Unsqueeze", ["lengths", m.ints(1, 2)])], to=TensorProto.FLOAT)]), 1, 0), ["Div"], ["Cast"]),
-    "x less its mean": (True, lambda m, _: m.rnn(m.node("Sub", ["x", m.reduce("ReduceMean", "x", 1, 1)]))[0], ["Sub"], ["Sub"]),
+    "x less its mean": (True, lambda m, _: m.rnn(m.node("Sub", ["x", m.reduce("ReduceMean", "x", 1, 1)]))[0], ["Sub"], ["ReduceMean"]),
     "y and its mean": (True, lambda m, y: m.node("Add", [y, m.node("MatMul", [m.reduce(
         "ReduceMean", "x", 1, 1), m.weight(WIDTH, HIDDEN)])]), ["Add"], ["ReduceMean"]),
     "two masks and lengths": (False, _masked_twice, ["Cast", "Less"], ["Cast", "Less"]),
