@@ -141,6 +141,9 @@ absl::Status Lowering::CheckOutput(const onnx::ValueInfoProto& output) {
   if (flow == nullptr) return refuse("is not computed from what a request brings step by step");
   if (std::ranges::find(outputs_, output.name(), &Output::name) != outputs_.end()) return refuse("comes twice");
   if (flow->type == kBoolean) return refuse("is of booleans; cast it to numbers");
+  if (counted_.contains(flow->node)) {
+    return refuse("is of integers that are computed as numbers, which are exact below 2^24 alone; cast it to FLOAT");
+  }
   absl::StatusOr<Flow> canonical = flows_.Canonical(*flow);
   if (!canonical.ok()) return refuse(std::string(canonical.status().message()));
   outputs_.push_back({output.name(), *std::move(canonical)});

@@ -80,9 +80,13 @@ struct Lengths {
   size_t input = 0;  // the graph input
   Layout layout;     // N, and axes of 1
   bool is_sorted = false;
-  int64_t plus = 0;                      // lengths - 1, ...
-  std::optional<int64_t> at_least = {};  // clamp(min=1)
-  std::vector<Size> expanded = {};       // its shape, once over features: a place for each, for GatherElements alone
+  // max(length + plus, at_least): lengths - 1, lengths.clamp(min=1), ...
+  int64_t plus = 0;
+  std::optional<int64_t> at_least = {};
+  std::vector<Size> expanded = {};  // its shape, once over features: a place for each, for GatherElements alone
+
+  // The last step of each row that has any: lengths - 1, lengths.clamp(min=1) - 1.
+  bool is_last() const { return plus == -1 && at_least.value_or(0) <= 0; }
 };
 struct RowOrder {  // by length, the longest row first; `is_back`: as the request has them
   bool is_back = false;
@@ -314,9 +318,12 @@ class Lowering {
   Result AsBoolean(const Call& call);
   Result IsNoNumber(const Call& call);
   absl::StatusOr<Flow> AsNumbers(const Flow& flow, const OnnxTensor& constant);
+  static bool IsInteger(const Flow& flow) { return flow.type != kBoolean && !IsFloating(flow.type); }
+  // Numbers that were made of integers are such again: exact below 2^24, so that no output gives them.
+  Result AsIntegers(Result numbers, DataType type);
   Result Where(const Call& call);
-  // Whether zeros that the file makes are no wider than the flow.
-  bool FitInto(const std::string& zeros, const Flow& flow);
+  // Whether zeros that the file makes are, axis by axis, no wider than one of the two.
+  bool FitInto(const std::string& zeros, const Layout& layout, const Layout* other);
   absl::StatusOr<Flow> Unary(const Flow& flow, MapOp op);
   absl::StatusOr<Flow> Binary(MapFunction function, const Flow& a, const Flow& b);
   // The flow with its axes of size 1 as wide as those of the constant.
@@ -434,6 +441,7 @@ class Lowering {
   Obstacle last_turn_;
   int ones_ = -1;
   std::unordered_map<int, Repeated> repeated_;    // nodes of records
+  std::unordered_set<int> counted_;               // nodes of integers that are computed as numbers
   std::unordered_set<int> own_ends_;              // nodes that pick a row's last step by its length
   std::unordered_set<int> turned_ends_;           // nodes that pick the last of steps that are turned round
   std::unordered_map<int, Obstacle> end_makers_;  // of each flow over time: the node of the graph

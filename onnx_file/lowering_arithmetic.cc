@@ -120,7 +120,12 @@ Lowering::Result Lowering::OfTwo(const Call& call, MapFunction function) {
   if (!flow.ok()) return flow.status();
   const absl::StatusOr<OnnxTensor> constant = Value(call, fixed);
   if (!constant.ok()) return constant.status();
-  return WithConstant(call, *flow, *constant, function, fixed == 0);
+  const bool is_extreme = function == MapFunction::kMaximum || function == MapFunction::kMinimum;
+  if (!is_extreme || !IsInteger(*flow)) return WithConstant(call, *flow, *constant, function, fixed == 0);
+  const DataType type = flow->type;
+  flow = AsNumbers(*flow, *constant);
+  if (!flow.ok()) return flow.status();
+  return AsIntegers(WithConstant(call, *flow, *constant, function, fixed == 0), type);
 }
 
 // Integers as numbers, to be compared with constants that are exact as such: then so is what comes of it, as rounding
@@ -138,6 +143,18 @@ absl::StatusOr<Flow> Lowering::AsNumbers(const Flow& flow, const OnnxTensor& con
       flows_.AddOp({.kind = MapOpKind::kConvert, .in = {flow.node}}, flow.layout.width(), false);
   if (!node.ok()) return node.status();
   made.node = *node;
+  return made;
+}
+
+Lowering::Result Lowering::AsIntegers(Result numbers, DataType type) {
+  if (!numbers.ok()) return numbers;
+  Flow made = std::get<Flow>(*std::move(numbers));
+  const absl::StatusOr<int> node =
+      flows_.AddOp({.kind = MapOpKind::kConvert, .in = {made.node}}, made.layout.width(), true);
+  if (!node.ok()) return node.status();
+  made.node = *node;
+  made.type = type;
+  counted_.insert(*node);
   return made;
 }
 
@@ -202,17 +219,23 @@ Lowering::Result Lowering::Compare(const Call& call) {
   return made;
 }
 
-bool Lowering::FitInto(const std::string& zeros, const Flow& flow) {
+bool Lowering::FitInto(const std::string& zeros, const Layout& layout, const Layout* other) {
   const Scope::Definition* made = std::holds_alternative<Zeros>(values_.at(zeros)) ? scope_->Find(zeros) : nullptr;
   if (made == nullptr || made->node == nullptr) return false;
   const int of_shape = IsOnnxOp(*made->node, "ConstantOfShape") ? 0 : IsOnnxOp(*made->node, "Expand") ? 1 : -1;
   if (of_shape < 0 || of_shape >= made->node->input_size()) return false;
   const auto* shape = std::get_if<Sizes>(&values_.at(made->node->input(of_shape)));
-  if (shape == nullptr || shape->list.size() > flow.layout.rank()) return false;
-  const size_t skipped = flow.layout.rank() - shape->list.size();
-  for (size_t axis = 0; axis < shape->list.size(); ++axis) {
-    const Size& size = shape->list[axis];
-    if (!Equal(symbols_, size, Size(1)) && !Equal(symbols_, size, flow.layout.SizeOfAxis(axis + skipped))) return false;
+  if (shape == nullptr || shape->list.empty()) return shape != nullptr;
+  // Counted from the last axis, as shapes are broadcast.
+  const auto has = [&](const Layout* of, size_t from_end, const Size& size) {
+    return of != nullptr && from_end < of->rank() && Equal(symbols_, size, of->SizeOfAxis(of->rank() - 1 - from_end));
+  };
+  const size_t rank = shape->list.size();
+  for (size_t from_end = 0; from_end < rank; ++from_end) {
+    const Size& size = shape->list[rank - 1 - from_end];
+    const bool is_broadcast =
+        Equal(symbols_, size, Size(1)) && std::max(layout.rank(), other == nullptr ? 0 : other->rank()) > from_end;
+    if (!is_broadcast && !has(&layout, from_end, size) && !has(other, from_end, size)) return false;
   }
   return true;
 }
@@ -233,7 +256,9 @@ Lowering::Result Lowering::Where(const Call& call) {
       const absl::StatusOr<OnnxTensor> constant = Value(call, k + 1);
       if (!constant.ok()) return constant.status();
       part = WithConstant(call, *condition, *constant, function, true);
-    } else if (FitInto(call.node.input(static_cast<int>(k + 1)), *condition)) {  // torch: zeros_like(y)
+    } else if (const auto* other = std::get_if<Flow>(call.inputs[2 - k]);
+               FitInto(call.node.input(static_cast<int>(k + 1)), condition->layout,
+                       other == nullptr ? nullptr : &other->layout)) {  // torch: zeros_like(y)
       part = WithNumber(call, *condition, function, 0, true);
     } else {
       part = Pair(FlowOf(call, k + 1), *condition, function);
@@ -308,7 +333,7 @@ Lowering::Result Lowering::Pair(absl::StatusOr<Flow> a, absl::StatusOr<Flow> b, 
 
 Lowering::Result Lowering::Function(const Call& call) {
   if (std::optional<Result> lengths = ArithmeticOfLengths(call)) return *std::move(lengths);
-  const absl::StatusOr<Flow> flow = FlowOf(call, 0);
+  absl::StatusOr<Flow> flow = FlowOf(call, 0);
   if (!flow.ok()) return flow.status();
   const std::string& op_type = call.node.op_type();
   MapOp op = {.kind = MapOpKind::kUnary, .function = FunctionOf(op_type)};
@@ -343,6 +368,13 @@ Lowering::Result Lowering::Function(const Call& call) {
       (k == 1 ? op.alpha : op.beta) = number->front();
     }
     op.alpha = std::min(op.alpha, op.beta);  // bounds that cross: all numbers are `max`
+    if (IsInteger(*flow)) {
+      const DataType type = flow->type;
+      flow = AsNumbers(*flow, OnnxTensor());
+      if (flow.ok()) flow = Unary(*flow, std::move(op));
+      if (!flow.ok()) return flow.status();
+      return AsIntegers(*std::move(flow), type);
+    }
   }
   absl::StatusOr<Flow> made = Unary(*flow, std::move(op));
   if (!made.ok()) return made.status();

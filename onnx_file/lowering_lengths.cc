@@ -147,8 +147,10 @@ std::optional<Lowering::Result> Lowering::ArithmeticOfLengths(const Call& call) 
     }
     if ((is_clip && k == 0) || op_type == "Max") {
       lengths->at_least = std::max(lengths->at_least.value_or(*number), *number);
-    } else if (!lengths->at_least && (op_type == "Add" || (op_type == "Sub" && k == 0))) {
-      lengths->plus += op_type == "Add" ? *number : -*number;
+    } else if (op_type == "Add" || (op_type == "Sub" && k == 0)) {
+      const int64_t more = op_type == "Add" ? *number : -*number;
+      lengths->plus += more;
+      if (lengths->at_least) *lengths->at_least += more;
     } else {
       return BadFile(absl::StrCat("computes ", op_type, " of lengths; cast them to numbers before"));
     }
@@ -264,7 +266,7 @@ std::optional<Lowering::Result> Lowering::JoinPlaces(const Call& call) {
   if (call.inputs.size() != 2) return std::nullopt;
   for (size_t k = 0; k < 2; ++k) {
     const std::optional<Lengths> lengths = LengthsOf(call, k);
-    if (!lengths || lengths->plus != -1 || lengths->at_least || lengths->layout.rank() != 2) continue;
+    if (!lengths || !lengths->is_last() || lengths->layout.rank() != 2) continue;
     const std::optional<Layout> rows = CountingOf(call, 1 - k, Symbols::kN);
     if (!rows || rows->rank() != 2 || !rows->SymbolOf(0) || !lengths->layout.SymbolOf(0) || lengths->is_sorted)
       continue;
@@ -290,7 +292,7 @@ Lowering::Result Lowering::GatherLast(const Call& call) {
   const auto* lengths = Has(call, 1) ? std::get_if<Lengths>(call.inputs[1]) : nullptr;
   const bool is_nd = IsOnnxOp(call.node, "GatherND");
   const bool is_last = is_nd ? places != nullptr && IntOf(call, "batch_dims", 0) == 0
-                             : lengths != nullptr && lengths->plus == -1 && !lengths->at_least && !lengths->is_sorted &&
+                             : lengths != nullptr && lengths->is_last() && !lengths->is_sorted &&
                                    lengths->layout.rank() == flow->layout.rank();
   const absl::StatusOr<size_t> axis =
       AxisOf(is_nd ? (places != nullptr && !places->steps_first ? 1 : 0) : IntOf(call, "axis", 0), flow->layout.rank());

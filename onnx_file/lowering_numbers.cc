@@ -172,9 +172,25 @@ Lowering::Result Lowering::OverTimeOf(const Flow& flow, size_t axis, OverTime ov
   return result;
 }
 
-Lowering::Result Lowering::ReduceAxis(const Call&, Flow flow, size_t axis, MapFunction function, bool keeps_axis) {
-  if (const std::optional<int> symbol = flow.layout.SymbolOf(axis);
-      symbol && (symbols_.Find(*symbol) == Symbols::kT || symbols_.Find(*symbol) == Symbols::kBackT)) {
+Lowering::Result Lowering::ReduceAxis(const Call& call, Flow flow, size_t axis, MapFunction function, bool keeps_axis) {
+  const std::optional<int> symbol = flow.layout.SymbolOf(axis);
+  const bool is_over_time =
+      symbol && (symbols_.Find(*symbol) == Symbols::kT || symbols_.Find(*symbol) == Symbols::kBackT);
+  const bool is_extreme = function == MapFunction::kLargest || function == MapFunction::kSmallest;
+  // Of integers, mask.sum(1), and of booleans, (y > 0).any(-1): as numbers.
+  if (IsInteger(flow) && (function == MapFunction::kSum || (is_extreme && !is_over_time))) {
+    const DataType type = flow.type;
+    const absl::StatusOr<Flow> numbers = AsNumbers(flow, OnnxTensor());
+    if (!numbers.ok()) return numbers.status();
+    return AsIntegers(ReduceAxis(call, *numbers, axis, function, keeps_axis), type);
+  }
+  if (flow.type == kBoolean && is_extreme && !is_over_time) {
+    flow.type = data_type_;
+    Result made = ReduceAxis(call, std::move(flow), axis, function, keeps_axis);
+    if (made.ok()) std::get<Flow>(*made).type = kBoolean;
+    return made;
+  }
+  if (is_over_time) {
     const OverTime over_time = function == MapFunction::kMean      ? OverTime::kMean
                                : function == MapFunction::kSum     ? OverTime::kSum
                                : function == MapFunction::kLargest ? OverTime::kLargest

@@ -190,10 +190,15 @@ Lowering::Result Lowering::Expand(const Call& call) {
         (same_rank && !is_tile && Equal(symbols_, wanted, flow->layout.SizeOfAxis(k)))) {
       continue;
     }
-    const std::optional<int> rows = same_rank && !is_tile && IsOfRow(*flow) ? made->layout.SymbolOf(k) : std::nullopt;
-    if (rows && wanted.is_constant() && symbols_.SizeOf(*rows) == wanted.factor) continue;
+    const std::optional<int> own = same_rank && !is_tile ? made->layout.SymbolOf(k) : std::nullopt;
+    if (own && wanted.is_constant() && symbols_.SizeOf(*own) == wanted.factor) continue;
     const bool is_symbol = same_rank && wanted.factor == 1 && wanted.symbols.size() == 1;
-    if (rows && is_symbol && symbols_.Unify(*rows, wanted.symbols[0])) continue;
+    // A mask [N, T, 1] to the shape of y.
+    const auto is_one = [this](int symbol) { return symbols_.SizeOf(symbol) == 1; };
+    if (own && is_symbol && (IsOfRow(*flow) || is_one(*own) == is_one(wanted.symbols[0])) &&
+        symbols_.Unify(*own, wanted.symbols[0])) {
+      continue;
+    }
     if (is_symbol && AreSteps(wanted.symbols[0]) && made->layout.FeatureSize(k) == 1 && IsOfRow(*made)) {
       made = AtEachStep(*std::move(made), k, wanted.symbols[0]);
       continue;
@@ -236,7 +241,8 @@ Lowering::Result Lowering::ConstantOfShape(const Call& call) {
 Lowering::Result Lowering::ProductOfSizes(const Call& call) {
   if (std::holds_alternative<Flow>(*call.inputs[0])) {
     return BadFile(
-        "multiplies numbers of steps with one another; sums, means and extremes are what can be made of them");
+        "multiplies the numbers along an axis with one another; sums, means and extremes along it can be computed, and "
+        "products of parts of it (PyTorch: y[..., 0] * y[..., 1])");
   }
   const absl::StatusOr<Sizes> sizes = SizesOf(call, 0);
   if (!sizes.ok()) return sizes.status();

@@ -177,6 +177,24 @@ def _or_zeros(m, y):
     return m.node("Concat", [made, low], axis=-1)
 
 
+def _kept_or_zeros(m, y):
+    """torch.where(mask[..., None] > 0.5, y, torch.zeros_like(y)), and the other way round."""
+    m.inputs.append(("mask", F32, ["n", "t"]))
+    holds = m.node("Greater", [m.node("Unsqueeze", ["mask", m.ints(-1)]), _numbers(m, 0.5)])
+    zeros = m.node("Expand", [_numbers(m, 0), m.node("Shape", [y])])
+    return m.node("Concat", [m.node("Where", [holds, y, m.node("ConstantOfShape", [m.node("Shape", [y])])]),
+                             m.node("Where", [holds, zeros, y])], axis=-1)
+
+
+def _any_and_all(m, y):
+    """(y > 0).any(-1), (y > -0.5).all(-1), as torch.onnx writes them."""
+    parts = []
+    for op, bound in (("ReduceMax", 0.3), ("ReduceMin", -0.2)):
+        holds = m.node("Cast", [m.node("Greater", [y, _numbers(m, bound)])], to=I64)
+        parts.append(m.node("Cast", [m.node("Cast", [m.reduce(op, holds, -1, 1)], to=TensorProto.BOOL)], to=F32))
+    return m.node("Concat", parts, axis=-1)
+
+
 def _zero_rows(p):
     def make(m, y):
         return m.node("LpNormalization", [m.node("Relu", [m.node("Sub", [y, _numbers(m, 0.05)])])], axis=2, p=p)
@@ -205,7 +223,28 @@ def _mean_by_mask(data_type):
     return make
 
 
+def _mean_by_summed_integers(op, behind="mask"):
+    """y.sum(1) of a mask, by mask.sum(1, keepdim=True).clamp(min=1) of integers."""
+    def make(m, y):
+        m.inputs.append(("mask", I64, ["n", "t"]))
+        mask = behind if behind == "mask" else m.node("Cast", [m.node("Not", [m.node("Equal", ["mask", m.ints(0, scalar=True)])])], to=I64)
+        kept = m.node("Mul", [y, m.node("Cast", [m.node("Unsqueeze", [mask, m.ints(-1)])], to=F32)])
+        count = m.node(op, [m.reduce("ReduceSum", mask, 1, 1), m.ints(1, scalar=True)])
+        return m.node("Div", [m.reduce("ReduceSum", kept, 1, 0), m.node("Cast", [count], to=F32)])
+    return make
+
+
+def _mean_by_expanded_mask(m, y):
+    """sentence-transformers' mean pooling: mask.unsqueeze(-1).expand(y.size()).float()."""
+    m.inputs.append(("mask", I64, ["n", "t"]))
+    mask = m.node("Cast", [m.node("Expand", [m.node("Unsqueeze", ["mask", m.ints(-1)]), m.node("Shape", [y])])], to=F32)
+    count = m.node("Clip", [m.reduce("ReduceSum", mask, 1, 0), _numbers(m, 1e-9)])
+    return m.node("Div", [m.reduce("ReduceSum", m.node("Mul", [y, mask]), 1, 0), count])
+
+
 CASES = {
+    "mean-by-summed-integers": _mean_by_summed_integers("Clip"), "mean-by-summed-tokens": _mean_by_summed_integers("Max", "tokens"),
+    "mean-by-expanded-mask": _mean_by_expanded_mask, "kept-or-zeros": _kept_or_zeros, "any-and-all": _any_and_all,
     "mean-by-mask": _mean_by_mask(F32), "mean-by-mask-of-integers": _mean_by_mask(I64),
     "last-by-size": lambda m, y: m.node("Gather", [y, _last_place(m, "x")], axis=1),
     "last-by-size-kept": lambda m, y: m.node("Gather", [y, _last_place(m, y, scalar=False)], axis=1),
@@ -306,8 +345,9 @@ def _normed_over_time(m, y):
      "is quantised: serve the file that it was made from"),
     (_einsum("ntf,nc->ntfc", 3, 3), 'computes "ntf,nc->ntfc"; of Einsum a product of the last axis by weights'),
     (_einsum("ntf,fc->nct", HIDDEN, 3), "of Einsum a product of the last axis by weights"),
-    (lambda m, y: m.node("Where", [m.node("Greater", [m.reduce("ReduceSum", y, 2, 1), _numbers(m, 0)]), y, m.node(
-        "ConstantOfShape", [m.node("Shape", [y])])]), "which is no number of a step"),
+    (lambda m, y: (lambda total: m.node("Where", [m.node("Greater", [total, _numbers(m, 0)]), total, m.node(
+        "ConstantOfShape", [m.node("Shape", [y])])]))(m.reduce("ReduceSum", y, 2, 1)), "which is no number of a step"),
+    (lambda m, y: m.reduce("ReduceSum", m.node("Cast", [y], to=I64), 1, 0), "is of integers that are computed as numbers"),
     (lambda m, y: m.node("MatMul", [y, m.node("DequantizeLinear", [m.store(np.ones((HIDDEN, 3), np.int8)), m.weight(4)])]),
      "has scales of the shape [4], but [3] is needed"),
     (lambda m, y: m.node("MatMul", [y, m.node("DequantizeLinear", [m.store(np.ones((HIDDEN, 3), np.int8)), m.weight(3), m.store(

@@ -104,8 +104,9 @@ class Model(Graph):
         chosen = self.node("Where", [self.mask(), y, self.store(np.asarray(other, np.float32))])
         return self.reduce(op, chosen, 1, 0)
 
-    def last_by_lengths(self, y, elements):
-        last = self.node("Sub", ["lengths", self.ints(1, scalar=True)])
+    def last_by_lengths(self, y, elements, at_least=""):
+        lengths = self.node(at_least, ["lengths", self.ints(1, scalar=True)]) if at_least else "lengths"
+        last = self.node("Sub", [lengths, self.ints(1, scalar=True)])
         if elements:
             places = self.node("Reshape", [last, self.ints(-1, 1, 1)])
             places = self.node("Expand", [places, self.ints(1, 1, HIDDEN)])
@@ -240,6 +241,13 @@ def _far_beyond(m):
                     *[m.reduce(op, normed, 1, 0) for op in ("ReduceSum", "ReduceMax", "ReduceMin")])
 
 
+def _scaled_by_lengths(m):
+    """y.max(1) * (lengths.clamp(min=3) - 2 + 1)"""
+    places = m.node("Sub", [m.node("Clip", ["lengths", m.ints(3, scalar=True)]), m.ints(2, scalar=True)])
+    count = m.node("Unsqueeze", [m.node("Add", [places, m.ints(1, scalar=True)]), m.ints(1)])
+    return m.giving(m.node("Mul", [m.masked_max(m.packed()[0]), m.node("Cast", [count], to=TensorProto.FLOAT)]))
+
+
 @dataclasses.dataclass
 class Case:
     make: object
@@ -274,6 +282,10 @@ CASES = {
     "masked-steps": Case(lambda m: m.giving(m.node("Mul", [m.rnn("x")[0], m.node("Cast", [m.mask()], to=TensorProto.FLOAT)]))),
     "last-places": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], False))),
     "last-elements": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], True))),
+    "last-places-of-clamped": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], False, "Max"))),
+    "last-elements-of-clamped": Case(lambda m: m.giving(m.last_by_lengths(m.rnn("x")[0], True, "Clip"))),
+    "packed-last-of-clamped": Case(lambda m: m.giving(m.last_by_lengths(m.packed("GRU", "forward")[0], False, "Clip"))),
+    "scaled-by-lengths": Case(_scaled_by_lengths),
     "reversed-sequences": Case(_reversed_sequences),
     "reversed-without-lengths": Case(lambda m: m.giving(_turn(m, m.rnn(_turn(m, "x"))[0]))),
     "two-ways": Case(_two_ways, lengths=False),
@@ -317,7 +329,7 @@ def test_numbers_of_onnxruntime(served, name, how):
 
 
 # Where the step of a row of length 0 is one of the padding, which no server computes.
-OF_A_STEP = ("last-places", "last-elements")
+OF_A_STEP = ("last-places", "last-elements", "last-places-of-clamped", "last-elements-of-clamped")
 
 
 @pytest.mark.parametrize("lengths", [[0, 3], [2, 0, 7], [0, 0]])
@@ -394,6 +406,9 @@ def test_what_padding_would_reach_is_refused(tmp_path):
             "Add", [m.node("Sub", ["lengths", m.ints(1, scalar=True)]), m.ints(0, STEPS, 2 * STEPS)])])))(m(False)), "dynamo=True"),
         "of-a-mask": (_lengths_of_a_mask(m(lengths=False)), "let the model take them as an input [N]"),
         "one-place": (_picked(m()), "by places of another shape"),
+        "one-less-of-clamped": ((lambda m: m.giving(m.node("GatherElements", [m.rnn("x")[0], m.node("Expand", [m.node("Reshape", [m.node(
+            "Sub", [m.node("Max", ["lengths", m.ints(2)]), m.ints(1)]), m.ints(-1, 1, 1)]), m.ints(1, 1, HIDDEN)])], axis=1)))(m()),
+            "picks by places that are computed"),
         "three-places": (_picked(m(), 1, 1, 3), "by places of another shape"),
         "two-steps": (_picked(m(), 1, 2, HIDDEN), "by places of another shape"),
         "residual": ((lambda m: m.giving(m.reduce("ReduceSum", m.node("Concat", ["x", m.packed()[0]], axis=-1), 1, 0)))(m()),
