@@ -150,6 +150,7 @@ class Lowering {
   enum class Ends { kAllowed, kRefused };
   // Reads all that the graph's outputs need; `status` tells whether that went well. Which axes of an input are numbers
   // of a step is seen where a layer, or a node before it, takes them; a graph is read again with what was seen so.
+  // A graph that cannot be read so is read again with inputs [N, K] as records of rows.
   static std::unique_ptr<Lowering> Read(const onnx::GraphProto& graph, Constants& constants, int64_t opset, Ends ends,
                                         absl::Status& status);
 
