@@ -51,6 +51,19 @@ Lowering::Result Lowering::Arithmetic(const Call& call) {
   if (std::ranges::any_of(call.inputs, [](const auto* value) { return std::holds_alternative<Counting>(*value); })) {
     return BadFile(absl::StrCat("computes places; ", View(kPickLast)));
   }
+  for (size_t k = 0; k < 2; ++k) {
+    const auto* last = std::get_if<LastPlace>(call.inputs[k]);
+    if (last == nullptr) continue;
+    const std::string& other = call.node.input(static_cast<int>(1 - k));
+    if (function != MapFunction::kAdd || !IsFixed(call, 1 - k) || FixedInteger(other) != 1) {
+      return BadFile(
+          "computes with the place of the last step other than by adding 1 (PyTorch: y[:, -1]; dynamo=True writes "
+          "other forms so as well)");
+    }
+    Size all;  // PyTorch: y.narrow(1, y.size(1) - 1, 1)
+    all.symbols = {last->symbol};
+    return Sizes{.list = {all}, .is_scalar = last->is_scalar};
+  }
   const auto is_sizes = [&](size_t k) { return std::holds_alternative<Sizes>(*call.inputs[k]); };
   if (is_sizes(0) || is_sizes(1)) {
     if (std::ranges::any_of(call.inputs, [](const auto* value) { return std::holds_alternative<Flow>(*value); })) {

@@ -102,6 +102,7 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
   const std::optional<int> t = has_axes ? flow->layout.SymbolOf(layout == 1 ? 1 : 0) : std::nullopt;
   const std::optional<int> n = has_axes ? flow->layout.SymbolOf(layout == 1 ? 0 : 1) : std::nullopt;
   layer.is_turned = t && symbols_.Find(*t) == Symbols::kBackT;
+  const bool turns_rows = n && symbols_.Find(*n) == Symbols::kBackT;
   layer.is_sorted = n && symbols_.Find(*n) == Symbols::kSortedN;
   if (!t || !n || !symbols_.Unify(*t, layer.is_turned ? Symbols::kBackT : Symbols::kT) ||
       !symbols_.Unify(*n, layer.is_sorted ? Symbols::kSortedN : Symbols::kN)) {
@@ -110,7 +111,10 @@ absl::Status Lowering::TakeX(const Call& call, LoweredLayer& layer, int64_t layo
                                 " is needed, T and N being the same for the whole model",
                                 flow->layout.rank() == 3 && !n && flow->layout.FeatureSize(layout == 1 ? 0 : 1) == 1
                                     ? "; export the model with an axis of rows, if only for one row"
-                                    : ""));
+                                : turns_rows ? "; its rows were turned round, and each row is computed by itself, in "
+                                               "whatever order rows come: leave that out, or turn the steps round "
+                                               "(PyTorch: x.flip(1) with batch_first)"
+                                             : ""));
   }
   if (layer.is_turned) {  // which is what the other direction reads
     if (layer.directions == 2) {

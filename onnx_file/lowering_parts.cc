@@ -151,7 +151,9 @@ Lowering::Result Lowering::Step(const Call&, const Flow& flow, size_t axis, int6
     if (made.ok() && is_last && is_turned) turned_ends_.insert(std::get<Flow>(*made).node);
     return made;
   }
-  return BadFile(absl::StrCat("picks step ", index, "; only the first and the last one can be picked"));
+  return BadFile(absl::StrCat("picks step ", index,
+                              "; only the first and the last one can be picked (PyTorch: y[:, -1]; with dynamo=False "
+                              "x.shape[1] - 1 can become a number, dynamo=True keeps it)"));
 }
 
 bool Lowering::IsOfAxis(const Flow& flow, size_t axis, int symbol) const {
@@ -270,10 +272,16 @@ Lowering::Result Lowering::SliceFlow(const Call& call, const Flow& flow, size_t 
     turns_ = {.node = &call.node, .label = call.label};
     return TurnSteps(call, flow, axis);
   }
+  const auto is_such = [&](const onnx::NodeProto& node) {
+    return IsOnnxOp(node, "Slice") && node.input_size() > 0 && node.input(0) == call.node.input(0);
+  };
   return BadFile(
       absl::StrCat("takes a part of the steps or rows of ", flow.layout.Text(symbols_),
-                   "; only the first or last step can be picked. If the file has one such node for each step, "
-                   "its recurrence is unrolled: export it with dynamo=False"));
+                   "; only the first or last step can be picked",
+                   std::ranges::count_if(graph_.node(), is_such) > 2
+                       ? ". If the file has one such node for each step, its recurrence is unrolled: export it with "
+                         "dynamo=False"
+                       : ""));
 }
 
 Lowering::Result Lowering::Split(const Call& call) {

@@ -199,6 +199,19 @@ std::vector<std::string> Partition::InTheWay() const {
   return reasons;
 }
 
+std::vector<std::string> Partition::BesideLayers() const {
+  std::vector<std::string> reasons;
+  for (int k = 0; k < graph_.node_size(); ++k) {
+    const Node& node = at(k);
+    if (node.is_constant || node.has_layer || node.feeds_layer || node.part != Part::kAfter ||
+        std::ranges::none_of(node.proto->output(), [this](const std::string& name) { return IsGraphOutput(name); })) {
+      continue;
+    }
+    reasons.push_back(absl::StrCat(Label(k), " computes a graph output of what no layer has to do with"));
+  }
+  return reasons;
+}
+
 int Partition::NodeOf(const onnx::NodeProto& node) const {
   const auto named = std::ranges::find_if(node.output(), [](const std::string& name) { return !name.empty(); });
   return named == node.output().end() ? -1 : MakerNode(*named);

@@ -57,6 +57,8 @@ class Partition {
   onnx::ValueInfoProto Describe(const std::string& name) const;
   // The nodes that could not be served, each with the reason; those left out that stand behind another one of them.
   std::vector<std::string> InTheWay() const;
+  // The nodes that give graph outputs and stand behind no layer and before none.
+  std::vector<std::string> BesideLayers() const;
 
  private:
   struct Node {

@@ -253,6 +253,13 @@ absl::StatusOr<OnnxSplit> SplitOnnx(const OnnxInspection& inspection, const Fold
   if (!parts.ok()) return parts.status();
   split.parts = *std::move(parts);
   split.in_the_way = partition->InTheWay();
+  if (split.in_the_way.empty() && split.parts.size() > 1) {  // what no layer has to do with is not tried
+    split.in_the_way = partition->BesideLayers();
+    if (!inspection.loads.ok() && options.node == nullptr) {
+      const absl::string_view reason = inspection.loads.message();
+      split.in_the_way = {std::string(reason.substr(0, reason.find("; `rnnctl split`")))};
+    }
+  }
   if (options.node != nullptr) split.assumptions = options.node->path;
   return split;
 }

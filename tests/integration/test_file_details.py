@@ -242,7 +242,19 @@ def _mean_by_expanded_mask(m, y):
     return m.node("Div", [m.reduce("ReduceSum", m.node("Mul", [y, mask]), 1, 0), count])
 
 
+def _narrowed(m, y):
+    """y.narrow(1, y.size(1) - 1, 1) with dynamo=False: from T - 1 to T - 1 + 1."""
+    first = _last_place(m, y)
+    ends = [m.node("Unsqueeze", [place, m.ints(0)]) for place in (first, m.node("Add", [first, m.ints(1, scalar=True)]))]
+    return m.node("Slice", [y, *ends, m.ints(1)])
+
+
+def _part(m, y, first, end):
+    return m.node("Slice", [y, m.ints(first), m.ints(end), m.ints(1)])
+
+
 CASES = {
+    "narrowed": _narrowed,
     "mean-by-summed-integers": _mean_by_summed_integers("Clip"), "mean-by-summed-tokens": _mean_by_summed_integers("Max", "tokens"),
     "mean-by-expanded-mask": _mean_by_expanded_mask, "kept-or-zeros": _kept_or_zeros, "any-and-all": _any_and_all,
     "mean-by-mask": _mean_by_mask(F32), "mean-by-mask-of-integers": _mean_by_mask(I64),
@@ -347,6 +359,13 @@ def _normed_over_time(m, y):
     (_einsum("ntf,fc->nct", HIDDEN, 3), "of Einsum a product of the last axis by weights"),
     (lambda m, y: (lambda total: m.node("Where", [m.node("Greater", [total, _numbers(m, 0)]), total, m.node(
         "ConstantOfShape", [m.node("Shape", [y])])]))(m.reduce("ReduceSum", y, 2, 1)), "which is no number of a step"),
+    (lambda m, y: _part(m, y, 1, 2**63 - 1), "only the first or last step can be picked; `rnnctl split` leaves this node"),
+    (lambda m, y: _part(m, y, 0, -1), "only the first or last step can be picked; `rnnctl split` leaves this node"),
+    (lambda m, y: m.node("Add", [_part(m, y, 1, 2), m.node("Add", [_part(m, y, 2, 3), _part(m, y, 3, 4)])]),
+     "its recurrence is unrolled: export it with dynamo=False"),
+    (lambda m, y: m.node("Gather", [y, m.ints(4, scalar=True)], axis=1), "dynamo=True keeps it"),
+    (lambda m, y: m.node("Gather", [y, m.node("Mul", [_last_place(m, y), m.ints(2, scalar=True)])], axis=1),
+     "computes with the place of the last step other than by adding 1"),
     (lambda m, y: m.reduce("ReduceSum", m.node("Cast", [y], to=I64), 1, 0), "is of integers that are computed as numbers"),
     (lambda m, y: m.node("MatMul", [y, m.node("DequantizeLinear", [m.store(np.ones((HIDDEN, 3), np.int8)), m.weight(4)])]),
      "has scales of the shape [4], but [3] is needed"),

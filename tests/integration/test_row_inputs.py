@@ -369,7 +369,7 @@ REFUSED = {
     "final-state": (_from_last, "is computed in the graph, or comes out of another layer"),
     "wide": (lambda m: m.giving(*m.starting(m.node("Unsqueeze", [m.linear(m.record(), RECORD, HIDDEN + 1), m.ints(0)]))),
              "is [1, N, 6]"),
-    "product": (lambda m: m.giving(m.reduce("ReduceProd", m.rnn("x")[0], 1, 0)), "multiplies numbers of steps with one another"),
+    "product": (lambda m: m.giving(m.reduce("ReduceProd", m.rnn("x")[0], 1, 0)), "multiplies the numbers along an axis with one another"),
     "weights": (lambda m: m.giving(m.node("GRU", ["x", m.weight(1, 14, WIDTH), m.weight(1, 15, HIDDEN)], hidden_size=HIDDEN)),
                 'node 0 (op_type "GRU", name "/GRU_3"): W has shape [1, 14, 4]'),
 }

@@ -391,6 +391,8 @@ def test_what_padding_would_reach_is_refused(tmp_path):
             "Reshape", [m.all_of("x", 0), m.ints(-1)]), m.node("Reshape", [m.all_of("x", 0), m.ints(-1)])])], time_axis=1,
             batch_axis=0))[1]))(m(lengths=False)), "turns the steps of rows round whose lengths are no graph input"),
         "turned": ((lambda m: m.giving(m.rnn(m.flip("x"))[0]))(m(lengths=False)), "back (PyTorch: flip; Keras: ops.flip"),
+        "flipped-rows": ((lambda m: m.giving(m.rnn(m.node("Slice", ["x", m.ints(-1), m.ints(-FAR), m.ints(0), m.ints(-1)]))[0]))(
+            m(lengths=False)), "its rows were turned round, and each row is computed by itself"),
         "turned-both": ((lambda m: m.giving(m.rnn(m.flip("x"), direction="bidirectional")[0]))(m(lengths=False)),
                         "turn the outputs round instead"),
         "turned-padding": ((lambda m: m.giving(m.flip(m.rnn(m.flip("x"), lengths=m.node(

@@ -349,6 +349,27 @@ def _packed_behind_convolution(m, _):
 
 # What is computed of a layer's y, or of x: (whether T and N are open, the graph, what is in the way, and with --stream).
 # A running sum is always in the way.
+def _product(m):
+    return m.reduce("ReduceProd", m.node("Add", ["x", "x"]), 2, 0)
+
+
+def _sum_of_a_mask(m):
+    m.inputs.append(("mask", TensorProto.FLOAT, ["n", "t"]))
+    return m.reduce("ReduceSum", "mask", 1, 0)
+
+
+@pytest.mark.parametrize("flags", [(), ("--stream",)])
+@pytest.mark.parametrize("make, text", [(_product, "multiplies the numbers along an axis"), (_sum_of_a_mask, "goes along axis 1 of"), (
+    lambda m: m.node("Add", ["x", "x"]), "computes a graph output of what no layer has to do with")])
+def test_what_is_beside_the_layers_is_told(tmp_path, make, text, flags):
+    m = Model(lengths=False)
+    y = m.rnn("x")[0]
+    onnx.save(onnx.shape_inference.infer_shapes(m.giving(y, make(m))), tmp_path / "model.onnx")
+    found = parts_of(tmp_path / "model.onnx", tmp_path / "parts", *flags)
+    assert [part["name"] for part in found["parts"]] == ["served", "after"]
+    assert len(found["in_the_way"]) == 1 and text in found["in_the_way"][0], found["in_the_way"]
+
+
 CUTS = {
     "reshape to fixed sizes": (False, _flat, [], []),
     "step T - 1": (False, lambda m, y: m.node("Gather", [y, m.ints(STEPS - 1)], axis=1), [], ["Gather"]),
