@@ -325,6 +325,7 @@ class Lowering {
   Result Where(const Call& call);
   // Whether zeros that the file makes are, axis by axis, no wider than one of the two.
   bool FitInto(const std::string& zeros, const Layout& layout, const Layout* other);
+  bool FitBeside(const Call& call, size_t zeros, const Flow& condition);
   absl::StatusOr<Flow> Unary(const Flow& flow, MapOp op);
   absl::StatusOr<Flow> Binary(MapFunction function, const Flow& a, const Flow& b);
   // The flow with its axes of size 1 as wide as those of the constant.

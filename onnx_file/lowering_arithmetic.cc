@@ -253,6 +253,12 @@ bool Lowering::FitInto(const std::string& zeros, const Layout& layout, const Lay
   return true;
 }
 
+// torch: zeros_like(y), beside y and a condition that may be one number of each step.
+bool Lowering::FitBeside(const Call& call, size_t zeros, const Flow& condition) {
+  const absl::StatusOr<Flow> other = FlowOf(call, 3 - zeros);
+  return FitInto(call.node.input(static_cast<int>(zeros)), condition.layout, other.ok() ? &other->layout : nullptr);
+}
+
 // The numbers of `b` where `a` holds, else 0, and so on: no number is multiplied by 0, since it may be infinite.
 Lowering::Result Lowering::Where(const Call& call) {
   if (!Has(call, 0) || !Has(call, 1) || !Has(call, 2)) return BadFile("has not three inputs");
@@ -269,9 +275,7 @@ Lowering::Result Lowering::Where(const Call& call) {
       const absl::StatusOr<OnnxTensor> constant = Value(call, k + 1);
       if (!constant.ok()) return constant.status();
       part = WithConstant(call, *condition, *constant, function, true);
-    } else if (const auto* other = std::get_if<Flow>(call.inputs[2 - k]);
-               FitInto(call.node.input(static_cast<int>(k + 1)), condition->layout,
-                       other == nullptr ? nullptr : &other->layout)) {  // torch: zeros_like(y)
+    } else if (std::holds_alternative<Zeros>(*call.inputs[k + 1]) && FitBeside(call, k + 1, *condition)) {
       part = WithNumber(call, *condition, function, 0, true);
     } else {
       part = Pair(FlowOf(call, k + 1), *condition, function);

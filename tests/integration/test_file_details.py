@@ -182,8 +182,9 @@ def _kept_or_zeros(m, y):
     m.inputs.append(("mask", F32, ["n", "t"]))
     holds = m.node("Greater", [m.node("Unsqueeze", ["mask", m.ints(-1)]), _numbers(m, 0.5)])
     zeros = m.node("Expand", [_numbers(m, 0), m.node("Shape", [y])])
+    inputs = m.node("Where", [holds, "x", m.node("ConstantOfShape", [m.node("Shape", ["x"])])])
     return m.node("Concat", [m.node("Where", [holds, y, m.node("ConstantOfShape", [m.node("Shape", [y])])]),
-                             m.node("Where", [holds, zeros, y])], axis=-1)
+                             m.node("Where", [holds, zeros, y]), inputs], axis=-1)
 
 
 def _any_and_all(m, y):
