@@ -461,13 +461,13 @@ void Maker::SetLastStages() {
     last = std::max(last, stage);
   };
   for (size_t k = 0; k < made_->maps.size(); ++k) {
-    for (const int place : made_->maps[k].reads) take(place, 2 * k + 1);
-    if (k < made_->layer_x.size()) take(made_->layer_x[k], 2 * k + 2);
-    if (k < made_->layer_y.size() && made_->layer_y[k] >= 0) take(made_->layer_y[k], 2 * k + 2);
+    for (const int place : made_->maps[k].reads) take(place, MapStage(k));
+    if (k < made_->layer_x.size()) take(made_->layer_x[k], LayerStage(k));
+    if (k < made_->layer_y.size() && made_->layer_y[k] >= 0) take(made_->layer_y[k], LayerStage(k));
   }
   for (size_t k = 0; k < made_->maps.size(); ++k) {
     for (const MapUse::Target& target : made_->maps[k].writes) {
-      if (target.place >= 0) take(target.place, 2 * k + 1);
+      if (target.place >= 0) take(target.place, MapStage(k));
     }
   }
 }

@@ -21,8 +21,8 @@ class CopyPool {
   // Below this the caller copies alone: 4 MiB take 0.3 ms, and helpers of an idle virtual machine woke after 0.15 ms.
   static constexpr size_t kLeastBytes = size_t{4} << 20;
 
-  // A quarter of the CPUs that this process may use, at most 4: more threads no longer copy faster, and the server's
-  // workers need CPUs. 0 on machines with less than four.
+  // A quarter of the CPUs that this process may use, at most 4: the server's workers need the others. 0 on machines
+  // with less than four.
   static size_t DefaultHelpers();
 
   // The threads start with the first large copy.

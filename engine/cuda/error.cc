@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cuda/error.h"
 
-#include "engine/plugin/engine_abi.h"
-
 namespace rnnserve::cuda {
 namespace {
 

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/plugin/engine_abi.h"
+
 namespace rnnserve::cuda {
 
 class Error : public std::runtime_error {
@@ -19,6 +21,8 @@ class Error : public std::runtime_error {
   int32_t code() const { return code_; }
   // The device's context is lost: nothing will run in this process again.
   bool sticky() const { return sticky_; }
+  // There may be room another time, or for less.
+  bool is_short_of_memory() const { return !sticky_ && code_ == RNNSERVE_RESOURCE_EXHAUSTED; }
 
  private:
   int32_t code_;

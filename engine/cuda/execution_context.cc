@@ -51,7 +51,7 @@ std::byte* ExecutionContext::Grow(DeviceBuffer& buffer, size_t bytes) {
     try {
       buffer = DeviceBuffer(device_, Grown(bytes), DeviceBuffer::Room::kAsItIs);
     } catch (const Error& refused) {
-      if (refused.code() != RNNSERVE_RESOURCE_EXHAUSTED) throw;
+      if (!refused.is_short_of_memory()) throw;
       buffer = DeviceBuffer(device_, bytes);  // room to grow is a wish
     }
   }

@@ -14,7 +14,7 @@
 //      -- one copy -->  staging
 //   staging x  -- pack -->  x [rows, I]            (left out where the two are the same)
 //   slots      -- gather ->  h, c [active, H]
-//              -- Compute (cuDNN or general) -->  y [rows, H], h', c'
+//              -- Compute (the fastest way) -->  y [rows, H], h', c'
 //   h', c'     -- scatter -> slots                 (slices that end in this block; the others stay packed)
 //   y          -- unpack -->  staged y  -- one copy -->  pinned  -->  host slices
 //   spent slots, of sessions that are gone, are wiped on the way

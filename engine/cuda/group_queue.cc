@@ -6,14 +6,12 @@
 namespace rnnserve::cuda {
 namespace {
 
-bool IsShortOfMemory(const Error& error) { return !error.sticky() && error.code() == RNNSERVE_RESOURCE_EXHAUSTED; }
-
 // Null: the call goes on with one context.
 std::unique_ptr<ExecutionContext> TrySecond(Device& device) {
   try {
     return device.TryTakeContext();
   } catch (const Error& refused) {
-    if (!IsShortOfMemory(refused)) throw;
+    if (!refused.is_short_of_memory()) throw;
     return nullptr;
   }
 }
@@ -32,7 +30,7 @@ void Program::GroupQueue::Run(std::span<const rnnserve_slice* const> slices, int
   try {
     Start(slices, max_steps, spent);
   } catch (const Error& refused) {
-    if (!second_ || !IsShortOfMemory(refused)) throw;
+    if (!second_ || !refused.is_short_of_memory()) throw;
     FinishAll();
     second_->Destroy();  // the first may need all its memory
     second_.reset();

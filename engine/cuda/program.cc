@@ -177,7 +177,7 @@ Program::Way Program::Choose(const Work& work, const ShapeKey& key) const {
       }
     } catch (const Error& refused) {
       if (refused.sticky()) throw;
-      if (refused.code() == RNNSERVE_RESOURCE_EXHAUSTED) {  // its workspace; there may be room another time
+      if (refused.is_short_of_memory()) {  // its workspace
         is_short_of_memory = true;
       } else if (!IsRefusal(refused)) {
         throw;
@@ -210,10 +210,9 @@ void Program::Compute(const Work& work) const {
       return Run(*way, work);
     } catch (const Error& refused) {  // the trial's shape was accepted, this one of the same bucket isn't
       const std::optional<Way> next = After(*way);
-      const bool is_short_of_memory = !refused.sticky() && refused.code() == RNNSERVE_RESOURCE_EXHAUSTED;
-      if (!(IsRefusal(refused) || is_short_of_memory) || !next) throw;
+      if (!(IsRefusal(refused) || refused.is_short_of_memory()) || !next) throw;
       way = next;
-      if (is_short_of_memory) continue;  // this time
+      if (refused.is_short_of_memory()) continue;  // this time
     }
     std::lock_guard lock(mutex_);
     ways_[key] = *way;

@@ -20,6 +20,11 @@
 
 namespace rnnserve {
 
+// A request runs in stages: stage 0 is Pipeline::records, the last one Pipeline::rows, and between them maps and layers
+// take turns.
+constexpr size_t MapStage(size_t map) { return 2 * map + 1; }
+constexpr size_t LayerStage(size_t layer) { return 2 * layer + 2; }
+
 enum class PlaceKind {
   kInput,   // tensor of a request, by step and row
   kStream,  // [T, N, width], kept from the stage that gives it to the last one that takes it
@@ -39,7 +44,7 @@ struct Place {
   // A row without steps is left with it; none: with 0.
   std::vector<double> beyond = {};
   OverTime over_time = OverTime::kEach;  // kRow: as MapUse::Target has it
-  // kStream: the last stage that takes it. Stage 0 is `records`, stage 2k + 1 map k, stage 2k + 2 layer k.
+  // kStream: the last stage that takes it (MapStage, LayerStage).
   size_t last_stage = 0;
 };
 

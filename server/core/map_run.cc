@@ -223,14 +223,14 @@ int64_t PlaceBytes(const StackSpec& stack, const RunPlan& plan) {
   if (stack.pipeline == nullptr) return 0;
   const Pipeline& pipeline = *stack.pipeline;
   int64_t kept = 0;
-  std::vector<int64_t> streams(2 * stack.layers.size() + 3);  // alive at each stage
+  std::vector<int64_t> streams(LayerStage(stack.layers.size()) + 1);  // alive at each stage
   std::vector<size_t> first_stage(pipeline.places.size());
   for (size_t k = 0; k < pipeline.maps.size(); ++k) {
     for (const MapUse::Target& target : pipeline.maps[k].writes) {
-      if (target.place >= 0) first_stage[static_cast<size_t>(target.place)] = 2 * k + 1;
+      if (target.place >= 0) first_stage[static_cast<size_t>(target.place)] = MapStage(k);
     }
     if (k < pipeline.layer_y.size() && pipeline.layer_y[k] >= 0) {
-      first_stage[static_cast<size_t>(pipeline.layer_y[k])] = 2 * k + 2;
+      first_stage[static_cast<size_t>(pipeline.layer_y[k])] = LayerStage(k);
     }
   }
   for (size_t k = 0; k < pipeline.places.size(); ++k) {

@@ -22,12 +22,11 @@ namespace rnnserve {
 
 class MapRun {
  public:
-  // Stage 0 is what is computed of a row's records, stage 2k + 1 map k, stage 2k + 2 layer k; then come the last map,
-  // and what is computed once a row. `outputs` is memory of plan.outputs; all but `programs` outlive this.
+  // Stages are the pipeline's. `outputs` is memory of plan.outputs; all but `programs` outlive this.
   MapRun(const StackSpec& stack, const RunPlan& plan, std::span<std::byte* const> outputs,
          std::vector<ProgramPtr> programs);
 
-  size_t stages() const { return 2 * stack_.layers.size() + 3; }
+  size_t stages() const { return LayerStage(stack_.layers.size()) + 1; }
   bool is_layer(size_t stage) const { return stage > 0 && stage % 2 == 0 && stage + 1 < stages(); }
   size_t layer(size_t stage) const { return stage / 2 - 1; }
 

@@ -14,18 +14,31 @@ import wire
 from server_process import Server
 
 
-def served(root, models):
-    """For a fixture: a server that has loaded all of {name: model}, and their folder."""
+def _save(root, models):
     for name, model in models.items():
         path = root / name / "1" / "model.onnx"
         path.parent.mkdir(parents=True)
         onnx.save(model, path)
+
+
+def served(root, models):
+    """For a fixture: a server that has loaded all of {name: model}, and their folder."""
+    _save(root, models)
     server = Server(f"--models={root}", "--drain_timeout=100ms")  # sessions are left open
     failures = server.models.List(wire.models_pb2.ListModelsRequest()).failures
     assert not failures, [f"{failure.path}: {failure.reason}" for failure in failures]
     yield server, root
     assert server.alive(), server.log()
     assert server.stop() == 0
+
+
+def refusals(root, models):
+    """Why a server does not load {name: model}: {name: reason}."""
+    _save(root, models)
+    server = Server(f"--models={root}")
+    failures = {f.path.split("/")[0]: f.reason for f in server.models.List(wire.models_pb2.ListModelsRequest()).failures}
+    assert server.stop() == 0
+    return failures
 
 
 def session(path):

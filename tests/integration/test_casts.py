@@ -123,12 +123,7 @@ def test_what_no_model_computes_is_refused_with_the_reason(tmp_path):
         "by-steps": (giving(lambda m, y: m.node("Div", [y, m.node("Cast", [m.all_of("x", 1)], to=F32)])), "Div",
                      "computes with how many steps or rows there are"),
     }
-    for name, (model, _, _) in refused.items():
-        (tmp_path / name / "1").mkdir(parents=True)
-        onnx.save(model, tmp_path / name / "1" / "model.onnx")
-    server = Server(f"--models={tmp_path}")
-    failures = {f.path.split("/")[0]: f.reason for f in server.models.List(wire.models_pb2.ListModelsRequest()).failures}
+    failures = exported_files.refusals(tmp_path, {name: model for name, (model, _, _) in refused.items()})
     for name, (_, node, text) in refused.items():
         assert f'(op_type "{node}", name ' in failures[name] and text in failures[name], failures[name]
         assert "rnnctl split" in failures[name]
-    assert server.stop() == 0

@@ -8,13 +8,11 @@ from concurrent import futures
 
 import grpc
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto
 
 import exported_files
 import wire
-from server_process import Server
 from test_fixed_states import File
 from test_row_lengths import HIDDEN, ROWS, STEPS, WIDTH
 
@@ -376,11 +374,6 @@ REFUSED = {
 
 
 def test_refusals_name_the_node(tmp_path):
-    for name, (make, _) in REFUSED.items():
-        (tmp_path / name / "1").mkdir(parents=True)
-        onnx.save(make(Recorded()), tmp_path / name / "1" / "model.onnx")
-    server = Server(f"--models={tmp_path}")
-    failures = {f.path.split("/")[0]: f.reason for f in server.models.List(wire.models_pb2.ListModelsRequest()).failures}
+    failures = exported_files.refusals(tmp_path, {name: make(Recorded()) for name, (make, _) in REFUSED.items()})
     for name, (_, text) in REFUSED.items():
         assert text in failures.get(name, ""), (name, failures.get(name))
-    assert server.stop() == 0

@@ -420,11 +420,6 @@ def test_what_padding_would_reach_is_refused(tmp_path):
         "other-lengths": ((lambda m: m.giving(m.rnn(m.node("Gather", ["x", m.order()[1]], axis=0), lengths=m.node(
             "Cast", ["lengths"], to=TensorProto.INT32))[0]))(m()), "of rows in another order than X"),
     }
-    for name, (model, _) in refused.items():
-        (tmp_path / name / "1").mkdir(parents=True)
-        onnx.save(model, tmp_path / name / "1" / "model.onnx")
-    server = Server(f"--models={tmp_path}")
-    failures = {f.path.split("/")[0]: f.reason for f in server.models.List(wire.models_pb2.ListModelsRequest()).failures}
+    failures = exported_files.refusals(tmp_path, {name: model for name, (model, _) in refused.items()})
     for name, (_, text) in refused.items():
         assert text in failures.get(name, ""), (name, failures.get(name))
-    assert server.stop() == 0
