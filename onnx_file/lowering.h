@@ -139,6 +139,8 @@ struct LoweredLayer {
   bool is_sorted = false;          // its rows come in the order of their lengths
 };
 
+inline constexpr std::string_view kLengthsOfMask =
+    "if these are the lengths of rows (PyTorch: mask.sum(1)), let the model take them as an input [N]";
 inline constexpr std::string_view kPickLast =
     "of each row only the last step can be picked by its length (PyTorch: y[arange(N), lengths - 1] with dynamo=True, "
     "or "

@@ -243,9 +243,7 @@ Lowering::Result Lowering::Reduce(const Call& call) {
         IsOnnxOp(call.node, "ReduceSum") && flow->layout.width() == 1 && flows_.at(flow->node).per_step;
     Result reduced = ReduceAxis(call, *std::move(flow), *axis, function, keeps_axis);
     if (!reduced.ok() && is_mask) {
-      return BadFile(absl::StrCat(reduced.status().message(),
-                                  "; if these are the lengths of rows (PyTorch: mask.sum(1)), let the model take them "
-                                  "as an input [N]"));
+      return BadFile(absl::StrCat(reduced.status().message(), "; ", View(kLengthsOfMask)));
     }
     if (!reduced.ok()) return reduced;
     flow = std::get<Flow>(*std::move(reduced));
@@ -314,7 +312,10 @@ Lowering::Result Lowering::TopK(const Call& call) {
   const absl::StatusOr<Sizes> k =
       opset_ < 10 ? absl::StatusOr<Sizes>(Sizes{.list = {Size(IntOf(call, "k", 0))}}) : SizesOf(call, 1);
   if (!k.ok()) return k.status();
-  if (k->list.size() != 1 || !k->list[0].is_constant()) return BadFile("has no fixed K");
+  if (k->list.size() != 1 || !k->list[0].is_constant()) {
+    return BadFile(
+        absl::StrCat("has no fixed K", IsInteger(*flow) ? "; " : "", IsInteger(*flow) ? View(kLengthsOfMask) : ""));
+  }
   const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", -1), flow->layout.rank());
   if (!axis.ok()) return axis.status();
   const bool is_smallest = IntOf(call, "largest", 1) == 0;  // of -x

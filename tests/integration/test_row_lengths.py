@@ -359,6 +359,15 @@ def _lengths_of_a_mask(m):
     return m.giving(m.rnn("x", lengths=m.node("Cast", [m.reduce("ReduceSum", "mask", 1, 0)], to=TensorProto.INT32))[0])
 
 
+def _sorted_by_a_mask(m):
+    """pack_padded_sequence as torch wrote it before dynamo."""
+    m.inputs.append(("mask", TensorProto.INT64, ["n", STEPS]))
+    counts = m.reduce("ReduceSum", "mask", 1, 0)
+    values, places = m.name("TopK"), m.name("TopK")
+    m.nodes.append(helper.make_node("TopK", [counts, m.node("Shape", [counts])], [values, places], name=values, axis=0))
+    return m.giving(m.rnn(m.node("Gather", ["x", places], axis=0), lengths=m.node("Cast", [values], to=TensorProto.INT32))[0])
+
+
 def test_what_padding_would_reach_is_refused(tmp_path):
     def plus(m, value):
         return m.giving(m.node("Add", [m.masked_mean(m.rnn("x")[0]), value]))
@@ -407,6 +416,7 @@ def test_what_padding_would_reach_is_refused(tmp_path):
         "flat-places": ((lambda m: m.giving(m.node("Gather", [m.node("Flatten", [m.rnn("x")[0]], axis=2), m.node(
             "Add", [m.node("Sub", ["lengths", m.ints(1, scalar=True)]), m.ints(0, STEPS, 2 * STEPS)])])))(m(False)), "dynamo=True"),
         "of-a-mask": (_lengths_of_a_mask(m(lengths=False)), "let the model take them as an input [N]"),
+        "sorted-by-a-mask": (_sorted_by_a_mask(m(lengths=False)), "has no fixed K; if these are the lengths of rows"),
         "one-place": (_picked(m()), "by places of another shape"),
         "one-less-of-clamped": ((lambda m: m.giving(m.node("GatherElements", [m.rnn("x")[0], m.node("Expand", [m.node("Reshape", [m.node(
             "Sub", [m.node("Max", ["lengths", m.ints(2)]), m.ints(1)]), m.ints(-1, 1, 1)]), m.ints(1, 1, HIDDEN)])], axis=1)))(m()),
