@@ -33,6 +33,13 @@ JoinedSends::~JoinedSends() {
   if (outer_ != nullptr) return;
   current = nullptr;
   Flush();
+  if (end_ != nullptr) end_(of_);
+}
+
+void JoinedSends::AtEnd(void (*end)(void*), void* of) {
+  if (current == nullptr) return end(of);
+  current->end_ = end;
+  current->of_ = of;
 }
 
 ssize_t JoinedSends::Send(int fd, const msghdr* message, int flags) {

@@ -4,7 +4,7 @@
 // connection.
 //
 //   const JoinedSends joined;
-//   for (Job& job : finished) job.done();      // each sends an answer
+//   for (Job& job : finished) job.done();      // each sends an answer, or wakes the thread that sends it: AtEnd
 //
 // Only the sends of a program that links server/transport/joined_sends.cc; elsewhere it does nothing.
 #pragma once
@@ -25,6 +25,8 @@ class JoinedSends {
   JoinedSends(const JoinedSends&) = delete;
   JoinedSends& operator=(const JoinedSends&) = delete;
 
+  // Calls `end(of)` when the thread's JoinedSends ends, or at once if there is none; only the last one is called.
+  static void AtEnd(void (*end)(void*), void* of);
   // sendmsg, which leaves bytes to the thread's JoinedSends if there is one.
   static ssize_t Send(int fd, const msghdr* message, int flags);
 
@@ -36,6 +38,8 @@ class JoinedSends {
   JoinedSends* const outer_;     // the thread's own, if there was one: it lasts longer and keeps the bytes
   std::array<int, 64> waiting_;  // sockets with bytes that wait, `size_` of them
   size_t size_ = 0;
+  void (*end_)(void*) = nullptr;
+  void* of_ = nullptr;
 };
 
 }  // namespace rnnserve

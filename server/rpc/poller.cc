@@ -2,6 +2,7 @@
 #include "server/rpc/poller.h"
 
 #include <chrono>
+#include <mutex>
 #include <optional>
 
 #include "base/completion.h"
@@ -21,6 +22,8 @@ int64_t SteadyNanos() {
   const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(since_boot).count() | 1;
 }
+
+thread_local const Poller* this_poller = nullptr;
 
 void Complete(void* tag, bool ok) {
   AfterCompletion(tag);
@@ -54,6 +57,7 @@ void Poller::Stop() {
 }
 
 void Poller::Poll() {
+  this_poller = this;
   void* tag = nullptr;
   bool ok = false;
   int events = 0;  // since work was run
@@ -68,28 +72,83 @@ void Poller::Poll() {
     const int64_t now = SteadyNanos();
     busy_since_ns_.store(now, std::memory_order_relaxed);
     ReleaseCachesIfAsked();
+    if (!joined || now - joined_since > kMostJoinedNanos) {
+      joined.emplace();
+      joined_since = now;
+    }
+    if (next == grpc::CompletionQueue::GOT_EVENT) Complete(tag, ok);
+    CompleteWaiters();
+    if (work_.waiting() == 0) {
+      joined.reset();
+      continue;
+    }
     if (next == grpc::CompletionQueue::GOT_EVENT) {
-      if (!joined || now - joined_since > kMostJoinedNanos) {
-        joined.emplace();
-        joined_since = now;
-      }
-      Complete(tag, ok);
-      if (work_.waiting() == 0) {
-        joined.reset();
-        continue;
-      }
       const bool is_all = busy_poll_.is_alone() && work_.is_complete();
       if (++events < kMostEvents && !is_all) continue;
     }
     busy_poll_.Took(work_.waiting(), absl::Nanoseconds(std::exchange(waited_ns_, 0)));
     work_.run(busy_poll_.is_alone());
+    CompleteWaiters();
     joined.reset();
     events = 0;
   }
 }
 
+void Poller::Enqueue(Waiter* waiter) {
+  {
+    MutexLock lock(mutex_);
+    (first_waiter_ == nullptr ? first_waiter_ : last_waiter_->next_) = waiter;
+    last_waiter_ = waiter;
+    has_waiters_.store(true, std::memory_order_relaxed);
+    if (!asleep_ || waking_) return;
+    waking_ = true;
+    ++guards_;
+  }
+  // Once for all that this thread ends together.
+  JoinedSends::AtEnd([](void* wake) { static_cast<Wake*>(wake)->Start(); }, &wake_);
+}
+
+void Poller::CompleteWaiters() {
+  while (has_waiters_.load(std::memory_order_relaxed)) {
+    Waiter* waiter = nullptr;
+    {
+      MutexLock lock(mutex_);
+      waiter = std::exchange(first_waiter_, nullptr);
+      has_waiters_.store(false, std::memory_order_relaxed);
+    }
+    while (waiter != nullptr) {
+      Waiter* const next = std::exchange(waiter->next_, nullptr);
+      waiter->Complete(true);
+      waiter = next;
+    }
+  }
+}
+
+bool Poller::BeginSleep() {
+  MutexLock lock(mutex_);
+  asleep_ = first_waiter_ == nullptr;
+  return asleep_;
+}
+
+void Poller::Wake::Start() {
+  void* const tag = static_cast<CompletionTag*>(this);
+  BeforeStart(tag);
+  const std::lock_guard starting(starting_);
+  alarm_.Set(poller_.queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), tag);
+}
+
+void Poller::Wake::Complete(bool) {
+  { const std::lock_guard starting(starting_); }
+  MutexLock lock(poller_.mutex_);
+  poller_.waking_ = false;
+  poller_.Release();
+}
+
+bool Poller::is_this_thread() const { return this_poller == this; }
+
 grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
   if (work_.waiting() > 0) return queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
+  if (!BeginSleep()) return grpc::CompletionQueue::TIMEOUT;
   const bool is_idle = work_.is_idle();
   const int64_t began = SteadyNanos();
   const grpc::CompletionQueue::NextStatus found =
@@ -97,6 +156,8 @@ grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
   const int64_t waited = SteadyNanos() - began;
   waited_ns_ += waited;
   if (is_idle) busy_poll_.Came(absl::Nanoseconds(waited));
+  MutexLock lock(mutex_);
+  asleep_ = false;
   return found;
 }
 
@@ -121,7 +182,11 @@ Poller::QueueGuard::QueueGuard(Poller& poller) : poller_(poller) {
 
 Poller::QueueGuard::~QueueGuard() {
   MutexLock lock(poller_.mutex_);
-  if (--poller_.guards_ == 0) poller_.released_.notify_all();
+  poller_.Release();
+}
+
+void Poller::Release() {
+  if (--guards_ == 0) released_.notify_all();
 }
 
 }  // namespace rnnserve

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that polls one completion queue and resumes the coroutines that wait on it. It must never block. It runs
 // the work that coroutines have collected when the queue is empty, when a lone caller's call is the only one, and after
-// a bounded number of events.
+// a bounded number of events. Answers leave on it as well: where several threads use a connection, gRPC lets them wait
+// for each other and hands work to threads of its own.
 //
 //   Poller poller(builder.AddCompletionQueue(), ...);     // before the server is built
 //   poller.Start();                                  // after
@@ -10,9 +11,11 @@
 //   poller.Stop();                                   // waits for the last QueueGuard, then for the thread
 #pragma once
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <coroutine>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +23,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "base/completion.h"
 #include "base/mutex.h"
 #include "server/rpc/busy_poll.h"
 
@@ -55,6 +59,40 @@ class Poller {
 
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
+  // Whether this is the poller thread.
+  bool is_this_thread() const;
+
+  // A tag that may wait for the poller thread without an event of gRPC's.
+  class Waiter : public CompletionTag {
+   protected:
+    ~Waiter() = default;
+
+   private:
+    friend class Poller;
+    Waiter* next_ = nullptr;
+  };
+  // Calls the waiter's Complete on the poller thread, at the end of its turn at the latest. From any thread, while a
+  // QueueGuard is held. A waiter waits once at a time.
+  void Enqueue(Waiter* waiter);
+
+  // co_await Poller::Return(poller): goes on on the poller thread.
+  class Return final : private Waiter {
+   public:
+    explicit Return(Poller& poller) : poller_(poller) {}
+    bool await_ready() const noexcept { return poller_.is_this_thread(); }
+    void await_suspend(std::coroutine_handle<> waiting) {
+      waiting_ = waiting;
+      poller_.Enqueue(this);
+    }
+    void await_resume() const noexcept {}
+
+   private:
+    void Complete(bool) override { waiting_.resume(); }
+
+    Poller& poller_;
+    std::coroutine_handle<> waiting_;
+  };
+
   // Held by each coroutine that uses the queue: a queue must not be shut down while operations may still be started.
   class QueueGuard {
    public:
@@ -68,8 +106,26 @@ class Poller {
   };
 
  private:
+  // The event that wakes the thread.
+  class Wake final : public CompletionTag {
+   public:
+    explicit Wake(Poller& poller) : poller_(poller) {}
+    void Start();
+
+   private:
+    void Complete(bool ok) override;
+
+    Poller& poller_;
+    StartMutex starting_;
+    grpc::Alarm alarm_;
+  };
+
   void Poll();
-  // The next event; TIMEOUT if there is none and work waits.
+  void CompleteWaiters();
+  // From when on Enqueue wakes the thread; false: there are waiters already.
+  bool BeginSleep();
+  void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The next event; TIMEOUT if there is none and work or a waiter waits.
   grpc::CompletionQueue::NextStatus Next(void** tag, bool* ok);
   // Waits for the next event without limit; busy-polls for `window` before it sleeps.
   grpc::CompletionQueue::NextStatus Await(absl::Duration window, int64_t began_ns, void** tag, bool* ok);
@@ -81,6 +137,12 @@ class Poller {
   Mutex mutex_;
   CondVar released_;
   int64_t guards_ ABSL_GUARDED_BY(mutex_) = 0;
+  Waiter* first_waiter_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Waiter* last_waiter_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
+  bool waking_ ABSL_GUARDED_BY(mutex_) = false;  // holds a guard
+  std::atomic<bool> has_waiters_ = false;
+  Wake wake_{*this};
   std::atomic<int64_t> busy_since_ns_ = 0;  // 0: waits
 
   std::thread thread_;

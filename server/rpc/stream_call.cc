@@ -76,6 +76,18 @@ void StreamCall::EndWork() {
   site_.parts().requests->in_flight().Add(-1);
   MutexLock lock(mutex_);
   --in_flight_;
+  if (waiting_ && condition_()) TakeTurn();
+}
+
+void StreamCall::TakeTurn() {
+  if (!std::exchange(has_turn_, true)) site_.parts().poller->Enqueue(&turn_);
+}
+
+void StreamCall::TurnCame() {
+  const std::shared_ptr<StreamCall> self = shared_from_this();
+  MutexLock lock(mutex_);
+  has_turn_ = false;
+  if (!writing_ && !outbox_.empty()) StartWrite();
   Changed(lock);
 }
 
@@ -87,26 +99,34 @@ void StreamCall::Changed(MutexLock& lock) {
   waiting.resume();
 }
 
+bool StreamCall::MayAdd(int64_t bytes) {
+  given_up_ |= broken_;
+  if (!broken_) outbox_bytes_ += bytes;
+  return !broken_;
+}
+
+void StreamCall::WriteSoon() {
+  if (writing_) return;
+  if (site_.parts().poller->is_this_thread()) return StartWrite();
+  TakeTurn();
+}
+
 void StreamCall::Send(grpc::Slice part, std::optional<ByteBudget::Share> held) {
   MutexLock lock(mutex_);
-  given_up_ |= broken_;
-  if (broken_) return;
-  outbox_bytes_ += static_cast<int64_t>(part.size());
+  if (!MayAdd(static_cast<int64_t>(part.size()))) return;
   outbox_.Add(std::move(part), std::move(held));
-  if (!writing_) StartWrite();
+  WriteSoon();
 }
 
 void StreamCall::SendCopy(std::span<const uint8_t> part, std::optional<ByteBudget::Share> held) {
   MutexLock lock(mutex_);
-  given_up_ |= broken_;
-  if (broken_) return;
-  if (writing_) {
-    outbox_.Copy(part, std::move(held));
-  } else {
+  if (!MayAdd(static_cast<int64_t>(part.size()))) return;
+  if (outbox_.empty() && !writing_) {
     outbox_.Add(grpc::Slice(part.data(), part.size()), std::move(held));
+  } else {
+    outbox_.Copy(part, std::move(held));
   }
-  outbox_bytes_ += static_cast<int64_t>(part.size());
-  if (!writing_) StartWrite();
+  WriteSoon();
 }
 
 void StreamCall::StartWrite() {
@@ -216,6 +236,7 @@ CallTask ServeStream(const StreamMethod& method, StreamSite& site) {
   const std::string_view tenant = caller.ok() ? std::string_view((*caller)->tenant) : std::string_view();
   // Before it is over: then its peer is forgotten.
   if (!is_handed_over) site.parts().log->Ended(method.name, status, {tenant, ""}, call->context_);
+  co_await Poller::Return(*site.parts().poller);
   co_await Completion([&](void* tag) {
     if (status.ok()) return call->stream_.Finish(grpc::Status::OK, tag);
     const WireError error = ToWireError(status);

@@ -215,6 +215,15 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     StreamCall* call_;
   };
 
+  class Turn final : public Poller::Waiter {
+   public:
+    explicit Turn(StreamCall* call) : call_(call) {}
+    void Complete(bool) override { call_->TurnCame(); }
+
+   private:
+    StreamCall* call_;
+  };
+
   // Awaits a condition on what mutex_ guards. One coroutine waits at a time.
   struct Until {
     StreamCall& call;
@@ -234,7 +243,8 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   };
   // co_await call.UntilIdle(): until nothing is in flight and there is nothing to write.
   Until UntilIdle() {
-    return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_; }};
+    return Until{*this,
+                 [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return in_flight_ == 0 && !writing_ && !has_turn_; }};
   }
 
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -242,6 +252,12 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
                        outbox_bytes_ < site_.parts().limits.OutboxBytes(site_.open()));
   }
   void SendInitialMetadata();
+  // The next write and the waiting coroutine go on on the poller thread.
+  void TakeTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TurnCame();
+  // Whether a part of so many bytes may be added, which is counted then.
+  bool MayAdd(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WriteSoon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteDone(bool ok);
   void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;  // resumes the coroutine if its condition holds now
@@ -258,6 +274,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     if (context_.IsCancelled()) cancelled_->store(true, std::memory_order_relaxed);
   }};
   Written written_{this};
+  Turn turn_{this};
   CallerPtr caller_;
   uint64_t caller_id_ = 0;  // asking gRPC each time costs a string
   std::unique_ptr<StreamHandler> handler_;
@@ -269,6 +286,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   int64_t wire_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_turn_ ABSL_GUARDED_BY(mutex_) = false;
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;    // nothing can be written any more
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;  // and there were replies to write
   std::coroutine_handle<> waiting_ ABSL_GUARDED_BY(mutex_);
