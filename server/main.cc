@@ -275,9 +275,9 @@ int Run(const Settings& settings, int64_t memory_limit) {
                   absl::StrCat(read.message(), "; expected a folder of NAME/VERSION/model.onnx"));
   }
   LogModels({models.List(), models.Failures()});
-  ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes));
-  const SteadyClock clock;
   Metrics metrics;
+  ProgramCache programs(absl::GetFlag(FLAGS_packed_weight_bytes), &metrics);
+  const SteadyClock clock;
   const std::unique_ptr<MemoryWatch> memory = WatchMemory(memory_limit, metrics);
   ModelLabels model_labels(static_cast<size_t>(absl::GetFlag(FLAGS_metrics_models)), NamesOf(models));
   WorkMetricsTable work_metrics(metrics, model_labels);

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/steady_now.h"
 
 namespace rnnserve {
 namespace {
@@ -75,12 +76,15 @@ struct Entry {
 using Entries = std::map<Key, Entry, KeyOrder>;
 
 // Engines do not throw by contract, but their libraries may; a throw must not leave other calls waiting.
-absl::StatusOr<ProgramPtr> Compile(const Engine& engine, const CellPtr& cell, const EngineOptions& options) {
+absl::StatusOr<ProgramPtr> Compile(const Engine& engine, const CellPtr& cell, const EngineOptions& options,
+                                   HistogramFamily* packing) {
   try {
+    const absl::Time begun = SteadyNow();
     absl::StatusOr<ProgramPtr> program = engine.Compile(cell, options);
     if (program.ok() && *program == nullptr) {
       return absl::InternalError(absl::StrCat("engine ", std::string(engine.name()), " compiled no program"));
     }
+    if (program.ok() && packing != nullptr) packing->With({std::string(engine.name())})->Observe(SteadyNow() - begun);
     return program;
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("no memory left to pack the weights; try again later");
@@ -92,9 +96,14 @@ absl::StatusOr<ProgramPtr> Compile(const Engine& engine, const CellPtr& cell, co
 }  // namespace
 
 struct ProgramCache::Impl {
-  explicit Impl(int64_t bytes) : max_bytes(bytes) {}
+  Impl(int64_t bytes, Metrics* metrics) : max_bytes(bytes) {
+    if (metrics == nullptr) return;
+    packing = &metrics->Durations("rnnserve_packing_duration_seconds", "Time of an engine to pack a cell's weights.",
+                                  {"engine"});
+  }
 
   const int64_t max_bytes;
+  HistogramFamily* packing = nullptr;
   mutable Mutex mutex;
   Entries entries ABSL_GUARDED_BY(mutex);
   std::list<const Key*> by_use ABSL_GUARDED_BY(mutex);  // least recent first; not the dropped ones
@@ -159,7 +168,7 @@ struct ProgramCache::Impl {
   }
 };
 
-ProgramCache::ProgramCache(int64_t max_bytes) : impl_(std::make_unique<Impl>(max_bytes)) {}
+ProgramCache::ProgramCache(int64_t max_bytes, Metrics* metrics) : impl_(std::make_unique<Impl>(max_bytes, metrics)) {}
 ProgramCache::~ProgramCache() = default;
 
 bool ProgramCache::MakeRoom(const Engine& engine) {
@@ -189,8 +198,10 @@ absl::StatusOr<ProgramPtr> ProgramCache::Get(const Engine& engine, const CellPtr
     flight = impl_->flights.emplace(Key(key), std::make_shared<Flight>()).first->second;
   }
 
-  absl::StatusOr<ProgramPtr> program = Compile(engine, cell, options);
-  if (absl::IsResourceExhausted(program.status()) && MakeRoom(engine)) program = Compile(engine, cell, options);
+  absl::StatusOr<ProgramPtr> program = Compile(engine, cell, options, impl_->packing);
+  if (absl::IsResourceExhausted(program.status()) && MakeRoom(engine)) {
+    program = Compile(engine, cell, options, impl_->packing);
+  }
   const int64_t packed = program.ok() ? (*program)->packed_bytes() : 0;
   const MutexLock lock(impl_->mutex);
   if (program.ok()) {

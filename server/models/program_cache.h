@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
+#include "server/telemetry/metrics.h"
 
 namespace rnnserve {
 
@@ -19,7 +20,8 @@ class ProgramCache {
   // A program counts against the bound with its packed bytes, the bytes of its cell (which it may keep alive) and this.
   static constexpr int64_t kBytesPerProgram = 4096;
 
-  explicit ProgramCache(int64_t max_bytes);
+  // `metrics`: where the time of each compilation that succeeds is counted, null for nowhere; outlive the cache.
+  explicit ProgramCache(int64_t max_bytes, Metrics* metrics = nullptr);
   ~ProgramCache();
 
   // The engine's program for the cell, compiled if it is not cached. Where the engine has no memory left for it

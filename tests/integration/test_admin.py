@@ -326,7 +326,9 @@ def test_known_labels_start_at_zero(loaded, tmp_path):
                       "rnnserve_engine_in_service": _labels(engine=ENGINES)}  # and are not 0
         histograms = {name for name, (kind, _) in documented.items() if kind == "histogram"}
         assert set(known) | set(told_apart) | histograms == {name for name, (_, labels) in documented.items() if labels}
-        for name in histograms - {"rnnserve_request_duration_seconds"}:
+        packed = served["rnnserve_packing_duration_seconds"][1]
+        assert bool(packed) == (loaded == "by a caller"), "the warm-up has packed them"
+        for name in histograms - {"rnnserve_request_duration_seconds", "rnnserve_packing_duration_seconds"}:
             assert not served[name][1], f"{name} begins with its first observation"
         for name, labels in known.items():
             samples = dict(served[name][1])

@@ -23,6 +23,9 @@ constexpr int64_t kRandomSteps = 100, kRandomRows = 2;
 constexpr int kRounds = 9;
 constexpr std::chrono::microseconds kRound{3000};
 
+using Clock = std::chrono::steady_clock;
+using Microseconds = std::chrono::duration<double, std::micro>;
+
 EngineOptions Options(WeightType weights) { return {.allow_reduced_precision = true, .weights = weights}; }
 
 // [T, N, I] in the cell's type.
@@ -107,13 +110,13 @@ class StepTimer {
   absl::Status AddRound() {
     const SequenceSlice slice = {
         .x = x_.data(), .y = y_.data(), .steps = 1, .before = state_.get(), .after = state_.get()};
-    const auto begun = std::chrono::steady_clock::now();
-    std::chrono::duration<double, std::micro> passed{0};
+    const auto begun = Clock::now();
+    Microseconds passed{0};
     int64_t steps = 0;
     while (passed < kRound) {
       RETURN_IF_ERROR(program_->Advance({&slice, 1}, *workspace_));
       ++steps;
-      passed = std::chrono::steady_clock::now() - begun;
+      passed = Clock::now() - begun;
     }
     rounds_.push_back(passed.count() / static_cast<double>(steps));
     return absl::OkStatus();
@@ -152,12 +155,15 @@ absl::Status AddDirection(const CellPtr& cell, const Input& input, size_t direct
     const EngineOptions options = Options(kind.weights);
     kind.refused = cpu->Supports(cell->spec(), options);
     if (!kind.refused.ok()) continue;
+    const auto begun = Clock::now();
     absl::StatusOr<ProgramPtr> program = cpu->Compile(cell, options);
+    const Microseconds packing = Clock::now() - begun;
     kind.refused = program.status();
     if (!program.ok()) continue;
     ASSIGN_OR_RETURN(const std::vector<double> got, Run(**program, cell->spec(), input));
     AddErrors(got, want, directions, kind);
     kind.packed_bytes += (*program)->packed_bytes();
+    kind.packing_microseconds += packing.count();
     timers.emplace_back(&kind, StepTimer(*std::move(program), cell->spec()));
   }
   return AddTimes(timers);
@@ -186,14 +192,15 @@ absl::StatusOr<std::vector<NodePrecision>> MeasurePrecision(const OnnxInspection
 
 std::string ShowPrecision(const OnnxInspection& file, const std::vector<NodePrecision>& nodes) {
   std::vector<std::vector<std::string>> table = {
-      {}, {"#", "WEIGHTS", "LARGEST ERROR", "MEAN ERROR", "PACKED BYTES", "US A STEP", "NODE"}};
+      {}, {"#", "WEIGHTS", "LARGEST ERROR", "MEAN ERROR", "PACKED BYTES", "US TO PACK", "US A STEP", "NODE"}};
   for (const NodePrecision& node : nodes) {
     const std::string& name = file.nodes[static_cast<size_t>(node.number - 1)].name;
     for (const Precision& kind : node.kinds) {
       std::vector<std::string> row = {absl::StrCat(node.number), std::string(WeightTypeName(kind.weights))};
       if (kind.refused.ok()) {
         row.insert(row.end(), {absl::StrFormat("%.2g", kind.largest_error), absl::StrFormat("%.2g", kind.mean_error),
-                               absl::StrCat(kind.packed_bytes), absl::StrFormat("%.2f", kind.step_microseconds), name});
+                               absl::StrCat(kind.packed_bytes), absl::StrFormat("%.0f", kind.packing_microseconds),
+                               absl::StrFormat("%.2f", kind.step_microseconds), name});
       } else {
         row.push_back(absl::StrCat("refused: ", kind.refused.message()));
       }

@@ -19,7 +19,8 @@ struct Precision {
   absl::Status refused = {};                 // not OK: the rest says nothing
   double largest_error = 0, mean_error = 0;  // of Y, absolute
   int64_t packed_bytes = 0;
-  double step_microseconds = 0;  // one row, median of several rounds in turns
+  double packing_microseconds = 0;  // measured once
+  double step_microseconds = 0;     // one row, median of several rounds in turns
 };
 
 struct NodePrecision {

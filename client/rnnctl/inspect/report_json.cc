@@ -17,6 +17,7 @@ Json PrecisionJson(const NodePrecision& node) {
       json["largest_error"] = kind.largest_error;
       json["mean_error"] = kind.mean_error;
       json["packed_bytes"] = kind.packed_bytes;
+      json["packing_microseconds"] = kind.packing_microseconds;
       json["step_microseconds"] = kind.step_microseconds;
     } else {
       json["refused"] = std::string(kind.refused.message());

@@ -183,10 +183,11 @@ TEST_F(InspectCommandTest, Precision) {
   const std::string path = WriteTwo();
   const Outcome table = RunRnnctl({"inspect", path, "--precision"});
   ASSERT_EQ(table.code, kOk) << table.err;
-  EXPECT_THAT(table.out, HasSubstr("#  WEIGHTS   LARGEST ERROR  MEAN ERROR  PACKED BYTES  US A STEP  NODE\n"));
+  EXPECT_THAT(table.out,
+              HasSubstr("#  WEIGHTS   LARGEST ERROR  MEAN ERROR  PACKED BYTES  US TO PACK  US A STEP  NODE\n"));
   for (const char* kind : {"AS_GIVEN", "FLOAT16", "BFLOAT16", "INT8"}) {
-    EXPECT_THAT(table.out,
-                testing::ContainsRegex(absl::StrCat("\n1  ", kind, " +[0-9.e-]+ +[0-9.e-]+ +[0-9]+ +[0-9.]+ +rnn\n")));
+    EXPECT_THAT(table.out, testing::ContainsRegex(
+                               absl::StrCat("\n1  ", kind, " +[0-9.e-]+ +[0-9.e-]+ +[0-9]+ +[0-9]+ +[0-9.]+ +rnn\n")));
   }
   EXPECT_THAT(table.out, Not(HasSubstr("2  AS_GIVEN")));  // it cannot load
   const std::string x = folder_.Write("x.npy", FormatNpy(client::MakeTensor("", {3, 2}, std::vector<float>(6, 0.5F))));
@@ -194,6 +195,7 @@ TEST_F(InspectCommandTest, Precision) {
   ASSERT_EQ(json.code, kOk) << json.err;
   EXPECT_THAT(json.out, AllOf(HasSubstr("\"weight_type\": \"BFLOAT16\""), HasSubstr("\"largest_error\": "),
                               HasSubstr("\"packed_bytes\": "), HasSubstr("\"step_microseconds\": ")));
+  EXPECT_THAT(json.out, testing::ContainsRegex("\"packing_microseconds\": [0-9]*[1-9]"));
   EXPECT_THAT(RunRnnctl({"inspect", path, "--json"}).out, Not(HasSubstr("weight_type")));
 }
 

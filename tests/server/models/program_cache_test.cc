@@ -8,11 +8,14 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/steady_now.h"
+#include "server/telemetry/metrics.h"
 #include "tests/engine/support/partial_programs.h"
 
 namespace rnnserve {
@@ -204,6 +207,30 @@ TEST(ProgramCache, AFailureIsNotRemembered) {
   engine.before = nullptr;
   EXPECT_TRUE(cache.Get(engine, cell, {}).ok());
   EXPECT_EQ(engine.compiled, 3);
+}
+
+TEST(ProgramCache, TellsTheTimeToPack) {
+  FakeEngine engine("slow");
+  constexpr absl::Duration kTook = absl::Milliseconds(3);
+  engine.before = [](const Cell&) {
+    const absl::Time begun = SteadyNow();
+    while (SteadyNow() - begun < kTook) std::this_thread::yield();
+    return absl::OkStatus();
+  };
+  Metrics metrics;
+  ProgramCache cache(10 * kPacked, &metrics);
+  const absl::Time begun = SteadyNow();
+  for (const float weight : {1.0F, 1.0F, 2.0F}) ASSERT_TRUE(cache.Get(engine, MakeCell(weight), {}).ok());
+  const absl::Duration all = SteadyNow() - begun;
+  engine.before = [](const Cell&) { return absl::UnimplementedError("no such kernel"); };
+  ASSERT_FALSE(cache.Get(engine, MakeCell(3), {}).ok());
+  const MetricReading packing = metrics.Read("rnnserve_packing_duration_seconds");
+  ASSERT_EQ(packing.samples.size(), 1);
+  EXPECT_THAT(packing.samples[0].labels, testing::ElementsAre("slow"));
+  EXPECT_EQ(std::accumulate(packing.samples[0].counts.begin(), packing.samples[0].counts.end(), 0), 2)
+      << "neither the cached one nor the failure";
+  EXPECT_GE(packing.samples[0].value, absl::ToDoubleSeconds(2 * kTook));
+  EXPECT_LE(packing.samples[0].value, absl::ToDoubleSeconds(all));
 }
 
 TEST(ProgramCache, OneCompilesAndTheOthersWait) {
