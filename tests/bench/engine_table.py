@@ -3,7 +3,7 @@
 """The engines' Advance next to onnxruntime, OpenVINO (float32) and oneDNN's own primitive: prints a Markdown table.
 
     tests/bench/engine_table.py [--quick] [--write] [--json FILE] [--kinds LSTM,GRU,RNN] [--threads 1,2] [--shapes 1,1,512 ...]
-                               [--weights FLOAT16,BFLOAT16,INT8]
+                               [--weights FLOAT16,BFLOAT16,INT8] [--product]
 
 Forward, float32, I = H, constant weights. Every contestant is a process of its own that waits on a pipe until it is
 asked; all take turns at each cell of the table, so that noise meets all of them. A turn's figure is the median of
@@ -28,6 +28,7 @@ import environment
 SHAPES = ["1,1,128", "1,1,256", "1,1,512", "1,1,1024", "1,32,512", "1,64,1024", "32,1,512", "32,16,256", "64,32,512",
           "100,1,256", "16,64,1024"]
 OURS = ["cpu", "onednn"]
+PRODUCT = "onednn-product"
 PEERS = {"onednn-primitive": "oneDNN", "onnxruntime": "onnxruntime", "openvino": "OpenVINO"}
 
 
@@ -122,6 +123,18 @@ def narrow_table(results, kind, threads, weights):
     return "\n".join(lines)
 
 
+def product_table(results, kind, threads):
+    """Cells of many rows beside their products by oneDNN, without gates."""
+    cells = {shape: cell for shape, cell in results.items() if int(shape.split(",")[1]) >= 16}
+    count = f"{threads} thread{'s' if threads > 1 else ''}"
+    lines = [f"\n**{kind}, {count}, beside oneDNN's packed product alone** (us a call)\n",
+             "| T, N, H | ours | product | product / ours |", "|---|---|---|---|"]
+    for shape, cell in cells.items():
+        ours, product = cell["ours"], cell["all"][PRODUCT]
+        lines.append(f"| {shape.replace(',', ', ')} | {shown(ours)} | {shown(product)} | {product / ours:.2f} |")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="3 rounds of short turns: about a minute, only a hint")
@@ -132,6 +145,8 @@ def main():
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="T,N,H")
     parser.add_argument("--weights", default="", metavar="TYPE,...",
                         help="narrow weights of the cpu engine, in a table of their own")
+    parser.add_argument("--product", action="store_true",
+                        help="the time of oneDNN's packed product alone, for cells of 16 rows and more")
     parser.add_argument("--rounds", type=int, help="default 7")
     parser.add_argument("--cpu-time", action="store_true",
                         help="CPU time instead of elapsed time, for machines that do other work as well; one thread only")
@@ -140,7 +155,8 @@ def main():
     span_ms = 8 if arguments.quick else 50
     narrow = arguments.weights.split(",") if arguments.weights else []
     counts = [1] if arguments.cpu_time else [int(count) for count in arguments.threads.split(",")]
-    contestants = [Contestant(name, "cpu-time" if arguments.cpu_time else "time") for name in [*OURS, *PEERS, *(f"cpu/{weights}" for weights in narrow)]]
+    names = [*OURS, *PEERS, *(f"cpu/{weights}" for weights in narrow), *([PRODUCT] if arguments.product else [])]
+    contestants = [Contestant(name, "cpu-time" if arguments.cpu_time else "time") for name in names]
     started = datetime.datetime.now(datetime.timezone.utc)
     floors = {one.name: one.seconds(50) for one in contestants
               if one.name in ("onnxruntime", "openvino") and one.make("none", "1,1,128", 1)}
@@ -164,6 +180,8 @@ def main():
             report.add(table(results, kind, count))
             if narrow:
                 report.add(narrow_table(results, kind, count, narrow))
+            if arguments.product:
+                report.add(product_table(results, kind, count))
     ratios = [cell["ratio"] for part in everything for cell in part["cells"].values()]
     report.add(f"\nAll {len(ratios)} cells: worst {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}, "
           f"below 1.0: {sum(ratio < 1 for ratio in ratios)}.")

@@ -35,4 +35,7 @@ absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, 
 // oneDNN's own primitive with a team of so many threads.
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnPrimitive(const Shape& shape, int threads);
 
+// oneDNN's product with packed weights, as often and as large as the cell needs it, without the gates.
+absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnProduct(const Shape& shape, int threads);
+
 }  // namespace rnnserve::bench
