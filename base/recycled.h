@@ -4,7 +4,7 @@
 //
 //   class Run : public Recycled { ... };                      // new Run, std::make_unique<Run>
 //   auto result = MakeRecycled<Result>(...);                  // std::make_shared, recycled
-//   std::list<Entry, RecycledAllocator<Entry>> entries;
+//   RecycledList<Entry> entries;                              // its nodes; RecycledSet, RecycledMultimap
 //
 // Each thread keeps a few blocks of each size; more go to all threads, as a batch, and what is too much to the
 // allocator. Blocks above kMostRecycledBytes are the allocator's, and all of them under a sanitizer, which shall see
@@ -12,7 +12,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <list>
+#include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 namespace rnnserve {
@@ -38,6 +42,13 @@ struct RecycledAllocator {
   void deallocate(T* block, size_t count) noexcept { GiveRecycled(block, count * sizeof(T)); }
   bool operator==(const RecycledAllocator&) const { return true; }
 };
+
+template <typename T>
+using RecycledList = std::list<T, RecycledAllocator<T>>;
+template <typename Key, typename Less = std::less<Key>>
+using RecycledSet = std::set<Key, Less, RecycledAllocator<Key>>;
+template <typename Key, typename Value>
+using RecycledMultimap = std::multimap<Key, Value, std::less<Key>, RecycledAllocator<std::pair<const Key, Value>>>;
 
 template <typename T, typename... Args>
 std::shared_ptr<T> MakeRecycled(Args&&... args) {

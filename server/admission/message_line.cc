@@ -67,7 +67,7 @@ bool MessageLine::TryPlace(Reservation& reservation, absl::Time now) {
   SetMessage(reservation, expected.message);
   reservation.since_ = now;
   reservation.holds_ = reservation.has_place_ = reservation.is_reading_ = true;
-  reservation.reading_ = nodes_.Append(reading_, &reservation);
+  reservation.reading_ = reading_.insert(reading_.end(), &reservation);
   ++holding_;
   Report();
   return true;
@@ -80,7 +80,7 @@ void MessageLine::SetMessage(Reservation& reservation, int64_t bytes) {
 }
 
 void MessageLine::Release(Reservation& reservation) {
-  if (std::exchange(reservation.is_reading_, false)) nodes_.Erase(reading_, reservation.reading_);
+  if (std::exchange(reservation.is_reading_, false)) reading_.erase(reservation.reading_);
   if (std::exchange(reservation.has_place_, false)) --holding_;
   late_bytes_ -= std::exchange(reservation.late_, 0);
   SetMessage(reservation, 0);
@@ -204,7 +204,7 @@ bool Reservation::Arrived(int64_t bytes) {
   holds_ = true;
   const MutexLock lock(line_.mutex_);
   const int64_t expected = std::exchange(promised_, 0);
-  if (std::exchange(is_reading_, false)) line_.nodes_.Erase(line_.reading_, reading_);
+  if (std::exchange(is_reading_, false)) line_.reading_.erase(reading_);
   if (!std::exchange(has_place_, true)) ++line_.holding_;
   line_.late_bytes_ -= std::exchange(late_, 0);
   line_.SetMessage(*this, bytes_ = bytes);

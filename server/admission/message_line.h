@@ -30,7 +30,6 @@
 #include <deque>
 #include <functional>
 #include <limits>
-#include <list>
 #include <map>
 #include <optional>
 #include <vector>
@@ -40,7 +39,7 @@
 #include "absl/time/time.h"
 #include "base/completion.h"
 #include "base/mutex.h"
-#include "base/spare_nodes.h"
+#include "base/recycled.h"
 #include "server/admission/call_admission.h"
 #include "server/admission/call_sizes.h"
 #include "server/admission/fair_bound.h"
@@ -128,10 +127,9 @@ class MessageLine final : private CompletionTag {
   mutable Mutex mutex_;
   FairBound bytes_ ABSL_GUARDED_BY(mutex_);
   FairBound line_ ABSL_GUARDED_BY(mutex_);
-  int64_t holding_ ABSL_GUARDED_BY(mutex_) = 0;              // reservations with a place, without slow ones
-  int64_t late_bytes_ ABSL_GUARDED_BY(mutex_) = 0;           // that slow ones may still send
-  std::list<Reservation*> reading_ ABSL_GUARDED_BY(mutex_);  // the oldest first, without slow ones
-  SpareNodes<std::list<Reservation*>> nodes_ ABSL_GUARDED_BY(mutex_);
+  int64_t holding_ ABSL_GUARDED_BY(mutex_) = 0;                 // reservations with a place, without slow ones
+  int64_t late_bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // that slow ones may still send
+  RecycledList<Reservation*> reading_ ABSL_GUARDED_BY(mutex_);  // the oldest first, without slow ones
   std::map<uint64_t, std::deque<Turning*>> waiting_ ABSL_GUARDED_BY(mutex_);  // by caller; none is empty
   std::deque<uint64_t> turns_ ABSL_GUARDED_BY(mutex_);                        // the callers of waiting_
   int64_t reported_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -198,7 +196,7 @@ class Reservation {
   bool has_place_ = false;
   bool is_reading_ = false;  // and in reading_
   absl::Time since_;
-  std::list<Reservation*>::iterator reading_;
+  RecycledList<Reservation*>::iterator reading_;
 };
 
 }  // namespace rnnserve

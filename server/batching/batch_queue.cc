@@ -108,9 +108,9 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
   }
   submission.tasks.clear();
   job.submission = std::move(submission);
-  job.place = job_nodes_.Append(jobs_, std::move(made));
+  job.place = jobs_.insert(jobs_.end(), std::move(made));
   if (job.submission.deadline != absl::InfiniteFuture()) {
-    job.by_deadline = deadline_nodes_.Insert(by_deadline_, job.submission.deadline, &job);
+    job.by_deadline = by_deadline_.emplace(job.submission.deadline, &job);
     job.has_deadline = true;
   }
   // A submission with a near deadline does not wait for others.
@@ -240,13 +240,13 @@ void BatchQueue::FailJob(Job& job, absl::Status status, Finished& finished) {
     lane.row_steps = lane.rows = 0;
     lane.waiting.clear();
   }
-  if (job.has_deadline) deadline_nodes_.Erase(by_deadline_, job.by_deadline);
+  if (job.has_deadline) by_deadline_.erase(job.by_deadline);
   job.has_deadline = false;
   if (job.running == 0) Retire(job, finished);
 }
 
 void BatchQueue::Retire(Job& job, Finished& finished) {
-  if (job.has_deadline) deadline_nodes_.Erase(by_deadline_, job.by_deadline);
+  if (job.has_deadline) by_deadline_.erase(job.by_deadline);
   for (Lane& lane : job.lanes) {
     order_.Part(lane);
     if (--lane.cell->lanes == 0) lane.cell->program.reset();
@@ -258,7 +258,7 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
   }
   if (cursor_ == job.place) ++cursor_;
   finished.push_back(std::move(*job.place));
-  job_nodes_.Erase(jobs_, job.place);
+  jobs_.erase(job.place);
 }
 
 void BatchQueue::ForgetIdleCells() {

@@ -22,7 +22,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -140,12 +139,10 @@ class BatchQueue {
   absl::Time now_ = absl::InfinitePast();
   LaneOrder order_;
   std::map<const Program*, std::unique_ptr<BatchCell>> cells_;
-  std::list<std::unique_ptr<Job>> jobs_;
-  SpareNodes<std::list<std::unique_ptr<Job>>> job_nodes_;
-  std::list<std::unique_ptr<Job>>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
-  std::multimap<absl::Time, Job*> by_deadline_;
-  SpareNodes<std::multimap<absl::Time, Job*>> deadline_nodes_;
-  std::list<Lane*> held_;  // in the order of arrival
+  RecycledList<std::unique_ptr<Job>> jobs_;
+  RecycledList<std::unique_ptr<Job>>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
+  RecycledMultimap<absl::Time, Job*> by_deadline_;
+  RecycledList<Lane*> held_;  // in the order of arrival
   QueueBounds bounds_;
   uint64_t next_id_ = 0;
   uint64_t next_slice_ = 0;

@@ -15,10 +15,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
 #include <utility>
 
-#include "base/spare_nodes.h"
+#include "base/recycled.h"
 
 namespace rnnserve {
 
@@ -35,19 +34,19 @@ class FairShare {
     if (item.usage.waits) return;
     item.usage.used = std::max(item.usage.used, level_);
     item.usage.waits = true;
-    nodes_.Insert(waiting_, &item);
+    waiting_.insert(&item);
   }
 
   void Leave(Item& item) {
     if (!item.usage.waits) return;
-    nodes_.Erase(waiting_, &item);
+    waiting_.erase(&item);
     item.usage.waits = false;
   }
 
   // `sharers`: how many had work, waiting or being served; at least 1.
   void Charge(Item& item, double cost, int64_t sharers) {
     level_ += cost / static_cast<double>(std::max<int64_t>(sharers, 1));
-    auto place = item.usage.waits ? waiting_.extract(&item) : typename std::set<Item*, LessUsed>::node_type();
+    auto place = item.usage.waits ? waiting_.extract(&item) : typename RecycledSet<Item*, LessUsed>::node_type();
     item.usage.used = std::max(item.usage.used + cost, 0.0);
     if (place) waiting_.insert(std::move(place));
   }
@@ -69,8 +68,7 @@ class FairShare {
       return a->usage.used != b->usage.used ? a->usage.used < b->usage.used : a->usage.id < b->usage.id;
     }
   };
-  std::set<Item*, LessUsed> waiting_;
-  SpareNodes<std::set<Item*, LessUsed>> nodes_;
+  RecycledSet<Item*, LessUsed> waiting_;
   double level_ = 0;
 };
 

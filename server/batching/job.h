@@ -4,8 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -53,7 +51,7 @@ struct Lane {
   bool is_urgent = false;  // begun, and would miss its deadline behind others
   bool is_late = false;    // has been overdue: from then on it is so again whenever it waits
   absl::Time waiting_since;
-  std::list<Lane*>::iterator age;  // its place among the waiting lanes or, if held, among the held ones
+  RecycledList<Lane*>::iterator age;  // its place among the waiting lanes or, if held, among the held ones
 };
 
 struct Job : Recycled {
@@ -70,8 +68,8 @@ struct Job : Recycled {
   bool is_probe = false;               // taken to see whether its cost is still what it was
   uint64_t timed_slice = 0;            // whose time is in the outcome already
   absl::InlinedVector<Lane, 1> lanes;  // they stay where they are once the queue has them
-  std::list<std::unique_ptr<Job>>::iterator place;
-  std::multimap<absl::Time, Job*>::iterator by_deadline;
+  RecycledList<std::unique_ptr<Job>>::iterator place;
+  RecycledMultimap<absl::Time, Job*>::iterator by_deadline;
   bool has_deadline = false;
 };
 

@@ -74,10 +74,10 @@ void LaneOrder::Part(Lane& lane) {
 
 void LaneOrder::Enter(Lane& lane, absl::Time since) {
   LaneQueue& queue = *lane.queue;
-  if (!waiting_nodes_.Insert(queue.waiting, &lane)) return;
+  if (!queue.waiting.insert(&lane).second) return;
   lane.waiting_since = since;
-  std::list<Lane*>& ages = AgesOf(lane);
-  lane.age = age_nodes_.Append(ages, &lane);
+  RecycledList<Lane*>& ages = AgesOf(lane);
+  lane.age = ages.insert(ages.end(), &lane);
   Took(lane, -static_cast<int64_t>(lane.waiting.size()));
   if (queue.waiting.size() > 1) return;
   TenantQueue& tenant = *queue.tenant;
@@ -90,8 +90,8 @@ void LaneOrder::Enter(Lane& lane, absl::Time since) {
 
 void LaneOrder::Leave(Lane& lane) {
   LaneQueue& queue = *lane.queue;
-  if (!waiting_nodes_.Erase(queue.waiting, &lane)) return;
-  age_nodes_.Erase(AgesOf(lane), lane.age);
+  if (queue.waiting.erase(&lane) == 0) return;
+  AgesOf(lane).erase(lane.age);
   Took(lane, static_cast<int64_t>(lane.waiting.size()));
   if (!queue.waiting.empty()) return;
   TenantQueue& tenant = *queue.tenant;
@@ -111,12 +111,12 @@ void LaneOrder::Took(Lane& lane, int64_t rows) {
 
 void LaneOrder::Refresh(Lane& lane, absl::Time since) {
   lane.waiting_since = since;
-  std::list<Lane*>& ages = AgesOf(lane);
+  RecycledList<Lane*>& ages = AgesOf(lane);
   ages.splice(ages.end(), ages, lane.age);
 }
 
 void LaneOrder::MakeUrgent(Lane& lane) {
-  std::set<Lane*, LaneQueue::EndsEarlier>& waiting = lane.queue->waiting;
+  auto& waiting = lane.queue->waiting;
   const bool waits = waiting.erase(&lane) > 0;
   lane.is_urgent = true;
   if (waits) waiting.insert(&lane);

@@ -10,13 +10,11 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <map>
 #include <memory>
-#include <set>
 #include <vector>
 
-#include "base/spare_nodes.h"
+#include "base/recycled.h"
 #include "server/batching/fair_share.h"
 #include "server/batching/job.h"
 
@@ -40,8 +38,7 @@ struct LaneQueue {
   TenantQueue* tenant = nullptr;
   BatchCell* cell = nullptr;
   Usage usage;
-  using Waiting = std::set<Lane*, EndsEarlier>;
-  Waiting waiting;
+  RecycledSet<Lane*, EndsEarlier> waiting;
   int64_t lanes = 0;         // of jobs not finished
   int64_t waiting_rows = 0;  // in `waiting`
   int32_t priority = 0;
@@ -112,15 +109,13 @@ class LaneOrder {
   double BacklogSeconds() const;
 
  private:
-  std::list<Lane*>& AgesOf(const Lane& lane) { return lane.is_late ? late_ : by_age_; }
+  RecycledList<Lane*>& AgesOf(const Lane& lane) { return lane.is_late ? late_ : by_age_; }
 
   std::map<int32_t, std::unique_ptr<PriorityClass>, std::greater<>> classes_;
   size_t next_sweep_ = kIdle;
   std::vector<PriorityClass*> waiting_classes_;  // the highest priority first
   // Waiting lanes, by `waiting_since`.
-  std::list<Lane*> by_age_, late_;
-  SpareNodes<std::list<Lane*>> age_nodes_;
-  SpareNodes<LaneQueue::Waiting> waiting_nodes_;
+  RecycledList<Lane*> by_age_, late_;
   int64_t waiting_rows_ = 0;
 };
 

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -182,7 +181,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     bool has_pending = false;
     std::vector<PersistDone> asked;
   };
-  using Entries = std::list<Entry, RecycledAllocator<Entry>>;
+  using Entries = RecycledList<Entry>;
   using EntryIterator = Entries::iterator;
 
   absl::Status Admit(Claim& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
