@@ -100,19 +100,19 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
   for (const Lane& lane : job.lanes) job.row_steps += lane.row_steps;
   shortest_.Saw(job.row_steps / std::max<int64_t>(job.sequences, 1), now_);
   job.arrived = now_;
-  bounds_.Take(submission.tenant, job.sequences, submission.bytes);
+  bounds_.Take(submission.caller_id, job.sequences, submission.bytes);
   for (Lane& lane : job.lanes) {
     if (lane.cell->lanes++ > 0) continue;
     const auto uses = [&](const SequenceTask& task) { return task.program.get() == lane.cell->identity.lock().get(); };
     lane.cell->program = std::find_if(submission.tasks.begin(), submission.tasks.end(), uses)->program;
   }
   submission.tasks.clear();
-  job.submission = std::move(submission);
   job.place = jobs_.insert(jobs_.end(), std::move(made));
-  if (job.submission.deadline != absl::InfiniteFuture()) {
-    job.by_deadline = by_deadline_.emplace(job.submission.deadline, &job);
+  if (submission.deadline != absl::InfiniteFuture()) {
+    job.by_deadline = by_deadline_.emplace(submission.deadline, &job);
     job.has_deadline = true;
   }
+  job.submission = std::move(submission);
   // A submission with a near deadline does not wait for others.
   const bool is_held =
       options_.max_batch_delay > absl::ZeroDuration() && job.submission.deadline - now_ > 2 * options_.max_batch_delay;
@@ -251,7 +251,7 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
     order_.Part(lane);
     if (--lane.cell->lanes == 0) lane.cell->program.reset();
   }
-  bounds_.Release(job.submission.tenant, job.sequences, job.submission.bytes);
+  bounds_.Release(job.submission.caller_id, job.sequences, job.submission.bytes);
   if (job.outcome.status.ok()) {
     LearnWait(job, now_, /*is_done=*/true);
     LearnStretch(job, /*is_done=*/true);

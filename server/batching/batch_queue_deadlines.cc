@@ -41,7 +41,7 @@ absl::Status BatchQueue::CheckDeadline(const Submission& submission, Job& job) c
     own += lane.seconds_per_row_step * static_cast<double>(lane.row_steps);
     alone = std::max(alone, cost.Seconds(static_cast<double>(lane.longest), static_cast<double>(lane.longest)));
   }
-  const double ahead = order_.SecondsAhead(submission.priority, submission.tenant, own);
+  const double ahead = order_.SecondsAhead(submission.priority, submission.caller_id, own);
   const double wait = (ahead + std::max(own - alone, 0.0)) / options_.workers;
   if (wait > 2 * alone) job.wait_seconds = wait;
   const absl::Duration expected = absl::Seconds(alone + wait * slowdown_ * kWaitMargin);

@@ -72,7 +72,7 @@ CellularScheduler::~CellularScheduler() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status CellularScheduler::Schedule(Submission submission) {
+absl::Status CellularScheduler::Schedule(Submission&& submission) {
   const absl::Time now = SteadyNow();
   MutexLock lock(mutex_);
   if (stopping_ || aborted_) return ShuttingDown();

@@ -47,7 +47,7 @@ class CellularScheduler final : public Scheduler {
   CellularScheduler(const CellularScheduler&) = delete;
   CellularScheduler& operator=(const CellularScheduler&) = delete;
 
-  absl::Status Schedule(Submission submission) override;
+  absl::Status Schedule(Submission&& submission) override;
   QueueLoad load() const override;
 
   // Runs short slices of what waits on this thread, and leaves the rest to the workers. From the first call on this

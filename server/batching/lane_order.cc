@@ -31,11 +31,11 @@ void LaneOrder::Join(Lane& lane) {
   if (of_priority == nullptr) of_priority = std::make_unique<PriorityClass>();
   PriorityClass& priority_class = *of_priority;
   priority_class.priority = submission.priority;
-  std::unique_ptr<TenantQueue>& tenant = priority_class.tenants[submission.tenant];
+  std::unique_ptr<TenantQueue>& tenant = priority_class.tenants[submission.caller_id];
   if (tenant == nullptr) {
     tenant = std::make_unique<TenantQueue>();
     tenant->priority_class = &priority_class;
-    tenant->usage.id = submission.tenant;
+    tenant->usage.id = submission.caller_id;
   }
   std::unique_ptr<LaneQueue>& queue = tenant->queues[lane.cell];
   if (queue == nullptr) {

@@ -11,13 +11,13 @@ absl::Status QueueBounds::Check(const Submission& submission) const {
   if (sequences_.used() == 0 || submission.goes_on) return absl::OkStatus();
   const int64_t rows = static_cast<int64_t>(submission.tasks.size());
   std::string reason;
-  if (!sequences_.Fits(submission.tenant, rows)) {
+  if (!sequences_.Fits(submission.caller_id, rows)) {
     reason = absl::StrCat(sequences_.used(), " of ", sequences_.most(), " sequences are waiting or running, ",
-                          sequences_.held(submission.tenant), " of them this caller's, and ", rows, " more came");
-  } else if (!bytes_.Fits(submission.tenant, submission.bytes)) {
+                          sequences_.held(submission.caller_id), " of them this caller's, and ", rows, " more came");
+  } else if (!bytes_.Fits(submission.caller_id, submission.bytes)) {
     reason =
         absl::StrCat("requests that wait or run hold ", bytes_.used(), " of ", bytes_.most(), " bytes, ",
-                     bytes_.held(submission.tenant), " of them this caller's, and ", submission.bytes, " more came");
+                     bytes_.held(submission.caller_id), " of them this caller's, and ", submission.bytes, " more came");
   } else {
     return absl::OkStatus();
   }

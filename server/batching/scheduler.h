@@ -13,7 +13,6 @@
 // row from, or after, the `done` of the one before. `done` may call Schedule.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -22,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/engine.h"
+#include "server/admission/request_origin.h"
 #include "server/telemetry/work_metrics.h"
 
 namespace rnnserve {
@@ -37,23 +37,19 @@ using SequenceTasks = absl::InlinedVector<SequenceTask, 1>;
 
 // How the sequences of one request went.
 struct ScheduleOutcome {
-  absl::Status status;          // the engine's error, CANCELLED, DEADLINE_EXCEEDED or UNAVAILABLE
-  absl::Duration queue_time;    // from Schedule to the first slice
-  absl::Duration compute_time;  // of all slices that held one of its sequences
-  int64_t largest_batch = 0;    // sequences in the largest slice shared
+  absl::Status status;               // the engine's error, CANCELLED, DEADLINE_EXCEEDED or UNAVAILABLE
+  absl::Duration queue_time = {};    // from Schedule to the first slice
+  absl::Duration compute_time = {};  // of all slices that held one of its sequences
+  int64_t largest_batch = 0;         // sequences in the largest slice shared
 };
 
 // The sequences of one request. What the slices point to stays valid until `done` has been called.
-struct Submission {
-  SequenceTasks tasks;   // at least one
-  int32_t priority = 0;  // -100 to 100; higher goes first
-  uint64_t tenant = 0;   // the unit of fair sharing: a tenant or a connection
-  int64_t bytes = 0;     // memory that the request holds until `done`, for the bound on bytes
+struct Submission : RequestOrigin {
+  SequenceTasks tasks;  // at least one
+  int64_t bytes = 0;    // memory that the request holds until `done`, for the bound on bytes
   // The next part of a request that was admitted before: a full queue does not refuse it.
   bool goes_on = false;
-  absl::Time deadline = absl::InfiniteFuture();
-  std::shared_ptr<const std::atomic<bool>> cancelled;  // may be null
-  std::shared_ptr<const WorkMetrics> metrics;          // where slices are counted; may be null
+  std::shared_ptr<const WorkMetrics> metrics;  // where slices are counted; may be null
   // Called exactly once if Schedule returned OK, on a thread of the scheduler, holding no lock.
   absl::AnyInvocable<void(ScheduleOutcome)> done;
 };
@@ -67,10 +63,10 @@ struct QueueLoad {
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
-  // Never blocks. OK means owned: `done` will be called. Otherwise it is not: RESOURCE_EXHAUSTED (with a retry delay,
-  // see retry_delay.h) when the queue is full, DEADLINE_EXCEEDED when the deadline cannot be met, UNAVAILABLE when
-  // shutting down.
-  virtual absl::Status Schedule(Submission submission) = 0;
+  // Never blocks. OK means owned: `done` will be called. Otherwise `submission` stays as it is: RESOURCE_EXHAUSTED
+  // (with a retry delay, see retry_delay.h) when the queue is full, DEADLINE_EXCEEDED when the deadline cannot be met,
+  // UNAVAILABLE when shutting down.
+  virtual absl::Status Schedule(Submission&& submission) = 0;
   virtual QueueLoad load() const = 0;
 };
 

@@ -3,7 +3,6 @@
 // it runs. Below the core, so that server/routing can compare replies.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "engine/engine.h"
 #include "engine/op/stack.h"
 #include "server/admission/byte_budget.h"
+#include "server/admission/request_origin.h"
 #include "server/models/model_store.h"
 #include "server/telemetry/work_metrics.h"
 
@@ -62,6 +62,10 @@ struct ResolvedModel {
   std::string engine;                   // "": the server's default; "auto": whichever is fastest here
   std::string label;                    // in metrics: the model's name
   std::optional<int64_t> version = {};  // of a model that was named
+
+  const std::vector<CellPtr>& cells(size_t layer) const {
+    return model->layers()[layer].cells(run_options.clip_cell_input);
+  }
 };
 
 // The programs of each layer, one a direction.
@@ -86,17 +90,13 @@ using PinnedModelPtr = std::shared_ptr<const PinnedModel>;
 // --- request and reply ---
 
 // One Infer call. Tensor views point into the caller's message, which lives until the completion has run.
-struct InferCall {
+struct InferCall : RequestOrigin {
   std::variant<OperatorDef, ModelName, ModelFingerprint> target;
   std::vector<NamedTensor> inputs;
   std::vector<std::string> outputs;  // empty: default
   OptionalOptions options;
-  std::string engine;  // "": the model's default, else the server's; "auto": whichever is fastest here
-  int32_t priority = 0;
-  uint64_t caller_id = 0;        // shares compute fairly with others: a tenant or a connection
+  std::string engine;            // "": the model's default, else the server's; "auto": whichever is fastest here
   std::string_view tenant = {};  // the tenant whose models it may name besides shared ones (ModelStore)
-  absl::Time deadline = absl::InfiniteFuture();
-  std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
 };
 
 struct OutputTensor {

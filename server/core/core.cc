@@ -10,11 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
-#include "base/recycled.h"
 #include "base/rejection.h"
 #include "base/status_macros.h"
 #include "server/core/infer_run.h"
-#include "server/core/layer_chain.h"
 #include "server/core/reply_limit.h"
 #include "server/core/target.h"
 #include "server/routing/choose_engine.h"
@@ -27,20 +25,6 @@ namespace {
 
 // Filling more than this takes too long for a thread that others wait for.
 constexpr int64_t kLongBytes = 1 << 20;
-
-// Of a call that is not pinned.
-absl::StatusOr<EngineSet> EnginesOf(ProgramCache& cache, const AcceptedCall& call) {
-  EngineSet set;
-  for (const Route& route : call.routes) {
-    auto& own = set.programs.emplace_back();
-    for (const CellPtr& cell : call.cells(set.engines.size())) {
-      ASSIGN_OR_RETURN(ProgramPtr program, cache.Get(*route.engine, cell, call.engine_options));
-      own.push_back(std::move(program));
-    }
-    set.engines.push_back(route.engine);
-  }
-  return set;
-}
 
 absl::Status InLayer(const StackSpec& stack, size_t layer, const absl::Status& status) {
   if (stack.layers.size() == 1 || FieldOf(status)) return status;
@@ -102,44 +86,59 @@ absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t byte
                                  "; send it again later"));
 }
 
-absl::StatusOr<AcceptedCall> Core::Reserve(const ResolvedModel& model, RunPlan plan, const RouteLoad& load,
-                                           const InferCall& call) {
+absl::StatusOr<AcceptedCall> Core::Reserve(const ResolvedModel& model, RunPlan plan, const RequestOrigin& origin) {
+  const RouteLoad load = {.rows = plan.rows, .steps = LongestRow(plan)};
   const int64_t bytes = RunBytes(model.model->stack(), plan);
-  ASSIGN_OR_RETURN(ByteBudget::Share share, TakeMemory(call.caller_id, bytes));
-  return AcceptedCall{{.model = model.model,
-                       .plan = std::move(plan),
-                       .load = load,
-                       .clip_cell_input = model.run_options.clip_cell_input,
-                       .engine_options = model.engine_options,
-                       .priority = call.priority,
-                       .caller_id = call.caller_id,
-                       .bytes = bytes,
-                       .deadline = call.deadline,
-                       .cancelled = call.cancelled,
-                       .label = model.label,
-                       .takes_long = bytes > kLongBytes},
-                      std::move(share)};
+  ASSIGN_OR_RETURN(ByteBudget::Share share, TakeMemory(origin.caller_id, bytes));
+  return AcceptedCall{{model, origin, std::move(plan), load, bytes, bytes > kLongBytes}, std::move(share)};
+}
+
+absl::StatusOr<Routes> Core::Choose(const ResolvedModel& model, const RouteLoad& load) {
+  Routes routes;
+  for (size_t layer = 0; layer < model.model->layers().size(); ++layer) {
+    absl::StatusOr<Route> route = router_.Choose(model.engine, model.cells(layer), model.engine_options, load);
+    if (!route.ok()) return InLayer(model.model->stack(), layer, route.status());
+    routes.push_back(*std::move(route));
+  }
+  return routes;
+}
+
+bool Core::IsReady(const ResolvedModel& model, const Routes& routes) const {
+  for (size_t layer = 0; layer < routes.size(); ++layer) {
+    const auto is_packed = [&](const CellPtr& cell) {
+      return programs_->Holds(*routes[layer].engine, *cell, model.engine_options);
+    };
+    if (routes[layer].is_provisional || !std::ranges::all_of(model.cells(layer), is_packed)) return false;
+  }
+  return true;
+}
+
+void Core::Settle(const ResolvedModel& model, Routes& routes) {
+  for (size_t layer = 0; layer < routes.size(); ++layer) {
+    routes[layer] = {.engine = router_.Settle(routes[layer], model.cells(layer), model.engine_options)};
+  }
+}
+
+absl::StatusOr<EngineSet> Core::EnginesOf(const ResolvedModel& model, const Routes& routes) {
+  EngineSet set;
+  for (const Route& route : routes) {
+    auto& own = set.programs.emplace_back();
+    for (const CellPtr& cell : model.cells(set.engines.size())) {
+      ASSIGN_OR_RETURN(ProgramPtr program, programs_->Get(*route.engine, cell, model.engine_options));
+      own.push_back(std::move(program));
+    }
+    set.engines.push_back(route.engine);
+  }
+  set.names = EngineNames(set.engines);
+  return set;
 }
 
 absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
   ASSIGN_OR_RETURN(auto&& resolved, ResolveTarget(call, *models_));
-  const StackSpec& stack = resolved.model->stack();
-  ASSIGN_OR_RETURN(auto&& plan, PlanRun(stack, call.inputs, call.outputs, resolved.run_options));
-  RETURN_IF_ERROR(CheckSize(stack, plan));
-
-  const RouteLoad load = {.rows = plan.rows, .steps = LongestRow(plan)};
-  absl::InlinedVector<Route, 1> routes;
-  bool is_ready = true;  // nothing to pack, nothing to measure
-  for (const ModelLayer& layer : resolved.model->layers()) {
-    const std::vector<CellPtr>& cells = layer.cells(resolved.run_options.clip_cell_input);
-    absl::StatusOr<Route> route = router_.Choose(resolved.engine, cells, resolved.engine_options, load);
-    if (!route.ok()) return InLayer(stack, routes.size(), route.status());
-    is_ready &= !route->is_provisional && std::ranges::all_of(cells, [&](const CellPtr& cell) {
-      return programs_->Holds(*route->engine, *cell, resolved.engine_options);
-    });
-    routes.push_back(*std::move(route));
-  }
-  absl::StatusOr<AcceptedCall> accepted = Reserve(resolved, std::move(plan), load, call);
+  ASSIGN_OR_RETURN(auto&& plan, Plan(resolved, call.inputs, call.outputs));
+  ASSIGN_OR_RETURN(auto&& routes, Choose(resolved, {.rows = plan.rows, .steps = LongestRow(plan)}));
+  const bool is_ready = IsReady(resolved, routes);
+  absl::StatusOr<AcceptedCall> accepted = Reserve(resolved, std::move(plan), call);
   if (!accepted.ok()) return accepted;
   accepted->routes = std::move(routes);
   accepted->verify = options_.verifier != nullptr && options_.verifier->Sample();
@@ -151,44 +150,34 @@ absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& lo
   ASSIGN_OR_RETURN(auto&& resolved, ResolveTarget(call, *models_));
   absl::StatusOr<PinnedModel> pinned = PinResolved(std::move(resolved), load);
   if (!pinned.ok()) return pinned;
-  Name(pinned->engines, pinned->label);
+  Count(pinned->engines, pinned->label);
   if (options_.verifier == nullptr) return pinned;
   if (std::optional<PinnedModel> second = PinOnSecondEngine(*pinned, router_, *programs_)) {
-    Name(second->engines, kVerifiedModel);
+    second->engines.names = EngineNames(second->engines.engines);
+    Count(second->engines, kVerifiedModel);
     pinned->second = std::make_shared<const PinnedModel>(*std::move(second));
   }
   return pinned;
 }
 
 absl::StatusOr<PinnedModel> Core::PinResolved(ResolvedModel resolved, const RouteLoad& load) {
-  PinnedModel pinned = {std::move(resolved), {}};
-  for (const ModelLayer& layer : pinned.model->layers()) {
-    const std::vector<CellPtr>& cells = layer.cells(pinned.run_options.clip_cell_input);
-    absl::StatusOr<Route> route = router_.Choose(pinned.engine, cells, pinned.engine_options, load);
-    if (!route.ok()) return InLayer(pinned.model->stack(), pinned.engines.engines.size(), route.status());
-    pinned.engines.engines.push_back(router_.Settle(*route, cells, pinned.engine_options));
-    auto& programs = pinned.engines.programs.emplace_back();
-    for (const CellPtr& cell : cells) {
-      ASSIGN_OR_RETURN(ProgramPtr program, programs_->Get(*pinned.engines.engines.back(), cell, pinned.engine_options));
-      programs.push_back(std::move(program));
-    }
-  }
-  pinned.engines.names = EngineNames(pinned.engines.engines);
-  return pinned;
+  ASSIGN_OR_RETURN(auto&& routes, Choose(resolved, load));
+  Settle(resolved, routes);
+  ASSIGN_OR_RETURN(auto&& engines, EnginesOf(resolved, routes));
+  return PinnedModel{std::move(resolved), std::move(engines)};
 }
 
-absl::StatusOr<RunPlan> Core::PlanPinned(const PinnedModel& pinned, std::span<const NamedTensor> inputs,
-                                         std::span<const std::string> outputs) const {
-  const StackSpec& stack = pinned.model->stack();
-  absl::StatusOr<RunPlan> plan = PlanRun(stack, inputs, outputs, pinned.run_options);
+absl::StatusOr<RunPlan> Core::Plan(const ResolvedModel& model, std::span<const NamedTensor> inputs,
+                                   std::span<const std::string> outputs) const {
+  const StackSpec& stack = model.model->stack();
+  absl::StatusOr<RunPlan> plan = PlanRun(stack, inputs, outputs, model.run_options);
   if (!plan.ok()) return plan;
   RETURN_IF_ERROR(CheckSize(stack, *plan));
   return plan;
 }
 
-absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const InferCall& call) {
-  const RouteLoad load = {.rows = plan.rows, .steps = LongestRow(plan)};
-  absl::StatusOr<AcceptedCall> accepted = Reserve(*pinned, std::move(plan), load, call);
+absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const RequestOrigin& origin) {
+  absl::StatusOr<AcceptedCall> accepted = Reserve(*pinned, std::move(plan), origin);
   if (!accepted.ok()) return accepted;
   accepted->verify = pinned->second != nullptr && options_.verifier->Sample();
   accepted->takes_long |= accepted->verify;
@@ -197,9 +186,7 @@ absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan p
 }
 
 void Core::Run(AcceptedCall&& call, InferDone done) {
-  for (size_t layer = 0; layer < call.routes.size(); ++layer) {
-    call.routes[layer] = {.engine = router_.Settle(call.routes[layer], call.cells(layer), call.engine_options)};
-  }
+  Settle(call, call.routes);
   std::optional<AcceptedCall> again = call.verify ? OnAnotherEngine(call) : std::nullopt;
   if (!again) return Start(std::move(call), std::move(done));
   auto both =
@@ -236,22 +223,21 @@ std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
   return again;
 }
 
-void Core::Name(EngineSet& set, std::string_view label) const {
-  set.names = EngineNames(set.engines);
+void Core::Count(EngineSet& set, std::string_view label) const {
   if (options_.metrics != nullptr) set.metrics = options_.metrics->Of(label, set.names);
 }
 
 void Core::Start(AcceptedCall&& call, InferDone done) {
-  auto made = OrOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<LayerChain>> {
-    return MakeRecycled<LayerChain>(std::move(call), &router_, scheduler_);
+  auto run = OrOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<InferRun>> {
+    return std::make_unique<InferRun>(std::move(call), &router_, scheduler_);
   });
-  if (!made.ok()) return done(made.status());
-  LayerChain& chain = **made;
-  if (chain.is_over() || chain.call().pinned != nullptr) return chain.Start({}, std::move(done));
-  absl::StatusOr<EngineSet> engines = EnginesOf(*programs_, chain.call());
-  if (!engines.ok()) return chain.Refuse(engines.status(), std::move(done));
-  Name(*engines, chain.call().label);
-  chain.Start(*std::move(engines), std::move(done));
+  if (!run.ok()) return done(run.status());
+  absl::StatusOr<EngineSet> engines = EngineSet();
+  if (const AcceptedCall& made = (*run)->call(); !(*run)->is_over() && made.pinned == nullptr) {
+    engines = EnginesOf(made, made.routes);
+    if (engines.ok()) Count(*engines, made.label);
+  }
+  InferRun::Start(*std::move(run), std::move(engines), std::move(done));
 }
 
 void Core::Infer(const InferCall& call, InferDone done) {

@@ -63,11 +63,10 @@ class Core {
   absl::Status WarmUp(LoadedModel& loaded);
   // Accept for a pinned model, in two parts. The plan follows from shapes, lengths and the model alone: the same inputs
   // and outputs always have the same.
-  absl::StatusOr<RunPlan> PlanPinned(const PinnedModel& pinned, std::span<const NamedTensor> inputs,
-                                     std::span<const std::string> outputs) const;
-  // Sets memory aside; of `call` priority, caller, deadline and the flag of a cancelled caller count. The states are
-  // the caller's to set.
-  absl::StatusOr<AcceptedCall> AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const InferCall& call);
+  absl::StatusOr<RunPlan> Plan(const ResolvedModel& model, std::span<const NamedTensor> inputs,
+                               std::span<const std::string> outputs) const;
+  // Sets memory aside. The states are the caller's to set.
+  absl::StatusOr<AcceptedCall> AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const RequestOrigin& origin);
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
   void Run(AcceptedCall&& call, InferDone done);
   // Both.
@@ -96,15 +95,22 @@ class Core {
 
  private:
   // `plan` of `model`, with memory set aside for a run of it.
-  absl::StatusOr<AcceptedCall> Reserve(const ResolvedModel& model, RunPlan plan, const RouteLoad& load,
-                                       const InferCall& call);
+  absl::StatusOr<AcceptedCall> Reserve(const ResolvedModel& model, RunPlan plan, const RequestOrigin& origin);
+  // The engine of each layer.
+  absl::StatusOr<Routes> Choose(const ResolvedModel& model, const RouteLoad& load);
+  // Whether there is nothing to pack and nothing to measure.
+  bool IsReady(const ResolvedModel& model, const Routes& routes) const;
+  // Measures those that are provisional.
+  void Settle(const ResolvedModel& model, Routes& routes);
+  // Without metrics.
+  absl::StatusOr<EngineSet> EnginesOf(const ResolvedModel& model, const Routes& routes);
   // Without metrics, and without a second engine.
   absl::StatusOr<PinnedModel> PinResolved(ResolvedModel resolved, const RouteLoad& load);
   // Runs one step of one row; returns the names of its engines.
   absl::StatusOr<std::string> RunOneStep(const LoadedModel& loaded);
   void Start(AcceptedCall&& call, InferDone done);
-  // The rest of a set that has its engines and programs.
-  void Name(EngineSet& set, std::string_view label) const;
+  // Has the set's runs counted.
+  void Count(EngineSet& set, std::string_view label) const;
   // The same call for another engine; nothing if none can run it or its memory does not fit.
   std::optional<AcceptedCall> OnAnotherEngine(const AcceptedCall& call);
   // Everything that follows from shapes.

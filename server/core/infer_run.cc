@@ -2,75 +2,113 @@
 #include "server/core/infer_run.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
-#include "base/recycled.h"
+#include "absl/strings/str_cat.h"
+#include "base/out_of_memory.h"
+#include "server/core/nonfinite.h"
 #include "server/core/reply_limit.h"
 
 namespace rnnserve {
 namespace {
-
-// Sequence, task, slice and the fixed part of a state.
-constexpr int64_t kBytesOfSequence = 512;
-
-int64_t ClampedProduct(int64_t a, int64_t b) {
-  int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
-}
-
-int64_t ClampedSum(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
-}
 
 // H and I are sizes of weights that are in memory, so this does not overflow.
 int64_t StepWork(const OpSpec& spec) {
   return GateCount(spec.kind) * spec.hidden_size * (spec.input_size + spec.hidden_size);
 }
 
-int64_t StateBytes(const OpSpec& spec, int64_t rows) {
-  const int64_t values = spec.hidden_size * (spec.kind == CellKind::kLstm ? 2 : 1);
-  const int64_t bytes = ClampedProduct(values, static_cast<int64_t>(ByteSize(ComputeType(spec.data_type))));
-  return ClampedProduct(ClampedProduct(rows, spec.directions()), ClampedSum(bytes, kBytesOfSequence));
+void Count(const InferReply& reply, const WorkMetrics& metrics) {
+  metrics.queue_duration->Observe(reply.queue_time);
+  metrics.compute_duration->Observe(reply.compute_time);
+  const auto is_nonfinite = [](const OutputTensor& output) { return HasNonfinite(output.type, output.bytes.view()); };
+  if (std::ranges::any_of(reply.outputs, is_nonfinite)) metrics.nonfinite_outputs->Add();
 }
 
-// The buffer that layer `layer` writes serves every second layer.
-int64_t BufferBytes(const StackSpec& stack, const RunPlan& plan, size_t layer) {
-  int64_t bytes = 0;
-  for (size_t k = layer % 2; k < stack.layers.size(); k += 2) bytes = std::max(bytes, BytesAfter(stack, plan, k));
-  return bytes;
+// A call that brings all it needs: what a failed device took with it can be computed again.
+absl::StatusOr<InferReply> WithoutLoss(absl::StatusOr<InferReply> reply) {
+  if (!absl::IsDataLoss(reply.status())) return reply;
+  return absl::UnavailableError(
+      absl::StrCat(reply.status().message(), "; nothing of this call is lost, send it again"));
 }
 
 }  // namespace
 
-int64_t BetweenBytes(const StackSpec& stack, const RunPlan& plan) {
-  if (stack.pipeline != nullptr) return PlaceBytes(stack, plan);
-  return stack.layers.size() == 1 ? 0 : ClampedSum(BufferBytes(stack, plan, 0), BufferBytes(stack, plan, 1));
-}
-
-int64_t RunBytes(const StackSpec& stack, const RunPlan& plan) {
-  int64_t states = 0;  // those of one layer go before the next one's are made
-  for (const OpSpec& spec : stack.layers) states = std::max(states, StateBytes(spec, plan.rows));
-  return ClampedSum(ClampedSum(ReplyBytes(plan), BetweenBytes(stack, plan)), states);
-}
-
-InferRun::InferRun(ModelPtr model, RunPlan&& plan, ByteBudget::Share share, std::optional<RunStates>&& kept,
-                   bool deterministic)
-    : model_(std::move(model)), plan_(std::move(plan)), share_(std::move(share)), kept_(std::move(kept)) {
-  plan_.list_empty_rows = kept_.has_value();
-  outputs_.reserve(plan_.outputs.size());
-  for (const OutputPlan& output : plan_.outputs) {
-    outputs_.push_back({output.name, output.type, output.shape, Elements(static_cast<size_t>(output.bytes))});
-    buffers_.push_back(reinterpret_cast<std::byte*>(outputs_.back().bytes.data()));
+InferRun::InferRun(AcceptedCall&& call, Router* router, Scheduler* scheduler)
+    : call_(std::move(call)), router_(router), scheduler_(scheduler) {
+  RunPlan& plan = call_.plan;
+  plan.list_empty_rows = call_.states.has_value();
+  reply_.outputs.reserve(plan.outputs.size());
+  for (const OutputPlan& output : plan.outputs) {
+    reply_.outputs.push_back({output.name, output.type, output.shape, Elements(static_cast<size_t>(output.bytes))});
+    buffers_.push_back(reinterpret_cast<std::byte*>(reply_.outputs.back().bytes.data()));
   }
-  share_.Took();
-  if (model_->stack().pipeline == nullptr) {
+  call_.memory.Took();
+  if (stack().pipeline == nullptr) {
     MakeLayer();
     return;
   }
-  maps_.emplace(model_->stack(), plan_, buffers_, model_->map_programs(deterministic));
+  maps_.emplace(stack(), plan, buffers_, call_.model->map_programs(call_.engine_options.deterministic));
   MakeStage();
+}
+
+void InferRun::Start(Ptr run, absl::StatusOr<EngineSet> engines, InferDone done) {
+  run->done_ = std::move(done);
+  if (!engines.ok()) return End(std::move(run), engines.status());
+  if (!run->is_over()) {
+    run->own_engines_ = *std::move(engines);
+    run->engines_ = run->call_.pinned == nullptr ? &run->own_engines_ : &run->call_.pinned->engines;
+  }
+  Next(std::move(run));
+}
+
+void InferRun::Next(Ptr run) {
+  while (!run->is_over()) {
+    absl::StatusOr<SequenceTasks> tasks = OrOutOfMemory([&] { return run->StartStage(run->engines_->programs); });
+    if (!tasks.ok()) return End(std::move(run), tasks.status());
+    if (!tasks->empty()) return Schedule(std::move(run), *std::move(tasks));
+    if (absl::Status finished = OrOutOfMemory([&] { return run->FinishStage(); }); !finished.ok()) {
+      return End(std::move(run), std::move(finished));
+    }
+  }
+  InferReply reply = run->TakeReply();
+  End(std::move(run), std::move(reply));
+}
+
+void InferRun::Schedule(Ptr run, SequenceTasks tasks) {
+  Scheduler* const scheduler = run->scheduler_;
+  Submission submission;
+  static_cast<RequestOrigin&>(submission) = run->call_;
+  submission.tasks = std::move(tasks);
+  submission.bytes = run->call_.bytes;
+  submission.goes_on = !run->first_;
+  submission.metrics = run->engines_->metrics;
+  submission.done = [run = std::move(run)](ScheduleOutcome outcome) mutable { StageRan(std::move(run), outcome); };
+  absl::Status owned = OrOutOfMemory([&] { return scheduler->Schedule(std::move(submission)); });
+  if (!owned.ok()) submission.done({.status = std::move(owned)});
+}
+
+void InferRun::StageRan(Ptr run, const ScheduleOutcome& outcome) {
+  if (!outcome.status.ok()) return End(std::move(run), outcome.status);
+  const AcceptedCall& call = run->call_;
+  if (!run->in_map_) run->router_->Ran(call.cells(run->layer_), call.engine_options, call.load, outcome.largest_batch);
+  InferReply& reply = run->reply_;
+  if (std::exchange(run->first_, false)) reply.queue_time = outcome.queue_time;
+  reply.compute_time += outcome.compute_time;
+  reply.largest_batch = std::max(reply.largest_batch, outcome.largest_batch);
+  if (absl::Status finished = OrOutOfMemory([&] { return run->FinishStage(); }); !finished.ok()) {
+    return End(std::move(run), std::move(finished));
+  }
+  Next(std::move(run));
+}
+
+void InferRun::End(Ptr run, absl::StatusOr<InferReply> reply) {
+  if (!run->call_.states) reply = WithoutLoss(std::move(reply));
+  if (reply.ok() && run->engines_ != nullptr && run->engines_->metrics != nullptr) {
+    Count(*reply, *run->engines_->metrics);
+  }
+  InferDone done = std::move(run->done_);
+  run.reset();
+  done(std::move(reply));
 }
 
 void InferRun::MakeStage() {
@@ -81,7 +119,7 @@ void InferRun::MakeStage() {
       continue;
     }
     layer_ = maps_->layer(stage_);
-    sequences_ = MakeSequences(model_->stack(), plan_, buffers_, layer_, maps_->LayerMemory(stage_));
+    sequences_ = MakeSequences(stack(), call_.plan, buffers_, layer_, maps_->LayerMemory(stage_));
     if (!sequences_.empty()) return;
   }
 }
@@ -90,26 +128,26 @@ void InferRun::MakeLayer() {
   for (;; ++layer_) {
     Between between;
     if (layer_ > 0) between.x = between_[(layer_ - 1) % 2].get();
-    if (!last() && plan_.rows > 0) {
+    if (!last() && call_.plan.rows > 0) {
       std::unique_ptr<std::byte[]>& buffer = between_[layer_ % 2];
       if (buffer == nullptr) {
-        const int64_t bytes = BufferBytes(model_->stack(), plan_, layer_);
+        const int64_t bytes = BufferBytes(stack(), call_.plan, layer_);
         buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));
       }
       between.y = buffer.get();
     }
-    sequences_ = MakeSequences(model_->stack(), plan_, buffers_, layer_, between);
+    sequences_ = MakeSequences(stack(), call_.plan, buffers_, layer_, between);
     if (!sequences_.empty() || last()) return;
   }
 }
 
 size_t InferRun::IndexOf(const Sequence& sequence) const {
-  return static_cast<size_t>(sequence.direction * plan_.rows + sequence.row);
+  return static_cast<size_t>(sequence.direction * call_.plan.rows + sequence.row);
 }
 
 absl::StatusOr<SequenceTasks> InferRun::StartStage(const LayerPrograms& programs) {
   if (in_map_) return maps_->Start(stage_);
-  const OpSpec& spec = model_->stack().layers[layer_];
+  const OpSpec& spec = stack().layers[layer_];
   programs_ = programs[layer_];
   states_.clear();
   states_.reserve(sequences_.size());
@@ -129,8 +167,8 @@ absl::StatusOr<SequenceTasks> InferRun::StartStage(const LayerPrograms& programs
     slice.y_stride = sequence.y_stride;
     slice.steps = sequence.length;
     slice.after = &state;
-    if (kept_) {
-      slice.before = (*kept_)[layer_][IndexOf(sequence)].get();
+    if (call_.states) {
+      slice.before = (*call_.states)[layer_][IndexOf(sequence)].get();
     } else if (sequence.initial_h != nullptr || sequence.initial_c != nullptr) {
       program->ImportState(spec.data_type, sequence.initial_h, sequence.initial_c, state);
       slice.before = &state;
@@ -159,12 +197,12 @@ absl::Status InferRun::FinishStage() {
 }
 
 absl::Status InferRun::FinishLayer() {
-  const DataType type = model_->stack().data_type();
+  const DataType type = stack().data_type();
   for (size_t k = 0; k < sequences_.size(); ++k) {
     const Sequence& sequence = sequences_[k];
     const State* state = states_[k].get();
-    if (kept_) {
-      std::shared_ptr<const State>& kept = (*kept_)[layer_][IndexOf(sequence)];
+    if (call_.states) {
+      std::shared_ptr<const State>& kept = (*call_.states)[layer_][IndexOf(sequence)];
       if (state != nullptr) {
         const WipeState wipe = {programs_[static_cast<size_t>(sequence.direction)], ComputeType(type)};
         kept = {states_[k].release(), wipe, RecycledAllocator<State>()};
@@ -182,18 +220,13 @@ absl::Status InferRun::FinishLayer() {
   return absl::OkStatus();
 }
 
-InferReply InferRun::Finish(const ScheduleOutcome& outcome, std::string engine) {
-  InferReply reply;
-  reply.outputs = std::move(outputs_);
-  reply.engine = std::move(engine);
-  reply.model = model_;
-  reply.queue_time = outcome.queue_time;
-  reply.compute_time = outcome.compute_time;
-  reply.largest_batch = outcome.largest_batch;
-  if (kept_) reply.states = *std::move(kept_);
-  share_.ShrinkTo(ReplyBytes(plan_));
-  reply.memory.emplace(std::move(share_));
-  return reply;
+InferReply InferRun::TakeReply() {
+  if (engines_ != nullptr) reply_.engine = engines_->names;
+  reply_.model = call_.model;
+  if (call_.states) reply_.states = *std::move(call_.states);
+  call_.memory.ShrinkTo(ReplyBytes(call_.plan));
+  reply_.memory.emplace(std::move(call_.memory));
+  return std::move(reply_);
 }
 
 }  // namespace rnnserve

@@ -1,71 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
-// One accepted call: output buffers, sequences and their states, from acceptance to the reply. Its stages run one after
-// the other, each on the memory that those before filled. A stage is a layer or, in a pipeline, a map:
+// One accepted call in flight: output buffers, sequences and their states, from acceptance to the reply. Its stages go
+// through the scheduler one after the other, each on the memory that those before filled. A stage is a layer or, in a
+// pipeline, a map: the sequences of different requests meet in each stage's programs, and a deadline or cancellation
+// between stages ends the run before the next one is paid for.
 //
-//   InferRun run(model, plan, share);
-//   while (!run.done()) {
+//   InferRun::Start(std::make_unique<InferRun>(std::move(call), &router, &scheduler), std::move(engines), done);
+//
+// Without a scheduler:
+//
+//   while (!run.is_over()) {
 //     absl::StatusOr<SequenceTasks> tasks = run.StartStage(programs);
 //     ...                                            // all of them run
 //     absl::Status status = run.FinishStage();
 //   }
-//   InferReply reply = run.Finish(outcome, engine);
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/recycled.h"
 #include "engine/engine.h"
-#include "server/admission/byte_budget.h"
-#include "server/core/call.h"
+#include "server/batching/scheduler.h"
+#include "server/core/accepted_call.h"
 #include "server/core/map_run.h"
 
 namespace rnnserve {
 
-class InferRun {
+class InferRun : public Recycled {
  public:
-  // `plan` is of `model` and points into the caller's message; `share` covers RunBytes(...). With `kept`, the run
-  // starts from those states instead of the plan's, rows of length 0 keep theirs, and the reply has the new ones.
-  // Maps run in one order of sums if `deterministic`.
-  InferRun(ModelPtr model, RunPlan&& plan, ByteBudget::Share share, std::optional<RunStates>&& kept = {},
-           bool deterministic = false);
+  // Makes the memory of the outputs. `router` and `scheduler` outlive the run; the router is told what has run.
+  InferRun(AcceptedCall&& call, Router* router, Scheduler* scheduler);
+  InferRun(const InferRun&) = delete;
+  InferRun& operator=(const InferRun&) = delete;
 
   // Whether no stage has anything to compute any more.
-  bool done() const { return sequences_.empty() && !in_map_; }
-  bool keeps_states() const { return kept_.has_value(); }
-  // The layer to start next; meaningless in a map.
-  size_t layer() const { return layer_; }
+  bool is_over() const { return sequences_.empty() && !in_map_; }
   bool in_map() const { return in_map_; }
+  const AcceptedCall& call() const { return call_; }
 
-  // Makes the states. `programs` holds those of each layer, one a direction. A state that cannot be made or gone on
-  // from fails this call here: inside a batch it would fail the others'.
-  // `programs` outlives the run.
+  // Goes on until all stages are done or something fails. `engines` run it; none where the call is pinned, or over. An
+  // error ends it at once. Destroys the run before it calls `done`: the run points into the caller's message, which the
+  // caller may free.
+  static void Start(std::unique_ptr<InferRun> run, absl::StatusOr<EngineSet> engines, InferDone done);
+
+  // Makes the states. `programs` holds those of each layer, one a direction, and outlives the run. A state that cannot
+  // be made or gone on from fails this call here: inside a batch it would fail the others'.
   absl::StatusOr<SequenceTasks> StartStage(const LayerPrograms& programs);
   // Once all of its tasks have run: exports a layer's final states and goes on to the next stage.
   absl::Status FinishStage();
 
-  // The reply, once done(). `engine`: what ran.
-  InferReply Finish(const ScheduleOutcome& outcome, std::string engine);
-
  private:
-  bool last() const { return layer_ + 1 == model_->stack().layers.size(); }
+  using Ptr = std::unique_ptr<InferRun>;
+
+  static void Next(Ptr run);
+  static void Schedule(Ptr run, SequenceTasks tasks);
+  static void StageRan(Ptr run, const ScheduleOutcome& outcome);
+  static void End(Ptr run, absl::StatusOr<InferReply> reply);
+
+  const StackSpec& stack() const { return call_.model->stack(); }
+  bool last() const { return layer_ + 1 == stack().layers.size(); }
   void MakeLayer();
   // The next stage of a pipeline that has something to compute, from `stage_` on.
   void MakeStage();
   absl::Status FinishLayer();
   size_t IndexOf(const Sequence& sequence) const;
+  // Once it is over.
+  InferReply TakeReply();
 
-  ModelPtr model_;
-  RunPlan plan_;
-  ByteBudget::Share share_;  // moves into the reply
-  std::optional<RunStates> kept_;
-  OutputTensors outputs_;
-  absl::InlinedVector<std::byte*, 3> buffers_;  // of outputs_
+  AcceptedCall call_;
+  Router* const router_;
+  Scheduler* const scheduler_;
+  EngineSet own_engines_;
+  const EngineSet* engines_ = nullptr;  // null: nothing is computed
+  InferDone done_;
+  InferReply reply_;                            // as far as it is known
+  absl::InlinedVector<std::byte*, 3> buffers_;  // of its outputs
+  bool first_ = true;                           // no stage has run yet
 
   size_t layer_ = 0;
   std::optional<MapRun> maps_;  // of a pipeline
@@ -77,11 +92,5 @@ class InferRun {
   std::span<const ProgramPtr> programs_;                   // of this layer
   absl::InlinedVector<std::unique_ptr<State>, 1> states_;  // one for each sequence
 };
-
-// Memory that a run will take besides the message.
-int64_t RunBytes(const StackSpec& stack, const RunPlan& plan);
-
-// Memory between the layers, of that.
-int64_t BetweenBytes(const StackSpec& stack, const RunPlan& plan);
 
 }  // namespace rnnserve

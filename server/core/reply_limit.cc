@@ -9,9 +9,29 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/admission/limit_error.h"
+#include "server/core/map_run.h"
 
 namespace rnnserve {
 namespace {
+
+// Sequence, task, slice and the fixed part of a state.
+constexpr int64_t kBytesOfSequence = 512;
+
+int64_t ClampedProduct(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
+}
+
+int64_t ClampedSum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
+int64_t StateBytes(const OpSpec& spec, int64_t rows) {
+  const int64_t values = spec.hidden_size * (spec.kind == CellKind::kLstm ? 2 : 1);
+  const int64_t bytes = ClampedProduct(values, static_cast<int64_t>(ByteSize(ComputeType(spec.data_type))));
+  return ClampedProduct(ClampedProduct(rows, spec.directions()), ClampedSum(bytes, kBytesOfSequence));
+}
 
 // What to change so that the reply fits.
 std::string Remedy(const RunPlan& plan, int64_t reply_bytes, int64_t max_bytes) {
@@ -27,10 +47,25 @@ std::string Remedy(const RunPlan& plan, int64_t reply_bytes, int64_t max_bytes) 
 
 int64_t ReplyBytes(const RunPlan& plan) {
   int64_t sum = 0;
-  for (const OutputPlan& output : plan.outputs) {
-    if (__builtin_add_overflow(sum, output.bytes, &sum)) return std::numeric_limits<int64_t>::max();
-  }
+  for (const OutputPlan& output : plan.outputs) sum = ClampedSum(sum, output.bytes);
   return sum;
+}
+
+int64_t BufferBytes(const StackSpec& stack, const RunPlan& plan, size_t layer) {
+  int64_t bytes = 0;
+  for (size_t k = layer % 2; k < stack.layers.size(); k += 2) bytes = std::max(bytes, BytesAfter(stack, plan, k));
+  return bytes;
+}
+
+int64_t BetweenBytes(const StackSpec& stack, const RunPlan& plan) {
+  if (stack.pipeline != nullptr) return PlaceBytes(stack, plan);
+  return stack.layers.size() == 1 ? 0 : ClampedSum(BufferBytes(stack, plan, 0), BufferBytes(stack, plan, 1));
+}
+
+int64_t RunBytes(const StackSpec& stack, const RunPlan& plan) {
+  int64_t states = 0;  // those of one layer go before the next one's are made
+  for (const OpSpec& spec : stack.layers) states = std::max(states, StateBytes(spec, plan.rows));
+  return ClampedSum(ClampedSum(ReplyBytes(plan), BetweenBytes(stack, plan)), states);
 }
 
 absl::Status CheckReplyBytes(const RunPlan& plan, int64_t max_bytes) {

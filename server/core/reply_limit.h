@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refuses requests whose reply or bookkeeping would be too large, from shapes alone.
+// What a run takes of memory, from shapes alone; and refusals of requests whose reply or bookkeeping would be too
+// large.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -11,6 +13,15 @@ namespace rnnserve {
 
 // Bytes of all outputs together; INT64_MAX if they are more.
 int64_t ReplyBytes(const RunPlan& plan);
+
+// Of the buffer that layer `layer` writes, which serves every second layer.
+int64_t BufferBytes(const StackSpec& stack, const RunPlan& plan, size_t layer);
+
+// Memory between the layers.
+int64_t BetweenBytes(const StackSpec& stack, const RunPlan& plan);
+
+// Memory that a run will take besides the message, with the above.
+int64_t RunBytes(const StackSpec& stack, const RunPlan& plan);
 
 // LIMIT_EXCEEDED on `outputs`, saying what each output takes and which one to leave out or how to split.
 absl::Status CheckReplyBytes(const RunPlan& plan, int64_t max_bytes);

@@ -82,7 +82,7 @@ absl::StatusOr<std::string> Core::RunOneStep(const LoadedModel& loaded) {
   InferCall call;
   call.inputs = step.inputs();
   call.deadline = SteadyNow() + kMostTime;
-  absl::StatusOr<RunPlan> plan = PlanPinned(*pinned, call.inputs, {});
+  absl::StatusOr<RunPlan> plan = Plan(*pinned, call.inputs, {});
   // A request of zeros means nothing to some models.
   if (!plan.ok()) return absl::StrCat(names, " packed; no step: ", plan.status().message());
   absl::StatusOr<AcceptedCall> accepted = AcceptPinned(pinned, *std::move(plan), call);

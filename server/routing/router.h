@@ -63,6 +63,7 @@ struct Route {
   EngineList candidates = {};  // if provisional
   RouteLoad load = {};
 };
+using Routes = absl::InlinedVector<Route, 1>;  // of each layer of a call
 
 class Router {
  public:

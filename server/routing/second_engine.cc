@@ -29,7 +29,7 @@ std::optional<PinnedModel> PinOnSecondEngine(const PinnedModel& pinned, const Ro
   second.engine_options.weights = WeightType::kAsGiven;
   bool differs = false;
   for (size_t layer = 0; layer < second.engines.engines.size(); ++layer) {
-    const std::vector<CellPtr>& cells = second.model->layers()[layer].cells(second.run_options.clip_cell_input);
+    const std::vector<CellPtr>& cells = second.cells(layer);
     const Engine* other = router.Another(second.engines.engines[layer], cells, second.engine_options);
     if (other == nullptr) continue;
     second.engines.engines[layer] = other;

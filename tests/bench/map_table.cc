@@ -103,8 +103,11 @@ absl::Status RunOnce(const Loaded& loaded, const RunPlan& plan, std::vector<doub
   seconds.clear();
   is_map.clear();
   ByteBudget budget(int64_t{1} << 40);
-  InferRun run(loaded.model, RunPlan(plan), *budget.Take(0, 0));
-  while (!run.done()) {
+  CheckedCall call;
+  call.model = loaded.model;
+  call.plan = plan;
+  InferRun run({std::move(call), *budget.Take(0, 0)}, nullptr, nullptr);
+  while (!run.is_over()) {
     absl::StatusOr<SequenceTasks> tasks = run.StartStage(loaded.programs);
     if (!tasks.ok()) return tasks.status();
     is_map.push_back(run.in_map());

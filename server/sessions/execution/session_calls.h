@@ -84,20 +84,16 @@ struct CloseOp {
 };
 using OperationKind = std::variant<ChunkOp, ResetOp, SetStateOp, SelectRowsOp, RewindOp, CloseOp>;
 
-// An operation that changes a session.
-struct OperationCall {
+// An operation that changes a session. Its deadline and cancellation are those of the call that carries it; numbered
+// operations outlive the call and ignore both.
+struct OperationCall : RequestOrigin {
   std::string_view tenant = {};
   std::string_view session = {};
   std::optional<uint64_t> number = {};
   std::optional<uint64_t> owner_epoch = {};  // as Open told it
   OperationKind kind = {};
-  int32_t priority = 0;
   std::optional<absl::Duration> timeout = {};  // the operation's own, from now
   SessionOwner* owner = nullptr;               // the stream it came by, until Apply returns; null: a unary call
-  uint64_t caller_id = 0;                      // the unit of fair sharing
-  // The deadline and cancellation of the call that carries it; numbered operations outlive the call and ignore both.
-  absl::Time deadline = absl::InfiniteFuture();
-  std::shared_ptr<std::atomic<bool>> cancelled = {};
 };
 
 // What an operation gave. Kept in the window, so it is told again bit for bit.

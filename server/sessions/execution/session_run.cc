@@ -41,16 +41,11 @@ absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
                                    " alone, or SetState before it"));
   }
   ASSIGN_OR_RETURN(auto&& plan,
-                   core_->PlanPinned(*model_->pinned(), op.inputs, op.outputs ? *op.outputs : model_->outputs()));
+                   core_->Plan(*model_->pinned(), op.inputs, op.outputs ? *op.outputs : model_->outputs()));
   // An override of no outputs at all: the state moves, nothing is sent.
   if (op.outputs && op.outputs->empty()) plan.outputs.clear();
   digest_ = DigestOf(call_.kind, &plan);
-  InferCall infer;
-  infer.priority = call_.priority;
-  infer.caller_id = call_.caller_id;
-  infer.deadline = call_.deadline;
-  infer.cancelled = call_.cancelled;
-  ASSIGN_OR_RETURN(auto&& accepted, core_->AcceptPinned(model_->pinned(), std::move(plan), infer));
+  ASSIGN_OR_RETURN(auto&& accepted, core_->AcceptPinned(model_->pinned(), std::move(plan), call_));
   for (const OutputPlan& output : accepted.plan.outputs) reply_bytes_ += AllocatedBytes(output.bytes);
   steps_ = static_cast<uint64_t>(accepted.plan.steps);
   accepted_.emplace(std::move(accepted));

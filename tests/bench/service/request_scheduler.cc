@@ -46,7 +46,7 @@ RequestScheduler::~RequestScheduler() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status RequestScheduler::Schedule(Submission submission) {
+absl::Status RequestScheduler::Schedule(Submission&& submission) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back({std::move(submission), SteadyNow(), {}});

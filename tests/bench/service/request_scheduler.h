@@ -36,7 +36,7 @@ class RequestScheduler final : public Scheduler {
   RequestScheduler(const RequestScheduler&) = delete;
   RequestScheduler& operator=(const RequestScheduler&) = delete;
 
-  absl::Status Schedule(Submission submission) override;
+  absl::Status Schedule(Submission&& submission) override;
   QueueLoad load() const override { return {}; }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace rnnserve {
 
-absl::Status CancellationSpy::Schedule(Submission submission) {
+absl::Status CancellationSpy::Schedule(Submission&& submission) {
   {
     std::lock_guard lock(mutex_);
     last_ = submission.cancelled;

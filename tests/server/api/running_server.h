@@ -26,7 +26,7 @@ namespace rnnserve {
 class CancellationSpy final : public Scheduler {
  public:
   explicit CancellationSpy(Scheduler* target) : target_(target) {}
-  absl::Status Schedule(Submission submission) override;
+  absl::Status Schedule(Submission&& submission) override;
   QueueLoad load() const override { return target_->load(); }
   std::shared_ptr<const std::atomic<bool>> last() const;
 

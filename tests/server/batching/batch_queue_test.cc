@@ -174,7 +174,7 @@ TEST_F(BatchQueueTest, WhatTheNextSliceTakesDoesNotGrowWithTheNumberOfTenants) {
     BatchQueue queue({.workers = 1, .max_slice_rows = 16});
     for (int k = 0; k < 80; ++k) {
       Submission submission = Make(absl::InfiniteDuration());
-      if (k >= 16) submission.tenant = one_tenant ? 1 : static_cast<uint64_t>(k);
+      if (k >= 16) submission.caller_id = one_tenant ? 1 : static_cast<uint64_t>(k);
       ASSERT_TRUE(queue.Add(submission, now_).ok());
       if (k >= 16) continue;
       std::optional<Slice> slice = queue.Form(now_, 1, finished_);

@@ -304,7 +304,7 @@ TEST_F(FakeStackTest, LaterLayersSayThatTheyGoOn) {
   struct Recorder final : Scheduler {
     explicit Recorder(Scheduler* to) : next(to) {}
     QueueLoad load() const override { return next->load(); }
-    absl::Status Schedule(Submission submission) override {
+    absl::Status Schedule(Submission&& submission) override {
       goes_on.push_back(submission.goes_on);
       return next->Schedule(std::move(submission));
     }

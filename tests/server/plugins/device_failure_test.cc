@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 class CountingScheduler final : public Scheduler {
  public:
-  absl::Status Schedule(Submission submission) override {
+  absl::Status Schedule(Submission&& submission) override {
     ++submitted;
     return scheduler_.Schedule(std::move(submission));
   }

@@ -140,7 +140,7 @@ TEST_F(VerifyTest, ChunksOfSessionsRunTwiceFromTheSameState) {
   const auto shared = std::make_shared<const PinnedModel>(*std::move(pinned));
   RunStates states(1, LayerStates(1));
   for (int k = 0; k < 2; ++k) {
-    absl::StatusOr<RunPlan> plan = core_.PlanPinned(*shared, {&call.inputs.back(), 1}, {});
+    absl::StatusOr<RunPlan> plan = core_.Plan(*shared, {&call.inputs.back(), 1}, {});
     ASSERT_TRUE(plan.ok()) << plan.status();
     absl::StatusOr<AcceptedCall> accepted = core_.AcceptPinned(shared, *std::move(plan), {});
     ASSERT_TRUE(accepted.ok()) << accepted.status();

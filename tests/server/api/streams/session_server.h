@@ -23,7 +23,7 @@ namespace rnnserve {
 class FlagSpy final : public Scheduler {
  public:
   explicit FlagSpy(Scheduler* target) : target_(target) {}
-  absl::Status Schedule(Submission submission) override {
+  absl::Status Schedule(Submission&& submission) override {
     if (submission.cancelled != nullptr) {
       const std::lock_guard lock(mutex_);
       last_ = submission.cancelled;

@@ -47,8 +47,8 @@ absl::Status FaultyQueue::Add(Submission& submission, absl::Time now) {
   if (fault_ == Fault::kRunCancelled && is_turn) submission.cancelled = nullptr;
   if (fault_ == Fault::kRunExpired && is_turn) submission.deadline = absl::InfiniteFuture();
   if (fault_ == Fault::kIgnorePriority && is_turn) submission.priority = 0;
-  if (fault_ == Fault::kUnfair && is_roomy_) submission.tenant = 0;
-  if (fault_ == Fault::kOneTakesAll) submission.tenant = static_cast<uint64_t>(calls_);
+  if (fault_ == Fault::kUnfair && is_roomy_) submission.caller_id = 0;
+  if (fault_ == Fault::kOneTakesAll) submission.caller_id = static_cast<uint64_t>(calls_);
   if (fault_ == Fault::kNoBatching && is_turn) {
     for (SequenceTask& task : submission.tasks) {
       const auto& program = static_cast<const SimulatedProgram&>(*task.program);

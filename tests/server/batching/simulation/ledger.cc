@@ -57,7 +57,7 @@ Submission Ledger::SubmissionOf(JobAccount& job, const std::vector<ProgramPtr>& 
   static const std::array<std::byte, 1024> x = {};
   Submission submission;
   submission.priority = job.arrival->priority;
-  submission.tenant = static_cast<uint64_t>(job.arrival->tenant) + 1;
+  submission.caller_id = static_cast<uint64_t>(job.arrival->tenant) + 1;
   submission.bytes = job.arrival->bytes;
   submission.deadline = job.deadline;
   submission.cancelled = job.cancelled;
