@@ -48,10 +48,9 @@ bool FuzzPlainChunks(std::string_view bytes) {
     const absl::StatusOr<OperationCall> decoded = DecodeOperation(operation);
     Check(decoded.ok(), "something is wrong with it");
     CheckSame(CallOf(chunks[k]), *decoded);
-    const v1::Operation head = OperationOf(chunks[k]);
-    Check(head.request_id() == operation.request_id() && head.session() == operation.session() &&
-              head.has_number() == operation.has_number() && head.number() == operation.number() &&
-              head.kind_case() == operation.kind_case(),
+    const OperationHead plain = HeadOf(chunks[k]), other = HeadOf(operation);
+    Check(plain.request_id == other.request_id && plain.session == other.session && plain.number == other.number &&
+              plain.kind == other.kind,
           "replies would say something else of it");
   }
   return true;

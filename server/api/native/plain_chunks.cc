@@ -182,13 +182,8 @@ OperationCall CallOf(const PlainChunk& chunk) {
   return call;
 }
 
-v1::Operation OperationOf(const PlainChunk& chunk) {
-  v1::Operation operation;
-  operation.set_request_id(std::string(chunk.request_id));
-  operation.set_session(std::string(chunk.session));
-  if (chunk.number) operation.set_number(*chunk.number);
-  operation.mutable_chunk();
-  return operation;
+OperationHead HeadOf(const PlainChunk& chunk) {
+  return {chunk.request_id, chunk.session, chunk.number, v1::Operation::kChunk};
 }
 
 }  // namespace rnnserve

@@ -13,7 +13,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "engine/tensor.h"
-#include "rnnserve/v1/sessions.pb.h"
+#include "server/api/native/reply_bytes.h"
 #include "server/sessions/execution/session_calls.h"
 
 namespace rnnserve {
@@ -33,7 +33,6 @@ using PlainChunks = absl::InlinedVector<PlainChunk, 1>;
 bool ReadPlainChunks(std::string_view bytes, PlainChunks& chunks);
 
 OperationCall CallOf(const PlainChunk& chunk);
-// What replies to the operation say of it, without its data.
-v1::Operation OperationOf(const PlainChunk& chunk);
+OperationHead HeadOf(const PlainChunk& chunk);
 
 }  // namespace rnnserve

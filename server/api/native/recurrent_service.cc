@@ -58,9 +58,8 @@ Task<UnaryReply> RecurrentService::Infer(UnaryCall& call) {
   absl::StatusOr<InferReply> reply = co_await inferring;
   if (!reply.ok()) co_return UnaryReply{reply.status(), {}};
 
-  const InferBytes bytes(request.request_id(), *reply);
-  grpc::Slice slice(bytes.size());
-  bytes.Write(const_cast<uint8_t*>(slice.begin()));  // ours alone
+  grpc::Slice slice(ReplySize(request.request_id(), *reply));
+  WriteReply(request.request_id(), *reply, const_cast<uint8_t*>(slice.begin()));  // ours alone
   std::optional<ByteBudget::Share> held = std::move(reply->memory);
   if (held) held->Took();
   co_return UnaryReply{absl::OkStatus(), grpc::ByteBuffer(&slice, 1), std::move(held)};

@@ -147,14 +147,19 @@ uint8_t* WriteTo(uint8_t* to, const Parts&... parts) {
 
 }  // namespace
 
-OperationReplyBytes::OperationReplyBytes(const OperationHead& head, const ApplyReply& answer)
-    : head_(head), answer_(answer), size_(SizeOf(head, answer)) {}
+OperationHead HeadOf(const v1::Operation& operation) {
+  return {operation.request_id(), operation.session(),
+          operation.has_number() ? std::optional<uint64_t>(operation.number()) : std::nullopt, operation.kind_case()};
+}
 
-uint8_t* OperationReplyBytes::Write(uint8_t* to) const { return WriteTo(to, head_, answer_); }
+size_t ReplySize(const OperationHead& head, const ApplyReply& answer) { return SizeOf(head, answer); }
+uint8_t* WriteReply(const OperationHead& head, const ApplyReply& answer, uint8_t* to) {
+  return WriteTo(to, head, answer);
+}
 
-InferBytes::InferBytes(std::string_view request_id, const InferReply& reply)
-    : request_id_(request_id), reply_(reply), size_(SizeOf(request_id, reply)) {}
-
-uint8_t* InferBytes::Write(uint8_t* to) const { return WriteTo(to, request_id_, reply_); }
+size_t ReplySize(std::string_view request_id, const InferReply& reply) { return SizeOf(request_id, reply); }
+uint8_t* WriteReply(std::string_view request_id, const InferReply& reply, uint8_t* to) {
+  return WriteTo(to, request_id, reply);
+}
 
 }  // namespace rnnserve

@@ -2,8 +2,8 @@
 // The OperationReply of an applied change, and an InferResponse, straight to their bytes on the wire, as protobuf would
 // write them: without a message, and with one copy of the outputs.
 //
-//   const OperationReplyBytes reply(head, answer);    // both outlive it; answer.status is OK
-//   uint8_t* end = reply.Write(memory);            // of reply.size() bytes
+//   const size_t size = ReplySize(head, answer);      // answer.status is OK
+//   uint8_t* end = WriteReply(head, answer, memory);  // of `size` bytes
 #pragma once
 
 #include <cstddef>
@@ -17,38 +17,19 @@
 
 namespace rnnserve {
 
-// What a reply repeats of its operation.
+// What a reply repeats of its operation; and what the operation is, for errors.
 struct OperationHead {
   std::string_view request_id;
   std::string_view session;
   std::optional<uint64_t> number;
+  v1::Operation::KindCase kind = v1::Operation::KIND_NOT_SET;
 };
+OperationHead HeadOf(const v1::Operation& operation);
 
-class OperationReplyBytes {
- public:
-  OperationReplyBytes(const OperationHead& head, const ApplyReply& answer);
+size_t ReplySize(const OperationHead& head, const ApplyReply& answer);
+uint8_t* WriteReply(const OperationHead& head, const ApplyReply& answer, uint8_t* to);
 
-  size_t size() const { return size_; }
-  uint8_t* Write(uint8_t* to) const;
-
- private:
-  const OperationHead& head_;
-  const ApplyReply& answer_;
-  size_t size_;
-};
-
-class InferBytes {
- public:
-  // Both outlive it.
-  InferBytes(std::string_view request_id, const InferReply& reply);
-
-  size_t size() const { return size_; }
-  uint8_t* Write(uint8_t* to) const;
-
- private:
-  const std::string_view request_id_;
-  const InferReply& reply_;
-  size_t size_;
-};
+size_t ReplySize(std::string_view request_id, const InferReply& reply);
+uint8_t* WriteReply(std::string_view request_id, const InferReply& reply, uint8_t* to);
 
 }  // namespace rnnserve

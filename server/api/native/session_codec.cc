@@ -248,8 +248,8 @@ absl::StatusOr<ForkCall> DecodeFork(const v1::ForkRequest& request) {
     RETURN_IF_ERROR(CheckText(absl::StrCat("names[", k, "]"), request.names(k)));
     if (request.names(k).empty()) return FieldError(absl::StrCat("names[", k, "]"), "the fork's name is empty");
   }
-  call.read.session = request.session();
-  if (request.has_after_number()) call.read.after_number = request.after_number();
+  call.session = request.session();
+  if (request.has_after_number()) call.after_number = request.after_number();
   call.request_id = request.request_id();
   if (request.has_count()) call.count = request.count();
   call.names.assign(request.names().begin(), request.names().end());

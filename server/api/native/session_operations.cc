@@ -13,21 +13,17 @@ namespace rnnserve {
 namespace {
 
 // Of the fields of what the operation carries: "chunk."
-std::string PrefixOf(const v1::Operation& operation) {
-  const auto* const kind = v1::Operation::descriptor()->FindFieldByNumber(operation.kind_case());
+std::string PrefixOf(const OperationHead& head) {
+  const auto* const kind = v1::Operation::descriptor()->FindFieldByNumber(head.kind);
   return kind == nullptr ? "" : kind->name() + ".";
 }
 
-std::optional<uint64_t> NumberOf(const v1::Operation& operation) {
-  return operation.has_number() ? std::optional<uint64_t>(operation.number()) : std::nullopt;
-}
-
 // What every reply says of its operation.
-v1::OperationReply Echo(const v1::Operation& operation) {
+v1::OperationReply Echo(const OperationHead& head) {
   v1::OperationReply reply;
-  reply.set_request_id(operation.request_id());
-  reply.set_session(operation.session());
-  if (operation.has_number()) reply.set_number(operation.number());
+  reply.set_request_id(std::string(head.request_id));
+  reply.set_session(std::string(head.session));
+  if (head.number) reply.set_number(*head.number);
   return reply;
 }
 
@@ -35,14 +31,14 @@ v1::OperationReply Echo(const v1::Operation& operation) {
 class Answering {
  public:
   Answering(SessionCore& core, const v1::Operation& operation, std::string_view tenant, EncodedReplyDone done)
-      : core_(core), operation_(operation), tenant_(tenant), done_(std::move(done)) {}
+      : core_(core), operation_(operation), head_(HeadOf(operation)), tenant_(tenant), done_(std::move(done)) {}
 
   void Fail(const absl::Status& status) {
-    Done(RefuseOperation(core_, operation_, tenant_, WithFieldPrefix(status, PrefixOf(operation_))));
+    Done(RefuseOperation(core_, head_, tenant_, WithFieldPrefix(status, PrefixOf(head_))));
   }
   template <typename Fill>
   void Succeed(Fill fill, std::optional<ByteBudget::Share> held = {}) {
-    EncodedReply replied{absl::OkStatus(), Echo(operation_), std::move(held)};
+    EncodedReply replied{absl::OkStatus(), Echo(head_), std::move(held)};
     replied.reply.mutable_status();
     const absl::Status filled = OrOutOfMemory([&] {
       fill(replied.reply);
@@ -60,6 +56,7 @@ class Answering {
 
   SessionCore& core_;
   const v1::Operation& operation_;
+  const OperationHead head_;
   const std::string tenant_;
   EncodedReplyDone done_;
 };
@@ -76,15 +73,12 @@ absl::Status CheckSame(const v1::Operation& operation, const std::string& sessio
   return FieldError("session", "the operation and what it carries name two sessions; name one");
 }
 
-ReadCall& ReadOf(ReadCall& call) { return call; }
-ReadCall& ReadOf(ForkCall& call) { return call.read; }
-
 // Completes `call` by what the operation says: its session is named once, or twice the same.
 template <typename Call>
 absl::StatusOr<Call> Completed(const v1::Operation& operation, const OperationSender& sender,
                                absl::StatusOr<Call> call) {
   if (!call.ok()) return call;
-  ReadCall& read = ReadOf(*call);
+  ReadCall& read = *call;
   RETURN_IF_ERROR(CheckSame(operation, read.session));
   if (read.session.empty()) read.session = operation.session();
   read.tenant = std::string(sender.tenant);
@@ -154,22 +148,14 @@ void RunCheckpoint(SessionCore& core, const v1::Operation& operation, const Oper
 
 }  // namespace
 
-EncodedReply RefuseOperation(SessionCore& core, const v1::Operation& operation, std::string_view tenant,
-                             absl::Status why) {
-  EncodedReply replied{
-      core.Refused(operation.session(), tenant, NumberOf(operation), std::move(why)), Echo(operation), {}};
+EncodedReply RefuseOperation(SessionCore& core, const OperationHead& head, std::string_view tenant, absl::Status why) {
+  EncodedReply replied{core.Refused(head.session, tenant, head.number, std::move(why)), Echo(head)};
   EncodeStatus(replied.status, replied.reply);
   return replied;
 }
 
 bool IsChange(const v1::Operation& operation) {
   return !operation.has_open() && !operation.has_get_state() && !operation.has_fork() && !operation.has_checkpoint();
-}
-
-absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const OperationSender& sender) {
-  absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
-  if (!call.ok()) return call;
-  return SentBy(sender, *std::move(call));
 }
 
 OperationCall SentBy(const OperationSender& sender, OperationCall call) {
@@ -181,14 +167,14 @@ OperationCall SentBy(const OperationSender& sender, OperationCall call) {
   return call;
 }
 
-EncodedReply ReplyTo(const v1::Operation& operation, ApplyReply answer) {
-  EncodedReply replied{{}, Echo(operation), std::move(answer.memory), answer.calls};
-  if (!answer.status.ok()) answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(operation));
+EncodedReply ReplyTo(const OperationHead& head, ApplyReply answer) {
+  EncodedReply replied{{}, Echo(head), std::move(answer.memory), answer.calls};
+  if (!answer.status.ok()) answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(head));
   if (absl::Status encoded = Encode(answer, replied.reply); !encoded.ok()) {
     // What is applied stays applied: a refused caller asks again.
     answer.status = std::move(encoded);
     answer.result.reset();
-    replied.reply = Echo(operation);
+    replied.reply = Echo(head);
     EncodeApplyReply(answer, replied.reply);
   }
   replied.status = std::move(answer.status);
@@ -198,11 +184,12 @@ EncodedReply ReplyTo(const v1::Operation& operation, ApplyReply answer) {
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                   EncodedReplyDone done) {
   if (IsChange(operation)) {
-    absl::StatusOr<OperationCall> call = DecodeChange(operation, sender);
-    if (!call.ok()) return done(RefuseOperation(core, operation, sender.tenant, call.status()));
-    return core.Apply(*std::move(call), [&operation, done = std::move(done)](ApplyReply answer) mutable {
-      done(ReplyTo(operation, std::move(answer)));
-    });
+    absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
+    if (!call.ok()) return done(RefuseOperation(core, HeadOf(operation), sender.tenant, call.status()));
+    return core.Apply(SentBy(sender, *std::move(call)),
+                      [&operation, done = std::move(done)](ApplyReply answer) mutable {
+                        done(ReplyTo(HeadOf(operation), std::move(answer)));
+                      });
   }
   auto answering = std::make_unique<Answering>(core, operation, sender.tenant, std::move(done));
   switch (operation.kind_case()) {

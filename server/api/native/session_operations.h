@@ -9,6 +9,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "rnnserve/v1/sessions.pb.h"
+#include "server/api/native/reply_bytes.h"
 #include "server/sessions/execution/session_core.h"
 
 namespace rnnserve {
@@ -32,16 +33,13 @@ struct EncodedReply {
 using EncodedReplyDone = absl::AnyInvocable<void(EncodedReply)>;
 
 // The reply to an operation that is not run: the error tells where its session is.
-EncodedReply RefuseOperation(SessionCore& core, const v1::Operation& operation, std::string_view tenant,
-                             absl::Status why);
+EncodedReply RefuseOperation(SessionCore& core, const OperationHead& head, std::string_view tenant, absl::Status why);
 
-// Whether the operation changes its session: then SessionCore::Apply takes what DecodeChange makes of it, and ReplyTo
-// encodes its reply. DecodeChange's errors name fields of the operation (RefuseOperation).
+// Whether the operation changes its session: then SessionCore::Apply takes what DecodeOperation makes of it, SentBy
+// `sender`, and ReplyTo encodes its reply.
 bool IsChange(const v1::Operation& operation);
-absl::StatusOr<OperationCall> DecodeChange(const v1::Operation& operation, const OperationSender& sender);
-// `call` as if `sender` had sent it.
 OperationCall SentBy(const OperationSender& sender, OperationCall call);
-EncodedReply ReplyTo(const v1::Operation& operation, ApplyReply answer);
+EncodedReply ReplyTo(const OperationHead& head, ApplyReply answer);
 
 // Any operation. `done` is called exactly once, on any thread. `operation` lives until then. Open runs long.
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,

@@ -144,15 +144,11 @@ class SessionStream::PendingOperation {
   const PlainChunk* chunk() const { return message_->chunk(k_); }
   // Not of a plain chunk.
   const v1::Operation& operation() const { return *message_->operation(k_); }
-  OperationHead head() const {
-    if (const PlainChunk* plain = chunk()) return {plain->request_id, plain->session, plain->number};
-    const v1::Operation& of = operation();
-    return {of.request_id(), of.session(), of.has_number() ? std::optional<uint64_t>(of.number()) : std::nullopt};
-  }
-  // Calls `use` with the operation, of a plain chunk without its data.
-  template <typename Use>
-  auto With(Use use) const {
-    return chunk() != nullptr ? use(OperationOf(*chunk())) : use(operation());
+  OperationHead head() const { return chunk() != nullptr ? HeadOf(*chunk()) : HeadOf(operation()); }
+  bool is_change() const { return chunk() != nullptr || IsChange(operation()); }
+  absl::StatusOr<OperationCall> Decode() const {
+    if (const PlainChunk* plain = chunk()) return CallOf(*plain);
+    return DecodeOperation(operation());
   }
 
  private:
@@ -192,17 +188,13 @@ CallTask SessionStream::Open(PendingOperation pending) {
 
 void SessionStream::Run(PendingOperation pending) {
   const OperationSender& sender = pending.message().sender();
-  if (pending.chunk() != nullptr || IsChange(pending.operation())) {
-    absl::StatusOr<OperationCall> call = pending.chunk() == nullptr
-                                             ? DecodeChange(pending.operation(), sender)
-                                             : OrOutOfMemory([&]() -> absl::StatusOr<OperationCall> {
-                                                 return SentBy(sender, CallOf(*pending.chunk()));
-                                               });
+  if (pending.is_change()) {
+    absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return pending.Decode(); });
     if (!call.ok()) {
       SendReply(pending, Refusal(pending, call.status()));
       return Finish(std::move(pending));
     }
-    return core_->Apply(*std::move(call), [pending = std::move(pending)](ApplyReply answer) mutable {
+    return core_->Apply(SentBy(sender, *std::move(call)), [pending = std::move(pending)](ApplyReply answer) mutable {
       pending.message().stream().SendReply(pending, std::move(answer));
       Finish(std::move(pending));
     });
@@ -221,22 +213,19 @@ void SessionStream::Finish(PendingOperation pending) {
 }
 
 void SessionStream::SendReply(const PendingOperation& pending, ApplyReply answer) {
-  const auto encoded = [&] {
-    return pending.With([&](const v1::Operation& operation) { return ReplyTo(operation, std::move(answer)); });
-  };
-  if (!answer.status.ok()) return SendReply(pending, encoded());
   const OperationHead head = pending.head();
+  if (!answer.status.ok()) return SendReply(pending, ReplyTo(head, std::move(answer)));
   call_->RecordOperation(answer.status, head.request_id, pending.message().arrived(), answer.calls);
   const absl::Status sent = OrOutOfMemory([&] {
-    const OperationReplyBytes reply(head, answer);
-    const auto write = [&](uint8_t* at) { reply.Write(at); };
-    const size_t bytes = PartBytes(reply.size());
+    const size_t size = ReplySize(head, answer);
+    const auto write = [&](uint8_t* at) { WriteReply(head, answer, at); };
+    const size_t bytes = PartBytes(size);
     if (bytes > kMostCopiedBytes) {
-      call_->Send(PartOf(reply.size(), write), std::move(answer.memory));
+      call_->Send(PartOf(size, write), std::move(answer.memory));
       return absl::OkStatus();
     }
     std::array<uint8_t, kMostCopiedBytes> part;
-    WritePart(reply.size(), write, part.data());
+    WritePart(size, write, part.data());
     call_->SendCopy({part.data(), bytes}, std::move(answer.memory));
     return absl::OkStatus();
   });
@@ -244,7 +233,7 @@ void SessionStream::SendReply(const PendingOperation& pending, ApplyReply answer
   // What is applied stays applied: a refused caller asks again.
   answer.status = sent;
   answer.result.reset();
-  Send(encoded());
+  Send(ReplyTo(head, std::move(answer)));
 }
 
 void SessionStream::SendReply(const PendingOperation& pending, EncodedReply replied) {
@@ -253,9 +242,7 @@ void SessionStream::SendReply(const PendingOperation& pending, EncodedReply repl
 }
 
 EncodedReply SessionStream::Refusal(const PendingOperation& pending, const absl::Status& status) {
-  return pending.With([&](const v1::Operation& operation) {
-    return RefuseOperation(*core_, operation, call_->caller()->tenant, status);
-  });
+  return RefuseOperation(*core_, pending.head(), call_->caller()->tenant, status);
 }
 
 void SessionStream::Send(EncodedReply replied) {

@@ -117,7 +117,7 @@ Task<UnaryReply> SessionsService::Fork(UnaryCall& call) {
   if (!request.ok()) co_return Refusal(request.status());
   absl::StatusOr<ForkCall> fork = DecodeFork(**request);
   if (!fork.ok()) co_return Refusal(fork.status());
-  fork->read.tenant = call.caller()->tenant;
+  fork->tenant = call.caller()->tenant;
   Callback<absl::StatusOr<ForkedSessions>> forking([&](auto done) { core_->Fork(*std::move(fork), std::move(done)); });
   absl::StatusOr<ForkedSessions> forked = co_await forking;
   if (!forked.ok()) co_return Refusal(forked.status());

@@ -117,15 +117,11 @@ struct OperationResult final : public KeptReply {
   int64_t kept_bytes = kFixedBytes;
 };
 
-struct ApplyReply {
-  absl::Status status;       // of an operation, with the numbers of its session
-  bool has_numbers = false;  // there is such a session
-  Numbers numbers = {};
-  uint64_t number = 0;                                 // 0: none was taken
-  std::shared_ptr<const OperationResult> result = {};  // if OK
-  bool repeated = false;
-  uint64_t durable_number = 0;         // as of an Outcome
-  const CallMetrics* calls = nullptr;  // of the session's model, or kUnknownModel; null: not counted
+// An operation's outcome, with the numbers of its session.
+struct ApplyReply : Outcome {
+  bool has_numbers = false;                            // there is such a session
+  std::shared_ptr<const OperationResult> result = {};  // what it keeps as its reply, if OK
+  const CallMetrics* calls = nullptr;                  // of the session's model, or kUnknownModel; null: not counted
   // What the outputs take of the core's budget: kept until the reply has left the process.
   std::optional<ByteBudget::Share> memory = {};
 };
@@ -149,8 +145,7 @@ struct StateReply {
   std::optional<ByteBudget::Share> memory = {};
 };
 
-struct ForkCall {
-  ReadCall read = {};
+struct ForkCall : ReadCall {
   std::string request_id = {};
   int64_t count = 1;
   std::vector<std::string> names = {};

@@ -152,19 +152,19 @@ void SessionCore::Checkpoint(ReadCall call, std::string name, NumbersDone done) 
 }
 
 void SessionCore::Fork(ForkCall call, ForkDone done) {
-  const std::string key = call.read.session, tenant = call.read.tenant;
+  const std::string key = call.session, tenant = call.tenant;
   With(key, tenant, [this, call = std::move(call), done = std::move(done)](absl::StatusOr<SessionPtr> session) mutable {
     if (!session.ok()) return done(session.status());
     ForkSpec spec;
     spec.request = {call.request_id, DigestOf(call)};
-    spec.tenant = call.read.tenant;
-    spec.after_number = call.read.after_number;
-    spec.in_order = call.read.in_order;
+    spec.tenant = call.tenant;
+    spec.after_number = call.after_number;
+    spec.in_order = call.in_order;
     spec.count = call.count;
     spec.names = std::move(call.names);
     const bool is_durable = (*session)->is_durable();
     sessions_->Fork(*session, std::move(spec),
-                    [this, is_durable, tenant = call.read.tenant,
+                    [this, is_durable, tenant = call.tenant,
                      done = std::move(done)](absl::StatusOr<ForkedSessions> forked) mutable {
                       if (!forked.ok() || !is_durable) return done(std::move(forked));
                       PersistForks(*std::move(forked), 0, tenant, std::move(done));

@@ -192,8 +192,8 @@ Digest DigestOf(const OpenCall& call) {
 Digest DigestOf(const ForkCall& call) {
   Hasher hasher;
   hasher.Add(std::string_view("fork"));
-  hasher.Add(call.read.session);
-  hasher.Add(call.read.after_number);
+  hasher.Add(call.session);
+  hasher.Add(call.after_number);
   hasher.Add(call.count);
   hasher.Add(call.names);
   return hasher.Finish();

@@ -208,14 +208,8 @@ absl::StatusOr<Change> SessionRun::Apply(const CloseOp& op) {
 }
 
 void SessionRun::Answer(Outcome outcome) {
-  ApplyReply answer;
-  answer.status = std::move(outcome.status);
-  answer.has_numbers = true;
-  answer.numbers = outcome.numbers;
-  answer.number = outcome.number;
-  answer.result = std::static_pointer_cast<const OperationResult>(std::move(outcome.reply));
-  answer.repeated = outcome.repeated;
-  answer.durable_number = outcome.durable_number;
+  ApplyReply answer{std::move(outcome), /*has_numbers=*/true};
+  answer.result = std::static_pointer_cast<const OperationResult>(std::move(answer.reply));
   if (model_->counters() != nullptr) answer.calls = model_->counters()->calls;
   if (accepted_ && !is_running_) memory_.emplace(std::move(accepted_->memory));
   answer.memory = std::exchange(memory_, std::nullopt);

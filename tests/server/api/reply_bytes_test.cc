@@ -41,12 +41,10 @@ std::string AsMessage(const v1::Operation& operation, const ApplyReply& answer) 
 }
 
 std::string AsBytes(const v1::Operation& operation, const ApplyReply& answer) {
-  const OperationHead head = {operation.request_id(), operation.session(),
-                              operation.has_number() ? std::optional(operation.number()) : std::nullopt};
-  const OperationReplyBytes reply(head, answer);
-  std::string bytes(reply.size(), '\0');
+  const OperationHead head = HeadOf(operation);
+  std::string bytes(ReplySize(head, answer), '\0');
   auto* const begin = reinterpret_cast<uint8_t*>(bytes.data());
-  EXPECT_EQ(reply.Write(begin), begin + bytes.size());
+  EXPECT_EQ(WriteReply(head, answer, begin), begin + bytes.size());
   return bytes;
 }
 
