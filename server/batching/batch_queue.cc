@@ -24,11 +24,8 @@ void Count(const Slice& slice) {
     metrics->slice_sequences->Observe(static_cast<int64_t>(slice.rows.size()));
     metrics->slice_steps->Observe(slice.steps);
   }
-  size_t row = 0;
   for (const Slice::Part& part : slice.parts) {
-    int64_t steps = 0;
-    for (const size_t end = row + part.rows; row < end; ++row) steps += slice.rows[row].steps;
-    if (const auto& metrics = part.lane->job->submission.metrics) metrics->useful_steps->Add(steps);
+    if (const auto& metrics = part.lane->job->submission.metrics) metrics->useful_steps->Add(part.row_steps);
   }
 }
 
@@ -102,9 +99,7 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
   job.arrived = now_;
   bounds_.Take(submission.caller_id, job.sequences, submission.bytes);
   for (Lane& lane : job.lanes) {
-    if (lane.cell->lanes++ > 0) continue;
-    const auto uses = [&](const SequenceTask& task) { return task.program.get() == lane.cell->identity.lock().get(); };
-    lane.cell->program = std::find_if(submission.tasks.begin(), submission.tasks.end(), uses)->program;
+    if (lane.cell->lanes++ == 0) lane.cell->program = lane.cell->identity.lock();  // the tasks have it still
   }
   submission.tasks.clear();
   job.place = jobs_.insert(jobs_.end(), std::move(made));
@@ -183,8 +178,7 @@ void BatchQueue::Spare(Slice slice) {
 // Puts the sequences of `part` back, or lets them go.
 void BatchQueue::Return(const Slice::Part& part, size_t first_row, Slice& slice) {
   Lane& lane = *part.lane;
-  int64_t served = 0;
-  for (size_t row = first_row; row < first_row + part.rows; ++row) served += slice.rows[row].steps;
+  const int64_t served = part.row_steps;
   order_.Served(*lane.queue, served);
   if (!lane.job->outcome.status.ok()) return;
   order_.AddBacklog(lane, -lane.seconds_per_row_step * static_cast<double>(served));
@@ -214,11 +208,8 @@ void BatchQueue::Return(const Slice::Part& part, size_t first_row, Slice& slice)
 
 // Charges the slice's time to the lanes that were in it, by their share of the work.
 void BatchQueue::Charge(Slice& slice, double seconds) {
-  size_t row = 0;
   for (Slice::Part& part : slice.parts) {
-    int64_t steps = 0;
-    for (const size_t end = row + part.rows; row < end; ++row) steps += slice.rows[row].steps;
-    const double charge = seconds * static_cast<double>(steps) / static_cast<double>(slice.row_steps);
+    const double charge = seconds * static_cast<double>(part.row_steps) / static_cast<double>(slice.row_steps);
     order_.Charge(*part.lane->queue, charge - part.charged_seconds);
     part.charged_seconds = charge;
   }

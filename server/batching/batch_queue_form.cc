@@ -172,8 +172,7 @@ void BatchQueue::Take(Lane& lane, int64_t rows, Slice& slice) {
   rows = std::min(rows, static_cast<int64_t>(lane.waiting.size()));
   slice.rows.insert(slice.rows.end(), lane.waiting.rbegin(), lane.waiting.rbegin() + rows);
   lane.waiting.resize(lane.waiting.size() - static_cast<size_t>(rows));
-  if (slice.parts.empty() || slice.parts.back().lane != &lane)
-    slice.parts.push_back({.lane = &lane, .rows = 0, .charged_seconds = 0});
+  if (slice.parts.empty() || slice.parts.back().lane != &lane) slice.parts.push_back({.lane = &lane});
   slice.parts.back().rows += static_cast<size_t>(rows);
   order_.Took(lane, rows);
   if (lane.waiting.empty()) {
@@ -222,14 +221,15 @@ void BatchQueue::Begin(BatchCell& cell, Slice& slice) {
   slice.steps = StepLimit(cell, slice);
   slice.is_alone = jobs_.size() == 1 && static_cast<int64_t>(slice.rows.size()) == cell.rows;
   slice.steps_after.reserve(slice.rows.size());
-  for (SequenceSlice& row : slice.rows) {
-    const int64_t steps = std::min(row.steps, slice.steps);
-    slice.steps_after.push_back(row.steps - steps);
-    slice.row_steps += steps;
-    row.steps = steps;
-  }
-  Charge(slice, cell.cost.Seconds(static_cast<double>(slice.steps), static_cast<double>(slice.row_steps)));
-  for (const Slice::Part& part : slice.parts) {
+  auto row = slice.rows.begin();
+  for (Slice::Part& part : slice.parts) {
+    for (const auto end = row + static_cast<std::ptrdiff_t>(part.rows); row != end; ++row) {
+      const int64_t steps = std::min(row->steps, slice.steps);
+      slice.steps_after.push_back(row->steps - steps);
+      part.row_steps += steps;
+      row->steps = steps;
+    }
+    slice.row_steps += part.row_steps;
     Job& job = *part.lane->job;
     if (!job.started) {
       job.outcome.queue_time = now_ - job.arrived;
@@ -240,6 +240,7 @@ void BatchQueue::Begin(BatchCell& cell, Slice& slice) {
     job.running += static_cast<int64_t>(part.rows);
     job.outcome.largest_batch = std::max(job.outcome.largest_batch, static_cast<int64_t>(slice.rows.size()));
   }
+  Charge(slice, cell.cost.Seconds(static_cast<double>(slice.steps), static_cast<double>(slice.row_steps)));
 }
 
 }  // namespace rnnserve

@@ -78,8 +78,9 @@ struct Slice {
   // Consecutive rows of one lane.
   struct Part {
     Lane* lane;
-    size_t rows;
-    double charged_seconds;
+    size_t rows = 0;
+    double charged_seconds = 0;
+    int64_t row_steps = 0;                // that the slice computes of them
     absl::Status ran = absl::OkStatus();  // if the slice ran in parts
   };
 

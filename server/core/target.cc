@@ -8,41 +8,31 @@
 namespace rnnserve {
 namespace {
 
-struct Found {
-  ModelPtr model;
-  OptionalOptions options;
-  std::string engine;
-  std::string label = std::string(kInlineModel);
-  std::optional<int64_t> version = {};
-};
-
-Found FoundOf(const LoadedModel& loaded) {
-  return {loaded.model, loaded.options, loaded.engine, loaded.name, loaded.version};
-}
-
-absl::StatusOr<Found> Find(const InferCall& call, ModelStore& models) {
+// As the store has it; what has no name here is labelled as a model that came inline.
+absl::StatusOr<LoadedModel> Find(const InferCall& call, ModelStore& models) {
+  if (const auto* name = std::get_if<ModelName>(&call.target))
+    return models.Get(name->name, name->version, call.tenant);
+  LoadedModel unnamed;
+  unnamed.name = std::string(kInlineModel);
   if (const auto* op = std::get_if<OperatorDef>(&call.target)) {
-    ASSIGN_OR_RETURN(ModelPtr model, models.FindOrCreate(*op, call.inputs, call.tenant));
-    return Found{std::move(model), {}, {}};
+    ASSIGN_OR_RETURN(unnamed.model, models.FindOrCreate(*op, call.inputs, call.tenant));
+  } else {
+    const std::string& fingerprint = std::get<ModelFingerprint>(call.target).hex;
+    ASSIGN_OR_RETURN(unnamed.model, models.GetByFingerprint(fingerprint, call.tenant));
   }
-  if (const auto* name = std::get_if<ModelName>(&call.target)) {
-    ASSIGN_OR_RETURN(auto&& loaded, models.Get(name->name, name->version, call.tenant));
-    return FoundOf(loaded);
-  }
-  ASSIGN_OR_RETURN(ModelPtr model, models.GetByFingerprint(std::get<ModelFingerprint>(call.target).hex, call.tenant));
-  return Found{std::move(model), {}, {}};
+  return unnamed;
 }
 
-ResolvedModel Resolve(Found found, const OptionalOptions& given, const std::string& engine) {
+ResolvedModel Resolve(const LoadedModel& found, const OptionalOptions& given, const std::string& engine) {
   const OptionalOptions options = Merge(given, found.options);
   ResolvedModel resolved;
-  resolved.model = std::move(found.model);
+  resolved.model = found.model;
   const RunOptions run_defaults;
   resolved.run_options = {options.clip_cell_input.value_or(run_defaults.clip_cell_input),
                           options.empty_row_state.value_or(run_defaults.empty_row_state)};
   resolved.engine_options = {options.allow_reduced_precision.value_or(false), options.deterministic.value_or(false),
                              options.weights.value_or(WeightType::kAsGiven)};
-  resolved.label = std::move(found.label);
+  resolved.label = found.name;
   resolved.version = found.version;
   resolved.engine = engine.empty() ? found.engine : engine;
   return resolved;
@@ -50,16 +40,17 @@ ResolvedModel Resolve(Found found, const OptionalOptions& given, const std::stri
 
 }  // namespace
 
-ResolvedModel ResolveLoaded(const LoadedModel& loaded) { return Resolve(FoundOf(loaded), {}, ""); }
+ResolvedModel ResolveLoaded(const LoadedModel& loaded) { return Resolve(loaded, {}, ""); }
 
 absl::StatusOr<ResolvedModel> ResolveTarget(const InferCall& call, ModelStore& models) {
-  absl::StatusOr<Found> found = Find(call, models);
-  if (!found.ok()) return found.status();
+  ASSIGN_OR_RETURN(const LoadedModel found, Find(call, models));
   if (!std::holds_alternative<OperatorDef>(call.target)) {
-    RETURN_IF_ERROR(CheckDataNames(found->model->stack(), call.inputs));
+    RETURN_IF_ERROR(CheckDataNames(found.model->stack(), call.inputs));
   }
-  RETURN_IF_ERROR(CheckOptions(Merge(call.options, found->options)));
-  return Resolve(*std::move(found), call.options, call.engine);
+  RETURN_IF_ERROR(CheckOptions(Merge(call.options, found.options)));
+  ResolvedModel resolved = Resolve(found, call.options, call.engine);
+  if (!std::holds_alternative<ModelName>(call.target)) resolved.version.reset();
+  return resolved;
 }
 
 }  // namespace rnnserve

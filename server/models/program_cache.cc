@@ -2,7 +2,6 @@
 #include "server/models/program_cache.h"
 
 #include <algorithm>
-#include <compare>
 #include <exception>
 #include <list>
 #include <map>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,37 +24,29 @@ namespace {
 struct KeyView {
   std::string_view cell;
   std::string_view engine;
-  bool allow_reduced_precision;
-  bool deterministic;
-  WeightType weights;
-  auto operator<=>(const KeyView&) const = default;
+  EngineOptions options;
 };
 
 struct Key {
   std::string cell;
   std::string engine;
-  bool allow_reduced_precision;
-  bool deterministic;
-  WeightType weights;
+  EngineOptions options;
 
-  explicit Key(const KeyView& key)
-      : cell(key.cell),
-        engine(key.engine),
-        allow_reduced_precision(key.allow_reduced_precision),
-        deterministic(key.deterministic),
-        weights(key.weights) {}
-  KeyView view() const { return {cell, engine, allow_reduced_precision, deterministic, weights}; }
+  explicit Key(const KeyView& key) : cell(key.cell), engine(key.engine), options(key.options) {}
+  operator KeyView() const { return {cell, engine, options}; }  // NOLINT(google-explicit-constructor): it is one
 };
 
 struct KeyOrder {
   using is_transparent = void;
-  bool operator()(const Key& a, const Key& b) const { return a.view() < b.view(); }
-  bool operator()(const Key& a, const KeyView& b) const { return a.view() < b; }
-  bool operator()(const KeyView& a, const Key& b) const { return a < b.view(); }
+  static auto Fields(const KeyView& key) {
+    const EngineOptions& options = key.options;
+    return std::tuple(key.cell, key.engine, options.allow_reduced_precision, options.deterministic, options.weights);
+  }
+  bool operator()(const KeyView& a, const KeyView& b) const { return Fields(a) < Fields(b); }
 };
 
 KeyView KeyOf(const Engine& engine, const Cell& cell, const EngineOptions& options) {
-  return {cell.key(), engine.name(), options.allow_reduced_precision, options.deterministic, options.weights};
+  return {cell.key(), engine.name(), options};
 }
 
 // A compilation under way; threads that ask for the same program wait for it.
@@ -247,7 +239,7 @@ int64_t ProgramCache::bytes() const {
 int64_t ProgramCache::bytes_of(const Cell& cell) const {
   const MutexLock lock(impl_->mutex);
   int64_t bytes = 0;
-  for (auto at = impl_->entries.lower_bound(KeyView{cell.key(), "", false, false, WeightType::kAsGiven});
+  for (auto at = impl_->entries.lower_bound(KeyView{cell.key(), "", {}});
        at != impl_->entries.end() && at->first.cell == cell.key(); ++at) {
     bytes += at->second.alive() ? at->second.packed : 0;
   }
