@@ -102,7 +102,7 @@ MessageLine::Coroutines MessageLine::TakeNext(absl::Time now) {
   RefuseLate(now, next);
   while (!turns_.empty()) {
     const uint64_t caller = turns_.front();
-    if (!TryPlace(waiting_[caller].front()->reservation_, now)) break;
+    if (!TryPlace(*waiting_[caller].front(), now)) break;
     std::rotate(turns_.begin(), turns_.begin() + 1, turns_.end());
     next.push_back(TakeFirst(caller));
   }
@@ -172,31 +172,28 @@ void MessageLine::Complete(bool) {
   if (line_.used() > 0) SetAlarm();
 }
 
-// Whether the call or stream does not wait: its next message needs no room or has it, or it was refused.
-bool MessageLine::Turning::await_ready() {
-  MessageLine& line = reservation_.line_;
-  if (line.of_streams_ && reservation_.usual_ >= 0 && reservation_.usual_ <= kUnaskedBytes) return true;
-  since_ = SteadyNow();
-  const MutexLock lock(line.mutex_);
-  if (line.turns_.empty() && line.TryPlace(reservation_, since_)) return true;
-  const uint64_t caller = reservation_.caller_;
-  if (line.line_.Fits(caller, 1)) return false;
-  status_ = Overloaded(Rejection::kMemory, absl::StrCat("the server is short of memory, and ", line.line_.used(),
-                                                        " calls wait for it to be read, ", line.line_.held(caller),
+bool Reservation::HasTurn() {
+  if (line_.of_streams_ && usual_ >= 0 && usual_ <= kUnaskedBytes) return true;
+  const absl::Time now = SteadyNow();
+  const MutexLock lock(line_.mutex_);
+  if (line_.turns_.empty() && line_.TryPlace(*this, now)) return true;
+  since_ = now;
+  if (line_.line_.Fits(caller_, 1)) return false;
+  status_ = Overloaded(Rejection::kMemory, absl::StrCat("the server is short of memory, and ", line_.line_.used(),
+                                                        " calls wait for it to be read, ", line_.line_.held(caller_),
                                                         " of them this caller's; send this one later"));
   return true;
 }
 
-void MessageLine::Turning::await_suspend(std::coroutine_handle<> waiting) {
-  MessageLine& line = reservation_.line_;
+void Reservation::Wait(std::coroutine_handle<> waiting) {
+  const MutexLock lock(line_.mutex_);
   waiting_ = waiting;
-  const MutexLock lock(line.mutex_);
-  std::deque<Turning*>& own = line.waiting_[reservation_.caller_];
-  if (own.empty()) line.turns_.push_back(reservation_.caller_);
+  std::deque<Reservation*>& own = line_.waiting_[caller_];
+  if (own.empty()) line_.turns_.push_back(caller_);
   own.push_back(this);
-  line.line_.Take(reservation_.caller_, 1);
-  line.Report();
-  line.SetAlarm();
+  line_.line_.Take(caller_, 1);
+  line_.Report();
+  line_.SetAlarm();
 }
 
 bool Reservation::Arrived(int64_t bytes) {

@@ -91,11 +91,8 @@ class MessageLine final : private CompletionTag {
     return line_.used();
   }
 
-  class Turning;
-
  private:
   friend class Reservation;
-  friend class Turning;
   struct Expected {
     int64_t message = 0;
     int64_t memory = 0;
@@ -130,28 +127,11 @@ class MessageLine final : private CompletionTag {
   int64_t holding_ ABSL_GUARDED_BY(mutex_) = 0;                 // reservations with a place, without slow ones
   int64_t late_bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // that slow ones may still send
   RecycledList<Reservation*> reading_ ABSL_GUARDED_BY(mutex_);  // the oldest first, without slow ones
-  std::map<uint64_t, std::deque<Turning*>> waiting_ ABSL_GUARDED_BY(mutex_);  // by caller; none is empty
-  std::deque<uint64_t> turns_ ABSL_GUARDED_BY(mutex_);                        // the callers of waiting_
+  std::map<uint64_t, std::deque<Reservation*>> waiting_ ABSL_GUARDED_BY(mutex_);  // by caller; none is empty
+  std::deque<uint64_t> turns_ ABSL_GUARDED_BY(mutex_);                            // the callers of waiting_
   int64_t reported_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_set_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
-};
-
-class MessageLine::Turning {
- public:
-  bool await_ready();
-  void await_suspend(std::coroutine_handle<> waiting);
-  // RESOURCE_EXHAUSTED: not admitted.
-  absl::Status await_resume() { return std::move(status_); }
-
- private:
-  friend class MessageLine;
-  friend class Reservation;
-  explicit Turning(Reservation& reservation) : reservation_(reservation) {}
-  Reservation& reservation_;
-  absl::Status status_;
-  absl::Time since_;
-  std::coroutine_handle<> waiting_;
 };
 
 // What a call or a stream holds of memory, from its headers until it ends.
@@ -163,10 +143,16 @@ class Reservation {
   Reservation(const Reservation&) = delete;
   Reservation& operator=(const Reservation&) = delete;
 
-  // Before each message.
-  MessageLine::Turning Turn(uint64_t caller) {
+  // Before each message: co_await reservation.Turn(caller). RESOURCE_EXHAUSTED: not admitted.
+  auto Turn(uint64_t caller) {
+    struct Turning {
+      Reservation& of;
+      bool await_ready() { return of.HasTurn(); }
+      void await_suspend(std::coroutine_handle<> waiting) { of.Wait(waiting); }
+      absl::Status await_resume() { return std::exchange(of.status_, absl::OkStatus()); }
+    };
     caller_ = caller;
-    return MessageLine::Turning(*this);
+    return Turning{*this};
   }
   // The message has come and has this size. OK: the call is in flight until this object ends. Else as
   // CallAdmission::Enter.
@@ -178,7 +164,9 @@ class Reservation {
 
  private:
   friend class MessageLine;
-  friend class MessageLine::Turning;
+  // Whether the call or stream does not wait: its next message needs no room or has it, or it was refused.
+  bool HasTurn();
+  void Wait(std::coroutine_handle<> waiting);
   // True: memory for what the message is parsed into is promised.
   bool Arrived(int64_t bytes);
 
@@ -186,16 +174,18 @@ class Reservation {
   CallSizes& sizes_;
   std::optional<CallAdmission::InFlight> in_flight_;
   uint64_t caller_ = 0;
-  int64_t usual_ = -1;  // bytes of its messages; -1: none has come
-  bool holds_ = false;  // may hold some of the following
+  int64_t usual_ = -1;   // bytes of its messages; -1: none has come
+  bool holds_ = false;   // may hold some of the following
+  absl::Status status_;  // of the turn
   // Guarded by the line's mutex.
+  std::coroutine_handle<> waiting_;
   int64_t bytes_ = 0;     // of the message that has come
   int64_t counted_ = 0;   // of the line's bytes
   int64_t late_ = 0;      // of the line's late bytes
   int64_t promised_ = 0;  // of memory
   bool has_place_ = false;
   bool is_reading_ = false;  // and in reading_
-  absl::Time since_;
+  absl::Time since_;         // in line, or reading
   RecycledList<Reservation*>::iterator reading_;
 };
 

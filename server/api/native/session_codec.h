@@ -29,6 +29,7 @@ void EncodeGetState(StateReply reply, v1::GetStateResponse& response);
 void EncodeCheckpoint(const Numbers& numbers, v1::CheckpointResponse& response);
 void EncodeFork(ForkedSessions forked, v1::ForkResponse& response);
 void EncodeList(SessionInfos infos, v1::ListSessionsResponse& response);
+void EncodeNumbers(const Numbers& numbers, v1::OperationReply& reply);
 // All but request_id, session and the number asked for.
 void EncodeApplyReply(const ApplyReply& answer, v1::OperationReply& reply);
 // Sets the reply's OperationStatus, with details. `status` is not OK.

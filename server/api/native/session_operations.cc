@@ -87,12 +87,6 @@ absl::StatusOr<Call> Completed(const v1::Operation& operation, const OperationSe
   return call;
 }
 
-void SetNumbers(const Numbers& numbers, v1::OperationReply& message) {
-  message.set_last_applied(numbers.last_applied);
-  message.set_next_expected(numbers.next_expected());
-  message.set_position(numbers.position);
-}
-
 using AnsweringPtr = std::unique_ptr<Answering>;
 
 void RunOpen(SessionCore& core, const v1::Operation& operation, const OperationSender& sender, AnsweringPtr answering) {
@@ -116,7 +110,7 @@ void RunGetState(SessionCore& core, const v1::Operation& operation, const Operat
     if (!reply.ok()) return answering->Fail(reply.status());
     std::optional<ByteBudget::Share> held = std::move(reply->memory);
     const auto fill = [&](v1::OperationReply& message) {
-      SetNumbers(reply->numbers, message);
+      EncodeNumbers(reply->numbers, message);
       EncodeGetState(*std::move(reply), *message.mutable_get_state());
     };
     answering->Succeed(fill, std::move(held));
@@ -140,7 +134,7 @@ void RunCheckpoint(SessionCore& core, const v1::Operation& operation, const Oper
                   [answering = std::move(answering)](absl::StatusOr<Numbers> numbers) {
                     if (!numbers.ok()) return answering->Fail(numbers.status());
                     answering->Succeed([&](v1::OperationReply& message) {
-                      SetNumbers(*numbers, message);
+                      EncodeNumbers(*numbers, message);
                       EncodeCheckpoint(*numbers, *message.mutable_checkpoint());
                     });
                   });

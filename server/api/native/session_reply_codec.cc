@@ -73,12 +73,14 @@ void EncodeList(SessionInfos infos, v1::ListSessionsResponse& response) {
   response.set_next_page_token(std::move(infos.next_token));
 }
 
+void EncodeNumbers(const Numbers& numbers, v1::OperationReply& reply) {
+  reply.set_last_applied(numbers.last_applied);
+  reply.set_next_expected(numbers.next_expected());
+  reply.set_position(numbers.position);
+}
+
 void EncodeApplyReply(const ApplyReply& answer, v1::OperationReply& reply) {
-  if (answer.has_numbers) {
-    reply.set_last_applied(answer.numbers.last_applied);
-    reply.set_next_expected(answer.numbers.next_expected());
-    reply.set_position(answer.numbers.position);
-  }
+  if (answer.has_numbers) EncodeNumbers(answer.numbers, reply);
   if (answer.number != 0) reply.set_number(answer.number);
   if (!answer.status.ok()) return EncodeStatus(answer.status, reply);
   reply.mutable_status();
@@ -103,11 +105,7 @@ void EncodeStatus(const absl::Status& status, v1::OperationReply& reply) {
   google::rpc::Status details;
   if (details.ParseFromString(error.details)) message.mutable_details()->Swap(details.mutable_details());
   message.set_retryable(error.retry_after_ms.has_value());
-  if (const std::optional<Numbers> numbers = NumbersOf(status)) {
-    reply.set_last_applied(numbers->last_applied);
-    reply.set_next_expected(numbers->next_expected());
-    reply.set_position(numbers->position);
-  }
+  if (const std::optional<Numbers> numbers = NumbersOf(status)) EncodeNumbers(*numbers, reply);
 }
 
 }  // namespace rnnserve

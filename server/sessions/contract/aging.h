@@ -36,8 +36,6 @@ class AgingClock {
     return age;
   }
 
-  absl::Duration period() const { return period_; }
-
  private:
   static int64_t Nanoseconds(absl::Duration duration) { return absl::ToInt64Nanoseconds(duration); }
   absl::Duration Current(absl::Duration now) const {

@@ -37,9 +37,6 @@ class Lease {
   // The session's, as they are until Commit; also where the session has ended meanwhile (another server has it).
   const SessionStatePtr& state() const { return state_; }
   const Numbers& numbers() const;
-  const SessionSubjectPtr& subject() const;
-  // The number that Commit will apply.
-  uint64_t number() const;
   // NOT_FOUND names the existing ones.
   absl::StatusOr<Snapshot> FindCheckpoint(const std::string& name) const;
   // Whether a reply of `bytes` can be kept, for operations whose reply depends on the state they find.

@@ -303,8 +303,6 @@ Lease::~Lease() {
 
 // A lease excludes every change of the numbers, without the lock.
 const Numbers& Lease::numbers() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return session_->numbers_; }
-const SessionSubjectPtr& Lease::subject() const { return session_->subject_; }
-uint64_t Lease::number() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return session_->numbers_.last_applied + 1; }
 absl::StatusOr<Snapshot> Lease::FindCheckpoint(const std::string& name) const { return session_->FindCheckpoint(name); }
 absl::Status Lease::CheckReply(int64_t bytes) const { return session_->CheckReply(bytes); }
 

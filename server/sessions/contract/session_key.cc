@@ -64,6 +64,16 @@ void DrawRandom(void* out, size_t bytes) {
   if (RAND_bytes(static_cast<unsigned char*>(out), static_cast<int>(bytes)) != 1) std::abort();
 }
 
+std::array<uint8_t, EVP_MAX_MD_SIZE> Hmac(const std::string& secret, const std::string& message) {
+  std::array<uint8_t, EVP_MAX_MD_SIZE> whole;
+  unsigned int length = 0;
+  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(message.data()), message.size(), whole.data(), &length) == nullptr) {
+    std::abort();  // out of memory
+  }
+  return whole;
+}
+
 using HalfMac = std::array<uint8_t, kHalf>;
 
 // `own`: the run's own half, which the shared one covers, too; empty for itself.
@@ -74,28 +84,18 @@ HalfMac HalfOf(const std::string& secret, uint64_t boot, const SessionId& id, st
   message.append(reinterpret_cast<const char*>(id.bytes.data()), kIdBytes);
   message.append(reinterpret_cast<const char*>(own.data()), own.size());
   message.append(tenant);
-  unsigned char whole[EVP_MAX_MD_SIZE];
-  unsigned int length = 0;
-  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(message.data()), message.size(), whole, &length) == nullptr) {
-    std::abort();  // out of memory
-  }
+  const std::array<uint8_t, EVP_MAX_MD_SIZE> whole = Hmac(secret, message);
   HalfMac half;
-  std::memcpy(half.data(), whole, kHalf);
+  std::copy_n(whole.begin(), half.size(), half.begin());
   return half;
 }
 
 // Told apart from the MACs of keys by its first byte, which is none of kMagic.
 SessionId NamedId(const std::string& secret, std::string_view tenant, std::string_view name) {
   const std::string message = absl::StrCat("n", tenant.size(), ":", View(tenant), View(name));
-  unsigned char whole[EVP_MAX_MD_SIZE];
-  unsigned int length = 0;
-  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(message.data()), message.size(), whole, &length) == nullptr) {
-    std::abort();  // out of memory
-  }
+  const std::array<uint8_t, EVP_MAX_MD_SIZE> whole = Hmac(secret, message);
   SessionId id;
-  std::copy_n(whole, id.bytes.size(), id.bytes.begin());
+  std::copy_n(whole.begin(), id.bytes.size(), id.bytes.begin());
   return id;
 }
 

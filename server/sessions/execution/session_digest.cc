@@ -30,6 +30,13 @@ class Hasher {
     if (size > 0) std::memcpy(bytes_ + collected_, data, size);
     collected_ += size;
   }
+  // One after the other.
+  template <typename First, typename Second, typename... More>
+  void Add(const First& first, const Second& second, const More&... more) {
+    Add(first);
+    Add(second);
+    (Add(more), ...);
+  }
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void Add(T value) { Bytes(&value, sizeof value); }
@@ -39,11 +46,8 @@ class Hasher {
   }
   void Add(const std::string& text) { Add(std::string_view(text)); }
   void Add(const OptionalOptions& options) {
-    Add(options.clip_cell_input);
-    Add(options.empty_row_state);
-    Add(options.deterministic);
-    Add(options.allow_reduced_precision);
-    Add(options.weights);
+    Add(options.clip_cell_input, options.empty_row_state, options.deterministic, options.allow_reduced_precision,
+        options.weights);
   }
   void Add(absl::Duration duration) { Add(absl::ToInt64Nanoseconds(duration)); }
   void Add(const TensorView& tensor) {
@@ -51,10 +55,7 @@ class Hasher {
     Add(tensor.shape);
     Add(std::string_view(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size()));
   }
-  void Add(const NamedTensor& tensor) {
-    Add(tensor.name);
-    Add(tensor.tensor);
-  }
+  void Add(const NamedTensor& tensor) { Add(tensor.name, tensor.tensor); }
   template <typename T>
   void Add(const std::vector<T>& list) {
     Add(list.size());
@@ -74,26 +75,14 @@ class Hasher {
     Add(one.index());
     std::visit([&](const auto& value) { Add(value); }, one);
   }
-  void Add(const ModelName& model) {
-    Add(model.name);
-    Add(model.version);
-  }
+  void Add(const ModelName& model) { Add(model.name, model.version); }
   void Add(const ModelFingerprint& fingerprint) { Add(fingerprint.hex); }
   void Add(const OperatorDef& op) {
-    Add(op.domain);
-    Add(op.op_type);
-    Add(op.version);
-    Add(op.opset);
-    for (const auto& [name, value] : op.attributes) {
-      Add(name);
-      Add(value);
-    }
+    Add(op.domain, op.op_type, op.version, op.opset);
+    for (const auto& [name, value] : op.attributes) Add(name, value);
   }
   // As they came.
-  void Add(const ChunkOp& op) {
-    Add(op.inputs);
-    Add(op.outputs);
-  }
+  void Add(const ChunkOp& op) { Add(op.inputs, op.outputs); }
   void Add(const ResetOp& op) { Add(op.state); }
   void Add(const SetStateOp& op) { Add(op.state); }
   void Add(const SelectRowsOp& op) { Add(op.rows); }
@@ -161,41 +150,21 @@ Digest DigestOf(const OperationKind& operation, const RunPlan* plan) {
 
 Digest DigestOfFaulty(const OperationKind& operation) {
   Hasher hasher;
-  hasher.Add(std::string_view("faulty"));
-  hasher.Add(operation);
+  hasher.Add(std::string_view("faulty"), operation);
   return hasher.Finish();
 }
 
 Digest DigestOf(const OpenCall& call) {
   Hasher hasher;
-  hasher.Add(std::string_view("open"));
-  hasher.Add(call.name);
-  hasher.Add(call.attach);
-  hasher.Add(call.must_exist);
-  hasher.Add(call.target);
-  hasher.Add(call.weights);
-  hasher.Add(call.options);
-  hasher.Add(call.engine);
-  hasher.Add(call.rows);
-  hasher.Add(call.state);
-  hasher.Add(call.state_of_session);
-  hasher.Add(call.outputs);
-  hasher.Add(call.idle_timeout);
-  hasher.Add(call.max_in_flight);
-  hasher.Add(call.window_operations);
-  hasher.Add(call.window_bytes);
-  hasher.Add(call.durability);
-  hasher.Add(call.state_type);
+  hasher.Add(std::string_view("open"), call.name, call.attach, call.must_exist, call.target, call.weights, call.options,
+             call.engine, call.rows, call.state, call.state_of_session, call.outputs, call.idle_timeout,
+             call.max_in_flight, call.window_operations, call.window_bytes, call.durability, call.state_type);
   return hasher.Finish();
 }
 
 Digest DigestOf(const ForkCall& call) {
   Hasher hasher;
-  hasher.Add(std::string_view("fork"));
-  hasher.Add(call.session);
-  hasher.Add(call.after_number);
-  hasher.Add(call.count);
-  hasher.Add(call.names);
+  hasher.Add(std::string_view("fork"), call.session, call.after_number, call.count, call.names);
   return hasher.Finish();
 }
 

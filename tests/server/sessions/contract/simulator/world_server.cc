@@ -108,7 +108,7 @@ void World::End(size_t index, int request, bool ok, absl::StatusCode failure) {
   if (!ok) return (*std::move(job.lease)).Fail(absl::Status(failure, "as the simulator wants it"));
   Change change;
   change.position = job.lease->numbers().position + 1;
-  change.reply = std::make_shared<TextReply>(absl::StrCat(job.lease->number(), ":", job.content));
+  change.reply = std::make_shared<TextReply>(absl::StrCat(job.lease->numbers().next_expected(), ":", job.content));
   change.closes = job.closes;
   auto state = std::make_shared<SessionState>();
   state->rows = 2;
