@@ -150,7 +150,6 @@ class Session final : public std::enable_shared_from_this<Session> {
     // The change's own, or the one a read waits for.
     uint64_t number = 0;
     bool is_change = false;
-    bool is_numbered = false;
     bool is_granted = false;
     Claim claim;                                  // of a change; `done` is moved into `waiting`
     absl::InlinedVector<OutcomeDone, 1> waiting;  // the operation's caller and its repetitions

@@ -112,7 +112,7 @@ bool Session::IsRepetition(const Claim& claim) {
   if (!claim.number) return false;
   if (const Window::Kept* kept = window_.Find(*claim.number)) return kept->digest == claim.digest;
   const Entry* entry = *claim.number > numbers_.last_applied ? FindInFlight(*claim.number) : nullptr;
-  return entry != nullptr && entry->is_numbered && entry->claim.digest == claim.digest;
+  return entry != nullptr && entry->claim.number && entry->claim.digest == claim.digest;
 }
 
 // The newest attachment owns the session at once; what older ones have queued is not computed any more, unless the new
@@ -141,7 +141,7 @@ void Session::Release() {
 
 // Numbers that have come before: joined while in flight.
 absl::Status Session::JoinInFlight(Claim& claim, Entry& entry) {
-  if (!entry.is_numbered || entry.claim.digest != claim.digest) return Reused(entry.number);
+  if (!entry.claim.number || entry.claim.digest != claim.digest) return Reused(entry.number);
   if (answers_due_ >= 2 * terms_.max_in_flight) {
     return TooManyInFlight(absl::StrCat(answers_due_,
                                         " callers wait for this session's operations already; send this "
@@ -225,7 +225,6 @@ absl::Status Session::Accept(Claim& claim, EntryIterator displaced) {
   const uint64_t number = last_accepted() + 1;
   Entry& entry = in_flight_.emplace_back();
   entry.is_change = true;
-  entry.is_numbered = claim.number.has_value();
   entry.number = number;
   entry.waiting.push_back(std::move(claim.done));
   entry.wanted_by = claim.attachment;

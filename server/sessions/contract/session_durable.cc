@@ -119,7 +119,7 @@ SessionRecord Session::RecordNow() const {
   record.state = change.closes ? nullptr : change.state;
   record.numbers = {first.number, change.position};
   record.last.reset();
-  if (first.is_numbered && terms_.window.operations > 0) {
+  if (first.claim.number && terms_.window.operations > 0) {
     record.last = Window::Kept{first.number, first.claim.digest, record.numbers, change.reply};
   }
   return record;

@@ -122,7 +122,7 @@ SessionStatePtr Session::ApplyChange(Change change) {
   SessionStatePtr before = change.closes ? nullptr : std::exchange(state_, std::move(change.state));
   numbers_ = {first.number, change.position};
   applied_by_ = std::max(applied_by_, first.claim.attachment);
-  if (first.is_numbered) window_.Keep({first.number, first.claim.digest, numbers_, change.reply}, terms_.window);
+  if (first.claim.number) window_.Keep({first.number, first.claim.digest, numbers_, change.reply}, terms_.window);
   answers_due_ -= static_cast<int32_t>(first.waiting.size());
   for (OutcomeDone& done : first.waiting) {
     calls_.push_back(AnswerCall{std::move(done), Outcome{absl::OkStatus(), numbers_, first.number, change.reply,
@@ -221,7 +221,7 @@ absl::StatusOr<Snapshot> Session::FindCheckpoint(const std::string& name) const 
 
 absl::Status Session::CheckReply(int64_t bytes) const {
   const MutexLock lock(mutex_);
-  return in_flight_.front().is_numbered ? CheckFits(bytes) : absl::OkStatus();
+  return in_flight_.front().claim.number ? CheckFits(bytes) : absl::OkStatus();
 }
 
 absl::Status Session::Recharge(int64_t bytes) {
