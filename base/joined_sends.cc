@@ -38,6 +38,7 @@ JoinedSends::~JoinedSends() {
 
 void JoinedSends::AtEnd(void (*end)(void*), void* of) {
   if (current == nullptr) return end(of);
+  if (current->end_ != nullptr && current->of_ != of) current->end_(current->of_);
   current->end_ = end;
   current->of_ = of;
 }

@@ -25,7 +25,7 @@ class JoinedSends {
   JoinedSends(const JoinedSends&) = delete;
   JoinedSends& operator=(const JoinedSends&) = delete;
 
-  // Calls `end(of)` when the thread's JoinedSends ends, or at once if there is none; only the last one is called.
+  // Calls `end(of)`, once for an `of`, when the thread's JoinedSends ends, or at once if there is none.
   static void AtEnd(void (*end)(void*), void* of);
   // sendmsg, which leaves bytes to the thread's JoinedSends if there is one.
   static ssize_t Send(int fd, const msghdr* message, int flags);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that polls one completion queue and resumes the coroutines that wait on it. It must never block. It runs
 // the work that coroutines have collected when the queue is empty, when a lone caller's call is the only one, and after
-// a bounded number of events. Answers leave on it as well: where several threads use a connection, gRPC lets them wait
-// for each other and hands work to threads of its own.
+// a bounded number of events. Answers of calls and streams leave on it as well: where several threads use a connection,
+// gRPC lets them wait for each other and hands work to threads of its own.
 //
 //   Poller poller(builder.AddCompletionQueue(), ...);     // before the server is built
 //   poller.Start();                                  // after

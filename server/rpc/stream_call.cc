@@ -76,7 +76,7 @@ void StreamCall::EndWork() {
   site_.parts().requests->in_flight().Add(-1);
   MutexLock lock(mutex_);
   --in_flight_;
-  if (waiting_ && condition_()) TakeTurn();
+  if (waiting_ && waits_for_->condition()) TakeTurn();
 }
 
 void StreamCall::TakeTurn() {
@@ -92,20 +92,19 @@ void StreamCall::TurnCame() {
 }
 
 void StreamCall::Changed(MutexLock& lock) {
-  if (!waiting_ || !condition_()) return;
+  if (!waiting_ || !waits_for_->Passes()) return;
   const std::coroutine_handle<> waiting = std::exchange(waiting_, nullptr);
-  condition_ = nullptr;
   lock.unlock();
   waiting.resume();
 }
 
-bool StreamCall::MayAdd(int64_t bytes) {
+bool StreamCall::MayAdd() {
   given_up_ |= broken_;
-  if (!broken_) outbox_bytes_ += bytes;
   return !broken_;
 }
 
-void StreamCall::WriteSoon() {
+void StreamCall::Added(size_t bytes) {
+  outbox_bytes_ += static_cast<int64_t>(bytes);
   if (writing_) return;
   if (site_.parts().poller->is_this_thread()) return StartWrite();
   TakeTurn();
@@ -113,20 +112,21 @@ void StreamCall::WriteSoon() {
 
 void StreamCall::Send(grpc::Slice part, std::optional<ByteBudget::Share> held) {
   MutexLock lock(mutex_);
-  if (!MayAdd(static_cast<int64_t>(part.size()))) return;
+  if (!MayAdd()) return;
+  const size_t bytes = part.size();
   outbox_.Add(std::move(part), std::move(held));
-  WriteSoon();
+  Added(bytes);
 }
 
 void StreamCall::SendCopy(std::span<const uint8_t> part, std::optional<ByteBudget::Share> held) {
   MutexLock lock(mutex_);
-  if (!MayAdd(static_cast<int64_t>(part.size()))) return;
+  if (!MayAdd()) return;
   if (outbox_.empty() && !writing_) {
     outbox_.Add(grpc::Slice(part.data(), part.size()), std::move(held));
   } else {
     outbox_.Copy(part, std::move(held));
   }
-  WriteSoon();
+  Added(part.size());
 }
 
 void StreamCall::StartWrite() {

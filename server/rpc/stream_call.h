@@ -188,11 +188,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // co_await call.BeginWhenRoom(): UntilRoom and BeginWork in one.
   auto BeginWhenRoom() {
     site_.parts().requests->in_flight().Add(1);
-    return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                   const bool begins = HasRoom();
-                   if (begins) ++in_flight_;
-                   return begins;
-                 }};
+    return Until{*this, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return HasRoom(); }, /*begins=*/true};
   }
   // The handler's message has been copied and freed.
   void Parsed() { reservation_.Parsed(); }
@@ -224,22 +220,29 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
     StreamCall* call_;
   };
 
-  // Awaits a condition on what mutex_ guards. One coroutine waits at a time.
+  // Awaits a condition on what mutex_ guards, and begins work as soon as it holds if asked to. One coroutine waits at a
+  // time.
   struct Until {
     StreamCall& call;
     std::function<bool()> condition;
+    bool begins = false;
     bool await_ready() const {
       MutexLock lock(call.mutex_);
-      return condition();
+      return Passes();
     }
     bool await_suspend(std::coroutine_handle<> waiting) {
       MutexLock lock(call.mutex_);
-      if (condition()) return false;
+      if (Passes()) return false;
       call.waiting_ = waiting;
-      call.condition_ = condition;
+      call.waits_for_ = this;
       return true;
     }
     void await_resume() const noexcept {}
+    bool Passes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(call.mutex_) {
+      const bool holds = condition();
+      if (holds && begins) ++call.in_flight_;
+      return holds;
+    }
   };
   // co_await call.UntilIdle(): until nothing is in flight and there is nothing to write.
   Until UntilIdle() {
@@ -255,9 +258,9 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // The next write and the waiting coroutine go on on the poller thread.
   void TakeTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TurnCame();
-  // Whether a part of so many bytes may be added, which is counted then.
-  bool MayAdd(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void WriteSoon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the outbox takes a part; after it: Added.
+  bool MayAdd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Added(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteDone(bool ok);
   void StartWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;  // resumes the coroutine if its condition holds now
@@ -290,7 +293,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;    // nothing can be written any more
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;  // and there were replies to write
   std::coroutine_handle<> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::function<bool()> condition_;
+  const Until* waits_for_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::optional<SendWatch::Sending> sending_ ABSL_GUARDED_BY(mutex_);
 };
 
