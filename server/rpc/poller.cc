@@ -16,6 +16,8 @@ namespace {
 constexpr int kMostEvents = 256;
 // What is sent does not wait longer for the end of a turn.
 constexpr int64_t kMostJoinedNanos = 1'000'000;
+// Without sleep: saturated.
+constexpr int64_t kLongTurnNanos = 1'000'000;
 
 // Never 0.
 int64_t SteadyNanos() {
@@ -146,11 +148,16 @@ void Poller::Wake::Complete(bool) {
 
 bool Poller::is_this_thread() const { return this_poller == this; }
 
+bool Poller::MayAnswerHere() const {
+  return is_this_thread() || SteadyNanos() - slept_ns_.load(std::memory_order_relaxed) > kLongTurnNanos;
+}
+
 grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
   if (work_.waiting() > 0) return queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
   if (!BeginSleep()) return grpc::CompletionQueue::TIMEOUT;
   const bool is_idle = work_.is_idle();
   const int64_t began = SteadyNanos();
+  slept_ns_.store(began, std::memory_order_relaxed);
   const grpc::CompletionQueue::NextStatus found =
       Await(is_idle ? busy_poll_.PollFor() : absl::ZeroDuration(), began, tag, ok);
   const int64_t waited = SteadyNanos() - began;

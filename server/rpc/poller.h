@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that polls one completion queue and resumes the coroutines that wait on it. It must never block. It runs
 // the work that coroutines have collected when the queue is empty, when a lone caller's call is the only one, and after
-// a bounded number of events. Answers of calls and streams leave on it as well: where several threads use a connection,
-// gRPC lets them wait for each other and hands work to threads of its own.
+// a bounded number of events. Answers of calls and streams leave on it as well while it has time for them: where
+// several threads use a connection, gRPC lets them wait for each other and hands work to threads of its own.
 //
 //   Poller poller(builder.AddCompletionQueue(), ...);     // before the server is built
 //   poller.Start();                                  // after
@@ -61,6 +61,9 @@ class Poller {
 
   // Whether this is the poller thread.
   bool is_this_thread() const;
+  // Whether an answer leaves from this thread: it is the poller thread, or that one has not slept for a while. Then it
+  // has more to do than time, and the help of other threads is worth what they wait for each other.
+  bool MayAnswerHere() const;
 
   // A tag that may wait for the poller thread without an event of gRPC's.
   class Waiter : public CompletionTag {
@@ -144,6 +147,7 @@ class Poller {
   std::atomic<bool> has_waiters_ = false;
   Wake wake_{*this};
   std::atomic<int64_t> busy_since_ns_ = 0;  // 0: waits
+  std::atomic<int64_t> slept_ns_ = 0;       // when it began to sleep last
 
   std::thread thread_;
 };

@@ -106,7 +106,7 @@ bool StreamCall::MayAdd() {
 void StreamCall::Added(size_t bytes) {
   outbox_bytes_ += static_cast<int64_t>(bytes);
   if (writing_) return;
-  if (site_.parts().poller->is_this_thread()) return StartWrite();
+  if (site_.parts().poller->MayAnswerHere()) return StartWrite();
   TakeTurn();
 }
 

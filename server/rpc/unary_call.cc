@@ -133,7 +133,7 @@ CallTask ServeUnary(const UnaryMethod& method, UnarySite& site) {
   const std::optional<ByteBudget::Share> held = std::move(reply.held);
   {
     const SendWatch::Sending sending(*site.send_watch, &call.context_);
-    co_await Poller::Return(*site.poller);
+    if (!site.poller->MayAnswerHere()) co_await Poller::Return(*site.poller);
     co_await Completion([&](void* tag) { call.Finish(std::move(reply), tag); });
   }
   co_await call.end_;
