@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the machine's limits allow in the mean: for each cell of the engine table in docs/benchmarks.md the best peer's
+time over the least time that multiply-adds and reads of weights take. Prints a Markdown table.
+
+    tests/bench/engine_limits.py --flops 273,569 --reads 0.5:262/541,1:180/360,2:128/263,16:128/263,64:63/119
+
+The rates are `machine_limits`' for one thread and two, in GFLOP/s and GB/s, reads by MiB a core.
+"""
+
+import argparse
+import bisect
+import math
+import pathlib
+import re
+import statistics
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+class Limits:
+    def __init__(self, flops, reads):
+        self.flops = [float(one) * 1e9 for one in flops.split(",")]
+        points = [re.fullmatch(r"(.+):(.+)/(.+)", one).groups() for one in reads.split(",")]
+        self.sizes = [float(size) * 2**20 for size, *_ in points]
+        self.rates = [[float(rates[thread]) * 1e9 for _, *rates in points] for thread in (0, 1)]
+
+    def read_seconds(self, size, threads):
+        """Of `size` bytes shared by the threads; between two points by the logarithm of the bytes."""
+        own, rates = size / threads, self.rates[threads - 1]
+        above = bisect.bisect_left(self.sizes, own)
+        if above in (0, len(self.sizes)):
+            return size / rates[min(above, len(rates) - 1)]
+        share = math.log(own / self.sizes[above - 1]) / math.log(self.sizes[above] / self.sizes[above - 1])
+        return size / (rates[above - 1] + (rates[above] - rates[above - 1]) * share)
+
+    def seconds(self, kind, steps, rows, units, threads):
+        weights = GATES[kind] * units * units * 4  # bytes of W, and of R
+        product = 2 * rows * GATES[kind] * units * units / self.flops[threads - 1]  # of one step by one of them
+        if steps == 1:
+            return max(self.read_seconds(2 * weights, threads), 2 * product)
+        inputs = max(self.read_seconds(weights, threads), steps * product)
+        return inputs + steps * max(self.read_seconds(weights, threads), product)
+
+
+def tables(text):
+    """Kind, threads and lines of each table of the page."""
+    table = text[text.index("<!-- engine_table: begin"):text.index("<!-- engine_table: end")]
+    for found in re.finditer(r"\*\*(LSTM|GRU|RNN)[^\n]*?(\d) threads?\*\*.*?\n\n(.*?)\n\n", table, re.S):
+        yield found[1], int(found[2]), found[3].splitlines()[2:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--flops", required=True)
+    parser.add_argument("--reads", required=True)
+    arguments = parser.parse_args()
+    limits = Limits(arguments.flops, arguments.reads)
+    print("| operator | threads | best peer / ours | best peer / limit | furthest from the limit |\n|---|---|---|---|---|")
+    for kind, threads, lines in tables(PAGE.read_text()):
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+        ours = [float(row[1]) for row in rows]
+        peers = [min(float(cell) for cell in row[3:6]) for row in rows]
+        least = [limits.seconds(kind, *map(int, row[0].split(",")), threads) * 1e6 for row in rows]
+        means = [statistics.geometric_mean(peer / time for peer, time in zip(peers, times)) for times in (ours, least)]
+        furthest, shape = max((own / limit, row[0]) for own, limit, row in zip(ours, least, rows))
+        print(f"| {kind} | {threads} | {means[0]:.2f} | {means[1]:.2f} | {shape}: {furthest:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
