@@ -84,7 +84,7 @@ void InferRun::Schedule(Ptr run, SequenceTasks tasks) {
   submission.metrics = run->engines_->metrics;
   submission.done = [run = std::move(run)](ScheduleOutcome outcome) mutable { StageRan(std::move(run), outcome); };
   absl::Status owned = OrOutOfMemory([&] { return scheduler->Schedule(std::move(submission)); });
-  // Without it, memory ran out after the queue had taken it: the queue answers.
+  // Without it, memory ran out after the queue had taken it over, and the queue has it.
   if (!owned.ok() && submission.done) submission.done({.status = std::move(owned)});
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr int kMostEvents = 256;
 // What is sent does not wait longer for the end of a turn.
 constexpr int64_t kMostJoinedNanos = 1'000'000;
-// Without sleep: saturated.
+// Since it went to sleep last.
 constexpr int64_t kLongTurnNanos = 1'000'000;
 
 // Never 0.
@@ -149,7 +149,7 @@ void Poller::Wake::Complete(bool) {
 bool Poller::is_this_thread() const { return this_poller == this; }
 
 bool Poller::MayAnswerHere() const {
-  return is_this_thread() || SteadyNanos() - slept_ns_.load(std::memory_order_relaxed) > kLongTurnNanos;
+  return is_this_thread() || SteadyNanos() - went_to_sleep_ns_.load(std::memory_order_relaxed) > kLongTurnNanos;
 }
 
 grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
@@ -157,7 +157,7 @@ grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
   if (!BeginSleep()) return grpc::CompletionQueue::TIMEOUT;
   const bool is_idle = work_.is_idle();
   const int64_t began = SteadyNanos();
-  slept_ns_.store(began, std::memory_order_relaxed);
+  went_to_sleep_ns_.store(began, std::memory_order_relaxed);
   const grpc::CompletionQueue::NextStatus found =
       Await(is_idle ? busy_poll_.PollFor() : absl::ZeroDuration(), began, tag, ok);
   const int64_t waited = SteadyNanos() - began;

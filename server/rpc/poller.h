@@ -61,8 +61,9 @@ class Poller {
 
   // Whether this is the poller thread.
   bool is_this_thread() const;
-  // Whether an answer leaves from this thread: it is the poller thread, or that one has not slept for a while. Then it
-  // has more to do than time, and the help of other threads is worth what they wait for each other.
+  // Whether an answer leaves from this thread: it is the poller thread, or that one has not gone to sleep for a while.
+  // Then it has more to do than time, and the help of other threads is worth what they wait for each other; or it
+  // sleeps long, and no thread sends beside this one.
   bool MayAnswerHere() const;
 
   // A tag that may wait for the poller thread without an event of gRPC's.
@@ -146,8 +147,8 @@ class Poller {
   bool waking_ ABSL_GUARDED_BY(mutex_) = false;  // holds a guard
   std::atomic<bool> has_waiters_ = false;
   Wake wake_{*this};
-  std::atomic<int64_t> busy_since_ns_ = 0;  // 0: waits
-  std::atomic<int64_t> slept_ns_ = 0;       // when it began to sleep last
+  std::atomic<int64_t> busy_since_ns_ = 0;     // 0: waits
+  std::atomic<int64_t> went_to_sleep_ns_ = 0;  // last
 
   std::thread thread_;
 };

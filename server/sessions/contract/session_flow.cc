@@ -80,7 +80,11 @@ void Session::Drive() {
     while (!calls_.empty()) {
       std::vector<Call> calls = std::exchange(calls_, {});
       mutex_.unlock();
-      for (Call& call : calls) std::visit([](auto& one) { one(); }, call);
+      for (Call& call : calls) {
+        if (auto* const answer = std::get_if<AnswerCall>(&call)) (*answer)();
+        if (auto* const grant = std::get_if<GrantCall>(&call)) (*grant)();
+        if (auto* const other = std::get_if<absl::AnyInvocable<void()>>(&call)) (*other)();
+      }
       calls.clear();
       mutex_.lock();
       if (calls_.capacity() == 0) calls_ = std::move(calls);
