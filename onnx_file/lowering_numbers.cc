@@ -313,8 +313,7 @@ Lowering::Result Lowering::TopK(const Call& call) {
       opset_ < 10 ? absl::StatusOr<Sizes>(Sizes{.list = {Size(IntOf(call, "k", 0))}}) : SizesOf(call, 1);
   if (!k.ok()) return k.status();
   if (k->list.size() != 1 || !k->list[0].is_constant()) {
-    return BadFile(
-        absl::StrCat("has no fixed K", IsInteger(*flow) ? "; " : "", IsInteger(*flow) ? View(kLengthsOfMask) : ""));
+    return BadFile(IsInteger(*flow) ? absl::StrCat("has no fixed K; ", View(kLengthsOfMask)) : "has no fixed K");
   }
   const absl::StatusOr<size_t> axis = AxisOf(IntOf(call, "axis", -1), flow->layout.rank());
   if (!axis.ok()) return axis.status();

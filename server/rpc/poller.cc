@@ -16,8 +16,8 @@ namespace {
 constexpr int kMostEvents = 256;
 // What is sent does not wait longer for the end of a turn.
 constexpr int64_t kMostJoinedNanos = 1'000'000;
-// Since it went to sleep last.
-constexpr int64_t kLongTurnNanos = 1'000'000;
+// Since the thread went to sleep last.
+constexpr int64_t kLongSinceSleepNanos = 1'000'000;
 
 // Never 0.
 int64_t SteadyNanos() {
@@ -149,7 +149,7 @@ void Poller::Wake::Complete(bool) {
 bool Poller::is_this_thread() const { return this_poller == this; }
 
 bool Poller::MayAnswerHere() const {
-  return is_this_thread() || SteadyNanos() - went_to_sleep_ns_.load(std::memory_order_relaxed) > kLongTurnNanos;
+  return is_this_thread() || SteadyNanos() - went_to_sleep_ns_.load(std::memory_order_relaxed) > kLongSinceSleepNanos;
 }
 
 grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {

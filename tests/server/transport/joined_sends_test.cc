@@ -145,6 +145,27 @@ TEST(JoinedSendsTest, MoreSocketsThanItKeepsAndClosedOnes) {
   EXPECT_EQ(Receive(connections[69], 1), "a");
 }
 
+TEST(JoinedSendsTest, WhatIsToBeDoneAtItsEndIsDoneOnce) {
+  int one = 0;
+  int other = 0;
+  const auto add = [](void* count) { ++*static_cast<int*>(count); };
+  JoinedSends::AtEnd(add, &one);
+  EXPECT_EQ(one, 1) << "at once without one";
+  {
+    const JoinedSends joined;
+    for (int k = 0; k < 3; ++k) JoinedSends::AtEnd(add, &one);
+    EXPECT_EQ(one, 1);
+  }
+  EXPECT_EQ(one, 2);
+  {
+    const JoinedSends joined;
+    JoinedSends::AtEnd(add, &one);
+    JoinedSends::AtEnd(add, &other);
+  }
+  EXPECT_EQ(one, 3);
+  EXPECT_EQ(other, 1);
+}
+
 TEST(JoinedSendsTest, SocketsOfOtherKindsSendAsEver) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
