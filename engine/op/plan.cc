@@ -100,7 +100,7 @@ absl::Status CheckWanted(const StackSpec& stack, std::span<const OutputSlot> slo
 }
 
 // Y and each final state have one place to go.
-absl::Status CheckApart(std::span<const OutputPlan> outputs) {
+absl::Status CheckApart(const OutputPlans::List& outputs) {
   for (size_t k = 0; k < outputs.size(); ++k) {
     for (size_t other = k + 1; other < outputs.size(); ++other) {
       const OutputPlan &one = outputs[k], &two = outputs[other];
@@ -123,15 +123,18 @@ absl::Status PlanOutputs(const StackSpec& stack, std::span<const std::string> wa
   const std::vector<OutputSlot>& slots = stack.output_slots == nullptr ? own : *stack.output_slots;
   RETURN_IF_ERROR(CheckWanted(stack, slots, wanted));
   const bool has_file_names = stack.file_names != nullptr;
+  OutputPlans::List outputs;
   for (const OutputSlot& slot : slots) {
     const bool named = std::find(wanted.begin(), wanted.end(), slot.signature.name) != wanted.end();
     // In the names that the request's X has.
     const bool by_default = slot.by_default && (!has_file_names || slot.order.has_value() != plan.by_operator_names);
     if (wanted.empty() ? !by_default : !named) continue;
     ASSIGN_OR_RETURN(OutputPlan planned, PlanOutput(slot, plan));
-    plan.outputs.push_back(std::move(planned));
+    outputs.push_back(std::move(planned));
   }
-  return CheckApart(plan.outputs);
+  RETURN_IF_ERROR(CheckApart(outputs));
+  plan.outputs = OutputPlans(std::move(outputs));
+  return absl::OkStatus();
 }
 
 absl::Status ReadLengths(const NamedTensor& input, std::string_view owner, RunPlan& plan) {

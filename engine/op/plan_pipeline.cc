@@ -103,7 +103,9 @@ absl::Status CheckSession(const Pipeline& pipeline, std::span<const std::string>
     return over_time != OverTime::kEach && over_time != OverTime::kLast;
   };
   if (wanted.empty()) {
-    plan.outputs.erase(std::remove_if(plan.outputs.begin(), plan.outputs.end(), has_no_end), plan.outputs.end());
+    OutputPlans::List outputs(plan.outputs.begin(), plan.outputs.end());
+    outputs.erase(std::remove_if(outputs.begin(), outputs.end(), has_no_end), outputs.end());
+    plan.outputs = OutputPlans(std::move(outputs));
     return absl::OkStatus();
   }
   const auto found = std::ranges::find_if(plan.outputs, has_no_end);

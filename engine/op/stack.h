@@ -28,11 +28,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/recycled.h"
 #include "engine/map/pipeline.h"
 #include "engine/op/file_names.h"
 #include "engine/op/op_spec.h"
@@ -107,6 +109,23 @@ struct OutputPlan {
   std::optional<OutputOrder> order = {};  // as the file has it; else the operator's
 };
 
+// The outputs of a request; requests of equal shapes share them.
+class OutputPlans {
+ public:
+  using List = absl::InlinedVector<OutputPlan, 3>;
+  OutputPlans() = default;
+  explicit OutputPlans(List list) : list_(MakeRecycled<const List>(std::move(list))) {}
+
+  const OutputPlan* begin() const { return list_ == nullptr ? nullptr : list_->data(); }
+  const OutputPlan* end() const { return begin() + size(); }
+  size_t size() const { return list_ == nullptr ? 0 : list_->size(); }
+  const OutputPlan& operator[](size_t index) const { return (*list_)[index]; }
+  void clear() { list_.reset(); }
+
+ private:
+  std::shared_ptr<const List> list_;
+};
+
 // What a layer starts from, in its own axes; absent: zeros.
 struct InitialState {
   std::optional<TensorView> h, c;
@@ -121,7 +140,7 @@ struct RunPlan {
   bool by_operator_names = false;              // X came by the operator's name, though the file has its own
   std::vector<TensorView> data;                // of each of a pipeline's inputs; absent ones and states are empty
   std::vector<InitialState> initial;           // of each layer; empty: zeros everywhere
-  absl::InlinedVector<OutputPlan, 3> outputs;  // those wanted, in the order of Outputs()
+  OutputPlans outputs;                         // those wanted, in the order of Outputs()
   EmptyRowState empty_row_state = EmptyRowState::kZeros;
   bool list_empty_rows = false;  // for callers that hold states themselves: see MakeSequences
   // States that came in another type than their layers'.

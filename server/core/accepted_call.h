@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Core::Accept makes of a call and Core::Run takes.
+// What Core::Accept finds out about a call.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "server/admission/byte_budget.h"
 #include "server/core/call.h"
 #include "server/routing/router.h"
 
 namespace rnnserve {
 
-// A call that passed every check.
-struct CheckedCall : ResolvedModel, RequestOrigin {
+// A call that passed every check, with its memory set aside; nothing has been allocated for it yet.
+struct AcceptedCall : RequestOrigin {
+  std::shared_ptr<const ResolvedModel> resolved;
   RunPlan plan;
   RouteLoad load;
   int64_t bytes = 0;  // that a run of it takes
+  ByteBudget::Share memory;
   // Run will take long on its thread: it packs weights, measures engines, or fills much memory.
   bool takes_long = false;
   Routes routes = {};   // of each layer, unless it is pinned
@@ -26,11 +27,6 @@ struct CheckedCall : ResolvedModel, RequestOrigin {
   // of length 0 keeps its state, and the reply has all of them as they are afterwards.
   std::optional<RunStates> states = {};
   PinnedModelPtr pinned = {};  // its programs run; null: those of the cache
-};
-
-// With its memory set aside; nothing has been allocated for it yet.
-struct AcceptedCall : CheckedCall {
-  ByteBudget::Share memory;
 };
 
 }  // namespace rnnserve

@@ -12,7 +12,6 @@
 #include "base/out_of_memory.h"
 #include "base/rejection.h"
 #include "base/status_macros.h"
-#include "server/core/infer_run.h"
 #include "server/core/reply_limit.h"
 #include "server/core/target.h"
 #include "server/routing/choose_engine.h"
@@ -86,11 +85,13 @@ absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t byte
                                  "; send it again later"));
 }
 
-absl::StatusOr<AcceptedCall> Core::Reserve(const ResolvedModel& model, RunPlan plan, const RequestOrigin& origin) {
+absl::StatusOr<InferRunPtr> Core::Reserve(std::shared_ptr<const ResolvedModel> model, RunPlan plan,
+                                          const RequestOrigin& origin) {
   const RouteLoad load = {.rows = plan.rows, .steps = LongestRow(plan)};
-  const int64_t bytes = RunBytes(model.model->stack(), plan);
+  const int64_t bytes = RunBytes(model->model->stack(), plan);
   ASSIGN_OR_RETURN(ByteBudget::Share share, TakeMemory(origin.caller_id, bytes));
-  return AcceptedCall{{model, origin, std::move(plan), load, bytes, bytes > kLongBytes}, std::move(share)};
+  return std::make_unique<InferRun>(
+      AcceptedCall{origin, std::move(model), std::move(plan), load, bytes, std::move(share), bytes > kLongBytes});
 }
 
 absl::StatusOr<Routes> Core::Choose(const ResolvedModel& model, const RouteLoad& load) {
@@ -133,17 +134,18 @@ absl::StatusOr<EngineSet> Core::EnginesOf(const ResolvedModel& model, const Rout
   return set;
 }
 
-absl::StatusOr<AcceptedCall> Core::Accept(const InferCall& call) {
-  ASSIGN_OR_RETURN(auto&& resolved, ResolveTarget(call, *models_));
-  ASSIGN_OR_RETURN(auto&& plan, Plan(resolved, call.inputs, call.outputs));
-  ASSIGN_OR_RETURN(auto&& routes, Choose(resolved, {.rows = plan.rows, .steps = LongestRow(plan)}));
-  const bool is_ready = IsReady(resolved, routes);
-  absl::StatusOr<AcceptedCall> accepted = Reserve(resolved, std::move(plan), call);
-  if (!accepted.ok()) return accepted;
-  accepted->routes = std::move(routes);
-  accepted->verify = options_.verifier != nullptr && options_.verifier->Sample();
-  accepted->takes_long |= accepted->verify || !is_ready;
-  return accepted;
+absl::StatusOr<InferRunPtr> Core::Accept(const InferCall& call) {
+  ASSIGN_OR_RETURN(auto&& found, ResolveTarget(call, *models_));
+  const auto resolved = MakeRecycled<const ResolvedModel>(std::move(found));
+  ASSIGN_OR_RETURN(auto&& plan, Plan(*resolved, call.inputs, call.outputs));
+  ASSIGN_OR_RETURN(auto&& routes, Choose(*resolved, {.rows = plan.rows, .steps = LongestRow(plan)}));
+  const bool is_ready = IsReady(*resolved, routes);
+  ASSIGN_OR_RETURN(InferRunPtr run, Reserve(resolved, std::move(plan), call));
+  AcceptedCall& accepted = run->call();
+  accepted.routes = std::move(routes);
+  accepted.verify = options_.verifier != nullptr && options_.verifier->Sample();
+  accepted.takes_long |= accepted.verify || !is_ready;
+  return run;
 }
 
 absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& load) {
@@ -169,79 +171,85 @@ absl::StatusOr<PinnedModel> Core::PinResolved(ResolvedModel resolved, const Rout
 
 absl::StatusOr<RunPlan> Core::Plan(const ResolvedModel& model, std::span<const NamedTensor> inputs,
                                    std::span<const std::string> outputs) const {
+  KnownPlans& known = model.model->plans();
+  if (std::optional<RunPlan> plan = known.Find(inputs, outputs, model.run_options)) return *std::move(plan);
   const StackSpec& stack = model.model->stack();
   absl::StatusOr<RunPlan> plan = PlanRun(stack, inputs, outputs, model.run_options);
   if (!plan.ok()) return plan;
   RETURN_IF_ERROR(CheckSize(stack, *plan));
+  known.Keep(inputs, outputs, model.run_options, *plan);
   return plan;
 }
 
-absl::StatusOr<AcceptedCall> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const RequestOrigin& origin) {
-  absl::StatusOr<AcceptedCall> accepted = Reserve(*pinned, std::move(plan), origin);
-  if (!accepted.ok()) return accepted;
-  accepted->verify = pinned->second != nullptr && options_.verifier->Sample();
-  accepted->takes_long |= accepted->verify;
-  accepted->pinned = std::move(pinned);
-  return accepted;
+absl::StatusOr<InferRunPtr> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const RequestOrigin& origin) {
+  ASSIGN_OR_RETURN(InferRunPtr run, Reserve(pinned, std::move(plan), origin));
+  AcceptedCall& accepted = run->call();
+  accepted.verify = pinned->second != nullptr && options_.verifier->Sample();
+  accepted.takes_long |= accepted.verify;
+  accepted.pinned = std::move(pinned);
+  return run;
 }
 
-void Core::Run(AcceptedCall&& call, InferDone done) {
-  Settle(call, call.routes);
-  std::optional<AcceptedCall> again = call.verify ? OnAnotherEngine(call) : std::nullopt;
-  if (!again) return Start(std::move(call), std::move(done));
-  auto both =
-      std::make_shared<VerifiedReply>(options_.verifier, call.label, call.engine_options.weights, std::move(done));
-  again->label = std::string(kVerifiedModel);
-  Start(std::move(call), [both](absl::StatusOr<InferReply> reply) { both->First(std::move(reply)); });
-  Start(*std::move(again), [both](absl::StatusOr<InferReply> reply) { both->Second(std::move(reply)); });
+void Core::Run(InferRunPtr run, InferDone done) {
+  AcceptedCall& call = run->call();
+  Settle(*call.resolved, call.routes);
+  InferRunPtr again = call.verify ? OnAnotherEngine(call) : nullptr;
+  if (again == nullptr) return Start(std::move(run), std::move(done));
+  auto both = std::make_shared<VerifiedReply>(options_.verifier, call.resolved->label,
+                                              call.resolved->engine_options.weights, std::move(done));
+  Start(std::move(run), [both](absl::StatusOr<InferReply> reply) { both->First(std::move(reply)); });
+  Start(std::move(again), [both](absl::StatusOr<InferReply> reply) { both->Second(std::move(reply)); });
 }
 
-std::optional<AcceptedCall> Core::OnAnotherEngine(const AcceptedCall& call) {
+InferRunPtr Core::OnAnotherEngine(const AcceptedCall& call) {
   const PinnedModelPtr pinned = call.pinned != nullptr ? call.pinned->second : nullptr;
-  absl::InlinedVector<Route, 1> routes = call.routes;
+  Routes routes = call.routes;
   bool differ = pinned != nullptr;
-  if (call.states && !differ) return std::nullopt;  // they belong to the programs that made them
+  if (call.states && !differ) return nullptr;  // they belong to the programs that made them
+  ResolvedModel model = *call.resolved;
+  model.label = std::string(kVerifiedModel);
   // What narrow weights cost is seen beside those as given, which other engines need anyway.
-  EngineOptions options = call.engine_options;
-  options.weights = WeightType::kAsGiven;
+  model.engine_options.weights = WeightType::kAsGiven;
   for (size_t layer = 0; layer < routes.size(); ++layer) {
-    const Engine* engine = router_.Another(routes[layer].engine, call.cells(layer), options);
+    const Engine* engine = router_.Another(routes[layer].engine, model.cells(layer), model.engine_options);
     if (engine == nullptr) continue;
     routes[layer].engine = engine;
     differ = true;
   }
-  if (!differ) return std::nullopt;
+  if (!differ) return nullptr;
   std::optional<ByteBudget::Share> memory = budget_.Take(call.caller_id, call.bytes);
-  if (!memory) return std::nullopt;
-  AcceptedCall again{call, *std::move(memory)};
-  again.routes = std::move(routes);
-  again.engine_options = options;
-  again.pinned = pinned;
+  if (!memory) return nullptr;
+  auto again = std::make_unique<InferRun>(
+      AcceptedCall{call, std::make_shared<const ResolvedModel>(std::move(model)), call.plan, call.load, call.bytes,
+                   *std::move(memory), call.takes_long, std::move(routes), call.verify, {}, pinned});
   if (!call.states) return again;
-  again.states = StatesFor(*pinned, *call.pinned, *call.states);
-  if (!again.states) return std::nullopt;
-  return again;
+  again->call().states = StatesFor(*pinned, *call.pinned, *call.states);
+  return again->call().states ? std::move(again) : nullptr;
 }
 
 void Core::Count(EngineSet& set, std::string_view label) const {
   if (options_.metrics != nullptr) set.metrics = options_.metrics->Of(label, set.names);
 }
 
-void Core::Start(AcceptedCall&& call, InferDone done) {
-  auto run = OrOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<InferRun>> {
-    return std::make_unique<InferRun>(std::move(call), &router_, scheduler_);
+void Core::Start(InferRunPtr run, InferDone done) {
+  absl::Status made = OrOutOfMemory([&] {
+    run->MakeMemory();
+    return absl::OkStatus();
   });
-  if (!run.ok()) return done(run.status());
-  absl::StatusOr<EngineSet> engines = EngineSet();
-  if (const AcceptedCall& made = (*run)->call(); !(*run)->is_over() && made.pinned == nullptr) {
-    engines = EnginesOf(made, made.routes);
-    if (engines.ok()) Count(*engines, made.label);
+  if (!made.ok()) {
+    run.reset();
+    return done(std::move(made));
   }
-  InferRun::Start(*std::move(run), std::move(engines), std::move(done));
+  absl::StatusOr<EngineSet> engines = EngineSet();
+  if (const AcceptedCall& call = run->call(); !run->is_over() && call.pinned == nullptr) {
+    engines = EnginesOf(*call.resolved, call.routes);
+    if (engines.ok()) Count(*engines, call.resolved->label);
+  }
+  InferRun::Start(std::move(run), std::move(engines), &router_, scheduler_, std::move(done));
 }
 
 void Core::Infer(const InferCall& call, InferDone done) {
-  absl::StatusOr<AcceptedCall> accepted = Accept(call);
+  absl::StatusOr<InferRunPtr> accepted = Accept(call);
   if (!accepted.ok()) return done(accepted.status());
   Run(*std::move(accepted), std::move(done));
 }

@@ -15,8 +15,8 @@
 #include "server/admission/byte_budget.h"
 #include "server/admission/memory_watch.h"
 #include "server/batching/scheduler.h"
-#include "server/core/accepted_call.h"
 #include "server/core/call.h"
+#include "server/core/infer_run.h"
 #include "server/models/model_store.h"
 #include "server/models/program_cache.h"
 #include "server/routing/router.h"
@@ -54,7 +54,7 @@ class Core {
        Scheduler* scheduler);
 
   // Finds the model, makes every check, chooses the engine.
-  absl::StatusOr<AcceptedCall> Accept(const InferCall& call);
+  absl::StatusOr<InferRunPtr> Accept(const InferCall& call);
   // Resolves and packs what `call` names, weights among its inputs, for the engine that is best at `load`; the rest of
   // the call is not looked at. May measure engines, so it may take long.
   absl::StatusOr<PinnedModel> Pin(const InferCall& call, const RouteLoad& load);
@@ -66,9 +66,9 @@ class Core {
   absl::StatusOr<RunPlan> Plan(const ResolvedModel& model, std::span<const NamedTensor> inputs,
                                std::span<const std::string> outputs) const;
   // Sets memory aside. The states are the caller's to set.
-  absl::StatusOr<AcceptedCall> AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const RequestOrigin& origin);
+  absl::StatusOr<InferRunPtr> AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const RequestOrigin& origin);
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
-  void Run(AcceptedCall&& call, InferDone done);
+  void Run(InferRunPtr run, InferDone done);
   // Both.
   void Infer(const InferCall& call, InferDone done);
 
@@ -95,7 +95,8 @@ class Core {
 
  private:
   // `plan` of `model`, with memory set aside for a run of it.
-  absl::StatusOr<AcceptedCall> Reserve(const ResolvedModel& model, RunPlan plan, const RequestOrigin& origin);
+  absl::StatusOr<InferRunPtr> Reserve(std::shared_ptr<const ResolvedModel> model, RunPlan plan,
+                                      const RequestOrigin& origin);
   // The engine of each layer.
   absl::StatusOr<Routes> Choose(const ResolvedModel& model, const RouteLoad& load);
   // Whether there is nothing to pack and nothing to measure.
@@ -108,11 +109,11 @@ class Core {
   absl::StatusOr<PinnedModel> PinResolved(ResolvedModel resolved, const RouteLoad& load);
   // Runs one step of one row; returns the names of its engines.
   absl::StatusOr<std::string> RunOneStep(const LoadedModel& loaded);
-  void Start(AcceptedCall&& call, InferDone done);
+  void Start(InferRunPtr run, InferDone done);
   // Has the set's runs counted.
   void Count(EngineSet& set, std::string_view label) const;
-  // The same call for another engine; nothing if none can run it or its memory does not fit.
-  std::optional<AcceptedCall> OnAnotherEngine(const AcceptedCall& call);
+  // The same call for another engine; null if none can run it or its memory does not fit.
+  InferRunPtr OnAnotherEngine(const AcceptedCall& call);
   // Everything that follows from shapes.
   absl::Status CheckSize(const StackSpec& stack, const RunPlan& plan) const;
 

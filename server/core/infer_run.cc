@@ -33,8 +33,7 @@ absl::StatusOr<InferReply> WithoutLoss(absl::StatusOr<InferReply> reply) {
 
 }  // namespace
 
-InferRun::InferRun(AcceptedCall&& call, Router* router, Scheduler* scheduler)
-    : call_(std::move(call)), router_(router), scheduler_(scheduler) {
+void InferRun::MakeMemory() {
   RunPlan& plan = call_.plan;
   plan.list_empty_rows = call_.states.has_value();
   reply_.outputs.reserve(plan.outputs.size());
@@ -47,11 +46,15 @@ InferRun::InferRun(AcceptedCall&& call, Router* router, Scheduler* scheduler)
     MakeLayer();
     return;
   }
-  maps_.emplace(stack(), plan, buffers_, call_.model->map_programs(call_.engine_options.deterministic));
+  maps_.emplace(stack(), plan, buffers_,
+                call_.resolved->model->map_programs(call_.resolved->engine_options.deterministic));
   MakeStage();
 }
 
-void InferRun::Start(Ptr run, absl::StatusOr<EngineSet> engines, InferDone done) {
+void InferRun::Start(InferRunPtr run, absl::StatusOr<EngineSet> engines, Router* router, Scheduler* scheduler,
+                     InferDone done) {
+  run->router_ = router;
+  run->scheduler_ = scheduler;
   run->done_ = std::move(done);
   if (!engines.ok()) return End(std::move(run), engines.status());
   if (!run->is_over()) {
@@ -61,7 +64,7 @@ void InferRun::Start(Ptr run, absl::StatusOr<EngineSet> engines, InferDone done)
   Next(std::move(run));
 }
 
-void InferRun::Next(Ptr run) {
+void InferRun::Next(InferRunPtr run) {
   while (!run->is_over()) {
     absl::StatusOr<SequenceTasks> tasks = OrOutOfMemory([&] { return run->StartStage(run->engines_->programs); });
     if (!tasks.ok()) return End(std::move(run), tasks.status());
@@ -74,7 +77,7 @@ void InferRun::Next(Ptr run) {
   End(std::move(run), std::move(reply));
 }
 
-void InferRun::Schedule(Ptr run, SequenceTasks tasks) {
+void InferRun::Schedule(InferRunPtr run, SequenceTasks tasks) {
   Scheduler* const scheduler = run->scheduler_;
   Submission submission;
   static_cast<RequestOrigin&>(submission) = run->call_;
@@ -88,10 +91,12 @@ void InferRun::Schedule(Ptr run, SequenceTasks tasks) {
   if (!owned.ok() && submission.done) submission.done({.status = std::move(owned)});
 }
 
-void InferRun::StageRan(Ptr run, const ScheduleOutcome& outcome) {
+void InferRun::StageRan(InferRunPtr run, const ScheduleOutcome& outcome) {
   if (!outcome.status.ok()) return End(std::move(run), outcome.status);
-  const AcceptedCall& call = run->call_;
-  if (!run->in_map_) run->router_->Ran(call.cells(run->layer_), call.engine_options, call.load, outcome.largest_batch);
+  if (!run->in_map_) {
+    const ResolvedModel& model = *run->call_.resolved;
+    run->router_->Ran(model.cells(run->layer_), model.engine_options, run->call_.load, outcome.largest_batch);
+  }
   InferReply& reply = run->reply_;
   if (std::exchange(run->first_, false)) reply.queue_time = outcome.queue_time;
   reply.compute_time += outcome.compute_time;
@@ -102,7 +107,7 @@ void InferRun::StageRan(Ptr run, const ScheduleOutcome& outcome) {
   Next(std::move(run));
 }
 
-void InferRun::End(Ptr run, absl::StatusOr<InferReply> reply) {
+void InferRun::End(InferRunPtr run, absl::StatusOr<InferReply> reply) {
   if (!run->call_.states) reply = WithoutLoss(std::move(reply));
   if (reply.ok() && run->engines_ != nullptr && run->engines_->metrics != nullptr) {
     Count(*reply, *run->engines_->metrics);
@@ -223,7 +228,7 @@ absl::Status InferRun::FinishLayer() {
 
 InferReply InferRun::TakeReply() {
   if (engines_ != nullptr) reply_.engine = engines_->names;
-  reply_.model = call_.model;
+  reply_.model = call_.resolved->model;
   if (call_.states) reply_.states = *std::move(call_.states);
   call_.memory.ShrinkTo(ReplyBytes(call_.plan));
   reply_.memory.emplace(std::move(call_.memory));

@@ -4,9 +4,11 @@
 // pipeline, a map: the sequences of different requests meet in each stage's programs, and a deadline or cancellation
 // between stages ends the run before the next one is paid for.
 //
-//   InferRun::Start(std::make_unique<InferRun>(std::move(call), &router, &scheduler), std::move(engines), done);
+//   auto run = std::make_unique<InferRun>(std::move(call));
+//   run->MakeMemory();
+//   InferRun::Start(std::move(run), std::move(engines), &router, &scheduler, done);
 //
-// Without a scheduler:
+// Without a scheduler, once there is memory:
 //
 //   while (!run.is_over()) {
 //     absl::StatusOr<SequenceTasks> tasks = run.StartStage(programs);
@@ -31,22 +33,29 @@
 
 namespace rnnserve {
 
+class InferRun;
+using InferRunPtr = std::unique_ptr<InferRun>;
+
 class InferRun : public Recycled {
  public:
-  // Makes the memory of the outputs. `router` and `scheduler` outlive the run; the router is told what has run.
-  InferRun(AcceptedCall&& call, Router* router, Scheduler* scheduler);
+  explicit InferRun(AcceptedCall&& call) : call_(std::move(call)) {}
   InferRun(const InferRun&) = delete;
   InferRun& operator=(const InferRun&) = delete;
+
+  AcceptedCall& call() { return call_; }
+  const AcceptedCall& call() const { return call_; }
+  // Makes the memory of the outputs, and the first stage. The call does not change any more.
+  void MakeMemory();
 
   // Whether no stage has anything to compute any more.
   bool is_over() const { return sequences_.empty() && !in_map_; }
   bool in_map() const { return in_map_; }
-  const AcceptedCall& call() const { return call_; }
 
   // Goes on until all stages are done or something fails. `engines` run it; none where the call is pinned, or over. An
   // error ends it at once. Destroys the run before it calls `done`: the run points into the caller's message, which the
-  // caller may free.
-  static void Start(std::unique_ptr<InferRun> run, absl::StatusOr<EngineSet> engines, InferDone done);
+  // caller may free. `router` and `scheduler` outlive the run; the router is told what has run.
+  static void Start(std::unique_ptr<InferRun> run, absl::StatusOr<EngineSet> engines, Router* router,
+                    Scheduler* scheduler, InferDone done);
 
   // Makes the states. `programs` holds those of each layer, one a direction, and outlives the run. A state that cannot
   // be made or gone on from fails this call here: inside a batch it would fail the others'.
@@ -55,14 +64,12 @@ class InferRun : public Recycled {
   absl::Status FinishStage();
 
  private:
-  using Ptr = std::unique_ptr<InferRun>;
+  static void Next(InferRunPtr run);
+  static void Schedule(InferRunPtr run, SequenceTasks tasks);
+  static void StageRan(InferRunPtr run, const ScheduleOutcome& outcome);
+  static void End(InferRunPtr run, absl::StatusOr<InferReply> reply);
 
-  static void Next(Ptr run);
-  static void Schedule(Ptr run, SequenceTasks tasks);
-  static void StageRan(Ptr run, const ScheduleOutcome& outcome);
-  static void End(Ptr run, absl::StatusOr<InferReply> reply);
-
-  const StackSpec& stack() const { return call_.model->stack(); }
+  const StackSpec& stack() const { return call_.resolved->model->stack(); }
   bool last() const { return layer_ + 1 == stack().layers.size(); }
   void MakeLayer();
   // The next stage of a pipeline that has something to compute, from `stage_` on.
@@ -73,8 +80,8 @@ class InferRun : public Recycled {
   InferReply TakeReply();
 
   AcceptedCall call_;
-  Router* const router_;
-  Scheduler* const scheduler_;
+  Router* router_ = nullptr;
+  Scheduler* scheduler_ = nullptr;
   EngineSet own_engines_;
   const EngineSet* engines_ = nullptr;  // null: nothing is computed
   InferDone done_;

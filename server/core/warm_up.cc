@@ -85,7 +85,7 @@ absl::StatusOr<std::string> Core::RunOneStep(const LoadedModel& loaded) {
   absl::StatusOr<RunPlan> plan = Plan(*pinned, call.inputs, {});
   // A request of zeros means nothing to some models.
   if (!plan.ok()) return absl::StrCat(names, " packed; no step: ", plan.status().message());
-  absl::StatusOr<AcceptedCall> accepted = AcceptPinned(pinned, *std::move(plan), call);
+  absl::StatusOr<InferRunPtr> accepted = AcceptPinned(pinned, *std::move(plan), call);
   if (!accepted.ok()) return accepted.status();
   const auto ended = std::make_shared<std::promise<absl::Status>>();  // the worker may use it after `get`
   std::future<absl::Status> ran = ended->get_future();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model: a stack of operators with their weights, ready to be compiled for any engine. Immutable.
+// A model: a stack of operators with their weights, ready to be compiled for any engine. Immutable, but that it
+// remembers its last plans.
 #pragma once
 
 #include <memory>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "engine/op/stack.h"
+#include "server/models/known_plans.h"
 #include "server/models/weak_table.h"
 
 namespace rnnserve {
@@ -64,6 +66,7 @@ class Model {
   const std::vector<CellPtr>& distinct_cells() const { return distinct_cells_; }
   // Bytes of the distinct cells.
   int64_t weight_bytes() const { return weight_bytes_; }
+  KnownPlans& plans() const { return plans_; }
 
  private:
   Model() = default;
@@ -73,6 +76,7 @@ class Model {
   std::string fingerprint_;
   std::vector<CellPtr> distinct_cells_;
   int64_t weight_bytes_ = 0;
+  mutable KnownPlans plans_;
 };
 
 using ModelPtr = std::shared_ptr<const Model>;

@@ -103,10 +103,9 @@ absl::Status RunOnce(const Loaded& loaded, const RunPlan& plan, std::vector<doub
   seconds.clear();
   is_map.clear();
   ByteBudget budget(int64_t{1} << 40);
-  CheckedCall call;
-  call.model = loaded.model;
-  call.plan = plan;
-  InferRun run({std::move(call), *budget.Take(0, 0)}, nullptr, nullptr);
+  auto model = std::make_shared<const ResolvedModel>(ResolvedModel{.model = loaded.model});
+  InferRun run({{}, std::move(model), plan, {}, 0, *budget.Take(0, 0)});
+  run.MakeMemory();
   while (!run.is_over()) {
     absl::StatusOr<SequenceTasks> tasks = run.StartStage(loaded.programs);
     if (!tasks.ok()) return tasks.status();

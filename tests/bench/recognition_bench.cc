@@ -34,13 +34,13 @@ void RecognisesInlineWeights(benchmark::State& state) {
   ProgramCache programs(int64_t{1} << 30);
   CellularScheduler scheduler({.workers = 1});
   Core core({}, {engine.get()}, &models, &programs, &scheduler);
-  absl::StatusOr<AcceptedCall> first = core.Accept(call);
-  if (!first.ok() || !programs.Get(*engine, first->cells(0).front(), {}).ok())
+  absl::StatusOr<InferRunPtr> first = core.Accept(call);
+  if (!first.ok() || !programs.Get(*engine, (*first)->call().resolved->cells(0).front(), {}).ok())
     return state.SkipWithError("not accepted");
   const int64_t packed = programs.bytes();
   for (auto _ : state) {
-    const absl::StatusOr<AcceptedCall> again = core.Accept(call);
-    if (!again.ok() || again->model != first->model || again->takes_long) return state.SkipWithError("not recognised");
+    const absl::StatusOr<InferRunPtr> again = core.Accept(call);
+    if (!again.ok() || (*again)->call().resolved->model != (*first)->call().resolved->model || (*again)->call().takes_long) return state.SkipWithError("not recognised");
   }
   if (programs.bytes() != packed) state.SkipWithError("packed again");
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(2 * weights.size() * sizeof(float)));

@@ -93,9 +93,9 @@ Task<absl::Status> InferStream::Start(const MessagePtr& message) {
     co_return absl::OkStatus();
   }
   if (absl::Status open = service_->is_open_(); !open.ok()) co_return open;
-  absl::StatusOr<AcceptedCall> accepted = service_->core_->Accept(call);
+  absl::StatusOr<InferRunPtr> accepted = service_->core_->Accept(call);
   if (!accepted.ok()) co_return accepted.status();
-  if (accepted->takes_long) co_await call_->LeavePoller();
+  if ((*accepted)->call().takes_long) co_await call_->LeavePoller();
   RunWhole(message, *std::move(accepted));
   co_return absl::OkStatus();
 }
@@ -119,7 +119,7 @@ void InferStream::RunInSequence(const MessagePtr& message, InferRequest request)
                            });
 }
 
-void InferStream::RunWhole(const MessagePtr& message, AcceptedCall accepted) {
+void InferStream::RunWhole(const MessagePtr& message, InferRunPtr accepted) {
   service_->core_->Run(std::move(accepted), [this, message](absl::StatusOr<InferReply> reply) {
     if (!reply.ok()) return Finish(message, reply.status(), {});
     auto& response = *message->response().mutable_infer_response();

@@ -24,7 +24,7 @@ class InferStream final : public StreamHandler {
 
   Task<absl::Status> Start(const MessagePtr& message);
   void RunInSequence(const MessagePtr& message, InferRequest request);
-  void RunWhole(const MessagePtr& message, AcceptedCall accepted);
+  void RunWhole(const MessagePtr& message, InferRunPtr accepted);
   // Answers the request, by its response if `status` is OK.
   void Finish(const MessagePtr& message, const absl::Status& status, std::optional<ByteBudget::Share> held);
 

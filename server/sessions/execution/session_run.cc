@@ -45,10 +45,9 @@ absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
   // An override of no outputs at all: the state moves, nothing is sent.
   if (op.outputs && op.outputs->empty()) plan.outputs.clear();
   digest_ = DigestOf(call_.kind, &plan);
-  ASSIGN_OR_RETURN(auto&& accepted, core_->AcceptPinned(model_->pinned(), std::move(plan), call_));
-  for (const OutputPlan& output : accepted.plan.outputs) reply_bytes_ += AllocatedBytes(output.bytes);
-  steps_ = static_cast<uint64_t>(accepted.plan.steps);
-  accepted_.emplace(std::move(accepted));
+  ASSIGN_OR_RETURN(chunk_, core_->AcceptPinned(model_->pinned(), std::move(plan), call_));
+  for (const OutputPlan& output : chunk_->call().plan.outputs) reply_bytes_ += AllocatedBytes(output.bytes);
+  steps_ = static_cast<uint64_t>(chunk_->call().plan.steps);
   return absl::OkStatus();
 }
 
@@ -116,15 +115,15 @@ void SessionRun::Start(Lease lease) {
 
 void SessionRun::RunChunk() {
   const SessionState& state = *lease_->state();
-  if (accepted_->plan.rows != state.rows) {
-    const std::string x = accepted_->plan.by_operator_names ? "X" : DataInputName(model_->stack());
-    return End(RowsDiffer(InputField(x) + ".shape", x, accepted_->plan.rows, state.rows));
+  const RunPlan& plan = chunk_->call().plan;
+  if (plan.rows != state.rows) {
+    const std::string x = plan.by_operator_names ? "X" : DataInputName(model_->stack());
+    return End(RowsDiffer(InputField(x) + ".shape", x, plan.rows, state.rows));
   }
   absl::StatusOr<RunStates> states = OrOutOfMemory([&]() -> absl::StatusOr<RunStates> { return model_->ToRun(state); });
   if (!states.ok()) return End(states.status());
-  accepted_->states = *std::move(states);
-  is_running_ = true;
-  core_->Run(std::move(*accepted_), [self = shared_from_this()](absl::StatusOr<InferReply>&& reply) {
+  chunk_->call().states = *std::move(states);
+  core_->Run(std::move(chunk_), [self = shared_from_this()](absl::StatusOr<InferReply>&& reply) {
     self->End(OrOutOfMemory([&] { return self->FinishChunk(std::move(reply)); }));
   });
 }
@@ -211,7 +210,7 @@ void SessionRun::Answer(Outcome outcome) {
   ApplyReply answer{std::move(outcome), /*has_numbers=*/true};
   answer.result = std::static_pointer_cast<const OperationResult>(std::move(answer.reply));
   if (model_->counters() != nullptr) answer.calls = model_->counters()->calls;
-  if (accepted_ && !is_running_) memory_.emplace(std::move(accepted_->memory));
+  if (chunk_ != nullptr) memory_.emplace(std::move(chunk_->call().memory));
   answer.memory = std::exchange(memory_, std::nullopt);
   if (answer.status.ok() && !answer.memory) SetMemoryAside(answer);
   done_(std::move(answer));

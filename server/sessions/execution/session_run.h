@@ -62,8 +62,7 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   const int64_t max_rows_;
   int64_t reply_bytes_ = OperationResult::kFixedBytes;
   std::optional<Digest> digest_;
-  std::optional<AcceptedCall> accepted_;  // of a chunk; moved from once it runs
-  bool is_running_ = false;
+  InferRunPtr chunk_;   // until it runs
   uint64_t steps_ = 0;  // of a chunk
   std::optional<Lease> lease_;
   std::optional<ByteBudget::Share> memory_;  // what the reply takes of the core's budget

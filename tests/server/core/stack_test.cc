@@ -76,14 +76,14 @@ class StackTest : public testing::Test {
   }
 
   absl::StatusOr<InferReply> Infer(const InferCall& call) {
-    absl::StatusOr<AcceptedCall> accepted = core_.Accept(call);
+    absl::StatusOr<InferRunPtr> accepted = core_.Accept(call);
     if (!accepted.ok()) return accepted.status();
     return Run(*std::move(accepted));
   }
 
-  absl::StatusOr<InferReply> Run(AcceptedCall call) {
+  absl::StatusOr<InferReply> Run(InferRunPtr run) {
     std::promise<absl::StatusOr<InferReply>> reply;
-    core_.Run(std::move(call), [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
+    core_.Run(std::move(run), [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
     return reply.get_future().get();
   }
 
@@ -230,10 +230,10 @@ TEST_F(StackTest, StatesGoInAndOutAsHandles) {
                         x.values.begin() + static_cast<std::ptrdiff_t>(end * 4));
     InferCall part = Call({});
     part.inputs = {chunk.View()};
-    absl::StatusOr<AcceptedCall> accepted = core_.Accept(part);
+    absl::StatusOr<InferRunPtr> accepted = core_.Accept(part);
     ASSERT_TRUE(accepted.ok()) << accepted.status();
     const RunStates before = states;
-    accepted->states = states;
+    (*accepted)->call().states = states;
     const absl::StatusOr<InferReply> reply = Run(*std::move(accepted));
     ASSERT_TRUE(reply.ok()) << reply.status();
     states = reply->states;
@@ -250,9 +250,9 @@ TEST_F(StackTest, StatesGoInAndOutAsHandles) {
   idle.inputs = {x.View()};
   const std::vector<int32_t> lengths = {0, 0};
   SetLengths(idle, lengths);
-  absl::StatusOr<AcceptedCall> accepted = core_.Accept(idle);
+  absl::StatusOr<InferRunPtr> accepted = core_.Accept(idle);
   ASSERT_TRUE(accepted.ok()) << accepted.status();
-  accepted->states = states;
+  (*accepted)->call().states = states;
   const absl::StatusOr<InferReply> kept = Run(*std::move(accepted));
   ASSERT_TRUE(kept.ok()) << kept.status();
   EXPECT_EQ(kept->states, states);

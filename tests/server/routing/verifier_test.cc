@@ -142,9 +142,9 @@ TEST_F(VerifyTest, ChunksOfSessionsRunTwiceFromTheSameState) {
   for (int k = 0; k < 2; ++k) {
     absl::StatusOr<RunPlan> plan = core_.Plan(*shared, {&call.inputs.back(), 1}, {});
     ASSERT_TRUE(plan.ok()) << plan.status();
-    absl::StatusOr<AcceptedCall> accepted = core_.AcceptPinned(shared, *std::move(plan), {});
+    absl::StatusOr<InferRunPtr> accepted = core_.AcceptPinned(shared, *std::move(plan), {});
     ASSERT_TRUE(accepted.ok()) << accepted.status();
-    accepted->states = states;
+    (*accepted)->call().states = states;
     std::promise<absl::StatusOr<InferReply>> told;
     core_.Run(*std::move(accepted), [&](absl::StatusOr<InferReply> reply) { told.set_value(std::move(reply)); });
     absl::StatusOr<InferReply> reply = told.get_future().get();
