@@ -81,46 +81,66 @@ class Shared {
   std::array<std::vector<Stack>, kClasses> batches_ ABSL_GUARDED_BY(mutex_);
 };
 
-thread_local bool is_gone = false;  // what follows: the thread ends
+// A thread's own, without constructors and destructors: an access costs no check of either.
+struct Shelf {
+  Stack first, second;  // the second is empty or a batch
+};
+constinit thread_local std::array<Shelf, kClasses> shelves = {};
 
-// A thread's own.
-struct Own {
-  struct Shelf {
-    Stack first, second;  // the second is empty or a batch
-  };
-  std::array<Shelf, kClasses> shelves;
+// Whether the thread keeps blocks: not before its first one, and not while it ends.
+constinit thread_local bool keeps = false;
 
-  ~Own() {
-    is_gone = true;
-    for (size_t k = 0; k < kClasses; ++k) {
-      shelves[k].first.Free();
-      shelves[k].second.Free();
+struct Keeper {
+  Keeper() { keeps = true; }
+  ~Keeper() {
+    keeps = false;
+    for (Shelf& shelf : shelves) {
+      shelf.first.Free();
+      shelf.second.Free();
     }
   }
 };
-thread_local Own own;
 
-}  // namespace
+// The thread's first one makes the keeper; none after its end.
+void Begin() { thread_local const Keeper keeper; }
 
-void* TakeRecycled(size_t bytes) {
-  if (bytes == 0 || bytes > kMostRecycledBytes) return ::operator new(bytes);
-  const size_t k = ClassOf(bytes);
-  if (is_gone) return ::operator new(BytesOf(k));
-  auto& [first, second] = own.shelves[k];
-  if (first.count == 0) std::swap(first, second);
-  if (first.count > 0 || Shared::Get().Take(k, first)) return first.Pop();
+// Where the first stack is empty.
+void* TakeElsewhere(size_t k) {
+  auto& [first, second] = shelves[k];
+  if (second.count > 0) {
+    std::swap(first, second);
+    return first.Pop();
+  }
+  if (keeps && Shared::Get().Take(k, first)) return first.Pop();
   return ::operator new(BytesOf(k));
 }
 
-void GiveRecycled(void* block, size_t bytes) noexcept {
-  if (bytes == 0 || bytes > kMostRecycledBytes) return ::operator delete(block);
-  const size_t k = ClassOf(bytes);
-  if (is_gone) return ::operator delete(block);
-  auto& [first, second] = own.shelves[k];
+// Where the first stack is full, or the thread keeps none.
+void GiveElsewhere(Block* block, size_t k) noexcept {
+  if (!keeps) Begin();
+  if (!keeps) return ::operator delete(block);
+  auto& [first, second] = shelves[k];
   if (first.count == kBatch) {
     if (second.count > 0 && !Shared::Get().Give(k, second)) second.Free();
     second = std::exchange(first, {});
   }
+  first.Push(block);
+}
+
+}  // namespace
+
+void* TakeRecycled(size_t bytes) {
+  if (bytes - 1 >= kMostRecycledBytes) return ::operator new(bytes);
+  const size_t k = ClassOf(bytes);
+  Stack& first = shelves[k].first;
+  return first.count > 0 ? first.Pop() : TakeElsewhere(k);
+}
+
+void GiveRecycled(void* block, size_t bytes) noexcept {
+  if (bytes - 1 >= kMostRecycledBytes) return ::operator delete(block);
+  const size_t k = ClassOf(bytes);
+  Stack& first = shelves[k].first;
+  if (!keeps || first.count == kBatch) return GiveElsewhere(static_cast<Block*>(block), k);
   first.Push(static_cast<Block*>(block));
 }
 

@@ -46,7 +46,8 @@ class FairShare {
   // `sharers`: how many had work, waiting or being served; at least 1.
   void Charge(Item& item, double cost, int64_t sharers) {
     level_ += cost / static_cast<double>(std::max<int64_t>(sharers, 1));
-    auto place = item.usage.waits ? waiting_.extract(&item) : typename RecycledSet<Item*, LessUsed>::node_type();
+    const bool moves = item.usage.waits && waiting_.size() > 1;
+    auto place = moves ? waiting_.extract(&item) : typename RecycledSet<Item*, LessUsed>::node_type();
     item.usage.used = std::max(item.usage.used + cost, 0.0);
     if (place) waiting_.insert(std::move(place));
   }

@@ -22,30 +22,29 @@ namespace rnnserve {
 class AgingClock {
  public:
   AgingClock(const MonotonicClock* clock, absl::Duration period)
-      : clock_(clock), period_(period), offset_ns_(-Nanoseconds(clock->Now())) {}
+      : clock_(clock), period_ns_(Nanoseconds(period)), offset_ns_(-Nanoseconds(clock->Now())) {}
 
   // Every operation of every session asks. Beside Advance it may be one period ahead.
-  absl::Duration Now() const { return Current(clock_->Now()); }
+  absl::Duration Now() const { return absl::Nanoseconds(AgeAt(Nanoseconds(clock_->Now()))); }
 
   // Called by the sweep.
   absl::Duration Advance() {
-    const absl::Duration now = clock_->Now();
-    const absl::Duration age = Current(now);
-    age_ns_.store(Nanoseconds(age), std::memory_order_relaxed);
-    offset_ns_.store(Nanoseconds(age - now), std::memory_order_relaxed);
-    return age;
+    const int64_t now_ns = Nanoseconds(clock_->Now());
+    const int64_t age_ns = AgeAt(now_ns);
+    age_ns_.store(age_ns, std::memory_order_relaxed);
+    offset_ns_.store(age_ns - now_ns, std::memory_order_relaxed);
+    return absl::Nanoseconds(age_ns);
   }
 
  private:
   static int64_t Nanoseconds(absl::Duration duration) { return absl::ToInt64Nanoseconds(duration); }
-  absl::Duration Current(absl::Duration now) const {
-    const absl::Duration age = absl::Nanoseconds(age_ns_.load(std::memory_order_relaxed));
-    const absl::Duration offset = absl::Nanoseconds(offset_ns_.load(std::memory_order_relaxed));
-    return std::clamp(now + offset, age, age + period_);
+  int64_t AgeAt(int64_t now_ns) const {
+    const int64_t age_ns = age_ns_.load(std::memory_order_relaxed);
+    return std::clamp(now_ns + offset_ns_.load(std::memory_order_relaxed), age_ns, age_ns + period_ns_);
   }
 
   const MonotonicClock* const clock_;
-  const absl::Duration period_;
+  const int64_t period_ns_;
   std::atomic<int64_t> age_ns_ = 0;  // at the last Advance
   std::atomic<int64_t> offset_ns_;   // of it from clock_ at that time
 };

@@ -47,16 +47,17 @@ constexpr std::array<int8_t, 256> kLetterValues = [] {
 // The inverse of absl::WebSafeBase64Escape for keys, without memory of its own: each operation names a key.
 bool Decode(std::string_view text, std::array<char, kKeyBytes>& bytes) {
   if (text.size() != kTextBytes) return false;
+  int32_t all = 0;
   for (size_t group = 0; group < kKeyBytes / 3; ++group) {
     int32_t bits = 0;
     for (size_t k = 0; k < 4; ++k) {
-      const int8_t value = kLetterValues[static_cast<uint8_t>(text[4 * group + k])];
-      if (value < 0) return false;
+      const int32_t value = kLetterValues[static_cast<uint8_t>(text[4 * group + k])];
+      all |= value;
       bits = bits << 6 | value;
     }
     for (size_t k = 0; k < 3; ++k) bytes[3 * group + k] = static_cast<char>(bits >> (16 - 8 * k) & 0xFF);
   }
-  return true;
+  return all >= 0;
 }
 
 // A server that cannot draw random numbers must not give out keys.

@@ -31,7 +31,11 @@ absl::Status SessionRun::Prepare() {
   return prepared;
 }
 
-absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
+absl::StatusOr<RunPlan> SessionRun::PlanOf(const ChunkOp& op) const {
+  const PinnedModel& pinned = *model_->pinned();
+  const std::vector<std::string>& outputs = op.outputs ? *op.outputs : model_->outputs();
+  // Another chunk's, whose names were the same.
+  if (auto known = pinned.model->plans().Find(op.inputs, outputs, pinned.run_options)) return *std::move(known);
   const StackSpec& stack = model_->stack();
   RETURN_IF_ERROR(CheckDataNames(stack, op.inputs));
   for (const NamedTensor& input : op.inputs) {
@@ -40,8 +44,11 @@ absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
                       absl::StrCat(input.name, " is the session's own state; send ", model_->data_input(),
                                    " alone, or SetState before it"));
   }
-  ASSIGN_OR_RETURN(auto&& plan,
-                   core_->Plan(*model_->pinned(), op.inputs, op.outputs ? *op.outputs : model_->outputs()));
+  return core_->Plan(pinned, op.inputs, outputs);
+}
+
+absl::Status SessionRun::PrepareOp(const ChunkOp& op) {
+  ASSIGN_OR_RETURN(auto&& plan, PlanOf(op));
   // An override of no outputs at all: the state moves, nothing is sent.
   if (op.outputs && op.outputs->empty()) plan.outputs.clear();
   digest_ = DigestOf(call_.kind, &plan);

@@ -34,6 +34,7 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
 
  private:
   void SetMemoryAside(ApplyReply& answer);
+  absl::StatusOr<RunPlan> PlanOf(const ChunkOp& op) const;
   // Sets the digest by itself: memory for a chunk may be refused once it is known what the chunk says.
   absl::Status PrepareOp(const ChunkOp& op);
   absl::Status PrepareOp(const ResetOp& op);
