@@ -54,6 +54,7 @@ absl::Status OverQuota(std::string_view subject, std::string_view message) {
 std::optional<std::string> QuotaSubjectOf(const absl::Status& status) { return PayloadOf(status, kQuotaUrl); }
 
 std::optional<Rejection> RejectionOf(const absl::Status& status) {
+  if (status.ok()) return std::nullopt;
   const auto payload = status.GetPayload(kUrl);
   if (!payload) return ReasonOfCode(status.code());
   const auto name = std::ranges::find(kRejectionNames, std::string(*payload));

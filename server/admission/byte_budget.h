@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -76,6 +77,7 @@ class ByteBudget {
     MutexLock lock(mutex_);
     if (!bound_.Fits(caller, bytes)) return std::nullopt;
     bound_.Take(caller, bytes);
+    used_.store(bound_.used(), std::memory_order_relaxed);
     if (memory_ != nullptr) memory_->Promise(Twice(bytes));
     return Share(this, caller, bytes);
   }
@@ -87,10 +89,7 @@ class ByteBudget {
     MutexLock lock(mutex_);
     return bound_.most();
   }
-  int64_t used() const {
-    MutexLock lock(mutex_);
-    return bound_.used();
-  }
+  int64_t used() const { return used_.load(std::memory_order_relaxed); }
   int64_t held(uint64_t caller) const {
     MutexLock lock(mutex_);
     return bound_.held(caller);
@@ -100,12 +99,14 @@ class ByteBudget {
   void Release(uint64_t caller, int64_t bytes, int64_t copies) {
     MutexLock lock(mutex_);
     bound_.Release(caller, bytes);
+    used_.store(bound_.used(), std::memory_order_relaxed);
     if (memory_ != nullptr && copies > 0) memory_->Promise(copies == 2 ? -Twice(bytes) : -bytes);
   }
 
   MemoryWatch* const memory_;
   mutable Mutex mutex_;
   FairBound bound_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int64_t> used_ = 0;  // of it
 };
 
 }  // namespace rnnserve

@@ -120,6 +120,6 @@ struct InferReply {
   std::optional<ByteBudget::Share> memory;
 };
 
-using InferDone = absl::AnyInvocable<void(absl::StatusOr<InferReply>)>;
+using InferDone = absl::AnyInvocable<void(absl::StatusOr<InferReply>&&)>;
 
 }  // namespace rnnserve

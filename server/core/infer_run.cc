@@ -25,10 +25,9 @@ void Count(const InferReply& reply, const WorkMetrics& metrics) {
 }
 
 // A call that brings all it needs: what a failed device took with it can be computed again.
-absl::StatusOr<InferReply> WithoutLoss(absl::StatusOr<InferReply> reply) {
-  if (!absl::IsDataLoss(reply.status())) return reply;
-  return absl::UnavailableError(
-      absl::StrCat(reply.status().message(), "; nothing of this call is lost, send it again"));
+absl::Status WithoutLoss(const absl::Status& status) {
+  if (!absl::IsDataLoss(status)) return status;
+  return absl::UnavailableError(absl::StrCat(status.message(), "; nothing of this call is lost, send it again"));
 }
 
 }  // namespace
@@ -73,7 +72,7 @@ void InferRun::Next(InferRunPtr run) {
       return End(std::move(run), std::move(finished));
     }
   }
-  InferReply reply = run->TakeReply();
+  absl::StatusOr<InferReply> reply = run->TakeReply();
   End(std::move(run), std::move(reply));
 }
 
@@ -107,8 +106,8 @@ void InferRun::StageRan(InferRunPtr run, const ScheduleOutcome& outcome) {
   Next(std::move(run));
 }
 
-void InferRun::End(InferRunPtr run, absl::StatusOr<InferReply> reply) {
-  if (!run->call_.states) reply = WithoutLoss(std::move(reply));
+void InferRun::End(InferRunPtr run, absl::StatusOr<InferReply>&& reply) {
+  if (!reply.ok() && !run->call_.states) reply = WithoutLoss(reply.status());
   if (reply.ok() && run->engines_ != nullptr && run->engines_->metrics != nullptr) {
     Count(*reply, *run->engines_->metrics);
   }
@@ -226,7 +225,7 @@ absl::Status InferRun::FinishLayer() {
   return absl::OkStatus();
 }
 
-InferReply InferRun::TakeReply() {
+absl::StatusOr<InferReply> InferRun::TakeReply() {
   if (engines_ != nullptr) reply_.engine = engines_->names;
   reply_.model = call_.resolved->model;
   if (call_.states) reply_.states = *std::move(call_.states);

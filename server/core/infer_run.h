@@ -67,7 +67,7 @@ class InferRun : public Recycled {
   static void Next(InferRunPtr run);
   static void Schedule(InferRunPtr run, SequenceTasks tasks);
   static void StageRan(InferRunPtr run, const ScheduleOutcome& outcome);
-  static void End(InferRunPtr run, absl::StatusOr<InferReply> reply);
+  static void End(InferRunPtr run, absl::StatusOr<InferReply>&& reply);
 
   const StackSpec& stack() const { return call_.resolved->model->stack(); }
   bool last() const { return layer_ + 1 == stack().layers.size(); }
@@ -77,7 +77,7 @@ class InferRun : public Recycled {
   absl::Status FinishLayer();
   size_t IndexOf(const Sequence& sequence) const;
   // Once it is over.
-  InferReply TakeReply();
+  absl::StatusOr<InferReply> TakeReply();
 
   AcceptedCall call_;
   Router* router_ = nullptr;
