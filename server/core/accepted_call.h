@@ -19,7 +19,6 @@ struct AcceptedCall : RequestOrigin {
   RouteLoad load;
   int64_t bytes = 0;  // that a run of it takes
   ByteBudget::Share memory;
-  // Run will take long on its thread: it packs weights, measures engines, or fills much memory.
   bool takes_long = false;
   Routes routes = {};   // of each layer, unless it is pinned
   bool verify = false;  // run on a second engine as well

@@ -44,6 +44,8 @@ class InferRun : public Recycled {
 
   AcceptedCall& call() { return call_; }
   const AcceptedCall& call() const { return call_; }
+  // Running it takes long on its thread: it packs weights, measures engines, or fills much memory.
+  bool takes_long() const { return call_.takes_long; }
   // Makes the memory of the outputs, and the first stage. The call does not change any more.
   void MakeMemory();
 

@@ -8,6 +8,7 @@ namespace rnnserve {
 namespace {
 
 constexpr size_t kMost = 4;
+constexpr size_t kMostRows = 64;  // a plan has a length for each
 
 }  // namespace
 
@@ -29,8 +30,8 @@ std::optional<RunPlan> KnownPlans::Find(std::span<const NamedTensor> inputs, std
 
 void KnownPlans::Keep(std::span<const NamedTensor> inputs, std::span<const std::string> wanted,
                       const RunOptions& options, const RunPlan& plan) {
-  // Many rows have as many lengths; a pipeline's plan has more than x of the request.
-  if (inputs.size() != 1 || plan.lengths.size() > 1 || !plan.data.empty()) return;
+  // A pipeline's plan has more than x of the request.
+  if (inputs.size() != 1 || plan.lengths.size() > kMostRows || !plan.data.empty()) return;
   const NamedTensor& input = inputs.front();
   Known known = {.input = input.name,
                  .type = input.tensor.type,

@@ -103,8 +103,9 @@ absl::Status RunOnce(const Loaded& loaded, const RunPlan& plan, std::vector<doub
   seconds.clear();
   is_map.clear();
   ByteBudget budget(int64_t{1} << 40);
-  auto model = std::make_shared<const ResolvedModel>(ResolvedModel{.model = loaded.model});
-  InferRun run({{}, std::move(model), plan, {}, 0, *budget.Take(0, 0)});
+  ResolvedModel model;
+  model.model = loaded.model;
+  InferRun run({{}, std::make_shared<const ResolvedModel>(std::move(model)), plan, {}, 0, *budget.Take(0, 0)});
   run.MakeMemory();
   while (!run.is_over()) {
     absl::StatusOr<SequenceTasks> tasks = run.StartStage(loaded.programs);

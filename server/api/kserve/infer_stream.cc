@@ -95,7 +95,7 @@ Task<absl::Status> InferStream::Start(const MessagePtr& message) {
   if (absl::Status open = service_->is_open_(); !open.ok()) co_return open;
   absl::StatusOr<InferRunPtr> accepted = service_->core_->Accept(call);
   if (!accepted.ok()) co_return accepted.status();
-  if ((*accepted)->call().takes_long) co_await call_->LeavePoller();
+  if ((*accepted)->takes_long()) co_await call_->LeavePoller();
   RunWhole(message, *std::move(accepted));
   co_return absl::OkStatus();
 }

@@ -243,7 +243,7 @@ Task<UnaryReply> InferenceService::RunWhole(UnaryCall& call, const inference::Mo
   if (absl::Status open = is_open_(); !open.ok()) co_return UnaryReply{std::move(open), {}};
   absl::StatusOr<InferRunPtr> accepted = core_->Accept(request.call);
   if (!accepted.ok()) co_return UnaryReply{accepted.status(), {}};
-  if ((*accepted)->call().takes_long) co_await call.LeavePoller();
+  if ((*accepted)->takes_long()) co_await call.LeavePoller();
   Callback<absl::StatusOr<InferReply>> inferring([&](auto done) { core_->Run(*std::move(accepted), std::move(done)); });
   absl::StatusOr<InferReply> reply = co_await inferring;
   if (!reply.ok()) co_return UnaryReply{reply.status(), {}};

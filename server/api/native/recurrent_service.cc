@@ -52,7 +52,7 @@ Task<UnaryReply> RecurrentService::Infer(UnaryCall& call) {
   absl::StatusOr<InferRunPtr> accepted = core_->Accept(*infer);
   call.set_model(accepted.ok() ? core_->CallsOf((*accepted)->call().resolved->label) : CallsOfTarget(*core_, request));
   if (!accepted.ok()) co_return UnaryReply{accepted.status(), {}};
-  if ((*accepted)->call().takes_long) co_await call.LeavePoller();
+  if ((*accepted)->takes_long()) co_await call.LeavePoller();
 
   Callback<absl::StatusOr<InferReply>> inferring([&](auto done) { core_->Run(*std::move(accepted), std::move(done)); });
   absl::StatusOr<InferReply> reply = co_await inferring;
