@@ -36,9 +36,6 @@
 namespace rnnserve {
 namespace {
 
-constexpr int kModelSlots = 4;
-constexpr int kSessionSlots = 16;
-constexpr int kStreamSlots = 8;
 // Streams and sessions are looked after this often while the server drains.
 constexpr absl::Duration kDrainCheckPeriod = absl::Milliseconds(20);
 constexpr std::array<std::string_view, 4> kServices = {"rnnserve.v1.Recurrent", "rnnserve.v1.Models",
@@ -196,21 +193,23 @@ struct GrpcServer::Parts {
   }
   void SetStoreServing(bool is_serving) { health.board().Set("store/sessions", is_serving); }
 
-  void Serve(std::vector<UnaryMethod>& methods, int slots) {
+  // One slot of each method: gRPC keeps calls that come meanwhile, and looks through all slots at each completion (64 of
+  // Infer cost a call 5 % of its time).
+  void Serve(std::vector<UnaryMethod>& methods) {
     for (UnaryMethod& method : methods) {
       method.metrics = requests.Method(method.name);
-      for (int k = 0; k < slots; ++k) ServeUnary(method, site);
+      ServeUnary(method, site);
     }
   }
 
   void Serve(StreamMethod& method) {
     method.operations = requests.Method(method.name + ".operation");
-    Serve(method, streams, kStreamSlots);
+    Serve(method, streams);
   }
 
-  void Serve(StreamMethod& method, StreamSite& at, int slots) {
+  void Serve(StreamMethod& method, StreamSite& at) {
     method.streams = requests.Method(method.name);
-    for (int k = 0; k < slots; ++k) ServeStream(method, at);
+    ServeStream(method, at);
   }
 
   StreamSite::Parts StreamParts(const StreamLimits& limits) {
@@ -308,14 +307,14 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Options options, C
   parts->site = {&parts->poller,   &parts->gate,        &parts->admission,
                  &parts->line,     &parts->preparation, &parts->send_watch,
                  &parts->requests, &parts->call_log,    options.max_call_duration};
-  parts->Serve(parts->recurrent.methods(), options.infer_slots);
-  parts->Serve(parts->models.methods(), kModelSlots);
-  parts->Serve(parts->sessions.methods(), kSessionSlots);
-  parts->Serve(parts->inference.infer_methods(), options.infer_slots);
-  parts->Serve(parts->inference.methods(), kModelSlots);
+  parts->Serve(parts->recurrent.methods());
+  parts->Serve(parts->models.methods());
+  parts->Serve(parts->sessions.methods());
+  parts->Serve(parts->inference.infer_methods());
+  parts->Serve(parts->inference.methods());
   parts->Serve(parts->recurrent.stream());
   parts->Serve(parts->inference.stream());
-  for (StreamMethod& method : parts->models.streams()) parts->Serve(method, parts->transfers, kModelSlots);
+  for (StreamMethod& method : parts->models.streams()) parts->Serve(method, parts->transfers);
   parts->health.Serve(parts->poller);
   parts->reflection.Serve(parts->poller, parts->send_watch);
   parts->unknown.Serve(parts->poller);

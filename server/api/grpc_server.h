@@ -61,8 +61,6 @@ class GrpcServer {
     StreamLimits streams = {};
     // Uploads and downloads of models at once, and the time that they may take, max_call_duration at most.
     StreamLimits transfers = {.max_streams = 16, .max_pause = absl::Seconds(30)};
-    // Posted slots for Infer: about as many calls as arrive while the poller handles others.
-    int infer_slots = 64;
     // Short slices of the scheduler, which the poller thread runs between events: the number of calls that have added
     // to them, and the function that runs them. `is_alone`: one caller calls at a time.
     std::function<int64_t()> work_waiting = [] { return 0; };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/routing/routing_shape.h"
 
-#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <span>
 
 namespace rnnserve {
@@ -13,9 +13,12 @@ constexpr int64_t kSteps[] = {1, 4, 16};
 
 double Ratio(int64_t a, int64_t b) { return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b))); }
 
+// Without logarithms: each call asks.
 int64_t Nearest(std::span<const int64_t> classes, int64_t value) {
-  value = std::max<int64_t>(value, 1);
-  return *std::ranges::min_element(classes, {}, [value](int64_t of) { return Ratio(of, value); });
+  const auto square = static_cast<double>(value) * static_cast<double>(value);
+  size_t k = 0;
+  while (k + 1 < classes.size() && square > static_cast<double>(classes[k] * classes[k + 1])) ++k;
+  return classes[k];
 }
 
 }  // namespace

@@ -21,8 +21,6 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// Calls that may arrive at the same moment.
-constexpr int kSlots = 4;
 // A watcher's name is kept for as long as it watches; no model's name is nearly as long.
 constexpr size_t kMaxRequestBytes = 4096;
 
@@ -66,10 +64,8 @@ grpc::ByteBuffer Reply(Health health) {
 }  // namespace
 
 void HealthService::Serve(Poller& poller) {
-  for (int k = 0; k < kSlots; ++k) {
-    ServeCheck(poller);
-    ServeWatch(poller);
-  }
+  ServeCheck(poller);
+  ServeWatch(poller);
 }
 
 CallTask HealthService::ServeCheck(Poller& poller) {

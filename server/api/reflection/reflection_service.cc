@@ -15,7 +15,6 @@ namespace {
 
 using grpc::reflection::v1::ServerReflectionRequest;
 
-constexpr int kSlots = 2;  // calls of a name that may arrive at the same moment
 constexpr int kMaxStreams = 100;
 // A request comes back as part of its answer; no name here is nearly as long.
 constexpr size_t kMaxRequestBytes = 4096;
@@ -40,9 +39,7 @@ ReflectionService::ReflectionService(std::span<const std::string_view> services,
 }
 
 void ReflectionService::Serve(Poller& poller, SendWatch& send_watch) {
-  for (const int method : methods_) {
-    for (int k = 0; k < kSlots; ++k) ServeStream(method, poller, send_watch);
-  }
+  for (const int method : methods_) ServeStream(method, poller, send_watch);
 }
 
 CallTask ReflectionService::ServeStream(int method, Poller& poller, SendWatch& send_watch) {
