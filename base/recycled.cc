@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "base/mutex.h"
 
 namespace rnnserve {
@@ -105,7 +106,7 @@ struct Keeper {
 void Begin() { thread_local const Keeper keeper; }
 
 // Where the first stack is empty.
-void* TakeElsewhere(size_t k) {
+ABSL_ATTRIBUTE_NOINLINE void* TakeElsewhere(size_t k) {
   auto& [first, second] = shelves[k];
   if (second.count > 0) {
     std::swap(first, second);
@@ -116,7 +117,7 @@ void* TakeElsewhere(size_t k) {
 }
 
 // Where the first stack is full, or the thread keeps none.
-void GiveElsewhere(Block* block, size_t k) noexcept {
+ABSL_ATTRIBUTE_NOINLINE void GiveElsewhere(Block* block, size_t k) noexcept {
   if (!keeps) Begin();
   if (!keeps) return ::operator delete(block);
   auto& [first, second] = shelves[k];

@@ -35,7 +35,9 @@ const char* FrameGuard::Inspect(std::span<const uint8_t> bytes, absl::Time now, 
       used = std::min(payload_left_, bytes.size());
       payload_left_ -= used;
     } else {
-      header_[header_bytes_++] = bytes[0];
+      used = std::min(header_.size() - header_bytes_, bytes.size());
+      std::copy_n(bytes.begin(), used, header_.begin() + static_cast<std::ptrdiff_t>(header_bytes_));
+      header_bytes_ += used;
       if (header_bytes_ == header_.size()) {
         header_bytes_ = 0;
         why_ = Begin(now, settings_sent);

@@ -46,8 +46,10 @@ class Reader {
   }
   // Of ASCII, which is UTF-8 without a look at it.
   bool Text(std::string_view& text, size_t most) {
-    const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
-    return Bytes(text) && text.size() <= most && std::ranges::all_of(text, is_ascii);
+    if (!Bytes(text) || text.size() > most) return false;
+    signed char all = 0;  // of many letters at once, which a search for the first other one is not
+    for (const char c : text) all = static_cast<signed char>(all | c);
+    return all >= 0;
   }
 
  private:
