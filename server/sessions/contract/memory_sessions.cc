@@ -80,7 +80,7 @@ std::optional<std::string> MemorySessions::KeyOf(const SessionId& id) {
   return keys_.Text(session->key());
 }
 
-void MemorySessions::Acquire(const SessionPtr& session, Claim claim) {
+void MemorySessions::Acquire(const SessionPtr& session, Claim&& claim) {
   if (absl::Status rate = session->budget().TakeOperation(*clock_); !rate.ok()) {
     Outcome outcome;
     outcome.numbers = session->NoteRefused(claim.number, rate);

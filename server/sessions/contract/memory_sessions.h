@@ -55,7 +55,7 @@ class MemorySessions final : public Sessions {
   absl::StatusOr<OpenedSession> Open(OpenSpec spec) override;
   absl::StatusOr<SessionPtr> Find(std::string_view key, std::string_view tenant) override;
   std::optional<std::string> KeyOf(const SessionId& id) override;
-  void Acquire(const SessionPtr& session, Claim claim) override;
+  void Acquire(const SessionPtr& session, Claim&& claim) override;
   void Read(const SessionPtr& session, ReadRequest read) override;
   void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) override;
   absl::StatusOr<SessionPage> List(std::string_view tenant, int64_t page_size, std::string_view token) override;

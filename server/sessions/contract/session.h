@@ -87,7 +87,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   Session(Start start, Terms terms, TenantBudget* budget, SessionSite* site);
   ~Session();
 
-  void Acquire(Claim claim);
+  void Acquire(Claim&& claim);
   void Read(ReadRequest read);
   // For operations that are refused before they reach the session: the session's numbers. Where the reason is
   // temporary, operations right behind `number` get the same error.
@@ -227,7 +227,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool IsWrittenFirst(const Change& change) const;
   // Whether another process may have a newer copy, which accepts what this one refuses with `refusal`.
   bool MayBeOld(const Claim& claim, const absl::Status& refusal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void HoldClaim(Claim claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HoldClaim(Claim&& claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdmitHeld(const absl::Status& written);
   // Another process may have a newer copy than `snapshot`.
   void AnswerWhenNewest(SnapshotDone done, Snapshot snapshot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

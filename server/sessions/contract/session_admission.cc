@@ -47,7 +47,7 @@ absl::Status Behind(uint64_t number, const absl::Status& why) {
 
 }  // namespace
 
-void Session::Acquire(Claim claim) {
+void Session::Acquire(Claim&& claim) {
   MutexLock lock(mutex_);
   last_used_ = site_->aging->Now();
   if (stored_ != nullptr && !stored_->held.empty()) {

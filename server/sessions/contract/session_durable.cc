@@ -37,7 +37,7 @@ bool Session::MayBeOld(const Claim& claim, const absl::Status& refusal) const {
 }
 
 // Claims behind one that is held are held, too, so that they keep their order.
-void Session::HoldClaim(Claim claim) {
+void Session::HoldClaim(Claim&& claim) {
   if (static_cast<int32_t>(stored_->held.size()) >= 2 * terms_.max_in_flight) {
     return Refuse(std::move(claim.done), TooManyInFlight("many operations of this session wait for the session store; "
                                                          "send this one again later"));

@@ -120,7 +120,7 @@ class Sessions {
   virtual bool has_store() const { return false; }
   // The key of a session that is live; empty while it is fetched. Nothing: it is not, or not any more.
   virtual std::optional<std::string> KeyOf(const SessionId& id) = 0;
-  virtual void Acquire(const SessionPtr& session, Claim claim) = 0;
+  virtual void Acquire(const SessionPtr& session, Claim&& claim) = 0;
   virtual void Read(const SessionPtr& session, ReadRequest read) = 0;
   virtual void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) = 0;
   // The tenant's live sessions. `token` is empty or came with an earlier page.

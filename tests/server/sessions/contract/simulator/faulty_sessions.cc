@@ -181,7 +181,7 @@ void FaultySessions::DisturbAnswer(const SessionPtr& session, Claim& claim) {
   };
 }
 
-void FaultySessions::Acquire(const SessionPtr& session, Claim claim) {
+void FaultySessions::Acquire(const SessionPtr& session, Claim&& claim) {
   const Session::View view = session->view();
   if (!DisturbOwner(session, view, claim) || !Disturb(session, view, claim)) return;
   DisturbAnswer(session, claim);

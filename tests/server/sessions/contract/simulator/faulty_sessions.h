@@ -22,7 +22,7 @@ class FaultySessions final : public Sessions {
   }
   absl::StatusOr<SessionPtr> Find(std::string_view key, std::string_view tenant) override;
   std::optional<std::string> KeyOf(const SessionId& id) override { return real_->KeyOf(id); }
-  void Acquire(const SessionPtr& session, Claim claim) override;
+  void Acquire(const SessionPtr& session, Claim&& claim) override;
   void Read(const SessionPtr& session, ReadRequest read) override { real_->Read(session, std::move(read)); }
   void Fork(const SessionPtr& session, ForkSpec spec, ForkDone done) override {
     real_->Fork(session, std::move(spec), std::move(done));
