@@ -181,4 +181,11 @@ int64_t BytesAfter(const StackSpec& stack, const RunPlan& plan, size_t layer) {
   return NumBytes(spec.data_type, shape).value_or(std::numeric_limits<int64_t>::max());
 }
 
+absl::StatusOr<const NamedTensor*> FindData(std::span<const NamedTensor> inputs, std::string_view name, bool required,
+                                            std::string_view owner) {
+  const NamedTensor* input = FindInput(inputs, name);
+  if (input != nullptr || !required) return input;
+  return FieldError(InputField(name), absl::StrCat("input ", View(name), " is missing; ", View(owner), " requires it"));
+}
+
 }  // namespace rnnserve

@@ -90,13 +90,6 @@ absl::Status ReadStates(const StackSpec& stack, std::span<const NamedTensor> inp
 
 }  // namespace
 
-absl::StatusOr<const NamedTensor*> FindData(std::span<const NamedTensor> inputs, std::string_view name, bool required,
-                                            std::string_view owner) {
-  const NamedTensor* input = FindInput(inputs, name);
-  if (input != nullptr || !required) return input;
-  return FieldError(InputField(name), absl::StrCat("input ", View(name), " is missing; ", View(owner), " requires it"));
-}
-
 absl::Status ReadInitialStates(const StackSpec& stack, std::span<const NamedTensor> inputs, RunPlan& plan) {
   absl::Status status = ReadStates(stack, inputs, Which::kH, plan);
   if (status.ok()) status = ReadStates(stack, inputs, Which::kC, plan);

@@ -28,6 +28,9 @@ Shape StateShape(const OpSpec& spec);
 // Y of `spec`; with `batch_first` that of layout 1.
 Shape YShape(const OpSpec& spec, bool batch_first);
 
+// The inputs of a stack as the operators call them.
+std::vector<TensorSignature> OperatorInputs(const StackSpec& stack);
+
 // Whether `name`, if it is the operators' at all, means theirs: the file does not use it.
 bool IsOperatorInput(const StackSpec& stack, std::string_view name);
 

@@ -56,22 +56,6 @@ absl::Status CheckPlaces(const Pipeline& pipeline, const OpSpec& spec, size_t la
 
 }  // namespace
 
-std::string StackSpec::Name() const {
-  if (pipeline != nullptr) return "this model";
-  return layers.size() == 1 ? layers.front().name : absl::StrCat("this stack of ", layers.size(), " layers");
-}
-
-std::vector<std::string> StackSpec::Warnings() const {
-  if (layers.size() == 1) return layers.front().warnings;
-  std::vector<std::string> warnings;
-  for (size_t layer = 0; layer < layers.size(); ++layer) {
-    for (const std::string& warning : layers[layer].warnings) {
-      warnings.push_back(absl::StrCat(LayerLabel(layer, layers[layer]), ": ", warning));
-    }
-  }
-  return warnings;
-}
-
 absl::StatusOr<StackSpec> ResolveStack(std::span<const LayerView> layers, bool batch_first, PipelinePtr pipeline,
                                        FileNamesPtr file_names) {
   if (layers.empty() || layers.size() > kMaxLayers) {

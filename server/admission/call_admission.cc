@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/field_error.h"
 #include "base/rejection.h"
-#include "base/steady_now.h"
 
 namespace rnnserve {
 
@@ -54,40 +53,6 @@ void CallAdmission::Leave(const InFlight& call) {
   if (call.promised_ > 0) memory_->Promise(-call.promised_);
   // Under the lock: the waiting thread may destroy this object as soon as it has the lock.
   if (calls_.used() == 0) changed_.notify_all();
-}
-
-int64_t CallAdmission::calls() const {
-  MutexLock lock(mutex_);
-  return calls_.used();
-}
-
-void CallAdmission::Close() {
-  MutexLock lock(mutex_);
-  closed_ = true;
-}
-
-bool CallAdmission::WaitEmpty(absl::Time deadline) {
-  MutexLock lock(mutex_);
-  const auto enough = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.used() == 0 || wait_cancelled_; };
-  if (deadline == absl::InfiniteFuture()) {
-    changed_.wait(lock, enough);
-  } else {
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline - SteadyNow()), enough);
-  }
-  return calls_.used() == 0;
-}
-
-bool CallAdmission::WaitCancelled(absl::Duration most) {
-  MutexLock lock(mutex_);
-  changed_.wait_for(lock, absl::ToChronoNanoseconds(most),
-                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return wait_cancelled_; });
-  return wait_cancelled_;
-}
-
-void CallAdmission::CancelWait() {
-  MutexLock lock(mutex_);
-  wait_cancelled_ = true;
-  changed_.notify_all();
 }
 
 }  // namespace rnnserve

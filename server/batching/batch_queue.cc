@@ -32,11 +32,24 @@ void Count(const Slice& slice) {
 }  // namespace
 
 absl::Status BatchQueue::CheckBounds(const Submission& submission) const {
-  absl::Status full = bounds_.Check(submission);
-  if (full.ok()) return full;
+  if (sequences_.used() == 0 || submission.goes_on) return absl::OkStatus();
+  const uint64_t caller = submission.caller_id;
+  const int64_t rows = static_cast<int64_t>(submission.tasks.size());
+  std::string reason;
+  if (!sequences_.Fits(caller, rows)) {
+    reason = absl::StrCat(sequences_.used(), " of ", sequences_.most(), " sequences are waiting or running, ",
+                          sequences_.held(caller), " of them this caller's, and ", rows, " more came");
+  } else if (!bytes_.Fits(caller, submission.bytes)) {
+    reason = absl::StrCat("requests that wait or run hold ", bytes_.used(), " of ", bytes_.most(), " bytes, ",
+                          bytes_.held(caller), " of them this caller's, and ", submission.bytes, " more came");
+  } else {
+    return absl::OkStatus();
+  }
   // Once half of the work is done there is room for many callers, not only for the first that retries.
   const absl::Duration drained = absl::Seconds(order_.BacklogSeconds() * slowdown_ / options_.workers / 2);
-  return WithRetryDelay(std::move(full), std::clamp(drained, kShortestRetry, kLongestRetry));
+  return WithRetryDelay(
+      absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", reason, "; send the request again later")),
+      std::clamp(drained, kShortestRetry, kLongestRetry));
 }
 
 BatchCell& BatchQueue::CellOf(const SequenceTask& task) {
@@ -97,7 +110,8 @@ absl::Status BatchQueue::Add(Submission& submission, absl::Time now) {
   for (const Lane& lane : job.lanes) job.row_steps += lane.row_steps;
   shortest_.Saw(job.row_steps / std::max<int64_t>(job.sequences, 1), now_);
   job.arrived = now_;
-  bounds_.Take(submission.caller_id, job.sequences, submission.bytes);
+  sequences_.Take(submission.caller_id, job.sequences);
+  bytes_.Take(submission.caller_id, submission.bytes);
   for (Lane& lane : job.lanes) {
     if (lane.cell->lanes++ == 0) lane.cell->program = lane.cell->identity.lock();  // the tasks have it still
   }
@@ -242,7 +256,8 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
     order_.Part(lane);
     if (--lane.cell->lanes == 0) lane.cell->program.reset();
   }
-  bounds_.Release(job.submission.caller_id, job.sequences, job.submission.bytes);
+  sequences_.Release(job.submission.caller_id, job.sequences);
+  bytes_.Release(job.submission.caller_id, job.submission.bytes);
   if (job.outcome.status.ok()) {
     LearnWait(job, now_, /*is_done=*/true);
     LearnStretch(job, /*is_done=*/true);

@@ -29,9 +29,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/admission/fair_bound.h"
 #include "server/batching/job.h"
 #include "server/batching/lane_order.h"
-#include "server/batching/queue_bounds.h"
 #include "server/batching/recent_least.h"
 
 namespace rnnserve {
@@ -59,7 +59,8 @@ class BatchQueue {
   };
   using Finished = std::vector<std::unique_ptr<Job>>;
 
-  explicit BatchQueue(Options options) : options_(options), bounds_(options.max_sequences, options.max_bytes) {}
+  explicit BatchQueue(Options options)
+      : options_(options), sequences_(options.max_sequences), bytes_(options.max_bytes) {}
 
   // OK: the queue owns `submission`; a later call returns its job as finished. Otherwise `submission` is unchanged; the
   // codes are those of Scheduler::Schedule.
@@ -84,7 +85,7 @@ class BatchQueue {
   // When max_batch_delay next releases a sequence; infinite future if it holds none back.
   absl::Time next_release() const;
   bool empty() const { return jobs_.empty(); }
-  QueueLoad load() const { return bounds_.load(); }
+  QueueLoad load() const { return {sequences_.used(), bytes_.used()}; }
 
  private:
   absl::Time Clock(absl::Time now) { return now_ = std::max(now_, now); }
@@ -142,8 +143,8 @@ class BatchQueue {
   RecycledList<std::unique_ptr<Job>> jobs_;
   RecycledList<std::unique_ptr<Job>>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
   RecycledMultimap<absl::Time, Job*> by_deadline_;
-  RecycledList<Lane*> held_;  // in the order of arrival
-  QueueBounds bounds_;
+  RecycledList<Lane*> held_;     // in the order of arrival
+  FairBound sequences_, bytes_;  // of jobs_
   uint64_t next_id_ = 0;
   uint64_t next_slice_ = 0;
   std::vector<Slice> spare_slices_;

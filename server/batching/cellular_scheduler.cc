@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/joined_sends.h"
+#include "base/out_of_memory.h"
 #include "base/steady_now.h"
-#include "server/batching/advance_slice.h"
 #include "server/telemetry/release_caches.h"
 
 namespace rnnserve {
@@ -53,6 +55,30 @@ void Notify(BatchQueue::Finished& finished) {
     job.reset();
   }
   finished.clear();
+}
+
+// The engine's status. Where memory for the whole slice is lacking, this frees other programs' scratch and runs the
+// parts one after the other: only parts that still lack memory fail (Slice::Part::ran).
+absl::Status AdvanceSlice(Slice& slice, WorkspaceCache& workspaces) {
+  try {
+    Workspace& workspace = workspaces.For(slice.program);
+    workspace.is_alone = slice.is_alone;
+    return slice.program->Advance(slice.rows, workspace);
+  } catch (const std::bad_alloc&) {
+    workspaces.Clear();
+  }
+  slice.ran_in_parts = true;
+  std::span<const SequenceSlice> rest = slice.rows;
+  for (Slice::Part& part : slice.parts) {
+    try {
+      part.ran = slice.program->Advance(rest.first(part.rows), workspaces.For(slice.program));
+    } catch (const std::bad_alloc&) {
+      workspaces.Clear();
+      part.ran = OutOfMemory();
+    }
+    rest = rest.subspan(part.rows);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -24,26 +24,25 @@ CostModel::CostModel(int64_t packed_bytes, int64_t step_work)
   // As if two slices had been seen: one of few rows, one of many.
   for (const double rows : {1.0, 64.0}) {
     const double seconds = Seconds(1, rows);
-    const double u = 1 / seconds, v = rows / seconds, weight = kGuessWeight / 2;
-    uu_ += weight * u * u;
-    uv_ += weight * u * v;
-    vv_ += weight * v * v;
-    u_ += weight * u;
-    v_ += weight * v;
+    Add(1 / seconds, rows / seconds, kGuessWeight / 2);
   }
 }
 
 void CostModel::Learn(int64_t steps, int64_t row_steps, double seconds) {
   if (steps < 1 || row_steps < steps) return;
   seconds = std::max(seconds, kShortestSlice);
-  const double u = static_cast<double>(steps) / seconds, v = static_cast<double>(row_steps) / seconds;
-  uu_ = kDecay * uu_ + u * u;
-  uv_ = kDecay * uv_ + u * v;
-  vv_ = kDecay * vv_ + v * v;
-  u_ = kDecay * u_ + u;
-  v_ = kDecay * v_ + v;
+  for (double* sum : {&uu_, &uv_, &vv_, &u_, &v_}) *sum *= kDecay;
+  Add(static_cast<double>(steps) / seconds, static_cast<double>(row_steps) / seconds, 1);
   ++learned_;
   Solve();
+}
+
+void CostModel::Add(double u, double v, double weight) {
+  uu_ += weight * u * u;
+  uv_ += weight * u * v;
+  vv_ += weight * v * v;
+  u_ += weight * u;
+  v_ += weight * v;
 }
 
 void CostModel::Solve() {

@@ -34,6 +34,7 @@ class CostModel {
  private:
   static constexpr int64_t kKnown = 8;
 
+  void Add(double u, double v, double weight);
   void Solve();
 
   // Decayed sums over slices of u * u, u * v, v * v, u, v, where u = steps / seconds and v = row_steps / seconds.

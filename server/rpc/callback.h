@@ -2,7 +2,7 @@
 // Awaits a function that reports through a callback, called exactly once on any thread, during the call or later.
 //
 //   absl::StatusOr<InferReply> reply = co_await Callback<absl::StatusOr<InferReply>>(
-//       [&](auto done) { core.Infer(std::move(call), std::move(done)); });
+//       [&](auto done) { core.Run(std::move(call), std::move(done)); });
 //
 // The coroutine resumes on the thread that calls the callback, or after the function if that calls it itself.
 #pragma once

@@ -83,7 +83,7 @@ void StreamCall::TakeTurn() {
   if (!std::exchange(has_turn_, true)) site_.parts().poller->Enqueue(&turn_);
 }
 
-void StreamCall::TurnCame() {
+void StreamCall::TurnCame(bool) {
   const std::shared_ptr<StreamCall> self = shared_from_this();
   MutexLock lock(mutex_);
   has_turn_ = false;

@@ -161,7 +161,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   std::string peer() const { return context_.peer(); }
   const StreamLimits& limits() const { return site_.parts().limits; }
   // Becomes true when the caller cancels or disconnects.
-  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
+  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled(); }
 
   // A part of a message to the caller; `held` goes when it has left. From any thread.
   void Send(grpc::Slice part, std::optional<ByteBudget::Share> held = {});
@@ -202,24 +202,6 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   // Gives the handler one message after the other. OK: the caller sends no more, or the stream reached its age.
   Task<absl::Status> HandleMessages();
 
-  class Written final : public CompletionTag {
-   public:
-    explicit Written(StreamCall* call) : call_(call) {}
-    void Complete(bool ok) override { call_->WriteDone(ok); }
-
-   private:
-    StreamCall* call_;
-  };
-
-  class Turn final : public Poller::Waiter {
-   public:
-    explicit Turn(StreamCall* call) : call_(call) {}
-    void Complete(bool) override { call_->TurnCame(); }
-
-   private:
-    StreamCall* call_;
-  };
-
   // Awaits a condition on what mutex_ guards, and begins work as soon as it holds if asked to. One coroutine waits at a
   // time.
   struct Until {
@@ -257,7 +239,7 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   void SendInitialMetadata();
   // The next write and the waiting coroutine go on on the poller thread.
   void TakeTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TurnCame();
+  void TurnCame(bool ok);
   // Whether the outbox takes a part; after it: Added.
   bool MayAdd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Added(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -272,12 +254,9 @@ class StreamCall : public std::enable_shared_from_this<StreamCall> {
   grpc::ServerContext context_;
   RawStream stream_{&context_};
   StreamReader reader_{&stream_};
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
-  CallEnd end_{[this] {
-    if (context_.IsCancelled()) cancelled_->store(true, std::memory_order_relaxed);
-  }};
-  Written written_{this};
-  Turn turn_{this};
+  CallEnd end_{context_};
+  TagOf<StreamCall> written_{this, &StreamCall::WriteDone};
+  TagOf<StreamCall, Poller::Waiter> turn_{this, &StreamCall::TurnCame};
   CallerPtr caller_;
   uint64_t caller_id_ = 0;  // asking gRPC each time costs a string
   std::unique_ptr<StreamHandler> handler_;

@@ -49,12 +49,7 @@ void StreamReader::ReadDone(bool ok) {
   MutexLock lock(mutex_);
   is_reading_ = false;
   has_message_ = ok;
-  if (const std::coroutine_handle<> next = std::exchange(next_, nullptr)) {
-    lock.unlock();
-    next.resume();
-  } else {
-    Ended(lock);
-  }
+  GoOn(lock);
 }
 
 void StreamReader::AlarmDone(bool ok) {
@@ -66,12 +61,7 @@ void StreamReader::AlarmDone(bool ok) {
     if (now < due) return SetAlarm(due);
     given_up_ = true;
   }
-  if (const std::coroutine_handle<> next = std::exchange(next_, nullptr)) {
-    lock.unlock();
-    next.resume();
-  } else {
-    Ended(lock);
-  }
+  GoOn(lock);
 }
 
 bool StreamReader::WaitForEnd(std::coroutine_handle<> waiting) {
@@ -81,11 +71,12 @@ bool StreamReader::WaitForEnd(std::coroutine_handle<> waiting) {
   return true;
 }
 
-void StreamReader::Ended(MutexLock& lock) {
-  if (is_reading_ || is_alarm_set_ || !end_) return;
-  const std::coroutine_handle<> end = std::exchange(end_, nullptr);
+void StreamReader::GoOn(MutexLock& lock) {
+  std::coroutine_handle<> waiting = std::exchange(next_, nullptr);
+  if (!waiting && !is_reading_ && !is_alarm_set_) waiting = std::exchange(end_, nullptr);
+  if (!waiting) return;
   lock.unlock();
-  end.resume();
+  waiting.resume();
 }
 
 }  // namespace rnnserve

@@ -22,6 +22,18 @@
 
 namespace rnnserve {
 
+// Calls `done` of `of`.
+template <typename Of, typename Tag = CompletionTag>
+class TagOf final : public Tag {
+ public:
+  TagOf(Of* of, void (Of::*done)(bool ok)) : of_(of), done_(done) {}
+  void Complete(bool ok) override { (of_->*done_)(ok); }
+
+ private:
+  Of* const of_;
+  void (Of::*const done_)(bool ok);
+};
+
 class StreamReader {
  public:
   // `stream` outlives it.
@@ -56,15 +68,6 @@ class StreamReader {
   }
 
  private:
-  class Tag final : public CompletionTag {
-   public:
-    Tag(StreamReader* reader, void (StreamReader::*done)(bool ok)) : reader_(reader), done_(done) {}
-    void Complete(bool ok) override { (reader_->*done_)(ok); }
-
-   private:
-    StreamReader* const reader_;
-    void (StreamReader::*const done_)(bool ok);
-  };
   struct Reading {
     StreamReader& reader;
     bool await_ready() const noexcept { return false; }
@@ -85,12 +88,12 @@ class StreamReader {
   void ReadDone(bool ok);
   void AlarmDone(bool ok);
   void SetAlarm(absl::Time at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // With `lock` on mutex_, which it releases: continues the coroutine that waits for the end.
-  void Ended(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  // With `lock` on mutex_, which it releases: continues the coroutine that waits for a message, or for the end.
+  void GoOn(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   RawStream* const stream_;
-  Tag read_done_{this, &StreamReader::ReadDone};
-  Tag alarm_done_{this, &StreamReader::AlarmDone};
+  TagOf<StreamReader> read_done_{this, &StreamReader::ReadDone};
+  TagOf<StreamReader> alarm_done_{this, &StreamReader::AlarmDone};
   grpc::Alarm alarm_;
   grpc::ByteBuffer message_;  // gRPC's while is_reading_
 

@@ -68,7 +68,7 @@ absl::Status UnaryCall::StillWanted() const {
   if (deadline_ != absl::InfiniteFuture() && SteadyNow() >= deadline_) {
     return absl::DeadlineExceededError("the deadline passed before the request was looked at");
   }
-  if (cancelled_->load(std::memory_order_relaxed)) return absl::CancelledError("the caller cancelled the request");
+  if (cancelled()->load(std::memory_order_relaxed)) return absl::CancelledError("the caller cancelled the request");
   return absl::OkStatus();
 }
 

@@ -70,7 +70,7 @@ class UnaryCall {
   // The caller as bounds and queues count it: a hash of its tenant, or of its address where the server has no tokens.
   uint64_t caller_id() const { return caller_id_; }
   // Becomes true when the caller cancels, disconnects or its deadline passes.
-  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
+  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return end_.cancelled(); }
   // CANCELLED or DEADLINE_EXCEEDED if the caller no longer waits for the reply.
   absl::Status StillWanted() const;
 
@@ -107,10 +107,7 @@ class UnaryCall {
   int64_t request_bytes_ = 0;
   absl::Time arrived_;
   absl::Time deadline_;
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
-  CallEnd end_{[this] {
-    if (context_.IsCancelled()) cancelled_->store(true, std::memory_order_relaxed);
-  }};
+  CallEnd end_{context_};
 };
 
 // One method of a service.

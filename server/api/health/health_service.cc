@@ -92,9 +92,9 @@ struct HealthService::WatchCall {
   grpc::ByteBuffer request;
   grpc::ServerAsyncWriter<grpc::ByteBuffer> writer{&context};
   std::optional<HealthBoard::Watcher> watcher;
-  CallEnd end{[this] {
-    if (watcher) watcher->Stop();
-  }};
+  CallEnd end{context, [this] {
+                if (watcher) watcher->Stop();
+              }};
 };
 
 CallTask HealthService::ServeWatch(Poller& poller) {
