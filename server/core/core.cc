@@ -2,12 +2,10 @@
 #include "server/core/core.h"
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/field_error.h"
 #include "base/out_of_memory.h"
 #include "base/rejection.h"
@@ -15,8 +13,6 @@
 #include "server/core/reply_limit.h"
 #include "server/core/target.h"
 #include "server/routing/choose_engine.h"
-#include "server/routing/second_engine.h"
-#include "server/routing/verified_reply.h"
 #include "server/routing/verifier.h"
 
 namespace rnnserve {
@@ -30,14 +26,6 @@ absl::Status InLayer(const StackSpec& stack, size_t layer, const absl::Status& s
   absl::Status told(status.code(), absl::StrCat("layer ", layer, ": ", status.message()));
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
   return told;
-}
-
-// "cpu", or "cpu, onednn".
-std::string EngineNames(std::span<const Engine* const> engines) {
-  if (engines.size() == 1) return std::string(engines[0]->name());
-  std::set<std::string_view> names;
-  for (const Engine* engine : engines) names.insert(engine->name());
-  return absl::StrJoin(names, ", ", [](std::string* out, std::string_view name) { out->append(name); });
 }
 
 int64_t LongestRow(const RunPlan& plan) { return plan.lengths.empty() ? 0 : std::ranges::max(plan.lengths); }
@@ -58,14 +46,6 @@ absl::Status Core::CheckEngineName(std::string_view name) const { return rnnserv
 
 const CallMetrics* Core::CallsOfNamed(std::string_view name) const {
   return CallsOf(models_->Get(name, std::nullopt).ok() ? name : kUnknownModel);
-}
-
-absl::Status Core::CheckSize(const StackSpec& stack, const RunPlan& plan) const {
-  absl::Status fits = CheckSequences(stack, plan, options_.max_sequences);
-  if (fits.ok()) fits = CheckShapes(plan, options_.max_tensor_elements, options_.max_steps);
-  if (fits.ok()) fits = CheckReplyBytes(plan, options_.max_reply_bytes);
-  if (fits.ok()) fits = CheckBetween(BetweenBytes(stack, plan), options_.max_bytes_in_flight);
-  return fits;
 }
 
 absl::StatusOr<ByteBudget::Share> Core::TakeMemory(uint64_t caller, int64_t bytes) {
@@ -116,6 +96,7 @@ bool Core::IsReady(const ResolvedModel& model, const Routes& routes) const {
 
 void Core::Settle(const ResolvedModel& model, Routes& routes) {
   for (size_t layer = 0; layer < routes.size(); ++layer) {
+    if (!routes[layer].is_provisional) continue;
     routes[layer] = {.engine = router_.Settle(routes[layer], model.cells(layer), model.engine_options)};
   }
 }
@@ -148,27 +129,6 @@ absl::StatusOr<InferRunPtr> Core::Accept(const InferCall& call) {
   return run;
 }
 
-absl::StatusOr<PinnedModel> Core::Pin(const InferCall& call, const RouteLoad& load) {
-  ASSIGN_OR_RETURN(auto&& resolved, ResolveTarget(call, *models_));
-  absl::StatusOr<PinnedModel> pinned = PinResolved(std::move(resolved), load);
-  if (!pinned.ok()) return pinned;
-  Count(pinned->engines, pinned->label);
-  if (options_.verifier == nullptr) return pinned;
-  if (std::optional<PinnedModel> second = PinOnSecondEngine(*pinned, router_, *programs_)) {
-    second->engines.names = EngineNames(second->engines.engines);
-    Count(second->engines, kVerifiedModel);
-    pinned->second = std::make_shared<const PinnedModel>(*std::move(second));
-  }
-  return pinned;
-}
-
-absl::StatusOr<PinnedModel> Core::PinResolved(ResolvedModel resolved, const RouteLoad& load) {
-  ASSIGN_OR_RETURN(auto&& routes, Choose(resolved, load));
-  Settle(resolved, routes);
-  ASSIGN_OR_RETURN(auto&& engines, EnginesOf(resolved, routes));
-  return PinnedModel{std::move(resolved), std::move(engines)};
-}
-
 absl::StatusOr<RunPlan> Core::Plan(const ResolvedModel& model, std::span<const NamedTensor> inputs,
                                    std::span<const std::string> outputs) const {
   KnownPlans& known = model.model->plans();
@@ -176,7 +136,12 @@ absl::StatusOr<RunPlan> Core::Plan(const ResolvedModel& model, std::span<const N
   const StackSpec& stack = model.model->stack();
   absl::StatusOr<RunPlan> plan = PlanRun(stack, inputs, outputs, model.run_options);
   if (!plan.ok()) return plan;
-  RETURN_IF_ERROR(CheckSize(stack, *plan));
+  RETURN_IF_ERROR(CheckSize(stack, *plan,
+                            {.sequences = options_.max_sequences,
+                             .tensor_elements = options_.max_tensor_elements,
+                             .steps = options_.max_steps,
+                             .reply_bytes = options_.max_reply_bytes,
+                             .bytes_between = options_.max_bytes_in_flight}));
   known.Keep(inputs, outputs, model.run_options, *plan);
   return plan;
 }
@@ -193,38 +158,8 @@ absl::StatusOr<InferRunPtr> Core::AcceptPinned(PinnedModelPtr pinned, RunPlan pl
 void Core::Run(InferRunPtr run, InferDone done) {
   AcceptedCall& call = run->call();
   Settle(*call.resolved, call.routes);
-  InferRunPtr again = call.verify ? OnAnotherEngine(call) : nullptr;
-  if (again == nullptr) return Start(std::move(run), std::move(done));
-  auto both = std::make_shared<VerifiedReply>(options_.verifier, call.resolved->label,
-                                              call.resolved->engine_options.weights, std::move(done));
-  Start(std::move(run), [both](absl::StatusOr<InferReply> reply) { both->First(std::move(reply)); });
-  Start(std::move(again), [both](absl::StatusOr<InferReply> reply) { both->Second(std::move(reply)); });
-}
-
-InferRunPtr Core::OnAnotherEngine(const AcceptedCall& call) {
-  const PinnedModelPtr pinned = call.pinned != nullptr ? call.pinned->second : nullptr;
-  Routes routes = call.routes;
-  bool differ = pinned != nullptr;
-  if (call.states && !differ) return nullptr;  // they belong to the programs that made them
-  ResolvedModel model = *call.resolved;
-  model.label = std::string(kVerifiedModel);
-  // What narrow weights cost is seen beside those as given, which other engines need anyway.
-  model.engine_options.weights = WeightType::kAsGiven;
-  for (size_t layer = 0; layer < routes.size(); ++layer) {
-    const Engine* engine = router_.Another(routes[layer].engine, model.cells(layer), model.engine_options);
-    if (engine == nullptr) continue;
-    routes[layer].engine = engine;
-    differ = true;
-  }
-  if (!differ) return nullptr;
-  std::optional<ByteBudget::Share> memory = budget_.Take(call.caller_id, call.bytes);
-  if (!memory) return nullptr;
-  auto again = std::make_unique<InferRun>(
-      AcceptedCall{call, std::make_shared<const ResolvedModel>(std::move(model)), call.plan, call.load, call.bytes,
-                   *std::move(memory), call.takes_long, std::move(routes), call.verify, {}, pinned});
-  if (!call.states) return again;
-  again->call().states = StatesFor(*pinned, *call.pinned, *call.states);
-  return again->call().states ? std::move(again) : nullptr;
+  if (call.verify) return RunOnTwo(std::move(run), std::move(done));
+  Start(std::move(run), std::move(done));
 }
 
 void Core::Count(EngineSet& set, std::string_view label) const {
@@ -246,12 +181,6 @@ void Core::Start(InferRunPtr run, InferDone done) {
     if (engines.ok()) Count(*engines, call.resolved->label);
   }
   InferRun::Start(std::move(run), std::move(engines), &router_, scheduler_, std::move(done));
-}
-
-void Core::Infer(const InferCall& call, InferDone done) {
-  absl::StatusOr<InferRunPtr> accepted = Accept(call);
-  if (!accepted.ok()) return done(accepted.status());
-  Run(*std::move(accepted), std::move(done));
 }
 
 }  // namespace rnnserve

@@ -69,8 +69,6 @@ class Core {
   absl::StatusOr<InferRunPtr> AcceptPinned(PinnedModelPtr pinned, RunPlan plan, const RequestOrigin& origin);
   // `done` is called exactly once: on this thread for refusals and empty cases, else on a scheduler thread.
   void Run(InferRunPtr run, InferDone done);
-  // Both.
-  void Infer(const InferCall& call, InferDone done);
 
   // Sets memory aside for a reply to `caller` (caller_id of an InferCall); RESOURCE_EXHAUSTED while requests hold all
   // there is, or all that this caller may have.
@@ -112,10 +110,10 @@ class Core {
   void Start(InferRunPtr run, InferDone done);
   // Has the set's runs counted.
   void Count(EngineSet& set, std::string_view label) const;
+  // Start, on a second engine as well where there is one.
+  void RunOnTwo(InferRunPtr run, InferDone done);
   // The same call for another engine; null if none can run it or its memory does not fit.
   InferRunPtr OnAnotherEngine(const AcceptedCall& call);
-  // Everything that follows from shapes.
-  absl::Status CheckSize(const StackSpec& stack, const RunPlan& plan) const;
 
   Options options_;
   std::vector<const Engine*> engines_;

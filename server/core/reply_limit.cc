@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/view.h"
 #include "server/admission/limit_error.h"
 #include "server/core/map_run.h"
 
@@ -57,15 +58,12 @@ int64_t BufferBytes(const StackSpec& stack, const RunPlan& plan, size_t layer) {
   return bytes;
 }
 
+namespace {
+
+// Memory between the layers.
 int64_t BetweenBytes(const StackSpec& stack, const RunPlan& plan) {
   if (stack.pipeline != nullptr) return PlaceBytes(stack, plan);
   return stack.layers.size() == 1 ? 0 : ClampedSum(BufferBytes(stack, plan, 0), BufferBytes(stack, plan, 1));
-}
-
-int64_t RunBytes(const StackSpec& stack, const RunPlan& plan) {
-  int64_t states = 0;  // those of one layer go before the next one's are made
-  for (const OpSpec& spec : stack.layers) states = std::max(states, StateBytes(spec, plan.rows));
-  return ClampedSum(ClampedSum(ReplyBytes(plan), BetweenBytes(stack, plan)), states);
 }
 
 absl::Status CheckReplyBytes(const RunPlan& plan, int64_t max_bytes) {
@@ -104,8 +102,8 @@ absl::Status CheckShapes(const RunPlan& plan, int64_t max_elements, int64_t max_
     if (elements <= max_elements) return absl::OkStatus();
     return LimitError(
         field,
-        absl::StrCat(absl::string_view(name.data(), name.size()), " ", ShapeString(shape), " has ", elements,
-                     " elements, but tensors have at most ", max_elements, " here; send fewer rows or steps at a time"),
+        absl::StrCat(View(name), " ", ShapeString(shape), " has ", elements, " elements, but tensors have at most ",
+                     max_elements, " here; send fewer rows or steps at a time"),
         {.limit = max_elements, .value = elements});
   };
   absl::Status fits = check("inputs[X].shape", "X", plan.x.shape);
@@ -124,6 +122,22 @@ absl::Status CheckBetween(int64_t bytes, int64_t max_bytes) {
                     absl::StrCat("what the layers give each other would take ", bytes, " bytes, but this server has ",
                                  max_bytes, " for all requests; send fewer rows or steps at a time"),
                     {.limit = max_bytes, .value = bytes});
+}
+
+}  // namespace
+
+int64_t RunBytes(const StackSpec& stack, const RunPlan& plan) {
+  int64_t states = 0;  // those of one layer go before the next one's are made
+  for (const OpSpec& spec : stack.layers) states = std::max(states, StateBytes(spec, plan.rows));
+  return ClampedSum(ClampedSum(ReplyBytes(plan), BetweenBytes(stack, plan)), states);
+}
+
+absl::Status CheckSize(const StackSpec& stack, const RunPlan& plan, const SizeLimits& limits) {
+  absl::Status fits = CheckSequences(stack, plan, limits.sequences);
+  if (fits.ok()) fits = CheckShapes(plan, limits.tensor_elements, limits.steps);
+  if (fits.ok()) fits = CheckReplyBytes(plan, limits.reply_bytes);
+  if (fits.ok()) fits = CheckBetween(BetweenBytes(stack, plan), limits.bytes_between);
+  return fits;
 }
 
 }  // namespace rnnserve

@@ -17,22 +17,13 @@ int64_t ReplyBytes(const RunPlan& plan);
 // Of the buffer that layer `layer` writes, which serves every second layer.
 int64_t BufferBytes(const StackSpec& stack, const RunPlan& plan, size_t layer);
 
-// Memory between the layers.
-int64_t BetweenBytes(const StackSpec& stack, const RunPlan& plan);
-
-// Memory that a run will take besides the message, with the above.
+// Memory that a run will take besides the message, with the above and what lies between the layers.
 int64_t RunBytes(const StackSpec& stack, const RunPlan& plan);
 
-// LIMIT_EXCEEDED on `outputs`, saying what each output takes and which one to leave out or how to split.
-absl::Status CheckReplyBytes(const RunPlan& plan, int64_t max_bytes);
-
-// LIMIT_EXCEEDED on `inputs[X].shape`: sequences of one layer.
-absl::Status CheckSequences(const StackSpec& stack, const RunPlan& plan, int64_t max_sequences);
-
-// LIMIT_EXCEEDED on `inputs[X].shape` or `outputs`: steps, and elements of one tensor.
-absl::Status CheckShapes(const RunPlan& plan, int64_t max_elements, int64_t max_steps);
-
-// LIMIT_EXCEEDED on `inputs[X].shape`: `bytes` between the layers.
-absl::Status CheckBetween(int64_t bytes, int64_t max_bytes);
+struct SizeLimits {
+  int64_t sequences, tensor_elements, steps, reply_bytes, bytes_between;
+};
+// LIMIT_EXCEEDED, naming the field and what to leave out or how to split.
+absl::Status CheckSize(const StackSpec& stack, const RunPlan& plan, const SizeLimits& limits);
 
 }  // namespace rnnserve

@@ -23,8 +23,7 @@ absl::StatusOr<LoadedModel> Find(const InferCall& call, ModelStore& models) {
   return unnamed;
 }
 
-ResolvedModel Resolve(const LoadedModel& found, const OptionalOptions& given, const std::string& engine) {
-  const OptionalOptions options = Merge(given, found.options);
+ResolvedModel Resolve(const LoadedModel& found, const OptionalOptions& options, const std::string& engine) {
   ResolvedModel resolved;
   resolved.model = found.model;
   const RunOptions run_defaults;
@@ -40,15 +39,16 @@ ResolvedModel Resolve(const LoadedModel& found, const OptionalOptions& given, co
 
 }  // namespace
 
-ResolvedModel ResolveLoaded(const LoadedModel& loaded) { return Resolve(loaded, {}, ""); }
+ResolvedModel ResolveLoaded(const LoadedModel& loaded) { return Resolve(loaded, loaded.options, ""); }
 
 absl::StatusOr<ResolvedModel> ResolveTarget(const InferCall& call, ModelStore& models) {
   ASSIGN_OR_RETURN(const LoadedModel found, Find(call, models));
   if (!std::holds_alternative<OperatorDef>(call.target)) {
     RETURN_IF_ERROR(CheckDataNames(found.model->stack(), call.inputs));
   }
-  RETURN_IF_ERROR(CheckOptions(Merge(call.options, found.options)));
-  ResolvedModel resolved = Resolve(found, call.options, call.engine);
+  const OptionalOptions options = Merge(call.options, found.options);
+  RETURN_IF_ERROR(CheckOptions(options));
+  ResolvedModel resolved = Resolve(found, options, call.engine);
   if (!std::holds_alternative<ModelName>(call.target)) resolved.version.reset();
   return resolved;
 }

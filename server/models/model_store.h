@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/models/model.h"
+#include "server/models/model_options.h"
 #include "server/models/repository_failures.h"
 
 namespace rnnserve {

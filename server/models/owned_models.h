@@ -42,6 +42,8 @@ class OwnedModels {
   std::vector<LoadedModel> ListAll() const;
 
  private:
+  static constexpr std::string_view kEverybody = "";  // the owner of shared ones
+
   // Null: the tenant has none.
   const NamedModels* Of(std::string_view tenant) const;
   const LoadedModel* Find(std::string_view tenant, std::string_view name, std::optional<int64_t> version) const;

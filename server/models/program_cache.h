@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "server/telemetry/metrics.h"
 
@@ -42,6 +43,9 @@ class ProgramCache {
 
  private:
   struct Impl;
+  // Get where there is none. With `lock`, which it releases.
+  absl::StatusOr<ProgramPtr> Pack(MutexLock& lock, const Engine& engine, const CellPtr& cell,
+                                  const EngineOptions& options) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   bool MakeRoom(const Engine& engine);
 
   std::unique_ptr<Impl> impl_;

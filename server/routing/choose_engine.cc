@@ -37,13 +37,6 @@ absl::Status CheckEngineName(std::span<const Engine* const> engines, std::string
                                            ", or \"auto\" to let the server choose"));
 }
 
-absl::Status SupportsAll(const Engine& engine, std::span<const CellPtr> cells, const EngineOptions& options) {
-  for (const CellPtr& cell : cells) {
-    if (absl::Status status = engine.Supports(cell->spec(), options); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<const Engine*> ChooseEngine(std::span<const Engine* const> engines, std::string_view name,
                                            std::span<const CellPtr> cells, const EngineOptions& options) {
   if (absl::Status known = CheckEngineName(engines, name); !known.ok()) return known;

@@ -17,7 +17,12 @@ inline bool IsAutoEngine(std::string_view name) { return name.empty() || name ==
 absl::Status CheckEngineName(std::span<const Engine* const> engines, std::string_view name);
 
 // OK, or the engine's own reason not to run one of them.
-absl::Status SupportsAll(const Engine& engine, std::span<const CellPtr> cells, const EngineOptions& options);
+inline absl::Status SupportsAll(const Engine& engine, std::span<const CellPtr> cells, const EngineOptions& options) {
+  for (const CellPtr& cell : cells) {
+    if (absl::Status status = engine.Supports(cell->spec(), options); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
 
 // The engine called `name`, or its own reason not to run these cells, with its code (UNIMPLEMENTED; UNAVAILABLE if it
 // is out of service). For "" and "auto" the first that supports every cell, or all reasons.

@@ -55,6 +55,8 @@ struct RoutingOptions {
 };
 
 using EngineList = absl::InlinedVector<const Engine*, 6>;
+// "cpu", or "cpu, onednn".
+std::string EngineNames(std::span<const Engine* const> engines);
 
 struct Route {
   const Engine* engine = nullptr;

@@ -40,6 +40,7 @@ std::optional<PinnedModel> PinOnSecondEngine(const PinnedModel& pinned, const Ro
       second.engines.programs[layer][direction] = *std::move(program);
     }
   }
+  second.engines.names = EngineNames(second.engines.engines);
   return differs ? std::optional(std::move(second)) : std::nullopt;
 }
 

@@ -45,9 +45,9 @@ bool FuzzPlainChunks(std::string_view bytes) {
   Check(request.operations_size() == static_cast<int>(chunks.size()), "another number of operations");
   for (size_t k = 0; k < chunks.size(); ++k) {
     const v1::Operation& operation = request.operations(static_cast<int>(k));
-    const absl::StatusOr<OperationCall> decoded = DecodeOperation(operation);
+    const absl::StatusOr<OperationCall> decoded = DecodeOperation(operation, {});
     Check(decoded.ok(), "something is wrong with it");
-    CheckSame(CallOf(chunks[k]), *decoded);
+    CheckSame(CallOf(chunks[k], {}), *decoded);
     const OperationHead plain = HeadOf(chunks[k]), other = HeadOf(operation);
     Check(plain.request_id == other.request_id && plain.session == other.session && plain.number == other.number &&
               plain.kind == other.kind,

@@ -11,7 +11,9 @@
 #include "base/view.h"
 #include "engine/op/stack.h"
 #include "server/api/native/operator_codec.h"
+#include "server/api/native/options_codec.h"
 #include "server/api/native/tensor_codec.h"
+#include "server/api/native/wire_writer.h"
 
 namespace rnnserve {
 namespace {
@@ -65,11 +67,6 @@ absl::Status DecodeTarget(const v1::InferRequest& request, InferCall& call) {
 
 }  // namespace
 
-void EncodeDuration(absl::Duration duration, google::protobuf::Duration& message) {
-  message.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
-  message.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
-}
-
 absl::StatusOr<ModelName> DecodeModelRef(const v1::ModelRef& message, std::string_view path) {
   ModelName name = {message.name(), {}};
   if (name.name.empty()) return FieldError(absl::StrCat(View(path), ".name"), "the model has no name");
@@ -103,6 +100,23 @@ absl::StatusOr<InferCall> DecodeInfer(const v1::InferRequest& request) {
   ASSIGN_OR_RETURN(call.options, DecodeOptions(request.options()));
   ASSIGN_OR_RETURN(call.inputs, DecodeTensors(request.inputs(), "inputs"));
   return call;
+}
+
+void EncodeInfer(std::string_view request_id, const InferReply& reply, absl::FunctionRef<uint8_t*(size_t)> memory) {
+  const auto fill = [&](wire::Sink& sink) {
+    using v1::InferResponse;
+    wire::Text(sink, InferResponse::kRequestIdFieldNumber, request_id);
+    for (const OutputTensor& output : reply.outputs) wire::Tensor(sink, InferResponse::kOutputsFieldNumber, output);
+    wire::Text(sink, InferResponse::kEngineFieldNumber, reply.engine);
+    wire::Text(sink, InferResponse::kFingerprintFieldNumber, reply.model->fingerprint());
+    wire::Duration(sink, InferResponse::kQueueTimeFieldNumber, reply.queue_time);
+    wire::Duration(sink, InferResponse::kComputeTimeFieldNumber, reply.compute_time);
+    wire::Number(sink, InferResponse::kLargestBatchFieldNumber, static_cast<uint64_t>(reply.largest_batch));
+    for (const std::string& warning : reply.model->stack().Warnings()) {
+      wire::Text(sink, InferResponse::kWarningsFieldNumber, warning);
+    }
+  };
+  wire::Write(fill, memory(wire::SizeOf(fill)));
 }
 
 }  // namespace rnnserve

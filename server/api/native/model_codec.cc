@@ -9,6 +9,7 @@
 #include "base/field_error.h"
 #include "base/status_macros.h"
 #include "server/api/native/operator_codec.h"
+#include "server/api/native/options_codec.h"
 #include "server/api/native/tensor_codec.h"
 
 namespace rnnserve {

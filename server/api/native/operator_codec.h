@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rnnserve.v1.Operator and Options <-> those of the core.
+// rnnserve.v1.Operator <-> that of the core.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,6 @@
 #include "absl/status/statusor.h"
 #include "engine/op/operator.h"
 #include "rnnserve/v1/tensor.pb.h"
-#include "server/models/model.h"
 
 namespace rnnserve {
 
@@ -15,8 +14,5 @@ namespace rnnserve {
 // attributes without a value. `path` is the field's own, e.g. "operator".
 absl::StatusOr<OperatorDef> DecodeOperator(const v1::Operator& message, std::string_view path);
 void EncodeOperator(const OperatorDef& op, v1::Operator& message);
-
-absl::StatusOr<OptionalOptions> DecodeOptions(const v1::Options& message);
-void EncodeOptions(const OptionalOptions& options, v1::Options& message);
 
 }  // namespace rnnserve

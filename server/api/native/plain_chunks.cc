@@ -174,8 +174,8 @@ bool ReadPlainChunks(std::string_view bytes, PlainChunks& chunks) {
   return true;
 }
 
-OperationCall CallOf(const PlainChunk& chunk) {
-  OperationCall call;
+OperationCall CallOf(const PlainChunk& chunk, const OperationSender& sender) {
+  OperationCall call{sender};
   call.session = chunk.session;
   call.number = chunk.number;
   call.owner_epoch = chunk.owner_epoch;

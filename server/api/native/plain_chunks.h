@@ -14,7 +14,7 @@
 #include "absl/container/inlined_vector.h"
 #include "engine/tensor.h"
 #include "server/api/native/reply_bytes.h"
-#include "server/sessions/execution/session_calls.h"
+#include "server/sessions/execution/session_operation.h"
 
 namespace rnnserve {
 
@@ -32,7 +32,7 @@ using PlainChunks = absl::InlinedVector<PlainChunk, 1>;
 // False: not all operations are plain chunks, or `bytes` are no StreamRequest; then `chunks` says nothing.
 bool ReadPlainChunks(std::string_view bytes, PlainChunks& chunks);
 
-OperationCall CallOf(const PlainChunk& chunk);
+OperationCall CallOf(const PlainChunk& chunk, const OperationSender& sender);
 OperationHead HeadOf(const PlainChunk& chunk);
 
 }  // namespace rnnserve

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "server/api/native/infer_codec.h"
-#include "server/api/native/reply_bytes.h"
 #include "server/api/native/session_stream.h"
 #include "server/api/native/target_calls.h"
 #include "server/rpc/callback.h"
@@ -21,10 +20,7 @@ constexpr size_t kArenaBlock = 2048;
 
 RecurrentService::RecurrentService(Core* core, SessionCore* sessions) : core_(core) {
   methods_.push_back({"Recurrent.Infer", PostUnary(service_, "/rnnserve.v1.Recurrent/Infer"),
-                      [this](UnaryCall& call) { return Infer(call); },
-                      /*max_poller_bytes=*/1 << 20, Permission::kUse,
-                      /*while_draining=*/false,
-                      /*metrics=*/nullptr});
+                      [this](UnaryCall& call) { return Infer(call); }});
   stream_.name = "Recurrent.Stream";
   stream_.post = PostStream(service_, "/rnnserve.v1.Recurrent/Stream");
   stream_.open = [sessions](std::shared_ptr<StreamCall> call) {
@@ -58,8 +54,11 @@ Task<UnaryReply> RecurrentService::Infer(UnaryCall& call) {
   absl::StatusOr<InferReply> reply = co_await inferring;
   if (!reply.ok()) co_return UnaryReply{reply.status(), {}};
 
-  grpc::Slice slice(ReplySize(request.request_id(), *reply));
-  WriteReply(request.request_id(), *reply, const_cast<uint8_t*>(slice.begin()));  // ours alone
+  grpc::Slice slice;
+  EncodeInfer(request.request_id(), *reply, [&](size_t size) {
+    slice = grpc::Slice(size);
+    return const_cast<uint8_t*>(slice.begin());  // ours alone
+  });
   std::optional<ByteBudget::Share> held = std::move(reply->memory);
   if (held) held->Took();
   co_return UnaryReply{absl::OkStatus(), grpc::ByteBuffer(&slice, 1), std::move(held)};

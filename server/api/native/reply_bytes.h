@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OperationReply of an applied change, and an InferResponse, straight to their bytes on the wire, as protobuf would
-// write them: without a message, and with one copy of the outputs.
+// The OperationReply of an applied change, straight to its bytes on the wire (wire_writer.h).
 //
 //   const size_t size = ReplySize(head, answer);      // answer.status is OK
 //   uint8_t* end = WriteReply(head, answer, memory);  // of `size` bytes
+//
+// An OperationReply is field 1 of what carries it, a StreamResponse or an ApplyResponse: a *part*, a few bytes and the
+// reply. Serialised messages of repeated fields may simply follow one another.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +13,8 @@
 #include <optional>
 #include <string_view>
 
-#include "rnnserve/v1/recurrent.pb.h"
-#include "server/core/call.h"
-#include "server/sessions/execution/session_calls.h"
+#include "rnnserve/v1/sessions.pb.h"
+#include "server/sessions/execution/session_operation.h"
 
 namespace rnnserve {
 
@@ -29,7 +30,8 @@ OperationHead HeadOf(const v1::Operation& operation);
 size_t ReplySize(const OperationHead& head, const ApplyReply& answer);
 uint8_t* WriteReply(const OperationHead& head, const ApplyReply& answer, uint8_t* to);
 
-size_t ReplySize(std::string_view request_id, const InferReply& reply);
-uint8_t* WriteReply(std::string_view request_id, const InferReply& reply, uint8_t* to);
+size_t PartSize(size_t reply_size);
+// Returns where the reply goes.
+uint8_t* BeginPart(size_t reply_size, uint8_t* to);
 
 }  // namespace rnnserve

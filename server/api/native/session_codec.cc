@@ -10,6 +10,7 @@
 #include "base/view.h"
 #include "server/api/native/infer_codec.h"
 #include "server/api/native/operator_codec.h"
+#include "server/api/native/options_codec.h"
 #include "server/api/native/tensor_codec.h"
 
 namespace rnnserve {
@@ -209,8 +210,8 @@ absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request) {
   return call;
 }
 
-absl::StatusOr<OperationCall> DecodeOperation(const v1::Operation& operation) {
-  OperationCall call;
+absl::StatusOr<OperationCall> DecodeOperation(const v1::Operation& operation, const OperationSender& sender) {
+  OperationCall call{sender};
   RETURN_IF_ERROR(CheckText("request_id", operation.request_id()));
   if (operation.priority() < -kMaxOperationPriority || operation.priority() > kMaxOperationPriority) {
     return FieldError("priority", absl::StrCat("priority is ", operation.priority(), "; expected ",

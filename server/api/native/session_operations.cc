@@ -27,6 +27,18 @@ v1::OperationReply Echo(const OperationHead& head) {
   return reply;
 }
 
+// `write` fills `size` bytes.
+template <typename Write>
+grpc::Slice PartOf(size_t size, Write write) {
+  grpc::Slice slice(PartSize(size));
+  write(BeginPart(size, const_cast<uint8_t*>(slice.begin())));  // ours alone
+  return slice;
+}
+
+grpc::Slice PartOf(const v1::OperationReply& reply) {
+  return PartOf(reply.ByteSizeLong(), [&](uint8_t* at) { reply.SerializeWithCachedSizesToArray(at); });
+}
+
 // For everything but changes: their results fill in one field of the reply.
 class Answering {
  public:
@@ -38,14 +50,14 @@ class Answering {
   }
   template <typename Fill>
   void Succeed(Fill fill, std::optional<ByteBudget::Share> held = {}) {
-    EncodedReply replied{absl::OkStatus(), Echo(head_), std::move(held)};
-    replied.reply.mutable_status();
-    const absl::Status filled = OrOutOfMemory([&] {
-      fill(replied.reply);
-      return absl::OkStatus();
+    const absl::StatusOr<grpc::Slice> part = OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> {
+      v1::OperationReply reply = Echo(head_);
+      reply.mutable_status();
+      fill(reply);
+      return PartOf(reply);
     });
-    if (!filled.ok()) return Fail(filled);
-    Done(std::move(replied));
+    if (!part.ok()) return Fail(part.status());
+    Done({absl::OkStatus(), *part, std::move(held)});
   }
 
  private:
@@ -60,13 +72,6 @@ class Answering {
   const std::string tenant_;
   EncodedReplyDone done_;
 };
-
-absl::Status Encode(const ApplyReply& answer, v1::OperationReply& reply) {
-  return OrOutOfMemory([&] {
-    EncodeApplyReply(answer, reply);
-    return absl::OkStatus();
-  });
-}
 
 absl::Status CheckSame(const v1::Operation& operation, const std::string& session) {
   if (operation.session().empty() || session.empty() || operation.session() == session) return absl::OkStatus();
@@ -143,47 +148,44 @@ void RunCheckpoint(SessionCore& core, const v1::Operation& operation, const Oper
 }  // namespace
 
 EncodedReply RefuseOperation(SessionCore& core, const OperationHead& head, std::string_view tenant, absl::Status why) {
-  EncodedReply replied{core.Refused(head.session, tenant, head.number, std::move(why)), Echo(head)};
-  EncodeStatus(replied.status, replied.reply);
-  return replied;
+  const absl::Status status = core.Refused(head.session, tenant, head.number, std::move(why));
+  v1::OperationReply reply = Echo(head);
+  EncodeStatus(status, reply);
+  return {status, PartOf(reply)};
 }
 
 bool IsChange(const v1::Operation& operation) {
   return !operation.has_open() && !operation.has_get_state() && !operation.has_fork() && !operation.has_checkpoint();
 }
 
-OperationCall SentBy(const OperationSender& sender, OperationCall call) {
-  call.tenant = sender.tenant;
-  call.caller_id = sender.caller_id;
-  call.owner = sender.owner;
-  call.deadline = sender.deadline;
-  call.cancelled = sender.cancelled;
-  return call;
-}
-
 EncodedReply ReplyTo(const OperationHead& head, ApplyReply answer) {
-  EncodedReply replied{{}, Echo(head), std::move(answer.memory), answer.calls};
-  if (!answer.status.ok()) answer.status = WithFieldPrefix(std::move(answer.status), PrefixOf(head));
-  if (absl::Status encoded = Encode(answer, replied.reply); !encoded.ok()) {
+  EncodedReply replied{{}, {}, std::move(answer.memory), answer.calls};
+  if (answer.status.ok()) {
+    replied.status = OrOutOfMemory([&] {
+      replied.part = PartOf(ReplySize(head, answer), [&](uint8_t* at) { WriteReply(head, answer, at); });
+      return absl::OkStatus();
+    });
+    if (replied.status.ok()) return replied;
     // What is applied stays applied: a refused caller asks again.
-    answer.status = std::move(encoded);
-    answer.result.reset();
-    replied.reply = Echo(head);
-    EncodeApplyReply(answer, replied.reply);
+  } else {
+    replied.status = WithFieldPrefix(std::move(answer.status), PrefixOf(head));
   }
-  replied.status = std::move(answer.status);
+  v1::OperationReply refusal = Echo(head);
+  if (answer.has_numbers) EncodeNumbers(answer.numbers, refusal);
+  if (answer.number != 0) refusal.set_number(answer.number);
+  EncodeStatus(replied.status, refusal);
+  replied.part = PartOf(refusal);
   return replied;
 }
 
 void RunOperation(SessionCore& core, const v1::Operation& operation, const OperationSender& sender,
                   EncodedReplyDone done) {
   if (IsChange(operation)) {
-    absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation); });
+    absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return DecodeOperation(operation, sender); });
     if (!call.ok()) return done(RefuseOperation(core, HeadOf(operation), sender.tenant, call.status()));
-    return core.Apply(SentBy(sender, *std::move(call)),
-                      [&operation, done = std::move(done)](ApplyReply answer) mutable {
-                        done(ReplyTo(HeadOf(operation), std::move(answer)));
-                      });
+    return core.Apply(*std::move(call), [&operation, done = std::move(done)](ApplyReply answer) mutable {
+      done(ReplyTo(HeadOf(operation), std::move(answer)));
+    });
   }
   auto answering = std::make_unique<Answering>(core, operation, sender.tenant, std::move(done));
   switch (operation.kind_case()) {

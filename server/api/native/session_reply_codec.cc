@@ -2,9 +2,7 @@
 #include <utility>
 
 #include "google/rpc/error_details.pb.h"
-#include "server/api/native/infer_codec.h"
 #include "server/api/native/session_codec.h"
-#include "server/api/native/tensor_codec.h"
 #include "server/rpc/status_table.h"
 
 namespace rnnserve {
@@ -18,6 +16,18 @@ v1::OpenRequest::Durability EncodeDurability(Durability durability) {
 }
 
 }  // namespace
+
+void EncodeDuration(absl::Duration duration, google::protobuf::Duration& message) {
+  message.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
+  message.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
+}
+
+void EncodeTensor(const OutputTensor& tensor, v1::Tensor& message) {
+  message.set_name(tensor.name);
+  message.set_data_type(static_cast<v1::DataType>(tensor.type));
+  message.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+  message.set_raw(tensor.bytes.data(), tensor.bytes.size());
+}
 
 void EncodeOpen(const OpenReply& reply, v1::OpenResponse& response) {
   response.set_session(reply.key);
@@ -77,24 +87,6 @@ void EncodeNumbers(const Numbers& numbers, v1::OperationReply& reply) {
   reply.set_last_applied(numbers.last_applied);
   reply.set_next_expected(numbers.next_expected());
   reply.set_position(numbers.position);
-}
-
-void EncodeApplyReply(const ApplyReply& answer, v1::OperationReply& reply) {
-  if (answer.has_numbers) EncodeNumbers(answer.numbers, reply);
-  if (answer.number != 0) reply.set_number(answer.number);
-  if (!answer.status.ok()) return EncodeStatus(answer.status, reply);
-  reply.mutable_status();
-  reply.set_repeated_reply(answer.repeated);
-  reply.set_durable_number(answer.durable_number);
-  const OperationResult& result = *answer.result;
-  for (const OutputTensor& output : result.outputs) EncodeTensor(output, *reply.add_outputs());
-  reply.set_engine(result.engine);
-  EncodeDuration(result.queue_time, *reply.mutable_queue_time());
-  EncodeDuration(result.compute_time, *reply.mutable_compute_time());
-  if (!result.has_final_state) return;
-  for (const OutputTensor& tensor : result.final_state) {
-    EncodeTensor(tensor, *reply.mutable_final_state()->add_tensors());
-  }
 }
 
 void EncodeStatus(const absl::Status& status, v1::OperationReply& reply) {

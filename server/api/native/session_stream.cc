@@ -2,7 +2,6 @@
 #include "server/api/native/session_stream.h"
 
 #include <google/protobuf/arena.h>
-#include <google/protobuf/io/coded_stream.h>
 
 #include <array>
 #include <atomic>
@@ -26,43 +25,6 @@ constexpr size_t kMaxPollerBytes = 1 << 20;
 constexpr size_t kMaxPlainBytes = 64 << 10;
 // Replies of up to so many bytes are copied into blocks of the stream (Outbox).
 constexpr size_t kMostCopiedBytes = 4 << 10;
-// replies = 1, length-delimited: serialised messages of repeated fields may simply follow one another.
-constexpr uint8_t kReplyTag = 1 << 3 | 2;
-
-using google::protobuf::io::CodedOutputStream;
-
-size_t PartBytes(size_t size) { return 1 + CodedOutputStream::VarintSize64(size) + size; }
-
-// To PartBytes(size) bytes. `write` fills `size` of them.
-template <typename Write>
-void WritePart(size_t size, Write write, uint8_t* to) {
-  *to++ = kReplyTag;
-  write(CodedOutputStream::WriteVarint64ToArray(size, to));
-}
-
-template <typename Write>
-grpc::Slice PartOf(size_t size, Write write) {
-  grpc::Slice slice(PartBytes(size));
-  WritePart(size, write, const_cast<uint8_t*>(slice.begin()));  // ours alone
-  return slice;
-}
-
-grpc::Slice PartOf(const v1::OperationReply& reply) {
-  return PartOf(reply.ByteSizeLong(), [&](uint8_t* at) { reply.SerializeWithCachedSizesToArray(at); });
-}
-
-// The same reply with this status in place of what it has to tell.
-v1::OperationReply WithoutContent(const v1::OperationReply& reply, const absl::Status& status) {
-  v1::OperationReply refusal;
-  refusal.set_request_id(reply.request_id());
-  refusal.set_session(reply.session());
-  if (reply.has_number()) refusal.set_number(reply.number());
-  refusal.set_last_applied(reply.last_applied());
-  refusal.set_next_expected(reply.next_expected());
-  refusal.set_position(reply.position());
-  EncodeStatus(status, refusal);
-  return refusal;
-}
 
 }  // namespace
 
@@ -72,11 +34,9 @@ class SessionStream::Message : public Recycled {
   Message(SessionStream& stream, absl::StatusOr<CallAdmission::InFlight> in_flight)
       : stream_(stream),
         call_(stream.call_),
-        sender_{.tenant = call_->caller()->tenant,
-                .caller_id = call_->caller_id(),
-                .owner = &stream.owner_,
-                .deadline = absl::InfiniteFuture(),
-                .cancelled = call_->cancelled()},
+        sender_{{.caller_id = call_->caller_id(), .cancelled = call_->cancelled()},
+                call_->caller()->tenant,
+                &stream.owner_},
         arrived_(SteadyNow()),
         in_flight_(std::move(in_flight)) {}
   Message(const Message&) = delete;
@@ -147,8 +107,8 @@ class SessionStream::PendingOperation {
   OperationHead head() const { return chunk() != nullptr ? HeadOf(*chunk()) : HeadOf(operation()); }
   bool is_change() const { return chunk() != nullptr || IsChange(operation()); }
   absl::StatusOr<OperationCall> Decode() const {
-    if (const PlainChunk* plain = chunk()) return CallOf(*plain);
-    return DecodeOperation(operation());
+    if (const PlainChunk* plain = chunk()) return CallOf(*plain, message_->sender());
+    return DecodeOperation(operation(), message_->sender());
   }
 
  private:
@@ -187,19 +147,19 @@ CallTask SessionStream::Open(PendingOperation pending) {
 }
 
 void SessionStream::Run(PendingOperation pending) {
-  const OperationSender& sender = pending.message().sender();
   if (pending.is_change()) {
     absl::StatusOr<OperationCall> call = OrOutOfMemory([&] { return pending.Decode(); });
     if (!call.ok()) {
       SendReply(pending, Refusal(pending, call.status()));
       return Finish(std::move(pending));
     }
-    return core_->Apply(SentBy(sender, *std::move(call)), [pending = std::move(pending)](ApplyReply answer) mutable {
+    return core_->Apply(*std::move(call), [pending = std::move(pending)](ApplyReply answer) mutable {
       pending.message().stream().SendReply(pending, std::move(answer));
       Finish(std::move(pending));
     });
   }
   const v1::Operation& operation = pending.operation();
+  const OperationSender& sender = pending.message().sender();
   RunOperation(*core_, operation, sender, [pending = std::move(pending)](EncodedReply replied) mutable {
     pending.message().stream().SendReply(pending, std::move(replied));
     Finish(std::move(pending));
@@ -214,43 +174,21 @@ void SessionStream::Finish(PendingOperation pending) {
 
 void SessionStream::SendReply(const PendingOperation& pending, ApplyReply answer) {
   const OperationHead head = pending.head();
-  if (!answer.status.ok()) return SendReply(pending, ReplyTo(head, std::move(answer)));
+  std::array<uint8_t, kMostCopiedBytes> part;
+  const size_t size = answer.status.ok() ? ReplySize(head, answer) : 0;
+  if (!answer.status.ok() || PartSize(size) > part.size()) return SendReply(pending, ReplyTo(head, std::move(answer)));
   call_->RecordOperation(answer.status, head.request_id, pending.message().arrived(), answer.calls);
-  const absl::Status sent = OrOutOfMemory([&] {
-    const size_t size = ReplySize(head, answer);
-    const auto write = [&](uint8_t* at) { WriteReply(head, answer, at); };
-    const size_t bytes = PartBytes(size);
-    if (bytes > kMostCopiedBytes) {
-      call_->Send(PartOf(size, write), std::move(answer.memory));
-      return absl::OkStatus();
-    }
-    std::array<uint8_t, kMostCopiedBytes> part;
-    WritePart(size, write, part.data());
-    call_->SendCopy({part.data(), bytes}, std::move(answer.memory));
-    return absl::OkStatus();
-  });
-  if (sent.ok()) return;
-  // What is applied stays applied: a refused caller asks again.
-  answer.status = sent;
-  answer.result.reset();
-  Send(ReplyTo(head, std::move(answer)));
+  WriteReply(head, answer, BeginPart(size, part.data()));
+  call_->SendCopy({part.data(), PartSize(size)}, std::move(answer.memory));
 }
 
 void SessionStream::SendReply(const PendingOperation& pending, EncodedReply replied) {
   call_->RecordOperation(replied.status, pending.head().request_id, pending.message().arrived(), replied.calls);
-  Send(std::move(replied));
+  call_->Send(std::move(replied.part), std::move(replied.held));
 }
 
 EncodedReply SessionStream::Refusal(const PendingOperation& pending, const absl::Status& status) {
   return RefuseOperation(*core_, pending.head(), call_->caller()->tenant, status);
-}
-
-void SessionStream::Send(EncodedReply replied) {
-  absl::StatusOr<grpc::Slice> part =
-      OrOutOfMemory([&]() -> absl::StatusOr<grpc::Slice> { return PartOf(replied.reply); });
-  // What is applied stays applied: a refused caller asks again.
-  if (!part.ok()) part = PartOf(WithoutContent(replied.reply, part.status()));
-  call_->Send(*std::move(part), std::move(replied.held));
 }
 
 void SessionStream::OnDrain(absl::Time leaves_at) {

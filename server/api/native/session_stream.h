@@ -31,7 +31,6 @@ class SessionStream final : public StreamHandler {
   static void Finish(PendingOperation pending);
   // The reply to an operation that is not run.
   EncodedReply Refusal(const PendingOperation& pending, const absl::Status& status);
-  void Send(EncodedReply replied);
 
   SessionCore* const core_;
   const std::shared_ptr<StreamCall> call_;

@@ -73,11 +73,9 @@ Task<UnaryReply> SessionsService::Apply(UnaryCall& call) {
   if (!(*request)->has_operation()) co_return Refusal(FieldError("operation", "the request has no operation"));
   const v1::Operation& operation = (*request)->operation();
   if (operation.has_open()) co_await call.LeavePoller();
-  const OperationSender sender = {.tenant = call.caller()->tenant,
-                                  .caller_id = call.caller_id(),
-                                  .owner = nullptr,
-                                  .deadline = call.deadline(),
-                                  .cancelled = call.cancelled()};
+  const OperationSender sender = {
+      {.caller_id = call.caller_id(), .deadline = call.deadline(), .cancelled = call.cancelled()},
+      call.caller()->tenant};
   Callback<EncodedReply> applying([&](auto done) { RunOperation(*core_, operation, sender, std::move(done)); });
   EncodedReply replied = co_await applying;
   call.set_model(replied.calls);
@@ -85,12 +83,7 @@ Task<UnaryReply> SessionsService::Apply(UnaryCall& call) {
     call.set_request_id(operation.request_id());  // for the log
     co_return Refusal(WithFieldPrefix(std::move(replied.status), "operation."));
   }
-  // Moved on the heap, not assigned: from there into an arena that would be a copy.
-  UnaryReply reply = Reply<v1::ApplyResponse>(arena, [&](v1::ApplyResponse& response) {
-    response.set_allocated_reply(std::make_unique<v1::OperationReply>(std::move(replied.reply)).release());
-  });
-  reply.held = std::move(replied.held);
-  co_return reply;
+  co_return UnaryReply{absl::OkStatus(), grpc::ByteBuffer(&replied.part, 1), std::move(replied.held)};
 }
 
 Task<UnaryReply> SessionsService::GetState(UnaryCall& call) {

@@ -130,11 +130,4 @@ absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const google::protobuf::R
   return decoded;
 }
 
-void EncodeTensor(const OutputTensor& tensor, v1::Tensor& message) {
-  message.set_name(tensor.name);
-  message.set_data_type(static_cast<v1::DataType>(tensor.type));
-  message.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
-  message.set_raw(tensor.bytes.data(), tensor.bytes.size());
-}
-
 }  // namespace rnnserve

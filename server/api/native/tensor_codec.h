@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rnnserve.v1.Tensor <-> tensors of the core.
+// rnnserve.v1.Tensor -> tensors of the core.
 #pragma once
 
 #include <google/protobuf/repeated_ptr_field.h>
@@ -20,8 +20,5 @@ namespace rnnserve {
 // type, and counts that disagree with the shape. Unknown and repeated names are left to the operator.
 absl::StatusOr<std::vector<NamedTensor>> DecodeTensors(const google::protobuf::RepeatedPtrField<v1::Tensor>& tensors,
                                                        std::string_view list);
-
-// Takes the bytes.
-void EncodeTensor(const OutputTensor& tensor, v1::Tensor& message);
 
 }  // namespace rnnserve

@@ -28,7 +28,7 @@ class EndedSessions {
 
   explicit EndedSessions(size_t most) : most_(most) {}
 
-  void Remember(const SessionKeys::Key& key, End end) {
+  void Remember(const SessionKey& key, End end) {
     end.boot = key.boot;
     if (!ends_.insert_or_assign(key.id, end).second) return;
     order_.push_back(key.id);
@@ -37,7 +37,7 @@ class EndedSessions {
     order_.pop_front();
   }
 
-  std::optional<End> Find(const SessionKeys::Key& key) const {
+  std::optional<End> Find(const SessionKey& key) const {
     const auto found = ends_.find(key.id);
     if (found == ends_.end() || found->second.boot != key.boot) return std::nullopt;
     return found->second;

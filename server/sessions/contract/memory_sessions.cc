@@ -42,7 +42,7 @@ MemorySessions::Tenant& MemorySessions::TenantOf(std::string_view name) {
 }
 
 absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::string_view tenant) {
-  const std::optional<SessionKeys::Key> key = SessionKeys::Parse(text);
+  const std::optional<SessionKey> key = SessionKey::Parse(text);
   if (!key) return UnknownSession();
   std::optional<EndedSessions::End> end;
   {
@@ -50,9 +50,8 @@ absl::StatusOr<SessionPtr> MemorySessions::Find(std::string_view text, std::stri
     const auto found = sessions_.find(key->id);
     const bool is_taken_now = !taking_.empty() && taking_.contains(key->id);
     if (found != sessions_.end() && !is_taken_now) {
-      const SessionKeys::Key& known = (*found)->key();
-      const bool is_it = known.boot == key->boot && SessionKeys::Matches(known.mac, key->mac);
-      if (is_it && (*found)->budget().tenant() == tenant) return *found;
+      const SessionKey& known = (*found)->key();
+      if (known.Is(*key) && (*found)->budget().tenant() == tenant) return *found;
       // The sessions of a name, one after the other, share an id.
       if (known.boot == key->boot || !(*found)->is_durable()) return UnknownSession();
     }
@@ -77,7 +76,7 @@ std::optional<std::string> MemorySessions::KeyOf(const SessionId& id) {
     session = *found;
   }
   if (!session->view().live) return std::nullopt;
-  return keys_.Text(session->key());
+  return session->key().Text();
 }
 
 void MemorySessions::Acquire(const SessionPtr& session, Claim&& claim) {
@@ -109,7 +108,7 @@ absl::StatusOr<SessionPage> MemorySessions::List(std::string_view tenant, int64_
   }
   for (auto& [order, session] : found) {
     const Session::View view = session->view();
-    if (view.live) page.items.push_back({session, keys_.Text(session->key()), view});
+    if (view.live) page.items.push_back({session, session->key().Text(), view});
   }
   return page;
 }

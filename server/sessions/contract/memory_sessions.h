@@ -22,6 +22,7 @@
 #include "server/sessions/contract/creation_order.h"
 #include "server/sessions/contract/ended_sessions.h"
 #include "server/sessions/contract/expiry_wheel.h"
+#include "server/sessions/contract/session_keys.h"
 #include "server/sessions/contract/sessions.h"
 
 namespace rnnserve {
@@ -126,7 +127,7 @@ class MemorySessions final : public Sessions {
   struct Taken {
     absl::StatusOr<SessionPtr> session;
     StoreFence fence = {};
-    std::optional<SessionKeys::Key> key = {};  // of the record that was taken
+    std::optional<SessionKey> key = {};  // of the record that was taken
   };
   using TakenDone = absl::AnyInvocable<void(const Taken&)>;
 
@@ -150,7 +151,7 @@ class MemorySessions final : public Sessions {
   // A server that leaves opens none.
   absl::Status CheckStays() const;
   static absl::Status CheckName(const Tenant& tenant, std::string_view name);
-  SessionKeys::Key MakeKey(std::string_view tenant, std::string_view name, const Session::Terms& terms) const;
+  SessionKey MakeKey(std::string_view tenant, std::string_view name, const Session::Terms& terms) const;
   SessionPtr Add(Tenant& tenant, Session::Start start, const Session::Terms& terms)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remember(Tenant& tenant, const RequestIdentity& request, Answered answered)
@@ -164,7 +165,7 @@ class MemorySessions final : public Sessions {
   void LookNamed(std::vector<SessionId> ids, size_t at, FetchNamedDone done);
   void TakeNamed(std::vector<SessionId> ids, size_t at, FetchNamedDone done);
   absl::Status Lost() const;
-  absl::Status LostOrEnded(const SessionKeys::Key& key) const;
+  absl::Status LostOrEnded(const SessionKey& key) const;
   std::vector<SessionPtr> Durable() const;
   void PersistAll();
   void MendStore();

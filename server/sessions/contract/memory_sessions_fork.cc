@@ -32,7 +32,7 @@ std::optional<absl::StatusOr<ForkedSessions>> MemorySessions::FindForked(const F
   if (!answered) return std::nullopt;
   if (!answered->ok()) return answered->status();
   ForkedSessions forked{{}, (*answered)->number};
-  for (const SessionPtr& fork : (*answered)->sessions) forked.keys.push_back(keys_.Text(fork->key()));
+  for (const SessionPtr& fork : (*answered)->sessions) forked.keys.push_back(fork->key().Text());
   return forked;
 }
 
@@ -84,7 +84,7 @@ absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const ForkRun& run) {
   if (auto answered = FindAnswered(tenant, spec.request)) {  // a repetition that overtook
     if (!answered->ok()) return answered->status();
     ForkedSessions forked{{}, (*answered)->number};
-    for (const SessionPtr& fork : (*answered)->sessions) forked.keys.push_back(keys_.Text(fork->key()));
+    for (const SessionPtr& fork : (*answered)->sessions) forked.keys.push_back(fork->key().Text());
     return forked;
   }
   for (const std::string& name : spec.names) {
@@ -113,7 +113,7 @@ absl::StatusOr<ForkedSessions> MemorySessions::MakeForks(const ForkRun& run) {
                                  .numbers = snapshot.numbers,
                                  .fence = run.fences.empty() ? std::nullopt : run.fences[k]},
                                 parent.terms());
-    forked.keys.push_back(keys_.Text(fork->key()));
+    forked.keys.push_back(fork->key().Text());
     answered.sessions.push_back(fork);
   }
   Remember(tenant, spec.request, std::move(answered));

@@ -36,7 +36,7 @@ absl::Status MemorySessions::CheckStays() const {
 
 OpenedSession MemorySessions::Opened(const Answered& answered) const {
   const SessionPtr& session = answered.sessions.front();
-  return {session, keys_.Text(session->key()), answered.is_new, answered.owner_epoch};
+  return {session, session->key().Text(), answered.is_new, answered.owner_epoch};
 }
 
 std::optional<absl::StatusOr<MemorySessions::Answered>> MemorySessions::FindAnswered(
@@ -85,14 +85,14 @@ std::optional<absl::StatusOr<OpenedSession>> MemorySessions::AttachTo(const Sess
   const std::optional<uint64_t> owner_epoch = session->RaiseOwnerEpoch();
   if (!owner_epoch) return std::nullopt;
   RememberAttached(ask, session, *owner_epoch);
-  return OpenedSession{session, keys_.Text(session->key()), false, *owner_epoch};
+  return OpenedSession{session, session->key().Text(), false, *owner_epoch};
 }
 
 absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
   // Opened by another call since it was looked for.
   if (auto opened = FindOpened(spec)) return *std::move(opened);
   if (absl::Status stays = CheckStays(); !stays.ok()) return Refused(*spec.subject, std::move(stays));
-  const SessionKeys::Key key = MakeKey(spec.tenant, spec.name, spec.terms);
+  const SessionKey key = MakeKey(spec.tenant, spec.name, spec.terms);
   const int64_t charge = Session::Charge(spec.terms, *spec.state);
 
   MutexLock lock(mutex_);
@@ -124,8 +124,7 @@ absl::StatusOr<OpenedSession> MemorySessions::Open(OpenSpec spec) {
   return opened;
 }
 
-SessionKeys::Key MemorySessions::MakeKey(std::string_view tenant, std::string_view name,
-                                         const Session::Terms& terms) const {
+SessionKey MemorySessions::MakeKey(std::string_view tenant, std::string_view name, const Session::Terms& terms) const {
   const bool is_shared = terms.durability != Durability::kLocal && !name.empty();
   return is_shared ? keys_.MakeNamed(tenant, name) : keys_.Make(tenant);
 }

@@ -56,7 +56,7 @@ absl::Status MemorySessions::Lost() const {
 }
 
 // No record has it.
-absl::Status MemorySessions::LostOrEnded(const SessionKeys::Key& key) const {
+absl::Status MemorySessions::LostOrEnded(const SessionKey& key) const {
   std::optional<EndedSessions::End> end;
   {
     const MutexLock lock(mutex_);
@@ -67,7 +67,7 @@ absl::Status MemorySessions::LostOrEnded(const SessionKeys::Key& key) const {
 
 // The keys of callers have been judged by Find.
 void MemorySessions::Fetch(std::string_view text, std::string_view tenant, FetchDone done) {
-  const SessionKeys::Key key = SessionKeys::Parse(text).value_or(SessionKeys::Key{});
+  const SessionKey key = SessionKey::Parse(text).value_or(SessionKey{});
   TakeOver(key.id, [this, key, tenant = std::string(tenant), done = std::move(done)](const Taken& taken) mutable {
     const bool has_ended = EndCauseOf(taken.session.status()).has_value();
     if (absl::IsNotFound(taken.session.status()) && !has_ended) return done(LostOrEnded(key));
@@ -111,7 +111,7 @@ void MemorySessions::TakeOver(const SessionId& id, TakenDone done) {
       return EndTakeOver(id, {absl::IsNotFound(why) ? why : StoreUnavailable(why)});
     }
     const StoreFence fence = taken->fence;
-    const SessionKeys::Key key = taken->record.key;
+    const SessionKey key = taken->record.key;
     EndTakeOver(id, {Adopt(std::move(taken->record), fence), fence, key});
   });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Construction, charges, reads. Which number means what is in session_admission.cc, what happens to accepted
-// operations in session_flow.cc.
+// Construction and charges. Which number means what is in session_admission.cc, what happens to accepted operations in
+// session_flow.cc and session_end.cc, reads in session_reads.cc.
 #include "server/sessions/contract/session.h"
 
 #include <algorithm>
@@ -47,46 +47,6 @@ Session::~Session() {
     budget_->ReleaseSession(charged_);
   }
   if (!forgotten_) budget_->ReleaseBytes(charged_for_terms_);
-}
-
-void Session::Read(ReadRequest read) {
-  MutexLock lock(mutex_);
-  const auto refuse = [&](absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    calls_.push_back([done = std::move(read.done), status = WithNumbers(std::move(status), numbers_)]() mutable {
-      done(std::move(status));
-    });
-    Drive();
-  };
-  if (!live_) return refuse(EndedSession(cause_));
-  last_used_ = site_->aging->Now();
-  const uint64_t wanted = read.after_number ? *read.after_number
-                          : read.in_order   ? last_accepted()
-                                            : numbers_.last_applied;
-  if (wanted > last_accepted()) {
-    return refuse(SessionError(
-        absl::StatusCode::kOutOfRange, "NUMBER_TOO_HIGH",
-        absl::StrCat("after_number is ", wanted, ", but the last operation accepted is ", last_accepted())));
-  }
-  if (wanted < numbers_.last_applied) {
-    return refuse(SessionError(absl::StatusCode::kFailedPrecondition, "STATE_GONE",
-                               absl::StrCat("the state after number ", wanted, " is gone: ", numbers_.last_applied,
-                                            " is applied; take a Checkpoint of states that are wanted later")));
-  }
-  if (wanted == numbers_.last_applied) {
-    AnswerRead(read);
-    return Drive();
-  }
-  if (answers_due_ >= 2 * terms_.max_in_flight) {
-    return refuse(TooManyInFlight(absl::StrCat("the session has ", answers_due_, " answers due; wait for some")));
-  }
-  auto place =
-      std::find_if(in_flight_.begin(), in_flight_.end(), [&](const Entry& entry) { return entry.number > wanted; });
-  Entry entry;
-  entry.number = wanted;
-  entry.read = std::move(read);
-  in_flight_.insert(place, std::move(entry));
-  ++answers_due_;
-  Drive();
 }
 
 std::optional<uint64_t> Session::RaiseOwnerEpoch() {

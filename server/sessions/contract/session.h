@@ -67,7 +67,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     bool stays_on_drain = false;  // as of OpenCall
   };
   struct Start {
-    SessionKeys::Key key;
+    SessionKey key;
     uint64_t order = 0;  // of creation
     std::string name;
     SessionSubjectPtr subject;
@@ -106,7 +106,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   // Frees the kept replies. For sessions that have ended.
   void Forget();
 
-  const SessionKeys::Key& key() const { return key_; }
+  const SessionKey& key() const { return key_; }
   uint64_t order() const { return order_; }
   std::string_view name() const { return name_ == nullptr ? std::string_view() : std::string_view(*name_); }
   const Terms& terms() const { return terms_; }
@@ -265,7 +265,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   };
   using Checkpoints = std::map<std::string, Checkpoint>;
 
-  const SessionKeys::Key key_;
+  const SessionKey key_;
   const uint64_t order_;
   const std::unique_ptr<const std::string> name_;  // null: none; most have none
   const Terms terms_;

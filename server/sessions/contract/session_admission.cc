@@ -10,40 +10,8 @@
 namespace rnnserve {
 namespace {
 
-absl::Status Aborted(std::string_view reason, std::string_view message) {
-  return SessionError(absl::StatusCode::kAborted, reason, message);
-}
-
-absl::Status OlderOwner(std::string_view what) {
-  return Aborted("OLDER_OWNER",
-                 absl::StrCat(absl::string_view(what.data(), what.size()),
-                              "; if that one has sent this operation, too, it may have been applied: ask "
-                              "for its number again, unchanged, before sending it under another"));
-}
-
-absl::Status Reused(uint64_t number) {
-  return Aborted("NUMBER_REUSED", absl::StrCat("number ", number,
-                                               " has been used for an operation of other content, so this one was not "
-                                               "applied; new operations go on at next_expected"));
-}
-
-absl::Status Fenced(uint64_t carried, uint64_t newest) {
-  return Aborted("FENCED",
-                 absl::StrCat("the operation carries owner epoch ", carried, ", but the session's is ", newest,
-                              ": another Open has attached to it since, and nothing was changed; Open with "
-                              "attach gives a newer one"));
-}
-
 // Whether the reason is temporary: the server is busy or drains.
 bool WillPass(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsResourceExhausted(status); }
-
-// `why` with its details, as the error of the operation behind.
-absl::Status Behind(uint64_t number, const absl::Status& why) {
-  absl::Status status(why.code(), absl::StrCat("operation ", number,
-                                               " before this one was refused, and so is this one: ", why.message()));
-  why.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
-  return status;
-}
 
 }  // namespace
 
@@ -141,7 +109,7 @@ void Session::Release() {
 
 // Numbers that have come before: joined while in flight.
 absl::Status Session::JoinInFlight(Claim& claim, Entry& entry) {
-  if (!entry.claim.number || entry.claim.digest != claim.digest) return Reused(entry.number);
+  if (!entry.claim.number || entry.claim.digest != claim.digest) return NumberReused(entry.number);
   if (answers_due_ >= 2 * terms_.max_in_flight) {
     return TooManyInFlight(absl::StrCat(answers_due_,
                                         " callers wait for this session's operations already; send this "
@@ -165,7 +133,7 @@ absl::Status Session::RepeatReply(Claim& claim) {
         absl::StrCat("number ", number, " was applied, but its reply is not kept any more (the window holds ",
                      terms_.window.operations, " replies and ", terms_.window.bytes, " bytes)"));
   }
-  if (kept->digest != claim.digest) return Reused(number);
+  if (kept->digest != claim.digest) return NumberReused(number);
   if (subject_->counters() != nullptr) subject_->counters()->repeated->Add();
   calls_.push_back(AnswerCall{std::move(claim.done), Outcome{absl::OkStatus(), kept->numbers, number, kept->reply,
                                                              /*repeated=*/true, durable_number()}});

@@ -16,6 +16,10 @@ constexpr char kNumbersUrl[] = "rnnserve/numbers";  // "last applied,position"
 constexpr char kElsewhere[] = "SESSION_ELSEWHERE";
 constexpr char kCauseUrl[] = "rnnserve/cause";
 
+absl::Status Aborted(std::string_view reason, std::string_view message) {
+  return SessionError(absl::StatusCode::kAborted, reason, message);
+}
+
 }  // namespace
 
 absl::Status SessionError(absl::StatusCode code, std::string_view reason, std::string_view message) {
@@ -35,6 +39,33 @@ std::optional<Numbers> NumbersOf(const absl::Status& status) {
 
 absl::Status QuotaError(std::string_view subject, std::string_view message) {
   return WithReason(OverQuota(subject, message), "QUOTA_EXCEEDED");
+}
+
+absl::Status OlderOwner(std::string_view what) {
+  return Aborted("OLDER_OWNER",
+                 absl::StrCat(View(what),
+                              "; if that one has sent this operation, too, it may have been applied: ask "
+                              "for its number again, unchanged, before sending it under another"));
+}
+
+absl::Status NumberReused(uint64_t number) {
+  return Aborted("NUMBER_REUSED", absl::StrCat("number ", number,
+                                               " has been used for an operation of other content, so this one was not "
+                                               "applied; new operations go on at next_expected"));
+}
+
+absl::Status Fenced(uint64_t carried, uint64_t newest) {
+  return Aborted("FENCED",
+                 absl::StrCat("the operation carries owner epoch ", carried, ", but the session's is ", newest,
+                              ": another Open has attached to it since, and nothing was changed; Open with "
+                              "attach gives a newer one"));
+}
+
+absl::Status Behind(uint64_t number, const absl::Status& why) {
+  absl::Status status(why.code(), absl::StrCat("operation ", number,
+                                               " before this one was refused, and so is this one: ", why.message()));
+  why.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
+  return status;
 }
 
 absl::Status TooLarge(std::string_view message, LimitExcess excess) {

@@ -2,6 +2,7 @@
 // Errors of sessions: a code from the table of the API, a machine-readable reason, and the session's numbers.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,13 @@ std::optional<Numbers> NumbersOf(const absl::Status& status);
 
 // A limit of one tenant, not of the server (rejection.h).
 absl::Status QuotaError(std::string_view subject, std::string_view message);
+
+// Operations that a session refuses: another owner's, a number's other content, an older owner epoch, one behind
+// operation `number`, which was refused for `why`.
+absl::Status OlderOwner(std::string_view what);
+absl::Status NumberReused(uint64_t number);
+absl::Status Fenced(uint64_t carried, uint64_t newest);
+absl::Status Behind(uint64_t number, const absl::Status& why);
 
 // More than was agreed at Open: the session's own limit, not the server's.
 absl::Status TooManyInFlight(std::string_view message);

@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session keys: 128 random bits, the boot identity of the server, and a MAC over both and the tenant. Without
-// remembering keys the server knows one that was once valid from one that never was, also of another run.
-//
-//   SessionKeys keys({});
-//   SessionKeys::Key key = keys.Make("tenant");
-//   keys.Classify(text, "tenant").kind        // kOurs, kOtherBoot or kUnknown
-//
-// The MAC has two halves, each HMAC-SHA-256 of OpenSSL cut to 64 bits. The first is of a secret of this run alone: no
-// other process can make a key that this one takes for its own. The second is of what all runs share, so that each
-// knows the others' keys. Compared in constant time. Thread-safe.
+// What names a session: 128 random bits, the run of the server that made it, and a MAC (session_keys.h).
 #pragma once
 
 #include <array>
@@ -17,9 +8,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
-
-#include "base/mutex.h"
 
 namespace rnnserve {
 
@@ -35,61 +23,20 @@ struct SessionId {
 
 using SessionMac = std::array<uint8_t, 16>;
 
-class SessionKeys {
- public:
-  // What the runs of a server share, and the servers that stand in for each other: the first makes keys, all are
-  // recognized. None: a constant of the program. A key with a changed letter is unknown either way; with the constant a
-  // caller may make up one of a run that never was, with a secret none can.
-  using Secrets = std::vector<std::string>;
-  struct Options {
-    Secrets secrets = {};
-    // Names this run of the server. 0: drawn at random.
-    uint64_t boot = 0;
-  };
-  struct Key {
-    SessionId id;
-    SessionMac mac = {};
-    uint64_t boot = 0;  // of the run that made it
-    bool operator==(const Key&) const = default;
-  };
-  enum class Kind {
-    kUnknown,    // no key of ours, or of another tenant
-    kOtherBoot,  // of another run of the server, or of another one that shares its secret
-    kOurs,       // well formed and of this boot; the MAC is for Matches or Verify
-  };
-  struct Classified {
-    Kind kind = Kind::kUnknown;
-    Key key = {};
-  };
-
-  explicit SessionKeys(Options options);
-
-  Key Make(std::string_view tenant) const;
-  // For a session that other servers find by its name, too: all that share a secret give it the same id.
-  Key MakeNamed(std::string_view tenant, std::string_view name) const;
-  // The ids that a session of that name may have: one for each secret, the newest first.
-  std::vector<SessionId> IdsOf(std::string_view tenant, std::string_view name) const;
-  void SetSecrets(Secrets secrets);
-  // 56 letters of URL-safe base64.
-  std::string Text(const Key& key) const;
-
+struct SessionKey {
+  SessionId id;
+  SessionMac mac = {};
+  uint64_t boot = 0;  // of the run that made it
+  bool operator==(const SessionKey&) const = default;
   // The key that a text says, unchecked. Nothing: no key of any server.
-  static std::optional<Key> Parse(std::string_view text);
-  Classified Classify(std::string_view text, std::string_view tenant) const;
-  // For keys whose session is in no table any more: whether this boot made the key, for this tenant.
-  bool Verify(const Key& key, std::string_view tenant) const;
-  static bool Matches(const SessionMac& a, const SessionMac& b);
-
- private:
-  // Whether one of the shared secrets made its second half.
-  bool IsShared(const Key& key, std::string_view tenant) const;
-  Key Sign(const SessionId& id, std::string_view tenant, uint64_t boot) const;
-  Secrets secrets() const;
-
-  mutable Mutex mutex_;
-  Secrets shared_secrets_ ABSL_GUARDED_BY(mutex_);
-  std::string own_secret_;
-  uint64_t boot_;
+  static std::optional<SessionKey> Parse(std::string_view text);
+  // 56 letters of URL-safe base64.
+  std::string Text() const;
+  // Compares MACs in constant time.
+  bool Is(const SessionKey& other) const;
 };
+
+// The first bytes of each key.
+inline constexpr char kSessionKeyMagic[2] = {'r', '2'};
 
 }  // namespace rnnserve

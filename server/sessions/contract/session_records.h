@@ -23,7 +23,7 @@ namespace rnnserve {
 
 // A session as of a number. All of it is shared by reference.
 struct SessionRecord {
-  SessionKeys::Key key;
+  SessionKey key;
   std::string tenant;
   std::string name;
   SessionSubjectPtr subject;

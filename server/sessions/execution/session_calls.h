@@ -17,11 +17,9 @@
 #include "absl/time/time.h"
 #include "server/core/call.h"
 #include "server/sessions/contract/sessions.h"
-#include "server/sessions/execution/session_owner.h"
+#include "server/sessions/execution/session_operation.h"
 
 namespace rnnserve {
-
-inline constexpr size_t kMaxCheckpointNameBytes = 128;
 
 struct OpenCall {
   std::string tenant = {};
@@ -60,73 +58,6 @@ struct OpenReply {
   DataType state_type = DataType::kFloat;
   std::string data_input;  // what brings a chunk's steps
 };
-
-struct ChunkOp {
-  std::vector<NamedTensor> inputs;
-  std::optional<std::vector<std::string>> outputs;  // else those of the session
-};
-struct ResetOp {
-  std::optional<std::vector<NamedTensor>> state;  // else zeros
-};
-struct SetStateOp {
-  std::vector<NamedTensor> state;
-  std::string fingerprint;
-  bool force = false;
-};
-struct SelectRowsOp {
-  std::vector<int64_t> rows;
-};
-struct RewindOp {
-  std::string checkpoint;
-};
-struct CloseOp {
-  bool return_state = false;
-};
-using OperationKind = std::variant<ChunkOp, ResetOp, SetStateOp, SelectRowsOp, RewindOp, CloseOp>;
-
-// An operation that changes a session. Its deadline and cancellation are those of the call that carries it; numbered
-// operations outlive the call and ignore both.
-struct OperationCall : RequestOrigin {
-  std::string_view tenant = {};
-  std::string_view session = {};
-  std::optional<uint64_t> number = {};
-  std::optional<uint64_t> owner_epoch = {};  // as Open told it
-  OperationKind kind = {};
-  std::optional<absl::Duration> timeout = {};  // the operation's own, from now
-  SessionOwner* owner = nullptr;               // the stream it came by, until Apply returns; null: a unary call
-};
-
-// What an operation gave. Kept in the window, so it is told again bit for bit.
-struct OperationResult final : public KeptReply {
-  // What the window is charged with besides tensors.
-  static constexpr int64_t kFixedBytes = 256;
-
-  // A final state is a state: it must not lie in free memory.
-  ~OperationResult() override {
-    for (OutputTensor& tensor : final_state) tensor.bytes.Wipe();
-  }
-
-  int64_t bytes() const override { return kept_bytes; }
-
-  OutputTensors outputs;
-  std::vector<OutputTensor> final_state;  // of Close, if asked for
-  bool has_final_state = false;
-  std::string engine;
-  absl::Duration queue_time;
-  absl::Duration compute_time;
-  int64_t kept_bytes = kFixedBytes;
-};
-
-// An operation's outcome, with the numbers of its session.
-struct ApplyReply : Outcome {
-  bool has_numbers = false;                            // there is such a session
-  std::shared_ptr<const OperationResult> result = {};  // what it keeps as its reply, if OK
-  const CallMetrics* calls = nullptr;                  // of the session's model, or kUnknownModel; null: not counted
-  // What the outputs take of the core's budget: kept until the reply has left the process.
-  std::optional<ByteBudget::Share> memory = {};
-};
-
-using OperationDone = absl::AnyInvocable<void(ApplyReply)>;
 
 struct ReadCall {
   std::string tenant = {};

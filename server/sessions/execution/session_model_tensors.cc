@@ -10,9 +10,11 @@
 #include "base/field_error.h"
 #include "base/status_macros.h"
 #include "base/view.h"
+#include "engine/float16.h"
 #include "engine/op/signature.h"
 #include "engine/op/tensor_check.h"
 #include "engine/op/wording.h"
+#include "server/sessions/contract/allocated_bytes.h"
 #include "server/sessions/execution/session_model.h"
 
 namespace rnnserve {
@@ -247,6 +249,46 @@ absl::StatusOr<SessionStatePtr> SessionModel::Adopt(const SessionModel& other, c
                       absl::StrCat("the state of that session does not fit: ", rows.status().message()));
   }
   return ImportLayers(views, *rows);
+}
+
+int64_t SessionModel::KeptReplyBytes(int64_t rows) const {
+  int64_t bytes = 0;
+  for (const OpSpec& spec : stack().layers) {
+    const int64_t tensor = rows * spec.hidden_size * static_cast<int64_t>(ByteSize(state_type()));
+    bytes += AllocatedBytes(tensor) * (spec.kind == CellKind::kLstm ? 2 : 1);
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::shared_ptr<const State>> SessionModel::NewHandle(size_t layer, const std::byte* h,
+                                                                     const std::byte* c) const {
+  if (is_narrow()) return std::make_shared<const NarrowState>(NarrowForm(layer), h, c);
+  // Its memory is zeroed before it is given back.
+  std::shared_ptr<State> handle(program(layer)->NewState().release(), WipeState{program(layer), state_type()});
+  program(layer)->ImportState(state_type(), h, c, *handle);
+  RETURN_IF_ERROR(handle->failure());
+  return handle;
+}
+
+absl::StatusOr<SessionStatePtr> SessionModel::Start(int64_t rows) const {
+  SessionState::Handles handles;
+  const bool has_start = stack().pipeline != nullptr && !stack().pipeline->starts.empty();
+  for (size_t layer = 0; has_start && layer < layers(); ++layer) {
+    const LayerStart& start = stack().pipeline->starts[layer];
+    std::vector<std::byte> wide[2];
+    const std::byte* from[2] = {nullptr, nullptr};
+    for (size_t k = 0; k < 2; ++k) {
+      const std::vector<std::byte>& bytes = k == 0 ? start.h : start.c;
+      if (bytes.empty()) continue;
+      const auto count = static_cast<size_t>(stack().layers[layer].hidden_size);
+      wide[k].resize(count * ByteSize(state_type()));
+      ConvertElements(stack().data_type(), bytes.data(), state_type(), wide[k].data(), count);
+      from[k] = wide[k].data();
+    }
+    ASSIGN_OR_RETURN(std::shared_ptr<const State> handle, NewHandle(layer, from[0], from[1]));
+    for (int64_t row = 0; row < rows; ++row) handles.push_back(handle);  // states never change
+  }
+  return Make(rows, std::move(handles));
 }
 
 }  // namespace rnnserve

@@ -9,8 +9,8 @@
 
 #include "server/core/core.h"
 #include "server/sessions/contract/lease.h"
-#include "server/sessions/execution/session_calls.h"
 #include "server/sessions/execution/session_model.h"
+#include "server/sessions/execution/session_operation.h"
 
 namespace rnnserve {
 
@@ -43,7 +43,7 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   absl::Status PrepareOp(const RewindOp& op);
   absl::Status PrepareOp(const CloseOp& op);
 
-  // Each gives what the session becomes; a chunk does so later, through Finish.
+  // Each gives what the session becomes (session_changes.cc); a chunk does so later, through FinishChunk.
   absl::StatusOr<Change> Apply(const ResetOp& op);
   absl::StatusOr<Change> Apply(const SetStateOp& op);
   absl::StatusOr<Change> Apply(const SelectRowsOp& op);
@@ -54,6 +54,7 @@ class SessionRun : public std::enable_shared_from_this<SessionRun> {
   bool IsGivenUp() const;
   void End(absl::StatusOr<Change> change);
 
+  static absl::Status RowsDiffer(std::string_view field, std::string_view what, int64_t came, int64_t rows);
   absl::StatusOr<SessionStatePtr> ImportRows(std::span<const NamedTensor> tensors) const;
   Change ChangeTo(SessionStatePtr state, uint64_t position) const;
 

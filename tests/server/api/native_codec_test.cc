@@ -10,6 +10,7 @@
 #include "base/field_error.h"
 #include "server/api/native/infer_codec.h"
 #include "server/api/native/operator_codec.h"
+#include "server/api/native/options_codec.h"
 #include "server/rpc/wire_guard.h"
 
 namespace rnnserve {

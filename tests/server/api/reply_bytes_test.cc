@@ -36,7 +36,18 @@ std::string AsMessage(const v1::Operation& operation, const ApplyReply& answer) 
   reply.set_request_id(operation.request_id());
   reply.set_session(operation.session());
   if (operation.has_number()) reply.set_number(operation.number());
-  EncodeApplyReply(answer, reply);
+  EncodeNumbers(answer.numbers, reply);
+  if (answer.number != 0) reply.set_number(answer.number);
+  reply.mutable_status();
+  reply.set_repeated_reply(answer.repeated);
+  reply.set_durable_number(answer.durable_number);
+  for (const OutputTensor& output : answer.result->outputs) EncodeTensor(output, *reply.add_outputs());
+  reply.set_engine(answer.result->engine);
+  EncodeDuration(answer.result->queue_time, *reply.mutable_queue_time());
+  EncodeDuration(answer.result->compute_time, *reply.mutable_compute_time());
+  for (const OutputTensor& tensor : answer.result->final_state) {
+    EncodeTensor(tensor, *reply.mutable_final_state()->add_tensors());
+  }
   return reply.SerializeAsString();
 }
 
@@ -57,8 +68,7 @@ TEST(AnswerBytesTest, AreThoseOfTheMessage) {
     if (chance.Half()) operation.set_number(chance.Half() ? 0 : chance.Number());
     auto result = std::make_shared<OperationResult>();
     while (chance.Half()) result->outputs.push_back(chance.Tensor());
-    result->has_final_state = chance.Half();
-    while (result->has_final_state && chance.Half()) result->final_state.push_back(chance.Tensor());
+    while (chance.Half()) result->final_state.push_back(chance.Tensor());
     result->engine = chance.Text();
     result->queue_time = chance.Duration();
     result->compute_time = chance.Duration();

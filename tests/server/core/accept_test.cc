@@ -9,6 +9,7 @@
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "tests/server/core/fake_engine.h"
+#include "tests/server/core/run_infer.h"
 
 namespace rnnserve {
 namespace {
@@ -26,7 +27,7 @@ class AcceptTest : public testing::Test {
 
   absl::StatusOr<InferReply> Infer(const InferCall& call) {
     std::promise<absl::StatusOr<InferReply>> reply;
-    core_.Infer(call, [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
+    RunInfer(core_, call, [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
     return reply.get_future().get();
   }
 

@@ -11,6 +11,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/server/core/request_pool.h"
+#include "tests/server/core/run_infer.h"
 
 namespace rnnserve {
 namespace {
@@ -61,7 +62,7 @@ TEST(BatchedAnswers, AreTheAnswersAlone) {
   for (int64_t k = Requests(); k > 0; --k) {
     const PooledRequest& request = *requests[random() % requests.size()];
     window.Enter();
-    core->Infer(request.call, [&](absl::StatusOr<InferReply> reply) {
+    RunInfer(*core, request.call, [&](absl::StatusOr<InferReply> reply) {
       const std::string difference = reply.ok() ? Difference(request, *reply) : reply.status().ToString();
       {
         const std::lock_guard lock(mutex);
@@ -135,7 +136,7 @@ TEST(BatchedAnswers, GivenUpCallsLeaveNothingBehind) {
       message->call.cancelled = flag;
       if (random() % 4 == 0) message->call.deadline = absl::Now() + absl::Microseconds(random() % 3'000);
       window.Enter();
-      core->Infer(message->call, [&, message](absl::StatusOr<InferReply> reply) mutable {
+      RunInfer(*core, message->call, [&, message](absl::StatusOr<InferReply> reply) mutable {
         if (reply.ok()) {
           ++answered;
           if (!Difference(request, *reply).empty()) ++wrong;

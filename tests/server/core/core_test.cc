@@ -14,6 +14,7 @@
 #include "server/admission/byte_budget.h"
 #include "server/batching/cellular_scheduler.h"
 #include "tests/server/core/fake_engine.h"
+#include "tests/server/core/run_infer.h"
 
 namespace rnnserve {
 namespace {
@@ -84,7 +85,7 @@ class CoreTest : public testing::Test {
   static absl::StatusOr<InferReply> InferWith(Core& core, InferCall call) {
     std::promise<absl::StatusOr<InferReply>> promise;
     std::future<absl::StatusOr<InferReply>> reply = promise.get_future();
-    core.Infer(std::move(call), [promise = std::move(promise)](absl::StatusOr<InferReply> result) mutable {
+    RunInfer(core, std::move(call), [promise = std::move(promise)](absl::StatusOr<InferReply> result) mutable {
       promise.set_value(std::move(result));
     });
     return reply.get();
@@ -245,7 +246,7 @@ TEST_F(CoreTest, BoundsTheMemoryOfAllRequestsTogether) {
   first.Add("X", {1, 1, 1}, {1}).call().engine = "gated";
   second.Add("X", {200, 1, 1}, std::vector<float>(200)).call().engine = "fake";
   std::promise<absl::StatusOr<InferReply>> waiting;
-  small.Infer(first.call(), [&](absl::StatusOr<InferReply> reply) { waiting.set_value(std::move(reply)); });
+  RunInfer(small, first.call(), [&](absl::StatusOr<InferReply> reply) { waiting.set_value(std::move(reply)); });
   entered.get_future().wait();
   const absl::Status full = InferWith(small, second.call()).status();
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;

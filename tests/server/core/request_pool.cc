@@ -13,6 +13,7 @@
 #include "tests/engine/support/compare.h"
 #include "tests/engine/support/naive_operator.h"
 #include "tests/engine/support/run_operator.h"
+#include "tests/server/core/run_infer.h"
 
 namespace rnnserve {
 
@@ -97,7 +98,7 @@ std::string TensorDifference(const PooledRequest& request, const OutputTensor& g
 
 absl::StatusOr<InferReply> InferAlone(Core& core, const InferCall& call) {
   std::promise<absl::StatusOr<InferReply>> reply;
-  core.Infer(call, [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
+  RunInfer(core, call, [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
   return reply.get_future().get();
 }
 

@@ -14,6 +14,7 @@
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "tests/server/core/fake_engine.h"
+#include "tests/server/core/run_infer.h"
 
 namespace rnnserve {
 namespace {
@@ -313,7 +314,7 @@ TEST_F(FakeStackTest, LaterLayersSayThatTheyGoOn) {
   } recorder(&workers_);
   Core core({}, {&fake_}, &store_, &programs_, &recorder);
   std::promise<absl::StatusOr<InferReply>> reply;
-  core.Infer(FakeCall(), [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
+  RunInfer(core, FakeCall(), [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
   EXPECT_TRUE(reply.get_future().get().ok());
   EXPECT_THAT(recorder.goes_on, ElementsAre(false, true, true));
 }

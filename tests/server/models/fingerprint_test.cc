@@ -9,6 +9,7 @@
 #include <string>
 
 #include "server/models/model.h"
+#include "server/models/model_options.h"
 #include "tests/server/models/model_fixture.h"
 
 namespace rnnserve {

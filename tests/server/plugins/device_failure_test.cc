@@ -14,6 +14,7 @@
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "tests/engine/plugin/fake_plugin.h"
+#include "tests/server/core/run_infer.h"
 
 namespace rnnserve {
 namespace {
@@ -51,7 +52,7 @@ class DeviceFailureTest : public testing::Test {
     call.engine = engine;
     std::promise<absl::StatusOr<InferReply>> promise;
     std::future<absl::StatusOr<InferReply>> reply = promise.get_future();
-    core_.Infer(call, [&](absl::StatusOr<InferReply> result) { promise.set_value(std::move(result)); });
+    RunInfer(core_, call, [&](absl::StatusOr<InferReply> result) { promise.set_value(std::move(result)); });
     return reply.get();
   }
 

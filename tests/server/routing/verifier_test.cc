@@ -14,6 +14,7 @@
 #include "server/batching/cellular_scheduler.h"
 #include "server/core/core.h"
 #include "tests/server/core/fake_engine.h"
+#include "tests/server/core/run_infer.h"
 
 namespace rnnserve {
 namespace {
@@ -106,7 +107,7 @@ class VerifyTest : public testing::Test {
   }
   absl::StatusOr<InferReply> Infer(const std::string& engine) {
     std::promise<absl::StatusOr<InferReply>> reply;
-    core_.Infer(Call(engine), [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
+    RunInfer(core_, Call(engine), [&](absl::StatusOr<InferReply> result) { reply.set_value(std::move(result)); });
     return reply.get_future().get();
   }
 

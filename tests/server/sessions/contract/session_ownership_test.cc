@@ -233,7 +233,7 @@ TEST_F(SessionOwnershipTest, ARecordUnderAnotherKeyIsNotTaken) {
   const std::string key = key_;
   const SessionPtr other = OpenDurable(Durability::kSync);
   Apply(other, 1);
-  FakeStore::Stored& mixed_up = store_.records[SessionKeys::Parse(key)->id.bytes];
+  FakeStore::Stored& mixed_up = store_.records[SessionKey::Parse(key)->id.bytes];
   mixed_up.record = store_.records[other->key().id.bytes].record;
   Apply(other, 2);
   Switch();

@@ -122,7 +122,7 @@ TEST(CreationOrderTest, PagesGoOnWhileItemsGo) {
 
 TEST(EndedSessionsTest, RemembersTheLastOnes) {
   EndedSessions ended(2);
-  SessionKeys::Key a, b, c;
+  SessionKey a, b, c;
   a.id.bytes[0] = 1, b.id.bytes[0] = 2, c.id.bytes[0] = 3;
   ended.Remember(a, {EndCause::kClosed, {7, 9}});
   ended.Remember(b, {EndCause::kExpired, {}});

@@ -8,6 +8,7 @@
 #include "engine/onednn/onednn_engine.h"
 #include "engine/reference/reference_engine.h"
 #include "tests/engine/support/partial_programs.h"
+#include "tests/server/core/run_infer.h"
 
 namespace rnnserve {
 
@@ -84,7 +85,7 @@ absl::StatusOr<std::string> LiveSessions::Open(OpenCall call) {
 
 absl::StatusOr<InferReply> LiveSessions::Infer(const InferCall& call) {
   std::promise<absl::StatusOr<InferReply>> answered;
-  core_->Infer(call, [&](absl::StatusOr<InferReply> reply) { answered.set_value(std::move(reply)); });
+  RunInfer(*core_, call, [&](absl::StatusOr<InferReply> reply) { answered.set_value(std::move(reply)); });
   return answered.get_future().get();
 }
 

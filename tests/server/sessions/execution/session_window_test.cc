@@ -107,7 +107,7 @@ TEST_F(SessionWindow, AnUnnumberedCloseKeepsNothingSoAnyStateFits) {
   const OpenReply opened = Open(std::move(open));
   const ApplyReply closed = Apply(opened.key, std::nullopt, CloseOp{.return_state = true});
   ASSERT_TRUE(closed.status.ok()) << closed.status;
-  EXPECT_TRUE(closed.result->has_final_state);
+  EXPECT_FALSE(closed.result->final_state.empty());
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ World::World(uint64_t seed, Fault fault, Counters* counters)
   real_ = std::make_unique<MemorySessions>(options_, &clock_);
   sessions_ = std::make_unique<FaultySessions>(real_.get(), fault, window_);
   const SessionKeys other_boot({options_.keys.secrets, 1});
-  other_boot_key_ = other_boot.Text(other_boot.Make(kTenant));
+  other_boot_key_ = other_boot.Make(kTenant).Text();
   swept_at_ = clock_.Now();
 }
 

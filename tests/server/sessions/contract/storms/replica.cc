@@ -127,7 +127,7 @@ void Replica::Apply(const std::string& key, const Operation& operation, Told tol
 
 void Replica::Find(std::string key, const Operation& operation, const Told& told) {
   if (terms_.fault == Fault::kAnyKeyOfAName) {
-    key = sessions_->KeyOf(SessionKeys::Parse(key)->id).value_or(key);
+    key = sessions_->KeyOf(SessionKey::Parse(key)->id).value_or(key);
   }
   const absl::StatusOr<SessionPtr> found = sessions_->Find(key, kTenant);
   if (found.ok()) return Acquire(*found, operation, told);
