@@ -21,19 +21,21 @@ AlignedBuffer<T> SumBiases(const Cell& cell, size_t first, size_t count, size_t 
 template <typename T>
 CellInputs<T>::CellInputs(const Cell& cell, size_t first, size_t count, size_t summed, WeightType weights)
     : w_(cell.weights<T>().w.data() + first * static_cast<size_t>(cell.spec().hidden_size * cell.spec().input_size),
-         count, static_cast<size_t>(cell.spec().hidden_size), static_cast<size_t>(cell.spec().input_size), weights),
+         count, static_cast<size_t>(cell.spec().hidden_size), static_cast<size_t>(cell.spec().input_size), weights,
+         count == 3 ? 3 : 4),
       bias_(SumBiases<T>(cell, first, count, summed)) {}
 
 template <typename T>
 void CellInputs<T>::Multiply(size_t count, const Factors<T>& x, Rows<T> target, Team& team) const {
-  const size_t panels = (w_.lines() + kPanelLines - 1) / kPanelLines;
+  const size_t most = w_.together() == 3 ? 3 : kPanelLines;  // groups are not cut
+  const size_t panels = (w_.lines() + most - 1) / most;
   ForPanels(panels, count * work(), false, team, [&](size_t panel) {
-    const size_t first = panel * kPanelLines, column = first * kLine<T>;
+    const size_t first = panel * most, column = first * kLine<T>;
     cpu::Multiply(Product<T>{.count = count,
                              .rows = x,
                              .weights = &w_,
                              .first_line = first,
-                             .lines = std::min(kPanelLines, w_.lines() - first),
+                             .lines = std::min(most, w_.lines() - first),
                              .start = {bias_.data() + column, 0},
                              .target = {target.data + column, target.stride}});
   });

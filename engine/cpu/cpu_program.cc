@@ -35,6 +35,9 @@ constexpr size_t kNearWeights = size_t{1} << 20, kMiddleWeights = size_t{16} << 
 // Multiplications that are over before the helper has taken its half and given it back.
 constexpr int64_t kLeastHalved = int64_t{1} << 19;
 
+// Multiplications of a step of few rows from which two threads share it, though it is one of many.
+constexpr size_t kLeastInStep = size_t{1} << 15;
+
 template <typename T>
 std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell, WeightType weights) {
   switch (cell.spec().kind) {
@@ -268,25 +271,35 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
     }
   }
   const size_t first = group.first * state_stride_;
-  size_t done = 0;
-  for (size_t k = 0; k < stretch.active.size(); ++k) {
-    const int64_t step = stretch.first_step + static_cast<int64_t>(k);
-    const size_t active = stretch.active[k];
-    T* const next_h = scratch.h[(step + 1) % 2].data() + first;
-    scratch.backwards = active < kFewRows && !scratch.backwards;
-    step_->Run({.count = active,
-                .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
-                .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.narrow},
-                .h = Narrowed(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.narrow_h),
-                .next_h = {next_h, state_stride_},
-                .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
-                .scratch = {scratch.scratch.data(), scratch_stride_},
-                .narrow_scratch = scratch.narrow_scratch.data(),
-                .backwards = scratch.backwards},
-               team);
-    ScatterOutputs(rows.first(active), step, next_h);
-    done += active;
-  }
+  const bool was_backwards = scratch.backwards;
+  const auto run_steps = [&](Team& own, size_t thread) {
+    size_t done = 0;
+    bool backwards = was_backwards;
+    for (size_t k = 0; k < stretch.active.size(); ++k) {
+      const int64_t step = stretch.first_step + static_cast<int64_t>(k);
+      const size_t active = stretch.active[k];
+      T* const next_h = scratch.h[(step + 1) % 2].data() + first;
+      backwards = active < kFewRows && !backwards;
+      step_->Run({.count = active,
+                  .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
+                  .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.narrow},
+                  .h = Narrowed(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.narrow_h),
+                  .next_h = {next_h, state_stride_},
+                  .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
+                  .scratch = {scratch.scratch.data(), scratch_stride_},
+                  .narrow_scratch = scratch.narrow_scratch.data(),
+                  .backwards = backwards},
+                 own);
+      done += active;
+      if (thread == 0) ScatterOutputs(rows.first(active), step, next_h);
+    }
+    if (thread == 0) scratch.backwards = backwards;
+  };
+  // Not where a step has something to do before its product.
+  const bool in_step = ahead && rows.size() < kFewRows && rows.size() * input_columns_ * units_ >= kLeastInStep &&
+                       NarrowBytes(weights_, units_) == 0;
+  if (!in_step || !team.IsShared()) return run_steps(team, 0);
+  team.RunInStep(run_steps);
 }
 
 template <typename T>

@@ -3,7 +3,7 @@
 //
 //   const bool may_help = record.MayHelp(now);
 //   ...                                               // runs, helped or alone
-//   record.Ran(was_helped, seconds / work, now);
+//   record.Ran(was_helped, seconds, work, now);
 //
 // On a machine that does other work too, a helper loses its CPU in the middle of its part and its caller waits: two
 // threads are slower than one. Where runs with help are less than a tenth faster than runs alone, runs are alone for a
@@ -25,15 +25,19 @@ class HelpRecord {
 
   bool MayHelp(Time now) { return now >= avoided_until_ && ++runs_ % kAloneEvery != kFirstAlone; }
 
-  // `seconds` a unit of work; the unit is the same for all runs of a record.
-  void Ran(bool was_helped, double seconds, Time now) {
+  // `work`: in the same unit for all runs of a record.
+  void Ran(bool was_helped, double seconds, double work, Time now) {
+    const double pace = seconds / work;
     if (was_helped && cold_ > 0) {
       --cold_;
       return;
     }
-    if (!was_helped) return alone_.Add(seconds, kNewest);
-    helped_ += (helped_ == 0 ? 1 : kNewest) * (seconds - helped_);
-    if (alone_.value() == 0) return;
+    if (!was_helped) return alone_.Add(pace, kNewest);
+    const double expected = alone_.value() == 0 ? seconds : alone_.value() * work;
+    const double newest = std::min(kNewest, expected / kWindow);
+    ++helped_runs_;
+    helped_ += std::max(newest, 1.0 / helped_runs_) * (pace - helped_);
+    if (alone_.value() == 0 || helped_runs_ * newest < kNewest) return;
     if (helped_ <= kWorthwhile * alone_.value()) {
       if (++good_in_a_row_ >= kGoodInARow) pause_ = kFirstPause;
       return;
@@ -42,12 +46,15 @@ class HelpRecord {
     pause_ = std::min(2 * pause_, kLongestPause);
     good_in_a_row_ = 0;
     helped_ = 0;
+    helped_runs_ = 0;
     cold_ = kCold;
   }
 
  private:
   // A stall of the helper shows in a mean, and several of them outweigh what it gains in between.
   static constexpr double kNewest = 0.125;
+  // Short runs need a mean of more of them: an interrupt is as long as two, and comes once in a thousand.
+  static constexpr double kWindow = 400e-6;
   static constexpr double kWorthwhile = 0.9;
   static constexpr int64_t kAloneEvery = 128, kFirstAlone = 4;
   static constexpr int kGoodInARow = 32;
@@ -55,9 +62,10 @@ class HelpRecord {
   static constexpr int kCold = 2;
   static constexpr std::chrono::milliseconds kFirstPause{20}, kLongestPause{2000};
 
-  // A mean, newer runs weigh more; 0: none yet. Its stalls count, those of runs alone do not: on a machine with other
+  // A mean, newer runs weigh more. Its stalls count, those of runs alone do not: on a machine with other
   // work a run alone loses its CPU as well, but the helper's CPU time is lost besides.
   double helped_ = 0;
+  int helped_runs_ = 0;  // in the mean
   LeastOfLate alone_;
   int64_t runs_ = 0;
   int good_in_a_row_ = 0;

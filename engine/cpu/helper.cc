@@ -3,6 +3,8 @@
 
 #include <hwy/cache_control.h>
 
+#include <limits>
+
 namespace rnnserve::cpu {
 namespace {
 
@@ -14,12 +16,25 @@ constexpr std::chrono::microseconds kLookOut{20};
 constexpr int kDense = 16;
 // Between two looks at the clock.
 constexpr int kSpins = 64;
-// Looks for the end of the helper's last part that mean it has lost its core: several hundred microseconds.
+// Looks for the end of the other thread's part that mean it has lost its core: several hundred microseconds.
 constexpr int kLongWait = 1 << 14;
+// Looks for the end of the other half of a step before asking whether it was begun at all.
+constexpr int kPatience = 16;
 
 constexpr uint64_t Left(uint64_t first, uint64_t end) { return first << 32 | end; }
 constexpr uint64_t First(uint64_t left) { return left >> 32; }
 constexpr uint64_t End(uint64_t left) { return left & 0xffffffff; }
+
+// Until `count` is `least`, or for so many looks; whether it is. The other thread is at work on it and takes no longer
+// than a part takes unless it has lost its core.
+bool WaitFor(const std::atomic<uint64_t>& count, uint64_t least, int looks = std::numeric_limits<int>::max()) {
+  for (int look = 1; count.load(std::memory_order_acquire) < least; ++look) {
+    if (look == looks) return false;
+    hwy::Pause();
+    if (look % kLongWait == 0) std::this_thread::yield();
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -34,19 +49,12 @@ Helper::~Helper() {
 void Helper::Share(size_t parts, Part part, const void* context) {
   part_ = part;
   context_ = context;
-  finished_.store(0, std::memory_order_relaxed);
-  left_.store(Left(0, parts), std::memory_order_release);
-  size_t mine = 0;
+  const uint64_t before = parts_taken_.load(std::memory_order_relaxed);
+  left_.store(Left(1, parts), std::memory_order_release);
+  size_t mine = 1;
+  part(context, 0);
   for (size_t k = 0; TakeFirst(k); ++mine) part(context, k);
-  WaitForParts(parts - mine);
-}
-
-// The helper is at its last part; longer than this it does not take unless it has lost its core.
-void Helper::WaitForParts(size_t parts) {
-  for (int spins = 1; finished_.load(std::memory_order_acquire) != parts; ++spins) {
-    hwy::Pause();
-    if (spins % kLongWait == 0) std::this_thread::yield();
-  }
+  WaitFor(parts_taken_, before + parts - mine);
 }
 
 bool Helper::TakeFirst(size_t& part) {
@@ -58,6 +66,23 @@ bool Helper::TakeFirst(size_t& part) {
   return false;
 }
 
+void Helper::RunHalf(size_t half, uint64_t phase, Part part, const void* context) {
+  if (half == 0) {
+    part(context, 0);
+    first_done_.store(phase + 1, std::memory_order_release);
+    if (WaitFor(second_done_, phase + 1, kPatience)) return;
+  } else {
+    WaitFor(first_done_, phase);
+  }
+  uint64_t taken = phase;
+  if (second_taken_.compare_exchange_strong(taken, phase + 1, std::memory_order_relaxed)) {
+    part(context, 1);
+    second_done_.store(phase + 1, std::memory_order_release);
+  } else {
+    WaitFor(second_done_, phase + 1);
+  }
+}
+
 // Which parts these are may have changed since `left` was read; taking one makes sure of the present ones.
 bool Helper::TakeLast() {
   uint64_t left = left_.load(std::memory_order_relaxed);
@@ -67,8 +92,7 @@ bool Helper::TakeLast() {
     return true;
   }
   part_(context_, static_cast<size_t>(End(left) - 1));
-  parts_taken_.fetch_add(1, std::memory_order_relaxed);
-  finished_.fetch_add(1, std::memory_order_release);
+  parts_taken_.store(parts_taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   return true;
 }
 
@@ -79,7 +103,7 @@ void Helper::Wake() {
 
 void Helper::Serve() {
   auto last_work = Clock::now();
-  for (int spins = 1; !leaving_.load(std::memory_order_relaxed); ++spins) {
+  for (int spins = 1;; ++spins) {
     if (TakeLast()) {
       spins = 0;
       last_work = Clock::now();
@@ -87,6 +111,7 @@ void Helper::Serve() {
     }
     hwy::Pause();
     if (spins % kSpins != 0) continue;
+    if (leaving_.load(std::memory_order_relaxed)) return;
     // Between the parts of the Advance that holds it there are only short stretches that cannot be shared.
     if (held_.load(std::memory_order_relaxed) && IsLastRunning()) continue;
     if (Clock::now() - last_work < kLookOut) continue;
@@ -124,11 +149,11 @@ Team::Team(Helper* helper, int64_t work, bool may_share, HelpRecord* record)
 }
 
 Team::~Team() {
-  if (helper_ == nullptr) return;
+  if (helper_ == nullptr || in_step_) return;
   if (holds_) {
     const auto now = helper_->last_end_ = Helper::Clock::now();
     const std::chrono::duration<double> took = now - began_;
-    if (record_ != nullptr) record_->Ran(WasHelped(), took.count() / static_cast<double>(work_ + 1), now);
+    if (record_ != nullptr) record_->Ran(WasHelped(), took.count(), static_cast<double>(work_ + 1), now);
     helper_->held_.store(false, std::memory_order_release);
   }
   helper_->running_.fetch_sub(1, std::memory_order_relaxed);

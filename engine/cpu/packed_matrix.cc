@@ -10,6 +10,12 @@
 #include "engine/float16.h"
 
 namespace rnnserve::cpu {
+namespace {
+
+// Larger weights of one row are read no faster term by term, and those of H = 1024 up to 1.4 times as slowly.
+constexpr size_t kOwnCache = size_t{1} << 20;
+
+}  // namespace
 
 // `encode` makes a weight of a row of the source into what is kept.
 template <typename T>
@@ -17,17 +23,19 @@ template <typename Stored, typename Encode>
 void PackedMatrix<T>::Pack(const T* source, size_t blocks, size_t units, const Encode& encode) {
   constexpr size_t kPlaces[] = {0, 2, 1, 3};  // in a word of four
   const size_t together = in_word();
-  data_.Grow(lines_ * line_stride() * sizeof(Stored));
-  auto* target = reinterpret_cast<Stored*>(data_.data());
-  std::fill_n(target, lines_ * line_stride(), Stored{0});
+  data_.Grow(lines_ * line_size() * sizeof(Stored));
+  auto* const all = reinterpret_cast<Stored*>(data_.data());
+  std::fill_n(all, lines_ * line_size(), Stored{0});
+  size_t line = 0;
   for (size_t first = 0; first < units; first += kLine<T>) {
     const size_t count = std::min(kLine<T>, units - first);
-    for (size_t block = 0; block < blocks; ++block, target += line_stride()) {
+    for (size_t block = 0; block < blocks; ++block, ++line) {
+      Stored* const target = all + offset(line);
       const size_t row = block * units + first;
       for (size_t k = 0; k < depth_; ++k) {
         for (size_t unit = 0; unit < count; ++unit) {
           const size_t place = together == 4 ? kPlaces[k % 4] : k % together;
-          target[(k / together * kLine<T> + unit) * together + place] =
+          target[(k / together * term_stride() + unit) * together + place] =
               encode(row + unit, source[(row + unit) * depth_ + k]);
         }
       }
@@ -53,8 +61,11 @@ void PackedMatrix<T>::PackInt8(const T* source, size_t blocks, size_t units) {
 }
 
 template <typename T>
-PackedMatrix<T>::PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightType type)
+PackedMatrix<T>::PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightType type,
+                              size_t together)
     : type_(type), depth_(depth), lines_(blocks * PadToLine<T>(units) / kLine<T>) {
+  const bool is_small = lines_ * line_size() * sizeof(T) <= kOwnCache;
+  if (is_small && type == WeightType::kAsGiven && lines_ % together == 0) together_ = together;
   const auto narrow = [](T weight) { return static_cast<float>(weight); };
   switch (type) {
     case WeightType::kAsGiven:

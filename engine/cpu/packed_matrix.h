@@ -10,6 +10,11 @@
 //   ...
 //   line B: block 0, units 16..31     of B blocks; the last units are padded with zeros to a whole line
 //
+// A core reads small matrices for one row from its own cache, and from there one stream faster than several: lines that
+// are taken together then lie together, a group of them term by term:
+//
+//   lines 0..3: [k = 0: 4 * 16 floats] [k = 1] ... [k = K-1]
+//
 // Narrow weights (of float32) lie the same, 16 elements for each k; some together in a 32-bit word of each unit:
 //
 //   bfloat16: k, k + 1                  one is a shift away from float32, the other a mask
@@ -29,7 +34,9 @@ class PackedMatrix {
  public:
   PackedMatrix() = default;
   // `source`: [blocks * units, depth], row-major. `depth` may be 0. Only float32 can be kept in another `type`.
-  PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightType type = WeightType::kAsGiven);
+  // `together`: lines of a group, where these are whole groups.
+  PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightType type = WeightType::kAsGiven,
+               size_t together = 1);
 
   WeightType type() const { return type_; }
   size_t depth() const { return depth_; }
@@ -40,10 +47,13 @@ class PackedMatrix {
   // Stored: what the weights are kept as.
   template <typename Stored = T>
   const Stored* line(size_t index) const {
-    return reinterpret_cast<const Stored*>(data_.data()) + index * line_stride();
+    return reinterpret_cast<const Stored*>(data_.data()) + offset(index);
   }
-  // In elements.
-  size_t line_stride() const { return (depth_ + in_word() - 1) / in_word() * in_word() * kLine<T>; }
+  // In elements: between lines of a group, or all lines where there are none, and between terms of a line.
+  size_t line_stride() const { return together_ == 1 ? line_size() : kLine<T>; }
+  size_t term_stride() const { return together_ * kLine<T>; }
+  size_t line_size() const { return (depth_ + in_word() - 1) / in_word() * in_word() * kLine<T>; }
+  size_t together() const { return together_; }
   // Of kInt8: what each column of a line is to be multiplied by.
   const T* scales(size_t index) const { return scales_.data() + index * kLine<T>; }
   size_t bytes() const { return data_.size() + scales_.size() * sizeof(T); }
@@ -51,6 +61,7 @@ class PackedMatrix {
  private:
   // Weights of a unit that lie together.
   size_t in_word() const { return type_ == WeightType::kInt8 ? 4 : type_ == WeightType::kBFloat16 ? 2 : 1; }
+  size_t offset(size_t index) const { return (index - index % together_) * line_size() + index % together_ * kLine<T>; }
   template <typename Stored, typename Encode>
   void Pack(const T* source, size_t blocks, size_t units, const Encode& encode);
   void PackInt8(const T* source, size_t blocks, size_t units);
@@ -58,6 +69,7 @@ class PackedMatrix {
   WeightType type_ = WeightType::kAsGiven;
   size_t depth_ = 0;
   size_t lines_ = 0;
+  size_t together_ = 1;
   AlignedBuffer<std::byte> data_;
   AlignedBuffer<T> scales_;
 };

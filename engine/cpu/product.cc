@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "engine/cpu/dot_product.h"
 
@@ -47,8 +48,12 @@ template <typename T, class Elements>
 struct Tile {
   const T* rows;
   size_t row_stride;
-  const typename Elements::Stored* weights;
+  const PackedMatrix<T>* packed;
+  size_t first_line;
+  const typename Elements::Stored* weights = nullptr;  // of the lines that are taken
   size_t line_stride;
+  size_t three_lines;  // distance of the fourth of six lines
+  size_t term_stride;
   size_t depth;
   size_t ahead;  // distance of weights to be asked for; 0: none
   const T* start;
@@ -61,7 +66,9 @@ template <>
 struct Tile<float, Int8Elements> {
   const std::byte* rows;  // narrow
   size_t row_stride;
-  const int8_t* weights;
+  const PackedMatrix<float>* packed;
+  size_t first_line;
+  const int8_t* weights = nullptr;
   size_t line_stride;
   size_t depth;
   size_t ahead;  // none: so many weights would be of H above 1448
@@ -75,6 +82,13 @@ struct Tile<float, Int8Elements> {
 template <typename T>
 constexpr size_t LineOf(size_t vector) {
   return vector / kVectors<T>;
+}
+
+// Of a tile of `kLines`: six may be two groups of three.
+template <size_t kLines, class Tile>
+HWY_INLINE size_t LineOffset(const Tile& tile, size_t line) {
+  if (kLines == 6 && line >= 3) return tile.three_lines + (line - 3) * tile.line_stride;
+  return line * tile.line_stride;
 }
 
 // `kRows` rows and `kLines` lines, all sums of a chain in registers.
@@ -92,24 +106,28 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
     for (size_t r = 0; r < kRows; ++r) {
       for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(d);
     }
-    const auto add_term = [&](size_t next) HWY_ATTR {
-      if constexpr (kAhead) __builtin_prefetch(weights + next * kLine<T> + tile.ahead, 0, 2);
+    const auto add_term = [&](const typename Elements::Stored* term, size_t next) HWY_ATTR {
+      if constexpr (kAhead) __builtin_prefetch(term + tile.ahead, 0, 2);
       hn::Vec<decltype(d)> column[kWidth];
       for (size_t v = 0; v < kWidth; ++v) {
-        column[v] = Elements::Load(d, weights + LineOf<T>(v) * tile.line_stride, next, v % kVectors<T>);
+        column[v] = Elements::Load(d, term + LineOffset<kLines>(tile, LineOf<T>(v)), next, v % kVectors<T>);
       }
       for (size_t r = 0; r < kRows; ++r) {
         const auto factor = hn::Set(d, rows[r * tile.row_stride + k + next]);
         for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(factor, column[v], sum[r][v]);
       }
     };
-    // Two at a time: with AVX2, eight rows of H = 256 take 0.78 of the time of one at a time.
+    // Two at a time: with AVX2, eight rows of H = 256 take 0.78 of the time of one at a time. One row of an LSTM of
+    // H = 256 takes 0.9 of that of two at a time.
     const size_t end = std::min(k + kChain, tile.depth);
-    for (; k + 2 <= end; k += 2, weights += 2 * kLine<T>) {
-      add_term(0);
-      add_term(1);
+    if constexpr (kRows > 1 || Elements::kPaired) {
+      for (; k + 2 <= end; k += 2, weights += tile.term_stride) {
+        add_term(weights, 0);
+        weights += tile.term_stride;
+        add_term(Elements::kPaired ? weights - tile.term_stride : weights, 1);
+      }
     }
-    for (; k < end; ++k, weights += kLine<T>) add_term(0);
+    for (; k < end; ++k, weights += tile.term_stride) add_term(weights, 0);
     for (size_t r = 0; r < kRows; ++r) {
       for (size_t v = 0; v < kWidth; ++v) {
         const auto before = hn::Load(d, start + r * start_stride + v * kLanes<T>);
@@ -171,7 +189,7 @@ HWY_INLINE void MultiplyTile(const Tile<float, Int8Elements>& tile) {
 template <size_t kRows, size_t kLines, typename T, class Elements>
 HWY_INLINE void TakeLines(const Tile<T, Elements>& tile, size_t line, size_t ahead_line) {
   Tile<T, Elements> part = tile;
-  part.weights += line * tile.line_stride;
+  part.weights = tile.packed->template line<typename Elements::Stored>(tile.first_line + line);
   if constexpr (Elements::kScaled) part.scales += line * kLine<T>;
   part.start += line * kLine<T>;
   part.target += line * kLine<T>;
@@ -191,14 +209,16 @@ HWY_NOINLINE void MultiplyRows(const Tile<T, Elements>& tile, size_t lines, size
   if constexpr (kRows * 6 * kVectors<T> <= kMostSums && !std::is_same_v<Elements, HalfElements>) {
     if (lines == 6) return TakeLines<kRows, 6>(tile, 0, ahead_line);
   }
-  size_t line = 0;
-  for (; line + kMost <= lines; line += kMost) TakeLines<kRows, kMost>(tile, line, ahead_line);
-  if constexpr (kMost == 4) {
-    if (lines - line == 3) return TakeLines<kRows, 3>(tile, line, ahead_line);
-    if (lines - line == 2) return TakeLines<kRows, 2>(tile, line, ahead_line);
-  }
-  if constexpr (kMost > 1) {
-    if (lines > line) TakeLines<kRows, 1>(tile, line, ahead_line);
+  const size_t group = std::min(lines, tile.packed->together() == 3 ? size_t{3} : kMostLines);
+  for (size_t line = 0, end = group; line < lines; end += group) {
+    for (; line + kMost <= end; line += kMost) TakeLines<kRows, kMost>(tile, line, ahead_line);
+    if constexpr (kMost == 4) {
+      if (end - line == 3) TakeLines<kRows, 3>(tile, std::exchange(line, end), ahead_line);
+      if (end - line == 2) TakeLines<kRows, 2>(tile, std::exchange(line, end), ahead_line);
+    }
+    if constexpr (kMost > 1) {
+      if (end > line) TakeLines<kRows, 1>(tile, line++, ahead_line);
+    }
   }
 }
 
@@ -246,8 +266,11 @@ HWY_INLINE void MultiplyLines(const Product<T>& product) {
   const PackedMatrix<T>& weights = *product.weights;
   const Tile<T, Elements> tile = {.rows = product.rows.data,
                                   .row_stride = product.rows.stride,
-                                  .weights = weights.template line<typename Elements::Stored>(product.first_line),
+                                  .packed = &weights,
+                                  .first_line = product.first_line,
                                   .line_stride = weights.line_stride(),
+                                  .three_lines = 3 * weights.line_size(),
+                                  .term_stride = weights.term_stride(),
                                   .depth = weights.depth(),
                                   .ahead = weights.bytes() > kFarBytes ? product.lines * weights.line_stride() : 0,
                                   .start = product.start.data,
@@ -262,7 +285,8 @@ void MultiplyInt8(const Product<float>& product) {
   const PackedMatrix<float>& weights = *product.weights;
   const Tile<float, Int8Elements> tile = {.rows = product.rows.narrow,
                                           .row_stride = NarrowInt8Bytes(weights.depth()),
-                                          .weights = weights.line<int8_t>(product.first_line),
+                                          .packed = &weights,
+                                          .first_line = product.first_line,
                                           .line_stride = weights.line_stride(),
                                           .depth = weights.depth(),
                                           .ahead = 0,

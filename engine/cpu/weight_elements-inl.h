@@ -25,28 +25,28 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <typename T>
 struct GivenElements {
   using Stored = T;
-  static constexpr bool kScaled = false;
+  static constexpr bool kScaled = false, kPaired = false;
 
   template <class D>
-  static HWY_INLINE hn::Vec<D> Load(D d, const T* pair, size_t parity, size_t vector) {
-    return hn::Load(d, pair + parity * kLine<T> + vector * hn::Lanes(d));
+  static HWY_INLINE hn::Vec<D> Load(D d, const T* term, size_t, size_t vector) {
+    return hn::Load(d, term + vector * hn::Lanes(d));
   }
 };
 
 struct HalfElements {
   using Stored = hwy::float16_t;
-  static constexpr bool kScaled = false;
+  static constexpr bool kScaled = false, kPaired = false;
 
   template <class D>
-  static HWY_INLINE hn::Vec<D> Load(D d, const Stored* pair, size_t parity, size_t vector) {
+  static HWY_INLINE hn::Vec<D> Load(D d, const Stored* term, size_t, size_t vector) {
     const hn::Rebind<Stored, D> narrow;
-    return hn::PromoteTo(d, hn::Load(narrow, pair + parity * kLine<float> + vector * hn::Lanes(d)));
+    return hn::PromoteTo(d, hn::Load(narrow, term + vector * hn::Lanes(d)));
   }
 };
 
 struct BrainElements {
   using Stored = uint16_t;
-  static constexpr bool kScaled = false;
+  static constexpr bool kScaled = false, kPaired = true;
 
   template <class D>
   static HWY_INLINE hn::Vec<D> Load(D d, const Stored* pair, size_t parity, size_t vector) {

@@ -45,6 +45,29 @@ TEST(TeamTest, TheHelperTakesParts) {
   }
 }
 
+// Each thread reads what the other wrote in the run before, from the first run on.
+TEST(TeamTest, InStepEachRunSeesTheOneBefore) {
+  Helper helper;
+  for (int round = 0; round < 200; ++round) {
+    Team team(&helper, kLarge);
+    constexpr size_t kRuns = 50;
+    unsigned wrote[kRuns + 1][2] = {{1, 1}};
+    team.RunInStep([&wrote](Team& own, size_t) {
+      EXPECT_TRUE(own.IsInStep());
+      for (size_t run = 0; run < kRuns; ++run) {
+        own.Run(2, [&](size_t part) { wrote[run + 1][part] += wrote[run][0] + wrote[run][1]; });
+      }
+    });
+    // Twice as much in every run, modulo 2^32.
+    unsigned expected = 1;
+    for (const auto& parts : wrote) {
+      EXPECT_EQ(parts[0], expected);
+      EXPECT_EQ(parts[1], expected);
+      expected *= 2;
+    }
+  }
+}
+
 TEST(TeamTest, ASecondOneIsAloneAndMakesTheFirstAlone) {
   Helper helper;
   Team first(&helper, kLarge);
@@ -92,6 +115,7 @@ std::vector<Case> Cases() {
   return {{DefaultSpec(CellKind::kLstm, DataType::kFloat, 200, 300), 1},
           {DefaultSpec(CellKind::kLstm, DataType::kDouble, 120, 170), 7},
           {DefaultSpec(CellKind::kGru, DataType::kBFloat16, 150, 140), 3},
+          {DefaultSpec(CellKind::kRnn, DataType::kFloat, 20, 270), 1},
           {linear, 17},
           {peephole, 40},
           {DefaultSpec(CellKind::kGru, DataType::kFloat, 260, 300), 33},  // 2.3 MB of weights

@@ -30,8 +30,8 @@ struct ProductCase {
   }
 
   // All lines, `lines` at a time, from biases or from 0.5.
-  AlignedBuffer<T> Run(bool with_bias, size_t lines = 4) const {
-    const PackedMatrix<T> packed(source.data(), blocks, units, depth);
+  AlignedBuffer<T> Run(bool with_bias, size_t lines = 4, size_t together = 1) const {
+    const PackedMatrix<T> packed(source.data(), blocks, units, depth, WeightType::kAsGiven, together);
     const AlignedBuffer<T> start = PackVector(bias.data(), blocks, units);
     AlignedBuffer<T> target(rows * RowStride<T>(packed.columns()));
     for (size_t k = 0; k < target.size(); ++k) target[k] = static_cast<T>(0.5);
@@ -117,6 +117,24 @@ TYPED_TEST(ProductTest, BitsDoNotDependOnTheLinesTakenAtOnce) {
     for (size_t row = 0; row < 13; ++row) {
       for (size_t unit = 0; unit < 150; ++unit) {
         ASSERT_EQ(product.At(results, row, unit), product.At(expected, row, unit)) << lines;
+      }
+    }
+  }
+}
+
+// Lines that lie term by term, whole groups of them taken at once.
+TYPED_TEST(ProductTest, BitsDoNotDependOnWhichLinesLieTogether) {
+  for (const size_t group : {3, 4}) {
+    for (size_t rows = 1; rows <= 13; ++rows) {
+      const ProductCase<TypeParam> product(rows, group, 50, 200, 17);
+      const auto expected = product.Run(true);
+      for (const size_t lines : {group, 2 * group}) {
+        const auto results = product.Run(true, lines, group);
+        for (size_t row = 0; row < rows; ++row) {
+          for (size_t unit = 0; unit < group * 50; ++unit) {
+            ASSERT_EQ(product.At(results, row, unit), product.At(expected, row, unit)) << rows << " rows, " << lines;
+          }
+        }
       }
     }
   }
