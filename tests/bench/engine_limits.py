@@ -5,7 +5,8 @@ time over the least time that multiply-adds and reads of weights take. Prints a 
 
     tests/bench/engine_limits.py --flops 273,569 --reads 0.5:262/541,1:180/360,2:128/263,16:128/263,64:63/119
 
-The rates are `machine_limits`' for one thread and two, in GFLOP/s and GB/s, reads by MiB a core.
+The rates are `machine_limits`' for one thread and two, in GFLOP/s and GB/s, reads by MiB a core. `--exchange 0.2` adds so
+many microseconds to each step of two threads, and `--cells` prints the limit of every cell.
 """
 
 import argparse
@@ -20,7 +21,8 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 class Limits:
-    def __init__(self, flops, reads):
+    def __init__(self, flops, reads, exchange):
+        self.exchange = exchange * 1e-6
         self.flops = [float(one) * 1e9 for one in flops.split(",")]
         points = [re.fullmatch(r"(.+):(.+)/(.+)", one).groups() for one in reads.split(",")]
         self.sizes = [float(size) * 2**20 for size, *_ in points]
@@ -38,10 +40,11 @@ class Limits:
     def seconds(self, kind, steps, rows, units, threads):
         weights = GATES[kind] * units * units * 4  # bytes of W, and of R
         product = 2 * rows * GATES[kind] * units * units / self.flops[threads - 1]  # of one step by one of them
+        told = steps * self.exchange if threads == 2 else 0
         if steps == 1:
-            return max(self.read_seconds(2 * weights, threads), 2 * product)
+            return told + max(self.read_seconds(2 * weights, threads), 2 * product)
         inputs = max(self.read_seconds(weights, threads), steps * product)
-        return inputs + steps * max(self.read_seconds(weights, threads), product)
+        return told + inputs + steps * max(self.read_seconds(weights, threads), product)
 
 
 def tables(text):
@@ -55,8 +58,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--flops", required=True)
     parser.add_argument("--reads", required=True)
+    parser.add_argument("--exchange", type=float, default=0)
+    parser.add_argument("--cells", action="store_true")
     arguments = parser.parse_args()
-    limits = Limits(arguments.flops, arguments.reads)
+    limits = Limits(arguments.flops, arguments.reads, arguments.exchange)
     print("| operator | threads | best peer / ours | best peer / limit | furthest from the limit |\n|---|---|---|---|---|")
     for kind, threads, lines in tables(PAGE.read_text()):
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -65,6 +70,8 @@ def main():
         least = [limits.seconds(kind, *map(int, row[0].split(",")), threads) * 1e6 for row in rows]
         means = [statistics.geometric_mean(peer / time for peer, time in zip(peers, times)) for times in (ours, least)]
         furthest, shape = max((own / limit, row[0]) for own, limit, row in zip(ours, least, rows))
+        if arguments.cells:
+            print("".join(f"{row[0]}: {own} of {limit:.3g}; " for row, own, limit in zip(rows, ours, least)))
         print(f"| {kind} | {threads} | {means[0]:.2f} | {means[1]:.2f} | {shape}: {furthest:.2f} |")
 
 

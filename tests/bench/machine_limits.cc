@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a core of this machine can do at most, by the best instruction set or the one RNNSERVE_MAX_CPU_ISA names: fused
-// multiply-adds from registers, and reading a working set over and over, forwards and back and forth.
+// multiply-adds from registers, and reading a working set over and over, forwards and back and forth. With two threads
+// also what a step costs that they share: each writes its half, tells the other, and reads the other's half.
 //
 //   build/release/tests/bench/machine_limits [THREADS]     CPU time of each thread, best of many, all threads together
 #include <time.h>
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -120,6 +126,31 @@ double Reads(size_t bytes, bool back_and_forth) {
   return static_cast<double>(bytes * passes) / seconds;
 }
 
+// Seconds of a step in which each of two threads writes so many floats and then reads the other's.
+double Exchange(size_t floats) {
+  constexpr int kSteps = 20'000;
+  struct Half {
+    alignas(64) std::atomic<int> step{0};
+    alignas(64) float data[2][1024] = {};
+  };
+  std::array<Half, 2> halves;
+  const auto run = [&](size_t own) {
+    alignas(64) float last[1024] = {};
+    for (int step = 1; step <= kSteps; ++step) {
+      std::copy_n(last, floats, halves[own].data[step % 2]);
+      halves[own].step.store(step, std::memory_order_release);
+      while (halves[1 - own].step.load(std::memory_order_acquire) < step) hwy::Pause();
+      std::copy_n(halves[1 - own].data[step % 2], floats, last);
+    }
+  };
+  std::thread other([&run] { run(1); });
+  const auto start = std::chrono::steady_clock::now();
+  run(0);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  other.join();
+  return took.count() / kSteps;
+}
+
 }  // namespace
 }  // namespace rnnserve::bench
 
@@ -133,6 +164,9 @@ int main(int argc, char** argv) {
     const auto reads = [kib](bool back) { return [kib, back] { return Reads(kib << 10, back); }; };
     std::printf("read %6zu KiB each %.0f GB/s, back and forth %.0f\n", kib, Together(threads, reads(false)) * 1e-9,
                 Together(threads, reads(true)) * 1e-9);
+  }
+  for (const size_t floats : {0, 64, 128, 256, 512}) {
+    if (threads == 2) std::printf("exchange %4zu B each way %.0f ns a step\n", 4 * floats, Exchange(floats) * 1e9);
   }
 }
 #endif  // HWY_ONCE
