@@ -9,22 +9,19 @@ void SlicePlan::Sort(std::span<const SequenceSlice> slices, size_t share, size_t
   rows_.clear();
   for (const SequenceSlice& slice : slices) rows_.push_back(&slice);
   const auto longer = [](const SequenceSlice* a, const SequenceSlice* b) { return a->steps > b->steps; };
-  std::stable_sort(rows_.begin(), rows_.end(), longer);
-  if (of == 1) return;
-  size_t kept = 0;
-  for (size_t row = share; row < rows_.size(); row += of) rows_[kept++] = rows_[row];
-  rows_.resize(kept);
-}
-
-std::vector<RowGroup> SlicePlan::Groups() const {
-  std::vector<RowGroup> groups;
+  if (rows_.size() > 1) std::stable_sort(rows_.begin(), rows_.end(), longer);
+  if (of > 1) {
+    size_t kept = 0;
+    for (size_t row = share; row < rows_.size(); row += of) rows_[kept++] = rows_[row];
+    rows_.resize(kept);
+  }
+  groups_.clear();
   size_t first = 0;
   for (size_t left = (rows_.size() + kGroupRows - 1) / kGroupRows; left > 0; --left) {
     const size_t count = (rows_.size() - first + left - 1) / left;
-    groups.push_back({first, count});
+    groups_.push_back({first, count});
     first += count;
   }
-  return groups;
 }
 
 bool SlicePlan::Plan(const RowGroup& group, int64_t first_step, size_t limit, Stretch& stretch) const {

@@ -38,7 +38,7 @@ class SlicePlan {
   std::span<const SequenceSlice* const> rows() const { return rows_; }
 
   // The rows in groups of nearly equal size, at most kGroupRows each.
-  std::vector<RowGroup> Groups() const;
+  std::span<const RowGroup> Groups() const { return groups_; }
 
   // Sets `stretch` to the steps from `first_step` on whose active rows sum up to at most `limit`, at least one step.
   // False where no row of the group is that long.
@@ -46,6 +46,7 @@ class SlicePlan {
 
  private:
   std::vector<const SequenceSlice*> rows_;
+  std::vector<RowGroup> groups_;
 };
 
 }  // namespace rnnserve::cpu

@@ -4,9 +4,8 @@
 // also what a step costs that they share: each writes its half, tells the other, and reads the other's half.
 //
 //   build/release/tests/bench/machine_limits [THREADS]     CPU time of each thread, best of many, all threads together
-#include <time.h>
-
 #include <hwy/cache_control.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
