@@ -133,14 +133,14 @@ struct InitialState {
 
 // One request's shapes, checked.
 struct RunPlan {
-  int64_t steps = 0;                           // T
-  int64_t rows = 0;                            // N
-  absl::InlinedVector<int64_t, 1> lengths;     // N values, 0..T
-  TensorView x;                                // without a pipeline
-  bool by_operator_names = false;              // X came by the operator's name, though the file has its own
-  std::vector<TensorView> data;                // of each of a pipeline's inputs; absent ones and states are empty
-  std::vector<InitialState> initial;           // of each layer; empty: zeros everywhere
-  OutputPlans outputs;                         // those wanted, in the order of Outputs()
+  int64_t steps = 0;                        // T
+  int64_t rows = 0;                         // N
+  absl::InlinedVector<int64_t, 1> lengths;  // N values, 0..T
+  TensorView x;                             // without a pipeline
+  bool by_operator_names = false;           // X came by the operator's name, though the file has its own
+  std::vector<TensorView> data;             // of each of a pipeline's inputs; absent ones and states are empty
+  std::vector<InitialState> initial;        // of each layer; empty: zeros everywhere
+  OutputPlans outputs;                      // those wanted, in the order of Outputs()
   EmptyRowState empty_row_state = EmptyRowState::kZeros;
   bool list_empty_rows = false;  // for callers that hold states themselves: see MakeSequences
   // States that came in another type than their layers'.

@@ -193,8 +193,8 @@ struct GrpcServer::Parts {
   }
   void SetStoreServing(bool is_serving) { health.board().Set("store/sessions", is_serving); }
 
-  // One slot of each method: gRPC keeps calls that come meanwhile, and looks through all slots at each completion (64 of
-  // Infer cost a call 5 % of its time).
+  // One slot of each method: gRPC keeps calls that come meanwhile, and looks through all slots at each completion (64
+  // of Infer cost a call 5 % of its time).
   void Serve(std::vector<UnaryMethod>& methods) {
     for (UnaryMethod& method : methods) {
       method.metrics = requests.Method(method.name);

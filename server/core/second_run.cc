@@ -37,9 +37,17 @@ InferRunPtr Core::OnAnotherEngine(const AcceptedCall& call) {
   if (!differ) return nullptr;
   std::optional<ByteBudget::Share> memory = budget_.Take(call.caller_id, call.bytes);
   if (!memory) return nullptr;
-  auto again = std::make_unique<InferRun>(
-      AcceptedCall{call, std::make_shared<const ResolvedModel>(std::move(model)), call.plan, call.load, call.bytes,
-                   *std::move(memory), call.takes_long, std::move(routes), call.verify, {}, pinned});
+  auto again = std::make_unique<InferRun>(AcceptedCall{call,
+                                                       std::make_shared<const ResolvedModel>(std::move(model)),
+                                                       call.plan,
+                                                       call.load,
+                                                       call.bytes,
+                                                       *std::move(memory),
+                                                       call.takes_long,
+                                                       std::move(routes),
+                                                       call.verify,
+                                                       {},
+                                                       pinned});
   if (!call.states) return again;
   again->call().states = StatesFor(*pinned, *call.pinned, *call.states);
   return again->call().states ? std::move(again) : nullptr;

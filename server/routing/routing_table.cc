@@ -26,9 +26,9 @@ const EngineCost* RouteCosts::Of(const Engine* engine) const {
 size_t RouteKeyHash::operator()(const RouteKey& key) const {
   // What cells differ by mostly; each call asks several times.
   const CellSpec& cell = key.cell;
-  return absl::HashOf(cell.input_size, cell.hidden_size,
-                      static_cast<int>(cell.kind) + 8 * static_cast<int>(cell.data_type) +
-                          64 * static_cast<int>(key.options.weights));
+  return absl::HashOf(
+      cell.input_size, cell.hidden_size,
+      static_cast<int>(cell.kind) + 8 * static_cast<int>(cell.data_type) + 64 * static_cast<int>(key.options.weights));
 }
 
 RoutingTable::Found RoutingTable::Find(const RouteKey& key, const RouteShape& shape) {

@@ -402,7 +402,11 @@ TEST_F(SessionHostile, NothingAfterClose) {
   for (v1::Operation& operation : Kinds(after)) {
     if (!operation.has_open()) operations.push_back(operation);
   }
-  for (size_t k = 0; k < operations.size(); ++k) operations[k].set_request_id(absl::StrCat(k));
+  for (size_t k = 0; k < operations.size(); ++k) {
+    operations[k].set_request_id(absl::StrCat(k));
+    // Each its own: Close may still wait when they come, and a number that another operation in flight has is refused.
+    if (k > 0 && operations[k].has_number()) operations[k].set_number(operations[k].number() + k);
+  }
   stream_->Send(operations);
   for (size_t k = 0; k < operations.size(); ++k) {
     const std::optional<v1::OperationReply> reply = stream_->Await(operations[k].request_id());
