@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 BINARY = pathlib.Path(os.environ.get("RNNSERVE_BINARY") or REPOSITORY / "build/release/server/rnnserve").resolve()
@@ -40,8 +41,13 @@ class Server:
         return self._log.read_text(errors="replace")
 
     def drain(self):
-        """SIGTERM, without waiting."""
+        """SIGTERM; waits until the server has begun to drain or has ended."""
         self.process.terminate()
+        for _ in range(SECONDS * 100):
+            if self.process.poll() is not None or "finishing what is being served" in self.log():
+                return
+            time.sleep(0.01)
+        raise RuntimeError(f"the server does not drain:\n{self.log()}")
 
     def kill(self):
         self.process.kill()
