@@ -8,7 +8,8 @@ namespace rnnserve {
 namespace {
 
 constexpr size_t kMost = 4;
-constexpr size_t kMostRows = 64;  // a plan has a length for each
+// A plan has more for each; the memory of the plans is counted with the model's own (kBytesPerModel).
+constexpr size_t kMostRows = 8, kMostOutputs = 4;
 
 }  // namespace
 
@@ -31,7 +32,8 @@ std::optional<RunPlan> KnownPlans::Find(std::span<const NamedTensor> inputs, std
 void KnownPlans::Keep(std::span<const NamedTensor> inputs, std::span<const std::string> wanted,
                       const RunOptions& options, const RunPlan& plan) {
   // A pipeline's plan has more than x of the request.
-  if (inputs.size() != 1 || plan.lengths.size() > kMostRows || !plan.data.empty()) return;
+  if (inputs.size() != 1 || !plan.data.empty()) return;
+  if (plan.lengths.size() > kMostRows || plan.outputs.size() > kMostOutputs) return;
   const NamedTensor& input = inputs.front();
   Known known = {.input = input.name,
                  .type = input.tensor.type,

@@ -74,7 +74,7 @@ class ModelStore {
     int64_t tenant_bytes = int64_t{16} << 30;
   };
   // Both bounds count this much for each model besides its weights, so that a flood of tiny ones is bounded too.
-  static constexpr int64_t kBytesPerModel = 4096;
+  static constexpr int64_t kBytesPerModel = 6144;
 
   explicit ModelStore(Options options);
   ~ModelStore();

@@ -24,11 +24,16 @@ const EngineCost* RouteCosts::Of(const Engine* engine) const {
 }
 
 size_t RouteKeyHash::operator()(const RouteKey& key) const {
-  // What cells differ by mostly; each call asks several times.
+  // All that a caller chooses freely: keys of one bucket would slow down every call of their sizes.
   const CellSpec& cell = key.cell;
-  return absl::HashOf(
-      cell.input_size, cell.hidden_size,
-      static_cast<int>(cell.kind) + 8 * static_cast<int>(cell.data_type) + 64 * static_cast<int>(key.options.weights));
+  size_t functions = 0;
+  for (const Activation& f : cell.activations) {
+    functions = absl::HashOf(functions, static_cast<int>(f.kind), f.alpha, f.beta);
+  }
+  return absl::HashOf(static_cast<int>(cell.kind), static_cast<int>(cell.data_type), cell.input_size, cell.hidden_size,
+                      functions, cell.clip, cell.clip_cell_input, cell.input_forget, cell.linear_before_reset,
+                      cell.has_peephole, key.options.allow_reduced_precision, key.options.deterministic,
+                      static_cast<int>(key.options.weights));
 }
 
 RoutingTable::Found RoutingTable::Find(const RouteKey& key, const RouteShape& shape) {

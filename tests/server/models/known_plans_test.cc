@@ -75,7 +75,7 @@ TEST_F(KnownPlansTest, EachDifferenceMakesAnotherPlan) {
 }
 
 TEST_F(KnownPlansTest, OnlyWhatFollowsFromShapesIsKept) {
-  const NamedTensor rows = X(3, 65);
+  const NamedTensor rows = X(3, 9);
   Keep(rows);
   EXPECT_FALSE(Find(rows)) << "of many rows";
   const NamedTensor x = X(3);
@@ -83,6 +83,10 @@ TEST_F(KnownPlansTest, OnlyWhatFollowsFromShapesIsKept) {
   of_pipeline.data.resize(1);
   known_.Keep({&x, 1}, {}, {}, of_pipeline);
   EXPECT_FALSE(Find(x)) << "of a pipeline";
+  RunPlan of_many_outputs = PlanFor(x);
+  of_many_outputs.outputs = OutputPlans(OutputPlans::List(5));
+  known_.Keep({&x, 1}, {}, {}, of_many_outputs);
+  EXPECT_FALSE(Find(x)) << "of many outputs";
   const std::vector<NamedTensor> two = {x, x};
   known_.Keep(two, {}, {}, PlanFor(x));
   EXPECT_FALSE(known_.Find(two, {}, {})) << "of two tensors, lengths perhaps";

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -301,6 +302,19 @@ TEST(RoutingTable, ForgetsTheCellsNotAskedForTheLongest) {
   EXPECT_EQ(table.cells(), RoutingTable::kMostCells);
   EXPECT_NE(table.Find(key(1), {}).costs, nullptr);
   EXPECT_EQ(table.Find(key(2), {}).costs, nullptr);
+}
+
+// Whatever callers choose freely tells keys apart: of one bucket they would slow down each other's calls.
+TEST(RoutingTable, KeysOfOneSizeHaveManyHashes) {
+  std::set<size_t> hashes;
+  for (int k = 0; k < 100; ++k) {
+    RouteKey alpha, beta, clip;
+    alpha.cell.activations[0].alpha = k + 1;
+    beta.cell.activations.back().beta = k + 1;
+    clip.cell.clip = k + 1;
+    for (const RouteKey& key : {alpha, beta, clip}) hashes.insert(RouteKeyHash()(key));
+  }
+  EXPECT_GT(hashes.size(), 290);
 }
 
 TEST(RouteShape, IsTheNearestClass) {
