@@ -19,10 +19,10 @@ static_assert(kKeyBytes % 3 == 0);
 constexpr size_t kTextBytes = kKeyBytes / 3 * 4;
 
 // The value of each letter of URL-safe base64; of all others -1.
-constexpr std::array<int8_t, 256> kLetterValues = [] {
-  std::array<int8_t, 256> values;
+constexpr std::array<int32_t, 256> kLetterValues = [] {
+  std::array<int32_t, 256> values;
   values.fill(-1);
-  int8_t value = 0;
+  int32_t value = 0;
   for (const char letter : std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")) {
     values[static_cast<uint8_t>(letter)] = value++;
   }
