@@ -53,7 +53,9 @@ class Elements {
   const char* end() const { return data() + size_; }
   std::string_view view() const { return {block_, size_}; }
   bool operator==(const Elements& other) const { return view() == other.view(); }
-  void Wipe() { explicit_bzero(block_, size_); }
+  void Wipe() {
+    if (size_ > 0) explicit_bzero(block_, size_);
+  }
 
  private:
   size_t size_ = 0;
