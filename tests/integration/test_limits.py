@@ -27,7 +27,7 @@ from test_service import SECONDS
 pb = wire.sessions_pb2
 Code = grpc.StatusCode
 REASON = 'rnnserve_rejected_total{reason="%s"}'
-PER_MODEL = 4096  # what a model or a packed program counts for besides its weights
+PER_MODEL = 6144  # what a model counts for besides its weights
 REPLY_BYTES = 256 << 10
 KEPT_MODELS = 3
 INLINE_SHARE = 6  # of --model_weight_bytes: a sixth of it is for weights that come inline

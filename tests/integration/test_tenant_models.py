@@ -19,7 +19,7 @@ from test_models import _case, _infer_model, _load, _ref
 from test_onnxruntime import excess
 
 TOKENS = {name: f"token-of-{name}-0123456789" for name in ("alice", "bob", "ops")}
-TWO_MODELS = 12 << 10  # each counts 4 KiB and its weights
+TWO_MODELS = 16 << 10  # each counts 6 KiB and its weights
 DENIED, UNKNOWN = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.NOT_FOUND
 
 
