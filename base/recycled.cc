@@ -112,6 +112,7 @@ ABSL_ATTRIBUTE_NOINLINE void* TakeElsewhere(size_t k) {
     std::swap(first, second);
     return first.Pop();
   }
+  if (!keeps) Begin();
   if (keeps && Shared::Get().Take(k, first)) return first.Pop();
   return ::operator new(BytesOf(k));
 }

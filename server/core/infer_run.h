@@ -56,8 +56,8 @@ class InferRun : public Recycled {
   // Goes on until all stages are done or something fails. `engines` run it; none where the call is pinned, or over. An
   // error ends it at once. Destroys the run before it calls `done`: the run points into the caller's message, which the
   // caller may free. `router` and `scheduler` outlive the run; the router is told what has run.
-  static void Start(std::unique_ptr<InferRun> run, absl::StatusOr<EngineSet> engines, Router* router,
-                    Scheduler* scheduler, InferDone done);
+  static void Start(InferRunPtr run, absl::StatusOr<EngineSet> engines, Router* router, Scheduler* scheduler,
+                    InferDone done);
 
   // Makes the states. `programs` holds those of each layer, one a direction, and outlives the run. A state that cannot
   // be made or gone on from fails this call here: inside a batch it would fail the others'.
