@@ -6,16 +6,14 @@
 //   record.Ran(was_helped, seconds, work, now);
 //
 // On a machine that does other work too, a helper loses its CPU in the middle of its part and its caller waits: two
-// threads are slower than one. Where runs with help are less than a tenth faster than runs alone, runs are alone for a
-// while, twice as long each time; then one of them tries again. Where help pays, one run in 128 is alone, to know. Time
-// is an argument. Not thread-safe.
+// threads are slower than one. Each helped run is told against nine tenths of what it typically takes alone; once more is
+// lost than gained by so many runs' time, runs are alone for a while, twice as long each time; then help is tried again.
+// Where help pays, one run in 128 is alone, to know. Time is an argument. Not thread-safe.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-
-#include "engine/cpu/least_of_late.h"
 
 namespace rnnserve::cpu {
 
@@ -32,43 +30,38 @@ class HelpRecord {
       --cold_;
       return;
     }
-    if (!was_helped) return alone_.Add(pace, kNewest);
-    const double expected = alone_.value() == 0 ? seconds : alone_.value() * work;
-    const double newest = std::min(kNewest, expected / kWindow);
-    ++helped_runs_;
-    helped_ += std::max(newest, 1.0 / helped_runs_) * (pace - helped_);
-    if (alone_.value() == 0 || helped_runs_ * newest < kNewest) return;
-    if (helped_ <= kWorthwhile * alone_.value()) {
-      if (++good_in_a_row_ >= kGoodInARow) pause_ = kFirstPause;
-      return;
-    }
+    if (!was_helped) return RanAlone(pace);
+    if (alone_ == 0) return;
+    loss_ = std::max(loss_ + pace / alone_ - kWorthwhile, -kMost);
+    if (loss_ == -kMost) pause_ = kFirstPause;
+    if (loss_ < kMost) return;
     avoided_until_ = now + pause_;
     pause_ = std::min(2 * pause_, kLongestPause);
-    good_in_a_row_ = 0;
-    helped_ = 0;
-    helped_runs_ = 0;
+    loss_ = 0;
     cold_ = kCold;
   }
 
  private:
-  // A stall of the helper shows in a mean, and several of them outweigh what it gains in between.
-  static constexpr double kNewest = 0.125;
-  // Short runs need a mean of more of them: an interrupt is as long as two, and comes once in a thousand.
-  static constexpr double kWindow = 400e-6;
+  // A tercile: the median would count stalls, which say nothing against running alone, and the least a lucky run.
+  void RanAlone(double pace) {
+    if (alone_ == 0) {
+      alone_ = pace;
+    } else {
+      alone_ = std::clamp(pace, alone_ - alone_ / 8, alone_ + alone_ / 16);
+    }
+  }
+
   static constexpr double kWorthwhile = 0.9;
   static constexpr int64_t kAloneEvery = 128, kFirstAlone = 4;
-  static constexpr int kGoodInARow = 32;
+  // In runs alone. Two stalls of a scheduler's turn in runs of a millisecond, or one that is as long as many short runs.
+  static constexpr double kMost = 4;
   // After a pause the helper's thread has to wake up, and its half of the weights is not in its cache.
   static constexpr int kCold = 2;
   static constexpr std::chrono::milliseconds kFirstPause{20}, kLongestPause{2000};
 
-  // A mean, newer runs weigh more. Its stalls count, those of runs alone do not: on a machine with other
-  // work a run alone loses its CPU as well, but the helper's CPU time is lost besides.
-  double helped_ = 0;
-  int helped_runs_ = 0;  // in the mean
-  LeastOfLate alone_;
+  double alone_ = 0;  // seconds for a unit of work; 0: none yet
+  double loss_ = 0;   // what helped runs took more than they may, in runs alone; below zero: gained
   int64_t runs_ = 0;
-  int good_in_a_row_ = 0;
   int cold_ = kCold;  // helped runs that tell nothing
   std::chrono::milliseconds pause_ = kFirstPause;
   Time avoided_until_;

@@ -18,23 +18,14 @@ constexpr int kDense = 16;
 constexpr int kSpins = 64;
 // Looks for the end of the other thread's part that mean it has lost its core: several hundred microseconds.
 constexpr int kLongWait = 1 << 14;
+// Looks before asking whether the other thread waits for this very core.
+constexpr int kSuspicion = 1 << 8;
 // Looks for the end of the other half of a step before asking whether it was begun at all.
-constexpr int kPatience = 16;
+constexpr int kPatience = 16, kForever = std::numeric_limits<int>::max();
 
 constexpr uint64_t Left(uint64_t first, uint64_t end) { return first << 32 | end; }
 constexpr uint64_t First(uint64_t left) { return left >> 32; }
 constexpr uint64_t End(uint64_t left) { return left & 0xffffffff; }
-
-// Until `count` is `least`, or for so many looks; whether it is. The other thread is at work on it and takes no longer
-// than a part takes unless it has lost its core.
-bool WaitFor(const std::atomic<uint64_t>& count, uint64_t least, int looks = std::numeric_limits<int>::max()) {
-  for (int look = 1; count.load(std::memory_order_acquire) < least; ++look) {
-    if (look == looks) return false;
-    hwy::Pause();
-    if (look % kLongWait == 0) std::this_thread::yield();
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -46,15 +37,28 @@ Helper::~Helper() {
   thread_.join();
 }
 
+// Until `count` is `least`, or for so many looks; whether it is. The `other` thread is at work on it and takes no longer
+// than a part takes unless it has lost its core.
+bool Helper::WaitFor(const std::atomic<uint64_t>& count, uint64_t least, const SeenCpu& other, int looks) {
+  for (int look = 1; count.load(std::memory_order_acquire) < least; ++look) {
+    if (look == looks) return false;
+    hwy::Pause();
+    if (look % kSuspicion == 0) other.KeepOff();
+    if (look % kLongWait == 0) std::this_thread::yield();
+  }
+  return true;
+}
+
 void Helper::Share(size_t parts, Part part, const void* context) {
   part_ = part;
   context_ = context;
+  caller_cpu_.Note();
   const uint64_t before = parts_taken_.load(std::memory_order_relaxed);
   left_.store(Left(1, parts), std::memory_order_release);
   size_t mine = 1;
   part(context, 0);
   for (size_t k = 0; TakeFirst(k); ++mine) part(context, k);
-  WaitFor(parts_taken_, before + parts - mine);
+  WaitFor(parts_taken_, before + parts - mine, own_cpu_, kForever);
 }
 
 bool Helper::TakeFirst(size_t& part) {
@@ -70,16 +74,16 @@ void Helper::RunHalf(size_t half, uint64_t phase, Part part, const void* context
   if (half == 0) {
     part(context, 0);
     first_done_.store(phase + 1, std::memory_order_release);
-    if (WaitFor(second_done_, phase + 1, kPatience)) return;
+    if (WaitFor(second_done_, phase + 1, own_cpu_, kPatience)) return;
   } else {
-    WaitFor(first_done_, phase);
+    WaitFor(first_done_, phase, caller_cpu_, kForever);
   }
   uint64_t taken = phase;
   if (second_taken_.compare_exchange_strong(taken, phase + 1, std::memory_order_relaxed)) {
     part(context, 1);
     second_done_.store(phase + 1, std::memory_order_release);
   } else {
-    WaitFor(second_done_, phase + 1);
+    WaitFor(second_done_, phase + 1, half == 0 ? own_cpu_ : caller_cpu_, kForever);
   }
 }
 
@@ -87,6 +91,8 @@ void Helper::RunHalf(size_t half, uint64_t phase, Part part, const void* context
 bool Helper::TakeLast() {
   uint64_t left = left_.load(std::memory_order_relaxed);
   if (First(left) >= End(left)) return false;
+  if (caller_cpu_.KeepOff()) return true;
+  own_cpu_.Note();
   if (!left_.compare_exchange_strong(left, Left(First(left), End(left) - 1), std::memory_order_acquire,
                                      std::memory_order_relaxed)) {
     return true;
@@ -111,6 +117,7 @@ void Helper::Serve() {
     }
     hwy::Pause();
     if (spins % kSpins != 0) continue;
+    if (held_.load(std::memory_order_relaxed)) caller_cpu_.KeepOff();
     if (leaving_.load(std::memory_order_relaxed)) return;
     // Between the parts of the Advance that holds it there are only short stretches that cannot be shared.
     if (held_.load(std::memory_order_relaxed) && IsLastRunning()) continue;

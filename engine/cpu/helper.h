@@ -9,7 +9,8 @@
 // thread computes a part never shows in its result.
 //
 // A helper whose core was taken from it in the middle of a part keeps the caller waiting: on a machine that is busy
-// with other things one thread is faster than two. HelpRecord measures which is faster here.
+// with other things one thread is faster than two. HelpRecord measures which is faster here. Where the kernel has put
+// both threads on one core, the one that notices it leaves.
 //
 // The helper is for one Advance at a time, and only while that is the only one and its workspace is_alone: where
 // several run, or several callers wait, each core has work. Waking a thread takes longer than a small cell's step, so
@@ -24,6 +25,7 @@
 #include <thread>
 
 #include "engine/cpu/help_record.h"
+#include "engine/cpu/seen_cpu.h"
 
 namespace rnnserve::cpu {
 
@@ -47,6 +49,7 @@ class Helper {
   void Share(size_t parts, Part part, const void* context);
   bool TakeFirst(size_t& part);
   void RunHalf(size_t half, uint64_t phase, Part part, const void* context);
+  static bool WaitFor(const std::atomic<uint64_t>& count, uint64_t least, const SeenCpu& other, int looks);
   void Wake();
   bool IsLastRunning() const { return running_.load(std::memory_order_relaxed) == 1; }
 
@@ -60,7 +63,9 @@ class Helper {
   // Of the parts shared now. Written before left_, read after taking a part.
   Part part_ = nullptr;
   const void* context_ = nullptr;
+  SeenCpu caller_cpu_;
   alignas(64) std::atomic<uint64_t> parts_taken_{0};  // all of them, done
+  SeenCpu own_cpu_;
   // Of RunInStep: runs whose first half is done, whose second half is done, and whose second half was taken. Each on a
   // line of its own, and the caller seldom looks at the last one: each look costs a transfer between cores.
   alignas(64) std::atomic<uint64_t> first_done_{0};

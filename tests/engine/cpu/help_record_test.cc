@@ -41,13 +41,13 @@ TEST(HelpRecordTest, HelpsWhereItPaysAndKnowsWhatItWouldTakeAlone) {
 TEST(HelpRecordTest, LeavesRunsAloneWhereHelpIsSlower) {
   Machine machine;
   machine.Run(100, 3);
-  EXPECT_LE(machine.Run(10'000, 3), 30) << "three runs in two seconds try again, and a few in the first seconds";
+  EXPECT_LE(machine.Run(10'000, 3), 40) << "four runs in two seconds try again, and a few in the first seconds";
 }
 
 TEST(HelpRecordTest, LeavesRunsAloneWhereHelpGainsNothing) {
   Machine machine;
   machine.Run(100, 0.95);
-  EXPECT_LE(machine.Run(10'000, 0.95), 30);
+  EXPECT_LE(machine.Run(10'000, 0.95), 1'000) << "a tie is told after 80 runs";
 }
 
 TEST(HelpRecordTest, StallsOutweighWhatIsGainedInBetween) {
@@ -61,7 +61,18 @@ TEST(HelpRecordTest, StallsOfRunsAloneDoNotSpeakForHelp) {
   Machine machine;
   int helped = 0;
   for (int k = 0; k < 500; ++k) helped += machine.Run(4, 0.6) + machine.Run(1, 3, 3);
-  EXPECT_LE(helped, 100);
+  EXPECT_LE(helped, 250);
+}
+
+// Times alone that differ by half, as where another machine shares the core: helped ones do no less.
+TEST(HelpRecordTest, ALuckyRunAloneDoesNotSpeakAgainstHelp) {
+  Machine machine(milliseconds(3));
+  int helped = 0;
+  for (int k = 0; k < 1'000; ++k) {
+    const double pace = k % 3 == 0 ? 1 : 1.5;
+    helped += machine.Run(7, 0.7 * pace, pace);
+  }
+  EXPECT_GE(helped, 6'500);
 }
 
 TEST(HelpRecordTest, ASingleStallIsForgiven) {
