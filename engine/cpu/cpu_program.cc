@@ -67,7 +67,7 @@ class CpuProgram : public Program {
         state_stride_(RowStride<T>(units_)),
         weights_(weights),
         scratch_stride_(step_->scratch_columns() == 0 ? 0 : RowStride<T>(step_->scratch_columns())),
-        stretch_rows_(std::max<size_t>(1, kStretchBytes / sizeof(T) / (x_stride_ + inputs_stride_))) {}
+        stretch_rows_(StretchRows()) {}
 
   std::unique_ptr<State> NewState() const override;
   void ImportState(DataType type, const std::byte* h, const std::byte* c, State& state) const override;
@@ -80,6 +80,7 @@ class CpuProgram : public Program {
   using Scratch = CpuScratch<T>;
 
   size_t InputColumns() const;
+  size_t StretchRows() const;
   HalvingRecord& HalvingOf(size_t rows) const {
     return halving_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 4, 7) - 4];
   }
@@ -95,7 +96,7 @@ class CpuProgram : public Program {
   }
   void RunStretch(const RowGroup& group, Scratch& scratch, Team& team) const;
   void GatherInputs(const RowGroup& group, Scratch& scratch) const;
-  Factors<T> Narrowed(size_t count, Rows<const T> rows, size_t depth, AlignedBuffer<std::byte>& target) const;
+  Factors<T> Prepared(size_t count, Rows<const T> rows, size_t depth, AlignedBuffer<std::byte>& target) const;
   void ScatterOutputs(std::span<const SequenceSlice* const> rows, int64_t step, const T* h) const;
 
   std::shared_ptr<Helper> helper_;
@@ -220,6 +221,13 @@ size_t CpuProgram<T>::InputColumns() const {
   return columns;
 }
 
+template <typename T>
+size_t CpuProgram<T>::StretchRows() const {
+  size_t row = (x_stride_ + inputs_stride_) * sizeof(T);
+  if constexpr (std::is_same_v<T, float>) row += PreparedBytes(weights_, inputs_, kGroupRows) / kGroupRows;
+  return std::max<size_t>(1, kStretchBytes / row);
+}
+
 // Padding is zeroed too: it takes part in the element-wise work.
 template <typename T>
 void LoadRow(const T* source, size_t units, size_t stride, T* target) {
@@ -258,8 +266,8 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   const auto rows = scratch.plan.rows().subspan(group.first, group.count);
   GatherInputs(group, scratch);
   scratch.scratch.Grow(group.count * scratch_stride_);
-  if (scratch_stride_ != 0) scratch.narrow_scratch.Grow(group.count * NarrowBytes(weights_, units_));
-  const Factors<T> x = Narrowed(stretch.total, {scratch.x.data(), x_stride_}, inputs_, scratch.narrow_x);
+  if (scratch_stride_ != 0) scratch.prepared_scratch.Grow(PreparedBytes(weights_, units_, group.count));
+  const Factors<T> x = Prepared(stretch.total, {scratch.x.data(), x_stride_}, inputs_, scratch.prepared_x);
   // A single step's inputs are computed panel by panel.
   const bool ahead = stretch.active.size() > 1;
   if (ahead) {
@@ -282,12 +290,12 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
       backwards = active < kFewRows && !backwards;
       step_->Run({.count = active,
                   .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
-                  .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.narrow},
-                  .h = Narrowed(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.narrow_h),
+                  .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.prepared},
+                  .h = Prepared(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.prepared_h),
                   .next_h = {next_h, state_stride_},
                   .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
                   .scratch = {scratch.scratch.data(), scratch_stride_},
-                  .narrow_scratch = scratch.narrow_scratch.data(),
+                  .prepared_scratch = scratch.prepared_scratch.data(),
                   .backwards = backwards},
                  own);
       done += active;
@@ -297,7 +305,7 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   };
   // Not where a step has something to do before its product.
   const bool in_step = ahead && rows.size() < kFewRows && rows.size() * input_columns_ * units_ >= kLeastInStep &&
-                       NarrowBytes(weights_, units_) == 0;
+                       PreparedBytes(weights_, units_, rows.size()) == 0;
   if (!in_step || !team.IsShared()) return run_steps(team, 0);
   team.RunInStep(run_steps);
 }
@@ -319,15 +327,13 @@ void CpuProgram<T>::GatherInputs(const RowGroup& group, Scratch& scratch) const 
 }
 
 template <typename T>
-Factors<T> CpuProgram<T>::Narrowed(size_t count, Rows<const T> rows, size_t depth,
+Factors<T> CpuProgram<T>::Prepared(size_t count, Rows<const T> rows, size_t depth,
                                    AlignedBuffer<std::byte>& target) const {
   if constexpr (std::is_same_v<T, float>) {
-    if (const size_t bytes = NarrowBytes(weights_, depth); bytes != 0) {
-      target.Grow(count * bytes);
-      NarrowRows(weights_, depth, count, rows, target.data());
-    }
+    target.Grow(PreparedBytes(weights_, depth, count));
+    return Prepare(weights_, depth, count, rows, target.data());
   }
-  return {rows.data, rows.stride, target.data()};
+  return {rows.data, rows.stride};
 }
 
 template <typename T>

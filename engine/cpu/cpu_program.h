@@ -31,13 +31,13 @@ struct CpuScratch {
   AlignedBuffer<T> x;        // a row per active row and step of a stretch
   AlignedBuffer<T> inputs;   // the same
   AlignedBuffer<T> scratch;  // a row per row of a group
-  // NarrowRows of x, h and scratch, where the weights take them.
-  AlignedBuffer<std::byte> narrow_x, narrow_h, narrow_scratch;
+  // Of x, h and scratch, where Prepare has another form of them.
+  AlignedBuffer<std::byte> prepared_x, prepared_h, prepared_scratch;
   bool backwards = false;  // in which order the last step read the weights
 
   size_t bytes() const {
     return (h[0].size() + h[1].size() + c.size() + x.size() + inputs.size() + scratch.size()) * sizeof(T) +
-           narrow_x.size() + narrow_h.size() + narrow_scratch.size();
+           prepared_x.size() + prepared_h.size() + prepared_scratch.size();
   }
 };
 

@@ -247,6 +247,10 @@ TermScale NarrowToBytes(const float* row, size_t count, std::byte* target) {
   return {most < kLeastRow ? 0 : most / kMostTerm, 128 * _mm512_reduce_add_epi32(all)};
 }
 
+size_t RowBytes(WeightType type, size_t depth) {
+  return type == WeightType::kInt8 ? NarrowInt8Bytes(depth) : BrainRowBytes(depth);
+}
+
 // Nothing to add to it.
 void CopyStart(const Product<float>& product) {
   for (size_t row = 0; row < product.count; ++row) {
@@ -257,7 +261,7 @@ void CopyStart(const Product<float>& product) {
 }  // namespace
 
 void NarrowForDotProduct(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target) {
-  const size_t bytes = NarrowBytes(type, depth);
+  const size_t bytes = RowBytes(type, depth);
   for (size_t row = 0; row < count; ++row, target += bytes) {
     if (type == WeightType::kBFloat16) {
       NarrowToBrain(rows.row(row), depth, target);
@@ -275,8 +279,8 @@ void MultiplyByDotProduct(const Product<float>& product) {
   if (weights.depth() == 0) return CopyStart(product);
   const bool is_int8 = weights.type() == WeightType::kInt8;
   const size_t width = is_int8 ? 1 : 2;
-  const Tile tile = {.rows = product.rows.narrow,
-                     .row_bytes = NarrowBytes(weights.type(), weights.depth()),
+  const Tile tile = {.rows = product.rows.prepared,
+                     .row_bytes = RowBytes(weights.type(), weights.depth()),
                      .weights = weights.line<std::byte>(0) + product.first_line * weights.line_stride() * width,
                      .line_bytes = weights.line_stride() * width,
                      .depth = weights.depth(),

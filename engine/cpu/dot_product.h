@@ -16,7 +16,9 @@ namespace rnnserve::cpu {
 // Whether this CPU, within MaxInstructionSet(), multiplies weights of this kind so.
 bool HasDotProduct(WeightType type);
 
-// As those of product.h, where HasDotProduct.
+// Of a row that is multiplied by weights of bfloat16.
+inline size_t BrainRowBytes(size_t depth) { return PadToLine<uint16_t>(depth) * sizeof(uint16_t); }
+// As Prepare and Multiply of product.h, where HasDotProduct.
 void NarrowForDotProduct(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target);
 void MultiplyByDotProduct(const Product<float>& product);
 

@@ -106,11 +106,10 @@ class ResetGruStep final : public GruStep<T> {
     const Rows<T> keep = rows.scratch, reset = rows.scratch.From(width_);
     Reset(rows, keep, reset, team);
     if constexpr (std::is_same_v<T, float>) {
-      if (rows.narrow_scratch != nullptr) {
-        NarrowRows(r_h_.type(), units_, rows.count, reset, rows.narrow_scratch);
-      }
+      Blend(rows, keep, Prepare(r_h_.type(), units_, rows.count, reset, rows.prepared_scratch), team);
+    } else {
+      Blend(rows, keep, {reset.data, reset.stride}, team);
     }
-    Blend(rows, keep, {reset.data, reset.stride, rows.narrow_scratch}, team);
   }
 
  private:

@@ -44,6 +44,14 @@ constexpr size_t LinesAtOnce(size_t rows) {
   return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
+// Rows of a block that lie together, term by term: one address instead of one a row, of which there are too many for
+// the registers.
+template <class Kind>
+struct WithRowsTogether : Kind {
+  static constexpr bool kRowsTogether = true;
+};
+constexpr bool kPreparesRows = HWY_TARGET == HWY_AVX2;
+
 template <typename T, class Elements>
 struct Tile {
   const T* rows;
@@ -113,13 +121,19 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
         column[v] = Elements::Load(d, term + LineOffset<kLines>(tile, LineOf<T>(v)), next, v % kVectors<T>);
       }
       for (size_t r = 0; r < kRows; ++r) {
-        const auto factor = hn::Set(d, rows[r * tile.row_stride + k + next]);
+        const size_t at = Elements::kRowsTogether ? (k + next) * kRows + r : r * tile.row_stride + k + next;
+        const auto factor = hn::Set(d, rows[at]);
         for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(factor, column[v], sum[r][v]);
       }
     };
     // Two at a time: with AVX2, eight rows of H = 256 take 0.78 of the time of one at a time. One row of an LSTM of
     // H = 256 takes 0.9 of that of two at a time.
     const size_t end = std::min(k + kChain, tile.depth);
+    if constexpr (Elements::kRowsTogether && !Elements::kPaired) {
+      for (; k + 4 <= end; k += 4) {
+        for (size_t next = 0; next < 4; ++next, weights += tile.term_stride) add_term(weights, next);
+      }
+    }
     if constexpr (kRows > 1 || Elements::kPaired) {
       for (; k + 2 <= end; k += 2, weights += tile.term_stride) {
         add_term(weights, 0);
@@ -262,10 +276,10 @@ HWY_INLINE void MultiplyTerms(size_t count, Tile<T, Elements> tile, size_t lines
 constexpr size_t kFarBytes = size_t{2} << 20;
 
 template <class Elements, typename T>
-HWY_INLINE void MultiplyLines(const Product<T>& product) {
+HWY_INLINE void MultiplyLinesBy(const Product<T>& product, Rows<const T> rows) {
   const PackedMatrix<T>& weights = *product.weights;
-  const Tile<T, Elements> tile = {.rows = product.rows.data,
-                                  .row_stride = product.rows.stride,
+  const Tile<T, Elements> tile = {.rows = rows.data,
+                                  .row_stride = rows.stride,
                                   .packed = &weights,
                                   .first_line = product.first_line,
                                   .line_stride = weights.line_stride(),
@@ -281,9 +295,20 @@ HWY_INLINE void MultiplyLines(const Product<T>& product) {
   MultiplyTerms(product.count, tile, product.lines);
 }
 
+template <class Elements, typename T>
+HWY_INLINE void MultiplyLines(const Product<T>& product) {
+  if constexpr (kPreparesRows && std::is_same_v<T, float>) {
+    if (product.rows.prepared != nullptr) {
+      const auto* const together = reinterpret_cast<const float*>(product.rows.prepared);
+      return MultiplyLinesBy<WithRowsTogether<Elements>>(product, {together, product.weights->depth()});
+    }
+  }
+  MultiplyLinesBy<Elements>(product, product.rows.From(0));
+}
+
 void MultiplyInt8(const Product<float>& product) {
   const PackedMatrix<float>& weights = *product.weights;
-  const Tile<float, Int8Elements> tile = {.rows = product.rows.narrow,
+  const Tile<float, Int8Elements> tile = {.rows = product.rows.prepared,
                                           .row_stride = NarrowInt8Bytes(weights.depth()),
                                           .packed = &weights,
                                           .first_line = product.first_line,
@@ -301,6 +326,50 @@ void MultiplyInt8(const Product<float>& product) {
 void NarrowInt8(size_t depth, size_t count, Rows<const float> rows, std::byte* target) {
   for (size_t row = 0; row < count; ++row) NarrowRow(rows.row(row), depth, target + row * NarrowInt8Bytes(depth));
 }
+
+bool PreparesRows() { return kPreparesRows; }
+
+#if HWY_TARGET == HWY_AVX2
+// Four rows, four terms: target[term * stride + row]. What lies behind a term's rows is overwritten.
+HWY_INLINE void Transpose(const float* const rows[4], float* target, size_t stride) {
+  const hn::Full128<float> d;
+  const hn::Repartition<double, decltype(d)> pairs;
+  const auto row = [&](size_t r) HWY_ATTR { return hn::LoadU(d, rows[r]); };
+  const auto low = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(pairs, hn::InterleaveLower(d, a, b)); };
+  const auto high = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(pairs, hn::InterleaveUpper(d, a, b)); };
+  const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
+  const auto low01 = low(r0, r1), low23 = low(r2, r3), high01 = high(r0, r1), high23 = high(r2, r3);
+  hn::StoreU(hn::BitCast(d, hn::ConcatLowerLower(pairs, low23, low01)), d, target);
+  hn::StoreU(hn::BitCast(d, hn::ConcatUpperUpper(pairs, low23, low01)), d, target + stride);
+  hn::StoreU(hn::BitCast(d, hn::ConcatLowerLower(pairs, high23, high01)), d, target + 2 * stride);
+  hn::StoreU(hn::BitCast(d, hn::ConcatUpperUpper(pairs, high23, high01)), d, target + 3 * stride);
+}
+
+// In the blocks of MultiplyTerms.
+void PutTogether(size_t depth, size_t count, Rows<const float> rows, float* target) {
+  for (size_t blocks = (count + kMostRows<float> - 1) / kMostRows<float>; blocks > 0; --blocks) {
+    const size_t block = (count + blocks - 1) / blocks;
+    const auto four = [&](size_t first, size_t k) HWY_ATTR {
+      const auto row = [&](size_t r) { return rows.row(std::min(first + r, block - 1)) + k; };
+      const float* const from[4] = {row(0), row(1), row(2), row(3)};
+      Transpose(from, target + k * block + first, block);
+    };
+    size_t k = 0;
+    for (; k + 4 <= depth; k += 4) {
+      if (block > 4) four(4, k);  // before the rows that follow it
+      four(0, k);
+    }
+    for (; k < depth; ++k) {
+      for (size_t r = 0; r < block; ++r) target[k * block + r] = rows.row(r)[k];
+    }
+    rows.data += block * rows.stride;
+    target += block * depth;
+    count -= block;
+  }
+}
+#else
+void PutTogether(size_t, size_t, Rows<const float>, float*) {}
+#endif
 
 void MultiplyFloat(const Product<float>& product) {
   switch (product.weights->type()) {
@@ -326,15 +395,27 @@ namespace rnnserve::cpu {
 HWY_EXPORT(MultiplyFloat);
 HWY_EXPORT(MultiplyDouble);
 HWY_EXPORT(NarrowInt8);
+HWY_EXPORT(PreparesRows);
+HWY_EXPORT(PutTogether);
 
-size_t NarrowBytes(WeightType type, size_t depth) {
-  if (type == WeightType::kInt8) return NarrowInt8Bytes(depth);
-  return type == WeightType::kBFloat16 && HasDotProduct(type) ? PadToLine<uint16_t>(depth) * sizeof(uint16_t) : 0;
+size_t PreparedBytes(WeightType type, size_t depth, size_t count) {
+  if (type == WeightType::kInt8) return count * NarrowInt8Bytes(depth);
+  if (HasDotProduct(type)) return count * BrainRowBytes(depth);
+  if (count < kPreparedRows || !HWY_DYNAMIC_DISPATCH(PreparesRows)()) return 0;
+  return PadToLine<float>(count * depth + 4) * sizeof(float);  // PutTogether writes whole vectors
 }
 
-void NarrowRows(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target) {
-  if (HasDotProduct(type)) return NarrowForDotProduct(type, depth, count, rows, target);
-  HWY_DYNAMIC_DISPATCH(NarrowInt8)(depth, count, rows, target);
+Factors<float> Prepare(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target) {
+  if (HasDotProduct(type)) {
+    NarrowForDotProduct(type, depth, count, rows, target);
+  } else if (type == WeightType::kInt8) {
+    HWY_DYNAMIC_DISPATCH(NarrowInt8)(depth, count, rows, target);
+  } else if (PreparedBytes(type, depth, count) == 0) {
+    target = nullptr;
+  } else {
+    HWY_DYNAMIC_DISPATCH(PutTogether)(depth, count, rows, reinterpret_cast<float*>(target));
+  }
+  return {rows.data, rows.stride, target};
 }
 
 void Multiply(const Product<float>& product) {

@@ -33,19 +33,22 @@ inline constexpr size_t kMostLines = 8, kPanelLines = 4;
 template <typename T>
 alignas(kLineBytes) inline constexpr T kZeroLines[kMostLines * kLine<T>] = {};
 
-// Some kinds of narrow weights are multiplied by narrow rows, which are made once for all products with them. Bytes of
-// such a row, on cache lines; 0: this kind takes rows as they are.
-size_t NarrowBytes(WeightType type, size_t depth);
-void NarrowRows(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target);
-
 template <typename T>
 struct Factors {
   const T* data = nullptr;  // need the alignment of T only
   size_t stride = 0;
-  const std::byte* narrow = nullptr;  // the same rows, where NarrowBytes is not 0
+  const std::byte* prepared = nullptr;  // all of these rows, by Prepare
 
   Rows<const T> From(size_t column) const { return {data + column, stride}; }
 };
+
+// Some products take their rows in another form, which is made once for all products of them with such weights: narrow
+// rows for some kinds of narrow weights, which need them; and with AVX2, whose registers are few, the rows of a block
+// term by term, which is faster from kPreparedRows rows on. Bytes of that form, on cache lines; 0: rows as they are.
+inline constexpr size_t kPreparedRows = 6;
+size_t PreparedBytes(WeightType type, size_t depth, size_t count);
+// `target`: of PreparedBytes at least.
+Factors<float> Prepare(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target);
 
 template <typename T>
 struct Product {

@@ -25,7 +25,7 @@ struct StepRows {
   Rows<T> next_h;                       // after it; not the same memory
   Rows<T> c;                            // before and after it, LSTM only
   Rows<T> scratch;                      // scratch_columns() of the step
-  std::byte* narrow_scratch = nullptr;  // where scratch is multiplied: for NarrowRows of it
+  std::byte* prepared_scratch = nullptr;  // where scratch is multiplied: for Prepare
   bool backwards = false;               // in which order the panels come
 };
 

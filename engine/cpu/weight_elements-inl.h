@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <typename T>
 struct GivenElements {
   using Stored = T;
-  static constexpr bool kScaled = false, kPaired = false;
+  static constexpr bool kScaled = false, kPaired = false, kRowsTogether = false;
 
   template <class D>
   static HWY_INLINE hn::Vec<D> Load(D d, const T* term, size_t, size_t vector) {
@@ -35,7 +35,7 @@ struct GivenElements {
 
 struct HalfElements {
   using Stored = hwy::float16_t;
-  static constexpr bool kScaled = false, kPaired = false;
+  static constexpr bool kScaled = false, kPaired = false, kRowsTogether = false;
 
   template <class D>
   static HWY_INLINE hn::Vec<D> Load(D d, const Stored* term, size_t, size_t vector) {
@@ -46,7 +46,7 @@ struct HalfElements {
 
 struct BrainElements {
   using Stored = uint16_t;
-  static constexpr bool kScaled = false, kPaired = true;
+  static constexpr bool kScaled = false, kPaired = true, kRowsTogether = false;
 
   template <class D>
   static HWY_INLINE hn::Vec<D> Load(D d, const Stored* pair, size_t parity, size_t vector) {
