@@ -64,6 +64,7 @@ struct Tile {
   size_t term_stride;
   size_t depth;
   size_t ahead;  // distance of weights to be asked for; 0: none
+  size_t asks = 0;  // of rows that lie together: for so many cache lines every four terms
   const T* start;
   size_t start_stride;
   T* target;
@@ -99,8 +100,9 @@ HWY_INLINE size_t LineOffset(const Tile& tile, size_t line) {
   return line * tile.line_stride;
 }
 
-// `kRows` rows and `kLines` lines, all sums of a chain in registers.
-template <size_t kRows, size_t kLines, bool kAhead, typename T, class Elements>
+// `kRows` rows and `kLines` lines, all sums of a chain in registers. With `kAhead` weights are asked for, at tile.ahead
+// from those in use: each term those of another one, or every four terms kAhead cache lines in a row.
+template <size_t kRows, size_t kLines, int kAhead, typename T, class Elements>
 HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
   const hn::ScalableTag<T> d;
   constexpr size_t kWidth = kLines * kVectors<T>;
@@ -109,13 +111,14 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
   const T* HWY_RESTRICT rows = tile.rows;
   const T* start = tile.start;
   size_t start_stride = tile.start_stride;
+  [[maybe_unused]] const auto* next_line = reinterpret_cast<const std::byte*>(weights + tile.ahead);
   size_t k = 0;
   do {
     for (size_t r = 0; r < kRows; ++r) {
       for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(d);
     }
     const auto add_term = [&](const typename Elements::Stored* term, size_t next) HWY_ATTR {
-      if constexpr (kAhead) __builtin_prefetch(term + tile.ahead, 0, 2);
+      if constexpr (kAhead != 0 && !Elements::kRowsTogether) __builtin_prefetch(term + tile.ahead, 0, 2);
       hn::Vec<decltype(d)> column[kWidth];
       for (size_t v = 0; v < kWidth; ++v) {
         column[v] = Elements::Load(d, term + LineOffset<kLines>(tile, LineOf<T>(v)), next, v % kVectors<T>);
@@ -131,6 +134,7 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
     const size_t end = std::min(k + kChain, tile.depth);
     if constexpr (Elements::kRowsTogether && !Elements::kPaired) {
       for (; k + 4 <= end; k += 4) {
+        for (int line = 0; line < kAhead; ++line, next_line += kLineBytes) __builtin_prefetch(next_line, 0, 2);
         for (size_t next = 0; next < 4; ++next, weights += tile.term_stride) add_term(weights, next);
       }
     }
@@ -154,7 +158,7 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
 }
 
 // The same of whole numbers, four terms at a time.
-template <size_t kRows, size_t kLines, bool kAhead>
+template <size_t kRows, size_t kLines, int kAhead>
 HWY_INLINE void MultiplyTile(const Tile<float, Int8Elements>& tile) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> whole;
@@ -207,11 +211,17 @@ HWY_INLINE void TakeLines(const Tile<T, Elements>& tile, size_t line, size_t ahe
   if constexpr (Elements::kScaled) part.scales += line * kLine<T>;
   part.start += line * kLine<T>;
   part.target += line * kLine<T>;
-  if (ahead_line - line < kLines) {
-    part.ahead += (ahead_line - line) * tile.line_stride;
-    MultiplyTile<kRows, kLines, true>(part);
+  if constexpr (Elements::kRowsTogether) {
+    // Every tile of the panel asks for its share of the next one.
+    const size_t share = tile.depth / 4 * tile.asks * kLineBytes / sizeof(typename Elements::Stored);
+    const size_t asked = (ahead_line * (tile.ahead / tile.line_stride) + line) * share;
+    if (asked >= tile.ahead) return MultiplyTile<kRows, kLines, 0>(part);
+    part.ahead += asked - line * tile.line_stride;
+    return tile.asks == 1 ? MultiplyTile<kRows, kLines, 1>(part) : MultiplyTile<kRows, kLines, 2>(part);
   } else {
-    MultiplyTile<kRows, kLines, false>(part);
+    if (ahead_line - line >= kLines) return MultiplyTile<kRows, kLines, 0>(part);
+    part.ahead += (ahead_line - line) * tile.line_stride;
+    MultiplyTile<kRows, kLines, 1>(part);
   }
 }
 
@@ -256,12 +266,14 @@ HWY_INLINE void MultiplyBlock(size_t rows, const Tile<T, Elements>& tile, size_t
 constexpr size_t kNoLine = size_t{1} << 32;
 
 // The rows in blocks as even as can be: 32 rows are 6, 6, 5, 5, 5, 5. The first block asks for weights of the first
-// line, the next one of the next.
+// line, the next one of the next; where rows lie together, each for a part of all.
 template <typename T, class Elements>
 HWY_INLINE void MultiplyTerms(size_t count, Tile<T, Elements> tile, size_t lines) {
   size_t line = tile.ahead == 0 ? kNoLine : 0;
   const size_t most = lines == 3 ? kMostRowsOfThree<T> : kMostRows<T>;
-  for (size_t blocks = (count + most - 1) / most; blocks > 0; --blocks, ++line) {
+  size_t blocks = (count + most - 1) / most;
+  if constexpr (!Elements::kScaled) tile.asks = blocks < 4 ? 2 : 1;
+  for (; blocks > 0; --blocks, ++line) {
     const size_t rows = (count + blocks - 1) / blocks;
     MultiplyBlock(rows, tile, lines, line);
     count -= rows;

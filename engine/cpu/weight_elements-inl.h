@@ -59,7 +59,7 @@ struct BrainElements {
 // Multiplied otherwise: int8_product-inl.h.
 struct Int8Elements {
   using Stored = int8_t;
-  static constexpr bool kScaled = true;
+  static constexpr bool kScaled = true, kRowsTogether = false;
 };
 
 }  // namespace HWY_NAMESPACE
