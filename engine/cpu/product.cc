@@ -64,7 +64,8 @@ struct Tile {
   size_t term_stride;
   size_t depth;
   size_t ahead;  // distance of weights to be asked for; 0: none
-  size_t asks = 0;  // of rows that lie together: for so many cache lines every four terms
+  // Of rows that lie together: lines of the panel, and cache lines that are asked for every four terms.
+  size_t lines = 0, asks = 0;
   const T* start;
   size_t start_stride;
   T* target;
@@ -214,7 +215,7 @@ HWY_INLINE void TakeLines(const Tile<T, Elements>& tile, size_t line, size_t ahe
   if constexpr (Elements::kRowsTogether) {
     // Every tile of the panel asks for its share of the next one.
     const size_t share = tile.depth / 4 * tile.asks * kLineBytes / sizeof(typename Elements::Stored);
-    const size_t asked = (ahead_line * (tile.ahead / tile.line_stride) + line) * share;
+    const size_t asked = (ahead_line * tile.lines + line) * share;
     if (asked >= tile.ahead) return MultiplyTile<kRows, kLines, 0>(part);
     part.ahead += asked - line * tile.line_stride;
     return tile.asks == 1 ? MultiplyTile<kRows, kLines, 1>(part) : MultiplyTile<kRows, kLines, 2>(part);
@@ -272,7 +273,10 @@ HWY_INLINE void MultiplyTerms(size_t count, Tile<T, Elements> tile, size_t lines
   size_t line = tile.ahead == 0 ? kNoLine : 0;
   const size_t most = lines == 3 ? kMostRowsOfThree<T> : kMostRows<T>;
   size_t blocks = (count + most - 1) / most;
-  if constexpr (!Elements::kScaled) tile.asks = blocks < 4 ? 2 : 1;
+  if constexpr (Elements::kRowsTogether) {
+    tile.lines = lines;
+    tile.asks = blocks < 4 ? 2 : 1;
+  }
   for (; blocks > 0; --blocks, ++line) {
     const size_t rows = (count + blocks - 1) / blocks;
     MultiplyBlock(rows, tile, lines, line);
