@@ -120,14 +120,27 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
     }
     const auto add_term = [&](const typename Elements::Stored* term, size_t next) HWY_ATTR {
       if constexpr (kAhead != 0 && !Elements::kRowsTogether) __builtin_prefetch(term + tile.ahead, 0, 2);
-      hn::Vec<decltype(d)> column[kWidth];
-      for (size_t v = 0; v < kWidth; ++v) {
-        column[v] = Elements::Load(d, term + LineOffset<kLines>(tile, LineOf<T>(v)), next, v % kVectors<T>);
-      }
-      for (size_t r = 0; r < kRows; ++r) {
-        const size_t at = Elements::kRowsTogether ? (k + next) * kRows + r : r * tile.row_stride + k + next;
-        const auto factor = hn::Set(d, rows[at]);
-        for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(factor, column[v], sum[r][v]);
+      const auto column = [&](size_t v) HWY_ATTR {
+        return Elements::Load(d, term + LineOffset<kLines>(tile, LineOf<T>(v)), next, v % kVectors<T>);
+      };
+      const auto factor = [&](size_t r) HWY_ATTR {
+        return hn::Set(d, rows[Elements::kRowsTogether ? (k + next) * kRows + r : r * tile.row_stride + k + next]);
+      };
+      // Whichever are fewer wait in registers.
+      if constexpr (kRows < kWidth) {
+        hn::Vec<decltype(d)> factors[kRows];
+        for (size_t r = 0; r < kRows; ++r) factors[r] = factor(r);
+        for (size_t v = 0; v < kWidth; ++v) {
+          const auto weight = column(v);
+          for (size_t r = 0; r < kRows; ++r) sum[r][v] = hn::MulAdd(factors[r], weight, sum[r][v]);
+        }
+      } else {
+        hn::Vec<decltype(d)> columns[kWidth];
+        for (size_t v = 0; v < kWidth; ++v) columns[v] = column(v);
+        for (size_t r = 0; r < kRows; ++r) {
+          const auto one = factor(r);
+          for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(one, columns[v], sum[r][v]);
+        }
       }
     };
     // Two at a time: with AVX2, eight rows of H = 256 take 0.78 of the time of one at a time. One row of an LSTM of

@@ -111,7 +111,7 @@ TYPED_TEST(ProductTest, BitsOfARowDoNotDependOnTheNumberOfRows) {
 // In the form that products of this machine take best, which kinds of narrow weights must have.
 TEST(PreparedRowsTest, GiveTheSameBits) {
   for (const WeightType type : {WeightType::kAsGiven, WeightType::kFloat16}) {
-    for (const size_t depth : {1, 3, 64, 157}) {
+    for (const size_t depth : {0, 1, 3, 64, 157}) {
       for (size_t rows = 1; rows <= 40; ++rows) {
         const ProductCase<float> product(rows, 3, 20, depth, 29);
         const PackedMatrix<float> packed(product.source.data(), 3, 20, depth, type);
