@@ -288,16 +288,17 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
       const size_t active = stretch.active[k];
       T* const next_h = scratch.h[(step + 1) % 2].data() + first;
       backwards = active < kFewRows && !backwards;
-      step_->Run({.count = active,
-                  .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
-                  .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.prepared},
-                  .h = Prepared(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.prepared_h),
-                  .next_h = {next_h, state_stride_},
-                  .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
-                  .scratch = {scratch.scratch.data(), scratch_stride_},
-                  .prepared_scratch = scratch.prepared_scratch.data(),
-                  .backwards = backwards},
-                 own);
+      step_->Run(
+          {.count = active,
+           .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
+           .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.prepared},
+           .h = Prepared(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.prepared_h),
+           .next_h = {next_h, state_stride_},
+           .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
+           .scratch = {scratch.scratch.data(), scratch_stride_},
+           .prepared_scratch = scratch.prepared_scratch.data(),
+           .backwards = backwards},
+          own);
       done += active;
       if (thread == 0) ScatterOutputs(rows.first(active), step, next_h);
     }

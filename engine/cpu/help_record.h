@@ -6,9 +6,9 @@
 //   record.Ran(was_helped, seconds, work, now);
 //
 // On a machine that does other work too, a helper loses its CPU in the middle of its part and its caller waits: two
-// threads are slower than one. Each helped run is told against nine tenths of what it typically takes alone; once more is
-// lost than gained by so many runs' time, runs are alone for a while, twice as long each time; then help is tried again.
-// Where help pays, one run in 128 is alone, to know. Time is an argument. Not thread-safe.
+// threads are slower than one. Each helped run is told against nine tenths of what it typically takes alone; once more
+// is lost than gained by so many runs' time, runs are alone for a while, twice as long each time; then help is tried
+// again. Where help pays, one run in 128 is alone, to know. Time is an argument. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,8 @@ class HelpRecord {
 
   static constexpr double kWorthwhile = 0.9;
   static constexpr int64_t kAloneEvery = 128, kFirstAlone = 4;
-  // In runs alone. Two stalls of a scheduler's turn in runs of a millisecond, or one that is as long as many short runs.
+  // In runs alone. Two stalls of a scheduler's turn in runs of a millisecond, or one that is as long as many short
+  // runs.
   static constexpr double kMost = 4;
   // After a pause the helper's thread has to wake up, and its half of the weights is not in its cache.
   static constexpr int kCold = 2;

@@ -37,8 +37,8 @@ Helper::~Helper() {
   thread_.join();
 }
 
-// Until `count` is `least`, or for so many looks; whether it is. The `other` thread is at work on it and takes no longer
-// than a part takes unless it has lost its core.
+// Until `count` is `least`, or for so many looks; whether it is. The `other` thread is at work on it and takes no
+// longer than a part takes unless it has lost its core.
 bool Helper::WaitFor(const std::atomic<uint64_t>& count, uint64_t least, const SeenCpu& other, int looks) {
   for (int look = 1; count.load(std::memory_order_acquire) < least; ++look) {
     if (look == looks) return false;

@@ -21,12 +21,12 @@ struct StepRows {
   size_t count = 0;      // 1 .. kGroupRows
   Rows<const T> inputs;  // biases and W x (CellInputs); null: to be computed from x
   Factors<T> x;
-  Factors<T> h;                         // before the step
-  Rows<T> next_h;                       // after it; not the same memory
-  Rows<T> c;                            // before and after it, LSTM only
-  Rows<T> scratch;                      // scratch_columns() of the step
+  Factors<T> h;                           // before the step
+  Rows<T> next_h;                         // after it; not the same memory
+  Rows<T> c;                              // before and after it, LSTM only
+  Rows<T> scratch;                        // scratch_columns() of the step
   std::byte* prepared_scratch = nullptr;  // where scratch is multiplied: for Prepare
-  bool backwards = false;               // in which order the panels come
+  bool backwards = false;                 // in which order the panels come
 };
 
 template <typename T>

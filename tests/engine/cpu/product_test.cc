@@ -123,12 +123,11 @@ TEST(PreparedRowsTest, GiveTheSameBits) {
         const size_t stride = packed.columns();
         AlignedBuffer<float> expected(rows * stride), actual(rows * stride);
         for (const bool is_prepared : {false, true}) {
-          Multiply(cpu::Product<float>{
-              .count = rows,
-              .rows = is_prepared ? prepared : Factors<float>{product.inputs.data(), depth},
-              .weights = &packed,
-              .lines = packed.lines(),
-              .target = {(is_prepared ? actual : expected).data(), stride}});
+          Multiply(cpu::Product<float>{.count = rows,
+                                       .rows = is_prepared ? prepared : Factors<float>{product.inputs.data(), depth},
+                                       .weights = &packed,
+                                       .lines = packed.lines(),
+                                       .target = {(is_prepared ? actual : expected).data(), stride}});
         }
         for (size_t k = 0; k < rows * stride; ++k) {
           ASSERT_EQ(actual[k], expected[k]) << rows << " rows, depth " << depth << ", element " << k;

@@ -13,9 +13,7 @@ cpu_set_t Allowed() {
   return set;
 }
 
-TEST(SeenCpuTest, BeforeAnyNoteThereIsNothingToKeepOff) {
-  EXPECT_FALSE(SeenCpu().KeepOff());
-}
+TEST(SeenCpuTest, BeforeAnyNoteThereIsNothingToKeepOff) { EXPECT_FALSE(SeenCpu().KeepOff()); }
 
 TEST(SeenCpuTest, LeavesTheCpuAndMayComeBack) {
   const cpu_set_t allowed = Allowed();
