@@ -24,8 +24,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "base/seen_cpu.h"
 #include "engine/cpu/help_record.h"
-#include "engine/cpu/seen_cpu.h"
 
 namespace rnnserve::cpu {
 

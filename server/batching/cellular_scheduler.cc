@@ -84,9 +84,14 @@ absl::Status AdvanceSlice(Slice& slice, WorkspaceCache& workspaces) {
 }  // namespace
 
 CellularScheduler::CellularScheduler(BatchQueue::Options options, ShortSlices short_slices)
-    : workers_(std::max(options.workers, 1)), short_slices_(short_slices), id_(NextId()), queue_(WithWorkers(options)) {
-  threads_.reserve(static_cast<size_t>(workers_));
-  for (int k = 0; k < workers_; ++k) threads_.emplace_back([this] { Work(); });
+    : workers_(std::max(options.workers, 1)),
+      short_slices_(short_slices),
+      id_(NextId()),
+      busy_(static_cast<size_t>(workers_)),
+      spreads_(busy_.size() > 1 && busy_.size() <= std::thread::hardware_concurrency()),
+      queue_(WithWorkers(options)) {
+  threads_.reserve(busy_.size());
+  for (size_t k = 0; k < busy_.size(); ++k) threads_.emplace_back([this, k] { Work(k); });
 }
 
 CellularScheduler::~CellularScheduler() {
@@ -179,7 +184,7 @@ bool CellularScheduler::Wait(MutexLock& lock, WorkspaceCache& workspaces) {
   return true;
 }
 
-void CellularScheduler::Work() {
+void CellularScheduler::Work(size_t worker) {
   WorkspaceCache workspaces(kWorkspacesPerWorker);
   BatchQueue::Finished finished;
   MutexLock lock(mutex_);
@@ -191,7 +196,7 @@ void CellularScheduler::Work() {
     }
     WakeAnother();
     if (slice) {
-      RunSlice(lock, *std::move(slice), workspaces, finished);
+      RunSlice(lock, *std::move(slice), workspaces, finished, &busy_[worker]);
       WakeAnother();
     }
     NotifyUnlocked(lock, finished);
@@ -200,16 +205,27 @@ void CellularScheduler::Work() {
 
 // Releases the lock meanwhile.
 void CellularScheduler::RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& workspaces,
-                                 BatchQueue::Finished& finished) {
+                                 BatchQueue::Finished& finished, SeenCpu* own) {
   slice.is_alone &= is_alone_;
   lock.unlock();
   Notify(finished);
+  if (own != nullptr) TakeCpu(*own);
   const auto start = std::chrono::steady_clock::now();
   const absl::Status ran = AdvanceSlice(slice, workspaces);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (own != nullptr) own->Forget();
   ReleaseCachesIfAsked();
   lock.lock();
   queue_.Complete(std::move(slice), ran, took.count(), SteadyNow(), finished);
+}
+
+// Beside another worker there is half a CPU for each.
+void CellularScheduler::TakeCpu(SeenCpu& own) {
+  if (!spreads_) return;
+  for (const SeenCpu& other : busy_) {
+    if (&other != &own && other.KeepOff()) break;
+  }
+  own.Note();
 }
 
 void CellularScheduler::NotifyUnlocked(MutexLock& lock, BatchQueue::Finished& finished) {

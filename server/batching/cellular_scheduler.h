@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/seen_cpu.h"
 #include "server/batching/batch_queue.h"
 #include "server/batching/scheduler.h"
 #include "server/batching/workspace_cache.h"
@@ -60,9 +61,11 @@ class CellularScheduler final : public Scheduler {
   void Abort();
 
  private:
-  void Work();
-  void RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& workspaces,
-                BatchQueue::Finished& finished) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void Work(size_t worker);
+  // `own`: the worker's among busy_; null on a thread that collects.
+  void RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& workspaces, BatchQueue::Finished& finished,
+                SeenCpu* own = nullptr) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void TakeCpu(SeenCpu& own);
   static void NotifyUnlocked(MutexLock& lock, BatchQueue::Finished& finished) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // Waits until there may be a slice; false: never again.
   bool Wait(MutexLock& lock, WorkspaceCache& workspaces) ABSL_NO_THREAD_SAFETY_ANALYSIS;
@@ -71,6 +74,9 @@ class CellularScheduler final : public Scheduler {
   const int workers_;
   const ShortSlices short_slices_;
   const uint64_t id_;
+  // Of the workers that run a slice now.
+  std::vector<SeenCpu> busy_;
+  const bool spreads_;  // there are CPUs for all workers
 
   mutable Mutex mutex_;
   CondVar wake_;

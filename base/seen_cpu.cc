@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/cpu/seen_cpu.h"
+#include "base/seen_cpu.h"
 
 #include <sched.h>
 
-namespace rnnserve::cpu {
+namespace rnnserve {
 
 void SeenCpu::Note() {
   const int cpu = sched_getcpu();
@@ -22,4 +22,4 @@ bool SeenCpu::KeepOff() const {
   return true;
 }
 
-}  // namespace rnnserve::cpu
+}  // namespace rnnserve

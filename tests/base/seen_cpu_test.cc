@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/cpu/seen_cpu.h"
+#include "base/seen_cpu.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
 
-namespace rnnserve::cpu {
+namespace rnnserve {
 namespace {
 
 cpu_set_t Allowed() {
@@ -14,6 +14,13 @@ cpu_set_t Allowed() {
 }
 
 TEST(SeenCpuTest, BeforeAnyNoteThereIsNothingToKeepOff) { EXPECT_FALSE(SeenCpu().KeepOff()); }
+
+TEST(SeenCpuTest, WhatIsForgottenKeepsNoThreadOff) {
+  SeenCpu seen;
+  seen.Note();
+  seen.Forget();
+  EXPECT_FALSE(seen.KeepOff());
+}
 
 TEST(SeenCpuTest, LeavesTheCpuAndMayComeBack) {
   const cpu_set_t allowed = Allowed();
@@ -39,4 +46,4 @@ TEST(SeenCpuTest, LeavesTheCpuAndMayComeBack) {
 }
 
 }  // namespace
-}  // namespace rnnserve::cpu
+}  // namespace rnnserve

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU that a thread was last seen on, for another thread that must not share it. The kernel puts a woken thread
+// beside the one that wakes it where no CPU is idle at that moment, and leaves it there for long: two threads that wait
+// for each other then take turns of several milliseconds, and two that do not have one CPU's time.
+#pragma once
+
+#include <atomic>
+
+namespace rnnserve {
+
+class SeenCpu {
+ public:
+  // The calling thread is here, until it forgets it.
+  void Note();
+  void Forget() { cpu_.store(-1, std::memory_order_relaxed); }
+  // Moves the calling thread to another CPU if it is on this one; whether it moved. About 10 us where it does.
+  bool KeepOff() const;
+
+ private:
+  std::atomic<int> cpu_{-1};
+};
+
+}  // namespace rnnserve
