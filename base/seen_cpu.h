@@ -13,7 +13,13 @@ class SeenCpu {
   // The calling thread is here, until it forgets it.
   void Note();
   void Forget() { cpu_.store(-1, std::memory_order_relaxed); }
-  // Moves the calling thread to another CPU if it is on this one; whether it moved. About 10 us where it does.
+
+  // Whether the calling thread is on this CPU.
+  bool IsHere() const;
+  // If so, moves the calling thread to another CPU that it may run on; whether it moved, and false where it may run
+  // nowhere else. About 10 us where it moves. The thread's mask is narrowed for the move and is as before afterwards:
+  // if it had none of its own, it goes on to follow what its cpuset allows. A mask that something else sets within
+  // these microseconds is lost.
   bool KeepOff() const;
 
  private:

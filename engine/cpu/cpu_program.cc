@@ -224,7 +224,8 @@ size_t CpuProgram<T>::InputColumns() const {
 template <typename T>
 size_t CpuProgram<T>::StretchRows() const {
   size_t row = (x_stride_ + inputs_stride_) * sizeof(T);
-  if constexpr (std::is_same_v<T, float>) row += PreparedBytes(weights_, inputs_, kGroupRows) / kGroupRows;
+  if constexpr (std::is_same_v<T, float>)
+    row += PreparedBytes(weights_, inputs_, kGroupRows, input_columns_) / kGroupRows;
   return std::max<size_t>(1, kStretchBytes / row);
 }
 
@@ -266,7 +267,7 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   const auto rows = scratch.plan.rows().subspan(group.first, group.count);
   GatherInputs(group, scratch);
   scratch.scratch.Grow(group.count * scratch_stride_);
-  if (scratch_stride_ != 0) scratch.prepared_scratch.Grow(PreparedBytes(weights_, units_, group.count));
+  if (scratch_stride_ != 0) scratch.prepared_scratch.Grow(PreparedBytes(weights_, units_, group.count, units_));
   const Factors<T> x = Prepared(stretch.total, {scratch.x.data(), x_stride_}, inputs_, scratch.prepared_x);
   // A single step's inputs are computed panel by panel.
   const bool ahead = stretch.active.size() > 1;
@@ -306,7 +307,7 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   };
   // Not where a step has something to do before its product.
   const bool in_step = ahead && rows.size() < kFewRows && rows.size() * input_columns_ * units_ >= kLeastInStep &&
-                       PreparedBytes(weights_, units_, rows.size()) == 0;
+                       PreparedBytes(weights_, units_, rows.size(), input_columns_) == 0;
   if (!in_step || !team.IsShared()) return run_steps(team, 0);
   team.RunInStep(run_steps);
 }
@@ -331,8 +332,8 @@ template <typename T>
 Factors<T> CpuProgram<T>::Prepared(size_t count, Rows<const T> rows, size_t depth,
                                    AlignedBuffer<std::byte>& target) const {
   if constexpr (std::is_same_v<T, float>) {
-    target.Grow(PreparedBytes(weights_, depth, count));
-    return Prepare(weights_, depth, count, rows, target.data());
+    target.Grow(PreparedBytes(weights_, depth, count, input_columns_));
+    return Prepare(weights_, depth, count, input_columns_, rows, target.data());
   }
   return {rows.data, rows.stride};
 }

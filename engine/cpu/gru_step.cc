@@ -106,7 +106,7 @@ class ResetGruStep final : public GruStep<T> {
     const Rows<T> keep = rows.scratch, reset = rows.scratch.From(width_);
     Reset(rows, keep, reset, team);
     if constexpr (std::is_same_v<T, float>) {
-      Blend(rows, keep, Prepare(r_h_.type(), units_, rows.count, reset, rows.prepared_scratch), team);
+      Blend(rows, keep, Prepare(r_h_.type(), units_, rows.count, units_, reset, rows.prepared_scratch), team);
     } else {
       Blend(rows, keep, {reset.data, reset.stride}, team);
     }

@@ -6,9 +6,10 @@
 //   record.Ran(was_helped, seconds, work, now);
 //
 // On a machine that does other work too, a helper loses its CPU in the middle of its part and its caller waits: two
-// threads are slower than one. Each helped run is told against nine tenths of what it typically takes alone; once more
-// is lost than gained by so many runs' time, runs are alone for a while, twice as long each time; then help is tried
-// again. Where help pays, one run in 128 is alone, to know. Time is an argument. Not thread-safe.
+// threads are slower than one. A helped run that takes more than nine tenths of a typical run alone loses the
+// difference, a faster one gains it. Once kMost runs alone are lost, runs are alone for a while, twice as long each
+// time; then help is tried again. Where help pays, one run in 128 is alone, to know. Time is an argument. Not
+// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,11 @@ class HelpRecord {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  bool MayHelp(Time now) { return now >= avoided_until_ && ++runs_ % kAloneEvery != kFirstAlone; }
+  bool MayHelp(Time now) {
+    if (now < avoided_until_) return false;
+    ++runs_;
+    return runs_ % kAloneEvery != kFirstAlone && (runs_ <= kFirstAlone || runs_ > kFirstAlone + kKnown);
+  }
 
   // `work`: in the same unit for all runs of a record.
   void Ran(bool was_helped, double seconds, double work, Time now) {
@@ -33,36 +38,52 @@ class HelpRecord {
     if (!was_helped) return RanAlone(pace);
     if (alone_ == 0) return;
     loss_ = std::max(loss_ + pace / alone_ - kWorthwhile, -kMost);
-    if (loss_ == -kMost) pause_ = kFirstPause;
+    tried_seconds_ += seconds;
+    if (loss_ == -kMost) {
+      pause_ = kFirstPause;
+      tried_seconds_ = 0;
+    }
     if (loss_ < kMost) return;
-    avoided_until_ = now + pause_;
+    avoided_until_ =
+        now + (pause_ < kLongestPause ? pause_ : std::max<Time::duration>(pause_, PauseAfter(tried_seconds_)));
     pause_ = std::min(2 * pause_, kLongestPause);
     loss_ = 0;
+    tried_seconds_ = 0;
     cold_ = kCold;
   }
 
  private:
-  // A tercile: the median would count stalls, which say nothing against running alone, and the least a lucky run.
+  // The least of the first ones. Then a tercile, since it falls in twice as large steps as it rises: the median would
+  // count stalls, which say nothing against running alone, and the least a lucky run.
   void RanAlone(double pace) {
-    if (alone_ == 0) {
+    if (alone_ == 0 || (runs_alone_ < kKnown && pace < alone_)) {
       alone_ = pace;
-    } else {
+    } else if (runs_alone_ >= kKnown) {
       alone_ = std::clamp(pace, alone_ - alone_ / 8, alone_ + alone_ / 16);
     }
+    ++runs_alone_;
+  }
+
+  // Where it never pays, trying takes a small share of the time, however long a run is.
+  static Time::duration PauseAfter(double tried_seconds) {
+    const std::chrono::duration<double> pause(std::min(8 * tried_seconds, kLongestAfterTry));
+    return std::chrono::duration_cast<Time::duration>(pause);
   }
 
   static constexpr double kWorthwhile = 0.9;
-  static constexpr int64_t kAloneEvery = 128, kFirstAlone = 4;
+  static constexpr int64_t kAloneEvery = 128, kFirstAlone = 4, kKnown = 4;
   // In runs alone. Two stalls of a scheduler's turn in runs of a millisecond, or one that is as long as many short
   // runs.
   static constexpr double kMost = 4;
   // After a pause the helper's thread has to wake up, and its half of the weights is not in its cache.
   static constexpr int kCold = 2;
   static constexpr std::chrono::milliseconds kFirstPause{20}, kLongestPause{2000};
+  static constexpr double kLongestAfterTry = 60;  // seconds
 
-  double alone_ = 0;  // seconds for a unit of work; 0: none yet
-  double loss_ = 0;   // what helped runs took more than they may, in runs alone; below zero: gained
-  int64_t runs_ = 0;
+  double alone_ = 0;          // seconds for a unit of work; 0: none yet
+  double loss_ = 0;           // what helped runs took more than they may, in runs alone; below zero: gained
+  double tried_seconds_ = 0;  // of helped runs since then
+  int64_t runs_ = 0, runs_alone_ = 0;
   int cold_ = kCold;  // helped runs that tell nothing
   std::chrono::milliseconds pause_ = kFirstPause;
   Time avoided_until_;

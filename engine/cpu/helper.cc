@@ -3,8 +3,6 @@
 
 #include <hwy/cache_control.h>
 
-#include <limits>
-
 namespace rnnserve::cpu {
 namespace {
 
@@ -18,14 +16,28 @@ constexpr int kDense = 16;
 constexpr int kSpins = 64;
 // Looks for the end of the other thread's part that mean it has lost its core: several hundred microseconds.
 constexpr int kLongWait = 1 << 14;
-// Looks before asking whether the other thread waits for this very core.
+// Looks before asking whether the other thread waits for this very CPU.
 constexpr int kSuspicion = 1 << 8;
 // Looks for the end of the other half of a step before asking whether it was begun at all.
-constexpr int kPatience = 16, kForever = std::numeric_limits<int>::max();
+constexpr int64_t kPatience = 16;
+constexpr int64_t kForever = 0;
 
 constexpr uint64_t Left(uint64_t first, uint64_t end) { return first << 32 | end; }
 constexpr uint64_t First(uint64_t left) { return left >> 32; }
 constexpr uint64_t End(uint64_t left) { return left & 0xffffffff; }
+
+// Until `count` is `least`, or for so many looks; whether it is. The other thread is at work on it and takes no longer
+// than a part takes unless it has lost its core. Now and then `is_suspicious` sees to that.
+template <typename IsSuspicious>
+bool WaitFor(const std::atomic<uint64_t>& count, uint64_t least, int64_t looks, const IsSuspicious& is_suspicious) {
+  for (int64_t look = 1; count.load(std::memory_order_acquire) < least; ++look) {
+    if (look == looks) return false;
+    hwy::Pause();
+    if (look % kSuspicion == 0) is_suspicious();
+    if (look % kLongWait == 0) std::this_thread::yield();
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -37,16 +49,14 @@ Helper::~Helper() {
   thread_.join();
 }
 
-// Until `count` is `least`, or for so many looks; whether it is. The `other` thread is at work on it and takes no
-// longer than a part takes unless it has lost its core.
-bool Helper::WaitFor(const std::atomic<uint64_t>& count, uint64_t least, const SeenCpu& other, int looks) {
-  for (int look = 1; count.load(std::memory_order_acquire) < least; ++look) {
-    if (look == looks) return false;
-    hwy::Pause();
-    if (look % kSuspicion == 0) other.KeepOff();
-    if (look % kLongWait == 0) std::this_thread::yield();
-  }
-  return true;
+bool Helper::WaitForHelper(const std::atomic<uint64_t>& count, uint64_t least, int64_t looks) {
+  return WaitFor(count, least, looks, [this] {
+    if (own_cpu_.IsHere()) std::this_thread::yield();  // it ends its part, and leaves
+  });
+}
+
+void Helper::WaitForCaller(const std::atomic<uint64_t>& count, uint64_t least) {
+  WaitFor(count, least, kForever, [this] { caller_cpu_.KeepOff(); });
 }
 
 void Helper::Share(size_t parts, Part part, const void* context) {
@@ -58,7 +68,7 @@ void Helper::Share(size_t parts, Part part, const void* context) {
   size_t mine = 1;
   part(context, 0);
   for (size_t k = 0; TakeFirst(k); ++mine) part(context, k);
-  WaitFor(parts_taken_, before + parts - mine, own_cpu_, kForever);
+  WaitForHelper(parts_taken_, before + parts - mine, kForever);
 }
 
 bool Helper::TakeFirst(size_t& part) {
@@ -74,16 +84,16 @@ void Helper::RunHalf(size_t half, uint64_t phase, Part part, const void* context
   if (half == 0) {
     part(context, 0);
     first_done_.store(phase + 1, std::memory_order_release);
-    if (WaitFor(second_done_, phase + 1, own_cpu_, kPatience)) return;
+    if (WaitForHelper(second_done_, phase + 1, kPatience)) return;
   } else {
-    WaitFor(first_done_, phase, caller_cpu_, kForever);
+    WaitForCaller(first_done_, phase);
   }
   uint64_t taken = phase;
   if (second_taken_.compare_exchange_strong(taken, phase + 1, std::memory_order_relaxed)) {
     part(context, 1);
     second_done_.store(phase + 1, std::memory_order_release);
   } else {
-    WaitFor(second_done_, phase + 1, half == 0 ? own_cpu_ : caller_cpu_, kForever);
+    half == 0 ? void(WaitForHelper(second_done_, phase + 1, kForever)) : WaitForCaller(second_done_, phase + 1);
   }
 }
 
@@ -117,7 +127,9 @@ void Helper::Serve() {
     }
     hwy::Pause();
     if (spins % kSpins != 0) continue;
-    if (held_.load(std::memory_order_relaxed)) caller_cpu_.KeepOff();
+    if (held_.load(std::memory_order_relaxed) && caller_cpu_.IsHere() && !caller_cpu_.KeepOff()) {
+      std::this_thread::yield();
+    }
     if (leaving_.load(std::memory_order_relaxed)) return;
     // Between the parts of the Advance that holds it there are only short stretches that cannot be shared.
     if (held_.load(std::memory_order_relaxed) && IsLastRunning()) continue;
@@ -149,6 +161,7 @@ Team::Team(Helper* helper, int64_t work, bool may_share, HelpRecord* record)
   const bool only = helper_->running_.fetch_add(1, std::memory_order_relaxed) == 0;
   if (!only || !may_share || helper_->held_.exchange(true, std::memory_order_acquire)) return;
   holds_ = true;
+  helper_->caller_cpu_.Note();  // before the helper wakes up, perhaps beside it
   began_ = Helper::Clock::now();
   taken_before_ = helper_->parts_taken();
   may_help_ = record_ == nullptr || record_->MayHelp(began_);

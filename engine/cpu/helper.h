@@ -10,7 +10,7 @@
 //
 // A helper whose core was taken from it in the middle of a part keeps the caller waiting: on a machine that is busy
 // with other things one thread is faster than two. HelpRecord measures which is faster here. Where the kernel has put
-// both threads on one core, the one that notices it leaves.
+// both threads on one CPU, the helper leaves it.
 //
 // The helper is for one Advance at a time, and only while that is the only one and its workspace is_alone: where
 // several run, or several callers wait, each core has work. Waking a thread takes longer than a small cell's step, so
@@ -49,7 +49,8 @@ class Helper {
   void Share(size_t parts, Part part, const void* context);
   bool TakeFirst(size_t& part);
   void RunHalf(size_t half, uint64_t phase, Part part, const void* context);
-  static bool WaitFor(const std::atomic<uint64_t>& count, uint64_t least, const SeenCpu& other, int looks);
+  bool WaitForHelper(const std::atomic<uint64_t>& count, uint64_t least, int64_t looks);
+  void WaitForCaller(const std::atomic<uint64_t>& count, uint64_t least);
   void Wake();
   bool IsLastRunning() const { return running_.load(std::memory_order_relaxed) == 1; }
 

@@ -121,7 +121,7 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
     const auto add_term = [&](const typename Elements::Stored* term, size_t next) HWY_ATTR {
       if constexpr (kAhead != 0 && !Elements::kRowsTogether) __builtin_prefetch(term + tile.ahead, 0, 2);
       const auto column = [&](size_t v) HWY_ATTR {
-        return Elements::Load(d, term + LineOffset<kLines>(tile, LineOf<T>(v)), next, v % kVectors<T>);
+        return Elements::Load(d, term + LineOffset<kLines>(tile, LineOf<T>(v)), next % 2, v % kVectors<T>);
       };
       const auto factor = [&](size_t r) HWY_ATTR {
         return hn::Set(d, rows[Elements::kRowsTogether ? (k + next) * kRows + r : r * tile.row_stride + k + next]);
@@ -146,10 +146,12 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
     // Two at a time: with AVX2, eight rows of H = 256 take 0.78 of the time of one at a time. One row of an LSTM of
     // H = 256 takes 0.9 of that of two at a time.
     const size_t end = std::min(k + kChain, tile.depth);
-    if constexpr (Elements::kRowsTogether && !Elements::kPaired) {
+    if constexpr (Elements::kRowsTogether) {
       for (; k + 4 <= end; k += 4) {
         for (int line = 0; line < kAhead; ++line, next_line += kLineBytes) __builtin_prefetch(next_line, 0, 2);
-        for (size_t next = 0; next < 4; ++next, weights += tile.term_stride) add_term(weights, next);
+        for (size_t next = 0; next < 4; ++next, weights += tile.term_stride) {
+          add_term(Elements::kPaired && next % 2 == 1 ? weights - tile.term_stride : weights, next);
+        }
       }
     }
     if constexpr (kRows > 1 || Elements::kPaired) {
@@ -229,7 +231,7 @@ HWY_INLINE void TakeLines(const Tile<T, Elements>& tile, size_t line, size_t ahe
     // Every tile of the panel asks for its share of the next one.
     const size_t share = tile.depth / 4 * tile.asks * kLineBytes / sizeof(typename Elements::Stored);
     const size_t asked = (ahead_line * tile.lines + line) * share;
-    if (asked >= tile.ahead) return MultiplyTile<kRows, kLines, 0>(part);
+    if (tile.asks == 0 || asked >= tile.ahead) return MultiplyTile<kRows, kLines, 0>(part);
     part.ahead += asked - line * tile.line_stride;
     return tile.asks == 1 ? MultiplyTile<kRows, kLines, 1>(part) : MultiplyTile<kRows, kLines, 2>(part);
   } else {
@@ -359,7 +361,8 @@ void NarrowInt8(size_t depth, size_t count, Rows<const float> rows, std::byte* t
 bool PreparesRows() { return kPreparesRows; }
 
 #if HWY_TARGET == HWY_AVX2
-// Four rows, four terms: target[term * stride + row]. What lies behind a term's rows is overwritten.
+// Four rows, four terms: target[term * stride + row]. Where fewer rows are wanted, up to three floats behind a term's
+// rows are garbage, until the next term or block is written over them.
 HWY_INLINE void Transpose(const float* const rows[4], float* target, size_t stride) {
   const hn::Full128<float> d;
   const hn::Repartition<double, decltype(d)> pairs;
@@ -374,7 +377,7 @@ HWY_INLINE void Transpose(const float* const rows[4], float* target, size_t stri
   hn::StoreU(hn::BitCast(d, hn::ConcatUpperUpper(pairs, high23, high01)), d, target + 3 * stride);
 }
 
-// In the blocks of MultiplyTerms.
+// The blocks are those of MultiplyTerms, which reads them.
 void PutTogether(size_t depth, size_t count, Rows<const float> rows, float* target) {
   for (size_t blocks = (count + kMostRows<float> - 1) / kMostRows<float>; blocks > 0; --blocks) {
     const size_t block = (count + blocks - 1) / blocks;
@@ -427,19 +430,20 @@ HWY_EXPORT(NarrowInt8);
 HWY_EXPORT(PreparesRows);
 HWY_EXPORT(PutTogether);
 
-size_t PreparedBytes(WeightType type, size_t depth, size_t count) {
+size_t PreparedBytes(WeightType type, size_t depth, size_t count, size_t columns) {
   if (type == WeightType::kInt8) return count * NarrowInt8Bytes(depth);
   if (HasDotProduct(type)) return count * BrainRowBytes(depth);
-  if (count < kPreparedRows || !HWY_DYNAMIC_DISPATCH(PreparesRows)()) return 0;
+  if (count < kPreparedRows || columns < kPreparedColumns || !HWY_DYNAMIC_DISPATCH(PreparesRows)()) return 0;
   return PadToLine<float>(count * depth + 4) * sizeof(float);  // PutTogether writes whole vectors
 }
 
-Factors<float> Prepare(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target) {
+Factors<float> Prepare(WeightType type, size_t depth, size_t count, size_t columns, Rows<const float> rows,
+                       std::byte* target) {
   if (HasDotProduct(type)) {
     NarrowForDotProduct(type, depth, count, rows, target);
   } else if (type == WeightType::kInt8) {
     HWY_DYNAMIC_DISPATCH(NarrowInt8)(depth, count, rows, target);
-  } else if (PreparedBytes(type, depth, count) == 0) {
+  } else if (PreparedBytes(type, depth, count, columns) == 0) {
     target = nullptr;
   } else {
     HWY_DYNAMIC_DISPATCH(PutTogether)(depth, count, rows, reinterpret_cast<float*>(target));

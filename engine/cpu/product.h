@@ -42,13 +42,15 @@ struct Factors {
   Rows<const T> From(size_t column) const { return {data + column, stride}; }
 };
 
-// Some products take their rows in another form, which is made once for all products of them with such weights: narrow
-// rows for some kinds of narrow weights, which need them; and with AVX2, whose registers are few, the rows of a block
-// term by term, which is faster from kPreparedRows rows on. Bytes of that form, on cache lines; 0: rows as they are.
-inline constexpr size_t kPreparedRows = 6;
-size_t PreparedBytes(WeightType type, size_t depth, size_t count);
+// Some products take their rows in another form, which is made once for all products of them with weights of so many
+// `columns`: narrow rows for some kinds of narrow weights, which need them; and with AVX2, whose registers are few, the
+// rows of a block term by term, which is faster from kPreparedRows rows and kPreparedColumns columns on. Bytes of that
+// form, on cache lines; 0: rows as they are.
+inline constexpr size_t kPreparedRows = 6, kPreparedColumns = 128;
+size_t PreparedBytes(WeightType type, size_t depth, size_t count, size_t columns);
 // `target`: of PreparedBytes at least.
-Factors<float> Prepare(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target);
+Factors<float> Prepare(WeightType type, size_t depth, size_t count, size_t columns, Rows<const float> rows,
+                       std::byte* target);
 
 template <typename T>
 struct Product {

@@ -8,8 +8,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Runs, one a millisecond unless told otherwise, on a machine where help takes `helped` seconds of what takes `alone`
-// seconds alone.
+// Runs, one a millisecond unless told otherwise, on a machine where help takes `helped` times, and a run alone `alone`
+// times, that long.
 class Machine {
  public:
   explicit Machine(HelpRecord::Time::duration apart = milliseconds(1)) : apart_(apart) {}
@@ -19,7 +19,8 @@ class Machine {
     int count = 0;
     for (int k = 0; k < runs; ++k, now_ += apart_) {
       const bool may_help = record_.MayHelp(now_);
-      record_.Ran(may_help, may_help ? helped : alone, 1, now_);
+      const std::chrono::duration<double> unit = apart_;
+      record_.Ran(may_help, (may_help ? helped : alone) * unit.count(), 1, now_);
       count += may_help ? 1 : 0;
     }
     return count;
@@ -47,7 +48,7 @@ TEST(HelpRecordTest, LeavesRunsAloneWhereHelpIsSlower) {
 TEST(HelpRecordTest, LeavesRunsAloneWhereHelpGainsNothing) {
   Machine machine;
   machine.Run(100, 0.95);
-  EXPECT_LE(machine.Run(10'000, 0.95), 1'000) << "a tie is told after 80 runs";
+  EXPECT_LE(machine.Run(10'000, 0.95), 1'000) << "80 runs lose what ends a try";
 }
 
 TEST(HelpRecordTest, StallsOutweighWhatIsGainedInBetween) {
@@ -62,6 +63,20 @@ TEST(HelpRecordTest, StallsOfRunsAloneDoNotSpeakForHelp) {
   int helped = 0;
   for (int k = 0; k < 500; ++k) helped += machine.Run(4, 0.6) + machine.Run(1, 3, 3);
   EXPECT_LE(helped, 250);
+}
+
+// The first run alone lost its CPU, or met cold caches.
+TEST(HelpRecordTest, AStalledFirstRunAloneDoesNotSpeakForHelp) {
+  Machine machine;
+  machine.Run(3, 1.3);
+  machine.Run(1, 1.3, 100);
+  EXPECT_LE(machine.Run(2'000, 1.3), 200);
+}
+
+TEST(HelpRecordTest, TryingLongRunsTakesASmallShareOfTheTime) {
+  Machine machine(milliseconds(1'000));
+  machine.Run(200, 1.3);
+  EXPECT_LE(machine.Run(1'000, 1.3), 200);
 }
 
 // Times alone that differ by half, as where another machine shares the core: helped ones do no less.
@@ -86,7 +101,7 @@ TEST(HelpRecordTest, ASingleStallIsForgiven) {
 TEST(HelpRecordTest, ShortStallsOfShortRunsAreForgiven) {
   Machine machine(std::chrono::microseconds(2));
   int helped = 0;
-  for (int k = 0; k < 100; ++k) helped += machine.Run(99, 2e-6, 2.6e-6) + machine.Run(1, 8e-6, 2.6e-6);
+  for (int k = 0; k < 100; ++k) helped += machine.Run(99, 1, 1.3) + machine.Run(1, 4, 1.3);
   EXPECT_GE(helped, 9'800);
 }
 
@@ -94,7 +109,7 @@ TEST(HelpRecordTest, ShortStallsOfShortRunsAreForgiven) {
 TEST(HelpRecordTest, LongStallsOfShortRunsAreNot) {
   Machine machine(std::chrono::microseconds(2));
   int helped = 0;
-  for (int k = 0; k < 100; ++k) helped += machine.Run(99, 2e-6, 2.6e-6) + machine.Run(1, 4e-3, 2.6e-6);
+  for (int k = 0; k < 100; ++k) helped += machine.Run(99, 1, 1.3) + machine.Run(1, 2'000, 1.3);
   EXPECT_LE(helped, 1'000);
 }
 

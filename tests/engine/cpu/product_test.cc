@@ -108,33 +108,47 @@ TYPED_TEST(ProductTest, BitsOfARowDoNotDependOnTheNumberOfRows) {
   }
 }
 
-// In the form that products of this machine take best, which kinds of narrow weights must have.
-TEST(PreparedRowsTest, GiveTheSameBits) {
-  for (const WeightType type : {WeightType::kAsGiven, WeightType::kFloat16}) {
-    for (const size_t depth : {0, 1, 3, 64, 157}) {
-      for (size_t rows = 1; rows <= 40; ++rows) {
-        const ProductCase<float> product(rows, 3, 20, depth, 29);
-        const PackedMatrix<float> packed(product.source.data(), 3, 20, depth, type);
-        // Exactly as large as asked for: ASan sees what is written behind it.
-        std::vector<std::byte> bytes(PreparedBytes(type, depth, rows));
-        const Factors<float> prepared =
-            Prepare(type, depth, rows, {product.inputs.data(), depth}, bytes.empty() ? nullptr : bytes.data());
-        EXPECT_EQ(prepared.prepared == nullptr, bytes.empty());
-        const size_t stride = packed.columns();
-        AlignedBuffer<float> expected(rows * stride), actual(rows * stride);
-        for (const bool is_prepared : {false, true}) {
-          Multiply(cpu::Product<float>{.count = rows,
-                                       .rows = is_prepared ? prepared : Factors<float>{product.inputs.data(), depth},
-                                       .weights = &packed,
-                                       .lines = packed.lines(),
-                                       .target = {(is_prepared ? actual : expected).data(), stride}});
-        }
-        for (size_t k = 0; k < rows * stride; ++k) {
-          ASSERT_EQ(actual[k], expected[k]) << rows << " rows, depth " << depth << ", element " << k;
-        }
-      }
+// Products of rows in the form that this machine's kernels take best, beside those of the rows as they are.
+void ExpectEqualBits(WeightType type, size_t rows, size_t units, size_t depth) {
+  const ProductCase<float> product(rows, 4, units, depth, 29);
+  const PackedMatrix<float> packed(product.source.data(), 4, units, depth, type);
+  const size_t columns = packed.columns();
+  // Exactly as large as asked for: ASan sees what is written behind it.
+  std::vector<std::byte> bytes(PreparedBytes(type, depth, rows, columns));
+  if (bytes.empty()) return;
+  const Factors<float> as_is = {product.inputs.data(), depth};
+  const Factors<float> prepared = Prepare(type, depth, rows, columns, {product.inputs.data(), depth}, bytes.data());
+  AlignedBuffer<float> expected(rows * columns), actual(rows * columns);
+  for (size_t first = 0; first < packed.lines(); first += 4) {
+    const size_t column = first * kLine<float>;
+    for (const bool is_prepared : {false, true}) {
+      Multiply(cpu::Product<float>{.count = rows,
+                                   .rows = is_prepared ? prepared : as_is,
+                                   .weights = &packed,
+                                   .first_line = first,
+                                   .lines = 4,
+                                   .target = {(is_prepared ? actual : expected).data() + column, columns}});
     }
   }
+  for (size_t k = 0; k < rows * columns; ++k) {
+    ASSERT_EQ(actual[k], expected[k]) << rows << " rows, depth " << depth << ", element " << k;
+  }
+}
+
+TEST(PreparedRowsTest, GiveTheSameBits) {
+  for (const WeightType type : {WeightType::kAsGiven, WeightType::kFloat16, WeightType::kBFloat16}) {
+    if (PreparedBytes(type, 64, 1, 128) != 0) continue;  // these products need the form
+    for (const size_t depth : {0, 1, 3, 64, 157}) {
+      for (size_t rows = 1; rows <= 40; ++rows) ExpectEqualBits(type, rows, 40, depth);
+    }
+    // Large enough for weights to be asked for.
+    for (const size_t rows : {6, 7, 12, 19, 31}) ExpectEqualBits(type, rows, 700, 1003);
+  }
+}
+
+TEST(PreparedRowsTest, FewRowsOrColumnsStayAsTheyAre) {
+  EXPECT_EQ(PreparedBytes(WeightType::kAsGiven, 64, kPreparedRows - 1, 1024), 0);
+  EXPECT_EQ(PreparedBytes(WeightType::kAsGiven, 64, 64, kPreparedColumns - 16), 0);
 }
 
 // Cells take lines in different numbers.
