@@ -8,8 +8,8 @@
 // On a machine that does other work too, a helper loses its CPU in the middle of its part and its caller waits: two
 // threads are slower than one. A helped run that takes more than nine tenths of a typical run alone loses the
 // difference, a faster one gains it. Once kMost runs alone are lost, runs are alone for a while, twice as long each
-// time; then help is tried again. Where help pays, one run in 128 is alone, to know. Time is an argument. Not
-// thread-safe.
+// time; then help is tried again, and has to gain from the first run on. Where help pays, one run in 128 is alone, to
+// know. Time is an argument. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +31,7 @@ class HelpRecord {
   // `work`: in the same unit for all runs of a record.
   void Ran(bool was_helped, double seconds, double work, Time now) {
     const double pace = seconds / work;
+    if (was_helped) tried_seconds_ += seconds;
     if (was_helped && cold_ > 0) {
       --cold_;
       return;
@@ -38,12 +39,11 @@ class HelpRecord {
     if (!was_helped) return RanAlone(pace);
     if (alone_ == 0) return;
     loss_ = std::max(loss_ + pace / alone_ - kWorthwhile, -kMost);
-    tried_seconds_ += seconds;
     if (loss_ == -kMost) {
       pause_ = kFirstPause;
       tried_seconds_ = 0;
     }
-    if (loss_ < kMost) return;
+    if (loss_ < (pause_ == kFirstPause ? kMost : 0)) return;
     avoided_until_ =
         now + (pause_ < kLongestPause ? pause_ : std::max<Time::duration>(pause_, PauseAfter(tried_seconds_)));
     pause_ = std::min(2 * pause_, kLongestPause);
