@@ -6,15 +6,17 @@
 //   record.Ran(was_helped, seconds, work, now);
 //
 // On a machine that does other work too, a helper loses its CPU in the middle of its part and its caller waits: two
-// threads are slower than one. A helped run that takes more than nine tenths of a typical run alone loses the
-// difference, a faster one gains it. Once kMost runs alone are lost, runs are alone for a while, twice as long each
-// time; then help is tried again, and has to gain from the first run on. Where help pays, one run in 128 is alone, to
-// know. Time is an argument. Not thread-safe.
+// threads can be slower than one. But a run alone loses its CPU as well, so both are judged by their means, stalls
+// included. A helped run that takes more than nine tenths of the mean run alone loses the difference, a faster one
+// gains it. Once kMost runs alone are lost, runs are alone for a while, twice as long each time; then help is tried
+// again, and its first run has to gain. Where help pays, one run in 128 is alone, to know. Time is an argument. Not
+// thread-safe.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 namespace rnnserve::cpu {
 
@@ -37,31 +39,35 @@ class HelpRecord {
       return;
     }
     if (!was_helped) return RanAlone(pace);
-    if (alone_ == 0) return;
-    loss_ = std::max(loss_ + pace / alone_ - kWorthwhile, -kMost);
+    if (typical_ == 0) return;
+    loss_ = std::max(loss_ + pace / Alone() - kWorthwhile, -kMost);
     if (loss_ == -kMost) {
       pause_ = kFirstPause;
       tried_seconds_ = 0;
     }
-    if (loss_ < (pause_ == kFirstPause ? kMost : 0)) return;
+    if (loss_ < (std::exchange(is_first_, false) ? 0 : kMost)) return;
     avoided_until_ =
         now + (pause_ < kLongestPause ? pause_ : std::max<Time::duration>(pause_, PauseAfter(tried_seconds_)));
     pause_ = std::min(2 * pause_, kLongestPause);
     loss_ = 0;
     tried_seconds_ = 0;
     cold_ = kCold;
+    is_first_ = true;
   }
 
  private:
-  // The least of the first ones. Then a tercile, since it falls in twice as large steps as it rises: the median would
-  // count stalls, which say nothing against running alone, and the least a lucky run.
+  // Seldom more than the typical run, or a few long stalls would speak for help for thousands of runs.
+  double Alone() const { return std::clamp(mean_, typical_, kMostOverTypical * typical_); }
+
   void RanAlone(double pace) {
-    if (alone_ == 0 || (runs_alone_ < kKnown && pace < alone_)) {
-      alone_ = pace;
-    } else if (runs_alone_ >= kKnown) {
-      alone_ = std::clamp(pace, alone_ - alone_ / 8, alone_ + alone_ / 16);
-    }
     ++runs_alone_;
+    if (runs_alone_ <= kKnown) {
+      typical_ = mean_ = runs_alone_ == 1 ? pace : std::min(pace, typical_);  // they may have met cold caches
+      return;
+    }
+    // A tercile, since it falls in twice as large steps as it rises.
+    typical_ = std::clamp(pace, typical_ - typical_ / 8, typical_ + typical_ / 16);
+    mean_ += (std::min(pace, kLongestStall * typical_) - mean_) / 16;
   }
 
   // Where it never pays, trying takes a small share of the time, however long a run is.
@@ -70,7 +76,7 @@ class HelpRecord {
     return std::chrono::duration_cast<Time::duration>(pause);
   }
 
-  static constexpr double kWorthwhile = 0.9;
+  static constexpr double kWorthwhile = 0.9, kMostOverTypical = 2, kLongestStall = 8;
   static constexpr int64_t kAloneEvery = 128, kFirstAlone = 4, kKnown = 4;
   // In runs alone. Two stalls of a scheduler's turn in runs of a millisecond, or one that is as long as many short
   // runs.
@@ -80,11 +86,12 @@ class HelpRecord {
   static constexpr std::chrono::milliseconds kFirstPause{20}, kLongestPause{2000};
   static constexpr double kLongestAfterTry = 60;  // seconds
 
-  double alone_ = 0;          // seconds for a unit of work; 0: none yet
-  double loss_ = 0;           // what helped runs took more than they may, in runs alone; below zero: gained
-  double tried_seconds_ = 0;  // of helped runs since then
+  double typical_ = 0, mean_ = 0;  // of runs alone, seconds for a unit of work; 0: none yet
+  double loss_ = 0;                // what helped runs took more than they may, in runs alone; below zero: gained
+  double tried_seconds_ = 0;       // of helped runs since then
   int64_t runs_ = 0, runs_alone_ = 0;
-  int cold_ = kCold;  // helped runs that tell nothing
+  int cold_ = kCold;       // helped runs that tell nothing
+  bool is_first_ = false;  // after a pause
   std::chrono::milliseconds pause_ = kFirstPause;
   Time avoided_until_;
 };

@@ -57,12 +57,14 @@ def onnxruntime_call(kind, steps, rows, units, threads):
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
-    for name, value in inputs.items():
-        binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(value))
+    # The values read numpy's own memory and the binding does not own them: they live as long as the call.
+    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value) for name, value in inputs.items()}
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
     for name, shape in outputs.items():
         binding.bind_ortvalue_output(name, onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, np.float32))
     run, bound = session._sess.run_with_iobinding, binding._iobinding
-    return lambda: run(bound, None)
+    return lambda owned=values: run(bound, None)
 
 
 def openvino_call(kind, steps, rows, units, threads):
