@@ -145,7 +145,8 @@ absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, 
     }
   }
   engine = engine.substr(0, slash);
-  if (engine != "cpu" && engine != "onednn") return absl::InvalidArgumentError(absl::StrCat("no contestant ", engine));
+  if (engine != "cpu" && engine != "onednn")
+    return absl::InvalidArgumentError(absl::StrCat("no contestant ", std::string(engine)));
   if (engine == "onednn" && threads > 1 && shape.rows < 2)
     return absl::UnimplementedError("one row runs on one thread");
   const bool helped = engine == "cpu" && threads > 1;
