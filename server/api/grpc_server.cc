@@ -77,8 +77,8 @@ void ConfigureTransport(const GrpcServer::Options& options, grpc::ServerBuilder&
   // A piece of a message keeps the whole chunk that it was read with: with gRPC's own 4 MiB, halves of a few messages
   // hold many times their size.
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadChunkBytes);
-  // Until the server reads a message, its caller may send 64 KiB of it, whatever the connection's delay.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  // Without it a caller may send 64 KiB until the server reads, whatever the connection's delay.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, options.adapts_windows ? 1 : 0);
 }
 
 // gRPC's own bound, behind ours. gRPC enforces it by closing connections at random, so it stays above the admitted

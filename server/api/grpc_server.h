@@ -38,10 +38,13 @@ class GrpcServer {
     std::string tokens_file = {};
     // Bytes of a request message; gRPC answers larger ones with RESOURCE_EXHAUSTED.
     int max_message_bytes = 64 << 20;
-    // Bytes that gRPC may hold on all connections together, besides the messages of admitted calls (MessageLine): the
-    // first 64 KiB of messages, and parts of messages on streams. Above, gRPC stops reading, and closes connections if
+    // Bytes that gRPC may hold on all connections together, besides the messages of admitted calls (MessageLine): what
+    // comes unread of messages, and parts of messages on streams. Above, gRPC stops reading, and closes connections if
     // that does not help.
     int64_t max_transport_bytes = int64_t{1} << 30;
+    // Whether gRPC grants a connection more than 64 KiB of unread bytes: 4 MiB while it holds little of
+    // max_transport_bytes, at a tenth of them twice what the connection's delay needs, and less from eight tenths on.
+    bool adapts_windows = false;
     // How connections come in.
     ListenerFactory make_listener = &MakeGrpcListener;
     // Open connections. At the limit the server closes connections that have never called, or refuses new ones.

@@ -14,6 +14,8 @@ constexpr uint8_t kEndHeaders = 0x4;
 
 // RFC 9113, section 6.
 enum Type : uint8_t { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPing, kGoAway, kWindow, kContinuation };
+constexpr size_t kTypeAt = 3;
+constexpr uint8_t kIgnored = 0xf5;  // no type: receivers ignore such frames (section 5.5)
 
 }  // namespace
 
@@ -25,7 +27,7 @@ bool FrameGuard::TokenBucket::Take(absl::Time now) {
   return true;
 }
 
-const char* FrameGuard::Inspect(std::span<const uint8_t> bytes, absl::Time now, bool settings_sent) {
+const char* FrameGuard::Inspect(std::span<uint8_t> bytes, absl::Time now, bool settings_sent) {
   while (why_ == nullptr && is_http2_ && !bytes.empty()) {
     size_t used = 1;
     if (greeted_ < kPreface.size()) {
@@ -40,7 +42,11 @@ const char* FrameGuard::Inspect(std::span<const uint8_t> bytes, absl::Time now, 
       header_bytes_ += used;
       if (header_bytes_ == header_.size()) {
         header_bytes_ = 0;
+        const bool hides = hides_acknowledgement_;
         why_ = Begin(now, settings_sent);
+        // Unless its type came with an earlier read: then gRPC has it.
+        const size_t behind_type = header_.size() - kTypeAt;
+        if (hides && !hides_acknowledgement_ && used >= behind_type) bytes[used - behind_type] = kIgnored;
       }
     }
     bytes = bytes.subspan(used);
@@ -67,7 +73,8 @@ const char* FrameGuard::Begin(absl::Time now, bool settings_sent) {
       return resets_.Take(now) ? nullptr : "too many streams reset";
     case kSettings:
       if ((flags & kAcknowledges) != 0) {
-        acknowledged_ = acknowledged_ || settings_sent;
+        acknowledged_ = acknowledged_ || (settings_sent && !hides_acknowledgement_);
+        hides_acknowledgement_ = false;
         most_early_streams_ = std::max(max_streams_ * kPromisedTimes, kMaxEarlyStreams);
         most_early_header_bytes_ = std::max(most_early_streams_ * kPromisedHeaderBytes, kMaxEarlyHeaderBytes);
       }

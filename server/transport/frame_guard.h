@@ -33,13 +33,19 @@ class FrameGuard {
   static constexpr int64_t kPromisedTimes = 2;
   static constexpr int64_t kPromisedHeaderBytes = 4 << 10;
 
-  // `max_streams`: what the server's settings promise.
-  explicit FrameGuard(absl::Time now, int64_t max_streams = 1024)
-      : max_streams_(max_streams), resets_{4096, 10'000, now}, settings_{1000, 1000, now}, idle_{1024, 100, now} {}
+  // `max_streams`: what the server's settings promise. `is_answered`: the peer has had Http2ServerGreeting.
+  explicit FrameGuard(absl::Time now, int64_t max_streams = 1024, bool is_answered = false)
+      : max_streams_(max_streams),
+        hides_acknowledgement_(is_answered),
+        resets_{4096, 10'000, now},
+        settings_{1000, 1000, now},
+        idle_{1024, 100, now} {}
 
   // Null while the peer may go on; else why not, from then on. `settings_sent`: whether gRPC's own settings had left
-  // before these bytes came; gRPC takes an earlier acknowledgement as one of no limits.
-  const char* Inspect(std::span<const uint8_t> bytes, absl::Time now, bool settings_sent = true);
+  // before these bytes came; gRPC takes an earlier acknowledgement as one of no limits. The peer's acknowledgement of
+  // the greeting becomes a frame that gRPC ignores: gRPC would take it for that of its own settings, each later one for
+  // that of the settings after, and hold the peer to windows that it does not know yet.
+  const char* Inspect(std::span<uint8_t> bytes, absl::Time now, bool settings_sent = true);
   bool acknowledged() const { return acknowledged_; }
 
  private:
@@ -57,6 +63,7 @@ class FrameGuard {
   const char* Headers(int64_t bytes, bool is_end);
 
   int64_t max_streams_;
+  bool hides_acknowledgement_;  // the next one
   TokenBucket resets_;
   TokenBucket settings_;
   TokenBucket idle_;  // frames that change nothing

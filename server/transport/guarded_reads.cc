@@ -46,7 +46,7 @@ std::optional<Written> WrittenTo(int fd) {
 
 struct GuardedSocket {
   GuardedSocket(int fd, ino_t of, int64_t max_streams)
-      : inode(of), written_before(WrittenTo(fd).value_or(Written{}).all), guard(SteadyNow(), max_streams) {}
+      : inode(of), written_before(WrittenTo(fd).value_or(Written{}).all), guard(SteadyNow(), max_streams, true) {}
   const ino_t inode;
   const uint64_t written_before;  // before gRPC had the connection
   FrameGuard guard;
@@ -103,7 +103,7 @@ const char* Inspect(int fd, GuardedSocket& guarded, const msghdr& message, size_
   const char* why = nullptr;
   for (size_t k = 0; k < message.msg_iovlen && size > 0 && why == nullptr; ++k) {
     const size_t bytes = std::min(size, message.msg_iov[k].iov_len);
-    why = guard.Inspect({static_cast<const uint8_t*>(message.msg_iov[k].iov_base), bytes}, now, may_acknowledge);
+    why = guard.Inspect({static_cast<uint8_t*>(message.msg_iov[k].iov_base), bytes}, now, may_acknowledge);
     size -= bytes;
   }
   return why;
@@ -176,7 +176,7 @@ extern "C" __attribute__((visibility("default"))) int SSL_read(SSL* ssl, void* b
   static const auto read = reinterpret_cast<Read>(dlsym(RTLD_NEXT, "SSL_read"));
   const int got = read(ssl, buffer, size);
   if (got <= 0 || SSL_is_server(ssl) == 0) return got;
-  const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(buffer), static_cast<size_t>(got));
+  const std::span<uint8_t> bytes(static_cast<uint8_t*>(buffer), static_cast<size_t>(got));
   rnnserve::GuardedSession& session = rnnserve::GuardOf(ssl);
   session.SawRead();
   const char* const why = session.guard.Inspect(bytes, rnnserve::SteadyNow());

@@ -16,7 +16,8 @@ void CountAbusive(Metrics& metrics);
 // Logs an error if gRPC's library does not read through these functions.
 void LogIfReadsAreUnguarded(bool with_tls);
 
-// `fd` is a connection that has just been accepted and whose bytes are HTTP/2 as they come. Those of TLS need no call.
+// `fd` is a connection that has just been accepted and answered (Http2ServerGreeting), and whose bytes are HTTP/2 as
+// they come. Those of TLS need no call.
 // `max_streams` are promised to it.
 void GuardReads(int fd, int64_t max_streams);
 

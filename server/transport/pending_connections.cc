@@ -55,23 +55,14 @@ void PendingConnections::Inspect(Connections::iterator connection) {
   if (got <= 0 || ioctl(connection->fd, FIONREAD, &come) != 0) return Close(connection, *dismissed_);
   const auto known = static_cast<size_t>(got);
   const Greeting said = options_.parse({head.data(), known}, static_cast<size_t>(come));
-  switch (said) {
-    case Greeting::kNotYet:
-      return;
-    case Greeting::kWrong:
-      return Close(connection, *dismissed_);
-    case Greeting::kComplete:
-    case Greeting::kElse: {
-      const bool asks = said == Greeting::kElse && !connection->has_asked;
-      connection->has_asked |= asks;
-      const bool is_new = connection->among == &silent_;
-      if (is_new && !Answer(connection->fd)) return Close(connection, *dismissed_);
-      if (is_new || asks) Move(connection, greeted_);
-      return;
-    }
-    case Greeting::kCalls:
-      return Move(connection, calling_);
-  }
+  if (said == Greeting::kNotYet) return;
+  if (said == Greeting::kWrong) return Close(connection, *dismissed_);
+  const bool is_new = connection->among == &silent_;
+  if (is_new && !Answer(connection->fd)) return Close(connection, *dismissed_);
+  if (said == Greeting::kCalls) return Move(connection, calling_);
+  const bool asks = said == Greeting::kElse && !connection->has_asked;
+  connection->has_asked |= asks;
+  if (is_new || asks) Move(connection, greeted_);
 }
 
 bool PendingConnections::Answer(int fd) const {

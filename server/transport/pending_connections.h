@@ -29,7 +29,7 @@ class PendingConnections {
  public:
   struct Options {
     Greeting (*parse)(std::span<const uint8_t> head, size_t come) = &ParseHttp2Greeting;
-    // Sent to a connection that has greeted and does not call.
+    // Sent to each connection that has greeted, before it is taken.
     std::string answer = {};
     // A connection that has not greeted after this time is closed.
     absl::Duration patience = absl::Seconds(5);

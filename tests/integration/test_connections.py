@@ -9,7 +9,6 @@ import re
 import socket
 import struct
 import subprocess
-import subprocess
 
 import grpc
 import numpy as np
@@ -176,14 +175,47 @@ class Frames:
         return found[2]
 
 
-def test_a_greeting_is_answered_before_grpc_has_the_connection(server):
-    """By the frame that gRPC begins with too, byte for byte: the acknowledgement of one is that of the other."""
-    with contextlib.closing(_connect(server)) as connection:
-        connection.sendall(PREFACE + SETTINGS)
-        frames = Frames(connection)
-        first = frames.next()
-        assert first[:2] == (4, 0)
-        assert (4, 0, frames.until(4, 0)) == first
+WINDOW, LARGEST_FRAME = 4, 5  # of a settings frame
+GIB = 1 << 30
+
+
+def _settings(payload):
+    return dict(struct.iter_unpack(">HI", payload))
+
+
+@pytest.mark.parametrize("memory_limit, window", [(4 * GIB, 65535), (8 * GIB, 1 << 20)], ids=["little", "much"])
+def test_a_greeting_is_answered_before_grpc_has_the_connection(memory_limit, window):
+    """By the frame that gRPC begins with too, byte for byte: the acknowledgement of one is that of the other. Where
+    memory is ample, gRPC's allows more bytes unread, in larger frames, and nothing else."""
+    server = Server(f"--memory_limit={memory_limit}")
+    try:
+        with contextlib.closing(_connect(server)) as connection:
+            connection.sendall(PREFACE + SETTINGS)
+            frames = Frames(connection)
+            kind, flags, first = frames.next()
+            assert (kind, flags) == (4, 0)
+            greeting, own = _settings(first), _settings(frames.until(4, 0))
+            assert greeting[WINDOW] == 65535 and own[WINDOW] >= window
+            for setting in (WINDOW, LARGEST_FRAME):
+                greeting.pop(setting, None)
+                own.pop(setting, None)
+            assert greeting == own
+    finally:
+        server.stop()
+
+
+def test_calls_of_a_connection_wait_for_no_window_where_memory_is_ample():
+    """All of a mebibyte on one connection, before the server has read or granted anything since its settings."""
+    server = Server(f"--memory_limit={8 * GIB}")
+    try:
+        with contextlib.closing(_connect(server)) as connection:
+            connection.sendall(PREFACE + SETTINGS)
+            frames = Frames(connection)
+            frames.next()
+            granted = 65535 + int.from_bytes(frames.until(8, 0), "big")
+            assert granted >= 1 << 20
+    finally:
+        server.stop()
 
 
 def test_acknowledging_what_came_before_grpc_lifts_no_limit():

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,13 +25,15 @@ std::string Frame(int type, int flags, size_t bytes) {
   return frame;
 }
 
+std::span<uint8_t> BytesOf(std::string& text) { return {reinterpret_cast<uint8_t*>(text.data()), text.size()}; }
+
 class FrameGuardTest : public testing::Test {
  protected:
-  std::string_view Inspect(std::string_view bytes) {
-    const char* why = guard_.Inspect({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, now_);
+  std::string_view Inspect(std::string bytes) {
+    const char* why = guard_.Inspect(BytesOf(bytes), now_);
     return why == nullptr ? "" : why;
   }
-  std::string_view Inspect(std::string_view bytes, int times) {
+  std::string_view Inspect(const std::string& bytes, int times) {
     std::string_view why;
     for (int k = 0; k < times && why.empty(); ++k) why = Inspect(bytes);
     return why;
@@ -50,18 +54,40 @@ TEST_F(FrameGuardTest, CallsPass) {
   EXPECT_EQ(Inspect(call, 100'000), "");
 }
 
+// gRPC must see one acknowledgement for each of its own settings.
+TEST_F(FrameGuardTest, TheAcknowledgementOfTheGreetingIsHiddenAndNoOther) {
+  const std::string ack = Frame(kSettings, kAck, 0), hidden = Frame(0xf5, kAck, 0),
+                    call = Frame(kHeaders, kEndHeaders, 10);
+  for (size_t first_read = 0; first_read <= kPreface.size() + 9 + 3; ++first_read) {  // the type comes with the second
+    FrameGuard guard(now_, 1024, /*is_answered=*/true);
+    std::string begin = std::string(kPreface) + Frame(kSettings, 0, 0) + ack + call + ack;
+    std::string first = begin.substr(0, first_read), second = begin.substr(first_read);
+    EXPECT_EQ(guard.Inspect(BytesOf(first), now_), nullptr);
+    EXPECT_EQ(guard.Inspect(BytesOf(second), now_), nullptr);
+    EXPECT_EQ(first + second, std::string(kPreface) + Frame(kSettings, 0, 0) + hidden + call + ack) << first_read;
+    EXPECT_TRUE(guard.acknowledged());
+  }
+}
+
+TEST_F(FrameGuardTest, AHiddenAcknowledgementIsNotThatOfGrpcsSettings) {
+  FrameGuard guard(now_, 1024, /*is_answered=*/true);
+  std::string begin = std::string(kPreface) + Frame(kSettings, 0, 0) + Frame(kSettings, kAck, 0);
+  EXPECT_EQ(guard.Inspect(BytesOf(begin), now_, /*settings_sent=*/true), nullptr);
+  EXPECT_FALSE(guard.acknowledged());
+}
+
 TEST_F(FrameGuardTest, StreamsBeforeTheSettingsAreAcknowledged) {
-  Inspect(kPreface);
+  Inspect(std::string(kPreface));
   EXPECT_EQ(Inspect(Frame(kHeaders, kEndHeaders, 10), FrameGuard::kMaxEarlyStreams), "");
   EXPECT_NE(Inspect(Frame(kHeaders, kEndHeaders, 10)), "");
   EXPECT_NE(Inspect(""), "") << "from then on";
 }
 
 TEST_F(FrameGuardTest, AnAcknowledgementBeforeGrpcHasSentItsSettingsIsWorthSomeStreams) {
-  const std::string early = std::string(kPreface) + Frame(kSettings, 0, 0) + Frame(kSettings, kAck, 0);
+  std::string early = std::string(kPreface) + Frame(kSettings, 0, 0) + Frame(kSettings, kAck, 0);
   const auto begin = [&](int64_t max_streams = 1024) {
     guard_ = FrameGuard(now_, max_streams);
-    guard_.Inspect({reinterpret_cast<const uint8_t*>(early.data()), early.size()}, now_, /*settings_sent=*/false);
+    guard_.Inspect(BytesOf(early), now_, /*settings_sent=*/false);
     EXPECT_FALSE(guard_.acknowledged());
   };
   begin();
@@ -81,7 +107,7 @@ TEST_F(FrameGuardTest, AnAcknowledgementBeforeGrpcHasSentItsSettingsIsWorthSomeS
 }
 
 TEST_F(FrameGuardTest, HeadersBeforeTheSettingsAreAcknowledged) {
-  Inspect(kPreface);
+  Inspect(std::string(kPreface));
   EXPECT_EQ(Inspect(Frame(kHeaders, kEndHeaders, 16384), FrameGuard::kMaxEarlyHeaderBytes / 16384), "");
   EXPECT_NE(Inspect(Frame(kHeaders, kEndHeaders, 1)), "");
 }
@@ -130,7 +156,7 @@ TEST_F(FrameGuardTest, PiecesOfAnySize) {
     guard_ = FrameGuard(now_);
     std::string_view why;
     size_t at = 0;
-    for (; at < all.size() && why.empty(); at += piece) why = Inspect(std::string_view(all).substr(at, piece));
+    for (; at < all.size() && why.empty(); at += piece) why = Inspect(all.substr(at, piece));
     EXPECT_EQ(why, "too many streams before it acknowledged the server's settings") << piece;
     EXPECT_GT(at, all.size() - 3 * 39) << "in the last but one of them, not before";
   }
