@@ -31,10 +31,6 @@ int64_t OfOneTenant(int64_t bytes) {
   return share < 1 ? static_cast<int64_t>(share * static_cast<double>(bytes)) : bytes;
 }
 
-// Windows of hundreds of connections. Where less memory may be theirs, connections of large messages would fill it
-// before the server reads any.
-constexpr int64_t kManyWindows = int64_t{1} << 30;
-
 GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler, MemoryWatch* memory) {
   GrpcServer::Options options;
   options.metrics = &metrics;
@@ -43,8 +39,9 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.tls_policy = {absl::GetFlag(FLAGS_tls_min_version) == "1.3", absl::GetFlag(FLAGS_tls_ciphers)};
   options.tokens_file = absl::GetFlag(FLAGS_tokens_file);
   if (memory != nullptr) {
-    options.max_transport_bytes = memory->limit() / 8;
-    options.adapts_windows = options.max_transport_bytes >= kManyWindows;
+    const int64_t share = memory->limit() / 8;
+    options.adapts_windows = share >= options.max_transport_bytes;
+    options.max_transport_bytes = std::min(options.max_transport_bytes, share);
   }
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_connections = MaxConnections();

@@ -9,8 +9,8 @@
 // threads can be slower than one. But a run alone loses its CPU as well, so both are judged by their means, stalls
 // included. A helped run that takes more than nine tenths of the mean run alone loses the difference, a faster one
 // gains it. Once kMost runs alone are lost, runs are alone for a while, twice as long each time; then help is tried
-// again, and its first run has to gain. Where help pays, one run in 128 is alone, to know. Time is an argument. Not
-// thread-safe.
+// again, and its first run that counts has to gain. Where help pays, one run in 128 is alone, to know. Time is an
+// argument. Not thread-safe.
 #pragma once
 
 #include <algorithm>

@@ -16,7 +16,7 @@ namespace {
 
 // Between two looks while calls or streams wait: no signal says that memory is free.
 constexpr int kLookMs = 2;
-// What HTTP/2 receives of a message before the server reads it.
+// What HTTP/2 receives of a message before the server reads it, at least.
 constexpr int64_t kUnaskedBytes = 64 << 10;
 // A call's message, and what it is parsed into; CallSizes knows of replies. A stream's: its reply as well, twice.
 constexpr int64_t kTimesOfCalls = 2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unary calls, and streams with large messages, wait here for memory before the server reads their messages. HTTP/2
-// stops a caller after 64 KiB until the server reads. The line admits a call or a stream when there is memory for what
+// stops a caller after 64 KiB until the server reads, or a connection after more where memory is ample
+// (GrpcServer::Options::adapts_windows). The line admits a call or a stream when there is memory for what
 // its message is expected to take (CallSizes); others wait, callers in turns.
 //
 //   Reservation reservation(line, sizes);                     // one per call or stream

@@ -43,7 +43,8 @@ class GrpcServer {
     // that does not help.
     int64_t max_transport_bytes = int64_t{1} << 30;
     // Whether gRPC grants a connection more than 64 KiB of unread bytes: 4 MiB while it holds little of
-    // max_transport_bytes, at a tenth of them twice what the connection's delay needs, and less from eight tenths on.
+    // max_transport_bytes, at a tenth of them twice what the connection's delay needs (at most 32 MiB), and less from
+    // eight tenths on.
     bool adapts_windows = false;
     // How connections come in.
     ListenerFactory make_listener = &MakeGrpcListener;

@@ -46,7 +46,7 @@ constexpr auto kRetiredFlags = std::to_array<RetiredFlag>({
     {"max_tenant_model_bytes", "--max_tenant_share is one tenant's share of --model_weight_bytes"},
     {"max_tenant_session_bytes", "--max_tenant_share is one tenant's share of --session_bytes"},
     {"admin_port_file", "the number of the admin port is in the file of --port_file with .admin behind its name"},
-    {"max_transport_bytes", "it is an eighth of --memory_limit"},
+    {"max_transport_bytes", "it is an eighth of --memory_limit, at most 1 GiB"},
     {"max_tenant_models", "--max_tenant_share bounds the bytes of one tenant's models, each of 4 KiB at least"},
 });
 

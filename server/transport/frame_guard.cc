@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace rnnserve {
 namespace {
@@ -39,14 +40,11 @@ const char* FrameGuard::Inspect(std::span<uint8_t> bytes, absl::Time now, bool s
     } else {
       used = std::min(header_.size() - header_bytes_, bytes.size());
       std::copy_n(bytes.begin(), used, header_.begin() + static_cast<std::ptrdiff_t>(header_bytes_));
+      if (header_bytes_ <= kTypeAt && header_bytes_ + used > kTypeAt) type_ = &bytes[kTypeAt - header_bytes_];
       header_bytes_ += used;
       if (header_bytes_ == header_.size()) {
         header_bytes_ = 0;
-        const bool hides = hides_acknowledgement_;
         why_ = Begin(now, settings_sent);
-        // Unless its type came with an earlier read: then gRPC has it.
-        const size_t behind_type = header_.size() - kTypeAt;
-        if (hides && !hides_acknowledgement_ && used >= behind_type) bytes[used - behind_type] = kIgnored;
       }
     }
     bytes = bytes.subspan(used);
@@ -73,8 +71,7 @@ const char* FrameGuard::Begin(absl::Time now, bool settings_sent) {
       return resets_.Take(now) ? nullptr : "too many streams reset";
     case kSettings:
       if ((flags & kAcknowledges) != 0) {
-        acknowledged_ = acknowledged_ || (settings_sent && !hides_acknowledgement_);
-        hides_acknowledgement_ = false;
+        Acknowledge(settings_sent);
         most_early_streams_ = std::max(max_streams_ * kPromisedTimes, kMaxEarlyStreams);
         most_early_header_bytes_ = std::max(most_early_streams_ * kPromisedHeaderBytes, kMaxEarlyHeaderBytes);
       }
@@ -89,6 +86,21 @@ const char* FrameGuard::Begin(absl::Time now, bool settings_sent) {
       break;
   }
   return idle_.Take(now) ? nullptr : "too many frames that change nothing";
+}
+
+void FrameGuard::Acknowledge(bool settings_sent) {
+  // gRPC closes connections for one of any other form.
+  constexpr std::array<uint8_t, 9> kForm = {0, 0, 0, kSettings, kAcknowledges};
+  if (!hides_acknowledgement_ || header_ != kForm) {
+    acknowledged_ = acknowledged_ || settings_sent;
+    return;
+  }
+  // Where an earlier read has brought gRPC its type, gRPC takes it for that of its own settings, if these have left:
+  // then the one of these is hidden.
+  if (type_ == nullptr && settings_sent && !std::exchange(was_seen_, true)) return;
+  if (type_ != nullptr) *type_ = kIgnored;
+  acknowledged_ = acknowledged_ || was_seen_;
+  hides_acknowledgement_ = false;
 }
 
 const char* FrameGuard::Headers(int64_t bytes, bool is_end) {

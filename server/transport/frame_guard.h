@@ -44,9 +44,13 @@ class FrameGuard {
   // Null while the peer may go on; else why not, from then on. `settings_sent`: whether gRPC's own settings had left
   // before these bytes came; gRPC takes an earlier acknowledgement as one of no limits. The peer's acknowledgement of
   // the greeting becomes a frame that gRPC ignores: gRPC would take it for that of its own settings, each later one for
-  // that of the settings after, and hold the peer to windows that it does not know yet.
+  // that of the settings after, and hold the peer to windows that it does not know yet. So a peer has to acknowledge
+  // both. Pieces of one read are inspected one after the other, up to EndRead.
   const char* Inspect(std::span<uint8_t> bytes, absl::Time now, bool settings_sent = true);
+  void EndRead() { type_ = nullptr; }
   bool acknowledged() const { return acknowledged_; }
+  // Whether Inspect may change a byte.
+  bool hides_acknowledgement() const { return hides_acknowledgement_; }
 
  private:
   // Token bucket: burst and rate.
@@ -60,10 +64,12 @@ class FrameGuard {
   };
 
   const char* Begin(absl::Time now, bool settings_sent);  // a frame whose header is in header_
+  void Acknowledge(bool settings_sent);
   const char* Headers(int64_t bytes, bool is_end);
 
   int64_t max_streams_;
   bool hides_acknowledgement_;  // the next one
+  bool was_seen_ = false;       // by gRPC, the one that was to be hidden
   TokenBucket resets_;
   TokenBucket settings_;
   TokenBucket idle_;  // frames that change nothing
@@ -75,6 +81,7 @@ class FrameGuard {
   size_t greeted_ = 0;  // bytes of the preface that have come
   std::array<uint8_t, 9> header_ = {};
   size_t header_bytes_ = 0;
+  uint8_t* type_ = nullptr;  // of the header, where it has come with this read
   size_t payload_left_ = 0;
   int64_t block_bytes_ = 0;
   int64_t continuations_ = 0;

@@ -26,8 +26,8 @@ inline constexpr size_t kGreetingHeadBytes = 512;
 Greeting ParseHttp2Greeting(std::span<const uint8_t> head, size_t come);
 Greeting ParseTlsGreeting(std::span<const uint8_t> head, size_t come);
 
-// The SETTINGS frame that gRPC 1.51 begins with, byte for byte: a peer may get it twice, and an acknowledgement of
-// either means the same.
+// The SETTINGS frame that gRPC 1.51 begins with, byte for byte where windows do not adapt. A peer gets both, and
+// FrameGuard hides its acknowledgement of this one from gRPC.
 std::string Http2ServerGreeting(uint32_t max_concurrent_streams);
 
 }  // namespace rnnserve

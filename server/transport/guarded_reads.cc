@@ -106,6 +106,7 @@ const char* Inspect(int fd, GuardedSocket& guarded, const msghdr& message, size_
     why = guard.Inspect({static_cast<uint8_t*>(message.msg_iov[k].iov_base), bytes}, now, may_acknowledge);
     size -= bytes;
   }
+  guard.EndRead();
   return why;
 }
 
@@ -115,9 +116,11 @@ bool MayGoOn(int fd, const msghdr& message, size_t size) {
   std::atomic<GuardedSocket*>& place = sockets[static_cast<size_t>(fd)];
   GuardedSocket* const guarded = place.load(std::memory_order_acquire);
   if (guarded == nullptr) return true;
+  // The descriptor may be another socket's now, which has no guard.
+  const auto is_other = [&] { return InodeOf(fd) != guarded->inode; };
+  if (guarded->guard.hides_acknowledgement() && is_other()) return true;
   const char* const why = Inspect(fd, *guarded, message, size);
-  if (why == nullptr) return true;
-  if (InodeOf(fd) != guarded->inode) return true;  // the descriptor is another socket's now, which has no guard
+  if (why == nullptr || is_other()) return true;
   LogClosed(why, fd);
   return false;
 }

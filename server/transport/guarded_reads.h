@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A FrameGuard on each connection of the gRPC server. gRPC 1.51 does not show what it reads, so this program defines
-// recvmsg and SSL_read, which gRPC's libraries find before those of libc and OpenSSL: they do the same, and close
-// connections whose guard says so. Linked into the program itself, never into a library.
+// recvmsg and SSL_read, which gRPC's libraries find before those of libc and OpenSSL: they do the same, close
+// connections whose guard says so, and hide one frame (FrameGuard::Inspect). Linked into the program itself, never into
+// a library.
 #pragma once
 
 #include <cstdint>

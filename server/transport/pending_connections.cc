@@ -66,6 +66,7 @@ void PendingConnections::Inspect(Connections::iterator connection) {
 }
 
 bool PendingConnections::Answer(int fd) const {
+  if (options_.answer.empty()) return true;
   // Nothing has been sent before, so there is room for all of it.
   return send(fd, options_.answer.data(), options_.answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL) ==
          static_cast<ssize_t>(options_.answer.size());
