@@ -39,8 +39,8 @@ class HelpRecord {
       return;
     }
     if (!was_helped) return RanAlone(pace);
-    if (typical_ == 0) return;
-    loss_ = std::max(loss_ + pace / Alone() - kWorthwhile, -kMost);
+    if (mean_ == 0) return;
+    loss_ = std::max(loss_ + pace / mean_ - kWorthwhile, -kMost);
     if (loss_ == -kMost) {
       pause_ = kFirstPause;
       tried_seconds_ = 0;
@@ -56,9 +56,6 @@ class HelpRecord {
   }
 
  private:
-  // Seldom more than the typical run, or a few long stalls would speak for help for thousands of runs.
-  double Alone() const { return std::clamp(mean_, typical_, kMostOverTypical * typical_); }
-
   void RanAlone(double pace) {
     ++runs_alone_;
     if (runs_alone_ <= kKnown) {
@@ -76,7 +73,9 @@ class HelpRecord {
     return std::chrono::duration_cast<Time::duration>(pause);
   }
 
-  static constexpr double kWorthwhile = 0.9, kMostOverTypical = 2, kLongestStall = 8;
+  static constexpr double kWorthwhile = 0.9;
+  // What one run alone may count, in typical ones: one of eight would speak for help for hundreds of runs.
+  static constexpr double kLongestStall = 4;
   static constexpr int64_t kAloneEvery = 128, kFirstAlone = 4, kKnown = 4;
   // In runs alone. Two stalls of a scheduler's turn in runs of a millisecond, or one that is as long as many short
   // runs.

@@ -40,7 +40,9 @@ const char* FrameGuard::Inspect(std::span<uint8_t> bytes, absl::Time now, bool s
     } else {
       used = std::min(header_.size() - header_bytes_, bytes.size());
       std::copy_n(bytes.begin(), used, header_.begin() + static_cast<std::ptrdiff_t>(header_bytes_));
-      if (header_bytes_ <= kTypeAt && header_bytes_ + used > kTypeAt) type_ = &bytes[kTypeAt - header_bytes_];
+      if (hides_acknowledgement_ && header_bytes_ <= kTypeAt && header_bytes_ + used > kTypeAt) {
+        type_ = &bytes[kTypeAt - header_bytes_];
+      }
       header_bytes_ += used;
       if (header_bytes_ == header_.size()) {
         header_bytes_ = 0;

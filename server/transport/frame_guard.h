@@ -81,7 +81,7 @@ class FrameGuard {
   size_t greeted_ = 0;  // bytes of the preface that have come
   std::array<uint8_t, 9> header_ = {};
   size_t header_bytes_ = 0;
-  uint8_t* type_ = nullptr;  // of the header, where it has come with this read
+  uint8_t* type_ = nullptr;  // of the header, where it has come with this read and may be changed
   size_t payload_left_ = 0;
   int64_t block_bytes_ = 0;
   int64_t continuations_ = 0;

@@ -144,9 +144,11 @@ absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, 
       options = {.allow_reduced_precision = true, .weights = type};
     }
   }
+  const bool is_known_kind = slash == engine.size() || options.allow_reduced_precision;
+  const std::string contestant(engine);
   engine = engine.substr(0, slash);
-  if (engine != "cpu" && engine != "onednn")
-    return absl::InvalidArgumentError(absl::StrCat("no contestant ", std::string(engine)));
+  if ((engine != "cpu" && engine != "onednn") || !is_known_kind)
+    return absl::InvalidArgumentError(absl::StrCat("no contestant ", contestant));
   if (engine == "onednn" && threads > 1 && shape.rows < 2)
     return absl::UnimplementedError("one row runs on one thread");
   const bool helped = engine == "cpu" && threads > 1;

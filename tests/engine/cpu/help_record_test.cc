@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace rnnserve::cpu {
 namespace {
 
@@ -64,6 +66,42 @@ TEST(HelpRecordTest, StallsOfAllRunsDoNotSpeakAgainstHelp) {
   int helped = 0;
   for (int k = 0; k < 500; ++k) helped += machine.Run(9, 0.6) + machine.Run(1, 5, 5);
   EXPECT_GE(helped, 4'500);
+}
+
+// By the means 1.08 against 1.4.
+TEST(HelpRecordTest, ManyStallsOfAllRunsDoNotEither) {
+  Machine machine;
+  int helped = 0;
+  for (int k = 0; k < 500; ++k) helped += machine.Run(4, 0.6) + machine.Run(1, 3, 3);
+  EXPECT_GE(helped, 2'250);
+}
+
+// By the means 1.6 against 1.4.
+TEST(HelpRecordTest, ManyStallsOfRunsAloneDoNotSpeakForSlowHelp) {
+  Machine machine;
+  int helped = 0;
+  for (int k = 0; k < 500; ++k) helped += machine.Run(4, 1.6) + machine.Run(1, 1.6, 3);
+  EXPECT_LE(helped, 100);
+}
+
+// By the means 1.5 against 1.35.
+TEST(HelpRecordTest, StallsOfRunsAloneDoNotSpeakForHelpThatLoses) {
+  Machine machine;
+  int helped = 0;
+  for (int k = 0; k < 500; ++k) helped += machine.Run(19, 1.5) + machine.Run(1, 1.5, 8);
+  EXPECT_LE(helped, 300);
+}
+
+// One in ten runs of either kind takes eight times as long, by chance: few of the runs alone are seen.
+TEST(HelpRecordTest, AStalledRunAloneDoesNotSpeakForHelpForLong) {
+  Machine machine;
+  std::mt19937 random(1);
+  int helped = 0;
+  for (int k = 0; k < 100'000; ++k) {
+    const double stall = random() % 10 == 0 ? 8 : 1;
+    helped += machine.Run(1, 1.1 * stall, stall);
+  }
+  EXPECT_LE(helped, 2'500);
 }
 
 TEST(HelpRecordTest, FewLongStallsOfRunsAloneDoNotSpeakForHelp) {
