@@ -60,7 +60,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.work_waiting = [&scheduler] { return scheduler.collected(); };
   // With one CPU the caller could not run meanwhile to send its next call.
   if (AvailableCpus().count <= 1) options.max_busy_poll = absl::ZeroDuration();
-  options.run_work = [&scheduler](bool is_alone) { scheduler.RunCollected(is_alone); };
+  options.run_work = [&scheduler](int64_t callers) { scheduler.RunCollected(callers); };
   return options;
 }
 

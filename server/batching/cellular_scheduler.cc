@@ -119,13 +119,15 @@ absl::Status CellularScheduler::Schedule(Submission&& submission) {
 
 int64_t CellularScheduler::collected() const { return collector.scheduler_id == id_ ? collector.collected : 0; }
 
-void CellularScheduler::RunCollected(bool is_alone) {
+void CellularScheduler::RunCollected(int64_t callers) {
   collector.scheduler_id = id_;
   collector.collected = 0;
-  const absl::Duration short_slice = is_alone ? short_slices_.of_lone_caller : short_slices_.among_several;
+  const absl::Duration short_slice = callers <= 1   ? short_slices_.of_lone_caller
+                                     : callers == 2 ? short_slices_.of_two_callers
+                                                    : short_slices_.among_several;
   BatchQueue::Finished finished;
   MutexLock lock(mutex_);
-  is_alone_ = is_alone;
+  may_be_alone_ = callers <= 2;
   const absl::Time begin = SteadyNow();
   absl::Time now = begin;
   // Others wait for this thread.
@@ -206,7 +208,7 @@ void CellularScheduler::Work(size_t worker) {
 // Releases the lock meanwhile.
 void CellularScheduler::RunSlice(MutexLock& lock, Slice slice, WorkspaceCache& workspaces,
                                  BatchQueue::Finished& finished, SeenCpu* own) {
-  slice.is_alone &= is_alone_;
+  slice.is_alone &= may_be_alone_;
   lock.unlock();
   Notify(finished);
   if (own != nullptr) TakeCpu(*own);

@@ -11,7 +11,7 @@
 //
 //   while (...) {
 //     ...                                       // receives calls; its Schedule calls wake no worker
-//     if (scheduler->collected() > 0) scheduler->RunCollected(/*is_alone=*/false);
+//     if (scheduler->collected() > 0) scheduler->RunCollected(/*callers=*/3);
 //   }
 //
 // Thread-safe. No lock is held while an engine runs or `done` is called. The destructor runs what is queued; call
@@ -34,9 +34,10 @@ namespace rnnserve {
 // Longest expected duration of slices that RunCollected runs. For a lone caller it saves the switch to a worker, which
 // beside busy processes includes the wait for a CPU, so only slices that are longer than the target go to workers. With
 // several callers the other calls wait for the collecting thread, and workers would run beside it: only slices shorter
-// than the switch pay.
+// than the switch pay. Two callers wait for each other for the time of a switch or two.
 struct ShortSlices {
   absl::Duration of_lone_caller = absl::Microseconds(1500);
+  absl::Duration of_two_callers = std::min(of_lone_caller, absl::Microseconds(250));
   absl::Duration among_several = std::min(of_lone_caller, absl::Microseconds(60));
 };
 
@@ -52,8 +53,9 @@ class CellularScheduler final : public Scheduler {
   QueueLoad load() const override;
 
   // Runs short slices of what waits on this thread, and leaves the rest to the workers. From the first call on this
-  // thread must call it soon after each Schedule. `is_alone`: one caller calls, and waits for each answer.
-  void RunCollected(bool is_alone);
+  // thread must call it soon after each Schedule. `callers`: how many call and wait for
+  // their answers.
+  void RunCollected(int64_t callers);
   // How often Schedule has been called on this thread since its last RunCollected.
   int64_t collected() const;
 
@@ -81,9 +83,9 @@ class CellularScheduler final : public Scheduler {
   mutable Mutex mutex_;
   CondVar wake_;
   BatchQueue queue_ ABSL_GUARDED_BY(mutex_);
-  int idle_ ABSL_GUARDED_BY(mutex_) = 0;          // workers that wait
-  int signals_ ABSL_GUARDED_BY(mutex_) = 0;       // workers woken that do not run yet
-  bool is_alone_ ABSL_GUARDED_BY(mutex_) = true;  // of the last RunCollected
+  int idle_ ABSL_GUARDED_BY(mutex_) = 0;              // workers that wait
+  int signals_ ABSL_GUARDED_BY(mutex_) = 0;           // workers woken that do not run yet
+  bool may_be_alone_ ABSL_GUARDED_BY(mutex_) = true;  // one or two callers call, by the last RunCollected
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adaptive busy polling: whether one caller calls alone, and how long a thread polls for that caller's next call before
-// it sleeps. Waking up costs a lone caller's call 50 to 70 us, and its next call comes about as soon after its answer
-// as the last one did.
+// Whether few callers call, and adaptive busy polling: how long a thread polls for their next call before it sleeps.
+// Waking up costs such a call 50 to 70 us, and it comes about as soon after its caller's last answer as the one before
+// did.
 //
 //   BusyPoll busy_poll(absl::Microseconds(200));
 //   ... poll until busy_poll.PollFor() has passed, then sleep ...
 //   busy_poll.Came(waited);          // time until the event came, polling and asleep
-//   busy_poll.Took(calls, waited);   // calls taken in together, and the time waited for them since the last ones
-//   if (busy_poll.is_alone()) ...
+//   ... take calls in; while busy_poll.must_look(), until no more have come ...
+//   busy_poll.Took(calls);           // calls in flight, those among them
+//   ... run them: busy_poll.callers() call ...
 //
 // Polling costs CPU time. After an event that came later than `most`, the thread does not poll at all, so a caller that
-// calls now and then costs at most one `most` for a series of calls. Only a lone caller is polled for: calls of several
-// callers would be taken in one by one instead of together, which costs each of them more.
+// calls now and then costs at most one `most` for a series of calls. Only few callers are polled for: calls of several
+// would be taken in one by one instead of together, which costs each of them more.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "absl/time/time.h"
@@ -23,26 +25,33 @@ namespace rnnserve {
 
 class BusyPoll {
  public:
+  // So many calls at a time are few callers'.
+  static constexpr int64_t kFew = 2;
+
   explicit BusyPoll(absl::Duration most) : most_(most) {}
 
-  void Took(int64_t calls, absl::Duration waited) {
-    const bool is_one = calls <= 1 && waited >= kTurnaround;
-    alone_in_a_row_ = is_one ? std::min(alone_in_a_row_ + 1, kAloneInARow) : 0;
+  void Took(int64_t calls) {
+    for (int64_t k = 0; k < kFew; ++k) in_a_row_[k] = calls <= k + 1 ? std::min(in_a_row_[k] + 1, kInARow) : 0;
+    turn_ = (turn_ + 1) % kInARow;
   }
   void Came(absl::Duration waited) { came_soon_ = waited <= most_; }
 
-  // Whether the last few calls came one by one, each some time after the one before had been served.
-  bool is_alone() const { return alone_in_a_row_ == kAloneInARow; }
-  absl::Duration PollFor() const { return came_soon_ && is_alone() ? most_ : absl::ZeroDuration(); }
+  // How many callers call: as many calls as the last turns had in flight at a time. More than kFew: several.
+  int64_t callers() const {
+    return 1 + std::count_if(in_a_row_.begin(), in_a_row_.end(), [](int k) { return k < kInARow; });
+  }
+  bool is_few() const { return callers() <= kFew; }
+  // Whether this turn must take in all calls that have come. Few callers are spared that mostly, but not always: served
+  // as soon as it is taken in, each call of several looks like the only one, as the others wait in their connections.
+  bool must_look() const { return !is_few() || turn_ == 0; }
+  absl::Duration PollFor() const { return came_soon_ && is_few() ? most_ : absl::ZeroDuration(); }
 
  private:
-  // So many calls in a row show a lone caller: one of several may be served alone at times.
-  static constexpr int kAloneInARow = 4;
-  // A caller takes longer from its answer to its next call; a call that is here sooner is another caller's.
-  static constexpr absl::Duration kTurnaround = absl::Microseconds(10);
+  static constexpr int kInARow = 8;
 
   const absl::Duration most_;
-  int alone_in_a_row_ = 0;
+  std::array<int, kFew> in_a_row_ = {};  // turns of at most 1, 2, ... calls
+  int turn_ = 0;
   bool came_soon_ = false;
 };
 

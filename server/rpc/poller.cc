@@ -66,7 +66,7 @@ void Poller::Poll() {
   // Of a turn: what gRPC writes for the next read leaves with the answer, not before it.
   std::optional<JoinedSends> joined;
   int64_t joined_since = 0;
-  work_.run(false);
+  work_.run(BusyPoll::kFew + 1);
   for (;;) {
     busy_since_ns_.store(0, std::memory_order_relaxed);
     const auto next = Next(&tag, &ok);
@@ -85,11 +85,11 @@ void Poller::Poll() {
       continue;
     }
     if (next == grpc::CompletionQueue::GOT_EVENT) {
-      const bool is_all = busy_poll_.is_alone() && work_.is_complete();
+      const bool is_all = !busy_poll_.must_look() && work_.waiting() >= work_.in_flight();
       if (++events < kMostEvents && !is_all) continue;
     }
-    busy_poll_.Took(work_.waiting(), absl::Nanoseconds(std::exchange(waited_ns_, 0)));
-    work_.run(busy_poll_.is_alone());
+    busy_poll_.Took(std::max(work_.waiting(), work_.in_flight()));
+    work_.run(busy_poll_.callers());
     CompleteWaiters();
     joined.reset();
     events = 0;
@@ -153,19 +153,26 @@ bool Poller::MayAnswerHere() const {
 }
 
 grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
-  if (work_.waiting() > 0) return queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
+  if (work_.waiting() > 0) return Look(tag, ok);
   if (!BeginSleep()) return grpc::CompletionQueue::TIMEOUT;
-  const bool is_idle = work_.is_idle();
+  const bool is_idle = work_.in_flight() == 0;
   const int64_t began = SteadyNanos();
   went_to_sleep_ns_.store(began, std::memory_order_relaxed);
   const grpc::CompletionQueue::NextStatus found =
       Await(is_idle ? busy_poll_.PollFor() : absl::ZeroDuration(), began, tag, ok);
   const int64_t waited = SteadyNanos() - began;
-  waited_ns_ += waited;
   if (is_idle) busy_poll_.Came(absl::Nanoseconds(waited));
   MutexLock lock(mutex_);
   asleep_ = false;
   return found;
+}
+
+// An event of this thread's own making leaves a mark in the queue (grpc_pollset::kicked_without_poller), and the next
+// look ends there, before it has looked at any connection. More calls than a few are several callers' anyway.
+grpc::CompletionQueue::NextStatus Poller::Look(void** tag, bool* ok) {
+  const auto look = [&] { return queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_MONOTONIC)); };
+  const grpc::CompletionQueue::NextStatus found = look();
+  return found == grpc::CompletionQueue::TIMEOUT && work_.waiting() <= BusyPoll::kFew ? look() : found;
 }
 
 grpc::CompletionQueue::NextStatus Poller::Await(absl::Duration window, int64_t began_ns, void** tag, bool* ok) {

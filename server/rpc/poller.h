@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that polls one completion queue and resumes the coroutines that wait on it. It must never block. It runs
-// the work that coroutines have collected when the queue is empty, when a lone caller's call is the only one, and after
+// the work that coroutines have collected when the queue is empty, when few callers' calls are all there, and after
 // a bounded number of events. Answers of calls and streams leave on it as well while it has time for them: where
 // several threads use a connection, gRPC lets them wait for each other and hands work to threads of its own.
 //
@@ -35,13 +35,11 @@ class Poller {
   struct Work {
     // How many calls and operations have added to it.
     std::function<int64_t()> waiting;
-    // Whether all calls in flight have added to it: a lone caller's call then does not wait for others.
-    std::function<bool()> is_complete;
-    // `is_alone`: one caller calls alone (BusyPoll).
-    std::function<void(bool is_alone)> run;
-    // Whether no call is in flight: only then does the thread busy-poll before it sleeps (BusyPoll). Otherwise workers
-    // may need its CPU.
-    std::function<bool()> is_idle;
+    // How many calls are in flight: those that have added to it, are being received, or run elsewhere. Only while there
+    // are none does the thread busy-poll before it sleeps (BusyPoll). Otherwise workers may need its CPU.
+    std::function<int64_t()> in_flight;
+    // `callers`: how many call (BusyPoll).
+    std::function<void(int64_t callers)> run;
   };
 
   // `max_busy_poll`: see BusyPoll; zero: the thread sleeps at once.
@@ -131,13 +129,14 @@ class Poller {
   void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The next event; TIMEOUT if there is none and work or a waiter waits.
   grpc::CompletionQueue::NextStatus Next(void** tag, bool* ok);
+  // The next event that has come.
+  grpc::CompletionQueue::NextStatus Look(void** tag, bool* ok);
   // Waits for the next event without limit; busy-polls for `window` before it sleeps.
   grpc::CompletionQueue::NextStatus Await(absl::Duration window, int64_t began_ns, void** tag, bool* ok);
 
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const Work work_;
   BusyPoll busy_poll_;
-  int64_t waited_ns_ = 0;  // for events, since work was run
   Mutex mutex_;
   CondVar released_;
   int64_t guards_ ABSL_GUARDED_BY(mutex_) = 0;

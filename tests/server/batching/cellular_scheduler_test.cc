@@ -359,7 +359,7 @@ TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThread) {
   CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
   const auto program = KnownProgram(scheduler);
   const size_t slices = program->slice_rows().size();
-  scheduler.RunCollected(true);
+  scheduler.RunCollected(1);
   EXPECT_EQ(scheduler.collected(), 0);
 
   std::vector<Line> lines(3, Line(2));
@@ -375,7 +375,7 @@ TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThread) {
   }
   EXPECT_EQ(scheduler.collected(), 3);
   EXPECT_EQ(program->slice_rows().size(), slices);  // no worker has been woken
-  scheduler.RunCollected(true);
+  scheduler.RunCollected(1);
   EXPECT_THAT(done_on, testing::Each(std::this_thread::get_id()));
   EXPECT_EQ(done_on.size(), 3u);
   EXPECT_EQ(scheduler.collected(), 0);
@@ -383,69 +383,75 @@ TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThread) {
 }
 
 // Whether the thread that collects runs a slice of `program` itself.
-bool RunsHere(CellularScheduler& scheduler, ProgramPtr program, bool is_alone) {
-  scheduler.RunCollected(is_alone);
+bool RunsHere(CellularScheduler& scheduler, ProgramPtr program, int64_t callers) {
+  scheduler.RunCollected(callers);
   Line line(2);
   std::promise<std::thread::id> done_on;
   Submission submission;
   submission.tasks = {line.Task(std::move(program))};
   submission.done = [&](ScheduleOutcome) { done_on.set_value(std::this_thread::get_id()); };
   EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
-  scheduler.RunCollected(is_alone);
+  scheduler.RunCollected(callers);
   return done_on.get_future().get() == std::this_thread::get_id();
 }
 
 TEST(CellularScheduler, LeavesCollectedLongSlicesToTheWorkers) {
   for (const absl::Duration short_slice : {absl::ZeroDuration(), absl::Nanoseconds(1)}) {
     CellularScheduler scheduler({.workers = 1}, {short_slice});
-    EXPECT_FALSE(RunsHere(scheduler, KnownProgram(scheduler), /*is_alone=*/true));
+    EXPECT_FALSE(RunsHere(scheduler, KnownProgram(scheduler), /*callers=*/1));
   }
 }
 
-TEST(CellularScheduler, RunsLongerSlicesOnTheCollectingThreadForALoneCallerThanForSeveral) {
-  CellularScheduler scheduler({.workers = 1},
-                              {.of_lone_caller = absl::Seconds(1), .among_several = absl::ZeroDuration()});
-  const auto program = KnownProgram(scheduler);
-  EXPECT_TRUE(RunsHere(scheduler, program, /*is_alone=*/true));
-  EXPECT_FALSE(RunsHere(scheduler, program, /*is_alone=*/false));
+TEST(CellularScheduler, RunsLongerSlicesOnTheCollectingThreadTheFewerCallersCall) {
+  const auto run_here = [](ShortSlices short_slices) {
+    CellularScheduler scheduler({.workers = 1}, short_slices);
+    const auto program = KnownProgram(scheduler);
+    std::vector<bool> here;
+    for (const int64_t callers : {1, 2, 3}) here.push_back(RunsHere(scheduler, program, callers));
+    return here;
+  };
+  const absl::Duration none = absl::ZeroDuration();
+  EXPECT_THAT(run_here({absl::Seconds(1), none, none}), ElementsAre(true, false, false));
+  EXPECT_THAT(run_here({absl::Seconds(1), absl::Seconds(1), none}), ElementsAre(true, true, false));
 }
 
 // As the server makes it. A row of the fake program takes a microsecond or so.
 TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThreadByDefault) {
   CellularScheduler scheduler({.workers = 1});
   const auto program = KnownProgram(scheduler);
-  EXPECT_TRUE(RunsHere(scheduler, program, /*is_alone=*/true));
+  EXPECT_TRUE(RunsHere(scheduler, program, /*callers=*/1));
 }
 
 TEST(CellularScheduler, LeavesCollectedWorkOfDevicesToTheWorkers) {
   CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
   FakeProgram::Hooks hooks;
   hooks.waits = true;
-  EXPECT_FALSE(RunsHere(scheduler, KnownProgram(scheduler, hooks), /*is_alone=*/true));
+  EXPECT_FALSE(RunsHere(scheduler, KnownProgram(scheduler, hooks), /*callers=*/1));
 }
 
 TEST(CellularScheduler, LeavesCollectedWorkOfUnknownCostToTheWorkers) {
   CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
-  EXPECT_FALSE(RunsHere(scheduler, std::make_shared<FakeProgram>(), /*is_alone=*/true));
+  EXPECT_FALSE(RunsHere(scheduler, std::make_shared<FakeProgram>(), /*callers=*/1));
 }
 
 TEST(CellularScheduler, TellsTheEngineWhetherASliceIsAllThereIs) {
   CellularScheduler scheduler({.workers = 1});
   const auto program = std::make_shared<FakeProgram>();
-  const auto run = [&](size_t submissions, bool is_alone) {
+  const auto run = [&](size_t submissions, int64_t callers) {
     std::vector<Line> lines(submissions, Line(1));
     std::vector<std::future<ScheduleOutcome>> outcomes(submissions);
     for (size_t k = 0; k < submissions; ++k) {
       EXPECT_TRUE(scheduler.Schedule(Of(program, {&lines[k], 1}, outcomes[k])).ok());
     }
-    scheduler.RunCollected(is_alone);
+    scheduler.RunCollected(callers);
     for (auto& outcome : outcomes) EXPECT_EQ(outcome.get().largest_batch, submissions);
     return program->was_alone();
   };
-  scheduler.RunCollected(true);
-  EXPECT_TRUE(run(1, true));
-  EXPECT_FALSE(run(2, true)) << "two callers' submissions";
-  EXPECT_FALSE(run(1, false)) << "others are about to come";
+  scheduler.RunCollected(1);
+  EXPECT_TRUE(run(1, 1));
+  EXPECT_TRUE(run(1, 2));
+  EXPECT_FALSE(run(2, 2)) << "two callers' submissions";
+  EXPECT_FALSE(run(1, 3)) << "others are about to come";
 }
 
 TEST(CellularScheduler, CollectingThreadAndWorkersShareTheWork) {
@@ -466,10 +472,10 @@ TEST(CellularScheduler, CollectingThreadAndWorkersShareTheWork) {
   std::thread other([&] {
     for (size_t k = 0; k < lines.size(); k += 2) send(lines[k]);
   });
-  scheduler.RunCollected(true);
+  scheduler.RunCollected(1);
   for (size_t k = 1; k < lines.size(); k += 2) {
     send(lines[k]);
-    if (k % kTogether == 7) scheduler.RunCollected(true);
+    if (k % kTogether == 7) scheduler.RunCollected(1);
   }
   other.join();
   all.wait();

@@ -8,43 +8,67 @@ namespace {
 
 constexpr absl::Duration kMost = absl::Microseconds(200);
 constexpr absl::Duration kTick = absl::Nanoseconds(1);
-constexpr absl::Duration kTurnaround = absl::Microseconds(10);
+constexpr int kTurns = 8;
 
-// One that knows a lone caller.
-BusyPoll WithLoneCaller(absl::Duration most) {
+void Take(BusyPoll& busy_poll, int64_t calls, int turns) {
+  for (int k = 0; k < turns; ++k) busy_poll.Took(calls);
+}
+
+BusyPoll WithFewCallers(absl::Duration most) {
   BusyPoll busy_poll(most);
-  for (int k = 0; k < 8; ++k) busy_poll.Took(1, kTurnaround);
+  Take(busy_poll, 1, kTurns);
   return busy_poll;
 }
 
-TEST(BusyPoll, KnowsALoneCallerAfterAFewCalls) {
+TEST(BusyPoll, KnowsFewCallersAfterSomeTurns) {
+  for (const int64_t calls : {1, 2}) {
+    BusyPoll busy_poll(kMost);
+    EXPECT_EQ(busy_poll.callers(), 3);
+    Take(busy_poll, calls, kTurns - 1);
+    EXPECT_EQ(busy_poll.callers(), 3) << "one or two of several may have been served alone";
+    busy_poll.Took(calls);
+    EXPECT_EQ(busy_poll.callers(), calls);
+  }
+}
+
+TEST(BusyPoll, KnowsMoreCallersByCallsThatAreInFlightTogether) {
+  BusyPoll busy_poll = WithFewCallers(kMost);
+  busy_poll.Took(2);
+  EXPECT_EQ(busy_poll.callers(), 2);
+  busy_poll.Took(3);
+  EXPECT_EQ(busy_poll.callers(), 3);
+  Take(busy_poll, 1, kTurns - 1);
+  EXPECT_EQ(busy_poll.callers(), 3);
+  busy_poll.Took(1);
+  EXPECT_EQ(busy_poll.callers(), 1);
+}
+
+TEST(BusyPoll, LooksForMoreCallsWhileThereMayBeSeveralCallers) {
   BusyPoll busy_poll(kMost);
-  EXPECT_FALSE(busy_poll.is_alone());
-  busy_poll.Took(1, kTurnaround);
-  EXPECT_FALSE(busy_poll.is_alone()) << "one of several may have been served alone";
-  EXPECT_TRUE(WithLoneCaller(kMost).is_alone());
+  for (int k = 0; k < kTurns; ++k) {
+    EXPECT_TRUE(busy_poll.must_look());
+    busy_poll.Took(1);
+  }
+  Take(busy_poll, 3, kTurns + 1);
+  EXPECT_TRUE(busy_poll.must_look());
 }
 
-TEST(BusyPoll, KnowsSeveralCallersByCallsThatComeTogether) {
-  BusyPoll busy_poll = WithLoneCaller(kMost);
-  busy_poll.Took(2, absl::Seconds(1));
-  EXPECT_FALSE(busy_poll.is_alone());
-  busy_poll.Took(1, absl::Seconds(1));
-  EXPECT_FALSE(busy_poll.is_alone());
+TEST(BusyPoll, LooksForMoreCallsThanFewNowAndThen) {
+  BusyPoll busy_poll = WithFewCallers(kMost);
+  int looks = 0;
+  for (int k = 0; k < 10 * kTurns; ++k) {
+    looks += busy_poll.must_look() ? 1 : 0;
+    busy_poll.Took(1);
+  }
+  EXPECT_EQ(looks, 10);
 }
 
-TEST(BusyPoll, KnowsSeveralCallersByACallThatWasThereBeforeTheLastWasServed) {
-  BusyPoll busy_poll = WithLoneCaller(kMost);
-  busy_poll.Took(1, kTurnaround - kTick);
-  EXPECT_FALSE(busy_poll.is_alone());
+TEST(BusyPoll, PollsForNothingBeforeAnythingHasCome) {
+  EXPECT_EQ(WithFewCallers(kMost).PollFor(), absl::ZeroDuration());
 }
 
-TEST(BusyPoll, LooksForNothingBeforeAnythingHasCome) {
-  EXPECT_EQ(WithLoneCaller(kMost).PollFor(), absl::ZeroDuration());
-}
-
-TEST(BusyPoll, LooksAfterAnEventThatCameSoon) {
-  BusyPoll busy_poll = WithLoneCaller(kMost);
+TEST(BusyPoll, PollsAfterAnEventThatCameSoon) {
+  BusyPoll busy_poll = WithFewCallers(kMost);
   busy_poll.Came(kMost);
   EXPECT_EQ(busy_poll.PollFor(), kMost);
   busy_poll.Came(absl::ZeroDuration());
@@ -52,7 +76,7 @@ TEST(BusyPoll, LooksAfterAnEventThatCameSoon) {
 }
 
 TEST(BusyPoll, GivesUpAfterAnEventThatCameLate) {
-  BusyPoll busy_poll = WithLoneCaller(kMost);
+  BusyPoll busy_poll = WithFewCallers(kMost);
   busy_poll.Came(kTick);
   busy_poll.Came(kMost + kTick);
   EXPECT_EQ(busy_poll.PollFor(), absl::ZeroDuration());
@@ -60,17 +84,17 @@ TEST(BusyPoll, GivesUpAfterAnEventThatCameLate) {
   EXPECT_EQ(busy_poll.PollFor(), kMost);
 }
 
-TEST(BusyPoll, LooksForNothingWhereSeveralCall) {
-  BusyPoll busy_poll = WithLoneCaller(kMost);
+TEST(BusyPoll, PollsForNothingWhereSeveralCall) {
+  BusyPoll busy_poll = WithFewCallers(kMost);
   busy_poll.Came(kTick);
-  busy_poll.Took(2, kTurnaround);
+  busy_poll.Took(3);
   EXPECT_EQ(busy_poll.PollFor(), absl::ZeroDuration());
-  for (int k = 0; k < 8; ++k) busy_poll.Took(1, kTurnaround);
+  Take(busy_poll, 1, kTurns);
   EXPECT_EQ(busy_poll.PollFor(), kMost);
 }
 
-TEST(BusyPoll, OfZeroNeverLooks) {
-  BusyPoll busy_poll = WithLoneCaller(absl::ZeroDuration());
+TEST(BusyPoll, OfZeroNeverPolls) {
+  BusyPoll busy_poll = WithFewCallers(absl::ZeroDuration());
   busy_poll.Came(absl::ZeroDuration());
   EXPECT_EQ(busy_poll.PollFor(), absl::ZeroDuration());
 }

@@ -43,7 +43,7 @@ class PollerTest : public testing::Test {
   }
 
   static Poller::Work Work() {
-    return {[] { return 0; }, [] { return true; }, [](bool) {}, [] { return false; }};
+    return {.waiting = [] { return 0; }, .in_flight = [] { return 1; }, .run = [](int64_t) {}};
   }
 
   grpc::ServerBuilder builder_;

@@ -23,7 +23,7 @@ SessionServer::SessionServer(Setup setup)
   setup.server.listen = {"127.0.0.1:0"};
   if (setup.slices_on_poller) {
     setup.server.work_waiting = [this] { return scheduler.collected(); };
-    setup.server.run_work = [this](bool is_alone) { scheduler.RunCollected(is_alone); };
+    setup.server.run_work = [this](int64_t callers) { scheduler.RunCollected(callers); };
   }
   absl::StatusOr<std::unique_ptr<GrpcServer>> started = GrpcServer::Start(setup.server, &core, &session_core);
   if (!started.ok()) {
