@@ -58,6 +58,7 @@ GrpcServer::Options ServerOptions(Metrics& metrics, CellularScheduler& scheduler
   options.max_call_duration = absl::GetFlag(FLAGS_max_call_duration);
   options.max_send_duration = std::min(options.max_send_duration, options.max_call_duration);
   options.work_waiting = [&scheduler] { return scheduler.collected(); };
+  options.work_unfinished = [&scheduler] { return scheduler.load().submissions; };
   // With one CPU the caller could not run meanwhile to send its next call.
   if (AvailableCpus().count <= 1) options.max_busy_poll = absl::ZeroDuration();
   options.run_work = [&scheduler](int64_t callers) { scheduler.RunCollected(callers); };

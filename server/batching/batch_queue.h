@@ -85,7 +85,7 @@ class BatchQueue {
   // When max_batch_delay next releases a sequence; infinite future if it holds none back.
   absl::Time next_release() const;
   bool empty() const { return jobs_.empty(); }
-  QueueLoad load() const { return {sequences_.used(), bytes_.used()}; }
+  QueueLoad load() const { return {sequences_.used(), static_cast<int64_t>(jobs_.size()), bytes_.used()}; }
 
  private:
   absl::Time Clock(absl::Time now) { return now_ = std::max(now_, now); }

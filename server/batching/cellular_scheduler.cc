@@ -139,6 +139,8 @@ void CellularScheduler::RunCollected(int64_t callers) {
     NotifyUnlocked(lock, finished);
     now = SteadyNow();
   }
+  // What followed in the meantime, layers of the same calls, has run.
+  if (!queue_.has_waiting()) collector.collected = 0;
   WakeAnother();
 }
 

@@ -57,7 +57,8 @@ struct Submission : RequestOrigin {
 // What waits or runs.
 struct QueueLoad {
   int64_t sequences = 0;
-  int64_t bytes = 0;  // of their submissions
+  int64_t submissions = 0;  // theirs
+  int64_t bytes = 0;        // of them
 };
 
 class Scheduler {

@@ -7,7 +7,7 @@
 //   ... poll until busy_poll.PollFor() has passed, then sleep ...
 //   busy_poll.Came(waited);          // time until the event came, polling and asleep
 //   ... take calls in; while busy_poll.must_look(), until no more have come ...
-//   busy_poll.Took(calls);           // calls in flight, those among them
+//   busy_poll.Took(calls);           // that want to be computed at once, those among them
 //   ... run them: busy_poll.callers() call ...
 //
 // Polling costs CPU time. After an event that came later than `most`, the thread does not poll at all, so a caller that
@@ -32,11 +32,11 @@ class BusyPoll {
 
   void Took(int64_t calls) {
     for (int64_t k = 0; k < kFew; ++k) in_a_row_[k] = calls <= k + 1 ? std::min(in_a_row_[k] + 1, kInARow) : 0;
-    turn_ = (turn_ + 1) % kInARow;
+    turn_ = (turn_ + 1) % kLookEvery;
   }
   void Came(absl::Duration waited) { came_soon_ = waited <= most_; }
 
-  // How many callers call: as many calls as the last turns had in flight at a time. More than kFew: several.
+  // How many callers call: the most calls at once in one of the last turns; kFew + 1 where they are more, and at first.
   int64_t callers() const {
     return 1 + std::count_if(in_a_row_.begin(), in_a_row_.end(), [](int k) { return k < kInARow; });
   }
@@ -48,6 +48,7 @@ class BusyPoll {
 
  private:
   static constexpr int kInARow = 8;
+  static constexpr int kLookEvery = 4;  // more often than once in a row: one look may miss a caller
 
   const absl::Duration most_;
   std::array<int, kFew> in_a_row_ = {};  // turns of at most 1, 2, ... calls

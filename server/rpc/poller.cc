@@ -88,7 +88,7 @@ void Poller::Poll() {
       const bool is_all = !busy_poll_.must_look() && work_.waiting() >= work_.in_flight();
       if (++events < kMostEvents && !is_all) continue;
     }
-    busy_poll_.Took(std::max(work_.waiting(), work_.in_flight()));
+    busy_poll_.Took(work_.unfinished());
     work_.run(busy_poll_.callers());
     CompleteWaiters();
     joined.reset();
@@ -167,8 +167,9 @@ grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
   return found;
 }
 
-// An event of this thread's own making leaves a mark in the queue (grpc_pollset::kicked_without_poller), and the next
-// look ends there, before it has looked at any connection. More calls than a few are several callers' anyway.
+// An event that came while this thread did not poll leaves a mark (gRPC's kicked_without_poller), and the next look
+// ends there, before it has looked at any connection. With more calls than a few it is known that several call, and
+// still more of them would make slices too long for this thread.
 grpc::CompletionQueue::NextStatus Poller::Look(void** tag, bool* ok) {
   const auto look = [&] { return queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_MONOTONIC)); };
   const grpc::CompletionQueue::NextStatus found = look();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that polls one completion queue and resumes the coroutines that wait on it. It must never block. It runs
-// the work that coroutines have collected when the queue is empty, when few callers' calls are all there, and after
-// a bounded number of events. Answers of calls and streams leave on it as well while it has time for them: where
+// the work that coroutines have collected when the queue is empty, when few callers' calls are all there (mostly), and
+// after a bounded number of events. Answers of calls and streams leave on it as well while it has time for them: where
 // several threads use a connection, gRPC lets them wait for each other and hands work to threads of its own.
 //
 //   Poller poller(builder.AddCompletionQueue(), ...);     // before the server is built
@@ -38,7 +38,9 @@ class Poller {
     // How many calls are in flight: those that have added to it, are being received, or run elsewhere. Only while there
     // are none does the thread busy-poll before it sleeps (BusyPoll). Otherwise workers may need its CPU.
     std::function<int64_t()> in_flight;
-    // `callers`: how many call (BusyPoll).
+    // How many calls and operations want to be computed: those that wait for the work, and those that workers have.
+    std::function<int64_t()> unfinished;
+    // `callers`: how many call (BusyPoll::callers).
     std::function<void(int64_t callers)> run;
   };
 

@@ -382,6 +382,24 @@ TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThread) {
   for (const Line& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2));
 }
 
+TEST(CellularScheduler, HasCollectedNothingOnceWhatFollowedHasRun) {
+  CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
+  const auto program = KnownProgram(scheduler);
+  scheduler.RunCollected(1);
+  Line first(2), second(2);
+  int done = 0;
+  const auto submit = [&](Line& line, const std::function<void()>& then) {
+    Submission submission;
+    submission.tasks = {line.Task(program)};
+    submission.done = [&done, then](ScheduleOutcome) { ++done, then(); };
+    EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
+  };
+  submit(first, [&] { submit(second, [] {}); });  // as the layers of a call
+  scheduler.RunCollected(1);
+  EXPECT_EQ(done, 2);
+  EXPECT_EQ(scheduler.collected(), 0);
+}
+
 // Whether the thread that collects runs a slice of `program` itself.
 bool RunsHere(CellularScheduler& scheduler, ProgramPtr program, int64_t callers) {
   scheduler.RunCollected(callers);

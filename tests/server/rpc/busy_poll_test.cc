@@ -60,7 +60,7 @@ TEST(BusyPoll, LooksForMoreCallsThanFewNowAndThen) {
     looks += busy_poll.must_look() ? 1 : 0;
     busy_poll.Took(1);
   }
-  EXPECT_EQ(looks, 10);
+  EXPECT_EQ(looks, 20);
 }
 
 TEST(BusyPoll, PollsForNothingBeforeAnythingHasCome) {

@@ -43,7 +43,10 @@ class PollerTest : public testing::Test {
   }
 
   static Poller::Work Work() {
-    return {.waiting = [] { return 0; }, .in_flight = [] { return 1; }, .run = [](int64_t) {}};
+    return {.waiting = [] { return 0; },
+            .in_flight = [] { return 1; },
+            .unfinished = [] { return 0; },
+            .run = [](int64_t) {}};
   }
 
   grpc::ServerBuilder builder_;
