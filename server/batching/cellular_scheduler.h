@@ -54,8 +54,8 @@ class CellularScheduler final : public Scheduler {
   QueueLoad load() const override;
 
   // Runs short slices of what waits on this thread, and leaves the rest to the workers. From the first call on this
-  // thread must call it soon after each Schedule. `callers`: how many call, 3 for
-  // all more.
+  // thread must call it soon after each Schedule. `callers`: how many call; 3: more,
+  // or not known.
   void RunCollected(int64_t callers);
   // How often Schedule has been called on this thread since its last RunCollected.
   int64_t collected() const;
