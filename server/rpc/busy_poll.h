@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/time/time.h"
@@ -28,31 +29,26 @@ class BusyPoll {
   // So many calls at a time are few callers'.
   static constexpr int64_t kFew = 2;
 
-  explicit BusyPoll(absl::Duration most) : most_(most) {}
+  explicit BusyPoll(absl::Duration most) : most_(most) { calls_.fill(kFew + 1); }
 
-  void Took(int64_t calls) {
-    for (int64_t k = 0; k < kFew; ++k) in_a_row_[k] = calls <= k + 1 ? std::min(in_a_row_[k] + 1, kInARow) : 0;
-    turn_ = (turn_ + 1) % kLookEvery;
-  }
+  void Took(int64_t calls) { calls_[turn_++ % kTurns] = calls; }
   void Came(absl::Duration waited) { came_soon_ = waited <= most_; }
 
-  // How many callers call: the most calls at once in one of the last turns; kFew + 1 where they are more, and at first.
-  int64_t callers() const {
-    return 1 + std::count_if(in_a_row_.begin(), in_a_row_.end(), [](int k) { return k < kInARow; });
-  }
+  // How many callers call: the most calls at once in the last turns, at most kFew + 1. So many at first.
+  int64_t callers() const { return std::min(*std::max_element(calls_.begin(), calls_.end()), kFew + 1); }
   bool is_few() const { return callers() <= kFew; }
   // Whether this turn must take in all calls that have come. Few callers are spared that mostly, but not always: served
   // as soon as it is taken in, each call of several looks like the only one, as the others wait in their connections.
-  bool must_look() const { return !is_few() || turn_ == 0; }
+  bool must_look() const { return !is_few() || turn_ % kLookEvery == 0; }
   absl::Duration PollFor() const { return came_soon_ && is_few() ? most_ : absl::ZeroDuration(); }
 
  private:
-  static constexpr int kInARow = 8;
-  static constexpr int kLookEvery = 4;  // more often than once in a row: one look may miss a caller
+  static constexpr size_t kTurns = 8;
+  static constexpr size_t kLookEvery = 4;  // more than once in kTurns: one look may miss a caller
 
   const absl::Duration most_;
-  std::array<int, kFew> in_a_row_ = {};  // turns of at most 1, 2, ... calls
-  int turn_ = 0;
+  std::array<int64_t, kTurns> calls_;  // of the last turns
+  size_t turn_ = 0;
   bool came_soon_ = false;
 };
 

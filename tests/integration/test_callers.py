@@ -39,9 +39,11 @@ def _batches(server, request: bytes) -> list[int]:
 def test_callers_share_slices_after_one_has_called_alone():
     """Served as soon as it is taken in, each call looks like the only one: the others wait in their connections."""
     server = Server("--workers=1")  # of many, each would take a call of its own
-    request = _request(server)
-    assert set(_batches(server, request)) == {1}
-    with concurrent.futures.ThreadPoolExecutor(CALLERS) as threads:
-        several = list(threads.map(lambda _: _batches(server, request), range(CALLERS)))
-    assert server.stop() == 0, server.log()
+    try:
+        request = _request(server)
+        assert set(_batches(server, request)) == {1}
+        with concurrent.futures.ThreadPoolExecutor(CALLERS) as threads:
+            several = list(threads.map(lambda _: _batches(server, request), range(CALLERS)))
+    finally:
+        assert server.stop() == 0, server.log()
     assert statistics.mean(sum(several, [])) > 1.3

@@ -10,43 +10,13 @@
 
 #include "absl/time/clock.h"
 #include "base/retry_delay.h"
-#include "tests/server/batching/fake_program.h"
+#include "tests/server/batching/line.h"
 
 namespace rnnserve {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// One sequence of ones, with room for its y and its final state.
-struct Line {
-  explicit Line(int64_t steps) : x(static_cast<size_t>(steps), 1.0f), y(static_cast<size_t>(steps), -1.0f) {}
-
-  SequenceTask Task(ProgramPtr program) {
-    SequenceSlice slice;
-    slice.x = reinterpret_cast<const std::byte*>(x.data());
-    slice.x_stride = sizeof(float);
-    slice.y = reinterpret_cast<std::byte*>(y.data());
-    slice.y_stride = sizeof(float);
-    slice.steps = static_cast<int64_t>(x.size());
-    slice.after = &after;
-    return {std::move(program), slice};
-  }
-
-  std::vector<float> x, y;
-  FakeState after;
-};
-
-Submission Of(ProgramPtr program, std::span<Line> lines, std::future<ScheduleOutcome>& outcome) {
-  Submission submission;
-  std::promise<ScheduleOutcome> promise;
-  outcome = promise.get_future();
-  for (Line& line : lines) submission.tasks.push_back(line.Task(program));
-  submission.done = [promise = std::move(promise)](ScheduleOutcome result) mutable {
-    promise.set_value(std::move(result));
-  };
-  return submission;
-}
 
 // A program whose first slice waits until the test lets it go.
 struct Gate {
@@ -341,163 +311,6 @@ TEST(CellularScheduler, AbortFailsQueuedAndLaterWork) {
   busy.Open();
   EXPECT_EQ(outcome.get().status.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(program->slice_rows().empty());
-}
-
-// A program whose cost is known: it has run alone a few times.
-std::shared_ptr<FakeProgram> KnownProgram(CellularScheduler& scheduler, FakeProgram::Hooks hooks = {}) {
-  auto program = std::make_shared<FakeProgram>(std::move(hooks));
-  for (int k = 0; k < 10; ++k) {
-    Line line(1);
-    std::future<ScheduleOutcome> outcome;
-    EXPECT_TRUE(scheduler.Schedule(Of(program, {&line, 1}, outcome)).ok());
-    EXPECT_TRUE(outcome.get().status.ok());
-  }
-  return program;
-}
-
-TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThread) {
-  CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
-  const auto program = KnownProgram(scheduler);
-  const size_t slices = program->slice_rows().size();
-  scheduler.RunCollected(1);
-  EXPECT_EQ(scheduler.collected(), 0);
-
-  std::vector<Line> lines(3, Line(2));
-  std::vector<std::thread::id> done_on;
-  for (Line& line : lines) {
-    Submission submission;
-    submission.tasks = {line.Task(program)};
-    submission.done = [&](ScheduleOutcome outcome) {
-      EXPECT_EQ(outcome.largest_batch, 3);
-      done_on.push_back(std::this_thread::get_id());
-    };
-    ASSERT_TRUE(scheduler.Schedule(std::move(submission)).ok());
-  }
-  EXPECT_EQ(scheduler.collected(), 3);
-  EXPECT_EQ(program->slice_rows().size(), slices);  // no worker has been woken
-  scheduler.RunCollected(1);
-  EXPECT_THAT(done_on, testing::Each(std::this_thread::get_id()));
-  EXPECT_EQ(done_on.size(), 3u);
-  EXPECT_EQ(scheduler.collected(), 0);
-  for (const Line& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2));
-}
-
-TEST(CellularScheduler, HasCollectedNothingOnceWhatFollowedHasRun) {
-  CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
-  const auto program = KnownProgram(scheduler);
-  scheduler.RunCollected(1);
-  Line first(2), second(2);
-  int done = 0;
-  const auto submit = [&](Line& line, const std::function<void()>& then) {
-    Submission submission;
-    submission.tasks = {line.Task(program)};
-    submission.done = [&done, then](ScheduleOutcome) { ++done, then(); };
-    EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
-  };
-  submit(first, [&] { submit(second, [] {}); });  // as the layers of a call
-  scheduler.RunCollected(1);
-  EXPECT_EQ(done, 2);
-  EXPECT_EQ(scheduler.collected(), 0);
-}
-
-// Whether the thread that collects runs a slice of `program` itself.
-bool RunsHere(CellularScheduler& scheduler, ProgramPtr program, int64_t callers) {
-  scheduler.RunCollected(callers);
-  Line line(2);
-  std::promise<std::thread::id> done_on;
-  Submission submission;
-  submission.tasks = {line.Task(std::move(program))};
-  submission.done = [&](ScheduleOutcome) { done_on.set_value(std::this_thread::get_id()); };
-  EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
-  scheduler.RunCollected(callers);
-  return done_on.get_future().get() == std::this_thread::get_id();
-}
-
-TEST(CellularScheduler, LeavesCollectedLongSlicesToTheWorkers) {
-  for (const absl::Duration short_slice : {absl::ZeroDuration(), absl::Nanoseconds(1)}) {
-    CellularScheduler scheduler({.workers = 1}, {short_slice});
-    EXPECT_FALSE(RunsHere(scheduler, KnownProgram(scheduler), /*callers=*/1));
-  }
-}
-
-TEST(CellularScheduler, RunsLongerSlicesOnTheCollectingThreadTheFewerCallersCall) {
-  const auto run_here = [](ShortSlices short_slices) {
-    CellularScheduler scheduler({.workers = 1}, short_slices);
-    const auto program = KnownProgram(scheduler);
-    std::vector<bool> here;
-    for (const int64_t callers : {1, 2, 3}) here.push_back(RunsHere(scheduler, program, callers));
-    return here;
-  };
-  const absl::Duration none = absl::ZeroDuration();
-  EXPECT_THAT(run_here({absl::Seconds(1), none, none}), ElementsAre(true, false, false));
-  EXPECT_THAT(run_here({absl::Seconds(1), absl::Seconds(1), none}), ElementsAre(true, true, false));
-}
-
-// As the server makes it. A row of the fake program takes a microsecond or so.
-TEST(CellularScheduler, RunsCollectedShortSlicesOnTheCallingThreadByDefault) {
-  CellularScheduler scheduler({.workers = 1});
-  const auto program = KnownProgram(scheduler);
-  EXPECT_TRUE(RunsHere(scheduler, program, /*callers=*/1));
-}
-
-TEST(CellularScheduler, LeavesCollectedWorkOfDevicesToTheWorkers) {
-  CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
-  FakeProgram::Hooks hooks;
-  hooks.waits = true;
-  EXPECT_FALSE(RunsHere(scheduler, KnownProgram(scheduler, hooks), /*callers=*/1));
-}
-
-TEST(CellularScheduler, LeavesCollectedWorkOfUnknownCostToTheWorkers) {
-  CellularScheduler scheduler({.workers = 1}, {absl::Seconds(1)});
-  EXPECT_FALSE(RunsHere(scheduler, std::make_shared<FakeProgram>(), /*callers=*/1));
-}
-
-TEST(CellularScheduler, TellsTheEngineWhetherASliceIsAllThereIs) {
-  CellularScheduler scheduler({.workers = 1});
-  const auto program = std::make_shared<FakeProgram>();
-  const auto run = [&](size_t submissions, int64_t callers) {
-    std::vector<Line> lines(submissions, Line(1));
-    std::vector<std::future<ScheduleOutcome>> outcomes(submissions);
-    for (size_t k = 0; k < submissions; ++k) {
-      EXPECT_TRUE(scheduler.Schedule(Of(program, {&lines[k], 1}, outcomes[k])).ok());
-    }
-    scheduler.RunCollected(callers);
-    for (auto& outcome : outcomes) EXPECT_EQ(outcome.get().largest_batch, submissions);
-    return program->was_alone();
-  };
-  scheduler.RunCollected(1);
-  EXPECT_TRUE(run(1, 1));
-  EXPECT_TRUE(run(1, 2));
-  EXPECT_FALSE(run(2, 2)) << "two callers' submissions";
-  EXPECT_FALSE(run(1, 3)) << "others are about to come";
-}
-
-TEST(CellularScheduler, CollectingThreadAndWorkersShareTheWork) {
-  constexpr int kRounds = 200, kTogether = 8;
-  CellularScheduler scheduler({.workers = 2}, {absl::Milliseconds(1)});
-  const auto program = KnownProgram(scheduler);
-  std::vector<Line> lines(kRounds * kTogether, Line(3));
-  std::latch all(kRounds * kTogether);
-  const auto send = [&](Line& line) {
-    Submission submission;
-    submission.tasks = {line.Task(program)};
-    submission.done = [&](ScheduleOutcome outcome) {
-      EXPECT_TRUE(outcome.status.ok());
-      all.count_down();
-    };
-    EXPECT_TRUE(scheduler.Schedule(std::move(submission)).ok());
-  };
-  std::thread other([&] {
-    for (size_t k = 0; k < lines.size(); k += 2) send(lines[k]);
-  });
-  scheduler.RunCollected(1);
-  for (size_t k = 1; k < lines.size(); k += 2) {
-    send(lines[k]);
-    if (k % kTogether == 7) scheduler.RunCollected(1);
-  }
-  other.join();
-  all.wait();
-  for (const Line& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2, 3));
 }
 
 TEST(CellularScheduler, MayBeCalledFromManyThreadsAndFromCompletions) {
