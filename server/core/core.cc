@@ -175,7 +175,7 @@ void Core::Start(InferRunPtr run, InferDone done) {
     run.reset();
     return done(std::move(made));
   }
-  absl::StatusOr<EngineSet> engines = EngineSet();
+  absl::StatusOr<EngineSet> engines(absl::in_place);
   if (const AcceptedCall& call = run->call(); !run->is_over() && call.pinned == nullptr) {
     engines = EnginesOf(*call.resolved, call.routes);
     if (engines.ok()) Count(*engines, call.resolved->label);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -34,10 +33,12 @@ absl::StatusOr<std::string> Decoded(std::string_view text) {
       continue;
     }
     const std::string_view digits = text.substr(i + 1, 2);
-    if (digits.size() != 2 || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos) {
+    uint32_t byte = 0;
+    if (digits.size() != 2 || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos ||
+        !absl::SimpleHexAtoi(View(digits), &byte)) {
       return Refuse(StrCat("the escape \"", View(text.substr(i, 3)), "\""), "write %25 for a percent sign");
     }
-    decoded += absl::HexStringToBytes(View(digits));
+    decoded += static_cast<char>(byte);
     i += 2;
   }
   return decoded;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The .deb and the wheel on machines that have nothing else: README's commands, and the time to a first answer.
+"""The .deb and the wheel on machines that have nothing else: README's commands, and the time to a first answer; the demo
+on the Debian that no other test builds on.
 
 RNNSERVE_IMAGE_TOOLS=DIR: DIR/fresh-machine.sh runs commands on a new root file system, in a clone of a checkout. The
 checkout here holds one package and the commands, nothing of this repository."""
@@ -25,6 +26,9 @@ MACHINES = [("*.deb", "bookworm", "true"),
             ("*.whl", "trixie", "apt-get install -y -qq --no-install-recommends python3-venv")]
 
 
+NEEDS_TOOLS = pytest.mark.skipif(not TOOLS, reason="RNNSERVE_IMAGE_TOOLS names no folder with fresh-machine.sh")
+
+
 def run(*command, cwd, **environment):
     done = subprocess.run([str(word) for word in command], cwd=cwd, env={**os.environ, **environment}, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
@@ -41,7 +45,7 @@ def commands():
     return dict(zip(("*.deb", "*.whl"), use, strict=True))
 
 
-@pytest.mark.skipif(not TOOLS, reason="RNNSERVE_IMAGE_TOOLS names no folder with fresh-machine.sh")
+@NEEDS_TOOLS
 @pytest.mark.parametrize(("pattern", "debian", "before"), MACHINES, ids=["deb", "wheel", "wheel_trixie"])
 def test_first_answer_on_a_bare_machine(commands, pattern, debian, before, tmp_path, tell):
     (package,) = PACKAGES.glob(pattern)
@@ -62,3 +66,9 @@ def test_first_answer_on_a_bare_machine(commands, pattern, debian, before, tmp_p
     install_s, answer_s = (int(word) / 1e9 for word in re.search(r"took (\d+) (\d+) ns", said).groups())
     tell(f"{package.name} ({package.stat().st_size / 1e6:.1f} MB) on a bare Debian ({debian}): installed in {install_s:.1f} s, "
          f"first answer {answer_s:.1f} s later")
+
+
+@NEEDS_TOOLS
+def test_demo_on_debian_13():
+    said = run(pathlib.Path(TOOLS).resolve() / "fresh-machine.sh", "-s", "trixie", wire.REPOSITORY, "./demo.sh", cwd=wire.REPOSITORY)
+    assert "warning:" not in said

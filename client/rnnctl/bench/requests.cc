@@ -160,10 +160,9 @@ absl::Status AddBodies(const MixEntry& entry, const Form& form, const Plan& plan
     ++group.count;
     if (k > 0) continue;
     count = std::clamp<int64_t>(kEntryBytes / std::max<int64_t>(bytes, 1), 1, count);
-    std::vector<int64_t> rest = range ? SpreadSteps(entry.min_steps, entry.max_steps, count)
-                                      : std::vector<int64_t>(static_cast<size_t>(count), entry.max_steps);
-    rest.pop_back();  // the longest is there
-    lengths.insert(lengths.end(), rest.begin(), rest.end());
+    const std::vector<int64_t> rest = range ? SpreadSteps(entry.min_steps, entry.max_steps, count)
+                                            : std::vector<int64_t>(static_cast<size_t>(count), entry.max_steps);
+    for (size_t other = 0; other + 1 < rest.size(); ++other) lengths.push_back(rest[other]);  // the longest is there
   }
   requests.groups.push_back(group);
   return absl::OkStatus();

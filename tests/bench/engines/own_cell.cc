@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/cpu/cpu_engine.h"
 #include "engine/onednn/onednn_engine.h"
 #include "tests/bench/engines/timed_cell.h"

@@ -404,8 +404,8 @@ TEST_F(SessionHostile, NothingAfterClose) {
   }
   for (size_t k = 0; k < operations.size(); ++k) {
     operations[k].set_request_id(absl::StrCat(k));
-    // Each its own: Close may still wait when they come, and a number that another operation in flight has is refused.
-    if (k > 0 && operations[k].has_number()) operations[k].set_number(operations[k].number() + k);
+    // In turn from the one after Close's: Close may still wait when they come, and what is numbered so waits behind it.
+    if (k > 0 && operations[k].has_number()) operations[k].set_number(operations[k].number() + k - 1);
   }
   stream_->Send(operations);
   for (size_t k = 0; k < operations.size(); ++k) {
