@@ -30,8 +30,8 @@ RNNCTL = pathlib.Path(os.environ.get("RNNSERVE_RNNCTL") or wire.REPOSITORY / "bu
 ALICE, BOB = "token-of-alice-0001", "token-of-bob-000002"
 
 
-def _openssl(*arguments):
-    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=SECONDS)
+def _openssl(*arguments, before=()):
+    subprocess.run([*before, "openssl", *map(str, arguments)], check=True, capture_output=True, timeout=SECONDS)
 
 
 class Authority:
@@ -42,9 +42,9 @@ class Authority:
         self.certificate = folder / f"{name}.pem"
         self.key = folder / f"{name}.key"
         _openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", 2,
-                 "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.certificate)
+                 "-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign", "-keyout", self.key, "-out", self.certificate)
 
-    def sign(self, name: str, serial: int, days: int = 1) -> tuple[bytes, bytes]:
+    def sign(self, name: str, serial: int, expired: bool = False) -> tuple[bytes, bytes]:
         """Certificate and key, for localhost."""
         key, request, certificate, names = (self.folder / f"{name}-{serial}.{kind}" for kind in
                                             ("key", "csr", "crt", "cnf"))
@@ -52,7 +52,7 @@ class Authority:
         _openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}",
                  "-keyout", key, "-out", request)
         _openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-set_serial", serial,
-                 "-days", days, "-extfile", names, "-out", certificate)
+                 "-days", 1, "-extfile", names, "-out", certificate, before=("faketime", "-f", "-2d") if expired else ())
         return certificate.read_bytes(), key.read_bytes()
 
 
@@ -315,7 +315,7 @@ def test_mutual_tls(served, authority, tmp_path):
     try:
         with _channel(server, authority, authority.sign("client", 3)) as channel:
             assert _infer(channel).outputs
-        for pair in [(None, None), stranger.sign("client", 4), authority.sign("client", 5, days=-1)]:
+        for pair in [(None, None), stranger.sign("client", 4), authority.sign("client", 5, expired=True)]:
             with _channel(server, authority, pair) as channel:
                 assert wire.refusal(_infer, channel).code == grpc.StatusCode.UNAVAILABLE
     finally:
@@ -323,7 +323,7 @@ def test_mutual_tls(served, authority, tmp_path):
 
 
 def test_an_expired_certificate_is_told_and_refused_by_callers(authority, tmp_path):
-    certificate, key = authority.sign("server", 21, days=-1)
+    certificate, key = authority.sign("server", 21, expired=True)
     _put(tmp_path / "tls.crt", certificate)
     _put(tmp_path / "tls.key", key)
     server = Server(*_tls_flags(tmp_path))
@@ -348,7 +348,7 @@ def test_an_expired_certificate_is_told_and_refused_by_callers(authority, tmp_pa
 
 def test_an_expired_certificate_of_a_caller_is_told_once(served, authority):
     server = Server(*_tls_flags(served), f"--tls_client_ca={authority.certificate}")
-    pair = authority.sign("client", 23, days=-1)
+    pair = authority.sign("client", 23, expired=True)
     try:
         for _ in range(5):
             with _channel(server, authority, pair) as channel:
