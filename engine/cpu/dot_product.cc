@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/cpu/narrow_rows.h"
+#include "engine/cpu/unroll.h"
 #include "engine/instruction_set.h"
 #include "hwy/highway.h"
 
@@ -39,9 +40,6 @@ HWY_INLINE __m512i Factor(const std::byte* at) {
   std::memcpy(&word, at, sizeof word);
   return _mm512_set1_epi32(word);
 }
-
-// Without it GCC keeps sums in memory.
-#define RNNSERVE_UNROLL _Pragma("GCC unroll 8")
 
 // Two terms at a time.
 struct Brain {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/cpu/dot_product.h"
+#include "engine/cpu/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/cpu/product.cc"
@@ -115,7 +116,9 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
   [[maybe_unused]] const auto* next_line = reinterpret_cast<const std::byte*>(weights + tile.ahead);
   size_t k = 0;
   do {
+    RNNSERVE_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
+      RNNSERVE_UNROLL
       for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(d);
     }
     const auto add_term = [&](const typename Elements::Stored* term, size_t next) HWY_ATTR {
@@ -129,16 +132,22 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
       // Whichever are fewer wait in registers.
       if constexpr (kRows < kWidth) {
         hn::Vec<decltype(d)> factors[kRows];
+        RNNSERVE_UNROLL
         for (size_t r = 0; r < kRows; ++r) factors[r] = factor(r);
+        RNNSERVE_UNROLL
         for (size_t v = 0; v < kWidth; ++v) {
           const auto weight = column(v);
+          RNNSERVE_UNROLL
           for (size_t r = 0; r < kRows; ++r) sum[r][v] = hn::MulAdd(factors[r], weight, sum[r][v]);
         }
       } else {
         hn::Vec<decltype(d)> columns[kWidth];
+        RNNSERVE_UNROLL
         for (size_t v = 0; v < kWidth; ++v) columns[v] = column(v);
+        RNNSERVE_UNROLL
         for (size_t r = 0; r < kRows; ++r) {
           const auto one = factor(r);
+          RNNSERVE_UNROLL
           for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::MulAdd(one, columns[v], sum[r][v]);
         }
       }
@@ -149,6 +158,7 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
     if constexpr (Elements::kRowsTogether) {
       for (; k + 4 <= end; k += 4) {
         for (int line = 0; line < kAhead; ++line, next_line += kLineBytes) __builtin_prefetch(next_line, 0, 2);
+        RNNSERVE_UNROLL
         for (size_t next = 0; next < 4; ++next, weights += tile.term_stride) {
           add_term(Elements::kPaired && next % 2 == 1 ? weights - tile.term_stride : weights, next);
         }
@@ -162,7 +172,9 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
       }
     }
     for (; k < end; ++k, weights += tile.term_stride) add_term(weights, 0);
+    RNNSERVE_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
+      RNNSERVE_UNROLL
       for (size_t v = 0; v < kWidth; ++v) {
         const auto before = hn::Load(d, start + r * start_stride + v * kLanes<T>);
         hn::Store(hn::Add(before, sum[r][v]), d, tile.target + r * tile.target_stride + v * kLanes<T>);
@@ -185,17 +197,22 @@ HWY_INLINE void MultiplyTile(const Tile<float, Int8Elements>& tile) {
   size_t start_stride = tile.start_stride;
   size_t k = 0;
   do {
+    RNNSERVE_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
+      RNNSERVE_UNROLL
       for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(whole);
     }
     const auto add_terms = [&](size_t half) HWY_ATTR {
       TwoWeights<decltype(whole)> column[kWidth];
+      RNNSERVE_UNROLL
       for (size_t v = 0; v < kWidth; ++v) {
         const int8_t* const words = weights + LineOf<float>(v) * tile.line_stride;
         column[v] = {whole, words + v % kVectors<float> * 4 * kLanes<float>, half};
       }
+      RNNSERVE_UNROLL
       for (size_t r = 0; r < kRows; ++r) {
         const int32_t terms = TermsAt(tile.rows + r * tile.row_stride, k + 2 * half);
+        RNNSERVE_UNROLL
         for (size_t v = 0; v < kWidth; ++v) sum[r][v] = column[v].AddProducts(whole, terms, sum[r][v]);
       }
     };
@@ -204,9 +221,11 @@ HWY_INLINE void MultiplyTile(const Tile<float, Int8Elements>& tile) {
       add_terms(0);
       add_terms(1);
     }
+    RNNSERVE_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
       const TermScale* const scales = ScalesIn(tile.rows + r * tile.row_stride, tile.depth);
       const auto row_scale = hn::Set(d, tile.depth == 0 ? 0 : scales[first / kScaledTerms].scale);
+      RNNSERVE_UNROLL
       for (size_t v = 0; v < kWidth; ++v) {
         const auto before = hn::Load(d, start + r * start_stride + v * kLanes<float>);
         const auto scale = hn::Mul(row_scale, hn::Load(d, tile.scales + v * kLanes<float>));
