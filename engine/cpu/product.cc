@@ -102,6 +102,29 @@ HWY_INLINE size_t LineOffset(const Tile& tile, size_t line) {
   return line * tile.line_stride;
 }
 
+template <size_t kRows, size_t kWidth, class D>
+HWY_INLINE void Clear(D d, hn::Vec<D> (&sum)[kRows][kWidth]) {
+  RNNSERVE_UNROLL
+  for (size_t r = 0; r < kRows; ++r) {
+    RNNSERVE_UNROLL
+    for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(d);
+  }
+}
+
+// target = start + sum, of each row.
+template <size_t kRows, size_t kWidth, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void AddTo(D d, const T* start, size_t start_stride, const hn::Vec<D> (&sum)[kRows][kWidth], T* target,
+                      size_t target_stride) {
+  RNNSERVE_UNROLL
+  for (size_t r = 0; r < kRows; ++r) {
+    RNNSERVE_UNROLL
+    for (size_t v = 0; v < kWidth; ++v) {
+      const auto before = hn::Load(d, start + r * start_stride + v * kLanes<T>);
+      hn::Store(hn::Add(before, sum[r][v]), d, target + r * target_stride + v * kLanes<T>);
+    }
+  }
+}
+
 // `kRows` rows and `kLines` lines, all sums of a chain in registers. With `kAhead` weights are asked for, at tile.ahead
 // from those in use: each term those of another one, or every four terms kAhead cache lines in a row.
 template <size_t kRows, size_t kLines, int kAhead, typename T, class Elements>
@@ -116,11 +139,7 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
   [[maybe_unused]] const auto* next_line = reinterpret_cast<const std::byte*>(weights + tile.ahead);
   size_t k = 0;
   do {
-    RNNSERVE_UNROLL
-    for (size_t r = 0; r < kRows; ++r) {
-      RNNSERVE_UNROLL
-      for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(d);
-    }
+    Clear(d, sum);
     const auto add_term = [&](const typename Elements::Stored* term, size_t next) HWY_ATTR {
       if constexpr (kAhead != 0 && !Elements::kRowsTogether) __builtin_prefetch(term + tile.ahead, 0, 2);
       const auto column = [&](size_t v) HWY_ATTR {
@@ -172,14 +191,7 @@ HWY_INLINE void MultiplyTile(const Tile<T, Elements>& tile) {
       }
     }
     for (; k < end; ++k, weights += tile.term_stride) add_term(weights, 0);
-    RNNSERVE_UNROLL
-    for (size_t r = 0; r < kRows; ++r) {
-      RNNSERVE_UNROLL
-      for (size_t v = 0; v < kWidth; ++v) {
-        const auto before = hn::Load(d, start + r * start_stride + v * kLanes<T>);
-        hn::Store(hn::Add(before, sum[r][v]), d, tile.target + r * tile.target_stride + v * kLanes<T>);
-      }
-    }
+    AddTo(d, start, start_stride, sum, tile.target, tile.target_stride);
     start = tile.target;
     start_stride = tile.target_stride;
   } while (k < tile.depth);
@@ -197,11 +209,7 @@ HWY_INLINE void MultiplyTile(const Tile<float, Int8Elements>& tile) {
   size_t start_stride = tile.start_stride;
   size_t k = 0;
   do {
-    RNNSERVE_UNROLL
-    for (size_t r = 0; r < kRows; ++r) {
-      RNNSERVE_UNROLL
-      for (size_t v = 0; v < kWidth; ++v) sum[r][v] = hn::Zero(whole);
-    }
+    Clear(whole, sum);
     const auto add_terms = [&](size_t half) HWY_ATTR {
       TwoWeights<decltype(whole)> column[kWidth];
       RNNSERVE_UNROLL
@@ -293,8 +301,10 @@ HWY_INLINE void MultiplyBlock(size_t rows, const Tile<T, Elements>& tile, size_t
     if (rows == 7) return MultiplyRows<7>(tile, lines, ahead_line);
     if (rows == 8) return MultiplyRows<8>(tile, lines, ahead_line);
   }
-  if (rows == 1) return MultiplyRows<1>(tile, lines, ahead_line);
-  if (rows == 2) return MultiplyRows<2>(tile, lines, ahead_line);
+  if constexpr (!Elements::kRowsTogether) {  // those are six at least, in blocks of three at least
+    if (rows == 1) return MultiplyRows<1>(tile, lines, ahead_line);
+    if (rows == 2) return MultiplyRows<2>(tile, lines, ahead_line);
+  }
   MultiplyRows<3>(tile, lines, ahead_line);
 }
 
