@@ -8,10 +8,10 @@
 #   ./test.sh tsan        batching, models and core under ThreadSanitizer
 #   ./test.sh campaigns   longer ones, not part of the above: rolling restarts under load, connection floods, a memory
 #                         limit, callers in Go and Ruby, the Python package beside tensorflow and tritonclient, scrapes,
-#                         the speech demo watched by Prometheus, .deb and wheel on bare machines, the demo on Debian 13,
-#                         deploy/compose.yaml in containers (with docker, or RNNSERVE_IMAGE_TOOLS), the gates' functions
-#                         over more floats, a corpus through Ray Data while replicas are killed; prints figures (about 20
-#                         minutes, and 10 of the demo)
+#                         the speech demo watched by Prometheus, the gates' functions over more floats, .deb and wheel on
+#                         bare machines and the demo on Debian 13 (with RNNSERVE_IMAGE_TOOLS), deploy/compose.yaml in
+#                         containers (with docker, or the same tools), a corpus through Ray Data while replicas are
+#                         killed; prints figures (about 20 minutes, and 10 of the demo)
 # Ends with ctest's closing line of the last one; the status is non-zero if any test failed.
 set -euo pipefail
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }

@@ -301,7 +301,10 @@ HWY_INLINE void MultiplyBlock(size_t rows, const Tile<T, Elements>& tile, size_t
     if (rows == 7) return MultiplyRows<7>(tile, lines, ahead_line);
     if (rows == 8) return MultiplyRows<8>(tile, lines, ahead_line);
   }
-  if constexpr (!Elements::kRowsTogether) {  // those are six at least, in blocks of three at least
+  if constexpr (Elements::kRowsTogether) {
+    // So no block has fewer than three: 7 are 4 and 3.
+    static_assert(kPreparedRows >= kMostRows<T> && kMostRows<T> >= 5);
+  } else {
     if (rows == 1) return MultiplyRows<1>(tile, lines, ahead_line);
     if (rows == 2) return MultiplyRows<2>(tile, lines, ahead_line);
   }
