@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/cpu/tile_product.h"
+
 namespace rnnserve::cpu {
 namespace {
 
@@ -18,11 +20,18 @@ AlignedBuffer<T> SumBiases(const Cell& cell, size_t first, size_t count, size_t 
 
 }  // namespace
 
+WeightForm FormOf(const CellSpec& spec, size_t depth, WeightForm weights) {
+  const size_t columns =
+      static_cast<size_t>(GateCount(spec.kind)) * PadToLine<float>(static_cast<size_t>(spec.hidden_size));
+  if (weights.has_parts() && !PaysParts(depth, columns)) weights.may_vary = false;
+  return weights;
+}
+
 template <typename T>
-CellInputs<T>::CellInputs(const Cell& cell, size_t first, size_t count, size_t summed, WeightType weights)
+CellInputs<T>::CellInputs(const Cell& cell, size_t first, size_t count, size_t summed, WeightForm weights)
     : w_(cell.weights<T>().w.data() + first * static_cast<size_t>(cell.spec().hidden_size * cell.spec().input_size),
-         count, static_cast<size_t>(cell.spec().hidden_size), static_cast<size_t>(cell.spec().input_size), weights,
-         count == 3 ? 3 : 4),
+         count, static_cast<size_t>(cell.spec().hidden_size), static_cast<size_t>(cell.spec().input_size),
+         FormOf(cell.spec(), static_cast<size_t>(cell.spec().input_size), weights), count == 3 ? 3 : 4),
       bias_(SumBiases<T>(cell, first, count, summed)) {}
 
 template <typename T>

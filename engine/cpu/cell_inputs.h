@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a step needs of its input: the biases plus W x, for all steps of a stretch at once or for a panel of one step
-// just before it is used. Both give the same bits.
+// just before it is used. Both give the same bits, unless they may vary (WeightForm).
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,16 @@
 
 namespace rnnserve::cpu {
 
+// What the cell's W or R, of so many terms, is kept as. Whether parts pay is judged for all blocks, which take the same
+// rows.
+WeightForm FormOf(const CellSpec& spec, size_t depth, WeightForm weights);
+
 // Of some of a cell's blocks, next to each other.
 template <typename T>
 class CellInputs {
  public:
   // Blocks `first` to `first + count`. With Wb + Rb for those before `summed`, Wb alone for the rest.
-  CellInputs(const Cell& cell, size_t first, size_t count, size_t summed, WeightType weights);
+  CellInputs(const Cell& cell, size_t first, size_t count, size_t summed, WeightForm weights);
 
   size_t columns() const { return w_.columns(); }
   size_t bytes() const { return w_.bytes() + bias_.size() * sizeof(T); }

@@ -11,6 +11,7 @@
 #include "engine/cpu/aligned_buffer.h"
 #include "engine/cpu/cpu_program.h"
 #include "engine/cpu/targets.h"
+#include "engine/cpu/tile_product.h"
 
 namespace rnnserve {
 namespace {
@@ -71,7 +72,7 @@ class CpuEngine : public Engine {
     if (ComputeType(cell->spec().data_type) == DataType::kDouble) {
       return cpu::MakeCpuProgram<double>(*cell, WeightType::kAsGiven, helper_);
     }
-    return cpu::MakeCpuProgram<float>(*cell, options.weights, helper_);
+    return cpu::MakeCpuProgram<float>(*cell, {options.weights, cpu::HasTiles() && !options.deterministic}, helper_);
   }
 
  private:

@@ -3,8 +3,8 @@
 //
 // Weights are packed once per program; all inputs of a stretch of steps go through one product, each step's active rows
 // through another; functions run on the machine's vector units. 16-bit data is widened and computed in float32, rounded
-// once on its way out. Results have the same bits whatever shares the batch and however the sequence is cut, so
-// EngineOptions::deterministic asks nothing more of it. It uses no OpenMP.
+// once on its way out. Results have the same bits whatever shares the batch and however the sequence is cut; where the
+// CPU has tiles (tile_product.h), with EngineOptions::deterministic only. It uses no OpenMP.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace rnnserve {
 
 std::unique_ptr<Engine> MakeCpuEngine();
 
-// With one more thread that shares the work of an Advance while no other one runs (helper.h). Same bits.
+// With one more thread that shares the work of an Advance while no other one runs (helper.h). Same bits, as above.
 std::unique_ptr<Engine> MakeCpuEngineWithHelper();
 
 }  // namespace rnnserve

@@ -16,6 +16,7 @@
 #include "engine/cpu/lstm_step.h"
 #include "engine/cpu/recurrent_step.h"
 #include "engine/cpu/rnn_step.h"
+#include "engine/cpu/tile_product.h"
 
 namespace rnnserve::cpu {
 namespace {
@@ -23,10 +24,15 @@ namespace {
 // What x and the inputs of a stretch may take together, unless a single step of a group needs more. About the
 // size of a second-level cache; a longer stretch would only push the weights out.
 constexpr size_t kStretchBytes = size_t{1} << 20;
+// Tiles wait for weights more than for x and inputs: fewer stretches read W less often.
+constexpr size_t kTileStretchBytes = size_t{4} << 20;
 
 // Rows whose steps take as long as reading the weights: every other step begins where the last one ended, with what is
 // still in the cache.
 constexpr size_t kFewRows = 6;
+
+// Rows from which a step alone goes by parts (tile_product.h).
+constexpr size_t kSingleStepRows = 32;
 
 // From how many rows on two threads may halve them: with weights that fit a core's own cache, those that fit the one
 // that cores share, and larger ones. Both threads read all weights then.
@@ -39,7 +45,7 @@ constexpr int64_t kLeastHalved = int64_t{1} << 19;
 constexpr size_t kLeastInStep = size_t{1} << 15;
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell, WeightType weights) {
+std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell, WeightForm weights) {
   switch (cell.spec().kind) {
     case CellKind::kLstm:
       return MakeLstmStep<T>(cell, weights);
@@ -54,7 +60,7 @@ std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell, WeightType we
 template <typename T>
 class CpuProgram : public Program {
  public:
-  CpuProgram(const Cell& cell, WeightType weights, std::shared_ptr<Helper> helper)
+  CpuProgram(const Cell& cell, WeightForm weights, std::shared_ptr<Helper> helper)
       : helper_(std::move(helper)),
         type_(cell.spec().data_type),
         has_cell_state_(cell.spec().kind == CellKind::kLstm),
@@ -113,7 +119,7 @@ class CpuProgram : public Program {
   size_t input_columns_;
   size_t inputs_stride_;
   size_t state_stride_;
-  WeightType weights_;
+  WeightForm weights_;
   size_t scratch_stride_;
   size_t stretch_rows_;
 };
@@ -166,7 +172,8 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
 // saves the handing over, and the exchange of h, at every step.
 template <typename T>
 bool CpuProgram<T>::MayHalve(size_t rows, int64_t work) const {
-  const size_t bytes = step_->packed_bytes();
+  // Of both forms, multiply-adds' and tiles', a step reads one.
+  const size_t bytes = weights_.has_parts() ? (inputs_ + units_) * input_columns_ * sizeof(T) : step_->packed_bytes();
   const size_t least = bytes <= kNearWeights ? kNearRows : bytes <= kMiddleWeights ? kMiddleRows : kFarRows;
   return work >= kLeastHalved && rows >= least;
 }
@@ -226,7 +233,9 @@ size_t CpuProgram<T>::StretchRows() const {
   size_t row = (x_stride_ + inputs_stride_) * sizeof(T);
   if constexpr (std::is_same_v<T, float>)
     row += PreparedBytes(weights_, inputs_, kGroupRows, input_columns_) / kGroupRows;
-  return std::max<size_t>(1, kStretchBytes / row);
+  const bool is_by_tiles =
+      weights_.type == WeightType::kBFloat16 ? HasTiles() : weights_.has_parts() && PaysParts(inputs_, input_columns_);
+  return std::max<size_t>(1, (is_by_tiles ? kTileStretchBytes : kStretchBytes) / row);
 }
 
 // Padding is zeroed too: it takes part in the element-wise work.
@@ -268,9 +277,14 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   GatherInputs(group, scratch);
   scratch.scratch.Grow(group.count * scratch_stride_);
   if (scratch_stride_ != 0) scratch.prepared_scratch.Grow(PreparedBytes(weights_, units_, group.count, units_));
-  const Factors<T> x = Prepared(stretch.total, {scratch.x.data(), x_stride_}, inputs_, scratch.prepared_x);
   // A single step's inputs are computed panel by panel.
   const bool ahead = stretch.active.size() > 1;
+  // It reads W as well as R, so that parts pay later.
+  const bool prepares = ahead || !weights_.has_parts() || group.count >= kSingleStepRows;
+  const auto prepared = [&](size_t count, Rows<const T> of, size_t depth, AlignedBuffer<std::byte>& target) {
+    return prepares ? Prepared(count, of, depth, target) : Factors<T>{of.data, of.stride};
+  };
+  const Factors<T> x = prepared(stretch.total, {scratch.x.data(), x_stride_}, inputs_, scratch.prepared_x);
   if (ahead) {
     scratch.inputs.Grow(stretch.total * inputs_stride_);
     Rows<T> target = {scratch.inputs.data(), inputs_stride_};
@@ -293,7 +307,7 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
           {.count = active,
            .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
            .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.prepared},
-           .h = Prepared(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.prepared_h),
+           .h = prepared(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.prepared_h),
            .next_h = {next_h, state_stride_},
            .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
            .scratch = {scratch.scratch.data(), scratch_stride_},
@@ -349,11 +363,11 @@ void CpuProgram<T>::ScatterOutputs(std::span<const SequenceSlice* const> rows, i
 }  // namespace
 
 template <typename T>
-ProgramPtr MakeCpuProgram(const Cell& cell, WeightType weights, std::shared_ptr<Helper> helper) {
+ProgramPtr MakeCpuProgram(const Cell& cell, WeightForm weights, std::shared_ptr<Helper> helper) {
   return std::make_shared<CpuProgram<T>>(cell, weights, std::move(helper));
 }
 
-template ProgramPtr MakeCpuProgram<float>(const Cell&, WeightType, std::shared_ptr<Helper>);
-template ProgramPtr MakeCpuProgram<double>(const Cell&, WeightType, std::shared_ptr<Helper>);
+template ProgramPtr MakeCpuProgram<float>(const Cell&, WeightForm, std::shared_ptr<Helper>);
+template ProgramPtr MakeCpuProgram<double>(const Cell&, WeightForm, std::shared_ptr<Helper>);
 
 }  // namespace rnnserve::cpu

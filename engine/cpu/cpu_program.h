@@ -51,6 +51,6 @@ struct CpuWorkspace : public Workspace {
 
 // Keeps nothing of the cell but its packed weights. `helper` may be null.
 template <typename T>
-ProgramPtr MakeCpuProgram(const Cell& cell, WeightType weights, std::shared_ptr<Helper> helper);
+ProgramPtr MakeCpuProgram(const Cell& cell, WeightForm weights, std::shared_ptr<Helper> helper);
 
 }  // namespace rnnserve::cpu

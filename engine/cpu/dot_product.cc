@@ -204,11 +204,6 @@ void MultiplyAll(const Product<float>& product, Tile tile) {
   }
 }
 
-// Those of a vector that begins `left` terms before the end.
-HWY_INLINE __mmask16 Present(size_t left) {
-  return static_cast<__mmask16>(left >= kLine<float> ? 0xffff : (1U << left) - 1);
-}
-
 void NarrowToBrain(const float* row, size_t count, std::byte* target) {
   for (size_t k = 0; k < count; k += kLine<float>) {
     const __m256bh narrow = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(Present(count - k), row + k));

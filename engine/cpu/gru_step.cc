@@ -34,11 +34,11 @@ class GruStep : public RecurrentStep<T> {
 template <typename T>
 class LinearGruStep final : public GruStep<T> {
  public:
-  LinearGruStep(const Cell& cell, WeightType weights)
+  LinearGruStep(const Cell& cell, WeightForm weights)
       : GruStep<T>(cell),
         is_default_(IsDefault(cell.spec())),
         inputs_(cell, 0, 3, 2, weights),
-        r_(cell.weights<T>().r.data(), 3, units_, units_, weights, 3),
+        r_(cell.weights<T>().r.data(), 3, units_, units_, FormOf(cell.spec(), units_, weights), 3),
         bias_(PadBlocks(cell.weights<T>().rb.data() + 2 * units_, 1, units_)) {}
 
   std::span<const CellInputs<T>> inputs() const override { return {&inputs_, 1}; }
@@ -88,10 +88,10 @@ class LinearGruStep final : public GruStep<T> {
 template <typename T>
 class ResetGruStep final : public GruStep<T> {
  public:
-  ResetGruStep(const Cell& cell, WeightType weights)
+  ResetGruStep(const Cell& cell, WeightForm weights)
       : GruStep<T>(cell),
-        r_zr_(cell.weights<T>().r.data(), 2, units_, units_, weights, 4),
-        r_h_(cell.weights<T>().r.data() + 2 * units_ * units_, 1, units_, units_, weights, 4) {
+        r_zr_(cell.weights<T>().r.data(), 2, units_, units_, FormOf(cell.spec(), units_, weights), 4),
+        r_h_(cell.weights<T>().r.data() + 2 * units_ * units_, 1, units_, units_, r_zr_.form(), 4) {
     inputs_.emplace_back(cell, 0, 2, 3, weights);
     inputs_.emplace_back(cell, 2, 1, 3, weights);
   }
@@ -106,7 +106,7 @@ class ResetGruStep final : public GruStep<T> {
     const Rows<T> keep = rows.scratch, reset = rows.scratch.From(width_);
     Reset(rows, keep, reset, team);
     if constexpr (std::is_same_v<T, float>) {
-      Blend(rows, keep, Prepare(r_h_.type(), units_, rows.count, units_, reset, rows.prepared_scratch), team);
+      Blend(rows, keep, Prepare(r_h_.form(), units_, rows.count, units_, reset, rows.prepared_scratch), team);
     } else {
       Blend(rows, keep, {reset.data, reset.stride}, team);
     }
@@ -162,12 +162,12 @@ class ResetGruStep final : public GruStep<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeGruStep(const Cell& cell, WeightType weights) {
+std::unique_ptr<const RecurrentStep<T>> MakeGruStep(const Cell& cell, WeightForm weights) {
   if (cell.spec().linear_before_reset) return std::make_unique<LinearGruStep<T>>(cell, weights);
   return std::make_unique<ResetGruStep<T>>(cell, weights);
 }
 
-template std::unique_ptr<const RecurrentStep<float>> MakeGruStep(const Cell&, WeightType);
-template std::unique_ptr<const RecurrentStep<double>> MakeGruStep(const Cell&, WeightType);
+template std::unique_ptr<const RecurrentStep<float>> MakeGruStep(const Cell&, WeightForm);
+template std::unique_ptr<const RecurrentStep<double>> MakeGruStep(const Cell&, WeightForm);
 
 }  // namespace rnnserve::cpu

@@ -14,6 +14,6 @@
 namespace rnnserve::cpu {
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeGruStep(const Cell& cell, WeightType weights);
+std::unique_ptr<const RecurrentStep<T>> MakeGruStep(const Cell& cell, WeightForm weights);
 
 }  // namespace rnnserve::cpu

@@ -33,14 +33,14 @@ bool IsDefault(const CellSpec& spec) {
 template <typename T>
 class LstmStep : public RecurrentStep<T> {
  public:
-  LstmStep(const Cell& cell, WeightType weights)
+  LstmStep(const Cell& cell, WeightForm weights)
       : units_(static_cast<size_t>(cell.spec().hidden_size)),
         width_(PadToLine<T>(units_)),
         has_peephole_(HasPeephole<T>(cell)),
         is_default_(!has_peephole_ && IsDefault(cell.spec())),
         input_forget_(cell.spec().input_forget),
         inputs_(cell, 0, 4, 4, weights),
-        r_(cell.weights<T>().r.data(), 4, units_, units_, weights, 4),
+        r_(cell.weights<T>().r.data(), 4, units_, units_, FormOf(cell.spec(), units_, weights), 4),
         peephole_(PadBlocks(cell.weights<T>().p.data(), has_peephole_ ? 3 : 0, units_)),
         f_(cell.spec().activations[0], cell.spec().clip),
         g_(cell.spec().activations[1], cell.spec().clip),
@@ -109,11 +109,11 @@ class LstmStep : public RecurrentStep<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeLstmStep(const Cell& cell, WeightType weights) {
+std::unique_ptr<const RecurrentStep<T>> MakeLstmStep(const Cell& cell, WeightForm weights) {
   return std::make_unique<LstmStep<T>>(cell, weights);
 }
 
-template std::unique_ptr<const RecurrentStep<float>> MakeLstmStep(const Cell&, WeightType);
-template std::unique_ptr<const RecurrentStep<double>> MakeLstmStep(const Cell&, WeightType);
+template std::unique_ptr<const RecurrentStep<float>> MakeLstmStep(const Cell&, WeightForm);
+template std::unique_ptr<const RecurrentStep<double>> MakeLstmStep(const Cell&, WeightForm);
 
 }  // namespace rnnserve::cpu

@@ -15,6 +15,6 @@
 namespace rnnserve::cpu {
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeLstmStep(const Cell& cell, WeightType weights);
+std::unique_ptr<const RecurrentStep<T>> MakeLstmStep(const Cell& cell, WeightForm weights);
 
 }  // namespace rnnserve::cpu

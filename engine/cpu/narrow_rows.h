@@ -33,6 +33,11 @@ constexpr size_t NarrowInt8Bytes(size_t depth) {
   return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
 }
 
+// A bit for each number of a vector of sixteen that begins `left` before the end.
+constexpr uint16_t Present(size_t left) {
+  return static_cast<uint16_t>(left >= kLine<float> ? 0xffff : (1U << left) - 1);
+}
+
 template <typename Byte>
 auto* ScalesIn(Byte* row, size_t depth) {
   using Scale = std::conditional_t<std::is_const_v<Byte>, const TermScale, TermScale>;

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "engine/cpu/dot_product.h"
+#include "engine/cpu/tile_product.h"
 #include "engine/float16.h"
 
 namespace rnnserve::cpu {
@@ -61,13 +63,41 @@ void PackedMatrix<T>::PackInt8(const T* source, size_t blocks, size_t units) {
 }
 
 template <typename T>
-PackedMatrix<T>::PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightType type,
+void PackedMatrix<T>::PackParts(const T* source, size_t blocks, size_t units) {
+  const auto has_parts = [](T weight) { return std::fabs(weight) < kMostInParts; };
+  if (!std::all_of(source, source + blocks * units * depth_, has_parts)) return;
+  const size_t line_bytes = kBrainParts * TilesOf(depth_) * kTileBytes;
+  parts_.Grow(lines_ * line_bytes);
+  std::fill_n(parts_.data(), parts_.size(), std::byte{0});
+  for (size_t row = 0; row < blocks * units; ++row) {
+    const size_t block = row / units, unit = row % units;
+    std::byte* const line = parts_.data() + (unit / kLine<T> * blocks + block) * line_bytes;
+    const T* const weights = source + row * depth_;
+    for (size_t k = 0; k < depth_; k += 2) {
+      const auto even = InParts(static_cast<float>(weights[k]));
+      const auto odd = InParts(k + 1 < depth_ ? static_cast<float>(weights[k + 1]) : 0);
+      std::byte* word = line + k / kTileTerms * kBrainParts * kTileBytes + k % kTileTerms / 2 * kLineBytes +
+                        unit % kLine<T> * 2 * sizeof(uint16_t);
+      for (size_t p = 0; p < kBrainParts; ++p, word += kTileBytes) {
+        std::memcpy(word, &even[p], sizeof even[p]);
+        std::memcpy(word + sizeof even[p], &odd[p], sizeof odd[p]);
+      }
+    }
+  }
+}
+
+template <typename T>
+PackedMatrix<T>::PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightForm form,
                               size_t together)
-    : type_(type), depth_(depth), lines_(blocks * PadToLine<T>(units) / kLine<T>) {
+    : form_(form),
+      depth_(depth),
+      padded_to_(form.type == WeightType::kBFloat16 && HasTiles() ? kTileTerms : in_word()),
+      lines_(blocks * PadToLine<T>(units) / kLine<T>) {
   const bool is_small = lines_ * line_size() * sizeof(T) <= kOwnCache;
-  if (is_small && type == WeightType::kAsGiven && lines_ % together == 0) together_ = together;
+  if (is_small && form.type == WeightType::kAsGiven && lines_ % together == 0) together_ = together;
+  if (form.has_parts()) PackParts(source, blocks, units);
   const auto narrow = [](T weight) { return static_cast<float>(weight); };
-  switch (type) {
+  switch (form.type) {
     case WeightType::kAsGiven:
       Pack<T>(source, blocks, units, [](size_t, T weight) { return weight; });
       break;

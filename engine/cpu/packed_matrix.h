@@ -20,6 +20,9 @@
 //   bfloat16: k, k + 1                  one is a shift away from float32, the other a mask
 //   int8:     k, k + 2, k + 1, k + 3    two shifts make pairs of 16-bit numbers of k, k + 1 and of k + 2, k + 3;
 //                                       plus 128 where dot_product.h multiplies them
+//
+// Where the CPU has tiles (tile_product.h), lines of bfloat16 end with zeros that fill the last one, and float32 may
+// have its three parts besides.
 #pragma once
 
 #include <cstddef>
@@ -29,16 +32,28 @@
 
 namespace rnnserve::cpu {
 
+// What weights of float32 are kept as.
+struct WeightForm {
+  constexpr WeightForm(WeightType kept_as, bool varies = false) : type(kept_as), may_vary(varies) {}
+  // Whether they have parts for tiles.
+  constexpr bool has_parts() const { return may_vary && type == WeightType::kAsGiven; }
+
+  WeightType type;
+  // Whether the last bits of a product may depend on how many rows it has, and tiles be taken for many rows only.
+  bool may_vary;
+};
+
 template <typename T>
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // `source`: [blocks * units, depth], row-major. `depth` may be 0. Only float32 can be kept in another `type`.
+  // `source`: [blocks * units, depth], row-major. `depth` may be 0. Only float32 can be kept in another `form`.
   // `together`: lines of a group, where these are whole groups.
-  PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightType type = WeightType::kAsGiven,
+  PackedMatrix(const T* source, size_t blocks, size_t units, size_t depth, WeightForm form = WeightType::kAsGiven,
                size_t together = 1);
 
-  WeightType type() const { return type_; }
+  WeightForm form() const { return form_; }
+  WeightType type() const { return form_.type; }
   size_t depth() const { return depth_; }
   // blocks * PadToLine(units) / kLine.
   size_t lines() const { return lines_; }
@@ -52,25 +67,34 @@ class PackedMatrix {
   // In elements: between lines of a group, or all lines where there are none, and between terms of a line.
   size_t line_stride() const { return together_ == 1 ? line_size() : kLine<T>; }
   size_t term_stride() const { return together_ * kLine<T>; }
-  size_t line_size() const { return (depth_ + in_word() - 1) / in_word() * in_word() * kLine<T>; }
+  size_t line_size() const { return (depth_ + padded_to_ - 1) / padded_to_ * padded_to_ * kLine<T>; }
   size_t together() const { return together_; }
   // Of kInt8: what each column of a line is to be multiplied by.
   const T* scales(size_t index) const { return scales_.data() + index * kLine<T>; }
-  size_t bytes() const { return data_.size() + scales_.size() * sizeof(T); }
+  // The parts of a line and of those behind it, as tiles take them; null: none, or not every weight has them.
+  const std::byte* parts(size_t index) const {
+    return parts_.size() == 0 ? nullptr : parts_.data() + index * (parts_.size() / lines_);
+  }
+  // Without parts.
+  size_t own_bytes() const { return data_.size() + scales_.size() * sizeof(T); }
+  size_t bytes() const { return own_bytes() + parts_.size(); }
 
  private:
   // Weights of a unit that lie together.
-  size_t in_word() const { return type_ == WeightType::kInt8 ? 4 : type_ == WeightType::kBFloat16 ? 2 : 1; }
+  size_t in_word() const { return type() == WeightType::kInt8 ? 4 : type() == WeightType::kBFloat16 ? 2 : 1; }
   size_t offset(size_t index) const { return (index - index % together_) * line_size() + index % together_ * kLine<T>; }
   template <typename Stored, typename Encode>
   void Pack(const T* source, size_t blocks, size_t units, const Encode& encode);
   void PackInt8(const T* source, size_t blocks, size_t units);
+  void PackParts(const T* source, size_t blocks, size_t units);
 
-  WeightType type_ = WeightType::kAsGiven;
+  WeightForm form_ = WeightType::kAsGiven;
   size_t depth_ = 0;
+  size_t padded_to_ = 1;  // terms of a line
   size_t lines_ = 0;
   size_t together_ = 1;
   AlignedBuffer<std::byte> data_;
+  AlignedBuffer<std::byte> parts_;
   AlignedBuffer<T> scales_;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/cpu/dot_product.h"
+#include "engine/cpu/tile_product.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/cpu/product.cc"
@@ -125,7 +126,7 @@ HWY_INLINE void MultiplyLinesBy(const Product<T>& product, Rows<const T> rows) {
                                   .three_lines = 3 * weights.line_size(),
                                   .term_stride = weights.term_stride(),
                                   .depth = weights.depth(),
-                                  .ahead = weights.bytes() > kFarBytes ? product.lines * weights.line_stride() : 0,
+                                  .ahead = weights.own_bytes() > kFarBytes ? product.lines * weights.line_stride() : 0,
                                   .start = product.start.data,
                                   .start_stride = product.start.stride,
                                   .target = product.target.data,
@@ -238,20 +239,58 @@ HWY_EXPORT(NarrowInt8);
 HWY_EXPORT(PreparesRows);
 HWY_EXPORT(PutTogether);
 
-size_t PreparedBytes(WeightType type, size_t depth, size_t count, size_t columns) {
-  if (type == WeightType::kInt8) return count * NarrowInt8Bytes(depth);
-  if (HasDotProduct(type)) return count * BrainRowBytes(depth);
+namespace {
+
+// As many rows are multiplied in the time of one; with fewer, multiply-adds are as fast.
+bool IsByParts(WeightForm weights, size_t depth, size_t count, size_t columns) {
+  return weights.has_parts() && count >= kTileRows && PaysParts(depth, columns);
+}
+
+bool IsByTiles(WeightType type) { return type == WeightType::kBFloat16 && HasTiles(); }
+
+void MultiplyTiles(size_t parts, const std::byte* line, const Product<float>& product) {
+  MultiplyByTiles(parts, {.rows = product.rows.prepared,
+                          .weights = line,
+                          .depth = product.weights->depth(),
+                          .count = product.count,
+                          .lines = product.lines,
+                          .start = product.start.data,
+                          .start_stride = product.start.stride,
+                          .target = product.target.data,
+                          .target_stride = product.target.stride});
+}
+
+// Of kAsGiven, where rows are parts, if they are prepared at all.
+void MultiplyPartsOrFloat(Product<float> product) {
+  const std::byte* const parts = product.weights->parts(product.first_line);
+  if (parts != nullptr && product.rows.prepared != nullptr) return MultiplyTiles(kBrainParts, parts, product);
+  product.rows.prepared = nullptr;
+  HWY_DYNAMIC_DISPATCH(MultiplyFloat)(product);
+}
+
+}  // namespace
+
+size_t PreparedBytes(WeightForm weights, size_t depth, size_t count, size_t columns) {
+  if (IsByTiles(weights.type)) return count * TileRowBytes(1, depth);
+  if (IsByParts(weights, depth, count, columns)) return count * TileRowBytes(kBrainParts, depth);
+  if (weights.has_parts()) return 0;
+  if (weights.type == WeightType::kInt8) return count * NarrowInt8Bytes(depth);
+  if (HasDotProduct(weights.type)) return count * BrainRowBytes(depth);
   if (count < kPreparedRows || columns < kPreparedColumns || !HWY_DYNAMIC_DISPATCH(PreparesRows)()) return 0;
   return PadToLine<float>(count * depth + 4) * sizeof(float);  // PutTogether writes whole vectors
 }
 
-Factors<float> Prepare(WeightType type, size_t depth, size_t count, size_t columns, Rows<const float> rows,
+Factors<float> Prepare(WeightForm weights, size_t depth, size_t count, size_t columns, Rows<const float> rows,
                        std::byte* target) {
-  if (HasDotProduct(type)) {
-    NarrowForDotProduct(type, depth, count, rows, target);
-  } else if (type == WeightType::kInt8) {
+  if (IsByTiles(weights.type)) {
+    NarrowForTiles(1, depth, count, rows.data, rows.stride, target);
+  } else if (IsByParts(weights, depth, count, columns)) {
+    if (!NarrowForTiles(kBrainParts, depth, count, rows.data, rows.stride, target)) target = nullptr;
+  } else if (HasDotProduct(weights.type)) {
+    NarrowForDotProduct(weights.type, depth, count, rows, target);
+  } else if (weights.type == WeightType::kInt8) {
     HWY_DYNAMIC_DISPATCH(NarrowInt8)(depth, count, rows, target);
-  } else if (PreparedBytes(type, depth, count, columns) == 0) {
+  } else if (PreparedBytes(weights, depth, count, columns) == 0) {
     target = nullptr;
   } else {
     HWY_DYNAMIC_DISPATCH(PutTogether)(depth, count, rows, reinterpret_cast<float*>(target));
@@ -260,7 +299,15 @@ Factors<float> Prepare(WeightType type, size_t depth, size_t count, size_t colum
 }
 
 void Multiply(const Product<float>& product) {
-  if (HasDotProduct(product.weights->type())) return MultiplyByDotProduct(product);
+  const PackedMatrix<float>& weights = *product.weights;
+  const WeightForm form = weights.form();
+  // One row is multiplied sooner by dot products, if it may.
+  if (IsByTiles(form.type) && !(form.may_vary && product.count == 1)) {
+    const size_t line = product.first_line * weights.line_size() * sizeof(uint16_t);
+    return MultiplyTiles(1, weights.line<std::byte>(0) + line, product);
+  }
+  if (HasDotProduct(form.type)) return MultiplyByDotProduct(product);
+  if (form.has_parts()) return MultiplyPartsOrFloat(product);
   HWY_DYNAMIC_DISPATCH(MultiplyFloat)(product);
 }
 void Multiply(const Product<double>& product) { HWY_DYNAMIC_DISPATCH(MultiplyDouble)(product); }

@@ -6,7 +6,8 @@
 // Every element is the start value plus one chain of fused multiply-adds after the other, each over the next 64 k and
 // begun from zero (which keeps rounding errors small), whatever the number of rows: a row gives the same bits alone, in
 // any batch and in any cut of its sequence. This is what `deterministic` rests on, and why the general path has a
-// product of its own: a library's choice of kernel varies with the number of rows.
+// product of its own: a library's choice of kernel varies with the number of rows. So does ours
+// where the last bits may vary (WeightForm).
 #pragma once
 
 #include <cstddef>
@@ -43,13 +44,14 @@ struct Factors {
 };
 
 // Some products take their rows in another form, which is made once for all products of them with weights of so many
-// `columns`: narrow rows for some kinds of narrow weights, which need them; and with AVX2, whose registers are few, the
-// rows of a block term by term, which is faster from kPreparedRows rows and kPreparedColumns columns on. Bytes of that
-// form, on cache lines; 0: rows as they are.
+// `columns`: narrow rows for some kinds of narrow weights, which need them; parts for tiles (tile_product.h), where
+// weights have them and the rows are many; and with AVX2, whose registers are few, the rows of a block term by term,
+// which is faster from kPreparedRows rows and kPreparedColumns columns on. Bytes of that form, on cache lines; 0: rows
+// as they are.
 inline constexpr size_t kPreparedRows = 6, kPreparedColumns = 128;
-size_t PreparedBytes(WeightType type, size_t depth, size_t count, size_t columns);
+size_t PreparedBytes(WeightForm weights, size_t depth, size_t count, size_t columns);
 // `target`: of PreparedBytes at least.
-Factors<float> Prepare(WeightType type, size_t depth, size_t count, size_t columns, Rows<const float> rows,
+Factors<float> Prepare(WeightForm weights, size_t depth, size_t count, size_t columns, Rows<const float> rows,
                        std::byte* target);
 
 template <typename T>

@@ -11,10 +11,11 @@ namespace {
 template <typename T>
 class RnnStep : public RecurrentStep<T> {
  public:
-  RnnStep(const Cell& cell, WeightType weights)
+  RnnStep(const Cell& cell, WeightForm weights)
       : inputs_(cell, 0, 1, 1, weights),
         r_(cell.weights<T>().r.data(), 1, static_cast<size_t>(cell.spec().hidden_size),
-           static_cast<size_t>(cell.spec().hidden_size), weights, 4),
+           static_cast<size_t>(cell.spec().hidden_size),
+           FormOf(cell.spec(), static_cast<size_t>(cell.spec().hidden_size), weights), 4),
         f_(cell.spec().activations[0], cell.spec().clip) {}
 
   std::span<const CellInputs<T>> inputs() const override { return {&inputs_, 1}; }
@@ -47,11 +48,11 @@ class RnnStep : public RecurrentStep<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeRnnStep(const Cell& cell, WeightType weights) {
+std::unique_ptr<const RecurrentStep<T>> MakeRnnStep(const Cell& cell, WeightForm weights) {
   return std::make_unique<RnnStep<T>>(cell, weights);
 }
 
-template std::unique_ptr<const RecurrentStep<float>> MakeRnnStep(const Cell&, WeightType);
-template std::unique_ptr<const RecurrentStep<double>> MakeRnnStep(const Cell&, WeightType);
+template std::unique_ptr<const RecurrentStep<float>> MakeRnnStep(const Cell&, WeightForm);
+template std::unique_ptr<const RecurrentStep<double>> MakeRnnStep(const Cell&, WeightForm);
 
 }  // namespace rnnserve::cpu

@@ -9,6 +9,6 @@
 namespace rnnserve::cpu {
 
 template <typename T>
-std::unique_ptr<const RecurrentStep<T>> MakeRnnStep(const Cell& cell, WeightType weights);
+std::unique_ptr<const RecurrentStep<T>> MakeRnnStep(const Cell& cell, WeightForm weights);
 
 }  // namespace rnnserve::cpu

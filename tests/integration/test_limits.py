@@ -209,7 +209,9 @@ def test_packed_weights():
     server = Server(f"--packed_weight_bytes={most}")
 
     def infer(seed):
-        return server.recurrent.Infer(_request(seed=seed, hidden=32, inputs=32), timeout=SECONDS).outputs
+        request = _request(seed=seed, hidden=32, inputs=32)
+        request.options.deterministic = True  # as many bytes on every CPU
+        return server.recurrent.Infer(request, timeout=SECONDS).outputs
 
     try:
         first = infer(0)

@@ -176,6 +176,7 @@ def test_unload_ends_new_use_and_lets_what_runs_end(server):
     X = np.random.default_rng(1).uniform(-1, 1, (400_000, 1, 3)).astype(np.float32)
     request = wire.recurrent_pb2.InferRequest(inputs=[wire.tensor("X", X)], outputs=["Y_h"])
     request.model.name = "going"
+    request.options.deterministic = True  # both answers' bits are compared
     answers = []
     thread = threading.Thread(target=lambda: answers.append(server.recurrent.Infer(request)))
     thread.start()

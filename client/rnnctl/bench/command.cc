@@ -61,6 +61,7 @@ constexpr std::array kFlags = {
     kEngineFlag,
     kDeterministicFlag,
     kReducedFlag,
+    kWeightTypeFlag,
     Flag{.name = "warm-up", .value = "TIME", .help = "before anything counts; default 500ms"},
     Flag{.name = "window", .value = "TIME", .help = "of a window; it goes on until it holds ten answers; default 1s"},
     Flag{.name = "stability",

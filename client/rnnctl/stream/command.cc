@@ -61,12 +61,13 @@ constexpr Flag kTimeoutHereFlag = {
     .value = "TIME",
     .help = "give up when a chunk has no answer for so long, reconnecting included; default 60s"};
 
-constexpr std::array kFlags = {
-    kModelFlag,    kFingerprintFlag, kOpFlag,       kOpsetFlag,     kOpVersionFlag,     kDomainFlag,      kAttrFlag,
-    kTensorFlag,   kCastFlag,        kOutputsFlag,  kFormatFlag,    kSampleRateFlag,    kChunkFlag,       kRealtimeFlag,
-    kFeaturesFlag, kRowsFlag,        kOutFlag,      kJsonFlag,      kValuesFlag,        kSessionNameFlag, kAttachFlag,
-    kKeepFlag,     kEveryFlag,       kInFlightFlag, kEngineFlag,    kDeterministicFlag, kReducedFlag,     kClipCellFlag,
-    kServersFlag,  kTimeoutHereFlag, kMaxReplyFlag, kDurabilityFlag};
+constexpr std::array kFlags = {kModelFlag,         kFingerprintFlag, kOpFlag,         kOpsetFlag,    kOpVersionFlag,
+                               kDomainFlag,        kAttrFlag,        kTensorFlag,     kCastFlag,     kOutputsFlag,
+                               kFormatFlag,        kSampleRateFlag,  kChunkFlag,      kRealtimeFlag, kFeaturesFlag,
+                               kRowsFlag,          kOutFlag,         kJsonFlag,       kValuesFlag,   kSessionNameFlag,
+                               kAttachFlag,        kKeepFlag,        kEveryFlag,      kInFlightFlag, kEngineFlag,
+                               kDeterministicFlag, kReducedFlag,     kWeightTypeFlag, kClipCellFlag, kServersFlag,
+                               kTimeoutHereFlag,   kMaxReplyFlag,    kDurabilityFlag};
 
 constexpr std::string_view kText =
     R"(Opens a session, feeds it the input chunk by chunk, and prints each chunk's outputs as they come. The input is a file,

@@ -135,7 +135,7 @@ void Advance(const Program& program, const std::vector<SequenceSlice>& slices) {
   ASSERT_TRUE(program.Advance(slices, *workspace).ok());
 }
 
-void ExpectSameBits(const Case& test, const EngineOptions& options = {}) {
+void ExpectSameBits(const Case& test, const EngineOptions& options = {.deterministic = true}) {
   const auto alone = MakeCpuEngine(), helped = MakeCpuEngineWithHelper();
   const CellPtr cell = RandomCell(test.spec, 3);
   const ProgramPtr one = alone->Compile(cell, options).value(), two = helped->Compile(cell, options).value();
@@ -155,7 +155,7 @@ TEST(HelpedEngineTest, HasTheSameBits) {
 TEST(HelpedEngineTest, HasTheSameBitsWithNarrowWeights) {
   for (const WeightType type : {WeightType::kFloat16, WeightType::kBFloat16, WeightType::kInt8}) {
     ExpectSameBits({DefaultSpec(CellKind::kLstm, DataType::kFloat, 100, 130), 18},
-                   {.allow_reduced_precision = true, .weights = type});
+                   {.allow_reduced_precision = true, .deterministic = true, .weights = type});
   }
 }
 
@@ -163,7 +163,7 @@ TEST(HelpedEngineTest, HasTheSameBitsWithNarrowWeights) {
 TEST(HelpedEngineTest, StatesAreReadBeforeAnyIsWritten) {
   const auto engine = MakeCpuEngineWithHelper();
   const Case test = {DefaultSpec(CellKind::kLstm, DataType::kFloat, 100, 130), 24};
-  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {}).value();
+  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {.deterministic = true}).value();
   const auto shift = [](std::vector<SequenceSlice> slices) {
     const State* const last = slices.back().after;
     for (size_t k = slices.size() - 1; k > 0; --k) slices[k].before = slices[k - 1].after;
@@ -171,7 +171,7 @@ TEST(HelpedEngineTest, StatesAreReadBeforeAnyIsWritten) {
     return slices;
   };
   const auto alone = MakeCpuEngine();
-  const ProgramPtr one = alone->Compile(RandomCell(test.spec, 3), {}).value();
+  const ProgramPtr one = alone->Compile(RandomCell(test.spec, 3), {.deterministic = true}).value();
   Sequences expected = MakeSequences(*one, test, 1);
   Advance(*one, shift(expected.All()));
   for (int round = 0; round < 20; ++round) {
@@ -184,7 +184,7 @@ TEST(HelpedEngineTest, StatesAreReadBeforeAnyIsWritten) {
 TEST(HelpedEngineTest, HasTheSameBitsWhereItIsNotAlone) {
   const auto engine = MakeCpuEngineWithHelper();
   const Case test = Cases()[0];
-  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {}).value();
+  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {.deterministic = true}).value();
   Sequences expected = MakeSequences(*program, test, 1), results = MakeSequences(*program, test, 1);
   Advance(*program, expected.All());
   const auto workspace = program->NewWorkspace();
@@ -196,7 +196,7 @@ TEST(HelpedEngineTest, HasTheSameBitsWhereItIsNotAlone) {
 TEST(HelpedEngineTest, ManyThreadsShareIt) {
   const auto engine = MakeCpuEngineWithHelper();
   const Case test = {DefaultSpec(CellKind::kLstm, DataType::kFloat, 200, 300), 3};
-  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {}).value();
+  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {.deterministic = true}).value();
   std::vector<Sequences> expected;
   for (uint32_t seed = 0; seed < 3; ++seed) {
     expected.push_back(MakeSequences(*program, test, seed));
@@ -219,7 +219,7 @@ TEST(HelpedEngineTest, ManyThreadsShareIt) {
 TEST(HelpedEngineTest, ProgramsOutliveTheEngine) {
   auto engine = MakeCpuEngineWithHelper();
   const Case test = Cases()[0];
-  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {}).value();
+  const ProgramPtr program = engine->Compile(RandomCell(test.spec, 3), {.deterministic = true}).value();
   engine.reset();
   Sequences results = MakeSequences(*program, test, 1);
   Advance(*program, results.All());

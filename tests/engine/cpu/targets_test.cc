@@ -74,7 +74,7 @@ double Tolerance(DataType type) {
 }
 
 void ExpectTargetsAgree(const CellSpec& spec, WeightType weights) {
-  const EngineOptions options = {.allow_reduced_precision = true, .weights = weights};
+  const EngineOptions options = {.allow_reduced_precision = true, .deterministic = true, .weights = weights};
   const int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
   const CellPtr cell = RandomCell(spec, 23);
   const ProgramPtr best = MakeCpuEngine()->Compile(cell, options).value();

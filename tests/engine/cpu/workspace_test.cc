@@ -17,7 +17,7 @@ size_t States(size_t rows, size_t units) { return 3 * rows * RowStride<float>(un
 class WorkspaceTest : public testing::Test {
  protected:
   size_t BytesAfter(const CellSpec& spec, size_t rows, int64_t steps) {
-    const ProgramPtr program = MakeCpuEngine()->Compile(RandomCell(spec, 1), {}).value();
+    const ProgramPtr program = MakeCpuEngine()->Compile(RandomCell(spec, 1), {.deterministic = true}).value();
     Sequences sequences(*program, spec);
     for (size_t k = 0; k < rows; ++k) sequences.Add(steps, static_cast<uint32_t>(k));
     const auto workspace = program->NewWorkspace();

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products by tiles (AMX): sixteen rows of 32 numbers of bfloat16 times 32 rows of sixteen columns, in one instruction.
+// Narrow weights of bfloat16 are multiplied so where the CPU has tiles.
+//
+// So is float32 of many rows, if the weights stay in the core's own cache: a number is the sum of three of bfloat16
+// (eight bits of its 24 each), and of the nine products of two numbers' parts the six largest are summed. The three
+// that are left out are at most 2^-25 of the whole each, and partial sums are short, so the result is nearer to the
+// exact one than that of multiply-adds (but for numbers below 1e-33, whose last parts tiles take for zero). From
+// further away the parts, half as large again as the weights, would come too slowly.
+//
+// Both differ in the last bits from what takes fewer rows, so programs that are `deterministic` have no parts, and take
+// tiles of bfloat16 for one row as well.
+//
+//   a row of x or h:  [terms 0..31 of part 0, 64 bytes] [of part 1] [of part 2] [terms 32..63 of part 0] ...
+//   a line of weights: the same for every pair of terms of 16 columns: 1 KiB for 32 terms of a part
+//
+// What is behind the last term is zero in both. Parts: 3, or 1 where weights are kept as bfloat16.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/cpu/aligned_buffer.h"
+
+namespace rnnserve::cpu {
+
+inline constexpr size_t kTileTerms = 32, kTileRows = 16;
+inline constexpr size_t kTileBytes = kTileRows * kLineBytes;
+inline constexpr size_t kBrainParts = 3;
+// Below this no product or sum of parts is infinite, however many terms PaysParts allows.
+inline constexpr float kMostInParts = 0x1p56F;
+
+// Weights whose parts, half as many bytes again, stay in the core's own cache; their bytes as float32.
+inline constexpr size_t kMostBytesInParts = size_t{1} << 20;
+
+// Whether this CPU has tiles of bfloat16, within MaxInstructionSet(), and the kernel lets this process use them.
+bool HasTiles();
+
+// Whether weights of these sizes are worth their parts.
+constexpr bool PaysParts(size_t depth, size_t columns) {
+  return depth >= kTileTerms && depth * columns * sizeof(float) <= kMostBytesInParts;
+}
+
+constexpr size_t TilesOf(size_t depth) { return (depth + kTileTerms - 1) / kTileTerms; }
+// An odd number of cache lines, so that sixteen rows do not share a set of the cache.
+constexpr size_t TileRowBytes(size_t parts, size_t depth) { return (parts * TilesOf(depth) | 1) * kLineBytes; }
+
+// A number below kMostInParts as a sum, the largest part first, each rounded to the nearest, ties to even.
+inline std::array<uint16_t, kBrainParts> InParts(float number) {
+  std::array<uint16_t, kBrainParts> parts;
+  for (uint16_t& part : parts) {
+    const auto bits = std::bit_cast<uint32_t>(number);
+    part = static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    number -= std::bit_cast<float>(uint32_t{part} << 16);
+  }
+  return parts;
+}
+
+// `count` rows in `parts` (1 or 3) into rows of TileRowBytes. False, with three parts, if a number is kMostInParts or
+// above, infinite or NaN: multiply-adds have to take them.
+bool NarrowForTiles(size_t parts, size_t depth, size_t count, const float* rows, size_t stride, std::byte* target);
+
+// target = start + rows times lines. Rows that begin on cache lines, strides in floats; `start` may be the target.
+struct TileProduct {
+  const std::byte* rows;
+  const std::byte* weights;  // of the first line
+  size_t depth;
+  size_t count;
+  size_t lines;
+  const float* start;
+  size_t start_stride;
+  float* target;
+  size_t target_stride;
+};
+
+void MultiplyByTiles(size_t parts, const TileProduct& product);
+
+}  // namespace rnnserve::cpu

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products by tiles, with tiles made of plain code: the way through them is the same on a CPU that has none. Where the
+// CPU has tiles, theirs are compared with these.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/cpu/cell_inputs.h"
+#include "engine/cpu/cpu_engine.h"
+#include "engine/cpu/packed_matrix.h"
+#include "engine/cpu/product.h"
+#include "engine/cpu/tile_product-inl.h"
+#include "engine/float16.h"
+#include "tests/engine/cpu/random_sequences.h"
+
+namespace rnnserve::cpu {
+namespace {
+
+// As "Intel 64 and IA-32 Architectures Software Developer's Manual" has TDPBF16PS, but for its flushing of subnormals.
+class ModelTiles {
+ public:
+  static void Shape(const TileShapes& shapes) {
+    shapes_ = shapes;
+    tiles_ = {};
+  }
+  static void Release() { shapes_ = {}; }
+  template <size_t kTile>
+  static void Clear() {
+    tiles_[kTile] = {};
+  }
+  template <size_t kTile>
+  static void Load(const std::byte* at, size_t stride) {
+    tiles_[kTile] = {};
+    for (size_t row = 0; row < shapes_.rows[kTile]; ++row) {
+      std::memcpy(tiles_[kTile][row].data(), at + row * stride, shapes_.row_bytes[kTile]);
+    }
+  }
+  template <size_t kSum, size_t kRows, size_t kWeights>
+  static void AddProduct() {
+    ASSERT_EQ(shapes_.rows[kSum], shapes_.rows[kRows]);
+    ASSERT_EQ(shapes_.rows[kWeights] * sizeof(float), shapes_.row_bytes[kRows]);
+    for (size_t row = 0; row < shapes_.rows[kSum]; ++row) {
+      for (size_t column = 0; column < kLine<float>; ++column) {
+        std::array<float, 2> sums = {};
+        for (size_t pair = 0; pair < shapes_.rows[kWeights]; ++pair) {
+          for (size_t k = 0; k < 2; ++k) {
+            sums[k] = std::fma(Number(tiles_[kRows][row], 2 * pair + k), Number(tiles_[kWeights][pair], 2 * column + k),
+                               sums[k]);
+          }
+        }
+        float sum;
+        std::memcpy(&sum, tiles_[kSum][row].data() + column * sizeof sum, sizeof sum);
+        sum += sums[0] + sums[1];
+        std::memcpy(tiles_[kSum][row].data() + column * sizeof sum, &sum, sizeof sum);
+      }
+    }
+  }
+  template <size_t kTile>
+  static void Store(float* at) {
+    for (size_t row = 0; row < shapes_.rows[kTile]; ++row) {
+      std::memcpy(at + row * kLine<float>, tiles_[kTile][row].data(), kLineBytes);
+    }
+  }
+
+  static void AddLine(const float* start, const float* sums, float* target) {
+    for (size_t k = 0; k < kLine<float>; ++k) target[k] = start[k] + sums[k];
+  }
+
+ private:
+  using Row = std::array<std::byte, kLineBytes>;
+
+  static float Number(const Row& row, size_t k) {
+    uint16_t bits;
+    std::memcpy(&bits, row.data() + k * sizeof bits, sizeof bits);
+    return FloatFromBFloat16(bits);
+  }
+
+  static inline TileShapes shapes_;
+  static inline std::array<std::array<Row, kTileRows>, 8> tiles_;
+};
+
+struct TileCase {
+  TileCase(size_t row_count, size_t block_count, size_t unit_count, size_t k)
+      : rows(row_count), blocks(block_count), units(unit_count), depth(k) {
+    std::mt19937 random(static_cast<uint32_t>(rows * 31 + depth));
+    for (const auto& [values, count] : {std::pair(&source, blocks * units * depth), std::pair(&inputs, rows * depth)}) {
+      for (const double value : RandomValues(random, count, 1.0)) values->push_back(static_cast<float>(value));
+    }
+    stride = PadToLine<float>(units) * blocks;
+  }
+
+  std::vector<std::byte> Prepared(size_t count = kBrainParts) const {
+    const size_t bytes = TileRowBytes(count, depth);
+    std::vector<std::byte> prepared(rows * bytes, std::byte{0});
+    for (size_t k = 0; k < rows * depth; ++k) {
+      const auto parts = InParts(inputs[k]);
+      const size_t term = k % depth;
+      std::byte* const tile = prepared.data() + k / depth * bytes + term / kTileTerms * count * kLineBytes;
+      for (size_t p = 0; p < count; ++p) {
+        std::memcpy(tile + p * kLineBytes + term % kTileTerms * sizeof parts[p], &parts[p], sizeof parts[p]);
+      }
+    }
+    return prepared;
+  }
+
+  template <class Multiply>
+  AlignedBuffer<float> Run(size_t lines, const std::byte* prepared, const Multiply& multiply,
+                           WeightForm form = {WeightType::kAsGiven, true}) const {
+    const PackedMatrix<float> packed(source.data(), blocks, units, depth, form);
+    const auto line = [&](size_t first) {
+      if (form.has_parts()) return packed.parts(first);
+      return packed.line<std::byte>(0) + first * packed.line_size() * sizeof(uint16_t);
+    };
+    AlignedBuffer<float> target(rows * stride);
+    std::fill_n(target.data(), target.size(), 0.5F);
+    for (size_t first = 0; first < packed.lines(); first += lines) {
+      float* const columns = target.data() + first * kLine<float>;
+      multiply(TileProduct{.rows = prepared,
+                           .weights = line(first),
+                           .depth = depth,
+                           .count = rows,
+                           .lines = std::min(lines, packed.lines() - first),
+                           .start = columns,
+                           .start_stride = stride,
+                           .target = columns,
+                           .target_stride = stride});
+    }
+    return target;
+  }
+
+  AlignedBuffer<float> ByMultiplyAdds() const {
+    const PackedMatrix<float> packed(source.data(), blocks, units, depth);
+    AlignedBuffer<float> target(rows * stride);
+    std::fill_n(target.data(), target.size(), 0.5F);
+    for (size_t first = 0; first < packed.lines(); ++first) {
+      const Rows<float> columns = {target.data() + first * kLine<float>, stride};
+      cpu::Multiply(Product<float>{.count = rows,
+                                   .rows = {inputs.data(), depth},
+                                   .weights = &packed,
+                                   .first_line = first,
+                                   .lines = 1,
+                                   .start = columns,
+                                   .target = columns});
+    }
+    return target;
+  }
+
+  // The largest difference from sums in double precision.
+  double Error(const AlignedBuffer<float>& target) const {
+    double largest = 0;
+    for (size_t row = 0; row < rows; ++row) {
+      for (size_t unit = 0; unit < blocks * units; ++unit) {
+        double sum = 0.5;
+        for (size_t k = 0; k < depth; ++k) {
+          sum += static_cast<double>(inputs[row * depth + k]) * static_cast<double>(source[unit * depth + k]);
+        }
+        const size_t line = unit % units / kLine<float> * blocks + unit / units;
+        const float got = target[row * stride + line * kLine<float> + unit % units % kLine<float>];
+        largest = std::max(largest, std::fabs(static_cast<double>(got) - sum));
+      }
+    }
+    return largest;
+  }
+
+  size_t rows, blocks, units, depth, stride;
+  std::vector<float> source, inputs;
+};
+
+TEST(TileProductTest, IsAtLeastAsExactAsMultiplyAdds) {
+  for (const size_t rows : {1, 16, 17, 50}) {
+    for (const size_t depth : {32, 33, 150}) {
+      for (const auto& [blocks, units, lines] : {std::array<size_t, 3>{4, 20, 4}, {3, 20, 6}, {1, 33, 1}}) {
+        SCOPED_TRACE(std::to_string(rows) + " rows, depth " + std::to_string(depth) + ", lines " +
+                     std::to_string(lines));
+        const TileCase one(rows, blocks, units, depth);
+        const auto got = one.Run(lines, one.Prepared().data(), [](const TileProduct& product) {
+          TileMultiplier<ModelTiles, kBrainParts>(product).Run();
+        });
+        EXPECT_LE(one.Error(got), std::max(2e-7, one.Error(one.ByMultiplyAdds())));
+      }
+    }
+  }
+}
+
+// Of whole tiles, whose weights lie the same whether the CPU has tiles or not.
+TEST(TileProductTest, TakesNarrowWeights) {
+  for (const size_t rows : {1, 16, 17, 33}) {
+    for (const size_t depth : {32, 96}) {
+      TileCase one(rows, 4, 20, depth);
+      for (std::vector<float>* const values : {&one.source, &one.inputs}) {
+        for (float& value : *values) value = FloatFromBFloat16(BFloat16FromFloat(value));
+      }
+      const auto multiply = [](const TileProduct& product) { TileMultiplier<ModelTiles, 1>(product).Run(); };
+      const auto got = one.Run(4, one.Prepared(1).data(), multiply, WeightType::kBFloat16);
+      EXPECT_LE(one.Error(got), 5e-6) << rows << " rows, depth " << depth;
+    }
+  }
+}
+
+TEST(TileProductTest, PartsAddUpToTheNumber) {
+  std::mt19937 random(5);
+  for (int k = 0; k < 100'000; ++k) {
+    const auto bits = static_cast<uint32_t>(random());
+    const auto number = std::bit_cast<float>(bits);
+    if (!(std::fabs(number) < kMostInParts) || std::fabs(number) < 1e-30F) continue;
+    double sum = 0;
+    for (const uint16_t part : InParts(number)) sum += static_cast<double>(FloatFromBFloat16(part));
+    ASSERT_EQ(sum, static_cast<double>(number));
+  }
+}
+
+constexpr WeightForm kVaries(WeightType::kAsGiven, true);
+
+TEST(TileProductTest, WeightsHavePartsWhereTheyPay) {
+  const auto have_parts = [](CellKind kind, int64_t units, size_t depth, WeightForm weights) {
+    return FormOf(DefaultSpec(kind, DataType::kFloat, 1, units), depth, weights).has_parts();
+  };
+  EXPECT_TRUE(have_parts(CellKind::kRnn, 16, 32, kVaries));
+  EXPECT_FALSE(have_parts(CellKind::kRnn, 16, 31, kVaries));
+  EXPECT_TRUE(have_parts(CellKind::kRnn, 512, 512, kVaries));
+  EXPECT_TRUE(have_parts(CellKind::kLstm, 256, 256, kVaries));
+  // All blocks together, though a GRU has them apart.
+  EXPECT_FALSE(have_parts(CellKind::kGru, 304, 304, kVaries));
+  EXPECT_FALSE(have_parts(CellKind::kRnn, 16, 32, WeightType::kAsGiven));
+  EXPECT_FALSE(have_parts(CellKind::kRnn, 16, 32, {WeightType::kFloat16, true}));
+}
+
+TEST(TileProductTest, WeightsThatNeedMultiplyAddsKeepNoParts) {
+  std::vector<float> weights(16 * 40, 0.5F);
+  const auto have_parts = [&](WeightForm form) {
+    return PackedMatrix<float>(weights.data(), 1, 16, 40, form).parts(0) != nullptr;
+  };
+  EXPECT_TRUE(have_parts(kVaries));
+  EXPECT_FALSE(have_parts(WeightType::kAsGiven));
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -0x1p56F}) {
+    weights[77] = value;
+    EXPECT_FALSE(have_parts(kVaries)) << value;
+  }
+}
+
+// With the largest numbers that have parts nothing becomes infinite on the way.
+TEST(TileProductTest, LargeNumbersStayFinite) {
+  TileCase one(17, 1, 16, 150);
+  for (size_t k = 0; k < one.inputs.size(); ++k) one.inputs[k] = std::ldexp(one.inputs[k], 55);
+  for (size_t k = 0; k < one.source.size(); ++k) one.source[k] = std::ldexp(one.source[k], 55);
+  const auto multiply = [](const TileProduct& product) { TileMultiplier<ModelTiles, kBrainParts>(product).Run(); };
+  EXPECT_LE(one.Error(one.Run(1, one.Prepared().data(), multiply)), std::ldexp(3e-6, 110));
+}
+
+// Rows that need multiply-adds have none; nor have few rows.
+TEST(TileProductTest, RowsHavePartsWhereTheyPay) {
+  if (!HasTiles()) GTEST_SKIP() << "this CPU has no tiles";
+  EXPECT_EQ(PreparedBytes(kVaries, 40, kTileRows - 1, 64), 0);
+  ASSERT_EQ(PreparedBytes(kVaries, 40, 20, 64), 20 * TileRowBytes(kBrainParts, 40));
+  std::vector<float> rows(20 * 40, 0.25F);
+  AlignedBuffer<std::byte> target(20 * TileRowBytes(kBrainParts, 40));
+  const auto have_parts = [&] {
+    return Prepare(kVaries, 40, 20, 64, {rows.data(), 40}, target.data()).prepared != nullptr;
+  };
+  EXPECT_TRUE(have_parts());
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 0x1p56F}) {
+    rows[333] = value;
+    EXPECT_FALSE(have_parts()) << value;
+  }
+}
+
+TEST(TileProductTest, ProgramsThatMayVaryHaveParts) {
+  const CellPtr cell = RandomCell(DefaultSpec(CellKind::kLstm, DataType::kFloat, 64, 64), 3);
+  const auto bytes = [&](bool deterministic) {
+    return MakeCpuEngine()->Compile(cell, {.deterministic = deterministic}).value()->packed_bytes();
+  };
+  constexpr int64_t kPartsOfWeights = 6 * 4 * 64 * (64 + 64);
+  EXPECT_EQ(bytes(false) - bytes(true), HasTiles() ? kPartsOfWeights : 0);
+}
+
+template <size_t kParts>
+void ExpectAgreesWithTheModel(size_t rows, size_t depth) {
+  const TileCase one(rows, 3, 20, depth);
+  const WeightForm form = kParts == 1 ? WeightForm(WeightType::kBFloat16) : kVaries;
+  AlignedBuffer<std::byte> prepared(rows * TileRowBytes(kParts, depth));
+  ASSERT_TRUE(NarrowForTiles(kParts, depth, rows, one.inputs.data(), depth, prepared.data()));
+  const auto by_cpu = [](const TileProduct& product) { MultiplyByTiles(kParts, product); };
+  const auto by_model = [](const TileProduct& product) { TileMultiplier<ModelTiles, kParts>(product).Run(); };
+  const auto got = one.Run(3, prepared.data(), by_cpu, form);
+  const auto want = one.Run(3, one.Prepared(kParts).data(), by_model, form);
+  for (size_t k = 0; k < want.size(); ++k) ASSERT_NEAR(got[k], want[k], 1e-5) << rows << " rows, depth " << depth;
+}
+
+TEST(TileProductTest, TheCpusTilesAgreeWithTheModel) {
+  if (!HasTiles()) GTEST_SKIP() << "this CPU has no tiles";
+  for (const size_t rows : {1, 2, 15, 16, 17, 32, 33, 50}) {
+    for (const size_t depth : {1, 32, 33, 63, 150}) {
+      ExpectAgreesWithTheModel<1>(rows, depth);
+      ExpectAgreesWithTheModel<kBrainParts>(rows, depth);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rnnserve::cpu
