@@ -4,7 +4,8 @@
 // Weights are packed once per program; all inputs of a stretch of steps go through one product, each step's active rows
 // through another; functions run on the machine's vector units. 16-bit data is widened and computed in float32, rounded
 // once on its way out. Results have the same bits whatever shares the batch and however the sequence is cut; where the
-// CPU has tiles (tile_product.h), with EngineOptions::deterministic only. It uses no OpenMP.
+// CPU has tiles (tile_product.h), float32 and narrow bfloat16 need EngineOptions::deterministic for it. It uses no
+// OpenMP.
 #pragma once
 
 #include <memory>

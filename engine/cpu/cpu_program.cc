@@ -90,6 +90,10 @@ class CpuProgram : public Program {
   HalvingRecord& HalvingOf(size_t rows) const {
     return halving_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 4, 7) - 4];
   }
+  // Of the weights that a step reads: those for multiply-adds or their parts, about as many.
+  size_t ReadBytes() const {
+    return weights_.has_parts() ? (inputs_ + units_) * input_columns_ * sizeof(T) : step_->packed_bytes();
+  }
   bool MayHalve(size_t rows, int64_t work) const;
   void RunAll(std::span<const SequenceSlice> slices, Scratch& scratch, Team& team) const;
   void RunHalves(std::span<const SequenceSlice> slices, std::span<Scratch, 2> scratch, Team& team) const;
@@ -158,7 +162,7 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   if (MayHalve(slices.size(), work) && team.IsShared()) {
     HalvingRecord& record = HalvingOf(slices.size());
     const auto began = std::chrono::steady_clock::now();
-    const bool halved = record.Next(step_->packed_bytes() <= kMiddleWeights);
+    const bool halved = record.Next(ReadBytes() <= kMiddleWeights);
     halved ? RunHalves(slices, scratch, team) : RunAll(slices, scratch[0], team);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     if (team.WasHelped()) record.Ran(halved, took.count() / static_cast<double>(work));
@@ -172,8 +176,7 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
 // saves the handing over, and the exchange of h, at every step.
 template <typename T>
 bool CpuProgram<T>::MayHalve(size_t rows, int64_t work) const {
-  // Of both forms, multiply-adds' and tiles', a step reads one.
-  const size_t bytes = weights_.has_parts() ? (inputs_ + units_) * input_columns_ * sizeof(T) : step_->packed_bytes();
+  const size_t bytes = ReadBytes();
   const size_t least = bytes <= kNearWeights ? kNearRows : bytes <= kMiddleWeights ? kMiddleRows : kFarRows;
   return work >= kLeastHalved && rows >= least;
 }
@@ -280,7 +283,7 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   // A single step's inputs are computed panel by panel.
   const bool ahead = stretch.active.size() > 1;
   // It reads W as well as R, so that parts pay later.
-  const bool prepares = ahead || !weights_.has_parts() || group.count >= kSingleStepRows;
+  const bool prepares = ahead || !weights_.has_parts() || stretch.total >= kSingleStepRows;
   const auto prepared = [&](size_t count, Rows<const T> of, size_t depth, AlignedBuffer<std::byte>& target) {
     return prepares ? Prepared(count, of, depth, target) : Factors<T>{of.data, of.stride};
   };

@@ -106,7 +106,12 @@ class ResetGruStep final : public GruStep<T> {
     const Rows<T> keep = rows.scratch, reset = rows.scratch.From(width_);
     Reset(rows, keep, reset, team);
     if constexpr (std::is_same_v<T, float>) {
-      Blend(rows, keep, Prepare(r_h_.form(), units_, rows.count, units_, reset, rows.prepared_scratch), team);
+      // As it is where h is: where parts do not pay.
+      const bool is_plain = r_h_.form().has_parts() && rows.h.prepared == nullptr;
+      Blend(rows, keep,
+            is_plain ? Factors<T>{reset.data, reset.stride}
+                     : Prepare(r_h_.form(), units_, rows.count, units_, reset, rows.prepared_scratch),
+            team);
     } else {
       Blend(rows, keep, {reset.data, reset.stride}, team);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows as products with int8 weights take them: whole numbers of 16 bits, each 128 terms with a scale of their own. The
-// largest of the 128 is kMostTerm, so that what is lost is far below what the weights have lost, and sums of 128
-// products fit 32 bits.
+// What narrow rows share; and rows as products with int8 weights take them: whole numbers of 16 bits, each 128 terms
+// with a scale of their own. The largest of the 128 is kMostTerm, so that what is lost is far below what the weights
+// have lost, and sums of 128 products fit 32 bits.
 //
 //   a row: [128 numbers, 256 bytes] ... [128 numbers] [scale, offset] ... [scale, offset]   on cache lines
 #pragma once

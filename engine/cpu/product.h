@@ -6,8 +6,8 @@
 // Every element is the start value plus one chain of fused multiply-adds after the other, each over the next 64 k and
 // begun from zero (which keeps rounding errors small), whatever the number of rows: a row gives the same bits alone, in
 // any batch and in any cut of its sequence. This is what `deterministic` rests on, and why the general path has a
-// product of its own: a library's choice of kernel varies with the number of rows. So does ours
-// where the last bits may vary (WeightForm).
+// product of its own: a library's choice of kernel varies with the number of rows. Where the last bits may vary
+// (WeightForm), ours does too.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,8 @@
 // (eight bits of its 24 each), and of the nine products of two numbers' parts the six largest are summed. The three
 // that are left out are at most 2^-25 of the whole each, and partial sums are short, so the result is nearer to the
 // exact one than that of multiply-adds (but for numbers below 1e-33, whose last parts tiles take for zero). From
-// further away the parts, half as large again as the weights, would come too slowly.
+// further away the parts, half as large again as the weights, came too slowly
+// for some shapes.
 //
 // Both differ in the last bits from what takes fewer rows, so programs that are `deterministic` have no parts, and take
 // tiles of bfloat16 for one row as well.

@@ -55,6 +55,13 @@ def test_open_loop_and_search(server):
     assert left(server) == []
 
 
+def test_narrow_weights(server):
+    level = bench(server, "--sessions=3", "--requests=30", "--allow-reduced-precision", "--weight-type=int8",
+                  "--engine=cpu")["levels"][0]
+    assert level["failed"] == 0 and level["calls"] >= 30
+    assert "weight_type" in bench(server, "--sessions=1", "--weight-type=int8", code=1)
+
+
 def test_what_the_server_refuses_is_told(server):
     assert "engine" in bench(server, "--sessions=2", "--engine=none", code=1)
     assert "--store" in bench(server, "--sessions=2", "--durability=sync", code=1)

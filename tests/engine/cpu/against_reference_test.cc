@@ -2,8 +2,14 @@
 // The engine against the oracle: every kind, type, function and flag, odd sizes, ragged batches.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/cpu/cpu_engine.h"
 #include "engine/reference/reference_engine.h"
@@ -75,6 +81,42 @@ TEST(CpuAgainstReferenceTest, SizesAndRaggedLengths) {
           SCOPED_TRACE(std::string(DataTypeName(type)) + " kind " + std::to_string(static_cast<int>(kind)) + " H " +
                        std::to_string(units) + " I " + std::to_string(inputs));
           ExpectAgrees(DefaultSpec(kind, type, inputs, units), {3, 1, 12, 12, 5, 2, 9});
+        }
+      }
+    }
+  }
+}
+
+// Where the CPU has tiles, products of 16 rows take them, of a single step those of 32, unless a number of a row or of
+// the weights needs multiply-adds.
+TEST(CpuAgainstReferenceTest, NumbersThatTilesTakeAndThatTheyDoNot) {
+  CellSpec linear = DefaultSpec(CellKind::kGru, DataType::kFloat, 40, 70);
+  linear.linear_before_reset = true;
+  const CellSpec specs[] = {linear, DefaultSpec(CellKind::kGru, DataType::kFloat, 40, 70),
+                            DefaultSpec(CellKind::kLstm, DataType::kFloat, 40, 70),
+                            DefaultSpec(CellKind::kRnn, DataType::kFloat, 40, 70)};
+  const std::vector<std::byte> infinity = Encode(DataType::kFloat, {std::numeric_limits<double>::infinity()});
+  const auto run = [&](const Program& program, const CellSpec& spec, size_t rows, int64_t steps) {
+    Sequences sequences(program, spec);
+    for (size_t row = 0; row < rows; ++row) sequences.Add(steps, static_cast<uint32_t>(row));
+    if (rows == 20) std::copy(infinity.begin(), infinity.end(), sequences.at(7).x.begin());
+    const auto workspace = program.NewWorkspace();
+    EXPECT_TRUE(program.Advance(sequences.All(), *workspace).ok());
+    return sequences;
+  };
+  for (const CellSpec& spec : specs) {
+    for (const float weight : {0.1F, 0x1p56F}) {
+      std::mt19937 random(17);
+      CellWeights<float> weights = RandomWeights<float>(spec, random);
+      weights.w[3] = weight;
+      const auto cell = std::make_shared<Cell>(spec, std::move(weights));
+      const ProgramPtr actual = MakeCpuEngine()->Compile(cell, {}).value();
+      const ProgramPtr expected = MakeReferenceEngine()->Compile(cell, {}).value();
+      for (const size_t rows : {15, 16, 20, 32, 40}) {
+        for (const int64_t steps : {1, 3}) {
+          SCOPED_TRACE("kind " + std::to_string(static_cast<int>(spec.kind)) + ", rows " + std::to_string(rows));
+          const Sequences got = run(*actual, spec, rows, steps), want = run(*expected, spec, rows, steps);
+          for (size_t row = 0; row < rows; ++row) ExpectClose(got.Y(row), want.Y(row), 1e-5);
         }
       }
     }
