@@ -30,6 +30,7 @@ print(":".join(dict.fromkeys(place for base in site.getsitepackages() + sys.path
 PY
 )
 export LD_LIBRARY_PATH=$here/lib:$cuda:/usr/local/cuda/lib64:/usr/local/cuda/lib
+export RNNSERVE_CUDA_PLUGIN=$here/bin/librnnserve_cuda.so
 program=$1; shift
 exec "$here/bin/$program" "${@//PLUGIN/$here/bin/librnnserve_cuda.so}"
 RUN
