@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/cpu/narrow_rows.h"
+#include "engine/cpu/tile_product.h"
 #include "engine/cpu/unroll.h"
 #include "engine/instruction_set.h"
 #include "hwy/highway.h"
@@ -204,13 +205,6 @@ void MultiplyAll(const Product<float>& product, Tile tile) {
   }
 }
 
-void NarrowToBrain(const float* row, size_t count, std::byte* target) {
-  for (size_t k = 0; k < count; k += kLine<float>) {
-    const __m256bh narrow = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(Present(count - k), row + k));
-    _mm256_store_si256(reinterpret_cast<__m256i*>(target + 2 * k), reinterpret_cast<__m256i>(narrow));
-  }
-}
-
 // Up to 128 terms.
 TermScale NarrowToBytes(const float* row, size_t count, std::byte* target) {
   // As bits, numbers above zero are in order, and infinities and NaN are above them all.
@@ -241,7 +235,7 @@ TermScale NarrowToBytes(const float* row, size_t count, std::byte* target) {
 }
 
 size_t RowBytes(WeightType type, size_t depth) {
-  return type == WeightType::kInt8 ? NarrowInt8Bytes(depth) : BrainRowBytes(depth);
+  return type == WeightType::kInt8 ? NarrowInt8Bytes(depth) : TileRowBytes(1, depth);
 }
 
 // Nothing to add to it.
@@ -254,12 +248,8 @@ void CopyStart(const Product<float>& product) {
 }  // namespace
 
 void NarrowForDotProduct(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target) {
-  const size_t bytes = RowBytes(type, depth);
-  for (size_t row = 0; row < count; ++row, target += bytes) {
-    if (type == WeightType::kBFloat16) {
-      NarrowToBrain(rows.row(row), depth, target);
-      continue;
-    }
+  if (type == WeightType::kBFloat16) return void(NarrowForTiles(1, depth, count, rows.data, rows.stride, target));
+  for (size_t row = 0; row < count; ++row, target += NarrowInt8Bytes(depth)) {
     for (size_t k = 0; k < depth; k += kScaledTerms) {
       ScalesIn(target, depth)[k / kScaledTerms] =
           NarrowToBytes(rows.row(row) + k, std::min(kScaledTerms, depth - k), target + 2 * k);

@@ -2,9 +2,9 @@
 // Products with narrow weights by instructions that add two products of bfloat16 (AVX-512 BF16) or four of bytes
 // (AVX-512 VNNI) at once. Highway has no names for them, so here they have a dispatch of their own.
 //
-// Rows become narrow as well, once for all products of a step: bfloat16; or whole numbers of 16 bits with a scale for
-// every 128 terms, kept as two bytes each. Weights of int8 are stored plus 128, without a sign, for that instruction
-// multiplies bytes without a sign by bytes with one.
+// Rows become narrow as well, once for all products of a step: bfloat16, as tiles take it (tile_product.h); or whole
+// numbers of 16 bits with a scale for every 128 terms, kept as two bytes each. Weights of int8 are stored plus 128,
+// without a sign, for that instruction multiplies bytes without a sign by bytes with one.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,6 @@ namespace rnnserve::cpu {
 // Whether this CPU, within MaxInstructionSet(), multiplies weights of this kind so.
 bool HasDotProduct(WeightType type);
 
-// Of a row that is multiplied by weights of bfloat16.
-inline size_t BrainRowBytes(size_t depth) { return PadToLine<uint16_t>(depth) * sizeof(uint16_t); }
 // As Prepare and Multiply of product.h, where HasDotProduct.
 void NarrowForDotProduct(WeightType type, size_t depth, size_t count, Rows<const float> rows, std::byte* target);
 void MultiplyByDotProduct(const Product<float>& product);

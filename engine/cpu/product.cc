@@ -246,8 +246,6 @@ bool IsByParts(WeightForm weights, size_t depth, size_t count, size_t columns) {
   return weights.has_parts() && count >= kTileRows && PaysParts(depth, columns);
 }
 
-bool IsByTiles(WeightType type) { return type == WeightType::kBFloat16 && HasTiles(); }
-
 void MultiplyTiles(size_t parts, const std::byte* line, const Product<float>& product) {
   MultiplyByTiles(parts, {.rows = product.rows.prepared,
                           .weights = line,
@@ -271,20 +269,17 @@ void MultiplyPartsOrFloat(Product<float> product) {
 }  // namespace
 
 size_t PreparedBytes(WeightForm weights, size_t depth, size_t count, size_t columns) {
-  if (IsByTiles(weights.type)) return count * TileRowBytes(1, depth);
   if (IsByParts(weights, depth, count, columns)) return count * TileRowBytes(kBrainParts, depth);
   if (weights.has_parts()) return 0;
   if (weights.type == WeightType::kInt8) return count * NarrowInt8Bytes(depth);
-  if (HasDotProduct(weights.type)) return count * BrainRowBytes(depth);
+  if (HasDotProduct(weights.type)) return count * TileRowBytes(1, depth);
   if (count < kPreparedRows || columns < kPreparedColumns || !HWY_DYNAMIC_DISPATCH(PreparesRows)()) return 0;
   return PadToLine<float>(count * depth + 4) * sizeof(float);  // PutTogether writes whole vectors
 }
 
 Factors<float> Prepare(WeightForm weights, size_t depth, size_t count, size_t columns, Rows<const float> rows,
                        std::byte* target) {
-  if (IsByTiles(weights.type)) {
-    NarrowForTiles(1, depth, count, rows.data, rows.stride, target);
-  } else if (IsByParts(weights, depth, count, columns)) {
+  if (IsByParts(weights, depth, count, columns)) {
     if (!NarrowForTiles(kBrainParts, depth, count, rows.data, rows.stride, target)) target = nullptr;
   } else if (HasDotProduct(weights.type)) {
     NarrowForDotProduct(weights.type, depth, count, rows, target);
@@ -302,7 +297,7 @@ void Multiply(const Product<float>& product) {
   const PackedMatrix<float>& weights = *product.weights;
   const WeightForm form = weights.form();
   // One row is multiplied sooner by dot products, if it may.
-  if (IsByTiles(form.type) && !(form.may_vary && product.count == 1)) {
+  if (form.type == WeightType::kBFloat16 && HasTiles() && !(form.may_vary && product.count == 1)) {
     const size_t line = product.first_line * weights.line_size() * sizeof(uint16_t);
     return MultiplyTiles(1, weights.line<std::byte>(0) + line, product);
   }

@@ -9,7 +9,7 @@
 #include "engine/cpu/narrow_rows.h"
 #include "hwy/highway.h"
 
-#if HWY_ARCH_X86_64 && defined(__linux__)
+#if HWY_ARCH_X86_64
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
