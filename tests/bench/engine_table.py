@@ -5,6 +5,8 @@
     tests/bench/engine_table.py [--quick] [--write] [--json FILE] [--kinds LSTM,GRU,RNN] [--threads 1,2] [--shapes 1,1,512 ...]
                                [--weights FLOAT16,BFLOAT16,INT8] [--product]
 
+--weights BFLOAT16 asks oneDNN and OpenVINO for their own bfloat16 as well.
+
 Forward, float32, I = H, constant weights. Every contestant is a process of its own that waits on a pipe until it is
 asked; all take turns at each cell of the table, so that noise meets all of them. A turn's figure is the median of
 samples of half a millisecond, a cell's the median over the rounds.
@@ -30,13 +32,14 @@ SHAPES = ["1,1,128", "1,1,256", "1,1,512", "1,1,1024", "1,32,512", "1,64,1024", 
 OURS = ["cpu", "onednn"]
 PRODUCT = "onednn-product"
 PEERS = {"onednn-primitive": "oneDNN", "onnxruntime": "onnxruntime", "openvino": "OpenVINO"}
+NARROW_PEERS = {"onednn-primitive/BFLOAT16": "oneDNN, bfloat16", "openvino/BFLOAT16": "OpenVINO, bfloat16"}
 
 
 class Contestant:
     def __init__(self, name, verb):
         timer = environment.program("tests/bench/cell_timer")
         script = environment.HERE / "engines" / "peer_timer.py"
-        command = [environment.python(), script] if name in ("onnxruntime", "openvino") else [timer]
+        command = [environment.python(), script] if name.split("/")[0] in ("onnxruntime", "openvino") else [timer]
         self.name, self.verb = name, verb
         self.process = subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -113,13 +116,15 @@ def table(results, kind, threads):
 
 
 def narrow_table(results, kind, threads, weights):
-    """The cpu engine with narrow weights beside the best peer's float32."""
+    """The cpu engine with narrow weights beside the best peer's float32 and peers' own bfloat16."""
+    peers = NARROW_PEERS if "BFLOAT16" in weights else {}
     lines = [f"\n**{kind}, {threads} thread{'s' if threads > 1 else ''}, narrow weights** (us a call; best peer's float32 / ours)\n",
-             "| T, N, H | float32 | best peer | " + " | ".join(weights) + " |", "|---|---|---|" + "---|" * len(weights)]
+             "| T, N, H | float32 | best peer | " + " | ".join([*weights, *peers.values()]) + " |",
+             "|---|---|---|" + "---|" * (len(weights) + len(peers))]
     for shape, cell in results.items():
-        narrow = [cell["all"][f"cpu/{name}"] for name in weights]
+        narrow = [cell["all"].get(name) for name in [*(f"cpu/{name}" for name in weights), *peers]]
         lines.append(f"| {shape.replace(',', ', ')} | {shown(cell['ours'])} | {shown(cell['peer'])} | " +
-                     " | ".join(f"{shown(value)} ({cell['peer'] / value:.1f})" for value in narrow) + " |")
+                     " | ".join(f"{shown(value)} ({cell['peer'] / value:.1f})" if value else "-" for value in narrow) + " |")
     return "\n".join(lines)
 
 
@@ -155,7 +160,8 @@ def main():
     span_ms = 8 if arguments.quick else 50
     narrow = arguments.weights.split(",") if arguments.weights else []
     counts = [1] if arguments.cpu_time else [int(count) for count in arguments.threads.split(",")]
-    names = [*OURS, *PEERS, *(f"cpu/{weights}" for weights in narrow), *([PRODUCT] if arguments.product else [])]
+    names = [*OURS, *PEERS, *(f"cpu/{weights}" for weights in narrow),
+             *(NARROW_PEERS if "BFLOAT16" in narrow else []), *([PRODUCT] if arguments.product else [])]
     contestants = [Contestant(name, "cpu-time" if arguments.cpu_time else "time") for name in names]
     started = datetime.datetime.now(datetime.timezone.utc)
     floors = {one.name: one.seconds(50) for one in contestants

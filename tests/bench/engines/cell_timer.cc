@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times one contestant of the engine table on request; engine_table.py asks several of them in turn.
 //
-//   cell_timer cpu|cpu/FLOAT16|cpu/BFLOAT16|cpu/INT8|onednn|onednn-primitive|onednn-product
+//   cell_timer cpu|cpu/FLOAT16|cpu/BFLOAT16|cpu/INT8|onednn|onednn-primitive[/BFLOAT16]|onednn-product
 //   > make LSTM 32 1 512 2      kind, T, N, H, threads     < ok | no REASON
 //   > time 50                   milliseconds               < 3.25e-06   (median seconds of a call)
 //   > cpu-time 50               the same in CPU time of the process
@@ -53,7 +53,8 @@ absl::StatusOr<std::unique_ptr<TimedCell>> Make(const std::string& contestant, s
     return absl::InvalidArgumentError("expected: make KIND T N H THREADS");
   }
   shape.kind = kind == "LSTM" ? CellKind::kLstm : kind == "GRU" ? CellKind::kGru : CellKind::kRnn;
-  if (contestant == "onednn-primitive") return MakeOneDnnPrimitive(shape, threads);
+  if (contestant == "onednn-primitive") return MakeOneDnnPrimitive(shape, threads, false);
+  if (contestant == "onednn-primitive/BFLOAT16") return MakeOneDnnPrimitive(shape, threads, true);
   if (contestant == "onednn-product") return MakeOneDnnProduct(shape, threads);
   return MakeOwnCell(contestant, shape, threads);
 }

@@ -31,10 +31,10 @@ class OneDnnCalls {
     for (size_t k = 0; k < desc.get_size() / sizeof(float); ++k) values[k] = uniform(random_);
     return memory;
   }
-  // Random weights of the layout `plain`, reordered to `packed`.
-  dnnl::memory Weights(const dnnl::memory::desc& plain, const dnnl::memory::desc& packed) {
+  // Random numbers of float32 in the layout `plain`, in the layout and type of `wanted`.
+  dnnl::memory Reordered(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted) {
     dnnl::memory source = Random(plain, 0.05f);
-    dnnl::memory target(packed, engine);
+    dnnl::memory target(wanted, engine);
     dnnl::reorder(source, target).execute(stream, source, target);
     stream.wait();
     return target;

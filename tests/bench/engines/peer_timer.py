@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cell_timer's protocol (see cell_timer.cc) for onnxruntime and OpenVINO: peer_timer.py onnxruntime|openvino
+"""cell_timer's protocol (see cell_timer.cc) for onnxruntime and OpenVINO: peer_timer.py onnxruntime|openvino[/BFLOAT16]
 
 Inputs and outputs are bound beforehand, so that a call is one call into the library. The call from Python is counted
 to the peer: a few microseconds, measured as kind "none" (a graph that only copies its state).
 """
 
+import functools
 import statistics
 import sys
 import time
@@ -67,13 +68,13 @@ def onnxruntime_call(kind, steps, rows, units, threads):
     return lambda owned=values: run(bound, None)
 
 
-def openvino_call(kind, steps, rows, units, threads):
+def openvino_call(precision, kind, steps, rows, units, threads):
     import openvino
 
     model, inputs, _ = layer(kind, steps, rows, units)
     core = openvino.Core()
     compiled = core.compile_model(core.read_model(model, b""), "CPU",
-                                  {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads,
+                                  {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads,
                                    "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"})
     request = compiled.create_infer_request()
     for name, value in inputs.items():
@@ -119,4 +120,5 @@ def serve(make):
 
 
 if __name__ == "__main__":
-    serve({"onnxruntime": onnxruntime_call, "openvino": openvino_call}[sys.argv[1]])
+    serve({"onnxruntime": onnxruntime_call, "openvino": functools.partial(openvino_call, "f32"),
+           "openvino/BFLOAT16": functools.partial(openvino_call, "bf16")}[sys.argv[1]])

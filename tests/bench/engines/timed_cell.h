@@ -32,8 +32,8 @@ class TimedCell {
 // UNIMPLEMENTED.
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOwnCell(std::string_view engine, const Shape& shape, int threads);
 
-// oneDNN's own primitive with a team of so many threads.
-absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnPrimitive(const Shape& shape, int threads);
+// oneDNN's own primitive with a team of so many threads, of float32 or bfloat16.
+absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnPrimitive(const Shape& shape, int threads, bool bfloat16);
 
 // oneDNN's product with packed weights, as often and as large as the cell needs it, without the gates.
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnProduct(const Shape& shape, int threads);
