@@ -12,7 +12,6 @@
 
 #include "engine/cpu/element_runs.h"
 #include "engine/cpu/gru_step.h"
-#include "engine/cpu/halving_record.h"
 #include "engine/cpu/lstm_step.h"
 #include "engine/cpu/recurrent_step.h"
 #include "engine/cpu/rnn_step.h"
@@ -72,6 +71,8 @@ class CpuProgram : public Program {
         inputs_stride_(RowStride<T>(input_columns_)),
         state_stride_(RowStride<T>(units_)),
         weights_(weights),
+        has_parts_(FormOf(cell.spec(), inputs_, weights).has_parts() ||
+                   FormOf(cell.spec(), units_, weights).has_parts()),
         scratch_stride_(step_->scratch_columns() == 0 ? 0 : RowStride<T>(step_->scratch_columns())),
         stretch_rows_(StretchRows()) {}
 
@@ -87,12 +88,12 @@ class CpuProgram : public Program {
 
   size_t InputColumns() const;
   size_t StretchRows() const;
-  HalvingRecord& HalvingOf(size_t rows) const {
+  FasterWay& HalvingOf(size_t rows) const {
     return halving_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 4, 7) - 4];
   }
   // Of the weights that a step reads: those for multiply-adds or their parts, about as many.
   size_t ReadBytes() const {
-    return weights_.has_parts() ? (inputs_ + units_) * input_columns_ * sizeof(T) : step_->packed_bytes();
+    return has_parts_ ? (inputs_ + units_) * input_columns_ * sizeof(T) : step_->packed_bytes();
   }
   bool MayHalve(size_t rows, int64_t work) const;
   void RunAll(std::span<const SequenceSlice> slices, Scratch& scratch, Team& team) const;
@@ -101,6 +102,7 @@ class CpuProgram : public Program {
   void LoadStates(Scratch& scratch) const;
   void StoreStates(Scratch& scratch) const;
   int64_t Work(std::span<const SequenceSlice> slices) const;
+  FasterWay* PartsOf(std::span<const SequenceSlice> slices, const Team& team, CpuWorkspace<T>& own) const;
   HelpRecord& RecordOf(size_t rows) const {
     return help_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 1, help_.size()) - 1];
   }
@@ -113,7 +115,7 @@ class CpuProgram : public Program {
   // For 1, 2, 4 and more rows: what help gains differs. Touched by the Team that holds the helper.
   mutable std::array<HelpRecord, 4> help_;
   // For 8, 16, 32, 64 and more rows.
-  mutable std::array<HalvingRecord, 4> halving_;
+  mutable std::array<FasterWay, 4> halving_;
   DataType type_;
   bool has_cell_state_;
   size_t inputs_;
@@ -124,6 +126,7 @@ class CpuProgram : public Program {
   size_t inputs_stride_;
   size_t state_stride_;
   WeightForm weights_;
+  bool has_parts_;  // of W, R or both
   size_t scratch_stride_;
   size_t stretch_rows_;
 };
@@ -156,20 +159,34 @@ void CpuProgram<T>::ExportState(const State& state, DataType type, std::byte* h,
 // All states are read before any is written: a slice's `after` may be the `before` that another one forks from.
 template <typename T>
 absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const {
-  auto& scratch = static_cast<CpuWorkspace<T>&>(workspace).scratch;
+  auto& own = static_cast<CpuWorkspace<T>&>(workspace);
   const int64_t work = Work(slices);
   Team team(helper_.get(), work, workspace.is_alone, &RecordOf(slices.size()));
-  if (MayHalve(slices.size(), work) && team.IsShared()) {
-    HalvingRecord& record = HalvingOf(slices.size());
-    const auto began = std::chrono::steady_clock::now();
-    const bool halved = record.Next(ReadBytes() <= kMiddleWeights);
-    halved ? RunHalves(slices, scratch, team) : RunAll(slices, scratch[0], team);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    if (team.WasHelped()) record.Ran(halved, took.count() / static_cast<double>(work));
-    return absl::OkStatus();
-  }
-  RunAll(slices, scratch[0], team);
+  FasterWay* const parts = PartsOf(slices, team, own);
+  FasterWay* const halving = MayHalve(slices.size(), work) && team.IsShared() ? &HalvingOf(slices.size()) : nullptr;
+  const bool by_parts = parts != nullptr && parts->Next(true);
+  for (Scratch& scratch : own.scratch) scratch.by_parts = by_parts;
+  const bool halved = halving != nullptr && halving->Next(ReadBytes() <= kMiddleWeights);
+  const bool is_timed = parts != nullptr || halving != nullptr;
+  using Clock = std::chrono::steady_clock;
+  const auto began = is_timed ? Clock::now() : Clock::time_point();
+  halved ? RunHalves(slices, own.scratch, team) : RunAll(slices, own.scratch[0], team);
+  if (!is_timed) return absl::OkStatus();
+  const double pace = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(work);
+  if (parts != nullptr) parts->Ran(by_parts, pace);
+  if (halving != nullptr && team.WasHelped()) halving->Ran(halved, pace);
   return absl::OkStatus();
+}
+
+// Null: none of the products go by parts.
+template <typename T>
+FasterWay* CpuProgram<T>::PartsOf(std::span<const SequenceSlice> slices, const Team& team, CpuWorkspace<T>& own) const {
+  if (!has_parts_ || slices.size() < kTileRows) return nullptr;
+  const bool is_single =
+      std::all_of(slices.begin(), slices.end(), [](const SequenceSlice& slice) { return slice.steps <= 1; });
+  if (is_single && slices.size() < kSingleStepRows) return nullptr;
+  const size_t rows = std::min<size_t>(slices.size() / kTileRows / 2, 2);  // 16 to 31, to 63, 64 and more
+  return &own.parts[rows][is_single ? 0 : 1][team.IsShared() ? 1 : 0];
 }
 
 // Whether each thread may run half of the rows through all units, instead of all rows through half of the units. That
@@ -283,7 +300,7 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   // A single step's inputs are computed panel by panel.
   const bool ahead = stretch.active.size() > 1;
   // It reads W as well as R, so that parts pay later.
-  const bool prepares = ahead || !weights_.has_parts() || stretch.total >= kSingleStepRows;
+  const bool prepares = !has_parts_ || (scratch.by_parts && (ahead || stretch.total >= kSingleStepRows));
   const auto prepared = [&](size_t count, Rows<const T> of, size_t depth, AlignedBuffer<std::byte>& target) {
     return prepares ? Prepared(count, of, depth, target) : Factors<T>{of.data, of.stride};
   };

@@ -8,6 +8,7 @@
 
 #include "base/recycled.h"
 #include "engine/cpu/aligned_buffer.h"
+#include "engine/cpu/faster_way.h"
 #include "engine/cpu/helper.h"
 #include "engine/cpu/slice_plan.h"
 #include "engine/engine.h"
@@ -34,6 +35,7 @@ struct CpuScratch {
   // Of x, h and scratch, where Prepare has another form of them.
   AlignedBuffer<std::byte> prepared_x, prepared_h, prepared_scratch;
   bool backwards = false;  // in which order the last step read the weights
+  bool by_parts = false;   // whether products that may go through tiles in parts do
 
   size_t bytes() const {
     return (h[0].size() + h[1].size() + c.size() + x.size() + inputs.size() + scratch.size()) * sizeof(T) +
@@ -45,6 +47,8 @@ template <typename T>
 struct CpuWorkspace : public Workspace {
   // The second: of the helper, where rows are halved.
   CpuScratch<T> scratch[2];
+  // Whether parts are faster than multiply-adds: of 16, 32, 64 and more rows, one step and more, alone and shared.
+  FasterWay parts[3][2][2];
 
   size_t bytes() const { return scratch[0].bytes() + scratch[1].bytes(); }
 };

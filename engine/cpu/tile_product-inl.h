@@ -40,7 +40,7 @@ class TileMultiplier {
       shaped = rows;
       for (size_t line = 0; line < product_.lines;) {
         const size_t lines = product_.lines - line;
-        line += rows > kTileRows ? TakeUpTo<2, 2>(first, rows, line, lines) : TakeUpTo<1, 4>(first, rows, line, lines);
+        line += rows > kTileRows ? TakeUpTo<2, 2>(first, line, lines) : TakeUpTo<1, 4>(first, line, lines);
       }
     }
     Tiles::Release();
@@ -65,35 +65,50 @@ class TileMultiplier {
 
   // Returns how many of `lines` it took.
   template <size_t kRowTiles, size_t kLines>
-  size_t TakeUpTo(size_t first, size_t rows, size_t line, size_t lines) const {
+  size_t TakeUpTo(size_t first, size_t line, size_t lines) const {
     if constexpr (kLines > 1) {
-      if (lines < kLines) return TakeUpTo<kRowTiles, kLines - 1>(first, rows, line, lines);
+      if (lines < kLines) return TakeUpTo<kRowTiles, kLines - 1>(first, line, lines);
     }
-    Take<kRowTiles, kLines>(first, rows, line);
+    Take<kRowTiles, kLines>(first, line);
     return kLines;
   }
 
   template <size_t kRowTiles, size_t kLines>
-  void Take(size_t first, size_t rows, size_t line) const {
+  void Take(size_t first, size_t line) const {
     // Of the sum of a tile of rows and a line.
     constexpr auto kSum = [](size_t row_tile, size_t of_line) { return 2 * row_tile + of_line; };
+    const auto for_sums = [](const auto& each) {
+      ForEach<kRowTiles>([&]<size_t r>() { ForEach<kLines>([&]<size_t v>() { each.template operator()<r, v>(); }); });
+    };
     const std::byte* of_rows = product_.rows + first * row_bytes_;
     const std::byte* weights = product_.weights + line * line_bytes_;
-    ForEach<kRowTiles>([&]<size_t r>() { ForEach<kLines>([&]<size_t v>() { Tiles::template Clear<kSum(r, v)>(); }); });
+    const float* const start = product_.start + first * product_.start_stride + line * kLine<float>;
+    for_sums([&]<size_t r, size_t v>() {
+      const float* const own = start + r * kTileRows * product_.start_stride + v * kLine<float>;
+      Tiles::template Load<kSum(r, v)>(reinterpret_cast<const std::byte*>(own), product_.start_stride * sizeof(float));
+    });
     const auto load_rows = [&](size_t part) {
       ForEach<kRowTiles>([&]<size_t r>() {
         Tiles::template Load<4 + r>(of_rows + r * kTileRows * row_bytes_ + part * kLineBytes, row_bytes_);
       });
     };
+    const auto multiply_line = [&]<size_t v>() {
+      ForEach<kRowTiles>([&]<size_t r>() { Tiles::template AddProduct<kSum(r, v), 4 + r, 6 + v % 2>(); });
+    };
+    const auto load_line = [&]<size_t part, size_t v>() {
+      Tiles::template LoadOnce<6 + v % 2>(weights + v * line_bytes_ + part * kTileBytes, kLineBytes);
+    };
     // Weights that were multiplied last are still there, if they have tiles of their own.
     const auto multiply = [&]<size_t part, bool is_last>() {
-      ForEach<kLines>([&]<size_t v>() {
-        constexpr size_t kWeights = 6 + v % 2;
-        if constexpr (!is_last || kLines > 2) {
-          Tiles::template Load<kWeights>(weights + v * line_bytes_ + part * kTileBytes, kLineBytes);
-        }
-        ForEach<kRowTiles>([&]<size_t r>() { Tiles::template AddProduct<kSum(r, v), 4 + r, kWeights>(); });
-      });
+      if constexpr (kLines > 2) {
+        ForEach<kLines>([&]<size_t v>() {
+          load_line.template operator()<part, v>();
+          multiply_line.template operator()<v>();
+        });
+      } else {
+        if constexpr (!is_last) ForEach<kLines>([&]<size_t v>() { load_line.template operator()<part, v>(); });
+        ForEach<kLines>(multiply_line);
+      }
     };
     const auto for_blocks = [&](const auto& each) {
       const std::byte* const rows_begin = of_rows;
@@ -122,25 +137,11 @@ class TileMultiplier {
       load_rows(0);
       multiply.template operator()<0, false>();
     });
-    ForEach<kRowTiles>([&]<size_t r>() {
-      ForEach<kLines>([&]<size_t v>() {
-        alignas(kLineBytes) float sums[kTileRows * kLine<float>];
-        Tiles::template Store<kSum(r, v)>(sums);
-        const size_t row = first + r * kTileRows;
-        AddTo(row, std::min(first + rows - row, kTileRows), line + v, sums);
-      });
+    float* const target = product_.target + first * product_.target_stride + line * kLine<float>;
+    for_sums([&]<size_t r, size_t v>() {
+      float* const own = target + r * kTileRows * product_.target_stride + v * kLine<float>;
+      Tiles::template Store<kSum(r, v)>(own, product_.target_stride * sizeof(float));
     });
-  }
-
-  void AddTo(size_t first, size_t count, size_t line, const float* sums) const {
-    const float* start = product_.start + first * product_.start_stride + line * kLine<float>;
-    float* target = product_.target + first * product_.target_stride + line * kLine<float>;
-    for (size_t row = 0; row < count; ++row) {
-      Tiles::AddLine(start, sums, target);
-      sums += kLine<float>;
-      start += product_.start_stride;
-      target += product_.target_stride;
-    }
   }
 
   const TileProduct& product_;

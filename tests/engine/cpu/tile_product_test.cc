@@ -34,15 +34,15 @@ class ModelTiles {
   }
   static void Release() { shapes_ = {}; }
   template <size_t kTile>
-  static void Clear() {
-    tiles_[kTile] = {};
-  }
-  template <size_t kTile>
   static void Load(const std::byte* at, size_t stride) {
     tiles_[kTile] = {};
     for (size_t row = 0; row < shapes_.rows[kTile]; ++row) {
       std::memcpy(tiles_[kTile][row].data(), at + row * stride, shapes_.row_bytes[kTile]);
     }
+  }
+  template <size_t kTile>
+  static void LoadOnce(const std::byte* at, size_t stride) {
+    Load<kTile>(at, stride);
   }
   template <size_t kSum, size_t kRows, size_t kWeights>
   static void AddProduct() {
@@ -65,14 +65,10 @@ class ModelTiles {
     }
   }
   template <size_t kTile>
-  static void Store(float* at) {
+  static void Store(float* at, size_t stride) {
     for (size_t row = 0; row < shapes_.rows[kTile]; ++row) {
-      std::memcpy(at + row * kLine<float>, tiles_[kTile][row].data(), kLineBytes);
+      std::memcpy(at + row * stride / sizeof *at, tiles_[kTile][row].data(), kLineBytes);
     }
-  }
-
-  static void AddLine(const float* start, const float* sums, float* target) {
-    for (size_t k = 0; k < kLine<float>; ++k) target[k] = start[k] + sums[k];
   }
 
  private:

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of two ways to do a kind of work is faster, as measured where it runs.
+//
+//   const bool first = way.Next(expected);
+//   ...                                               // runs, the first way or the second
+//   way.Ran(first, seconds / work);
+//
+// Two threads that share a slice each take half of the rows, or half of the units of every step. That depends on what
+// the two cores share: where each has a third-level cache of its own, handing over takes five times as long, and
+// weights that fill one such cache are better read by halves. Products of float32 go through tiles or by multiply-adds:
+// where another guest of the host is busy on the same core, loads of tiles were seen to take five times as long.
+//
+// Now and then, and more often at first, two runs go the other way, the first of them to warm the caches. Not
+// thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/cpu/least_of_late.h"
+
+namespace rnnserve::cpu {
+
+class FasterWay {
+ public:
+  // `expected`: the way to begin with.
+  bool Next(bool expected) {
+    if (runs_ == 0) is_first_ = expected;
+    ++runs_;
+    const int64_t turn = runs_ % (runs_ < kEvery ? kEveryAtFirst : kEvery);
+    return turn == kFirstTry || turn == kFirstTry + 1 ? !is_first_ : is_first_;
+  }
+
+  // `seconds` a unit of work; the unit is the same for all runs.
+  void Ran(bool first, double seconds) {
+    const bool is_warm = first == last_;
+    last_ = first;
+    if (!is_warm) return;
+    (first ? first_ : second_).Add(seconds, first == is_first_ ? kForgets : kForgetsOfOther);
+    if (first_.value() == 0 || second_.value() == 0) return;
+    is_first_ = is_first_ ? first_.value() <= second_.value() / kFaster : first_.value() < second_.value() * kFaster;
+  }
+
+ private:
+  static constexpr int64_t kEvery = 64, kEveryAtFirst = 16, kFirstTry = 4;
+  // The time of the way that runs rarely is forgotten in larger steps.
+  static constexpr double kForgets = 0.05, kForgetsOfOther = 0.125;
+  // Closer ways are ties, and the way stays.
+  static constexpr double kFaster = 0.98;
+
+  int64_t runs_ = 0;
+  bool is_first_ = false;  // the way that is faster
+  bool last_ = false;
+  LeastOfLate first_, second_;
+};
+
+}  // namespace rnnserve::cpu
