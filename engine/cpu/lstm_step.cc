@@ -51,7 +51,7 @@ class LstmStep : public RecurrentStep<T> {
   size_t packed_bytes() const override { return inputs_.bytes() + r_.bytes() + peephole_.size() * sizeof(T); }
 
   void Run(const StepRows<T>& rows, Team& team) const override {
-    const size_t all = width_ / kLine<T>, most = BlocksOfPanel(rows.count);
+    const size_t all = width_ / kLine<T>, most = BlocksOfPanel(rows.count, r_.form());
     ForPanels((all + most - 1) / most, StepWork(rows, inputs_, r_), rows.backwards, team, [&](size_t panel) {
       PanelSums<T> sums;
       const size_t first = panel * most, blocks = std::min(most, all - first), unit = first * kLine<T>;

@@ -105,7 +105,7 @@ void Advance(benchmark::State& run, MakeEngine make, CellSpec spec, Lengths leng
 
 void OneDnn(benchmark::State& run) {
   const int64_t steps = run.range(0), rows = run.range(1), units = run.range(2);
-  const auto lstm = bench::MakeOneDnnPrimitive({CellKind::kLstm, steps, rows, units}, 1).value();
+  const auto lstm = bench::MakeOneDnnPrimitive({CellKind::kLstm, steps, rows, units}, 1, false).value();
   for (auto _ : run) lstm->Run();
   run.counters["GFLOP/s"] = benchmark::Counter(static_cast<double>(steps * rows * 16 * units * units) * 1e-9,
                                                benchmark::Counter::kIsIterationInvariantRate);
