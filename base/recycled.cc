@@ -20,10 +20,10 @@ void GiveRecycled(void* block, size_t) noexcept { ::operator delete(block); }
 
 namespace {
 
-constexpr size_t kClassBytes = 128;
+constexpr size_t kClassBytes = 64;  // sessions keep three small blocks each
 constexpr size_t kClasses = kMostRecycledBytes / kClassBytes;
 constexpr int kBatch = 16;                      // blocks; a thread keeps up to two batches of a class
-constexpr size_t kMostSharedBytes = 256 << 10;  // of a class
+constexpr size_t kMostSharedBytes = 128 << 10;  // of a class
 
 struct Block {
   Block* next;

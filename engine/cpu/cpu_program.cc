@@ -89,7 +89,7 @@ class CpuProgram : public Program {
 
   size_t InputColumns() const;
   size_t StretchRows() const;
-  FasterWay& HalvingOf(size_t rows) const {
+  FasterWay<>& HalvingOf(size_t rows) const {
     return halving_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 4, 7) - 4];
   }
   // Of the weights that a step reads: those for multiply-adds or their parts, about as many.
@@ -103,7 +103,7 @@ class CpuProgram : public Program {
   void LoadStates(Scratch& scratch) const;
   void StoreStates(Scratch& scratch) const;
   int64_t Work(std::span<const SequenceSlice> slices) const;
-  FasterWay* PartsOf(std::span<const SequenceSlice> slices, const Team& team, CpuWorkspace<T>& own) const;
+  FasterWay<10>* PartsOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const;
   HelpRecord& RecordOf(size_t rows) const {
     return help_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 1, help_.size()) - 1];
   }
@@ -116,7 +116,7 @@ class CpuProgram : public Program {
   // For 1, 2, 4 and more rows: what help gains differs. Touched by the Team that holds the helper.
   mutable std::array<HelpRecord, 4> help_;
   // For 8, 16, 32, 64 and more rows.
-  mutable std::array<FasterWay, 4> halving_;
+  mutable std::array<FasterWay<>, 4> halving_;
   DataType type_;
   bool has_cell_state_;
   size_t inputs_;
@@ -163,8 +163,9 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   auto& own = static_cast<CpuWorkspace<T>&>(workspace);
   const int64_t work = Work(slices);
   Team team(helper_.get(), work, workspace.is_alone, &RecordOf(slices.size()));
-  FasterWay* const parts = PartsOf(slices, team, own);
-  FasterWay* const halving = MayHalve(slices.size(), work) && team.IsShared() ? &HalvingOf(slices.size()) : nullptr;
+  const bool is_shared = team.IsShared();
+  FasterWay<10>* const parts = PartsOf(slices, is_shared, own);
+  FasterWay<>* const halving = MayHalve(slices.size(), work) && is_shared ? &HalvingOf(slices.size()) : nullptr;
   const bool by_parts = parts != nullptr && parts->Next(true);
   for (Scratch& scratch : own.scratch) scratch.by_parts = by_parts;
   const bool halved = halving != nullptr && halving->Next(ReadBytes() <= kMiddleWeights);
@@ -174,20 +175,22 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   halved ? RunHalves(slices, own.scratch, team) : RunAll(slices, own.scratch[0], team);
   if (!is_timed) return absl::OkStatus();
   const double pace = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(work);
-  if (parts != nullptr) parts->Ran(by_parts, pace);
+  // Runs that the helper came too late for are of another kind.
+  if (parts != nullptr && team.WasHelped() == is_shared) parts->Ran(by_parts, pace);
   if (halving != nullptr && team.WasHelped()) halving->Ran(halved, pace);
   return absl::OkStatus();
 }
 
 // Null: none of the products go by parts.
 template <typename T>
-FasterWay* CpuProgram<T>::PartsOf(std::span<const SequenceSlice> slices, const Team& team, CpuWorkspace<T>& own) const {
+FasterWay<10>* CpuProgram<T>::PartsOf(std::span<const SequenceSlice> slices, bool is_shared,
+                                      CpuWorkspace<T>& own) const {
   if (!has_parts_ || slices.size() < kTileRows) return nullptr;
   const bool is_single =
       std::all_of(slices.begin(), slices.end(), [](const SequenceSlice& slice) { return slice.steps <= 1; });
   if (is_single && slices.size() < kSingleStepRows) return nullptr;
   const size_t rows = std::min<size_t>(slices.size() / kTileRows / 2, 2);  // 16 to 31, to 63, 64 and more
-  return &own.parts[rows][is_single ? 0 : 1][team.IsShared() ? 1 : 0];
+  return &own.parts[rows][is_single ? 0 : 1][is_shared ? 1 : 0];
 }
 
 // Whether each thread may run half of the rows through all units, instead of all rows through half of the units. That

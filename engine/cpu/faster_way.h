@@ -10,8 +10,9 @@
 // weights that fill one such cache are better read by halves. Products of float32 go through tiles or by multiply-adds:
 // where another guest of the host is busy on the same core, loads of tiles were seen to take five times as long.
 //
-// Now and then, and more often at first, two runs go the other way, the first of them to warm the caches. Not
-// thread-safe.
+// Now and then, and more often at first, two runs go the other way, the first of them to warm the caches: the fourth
+// and fifth of sixteen, later of 64, or those from kFirstTry on. Two choices of the same runs try at different times,
+// or each would measure the other. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@
 
 namespace rnnserve::cpu {
 
+template <int64_t kFirstTry = 4>
 class FasterWay {
  public:
   // `expected`: the way to begin with.
@@ -41,7 +43,8 @@ class FasterWay {
   }
 
  private:
-  static constexpr int64_t kEvery = 64, kEveryAtFirst = 16, kFirstTry = 4;
+  static constexpr int64_t kEvery = 64, kEveryAtFirst = 16;
+  static_assert(0 < kFirstTry && kFirstTry + 1 < kEveryAtFirst);
   // The time of the way that runs rarely is forgotten in larger steps.
   static constexpr double kForgets = 0.05, kForgetsOfOther = 0.125;
   // Closer ways are ties, and the way stays.

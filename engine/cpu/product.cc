@@ -254,6 +254,7 @@ void MultiplyTiles(size_t parts, const std::byte* line, const Product<float>& pr
                           .lines = product.lines,
                           .start = product.start.data,
                           .start_stride = product.start.stride,
+                          .starts_at_zero = product.start.data == kZeroLines<float>,
                           .target = product.target.data,
                           .target_stride = product.target.stride});
 }

@@ -40,7 +40,7 @@ class TileMultiplier {
       shaped = rows;
       for (size_t line = 0; line < product_.lines;) {
         const size_t lines = product_.lines - line;
-        line += rows > kTileRows ? TakeUpTo<2, 2>(first, line, lines) : TakeUpTo<1, 4>(first, line, lines);
+        line += rows > kTileRows ? TakeUpTo<2, 2>(first, rows, line, lines) : TakeUpTo<1, 4>(first, rows, line, lines);
       }
     }
     Tiles::Release();
@@ -65,16 +65,16 @@ class TileMultiplier {
 
   // Returns how many of `lines` it took.
   template <size_t kRowTiles, size_t kLines>
-  size_t TakeUpTo(size_t first, size_t line, size_t lines) const {
+  size_t TakeUpTo(size_t first, size_t rows, size_t line, size_t lines) const {
     if constexpr (kLines > 1) {
-      if (lines < kLines) return TakeUpTo<kRowTiles, kLines - 1>(first, line, lines);
+      if (lines < kLines) return TakeUpTo<kRowTiles, kLines - 1>(first, rows, line, lines);
     }
-    Take<kRowTiles, kLines>(first, line);
+    Take<kRowTiles, kLines>(first, rows, line);
     return kLines;
   }
 
   template <size_t kRowTiles, size_t kLines>
-  void Take(size_t first, size_t line) const {
+  void Take(size_t first, size_t rows, size_t line) const {
     // Of the sum of a tile of rows and a line.
     constexpr auto kSum = [](size_t row_tile, size_t of_line) { return 2 * row_tile + of_line; };
     const auto for_sums = [](const auto& each) {
@@ -83,7 +83,10 @@ class TileMultiplier {
     const std::byte* of_rows = product_.rows + first * row_bytes_;
     const std::byte* weights = product_.weights + line * line_bytes_;
     const float* const start = product_.start + first * product_.start_stride + line * kLine<float>;
+    // Parts keep what multiply-adds of float32 would lose only if a start value, which may be large, is added last.
+    const bool adds_last = kParts == kBrainParts && !product_.starts_at_zero;
     for_sums([&]<size_t r, size_t v>() {
+      if (adds_last) return Tiles::template Clear<kSum(r, v)>();
       const float* const own = start + r * kTileRows * product_.start_stride + v * kLine<float>;
       Tiles::template Load<kSum(r, v)>(reinterpret_cast<const std::byte*>(own), product_.start_stride * sizeof(float));
     });
@@ -140,7 +143,15 @@ class TileMultiplier {
     float* const target = product_.target + first * product_.target_stride + line * kLine<float>;
     for_sums([&]<size_t r, size_t v>() {
       float* const own = target + r * kTileRows * product_.target_stride + v * kLine<float>;
-      Tiles::template Store<kSum(r, v)>(own, product_.target_stride * sizeof(float));
+      if (!adds_last) return Tiles::template Store<kSum(r, v)>(own, product_.target_stride * sizeof(float));
+      alignas(kLineBytes) float sums[kTileRows * kLine<float>];
+      Tiles::template Store<kSum(r, v)>(sums, kLineBytes);
+      const float* const added = start + r * kTileRows * product_.start_stride + v * kLine<float>;
+      const size_t count = std::min(rows - r * kTileRows, kTileRows);
+      for (size_t row = 0; row < count; ++row) {
+        Tiles::AddLine(added + row * product_.start_stride, sums + row * kLine<float>,
+                       own + row * product_.target_stride);
+      }
     });
   }
 

@@ -26,6 +26,10 @@ struct CpuTiles {
   static void Shape(const TileShapes& shapes) { asm volatile("ldtilecfg %0" ::"m"(shapes)); }
   static void Release() { asm volatile("tilerelease"); }
   template <size_t kTile>
+  static void Clear() {
+    asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
+  }
+  template <size_t kTile>
   static void Load(const std::byte* at, size_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(at), "r"(stride), "i"(kTile) : "memory");
   }
@@ -41,6 +45,9 @@ struct CpuTiles {
   template <size_t kTile>
   static void Store(float* at, size_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(at), "r"(stride), "i"(kTile) : "memory");
+  }
+  static void AddLine(const float* start, const float* sums, float* target) {
+    _mm512_store_ps(target, _mm512_add_ps(_mm512_load_ps(start), _mm512_load_ps(sums)));
   }
 };
 

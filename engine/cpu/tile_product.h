@@ -6,8 +6,8 @@
 // (eight bits of its 24 each), and of the nine products of two numbers' parts the six largest are summed. The three
 // that are left out are at most 2^-25 of the whole each, and partial sums are short, so the result is nearer to the
 // exact one than that of multiply-adds (but for numbers below 1e-33, whose last parts tiles take for zero). From
-// further away the parts, half as large again as the weights, came too slowly
-// for some shapes.
+// further away the parts, half as large again as the weights, came too slowly for some shapes, and beside a busy
+// neighbour on the same core all tiles do, so both ways are measured (faster_way.h).
 //
 // Both differ in the last bits from what takes fewer rows, so programs that are `deterministic` have no parts, and take
 // tiles of bfloat16 for one row as well.
@@ -72,6 +72,7 @@ struct TileProduct {
   size_t lines;
   const float* start;
   size_t start_stride;
+  bool starts_at_zero;  // of three parts, all of `start` is zero
   float* target;
   size_t target_stride;
 };

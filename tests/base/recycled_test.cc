@@ -30,6 +30,11 @@ TEST(Recycled, WhatWasGivenServesTheNextOfItsClass) {
   void* const other = TakeRecycled(129);
   EXPECT_NE(other, block);
   GiveRecycled(other, 129);
+  void* const small = TakeRecycled(64);
+  EXPECT_NE(small, block);
+  GiveRecycled(small, 64);
+  EXPECT_EQ(TakeRecycled(65), block);
+  GiveRecycled(block, 65);
 }
 
 TEST(Recycled, BlocksOfAllSizesAreApart) {

@@ -6,11 +6,13 @@ time over the least time that multiply-adds and reads of weights take. Prints a 
     tests/bench/engine_limits.py --flops 273,569 --reads 0.5:262/541,1:180/360,2:128/263,16:128/263,64:63/119
 
 The rates are `machine_limits`' for one thread and two, in GFLOP/s and GB/s, reads by MiB a core. `--exchange 0.2` adds so
-many microseconds to each step of two threads, and `--cells` prints the limit of every cell.
+many microseconds to each step of two threads, and `--cells` prints the limit of every cell. `--json FILE` reads what
+`engine_table.py --json FILE` wrote on another machine instead of the page.
 """
 
 import argparse
 import bisect
+import json
 import math
 import pathlib
 import re
@@ -47,11 +49,19 @@ class Limits:
         return told + inputs + steps * max(self.read_seconds(weights, threads), product)
 
 
-def tables(text):
-    """Kind, threads and lines of each table of the page."""
+def page_tables():
+    """Of each table of the page: kind, threads, and shape, ours and best peer in us of its cells."""
+    text = PAGE.read_text()
     table = text[text.index("<!-- engine_table: begin"):text.index("<!-- engine_table: end")]
     for found in re.finditer(r"\*\*(LSTM|GRU|RNN)[^\n]*?(\d) threads?\*\*.*?\n\n(.*?)\n\n", table, re.S):
-        yield found[1], int(found[2]), found[3].splitlines()[2:]
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found[3].splitlines()[2:]]
+        yield found[1], int(found[2]), [(row[0], float(row[1]), min(float(cell) for cell in row[3:6])) for row in rows]
+
+
+def json_tables(path):
+    for part in json.loads(pathlib.Path(path).read_text())["parts"]:
+        cells = [(shape, cell["ours"] * 1e6, cell["peer"] * 1e6) for shape, cell in part["cells"].items()]
+        yield part["kind"], part["threads"], cells
 
 
 def main():
@@ -60,18 +70,17 @@ def main():
     parser.add_argument("--reads", required=True)
     parser.add_argument("--exchange", type=float, default=0)
     parser.add_argument("--cells", action="store_true")
+    parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     limits = Limits(arguments.flops, arguments.reads, arguments.exchange)
     print("| operator | threads | best peer / ours | best peer / limit | furthest from the limit |\n|---|---|---|---|---|")
-    for kind, threads, lines in tables(PAGE.read_text()):
-        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-        ours = [float(row[1]) for row in rows]
-        peers = [min(float(cell) for cell in row[3:6]) for row in rows]
-        least = [limits.seconds(kind, *map(int, row[0].split(",")), threads) * 1e6 for row in rows]
+    for kind, threads, cells in json_tables(arguments.json) if arguments.json else page_tables():
+        shapes, ours, peers = zip(*cells)
+        least = [limits.seconds(kind, *map(int, shape.split(",")), threads) * 1e6 for shape in shapes]
         means = [statistics.geometric_mean(peer / time for peer, time in zip(peers, times)) for times in (ours, least)]
-        furthest, shape = max((own / limit, row[0]) for own, limit, row in zip(ours, least, rows))
+        furthest, shape = max((own / limit, shape) for own, limit, shape in zip(ours, least, shapes))
         if arguments.cells:
-            print("".join(f"{row[0]}: {own} of {limit:.3g}; " for row, own, limit in zip(rows, ours, least)))
+            print("".join(f"{shape}: {own:.4g} of {limit:.3g}; " for shape, own, limit in zip(shapes, ours, least)))
         print(f"| {kind} | {threads} | {means[0]:.2f} | {means[1]:.2f} | {shape}: {furthest:.2f} |")
 
 

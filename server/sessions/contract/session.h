@@ -144,6 +144,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   };
   // The usual ones need no memory of their own.
   using Call = std::variant<AnswerCall, GrantCall, absl::AnyInvocable<void()>>;
+  using Calls = std::vector<Call, RecycledAllocator<Call>>;
 
   // A change waits here from acceptance to its commit, a read until its number is applied.
   struct Entry {
@@ -278,8 +279,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   SessionStatePtr state_ ABSL_GUARDED_BY(mutex_);
   Numbers numbers_ ABSL_GUARDED_BY(mutex_);
   Window window_ ABSL_GUARDED_BY(mutex_);
-  Entries in_flight_ ABSL_GUARDED_BY(mutex_);        // by number; the first may be granted
-  std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);  // to be made once the lock is free
+  Entries in_flight_ ABSL_GUARDED_BY(mutex_);  // by number; the first may be granted
+  Calls calls_ ABSL_GUARDED_BY(mutex_);        // to be made once the lock is free
   std::unique_ptr<Checkpoints> checkpoints_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Stored> stored_ ABSL_PT_GUARDED_BY(mutex_);      // null: not durable
   std::unique_ptr<Refused> refused_ ABSL_GUARDED_BY(mutex_);       // null mostly

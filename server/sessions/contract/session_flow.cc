@@ -37,7 +37,7 @@ void Session::Drive() {
   driving_ = true;
   do {
     while (!calls_.empty()) {
-      std::vector<Call> calls = std::exchange(calls_, {});
+      Calls calls = std::exchange(calls_, {});
       mutex_.unlock();
       for (Call& call : calls) {
         if (auto* const answer = std::get_if<AnswerCall>(&call)) (*answer)();
@@ -49,6 +49,7 @@ void Session::Drive() {
       if (calls_.capacity() == 0) calls_ = std::move(calls);
     }
   } while (StartNext() || !calls_.empty());
+  calls_ = Calls();  // an idle session keeps no memory for them
   driving_ = false;
 }
 

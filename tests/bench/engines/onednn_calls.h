@@ -32,8 +32,8 @@ class OneDnnCalls {
     return memory;
   }
   // Random numbers of float32 in the layout `plain`, in the layout and type of `wanted`.
-  dnnl::memory Reordered(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted) {
-    dnnl::memory source = Random(plain, 0.05f);
+  dnnl::memory Reordered(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted, float bound) {
+    dnnl::memory source = Random(plain, bound);
     dnnl::memory target(wanted, engine);
     dnnl::reorder(source, target).execute(stream, source, target);
     stream.wait();

@@ -28,11 +28,11 @@ class OneDnnPrimitive final : public TimedCell {
     const dnnl::memory::desc weights(WeightDims(), type_, Tag::any);
     const bool gru = shape.kind == CellKind::kGru, lstm = shape.kind == CellKind::kLstm;
     const auto bias = FloatDesc({1, 1, GateCount(shape.kind) + (gru ? 1 : 0), shape.units}, Tag::ldgo);
-    arguments_ = {{DNNL_ARG_SRC_LAYER, calls_.Reordered(plain_layer, layer)},
-                  {DNNL_ARG_SRC_ITER, calls_.Reordered(cell_state, state)},
+    arguments_ = {{DNNL_ARG_SRC_LAYER, calls_.Reordered(plain_layer, layer, 1)},
+                  {DNNL_ARG_SRC_ITER, calls_.Reordered(cell_state, state, 1)},
                   {DNNL_ARG_BIAS, calls_.Random(bias, 0.05f)},
-                  {DNNL_ARG_DST_LAYER, calls_.Reordered(plain_layer, layer)},
-                  {DNNL_ARG_DST_ITER, calls_.Reordered(cell_state, state)}};
+                  {DNNL_ARG_DST_LAYER, calls_.Reordered(plain_layer, layer, 1)},
+                  {DNNL_ARG_DST_ITER, calls_.Reordered(cell_state, state, 1)}};
     if (lstm) {
       arguments_.insert(
           {{DNNL_ARG_SRC_ITER_C, calls_.Random(cell_state, 1)}, {DNNL_ARG_DST_ITER_C, calls_.Random(cell_state, 1)}});
@@ -57,7 +57,7 @@ class OneDnnPrimitive final : public TimedCell {
  private:
   dnnl::memory::dims WeightDims() const { return {1, 1, shape_.units, GateCount(shape_.kind), shape_.units}; }
   dnnl::memory Packed(const dnnl::memory::desc& packed) {
-    return calls_.Reordered(FloatDesc(WeightDims(), Tag::ldigo), packed);
+    return calls_.Reordered(FloatDesc(WeightDims(), Tag::ldigo), packed, 0.05f);
   }
   template <typename Primitive>
   void Finish(const typename Primitive::primitive_desc& description) {
@@ -79,7 +79,8 @@ class OneDnnPrimitive final : public TimedCell {
 absl::StatusOr<std::unique_ptr<TimedCell>> MakeOneDnnPrimitive(const Shape& shape, int threads, bool bfloat16) {
   try {
     return std::make_unique<OneDnnPrimitive>(shape, threads, bfloat16 ? Type::bf16 : Type::f32);
-  } catch (const dnnl::error& error) {  // without AVX-512 there is no bfloat16
+  } catch (const dnnl::error& error) {
+    if (!bfloat16) throw;  // without AVX-512 there is no bfloat16
     return absl::UnimplementedError(error.message);
   }
 }

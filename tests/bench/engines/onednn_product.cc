@@ -46,7 +46,7 @@ class OneDnnProduct final : public TimedCell {
     const auto plain = FloatDesc({inputs, outputs_}, Tag::ab);
     products_.push_back({.primitive = dnnl::matmul(description),
                          .arguments = {{DNNL_ARG_SRC, calls_.Random(x, 1)},
-                                       {DNNL_ARG_WEIGHTS, calls_.Reordered(plain, description.weights_desc())},
+                                       {DNNL_ARG_WEIGHTS, calls_.Reordered(plain, description.weights_desc(), 0.05f)},
                                        {DNNL_ARG_DST, calls_.Random(y, 1)}},
                          .times = times});
   }

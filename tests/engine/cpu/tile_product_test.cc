@@ -34,6 +34,10 @@ class ModelTiles {
   }
   static void Release() { shapes_ = {}; }
   template <size_t kTile>
+  static void Clear() {
+    tiles_[kTile] = {};
+  }
+  template <size_t kTile>
   static void Load(const std::byte* at, size_t stride) {
     tiles_[kTile] = {};
     for (size_t row = 0; row < shapes_.rows[kTile]; ++row) {
@@ -69,6 +73,10 @@ class ModelTiles {
     for (size_t row = 0; row < shapes_.rows[kTile]; ++row) {
       std::memcpy(at + row * stride / sizeof *at, tiles_[kTile][row].data(), kLineBytes);
     }
+  }
+
+  static void AddLine(const float* start, const float* sums, float* target) {
+    for (size_t k = 0; k < kLine<float>; ++k) target[k] = start[k] + sums[k];
   }
 
  private:
@@ -116,18 +124,21 @@ struct TileCase {
       if (form.has_parts()) return packed.parts(first);
       return packed.line<std::byte>(0) + first * packed.line_size() * sizeof(uint16_t);
     };
+    const AlignedBuffer<float> starts = StartValues();
+    const bool is_zero = start_kind == StartKind::kZero;
     AlignedBuffer<float> target(rows * stride);
-    std::fill_n(target.data(), target.size(), 0.5F);
+    std::fill_n(target.data(), target.size(), std::numeric_limits<float>::quiet_NaN());
     for (size_t first = 0; first < packed.lines(); first += lines) {
-      float* const columns = target.data() + first * kLine<float>;
+      const size_t column = first * kLine<float>;
       multiply(TileProduct{.rows = prepared,
                            .weights = line(first),
                            .depth = depth,
                            .count = rows,
                            .lines = std::min(lines, packed.lines() - first),
-                           .start = columns,
-                           .start_stride = stride,
-                           .target = columns,
+                           .start = is_zero ? kZeroLines<float> : starts.data() + column,
+                           .start_stride = StartStride(),
+                           .starts_at_zero = is_zero,
+                           .target = target.data() + column,
                            .target_stride = stride});
     }
     return target;
@@ -135,53 +146,73 @@ struct TileCase {
 
   AlignedBuffer<float> ByMultiplyAdds() const {
     const PackedMatrix<float> packed(source.data(), blocks, units, depth);
+    const AlignedBuffer<float> starts = StartValues();
     AlignedBuffer<float> target(rows * stride);
-    std::fill_n(target.data(), target.size(), 0.5F);
     for (size_t first = 0; first < packed.lines(); ++first) {
-      const Rows<float> columns = {target.data() + first * kLine<float>, stride};
+      const size_t column = first * kLine<float>;
       cpu::Multiply(Product<float>{.count = rows,
                                    .rows = {inputs.data(), depth},
                                    .weights = &packed,
                                    .first_line = first,
                                    .lines = 1,
-                                   .start = columns,
-                                   .target = columns});
+                                   .start = {starts.data() + column, StartStride()},
+                                   .target = {target.data() + column, stride}});
     }
     return target;
   }
 
   // The largest difference from sums in double precision.
   double Error(const AlignedBuffer<float>& target) const {
+    const AlignedBuffer<float> starts = StartValues();
     double largest = 0;
     for (size_t row = 0; row < rows; ++row) {
       for (size_t unit = 0; unit < blocks * units; ++unit) {
-        double sum = 0.5;
+        const size_t line = unit % units / kLine<float> * blocks + unit / units;
+        const size_t column = line * kLine<float> + unit % units % kLine<float>;
+        double sum = starts[row * StartStride() + column];
         for (size_t k = 0; k < depth; ++k) {
           sum += static_cast<double>(inputs[row * depth + k]) * static_cast<double>(source[unit * depth + k]);
         }
-        const size_t line = unit % units / kLine<float> * blocks + unit / units;
-        const float got = target[row * stride + line * kLine<float> + unit % units % kLine<float>];
+        const float got = target[row * stride + column];
         largest = std::max(largest, std::fabs(static_cast<double>(got) - sum));
       }
     }
     return largest;
   }
 
+  // What a product starts from: each row's own values, the same for all rows, or zero.
+  enum class StartKind { kOwn, kSame, kZero };
+  size_t StartStride() const { return start_kind == StartKind::kOwn ? stride : 0; }
+  AlignedBuffer<float> StartValues() const {
+    AlignedBuffer<float> values(rows * stride);
+    for (size_t k = 0; k < rows * stride; ++k) {
+      values[k] = start_kind == StartKind::kZero ? 0 : start_scale * (0.5F + static_cast<float>(k % 37 % 11) / 8);
+    }
+    return values;
+  }
+
   size_t rows, blocks, units, depth, stride;
   std::vector<float> source, inputs;
+  StartKind start_kind = StartKind::kOwn;
+  float start_scale = 1;
 };
 
 TEST(TileProductTest, IsAtLeastAsExactAsMultiplyAdds) {
   for (const size_t rows : {1, 16, 17, 50}) {
     for (const size_t depth : {32, 33, 150}) {
-      for (const auto& [blocks, units, lines] : {std::array<size_t, 3>{4, 20, 4}, {3, 20, 6}, {1, 33, 1}}) {
+      for (const auto& [blocks, units, lines] : {std::array<size_t, 3>{4, 20, 4}, {4, 20, 8}, {3, 20, 6}, {1, 33, 1}}) {
         SCOPED_TRACE(std::to_string(rows) + " rows, depth " + std::to_string(depth) + ", lines " +
                      std::to_string(lines));
-        const TileCase one(rows, blocks, units, depth);
-        const auto got = one.Run(lines, one.Prepared().data(), [](const TileProduct& product) {
-          TileMultiplier<ModelTiles, kBrainParts>(product).Run();
-        });
-        EXPECT_LE(one.Error(got), std::max(2e-7, one.Error(one.ByMultiplyAdds())));
+        TileCase one(rows, blocks, units, depth);
+        for (const auto kind : {TileCase::StartKind::kOwn, TileCase::StartKind::kSame, TileCase::StartKind::kZero}) {
+          for (const float scale : {1.0F, 1000.0F}) {
+            one.start_kind = kind, one.start_scale = scale;
+            const auto got = one.Run(lines, one.Prepared().data(), [](const TileProduct& product) {
+              TileMultiplier<ModelTiles, kBrainParts>(product).Run();
+            });
+            EXPECT_LE(one.Error(got), std::max(2e-7 * static_cast<double>(scale), one.Error(one.ByMultiplyAdds())));
+          }
+        }
       }
     }
   }
@@ -198,6 +229,8 @@ TEST(TileProductTest, TakesNarrowWeights) {
       const auto multiply = [](const TileProduct& product) { TileMultiplier<ModelTiles, 1>(product).Run(); };
       const auto got = one.Run(4, one.Prepared(1).data(), multiply, WeightType::kBFloat16);
       EXPECT_LE(one.Error(got), 5e-6) << rows << " rows, depth " << depth;
+      one.start_kind = TileCase::StartKind::kSame;
+      EXPECT_LE(one.Error(one.Run(8, one.Prepared(1).data(), multiply, WeightType::kBFloat16)), 5e-6);
     }
   }
 }
@@ -278,6 +311,39 @@ TEST(TileProductTest, ProgramsThatMayVaryHaveParts) {
   };
   constexpr int64_t kPartsOfWeights = 6 * 4 * 64 * (64 + 64);
   EXPECT_EQ(bytes(false) - bytes(true), HasTiles() ? kPartsOfWeights : 0);
+}
+
+// Both ways are taken: parts first, multiply-adds when they are tried.
+TEST(TileProductTest, EachWayThatIsTriedIsRight) {
+  constexpr int64_t kWidth = 64, kRows = 17, kSteps = 3;
+  const CellPtr cell = RandomCell(DefaultSpec(CellKind::kLstm, DataType::kFloat, kWidth, kWidth), 3);
+  const ProgramPtr may_vary = MakeCpuEngine()->Compile(cell, {}).value();
+  const ProgramPtr exact = MakeCpuEngine()->Compile(cell, {.deterministic = true}).value();
+  std::mt19937 random(9);
+  std::vector<float> x, y(kRows * kSteps * kWidth), want(y.size());
+  for (const double value : RandomValues(random, y.size(), 1.0)) x.push_back(static_cast<float>(value));
+  const auto run = [&](const Program& program, Workspace& workspace, std::vector<float>& to) {
+    std::vector<std::unique_ptr<State>> states;
+    std::vector<SequenceSlice> slices;
+    for (int64_t row = 0; row < kRows; ++row) {
+      states.push_back(program.NewState());
+      slices.push_back({.x = reinterpret_cast<const std::byte*>(x.data() + row * kWidth),
+                        .x_stride = kRows * kWidth * static_cast<int64_t>(sizeof(float)),
+                        .y = reinterpret_cast<std::byte*>(to.data() + row * kWidth),
+                        .y_stride = kRows * kWidth * static_cast<int64_t>(sizeof(float)),
+                        .steps = kSteps,
+                        .before = nullptr,
+                        .after = states.back().get()});
+    }
+    ASSERT_TRUE(program.Advance(slices, workspace).ok());
+  };
+  const std::unique_ptr<Workspace> workspace = may_vary->NewWorkspace(), of_exact = exact->NewWorkspace();
+  run(*exact, *of_exact, want);
+  for (int k = 0; k < 40; ++k) {
+    std::fill(y.begin(), y.end(), 7.0F);
+    run(*may_vary, *workspace, y);
+    for (size_t n = 0; n < y.size(); ++n) ASSERT_NEAR(y[n], want[n], 1e-5F) << "run " << k;
+  }
 }
 
 template <size_t kParts>
