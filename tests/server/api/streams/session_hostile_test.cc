@@ -406,11 +406,14 @@ TEST_F(SessionHostile, NothingAfterClose) {
     operations[k].set_request_id(absl::StrCat(k));
     // In turn from the one after Close's: Close may still wait when they come, and what is numbered so waits behind it.
     if (k > 0 && operations[k].has_number()) operations[k].set_number(operations[k].number() + k - 1);
+    // The state before Close is there as long as Close waits.
+    if (operations[k].has_get_state()) operations[k].mutable_get_state()->set_after_number(close.operation.number());
   }
   stream_->Send(operations);
   for (size_t k = 0; k < operations.size(); ++k) {
     const std::optional<v1::OperationReply> reply = stream_->Await(operations[k].request_id());
     ASSERT_TRUE(reply);
+    SCOPED_TRACE(operations[k].ShortDebugString().substr(0, 200));
     if (k == 0) {
       EXPECT_EQ(Mistake(close, *reply), "");
     } else {
