@@ -16,11 +16,11 @@
 namespace rnnserve {
 namespace {
 
-constexpr int kMaxOutputs = 256;
+constexpr int kMaxSessionOutputs = 256;
 constexpr int32_t kDefaultPageSize = 100;
 constexpr int32_t kMaxPageSize = 1000;
 
-absl::Status CheckText(std::string_view field, const std::string& text) {
+absl::Status CheckOperationText(std::string_view field, const std::string& text) {
   if (text.size() <= kMaxOperationText) return absl::OkStatus();
   return FieldError(
       field, absl::StrCat(View(field), " has ", text.size(), " bytes; at most ", kMaxOperationText, " are taken"));
@@ -37,9 +37,9 @@ absl::StatusOr<absl::Duration> DecodeDuration(const google::protobuf::Duration& 
 }
 
 absl::StatusOr<std::vector<std::string>> DecodeOutputs(const google::protobuf::RepeatedPtrField<std::string>& outputs) {
-  if (outputs.size() > kMaxOutputs) {
-    return FieldError("outputs",
-                      absl::StrCat("outputs has ", outputs.size(), " names; no model has more than ", kMaxOutputs));
+  if (outputs.size() > kMaxSessionOutputs) {
+    return FieldError(
+        "outputs", absl::StrCat("outputs has ", outputs.size(), " names; no model has more than ", kMaxSessionOutputs));
   }
   return std::vector<std::string>(outputs.begin(), outputs.end());
 }
@@ -175,9 +175,9 @@ absl::StatusOr<OperationKind> DecodeKind(const v1::Operation& operation) {
 
 absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request) {
   OpenCall call;
-  absl::Status status = CheckText("request_id", request.request_id());
-  if (status.ok()) status = CheckText("name", request.name());
-  if (status.ok()) status = CheckText("engine", request.engine());
+  absl::Status status = CheckOperationText("request_id", request.request_id());
+  if (status.ok()) status = CheckOperationText("name", request.name());
+  if (status.ok()) status = CheckOperationText("engine", request.engine());
   if (status.ok() && request.attach() && request.name().empty()) {
     status = FieldError("attach", "attach is set without a name to attach to");
   }
@@ -212,7 +212,7 @@ absl::StatusOr<OpenCall> DecodeOpen(const v1::OpenRequest& request) {
 
 absl::StatusOr<OperationCall> DecodeOperation(const v1::Operation& operation, const OperationSender& sender) {
   OperationCall call{sender};
-  RETURN_IF_ERROR(CheckText("request_id", operation.request_id()));
+  RETURN_IF_ERROR(CheckOperationText("request_id", operation.request_id()));
   if (operation.priority() < -kMaxOperationPriority || operation.priority() > kMaxOperationPriority) {
     return FieldError("priority", absl::StrCat("priority is ", operation.priority(), "; expected ",
                                                -kMaxOperationPriority, " to ", kMaxOperationPriority));
@@ -244,9 +244,9 @@ absl::StatusOr<ReadCall> DecodeCheckpoint(const v1::CheckpointRequest& request) 
 
 absl::StatusOr<ForkCall> DecodeFork(const v1::ForkRequest& request) {
   ForkCall call;
-  RETURN_IF_ERROR(CheckText("request_id", request.request_id()));
+  RETURN_IF_ERROR(CheckOperationText("request_id", request.request_id()));
   for (int k = 0; k < request.names_size(); ++k) {
-    RETURN_IF_ERROR(CheckText(absl::StrCat("names[", k, "]"), request.names(k)));
+    RETURN_IF_ERROR(CheckOperationText(absl::StrCat("names[", k, "]"), request.names(k)));
     if (request.names(k).empty()) return FieldError(absl::StrCat("names[", k, "]"), "the fork's name is empty");
   }
   call.session = request.session();
