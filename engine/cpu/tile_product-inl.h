@@ -75,28 +75,59 @@ class TileMultiplier {
 
   template <size_t kRowTiles, size_t kLines>
   void Take(size_t first, size_t rows, size_t line) const {
-    // Of the sum of a tile of rows and a line.
-    constexpr auto kSum = [](size_t row_tile, size_t of_line) { return 2 * row_tile + of_line; };
-    const auto for_sums = [](const auto& each) {
-      ForEach<kRowTiles>([&]<size_t r>() { ForEach<kLines>([&]<size_t v>() { each.template operator()<r, v>(); }); });
-    };
+    Begin<kRowTiles, kLines>(first, line);
+    Multiply<kRowTiles, kLines>(first, line);
+    End<kRowTiles, kLines>(first, rows, line);
+  }
+
+  // The tile with the sums of a tile of rows and a line.
+  static constexpr size_t Sum(size_t row_tile, size_t of_line) { return 2 * row_tile + of_line; }
+
+  template <size_t kRowTiles, size_t kLines, class Each>
+  static void ForSums(const Each& each) {
+    ForEach<kRowTiles>([&]<size_t r>() { ForEach<kLines>([&]<size_t v>() { each.template operator()<r, v>(); }); });
+  }
+
+  // Parts keep what multiply-adds of float32 would lose only if a start value, which may be large, is added last.
+  bool AddsLast() const { return kParts == kBrainParts && !product_.starts_at_zero; }
+  const float* Start(size_t row, size_t line) const {
+    return product_.start + row * product_.start_stride + line * kLine<float>;
+  }
+
+  template <size_t kRowTiles, size_t kLines>
+  void Begin(size_t first, size_t line) const {
+    ForSums<kRowTiles, kLines>([&]<size_t r, size_t v>() {
+      if (AddsLast()) return Tiles::template Clear<Sum(r, v)>();
+      const auto* const start = reinterpret_cast<const std::byte*>(Start(first + r * kTileRows, line + v));
+      Tiles::template Load<Sum(r, v)>(start, product_.start_stride * sizeof(float));
+    });
+  }
+
+  template <size_t kRowTiles, size_t kLines>
+  void End(size_t first, size_t rows, size_t line) const {
+    ForSums<kRowTiles, kLines>([&]<size_t r, size_t v>() {
+      const size_t row = first + r * kTileRows;
+      float* const target = product_.target + row * product_.target_stride + (line + v) * kLine<float>;
+      if (!AddsLast()) return Tiles::template Store<Sum(r, v)>(target, product_.target_stride * sizeof(float));
+      alignas(kLineBytes) float sums[kTileRows * kLine<float>];
+      Tiles::template Store<Sum(r, v)>(sums, kLineBytes);
+      for (size_t k = 0; k < std::min(rows - r * kTileRows, kTileRows); ++k) {
+        Tiles::AddLine(Start(row + k, line + v), sums + k * kLine<float>, target + k * product_.target_stride);
+      }
+    });
+  }
+
+  template <size_t kRowTiles, size_t kLines>
+  void Multiply(size_t first, size_t line) const {
     const std::byte* of_rows = product_.rows + first * row_bytes_;
     const std::byte* weights = product_.weights + line * line_bytes_;
-    const float* const start = product_.start + first * product_.start_stride + line * kLine<float>;
-    // Parts keep what multiply-adds of float32 would lose only if a start value, which may be large, is added last.
-    const bool adds_last = kParts == kBrainParts && !product_.starts_at_zero;
-    for_sums([&]<size_t r, size_t v>() {
-      if (adds_last) return Tiles::template Clear<kSum(r, v)>();
-      const float* const own = start + r * kTileRows * product_.start_stride + v * kLine<float>;
-      Tiles::template Load<kSum(r, v)>(reinterpret_cast<const std::byte*>(own), product_.start_stride * sizeof(float));
-    });
     const auto load_rows = [&](size_t part) {
       ForEach<kRowTiles>([&]<size_t r>() {
         Tiles::template Load<4 + r>(of_rows + r * kTileRows * row_bytes_ + part * kLineBytes, row_bytes_);
       });
     };
     const auto multiply_line = [&]<size_t v>() {
-      ForEach<kRowTiles>([&]<size_t r>() { Tiles::template AddProduct<kSum(r, v), 4 + r, 6 + v % 2>(); });
+      ForEach<kRowTiles>([&]<size_t r>() { Tiles::template AddProduct<Sum(r, v), 4 + r, 6 + v % 2>(); });
     };
     const auto load_line = [&]<size_t part, size_t v>() {
       Tiles::template LoadOnce<6 + v % 2>(weights + v * line_bytes_ + part * kTileBytes, kLineBytes);
@@ -139,19 +170,6 @@ class TileMultiplier {
     for_blocks([&] {
       load_rows(0);
       multiply.template operator()<0, false>();
-    });
-    float* const target = product_.target + first * product_.target_stride + line * kLine<float>;
-    for_sums([&]<size_t r, size_t v>() {
-      float* const own = target + r * kTileRows * product_.target_stride + v * kLine<float>;
-      if (!adds_last) return Tiles::template Store<kSum(r, v)>(own, product_.target_stride * sizeof(float));
-      alignas(kLineBytes) float sums[kTileRows * kLine<float>];
-      Tiles::template Store<kSum(r, v)>(sums, kLineBytes);
-      const float* const added = start + r * kTileRows * product_.start_stride + v * kLine<float>;
-      const size_t count = std::min(rows - r * kTileRows, kTileRows);
-      for (size_t row = 0; row < count; ++row) {
-        Tiles::AddLine(added + row * product_.start_stride, sums + row * kLine<float>,
-                       own + row * product_.target_stride);
-      }
     });
   }
 
