@@ -89,7 +89,7 @@ class CpuProgram : public Program {
 
   size_t InputColumns() const;
   size_t StretchRows() const;
-  FasterWay<>& HalvingOf(size_t rows) const {
+  HalvingWay& HalvingOf(size_t rows) const {
     return halving_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 4, 7) - 4];
   }
   // Of the weights that a step reads: those for multiply-adds or their parts, about as many.
@@ -103,7 +103,7 @@ class CpuProgram : public Program {
   void LoadStates(Scratch& scratch) const;
   void StoreStates(Scratch& scratch) const;
   int64_t Work(std::span<const SequenceSlice> slices) const;
-  FasterWay<10>* PartsOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const;
+  PartsWay* PartsOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const;
   HelpRecord& RecordOf(size_t rows) const {
     return help_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 1, help_.size()) - 1];
   }
@@ -116,7 +116,7 @@ class CpuProgram : public Program {
   // For 1, 2, 4 and more rows: what help gains differs. Touched by the Team that holds the helper.
   mutable std::array<HelpRecord, 4> help_;
   // For 8, 16, 32, 64 and more rows.
-  mutable std::array<FasterWay<>, 4> halving_;
+  mutable std::array<HalvingWay, 4> halving_;
   DataType type_;
   bool has_cell_state_;
   size_t inputs_;
@@ -164,8 +164,8 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   const int64_t work = Work(slices);
   Team team(helper_.get(), work, workspace.is_alone, &RecordOf(slices.size()));
   const bool is_shared = team.IsShared();
-  FasterWay<10>* const parts = PartsOf(slices, is_shared, own);
-  FasterWay<>* const halving = MayHalve(slices.size(), work) && is_shared ? &HalvingOf(slices.size()) : nullptr;
+  PartsWay* const parts = PartsOf(slices, is_shared, own);
+  HalvingWay* const halving = MayHalve(slices.size(), work) && is_shared ? &HalvingOf(slices.size()) : nullptr;
   const bool by_parts = parts != nullptr && parts->Next(true);
   for (Scratch& scratch : own.scratch) scratch.by_parts = by_parts;
   const bool halved = halving != nullptr && halving->Next(ReadBytes() <= kMiddleWeights);
@@ -183,8 +183,7 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
 
 // Null: none of the products go by parts.
 template <typename T>
-FasterWay<10>* CpuProgram<T>::PartsOf(std::span<const SequenceSlice> slices, bool is_shared,
-                                      CpuWorkspace<T>& own) const {
+PartsWay* CpuProgram<T>::PartsOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const {
   if (!has_parts_ || slices.size() < kTileRows) return nullptr;
   const bool is_single =
       std::all_of(slices.begin(), slices.end(), [](const SequenceSlice& slice) { return slice.steps <= 1; });
@@ -257,10 +256,12 @@ size_t CpuProgram<T>::StretchRows() const {
   size_t row = (x_stride_ + inputs_stride_) * sizeof(T);
   if constexpr (std::is_same_v<T, float>)
     row += PreparedBytes(weights_, inputs_, kGroupRows, input_columns_) / kGroupRows;
-  const bool is_brain = weights_.type == WeightType::kBFloat16;
   size_t bytes = kStretchBytes;
-  if (is_brain ? HasTiles() : weights_.has_parts() && PaysParts(inputs_, input_columns_)) {
-    const size_t w = (is_brain ? 1 : kBrainParts) * sizeof(uint16_t) * inputs_ * input_columns_;
+  const size_t parts = IsByTiles(weights_.type)                                     ? 1
+                       : weights_.has_parts() && PaysParts(inputs_, input_columns_) ? kBrainParts
+                                                                                    : 0;
+  if (parts != 0) {
+    const size_t w = parts * sizeof(uint16_t) * inputs_ * input_columns_;
     bytes = w <= kNearTileStretchBytes ? kNearTileStretchBytes : kFarTileStretchBytes;
   }
   return std::max<size_t>(1, bytes / row);

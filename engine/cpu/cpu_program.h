@@ -48,7 +48,7 @@ struct CpuWorkspace : public Workspace {
   // The second: of the helper, where rows are halved.
   CpuScratch<T> scratch[2];
   // Whether parts are faster than multiply-adds: of 16, 32, 64 and more rows, one step and more, alone and shared.
-  FasterWay<10> parts[3][2][2];
+  PartsWay parts[3][2][2];
 
   size_t bytes() const { return scratch[0].bytes() + scratch[1].bytes(); }
 };

@@ -21,7 +21,7 @@
 
 namespace rnnserve::cpu {
 
-template <int64_t kFirstTry = 4>
+template <int64_t kFirstTry>
 class FasterWay {
  public:
   // `expected`: the way to begin with.
@@ -55,5 +55,8 @@ class FasterWay {
   bool last_ = false;
   LeastOfLate first_, second_;
 };
+
+using HalvingWay = FasterWay<4>;
+using PartsWay = FasterWay<10>;
 
 }  // namespace rnnserve::cpu

@@ -91,7 +91,7 @@ PackedMatrix<T>::PackedMatrix(const T* source, size_t blocks, size_t units, size
                               size_t together)
     : form_(form),
       depth_(depth),
-      padded_to_(form.type == WeightType::kBFloat16 && HasTiles() ? kTileTerms : in_word()),
+      padded_to_(IsByTiles(form.type) ? kTileTerms : in_word()),
       lines_(blocks * PadToLine<T>(units) / kLine<T>) {
   const bool is_small = lines_ * line_size() * sizeof(T) <= kOwnCache;
   if (is_small && form.type == WeightType::kAsGiven && lines_ % together == 0) together_ = together;

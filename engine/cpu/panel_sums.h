@@ -16,7 +16,7 @@ constexpr size_t kGroupRows = 128;
 // less if there are two. With four, one row of an LSTM of H = 128 took 1.4 times as long with AVX2. Tiles wait less
 // too: an LSTM of 16 rows, H = 256, takes 0.92 of the time.
 inline size_t BlocksOfPanel(size_t rows, WeightForm weights) {
-  const bool is_by_tiles = weights.type == WeightType::kBFloat16 && HasTiles() && rows <= kGroupRows / 2;
+  const bool is_by_tiles = IsByTiles(weights.type) && rows <= kGroupRows / 2;
   return rows < 4 || is_by_tiles ? 2 : 1;
 }
 

@@ -298,7 +298,7 @@ void Multiply(const Product<float>& product) {
   const PackedMatrix<float>& weights = *product.weights;
   const WeightForm form = weights.form();
   // One row is multiplied sooner by dot products, if it may.
-  if (form.type == WeightType::kBFloat16 && HasTiles() && !(form.may_vary && product.count == 1)) {
+  if (IsByTiles(form.type) && !(form.may_vary && product.count == 1)) {
     const size_t line = product.first_line * weights.line_size() * sizeof(uint16_t);
     return MultiplyTiles(1, weights.line<std::byte>(0) + line, product);
   }

@@ -24,6 +24,7 @@
 #include <cstdint>
 
 #include "engine/cpu/aligned_buffer.h"
+#include "engine/weight_type.h"
 
 namespace rnnserve::cpu {
 
@@ -38,6 +39,9 @@ inline constexpr size_t kMostBytesInParts = size_t{1} << 20;
 
 // Whether this CPU has tiles of bfloat16, within MaxInstructionSet(), and the kernel lets this process use them.
 bool HasTiles();
+
+// Whether weights that are kept as `type` are multiplied by tiles.
+inline bool IsByTiles(WeightType type) { return type == WeightType::kBFloat16 && HasTiles(); }
 
 // Whether weights of these sizes are worth their parts.
 constexpr bool PaysParts(size_t depth, size_t columns) {

@@ -9,7 +9,7 @@ namespace rnnserve::cpu {
 namespace {
 
 // Of `runs` runs that take so long each way, those that went the first one.
-int First(FasterWay<>& record, int runs, double first, double second, bool expected = false) {
+int First(HalvingWay& record, int runs, double first, double second, bool expected = false) {
   int count = 0;
   for (int k = 0; k < runs; ++k) {
     const bool is_first = record.Next(expected);
@@ -21,34 +21,34 @@ int First(FasterWay<>& record, int runs, double first, double second, bool expec
 
 TEST(FasterWayTest, BeginsAsExpected) {
   for (const bool expected : {false, true}) {
-    FasterWay<> record;
+    HalvingWay record;
     EXPECT_EQ(record.Next(expected), expected);
   }
 }
 
 TEST(FasterWayTest, TakesTheFasterWay) {
-  FasterWay<> record;
+  HalvingWay record;
   First(record, 64, 1, 1.1);
   EXPECT_GT(First(record, 128, 1, 1.1), 120);
-  FasterWay<> other;
+  HalvingWay other;
   First(other, 64, 1.1, 1, true);
   EXPECT_LT(First(other, 128, 1.1, 1, true), 8);
 }
 
 TEST(FasterWayTest, FollowsTheMachine) {
-  FasterWay<> record;
+  HalvingWay record;
   First(record, 300, 1, 1.5);
   First(record, 600, 1.5, 1);
   EXPECT_LT(First(record, 128, 1.5, 1), 8);
 }
 
 TEST(FasterWayTest, ATieStays) {
-  FasterWay<> record;
+  HalvingWay record;
   EXPECT_LE(First(record, 256, 0.99, 1), 16);
 }
 
 TEST(FasterWayTest, OneStallChangesNothing) {
-  FasterWay<> record;
+  HalvingWay record;
   First(record, 100, 1, 1.2, true);
   const bool is_first = record.Next(true);
   record.Ran(is_first, 100);
@@ -57,7 +57,7 @@ TEST(FasterWayTest, OneStallChangesNothing) {
 
 // Its first runs are slow: the helper's thread wakes, caches are cold.
 TEST(FasterWayTest, ABadBeginIsSoonForgotten) {
-  FasterWay<> record;
+  HalvingWay record;
   First(record, 8, 1.9, 1.05, true);
   First(record, 40, 1, 1.05, true);
   EXPECT_GT(First(record, 128, 1, 1.05, true), 120);
@@ -65,7 +65,7 @@ TEST(FasterWayTest, ABadBeginIsSoonForgotten) {
 
 // Each run takes longer than it need, by up to a tenth, and some far longer.
 TEST(FasterWayTest, NoiseHidesNoGain) {
-  FasterWay<> record;
+  HalvingWay record;
   std::mt19937 random(1);
   const auto noisy = [&random](double seconds) {
     return seconds * (random() % 32 == 0 ? 2 : 1 + 0.1 * static_cast<double>(random() % 1000) / 1000);
@@ -81,8 +81,8 @@ TEST(FasterWayTest, NoiseHidesNoGain) {
 
 // The first choice gains, the second one loses, and both begin with what costs together as much as neither.
 TEST(FasterWayTest, TwoChoicesOfTheSameRuns) {
-  FasterWay<> one;
-  FasterWay<10> other;
+  HalvingWay one;
+  PartsWay other;
   int best = 0;
   for (int k = 0; k < 600; ++k) {
     const bool first = one.Next(true), second = other.Next(true);

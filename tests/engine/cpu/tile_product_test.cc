@@ -127,7 +127,10 @@ struct TileCase {
     const AlignedBuffer<float> starts = StartValues();
     const bool is_zero = start_kind == StartKind::kZero;
     AlignedBuffer<float> target(rows * stride);
-    std::fill_n(target.data(), target.size(), std::numeric_limits<float>::quiet_NaN());
+    const bool in_place = start_kind == StartKind::kTarget;
+    for (size_t k = 0; k < target.size(); ++k) {
+      target[k] = in_place ? starts[k] : std::numeric_limits<float>::quiet_NaN();
+    }
     for (size_t first = 0; first < packed.lines(); first += lines) {
       const size_t column = first * kLine<float>;
       multiply(TileProduct{.rows = prepared,
@@ -135,7 +138,7 @@ struct TileCase {
                            .depth = depth,
                            .count = rows,
                            .lines = std::min(lines, packed.lines() - first),
-                           .start = is_zero ? kZeroLines<float> : starts.data() + column,
+                           .start = is_zero ? kZeroLines<float> : (in_place ? target : starts).data() + column,
                            .start_stride = StartStride(),
                            .starts_at_zero = is_zero,
                            .target = target.data() + column,
@@ -180,9 +183,10 @@ struct TileCase {
     return largest;
   }
 
-  // What a product starts from: each row's own values, the same for all rows, or zero.
-  enum class StartKind { kOwn, kSame, kZero };
-  size_t StartStride() const { return start_kind == StartKind::kOwn ? stride : 0; }
+  // What a product starts from: each row's own values, these in the target, the same for all rows, or zero.
+  enum class StartKind { kOwn, kTarget, kSame, kZero };
+  static constexpr std::array kAllStarts = {StartKind::kOwn, StartKind::kTarget, StartKind::kSame, StartKind::kZero};
+  size_t StartStride() const { return start_kind <= StartKind::kTarget ? stride : 0; }
   AlignedBuffer<float> StartValues() const {
     AlignedBuffer<float> values(rows * stride);
     for (size_t k = 0; k < rows * stride; ++k) {
@@ -197,20 +201,32 @@ struct TileCase {
   float start_scale = 1;
 };
 
+void ExpectAtLeastAsExact(const TileCase& one, size_t lines) {
+  const auto got = one.Run(lines, one.Prepared().data(),
+                           [](const TileProduct& product) { TileMultiplier<ModelTiles, kBrainParts>(product).Run(); });
+  const auto scale = static_cast<double>(one.start_scale);
+  EXPECT_LE(one.Error(got), std::max(2e-7 * scale, one.Error(one.ByMultiplyAdds())));
+}
+
 TEST(TileProductTest, IsAtLeastAsExactAsMultiplyAdds) {
-  constexpr std::array<std::pair<TileCase::StartKind, float>, 3> kStarts = {
-      {{TileCase::StartKind::kOwn, 1}, {TileCase::StartKind::kSame, 1000}, {TileCase::StartKind::kZero, 1}}};
-  for (const size_t rows : {1, 17, 50}) {
-    for (const auto& [depth, lines] : {std::pair<size_t, size_t>{32, 8}, {33, 4}, {150, 6}, {150, 1}}) {
-      SCOPED_TRACE(std::to_string(rows) + " rows, depth " + std::to_string(depth) + ", lines " + std::to_string(lines));
-      TileCase one(rows, lines == 6 ? 3 : std::min<size_t>(lines, 4), lines == 1 ? 33 : 20, depth);
-      for (const auto& [kind, scale] : kStarts) {
-        one.start_kind = kind, one.start_scale = scale;
-        const auto got = one.Run(lines, one.Prepared().data(), [](const TileProduct& product) {
-          TileMultiplier<ModelTiles, kBrainParts>(product).Run();
-        });
-        EXPECT_LE(one.Error(got), std::max(2e-7 * static_cast<double>(scale), one.Error(one.ByMultiplyAdds())));
+  for (const size_t rows : {1, 16, 17, 50}) {
+    for (const size_t depth : {32, 33, 150}) {
+      for (const auto& [blocks, units, lines] : {std::array<size_t, 3>{4, 20, 4}, {3, 20, 6}, {1, 33, 1}}) {
+        SCOPED_TRACE(std::to_string(rows) + " rows, depth " + std::to_string(depth) + ", lines " +
+                     std::to_string(lines));
+        ExpectAtLeastAsExact(TileCase(rows, blocks, units, depth), lines);
       }
+    }
+  }
+}
+
+TEST(TileProductTest, IsSoFromAnyStart) {
+  TileCase one(23, 4, 20, 150);
+  for (const auto kind : TileCase::kAllStarts) {
+    for (const float scale : {1.0F, 1000.0F}) {
+      one.start_kind = kind, one.start_scale = scale;
+      SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + ", scale " + std::to_string(scale));
+      ExpectAtLeastAsExact(one, 8);
     }
   }
 }
@@ -226,8 +242,10 @@ TEST(TileProductTest, TakesNarrowWeights) {
       const auto multiply = [](const TileProduct& product) { TileMultiplier<ModelTiles, 1>(product).Run(); };
       const auto got = one.Run(4, one.Prepared(1).data(), multiply, WeightType::kBFloat16);
       EXPECT_LE(one.Error(got), 5e-6) << rows << " rows, depth " << depth;
-      one.start_kind = TileCase::StartKind::kSame;
-      EXPECT_LE(one.Error(one.Run(8, one.Prepared(1).data(), multiply, WeightType::kBFloat16)), 5e-6);
+      for (const auto kind : TileCase::kAllStarts) {
+        one.start_kind = kind;
+        EXPECT_LE(one.Error(one.Run(8, one.Prepared(1).data(), multiply, WeightType::kBFloat16)), 5e-6);
+      }
     }
   }
 }
@@ -345,15 +363,18 @@ TEST(TileProductTest, EachWayThatIsTriedIsRight) {
 
 template <size_t kParts>
 void ExpectAgreesWithTheModel(size_t rows, size_t depth) {
-  const TileCase one(rows, 3, 20, depth);
+  TileCase one(rows, 3, 20, depth);
   const WeightForm form = kParts == 1 ? WeightForm(WeightType::kBFloat16) : kVaries;
   AlignedBuffer<std::byte> prepared(rows * TileRowBytes(kParts, depth));
   ASSERT_TRUE(NarrowForTiles(kParts, depth, rows, one.inputs.data(), depth, prepared.data()));
   const auto by_cpu = [](const TileProduct& product) { MultiplyByTiles(kParts, product); };
   const auto by_model = [](const TileProduct& product) { TileMultiplier<ModelTiles, kParts>(product).Run(); };
-  const auto got = one.Run(3, prepared.data(), by_cpu, form);
-  const auto want = one.Run(3, one.Prepared(kParts).data(), by_model, form);
-  for (size_t k = 0; k < want.size(); ++k) ASSERT_NEAR(got[k], want[k], 1e-5) << rows << " rows, depth " << depth;
+  for (const auto kind : TileCase::kAllStarts) {
+    one.start_kind = kind;
+    const auto got = one.Run(3, prepared.data(), by_cpu, form);
+    const auto want = one.Run(3, one.Prepared(kParts).data(), by_model, form);
+    for (size_t k = 0; k < want.size(); ++k) ASSERT_NEAR(got[k], want[k], 1e-5) << rows << " rows, depth " << depth;
+  }
 }
 
 TEST(TileProductTest, TheCpusTilesAgreeWithTheModel) {
