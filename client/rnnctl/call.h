@@ -25,6 +25,8 @@ inline constexpr Flag kTimeoutFlag = {
 inline constexpr Flag kMaxReplyFlag = {
     .name = "max-reply-mib", .value = "N", .help = "largest reply to take, in MiB; default 64"};
 inline constexpr Flag kJsonFlag = {.name = "json", .value = "", .help = "print the reply in protobuf's JSON form"};
+inline constexpr Flag kValuesFlag = {
+    .name = "values", .value = "N", .help = "elements of each output to print; default 4"};
 inline constexpr Flag kOpFlag = {
     .name = "op", .value = "TYPE", .help = "an operator: LSTM, GRU, RNN; LSTMSequence, GRUSequence, RNNSequence"};
 inline constexpr Flag kOpsetFlag = {.name = "opset", .value = "N", .help = "the opset whose version of --op is meant"};

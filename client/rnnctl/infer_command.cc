@@ -19,7 +19,6 @@ constexpr Flag kPriorityFlag = {.name = "priority", .value = "N", .help = "-100 
 constexpr Flag kRequestIdFlag = {.name = "request-id", .value = "TEXT", .help = "echoed in the reply; up to 128 bytes"};
 constexpr Flag kOutFlag = {
     .name = "out", .value = "DIR", .help = "write each output to DIR/NAME.npy, with _ for / and the like"};
-constexpr Flag kValuesFlag = {.name = "values", .value = "N", .help = "elements of each output to print; default 4"};
 
 // Flags that build the request, and so say twice what a JSON file says.
 constexpr std::array kRequestFlags = {

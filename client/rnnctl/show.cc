@@ -38,8 +38,6 @@ std::string FirstValues(const std::vector<double>& values, size_t count) {
   return absl::StrJoin(shown, " ");
 }
 
-double Milliseconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
-
 std::string OperatorText(const OperatorDef& op) {
   std::string text = op.domain.empty() ? op.op_type : absl::StrCat(op.domain, ".", op.op_type);
   if (op.version) absl::StrAppend(&text, "-", *op.version);

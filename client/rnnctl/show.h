@@ -22,6 +22,8 @@ std::string Printable(std::string_view text);
 // Below zero: "0.0s".
 std::string ShowTime(std::chrono::nanoseconds time);
 
+inline double Milliseconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
+
 // "800 B", "1.5 MiB".
 std::string ShowBytes(int64_t bytes);
 

@@ -11,7 +11,6 @@
 namespace rnnserve::rnnctl::bench {
 namespace {
 
-constexpr Time kLookUp = std::chrono::milliseconds(100);  // how long Ctrl-C may go unnoticed
 constexpr int64_t kWindowAnswers = 10;
 constexpr int kLongestWindow = 10;
 

@@ -12,6 +12,8 @@ namespace rnnserve::rnnctl::bench {
 // Since some fixed moment.
 using Time = std::chrono::nanoseconds;
 
+inline constexpr Time kLookUp = std::chrono::milliseconds(100);  // how long Ctrl-C may go unnoticed
+
 // An answer against the first one to the same request.
 enum class Match { kUnchecked, kSame, kClose, kWrong };
 

@@ -39,7 +39,7 @@ absl::StatusOr<Sessions> ConnectSessions(const Arguments& arguments) {
 
 // --- ls, show
 
-absl::Status RunList(const Arguments& arguments, Streams& streams) {
+absl::Status RunSessionsList(const Arguments& arguments, Streams& streams) {
   RETURN_IF_ERROR(ExpectArguments(arguments, 0, ""));
   ASSIGN_OR_RETURN(const std::optional<int64_t> limit, IntFlag(arguments, "limit", 1, 10'000'000));
   ASSIGN_OR_RETURN(const Sessions sessions, ConnectSessions(arguments));
@@ -68,7 +68,7 @@ absl::Status RunList(const Arguments& arguments, Streams& streams) {
   return absl::OkStatus();
 }
 
-absl::Status RunShow(const Arguments& arguments, Streams& streams) {
+absl::Status RunSessionsShow(const Arguments& arguments, Streams& streams) {
   RETURN_IF_ERROR(ExpectArguments(arguments, 1, "KEY or NAME"));
   ASSIGN_OR_RETURN(const Sessions sessions, ConnectSessions(arguments));
   ASSIGN_OR_RETURN(const client::SessionInfo info, FindSession(*sessions, arguments.positional()[0]));
@@ -202,8 +202,8 @@ absl::Status RunClose(const Arguments& arguments, Streams& streams) {
   return first;
 }
 
-constexpr std::array kListFlags = {kLimitFlag, kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
-constexpr std::array kShowFlags = {kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
+constexpr std::array kSessionsListFlags = {kLimitFlag, kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
+constexpr std::array kSessionsShowFlags = {kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
 constexpr std::array kExportFlags = {kFileFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
 constexpr std::array kImportFlags = {kModelFlag, kNameFlag, kJsonFlag, kServerFlag, kTimeoutFlag, kMaxReplyFlag};
 constexpr std::array kForkFlags = {kCountFlag, kNamesFlag, kJsonFlag, kServerFlag, kTimeoutFlag};
@@ -216,16 +216,16 @@ constexpr Command kSessionCommands[] = {
      .text = "Lists your live sessions, oldest first: the last number applied, the steps run, and when each ends if it "
              "stays\n"
              "idle.\n\nExamples:\n  rnnctl sessions ls\n  rnnctl sessions ls --json --limit 100000",
-     .flags = kListFlags,
-     .run = RunList},
+     .flags = kSessionsListFlags,
+     .run = RunSessionsList},
     {.name = "sessions show",
      .summary = "show one session",
      .usage = "(KEY | NAME) [FLAGS]",
      .text = "Shows one session, named by its key, its name, or the beginning of its key (6 letters at "
              "least).\n\nExamples:\n"
              "  rnnctl sessions show caller-7\n  rnnctl sessions show --json cnMBAAAA",
-     .flags = kShowFlags,
-     .run = RunShow},
+     .flags = kSessionsShowFlags,
+     .run = RunSessionsShow},
     {.name = "sessions export",
      .summary = "write a session's state to a file",
      .usage = "(KEY | NAME) --out FILE [FLAGS]",

@@ -44,10 +44,9 @@ constexpr Flag kFeaturesFlag = {
     .name = "features", .value = "N", .help = "WAV and raw: values of a step; default: as the model says"};
 constexpr Flag kRowsFlag = {
     .name = "rows", .value = "N", .help = "WAV: one for each channel; raw: rows of a step; default 1"};
-constexpr Flag kOutFlag = {.name = "out",
-                           .value = "DIR",
-                           .help = "write outputs and final state as .npy; -: the first output, raw, to stdout"};
-constexpr Flag kValuesFlag = {.name = "values", .value = "N", .help = "elements of each output to print; default 4"};
+constexpr Flag kResultsFlag = {.name = "out",
+                               .value = "DIR",
+                               .help = "write outputs and final state as .npy; -: the first output, raw, to stdout"};
 constexpr Flag kSessionNameFlag = {.name = "name", .value = "NAME", .help = "of the session"};
 constexpr Flag kAttachFlag = {
     .name = "attach", .value = "", .help = "go on with the live session --name, if there is one"};
@@ -61,15 +60,15 @@ constexpr Flag kTimeoutHereFlag = {
     .value = "TIME",
     .help = "give up when a chunk has no answer for so long, reconnecting included; default 60s"};
 
-constexpr std::array kFlags = {kModelFlag,         kFingerprintFlag, kOpFlag,         kOpsetFlag,    kOpVersionFlag,
-                               kDomainFlag,        kAttrFlag,        kTensorFlag,     kCastFlag,     kOutputsFlag,
-                               kFormatFlag,        kSampleRateFlag,  kChunkFlag,      kRealtimeFlag, kFeaturesFlag,
-                               kRowsFlag,          kOutFlag,         kJsonFlag,       kValuesFlag,   kSessionNameFlag,
-                               kAttachFlag,        kKeepFlag,        kEveryFlag,      kInFlightFlag, kEngineFlag,
-                               kDeterministicFlag, kReducedFlag,     kWeightTypeFlag, kClipCellFlag, kServersFlag,
-                               kTimeoutHereFlag,   kMaxReplyFlag,    kDurabilityFlag};
+constexpr std::array kStreamFlags = {
+    kModelFlag,       kFingerprintFlag,   kOpFlag,        kOpsetFlag,      kOpVersionFlag, kDomainFlag,
+    kAttrFlag,        kTensorFlag,        kCastFlag,      kOutputsFlag,    kFormatFlag,    kSampleRateFlag,
+    kChunkFlag,       kRealtimeFlag,      kFeaturesFlag,  kRowsFlag,       kResultsFlag,   kJsonFlag,
+    kValuesFlag,      kSessionNameFlag,   kAttachFlag,    kKeepFlag,       kEveryFlag,     kInFlightFlag,
+    kEngineFlag,      kDeterministicFlag, kReducedFlag,   kWeightTypeFlag, kClipCellFlag,  kServersFlag,
+    kTimeoutHereFlag, kMaxReplyFlag,      kDurabilityFlag};
 
-constexpr std::string_view kText =
+constexpr std::string_view kStreamText =
     R"(Opens a session, feeds it the input chunk by chunk, and prints each chunk's outputs as they come. The input is a file,
 or standard input where it is - or not given:
 - .npy: [steps, rows, features], [steps, features] or [steps], in the order of the model's axes; of a model that takes
@@ -304,8 +303,8 @@ constexpr Command kStreamCommands[] = {
     {.name = "stream",
      .summary = "feed a session chunk by chunk: a file, standard input, a real-time source",
      .usage = "[X.npy | X.wav | -] (--model NAME | --op TYPE ...) [FLAGS]",
-     .text = kText,
-     .flags = kFlags,
+     .text = kStreamText,
+     .flags = kStreamFlags,
      .run = RunStream}};
 
 }  // namespace

@@ -15,8 +15,6 @@
 namespace rnnserve::rnnctl {
 namespace {
 
-double Milliseconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
-
 std::string Line(const client::ChunkResult& result, std::chrono::nanoseconds latency, size_t count) {
   std::string line = absl::StrFormat("%6d %10d %9.3f ", result.number, result.position, Milliseconds(latency));
   for (const client::Tensor& output : result.outputs) {

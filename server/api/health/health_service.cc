@@ -22,19 +22,19 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
 // A watcher's name is kept for as long as it watches; no model's name is nearly as long.
-constexpr size_t kMaxRequestBytes = 4096;
+constexpr size_t kMaxHealthBytes = 4096;
 
 absl::StatusOr<std::string> NameIn(grpc::ByteBuffer& bytes) {
-  if (bytes.Length() > kMaxRequestBytes) {
+  if (bytes.Length() > kMaxHealthBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the request has ", bytes.Length(),
-                                                   " bytes; health knows no name of more than ", kMaxRequestBytes));
+                                                   " bytes; health knows no name of more than ", kMaxHealthBytes));
   }
   HealthCheckRequest request;
   if (absl::Status status = ParseBytes(bytes, request); !status.ok()) return status;
   return std::move(*request.mutable_service());
 }
 
-grpc::Status Refusal(const absl::Status& status) {
+grpc::Status HealthRefusal(const absl::Status& status) {
   const WireError error = ToWireError(status);
   return {error.code, error.message, error.details};
 }
@@ -82,7 +82,7 @@ CallTask HealthService::ServeCheck(Poller& poller) {
   const absl::Status status = name.ok() && health == Health::kUnknown ? UnknownName(*name) : name.status();
   check_metrics_->Ended(status.code());
   co_await Completion([&](void* tag) {
-    if (!status.ok()) return responder.FinishWithError(Refusal(status), tag);
+    if (!status.ok()) return responder.FinishWithError(HealthRefusal(status), tag);
     responder.Finish(Reply(health), grpc::Status::OK, tag);
   });
 }
@@ -117,7 +117,7 @@ CallTask HealthService::ServeWatch(Poller& poller) {
   }
   if (!refused.ok()) {
     watch_metrics_->Ended(refused.code());
-    co_await Completion([&](void* tag) { call.writer.Finish(Refusal(refused), tag); });
+    co_await Completion([&](void* tag) { call.writer.Finish(HealthRefusal(refused), tag); });
     co_await call.end;
     co_return;
   }

@@ -17,12 +17,12 @@ using grpc::reflection::v1::ServerReflectionRequest;
 
 constexpr int kMaxStreams = 100;
 // A request comes back as part of its answer; no name here is nearly as long.
-constexpr size_t kMaxRequestBytes = 4096;
+constexpr size_t kMaxReflectionBytes = 4096;
 
 absl::Status CheckedParse(grpc::ByteBuffer& bytes, ServerReflectionRequest& request) {
-  if (bytes.Length() > kMaxRequestBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the request has ", bytes.Length(),
-                                                   " bytes; nothing here has a name of more than ", kMaxRequestBytes));
+  if (bytes.Length() > kMaxReflectionBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the request has ", bytes.Length(), " bytes; nothing here has a name of more than ", kMaxReflectionBytes));
   }
   return ParseBytes(bytes, request);
 }

@@ -13,7 +13,7 @@ using client::MakeTensor;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string Why(const std::vector<std::string>& flags, std::optional<std::string> cast = std::nullopt) {
+std::string WhyRefused(const std::vector<std::string>& flags, std::optional<std::string> cast = std::nullopt) {
   const auto tensors = ReadTensors(flags, cast);
   EXPECT_FALSE(tensors.ok());
   EXPECT_TRUE(IsUsageError(tensors.status()));
@@ -60,14 +60,15 @@ TEST(TensorFilesTest, OutputsOfAnyNameBecomeFilesOfTheFolder) {
 TEST(TensorFilesTest, MistakesNameTheTensorAndTheFile) {
   const TemporaryFolder folder;
   const std::string text = folder.Write("x.txt", "1 2 3");
-  EXPECT_THAT(Why({"X"}), HasSubstr("NAME=FILE.npy"));
-  EXPECT_THAT(Why({"X="}), HasSubstr("NAME=FILE.npy"));
-  EXPECT_THAT(Why({"X=" + folder.Path("none.npy")}), HasSubstr("--tensor X: cannot read " + folder.Path("none.npy")));
-  EXPECT_THAT(Why({"X=" + folder.Path("")}), HasSubstr("is a folder"));
-  EXPECT_THAT(Why({"X=" + text}), HasSubstr("--tensor X: " + text + " is no .npy file"));
+  EXPECT_THAT(WhyRefused({"X"}), HasSubstr("NAME=FILE.npy"));
+  EXPECT_THAT(WhyRefused({"X="}), HasSubstr("NAME=FILE.npy"));
+  EXPECT_THAT(WhyRefused({"X=" + folder.Path("none.npy")}),
+              HasSubstr("--tensor X: cannot read " + folder.Path("none.npy")));
+  EXPECT_THAT(WhyRefused({"X=" + folder.Path("")}), HasSubstr("is a folder"));
+  EXPECT_THAT(WhyRefused({"X=" + text}), HasSubstr("--tensor X: " + text + " is no .npy file"));
   const std::string good = folder.WriteNpy("x.npy", MakeTensor("", {1}, std::vector<float>{1}));
-  EXPECT_THAT(Why({"X=" + good, "X=" + good}), HasSubstr("X is given twice"));
-  EXPECT_THAT(Why({"X=" + good}, "int8"), HasSubstr("--cast int8: expected float16"));
+  EXPECT_THAT(WhyRefused({"X=" + good, "X=" + good}), HasSubstr("X is given twice"));
+  EXPECT_THAT(WhyRefused({"X=" + good}, "int8"), HasSubstr("--cast int8: expected float16"));
 }
 
 TEST(TensorFilesTest, WritesAFilePerOutput) {

@@ -6,7 +6,7 @@
 namespace rnnserve::rnnctl::bench {
 namespace {
 
-constexpr char kMethod[] = "/rnnserve.v1.Recurrent/Stream";
+constexpr char kStreamMethod[] = "/rnnserve.v1.Recurrent/Stream";
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void Link::Start() {
   context_.emplace();
   context_->set_wait_for_ready(true);  // a server that went away is waited for, not hammered
   AddToken(*context_, *options_);
-  call_ = stub_->PrepareCall(&*context_, kMethod, queue_);
+  call_ = stub_->PrepareCall(&*context_, kStreamMethod, queue_);
   call_->StartCall(&started_);
 }
 

@@ -12,7 +12,7 @@
 namespace rnnserve::rnnctl::bench {
 namespace {
 
-constexpr uint64_t kMaxSeconds = 1'000'000'000;  // keeps the sum in range whatever came
+constexpr uint64_t kMaxDurationNumber = 1'000'000'000;  // keeps the sum in range whatever came
 
 size_t VarintSize(uint64_t value) {
   size_t size = 1;
@@ -46,7 +46,7 @@ std::optional<std::chrono::nanoseconds> ReadDuration(std::string_view bytes) {
   WireReader in(bytes);
   std::chrono::nanoseconds duration{0};
   while (const uint32_t field = in.Next()) {
-    if (in.number() > kMaxSeconds) return std::nullopt;
+    if (in.number() > kMaxDurationNumber) return std::nullopt;
     const auto number = static_cast<int64_t>(in.number());
     if (field == 1) duration += std::chrono::seconds(number);
     if (field == 2) duration += std::chrono::nanoseconds(number);

@@ -14,9 +14,8 @@
 namespace rnnserve::rnnctl::bench {
 namespace {
 
-constexpr size_t kOpening = 64;                           // sessions being opened or closed at once, beforehand
-constexpr Time kLookUp = std::chrono::milliseconds(100);  // how long Ctrl-C may go unnoticed
-constexpr size_t kCheckedNumbers = 1 << 16;               // what --check remembers
+constexpr size_t kOpening = 64;              // sessions being opened or closed at once, beforehand
+constexpr size_t kCheckedNumbers = 1 << 16;  // what --check remembers
 
 class StreamSender final : public SessionSender {
  public:

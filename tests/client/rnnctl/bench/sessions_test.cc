@@ -151,7 +151,7 @@ TEST(FindTest, HeldMeansInTimeAndWhole) {
   EXPECT_FALSE(IsHeld(level, milliseconds(20)));
 }
 
-std::string UsageOf(std::vector<std::string> words) {
+std::string SessionsUsageOf(std::vector<std::string> words) {
   words.insert(words.begin(), {"bench", "--server=127.0.0.1:1"});
   const Outcome outcome = RunRnnctl(words);
   EXPECT_EQ(outcome.code, kUsage) << outcome.err;
@@ -161,24 +161,25 @@ std::string UsageOf(std::vector<std::string> words) {
 TEST(SessionPlanTest, FlagsThatDoNotGoTogetherAreRefused) {
   for (const char* flag : {"--chunk=2", "--cadence=32ms", "--arrivals=random", "--operations=2", "--streams=2",
                            "--life=3", "--keep=3", "--find=20ms", "--keep-bytes=9", "--durability=sync"}) {
-    EXPECT_THAT(UsageOf({flag}), HasSubstr("belongs to --sessions")) << flag;
+    EXPECT_THAT(SessionsUsageOf({flag}), HasSubstr("belongs to --sessions")) << flag;
   }
   for (const char* flag : {"--concurrency=2", "--rate=2", "--mix=m.json", "--steps=2", "--inline"}) {
-    EXPECT_THAT(UsageOf({"--sessions=2", flag}), HasSubstr("and --sessions exclude each other")) << flag;
+    EXPECT_THAT(SessionsUsageOf({"--sessions=2", flag}), HasSubstr("and --sessions exclude each other")) << flag;
   }
-  EXPECT_THAT(UsageOf({"--sessions=2", "--find=20ms"}), HasSubstr("--find belongs to --cadence"));
-  EXPECT_THAT(UsageOf({"--sessions=2", "--arrivals=random"}), HasSubstr("--arrivals belongs to --cadence"));
-  EXPECT_THAT(UsageOf({"--sessions=2,3", "--cadence=1s", "--find=20ms"}), HasSubstr("starts from one number"));
+  EXPECT_THAT(SessionsUsageOf({"--sessions=2", "--find=20ms"}), HasSubstr("--find belongs to --cadence"));
+  EXPECT_THAT(SessionsUsageOf({"--sessions=2", "--arrivals=random"}), HasSubstr("--arrivals belongs to --cadence"));
+  EXPECT_THAT(SessionsUsageOf({"--sessions=2,3", "--cadence=1s", "--find=20ms"}), HasSubstr("starts from one number"));
 }
 
 TEST(SessionPlanTest, WrongValuesAreRefused) {
-  EXPECT_THAT(UsageOf({"--sessions=1.5"}), HasSubstr("whole number of sessions"));
-  EXPECT_THAT(UsageOf({"--sessions=2000000"}), HasSubstr("up to 1048576"));
-  EXPECT_THAT(UsageOf({"--sessions=2", "--durability=soon"}), HasSubstr("expected local, interval or sync"));
-  EXPECT_THAT(UsageOf({"--sessions=2", "--cadence=0s"}), HasSubstr("--cadence=0s"));
-  EXPECT_THAT(UsageOf({"--sessions=2", "--cadence=1s", "--arrivals=often"}), HasSubstr("expected regular or random"));
-  EXPECT_THAT(UsageOf({"--sessions=2", "--chunk=0"}), HasSubstr("--chunk=0"));
-  EXPECT_THAT(UsageOf({"--sessions=2", "--operations=0"}), HasSubstr("--operations"));
+  EXPECT_THAT(SessionsUsageOf({"--sessions=1.5"}), HasSubstr("whole number of sessions"));
+  EXPECT_THAT(SessionsUsageOf({"--sessions=2000000"}), HasSubstr("up to 1048576"));
+  EXPECT_THAT(SessionsUsageOf({"--sessions=2", "--durability=soon"}), HasSubstr("expected local, interval or sync"));
+  EXPECT_THAT(SessionsUsageOf({"--sessions=2", "--cadence=0s"}), HasSubstr("--cadence=0s"));
+  EXPECT_THAT(SessionsUsageOf({"--sessions=2", "--cadence=1s", "--arrivals=often"}),
+              HasSubstr("expected regular or random"));
+  EXPECT_THAT(SessionsUsageOf({"--sessions=2", "--chunk=0"}), HasSubstr("--chunk=0"));
+  EXPECT_THAT(SessionsUsageOf({"--sessions=2", "--operations=0"}), HasSubstr("--operations"));
 }
 
 Report SessionReport() {

@@ -37,7 +37,7 @@ class Memory {
   unsigned char* first_;
 };
 
-struct Tally {
+struct ReplayTally {
   int calls = 0, failed = 0;
   double worst = 0;
   std::string first_failure;
@@ -96,9 +96,9 @@ void RunReplay(const rnnserve_api& api, const std::string& path) {
   }
   for (const char* way : {"", "general", "resident"}) {
     const Engine engine(api, way);
-    std::map<int, Tally> tallies;
+    std::map<int, ReplayTally> tallies;
     for (const RecordedCall& call : calls) {
-      Tally& tally = tallies[call.cell.data_type];
+      ReplayTally& tally = tallies[call.cell.data_type];
       double worst = 0;
       const std::string failure = Replay(engine, call, worst);
       ++tally.calls;
