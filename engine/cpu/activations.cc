@@ -30,15 +30,23 @@ HWY_INLINE V Function(D d, V x, V alpha, V beta) {
 }
 
 template <typename T, ActivationKind kKind, bool kClips>
-void Run(T* values, size_t count, const typename ClippedActivation<T>::Parameters& parameters) {
+void Run(const LineSums<T>& sums, const typename ClippedActivation<T>::Parameters& parameters) {
   const hn::ScalableTag<T> d;
   const auto alpha = hn::Set(d, parameters.alpha);
   const auto beta = hn::Set(d, parameters.beta);
   const auto bound = hn::Set(d, parameters.clip);
-  for (size_t k = 0; k < count; k += hn::Lanes(d)) {
-    auto x = hn::Load(d, values + k);
-    if constexpr (kClips) x = Clip(d, x, bound);
-    hn::Store(Function<kKind>(d, x, alpha, beta), d, values + k);
+  for (size_t row = 0; row < sums.count; ++row) {
+    const T* inputs = sums.inputs.row(row);
+    const T* state = sums.state.row(row);
+    T* target = sums.target + row * sums.row_stride;
+    for (size_t line = 0; line < sums.lines; ++line) {
+      for (size_t k = 0; k < kLine<T>; k += hn::Lanes(d)) {
+        auto x = hn::Add(hn::Load(d, inputs + k), hn::Load(d, state + k));
+        if constexpr (kClips) x = Clip(d, x, bound);
+        hn::Store(Function<kKind>(d, x, alpha, beta), d, target + k);
+      }
+      inputs += kLine<T>, state += kLine<T>, target += sums.line_stride;
+    }
   }
 }
 

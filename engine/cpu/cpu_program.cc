@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -30,9 +31,6 @@ constexpr size_t kNearTileStretchBytes = size_t{1} << 19, kFarTileStretchBytes =
 // Rows whose steps take as long as reading the weights: every other step begins where the last one ended, with what is
 // still in the cache.
 constexpr size_t kFewRows = 6;
-
-// Rows from which a step alone goes by parts (tile_product.h).
-constexpr size_t kSingleStepRows = 32;
 
 // From how many rows on two threads may halve them: with weights that fit a core's own cache, those that fit the one
 // that cores share, and larger ones. Both threads read all weights then.
@@ -184,11 +182,16 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
 // Null: none of the products go by parts.
 template <typename T>
 PartsWay* CpuProgram<T>::PartsOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const {
-  if (!has_parts_ || slices.size() < kTileRows) return nullptr;
-  const bool is_single =
-      std::all_of(slices.begin(), slices.end(), [](const SequenceSlice& slice) { return slice.steps <= 1; });
-  if (is_single && slices.size() < kSingleStepRows) return nullptr;
-  const size_t rows = std::min<size_t>(slices.size() / kTileRows / 2, 2);  // 16 to 31, to 63, 64 and more
+  if (!has_parts_) return nullptr;
+  size_t steps = 0;
+  bool is_single = true;
+  for (const SequenceSlice& slice : slices) {
+    steps += static_cast<size_t>(slice.steps);
+    is_single = is_single && slice.steps <= 1;
+  }
+  if (steps < kPartsRows) return nullptr;
+  const auto doublings = static_cast<size_t>(std::bit_width(slices.size() / kPartsRows));
+  const size_t rows = std::min(doublings, std::size(own.parts) - 1);
   return &own.parts[rows][is_single ? 0 : 1][is_shared ? 1 : 0];
 }
 
@@ -308,8 +311,7 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   if (scratch_stride_ != 0) scratch.prepared_scratch.Grow(PreparedBytes(weights_, units_, group.count, units_));
   // A single step's inputs are computed panel by panel.
   const bool ahead = stretch.active.size() > 1;
-  // It reads W as well as R, so that parts pay later.
-  const bool prepares = !has_parts_ || (scratch.by_parts && (ahead || stretch.total >= kSingleStepRows));
+  const bool prepares = !has_parts_ || scratch.by_parts;
   const auto prepared = [&](size_t count, Rows<const T> of, size_t depth, AlignedBuffer<std::byte>& target) {
     return prepares ? Prepared(count, of, depth, target) : Factors<T>{of.data, of.stride};
   };

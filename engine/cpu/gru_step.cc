@@ -71,8 +71,7 @@ class LinearGruStep final : public GruStep<T> {
 
   void RunGates(const GruUnits<T>& units, Rows<const T> inputs, Rows<const T> state, const T* bias, T* by_line) const {
     const size_t line = units.count * kLine<T>;
-    AddByLine(units.count, 2, inputs, state, by_line);
-    f_.Apply(by_line, 2 * line);
+    f_.ApplyToSums({units.count, 2, inputs, state, by_line, kLine<T>, line});
     gates_.merge(units.count, inputs, state, bias, by_line);
     g_.Apply(by_line + 2 * line, line);
     gates_.blend(units, {by_line, kLine<T>}, by_line + 2 * line);
@@ -127,10 +126,9 @@ class ResetGruStep final : public GruStep<T> {
       PanelSums<T> sums;
       const size_t first = panel * kPanelLines, lines = std::min(kPanelLines, r_zr_.lines() - first);
       const Rows<const T> inputs = inputs_[0].Find(rows.count, rows.inputs, rows.x, first, lines, sums.inputs);
-      AddByLine(rows.count, lines, inputs, MultiplyState(rows.count, rows.h, r_zr_, first, lines, sums.state),
-                sums.by_line);
+      const Rows<const T> state = MultiplyState(rows.count, rows.h, r_zr_, first, lines, sums.state);
       const size_t line = rows.count * kLine<T>;
-      f_.Apply(sums.by_line, lines * line);
+      f_.ApplyToSums({rows.count, lines, inputs, state, sums.by_line, kLine<T>, line});
       for (size_t k = 0; k < lines; k += 2) {
         const size_t unit = (first + k) / 2 * kLine<T>;
         const GruUnits<T> units = {rows.count, rows.h.From(unit), rows.next_h.From(unit)};
@@ -147,10 +145,9 @@ class ResetGruStep final : public GruStep<T> {
       PanelSums<T> sums;
       const size_t first = panel * kPanelLines, lines = std::min(kPanelLines, r_h_.lines() - first);
       const Rows<const T> inputs = inputs_[1].Find(rows.count, ahead, rows.x, first, lines, sums.inputs);
-      AddByLine(rows.count, lines, inputs, MultiplyState(rows.count, reset, r_h_, first, lines, sums.state),
-                sums.by_line);
+      const Rows<const T> state = MultiplyState(rows.count, reset, r_h_, first, lines, sums.state);
       const size_t line = rows.count * kLine<T>;
-      g_.Apply(sums.by_line, lines * line);
+      g_.ApplyToSums({rows.count, lines, inputs, state, sums.by_line, kLine<T>, line});
       for (size_t k = 0; k < lines; ++k) {
         const size_t unit = (first + k) * kLine<T>;
         const GruUnits<T> units = {rows.count, rows.h.From(unit), rows.next_h.From(unit)};

@@ -243,7 +243,7 @@ namespace {
 
 // As many rows are multiplied in the time of one; with fewer, multiply-adds are as fast.
 bool IsByParts(WeightForm weights, size_t depth, size_t count, size_t columns) {
-  return weights.has_parts() && count >= kTileRows && PaysParts(depth, columns);
+  return weights.has_parts() && count >= kPartsRows && PaysParts(depth, columns);
 }
 
 void MultiplyTiles(size_t parts, const std::byte* line, const Product<float>& product) {

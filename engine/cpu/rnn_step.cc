@@ -27,15 +27,9 @@ class RnnStep : public RecurrentStep<T> {
       PanelSums<T> sums;
       const size_t first = panel * kPanelLines, lines = std::min(kPanelLines, r_.lines() - first);
       const Rows<const T> inputs = inputs_.Find(rows.count, rows.inputs, rows.x, first, lines, sums.inputs);
-      AddByLine(rows.count, lines, inputs, MultiplyState(rows.count, rows.h, r_, first, lines, sums.state),
-                sums.by_line);
-      f_.Apply(sums.by_line, rows.count * lines * kLine<T>);
-      const T* from = sums.by_line;
-      for (size_t line = first; line < first + lines; ++line) {
-        for (size_t row = 0; row < rows.count; ++row, from += kLine<T>) {
-          std::copy_n(from, kLine<T>, rows.next_h.row(row) + line * kLine<T>);
-        }
-      }
+      const Rows<const T> state = MultiplyState(rows.count, rows.h, r_, first, lines, sums.state);
+      T* const target = rows.next_h.data + first * kLine<T>;
+      f_.ApplyToSums({rows.count, lines, inputs, state, target, rows.next_h.stride, kLine<T>});
     });
   }
 

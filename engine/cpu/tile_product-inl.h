@@ -22,7 +22,7 @@ struct alignas(kLineBytes) TileShapes {
 static_assert(sizeof(TileShapes) == kLineBytes);
 
 // Tiles 0 to 3 hold sums, 4 and 5 rows, 6 and 7 weights: two tiles of rows times two lines, whose weights are read once
-// for both, or one times up to four. Four sums in turns hide the 52 cycles that one product takes.
+// for both, or one times up to four.
 template <class Tiles, size_t kParts>
 class TileMultiplier {
  public:
@@ -40,7 +40,8 @@ class TileMultiplier {
       shaped = rows;
       for (size_t line = 0; line < product_.lines;) {
         const size_t lines = product_.lines - line;
-        line += rows > kTileRows ? TakeUpTo<2, 2>(first, rows, line, lines) : TakeUpTo<1, 4>(first, rows, line, lines);
+        line += rows > kTileRows ? TakeUpTo<2, 2>(first, rows, line, lines) : TakeUpTo < 1,
+            kParts == 1 ? 4 : 2 > (first, rows, line, lines);
       }
     }
     Tiles::Release();
@@ -60,6 +61,7 @@ class TileMultiplier {
     std::fill_n(shapes.rows, 8, static_cast<uint8_t>(kTileRows));
     for (const size_t tile : {0, 1, 4}) shapes.rows[tile] = static_cast<uint8_t>(upper);
     for (const size_t tile : {2, 3, 5}) shapes.rows[tile] = static_cast<uint8_t>(lower);
+    if (kParts == kBrainParts && rows <= kTileRows) shapes.rows[6] = static_cast<uint8_t>(rows);
     Tiles::Shape(shapes);
   }
 
@@ -69,14 +71,90 @@ class TileMultiplier {
     if constexpr (kLines > 1) {
       if (lines < kLines) return TakeUpTo<kRowTiles, kLines - 1>(first, rows, line, lines);
     }
-    Take<kRowTiles, kLines>(first, rows, line);
+    if constexpr (kParts == kBrainParts && kRowTiles == 1) {
+      TakePartsOfOne<kLines>(first, rows, line);
+    } else {
+      Take<kRowTiles, kLines>(first, rows, line);
+    }
     return kLines;
+  }
+
+  template <size_t kTile>
+  void LoadRows(const std::byte* at) const {
+    Tiles::template Load<kTile>(at, row_bytes_);
+  }
+  template <size_t kTile>
+  void LoadWeights(const std::byte* block, size_t of_line, size_t part) const {
+    Tiles::template LoadOnce<kTile>(block + of_line * line_bytes_ + part * kTileBytes, kLineBytes);
+  }
+
+  // Calls each(rows, weights), of all terms block by block.
+  template <class Each>
+  void ForBlocks(size_t first, size_t line, const Each& each) const {
+    const std::byte* rows = product_.rows + first * row_bytes_;
+    const std::byte* weights = product_.weights + line * line_bytes_;
+    for (size_t block = 0; block < blocks_; ++block) {
+      each(rows, weights);
+      rows += kParts * kLineBytes;
+      weights += kParts * kTileBytes;
+    }
+  }
+
+  const float* Start(size_t row, size_t line) const {
+    return product_.start + row * product_.start_stride + line * kLine<float>;
+  }
+  float* Target(size_t row, size_t line) const {
+    return product_.target + row * product_.target_stride + line * kLine<float>;
+  }
+  // target = start + sums. Parts keep what multiply-adds of float32 would lose only if a start value, which may be
+  // large, is added last.
+  void AddStart(size_t row, size_t rows, size_t line, const float* sums) const {
+    for (size_t k = 0; k < std::min(rows, kTileRows); ++k) {
+      Tiles::AddLine(Start(row + k, line), sums + k * kLine<float>, Target(row + k, line));
+    }
+  }
+
+  // The small products of parts have sums of their own, which are rounded at their size; 2 and 3 hold those. One tile
+  // of rows has its parts in three tiles, and the lines take turns in the last one.
+  static constexpr size_t kSmall = 2, kRows = 4, kWeights = 7;
+  template <size_t kLines>
+  void TakePartsOfOne(size_t first, size_t rows, size_t line) const {
+    static_assert(kLines <= kSmall);
+    ForEach<kLines>([]<size_t v>() { Tiles::template Clear<v>(), Tiles::template Clear<kSmall + v>(); });
+    ForBlocks(first, line, [&](const std::byte* of_rows, const std::byte* weights) {
+      ForEach<kBrainParts>([&]<size_t part>() { LoadRows<kRows + part>(of_rows + part * kLineBytes); });
+      ForEach<kBrainParts>([&]<size_t part>() {
+        ForEach<kLines>([&]<size_t v>() {
+          LoadWeights<kWeights>(weights, v, part);
+          ForEach<kBrainParts - part>([]<size_t of_row>() {
+            constexpr size_t kSum = part + of_row == 0 ? v : kSmall + v;
+            Tiles::template AddProduct<kSum, kRows + of_row, kWeights>();
+          });
+        });
+      });
+    });
+    ForEach<kLines>([&]<size_t v>() {
+      alignas(kLineBytes) float sums[kTileRows * kLine<float>], small[kTileRows * kLine<float>];
+      Tiles::template Store<v>(sums, kLineBytes);
+      Tiles::template Store<kSmall + v>(small, kLineBytes);
+      for (size_t k = 0; k < rows * kLine<float>; k += kLine<float>) Tiles::AddLine(small + k, sums + k, sums + k);
+      AddStart(first, rows, line + v, sums);
+    });
   }
 
   template <size_t kRowTiles, size_t kLines>
   void Take(size_t first, size_t rows, size_t line) const {
     Begin<kRowTiles, kLines>(first, line);
-    Multiply<kRowTiles, kLines>(first, line);
+    if constexpr (kParts == kBrainParts) {
+      // The small products first: the sums are rounded at the size of the whole once for 32 terms only.
+      ForBlocks(first, line, [this](const std::byte* of_rows, const std::byte* weights) {
+        AddSmall<kRowTiles, kLines>(of_rows, weights);
+      });
+    }
+    ForBlocks(first, line, [this](const std::byte* of_rows, const std::byte* weights) {
+      LoadRowTiles<kRowTiles>(of_rows, 0);
+      AddLines<kRowTiles, kLines>(weights, 0);
+    });
     End<kRowTiles, kLines>(first, rows, line);
   }
 
@@ -88,11 +166,7 @@ class TileMultiplier {
     ForEach<kRowTiles>([&]<size_t r>() { ForEach<kLines>([&]<size_t v>() { each.template operator()<r, v>(); }); });
   }
 
-  // Parts keep what multiply-adds of float32 would lose only if a start value, which may be large, is added last.
   bool AddsLast() const { return kParts == kBrainParts && !product_.starts_at_zero; }
-  const float* Start(size_t row, size_t line) const {
-    return product_.start + row * product_.start_stride + line * kLine<float>;
-  }
 
   template <size_t kRowTiles, size_t kLines>
   void Begin(size_t first, size_t line) const {
@@ -107,70 +181,47 @@ class TileMultiplier {
   void End(size_t first, size_t rows, size_t line) const {
     ForSums<kRowTiles, kLines>([&]<size_t r, size_t v>() {
       const size_t row = first + r * kTileRows;
-      float* const target = product_.target + row * product_.target_stride + (line + v) * kLine<float>;
-      if (!AddsLast()) return Tiles::template Store<Sum(r, v)>(target, product_.target_stride * sizeof(float));
+      if (!AddsLast()) {
+        return Tiles::template Store<Sum(r, v)>(Target(row, line + v), product_.target_stride * sizeof(float));
+      }
       alignas(kLineBytes) float sums[kTileRows * kLine<float>];
       Tiles::template Store<Sum(r, v)>(sums, kLineBytes);
-      for (size_t k = 0; k < std::min(rows - r * kTileRows, kTileRows); ++k) {
-        Tiles::AddLine(Start(row + k, line + v), sums + k * kLine<float>, target + k * product_.target_stride);
-      }
+      AddStart(row, rows - r * kTileRows, line + v, sums);
     });
   }
 
+  template <size_t kRowTiles>
+  void LoadRowTiles(const std::byte* rows, size_t part) const {
+    ForEach<kRowTiles>([&]<size_t r>() { LoadRows<4 + r>(rows + r * kTileRows * row_bytes_ + part * kLineBytes); });
+  }
+  template <size_t kRowTiles, size_t v>
+  static void AddLine() {
+    ForEach<kRowTiles>([]<size_t r>() { Tiles::template AddProduct<Sum(r, v), 4 + r, 6 + v % 2>(); });
+  }
   template <size_t kRowTiles, size_t kLines>
-  void Multiply(size_t first, size_t line) const {
-    const std::byte* of_rows = product_.rows + first * row_bytes_;
-    const std::byte* weights = product_.weights + line * line_bytes_;
-    const auto load_rows = [&](size_t part) {
-      ForEach<kRowTiles>([&]<size_t r>() {
-        Tiles::template Load<4 + r>(of_rows + r * kTileRows * row_bytes_ + part * kLineBytes, row_bytes_);
-      });
-    };
-    const auto multiply_line = [&]<size_t v>() {
-      ForEach<kRowTiles>([&]<size_t r>() { Tiles::template AddProduct<Sum(r, v), 4 + r, 6 + v % 2>(); });
-    };
-    const auto load_line = [&]<size_t part, size_t v>() {
-      Tiles::template LoadOnce<6 + v % 2>(weights + v * line_bytes_ + part * kTileBytes, kLineBytes);
-    };
-    // Weights that were multiplied last are still there, if they have tiles of their own.
-    const auto multiply = [&]<size_t part, bool is_last>() {
-      if constexpr (kLines > 2) {
-        ForEach<kLines>([&]<size_t v>() {
-          load_line.template operator()<part, v>();
-          multiply_line.template operator()<v>();
-        });
-      } else {
-        if constexpr (!is_last) ForEach<kLines>([&]<size_t v>() { load_line.template operator()<part, v>(); });
-        ForEach<kLines>(multiply_line);
-      }
-    };
-    const auto for_blocks = [&](const auto& each) {
-      const std::byte* const rows_begin = of_rows;
-      const std::byte* const weights_begin = weights;
-      for (size_t block = 0; block < blocks_; ++block) {
-        each();
-        of_rows += kParts * kLineBytes;
-        weights += kParts * kTileBytes;
-      }
-      of_rows = rows_begin, weights = weights_begin;
-    };
-    // The small products first: the sums are rounded at the size of the whole once for 32 terms only.
-    if constexpr (kParts == kBrainParts) {
-      for_blocks([&] {
-        load_rows(2);
-        multiply.template operator()<0, false>();
-        load_rows(1);
-        multiply.template operator()<0, true>();
-        multiply.template operator()<1, false>();
-        load_rows(0);
-        multiply.template operator()<1, true>();
-        multiply.template operator()<2, false>();
-      });
-    }
-    for_blocks([&] {
-      load_rows(0);
-      multiply.template operator()<0, false>();
+  void AddLines(const std::byte* weights, size_t part) const {
+    ForEach<kLines>([&]<size_t v>() {
+      LoadWeights<6 + v % 2>(weights, v, part);
+      AddLine<kRowTiles, v>();
     });
+  }
+  // Times the weights that were loaded last.
+  template <size_t kRowTiles, size_t kLines>
+  static void AddLinesAgain() {
+    ForEach<kLines>([]<size_t v>() { AddLine<kRowTiles, v>(); });
+  }
+
+  template <size_t kRowTiles, size_t kLines>
+  void AddSmall(const std::byte* rows, const std::byte* weights) const {
+    static_assert(kLines <= 2);
+    LoadRowTiles<kRowTiles>(rows, 2);
+    AddLines<kRowTiles, kLines>(weights, 0);
+    LoadRowTiles<kRowTiles>(rows, 1);
+    AddLinesAgain<kRowTiles, kLines>();
+    AddLines<kRowTiles, kLines>(weights, 1);
+    LoadRowTiles<kRowTiles>(rows, 0);
+    AddLinesAgain<kRowTiles, kLines>();
+    AddLines<kRowTiles, kLines>(weights, 2);
   }
 
   const TileProduct& product_;

@@ -2,12 +2,12 @@
 // Products by tiles (AMX): sixteen rows of 32 numbers of bfloat16 times 32 rows of sixteen columns, in one instruction.
 // Narrow weights of bfloat16 are multiplied so where the CPU has tiles.
 //
-// So is float32 of many rows, if the weights stay in the core's own cache: a number is the sum of three of bfloat16
-// (eight bits of its 24 each), and of the nine products of two numbers' parts the six largest are summed. The three
-// that are left out are at most 2^-25 of the whole each, and partial sums are short, so the result is nearer to the
-// exact one than that of multiply-adds (but for numbers below 1e-33, whose last parts tiles take for zero). From
-// further away the parts, half as large again as the weights, came too slowly for some shapes, and beside a busy
-// neighbour on the same core all tiles do, so both ways are measured (faster_way.h).
+// So is float32 of many rows: a number is the sum of three of bfloat16 (eight bits of its 24 each), and of the nine
+// products of two numbers' parts the six largest are summed. The three that are left out are at most 2^-25 of the whole
+// each, and 32 terms are rounded at once, so over a few hundred terms the result is nearer to the exact one than that
+// of multiply-adds, and about as near over a thousand (but for numbers below 1e-33, whose last parts tiles take for
+// zero). The parts are half as large again as the weights, and beside a busy neighbour on the same core tiles lose, so
+// both ways are measured (faster_way.h).
 //
 // Both differ in the last bits from what takes fewer rows, so programs that are `deterministic` have no parts, and take
 // tiles of bfloat16 for one row as well.
@@ -31,11 +31,14 @@ namespace rnnserve::cpu {
 inline constexpr size_t kTileTerms = 32, kTileRows = 16;
 inline constexpr size_t kTileBytes = kTileRows * kLineBytes;
 inline constexpr size_t kBrainParts = 3;
+// From so many rows on parts are multiplied sooner than float32: a tile of rows takes as long as its rows are many.
+inline constexpr size_t kPartsRows = 8;
 // Below this no product or sum of parts is infinite, however many terms PaysParts allows.
 inline constexpr float kMostInParts = 0x1p56F;
 
-// Weights whose parts, half as many bytes again, stay in the core's own cache; their bytes as float32.
-inline constexpr size_t kMostBytesInParts = size_t{1} << 20;
+// Larger weights have no parts, which take half as many bytes again; their bytes as float32.
+inline constexpr size_t kMostBytesInParts = size_t{1} << 25;
+inline constexpr size_t kMostTermsInParts = size_t{1} << 14;
 
 // Whether this CPU has tiles of bfloat16, within MaxInstructionSet(), and the kernel lets this process use them.
 bool HasTiles();
@@ -45,7 +48,7 @@ inline bool IsByTiles(WeightType type) { return type == WeightType::kBFloat16 &&
 
 // Whether weights of these sizes are worth their parts.
 constexpr bool PaysParts(size_t depth, size_t columns) {
-  return depth >= kTileTerms && depth * columns * sizeof(float) <= kMostBytesInParts;
+  return depth >= kTileTerms && depth <= kMostTermsInParts && columns <= kMostBytesInParts / sizeof(float) / depth;
 }
 
 constexpr size_t TilesOf(size_t depth) { return (depth + kTileTerms - 1) / kTileTerms; }
