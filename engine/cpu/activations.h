@@ -16,7 +16,7 @@
 
 namespace rnnserve::cpu {
 
-// target = inputs + state, of a few lines of some rows.
+// inputs + state, of a few lines of some rows, and where the function of it goes.
 template <typename T>
 struct LineSums {
   size_t count = 0;  // of rows

@@ -174,12 +174,14 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   if (!is_timed) return absl::OkStatus();
   const double pace = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(work);
   // Runs that the helper came too late for are of another kind.
-  if (parts != nullptr && team.WasHelped() == is_shared) parts->Ran(by_parts, pace);
+  // Neither are halves of so few rows that none of theirs go by parts.
+  const bool is_choice = !halved || slices.size() >= 2 * kPartsRows;
+  if (parts != nullptr && is_choice && team.WasHelped() == is_shared) parts->Ran(by_parts, pace);
   if (halving != nullptr && team.WasHelped()) halving->Ran(halved, pace);
   return absl::OkStatus();
 }
 
-// Null: none of the products go by parts.
+// Null: no product goes by parts, or as seldom as not to matter.
 template <typename T>
 PartsWay* CpuProgram<T>::PartsOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const {
   if (!has_parts_) return nullptr;
@@ -189,9 +191,9 @@ PartsWay* CpuProgram<T>::PartsOf(std::span<const SequenceSlice> slices, bool is_
     steps += static_cast<size_t>(slice.steps);
     is_single = is_single && slice.steps <= 1;
   }
-  if (steps < kPartsRows) return nullptr;
-  const auto doublings = static_cast<size_t>(std::bit_width(slices.size() / kPartsRows));
-  const size_t rows = std::min(doublings, std::size(own.parts) - 1);
+  // Of fewer rows those with R do not, and those with W only if it has parts.
+  if (steps < kPartsRows || (slices.size() < kPartsRows && !PaysParts(inputs_, input_columns_))) return nullptr;
+  const size_t rows = std::min(static_cast<size_t>(std::bit_width(slices.size())), std::size(own.parts)) - 1;
   return &own.parts[rows][is_single ? 0 : 1][is_shared ? 1 : 0];
 }
 

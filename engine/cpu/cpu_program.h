@@ -47,9 +47,9 @@ template <typename T>
 struct CpuWorkspace : public Workspace {
   // The second: of the helper, where rows are halved.
   CpuScratch<T> scratch[2];
-  // Whether parts are faster than multiply-adds: of few rows, whose inputs alone may go by parts, of 8, 16, 32, 64 and
-  // more rows, one step and more, alone and shared.
-  PartsWay parts[5][2][2];
+  // Whether parts are faster than multiply-adds: of 1, 2 and 4 rows, whose inputs alone may go by parts, of 8, 16, 32,
+  // 64 and more rows, one step and more, alone and shared.
+  PartsWay parts[7][2][2];
 
   size_t bytes() const { return scratch[0].bytes() + scratch[1].bytes(); }
 };

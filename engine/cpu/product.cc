@@ -241,7 +241,6 @@ HWY_EXPORT(PutTogether);
 
 namespace {
 
-// As many rows are multiplied in the time of one; with fewer, multiply-adds are as fast.
 bool IsByParts(WeightForm weights, size_t depth, size_t count, size_t columns) {
   return weights.has_parts() && count >= kPartsRows && PaysParts(depth, columns);
 }

@@ -22,7 +22,7 @@ struct alignas(kLineBytes) TileShapes {
 static_assert(sizeof(TileShapes) == kLineBytes);
 
 // Tiles 0 to 3 hold sums, 4 and 5 rows, 6 and 7 weights: two tiles of rows times two lines, whose weights are read once
-// for both, or one times up to four.
+// for both, or one times up to four; of parts, one tile of rows times two lines has them otherwise (TakePartsOfOne).
 template <class Tiles, size_t kParts>
 class TileMultiplier {
  public:
@@ -48,6 +48,8 @@ class TileMultiplier {
   }
 
  private:
+  static constexpr size_t kLinesOfOne = kParts == 1 ? 4 : 2;  // of one tile of rows
+
   template <size_t kCount, class Each>
   static void ForEach(const Each& each) {
     [&]<size_t... k>(std::index_sequence<k...>) { (each.template operator()<k>(), ...); }

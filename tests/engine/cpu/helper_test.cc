@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cpu/helper.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -156,6 +157,26 @@ TEST(HelpedEngineTest, HasTheSameBitsWithNarrowWeights) {
   for (const WeightType type : {WeightType::kFloat16, WeightType::kBFloat16, WeightType::kInt8}) {
     ExpectSameBits({DefaultSpec(CellKind::kLstm, DataType::kFloat, 100, 130), 18},
                    {.allow_reduced_precision = true, .deterministic = true, .weights = type});
+  }
+}
+
+// By tiles, where the CPU has them and while they are faster; each run of a workspace may go another way.
+TEST(HelpedEngineTest, IsRightWhereBitsMayVary) {
+  for (const Case& test : Cases()) {
+    const CellPtr cell = RandomCell(test.spec, 3);
+    const ProgramPtr exact = MakeCpuEngine()->Compile(cell, {.deterministic = true}).value();
+    const ProgramPtr varies = MakeCpuEngineWithHelper()->Compile(cell, {}).value();
+    Sequences expected = MakeSequences(*exact, test, 1);
+    Advance(*exact, expected.All());
+    const auto workspace = varies->NewWorkspace();
+    const double tolerance = test.spec.data_type == DataType::kBFloat16 ? 0.01 : 1e-5;
+    for (int round = 0; round < 20; ++round) {
+      Sequences results = MakeSequences(*varies, test, 1);
+      ASSERT_TRUE(varies->Advance(results.All(), *workspace).ok());
+      for (size_t k = 0; k < test.rows; ++k) {
+        EXPECT_THAT(results.Y(k), testing::Pointwise(testing::DoubleNear(tolerance), expected.Y(k))) << "row " << k;
+      }
+    }
   }
 }
 

@@ -212,7 +212,7 @@ void ExpectAtLeastAsExact(const TileCase& one, size_t lines) {
 }
 
 TEST(TileProductTest, IsAtLeastAsExactAsMultiplyAdds) {
-  for (const size_t rows : {1, 16, 17, 50}) {
+  for (const size_t rows : {1, 16, 17, 40}) {
     for (const size_t depth : {32, 33, 150}) {
       for (const auto& [blocks, units, lines] : {std::array<size_t, 3>{4, 20, 4}, {3, 20, 6}, {1, 33, 1}}) {
         SCOPED_TRACE(std::to_string(rows) + " rows, depth " + std::to_string(depth) + ", lines " +
@@ -318,6 +318,14 @@ TEST(TileProductTest, LargeNumbersStayFinite) {
     for (size_t k = 0; k < one.source.size(); ++k) one.source[k] = std::ldexp(one.source[k], 55);
     EXPECT_LE(one.Error(one.ByParts(1)), std::ldexp(3e-6, 110));
   }
+  for (const size_t rows : {8, 17}) {
+    TileCase one(rows, 1, 16, kMostTermsInParts);
+    const float largest = std::nextafter(kMostInParts, 0.0F);
+    std::fill(one.inputs.begin(), one.inputs.end(), largest);
+    std::fill(one.source.begin(), one.source.end(), largest);
+    const auto got = one.ByParts(1);
+    for (size_t k = 0; k < got.size(); ++k) ASSERT_TRUE(std::isfinite(got[k]));
+  }
 }
 
 // Rows that need multiply-adds have none; nor have few rows.
@@ -347,10 +355,9 @@ TEST(TileProductTest, ProgramsThatMayVaryHaveParts) {
   EXPECT_EQ(bytes(false) - bytes(true), HasTiles() ? kPartsOfWeights : 0);
 }
 
-// Both ways are taken: parts first, multiply-adds when they are tried.
-void ExpectEachWayIsRight(int64_t rows, int64_t steps) {
-  constexpr int64_t kWidth = 64;
-  const CellPtr cell = RandomCell(DefaultSpec(CellKind::kLstm, DataType::kFloat, kWidth, kWidth), 3);
+void ExpectEachWayIsRight(CellKind kind, int64_t rows, int64_t steps) {
+  constexpr int64_t kWidth = 64, kRuns = 40;
+  const CellPtr cell = RandomCell(DefaultSpec(kind, DataType::kFloat, kWidth, kWidth), 3);
   const ProgramPtr may_vary = MakeCpuEngine()->Compile(cell, {}).value();
   const ProgramPtr exact = MakeCpuEngine()->Compile(cell, {.deterministic = true}).value();
   std::mt19937 random(9);
@@ -373,17 +380,24 @@ void ExpectEachWayIsRight(int64_t rows, int64_t steps) {
   };
   const std::unique_ptr<Workspace> workspace = may_vary->NewWorkspace(), of_exact = exact->NewWorkspace();
   run(*exact, *of_exact, want);
-  for (int k = 0; k < 40; ++k) {
+  int64_t same = 0;
+  for (int64_t k = 0; k < kRuns; ++k) {
     std::fill(y.begin(), y.end(), 7.0F);
     run(*may_vary, *workspace, y);
+    if (y == want) ++same;
     for (size_t n = 0; n < y.size(); ++n) ASSERT_NEAR(y[n], want[n], 1e-5F) << "run " << k;
   }
+  EXPECT_GT(same, 0);  // by multiply-adds
+  EXPECT_EQ(same < kRuns, HasTiles());
 }
 
-TEST(TileProductTest, EachWayThatIsTriedIsRight) {
-  ExpectEachWayIsRight(17, 3);
-  ExpectEachWayIsRight(8, 1);
-  ExpectEachWayIsRight(1, 20);  // x alone may go by parts
+TEST(TileProductTest, EachWayIsTriedAndRight) {
+  for (const CellKind kind : {CellKind::kLstm, CellKind::kGru, CellKind::kRnn}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    ExpectEachWayIsRight(kind, 17, 3);
+    ExpectEachWayIsRight(kind, 8, 1);
+    ExpectEachWayIsRight(kind, 1, 20);  // x alone may go by parts
+  }
 }
 
 template <size_t kParts>
