@@ -14,7 +14,7 @@
 //   address is enough where it leads to several servers, because each connection is a new one.
 // - A server was killed: with checkpoint_every = n the stream fetches the state after every n operations and keeps the
 //   operations since then. It opens a session with that state and feeds these operations again. The caller does not see
-//   their outputs a second time. (On another engine they may differ in the last bits.)
+//   their outputs a second time. (They may differ in the last bits: on another engine, or without `deterministic`.)
 //
 // - The session is durable (SessionSpec::durability): it keeps its key, and another server of the store goes on with it
 //   when its own drains or is killed. The stream sends again what the store does not have yet. Only where the store has
