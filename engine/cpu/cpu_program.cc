@@ -173,8 +173,7 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   halved ? RunHalves(slices, own.scratch, team) : RunAll(slices, own.scratch[0], team);
   if (!is_timed) return absl::OkStatus();
   const double pace = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(work);
-  // Runs that the helper came too late for are of another kind.
-  // Neither are halves of so few rows that none of theirs go by parts.
+  // Runs that the helper came too late for are of another kind; so are halves of so few rows that none goes by parts.
   const bool is_choice = !halved || slices.size() >= 2 * kPartsRows;
   if (parts != nullptr && is_choice && team.WasHelped() == is_shared) parts->Ran(by_parts, pace);
   if (halving != nullptr && team.WasHelped()) halving->Ran(halved, pace);

@@ -40,8 +40,8 @@ class TileMultiplier {
       shaped = rows;
       for (size_t line = 0; line < product_.lines;) {
         const size_t lines = product_.lines - line;
-        line += rows > kTileRows ? TakeUpTo<2, 2>(first, rows, line, lines) : TakeUpTo < 1,
-            kParts == 1 ? 4 : 2 > (first, rows, line, lines);
+        line += rows > kTileRows ? TakeUpTo<2, 2>(first, rows, line, lines)
+                                 : TakeUpTo<1, kLinesOfOne>(first, rows, line, lines);
       }
     }
     Tiles::Release();
