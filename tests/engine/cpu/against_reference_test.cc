@@ -112,7 +112,7 @@ TEST(CpuAgainstReferenceTest, NumbersThatTilesTakeAndThatTheyDoNot) {
       const auto cell = std::make_shared<Cell>(spec, std::move(weights));
       const ProgramPtr actual = MakeCpuEngine()->Compile(cell, {}).value();
       const ProgramPtr expected = MakeReferenceEngine()->Compile(cell, {}).value();
-      for (const size_t rows : {7, 8, 9, 16, 20, 40}) {
+      for (const size_t rows : {7, 8, 9, 15, 16, 20, 32, 40}) {
         for (const int64_t steps : {1, 3}) {
           SCOPED_TRACE("kind " + std::to_string(static_cast<int>(spec.kind)) + ", rows " + std::to_string(rows));
           const Sequences got = run(*actual, spec, rows, steps), want = run(*expected, spec, rows, steps);

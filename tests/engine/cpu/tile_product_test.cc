@@ -212,7 +212,7 @@ void ExpectAtLeastAsExact(const TileCase& one, size_t lines) {
 }
 
 TEST(TileProductTest, IsAtLeastAsExactAsMultiplyAdds) {
-  for (const size_t rows : {1, 16, 17, 40}) {
+  for (const size_t rows : {1, 16, 17, 40, 50}) {
     for (const size_t depth : {32, 33, 150}) {
       for (const auto& [blocks, units, lines] : {std::array<size_t, 3>{4, 20, 4}, {3, 20, 6}, {1, 33, 1}}) {
         SCOPED_TRACE(std::to_string(rows) + " rows, depth " + std::to_string(depth) + ", lines " +
