@@ -38,32 +38,34 @@ template <typename T>
 void CellInputs<T>::Multiply(size_t count, const Factors<T>& x, Rows<T> target, Team& team) const {
   const size_t most = w_.together() == 3 ? 3 : kPanelLines;  // groups are not cut
   const size_t panels = (w_.lines() + most - 1) / most;
-  ForPanels(panels, count * work(), false, team, [&](size_t panel) {
-    const size_t first = panel * most, column = first * kLine<T>;
-    cpu::Multiply(Product<T>{.count = count,
-                             .rows = x,
-                             .weights = &w_,
-                             .first_line = first,
-                             .lines = std::min(most, w_.lines() - first),
-                             .start = {bias_.data() + column, 0},
-                             .target = {target.data + column, target.stride}});
+  ForPanels(panels, count * work(), false, team, [&](PanelRange range) {
+    for (size_t k = 0; k < range.size(); ++k) {
+      const size_t first = range[k] * most, lines = std::min(most, w_.lines() - first);
+      MultiplyLines(count, x, first, lines, target.From(first * kLine<T>), nullptr);
+    }
   });
 }
 
 template <typename T>
 Rows<const T> CellInputs<T>::Find(size_t count, Rows<const T> inputs, const Factors<T>& x, size_t first_line,
-                                  size_t lines, T* buffer) const {
-  const size_t column = first_line * kLine<T>;
-  if (inputs.data != nullptr) return {inputs.data + column, inputs.stride};
+                                  size_t lines, T* buffer, Meanwhile* meanwhile) const {
+  if (inputs.data != nullptr) return inputs.From(first_line * kLine<T>);
   const Rows<T> target = {buffer, lines * kLine<T>};
+  MultiplyLines(count, x, first_line, lines, target, meanwhile);
+  return target;
+}
+
+template <typename T>
+void CellInputs<T>::MultiplyLines(size_t count, const Factors<T>& x, size_t first_line, size_t lines, Rows<T> target,
+                                  Meanwhile* meanwhile) const {
   cpu::Multiply(Product<T>{.count = count,
                            .rows = x,
                            .weights = &w_,
                            .first_line = first_line,
                            .lines = lines,
-                           .start = {bias_.data() + column, 0},
-                           .target = target});
-  return target;
+                           .start = {bias_.data() + first_line * kLine<T>, 0},
+                           .target = target,
+                           .meanwhile = meanwhile});
 }
 
 template class CellInputs<float>;

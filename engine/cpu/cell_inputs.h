@@ -34,9 +34,12 @@ class CellInputs {
   // Some lines of `count` rows: from `inputs`, where Multiply left them, or, where that is null, computed from `x` into
   // `buffer` of count * lines * kLine elements.
   Rows<const T> Find(size_t count, Rows<const T> inputs, const Factors<T>& x, size_t first_line, size_t lines,
-                     T* buffer) const;
+                     T* buffer, Meanwhile* meanwhile) const;
 
  private:
+  void MultiplyLines(size_t count, const Factors<T>& x, size_t first_line, size_t lines, Rows<T> target,
+                     Meanwhile* meanwhile) const;
+
   PackedMatrix<T> w_;
   AlignedBuffer<T> bias_;
 };

@@ -23,6 +23,10 @@ class GruStep : public RecurrentStep<T> {
         gates_(FindGruGates<T>()) {}
 
  protected:
+  static GruUnits<T> UnitsOf(const StepRows<T>& rows, const PanelSums<T>& sums, size_t unit) {
+    return {sums.count, rows.h.From(unit).Below(sums.first_row), rows.next_h.From(unit).Below(sums.first_row)};
+  }
+
   size_t units_;
   size_t width_;
   ClippedActivation<T> f_;
@@ -45,18 +49,14 @@ class LinearGruStep final : public GruStep<T> {
   size_t packed_bytes() const override { return inputs_.bytes() + r_.bytes() + bias_.size() * sizeof(T); }
 
   void Run(const StepRows<T>& rows, Team& team) const override {
-    const size_t all = width_ / kLine<T>, most = BlocksOfPanel(rows.count, r_.form());
-    ForPanels((all + most - 1) / most, StepWork(rows, inputs_, r_), rows.backwards, team, [&](size_t panel) {
-      PanelSums<T> sums;
-      const size_t first = panel * most, blocks = std::min(most, all - first), unit = first * kLine<T>;
-      const Rows<const T> inputs = inputs_.Find(rows.count, rows.inputs, rows.x, 3 * first, 3 * blocks, sums.inputs);
-      const Rows<T> state = MultiplyState(rows.count, rows.h, r_, 3 * first, 3 * blocks, sums.state);
-      const GruUnits<T> units = {rows.count, rows.h.From(unit), rows.next_h.From(unit)};
-      if (is_default_) return gates_.all(units, blocks, inputs, state, bias_.data() + unit);
+    RunPanels(rows, inputs_, r_, 3 * BlocksOfPanel(rows.count, r_.form()), team, [&](const PanelSums<T>& sums) {
+      const size_t blocks = sums.lines / 3, unit = sums.first_line / 3 * kLine<T>;
+      const GruUnits<T> units = this->UnitsOf(rows, sums, unit);
+      if (is_default_) return gates_.all(units, blocks, sums.inputs, sums.state, bias_.data() + unit);
       for (size_t block = 0; block < blocks; ++block) {
         const size_t column = 3 * block * kLine<T>, own = block * kLine<T>;
-        RunGates({rows.count, units.h.From(own), units.next_h.From(own)}, inputs.From(column), state.From(column),
-                 bias_.data() + unit + own, sums.by_line);
+        RunGates({units.count, units.h.From(own), units.next_h.From(own)}, sums.inputs.From(column),
+                 sums.state.From(column), bias_.data() + unit + own, sums.by_line);
       }
     });
   }
@@ -121,37 +121,30 @@ class ResetGruStep final : public GruStep<T> {
 
   // Rows of z and of r (.) h; two units' lines at once.
   void Reset(const StepRows<T>& rows, Rows<T> keep, Rows<T> reset, Team& team) const {
-    const size_t panels = (r_zr_.lines() + kPanelLines - 1) / kPanelLines;
-    ForPanels(panels, StepWork(rows, inputs_[0], r_zr_), rows.backwards, team, [&](size_t panel) {
-      PanelSums<T> sums;
-      const size_t first = panel * kPanelLines, lines = std::min(kPanelLines, r_zr_.lines() - first);
-      const Rows<const T> inputs = inputs_[0].Find(rows.count, rows.inputs, rows.x, first, lines, sums.inputs);
-      const Rows<const T> state = MultiplyState(rows.count, rows.h, r_zr_, first, lines, sums.state);
-      const size_t line = rows.count * kLine<T>;
-      f_.ApplyToSums({rows.count, lines, inputs, state, sums.by_line, kLine<T>, line});
-      for (size_t k = 0; k < lines; k += 2) {
-        const size_t unit = (first + k) / 2 * kLine<T>;
-        const GruUnits<T> units = {rows.count, rows.h.From(unit), rows.next_h.From(unit)};
-        gates_.reset(units, sums.by_line + k * line, keep.From(unit), reset.From(unit));
+    RunPanels(rows, inputs_[0], r_zr_, kPanelLines, team, [&](const PanelSums<T>& sums) {
+      const size_t line = sums.count * kLine<T>;
+      f_.ApplyToSums({sums.count, sums.lines, sums.inputs, sums.state, sums.by_line, kLine<T>, line});
+      const Rows<T> own_keep = keep.Below(sums.first_row), own_reset = reset.Below(sums.first_row);
+      for (size_t k = 0; k < sums.lines; k += 2) {
+        const size_t unit = (sums.first_line + k) / 2 * kLine<T>;
+        gates_.reset(this->UnitsOf(rows, sums, unit), sums.by_line + k * line, own_keep.From(unit),
+                     own_reset.From(unit));
       }
     });
   }
 
   // A few lines of different units at once.
   void Blend(const StepRows<T>& rows, Rows<const T> keep, const Factors<T>& reset, Team& team) const {
-    const Rows<const T> ahead = rows.inputs.data == nullptr ? rows.inputs : rows.inputs.From(inputs_[0].columns());
-    const size_t panels = (r_h_.lines() + kPanelLines - 1) / kPanelLines;
-    ForPanels(panels, StepWork(rows, inputs_[1], r_h_), rows.backwards, team, [&](size_t panel) {
-      PanelSums<T> sums;
-      const size_t first = panel * kPanelLines, lines = std::min(kPanelLines, r_h_.lines() - first);
-      const Rows<const T> inputs = inputs_[1].Find(rows.count, ahead, rows.x, first, lines, sums.inputs);
-      const Rows<const T> state = MultiplyState(rows.count, reset, r_h_, first, lines, sums.state);
-      const size_t line = rows.count * kLine<T>;
-      g_.ApplyToSums({rows.count, lines, inputs, state, sums.by_line, kLine<T>, line});
-      for (size_t k = 0; k < lines; ++k) {
-        const size_t unit = (first + k) * kLine<T>;
-        const GruUnits<T> units = {rows.count, rows.h.From(unit), rows.next_h.From(unit)};
-        gates_.blend(units, keep.From(unit), sums.by_line + k * line);
+    StepRows<T> of_reset = rows;
+    of_reset.h = reset;
+    if (rows.inputs.data != nullptr) of_reset.inputs = rows.inputs.From(inputs_[0].columns());
+    RunPanels(of_reset, inputs_[1], r_h_, kPanelLines, team, [&](const PanelSums<T>& sums) {
+      const size_t line = sums.count * kLine<T>;
+      g_.ApplyToSums({sums.count, sums.lines, sums.inputs, sums.state, sums.by_line, kLine<T>, line});
+      const Rows<const T> own_keep = keep.Below(sums.first_row);
+      for (size_t k = 0; k < sums.lines; ++k) {
+        const size_t unit = (sums.first_line + k) * kLine<T>;
+        gates_.blend(this->UnitsOf(rows, sums, unit), own_keep.From(unit), sums.by_line + k * line);
       }
     });
   }

@@ -51,21 +51,18 @@ class LstmStep : public RecurrentStep<T> {
   size_t packed_bytes() const override { return inputs_.bytes() + r_.bytes() + peephole_.size() * sizeof(T); }
 
   void Run(const StepRows<T>& rows, Team& team) const override {
-    const size_t all = width_ / kLine<T>, most = BlocksOfPanel(rows.count, r_.form());
-    ForPanels((all + most - 1) / most, StepWork(rows, inputs_, r_), rows.backwards, team, [&](size_t panel) {
-      PanelSums<T> sums;
-      const size_t first = panel * most, blocks = std::min(most, all - first), unit = first * kLine<T>;
-      const Rows<const T> inputs = inputs_.Find(rows.count, rows.inputs, rows.x, 4 * first, 4 * blocks, sums.inputs);
-      const Rows<const T> state = MultiplyState(rows.count, rows.h, r_, 4 * first, 4 * blocks, sums.state);
-      const LstmUnits<T> units = {rows.count, rows.c.From(unit), rows.next_h.From(unit)};
+    RunPanels(rows, inputs_, r_, 4 * BlocksOfPanel(rows.count, r_.form()), team, [&](const PanelSums<T>& sums) {
+      const size_t blocks = sums.lines / 4, unit = sums.first_line / 4 * kLine<T>;
+      const LstmUnits<T> units = {sums.count, rows.c.Below(sums.first_row).From(unit),
+                                  rows.next_h.Below(sums.first_row).From(unit)};
       if (is_default_ && has_peephole_) {
-        return gates_.all_with_peephole(units, blocks, inputs, state, peephole_.data() + unit, width_);
+        return gates_.all_with_peephole(units, blocks, sums.inputs, sums.state, peephole_.data() + unit, width_);
       }
-      if (is_default_) return gates_.all(units, blocks, inputs, state);
+      if (is_default_) return gates_.all(units, blocks, sums.inputs, sums.state);
       for (size_t block = 0; block < blocks; ++block) {
         const size_t column = 4 * block * kLine<T>, own = block * kLine<T>;
-        AddByLine(rows.count, 4, inputs.From(column), state.From(column), sums.by_line);
-        RunGates({rows.count, units.c.From(own), units.next_h.From(own)}, unit + own, sums.by_line);
+        AddByLine(sums.count, 4, sums.inputs.From(column), sums.state.From(column), sums.by_line);
+        RunGates({sums.count, units.c.From(own), units.next_h.From(own)}, unit + own, sums.by_line);
       }
     });
   }

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "engine/cpu/aligned_buffer.h"
 #include "engine/weight_type.h"
@@ -71,9 +72,13 @@ class PackedMatrix {
   size_t together() const { return together_; }
   // Of kInt8: what each column of a line is to be multiplied by.
   const T* scales(size_t index) const { return scales_.data() + index * kLine<T>; }
+  // Of a line as tiles take it.
+  size_t tile_line_bytes() const {
+    return parts_.size() == 0 ? line_size() * sizeof(uint16_t) : parts_.size() / lines_;
+  }
   // The parts of a line and of those behind it, as tiles take them; null: none, or not every weight has them.
   const std::byte* parts(size_t index) const {
-    return parts_.size() == 0 ? nullptr : parts_.data() + index * (parts_.size() / lines_);
+    return parts_.size() == 0 ? nullptr : parts_.data() + index * tile_line_bytes();
   }
   // Without parts.
   size_t own_bytes() const { return data_.size() + scales_.size() * sizeof(T); }

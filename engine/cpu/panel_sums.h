@@ -2,6 +2,7 @@
 // The sums of a panel: a few lines of some rows, small enough for the nearest cache.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "engine/cpu/product.h"
@@ -21,21 +22,29 @@ inline size_t BlocksOfPanel(size_t rows, WeightForm weights) {
 }
 
 template <typename T>
-struct PanelSums {
+struct PanelBuffer {
   alignas(kLineBytes) T inputs[kGroupRows * kPanelLines * kLine<T>];   // biases and W x, row by row
   alignas(kLineBytes) T state[kGroupRows * kPanelLines * kLine<T>];    // R h, row by row
-  alignas(kLineBytes) T by_line[kGroupRows * kPanelLines * kLine<T>];  // both added, line by line: each of all rows
+  alignas(kLineBytes) T by_line[kGroupRows * kPanelLines * kLine<T>];  // for the functions: a line of all rows each
 };
 
-// R h of some lines into `sums`.
+// Of some rows of a step, `first_row` and those below it, and of lines of R.
 template <typename T>
-Rows<T> MultiplyState(size_t count, const Factors<T>& h, const PackedMatrix<T>& r, size_t first_line, size_t lines,
-                      T* sums) {
-  const Rows<T> target = {sums, lines * kLine<T>};
-  Multiply(
-      Product<T>{.count = count, .rows = h, .weights = &r, .first_line = first_line, .lines = lines, .target = target});
-  return target;
-}
+struct PanelSums {
+  size_t first_row = 0;
+  size_t count = 0;
+  size_t first_line = 0;
+  size_t lines = 0;
+  Rows<const T> inputs;
+  Rows<T> state;
+  T* by_line = nullptr;
+
+  // Of rows from `row` on, `most` of them or what is left.
+  PanelSums From(size_t row, size_t most) const {
+    return {first_row + row, std::min(most, count - row), first_line, lines, inputs.Below(row), state.Below(row),
+            by_line};
+  }
+};
 
 // by_line = inputs + state.
 void AddByLine(size_t count, size_t lines, Rows<const float> inputs, Rows<const float> state, float* by_line);

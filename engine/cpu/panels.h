@@ -26,20 +26,27 @@ inline size_t PartsOf(size_t multiplications, size_t panels) {
   return std::min(parts, panels);
 }
 
-// Calls each(panel) for all `panels`, on both threads of the team if that pays. `backwards`: each thread takes its own
+// What a thread takes at once: size() panels, in the order of their index here.
+struct PanelRange {
+  size_t first;
+  size_t end;
+  bool backwards;
+
+  size_t size() const { return end - first; }
+  size_t operator[](size_t k) const { return backwards ? end - 1 - k : first + k; }
+};
+
+// Calls run(range) for all `panels`, on both threads of the team if that pays. `backwards`: each thread takes its own
 // in the opposite order, so that it begins with those that are still in the cache from the last time.
-template <typename Each>
-void ForPanels(size_t panels, size_t multiplications, bool backwards, Team& team, const Each& each) {
-  const auto run = [&](size_t first, size_t end) {
-    for (size_t k = first; k < end; ++k) each(backwards ? end - 1 - (k - first) : k);
-  };
+template <typename Run>
+void ForPanels(size_t panels, size_t multiplications, bool backwards, Team& team, const Run& run) {
   const size_t parts = team.IsInStep() ? 2 : PartsOf(multiplications, panels);
-  if (parts < 2 || !(team.IsInStep() || team.IsShared())) return run(0, panels);
+  if (parts < 2 || !(team.IsInStep() || team.IsShared())) return run(PanelRange{0, panels, backwards});
   team.Run(parts, [&](size_t part) {
     // The helper begins with the last part.
     const size_t middle = parts / 2;
     if (backwards) part = part < middle ? middle - 1 - part : parts - 1 - (part - middle);
-    run(panels * part / parts, panels * (part + 1) / parts);
+    run(PanelRange{panels * part / parts, panels * (part + 1) / parts, backwards});
   });
 }
 

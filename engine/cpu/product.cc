@@ -255,15 +255,8 @@ void MultiplyTiles(size_t parts, const std::byte* line, const Product<float>& pr
                           .start_stride = product.start.stride,
                           .starts_at_zero = product.start.data == kZeroLines<float>,
                           .target = product.target.data,
-                          .target_stride = product.target.stride});
-}
-
-// Of kAsGiven, where rows are parts, if they are prepared at all.
-void MultiplyPartsOrFloat(Product<float> product) {
-  const std::byte* const parts = product.weights->parts(product.first_line);
-  if (parts != nullptr && product.rows.prepared != nullptr) return MultiplyTiles(kBrainParts, parts, product);
-  product.rows.prepared = nullptr;
-  HWY_DYNAMIC_DISPATCH(MultiplyFloat)(product);
+                          .target_stride = product.target.stride,
+                          .meanwhile = product.meanwhile});
 }
 
 }  // namespace
@@ -293,17 +286,25 @@ Factors<float> Prepare(WeightForm weights, size_t depth, size_t count, size_t co
   return {rows.data, rows.stride, target};
 }
 
+bool IsByTiles(size_t count, const Factors<float>& rows, const PackedMatrix<float>& weights) {
+  const WeightForm form = weights.form();
+  if (form.has_parts()) return weights.parts(0) != nullptr && rows.prepared != nullptr;
+  // One row is multiplied sooner by dot products, if it may.
+  return IsByTiles(form.type) && !(form.may_vary && count == 1);
+}
+
 void Multiply(const Product<float>& product) {
   const PackedMatrix<float>& weights = *product.weights;
   const WeightForm form = weights.form();
-  // One row is multiplied sooner by dot products, if it may.
-  if (IsByTiles(form.type) && !(form.may_vary && product.count == 1)) {
-    const size_t line = product.first_line * weights.line_size() * sizeof(uint16_t);
-    return MultiplyTiles(1, weights.line<std::byte>(0) + line, product);
+  if (IsByTiles(product.count, product.rows, weights)) {
+    if (form.has_parts()) return MultiplyTiles(kBrainParts, weights.parts(product.first_line), product);
+    return MultiplyTiles(1, weights.line<std::byte>(0) + product.first_line * weights.tile_line_bytes(), product);
   }
   if (HasDotProduct(form.type)) return MultiplyByDotProduct(product);
-  if (form.has_parts()) return MultiplyPartsOrFloat(product);
-  HWY_DYNAMIC_DISPATCH(MultiplyFloat)(product);
+  if (!form.has_parts()) return HWY_DYNAMIC_DISPATCH(MultiplyFloat)(product);
+  Product<float> plain = product;  // prepared rows would be parts
+  plain.rows.prepared = nullptr;
+  HWY_DYNAMIC_DISPATCH(MultiplyFloat)(plain);
 }
 void Multiply(const Product<double>& product) { HWY_DYNAMIC_DISPATCH(MultiplyDouble)(product); }
 

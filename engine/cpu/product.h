@@ -12,6 +12,7 @@
 
 #include <cstddef>
 
+#include "engine/cpu/meanwhile.h"
 #include "engine/cpu/packed_matrix.h"
 
 namespace rnnserve::cpu {
@@ -25,6 +26,7 @@ struct Rows {
   T* row(size_t index) const { return data + index * stride; }
   // The columns from `column` on.
   Rows From(size_t column) const { return {data + column, stride}; }
+  Rows Below(size_t index) const { return {row(index), stride}; }
   operator Rows<const T>() const { return {data, stride}; }
 };
 
@@ -65,8 +67,13 @@ struct Product {
   // Lines next to each other, in rows that begin on cache lines. A stride of 0: the same for all rows. May be the
   // target.
   Rows<const T> start = {kZeroLines<T>, 0};
-  Rows<T> target;  // overlaps nothing else
+  Rows<T> target;                  // overlaps nothing else
+  Meanwhile* meanwhile = nullptr;  // where IsByTiles
 };
+
+// Whether so many rows are multiplied with these weights by tiles.
+bool IsByTiles(size_t count, const Factors<float>& rows, const PackedMatrix<float>& weights);
+inline bool IsByTiles(size_t, const Factors<double>&, const PackedMatrix<double>&) { return false; }
 
 void Multiply(const Product<float>& product);
 void Multiply(const Product<double>& product);

@@ -6,6 +6,7 @@
 // with weights and biases of zero; nothing ever reads them back.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -41,10 +42,57 @@ class RecurrentStep {
   virtual size_t packed_bytes() const = 0;
 };
 
-// Multiplications of a step, for ForPanels.
+// R h of a panel of `lines`, and its share of the inputs.
 template <typename T>
-size_t StepWork(const StepRows<T>& rows, const CellInputs<T>& inputs, const PackedMatrix<T>& r) {
-  return rows.count * (r.columns() * r.depth() + (rows.inputs.data == nullptr ? inputs.work() : 0));
+PanelSums<T> MultiplyPanel(const StepRows<T>& rows, const CellInputs<T>& inputs, const PackedMatrix<T>& r, size_t first,
+                           size_t lines, PanelBuffer<T>& buffer, Meanwhile* meanwhile = nullptr) {
+  const Rows<const T> of_x = inputs.Find(rows.count, rows.inputs, rows.x, first, lines, buffer.inputs, meanwhile);
+  const Rows<T> of_h = {buffer.state, lines * kLine<T>};
+  Multiply(Product<T>{.count = rows.count,
+                      .rows = rows.h,
+                      .weights = &r,
+                      .first_line = first,
+                      .lines = lines,
+                      .target = of_h,
+                      .meanwhile = meanwhile});
+  return {0, rows.count, first, lines, of_x, of_h, buffer.by_line};
+}
+
+// Tiles wait for weights that come from the second cache or further off. Then there is time for functions meanwhile; of
+// fewer, LSTM of H = 128 takes 1.04 times as long so.
+constexpr size_t kFarPanelBytes = size_t{64} << 10;
+constexpr size_t kPieceRows = 2;
+
+template <typename T>
+bool RunsMeanwhile(const StepRows<T>& rows, const PackedMatrix<T>& r, size_t lines) {
+  return IsByTiles(rows.count, rows.h, r) && r.tile_line_bytes() * lines > kFarPanelBytes;
+}
+
+// Each panel of at most so many lines: its products, then functions(sums). Where tiles wait for weights, the functions
+// of a panel run during the products of the next one.
+template <typename T, typename Functions>
+void RunPanels(const StepRows<T>& rows, const CellInputs<T>& inputs, const PackedMatrix<T>& r, size_t most, Team& team,
+               const Functions& functions) {
+  const size_t panels = (r.lines() + most - 1) / most, products = rows.inputs.data == nullptr ? 2 : 1;
+  const size_t work = rows.count * (r.columns() * r.depth() + (products - 1) * inputs.work());
+  const bool runs_meanwhile = RunsMeanwhile(rows, r, most);
+  ForPanels(panels, work, rows.backwards, team, [&](PanelRange range) {
+    PanelBuffer<T> buffers[2];
+    PanelSums<T> before;
+    for (size_t k = 0; k < range.size(); ++k) {
+      const size_t first = range[k] * most, lines = std::min(most, r.lines() - first);
+      if (!runs_meanwhile) {
+        functions(MultiplyPanel(rows, inputs, r, first, lines, buffers[0]));
+        continue;
+      }
+      const auto run_rows = [&](size_t piece) { functions(before.From(piece * kPieceRows, kPieceRows)); };
+      Meanwhile meanwhile((before.count + kPieceRows - 1) / kPieceRows, products, run_rows);
+      const PanelSums<T> sums = MultiplyPanel(rows, inputs, r, first, lines, buffers[k % 2], &meanwhile);
+      meanwhile.Finish();
+      before = sums;
+    }
+    if (before.count > 0) functions(before);
+  });
 }
 
 }  // namespace rnnserve::cpu

@@ -22,14 +22,9 @@ class RnnStep : public RecurrentStep<T> {
   size_t packed_bytes() const override { return inputs_.bytes() + r_.bytes(); }
 
   void Run(const StepRows<T>& rows, Team& team) const override {
-    const size_t panels = (r_.lines() + kPanelLines - 1) / kPanelLines;
-    ForPanels(panels, StepWork(rows, inputs_, r_), rows.backwards, team, [&](size_t panel) {
-      PanelSums<T> sums;
-      const size_t first = panel * kPanelLines, lines = std::min(kPanelLines, r_.lines() - first);
-      const Rows<const T> inputs = inputs_.Find(rows.count, rows.inputs, rows.x, first, lines, sums.inputs);
-      const Rows<const T> state = MultiplyState(rows.count, rows.h, r_, first, lines, sums.state);
-      T* const target = rows.next_h.data + first * kLine<T>;
-      f_.ApplyToSums({rows.count, lines, inputs, state, target, rows.next_h.stride, kLine<T>});
+    RunPanels(rows, inputs_, r_, kPanelLines, team, [&](const PanelSums<T>& sums) {
+      T* const target = rows.next_h.row(sums.first_row) + sums.first_line * kLine<T>;
+      f_.ApplyToSums({sums.count, sums.lines, sums.inputs, sums.state, target, rows.next_h.stride, kLine<T>});
     });
   }
 

@@ -33,6 +33,7 @@ class TileMultiplier {
         line_bytes_(kParts * blocks_ * kTileBytes) {}
 
   void Run() {
+    if (product_.meanwhile != nullptr) product_.meanwhile->Expect(Passes());
     size_t shaped = 0;
     for (size_t first = 0, rows; first < product_.count; first += rows) {
       rows = std::min(product_.count - first, 2 * kTileRows);
@@ -49,6 +50,17 @@ class TileMultiplier {
 
  private:
   static constexpr size_t kLinesOfOne = kParts == 1 ? 4 : 2;  // of one tile of rows
+
+  // About as many as AddLines and the like will be.
+  size_t Passes() const {
+    const size_t lines = product_.count > kTileRows ? 2 : kLinesOfOne;
+    const size_t times =
+        (product_.lines + lines - 1) / lines * ((product_.count + 2 * kTileRows - 1) / (2 * kTileRows));
+    return times * blocks_ * (kParts == 1 ? 1 : product_.count > kTileRows ? 4 : 3);
+  }
+  void Pass() const {
+    if (product_.meanwhile != nullptr) product_.meanwhile->Pass();
+  }
 
   template <size_t kCount, class Each>
   static void ForEach(const Each& each) {
@@ -133,6 +145,7 @@ class TileMultiplier {
             Tiles::template AddProduct<kSum, kRows + of_row, kWeights>();
           });
         });
+        Pass();
       });
     });
     ForEach<kLines>([&]<size_t v>() {
@@ -206,6 +219,7 @@ class TileMultiplier {
       LoadWeights<6 + v % 2>(weights, v, part);
       AddLine<kRowTiles, v>();
     });
+    Pass();
   }
   // Times the weights that were loaded last.
   template <size_t kRowTiles, size_t kLines>

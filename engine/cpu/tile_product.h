@@ -24,6 +24,7 @@
 #include <cstdint>
 
 #include "engine/cpu/aligned_buffer.h"
+#include "engine/cpu/meanwhile.h"
 #include "engine/weight_type.h"
 
 namespace rnnserve::cpu {
@@ -82,6 +83,7 @@ struct TileProduct {
   bool starts_at_zero;  // of three parts, all of `start` is zero
   float* target;
   size_t target_stride;
+  Meanwhile* meanwhile = nullptr;
 };
 
 void MultiplyByTiles(size_t parts, const TileProduct& product);

@@ -122,7 +122,7 @@ struct TileCase {
     const PackedMatrix<float> packed(source.data(), blocks, units, depth, form);
     const auto line = [&](size_t first) {
       if (form.has_parts()) return packed.parts(first);
-      return packed.line<std::byte>(0) + first * packed.line_size() * sizeof(uint16_t);
+      return packed.line<std::byte>(0) + first * packed.tile_line_bytes();
     };
     const AlignedBuffer<float> starts = StartValues();
     const bool is_zero = start_kind == StartKind::kZero;
@@ -355,23 +355,23 @@ TEST(TileProductTest, ProgramsThatMayVaryHaveParts) {
   EXPECT_EQ(bytes(false) - bytes(true), HasTiles() ? kPartsOfWeights : 0);
 }
 
-void ExpectEachWayIsRight(CellKind kind, int64_t rows, int64_t steps) {
-  constexpr int64_t kWidth = 64, kRuns = 40;
-  const CellPtr cell = RandomCell(DefaultSpec(kind, DataType::kFloat, kWidth, kWidth), 3);
+void ExpectEachWayIsRight(CellKind kind, int64_t rows, int64_t steps, int64_t width = 64) {
+  constexpr int64_t kRuns = 40;
+  const CellPtr cell = RandomCell(DefaultSpec(kind, DataType::kFloat, width, width), 3);
   const ProgramPtr may_vary = MakeCpuEngine()->Compile(cell, {}).value();
   const ProgramPtr exact = MakeCpuEngine()->Compile(cell, {.deterministic = true}).value();
   std::mt19937 random(9);
-  std::vector<float> x, y(rows * steps * kWidth), want(y.size());
+  std::vector<float> x, y(rows * steps * width), want(y.size());
   for (const double value : RandomValues(random, y.size(), 1.0)) x.push_back(static_cast<float>(value));
   const auto run = [&](const Program& program, Workspace& workspace, std::vector<float>& to) {
     std::vector<std::unique_ptr<State>> states;
     std::vector<SequenceSlice> slices;
     for (int64_t row = 0; row < rows; ++row) {
       states.push_back(program.NewState());
-      slices.push_back({.x = reinterpret_cast<const std::byte*>(x.data() + row * kWidth),
-                        .x_stride = rows * kWidth * static_cast<int64_t>(sizeof(float)),
-                        .y = reinterpret_cast<std::byte*>(to.data() + row * kWidth),
-                        .y_stride = rows * kWidth * static_cast<int64_t>(sizeof(float)),
+      slices.push_back({.x = reinterpret_cast<const std::byte*>(x.data() + row * width),
+                        .x_stride = rows * width * static_cast<int64_t>(sizeof(float)),
+                        .y = reinterpret_cast<std::byte*>(to.data() + row * width),
+                        .y_stride = rows * width * static_cast<int64_t>(sizeof(float)),
                         .steps = steps,
                         .before = nullptr,
                         .after = states.back().get()});
@@ -395,6 +395,7 @@ TEST(TileProductTest, EachWayIsTriedAndRight) {
   for (const CellKind kind : {CellKind::kLstm, CellKind::kGru, CellKind::kRnn}) {
     SCOPED_TRACE(static_cast<int>(kind));
     ExpectEachWayIsRight(kind, 17, 3);
+    ExpectEachWayIsRight(kind, 17, 2, 256);  // functions run during products
     ExpectEachWayIsRight(kind, 8, 1);
     ExpectEachWayIsRight(kind, 1, 20);  // x alone may go by parts
   }
