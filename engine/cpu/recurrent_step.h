@@ -9,11 +9,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "engine/cell.h"
 #include "engine/cpu/cell_inputs.h"
 #include "engine/cpu/panel_sums.h"
+#include "engine/cpu/tile_product.h"
 
 namespace rnnserve::cpu {
 
@@ -63,11 +65,6 @@ PanelSums<T> MultiplyPanel(const StepRows<T>& rows, const CellInputs<T>& inputs,
 constexpr size_t kFarPanelBytes = size_t{64} << 10;
 constexpr size_t kPieceRows = 2;
 
-template <typename T>
-bool RunsMeanwhile(const StepRows<T>& rows, const PackedMatrix<T>& r, size_t lines) {
-  return IsByTiles(rows.count, rows.h, r) && r.tile_line_bytes() * lines > kFarPanelBytes;
-}
-
 // Each panel of at most so many lines: its products, then functions(sums). Where tiles wait for weights, the functions
 // of a panel run during the products of the next one.
 template <typename T, typename Functions>
@@ -75,8 +72,11 @@ void RunPanels(const StepRows<T>& rows, const CellInputs<T>& inputs, const Packe
                const Functions& functions) {
   const size_t panels = (r.lines() + most - 1) / most, products = rows.inputs.data == nullptr ? 2 : 1;
   const size_t work = rows.count * (r.columns() * r.depth() + (products - 1) * inputs.work());
-  const bool runs_meanwhile = RunsMeanwhile(rows, r, most);
+  const bool is_by_tiles = IsByTiles(rows.count, rows.h, r);
+  const bool runs_meanwhile = is_by_tiles && r.tile_line_bytes() * most > kFarPanelBytes;
   ForPanels(panels, work, rows.backwards, team, [&](PanelRange range) {
+    std::optional<KeptTiles> kept;
+    if (is_by_tiles) kept.emplace();
     PanelBuffer<T> buffers[2];
     PanelSums<T> before;
     for (size_t k = 0; k < range.size(); ++k) {

@@ -152,8 +152,11 @@ class TileMultiplier {
       alignas(kLineBytes) float sums[kTileRows * kLine<float>], small[kTileRows * kLine<float>];
       Tiles::template Store<v>(sums, kLineBytes);
       Tiles::template Store<kSmall + v>(small, kLineBytes);
-      for (size_t k = 0; k < rows * kLine<float>; k += kLine<float>) Tiles::AddLine(small + k, sums + k, sums + k);
-      AddStart(first, rows, line + v, sums);
+      for (size_t k = 0; k < rows; ++k) {
+        float* const sum = sums + k * kLine<float>;
+        Tiles::AddLine(small + k * kLine<float>, sum, AddsLast() ? sum : Target(first + k, line + v));
+      }
+      if (AddsLast()) AddStart(first, rows, line + v, sums);
     });
   }
 

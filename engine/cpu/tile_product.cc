@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "engine/cpu/dot_product.h"
@@ -21,10 +22,25 @@ HWY_PUSH_ATTRIBUTES("avx2,fma,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512
 namespace rnnserve::cpu {
 namespace {
 
+struct ShapesOfThread {
+  bool are_kept = false;  // until KeptTiles is gone
+  bool are_set = false;
+  TileShapes shapes;
+};
+thread_local ShapesOfThread own_shapes;
+
 // Not the intrinsics: GCC's write the number of a tile into the text, so that a template's cannot be one.
 struct CpuTiles {
-  static void Shape(const TileShapes& shapes) { asm volatile("ldtilecfg %0" ::"m"(shapes)); }
-  static void Release() { asm volatile("tilerelease"); }
+  static void Shape(const TileShapes& shapes) {
+    ShapesOfThread& own = own_shapes;
+    if (own.are_set && std::memcmp(&own.shapes, &shapes, sizeof shapes) == 0) return;
+    asm volatile("ldtilecfg %0" ::"m"(shapes));
+    own.are_set = own.are_kept;
+    own.shapes = shapes;
+  }
+  static void Release() {
+    if (!own_shapes.are_kept) asm volatile("tilerelease");
+  }
   template <size_t kTile>
   static void Clear() {
     asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
@@ -95,6 +111,12 @@ void MultiplyByTiles(size_t parts, const TileProduct& product) {
   TileMultiplier<CpuTiles, kBrainParts>(product).Run();
 }
 
+KeptTiles::KeptTiles() { own_shapes.are_kept = true; }
+KeptTiles::~KeptTiles() {
+  if (own_shapes.are_set) asm volatile("tilerelease");
+  own_shapes.are_kept = own_shapes.are_set = false;
+}
+
 }  // namespace rnnserve::cpu
 HWY_POP_ATTRIBUTES
 
@@ -128,6 +150,8 @@ namespace rnnserve::cpu {
 bool HasTiles() { return false; }
 bool NarrowForTiles(size_t, size_t, size_t, const float*, size_t, std::byte*) { return false; }
 void MultiplyByTiles(size_t, const TileProduct&) {}
+KeptTiles::KeptTiles() = default;
+KeptTiles::~KeptTiles() = default;
 
 }  // namespace rnnserve::cpu
 #endif

@@ -427,5 +427,15 @@ TEST(TileProductTest, TheCpusTilesAgreeWithTheModel) {
   }
 }
 
+// Of tiles that keep their shape, but for those that need another one.
+TEST(TileProductTest, ProductsFollowEachOther) {
+  if (!HasTiles()) GTEST_SKIP() << "this CPU has no tiles";
+  const KeptTiles kept;
+  for (const size_t rows : {17, 17, 16, 5, 5, 40, 16}) {
+    ExpectAgreesWithTheModel<1>(rows, 40);
+    ExpectAgreesWithTheModel<kBrainParts>(rows, 40);
+  }
+}
+
 }  // namespace
 }  // namespace rnnserve::cpu
