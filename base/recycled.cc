@@ -20,8 +20,10 @@ void GiveRecycled(void* block, size_t) noexcept { ::operator delete(block); }
 
 namespace {
 
-constexpr size_t kClassBytes = 64;  // sessions keep three small blocks each
-constexpr size_t kClasses = kMostRecycledBytes / kClassBytes;
+// Classes of small blocks differ by less: sessions keep three each.
+constexpr size_t kSmallBytes = 128, kSmallStep = 16, kStep = 64;
+constexpr size_t kSmallClasses = kSmallBytes / kSmallStep;
+constexpr size_t kClasses = kSmallClasses + (kMostRecycledBytes - kSmallBytes) / kStep;
 constexpr int kBatch = 16;                      // blocks; a thread keeps up to two batches of a class
 constexpr size_t kMostSharedBytes = 128 << 10;  // of a class
 
@@ -48,8 +50,14 @@ struct Stack {
   }
 };
 
-constexpr size_t ClassOf(size_t bytes) { return (bytes - 1) / kClassBytes; }
-constexpr size_t BytesOf(size_t k) { return (k + 1) * kClassBytes; }
+constexpr size_t ClassOf(size_t bytes) {
+  return bytes <= kSmallBytes ? (bytes - 1) / kSmallStep : kSmallClasses + (bytes - kSmallBytes - 1) / kStep;
+}
+constexpr size_t BytesOf(size_t k) {
+  return k < kSmallClasses ? (k + 1) * kSmallStep : kSmallBytes + (k - kSmallClasses + 1) * kStep;
+}
+static_assert(ClassOf(kMostRecycledBytes) == kClasses - 1 && BytesOf(kClasses - 1) == kMostRecycledBytes);
+static_assert(BytesOf(ClassOf(kSmallBytes)) == kSmallBytes && BytesOf(ClassOf(kSmallBytes + 1)) == kSmallBytes + kStep);
 
 // Whole batches, for all threads. Lives as long as any thread may.
 class Shared {

@@ -22,19 +22,27 @@ void GiveMany(const std::vector<void*>& blocks, size_t bytes) {
   for (void* block : blocks) GiveRecycled(block, bytes);
 }
 
+// A block of `least` to `most` bytes serves all of these, and no others.
+void ExpectClass(size_t least, size_t most) {
+  void* const block = TakeRecycled(least);
+  GiveRecycled(block, least);
+  for (const size_t bytes : {least - 1, most + 1}) {
+    void* const other = TakeRecycled(bytes);
+    EXPECT_NE(other, block) << bytes;
+    GiveRecycled(other, bytes);
+  }
+  for (const size_t bytes : {most, least}) {
+    void* const same = TakeRecycled(bytes);
+    EXPECT_EQ(same, block) << bytes;
+    GiveRecycled(same, bytes);
+  }
+}
+
 TEST(Recycled, WhatWasGivenServesTheNextOfItsClass) {
-  void* const block = TakeRecycled(100);
-  GiveRecycled(block, 100);
-  EXPECT_EQ(TakeRecycled(128), block);
-  GiveRecycled(block, 128);
-  void* const other = TakeRecycled(129);
-  EXPECT_NE(other, block);
-  GiveRecycled(other, 129);
-  void* const small = TakeRecycled(64);
-  EXPECT_NE(small, block);
-  GiveRecycled(small, 64);
-  EXPECT_EQ(TakeRecycled(65), block);
-  GiveRecycled(block, 65);
+  ExpectClass(193, 256);
+  ExpectClass(129, 192);
+  ExpectClass(113, 128);
+  ExpectClass(17, 32);
 }
 
 TEST(Recycled, BlocksOfAllSizesAreApart) {
