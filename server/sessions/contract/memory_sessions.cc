@@ -96,17 +96,19 @@ absl::StatusOr<SessionPage> MemorySessions::List(std::string_view tenant, int64_
   if (!token.empty() && !absl::SimpleAtoi(absl::string_view(token.data(), token.size()), &after)) {
     return FieldError("page_token", "this page_token came with no page; leave it empty, or take that of the last page");
   }
-  std::vector<std::pair<uint64_t, SessionPtr>> found;
+  std::vector<SessionPtr> found;
   {
     const MutexLock lock(mutex_);
-    found = TenantOf(tenant).order.Page(after, static_cast<size_t>(page_size) + 1);
+    for (const auto& [order, session] : TenantOf(tenant).order.Page(after, static_cast<size_t>(page_size) + 1)) {
+      found.push_back(session->shared_from_this());
+    }
   }
   SessionPage page;
   if (static_cast<int64_t>(found.size()) > page_size) {
     found.pop_back();
-    page.next_token = absl::StrCat(found.back().first);
+    page.next_token = absl::StrCat(found.back()->order());
   }
-  for (auto& [order, session] : found) {
+  for (const SessionPtr& session : found) {
     const Session::View view = session->view();
     if (view.live) page.items.push_back({session, session->key().Text(), view});
   }

@@ -116,7 +116,7 @@ class MemorySessions final : public Sessions {
     std::map<std::string, Answered, std::less<>> requests;
     std::map<const Session*, std::string> request_of;   // that made it
     std::map<const Session*, std::string> attached_by;  // the newest one that attached to it
-    CreationOrder<SessionPtr> order;
+    CreationOrder<Session*> order;                      // live ones, which wheel_ holds
   };
   struct Lingering {
     absl::Duration until;

@@ -135,7 +135,7 @@ SessionPtr MemorySessions::Add(Tenant& tenant, Session::Start start, const Sessi
   // A closed one that lingers, with the id of its name.
   if (const auto closed = sessions_.find(session->key().id); closed != sessions_.end()) sessions_.erase(closed);
   sessions_.insert(session);
-  tenant.order.Add(session->order(), session);
+  tenant.order.Add(session->order(), session.get());
   if (!session->name().empty() && FindNamed(tenant, session->name()) == nullptr)
     tenant.names[std::string(session->name())] = session;
   wheel_.Add(session, aging_.Now() + terms.idle_timeout);
