@@ -145,12 +145,12 @@ class MemorySessions final : public Sessions {
   std::optional<absl::StatusOr<Answered>> FindAnswered(const Tenant& tenant, const RequestIdentity& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The live session of that name, or null.
-  static SessionPtr FindNamed(const Tenant& tenant, std::string_view name);
+  SessionPtr FindNamed(const Tenant& tenant, std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts a session that was not opened.
   static absl::Status Refused(const SessionSubject& subject, absl::Status why);
   // A server that leaves opens none.
   absl::Status CheckStays() const;
-  static absl::Status CheckName(const Tenant& tenant, std::string_view name);
+  absl::Status CheckName(const Tenant& tenant, std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SessionKey MakeKey(std::string_view tenant, std::string_view name, const Session::Terms& terms) const;
   SessionPtr Add(Tenant& tenant, Session::Start start, const Session::Terms& terms)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

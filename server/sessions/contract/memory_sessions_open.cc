@@ -49,13 +49,20 @@ std::optional<absl::StatusOr<MemorySessions::Answered>> MemorySessions::FindAnsw
                       "this request_id came before with another content; a new request takes a new one");
 }
 
-SessionPtr MemorySessions::FindNamed(const Tenant& tenant, std::string_view name) {
+SessionPtr MemorySessions::FindNamed(const Tenant& tenant, std::string_view name) const {
   if (name.empty()) return nullptr;
   const auto found = tenant.names.find(name);
-  return found != tenant.names.end() && found->second->view().live ? found->second : nullptr;
+  if (found != tenant.names.end() && found->second->view().live) return found->second;
+  if (site_.records == nullptr) return nullptr;
+  // A durable one that came here by its key while a local one had the name.
+  for (const SessionId& id : keys_.IdsOf(tenant.budget.tenant(), name)) {
+    const auto durable = sessions_.find(id);
+    if (durable != sessions_.end() && (*durable)->view().live) return *durable;
+  }
+  return nullptr;
 }
 
-absl::Status MemorySessions::CheckName(const Tenant& tenant, std::string_view name) {
+absl::Status MemorySessions::CheckName(const Tenant& tenant, std::string_view name) const {
   return FindNamed(tenant, name) == nullptr ? absl::OkStatus() : NameTaken();
 }
 
@@ -134,10 +141,10 @@ SessionPtr MemorySessions::Add(Tenant& tenant, Session::Start start, const Sessi
   auto session = std::make_shared<Session>(std::move(start), terms, &tenant.budget, &site_);
   // A closed one that lingers, with the id of its name.
   if (const auto closed = sessions_.find(session->key().id); closed != sessions_.end()) sessions_.erase(closed);
-  sessions_.insert(session);
-  tenant.order.Add(session->order(), session.get());
   if (!session->name().empty() && FindNamed(tenant, session->name()) == nullptr)
     tenant.names[std::string(session->name())] = session;
+  sessions_.insert(session);
+  tenant.order.Add(session->order(), session.get());
   wheel_.Add(session, aging_.Now() + terms.idle_timeout);
   ++live_;
   return session;

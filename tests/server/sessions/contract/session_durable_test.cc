@@ -220,6 +220,29 @@ TEST_F(SessionDurableTest, ANameIsFreeOnceItsSessionIsClosed) {
   }
 }
 
+// Fetched by its key, it comes to a server where a local session has the name.
+TEST_F(SessionDurableTest, ANameGoesToTheDurableSessionOnceTheLocalOneHasEnded) {
+  OpenSpec spec = Spec();
+  spec.name = "n";
+  const SessionPtr local = OpenWith(std::move(spec));
+  Switch();
+  const SessionPtr made = OpenDurable(Durability::kSync, "n");
+  const std::string key = key_;
+  Apply(made, 1);
+  Switch();
+  const absl::StatusOr<SessionPtr> fetched = Find(key);
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_EQ(ReasonOf(OpenNamed("n", false).status()), "NAME_TAKEN");
+  Commit(Send(local, {.number = 1, .closes = true}), 0, /*closes=*/true);
+  EXPECT_EQ(ReasonOf(OpenNamed("n", false).status()), "NAME_TAKEN");
+  const absl::StatusOr<OpenedSession> attached = Attach("n");
+  ASSERT_TRUE(attached.ok()) << attached.status();
+  EXPECT_FALSE(attached->is_new);
+  EXPECT_EQ(attached->session, *fetched);
+  EXPECT_EQ(Applied(attached->session), 1u);
+  EXPECT_EQ(sessions().live(), 1);
+}
+
 TEST_F(SessionDurableTest, AnOlderEpochIsFencedOnEachServer) {
   const absl::StatusOr<OpenedSession> made = Attach("n");
   Switch();
