@@ -62,8 +62,8 @@ PanelSums<T> MultiplyPanel(const StepRows<T>& rows, const CellInputs<T>& inputs,
 
 // Tiles wait for weights that come from the second cache or further off. Then there is time for functions meanwhile; of
 // fewer, LSTM of H = 128 takes 1.04 times as long so.
-constexpr size_t kFarPanelBytes = size_t{64} << 10;
-constexpr size_t kPieceRows = 2;
+inline constexpr size_t kFarPanelBytes = size_t{64} << 10;
+inline constexpr size_t kPieceRows = 2;
 
 // Each panel of at most so many lines: its products, then functions(sums). Where tiles wait for weights, the functions
 // of a panel run during the products of the next one.
