@@ -25,6 +25,7 @@ class CellInputs {
 
   size_t columns() const { return w_.columns(); }
   size_t bytes() const { return w_.bytes() + bias_.size() * sizeof(T); }
+  bool IsByTiles(size_t count, const Factors<T>& x) const { return cpu::IsByTiles(count, x, w_); }
   // Multiplications of a row.
   size_t work() const { return w_.columns() * w_.depth(); }
 
@@ -32,7 +33,7 @@ class CellInputs {
   void Multiply(size_t count, const Factors<T>& x, Rows<T> target, Team& team) const;
 
   // Some lines of `count` rows: from `inputs`, where Multiply left them, or, where that is null, computed from `x` into
-  // `buffer` of count * lines * kLine elements.
+  // `buffer` of count * lines * kLine elements. `meanwhile`: as Product has it.
   Rows<const T> Find(size_t count, Rows<const T> inputs, const Factors<T>& x, size_t first_line, size_t lines,
                      T* buffer, Meanwhile* meanwhile) const;
 

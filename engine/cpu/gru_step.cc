@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cpu/gru_step.h"
 
-#include <algorithm>
 #include <cmath>
 #include <type_traits>
 #include <vector>

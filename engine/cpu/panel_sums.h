@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of a panel: a few lines of some rows, small enough for the nearest cache.
+// The sums of a panel: a few lines of some rows, small enough for a core's own caches.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +23,10 @@ inline size_t BlocksOfPanel(size_t rows, WeightForm weights) {
 
 template <typename T>
 struct PanelBuffer {
-  alignas(kLineBytes) T inputs[kGroupRows * kPanelLines * kLine<T>];   // biases and W x, row by row
-  alignas(kLineBytes) T state[kGroupRows * kPanelLines * kLine<T>];    // R h, row by row
-  alignas(kLineBytes) T by_line[kGroupRows * kPanelLines * kLine<T>];  // for the functions: a line of all rows each
+  alignas(kLineBytes) T inputs[kGroupRows * kPanelLines * kLine<T>];  // biases and W x, row by row
+  alignas(kLineBytes) T state[kGroupRows * kPanelLines * kLine<T>];   // R h, row by row
+  alignas(
+      kLineBytes) T by_line[kGroupRows * kPanelLines * kLine<T>];  // for functions: a line of all of their rows each
 };
 
 // Of some rows of a step, `first_row` and those below it, and of lines of R.

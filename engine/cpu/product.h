@@ -26,6 +26,7 @@ struct Rows {
   T* row(size_t index) const { return data + index * stride; }
   // The columns from `column` on.
   Rows From(size_t column) const { return {data + column, stride}; }
+  // The rows from `index` on.
   Rows Below(size_t index) const { return {row(index), stride}; }
   operator Rows<const T>() const { return {data, stride}; }
 };
@@ -68,7 +69,7 @@ struct Product {
   // target.
   Rows<const T> start = {kZeroLines<T>, 0};
   Rows<T> target;                  // overlaps nothing else
-  Meanwhile* meanwhile = nullptr;  // where IsByTiles
+  Meanwhile* meanwhile = nullptr;  // only products by tiles run it; Finish runs the rest
 };
 
 // Whether so many rows are multiplied with these weights by tiles.

@@ -2,7 +2,8 @@
 // One step of a cell for some rows at once: what lstm_step, gru_step and rnn_step each do for their kind. Immutable.
 //
 // A step goes through the units panel by panel, a few lines (packed_matrix.h) of all rows each: the product with R,
-// that with W unless it was made for a stretch of steps beforehand, then the cell's functions. Padded units run along
+// that with W unless it was made for a stretch of steps beforehand, then the cell's functions, at once or during the
+// products of the next panel. Padded units run along
 // with weights and biases of zero; nothing ever reads them back.
 #pragma once
 
@@ -14,7 +15,9 @@
 
 #include "engine/cell.h"
 #include "engine/cpu/cell_inputs.h"
+#include "engine/cpu/meanwhile.h"
 #include "engine/cpu/panel_sums.h"
+#include "engine/cpu/panels.h"
 #include "engine/cpu/tile_product.h"
 
 namespace rnnserve::cpu {
@@ -44,7 +47,7 @@ class RecurrentStep {
   virtual size_t packed_bytes() const = 0;
 };
 
-// R h of a panel of `lines`, and its share of the inputs.
+// R h of a panel of `lines`, and its share of the inputs. `meanwhile`: a hint, as Product has it.
 template <typename T>
 PanelSums<T> MultiplyPanel(const StepRows<T>& rows, const CellInputs<T>& inputs, const PackedMatrix<T>& r, size_t first,
                            size_t lines, PanelBuffer<T>& buffer, Meanwhile* meanwhile = nullptr) {
@@ -60,20 +63,21 @@ PanelSums<T> MultiplyPanel(const StepRows<T>& rows, const CellInputs<T>& inputs,
   return {0, rows.count, first, lines, of_x, of_h, buffer.by_line};
 }
 
-// Tiles wait for weights that come from the second cache or further off. Then there is time for functions meanwhile; of
-// fewer, LSTM of H = 128 takes 1.04 times as long so.
+// Where a panel of R takes more, tiles wait for weights that come from the second cache or further off, and functions
+// run meanwhile. Where it takes less they hardly wait: LSTM of H = 128 takes 1.04 times as long with functions between.
 inline constexpr size_t kFarPanelBytes = size_t{64} << 10;
 inline constexpr size_t kPieceRows = 2;
 
-// Each panel of at most so many lines: its products, then functions(sums). Where tiles wait for weights, the functions
-// of a panel run during the products of the next one.
+// Each panel of at most so many lines: its products, then functions(sums), of all rows at once or of a few.
 template <typename T, typename Functions>
 void RunPanels(const StepRows<T>& rows, const CellInputs<T>& inputs, const PackedMatrix<T>& r, size_t most, Team& team,
                const Functions& functions) {
-  const size_t panels = (r.lines() + most - 1) / most, products = rows.inputs.data == nullptr ? 2 : 1;
-  const size_t work = rows.count * (r.columns() * r.depth() + (products - 1) * inputs.work());
+  const size_t panels = (r.lines() + most - 1) / most;
+  const bool takes_x = rows.inputs.data == nullptr;
+  const size_t work = rows.count * (r.columns() * r.depth() + (takes_x ? inputs.work() : 0));
   const bool is_by_tiles = IsByTiles(rows.count, rows.h, r);
   const bool runs_meanwhile = is_by_tiles && r.tile_line_bytes() * most > kFarPanelBytes;
+  const size_t products = takes_x && inputs.IsByTiles(rows.count, rows.x) ? 2 : 1;
   ForPanels(panels, work, rows.backwards, team, [&](PanelRange range) {
     std::optional<KeptTiles> kept;
     if (is_by_tiles) kept.emplace();
@@ -85,8 +89,8 @@ void RunPanels(const StepRows<T>& rows, const CellInputs<T>& inputs, const Packe
         functions(MultiplyPanel(rows, inputs, r, first, lines, buffers[0]));
         continue;
       }
-      const auto run_rows = [&](size_t piece) { functions(before.From(piece * kPieceRows, kPieceRows)); };
-      Meanwhile meanwhile((before.count + kPieceRows - 1) / kPieceRows, products, run_rows);
+      const auto run_piece = [&](size_t piece) { functions(before.From(piece * kPieceRows, kPieceRows)); };
+      Meanwhile meanwhile((before.count + kPieceRows - 1) / kPieceRows, products, run_piece);
       const PanelSums<T> sums = MultiplyPanel(rows, inputs, r, first, lines, buffers[k % 2], &meanwhile);
       meanwhile.Finish();
       before = sums;

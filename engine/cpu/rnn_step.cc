@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cpu/rnn_step.h"
 
-#include <algorithm>
-
 #include "engine/cpu/activations.h"
 
 namespace rnnserve::cpu {

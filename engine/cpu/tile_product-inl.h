@@ -51,12 +51,13 @@ class TileMultiplier {
  private:
   static constexpr size_t kLinesOfOne = kParts == 1 ? 4 : 2;  // of one tile of rows
 
-  // About as many as AddLines and the like will be.
+  // How often Run calls Pass.
   size_t Passes() const {
-    const size_t lines = product_.count > kTileRows ? 2 : kLinesOfOne;
-    const size_t times =
-        (product_.lines + lines - 1) / lines * ((product_.count + 2 * kTileRows - 1) / (2 * kTileRows));
-    return times * blocks_ * (kParts == 1 ? 1 : product_.count > kTileRows ? 4 : 3);
+    const auto of_lines = [this](size_t at_once) { return (product_.lines + at_once - 1) / at_once * blocks_; };
+    const size_t rest = product_.count % (2 * kTileRows);
+    const size_t twos = product_.count / (2 * kTileRows) + (rest > kTileRows ? 1 : 0);
+    const size_t ones = rest > 0 && rest <= kTileRows ? 1 : 0;
+    return twos * of_lines(2) * (kParts == 1 ? 1 : 4) + ones * of_lines(kLinesOfOne) * kParts;
   }
   void Pass() const {
     if (product_.meanwhile != nullptr) product_.meanwhile->Pass();

@@ -27,7 +27,7 @@ struct ShapesOfThread {
   bool are_set = false;
   TileShapes shapes;
 };
-thread_local ShapesOfThread own_shapes;
+constinit thread_local ShapesOfThread own_shapes;
 
 // Not the intrinsics: GCC's write the number of a tile into the text, so that a template's cannot be one.
 struct CpuTiles {

@@ -88,8 +88,8 @@ struct TileProduct {
 
 void MultiplyByTiles(size_t parts, const TileProduct& product);
 
-// While one lives, and nothing but products of this thread uses tiles, they keep their shape from product to product:
-// to set and release them takes 200 cycles, a tenth of a small product.
+// While one lives, this thread's tiles keep their shape from product to product: to set and release them takes 200
+// cycles, a tenth of a small product. Nothing else on the thread may use tiles meanwhile, and there is one at a time.
 class KeptTiles {
  public:
   KeptTiles();

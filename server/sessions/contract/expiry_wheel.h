@@ -31,8 +31,8 @@ class ExpiryWheel {
   void Add(Item item, absl::Duration at) {
     const int64_t tick = std::clamp(Tick(at) + 1, tick_ + 1, tick_ + kBuckets - 1);
     const auto bucket = static_cast<uint32_t>(tick % kBuckets);
-    item->wheel_position = {bucket, static_cast<uint32_t>(buckets_[bucket].size())};
     buckets_[bucket].push_back(std::move(item));
+    buckets_[bucket].back()->wheel_position = {bucket, static_cast<uint32_t>(buckets_[bucket].size() - 1)};
   }
 
   void Remove(const Item& item) {

@@ -116,7 +116,8 @@ class MemorySessions final : public Sessions {
     std::map<std::string, Answered, std::less<>> requests;
     std::map<const Session*, std::string> request_of;   // that made it
     std::map<const Session*, std::string> attached_by;  // the newest one that attached to it
-    CreationOrder<Session*> order;                      // live ones, which wheel_ holds
+    // Until they have ended; wheel_ holds them, or a sweep that has taken them out.
+    CreationOrder<Session*> order;
   };
   struct Lingering {
     absl::Duration until;

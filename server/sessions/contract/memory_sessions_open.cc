@@ -141,12 +141,13 @@ SessionPtr MemorySessions::Add(Tenant& tenant, Session::Start start, const Sessi
   auto session = std::make_shared<Session>(std::move(start), terms, &tenant.budget, &site_);
   // A closed one that lingers, with the id of its name.
   if (const auto closed = sessions_.find(session->key().id); closed != sessions_.end()) sessions_.erase(closed);
+  // First: if memory ends below, it expires.
+  wheel_.Add(session, aging_.Now() + terms.idle_timeout);
+  ++live_;
   if (!session->name().empty() && FindNamed(tenant, session->name()) == nullptr)
     tenant.names[std::string(session->name())] = session;
   sessions_.insert(session);
   tenant.order.Add(session->order(), session.get());
-  wheel_.Add(session, aging_.Now() + terms.idle_timeout);
-  ++live_;
   return session;
 }
 

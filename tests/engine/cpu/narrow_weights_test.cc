@@ -102,7 +102,21 @@ TEST_P(NarrowWeightsTest, AreTheRoundedOnes) {
 
 TEST_P(NarrowWeightsTest, AnyNumberOfRows) { ExpectNear(Spec(17, 67), 1, 70); }
 
-TEST_P(NarrowWeightsTest, WideLayers) { ExpectNear(Spec(300, 530), 3, 3); }
+TEST_P(NarrowWeightsTest, WideLayers) {
+  ExpectNear(Spec(300, 530), 3, 3);
+  ExpectNear(Spec(300, 290), 18, 18);
+}
+
+// Other functions go through memory of their own.
+TEST_P(NarrowWeightsTest, WideLayersWithOtherFunctions) {
+  CellSpec spec = Spec(40, 530);
+  spec.clip = 3;
+  spec.has_peephole = spec.kind == CellKind::kLstm;
+  for (Activation& activation : spec.activations) {
+    if (activation.kind == ActivationKind::kTanh) activation.kind = ActivationKind::kSoftsign;
+  }
+  ExpectNear(spec, 7, 7);
+}
 
 TEST_P(NarrowWeightsTest, PackedBytesAreThoseKept) {
   const CellSpec spec = Spec(128, 256);

@@ -310,6 +310,38 @@ TEST(TileProductTest, WeightsThatNeedMultiplyAddsKeepNoParts) {
   }
 }
 
+// Each pass of a product counts as one: with as many pieces as it has, the last one is done at its end.
+template <size_t kParts>
+void ExpectPasses(size_t rows, size_t lines) {
+  TileCase one(rows, 1, lines * kLine<float>, 70);
+  const auto prepared = one.Prepared(kParts);
+  const auto passes_of = [&](size_t pieces) {
+    size_t done = 0;
+    const auto count = [&done](size_t) { ++done; };
+    Meanwhile meanwhile(pieces, 1, count);
+    const WeightForm form = kParts == 1 ? WeightForm(WeightType::kBFloat16) : kVaries;
+    one.Run(
+        lines, prepared.data(),
+        [&](TileProduct product) {
+          product.meanwhile = &meanwhile;
+          TileMultiplier<ModelTiles, kParts>(product).Run();
+        },
+        form);
+    return done;
+  };
+  EXPECT_EQ(passes_of(1000), 1000U) << rows << " rows, " << lines << " lines";
+  EXPECT_EQ(passes_of(1), 1U) << rows << " rows, " << lines << " lines";
+}
+
+TEST(TileProductTest, ExpectsAsManyPassesAsItHas) {
+  for (const size_t rows : {1, 16, 17, 32, 40, 64}) {
+    for (const size_t lines : {1, 4, 6}) {
+      ExpectPasses<1>(rows, lines);
+      ExpectPasses<kBrainParts>(rows, lines);
+    }
+  }
+}
+
 // With the largest numbers that have parts nothing becomes infinite on the way.
 TEST(TileProductTest, LargeNumbersStayFinite) {
   for (const size_t rows : {16, 17}) {
@@ -395,7 +427,8 @@ TEST(TileProductTest, EachWayIsTriedAndRight) {
   for (const CellKind kind : {CellKind::kLstm, CellKind::kGru, CellKind::kRnn}) {
     SCOPED_TRACE(static_cast<int>(kind));
     ExpectEachWayIsRight(kind, 17, 3);
-    ExpectEachWayIsRight(kind, 17, 2, 256);  // functions run during products
+    ExpectEachWayIsRight(kind, 17, 2, 256);  // functions run during products with R
+    ExpectEachWayIsRight(kind, 35, 1, 256);  // with W too
     ExpectEachWayIsRight(kind, 8, 1);
     ExpectEachWayIsRight(kind, 1, 20);  // x alone may go by parts
   }
