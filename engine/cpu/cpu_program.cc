@@ -39,6 +39,12 @@ constexpr size_t kNearWeights = size_t{1} << 20, kMiddleWeights = size_t{16} << 
 // Multiplications that are over before the helper has taken its half and given it back.
 constexpr int64_t kLeastHalved = int64_t{1} << 19;
 
+// Multiplications of a step from which one row of bfloat16 may go through tiles; and bytes of weights that a core keeps
+// in its own cache, where tiles read them in half of the time that dot products take. From further off both take as
+// long.
+constexpr size_t kLeastOfOne = size_t{1} << 18;
+constexpr int64_t kNearOfOne = int64_t{2} << 20;
+
 // Multiplications of a step of few rows from which two threads share it, though it is one of many.
 constexpr size_t kLeastInStep = size_t{1} << 15;
 
@@ -72,6 +78,8 @@ class CpuProgram : public Program {
         weights_(weights),
         has_parts_(FormOf(cell.spec(), inputs_, weights).has_parts() ||
                    FormOf(cell.spec(), units_, weights).has_parts()),
+        may_tile_one_(IsByTiles(weights.type) && weights.may_vary &&
+                      input_columns_ * (inputs_ + units_) >= kLeastOfOne),
         scratch_stride_(step_->scratch_columns() == 0 ? 0 : RowStride<T>(step_->scratch_columns())),
         stretch_rows_(StretchRows()) {}
 
@@ -101,7 +109,7 @@ class CpuProgram : public Program {
   void LoadStates(Scratch& scratch) const;
   void StoreStates(Scratch& scratch) const;
   int64_t Work(std::span<const SequenceSlice> slices) const;
-  PartsWay* PartsOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const;
+  TilesWay* TilesWayOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const;
   HelpRecord& RecordOf(size_t rows) const {
     return help_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 1, help_.size()) - 1];
   }
@@ -126,6 +134,7 @@ class CpuProgram : public Program {
   size_t state_stride_;
   WeightForm weights_;
   bool has_parts_;  // of W, R or both
+  bool may_tile_one_;
   size_t scratch_stride_;
   size_t stretch_rows_;
 };
@@ -162,12 +171,12 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   const int64_t work = Work(slices);
   Team team(helper_.get(), work, workspace.is_alone, &RecordOf(slices.size()));
   const bool is_shared = team.IsShared();
-  PartsWay* const parts = PartsOf(slices, is_shared, own);
+  TilesWay* const tiles = TilesWayOf(slices, is_shared, own);
   HalvingWay* const halving = MayHalve(slices.size(), work) && is_shared ? &HalvingOf(slices.size()) : nullptr;
-  const bool by_parts = parts != nullptr && parts->Next(true);
-  for (Scratch& scratch : own.scratch) scratch.by_parts = by_parts;
+  const bool by_tiles = tiles != nullptr && tiles->Next(has_parts_ || packed_bytes() <= kNearOfOne);
+  for (Scratch& scratch : own.scratch) scratch.by_tiles = by_tiles;
   const bool halved = halving != nullptr && halving->Next(ReadBytes() <= kMiddleWeights);
-  const bool is_timed = parts != nullptr || halving != nullptr;
+  const bool is_timed = tiles != nullptr || halving != nullptr;
   using Clock = std::chrono::steady_clock;
   const auto began = is_timed ? Clock::now() : Clock::time_point();
   halved ? RunHalves(slices, own.scratch, team) : RunAll(slices, own.scratch[0], team);
@@ -175,15 +184,15 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   const double pace = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(work);
   // Runs that the helper came too late for are of another kind; so are halves of so few rows that none goes by parts.
   const bool is_choice = !halved || slices.size() >= 2 * kPartsRows;
-  if (parts != nullptr && is_choice && team.WasHelped() == is_shared) parts->Ran(by_parts, pace);
+  if (tiles != nullptr && is_choice && team.WasHelped() == is_shared) tiles->Ran(by_tiles, pace);
   if (halving != nullptr && team.WasHelped()) halving->Ran(halved, pace);
   return absl::OkStatus();
 }
 
-// Null: no product goes by parts, or as seldom as not to matter.
+// Null: there is nothing to choose, or as seldom as not to matter.
 template <typename T>
-PartsWay* CpuProgram<T>::PartsOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const {
-  if (!has_parts_) return nullptr;
+TilesWay* CpuProgram<T>::TilesWayOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const {
+  if (!has_parts_ && !(may_tile_one_ && slices.size() == 1)) return nullptr;
   size_t steps = 0;
   bool is_single = true;
   for (const SequenceSlice& slice : slices) {
@@ -191,9 +200,10 @@ PartsWay* CpuProgram<T>::PartsOf(std::span<const SequenceSlice> slices, bool is_
     is_single = is_single && slice.steps <= 1;
   }
   // Of fewer rows those with R do not, and those with W only if it has parts.
-  if (steps < kPartsRows || (slices.size() < kPartsRows && !PaysParts(inputs_, input_columns_))) return nullptr;
-  const size_t rows = std::min(static_cast<size_t>(std::bit_width(slices.size())), std::size(own.parts)) - 1;
-  return &own.parts[rows][is_single ? 0 : 1][is_shared ? 1 : 0];
+  const bool has_many = steps >= kPartsRows && (slices.size() >= kPartsRows || PaysParts(inputs_, input_columns_));
+  if (has_parts_ && !has_many) return nullptr;
+  const size_t rows = std::min(static_cast<size_t>(std::bit_width(slices.size())), std::size(own.tiles)) - 1;
+  return &own.tiles[rows][is_single ? 0 : 1][is_shared ? 1 : 0];
 }
 
 // Whether each thread may run half of the rows through all units, instead of all rows through half of the units. That
@@ -312,9 +322,11 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   if (scratch_stride_ != 0) scratch.prepared_scratch.Grow(PreparedBytes(weights_, units_, group.count, units_));
   // A single step's inputs are computed panel by panel.
   const bool ahead = stretch.active.size() > 1;
-  const bool prepares = !has_parts_ || scratch.by_parts;
+  const bool prepares = !has_parts_ || scratch.by_tiles;
   const auto prepared = [&](size_t count, Rows<const T> of, size_t depth, AlignedBuffer<std::byte>& target) {
-    return prepares ? Prepared(count, of, depth, target) : Factors<T>{of.data, of.stride};
+    Factors<T> factors = prepares ? Prepared(count, of, depth, target) : Factors<T>{of.data, of.stride};
+    factors.one_by_tiles = scratch.by_tiles;
+    return factors;
   };
   const Factors<T> x = prepared(stretch.total, {scratch.x.data(), x_stride_}, inputs_, scratch.prepared_x);
   if (ahead) {
@@ -338,7 +350,7 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
       step_->Run(
           {.count = active,
            .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
-           .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.prepared},
+           .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.prepared, x.one_by_tiles},
            .h = prepared(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.prepared_h),
            .next_h = {next_h, state_stride_},
            .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},

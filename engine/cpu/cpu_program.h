@@ -35,7 +35,7 @@ struct CpuScratch {
   // Of x, h and scratch, where Prepare has another form of them.
   AlignedBuffer<std::byte> prepared_x, prepared_h, prepared_scratch;
   bool backwards = false;  // in which order the last step read the weights
-  bool by_parts = false;   // whether products that may go through tiles in parts do
+  bool by_tiles = false;   // whether products do that may: in parts, or of one row of bfloat16
 
   size_t bytes() const {
     return (h[0].size() + h[1].size() + c.size() + x.size() + inputs.size() + scratch.size()) * sizeof(T) +
@@ -47,9 +47,9 @@ template <typename T>
 struct CpuWorkspace : public Workspace {
   // The second: of the helper, where rows are halved.
   CpuScratch<T> scratch[2];
-  // Whether parts are faster than multiply-adds: of 1, 2 and 4 rows, whose inputs alone may go by parts, of 8, 16, 32,
-  // 64 and more rows, one step and more, alone and shared.
-  PartsWay parts[7][2][2];
+  // Whether tiles are faster. In parts: of 1, 2 and 4 rows, whose inputs alone may go by parts, of 8, 16, 32, 64 and
+  // more rows; of bfloat16: of one row. One step and more, alone and shared.
+  TilesWay tiles[7][2][2];
 
   size_t bytes() const { return scratch[0].bytes() + scratch[1].bytes(); }
 };

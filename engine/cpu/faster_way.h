@@ -57,6 +57,6 @@ class FasterWay {
 };
 
 using HalvingWay = FasterWay<4>;
-using PartsWay = FasterWay<10>;
+using TilesWay = FasterWay<10>;
 
 }  // namespace rnnserve::cpu

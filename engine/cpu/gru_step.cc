@@ -106,10 +106,10 @@ class ResetGruStep final : public GruStep<T> {
     if constexpr (std::is_same_v<T, float>) {
       // As it is where h is: where parts do not pay.
       const bool is_plain = r_h_.form().has_parts() && rows.h.prepared == nullptr;
-      Blend(rows, keep,
-            is_plain ? Factors<T>{reset.data, reset.stride}
-                     : Prepare(r_h_.form(), units_, rows.count, units_, reset, rows.prepared_scratch),
-            team);
+      Factors<T> factors = is_plain ? Factors<T>{reset.data, reset.stride}
+                                    : Prepare(r_h_.form(), units_, rows.count, units_, reset, rows.prepared_scratch);
+      factors.one_by_tiles = rows.h.one_by_tiles;
+      Blend(rows, keep, factors, team);
     } else {
       Blend(rows, keep, {reset.data, reset.stride}, team);
     }

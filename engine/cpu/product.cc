@@ -289,8 +289,7 @@ Factors<float> Prepare(WeightForm weights, size_t depth, size_t count, size_t co
 bool IsByTiles(size_t count, const Factors<float>& rows, const PackedMatrix<float>& weights) {
   const WeightForm form = weights.form();
   if (form.has_parts()) return weights.parts(0) != nullptr && rows.prepared != nullptr;
-  // One row is multiplied sooner by dot products, if it may.
-  return IsByTiles(form.type) && !(form.may_vary && count == 1);
+  return IsByTiles(form.type) && (count > 1 || !form.may_vary || rows.one_by_tiles);
 }
 
 void Multiply(const Product<float>& product) {

@@ -42,6 +42,8 @@ struct Factors {
   const T* data = nullptr;  // need the alignment of T only
   size_t stride = 0;
   const std::byte* prepared = nullptr;  // all of these rows, by Prepare
+  // Of bfloat16 weights whose last bits may vary: tiles take one row as well.
+  bool one_by_tiles = false;
 
   Rows<const T> From(size_t column) const { return {data + column, stride}; }
 };

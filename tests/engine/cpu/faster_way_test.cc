@@ -82,7 +82,7 @@ TEST(FasterWayTest, NoiseHidesNoGain) {
 // The first choice gains, the second one loses, and both begin with what costs together as much as neither.
 TEST(FasterWayTest, TwoChoicesOfTheSameRuns) {
   HalvingWay one;
-  PartsWay other;
+  TilesWay other;
   int best = 0;
   for (int k = 0; k < 600; ++k) {
     const bool first = one.Next(true), second = other.Next(true);
