@@ -7,7 +7,11 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "engine/cpu/tile_product.h"
+
+// Otherwise g++ keeps what the loops over tiles go by in memory: one row of bfloat16 takes 1.15 times as long.
+#define RNNSERVE_INLINE ABSL_ATTRIBUTE_ALWAYS_INLINE
 
 namespace rnnserve::cpu {
 
@@ -23,7 +27,8 @@ static_assert(sizeof(TileShapes) == kLineBytes);
 
 // Tiles 0 to 3 hold sums, 4 and 5 rows, 6 and 7 weights: two tiles of rows times two lines, whose weights are read once
 // for both, or one times up to four; of parts, one tile of rows times two lines has them otherwise (TakePartsOfOne).
-template <class Tiles, size_t kParts>
+// What is loaded for once passes by the nearest cache: weights, or, where `kNearWeights`, rows.
+template <class Tiles, size_t kParts, bool kNearWeights = false>
 class TileMultiplier {
  public:
   explicit TileMultiplier(const TileProduct& product)
@@ -34,22 +39,15 @@ class TileMultiplier {
 
   void Run() {
     if (product_.meanwhile != nullptr) product_.meanwhile->Expect(Passes());
-    size_t shaped = 0;
-    for (size_t first = 0, rows; first < product_.count; first += rows) {
-      rows = std::min(product_.count - first, 2 * kTileRows);
-      if (rows != shaped) Shape(rows);
-      shaped = rows;
-      for (size_t line = 0; line < product_.lines;) {
-        const size_t lines = product_.lines - line;
-        line += rows > kTileRows ? TakeUpTo<2, 2>(first, rows, line, lines)
-                                 : TakeUpTo<1, kLinesOfOne>(first, rows, line, lines);
-      }
+    const size_t at_once = kNearWeights ? 2 : product_.lines;
+    for (size_t line = 0; line < product_.lines; line += at_once) {
+      TakeRows(line, std::min(line + at_once, product_.lines));
     }
     Tiles::Release();
   }
 
  private:
-  static constexpr size_t kLinesOfOne = kParts == 1 ? 4 : 2;  // of one tile of rows
+  static constexpr size_t kLinesOfOne = kParts == 1 && !kNearWeights ? 4 : 2;  // of one tile of rows
 
   // How often Run calls Pass.
   size_t Passes() const {
@@ -59,14 +57,25 @@ class TileMultiplier {
     const size_t ones = rest > 0 && rest <= kTileRows ? 1 : 0;
     return twos * of_lines(2) * (kParts == 1 ? 1 : 4) + ones * of_lines(kLinesOfOne) * kParts;
   }
-  void Pass() const {
+  RNNSERVE_INLINE void Pass() const {
     if (product_.meanwhile != nullptr) product_.meanwhile->Pass();
   }
 
   template <size_t kCount, class Each>
-  static void ForEach(const Each& each) {
-    [&]<size_t... k>(std::index_sequence<k...>) { (each.template operator()<k>(), ...); }
+  RNNSERVE_INLINE static void ForEach(const Each& each) {
+    [&]<size_t... k>(std::index_sequence<k...>) RNNSERVE_INLINE { (each.template operator()<k>(), ...); }
     (std::make_index_sequence<kCount>());
+  }
+
+  void TakeRows(size_t first_line, size_t end) {
+    for (size_t first = 0, rows; first < product_.count; first += rows) {
+      rows = std::min(product_.count - first, 2 * kTileRows);
+      if (rows != std::exchange(shaped_, rows)) Shape(rows);
+      for (size_t line = first_line; line < end;) {
+        line += rows > kTileRows ? TakeUpTo<2, 2>(first, rows, line, end - line)
+                                 : TakeUpTo<1, kLinesOfOne>(first, rows, line, end - line);
+      }
+    }
   }
 
   static void Shape(size_t rows) {
@@ -95,17 +104,18 @@ class TileMultiplier {
   }
 
   template <size_t kTile>
-  void LoadRows(const std::byte* at) const {
-    Tiles::template Load<kTile>(at, row_bytes_);
+  RNNSERVE_INLINE void LoadRows(const std::byte* at) const {
+    kNearWeights ? Tiles::template LoadOnce<kTile>(at, row_bytes_) : Tiles::template Load<kTile>(at, row_bytes_);
   }
   template <size_t kTile>
-  void LoadWeights(const std::byte* block, size_t of_line, size_t part) const {
-    Tiles::template LoadOnce<kTile>(block + of_line * line_bytes_ + part * kTileBytes, kLineBytes);
+  RNNSERVE_INLINE void LoadWeights(const std::byte* block, size_t of_line, size_t part) const {
+    const std::byte* const at = block + of_line * line_bytes_ + part * kTileBytes;
+    kNearWeights ? Tiles::template Load<kTile>(at, kLineBytes) : Tiles::template LoadOnce<kTile>(at, kLineBytes);
   }
 
   // Calls each(rows, weights), of all terms block by block.
   template <class Each>
-  void ForBlocks(size_t first, size_t line, const Each& each) const {
+  RNNSERVE_INLINE void ForBlocks(size_t first, size_t line, const Each& each) const {
     const std::byte* rows = product_.rows + first * row_bytes_;
     const std::byte* weights = product_.weights + line * line_bytes_;
     for (size_t block = 0; block < blocks_; ++block) {
@@ -115,10 +125,10 @@ class TileMultiplier {
     }
   }
 
-  const float* Start(size_t row, size_t line) const {
+  RNNSERVE_INLINE const float* Start(size_t row, size_t line) const {
     return product_.start + row * product_.start_stride + line * kLine<float>;
   }
-  float* Target(size_t row, size_t line) const {
+  RNNSERVE_INLINE float* Target(size_t row, size_t line) const {
     return product_.target + row * product_.target_stride + line * kLine<float>;
   }
   // target = start + sums. Parts keep what multiply-adds of float32 would lose only if a start value, which may be
@@ -135,13 +145,14 @@ class TileMultiplier {
   template <size_t kLines>
   void TakePartsOfOne(size_t first, size_t rows, size_t line) const {
     static_assert(kLines <= kSmall);
-    ForEach<kLines>([]<size_t v>() { Tiles::template Clear<v>(), Tiles::template Clear<kSmall + v>(); });
-    ForBlocks(first, line, [&](const std::byte* of_rows, const std::byte* weights) {
-      ForEach<kBrainParts>([&]<size_t part>() { LoadRows<kRows + part>(of_rows + part * kLineBytes); });
-      ForEach<kBrainParts>([&]<size_t part>() {
-        ForEach<kLines>([&]<size_t v>() {
+    ForEach<kLines>([]<size_t v>()
+                        RNNSERVE_INLINE { Tiles::template Clear<v>(), Tiles::template Clear<kSmall + v>(); });
+    ForBlocks(first, line, [&](const std::byte* of_rows, const std::byte* weights) RNNSERVE_INLINE {
+      ForEach<kBrainParts>([&]<size_t part>() RNNSERVE_INLINE { LoadRows<kRows + part>(of_rows + part * kLineBytes); });
+      ForEach<kBrainParts>([&]<size_t part>() RNNSERVE_INLINE {
+        ForEach<kLines>([&]<size_t v>() RNNSERVE_INLINE {
           LoadWeights<kWeights>(weights, v, part);
-          ForEach<kBrainParts - part>([]<size_t of_row>() {
+          ForEach<kBrainParts - part>([]<size_t of_row>() RNNSERVE_INLINE {
             constexpr size_t kSum = part + of_row == 0 ? v : kSmall + v;
             Tiles::template AddProduct<kSum, kRows + of_row, kWeights>();
           });
@@ -149,7 +160,7 @@ class TileMultiplier {
         Pass();
       });
     });
-    ForEach<kLines>([&]<size_t v>() {
+    ForEach<kLines>([&]<size_t v>() RNNSERVE_INLINE {
       alignas(kLineBytes) float sums[kTileRows * kLine<float>], small[kTileRows * kLine<float>];
       Tiles::template Store<v>(sums, kLineBytes);
       Tiles::template Store<kSmall + v>(small, kLineBytes);
@@ -166,11 +177,11 @@ class TileMultiplier {
     Begin<kRowTiles, kLines>(first, line);
     if constexpr (kParts == kBrainParts) {
       // The small products first: the sums are rounded at the size of the whole once for 32 terms only.
-      ForBlocks(first, line, [this](const std::byte* of_rows, const std::byte* weights) {
+      ForBlocks(first, line, [this](const std::byte* of_rows, const std::byte* weights) RNNSERVE_INLINE {
         AddSmall<kRowTiles, kLines>(of_rows, weights);
       });
     }
-    ForBlocks(first, line, [this](const std::byte* of_rows, const std::byte* weights) {
+    ForBlocks(first, line, [this](const std::byte* of_rows, const std::byte* weights) RNNSERVE_INLINE {
       LoadRowTiles<kRowTiles>(of_rows, 0);
       AddLines<kRowTiles, kLines>(weights, 0);
     });
@@ -181,15 +192,17 @@ class TileMultiplier {
   static constexpr size_t Sum(size_t row_tile, size_t of_line) { return 2 * row_tile + of_line; }
 
   template <size_t kRowTiles, size_t kLines, class Each>
-  static void ForSums(const Each& each) {
-    ForEach<kRowTiles>([&]<size_t r>() { ForEach<kLines>([&]<size_t v>() { each.template operator()<r, v>(); }); });
+  RNNSERVE_INLINE static void ForSums(const Each& each) {
+    ForEach<kRowTiles>([&]<size_t r>() RNNSERVE_INLINE {
+      ForEach<kLines>([&]<size_t v>() RNNSERVE_INLINE { each.template operator()<r, v>(); });
+    });
   }
 
   bool AddsLast() const { return kParts == kBrainParts && !product_.starts_at_zero; }
 
   template <size_t kRowTiles, size_t kLines>
-  void Begin(size_t first, size_t line) const {
-    ForSums<kRowTiles, kLines>([&]<size_t r, size_t v>() {
+  RNNSERVE_INLINE void Begin(size_t first, size_t line) const {
+    ForSums<kRowTiles, kLines>([&]<size_t r, size_t v>() RNNSERVE_INLINE {
       if (AddsLast()) return Tiles::template Clear<Sum(r, v)>();
       const auto* const start = reinterpret_cast<const std::byte*>(Start(first + r * kTileRows, line + v));
       Tiles::template Load<Sum(r, v)>(start, product_.start_stride * sizeof(float));
@@ -197,8 +210,8 @@ class TileMultiplier {
   }
 
   template <size_t kRowTiles, size_t kLines>
-  void End(size_t first, size_t rows, size_t line) const {
-    ForSums<kRowTiles, kLines>([&]<size_t r, size_t v>() {
+  RNNSERVE_INLINE void End(size_t first, size_t rows, size_t line) const {
+    ForSums<kRowTiles, kLines>([&]<size_t r, size_t v>() RNNSERVE_INLINE {
       const size_t row = first + r * kTileRows;
       if (!AddsLast()) {
         return Tiles::template Store<Sum(r, v)>(Target(row, line + v), product_.target_stride * sizeof(float));
@@ -210,16 +223,17 @@ class TileMultiplier {
   }
 
   template <size_t kRowTiles>
-  void LoadRowTiles(const std::byte* rows, size_t part) const {
-    ForEach<kRowTiles>([&]<size_t r>() { LoadRows<4 + r>(rows + r * kTileRows * row_bytes_ + part * kLineBytes); });
+  RNNSERVE_INLINE void LoadRowTiles(const std::byte* rows, size_t part) const {
+    ForEach<kRowTiles>([&]<size_t r>()
+                           RNNSERVE_INLINE { LoadRows<4 + r>(rows + r * kTileRows * row_bytes_ + part * kLineBytes); });
   }
   template <size_t kRowTiles, size_t v>
-  static void AddLine() {
-    ForEach<kRowTiles>([]<size_t r>() { Tiles::template AddProduct<Sum(r, v), 4 + r, 6 + v % 2>(); });
+  RNNSERVE_INLINE static void AddLine() {
+    ForEach<kRowTiles>([]<size_t r>() RNNSERVE_INLINE { Tiles::template AddProduct<Sum(r, v), 4 + r, 6 + v % 2>(); });
   }
   template <size_t kRowTiles, size_t kLines>
-  void AddLines(const std::byte* weights, size_t part) const {
-    ForEach<kLines>([&]<size_t v>() {
+  RNNSERVE_INLINE void AddLines(const std::byte* weights, size_t part) const {
+    ForEach<kLines>([&]<size_t v>() RNNSERVE_INLINE {
       LoadWeights<6 + v % 2>(weights, v, part);
       AddLine<kRowTiles, v>();
     });
@@ -227,12 +241,12 @@ class TileMultiplier {
   }
   // Times the weights that were loaded last.
   template <size_t kRowTiles, size_t kLines>
-  static void AddLinesAgain() {
-    ForEach<kLines>([]<size_t v>() { AddLine<kRowTiles, v>(); });
+  RNNSERVE_INLINE static void AddLinesAgain() {
+    ForEach<kLines>([]<size_t v>() RNNSERVE_INLINE { AddLine<kRowTiles, v>(); });
   }
 
   template <size_t kRowTiles, size_t kLines>
-  void AddSmall(const std::byte* rows, const std::byte* weights) const {
+  RNNSERVE_INLINE void AddSmall(const std::byte* rows, const std::byte* weights) const {
     static_assert(kLines <= 2);
     LoadRowTiles<kRowTiles>(rows, 2);
     AddLines<kRowTiles, kLines>(weights, 0);
@@ -248,6 +262,7 @@ class TileMultiplier {
   size_t row_bytes_;
   size_t blocks_;
   size_t line_bytes_;
+  size_t shaped_ = 0;  // rows
 };
 
 }  // namespace rnnserve::cpu

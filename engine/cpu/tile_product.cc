@@ -49,7 +49,7 @@ struct CpuTiles {
   static void Load(const std::byte* at, size_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(at), "r"(stride), "i"(kTile) : "memory");
   }
-  // Not into the nearest cache, whose place rows need.
+  // Not into the nearest cache.
   template <size_t kTile>
   static void LoadOnce(const std::byte* at, size_t stride) {
     asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(at), "r"(stride), "i"(kTile) : "memory");
@@ -106,9 +106,14 @@ bool NarrowForTiles(size_t parts, size_t depth, size_t count, const float* rows,
   return (parts == 1 ? NarrowRows<1> : NarrowRows<kBrainParts>)(depth, count, rows, stride, target);
 }
 
+template <size_t kParts>
+void MultiplyIn(const TileProduct& product) {
+  if (HasNearWeights(kParts, product)) return TileMultiplier<CpuTiles, kParts, true>(product).Run();
+  TileMultiplier<CpuTiles, kParts>(product).Run();
+}
+
 void MultiplyByTiles(size_t parts, const TileProduct& product) {
-  if (parts == 1) return TileMultiplier<CpuTiles, 1>(product).Run();
-  TileMultiplier<CpuTiles, kBrainParts>(product).Run();
+  (parts == 1 ? MultiplyIn<1> : MultiplyIn<kBrainParts>)(product);
 }
 
 KeptTiles::KeptTiles() { own_shapes.are_kept = true; }

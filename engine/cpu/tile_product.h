@@ -86,6 +86,13 @@ struct TileProduct {
   Meanwhile* meanwhile = nullptr;
 };
 
+// Of many rows two lines of weights stay in the nearest cache and rows pass by, if those lines take no more of it than
+// this; else the rows of two tiles stay, and weights pass by.
+inline constexpr size_t kNearLinesBytes = size_t{32} << 10, kNearLinesRows = 128;
+inline bool HasNearWeights(size_t parts, const TileProduct& product) {
+  return product.count >= kNearLinesRows && 2 * parts * TilesOf(product.depth) * kTileBytes <= kNearLinesBytes;
+}
+
 void MultiplyByTiles(size_t parts, const TileProduct& product);
 
 // While one lives, this thread's tiles keep their shape from product to product: to set and release them takes 200

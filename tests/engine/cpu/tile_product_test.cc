@@ -342,6 +342,29 @@ TEST(TileProductTest, ExpectsAsManyPassesAsItHas) {
   }
 }
 
+template <size_t kParts>
+void ExpectSameInEitherOrder(size_t rows) {
+  const TileCase one(rows, 3, 30, 70);
+  const WeightForm form = kParts == 1 ? WeightForm(WeightType::kBFloat16) : kVaries;
+  const auto prepared = one.Prepared(kParts);
+  for (const size_t lines : {1, 3, 6}) {
+    const auto near_rows = one.Run(
+        lines, prepared.data(),
+        [](const TileProduct& product) { TileMultiplier<ModelTiles, kParts, false>(product).Run(); }, form);
+    const auto near_weights = one.Run(
+        lines, prepared.data(),
+        [](const TileProduct& product) { TileMultiplier<ModelTiles, kParts, true>(product).Run(); }, form);
+    for (size_t k = 0; k < near_rows.size(); ++k) ASSERT_EQ(near_rows[k], near_weights[k]) << rows << " rows";
+  }
+}
+
+TEST(TileProductTest, NearWeightsGiveTheBitsOfNearRows) {
+  for (const size_t rows : {1, 16, 17, 40, 70}) {
+    ExpectSameInEitherOrder<1>(rows);
+    ExpectSameInEitherOrder<kBrainParts>(rows);
+  }
+}
+
 // With the largest numbers that have parts nothing becomes infinite on the way.
 TEST(TileProductTest, LargeNumbersStayFinite) {
   for (const size_t rows : {16, 17}) {
@@ -452,7 +475,7 @@ void ExpectAgreesWithTheModel(size_t rows, size_t depth) {
 
 TEST(TileProductTest, TheCpusTilesAgreeWithTheModel) {
   if (!HasTiles()) GTEST_SKIP() << "this CPU has no tiles";
-  for (const size_t rows : {1, 2, 15, 16, 17, 32, 33, 50}) {
+  for (const size_t rows : {1, 2, 15, 16, 17, 32, 33, 50, 130}) {
     for (const size_t depth : {1, 32, 33, 63, 150}) {
       ExpectAgreesWithTheModel<1>(rows, depth);
       ExpectAgreesWithTheModel<kBrainParts>(rows, depth);
