@@ -286,12 +286,6 @@ Factors<float> Prepare(WeightForm weights, size_t depth, size_t count, size_t co
   return {rows.data, rows.stride, target};
 }
 
-bool IsByTiles(size_t count, const Factors<float>& rows, const PackedMatrix<float>& weights) {
-  const WeightForm form = weights.form();
-  if (form.has_parts()) return weights.parts(0) != nullptr && rows.prepared != nullptr;
-  return IsByTiles(form.type) && (count > 1 || !form.may_vary || rows.one_by_tiles);
-}
-
 void Multiply(const Product<float>& product) {
   const PackedMatrix<float>& weights = *product.weights;
   const WeightForm form = weights.form();

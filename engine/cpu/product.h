@@ -14,6 +14,7 @@
 
 #include "engine/cpu/meanwhile.h"
 #include "engine/cpu/packed_matrix.h"
+#include "engine/cpu/tile_product.h"
 
 namespace rnnserve::cpu {
 
@@ -75,7 +76,11 @@ struct Product {
 };
 
 // Whether so many rows are multiplied with these weights by tiles.
-bool IsByTiles(size_t count, const Factors<float>& rows, const PackedMatrix<float>& weights);
+inline bool IsByTiles(size_t count, const Factors<float>& rows, const PackedMatrix<float>& weights) {
+  const WeightForm form = weights.form();
+  if (form.has_parts()) return weights.parts(0) != nullptr && rows.prepared != nullptr;
+  return IsByTiles(form.type) && (count > 1 || !form.may_vary || rows.one_by_tiles);
+}
 inline bool IsByTiles(size_t, const Factors<double>&, const PackedMatrix<double>&) { return false; }
 
 void Multiply(const Product<float>& product);

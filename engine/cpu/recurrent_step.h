@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "engine/cell.h"
@@ -68,34 +67,41 @@ PanelSums<T> MultiplyPanel(const StepRows<T>& rows, const CellInputs<T>& inputs,
 inline constexpr size_t kFarPanelBytes = size_t{64} << 10;
 inline constexpr size_t kPieceRows = 2;
 
+// The panels of a thread, where tiles multiply: the functions of a panel may run during the products of the next one.
+template <typename T, typename Functions>
+void RunPanelsByTiles(const StepRows<T>& rows, const CellInputs<T>& inputs, const PackedMatrix<T>& r, size_t most,
+                      PanelRange range, const Functions& functions) {
+  const bool runs_meanwhile = r.tile_line_bytes() * most > kFarPanelBytes;
+  const size_t products = rows.inputs.data == nullptr && inputs.IsByTiles(rows.count, rows.x) ? 2 : 1;
+  const KeptTiles kept;
+  PanelBuffer<T> buffers[2];
+  PanelSums<T> before;
+  for (size_t k = 0; k < range.size(); ++k) {
+    const size_t first = range[k] * most, lines = std::min(most, r.lines() - first);
+    const auto run_piece = [&](size_t piece) { functions(before.From(piece * kPieceRows, kPieceRows)); };
+    Meanwhile meanwhile((before.count + kPieceRows - 1) / kPieceRows, products, run_piece);
+    const PanelSums<T> sums = MultiplyPanel(rows, inputs, r, first, lines, buffers[k % 2], &meanwhile);
+    meanwhile.Finish();
+    before = runs_meanwhile ? sums : PanelSums<T>{};
+    if (!runs_meanwhile) functions(sums);
+  }
+  if (before.count > 0) functions(before);
+}
+
 // Each panel of at most so many lines: its products, then functions(sums), of all rows at once or of a few.
 template <typename T, typename Functions>
 void RunPanels(const StepRows<T>& rows, const CellInputs<T>& inputs, const PackedMatrix<T>& r, size_t most, Team& team,
                const Functions& functions) {
   const size_t panels = (r.lines() + most - 1) / most;
-  const bool takes_x = rows.inputs.data == nullptr;
-  const size_t work = rows.count * (r.columns() * r.depth() + (takes_x ? inputs.work() : 0));
+  const size_t work = rows.count * (r.columns() * r.depth() + (rows.inputs.data == nullptr ? inputs.work() : 0));
   const bool is_by_tiles = IsByTiles(rows.count, rows.h, r);
-  const bool runs_meanwhile = is_by_tiles && r.tile_line_bytes() * most > kFarPanelBytes;
-  const size_t products = takes_x && inputs.IsByTiles(rows.count, rows.x) ? 2 : 1;
   ForPanels(panels, work, rows.backwards, team, [&](PanelRange range) {
-    std::optional<KeptTiles> kept;
-    if (is_by_tiles) kept.emplace();
-    PanelBuffer<T> buffers[2];
-    PanelSums<T> before;
+    if (is_by_tiles) return RunPanelsByTiles(rows, inputs, r, most, range, functions);
+    PanelBuffer<T> buffer;
     for (size_t k = 0; k < range.size(); ++k) {
       const size_t first = range[k] * most, lines = std::min(most, r.lines() - first);
-      if (!runs_meanwhile) {
-        functions(MultiplyPanel(rows, inputs, r, first, lines, buffers[0]));
-        continue;
-      }
-      const auto run_piece = [&](size_t piece) { functions(before.From(piece * kPieceRows, kPieceRows)); };
-      Meanwhile meanwhile((before.count + kPieceRows - 1) / kPieceRows, products, run_piece);
-      const PanelSums<T> sums = MultiplyPanel(rows, inputs, r, first, lines, buffers[k % 2], &meanwhile);
-      meanwhile.Finish();
-      before = sums;
+      functions(MultiplyPanel(rows, inputs, r, first, lines, buffer));
     }
-    if (before.count > 0) functions(before);
   });
 }
 
