@@ -33,8 +33,10 @@ constexpr size_t kNearTileStretchBytes = size_t{1} << 19, kFarTileStretchBytes =
 constexpr size_t kFewRows = 6;
 
 // From how many rows on two threads may halve them: with weights that fit a core's own cache, those that fit the one
-// that cores share, and larger ones. Both threads read all weights then.
+// that cores share, and larger ones. Both threads read all weights then. Halves of several steps save the handing over
+// at each of them, which pays for weights beyond the core's own cache too.
 constexpr size_t kNearRows = 8, kMiddleRows = 32, kFarRows = 64;
+constexpr size_t kNearWeightsOfSteps = size_t{25} << 17;
 constexpr size_t kNearWeights = size_t{1} << 20, kMiddleWeights = size_t{16} << 20;
 // Multiplications that are over before the helper has taken its half and given it back.
 constexpr int64_t kLeastHalved = int64_t{1} << 19;
@@ -211,7 +213,9 @@ TilesWay* CpuProgram<T>::TilesWayOf(std::span<const SequenceSlice> slices, bool 
 template <typename T>
 bool CpuProgram<T>::MayHalve(size_t rows, int64_t work) const {
   const size_t bytes = ReadBytes();
-  const size_t least = bytes <= kNearWeights ? kNearRows : bytes <= kMiddleWeights ? kMiddleRows : kFarRows;
+  const bool is_single = work <= static_cast<int64_t>(rows * input_columns_ * (inputs_ + units_));
+  const size_t near = is_single ? kNearWeights : kNearWeightsOfSteps;
+  const size_t least = bytes <= near ? kNearRows : bytes <= kMiddleWeights ? kMiddleRows : kFarRows;
   return work >= kLeastHalved && rows >= least;
 }
 
