@@ -33,17 +33,18 @@ constexpr size_t kNearTileStretchBytes = size_t{1} << 19, kFarTileStretchBytes =
 constexpr size_t kFewRows = 6;
 
 // From how many rows on two threads may halve them: with weights that fit a core's own cache, those that fit the one
-// that cores share, and larger ones. Both threads read all weights then. Halves of several steps save the handing over
-// at each of them, which pays for weights beyond the core's own cache too.
+// that cores share, and larger ones. Both threads read all weights then.
 constexpr size_t kNearRows = 8, kMiddleRows = 32, kFarRows = 64;
-constexpr size_t kNearWeightsOfSteps = size_t{25} << 17;
 constexpr size_t kNearWeights = size_t{1} << 20, kMiddleWeights = size_t{16} << 20;
+// Instead of kNearWeights where rows have several steps: halves save the handing over at each of them. 3 MiB, and
+// biases.
+constexpr size_t kNearWeightsOfSteps = size_t{25} << 17;
 // Multiplications that are over before the helper has taken its half and given it back.
 constexpr int64_t kLeastHalved = int64_t{1} << 19;
 
 // Multiplications of a step from which one row of bfloat16 may go through tiles; and bytes of weights that a core keeps
-// in its own cache, where tiles read them in half of the time that dot products take. From further off both take as
-// long.
+// in its own cache, where tiles read them in half of the time that dot products take. From further off neither is
+// faster.
 constexpr size_t kLeastOfOne = size_t{1} << 18;
 constexpr int64_t kNearOfOne = int64_t{2} << 20;
 
@@ -104,7 +105,7 @@ class CpuProgram : public Program {
   size_t ReadBytes() const {
     return has_parts_ ? (inputs_ + units_) * input_columns_ * sizeof(T) : step_->packed_bytes();
   }
-  bool MayHalve(size_t rows, int64_t work) const;
+  bool MayHalve(std::span<const SequenceSlice> slices, int64_t work) const;
   void RunAll(std::span<const SequenceSlice> slices, Scratch& scratch, Team& team) const;
   void RunHalves(std::span<const SequenceSlice> slices, std::span<Scratch, 2> scratch, Team& team) const;
   void RunRows(Scratch& scratch, Team& team) const;
@@ -172,21 +173,22 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
   auto& own = static_cast<CpuWorkspace<T>&>(workspace);
   const int64_t work = Work(slices);
   Team team(helper_.get(), work, workspace.is_alone, &RecordOf(slices.size()));
-  const bool is_shared = team.IsShared();
-  TilesWay* const tiles = TilesWayOf(slices, is_shared, own);
-  HalvingWay* const halving = MayHalve(slices.size(), work) && is_shared ? &HalvingOf(slices.size()) : nullptr;
-  const bool by_tiles = tiles != nullptr && tiles->Next(has_parts_ || packed_bytes() <= kNearOfOne);
+  const bool is_shared = team.IsShared(), expects_help = is_shared && own.was_helped;
+  TilesWay* const tiles = TilesWayOf(slices, expects_help, own);
+  HalvingWay* const halving = is_shared && MayHalve(slices, work) ? &HalvingOf(slices.size()) : nullptr;
+  const bool by_tiles = tiles != nullptr && tiles->Next(true);
   for (Scratch& scratch : own.scratch) scratch.by_tiles = by_tiles;
   const bool halved = halving != nullptr && halving->Next(ReadBytes() <= kMiddleWeights);
   const bool is_timed = tiles != nullptr || halving != nullptr;
   using Clock = std::chrono::steady_clock;
   const auto began = is_timed ? Clock::now() : Clock::time_point();
   halved ? RunHalves(slices, own.scratch, team) : RunAll(slices, own.scratch[0], team);
+  if (is_shared) own.was_helped = team.WasHelped();
   if (!is_timed) return absl::OkStatus();
   const double pace = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(work);
   // Runs that the helper came too late for are of another kind; so are halves of so few rows that none goes by parts.
   const bool is_choice = !halved || slices.size() >= 2 * kPartsRows;
-  if (tiles != nullptr && is_choice && team.WasHelped() == is_shared) tiles->Ran(by_tiles, pace);
+  if (tiles != nullptr && is_choice && team.WasHelped() == expects_help) tiles->Ran(by_tiles, pace);
   if (halving != nullptr && team.WasHelped()) halving->Ran(halved, pace);
   return absl::OkStatus();
 }
@@ -194,14 +196,15 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
 // Null: there is nothing to choose, or as seldom as not to matter.
 template <typename T>
 TilesWay* CpuProgram<T>::TilesWayOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const {
-  if (!has_parts_ && !(may_tile_one_ && slices.size() == 1)) return nullptr;
+  const bool may_tile_one = may_tile_one_ && slices.size() == 1 && packed_bytes() <= (is_shared ? 2 : 1) * kNearOfOne;
+  if (!has_parts_ && !may_tile_one) return nullptr;
   size_t steps = 0;
   bool is_single = true;
   for (const SequenceSlice& slice : slices) {
     steps += static_cast<size_t>(slice.steps);
     is_single = is_single && slice.steps <= 1;
   }
-  // Of fewer rows those with R do not, and those with W only if it has parts.
+  // Products of kPartsRows rows and more go by parts: all, or those with W of several steps of fewer rows.
   const bool has_many = steps >= kPartsRows && (slices.size() >= kPartsRows || PaysParts(inputs_, input_columns_));
   if (has_parts_ && !has_many) return nullptr;
   const size_t rows = std::min(static_cast<size_t>(std::bit_width(slices.size())), std::size(own.tiles)) - 1;
@@ -211,12 +214,17 @@ TilesWay* CpuProgram<T>::TilesWayOf(std::span<const SequenceSlice> slices, bool 
 // Whether each thread may run half of the rows through all units, instead of all rows through half of the units. That
 // saves the handing over, and the exchange of h, at every step.
 template <typename T>
-bool CpuProgram<T>::MayHalve(size_t rows, int64_t work) const {
+bool CpuProgram<T>::MayHalve(std::span<const SequenceSlice> slices, int64_t work) const {
   const size_t bytes = ReadBytes();
-  const bool is_single = work <= static_cast<int64_t>(rows * input_columns_ * (inputs_ + units_));
-  const size_t near = is_single ? kNearWeights : kNearWeightsOfSteps;
+  int64_t longest = 0, steps = 0;
+  for (const SequenceSlice& slice : slices) {
+    longest = std::max(longest, slice.steps);
+    steps += slice.steps;
+  }
+  const size_t near = longest > 1 ? kNearWeightsOfSteps : kNearWeights;
   const size_t least = bytes <= near ? kNearRows : bytes <= kMiddleWeights ? kMiddleRows : kFarRows;
-  return work >= kLeastHalved && rows >= least;
+  // One long row would leave the other thread without work.
+  return work >= kLeastHalved && slices.size() >= least && 2 * longest <= steps;
 }
 
 template <typename T>

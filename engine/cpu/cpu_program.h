@@ -50,6 +50,8 @@ struct CpuWorkspace : public Workspace {
   // Whether tiles are faster. In parts: of 1, 2 and 4 rows, whose inputs alone may go by parts, of 8, 16, 32, 64 and
   // more rows; of bfloat16: of one row. One step and more, alone and shared.
   TilesWay tiles[7][2][2];
+  // Whether the helper took part in the last run that was shared: it sleeps between small ones that come seldom.
+  bool was_helped = true;
 
   size_t bytes() const { return scratch[0].bytes() + scratch[1].bytes(); }
 };

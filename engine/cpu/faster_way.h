@@ -7,8 +7,9 @@
 //
 // Two threads that share a slice each take half of the rows, or half of the units of every step. That depends on what
 // the two cores share: where each has a third-level cache of its own, handing over takes five times as long, and
-// weights that fill one such cache are better read by halves. Products of float32 go through tiles or by multiply-adds:
-// where another guest of the host is busy on the same core, loads of tiles were seen to take five times as long.
+// weights that fill one such cache are better read by halves. Products of float32 go through tiles or by multiply-adds,
+// and those of one row of bfloat16 through tiles or by dot products: where another guest of the host is busy on the
+// same core, loads of tiles were seen to take five times as long.
 //
 // Now and then, and more often at first, two runs go the other way, the first of them to warm the caches: the fourth
 // and fifth of sixteen, later of 64, or those from kFirstTry on. Two choices of the same runs try at different times,

@@ -40,7 +40,7 @@ struct WeightForm {
   constexpr bool has_parts() const { return may_vary && type == WeightType::kAsGiven; }
 
   WeightType type;
-  // Whether the last bits of a product may depend on how many rows it has, and tiles be taken for many rows only.
+  // Whether the last bits of a product may depend on how many rows it has, and on whether tiles were faster of late.
   bool may_vary;
 };
 

@@ -23,10 +23,9 @@ inline size_t BlocksOfPanel(size_t rows, WeightForm weights) {
 
 template <typename T>
 struct PanelBuffer {
-  alignas(kLineBytes) T inputs[kGroupRows * kPanelLines * kLine<T>];  // biases and W x, row by row
-  alignas(kLineBytes) T state[kGroupRows * kPanelLines * kLine<T>];   // R h, row by row
-  alignas(
-      kLineBytes) T by_line[kGroupRows * kPanelLines * kLine<T>];  // for functions: a line of all of their rows each
+  alignas(kLineBytes) T inputs[kGroupRows * kPanelLines * kLine<T>];   // biases and W x, row by row
+  alignas(kLineBytes) T state[kGroupRows * kPanelLines * kLine<T>];    // R h, row by row
+  alignas(kLineBytes) T by_line[kGroupRows * kPanelLines * kLine<T>];  // for functions: a line of their rows each
 };
 
 // Of some rows of a step, `first_row` and those below it, and of lines of R.

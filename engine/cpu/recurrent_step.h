@@ -3,8 +3,7 @@
 //
 // A step goes through the units panel by panel, a few lines (packed_matrix.h) of all rows each: the product with R,
 // that with W unless it was made for a stretch of steps beforehand, then the cell's functions, at once or during the
-// products of the next panel. Padded units run along
-// with weights and biases of zero; nothing ever reads them back.
+// products of the next panel. Padded units run along with weights and biases of zero; nothing ever reads them back.
 #pragma once
 
 #include <algorithm>

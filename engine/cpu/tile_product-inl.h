@@ -27,8 +27,8 @@ static_assert(sizeof(TileShapes) == kLineBytes);
 
 // Tiles 0 to 3 hold sums, 4 and 5 rows, 6 and 7 weights: two tiles of rows times two lines, whose weights are read once
 // for both, or one times up to four; of parts, one tile of rows times two lines has them otherwise (TakePartsOfOne).
-// What is loaded for once passes by the nearest cache: weights, or, where `kNearWeights`, rows.
-template <class Tiles, size_t kParts, bool kNearWeights = false>
+// What is loaded for once passes by the nearest cache: weights, or, where `kKeepsWeights`, rows.
+template <class Tiles, size_t kParts, bool kKeepsWeights = false>
 class TileMultiplier {
  public:
   explicit TileMultiplier(const TileProduct& product)
@@ -39,7 +39,7 @@ class TileMultiplier {
 
   void Run() {
     if (product_.meanwhile != nullptr) product_.meanwhile->Expect(Passes());
-    const size_t at_once = kNearWeights ? 2 : product_.lines;
+    const size_t at_once = kKeepsWeights ? 2 : product_.lines;
     for (size_t line = 0; line < product_.lines; line += at_once) {
       TakeRows(line, std::min(line + at_once, product_.lines));
     }
@@ -47,7 +47,7 @@ class TileMultiplier {
   }
 
  private:
-  static constexpr size_t kLinesOfOne = kParts == 1 && !kNearWeights ? 4 : 2;  // of one tile of rows
+  static constexpr size_t kLinesOfOne = kParts == 1 && !kKeepsWeights ? 4 : 2;  // of one tile of rows
 
   // How often Run calls Pass.
   size_t Passes() const {
@@ -105,12 +105,12 @@ class TileMultiplier {
 
   template <size_t kTile>
   RNNSERVE_INLINE void LoadRows(const std::byte* at) const {
-    kNearWeights ? Tiles::template LoadOnce<kTile>(at, row_bytes_) : Tiles::template Load<kTile>(at, row_bytes_);
+    kKeepsWeights ? Tiles::template LoadOnce<kTile>(at, row_bytes_) : Tiles::template Load<kTile>(at, row_bytes_);
   }
   template <size_t kTile>
   RNNSERVE_INLINE void LoadWeights(const std::byte* block, size_t of_line, size_t part) const {
     const std::byte* const at = block + of_line * line_bytes_ + part * kTileBytes;
-    kNearWeights ? Tiles::template Load<kTile>(at, kLineBytes) : Tiles::template LoadOnce<kTile>(at, kLineBytes);
+    kKeepsWeights ? Tiles::template Load<kTile>(at, kLineBytes) : Tiles::template LoadOnce<kTile>(at, kLineBytes);
   }
 
   // Calls each(rows, weights), of all terms block by block.

@@ -100,16 +100,16 @@ bool NarrowRows(size_t depth, size_t count, const float* rows, size_t stride, st
   return kParts == 1 || _mm512_reduce_max_epi32(largest) < std::bit_cast<int32_t>(kMostInParts);
 }
 
+template <size_t kParts>
+void MultiplyIn(const TileProduct& product) {
+  if (KeepsWeights(kParts, product)) return TileMultiplier<CpuTiles, kParts, true>(product).Run();
+  TileMultiplier<CpuTiles, kParts>(product).Run();
+}
+
 }  // namespace
 
 bool NarrowForTiles(size_t parts, size_t depth, size_t count, const float* rows, size_t stride, std::byte* target) {
   return (parts == 1 ? NarrowRows<1> : NarrowRows<kBrainParts>)(depth, count, rows, stride, target);
-}
-
-template <size_t kParts>
-void MultiplyIn(const TileProduct& product) {
-  if (HasNearWeights(kParts, product)) return TileMultiplier<CpuTiles, kParts, true>(product).Run();
-  TileMultiplier<CpuTiles, kParts>(product).Run();
 }
 
 void MultiplyByTiles(size_t parts, const TileProduct& product) {

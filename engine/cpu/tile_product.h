@@ -86,11 +86,11 @@ struct TileProduct {
   Meanwhile* meanwhile = nullptr;
 };
 
-// Of many rows two lines of weights stay in the nearest cache and rows pass by, if those lines take no more of it than
-// this; else the rows of two tiles stay, and weights pass by.
-inline constexpr size_t kNearLinesBytes = size_t{32} << 10, kNearLinesRows = 128;
-inline bool HasNearWeights(size_t parts, const TileProduct& product) {
-  return product.count >= kNearLinesRows && 2 * parts * TilesOf(product.depth) * kTileBytes <= kNearLinesBytes;
+// From kKeptLinesRows rows on two lines of weights stay in the nearest cache and rows pass by it, if the lines take up
+// to kKeptLinesBytes; else the rows of two tiles stay, and weights pass by.
+inline constexpr size_t kKeptLinesBytes = size_t{32} << 10, kKeptLinesRows = 128;
+inline bool KeepsWeights(size_t parts, const TileProduct& product) {
+  return product.count >= kKeptLinesRows && 2 * parts * TilesOf(product.depth) * kTileBytes <= kKeptLinesBytes;
 }
 
 void MultiplyByTiles(size_t parts, const TileProduct& product);

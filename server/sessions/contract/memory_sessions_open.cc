@@ -144,10 +144,10 @@ SessionPtr MemorySessions::Add(Tenant& tenant, Session::Start start, const Sessi
   // First: if memory ends below, it expires.
   wheel_.Add(session, aging_.Now() + terms.idle_timeout);
   ++live_;
-  if (!session->name().empty() && FindNamed(tenant, session->name()) == nullptr)
-    tenant.names[std::string(session->name())] = session;
+  const bool takes_name = !session->name().empty() && FindNamed(tenant, session->name()) == nullptr;
   sessions_.insert(session);
   tenant.order.Add(session->order(), session.get());
+  if (takes_name) tenant.names[std::string(session->name())] = session;
   return session;
 }
 
