@@ -81,8 +81,7 @@ class CpuProgram : public Program {
         weights_(weights),
         has_parts_(FormOf(cell.spec(), inputs_, weights).has_parts() ||
                    FormOf(cell.spec(), units_, weights).has_parts()),
-        may_tile_one_(IsByTiles(weights.type) && weights.may_vary &&
-                      input_columns_ * (inputs_ + units_) >= kLeastOfOne),
+        may_tile_one_(IsByTiles(weights.type) && weights.may_vary && StepWork() >= kLeastOfOne),
         scratch_stride_(step_->scratch_columns() == 0 ? 0 : RowStride<T>(step_->scratch_columns())),
         stretch_rows_(StretchRows()) {}
 
@@ -105,14 +104,21 @@ class CpuProgram : public Program {
   size_t ReadBytes() const {
     return has_parts_ ? (inputs_ + units_) * input_columns_ * sizeof(T) : step_->packed_bytes();
   }
-  bool MayHalve(std::span<const SequenceSlice> slices, int64_t work) const;
+  // Steps of some rows.
+  struct Lengths {
+    int64_t all = 0;
+    int64_t longest = 0;
+  };
+  static Lengths LengthsOf(std::span<const SequenceSlice> slices);
+  // Multiplications of a row's step.
+  size_t StepWork() const { return input_columns_ * (inputs_ + units_); }
+  bool MayHalve(size_t rows, const Lengths& steps) const;
   void RunAll(std::span<const SequenceSlice> slices, Scratch& scratch, Team& team) const;
   void RunHalves(std::span<const SequenceSlice> slices, std::span<Scratch, 2> scratch, Team& team) const;
   void RunRows(Scratch& scratch, Team& team) const;
   void LoadStates(Scratch& scratch) const;
   void StoreStates(Scratch& scratch) const;
-  int64_t Work(std::span<const SequenceSlice> slices) const;
-  TilesWay* TilesWayOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const;
+  TilesWay* TilesWayOf(size_t rows, const Lengths& steps, bool is_shared, CpuWorkspace<T>& own) const;
   HelpRecord& RecordOf(size_t rows) const {
     return help_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 1, help_.size()) - 1];
   }
@@ -171,11 +177,12 @@ void CpuProgram<T>::ExportState(const State& state, DataType type, std::byte* h,
 template <typename T>
 absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const {
   auto& own = static_cast<CpuWorkspace<T>&>(workspace);
-  const int64_t work = Work(slices);
+  const Lengths steps = LengthsOf(slices);
+  const int64_t work = steps.all * static_cast<int64_t>(StepWork());
   Team team(helper_.get(), work, workspace.is_alone, &RecordOf(slices.size()));
   const bool is_shared = team.IsShared(), expects_help = is_shared && own.was_helped;
-  TilesWay* const tiles = TilesWayOf(slices, expects_help, own);
-  HalvingWay* const halving = is_shared && MayHalve(slices, work) ? &HalvingOf(slices.size()) : nullptr;
+  TilesWay* const tiles = TilesWayOf(slices.size(), steps, expects_help, own);
+  HalvingWay* const halving = is_shared && MayHalve(slices.size(), steps) ? &HalvingOf(slices.size()) : nullptr;
   const bool by_tiles = tiles != nullptr && tiles->Next(true);
   for (Scratch& scratch : own.scratch) scratch.by_tiles = by_tiles;
   const bool halved = halving != nullptr && halving->Next(ReadBytes() <= kMiddleWeights);
@@ -195,36 +202,26 @@ absl::Status CpuProgram<T>::Advance(std::span<const SequenceSlice> slices, Works
 
 // Null: there is nothing to choose, or as seldom as not to matter.
 template <typename T>
-TilesWay* CpuProgram<T>::TilesWayOf(std::span<const SequenceSlice> slices, bool is_shared, CpuWorkspace<T>& own) const {
-  const bool may_tile_one = may_tile_one_ && slices.size() == 1 && packed_bytes() <= (is_shared ? 2 : 1) * kNearOfOne;
+TilesWay* CpuProgram<T>::TilesWayOf(size_t rows, const Lengths& steps, bool is_shared, CpuWorkspace<T>& own) const {
+  const bool may_tile_one = may_tile_one_ && rows == 1 && packed_bytes() <= (is_shared ? 2 : 1) * kNearOfOne;
   if (!has_parts_ && !may_tile_one) return nullptr;
-  size_t steps = 0;
-  bool is_single = true;
-  for (const SequenceSlice& slice : slices) {
-    steps += static_cast<size_t>(slice.steps);
-    is_single = is_single && slice.steps <= 1;
-  }
   // Products of kPartsRows rows and more go by parts: all, or those with W of several steps of fewer rows.
-  const bool has_many = steps >= kPartsRows && (slices.size() >= kPartsRows || PaysParts(inputs_, input_columns_));
+  const bool has_many =
+      steps.all >= static_cast<int64_t>(kPartsRows) && (rows >= kPartsRows || PaysParts(inputs_, input_columns_));
   if (has_parts_ && !has_many) return nullptr;
-  const size_t rows = std::min(static_cast<size_t>(std::bit_width(slices.size())), std::size(own.tiles)) - 1;
-  return &own.tiles[rows][is_single ? 0 : 1][is_shared ? 1 : 0];
+  const size_t kind = std::min(static_cast<size_t>(std::bit_width(rows)), std::size(own.tiles)) - 1;
+  return &own.tiles[kind][steps.longest > 1 ? 1 : 0][is_shared ? 1 : 0];
 }
 
 // Whether each thread may run half of the rows through all units, instead of all rows through half of the units. That
 // saves the handing over, and the exchange of h, at every step.
 template <typename T>
-bool CpuProgram<T>::MayHalve(std::span<const SequenceSlice> slices, int64_t work) const {
-  const size_t bytes = ReadBytes();
-  int64_t longest = 0, steps = 0;
-  for (const SequenceSlice& slice : slices) {
-    longest = std::max(longest, slice.steps);
-    steps += slice.steps;
-  }
-  const size_t near = longest > 1 ? kNearWeightsOfSteps : kNearWeights;
+bool CpuProgram<T>::MayHalve(size_t rows, const Lengths& steps) const {
+  const size_t bytes = ReadBytes(), near = steps.longest > 1 ? kNearWeightsOfSteps : kNearWeights;
   const size_t least = bytes <= near ? kNearRows : bytes <= kMiddleWeights ? kMiddleRows : kFarRows;
   // One long row would leave the other thread without work.
-  return work >= kLeastHalved && slices.size() >= least && 2 * longest <= steps;
+  return steps.all * static_cast<int64_t>(StepWork()) >= kLeastHalved && rows >= least &&
+         2 * steps.longest <= steps.all;
 }
 
 template <typename T>
@@ -264,10 +261,13 @@ void CpuProgram<T>::RunRows(Scratch& scratch, Team& team) const {
 }
 
 template <typename T>
-int64_t CpuProgram<T>::Work(std::span<const SequenceSlice> slices) const {
-  int64_t steps = 0;
-  for (const SequenceSlice& slice : slices) steps += slice.steps;
-  return steps * static_cast<int64_t>(input_columns_ * (inputs_ + units_));
+typename CpuProgram<T>::Lengths CpuProgram<T>::LengthsOf(std::span<const SequenceSlice> slices) {
+  Lengths steps;
+  for (const SequenceSlice& slice : slices) {
+    steps.all += slice.steps;
+    steps.longest = std::max(steps.longest, slice.steps);
+  }
+  return steps;
 }
 
 template <typename T>

@@ -64,7 +64,7 @@ PanelSums<T> MultiplyPanel(const StepRows<T>& rows, const CellInputs<T>& inputs,
 // Where a panel of R takes more, tiles wait for weights that come from the second cache or further off, and functions
 // run meanwhile. Where it takes less they hardly wait: LSTM of H = 128 takes 1.04 times as long with functions between.
 inline constexpr size_t kFarPanelBytes = size_t{64} << 10;
-inline constexpr size_t kPieceRows = 2;
+inline constexpr size_t kPieceRows = 2;  // whose functions run at once then
 
 // The panels of a thread, where tiles multiply: the functions of a panel may run during the products of the next one.
 template <typename T, typename Functions>
@@ -79,10 +79,14 @@ void RunPanelsByTiles(const StepRows<T>& rows, const CellInputs<T>& inputs, cons
     const size_t first = range[k] * most, lines = std::min(most, r.lines() - first);
     const auto run_piece = [&](size_t piece) { functions(before.From(piece * kPieceRows, kPieceRows)); };
     Meanwhile meanwhile((before.count + kPieceRows - 1) / kPieceRows, products, run_piece);
-    const PanelSums<T> sums = MultiplyPanel(rows, inputs, r, first, lines, buffers[k % 2], &meanwhile);
+    const PanelSums<T> sums =
+        MultiplyPanel(rows, inputs, r, first, lines, buffers[k % 2], runs_meanwhile ? &meanwhile : nullptr);
     meanwhile.Finish();
-    before = runs_meanwhile ? sums : PanelSums<T>{};
-    if (!runs_meanwhile) functions(sums);
+    if (runs_meanwhile) {
+      before = sums;
+    } else {
+      functions(sums);
+    }
   }
   if (before.count > 0) functions(before);
 }

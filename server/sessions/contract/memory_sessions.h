@@ -145,7 +145,9 @@ class MemorySessions final : public Sessions {
   Tenant& TenantOf(std::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<absl::StatusOr<Answered>> FindAnswered(const Tenant& tenant, const RequestIdentity& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The live session of that name, or null.
+  // The live session that has taken the name, or null.
+  static SessionPtr HolderOf(const Tenant& tenant, std::string_view name);
+  // The same, or a durable one that is called so and found it taken.
   SessionPtr FindNamed(const Tenant& tenant, std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts a session that was not opened.
   static absl::Status Refused(const SessionSubject& subject, absl::Status why);

@@ -49,10 +49,14 @@ std::optional<absl::StatusOr<MemorySessions::Answered>> MemorySessions::FindAnsw
                       "this request_id came before with another content; a new request takes a new one");
 }
 
+SessionPtr MemorySessions::HolderOf(const Tenant& tenant, std::string_view name) {
+  const auto found = tenant.names.find(name);
+  return found != tenant.names.end() && found->second->view().live ? found->second : nullptr;
+}
+
 SessionPtr MemorySessions::FindNamed(const Tenant& tenant, std::string_view name) const {
   if (name.empty()) return nullptr;
-  const auto found = tenant.names.find(name);
-  if (found != tenant.names.end() && found->second->view().live) return found->second;
+  if (SessionPtr holder = HolderOf(tenant, name)) return holder;
   if (site_.records == nullptr) return nullptr;
   // A durable one that came here by its key while a local one had the name.
   for (const SessionId& id : keys_.IdsOf(tenant.budget.tenant(), name)) {
@@ -144,10 +148,10 @@ SessionPtr MemorySessions::Add(Tenant& tenant, Session::Start start, const Sessi
   // First: if memory ends below, it expires.
   wheel_.Add(session, aging_.Now() + terms.idle_timeout);
   ++live_;
-  const bool takes_name = !session->name().empty() && FindNamed(tenant, session->name()) == nullptr;
   sessions_.insert(session);
   tenant.order.Add(session->order(), session.get());
-  if (takes_name) tenant.names[std::string(session->name())] = session;
+  if (!session->name().empty() && HolderOf(tenant, session->name()) == nullptr)
+    tenant.names[std::string(session->name())] = session;
   return session;
 }
 
