@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/recycled.h"
 
+#include <algorithm>
 #include <array>
 #include <new>
 #include <utility>
@@ -24,26 +25,23 @@ namespace {
 constexpr size_t kSmallBytes = 128, kSmallStep = 16, kStep = 64;
 constexpr size_t kSmallClasses = kSmallBytes / kSmallStep;
 constexpr size_t kClasses = kSmallClasses + (kMostRecycledBytes - kSmallBytes) / kStep;
-constexpr int kBatch = 16;                      // blocks; a thread keeps up to two batches of a class
-constexpr size_t kMostSharedBytes = 128 << 10;  // of a class
+constexpr size_t kLine = 64, kMostExpected = 512;  // bytes asked for before they are taken
+constexpr int kBatch = 16;                         // blocks; a thread keeps up to two batches of a class
+// Of one class, enough for some hundred operations in flight, and of all.
+constexpr size_t kMostBytesOfClass = 1 << 20, kMostBytesOfAll = 16 << 20;
 
-struct Block {
-  Block* next;
-};
-
-// Blocks of one class, linked.
+// Blocks of one class. Nothing is written into them: the next one may lie in another processor's caches.
 struct Stack {
-  Block* top = nullptr;
+  std::array<void*, kBatch> blocks;
   int count = 0;
 
-  void Push(Block* block) {
-    block->next = top;
-    top = block;
-    ++count;
-  }
-  Block* Pop() {
-    --count;
-    return std::exchange(top, top->next);
+  void Push(void* block) { blocks[static_cast<size_t>(count++)] = block; }
+  void* Pop() { return blocks[static_cast<size_t>(--count)]; }
+  // Fetches the one after the next one.
+  void ExpectPop(size_t bytes) const {
+    if (count < 2) return;
+    const char* const block = static_cast<const char*>(blocks[static_cast<size_t>(count) - 2]);
+    for (size_t k = 0; k < std::min(bytes, kMostExpected); k += kLine) __builtin_prefetch(block + k, 1);
   }
   void Free() {
     while (count > 0) ::operator delete(Pop());
@@ -72,21 +70,24 @@ class Shared {
     if (batches_[k].empty()) return false;
     to = batches_[k].back();
     batches_[k].pop_back();
+    bytes_ -= kBatch * BytesOf(k);
     return true;
   }
   bool Give(size_t k, Stack batch) {
     const MutexLock lock(mutex_);
-    if (batches_[k].size() == batches_[k].capacity()) return false;
+    if (batches_[k].size() == batches_[k].capacity() || bytes_ > kMostBytesOfAll) return false;
     batches_[k].push_back(batch);
+    bytes_ += kBatch * BytesOf(k);
     return true;
   }
 
  private:
   Shared() {
-    for (size_t k = 0; k < kClasses; ++k) batches_[k].reserve(kMostSharedBytes / (kBatch * BytesOf(k)));
+    for (size_t k = 0; k < kClasses; ++k) batches_[k].reserve(kMostBytesOfClass / (kBatch * BytesOf(k)));
   }
 
   Mutex mutex_;
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::array<std::vector<Stack>, kClasses> batches_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -126,7 +127,7 @@ ABSL_ATTRIBUTE_NOINLINE void* TakeElsewhere(size_t k) {
 }
 
 // Where the first stack is full, or the thread keeps none.
-ABSL_ATTRIBUTE_NOINLINE void GiveElsewhere(Block* block, size_t k) noexcept {
+ABSL_ATTRIBUTE_NOINLINE void GiveElsewhere(void* block, size_t k) noexcept {
   if (!keeps) Begin();
   if (!keeps) return ::operator delete(block);
   auto& [first, second] = shelves[k];
@@ -143,15 +144,17 @@ void* TakeRecycled(size_t bytes) {
   if (bytes - 1 >= kMostRecycledBytes) return ::operator new(bytes);
   const size_t k = ClassOf(bytes);
   Stack& first = shelves[k].first;
-  return first.count > 0 ? first.Pop() : TakeElsewhere(k);
+  void* const block = first.count > 0 ? first.Pop() : TakeElsewhere(k);
+  first.ExpectPop(bytes);
+  return block;
 }
 
 void GiveRecycled(void* block, size_t bytes) noexcept {
   if (bytes - 1 >= kMostRecycledBytes) return ::operator delete(block);
   const size_t k = ClassOf(bytes);
   Stack& first = shelves[k].first;
-  if (!keeps || first.count == kBatch) return GiveElsewhere(static_cast<Block*>(block), k);
-  first.Push(static_cast<Block*>(block));
+  if (!keeps || first.count == kBatch) return GiveElsewhere(block, k);
+  first.Push(block);
 }
 
 #endif
