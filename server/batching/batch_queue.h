@@ -70,9 +70,12 @@ class BatchQueue {
   // pays.
   std::optional<Slice> Form(absl::Time now, int sharers, Finished& finished);
 
-  // Expected duration of the next slice of a single worker. Zero if nothing waits, infinite if its cost is not known
-  // yet or too many sequences wait to look through.
-  absl::Duration NextTakes() const;
+  struct Expected {
+    absl::Duration takes;  // infinite if the cost is not known yet or too many sequences wait to look through
+    int64_t rows = 0;
+  };
+  // The next slice of a single worker. Zero if nothing waits.
+  Expected Next() const;
 
   // `slice` came from Form and ran for `seconds`.
   void Complete(Slice slice, const absl::Status& ran, double seconds, absl::Time now, Finished& finished);

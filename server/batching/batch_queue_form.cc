@@ -56,26 +56,27 @@ std::optional<Slice> BatchQueue::Form(absl::Time now, int sharers, Finished& fin
   return std::nullopt;
 }
 
-absl::Duration BatchQueue::NextTakes() const {
-  if (order_.empty()) return absl::ZeroDuration();
+BatchQueue::Expected BatchQueue::Next() const {
+  if (order_.empty()) return {};
   const BatchCell& cell = *order_.Next().cell;
   const int64_t limit = RowLimit(cell);
-  if (cell.program->waits()) return absl::InfiniteDuration();
-  if (!cell.cost.is_known() || std::min(limit, cell.waiting_rows) > kMostRowsLookedAt) return absl::InfiniteDuration();
+  const bool is_too_much = std::min(limit, cell.waiting_rows) > kMostRowsLookedAt;
+  if (cell.program->waits() || !cell.cost.is_known() || is_too_much) return {absl::InfiniteDuration()};
   int64_t rows = 0, longest = 0, row_steps = 0;
-  const auto takes = [&] {
-    return absl::Seconds(cell.cost.Seconds(static_cast<double>(longest), static_cast<double>(row_steps)));
+  const auto expected = [&] {
+    const double seconds = cell.cost.Seconds(static_cast<double>(longest), static_cast<double>(row_steps));
+    return Expected{absl::Seconds(seconds), rows};
   };
   for (const LaneQueue* queue : cell.waiting) {
     for (const Lane* lane : queue->waiting) {
       for (const SequenceSlice& row : lane->waiting) {
         longest = std::max(longest, row.steps);
         row_steps += row.steps;
-        if (++rows >= limit) return takes();
+        if (++rows >= limit) return expected();
       }
     }
   }
-  return takes();
+  return expected();
 }
 
 // The oldest overdue lane, if it leads the next slice.

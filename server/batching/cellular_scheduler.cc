@@ -23,6 +23,8 @@ constexpr std::chrono::seconds kWorkspaceCheckPeriod(1);
 // As many may follow each other on a thread that collects, or begin for so long, before it has to check for new calls.
 constexpr int kShortSlicesInARow = 4;
 constexpr absl::Duration kMostInARow = absl::Milliseconds(2);
+// With more of them both threads have enough to do, and workers run beside the thread that collects.
+constexpr int64_t kRowsThatCount = 32;
 
 BatchQueue::Options WithWorkers(BatchQueue::Options options) {
   options.workers = std::max(options.workers, 1);
@@ -133,7 +135,10 @@ void CellularScheduler::RunCollected(int64_t callers) {
   // Others wait for this thread.
   const absl::Duration most = std::min(kShortSlicesInARow * short_slice, kMostInARow);
   while (queue_.has_waiting() && now - begin < most) {
-    if (queue_.NextTakes() > short_slice) break;
+    const BatchQueue::Expected next = queue_.Next();
+    const absl::Duration handing_over =
+        callers > 2 ? std::min(next.rows, kRowsThatCount) * short_slices_.each_row_more : absl::ZeroDuration();
+    if (next.takes > short_slice + handing_over) break;
     std::optional<Slice> slice = queue_.Form(now, 1, finished);
     if (slice) RunSlice(lock, *std::move(slice), collector.workspaces, finished);
     NotifyUnlocked(lock, finished);

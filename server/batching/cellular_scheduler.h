@@ -34,11 +34,14 @@ namespace rnnserve {
 // Longest expected duration of slices that RunCollected runs. For a lone caller it saves the switch to a worker, which
 // beside busy processes includes the wait for a CPU, so only slices that are longer than the target go to workers. With
 // several callers the other calls wait for the collecting thread, and workers would run beside it: only slices shorter
-// than the switch pay. Of two callers only one waits, and a slice of 190 us still gained where switches are slow.
+// than what the switch costs pay: the wake-up, and for each row the way of its request, state and reply from one
+// processor's caches to the other's and back. Of two callers only one waits, and a slice of 190 us still gained where
+// switches are slow.
 struct ShortSlices {
   absl::Duration of_lone_caller = absl::Microseconds(1500);
   absl::Duration of_two_callers = std::min(of_lone_caller, absl::Microseconds(250));
   absl::Duration among_several = std::min(of_lone_caller, absl::Microseconds(60));
+  absl::Duration each_row_more = among_several / 30;  // among several
 };
 
 class CellularScheduler final : public Scheduler {

@@ -107,6 +107,9 @@ TEST(CellularScheduler, RunsLongerSlicesOnTheCollectingThreadTheFewerCallersCall
   const absl::Duration none = absl::ZeroDuration();
   EXPECT_THAT(run_here({absl::Seconds(1), none, none}), ElementsAre(true, false, false));
   EXPECT_THAT(run_here({absl::Seconds(1), absl::Seconds(1), none}), ElementsAre(true, true, false));
+  // What it costs to hand a row over counts where several call.
+  EXPECT_THAT(run_here({absl::Seconds(1), absl::Nanoseconds(1), absl::Nanoseconds(1), absl::Seconds(1)}),
+              ElementsAre(true, false, true));
 }
 
 // As the server makes it. A row of the fake program takes a microsecond or so.
