@@ -66,8 +66,7 @@ void SessionCore::ApplyTo(const SessionPtr& session, Attachment attachment, Oper
   }
   call.deadline = ends;
   auto model = std::static_pointer_cast<const SessionModel>(session->subject());
-  const auto run =
-      MakeRecycled<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows, std::move(done));
+  auto run = MakeRecycled<SessionRun>(std::move(model), std::move(call), core_, options_.max_rows, std::move(done));
   claim.fault = OrOutOfMemory([&] { return run->Prepare(); });
   if (!run->digest()) {
     ApplyReply answer;
@@ -80,7 +79,7 @@ void SessionCore::ApplyTo(const SessionPtr& session, Attachment attachment, Oper
   claim.digest = *run->digest();
   claim.reply_bytes = run->reply_bytes();
   claim.granted = [run](Lease lease) { run->Start(std::move(lease)); };
-  claim.done = [run](Outcome outcome) { run->Answer(std::move(outcome)); };
+  claim.done = [run = std::move(run)](Outcome outcome) { run->Answer(std::move(outcome)); };
   sessions_->Acquire(session, std::move(claim));
 }
 
