@@ -86,7 +86,8 @@ EngineList Router::Eligible(std::string_view name, std::span<const CellPtr> cell
 RouteLoad Router::WithOthers(std::span<const CellPtr> cells, const EngineOptions& options, RouteLoad load) const {
   double others = 0;
   for (const CellPtr& cell : cells) others = std::max(others, table_.others({cell->spec(), options}));
-  return {load.rows + static_cast<int64_t>(std::lround(others)), load.steps};
+  const auto more = static_cast<int64_t>(std::lround(others));
+  return {load.rows + more, load.steps, more > 0};
 }
 
 const Engine* Router::Known(std::span<const Engine* const> engines, std::span<const CellPtr> cells,

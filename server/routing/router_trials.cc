@@ -18,9 +18,10 @@ constexpr size_t kMostWaiting = 8;
 std::string Describe(const CellSpec& cell, const RouteShape& shape, const RouteCosts& costs) {
   static constexpr const char* kKinds[] = {"LSTM", "GRU", "RNN"};
   const std::string_view type = DataTypeName(cell.data_type);
-  std::string text = absl::StrCat("routing: ", kKinds[static_cast<size_t>(cell.kind)], " of ", cell.input_size, " to ",
-                                  cell.hidden_size, " in ", absl::string_view(type.data(), type.size()), ", ",
-                                  shape.rows, " rows, ", shape.steps, " steps:");
+  std::string text =
+      absl::StrCat("routing: ", kKinds[static_cast<size_t>(cell.kind)], " of ", cell.input_size, " to ",
+                   cell.hidden_size, " in ", absl::string_view(type.data(), type.size()), ", ", shape.rows,
+                   shape.is_shared ? " rows of several calls, " : " rows, ", shape.steps, " steps:");
   for (const auto& [engine, seconds] : costs.engines) {
     absl::StrAppend(&text, " ", std::string(engine->name()), " ", seconds * 1e6, " us a step;");
   }

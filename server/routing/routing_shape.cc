@@ -23,8 +23,12 @@ int64_t Nearest(std::span<const int64_t> classes, int64_t value) {
 
 }  // namespace
 
-RouteShape ShapeOf(const RouteLoad& load) { return {Nearest(kRows, load.rows), Nearest(kSteps, load.steps)}; }
+RouteShape ShapeOf(const RouteLoad& load) {
+  return {Nearest(kRows, load.rows), Nearest(kSteps, load.steps), load.is_shared};
+}
 
-double Distance(const RouteShape& a, const RouteShape& b) { return Ratio(a.rows, b.rows) + Ratio(a.steps, b.steps); }
+double Distance(const RouteShape& a, const RouteShape& b) {
+  return Ratio(a.rows, b.rows) + Ratio(a.steps, b.steps) + (a.is_shared == b.is_shared ? 0 : 1);
+}
 
 }  // namespace rnnserve

@@ -11,12 +11,14 @@ namespace rnnserve {
 struct RouteLoad {
   int64_t rows = 1;
   int64_t steps = 1;
+  bool is_shared = false;  // some of the rows are other calls'
 };
 
 // A class of loads, named by one of them.
 struct RouteShape {
   int64_t rows = 1;   // 1, 2, 4, ... 64, 256, 1024
   int64_t steps = 1;  // 1, 4, 16
+  bool is_shared = false;
   auto operator<=>(const RouteShape&) const = default;
 };
 

@@ -47,11 +47,12 @@ class TrialBuffer {
 // One program with all it needs to run.
 class Runner {
  public:
-  Runner(ProgramPtr program, TrialBuffer& x, TrialBuffer& y, int64_t rows, const TrialClocks& clocks)
+  Runner(ProgramPtr program, TrialBuffer& x, TrialBuffer& y, const RouteShape& shape, const TrialClocks& clocks)
       : program_(std::move(program)),
         workspace_(program_->NewWorkspace()),
         clock_(program_->waits() ? clocks.wall : clocks.thread) {
-    for (int64_t row = 0; row < rows; ++row) {
+    workspace_->is_alone = !shape.is_shared;  // as the scheduler runs it
+    for (int64_t row = 0; row < shape.rows; ++row) {
       State* state = states_.emplace_back(program_->NewState()).get();
       slices_.push_back({.x = x.row(row),
                          .x_stride = x.step_stride(),
@@ -115,7 +116,7 @@ std::vector<double> TimePrograms(std::span<const ProgramPtr> programs, const Cel
   const absl::Duration end = clocks.wall() + limits.total;
   TrialBuffer x(cell, cell.input_size, shape.rows, shape.steps), y(cell, cell.hidden_size, shape.rows, shape.steps);
   std::deque<Runner> runners;
-  for (const ProgramPtr& program : programs) runners.emplace_back(program, x, y, shape.rows, clocks);
+  for (const ProgramPtr& program : programs) runners.emplace_back(program, x, y, shape, clocks);
   const int64_t steps = AffordableSteps(runners, shape.steps, limits);
   for (Runner& runner : runners) {
     if (steps > 1) runner.Seconds(steps);

@@ -38,14 +38,16 @@ class TimedEngine final : public Engine {
   bool waits = false;  // for a device
   mutable int compiled = 0;
   mutable int ran = 0;
+  mutable bool was_alone = false;  // the last run
 
  private:
   class TimedProgram final : public StatelessProgram {
    public:
     TimedProgram(const TimedEngine* engine, const CellSpec& cell) : engine_(engine), cell_(cell) {}
-    absl::Status Advance(std::span<const SequenceSlice> slices, Workspace&) const override {
+    absl::Status Advance(std::span<const SequenceSlice> slices, Workspace& workspace) const override {
       engine_->clock_->now += engine_->cost(cell_, static_cast<int64_t>(slices.size()), slices[0].steps);
       ++engine_->ran;
+      engine_->was_alone = workspace.is_alone;
       return engine_->runs;
     }
     int64_t packed_bytes() const override { return 4; }
