@@ -80,8 +80,9 @@ class HelpRecord {
   // In runs alone. Two stalls of a scheduler's turn in runs of a millisecond, or one that is as long as many short
   // runs.
   static constexpr double kMost = 4;
-  // After a pause the helper's thread has to wake up, and its half of the weights is not in its cache.
-  static constexpr int kCold = 2;
+  // After a pause the helper's thread has to wake up, its half of the weights is not in its cache, and the kernel takes
+  // some calls to find CPUs for the threads of caller, server and helper. With 2, help never came back on two cores.
+  static constexpr int kCold = 8;
   static constexpr std::chrono::milliseconds kFirstPause{20}, kLongestPause{2000};
   static constexpr double kLongestAfterTry = 60;  // seconds
 

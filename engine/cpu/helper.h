@@ -14,8 +14,8 @@
 //
 // The helper is for one Advance at a time, and only while that is the only one and its workspace is_alone: where
 // several run, or several callers wait, each core has work. Waking a thread takes longer than a small cell's step, so
-// it is woken for large ones or for Advances that follow each other closely, and it looks out for the next one for some
-// microseconds before it sleeps again.
+// it is woken for large ones or for Advances that follow each other closely, and it looks out for the next one before
+// it sleeps again: for some microseconds, or longer where a lone caller's calls follow each other.
 #pragma once
 
 #include <atomic>
@@ -78,6 +78,7 @@ class Helper {
   Clock::time_point last_end_;
   int dense_ = 0;  // Advances in a row that followed the last one closely
   alignas(64) std::atomic<bool> asleep_{false};
+  std::atomic<bool> is_patient_{false};
   std::atomic<uint32_t> bell_{0};
   std::atomic<bool> leaving_{false};
   std::thread thread_;
