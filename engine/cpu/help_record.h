@@ -36,6 +36,7 @@ class HelpRecord {
     if (was_helped) tried_seconds_ += seconds;
     if (was_helped && cold_ > 0) {
       --cold_;
+      if (cold_ <= kCold - kLeastCold && tried_seconds_ >= kLongestCold) cold_ = 0;
       return;
     }
     if (!was_helped) return RanAlone(pace);
@@ -81,8 +82,10 @@ class HelpRecord {
   // runs.
   static constexpr double kMost = 4;
   // After a pause the helper's thread has to wake up, its half of the weights is not in its cache, and the kernel takes
-  // some calls to find CPUs for the threads of caller, server and helper. With 2, help never came back on two cores.
-  static constexpr int kCold = 8;
+  // some calls to find CPUs for the threads of caller, server and helper: with 2 cold runs of 100 us help never came
+  // back on two cores. Of longer runs there are fewer.
+  static constexpr int kCold = 8, kLeastCold = 2;
+  static constexpr double kLongestCold = 1.5e-3;  // seconds
   static constexpr std::chrono::milliseconds kFirstPause{20}, kLongestPause{2000};
   static constexpr double kLongestAfterTry = 60;  // seconds
 
