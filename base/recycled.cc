@@ -27,13 +27,14 @@ constexpr size_t kSmallClasses = kSmallBytes / kSmallStep;
 constexpr size_t kClasses = kSmallClasses + (kMostRecycledBytes - kSmallBytes) / kStep;
 constexpr size_t kLine = 64, kMostExpected = 512;  // bytes asked for before they are taken
 constexpr int kBatch = 16;                         // blocks; a thread keeps up to two batches of a class
-// Of one class, enough for some hundred operations in flight, and of all.
-constexpr size_t kMostBytesOfClass = 1 << 20, kMostBytesOfAll = 16 << 20;
+// Shared of one class, enough for some hundred operations in flight; of all classes; and of one where all have as much
+// as they may: sizes that were in use once must not keep those of today from it.
+constexpr size_t kMostBytesOfClass = 1 << 20, kMostBytesOfAll = 16 << 20, kLeastBytesOfClass = 128 << 10;
 
 // Blocks of one class. Nothing is written into them: the next one may lie in another processor's caches.
 struct Stack {
-  std::array<void*, kBatch> blocks;
   int count = 0;
+  std::array<void*, kBatch> blocks;
 
   void Push(void* block) { blocks[static_cast<size_t>(count++)] = block; }
   void* Pop() { return blocks[static_cast<size_t>(--count)]; }
@@ -75,9 +76,11 @@ class Shared {
   }
   bool Give(size_t k, Stack batch) {
     const MutexLock lock(mutex_);
-    if (batches_[k].size() == batches_[k].capacity() || bytes_ > kMostBytesOfAll) return false;
+    const size_t bytes = kBatch * BytesOf(k), of_class = (batches_[k].size() + 1) * bytes;
+    if (of_class > kMostBytesOfClass) return false;
+    if (of_class > kLeastBytesOfClass && bytes_ + bytes > kMostBytesOfAll) return false;
     batches_[k].push_back(batch);
-    bytes_ += kBatch * BytesOf(k);
+    bytes_ += bytes;
     return true;
   }
 

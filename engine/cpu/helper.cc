@@ -148,11 +148,18 @@ void Helper::Sleep() {
   asleep_.store(false);
 }
 
+// Several callers call: each core has work, and none waits for the next Advance.
+void Helper::ExpectNone() {
+  if (is_patient_.load(std::memory_order_relaxed)) is_patient_.store(false, std::memory_order_relaxed);
+}
+
 // Wakes the helper where that pays, and tells it how long to look out afterwards.
 void Helper::Expect(int64_t work, Clock::time_point now) {
-  is_patient_.store(work >= kWorthWaking && now - last_end_ < kLongLookOut, std::memory_order_relaxed);
+  const auto apart = now - last_end_;
+  // Else it is the next slice or layer of the same call.
+  if (apart >= kLookOut) is_patient_.store(work >= kWorthWaking && apart < kLongLookOut, std::memory_order_relaxed);
   if (!asleep_.load(std::memory_order_relaxed)) return;
-  dense_ = now - last_end_ < kLookOut ? dense_ + 1 : 0;
+  dense_ = apart < kLookOut ? dense_ + 1 : 0;
   if (work < kWorthWaking && dense_ < kDense) return;
   dense_ = 0;
   Wake();
@@ -162,7 +169,10 @@ Team::Team(Helper* helper, int64_t work, bool may_share, HelpRecord* record)
     : helper_(helper), record_(record), work_(work) {
   if (helper_ == nullptr) return;
   const bool only = helper_->running_.fetch_add(1, std::memory_order_relaxed) == 0;
-  if (!only || !may_share || helper_->held_.exchange(true, std::memory_order_acquire)) return;
+  if (!only || !may_share || helper_->held_.exchange(true, std::memory_order_acquire)) {
+    helper_->ExpectNone();
+    return;
+  }
   holds_ = true;
   helper_->caller_cpu_.Note();  // before the helper wakes up, perhaps beside it
   began_ = Helper::Clock::now();

@@ -46,6 +46,7 @@ class Helper {
 
   // On the thread of the Team that holds the helper.
   void Expect(int64_t work, Clock::time_point now);
+  void ExpectNone();
   void Share(size_t parts, Part part, const void* context);
   bool TakeFirst(size_t& part);
   void RunHalf(size_t half, uint64_t phase, Part part, const void* context);

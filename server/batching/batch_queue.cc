@@ -55,8 +55,8 @@ absl::Status BatchQueue::CheckBounds(const Submission& submission) const {
 BatchCell& BatchQueue::CellOf(const SequenceTask& task) {
   const ProgramPtr& program = task.program;
   std::unique_ptr<BatchCell>& cell = cells_[program.get()];
-  // Compared without counting references, since other threads count them, too.
-  if (cell != nullptr && !cell->identity.owner_before(program) && !program.owner_before(cell->identity)) return *cell;
+  // Of one address only one lives. Not locked: other threads count references as well.
+  if (cell != nullptr && !cell->identity.expired()) return *cell;
   // New here, or at the address of one that has gone.
   cell = std::make_unique<BatchCell>(program, task.step_work);
   return *cell;

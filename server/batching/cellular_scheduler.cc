@@ -20,7 +20,8 @@ namespace {
 constexpr size_t kWorkspacesPerWorker = 8;
 // An idle worker frees the scratch of destroyed programs after this time.
 constexpr std::chrono::seconds kWorkspaceCheckPeriod(1);
-// As many may follow each other on a thread that collects, or begin for so long, before it has to check for new calls.
+// Slices that follow each other on a thread that collects begin within the time of so many short ones, or so long,
+// before it has to check for new calls.
 constexpr int kShortSlicesInARow = 4;
 constexpr absl::Duration kMostInARow = absl::Milliseconds(2);
 // With more of them both threads have enough to do, and workers run beside the thread that collects.

@@ -14,7 +14,7 @@ namespace {
 
 // Work does not wait for more of them.
 constexpr int kMostEvents = 256;
-// Of so many calls, and up to so many, a second look for more pays.
+// Where so many calls wait, and fewer than so many, a second look for more pays.
 constexpr int64_t kSome = 8, kEnough = 24;
 // What is sent does not wait longer for the end of a turn.
 constexpr int64_t kMostJoinedNanos = 1'000'000;
@@ -170,9 +170,9 @@ grpc::CompletionQueue::NextStatus Poller::Next(void** tag, bool* ok) {
 }
 
 // An event that came while this thread did not poll leaves a mark (gRPC's kicked_without_poller), and the next look
-// ends there, before it has looked at any connection. With more calls than a few it is known that several call. Eight
-// came from one connection mostly, and others have some, too: answers to all of them leave together and wake their
-// client once. Still more would make slices too long for this thread.
+// ends there, before it has looked at any connection. With more calls than a few it is known that several call. Where
+// eight came, others have some, too: answers to all of them leave together and wake their client once. Fewer are
+// answered while their client sends the next ones; still more would make slices too long for this thread.
 grpc::CompletionQueue::NextStatus Poller::Look(void** tag, bool* ok) {
   const auto look = [&] { return queue_->AsyncNext(tag, ok, gpr_inf_past(GPR_CLOCK_MONOTONIC)); };
   const grpc::CompletionQueue::NextStatus found = look();

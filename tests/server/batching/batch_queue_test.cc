@@ -182,6 +182,7 @@ TEST_F(BatchQueueTest, WhatTheNextSliceTakesDoesNotGrowWithTheNumberOfTenants) {
       queue.Complete(*std::move(slice), absl::OkStatus(), 1e-5, now_, finished_);
     }
     takes[one_tenant] = queue.Next().takes;
+    EXPECT_EQ(queue.Next().rows, 16);
   }
   EXPECT_LT(takes[0], absl::InfiniteDuration());
   EXPECT_EQ(takes[0], takes[1]);

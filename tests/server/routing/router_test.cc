@@ -335,7 +335,7 @@ TEST(RouteShape, IsTheNearestClass) {
   EXPECT_EQ(ShapeOf({23, 3}), (RouteShape{32, 4}));
   EXPECT_EQ(ShapeOf({1 << 20, 4096}), (RouteShape{1024, 16}));
   EXPECT_EQ(ShapeOf({3, 1, true}), (RouteShape{4, 1, true}));
-  EXPECT_LT(Distance({4, 1, true}, {8, 1, true}), Distance({4, 1, true}, {16, 1, false}));
+  EXPECT_EQ(Distance({4, 1, true}, {4, 1, false}), Distance({4, 1, true}, {8, 1, true}));
 }
 
 }  // namespace
