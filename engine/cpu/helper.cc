@@ -3,6 +3,8 @@
 
 #include <hwy/cache_control.h>
 
+#include <utility>
+
 namespace rnnserve::cpu {
 namespace {
 
@@ -12,6 +14,9 @@ constexpr int64_t kWorthWaking = 1'000'000;
 // than that after the one before, as a lone caller's do. The next one finds it awake then, also after one that ran
 // alone: of a call of 100 us, waking up takes 30 us and more.
 constexpr std::chrono::microseconds kLookOut{20}, kLongLookOut{400};
+// A helper that lost its CPU for so long while it looked out has neighbours, which it leaves the CPU to for a while.
+constexpr std::chrono::microseconds kLost{1000};
+constexpr std::chrono::milliseconds kLeaves{500};
 // So many Advances at that distance are a stream of them, and more are to come.
 constexpr int kDense = 16;
 // Between two looks at the clock.
@@ -120,11 +125,11 @@ void Helper::Wake() {
 }
 
 void Helper::Serve() {
-  auto last_work = Clock::now();
+  auto last_work = Clock::now(), last_look = last_work, patient_from = last_work;
   for (int spins = 1;; ++spins) {
     if (TakeLast()) {
       spins = 0;
-      last_work = Clock::now();
+      last_look = last_work = Clock::now();
       continue;
     }
     hwy::Pause();
@@ -133,11 +138,14 @@ void Helper::Serve() {
       std::this_thread::yield();
     }
     if (leaving_.load(std::memory_order_relaxed)) return;
+    const auto now = Clock::now();
+    if (now - std::exchange(last_look, now) > kLost) patient_from = now + kLeaves;
     // Between the parts of the Advance that holds it there are only short stretches that cannot be shared.
     if (held_.load(std::memory_order_relaxed) && IsLastRunning()) continue;
-    if (Clock::now() - last_work < (is_patient_.load(std::memory_order_relaxed) ? kLongLookOut : kLookOut)) continue;
+    const bool is_patient = now >= patient_from && is_patient_.load(std::memory_order_relaxed);
+    if (now - last_work < (is_patient ? kLongLookOut : kLookOut)) continue;
     Sleep();
-    last_work = Clock::now();
+    last_look = last_work = Clock::now();
   }
 }
 
