@@ -142,8 +142,8 @@ void Helper::Serve() {
     if (now - std::exchange(last_look, now) > kLost) patient_from = now + kLeaves;
     // Between the parts of the Advance that holds it there are only short stretches that cannot be shared.
     if (held_.load(std::memory_order_relaxed) && IsLastRunning()) continue;
-    const bool is_patient = now >= patient_from && is_patient_.load(std::memory_order_relaxed);
-    if (now - last_work < (is_patient ? kLongLookOut : kLookOut)) continue;
+    const bool is_long = now >= patient_from && is_patient_.load(std::memory_order_relaxed);
+    if (now - last_work < (is_long ? kLongLookOut : kLookOut)) continue;
     Sleep();
     last_look = last_work = Clock::now();
   }

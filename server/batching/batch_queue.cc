@@ -55,7 +55,7 @@ absl::Status BatchQueue::CheckBounds(const Submission& submission) const {
 BatchCell& BatchQueue::CellOf(const SequenceTask& task) {
   const ProgramPtr& program = task.program;
   std::unique_ptr<BatchCell>& cell = cells_[program.get()];
-  // Of one address only one lives. Not locked: other threads count references as well.
+  // Only one program lives at an address. Asked without a lock, since other threads count references as well.
   if (cell != nullptr && !cell->identity.expired()) return *cell;
   // New here, or at the address of one that has gone.
   cell = std::make_unique<BatchCell>(program, task.step_work);

@@ -43,8 +43,9 @@ struct RouteCosts {
 class RoutingTable {
  public:
   static constexpr size_t kMostCells = 4096;
-  // The best one stays until another is better by more than this: a change splits batches, and closer ones are ties.
-  static constexpr double kTie = 0.1;
+  // The best one stays until another is better by more than this: a change splits batches, and gaps of a few percent
+  // are ties.
+  static constexpr double kTie = 0.05;
 
   struct Found {
     const RouteCosts* costs = nullptr;  // null: nothing measured for this cell. Valid until the next change.

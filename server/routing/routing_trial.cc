@@ -51,7 +51,7 @@ class Runner {
       : program_(std::move(program)),
         workspace_(program_->NewWorkspace()),
         clock_(program_->waits() ? clocks.wall : clocks.thread) {
-    workspace_->is_alone = !shape.is_shared;  // as the scheduler runs it
+    workspace_->is_alone = !shape.is_shared;  // the scheduler gives shared rows one thread
     for (int64_t row = 0; row < shape.rows; ++row) {
       State* state = states_.emplace_back(program_->NewState()).get();
       slices_.push_back({.x = x.row(row),

@@ -182,11 +182,11 @@ TEST_F(RouterTest, WhatIsUsedOftenIsMeasuredAgain) {
 TEST_F(RouterTest, TiesChangeNothing) {
   few_.cost = many_.cost = [](const CellSpec&, int64_t, int64_t steps) { return steps * Microseconds(100); };
   EXPECT_EQ(EngineFor({.rows = 1}), "many");
-  few_.cost = [](const CellSpec&, int64_t, int64_t steps) { return steps * Microseconds(92); };
+  few_.cost = [](const CellSpec&, int64_t, int64_t steps) { return steps * Microseconds(97); };
   while (router_->trials() == 0) EngineFor({.rows = 1});
   router_->RunTrial();
   EXPECT_EQ(EngineFor({.rows = 1}), "many");
-  few_.cost = [](const CellSpec&, int64_t, int64_t steps) { return steps * Microseconds(89); };
+  few_.cost = [](const CellSpec&, int64_t, int64_t steps) { return steps * Microseconds(94); };
   while (router_->trials() == 0) EngineFor({.rows = 1});
   router_->RunTrial();
   EXPECT_EQ(EngineFor({.rows = 1}), "few");
