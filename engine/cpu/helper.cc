@@ -15,7 +15,8 @@ constexpr int64_t kWorthWaking = 1'000'000;
 // alone: of a call of 100 us, waking up takes 30 us and more.
 constexpr std::chrono::microseconds kLookOut{20}, kLongLookOut{400};
 // A helper that lost its CPU for so long while it looked out has neighbours, which it leaves the CPU to for a while.
-constexpr std::chrono::microseconds kLost{1000};
+// Busy processes keep it for a turn of the kernel's, 4 to 6 ms with HZ = 250; what a machine does anyway, up to 2.8.
+constexpr std::chrono::microseconds kLost{3000};
 constexpr std::chrono::milliseconds kLeaves{500};
 // So many Advances at that distance are a stream of them, and more are to come.
 constexpr int kDense = 16;
