@@ -3,11 +3,38 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <set>
 #include <thread>
 #include <vector>
+
+namespace {
+
+std::atomic<int64_t> live_bytes = 0;  // of operator new
+constexpr size_t kHead = alignof(std::max_align_t);
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  auto* const head = static_cast<char*>(std::malloc(bytes + kHead));
+  if (head == nullptr) throw std::bad_alloc();
+  std::memcpy(head, &bytes, sizeof bytes);
+  live_bytes += static_cast<int64_t>(bytes);
+  return head + kHead;
+}
+void operator delete(void* block) noexcept {
+  if (block == nullptr) return;
+  char* const head = static_cast<char*>(block) - kHead;
+  size_t bytes = 0;
+  std::memcpy(&bytes, head, sizeof bytes);
+  live_bytes -= static_cast<int64_t>(bytes);
+  std::free(head);
+}
+void operator delete(void* block, size_t) noexcept { operator delete(block); }
 
 namespace rnnserve {
 namespace {
@@ -65,6 +92,33 @@ TEST(Recycled, WhatAnotherThreadGivesComesBack) {
   const std::set<void*> before(taken.begin(), taken.end());
   for (void* block : again) EXPECT_TRUE(before.contains(block));
   GiveMany(again, kBytes);
+}
+
+// What is left of 4 MiB of blocks of one size, once the thread that gave them has ended.
+int64_t KeptOf(size_t bytes) {
+  const int64_t before = live_bytes;
+  std::thread([bytes] { GiveMany(TakeMany((size_t{4} << 20) / bytes, bytes), bytes); }).join();
+  return live_bytes - before;
+}
+
+// The last test: it leaves all threads as much as they may keep.
+TEST(Recycled, KeepsAMebibyteOfAClassSixteenOfAllAndSomeOfEach) {
+  constexpr int64_t kKibi = 1024, kBatch = 16;
+  int64_t all = 0;
+  size_t bytes = kMostRecycledBytes;
+  for (; all < 15 * kKibi * kKibi; bytes -= 64) {
+    const int64_t kept = KeptOf(bytes), batch = kBatch * static_cast<int64_t>(bytes);
+    EXPECT_LE(kept, kKibi * kKibi) << bytes;
+    EXPECT_GT(kept, kKibi * kKibi - batch) << bytes;
+    all += kept;
+  }
+  for (int k = 0; k < 4; ++k, bytes -= 64) all += KeptOf(bytes);
+  EXPECT_LE(all, 16 * kKibi * kKibi + 4 * 128 * kKibi);
+  for (; bytes > 1024; bytes -= 64) {
+    const int64_t kept = KeptOf(bytes), batch = kBatch * static_cast<int64_t>(bytes);
+    EXPECT_LE(kept, 128 * kKibi) << bytes;
+    EXPECT_GT(kept, 128 * kKibi - batch) << bytes;
+  }
 }
 
 }  // namespace
