@@ -14,7 +14,8 @@ constexpr int64_t kWorthWaking = 1'000'000;
 // than that after the one before, as a lone caller's do. The next one finds it awake then, also after one that ran
 // alone: of a call of 100 us, waking up takes 30 us and more.
 constexpr std::chrono::microseconds kLookOut{20}, kLongLookOut{400};
-// A helper that lost its CPU for so long while it looked out has neighbours, which it leaves the CPU to for a while.
+// A helper that lost its CPU for so long while it looked out has neighbours, which it leaves the CPU to for a while:
+// Advances are alone then. The process has a share of the CPUs, and what two threads spend of it one lacks later.
 // Busy processes keep it for a turn of the kernel's, 4 to 6 ms with HZ = 250; what a machine does anyway, up to 2.8.
 constexpr std::chrono::microseconds kLost{3000};
 constexpr std::chrono::milliseconds kLeaves{500};
@@ -126,7 +127,7 @@ void Helper::Wake() {
 }
 
 void Helper::Serve() {
-  auto last_work = Clock::now(), last_look = last_work, patient_from = last_work;
+  auto last_work = Clock::now(), last_look = last_work;
   for (int spins = 1;; ++spins) {
     if (TakeLast()) {
       spins = 0;
@@ -140,10 +141,10 @@ void Helper::Serve() {
     }
     if (leaving_.load(std::memory_order_relaxed)) return;
     const auto now = Clock::now();
-    if (now - std::exchange(last_look, now) > kLost) patient_from = now + kLeaves;
+    if (now - std::exchange(last_look, now) > kLost) away_until_.store(now + kLeaves, std::memory_order_relaxed);
     // Between the parts of the Advance that holds it there are only short stretches that cannot be shared.
-    if (held_.load(std::memory_order_relaxed) && IsLastRunning()) continue;
-    const bool is_long = now >= patient_from && is_patient_.load(std::memory_order_relaxed);
+    if (IsThere(now) && held_.load(std::memory_order_relaxed) && IsLastRunning()) continue;
+    const bool is_long = IsThere(now) && is_patient_.load(std::memory_order_relaxed);
     if (now - last_work < (is_long ? kLongLookOut : kLookOut)) continue;
     Sleep();
     last_look = last_work = Clock::now();
@@ -186,7 +187,7 @@ Team::Team(Helper* helper, int64_t work, bool may_share, HelpRecord* record)
   helper_->caller_cpu_.Note();  // before the helper wakes up, perhaps beside it
   began_ = Helper::Clock::now();
   taken_before_ = helper_->parts_taken();
-  may_help_ = record_ == nullptr || record_->MayHelp(began_);
+  may_help_ = helper_->IsThere(began_) && (record_ == nullptr || record_->MayHelp(began_));
   if (may_help_) helper_->Expect(work, began_);
 }
 

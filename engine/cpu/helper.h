@@ -9,8 +9,8 @@
 // thread computes a part never shows in its result.
 //
 // A helper whose core was taken from it in the middle of a part keeps the caller waiting: on a machine that is busy
-// with other things one thread is faster than two. HelpRecord measures which is faster here. Where the kernel has put
-// both threads on one CPU, the helper leaves it.
+// with other things one thread is faster than two. HelpRecord measures which is faster here. A helper that loses its
+// CPU while it looks out is away for a while. Where the kernel has put both threads on one CPU, the helper leaves it.
 //
 // The helper is for one Advance at a time, and only while that is the only one and its workspace is_alone: where
 // several run, or several callers wait, each core has work. Waking a thread takes longer than a small cell's step, so
@@ -53,6 +53,8 @@ class Helper {
   bool WaitForHelper(const std::atomic<uint64_t>& count, uint64_t least, int64_t looks);
   void WaitForCaller(const std::atomic<uint64_t>& count, uint64_t least);
   void Wake();
+  // Whether it has not left its CPU to neighbours.
+  bool IsThere(Clock::time_point now) const { return now >= away_until_.load(std::memory_order_relaxed); }
   bool IsLastRunning() const { return running_.load(std::memory_order_relaxed) == 1; }
 
   // On the helper's own thread.
@@ -80,6 +82,7 @@ class Helper {
   int dense_ = 0;  // Advances in a row that followed the last one closely
   alignas(64) std::atomic<bool> asleep_{false};
   std::atomic<bool> is_patient_{false};
+  std::atomic<Clock::time_point> away_until_{Clock::time_point::min()};
   std::atomic<uint32_t> bell_{0};
   std::atomic<bool> leaving_{false};
   std::thread thread_;
