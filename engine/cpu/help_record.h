@@ -30,6 +30,10 @@ class HelpRecord {
     return runs_ % kAloneEvery != kFirstAlone && (runs_ <= kFirstAlone || runs_ > kFirstAlone + kKnown);
   }
 
+  // Its half of the weights leaves its cache, and it has to wake up; runs of that time, beside neighbours, are not
+  // told.
+  void HelperIsAway() { cold_ = kCold; }
+
   // `work`: in the same unit for all runs of a record.
   void Ran(bool was_helped, double seconds, double work, Time now) {
     const double pace = seconds / work;

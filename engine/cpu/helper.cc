@@ -15,8 +15,9 @@ constexpr int64_t kWorthWaking = 1'000'000;
 // alone: of a call of 100 us, waking up takes 30 us and more.
 constexpr std::chrono::microseconds kLookOut{20}, kLongLookOut{400};
 // A helper that lost its CPU for so long while it looked out has neighbours, which it leaves the CPU to for a while:
-// Advances are alone then. The process has a share of the CPUs, and what two threads spend of it one lacks later.
-// Busy processes keep it for a turn of the kernel's, 4 to 6 ms with HZ = 250; what a machine does anyway, up to 2.8.
+// Advances that begin then are alone. The process has a share of the CPUs, and what two threads spend of it one lacks
+// later. Busy processes keep it for a turn of the kernel's, 4 ms and more with HZ = 250; what a machine does anyway, up
+// to 2.8.
 constexpr std::chrono::microseconds kLost{3000};
 constexpr std::chrono::milliseconds kLeaves{500};
 // So many Advances at that distance are a stream of them, and more are to come.
@@ -136,17 +137,18 @@ void Helper::Serve() {
     }
     hwy::Pause();
     if (spins % kSpins != 0) continue;
-    if (held_.load(std::memory_order_relaxed) && caller_cpu_.IsHere() && !caller_cpu_.KeepOff()) {
-      std::this_thread::yield();
-    }
+    const bool is_beside = held_.load(std::memory_order_relaxed) && caller_cpu_.IsHere();
+    if (is_beside && !caller_cpu_.KeepOff()) std::this_thread::yield();
     if (leaving_.load(std::memory_order_relaxed)) return;
     const auto now = Clock::now();
-    if (now - std::exchange(last_look, now) > kLost) away_until_.store(now + kLeaves, std::memory_order_relaxed);
+    const bool is_lost = now - std::exchange(last_look, now) > kLost && !is_beside;
+    if (is_lost && parts_taken() > 0) away_until_.store(now + kLeaves, std::memory_order_relaxed);
     // Between the parts of the Advance that holds it there are only short stretches that cannot be shared.
     if (IsThere(now) && held_.load(std::memory_order_relaxed) && IsLastRunning()) continue;
     const bool is_long = IsThere(now) && is_patient_.load(std::memory_order_relaxed);
     if (now - last_work < (is_long ? kLongLookOut : kLookOut)) continue;
     Sleep();
+    spins = 0;
     last_look = last_work = Clock::now();
   }
 }
@@ -187,7 +189,9 @@ Team::Team(Helper* helper, int64_t work, bool may_share, HelpRecord* record)
   helper_->caller_cpu_.Note();  // before the helper wakes up, perhaps beside it
   began_ = Helper::Clock::now();
   taken_before_ = helper_->parts_taken();
-  may_help_ = helper_->IsThere(began_) && (record_ == nullptr || record_->MayHelp(began_));
+  is_there_ = helper_->IsThere(began_);
+  if (!is_there_ && record_ != nullptr) record_->HelperIsAway();
+  may_help_ = is_there_ && (record_ == nullptr || record_->MayHelp(began_));
   if (may_help_) helper_->Expect(work, began_);
 }
 
@@ -196,7 +200,7 @@ Team::~Team() {
   if (holds_) {
     const auto now = helper_->last_end_ = Helper::Clock::now();
     const std::chrono::duration<double> took = now - began_;
-    if (record_ != nullptr) record_->Ran(WasHelped(), took.count(), static_cast<double>(work_ + 1), now);
+    if (record_ != nullptr && is_there_) record_->Ran(WasHelped(), took.count(), static_cast<double>(work_ + 1), now);
     helper_->held_.store(false, std::memory_order_release);
   }
   helper_->running_.fetch_sub(1, std::memory_order_relaxed);

@@ -10,7 +10,8 @@
 //
 // A helper whose core was taken from it in the middle of a part keeps the caller waiting: on a machine that is busy
 // with other things one thread is faster than two. HelpRecord measures which is faster here. A helper that loses its
-// CPU while it looks out is away for a while. Where the kernel has put both threads on one CPU, the helper leaves it.
+// CPU while it looks out in vain is away for a while. Where the kernel has put both threads on one CPU, the helper
+// leaves it.
 //
 // The helper is for one Advance at a time, and only while that is the only one and its workspace is_alone: where
 // several run, or several callers wait, each core has work. Waking a thread takes longer than a small cell's step, so
@@ -137,6 +138,7 @@ class Team {
   HelpRecord* const record_ = nullptr;
   const int64_t work_ = 0;
   bool holds_ = false;
+  bool is_there_ = true;  // the helper
   bool may_help_ = false;
   int64_t taken_before_ = 0;
   Helper::Clock::time_point began_;

@@ -28,6 +28,8 @@ class Machine {
     return count;
   }
 
+  void LetHelperGo() { record_.HelperIsAway(); }
+
  private:
   HelpRecord record_;
   HelpRecord::Time::duration apart_;
@@ -51,6 +53,19 @@ TEST(HelpRecordTest, LeavesRunsAloneWhereHelpGainsNothing) {
   Machine machine;
   machine.Run(100, 0.95);
   EXPECT_LE(machine.Run(10'000, 0.95), 30);
+}
+
+// Its first runs afterwards find cold caches.
+TEST(HelpRecordTest, HelpIsNotJudgedByItsFirstRunsAfterTheHelperWasAway) {
+  for (const bool was_away : {true, false}) {
+    Machine machine(std::chrono::microseconds(100));
+    machine.Run(1280, 0.6);
+    if (was_away) machine.LetHelperGo();
+    machine.Run(5, 3);
+    const int helped = machine.Run(180, 0.6);
+    EXPECT_GE(helped, was_away ? 178 : 0);
+    EXPECT_LE(helped, was_away ? 180 : 0);
+  }
 }
 
 TEST(HelpRecordTest, StallsOutweighWhatIsGainedInBetween) {
