@@ -30,8 +30,7 @@ class HelpRecord {
     return runs_ % kAloneEvery != kFirstAlone && (runs_ <= kFirstAlone || runs_ > kFirstAlone + kKnown);
   }
 
-  // Its half of the weights leaves its cache, and it has to wake up; runs of that time, beside neighbours, are not
-  // told.
+  // Its first runs afterwards tell nothing: its half of the weights has left its cache, and it has to wake up.
   void HelperIsAway() { cold_ = kCold; }
 
   // `work`: in the same unit for all runs of a record.

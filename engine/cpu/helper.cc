@@ -144,8 +144,9 @@ void Helper::Serve() {
     const bool is_lost = now - std::exchange(last_look, now) > kLost && !is_beside;
     if (is_lost && parts_taken() > 0) away_until_.store(now + kLeaves, std::memory_order_relaxed);
     // Between the parts of the Advance that holds it there are only short stretches that cannot be shared.
-    if (IsThere(now) && held_.load(std::memory_order_relaxed) && IsLastRunning()) continue;
-    const bool is_long = IsThere(now) && is_patient_.load(std::memory_order_relaxed);
+    const bool is_there = IsThere(now);
+    if (is_there && held_.load(std::memory_order_relaxed) && IsLastRunning()) continue;
+    const bool is_long = is_there && is_patient_.load(std::memory_order_relaxed);
     if (now - last_work < (is_long ? kLongLookOut : kLookOut)) continue;
     Sleep();
     spins = 0;
@@ -189,9 +190,12 @@ Team::Team(Helper* helper, int64_t work, bool may_share, HelpRecord* record)
   helper_->caller_cpu_.Note();  // before the helper wakes up, perhaps beside it
   began_ = Helper::Clock::now();
   taken_before_ = helper_->parts_taken();
-  is_there_ = helper_->IsThere(began_);
-  if (!is_there_ && record_ != nullptr) record_->HelperIsAway();
-  may_help_ = is_there_ && (record_ == nullptr || record_->MayHelp(began_));
+  if (!helper_->IsThere(began_)) {
+    // What the run takes beside neighbours is not told.
+    if (record_ != nullptr) std::exchange(record_, nullptr)->HelperIsAway();
+    return;
+  }
+  may_help_ = record_ == nullptr || record_->MayHelp(began_);
   if (may_help_) helper_->Expect(work, began_);
 }
 
@@ -200,7 +204,7 @@ Team::~Team() {
   if (holds_) {
     const auto now = helper_->last_end_ = Helper::Clock::now();
     const std::chrono::duration<double> took = now - began_;
-    if (record_ != nullptr && is_there_) record_->Ran(WasHelped(), took.count(), static_cast<double>(work_ + 1), now);
+    if (record_ != nullptr) record_->Ran(WasHelped(), took.count(), static_cast<double>(work_ + 1), now);
     helper_->held_.store(false, std::memory_order_release);
   }
   helper_->running_.fetch_sub(1, std::memory_order_relaxed);

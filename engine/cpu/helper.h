@@ -135,10 +135,9 @@ class Team {
   Team(Helper& helper, size_t half) : helper_(&helper), in_step_(true), half_(half) {}
 
   Helper* const helper_ = nullptr;
-  HelpRecord* const record_ = nullptr;
+  HelpRecord* record_ = nullptr;  // null as well while the helper is away
   const int64_t work_ = 0;
   bool holds_ = false;
-  bool is_there_ = true;  // the helper
   bool may_help_ = false;
   int64_t taken_before_ = 0;
   Helper::Clock::time_point began_;

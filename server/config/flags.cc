@@ -49,7 +49,8 @@ ABSL_FLAG(int32_t, workers, 0,
           "quota), and those that plugins' devices need");
 ABSL_FLAG(bool, cpu_helper, true,
           "whether a second thread shares the work of a slice that runs alone on the cpu engine; it polls for "
-          "up to 0.4 ms between a lone caller's calls, and sleeps under load and where there is one CPU");
+          "up to 0.4 ms between a lone caller's calls, and sleeps under load, beside busy processes and where there "
+          "is one CPU");
 ABSL_FLAG(int32_t, max_message_bytes, 64 << 20, "maximum bytes of a request message, and of a reply's tensors");
 ABSL_FLAG(int64_t, memory_limit, 0,
           "maximum memory of the process in bytes; near it the server refuses requests, and default limits shrink "
