@@ -267,12 +267,13 @@ def test_a_limit_that_nothing_could_be_served_with():
 
 
 def test_near_its_memory_limit_it_refuses_what_is_not_alone():
-    """Hardly more than the process takes by itself: large calls pass a few at a time."""
-    server = Server(f"--memory_limit={48 << 20}")
+    """Hardly more than the process takes by itself: large calls pass a few at a time. Each of them waits for others, so
+    that they meet however fast the machine runs them."""
+    server = Server(f"--memory_limit={48 << 20}", "--max_batch_delay=1s")
     try:
         assert server.recurrent.Infer(wire.request(_case())).outputs
-        calls = [server.recurrent.Infer.future(wire.request(_case(steps=4000, rows=8)), timeout=60)
-                 for _ in range(256)]
+        large = wire.request(_case(steps=4000, rows=8))
+        calls = [server.recurrent.Infer.future(large, timeout=60) for _ in range(256)]
         codes = {call.code().name for call in calls}
         assert codes == {"OK", "RESOURCE_EXHAUSTED"}, codes
         text = next(call.details() for call in calls if call.code().name != "OK")
