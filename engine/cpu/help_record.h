@@ -8,8 +8,9 @@
 // On a machine that does other work too, a helper loses its CPU in the middle of its part and its caller waits: two
 // threads can be slower than one. But a run alone loses its CPU as well, so both are judged by their means, stalls
 // included. A helped run that takes more than nine tenths of the mean run alone loses the difference, a faster one
-// gains it. Once kMost runs alone are lost, runs are alone for a while, twice as long each time; then help is tried
-// again, and its first run that counts has to gain. Where help pays, one run in 128 is alone, to know. Time is an
+// gains it. Once kMost runs alone are lost, or kMostSeconds of short ones, runs are alone for a while, twice as long
+// each time; then help is tried again, and its first run that counts has to gain. Where help pays, two runs in 256 are
+// alone, to know; the first of them finds half of the weights in the other core's cache and does not count. Time is an
 // argument. Not thread-safe.
 #pragma once
 
@@ -27,7 +28,9 @@ class HelpRecord {
   bool MayHelp(Time now) {
     if (now < avoided_until_) return false;
     ++runs_;
-    return runs_ % kAloneEvery != kFirstAlone && (runs_ <= kFirstAlone || runs_ > kFirstAlone + kKnown);
+    const int64_t turn = runs_ % kAloneEvery;
+    if (turn == kFirstAlone || turn == kFirstAlone + 1) return false;
+    return runs_ <= kFirstAlone || runs_ > kFirstAlone + kKnown;
   }
 
   // Its first runs afterwards tell nothing: its half of the weights has left its cache, and it has to wake up.
@@ -36,20 +39,22 @@ class HelpRecord {
   // `work`: in the same unit for all runs of a record.
   void Ran(bool was_helped, double seconds, double work, Time now) {
     const double pace = seconds / work;
+    const bool is_warm = std::exchange(was_alone_, !was_helped);
     if (was_helped) tried_seconds_ += seconds;
     if (was_helped && cold_ > 0) {
       --cold_;
       if (cold_ <= kCold - kLeastCold && tried_seconds_ >= kLongestCold) cold_ = 0;
       return;
     }
-    if (!was_helped) return RanAlone(pace);
+    if (!was_helped) return is_warm ? RanAlone(pace) : void();
     if (mean_ == 0) return;
-    loss_ = std::max(loss_ + pace / mean_ - kWorthwhile, -kMost);
-    if (loss_ == -kMost) {
+    const double most = std::max(kMost, kMostSeconds / (mean_ * work));
+    loss_ = std::max(loss_ + pace / mean_ - kWorthwhile, -most);
+    if (loss_ == -most) {
       pause_ = kFirstPause;
       tried_seconds_ = 0;
     }
-    if (loss_ < (std::exchange(is_first_, false) ? 0 : kMost)) return;
+    if (loss_ < (std::exchange(is_first_, false) ? 0 : most)) return;
     avoided_until_ =
         now + (pause_ < kLongestPause ? pause_ : std::max<Time::duration>(pause_, PauseAfter(tried_seconds_)));
     pause_ = std::min(2 * pause_, kLongestPause);
@@ -80,10 +85,11 @@ class HelpRecord {
   static constexpr double kWorthwhile = 0.9;
   // What one run alone may count, in typical ones: one of eight would speak for help for hundreds of runs.
   static constexpr double kLongestStall = 4;
-  static constexpr int64_t kAloneEvery = 128, kFirstAlone = 4, kKnown = 4;
-  // In runs alone. Two stalls of a scheduler's turn in runs of a millisecond, or one that is as long as many short
-  // runs.
+  static constexpr int64_t kAloneEvery = 256, kFirstAlone = 4, kKnown = 4;
+  // In runs alone. Two stalls of a scheduler's turn in runs of a millisecond; of short runs as many as one stall of a
+  // virtual machine's takes: with 4 of 10 us every such stall, one in a hundred runs, ended help that saved a third.
   static constexpr double kMost = 4;
+  static constexpr double kMostSeconds = 0.5e-3;
   // After a pause the helper's thread has to wake up, its half of the weights is not in its cache, and the kernel takes
   // some calls to find CPUs for the threads of caller, server and helper: with 2 cold runs of 100 us help never came
   // back on two cores. Of longer runs there are fewer.
@@ -98,6 +104,7 @@ class HelpRecord {
   int64_t runs_ = 0, runs_alone_ = 0;
   int cold_ = kCold;       // helped runs that tell nothing
   bool is_first_ = false;  // after a pause
+  bool was_alone_ = false;
   std::chrono::milliseconds pause_ = kFirstPause;
   Time avoided_until_;
 };

@@ -59,7 +59,7 @@ TEST(HelpRecordTest, LeavesRunsAloneWhereHelpGainsNothing) {
 TEST(HelpRecordTest, HelpIsNotJudgedByItsFirstRunsAfterTheHelperWasAway) {
   const auto helped_after = [](bool was_away) {
     Machine machine(std::chrono::microseconds(100));
-    machine.Run(1280, 0.6);
+    machine.Run(1290, 0.6);
     if (was_away) machine.LetHelperGo();
     machine.Run(5, 3);
     return machine.Run(180, 0.6);
@@ -134,6 +134,19 @@ TEST(HelpRecordTest, AStalledFirstRunAloneDoesNotSpeakForHelp) {
   EXPECT_LE(machine.Run(2'000, 1.3), 200);
 }
 
+// After a helped run, one alone finds half of the weights in the other core's cache.
+TEST(HelpRecordTest, AColdRunAloneDoesNotSpeakForHelp) {
+  Machine machine(std::chrono::microseconds(10));
+  int helped = 0;
+  bool was_helped = true;
+  for (int k = 0; k < 100'000; ++k) {
+    const int count = machine.Run(1, 1, was_helped ? 1.6 : 1);
+    was_helped = count == 1;
+    helped += count;
+  }
+  EXPECT_LE(helped, 2'000);
+}
+
 TEST(HelpRecordTest, TryingLongRunsTakesASmallShareOfTheTime) {
   Machine machine(milliseconds(1'000));
   machine.Run(200, 1.3);
@@ -164,6 +177,14 @@ TEST(HelpRecordTest, ShortStallsOfShortRunsAreForgiven) {
   int helped = 0;
   for (int k = 0; k < 100; ++k) helped += machine.Run(99, 1, 1.3) + machine.Run(1, 4, 1.3);
   EXPECT_GE(helped, 9'800);
+}
+
+// A virtual machine's stall, one in a hundred runs: what is gained between two of them is more.
+TEST(HelpRecordTest, LongerStallsAreForgivenWhereHelpGainsMore) {
+  Machine machine(std::chrono::microseconds(10));
+  int helped = 0;
+  for (int k = 0; k < 100; ++k) helped += machine.Run(99, 0.7) + machine.Run(1, 15);
+  EXPECT_GE(helped, 9'700);
 }
 
 // A lost core: it costs more than is gained between two of them.
