@@ -26,6 +26,8 @@ class CellInputs {
   size_t columns() const { return w_.columns(); }
   size_t bytes() const { return w_.bytes() + bias_.size() * sizeof(T); }
   bool IsByTiles(size_t count, const Factors<T>& x) const { return cpu::IsByTiles(count, x, w_); }
+  // Whether prepared rows of bfloat16, or of its parts, suffice: else float32 is multiplied.
+  bool TakesNarrowRows() const { return w_.type() == WeightType::kBFloat16 || w_.parts(0) != nullptr; }
   // Multiplications of a row.
   size_t work() const { return w_.columns() * w_.depth(); }
 

@@ -65,6 +65,11 @@ std::unique_ptr<const RecurrentStep<T>> MakeStep(const Cell& cell, WeightForm we
 }
 
 template <typename T>
+bool TakesNarrowRows(const RecurrentStep<T>& step) {
+  return std::ranges::all_of(step.inputs(), [](const CellInputs<T>& part) { return part.TakesNarrowRows(); });
+}
+
+template <typename T>
 class CpuProgram : public Program {
  public:
   CpuProgram(const Cell& cell, WeightForm weights, std::shared_ptr<Helper> helper)
@@ -81,6 +86,7 @@ class CpuProgram : public Program {
         weights_(weights),
         has_parts_(FormOf(cell.spec(), inputs_, weights).has_parts() ||
                    FormOf(cell.spec(), units_, weights).has_parts()),
+        has_narrow_inputs_(type_ == DataType::kFloat && inputs_ > 0 && TakesNarrowRows(*step_)),
         may_tile_one_(IsByTiles(weights.type) && weights.may_vary && StepWork() >= kLeastOfOne),
         scratch_stride_(step_->scratch_columns() == 0 ? 0 : RowStride<T>(step_->scratch_columns())),
         stretch_rows_(StretchRows()) {}
@@ -113,6 +119,8 @@ class CpuProgram : public Program {
   // Multiplications of a row's step.
   size_t StepWork() const { return input_columns_ * (inputs_ + units_); }
   bool MayHalve(size_t rows, const Lengths& steps) const;
+  // Whether products of this run take rows in another form, if there is one.
+  bool MayPrepare(const Scratch& scratch) const { return !has_parts_ || scratch.by_tiles; }
   void RunAll(std::span<const SequenceSlice> slices, Scratch& scratch, Team& team) const;
   void RunHalves(std::span<const SequenceSlice> slices, std::span<Scratch, 2> scratch, Team& team) const;
   void RunRows(Scratch& scratch, Team& team) const;
@@ -123,8 +131,11 @@ class CpuProgram : public Program {
     return help_[std::clamp<size_t>(static_cast<size_t>(std::bit_width(rows)), 1, help_.size()) - 1];
   }
   void RunStretch(const RowGroup& group, Scratch& scratch, Team& team) const;
-  void GatherInputs(const RowGroup& group, Scratch& scratch) const;
-  Factors<T> Prepared(size_t count, Rows<const T> rows, size_t depth, AlignedBuffer<std::byte>& target) const;
+  Factors<T> FindInputs(const RowGroup& group, Scratch& scratch) const;
+  template <typename Take>
+  bool ForInputs(const RowGroup& group, const Scratch& scratch, const Take& take) const;
+  Factors<T> Prepared(size_t count, Rows<const T> rows, size_t depth, const Scratch& scratch,
+                      AlignedBuffer<std::byte>& target) const;
   void ScatterOutputs(std::span<const SequenceSlice* const> rows, int64_t step, const T* h) const;
 
   std::shared_ptr<Helper> helper_;
@@ -142,7 +153,8 @@ class CpuProgram : public Program {
   size_t inputs_stride_;
   size_t state_stride_;
   WeightForm weights_;
-  bool has_parts_;  // of W, R or both
+  bool has_parts_;          // of W, R or both
+  bool has_narrow_inputs_;  // where products by tiles take them
   bool may_tile_one_;
   size_t scratch_stride_;
   size_t stretch_rows_;
@@ -280,8 +292,9 @@ size_t CpuProgram<T>::InputColumns() const {
 template <typename T>
 size_t CpuProgram<T>::StretchRows() const {
   size_t row = (x_stride_ + inputs_stride_) * sizeof(T);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
     row += PreparedBytes(weights_, inputs_, kGroupRows, input_columns_) / kGroupRows;
+  }
   size_t bytes = kStretchBytes;
   const size_t parts = IsByTiles(weights_.type)                                     ? 1
                        : weights_.has_parts() && PaysParts(inputs_, input_columns_) ? kBrainParts
@@ -329,18 +342,11 @@ template <typename T>
 void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& team) const {
   const Stretch& stretch = scratch.stretch;
   const auto rows = scratch.plan.rows().subspan(group.first, group.count);
-  GatherInputs(group, scratch);
+  const Factors<T> x = FindInputs(group, scratch);
   scratch.scratch.Grow(group.count * scratch_stride_);
   if (scratch_stride_ != 0) scratch.prepared_scratch.Grow(PreparedBytes(weights_, units_, group.count, units_));
   // A single step's inputs are computed panel by panel.
   const bool ahead = stretch.active.size() > 1;
-  const bool prepares = !has_parts_ || scratch.by_tiles;
-  const auto prepared = [&](size_t count, Rows<const T> of, size_t depth, AlignedBuffer<std::byte>& target) {
-    Factors<T> factors = prepares ? Prepared(count, of, depth, target) : Factors<T>{of.data, of.stride};
-    factors.one_by_tiles = scratch.by_tiles;
-    return factors;
-  };
-  const Factors<T> x = prepared(stretch.total, {scratch.x.data(), x_stride_}, inputs_, scratch.prepared_x);
   if (ahead) {
     scratch.inputs.Grow(stretch.total * inputs_stride_);
     Rows<T> target = {scratch.inputs.data(), inputs_stride_};
@@ -359,17 +365,17 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
       const size_t active = stretch.active[k];
       T* const next_h = scratch.h[(step + 1) % 2].data() + first;
       backwards = active < kFewRows && !backwards;
-      step_->Run(
-          {.count = active,
-           .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
-           .x = {x.data + done * x.stride, x.stride, ahead ? nullptr : x.prepared, x.one_by_tiles},
-           .h = prepared(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch.prepared_h),
-           .next_h = {next_h, state_stride_},
-           .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
-           .scratch = {scratch.scratch.data(), scratch_stride_},
-           .prepared_scratch = scratch.prepared_scratch.data(),
-           .backwards = backwards},
-          own);
+      step_->Run({.count = active,
+                  .inputs = {ahead ? scratch.inputs.data() + done * inputs_stride_ : nullptr, inputs_stride_},
+                  .x = ahead ? Factors<T>() : x,
+                  .h = Prepared(active, {scratch.h[step % 2].data() + first, state_stride_}, units_, scratch,
+                                scratch.prepared_h),
+                  .next_h = {next_h, state_stride_},
+                  .c = {has_cell_state_ ? scratch.c.data() + first : nullptr, state_stride_},
+                  .scratch = {scratch.scratch.data(), scratch_stride_},
+                  .prepared_scratch = scratch.prepared_scratch.data(),
+                  .backwards = backwards},
+                 own);
       done += active;
       if (thread == 0) ScatterOutputs(rows.first(active), step, next_h);
     }
@@ -382,30 +388,58 @@ void CpuProgram<T>::RunStretch(const RowGroup& group, Scratch& scratch, Team& te
   team.RunInStep(run_steps);
 }
 
+// take(x, k) of the k-th input of a stretch; false where one of them returned false.
 template <typename T>
-void CpuProgram<T>::GatherInputs(const RowGroup& group, Scratch& scratch) const {
-  scratch.x.Grow(scratch.stretch.total * x_stride_);
-  if (inputs_ == 0) return;
+template <typename Take>
+bool CpuProgram<T>::ForInputs(const RowGroup& group, const Scratch& scratch, const Take& take) const {
   const auto rows = scratch.plan.rows().subspan(group.first, group.count);
-  T* target = scratch.x.data();
+  size_t k = 0;
   int64_t step = scratch.stretch.first_step;
   for (const size_t active : scratch.stretch.active) {
     for (const SequenceSlice* row : rows.first(active)) {
-      WidenElements(type_, row->x + step * row->x_stride, target, inputs_);
-      target += x_stride_;
+      if (!take(row->x + step * row->x_stride, k++)) return false;
     }
     ++step;
   }
+  return true;
+}
+
+// All inputs of a stretch. Those that tiles take are made narrow where the callers have them.
+template <typename T>
+Factors<T> CpuProgram<T>::FindInputs(const RowGroup& group, Scratch& scratch) const {
+  const size_t total = scratch.stretch.total;
+  if (const size_t parts =
+          has_narrow_inputs_ && MayPrepare(scratch) ? TilePartsOf(weights_, inputs_, total, input_columns_) : 0) {
+    const size_t bytes = TileRowBytes(parts, inputs_);
+    scratch.prepared_x.Grow(total * bytes);
+    std::byte* const narrow = scratch.prepared_x.data();
+    const auto take = [&](const std::byte* x, size_t k) {
+      return NarrowRowForTiles(parts, inputs_, x, narrow + k * bytes);
+    };
+    if (ForInputs(group, scratch, take)) return {.prepared = narrow, .one_by_tiles = scratch.by_tiles};
+  }
+  scratch.x.Grow(total * x_stride_);
+  if (inputs_ != 0) {
+    ForInputs(group, scratch, [&](const std::byte* x, size_t k) {
+      WidenElements(type_, x, scratch.x.data() + k * x_stride_, inputs_);
+      return true;
+    });
+  }
+  return Prepared(total, {scratch.x.data(), x_stride_}, inputs_, scratch, scratch.prepared_x);
 }
 
 template <typename T>
-Factors<T> CpuProgram<T>::Prepared(size_t count, Rows<const T> rows, size_t depth,
+Factors<T> CpuProgram<T>::Prepared(size_t count, Rows<const T> rows, size_t depth, const Scratch& scratch,
                                    AlignedBuffer<std::byte>& target) const {
+  Factors<T> factors = {rows.data, rows.stride};
   if constexpr (std::is_same_v<T, float>) {
-    target.Grow(PreparedBytes(weights_, depth, count, input_columns_));
-    return Prepare(weights_, depth, count, input_columns_, rows, target.data());
+    if (MayPrepare(scratch)) {
+      target.Grow(PreparedBytes(weights_, depth, count, input_columns_));
+      factors = Prepare(weights_, depth, count, input_columns_, rows, target.data());
+    }
   }
-  return {rows.data, rows.stride};
+  factors.one_by_tiles = scratch.by_tiles;
+  return factors;
 }
 
 template <typename T>

@@ -261,11 +261,15 @@ void MultiplyTiles(size_t parts, const std::byte* line, const Product<float>& pr
 
 }  // namespace
 
+size_t TilePartsOf(WeightForm weights, size_t depth, size_t count, size_t columns) {
+  if (IsByParts(weights, depth, count, columns)) return kBrainParts;
+  return weights.type == WeightType::kBFloat16 && HasDotProduct(weights.type) ? 1 : 0;
+}
+
 size_t PreparedBytes(WeightForm weights, size_t depth, size_t count, size_t columns) {
-  if (IsByParts(weights, depth, count, columns)) return count * TileRowBytes(kBrainParts, depth);
+  if (const size_t parts = TilePartsOf(weights, depth, count, columns)) return count * TileRowBytes(parts, depth);
   if (weights.has_parts()) return 0;
   if (weights.type == WeightType::kInt8) return count * NarrowInt8Bytes(depth);
-  if (HasDotProduct(weights.type)) return count * TileRowBytes(1, depth);
   if (count < kPreparedRows || columns < kPreparedColumns || !HWY_DYNAMIC_DISPATCH(PreparesRows)()) return 0;
   return PadToLine<float>(count * depth + 4) * sizeof(float);  // PutTogether writes whole vectors
 }

@@ -56,6 +56,9 @@ struct Factors {
 // as they are.
 inline constexpr size_t kPreparedRows = 6, kPreparedColumns = 128;
 size_t PreparedBytes(WeightForm weights, size_t depth, size_t count, size_t columns);
+// In how many parts that form has the rows narrow, for tiles and for dot products of bfloat16, each by itself
+// (NarrowRowForTiles); 0: it is another one.
+size_t TilePartsOf(WeightForm weights, size_t depth, size_t count, size_t columns);
 // `target`: of PreparedBytes at least.
 Factors<float> Prepare(WeightForm weights, size_t depth, size_t count, size_t columns, Rows<const float> rows,
                        std::byte* target);

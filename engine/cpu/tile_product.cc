@@ -73,12 +73,12 @@ HWY_INLINE __m512 Widen(__m256bh brain) {
 
 // The whole tiles of a row, zero behind its end. Returns the largest number's bits, without sign.
 template <size_t kParts>
-HWY_INLINE __m512i NarrowRow(const float* row, size_t depth, std::byte* target) {
+HWY_INLINE __m512i NarrowRow(const std::byte* row, size_t depth, std::byte* target) {
   const __m512i no_sign = _mm512_set1_epi32(0x7fffffff);
   __m512i largest = _mm512_setzero_si512();
   for (size_t k = 0; k < TilesOf(depth) * kTileTerms; k += kLine<float>) {
     const size_t left = depth > k ? depth - k : 0;
-    __m512 number = _mm512_maskz_loadu_ps(Present(left), row + k);
+    __m512 number = _mm512_maskz_loadu_ps(Present(left), row + k * sizeof(float));
     largest = _mm512_max_epi32(largest, _mm512_and_si512(no_sign, _mm512_castps_si512(number)));
     std::byte* part = target + k / kTileTerms * kParts * kLineBytes + k % kTileTerms * sizeof(uint16_t);
     for (size_t p = 0; p < kParts; ++p, part += kLineBytes) {
@@ -90,14 +90,17 @@ HWY_INLINE __m512i NarrowRow(const float* row, size_t depth, std::byte* target) 
   return largest;
 }
 
+bool AreHeldByParts(__m512i largest) { return _mm512_reduce_max_epi32(largest) < std::bit_cast<int32_t>(kMostInParts); }
+
 template <size_t kParts>
 bool NarrowRows(size_t depth, size_t count, const float* rows, size_t stride, std::byte* target) {
   __m512i largest = _mm512_setzero_si512();
   for (size_t row = 0; row < count; ++row) {
-    largest = _mm512_max_epi32(largest, NarrowRow<kParts>(rows + row * stride, depth, target));
+    const auto* const at = reinterpret_cast<const std::byte*>(rows + row * stride);
+    largest = _mm512_max_epi32(largest, NarrowRow<kParts>(at, depth, target));
     target += TileRowBytes(kParts, depth);
   }
-  return kParts == 1 || _mm512_reduce_max_epi32(largest) < std::bit_cast<int32_t>(kMostInParts);
+  return kParts == 1 || AreHeldByParts(largest);
 }
 
 template <size_t kParts>
@@ -110,6 +113,12 @@ void MultiplyIn(const TileProduct& product) {
 
 bool NarrowForTiles(size_t parts, size_t depth, size_t count, const float* rows, size_t stride, std::byte* target) {
   return (parts == 1 ? NarrowRows<1> : NarrowRows<kBrainParts>)(depth, count, rows, stride, target);
+}
+
+bool NarrowRowForTiles(size_t parts, size_t depth, const std::byte* row, std::byte* target) {
+  if (parts == kBrainParts) return AreHeldByParts(NarrowRow<kBrainParts>(row, depth, target));
+  NarrowRow<1>(row, depth, target);
+  return true;
 }
 
 void MultiplyByTiles(size_t parts, const TileProduct& product) {
@@ -154,6 +163,7 @@ namespace rnnserve::cpu {
 
 bool HasTiles() { return false; }
 bool NarrowForTiles(size_t, size_t, size_t, const float*, size_t, std::byte*) { return false; }
+bool NarrowRowForTiles(size_t, size_t, const std::byte*, std::byte*) { return false; }
 void MultiplyByTiles(size_t, const TileProduct&) {}
 KeptTiles::KeptTiles() = default;
 KeptTiles::~KeptTiles() = default;

@@ -70,6 +70,8 @@ inline std::array<uint16_t, kBrainParts> InParts(float number) {
 // `count` rows in `parts` (1 or 3) into rows of TileRowBytes, on CPUs with AVX-512 BF16. False, with three parts, if a
 // number is kMostInParts or above, infinite or NaN: multiply-adds have to take them.
 bool NarrowForTiles(size_t parts, size_t depth, size_t count, const float* rows, size_t stride, std::byte* target);
+// Of one row of float32, wherever it lies.
+bool NarrowRowForTiles(size_t parts, size_t depth, const std::byte* row, std::byte* target);
 
 // target = start + rows times lines. Rows that begin on cache lines, strides in floats; `start` may be the target.
 struct TileProduct {
