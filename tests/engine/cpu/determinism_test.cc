@@ -35,6 +35,8 @@ std::vector<Case> Cases() {
       {"rnn_bfloat16", DefaultSpec(CellKind::kRnn, DataType::kBFloat16, 3, 65)},
       {"lstm_weights_float16", DefaultSpec(CellKind::kLstm, DataType::kFloat, 17, 33), WeightType::kFloat16},
       {"lstm_weights_bfloat16", DefaultSpec(CellKind::kLstm, DataType::kFloat, 17, 133), WeightType::kBFloat16},
+      // Panels go back and forth.
+      {"lstm_large_weights_bfloat16", DefaultSpec(CellKind::kLstm, DataType::kFloat, 17, 370), WeightType::kBFloat16},
       {"lstm_weights_int8", DefaultSpec(CellKind::kLstm, DataType::kFloat, 17, 133), WeightType::kInt8},
       {"gru_weights_bfloat16", gru, WeightType::kBFloat16},
       {"gru_weights_int8", gru, WeightType::kInt8},

@@ -76,6 +76,12 @@ TEST(TileWaysTest, EachWayIsTriedAndRight) {
   }
 }
 
+TEST(TileWaysTest, TheyAreWherePanelsGoBackAndForth) {
+  ExpectEachWayIsRight(CellKind::kLstm, 9, 4, 260);
+  ExpectEachWayIsRight(CellKind::kGru, 17, 4, 260);
+  ExpectEachWayIsRight(CellKind::kRnn, 9, 4, 430);
+}
+
 TEST(TileWaysTest, OneRowOfBFloat16GoesEachWay) {
   const EngineOptions options = {.allow_reduced_precision = true, .weights = WeightType::kBFloat16};
   ExpectEachWayIsRight(CellKind::kLstm, 1, 1, 256, options);
