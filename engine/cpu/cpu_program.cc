@@ -31,8 +31,9 @@ constexpr size_t kNearTileStretchBytes = size_t{1} << 19, kFarTileStretchBytes =
 // Rows whose steps take as long as reading the weights: every other step begins where the last one ended, with what is
 // still in the cache.
 constexpr size_t kFewRows = 6;
-// So do more rows by tiles, where weights of so many bytes come from beyond the second cache, but those of parts beyond
-// the last: LSTM of 1,024 units, 64 rows, takes 1.06 times as long then, one of 512, 32 rows, 0.91.
+// So do more rows by tiles, where the weights' bytes are more than a part of the second cache, and those of parts not
+// so many that hardly any stay there: LSTM of 1,024 units, 64 rows, takes 1.06 times as long then, one of 512, 32 rows,
+// 0.91.
 constexpr size_t kLeastTurned = size_t{1} << 20, kMostTurnedParts = size_t{12} << 20;
 
 // From how many rows on two threads may halve them: with weights that fit a core's own cache, those that fit the one
@@ -349,7 +350,7 @@ bool CpuProgram<T>::TurnsAround(size_t rows, bool ahead, const Scratch& scratch)
   if (rows < kFewRows) return true;
   const size_t bytes = (ahead ? units_ : inputs_ + units_) * input_columns_ * sizeof(uint16_t);
   if (IsByTiles(weights_.type)) return bytes > kLeastTurned;
-  return has_parts_ && scratch.by_tiles && ahead && kBrainParts * bytes > kLeastTurned &&
+  return has_parts_ && rows >= kPartsRows && scratch.by_tiles && ahead && kBrainParts * bytes > kLeastTurned &&
          kBrainParts * bytes <= kMostTurnedParts;
 }
 
@@ -423,8 +424,9 @@ bool CpuProgram<T>::ForInputs(const RowGroup& group, const Scratch& scratch, con
 template <typename T>
 Factors<T> CpuProgram<T>::FindInputs(const RowGroup& group, Scratch& scratch) const {
   const size_t total = scratch.stretch.total;
-  if (const size_t parts =
-          has_narrow_inputs_ && MayPrepare(scratch) ? TilePartsOf(weights_, inputs_, total, input_columns_) : 0) {
+  const bool may_be_narrow = has_narrow_inputs_ && MayPrepare(scratch);
+  const size_t parts = may_be_narrow ? TilePartsOf(weights_, inputs_, total, input_columns_) : 0;
+  if (parts != 0) {
     const size_t bytes = TileRowBytes(parts, inputs_);
     scratch.prepared_x.Grow(total * bytes);
     std::byte* const narrow = scratch.prepared_x.data();
@@ -440,7 +442,9 @@ Factors<T> CpuProgram<T>::FindInputs(const RowGroup& group, Scratch& scratch) co
       return true;
     });
   }
-  return Prepared(total, {scratch.x.data(), x_stride_}, inputs_, scratch, scratch.prepared_x);
+  const Rows<const T> rows = {scratch.x.data(), x_stride_};
+  if (parts != 0) return {rows.data, rows.stride};  // a number that parts cannot hold
+  return Prepared(total, rows, inputs_, scratch, scratch.prepared_x);
 }
 
 template <typename T>

@@ -29,8 +29,8 @@ struct CpuScratch {
   // A row per row of the plan. Steps alternate between the two of h: after k of them a row has its h in h[k % 2].
   AlignedBuffer<T> h[2];
   AlignedBuffer<T> c;
-  AlignedBuffer<T> x;        // a row per active row and step of a stretch
-  AlignedBuffer<T> inputs;   // the same
+  AlignedBuffer<T> x;        // a row per active row and step of a stretch, unless tiles take them from the callers
+  AlignedBuffer<T> inputs;   // a row of each of these
   AlignedBuffer<T> scratch;  // a row per row of a group
   // Of x, h and scratch, where Prepare has another form of them.
   AlignedBuffer<std::byte> prepared_x, prepared_h, prepared_scratch;

@@ -49,12 +49,12 @@ class HelpRecord {
     if (!was_helped) return is_warm ? RanAlone(pace) : void();
     if (mean_ == 0) return;
     const double most = std::max(kMost, kMostSeconds / (mean_ * work));
-    loss_ = std::max(loss_ + pace / mean_ - kWorthwhile, -most);
-    if (loss_ == -most) {
+    loss_ = std::max(loss_ + (pace / mean_ - kWorthwhile) / most, -1.0);
+    if (loss_ == -1) {
       pause_ = kFirstPause;
       tried_seconds_ = 0;
     }
-    if (loss_ < (std::exchange(is_first_, false) ? 0 : most)) return;
+    if (loss_ < (std::exchange(is_first_, false) ? 0 : 1)) return;
     avoided_until_ =
         now + (pause_ < kLongestPause ? pause_ : std::max<Time::duration>(pause_, PauseAfter(tried_seconds_)));
     pause_ = std::min(2 * pause_, kLongestPause);
@@ -99,7 +99,7 @@ class HelpRecord {
   static constexpr double kLongestAfterTry = 60;  // seconds
 
   double typical_ = 0, mean_ = 0;  // of runs alone, seconds for a unit of work; 0: none yet
-  double loss_ = 0;                // what helped runs took more than they may, in runs alone; below zero: gained
+  double loss_ = 0;                // what helped runs took more than they may, of all they may; below zero: gained
   double tried_seconds_ = 0;       // of helped runs since then
   int64_t runs_ = 0, runs_alone_ = 0;
   int cold_ = kCold;       // helped runs that tell nothing

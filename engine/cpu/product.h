@@ -40,9 +40,9 @@ alignas(kLineBytes) inline constexpr T kZeroLines[kMostLines * kLine<T>] = {};
 
 template <typename T>
 struct Factors {
-  const T* data = nullptr;  // need the alignment of T only
+  const T* data = nullptr;  // need the alignment of T only; null where `prepared` suffices
   size_t stride = 0;
-  const std::byte* prepared = nullptr;  // all of these rows, by Prepare
+  const std::byte* prepared = nullptr;  // all of these rows, as by Prepare
   // Of bfloat16 weights whose last bits may vary: tiles take one row as well.
   bool one_by_tiles = false;
 

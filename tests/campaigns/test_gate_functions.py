@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sigmoid, Tanh and the fused functions of LSTM and GRU over float32, against libm in double: one float in 61, or one in
-RNNSERVE_FLOAT_STEP; 1 takes all (35 minutes of one CPU; all passed on 2026-11-26, a Zen 5 with AVX-512)."""
+RNNSERVE_FLOAT_STEP; 1 takes all (5 to 35 minutes of one CPU; all passed on 2026-11-26, a Zen 5 with AVX-512, and on
+2026-11-28, a Xeon, with AVX-512 and held to AVX2)."""
 
 from __future__ import annotations
 

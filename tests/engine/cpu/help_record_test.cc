@@ -137,6 +137,7 @@ TEST(HelpRecordTest, AStalledFirstRunAloneDoesNotSpeakForHelp) {
 // After a helped run, one alone finds half of the weights in the other core's cache.
 TEST(HelpRecordTest, AColdRunAloneDoesNotSpeakForHelp) {
   Machine machine(std::chrono::microseconds(10));
+  machine.Run(50'000, 0.6);
   int helped = 0;
   bool was_helped = true;
   for (int k = 0; k < 100'000; ++k) {
@@ -185,6 +186,22 @@ TEST(HelpRecordTest, LongerStallsAreForgivenWhereHelpGainsMore) {
   int helped = 0;
   for (int k = 0; k < 100; ++k) helped += machine.Run(99, 0.7) + machine.Run(1, 15);
   EXPECT_GE(helped, 9'700);
+}
+
+// Sequences of several lengths share a record: longer runs in between neither end help nor forget what it gained.
+TEST(HelpRecordTest, SoAreTheyBesideLongerRuns) {
+  HelpRecord record;
+  HelpRecord::Time now;
+  int helped = 0;
+  for (int k = 0; k < 20'000; ++k) {
+    const double work = k % 20 == 0 ? 100 : 1;
+    const bool may_help = record.MayHelp(now);
+    const double seconds = 10e-6 * work * (may_help ? 0.7 : 1) + (may_help && k % 100 == 50 ? 150e-6 : 0);
+    now += std::chrono::duration_cast<HelpRecord::Time::duration>(std::chrono::duration<double>(seconds));
+    record.Ran(may_help, seconds, work, now);
+    helped += may_help ? 1 : 0;
+  }
+  EXPECT_GE(helped, 19'000);
 }
 
 // A lost core: it costs more than is gained between two of them.

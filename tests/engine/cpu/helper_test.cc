@@ -158,6 +158,9 @@ TEST(HelpedEngineTest, HasTheSameBitsWithNarrowWeights) {
     ExpectSameBits({DefaultSpec(CellKind::kLstm, DataType::kFloat, 100, 130), 18},
                    {.allow_reduced_precision = true, .deterministic = true, .weights = type});
   }
+  // Their panels go back and forth.
+  ExpectSameBits({DefaultSpec(CellKind::kGru, DataType::kFloat, 30, 430), 18},
+                 {.allow_reduced_precision = true, .deterministic = true, .weights = WeightType::kBFloat16});
 }
 
 // By tiles, where the CPU has them and while they are faster; each run of a workspace may go another way.
