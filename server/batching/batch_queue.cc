@@ -270,7 +270,7 @@ void BatchQueue::Retire(Job& job, Finished& finished) {
 
 void BatchQueue::ForgetIdleCells() {
   if (cells_.size() < next_cell_sweep_) return;
-  std::erase_if(cells_, [](const auto& entry) { return entry.second->lanes == 0; });
+  absl::erase_if(cells_, [](const auto& entry) { return entry.second->lanes == 0; });
   next_cell_sweep_ = 2 * cells_.size() + kIdleCells;
 }
 

@@ -22,11 +22,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/admission/fair_bound.h"
@@ -142,7 +142,7 @@ class BatchQueue {
   const Options options_;
   absl::Time now_ = absl::InfinitePast();
   LaneOrder order_;
-  std::map<const Program*, std::unique_ptr<BatchCell>> cells_;
+  absl::flat_hash_map<const Program*, std::unique_ptr<BatchCell>> cells_;
   RecycledList<std::unique_ptr<Job>> jobs_;
   RecycledList<std::unique_ptr<Job>>::iterator cursor_ = jobs_.end();  // next to be looked at for cancellation
   RecycledMultimap<absl::Time, Job*> by_deadline_;

@@ -2,6 +2,9 @@
 // What the parts of ProgramCache share.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <list>
 #include <map>
 #include <memory>
@@ -19,32 +22,42 @@ namespace rnnserve {
 
 struct ProgramCache::Impl {
   // The cell key comes first: all programs of a cell are neighbours. Looked up as a KeyView, which copies no text.
+  // It is a digest, and its first bytes stand beside it: among a thousand programs the text of one is looked at.
   struct KeyView {
+    uint64_t begin;
     std::string_view cell;
     std::string_view engine;
     EngineOptions options;
   };
 
   struct Key {
+    uint64_t begin;
     std::string cell;
     std::string engine;
     EngineOptions options;
 
-    explicit Key(const KeyView& key) : cell(key.cell), engine(key.engine), options(key.options) {}
-    operator KeyView() const { return {cell, engine, options}; }  // NOLINT(google-explicit-constructor): it is one
+    explicit Key(const KeyView& key) : begin(key.begin), cell(key.cell), engine(key.engine), options(key.options) {}
+    // NOLINTNEXTLINE(google-explicit-constructor): it is one
+    operator KeyView() const { return {begin, cell, engine, options}; }
   };
 
   struct KeyOrder {
     using is_transparent = void;
     static auto Fields(const KeyView& key) {
       const EngineOptions& options = key.options;
-      return std::tuple(key.cell, key.engine, options.allow_reduced_precision, options.deterministic, options.weights);
+      return std::tuple(key.begin, key.cell, key.engine, options.allow_reduced_precision, options.deterministic,
+                        options.weights);
     }
     bool operator()(const KeyView& a, const KeyView& b) const { return Fields(a) < Fields(b); }
   };
 
   static KeyView KeyOf(const Engine& engine, const Cell& cell, const EngineOptions& options) {
-    return {cell.key(), engine.name(), options};
+    return KeyOf(engine.name(), cell, options);
+  }
+  static KeyView KeyOf(std::string_view engine, const Cell& cell, const EngineOptions& options) {
+    uint64_t begin = 0;
+    std::memcpy(&begin, cell.key().data(), std::min(sizeof begin, cell.key().size()));
+    return {begin, cell.key(), engine, options};
   }
 
   // A compilation under way; threads that ask for the same program wait for it.

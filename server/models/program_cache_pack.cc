@@ -109,7 +109,7 @@ int64_t ProgramCache::bytes() const {
 int64_t ProgramCache::bytes_of(const Cell& cell) const {
   const MutexLock lock(impl_->mutex);
   int64_t bytes = 0;
-  for (auto at = impl_->entries.lower_bound(Impl::KeyView{cell.key(), "", {}});
+  for (auto at = impl_->entries.lower_bound(Impl::KeyOf("", cell, {}));
        at != impl_->entries.end() && at->first.cell == cell.key(); ++at) {
     bytes += at->second.alive() ? at->second.packed : 0;
   }
