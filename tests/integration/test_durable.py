@@ -134,7 +134,7 @@ def test_the_store_is_away_for_a_while(redis, replicas):
     redis.pause()
     try:
         request = pb.ApplyRequest(operation=operation(key, 2, **chunk([2])))
-        request.operation.timeout.FromMilliseconds(200)
+        request.operation.timeout.FromMilliseconds(3000)  # long enough to come to the store
         assert wire.refusal(replicas[0].calls.stub.Apply, request).reasons == ["STORE_UNAVAILABLE"]
         replicas[0].calls.feed(local, 1, [1])
     finally:

@@ -163,7 +163,8 @@ def test_a_version_of_the_folder_that_comes_later_is_warmed_up(tmp_path):
                 break
             time.sleep(0.05)
         assert info.version == 2 and info.packed_bytes > 0
-        assert re.search(r"model later version 2 .*warm_up=", server.log()), server.log()
+        while not re.search(r"model later version 2 .*warm_up=", server.log()):  # soon after the model is there
+            assert server.alive()
     finally:
         assert server.stop() == 0
 
@@ -180,7 +181,8 @@ def test_unload_ends_new_use_and_lets_what_runs_end(server):
     answers = []
     thread = threading.Thread(target=lambda: answers.append(server.recurrent.Infer(request)))
     thread.start()
-    time.sleep(0.3)
+    while _metrics(server)["rnnserve_queue_sequences"] < 1:  # it is inside
+        assert thread.is_alive()
     _unload(server, "going")
     assert thread.is_alive(), "the call ended before Unload: make it longer"
     assert wire.refusal(server.recurrent.Infer, request).reasons == ["MODEL_UNKNOWN"]

@@ -19,10 +19,10 @@ using testing::HasSubstr;
 
 constexpr int64_t kBudget = 8 << 20;
 
-RunningServer::Setup SmallServer() {
+RunningServer::Setup SmallServer(absl::Duration max_pause = absl::Minutes(1)) {
   RunningServer::Setup setup;
   setup.core.max_bytes_in_flight = kBudget;
-  setup.server.transfers.max_pause = absl::Milliseconds(300);
+  setup.server.transfers.max_pause = max_pause;
   setup.server.transfers.max_streams = 4;
   return setup;
 }
@@ -116,9 +116,10 @@ TEST_F(UploadTest, RefusesMoreThanTheFileHas) {
   EXPECT_EQ(FieldIn(upload.Refused()), "chunk");
 }
 
-TEST_F(UploadTest, EndsOneThatStalls) {
+TEST(UploadPauseTest, EndsOneThatStalls) {
+  RunningServer server(SmallServer(absl::Milliseconds(300)));
   for (const bool has_begun : {false, true}) {
-    Upload upload(server_);
+    Upload upload(server);
     if (has_begun) {
       ASSERT_TRUE(upload.Begin(10) && upload.Chunk(1));
     }
@@ -130,10 +131,11 @@ TEST_F(UploadTest, EndsOneThatStalls) {
   }
 }
 
-TEST_F(UploadTest, LeavesOneThatIsSlowButMoves) {
-  Upload upload(server_);
-  ASSERT_TRUE(upload.Begin(8));
-  for (int k = 0; k < 8; ++k) {
+TEST(UploadPauseTest, LeavesOneThatIsSlowButMoves) {
+  RunningServer server(SmallServer(absl::Seconds(2)));
+  Upload upload(server);
+  ASSERT_TRUE(upload.Begin(24));
+  for (int k = 0; k < 24; ++k) {  // longer than a pause, all together
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     ASSERT_TRUE(upload.Chunk(1));
   }
